@@ -21,8 +21,9 @@
  * - Active set. Under (1) with a small alpha a topic that a document does not
  *   use has theta_k of e^(-1/alpha). Once theta_k < 1e-10 max theta, its share
  *   of every word that another topic explains is below float32's resolution;
- *   it is dropped from the loops and its gamma_k is alpha_k. A few rounds in,
- *   5 to 10 topics of 50 are left. (A topic that alone explains a word keeps
+ *   once gamma_k - alpha_k is also too small to delay the stop, it is dropped
+ *   from the loops and its gamma_k is alpha_k. A few rounds in,
+ *   about 10 topics of 50 are left. (A topic that alone explains a word keeps
  *   gamma_k >= alpha_k + c_i from the first round on and is never dropped.)
  * - Word scaling: each row of the table is divided by its maximum, so the sum
  *   in (2) stays within float32 although E[log beta] spans hundreds.
@@ -42,8 +43,10 @@
 #include "lda_estep.h"
 #include "vf_simd.h"
 
-/* A topic below this share of the heaviest weight leaves the loops. */
+/* A topic leaves the loops when its weight is below this share of the heaviest
+ * and its gamma_k - alpha_k below this share of tol. */
 #define ACTIVE_SHARE 1e-10
+#define ACTIVE_REST 1e-2
 
 #define ROUND_UP(n, m) (((n) + (m)-1) / (m) * (m))
 

@@ -5,10 +5,10 @@
 #include "vf_isa.h"
 #include "vips_fast/vips_fast.h"
 
-/* table[v * K + k] = exp_elog_beta[k, v] / max_k exp_elog_beta[k, v].
+/* table[v * VF_LDA_STRIDE(K) + k] = exp_elog_beta[k, v] / max_k exp_elog_beta[k, v].
  * The factor of a word cancels in phi; it keeps float32 from underflow.
- * A word that no topic gives any weight keeps a row of zeros. The strides of
- * exp_elog_beta are in elements. */
+ * A word that no topic gives any weight keeps a row of zeros; the entries that pad a
+ * row are zeros. The strides of exp_elog_beta are in elements. */
 int32_t VF_FN(vf_lda_table_f32)(int64_t n_topics, int64_t n_words, const double *exp_elog_beta, int64_t stride_topic,
                                 int64_t stride_word, float *table);
 int32_t VF_FN(vf_lda_table_f64)(int64_t n_topics, int64_t n_words, const double *exp_elog_beta, int64_t stride_topic,

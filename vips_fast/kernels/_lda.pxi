@@ -7,13 +7,18 @@ ctypedef fused real:
 LDA_RESAMPLE_TOKENS = VF_LDA_RESAMPLE_TOKENS
 
 
+def lda_stride(int64_t n_topics):
+    """Columns of the table for a number of topics."""
+    return VF_LDA_STRIDE(n_topics)
+
+
 def lda_table(const double[:, :] exp_elog_beta, real[:, ::1] table, isa=None):
     """Fill the word-major (V x K) scaled table from a K x V array of any strides."""
     cdef const vf_api *api = _table(isa)
     cdef int64_t n_topics = exp_elog_beta.shape[0], n_words = exp_elog_beta.shape[1]
     cdef int64_t st = exp_elog_beta.strides[0] // 8, sw = exp_elog_beta.strides[1] // 8
     cdef int32_t status
-    if table.shape[0] != n_words or table.shape[1] != n_topics:
+    if table.shape[0] != n_words or table.shape[1] != VF_LDA_STRIDE(n_topics):
         raise RuntimeError("table has the wrong shape")
     with nogil:
         if real is float:
@@ -71,10 +76,10 @@ def lda_estep(const int64_t[::1] indptr, const int32_t[::1] indices, const doubl
         pc = &counts[0]
     with nogil:
         if real is float:
-            status = api.lda_estep_f32(n_docs, table.shape[1], table.shape[0], &params, &indptr[0], pind, pc,
+            status = api.lda_estep_f32(n_docs, alpha.shape[0], table.shape[0], &params, &indptr[0], pind, pc,
                                        &table[0, 0], &alpha[0], &work[0], work.shape[0], pg, ps, pi, pn)
         else:
-            status = api.lda_estep_f64(n_docs, table.shape[1], table.shape[0], &params, &indptr[0], pind, pc,
+            status = api.lda_estep_f64(n_docs, alpha.shape[0], table.shape[0], &params, &indptr[0], pind, pc,
                                        &table[0, 0], &alpha[0], &work[0], work.shape[0], pg, ps, pi, pn)
     _check(status)
 

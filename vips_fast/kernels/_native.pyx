@@ -38,6 +38,7 @@ cdef extern from "vips_fast/vips_fast.h" nogil:
     const char *vf_status_message(int32_t status)
     int VF_ABI_VERSION
     int VF_LDA_RESAMPLE_TOKENS
+    int64_t VF_LDA_STRIDE(int64_t)
 
 cdef const vf_api *_api = vf_dispatch()
 

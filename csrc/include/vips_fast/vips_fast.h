@@ -33,6 +33,9 @@ typedef enum vf_status {
 /* Part of vf_api.lda_resample's scratch that does not depend on the documents. */
 #define VF_LDA_RESAMPLE_TOKENS 65536
 
+/* Elements from one row to the next of the LDA table of K topics. */
+#define VF_LDA_STRIDE(n_topics) (((int64_t)(n_topics) + 3) / 4 * 4)
+
 /* Per-call parameters of the LDA E-step. */
 typedef struct vf_lda_params {
     double tol;        /* stop when mean_k |change of gamma_k| < tol; 0: run max_iter rounds */
