@@ -14,5 +14,5 @@ const vf_api VF_FN(vf_table) = {
     .lda_workspace_f64 = VF_FN(vf_lda_workspace_f64),
     .lda_estep_f32 = VF_FN(vf_lda_estep_f32),
     .lda_estep_f64 = VF_FN(vf_lda_estep_f64),
-    .lda_resample = VF_FN(vf_lda_resample),
+    .lda_gather = VF_FN(vf_lda_gather),
 };

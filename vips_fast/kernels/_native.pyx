@@ -31,13 +31,17 @@ cdef extern from "vips_fast/vips_fast.h" nogil:
         int32_t (*lda_estep_f64)(int64_t, int64_t, int64_t, const vf_lda_params *, const int64_t *, const int32_t *,
                                  const double *, const double *, const double *, void *, int64_t, double *, int64_t *,
                                  int32_t *, double *) noexcept nogil
-        int32_t (*lda_resample)(int64_t, int64_t, const int64_t *, const int32_t *, const uint64_t *, int64_t,
-                                uint32_t *, double *) noexcept nogil
+        int32_t (*lda_gather)(int64_t, int64_t, int64_t, int32_t, int64_t, const int64_t *, const int64_t *,
+                              const int32_t *, const int32_t *, const uint64_t *, int64_t, uint32_t *, int64_t *,
+                              int32_t *, double *) noexcept nogil
     const vf_api *vf_dispatch()
     const vf_api *vf_api_for(const char *isa)
     const char *vf_status_message(int32_t status)
     int VF_ABI_VERSION
     int VF_LDA_RESAMPLE_TOKENS
+    int VF_LDA_AS_IS
+    int VF_LDA_RESAMPLE
+    int VF_LDA_SCALE
     int64_t VF_LDA_STRIDE(int64_t)
 
 cdef const vf_api *_api = vf_dispatch()

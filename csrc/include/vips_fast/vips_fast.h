@@ -30,7 +30,11 @@ typedef enum vf_status {
 
 #define VF_ABI_VERSION 1
 
-/* Part of vf_api.lda_resample's scratch that does not depend on the documents. */
+/* How vf_api.lda_gather brings a document to a length. */
+#define VF_LDA_AS_IS 0
+#define VF_LDA_RESAMPLE 1
+#define VF_LDA_SCALE 2
+/* Least scratch items of vf_api.lda_gather when it resamples. */
 #define VF_LDA_RESAMPLE_TOKENS 65536
 
 /* Elements from one row to the next of the LDA table of K topics. */
@@ -64,8 +68,10 @@ typedef struct vf_api {
                              const int64_t *indptr, const int32_t *indices, const double *counts, const double *table,
                              const double *alpha, void *workspace, int64_t workspace_bytes, double *gamma,
                              int64_t *sums, int32_t *n_iter, double *norms);
-    int32_t (*lda_resample)(int64_t n_docs, int64_t doc_length, const int64_t *indptr, const int32_t *counts,
-                            const uint64_t *seeds, int64_t scratch_items, uint32_t *scratch, double *resampled);
+    int32_t (*lda_gather)(int64_t n_docs, int64_t n_rows, int64_t capacity, int32_t mode, int64_t doc_length,
+                          const int64_t *rows, const int64_t *indptr, const int32_t *indices, const int32_t *counts,
+                          const uint64_t *seeds, int64_t scratch_items, uint32_t *scratch, int64_t *out_indptr,
+                          int32_t *out_indices, double *out_counts);
 } vf_api;
 
 /* The table for this machine: the widest supported instruction set, or the one
