@@ -1,0 +1,18 @@
+/* The function table of one instruction set. */
+#include "lda_estep.h"
+
+#define VF_STR_(x) #x
+#define VF_STR(x) VF_STR_(x)
+
+const vf_api VF_FN(vf_table) = {
+    .abi_version = VF_ABI_VERSION,
+    .struct_size = sizeof(vf_api),
+    .isa = VF_STR(VF_ISA_NAME),
+    .lda_table_f32 = VF_FN(vf_lda_table_f32),
+    .lda_table_f64 = VF_FN(vf_lda_table_f64),
+    .lda_workspace_f32 = VF_FN(vf_lda_workspace_f32),
+    .lda_workspace_f64 = VF_FN(vf_lda_workspace_f64),
+    .lda_estep_f32 = VF_FN(vf_lda_estep_f32),
+    .lda_estep_f64 = VF_FN(vf_lda_estep_f64),
+    .lda_resample = VF_FN(vf_lda_resample),
+};

@@ -1,0 +1,1 @@
+"""The hand-optimised kernels behind a thin, checked Python interface."""
