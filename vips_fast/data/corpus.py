@@ -15,8 +15,8 @@ from scipy import sparse
 
 __all__ = ["Corpus", "check_counts", "split"]
 
-# Beyond 2**53 a count, or the sum of a document's counts, has no exact float64
-# form, and the E-step's arithmetic would no longer be that of the counts.
+# From 2**53 on a count, or the sum of a document's counts, may have no exact
+# float64 form, and the E-step's arithmetic would no longer be that of the counts.
 _LARGEST = 2**53
 _INT32_MAX = 2**31 - 1
 
@@ -122,8 +122,8 @@ def check_counts(X, n_features=None, name="X", allow_float=False):
     ValueError
         If `X` is not two-dimensional, is empty in either direction, has another
         number of columns than `n_features`, has negative, non-finite or
-        (without `allow_float`) fractional entries, entries or row sums above
-        2**53, or index arrays that do not describe a matrix.
+        (without `allow_float`) fractional entries, entries or row sums of
+        2**53 or more, or index arrays that do not describe a matrix.
     TypeError
         If the entries of `X` are not numbers.
     """
@@ -309,10 +309,13 @@ def _to_csr(X, name):
     # Not X.tocsr(): it would sum repeated entries, and a -1 beside a +1 would
     # pass for an empty cell.  Sorting by row keeps all of them to be checked.
     rows, columns = X.coords
-    order = np.argsort(rows, kind="stable")
+    data = X.data
+    if np.any(rows[1:] < rows[:-1]):
+        order = np.argsort(rows, kind="stable")
+        data, columns = data[order], columns[order]
     indptr = np.zeros(X.shape[0] + 1, np.int64)
     np.cumsum(np.bincount(rows, minlength=X.shape[0]), out=indptr[1:])
-    return sparse.csr_array((X.data[order], columns[order], indptr), shape=X.shape)
+    return sparse.csr_array((data, columns, indptr), shape=X.shape)
 
 
 def _check_kind(dtype, name):
@@ -341,9 +344,10 @@ def _check_values(data, name, allow_float):
         return data if keep else data.astype(np.int32)
     if data.dtype.kind != "b" and data.min() < 0:
         raise ValueError(f"{name} contains a negative count; expected counts >= 0")
-    largest = data.max()
-    if data.dtype.kind != "b" and largest > _LARGEST:
-        raise ValueError(f"{name} contains a count above 2**53; expected smaller counts")
+    # As a Python number: float16 has no room for the bounds it is compared with.
+    largest = data.max().item()
+    if largest >= _LARGEST:
+        raise ValueError(f"{name} contains a count of 2**53 or more; expected smaller counts")
     if data.dtype.kind == "f":
         if allow_float:
             return data if data.dtype in (np.float32, np.float64) else data.astype(np.float64)
@@ -387,10 +391,10 @@ def _canonical(data, indices, indptr, shape, name):
     matrix = sparse.csr_array((data, indices, indptr), shape=shape)
     matrix.has_canonical_format = True
     lengths = np.diff(indptr)
-    if data.size and float(data.max()) * int(lengths.max()) > _LARGEST:
+    if data.size and float(data.max()) * int(lengths.max()) >= _LARGEST:
         sums = np.add.reduceat(data, indptr[:-1][lengths > 0], dtype=np.float64)
-        if np.any(sums > _LARGEST):
+        if np.any(sums >= _LARGEST):
             raise ValueError(
-                f"{name} has a row that sums to more than 2**53; expected smaller counts"
+                f"{name} has a row that sums to 2**53 or more; expected smaller counts"
             )
     return matrix

@@ -212,7 +212,8 @@ def read_docword(path, vocabulary=None):
     """
     words = _words(vocabulary)
     with _errors(path), open_text(path) as file:
-        header, parts, next_line = [], [], 1
+        header, next_line = [], 1
+        rows, columns, counts = [], [], []
         for block in blocks(file):
             numbers = parse(block, next_line)
             values, lines = numbers.values, numbers.lines + next_line
@@ -222,34 +223,32 @@ def read_docword(path, vocabulary=None):
                     raise BadLine(len(header) + 1, "expected one number of the header")
                 header.append(int(values[0]))
                 values, lines = values[1:], lines[1:]
+                if len(header) == 3:
+                    _check_header(*header)
             if values.shape[0]:
-                parts.append(_triples(values, lines))
+                entries = _triples(values, lines)
+                for name, place, limit in (("document", 0, header[0]), ("word", 1, header[1])):
+                    bad = (entries[:, place] < 1) | (entries[:, place] > limit)
+                    if bad.any():
+                        raise BadLine(
+                            int(lines[3 * bad.argmax()]),
+                            f"a {name} number outside 1 to {limit}, which line {place + 1} says",
+                        )
+                rows.append((entries[:, 0] - 1).astype(np.int32))
+                columns.append((entries[:, 1] - 1).astype(np.int32))
+                small = entries[:, 2].max() < 2**31
+                counts.append(entries[:, 2].astype(np.int32 if small else np.int64))
         if len(header) < 3:
             raise ValueError("ends inside its header of three lines")
-        n_documents, n_words, n_entries = header
-        if n_words >= 2**31:
-            raise BadLine(2, "more than 2**31 - 1 words")
-        # Row offsets take memory whether or not a row has entries, so a
-        # mistaken first line could ask for all there is.
-        if n_documents > 10**6 + 1000 * n_entries:
-            raise BadLine(1, "more than a thousand documents for each entry")
-        entries = np.concatenate(parts) if parts else np.zeros((0, 3), np.int64)
-        if entries.shape[0] != n_entries:
-            raise ValueError(
-                f"has {'fewer' if entries.shape[0] < n_entries else 'more'} entries "
-                "than line 3 says"
-            )
-        rows, columns, counts = entries.T
-        for name, values, size, line in (
-            ("document", rows, n_documents, 1),
-            ("word", columns, n_words, 2),
-        ):
-            if values.size and (values.min() < 1 or values.max() > size):
-                raise ValueError(f"has a {name} number outside 1 to {size}, which line {line} says")
-        matrix = sparse.coo_array(
-            (counts, ((rows - 1).astype(np.int32), (columns - 1).astype(np.int32))),
-            shape=(n_documents, n_words),
+        rows, columns, counts = (
+            np.concatenate(parts) if parts else np.zeros(0, np.int32)
+            for parts in (rows, columns, counts)
         )
+        if rows.shape[0] != header[2]:
+            raise ValueError(
+                f"has {'fewer' if rows.shape[0] < header[2] else 'more'} entries than line 3 says"
+            )
+        matrix = sparse.coo_array((counts, (rows, columns)), shape=tuple(header[:2]))
         return _corpus(matrix, words, path)
 
 
@@ -438,6 +437,15 @@ def _npz_arrays(file):
         raise ValueError("is not a readable .npz file (pickled arrays are refused)") from None
 
 
+def _check_header(n_documents, n_words, n_entries):
+    if n_words >= 2**31:
+        raise BadLine(2, "more than 2**31 - 1 words")
+    # Row offsets take memory whether or not a row has entries, so a mistaken
+    # first line could ask for all there is.
+    if n_documents >= min(2**31, 10**6 + 1000 * n_entries):
+        raise BadLine(1, "more than 2**31 - 1 documents or than a thousand for each entry")
+
+
 def _triples(values, lines):
     """Entries of a docword block, shape (n, 3), once its lines have three numbers each."""
     n = values.shape[0]
@@ -496,7 +504,7 @@ def _words(vocabulary):
 
 def _corpus(matrix, words, path):
     data = matrix.data
-    if data.dtype == np.int64 and data.size and data.min() >= 0 and data.max() < 2**31:
+    if data.dtype == np.int64 and data.min(initial=0) >= 0 and data.max(initial=0) < 2**31:
         matrix.data = data.astype(np.int32)
     counts = check_counts(matrix, name="the matrix")
     if words is not None and len(words) != counts.shape[1]:
