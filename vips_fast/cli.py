@@ -140,6 +140,9 @@ def build_parser() -> argparse.ArgumentParser:
     transform.add_argument("--out", metavar="FILE", help=".csv or .npy; default: print as CSV")
     transform.add_argument("--jobs", type=_jobs, help="threads, -1 for all")
 
+    _add_privacy(
+        command(commands, "privacy", _privacy, "epsilon of a run, or the noise that a target needs")
+    )
     command(commands, "info", _info, "version, instruction sets, threads")
     return parser
 
@@ -183,6 +186,30 @@ def _add_fit_lda(parser):
     run.add_argument("--jobs", type=_jobs, help="threads, -1 for all")
     run.add_argument("--seed", type=_seed, help="seed of what is public, not of the noise")
     run.add_argument("--quiet", action="store_true", help="no progress")
+
+
+def _add_privacy(parser):
+    parser.add_argument("--records", type=_whole, required=True, help="number of records")
+    parser.add_argument("--batch", type=_whole, help="expected batch size, default: all records")
+    parser.add_argument("--steps", type=_whole, required=True, help="number of steps")
+    parser.add_argument("--delta", type=_probability, required=True)
+    goal = parser.add_mutually_exclusive_group(required=True)
+    goal.add_argument("--noise-multiplier", type=_positive, help="to know epsilon")
+    goal.add_argument("--epsilon", type=_positive, help="to know the noise multiplier")
+    parser.add_argument(
+        "--sampling",
+        default="poisson",
+        choices=("poisson", "without_replacement", "full"),
+        help="how minibatches are drawn, default poisson",
+    )
+    parser.add_argument(
+        "--neighbors",
+        choices=("add_remove", "replace_one"),
+        help="default: the relation that the sampling is accounted under",
+    )
+    parser.add_argument("--accountant", metavar="NAME", help="default: the tightest sound one")
+    parser.add_argument("--compare", action="store_true", help="a table of all accountants")
+    parser.add_argument("--plot", metavar="FILE", help="epsilon against steps, as .png, .pdf, .svg")
 
 
 # Types of arguments: argparse puts their messages behind the argument's name.
@@ -421,6 +448,144 @@ def _write_csv(file, proportions):
     file.write(",".join(f"topic{k + 1}" for k in range(proportions.shape[1])) + "\n")
     for row in proportions.tolist():
         file.write(",".join(f"{value:.6g}" for value in row) + "\n")
+
+
+def _privacy(args):
+    from vips_fast import accounting, report
+    from vips_fast.sampling import make_sampler
+
+    if args.sampling == "full" and args.batch not in (None, args.records):
+        raise CommandError("--sampling full takes all records; leave out --batch")
+    if args.accountant is not None and args.accountant not in accounting.ACCOUNTANTS:
+        raise CommandError(
+            f"--accountant {args.accountant}: expected one of {', '.join(accounting.ACCOUNTANTS)}"
+        )
+    if args.plot is not None and Path(args.plot).suffix not in (".png", ".pdf", ".svg"):
+        raise CommandError(f"--plot {args.plot}: expected a name that ends in .png, .pdf or .svg")
+    sampler = make_sampler(args.sampling, args.neighbors, args.records, args.batch)
+
+    def event(noise_multiplier, steps=args.steps):
+        return accounting.SelfComposedEvent(sampler.event(noise_multiplier), steps)
+
+    noise = args.noise_multiplier
+    if noise is None:
+        noise = _round_up(
+            accounting.calibrate_noise_multiplier(
+                event, args.epsilon, args.delta, accountant=args.accountant
+            )
+        )
+    spent = accounting.epsilon(event(noise), args.delta, args.accountant)
+    share = sampler.expected_batch_size / args.records
+    print(
+        report.table(
+            [
+                ("records", args.records),
+                ("expected batch", f"{sampler.expected_batch_size:g}"),
+                ("sampling probability", f"{share:g}"),
+                ("steps", args.steps),
+                ("noise multiplier", f"{noise:.6g}"),
+                ("delta", f"{args.delta:g}"),
+                ("epsilon", f"{_round_up(spent):.6g}"),
+            ]
+        )
+    )
+    print()
+    print(
+        report.paragraph(accounting.describe(event(noise), args.delta, args.accountant), _width())
+    )
+    _warn_delta(args.delta, args.records)
+    if args.compare:
+        print()
+        print(_comparison(event(noise), args.delta))
+    if args.plot is not None:
+        _plot_epsilon(args, lambda steps: event(noise, steps), noise)
+        print(f"Written to {args.plot}.")
+    return 0
+
+
+# The accountants of a comparison; the classical conversion is what the paper
+# and most of its time printed.
+_COMPARED = (
+    ("gaussian", {}, ""),
+    ("pld", {}, ""),
+    ("rdp", {"conversion": "tight"}, ", tight conversion"),
+    ("rdp", {"conversion": "classical"}, ", classical conversion"),
+    ("wang", {"conversion": "tight"}, ", tight conversion"),
+    ("wang", {"conversion": "classical"}, ", classical conversion"),
+    ("autodp", {}, ", classical conversion"),
+)
+
+
+def _comparison(event, delta):
+    """A table of what every accountant says of one event."""
+    from vips_fast import accounting, report
+
+    rows = []
+    for name, options, label in _COMPARED:
+        title = accounting.ACCOUNTANTS[name].title + label
+        try:
+            value = f"{_round_up(accounting.epsilon(event, delta, name, **options)):.5g}"
+        except ValueError:
+            value = "does not apply"
+        except ImportError:
+            value = "not installed"
+        rows.append((title, name, value))
+    return report.table(rows, ("accountant", "name", "epsilon"))
+
+
+def _plot_epsilon(args, event, noise):
+    """Epsilon against the number of steps, for one accountant or, to compare, all."""
+    from vips_fast import accounting
+
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise CommandError("--plot needs matplotlib: pip install matplotlib") from None
+    points = 24
+    ratio = args.steps ** (1 / (points - 1))
+    steps = sorted({round(ratio**k) for k in range(points)} | {1, args.steps})
+    shown = [(args.accountant, {}, "")]
+    if args.compare:
+        # autodp's curve is the same theorem as ours, a hundred times slower.
+        shown = [entry for entry in _COMPARED if entry[0] != "autodp"]
+    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    for name, options, label in shown:
+        name = accounting.default_accountant(event(args.steps)) if name is None else name
+        try:
+            curve = [accounting.epsilon(event(n), args.delta, name, **options) for n in steps]
+        except ValueError:
+            continue
+        axes.plot(steps, curve, label=accounting.ACCOUNTANTS[name].title + label)
+    axes.set(
+        xlabel="steps",
+        ylabel=f"epsilon at delta = {args.delta:g}",
+        title=f"noise multiplier {noise:.4g}, {args.sampling.replace('_', ' ')} sampling",
+        xlim=(0, args.steps),
+        ylim=(0, None),
+    )
+    axes.legend()
+    with _output_file(Path(args.plot)) as file:
+        figure.savefig(file, format=Path(args.plot).suffix[1:])
+
+
+def _round_up(value, digits=6):
+    """Rounded up to some significant digits: a printed bound is still a bound."""
+    if value == 0 or not math.isfinite(value):
+        return value
+    scale = 10.0 ** (digits - 1 - math.floor(math.log10(abs(value))))
+    return math.ceil(value * scale) / scale
+
+
+def _warn_delta(delta, n_records):
+    if delta * n_records >= 1:
+        print(
+            f"vips-fast: warning: delta = {delta:g} is not below 1 / {n_records} records: it "
+            "allows a whole record to be published",
+            file=sys.stderr,
+        )
 
 
 def _info(args):
