@@ -247,18 +247,12 @@ class LatentDirichletAllocation(PrivateEstimator):
         self.n_steps_ = state.step
         self.components_ = model.components(state)
         self._average, self._noise_sd, self._initial_weight = state.average.T, state.noise_sd, state.initial_weight
-        self.__dict__.pop("_tables", None)
 
     # ------------------------------------------------------------ read-outs
 
     def _elog_beta(self) -> np.ndarray:
-        """(K, V) E[log beta] under q(beta), cached for one `components_`."""
-        cached = self.__dict__.get("_tables")
-        if cached is None or cached[0] is not self.components_:
-            lam = np.asarray(self.components_, dtype=np.float64)
-            cached = (self.components_, digamma(lam) - digamma(lam.sum(axis=1, keepdims=True)))
-            self._tables = cached
-        return cached[1]
+        """(K, V) E[log beta] under q(beta)."""
+        return digamma(self.components_) - digamma(self.components_.sum(axis=1, keepdims=True))
 
     def _posterior(self, X) -> tuple:
         """Counts, gamma and E[log beta] for documents that are taken as they are."""
