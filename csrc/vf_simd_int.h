@@ -22,7 +22,6 @@ VF_INLINE vfw vfw_xor(vfw a, vfw b) { return _mm512_xor_si512(a, b); }
 #define vfw_rotl(a, n) _mm512_rol_epi32((a), (n))
 VF_INLINE vfq vfq_load(const uint64_t *p) { return _mm512_loadu_si512(p); }
 VF_INLINE void vfq_store(uint64_t *p, vfq a) { _mm512_storeu_si512(p, a); }
-VF_INLINE vfq vfq_set1(uint64_t x) { return _mm512_set1_epi64((long long)x); }
 VF_INLINE vfq vfq_add(vfq a, vfq b) { return _mm512_add_epi64(a, b); }
 VF_INLINE vfq vfq_sub(vfq a, vfq b) { return _mm512_sub_epi64(a, b); }
 VF_INLINE vfd vfq_to_f64(vfq a) { return _mm512_cvtepi64_pd(a); }
@@ -67,7 +66,6 @@ VF_INLINE vfw vfw_rotl(vfw a, int n) {
 }
 VF_INLINE vfq vfq_load(const uint64_t *p) { return _mm256_loadu_si256((const __m256i *)p); }
 VF_INLINE void vfq_store(uint64_t *p, vfq a) { _mm256_storeu_si256((__m256i *)p, a); }
-VF_INLINE vfq vfq_set1(uint64_t x) { return _mm256_set1_epi64x((long long)x); }
 VF_INLINE vfq vfq_add(vfq a, vfq b) { return _mm256_add_epi64(a, b); }
 VF_INLINE vfq vfq_sub(vfq a, vfq b) { return _mm256_sub_epi64(a, b); }
 #define vfq_shl(a, n) _mm256_slli_epi64((a), (n))
@@ -119,7 +117,6 @@ VF_INLINE vfw vfw_rotl(vfw a, int n) {
 }
 VF_INLINE vfq vfq_load(const uint64_t *p) { return _mm_loadu_si128((const __m128i *)p); }
 VF_INLINE void vfq_store(uint64_t *p, vfq a) { _mm_storeu_si128((__m128i *)p, a); }
-VF_INLINE vfq vfq_set1(uint64_t x) { return _mm_set1_epi64x((long long)x); }
 VF_INLINE vfq vfq_add(vfq a, vfq b) { return _mm_add_epi64(a, b); }
 VF_INLINE vfq vfq_sub(vfq a, vfq b) { return _mm_sub_epi64(a, b); }
 #define vfq_shl(a, n) _mm_slli_epi64((a), (n))
@@ -152,37 +149,55 @@ VF_INLINE void vfd_split_unit(vfd s, vfd *exponent, vfd *gap) {
 #else
 /* ---------------------------------------------------------- portable C */
 #define VF_NW 4
+#if defined(__GNUC__)
+typedef uint32_t vfw __attribute__((vector_size(16)));
+typedef uint64_t vfq __attribute__((vector_size(16)));
+#define VF_OP_(T, N, a, op, b) return (a)op(b)
+#else
 typedef struct { uint32_t v[VF_NW]; } vfw;
 typedef struct { uint64_t v[VF_ND]; } vfq;
+#define VF_OP_(T, N, a, op, b) VF_MAP_(T, N, VF_AT(a, i) op VF_AT(b, i))
+#endif
 typedef struct { unsigned v[VF_ND]; } vfm;
-#define VF_MAP_(T, N, expr) T r; for (int i = 0; i < (N); ++i) r.v[i] = (expr); return r
+#define VF_MAP_(T, N, expr) T r; for (int i = 0; i < (N); ++i) VF_AT(r, i) = (expr); return r
 VF_INLINE vfw vfw_set1(uint32_t x) { VF_MAP_(vfw, VF_NW, x); }
-VF_INLINE vfw vfw_load(const uint32_t *p) { VF_MAP_(vfw, VF_NW, p[i]); }
-VF_INLINE void vfw_store(uint32_t *p, vfw a) { for (int i = 0; i < VF_NW; ++i) p[i] = a.v[i]; }
-VF_INLINE vfw vfw_add(vfw a, vfw b) { VF_MAP_(vfw, VF_NW, a.v[i] + b.v[i]); }
-VF_INLINE vfw vfw_xor(vfw a, vfw b) { VF_MAP_(vfw, VF_NW, a.v[i] ^ b.v[i]); }
-VF_INLINE vfw vfw_rotl(vfw a, int n) { VF_MAP_(vfw, VF_NW, a.v[i] << n | a.v[i] >> (32 - n)); }
-VF_INLINE vfq vfq_load(const uint64_t *p) { VF_MAP_(vfq, VF_ND, p[i]); }
-VF_INLINE void vfq_store(uint64_t *p, vfq a) { for (int i = 0; i < VF_ND; ++i) p[i] = a.v[i]; }
-VF_INLINE vfq vfq_set1(uint64_t x) { VF_MAP_(vfq, VF_ND, x); }
-VF_INLINE vfq vfq_add(vfq a, vfq b) { VF_MAP_(vfq, VF_ND, a.v[i] + b.v[i]); }
-VF_INLINE vfq vfq_sub(vfq a, vfq b) { VF_MAP_(vfq, VF_ND, a.v[i] - b.v[i]); }
-VF_INLINE vfq vfq_shl(vfq a, int n) { VF_MAP_(vfq, VF_ND, a.v[i] << n); }
-VF_INLINE vfd vfq_to_f64(vfq a) { VF_MAP_(vfd, VF_ND, (double)(int64_t)a.v[i]); }
-VF_INLINE vfq vfq_bits(vfd a) {
-    vfq r;
-    memcpy(r.v, a.v, sizeof r.v);
-    return r;
-}
+VF_INLINE vfw vfw_load(const uint32_t *p) { vfw r; memcpy(&r, p, sizeof r); return r; }
+VF_INLINE void vfw_store(uint32_t *p, vfw a) { memcpy(p, &a, sizeof a); }
+VF_INLINE vfw vfw_add(vfw a, vfw b) { VF_OP_(vfw, VF_NW, a, +, b); }
+VF_INLINE vfw vfw_xor(vfw a, vfw b) { VF_OP_(vfw, VF_NW, a, ^, b); }
+#if defined(__GNUC__)
+VF_INLINE vfw vfw_rotl(vfw a, int n) { return a << n | a >> (32 - n); }
+VF_INLINE vfq vfq_shl(vfq a, int n) { return a << n; }
+#else
+VF_INLINE vfw vfw_rotl(vfw a, int n) { VF_MAP_(vfw, VF_NW, VF_AT(a, i) << n | VF_AT(a, i) >> (32 - n)); }
+VF_INLINE vfq vfq_shl(vfq a, int n) { VF_MAP_(vfq, VF_ND, VF_AT(a, i) << n); }
+#endif
+VF_INLINE vfq vfq_load(const uint64_t *p) { vfq r; memcpy(&r, p, sizeof r); return r; }
+VF_INLINE void vfq_store(uint64_t *p, vfq a) { memcpy(p, &a, sizeof a); }
+VF_INLINE vfq vfq_add(vfq a, vfq b) { VF_OP_(vfq, VF_ND, a, +, b); }
+VF_INLINE vfq vfq_sub(vfq a, vfq b) { VF_OP_(vfq, VF_ND, a, -, b); }
+VF_INLINE vfd vfq_to_f64(vfq a) { VF_MAP_(vfd, VF_ND, (double)(int64_t)VF_AT(a, i)); }
+VF_INLINE vfq vfq_bits(vfd a) { vfq r; memcpy(&r, &a, sizeof r); return r; }
 VF_INLINE vfd vfd_flip_sign(vfd a, vfq s) {
     vfq b = vfq_bits(a);
-    for (int i = 0; i < VF_ND; ++i) b.v[i] ^= s.v[i] & 0x8000000000000000u;
-    memcpy(a.v, b.v, sizeof a.v);
+    for (int i = 0; i < VF_ND; ++i) VF_AT(b, i) ^= VF_AT(s, i) & 0x8000000000000000u;
+    memcpy(&a, &b, sizeof a);
     return a;
 }
-VF_INLINE vfm vfd_abs_gt(vfd a, vfd b) { VF_MAP_(vfm, VF_ND, !(fabs(a.v[i]) <= b.v[i])); }
-VF_INLINE vfm vfd_abs_lt(vfd a, vfd b) { VF_MAP_(vfm, VF_ND, !(fabs(a.v[i]) >= b.v[i])); }
-VF_INLINE vfm vfm_or(vfm a, vfm b) { VF_MAP_(vfm, VF_ND, a.v[i] | b.v[i]); }
+VF_INLINE vfm vfd_abs_gt(vfd a, vfd b) {
+    vfm r;
+    for (int i = 0; i < VF_ND; ++i) r.v[i] = !(fabs(VF_AT(a, i)) <= VF_AT(b, i));
+    return r;
+}
+VF_INLINE vfm vfd_abs_lt(vfd a, vfd b) {
+    vfm r;
+    for (int i = 0; i < VF_ND; ++i) r.v[i] = !(fabs(VF_AT(a, i)) >= VF_AT(b, i));
+    return r;
+}
+VF_INLINE vfm vfm_or(vfm a, vfm b) {
+    for (int i = 0; i < VF_ND; ++i) a.v[i] |= b.v[i];
+    return a;
+}
 VF_INLINE unsigned vfm_bits(vfm a) {
     unsigned bits = 0;
     for (int i = 0; i < VF_ND; ++i) bits |= a.v[i] << i;
@@ -190,17 +205,18 @@ VF_INLINE unsigned vfm_bits(vfm a) {
 }
 VF_INLINE void vfd_split_unit(vfd s, vfd *exponent, vfd *gap) {
     for (int i = 0; i < VF_ND; ++i) {
-        const double x = s.v[i];
+        const double x = VF_AT(s, i);
         uint64_t bits;
         memcpy(&bits, &x, 8);
-        uint64_t unit = (bits & 0x000fffffffffffffu) | 0x3fe0000000000000u;
+        const uint64_t unit = (bits & 0x000fffffffffffffu) | 0x3fe0000000000000u;
         double m;
         memcpy(&m, &unit, 8);
-        exponent->v[i] = x < 0.0 ? 0.0 : 1086.0 - (double)(int64_t)(bits >> 52);
-        gap->v[i] = x < 0.0 ? x * -0x1p-64 : 1.0 - m;
+        VF_AT(*exponent, i) = x < 0.0 ? 0.0 : 1086.0 - (double)(int64_t)(bits >> 52);
+        VF_AT(*gap, i) = x < 0.0 ? x * -0x1p-64 : 1.0 - m;
     }
 }
 #undef VF_MAP_
+#undef VF_OP_
 #endif
 
 #endif

@@ -32,8 +32,15 @@ typedef enum vf_status {
 
 #define VF_ABI_VERSION 1
 
-/* Part of vf_api.lda_resample's scratch that does not depend on the documents. */
+/* How vf_api.lda_gather brings a document to a length. */
+#define VF_LDA_AS_IS 0
+#define VF_LDA_RESAMPLE 1
+#define VF_LDA_SCALE 2
+/* Least scratch items of vf_api.lda_gather when it resamples. */
 #define VF_LDA_RESAMPLE_TOKENS 65536
+
+/* Elements from one row to the next of the LDA table of K topics. */
+#define VF_LDA_STRIDE(n_topics) (((int64_t)(n_topics) + 3) / 4 * 4)
 
 /* Noise: the largest scale, and a bound on |draw| / scale. A larger draw would
  * need 1024 leading zero bits; VF_ERR_ENTROPY is returned instead. */
@@ -68,8 +75,10 @@ typedef struct vf_api {
                              const int64_t *indptr, const int32_t *indices, const double *counts, const double *table,
                              const double *alpha, void *workspace, int64_t workspace_bytes, double *gamma,
                              int64_t *sums, int32_t *n_iter, double *norms);
-    int32_t (*lda_resample)(int64_t n_docs, int64_t doc_length, const int64_t *indptr, const int32_t *counts,
-                            const uint64_t *seeds, int64_t scratch_items, uint32_t *scratch, double *resampled);
+    int32_t (*lda_gather)(int64_t n_docs, int64_t n_rows, int64_t capacity, int32_t mode, int64_t doc_length,
+                          const int64_t *rows, const int64_t *indptr, const int32_t *indices, const int32_t *counts,
+                          const uint64_t *seeds, int64_t scratch_items, uint32_t *scratch, int64_t *out_indptr,
+                          int32_t *out_indices, double *out_counts);
 
     /* Noise. See csrc/chacha20.h and csrc/gaussian.h. A key is 32 bytes; a nonce 12. */
     int32_t (*os_random)(int64_t n_bytes, uint8_t *out); /* from the operating system; not pure */
