@@ -641,15 +641,13 @@ def _info(args):
 
 
 def _load(args, vocabulary=None, n_features=None):
-    from vips_fast.data import docstrings_corpus, load_corpus
+    from vips_fast.data import docstrings_corpus, language_reference_words, load_corpus
 
     if args.input == "docstrings" and not os.path.exists(args.input):
-        corpus = docstrings_corpus()
-        if n_features not in (None, corpus.n_features):
-            raise CommandError(
-                f"the model has {n_features} words, the docstrings {corpus.n_features}"
-            )
-        return corpus
+        n_words = len(language_reference_words())
+        if n_features not in (None, n_words):
+            raise CommandError(f"the model has {n_features} words, the docstrings {n_words}")
+        return docstrings_corpus()
     return load_corpus(
         args.input,
         vocabulary if vocabulary is not None else args.vocab,
