@@ -1,0 +1,116 @@
+/* vips_fast: kernels for differentially private variational Bayes.
+ *
+ * This header is the whole C interface. It needs no Python: hold a pointer to
+ * a vf_api table (from vf_dispatch() when linked statically, or from the
+ * capsule vips_fast.kernels._native._C_API) and call through it. Every
+ * function is pure, single-threaded, allocates nothing, may be called from any
+ * thread without the GIL, and returns a vf_status. Sizes come before arrays,
+ * outputs last. On an error status nothing in the outputs is to be used. */
+#ifndef VIPS_FAST_H
+#define VIPS_FAST_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Status codes are never renumbered; new ones are added at the end. */
+typedef enum vf_status {
+    VF_OK = 0,
+    VF_ERR_NULL = 1,       /* a required pointer is NULL */
+    VF_ERR_SIZE = 2,       /* a size is negative, zero where it may not be, or overflows */
+    VF_ERR_INDEX = 3,      /* a column index is out of range or not strictly increasing in its row */
+    VF_ERR_INDPTR = 4,     /* row pointers fall */
+    VF_ERR_PARAMETER = 5,  /* a scalar parameter is out of its range */
+    VF_ERR_WORKSPACE = 6,  /* the workspace is too small */
+    VF_ERR_ALIGNMENT = 7,  /* an array is not aligned to its element type */
+    VF_ERR_RANGE = 8,      /* a number is so large that adding noise could overflow, or is off its lattice */
+    VF_ERR_ENTROPY = 9     /* the operating system gives no random bits, or the key's bits are not random */
+} vf_status;
+
+#define VF_ABI_VERSION 1
+
+/* How vf_api.lda_gather brings a document to a length. */
+#define VF_LDA_AS_IS 0
+#define VF_LDA_RESAMPLE 1
+#define VF_LDA_SCALE 2
+/* Least scratch items of vf_api.lda_gather when it resamples. */
+#define VF_LDA_RESAMPLE_TOKENS 65536
+
+/* Elements from one row to the next of the LDA table of K topics. */
+#define VF_LDA_STRIDE(n_topics) (((int64_t)(n_topics) + 3) / 4 * 4)
+
+/* Noise: the largest scale, and a bound on |draw| / scale. A larger draw would
+ * need 1024 leading zero bits; VF_ERR_ENTROPY is returned instead. */
+#define VF_GAUSSIAN_MAX_SCALE 0x1p50
+#define VF_GAUSSIAN_REACH 64
+
+/* Per-call parameters of the LDA E-step. */
+typedef struct vf_lda_params {
+    double tol;        /* stop when mean_k |change of gamma_k| < tol; 0: run max_iter rounds */
+    int32_t max_iter;  /* most rounds a document, >= 0 */
+    double clip_norm;  /* L2 bound C of a document's contribution; <= 0: no clipping */
+    double spacing;    /* lattice spacing g of the integer sums, a power of two */
+} vf_lda_params;
+
+typedef struct vf_api {
+    uint32_t abi_version; /* VF_ABI_VERSION */
+    uint32_t struct_size; /* sizeof(vf_api) of the library; fields are only ever added at the end */
+    const char *isa;      /* "portable", "baseline", "avx2" or "avx512" */
+
+    /* LDA E-step. See csrc/lda_estep.h for the meaning of each argument. */
+    int32_t (*lda_table_f32)(int64_t n_topics, int64_t n_words, const double *exp_elog_beta, int64_t stride_topic,
+                             int64_t stride_word, float *table);
+    int32_t (*lda_table_f64)(int64_t n_topics, int64_t n_words, const double *exp_elog_beta, int64_t stride_topic,
+                             int64_t stride_word, double *table);
+    int64_t (*lda_workspace_f32)(int64_t n_topics, int64_t max_doc_words);
+    int64_t (*lda_workspace_f64)(int64_t n_topics, int64_t max_doc_words);
+    int32_t (*lda_estep_f32)(int64_t n_docs, int64_t n_topics, int64_t n_words, const vf_lda_params *params,
+                             const int64_t *indptr, const int32_t *indices, const double *counts, const float *table,
+                             const double *alpha, void *workspace, int64_t workspace_bytes, double *gamma,
+                             int64_t *sums, int32_t *n_iter, double *norms);
+    int32_t (*lda_estep_f64)(int64_t n_docs, int64_t n_topics, int64_t n_words, const vf_lda_params *params,
+                             const int64_t *indptr, const int32_t *indices, const double *counts, const double *table,
+                             const double *alpha, void *workspace, int64_t workspace_bytes, double *gamma,
+                             int64_t *sums, int32_t *n_iter, double *norms);
+    int32_t (*lda_gather)(int64_t n_docs, int64_t n_rows, int64_t capacity, int32_t mode, int64_t doc_length,
+                          const int64_t *rows, const int64_t *indptr, const int32_t *indices, const int32_t *counts,
+                          const uint64_t *seeds, int64_t scratch_items, uint32_t *scratch, int64_t *out_indptr,
+                          int32_t *out_indices, double *out_counts);
+
+    /* Noise. See csrc/chacha20.h and csrc/gaussian.h. A key is 32 bytes; a nonce 12. */
+    int32_t (*os_random)(int64_t n_bytes, uint8_t *out); /* from the operating system; not pure */
+    int32_t (*chacha20_fill)(int64_t n_bytes, const uint8_t *key, const uint8_t *nonce, uint32_t counter, uint8_t *out);
+    int32_t (*chacha20_words)(int64_t n, int64_t first, const uint8_t *key, uint64_t *out);
+    int32_t (*rounded_gaussian)(int64_t n, int64_t first, double scale, const uint8_t *key, int64_t *out);
+    int32_t (*add_rounded_gaussian)(int64_t n, int64_t first, double scale, const uint8_t *key, int64_t *sums);
+    int32_t (*symmetric_gaussian_i64)(int64_t d, int64_t row_begin, int64_t row_end, double scale_diagonal,
+                                      double scale_off, const uint8_t *key, int64_t stride, int64_t *matrix);
+    int32_t (*symmetric_gaussian_f64)(int64_t d, int64_t row_begin, int64_t row_end, double scale_diagonal,
+                                      double scale_off, double spacing, const uint8_t *key, int64_t stride,
+                                      double *matrix);
+    int32_t (*symmetric_check_i64)(int64_t d, int64_t row_begin, int64_t row_end, int64_t limit, int64_t stride,
+                                   const int64_t *matrix);
+    int32_t (*symmetric_check_f64)(int64_t d, int64_t row_begin, int64_t row_end, int64_t limit, double spacing,
+                                   int64_t stride, const double *matrix);
+    int32_t (*int64_check)(int64_t n, int64_t limit, const int64_t *x);
+    int32_t (*gaussian_flagged)(int64_t n, int64_t first, double scale, const uint8_t *key, int64_t capacity,
+                                int64_t *indices, int64_t *n_flagged);
+    int32_t (*gaussian_element)(int64_t index, double scale, const uint8_t *key, int32_t limbs, int64_t *out);
+} vf_api;
+
+/* The table for this machine: the widest supported instruction set, or the one
+ * that the environment variable VIPS_FAST_ISA names. NULL if that name is
+ * unknown or the machine lacks it. */
+const vf_api *vf_dispatch(void);
+/* The table for one named instruction set, or NULL. */
+const vf_api *vf_api_for(const char *isa);
+/* A constant English sentence for a status code. */
+const char *vf_status_message(int32_t status);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,111 @@
+# Bindings of csrc/lda_estep.h.
+
+ctypedef fused real:
+    float
+    double
+
+LDA_RESAMPLE_TOKENS = VF_LDA_RESAMPLE_TOKENS
+LDA_AS_IS = VF_LDA_AS_IS
+LDA_RESAMPLE = VF_LDA_RESAMPLE
+LDA_SCALE = VF_LDA_SCALE
+
+
+def lda_stride(int64_t n_topics):
+    """Columns of the table for a number of topics."""
+    return VF_LDA_STRIDE(n_topics)
+
+
+def lda_table(const double[:, :] exp_elog_beta, real[:, ::1] table, isa=None):
+    """Fill the word-major (V x K) scaled table from a K x V array of any strides."""
+    cdef const vf_api *api = _table(isa)
+    cdef int64_t n_topics = exp_elog_beta.shape[0], n_words = exp_elog_beta.shape[1]
+    cdef int64_t st = exp_elog_beta.strides[0] // 8, sw = exp_elog_beta.strides[1] // 8
+    cdef int32_t status
+    if table.shape[0] != n_words or table.shape[1] != VF_LDA_STRIDE(n_topics):
+        raise RuntimeError("table has the wrong shape")
+    with nogil:
+        if real is float:
+            status = api.lda_table_f32(n_topics, n_words, &exp_elog_beta[0, 0], st, sw, &table[0, 0])
+        else:
+            status = api.lda_table_f64(n_topics, n_words, &exp_elog_beta[0, 0], st, sw, &table[0, 0])
+    _check(status)
+
+
+def lda_workspace(int64_t n_topics, int64_t max_doc_words, bint single, isa=None):
+    """Bytes of workspace for documents of at most max_doc_words distinct words."""
+    cdef const vf_api *api = _table(isa)
+    cdef int64_t size
+    if single:
+        size = api.lda_workspace_f32(n_topics, max_doc_words)
+    else:
+        size = api.lda_workspace_f64(n_topics, max_doc_words)
+    if size < 0:
+        raise MemoryError("the E-step's workspace does not fit the address space")
+    return size
+
+
+def lda_estep(const int64_t[::1] indptr, const int32_t[::1] indices, const double[::1] counts,
+              const real[:, ::1] table, const double[::1] alpha, double tol, int32_t max_iter, double clip_norm,
+              double spacing, workspace, double[:, ::1] gamma, int64_t[:, ::1] sums, int32_t[::1] n_iter,
+              double[::1] norms, isa=None):
+    """E-step of a block of documents; gamma, sums, n_iter and norms may be None."""
+    cdef const vf_api *api = _table(isa)
+    cdef vf_lda_params params
+    params.tol = tol
+    params.max_iter = max_iter
+    params.clip_norm = clip_norm
+    params.spacing = spacing
+    cdef int64_t n_docs = indptr.shape[0] - 1
+    cdef unsigned char[::1] work = workspace
+    cdef double *pg = NULL
+    cdef int64_t *ps = NULL
+    cdef int32_t *pi = NULL
+    cdef double *pn = NULL
+    cdef const int32_t *pind = NULL
+    cdef const double *pc = NULL
+    cdef int32_t status
+    if n_docs == 0:
+        return
+    if gamma is not None:
+        pg = &gamma[0, 0]
+    if sums is not None:
+        ps = &sums[0, 0]
+    if n_iter is not None:
+        pi = &n_iter[0]
+    if norms is not None:
+        pn = &norms[0]
+    if indices.shape[0]:
+        pind = &indices[0]
+        pc = &counts[0]
+    with nogil:
+        if real is float:
+            status = api.lda_estep_f32(n_docs, alpha.shape[0], table.shape[0], &params, &indptr[0], pind, pc,
+                                       &table[0, 0], &alpha[0], &work[0], work.shape[0], pg, ps, pi, pn)
+        else:
+            status = api.lda_estep_f64(n_docs, alpha.shape[0], table.shape[0], &params, &indptr[0], pind, pc,
+                                       &table[0, 0], &alpha[0], &work[0], work.shape[0], pg, ps, pi, pn)
+    _check(status)
+
+
+def lda_gather(const int64_t[::1] rows, int32_t mode, int64_t doc_length, const int64_t[::1] indptr,
+               const int32_t[::1] indices, const int32_t[::1] counts, const uint64_t[::1] seeds, uint32_t[::1] scratch,
+               int64_t[::1] out_indptr, int32_t[::1] out_indices, double[::1] out_counts, isa=None):
+    """Bring rows of a corpus into a block; seeds and scratch may be None unless mode resamples."""
+    cdef const vf_api *api = _table(isa)
+    cdef int64_t n_docs = rows.shape[0], scratch_items = 0
+    cdef const uint64_t *pseeds = NULL
+    cdef uint32_t *pscratch = NULL
+    cdef int32_t status
+    if seeds is not None and n_docs:
+        pseeds = &seeds[0]
+    if scratch is not None:
+        pscratch = &scratch[0]
+        scratch_items = scratch.shape[0]
+    if n_docs == 0 or indices.shape[0] == 0 or out_indices.shape[0] == 0:
+        out_indptr[:] = 0
+        return
+    with nogil:
+        status = api.lda_gather(n_docs, indptr.shape[0] - 1, out_indices.shape[0], mode, doc_length, &rows[0],
+                                &indptr[0], &indices[0], &counts[0], pseeds, scratch_items, pscratch, &out_indptr[0],
+                                &out_indices[0], &out_counts[0])
+    _check(status)

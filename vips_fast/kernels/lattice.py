@@ -1,0 +1,62 @@
+"""The lattice on which released sums live: spacings and integer bounds.
+
+Contributions are truncated toward zero to multiples of a power-of-two spacing g
+and added as int64, so that sums are exact whatever the order, and noise is added
+to integers. Everything here is a function of public numbers.
+"""
+
+from __future__ import annotations
+
+import math
+
+#: Largest absolute value that a lattice sum may reach before noise. The noise's
+#: own range guard needs the rest of int64.
+SUM_LIMIT = 2**62
+
+#: C/g below this keeps a contribution's sum of squares inside 64 bits.
+MAX_NORM_UNITS = 2**31
+
+
+def is_power_of_two(x: float) -> bool:
+    """Whether x is a positive finite power of two."""
+    return x > 0 and math.isfinite(x) and math.frexp(x)[0] == 0.5
+
+
+def noise_spacing(noise_sd: float, clip_norm: float) -> float:
+    """Lattice spacing for sums that get noise of a given standard deviation.
+
+    g = 2^(floor(log2 sd) - 22): 2^22 to 2^23 lattice steps in one standard
+    deviation. Where the noise is so small that C/g would pass 2^30, g is 2^-30 of
+    the clip norm's power of two instead (a coarser lattice is always sound).
+
+    Parameters
+    ----------
+    noise_sd : float
+        Standard deviation of the noise on the sum; 0 for a non-private sum.
+    clip_norm : float
+        L2 bound C of one record's contribution, > 0.
+    """
+    coarse = math.ldexp(1.0, math.frexp(clip_norm)[1] - 30)
+    if noise_sd <= 0:
+        return coarse
+    return max(coarse, math.ldexp(1.0, math.frexp(noise_sd)[1] - 1 - 22))
+
+
+def count_spacing(max_document: float, total: float) -> float:
+    """Finest spacing at which unclipped statistics of counts fit 62 bits.
+
+    Parameters
+    ----------
+    max_document, total : float
+        Largest number of words of a document, and of all documents together.
+    """
+    top = math.frexp(max(max_document, 1.0))[1] - 50
+    return math.ldexp(1.0, max(top, math.frexp(max(total, 1.0))[1] - 61))
+
+
+def check_range(n_records: int, norm_units: float, name: str = "spacing") -> None:
+    """Raise ValueError if n_records contributions of norm_units could leave int64."""
+    if n_records * norm_units >= SUM_LIMIT:
+        raise ValueError(
+            f"{name}: {n_records} records of up to {norm_units:.3g} lattice units could pass 2^62; expected a coarser spacing"
+        )

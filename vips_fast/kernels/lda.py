@@ -1,0 +1,226 @@
+"""Checked Python entry of the LDA E-step kernel."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..threads import resolve_n_threads, run_blocks
+from . import _native
+from .lattice import MAX_NORM_UNITS, check_range, count_spacing, is_power_of_two, noise_spacing
+from .results import LdaEStep
+
+#: Stored entries of one block: large enough that handing it out costs nothing,
+#: small enough that threads end together.
+BLOCK_NNZ = 40_000
+
+
+def _real_dtype(dtype):
+    dtype = np.dtype(dtype)
+    if dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
+        raise ValueError(f"dtype={dtype.name!r}: expected 'float32' or 'float64'")
+    return dtype
+
+
+def document_blocks(indptr: np.ndarray, block_nnz: int = BLOCK_NNZ) -> np.ndarray:
+    """Boundaries of blocks of documents of about block_nnz entries (at least one document each)."""
+    n_docs = len(indptr) - 1
+    edges = [0]
+    while edges[-1] < n_docs:
+        here = edges[-1]
+        after = int(np.searchsorted(indptr, indptr[here] + block_nnz, side="right")) - 1
+        edges.append(min(n_docs, max(after, here + 1)))
+    return np.asarray(edges)
+
+
+def scaled_table(exp_elog_beta: np.ndarray, dtype, isa=None) -> np.ndarray:
+    """Word-major (V, K padded to fours) table, each word's row divided by its maximum (the factor cancels in phi)."""
+    n_topics, n_words = exp_elog_beta.shape
+    table = np.empty((n_words, _native.lda_stride(n_topics)), dtype=dtype)
+    _native.lda_table(exp_elog_beta, table, isa)
+    return table
+
+
+def estep_blocks(
+    indptr, indices, counts_of_block, table, alpha, *, tol, max_iter, clip_norm, spacing, n_threads=1, gamma=None,
+    sums=None, n_iter=None, norms=None, isa=None,
+):
+    """Run the kernel over blocks of documents on threads, adding to ``sums``.
+
+    The unchecked core of `lda_estep` and of the topic model: arrays must be valid
+    CSR with strictly increasing indices. ``counts_of_block(first, last)`` gives the
+    float64 counts of documents first..last, which lets a caller make them on the
+    fly. ``sums`` is word-major (V, K) int64 or None. Extra accumulators, one for
+    each further thread, are made here and added exactly at the end.
+    """
+    edges = document_blocks(indptr)
+    n_blocks = len(edges) - 1
+    if n_blocks == 0:
+        return
+    n_threads = min(n_threads, n_blocks)
+    max_words = int(np.diff(indptr).max())
+    bytes_needed = _native.lda_workspace(len(alpha), max_words, table.dtype == np.float32, isa)
+    workspaces = [np.empty(bytes_needed // 8 + 1).view(np.uint8) for _ in range(n_threads)]
+    accumulators = [sums] + [None if sums is None else np.zeros_like(sums) for _ in range(n_threads - 1)]
+
+    def part(array, first, last):
+        return None if array is None else array[first:last]
+
+    def work(block, worker):
+        first, last = int(edges[block]), int(edges[block + 1])
+        lo, hi = int(indptr[first]), int(indptr[last])
+        _native.lda_estep(
+            indptr[first : last + 1] - lo, indices[lo:hi], counts_of_block(first, last), table, alpha, tol, max_iter,
+            clip_norm or 0.0, spacing, workspaces[worker], part(gamma, first, last), accumulators[worker],
+            part(n_iter, first, last), part(norms, first, last), isa,
+        )
+
+    run_blocks(n_blocks, n_threads, work)
+    for extra in accumulators[1:]:
+        if extra is not None:
+            sums += extra
+
+
+def _checked_csr(indptr, indices, counts, n_words):
+    """CSR arrays in the kernel's types, canonical; the caller's arrays are not changed."""
+    indptr, indices, counts = np.asarray(indptr), np.asarray(indices), np.asarray(counts)
+    for name, array in (("indptr", indptr), ("indices", indices), ("counts", counts)):
+        if array.ndim != 1:
+            raise ValueError(f"{name} has {array.ndim} dimensions: expected 1")
+    for name, array in (("indptr", indptr), ("indices", indices)):
+        if array.dtype.kind not in "iu":
+            raise ValueError(f"{name} has dtype {array.dtype}: expected an integer dtype")
+    if counts.dtype.kind not in "iuf":
+        raise ValueError(f"counts has dtype {counts.dtype}: expected an integer or floating dtype")
+    if len(indptr) < 1:
+        raise ValueError("indptr is empty: expected n_docs + 1 entries")
+    if len(indices) != len(counts):
+        raise ValueError(f"counts has length {len(counts)}: expected the length of indices, {len(indices)}")
+    indptr = indptr.astype(np.int64, copy=False)
+    if indptr[0] != 0 or indptr[-1] != len(indices):
+        raise ValueError(f"indptr runs from {indptr[0]} to {indptr[-1]}: expected 0 to len(indices) = {len(indices)}")
+    if (np.diff(indptr) < 0).any():
+        raise ValueError("indptr falls: expected a non-decreasing sequence")
+    if len(indices) and (indices.min() < 0 or indices.max() >= n_words):
+        raise ValueError(f"indices: expected values in [0, {n_words}), the columns of exp_elog_beta")
+    indices = indices.astype(np.int32, copy=False)
+    counts = counts.astype(np.float64, copy=False)
+    if not np.isfinite(counts).all() or (len(counts) and counts.min() < 0):
+        raise ValueError("counts: expected finite values >= 0")
+    rising = np.diff(indices) > 0
+    starts = indptr[1:-1]
+    starts = starts[(starts > 0) & (starts < len(indices))]
+    rising[starts - 1] = True
+    if not rising.all():
+        from scipy.sparse import csr_array
+
+        matrix = csr_array((counts, indices, indptr), shape=(len(indptr) - 1, n_words), copy=True)
+        matrix.sum_duplicates()
+        indptr, indices, counts = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data
+    return np.ascontiguousarray(indptr), np.ascontiguousarray(indices), np.ascontiguousarray(counts)
+
+
+def lda_estep(
+    indptr, indices, counts, exp_elog_beta, alpha, *, tol=1e-3, max_iter=100, clip_norm=None, spacing=None,
+    dtype="float32", n_threads=1, isa=None,
+) -> LdaEStep:
+    """Variational E-step of latent Dirichlet allocation over sparse documents.
+
+    For each document, from gamma = alpha + N/K, iterate phi_ik proportional to
+    exp(psi(gamma_k)) exp_elog_beta[k, i] and gamma_k = alpha_k + sum_i c_i phi_ik
+    (Park et al. 2020, Algorithm 3 and Eq. 26; Hoffman et al. 2010, Algorithm 1)
+    until the mean over topics of the change of gamma is below ``tol``. The
+    contribution (c_i phi_ik) is scaled to an L2 norm of at most ``clip_norm``
+    (Eq. 29), truncated toward zero to multiples of ``spacing`` and added as
+    integers, so the sums have the same bits for any number of threads and any
+    order of documents. A document's result depends on that document and the topics
+    alone.
+
+    Equivalent to ``vips_fast.kernels.reference.lda_estep(indptr, indices, counts,
+    exp_elog_beta, alpha, ...)``.
+
+    Parameters
+    ----------
+    indptr : (D + 1,) integer array
+    indices : (nnz,) integer array
+        Word numbers in [0, V), in any order within a document; repeated words add.
+    counts : (nnz,) integer or float array
+        Finite, >= 0.
+    exp_elog_beta : (K, V) float array
+        exp(E[log beta]), finite, >= 0. A factor common to a word's column cancels.
+    alpha : float or (K,) float array
+        Dirichlet prior of the topic proportions, > 0.
+    tol : float
+        Stop when mean |change of gamma| < tol; 0 runs exactly ``max_iter`` rounds.
+    max_iter : int
+        Most rounds for a document, >= 0.
+    clip_norm : float or None
+        Bound of a contribution's L2 norm, > 0; None does not clip.
+    spacing : float or None
+        Lattice spacing of the sums, a power of two. None: 2^-30 of the clip norm's
+        power of two, or, without clipping, the finest at which the sums fit 62 bits.
+    dtype : {"float32", "float64"}
+        Precision of the rounds.
+    n_threads : int
+        Threads; -1 for all processors.
+    isa : str or None
+        Instruction set to use instead of the one chosen at import.
+
+    Returns
+    -------
+    LdaEStep
+        ``gamma`` (D, K), ``sstats`` (K, V) float64, ``n_iter`` (D,), ``norms`` (D,).
+        An empty document has gamma = alpha, no rounds, norm 0.
+
+    Raises
+    ------
+    ValueError
+        If an argument has a wrong shape, dtype or range; nothing is computed.
+    """
+    real = _real_dtype(dtype)
+    beta = np.asarray(exp_elog_beta, dtype=np.float64)
+    if beta.ndim != 2 or 0 in beta.shape:
+        raise ValueError(f"exp_elog_beta has shape {beta.shape}: expected (K, V) with K, V >= 1")
+    if not np.isfinite(beta).all() or beta.min() < 0 or beta.max() > 1e300:
+        raise ValueError("exp_elog_beta: expected finite values in [0, 1e300]")
+    n_topics, n_words = beta.shape
+    indptr, indices, counts = _checked_csr(indptr, indices, counts, n_words)
+    n_docs = len(indptr) - 1
+    alpha = np.asarray(alpha, dtype=np.float64)
+    if alpha.shape not in ((), (n_topics,)):
+        raise ValueError(f"alpha has shape {alpha.shape}: expected a number or ({n_topics},)")
+    alpha = np.ascontiguousarray(np.broadcast_to(alpha, (n_topics,)))
+    if not (np.isfinite(alpha).all() and alpha.min() > 0 and alpha.max() <= 1e30):
+        raise ValueError("alpha: expected finite values > 0")
+    if not (np.isfinite(tol) and tol >= 0):
+        raise ValueError(f"tol={tol!r}: expected a finite number >= 0")
+    if int(max_iter) != max_iter or not 0 <= max_iter < 2**31:
+        raise ValueError(f"max_iter={max_iter!r}: expected an integer >= 0")
+    if clip_norm is not None and not (np.isfinite(clip_norm) and clip_norm > 0):
+        raise ValueError(f"clip_norm={clip_norm!r}: expected a finite number > 0 or None")
+    if spacing is not None and not is_power_of_two(spacing):
+        raise ValueError(f"spacing={spacing!r}: expected a positive power of two or None")
+    n_threads = resolve_n_threads(n_threads, "n_threads")
+    totals = np.add.reduceat(np.append(counts, 0.0), indptr[:-1]) if n_docs else np.zeros(0)
+    totals[indptr[:-1] == indptr[1:]] = 0.0
+    if totals.max(initial=0.0) > 1e15:
+        raise ValueError("counts: expected at most 1e15 words a document")
+    if clip_norm is not None:
+        spacing = noise_spacing(0.0, clip_norm) if spacing is None else spacing
+        units = clip_norm / spacing
+        if not 1 <= units < MAX_NORM_UNITS:
+            raise ValueError(f"spacing={spacing!r}: expected clip_norm / spacing in [1, 2^31)")
+    else:
+        spacing = count_spacing(totals.max(initial=0.0), totals.sum()) if spacing is None else spacing
+        units = totals.max(initial=0.0) / spacing
+    check_range(n_docs, units) if clip_norm is not None else check_range(1, totals.sum() / spacing)
+
+    gamma = np.empty((n_docs, n_topics))
+    n_iter = np.empty(n_docs, dtype=np.int32)
+    norms = np.empty(n_docs)
+    sums = np.zeros((n_words, n_topics), dtype=np.int64)
+    estep_blocks(
+        indptr, indices, lambda first, last: counts[indptr[first] : indptr[last]], scaled_table(beta, real, isa), alpha,
+        tol=float(tol), max_iter=int(max_iter), clip_norm=clip_norm, spacing=spacing, n_threads=n_threads, gamma=gamma,
+        sums=sums, n_iter=n_iter, norms=norms, isa=isa,
+    )
+    return LdaEStep(gamma, np.ascontiguousarray(sums.T) * spacing, n_iter, norms)

@@ -1,0 +1,20 @@
+"""What the kernels return."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class LdaEStep(NamedTuple):
+    """Result of an LDA E-step over D documents, K topics, V words."""
+
+    #: (D, K) float64, variational Dirichlet parameters of each document.
+    gamma: np.ndarray
+    #: (K, V) float64, sum of the (clipped) contributions c_i phi_ik.
+    sstats: np.ndarray
+    #: (D,) int32, rounds done for each document.
+    n_iter: np.ndarray
+    #: (D,) float64, L2 norm of each contribution before clipping.
+    norms: np.ndarray

@@ -1,0 +1,87 @@
+"""Python threads over blocks of records: the only parallelism of the package.
+
+Kernels release the GIL, so plain threads scale; there is no OpenMP (it deadlocks
+after a fork and oversubscribes with a threaded BLAS).
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+
+import numpy as np
+
+
+def resolve_n_threads(n_threads: int | None, name: str = "n_jobs") -> int:
+    """Number of threads to use.
+
+    Parameters
+    ----------
+    n_threads : int or None
+        A positive number, -1 for all processors that this process may use, or
+        None for the environment variable ``VIPS_FAST_NUM_THREADS`` (1 if unset).
+    name : str
+        The argument's name in error messages.
+
+    Raises
+    ------
+    ValueError
+        If the number is 0 or below -1, or the environment variable is not a number.
+    """
+    if n_threads is None:
+        text = os.environ.get("VIPS_FAST_NUM_THREADS", "1")
+        try:
+            n_threads, name = int(text), "VIPS_FAST_NUM_THREADS"
+        except ValueError:
+            raise ValueError(f"VIPS_FAST_NUM_THREADS={text!r}: expected a positive integer or -1") from None
+    if isinstance(n_threads, (bool, np.bool_)) or not isinstance(n_threads, (int, np.integer)):
+        raise TypeError(f"{name}={n_threads!r}: expected an integer or None")
+    if n_threads == -1:
+        try:
+            return len(os.sched_getaffinity(0))
+        except AttributeError:
+            return os.cpu_count() or 1
+    if n_threads < 1:
+        raise ValueError(f"{name}={n_threads}: expected a positive integer or -1")
+    return int(n_threads)
+
+
+def run_blocks(n_blocks: int, n_threads: int, work: Callable[[int, int], None]) -> None:
+    """Call ``work(block, worker)`` once for each block, on ``n_threads`` threads.
+
+    Blocks are handed out in order to whichever worker is free; ``worker`` numbers
+    the threads from 0, so that each can own an accumulator. The calling thread is
+    worker 0. The first exception stops the handing out and is raised here.
+    """
+    n_threads = max(1, min(n_threads, n_blocks))
+    if n_threads == 1:
+        for block in range(n_blocks):
+            work(block, 0)
+        return
+    lock = threading.Lock()
+    state = {"next": 0, "error": None}
+
+    def loop(worker: int) -> None:
+        while True:
+            with lock:
+                if state["error"] is not None or state["next"] >= n_blocks:
+                    return
+                block = state["next"]
+                state["next"] = block + 1
+            try:
+                work(block, worker)
+            except BaseException as error:
+                with lock:
+                    if state["error"] is None:
+                        state["error"] = error
+                return
+
+    threads = [threading.Thread(target=loop, args=(i,), daemon=True) for i in range(1, n_threads)]
+    for thread in threads:
+        thread.start()
+    loop(0)
+    for thread in threads:
+        thread.join()
+    if state["error"] is not None:
+        raise state["error"]
