@@ -3,6 +3,7 @@
 #include "chacha20.h"
 #include "gaussian.h"
 #include "lda_estep.h"
+#include "shrink.h"
 #include "os_random.h"
 #include "pg_mean.h"
 #include "symmetric.h"
@@ -41,4 +42,5 @@ const vf_api VF_FN(vf_table) = {
     .blr_accumulate_f32 = VF_FN(vf_blr_accumulate_f32),
     .blr_accumulate_f64 = VF_FN(vf_blr_accumulate_f64),
     .blr_round = VF_FN(vf_blr_round),
+    .shrink_means = VF_FN(vf_shrink_means),
 };

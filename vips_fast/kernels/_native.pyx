@@ -74,11 +74,15 @@ cdef extern from "vips_fast/vips_fast.h" nogil:
                                       const double *, const double *, const double *, void *, int64_t, int64_t *,
                                       int64_t *) noexcept nogil
         int32_t (*blr_round)(int64_t, double, double, int64_t *) noexcept nogil
+        int32_t (*shrink_means)(int64_t, int64_t, int64_t, int64_t, double, const double *, const double *,
+                                const double *, const float *, const float *, const int32_t *, float *, float *,
+                                double *) noexcept nogil
     const vf_api *vf_dispatch()
     const vf_api *vf_api_for(const char *isa)
     const char *vf_status_message(int32_t status)
     int VF_ABI_VERSION
     int VF_LDA_RESAMPLE_TOKENS
+    int VF_SHRINK_GRID
     int VF_LDA_AS_IS
     int VF_LDA_RESAMPLE
     int VF_LDA_SCALE
@@ -128,5 +132,6 @@ cdef int _check(int32_t status) except -1:
 
 
 include "_lda.pxi"
+include "_shrink.pxi"
 include "_noise.pxi"
 include "_blr.pxi"

@@ -47,6 +47,9 @@ typedef enum vf_status {
 #define VF_GAUSSIAN_MAX_SCALE 0x1p50
 #define VF_GAUSSIAN_REACH 64
 
+/* Most grid points of vf_api.shrink_means. */
+#define VF_SHRINK_GRID 32
+
 /* Per-call parameters of the LDA E-step. */
 typedef struct vf_lda_params {
     double tol;        /* stop when mean_k |change of gamma_k| < tol; 0: run max_iter rounds */
@@ -132,6 +135,12 @@ typedef struct vf_api {
                                   const double *linear, const double *quadratic, void *workspace,
                                   int64_t workspace_bytes, int64_t *sums_linear, int64_t *sums_quadratic);
     int32_t (*blr_round)(int64_t n_features, double diagonal, double off_diagonal, int64_t *sums);
+
+    /* Empirical-Bayes means of noised statistics. See csrc/shrink.h. */
+    int32_t (*shrink_means)(int64_t n_words, int64_t n_topics, int64_t n_grid, int64_t n_bands, double sd,
+                            const double *average, const double *word_mass, const double *topic_weight,
+                            const float *grid, const float *prior, const int32_t *band, float *workspace, float *means,
+                            double *responsibility);
 } vf_api;
 
 /* The table for this machine: the widest supported instruction set, or the one
