@@ -1,6 +1,7 @@
 """The hand-optimised kernels behind a thin, checked Python interface."""
 
+from .blr import blr_estep, pg_mean, unpack_upper
 from .lda import lda_estep
-from .results import LdaEStep
+from .results import BlrEStep, LdaEStep
 
-__all__ = ["LdaEStep", "lda_estep"]
+__all__ = ["BlrEStep", "LdaEStep", "blr_estep", "lda_estep", "pg_mean", "unpack_upper"]
