@@ -16,7 +16,7 @@ from setuptools.command.build_py import build_py
 ROOT = Path(__file__).parent.resolve()
 
 #: Compiled once per instruction set.
-KERNEL_SOURCES = ["lda_estep.c", "table.c"]
+KERNEL_SOURCES = ["lda_estep.c", "sbn_estep.c", "table.c"]
 #: Compiled once.
 COMMON_SOURCES = ["dispatch.c"]
 

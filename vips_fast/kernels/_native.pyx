@@ -5,7 +5,7 @@ Each kernel family has its own .pxi. The chosen function table is also offered t
 other extensions through the capsule ``_C_API``.
 """
 from cpython.pycapsule cimport PyCapsule_New
-from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 import os
 
@@ -33,12 +33,33 @@ cdef extern from "vips_fast/vips_fast.h" nogil:
                                  int32_t *, double *) noexcept nogil
         int32_t (*lda_resample)(int64_t, int64_t, const int64_t *, const int32_t *, const uint64_t *, int64_t,
                                 uint32_t *, double *) noexcept nogil
+        int64_t (*sbn_pg_workspace_f32)(int64_t, int64_t) noexcept nogil
+        int64_t (*sbn_pg_workspace_f64)(int64_t, int64_t) noexcept nogil
+        int64_t (*sbn_quadratic_workspace)(int64_t, int64_t) noexcept nogil
+        int64_t (*sbn_moments_workspace)(int64_t, int64_t) noexcept nogil
+        int64_t (*sbn_gram_workspace)(int64_t) noexcept nogil
+        int32_t (*sbn_pg_f32)(int64_t, int64_t, int64_t, int32_t, const uint8_t *, const float *, const float *,
+                              const float *, const float *, const float *, const float *, void *, int64_t, double *,
+                              double *) noexcept nogil
+        int32_t (*sbn_pg_f64)(int64_t, int64_t, int64_t, int32_t, const uint8_t *, const double *, const double *,
+                              const double *, const double *, const double *, const double *, void *, int64_t, double *,
+                              double *) noexcept nogil
+        int32_t (*sbn_quadratic)(int64_t, int64_t, int64_t, int32_t, const uint8_t *, const double *, const double *,
+                                 const double *, const double *, void *, int64_t, double *) noexcept nogil
+        int32_t (*sbn_clip)(int64_t, int64_t, double, double, const double *, const double *, const double *,
+                            double *, double *) noexcept nogil
+        int32_t (*sbn_visible_norms)(int64_t, int64_t, const uint8_t *, const double *, double *) noexcept nogil
+        int32_t (*sbn_cross)(int64_t, int64_t, int64_t, const uint8_t *, const double *, int64_t *) noexcept nogil
+        int32_t (*sbn_gram)(int64_t, int64_t, const double *, void *, int64_t, int64_t *) noexcept nogil
+        int32_t (*sbn_moments)(int64_t, int64_t, int64_t, int64_t, int64_t, double, const double *, const double *,
+                               void *, int64_t, int64_t *) noexcept nogil
     const vf_api *vf_dispatch()
     const vf_api *vf_api_for(const char *isa)
     const char *vf_status_message(int32_t status)
     int VF_ABI_VERSION
     int VF_LDA_RESAMPLE_TOKENS
     int64_t VF_LDA_STRIDE(int64_t)
+    int64_t VF_SBN_STRIDE(int64_t)
 
 cdef const vf_api *_api = vf_dispatch()
 
@@ -79,3 +100,4 @@ cdef int _check(int32_t status) except -1:
 
 
 include "_lda.pxi"
+include "_sbn.pxi"
