@@ -16,9 +16,9 @@ from setuptools.command.build_py import build_py
 ROOT = Path(__file__).parent.resolve()
 
 #: Compiled once per instruction set.
-KERNEL_SOURCES = ["lda_estep.c", "sbn_estep.c", "table.c"]
+KERNEL_SOURCES = ["lda_estep.c", "sbn_estep.c", "table.c", "chacha20.c", "gaussian.c", "symmetric.c"]
 #: Compiled once.
-COMMON_SOURCES = ["dispatch.c"]
+COMMON_SOURCES = ["dispatch.c", "gaussian_exact.c", "os_random.c"]
 
 #: -ffp-contract=off: a multiply-add is fused only where the source says so, so
 #: that error bounds hold as written. No -ffast-math, no -march=native.

@@ -53,6 +53,8 @@ const char *vf_status_message(int32_t status) {
         case VF_ERR_PARAMETER: return "a parameter is out of its range";
         case VF_ERR_WORKSPACE: return "the workspace is too small";
         case VF_ERR_ALIGNMENT: return "an array is not aligned to its element type";
+        case VF_ERR_RANGE: return "a number is so large that adding noise could overflow, or is off its lattice";
+        case VF_ERR_ENTROPY: return "no random bits";
         default: return "unknown status";
     }
 }

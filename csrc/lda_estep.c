@@ -174,49 +174,82 @@ VF_INLINE uint64_t splitmix64(uint64_t *state) {
     return z ^ (z >> 31);
 }
 
-int32_t VF_FN(vf_lda_resample)(int64_t n_docs, int64_t doc_length, const int64_t *indptr, const int32_t *counts,
-                               const uint64_t *seeds, int64_t scratch_items, uint32_t *scratch, double *resampled) {
-    if (n_docs < 0 || doc_length < 1 || scratch_items < VF_LDA_RESAMPLE_TOKENS) return VF_ERR_SIZE;
+/* A number in [0, total), total <= 2^32 - 1, by multiply-shift. It is biased by at
+ * most total / 2^32 of a draw; no guarantee rests on it. */
+VF_INLINE uint32_t below(uint64_t *state, uint64_t total) {
+    return (uint32_t)(((splitmix64(state) >> 32) * total) >> 32);
+}
+
+int32_t VF_FN(vf_lda_gather)(int64_t n_docs, int64_t n_rows, int64_t capacity, int32_t mode, int64_t doc_length,
+                             const int64_t *rows, const int64_t *indptr, const int32_t *indices, const int32_t *counts,
+                             const uint64_t *seeds, int64_t scratch_items, uint32_t *scratch, int64_t *out_indptr,
+                             int32_t *out_indices, double *out_counts) {
+    if (n_docs < 0 || n_rows < 0 || capacity < 0) return VF_ERR_SIZE;
+    if (mode < VF_LDA_AS_IS || mode > VF_LDA_SCALE) return VF_ERR_PARAMETER;
+    if (mode != VF_LDA_AS_IS && (doc_length < 1 || doc_length > INT32_MAX)) return VF_ERR_SIZE;
+    if (!out_indptr) return VF_ERR_NULL;
+    out_indptr[0] = 0;
     if (n_docs == 0) return VF_OK;
-    if (!indptr || !counts || !seeds || !scratch || !resampled) return VF_ERR_NULL;
-    uint32_t *word_of = scratch;                          /* token number -> word, short documents */
-    uint32_t *end = scratch + VF_LDA_RESAMPLE_TOKENS;     /* one past the last token of each word */
-    const int64_t max_words = scratch_items - VF_LDA_RESAMPLE_TOKENS;
+    if (!rows || !indptr || !indices || !counts || !out_indices || !out_counts) return VF_ERR_NULL;
+    if (mode == VF_LDA_RESAMPLE) {
+        if (!seeds || !scratch) return VF_ERR_NULL;
+        if (scratch_items < VF_LDA_RESAMPLE_TOKENS) return VF_ERR_WORKSPACE;
+    }
+    int64_t used = 0;
     for (int64_t d = 0; d < n_docs; ++d) {
-        const int64_t lo = indptr[d], n = indptr[d + 1] - lo;
+        if (rows[d] < 0 || rows[d] >= n_rows) return VF_ERR_INDEX;
+        const int64_t lo = indptr[rows[d]], n = indptr[rows[d] + 1] - lo;
         if (n < 0) return VF_ERR_INDPTR;
-        if (n > max_words) return VF_ERR_WORKSPACE;
-        const int32_t *c = counts + lo;
-        double *out = resampled + lo;
+        if (n > capacity - used) return VF_ERR_WORKSPACE;
+        const int32_t *c = counts + lo, *word = indices + lo;
+        double *out = out_counts + used;
         uint64_t total = 0;
         for (int64_t i = 0; i < n; ++i) {
             if (c[i] < 0) return VF_ERR_PARAMETER;
-            total += (uint32_t)c[i];
-            if (total > UINT32_MAX) return VF_ERR_SIZE;
-            end[i] = (uint32_t)total;
-            out[i] = 0.0;
+            total += (uint64_t)c[i];
+            out[i] = (double)c[i];
         }
-        if (total == 0) continue;
-        const int short_doc = total <= VF_LDA_RESAMPLE_TOKENS;
-        if (short_doc)
-            for (int64_t i = 0, t = 0; i < n; ++i)
-                for (; t < end[i]; ++t) word_of[t] = (uint32_t)i;
-        uint64_t state = seeds[d];
-        for (int64_t t = 0; t < doc_length; ++t) {
-            /* A token number below total by multiply-shift: biased by at most
-             * total / 2^32 of a draw, on which no guarantee rests. */
-            const uint32_t token = (uint32_t)(((splitmix64(&state) >> 32) * total) >> 32);
-            if (short_doc) {
-                out[word_of[token]] += 1.0;
-            } else {
-                int64_t a = 0, b = n - 1; /* first i with end[i] > token */
-                while (a < b) {
-                    const int64_t m = a + (b - a) / 2;
-                    if (end[m] <= token) a = m + 1; else b = m;
+        if (mode == VF_LDA_SCALE && total > 0) {
+            const double factor = (double)doc_length / (double)total;
+            for (int64_t i = 0; i < n; ++i) out[i] *= factor;
+        } else if (mode == VF_LDA_RESAMPLE && total > 0) {
+            if (total > UINT32_MAX) return VF_ERR_SIZE;
+            uint64_t state = seeds[d];
+            if (total <= VF_LDA_RESAMPLE_TOKENS) {
+                /* scratch: token number -> place of its word */
+                for (int64_t i = 0, t = 0; i < n; ++i) {
+                    for (int32_t j = 0; j < c[i]; ++j) scratch[t++] = (uint32_t)i;
+                    out[i] = 0.0;
                 }
-                out[a] += 1.0;
+                for (int64_t t = 0; t < doc_length; ++t) out[scratch[below(&state, total)]] += 1.0;
+            } else {
+                /* scratch: one past the last token number of each word */
+                if (n > scratch_items) return VF_ERR_WORKSPACE;
+                uint32_t end = 0;
+                for (int64_t i = 0; i < n; ++i) {
+                    scratch[i] = end += (uint32_t)c[i];
+                    out[i] = 0.0;
+                }
+                for (int64_t t = 0; t < doc_length; ++t) {
+                    const uint32_t token = below(&state, total);
+                    int64_t a = 0, b = n - 1; /* first i with scratch[i] > token */
+                    while (a < b) {
+                        const int64_t m = a + (b - a) / 2;
+                        if (scratch[m] <= token) a = m + 1; else b = m;
+                    }
+                    out[a] += 1.0;
+                }
             }
         }
+        int64_t kept = 0;
+        for (int64_t i = 0; i < n; ++i) {
+            const double x = out[i];
+            out_indices[used + kept] = word[i];
+            out[kept] = x;
+            kept += x > 0.0;
+        }
+        used += kept;
+        out_indptr[d + 1] = used;
     }
     return VF_OK;
 }

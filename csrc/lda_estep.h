@@ -38,12 +38,19 @@ int32_t VF_FN(vf_lda_estep_f64)(int64_t n_docs, int64_t n_topics, int64_t n_word
                                 const double *table, const double *alpha, void *workspace, int64_t workspace_bytes,
                                 double *gamma, int64_t *sums, int32_t *n_iter, double *norms);
 
-/* Resample each document to doc_length words drawn with replacement from its
- * own bag (section 4.2). Document d draws from a generator seeded by seeds[d]
- * alone. scratch holds scratch_items >= VF_LDA_RESAMPLE_TOKENS + the largest
- * number of distinct words of a document. resampled[] has the layout of counts[]; an empty document stays
- * empty. */
-int32_t VF_FN(vf_lda_resample)(int64_t n_docs, int64_t doc_length, const int64_t *indptr, const int32_t *counts,
-                               const uint64_t *seeds, int64_t scratch_items, uint32_t *scratch, double *resampled);
+/* Bring chosen rows of a corpus into a block of documents for the E-step.
+ *
+ * Document d is row rows[d] of the CSR corpus (n_rows rows). mode:
+ *   VF_LDA_AS_IS     the counts themselves
+ *   VF_LDA_RESAMPLE  doc_length words drawn with replacement from the row's own
+ *                    bag (section 4.2), from a generator seeded by seeds[d] alone
+ *   VF_LDA_SCALE     the counts times doc_length / their sum
+ * Words that end up with no count are left out; an empty row stays empty. The
+ * block's arrays hold capacity entries; scratch (resampling only) holds
+ * scratch_items >= VF_LDA_RESAMPLE_TOKENS and >= the entries of any row. */
+int32_t VF_FN(vf_lda_gather)(int64_t n_docs, int64_t n_rows, int64_t capacity, int32_t mode, int64_t doc_length,
+                             const int64_t *rows, const int64_t *indptr, const int32_t *indices, const int32_t *counts,
+                             const uint64_t *seeds, int64_t scratch_items, uint32_t *scratch, int64_t *out_indptr,
+                             int32_t *out_indices, double *out_counts);
 
 #endif

@@ -1,6 +1,10 @@
 /* The function table of one instruction set. */
+#include "chacha20.h"
+#include "gaussian.h"
 #include "lda_estep.h"
 #include "sbn_estep.h"
+#include "os_random.h"
+#include "symmetric.h"
 
 #define VF_STR_(x) #x
 #define VF_STR(x) VF_STR_(x)
@@ -15,7 +19,19 @@ const vf_api VF_FN(vf_table) = {
     .lda_workspace_f64 = VF_FN(vf_lda_workspace_f64),
     .lda_estep_f32 = VF_FN(vf_lda_estep_f32),
     .lda_estep_f64 = VF_FN(vf_lda_estep_f64),
-    .lda_resample = VF_FN(vf_lda_resample),
+    .lda_gather = VF_FN(vf_lda_gather),
+    .os_random = vf_os_random,
+    .chacha20_fill = VF_FN(vf_chacha20_fill),
+    .chacha20_words = VF_FN(vf_chacha20_words),
+    .rounded_gaussian = VF_FN(vf_rounded_gaussian),
+    .add_rounded_gaussian = VF_FN(vf_add_rounded_gaussian),
+    .symmetric_gaussian_i64 = VF_FN(vf_symmetric_gaussian_i64),
+    .symmetric_gaussian_f64 = VF_FN(vf_symmetric_gaussian_f64),
+    .symmetric_check_i64 = VF_FN(vf_symmetric_check_i64),
+    .symmetric_check_f64 = VF_FN(vf_symmetric_check_f64),
+    .int64_check = VF_FN(vf_int64_check),
+    .gaussian_flagged = VF_FN(vf_gaussian_flagged),
+    .gaussian_element = VF_FN(vf_gaussian_element),
     .sbn_pg_workspace_f32 = VF_FN(vf_sbn_pg_workspace_f32),
     .sbn_pg_workspace_f64 = VF_FN(vf_sbn_pg_workspace_f64),
     .sbn_quadratic_workspace = VF_FN(vf_sbn_quadratic_workspace),

@@ -58,6 +58,7 @@ VF_INLINE vfd vfd_add(vfd a, vfd b) { return _mm512_add_pd(a, b); }
 VF_INLINE vfd vfd_sub(vfd a, vfd b) { return _mm512_sub_pd(a, b); }
 VF_INLINE vfd vfd_mul(vfd a, vfd b) { return _mm512_mul_pd(a, b); }
 VF_INLINE vfd vfd_div(vfd a, vfd b) { return _mm512_div_pd(a, b); }
+VF_INLINE vfd vfd_sqrt(vfd a) { return _mm512_sqrt_pd(a); }
 VF_INLINE vfd vfd_fma(vfd a, vfd b, vfd c) { return _mm512_fmadd_pd(a, b, c); }
 VF_INLINE vfd vfd_recip(vfd a) { return vfd_div(vfd_set1(1.0), a); }
 VF_INLINE vfd vfd_min(vfd a, vfd b) { return _mm512_min_pd(a, b); }
@@ -149,6 +150,7 @@ VF_INLINE vfd vfd_add(vfd a, vfd b) { return _mm256_add_pd(a, b); }
 VF_INLINE vfd vfd_sub(vfd a, vfd b) { return _mm256_sub_pd(a, b); }
 VF_INLINE vfd vfd_mul(vfd a, vfd b) { return _mm256_mul_pd(a, b); }
 VF_INLINE vfd vfd_div(vfd a, vfd b) { return _mm256_div_pd(a, b); }
+VF_INLINE vfd vfd_sqrt(vfd a) { return _mm256_sqrt_pd(a); }
 VF_INLINE vfd vfd_fma(vfd a, vfd b, vfd c) { return _mm256_fmadd_pd(a, b, c); }
 VF_INLINE vfd vfd_recip(vfd a) { return vfd_div(vfd_set1(1.0), a); }
 VF_INLINE vfd vfd_min(vfd a, vfd b) { return _mm256_min_pd(a, b); }
@@ -233,6 +235,7 @@ VF_INLINE vfd vfd_add(vfd a, vfd b) { return _mm_add_pd(a, b); }
 VF_INLINE vfd vfd_sub(vfd a, vfd b) { return _mm_sub_pd(a, b); }
 VF_INLINE vfd vfd_mul(vfd a, vfd b) { return _mm_mul_pd(a, b); }
 VF_INLINE vfd vfd_div(vfd a, vfd b) { return _mm_div_pd(a, b); }
+VF_INLINE vfd vfd_sqrt(vfd a) { return _mm_sqrt_pd(a); }
 VF_INLINE vfd vfd_fma(vfd a, vfd b, vfd c) { return _mm_add_pd(_mm_mul_pd(a, b), c); }
 VF_INLINE vfd vfd_recip(vfd a) { return vfd_div(vfd_set1(1.0), a); }
 VF_INLINE vfd vfd_min(vfd a, vfd b) { return _mm_min_pd(a, b); }
@@ -315,6 +318,7 @@ VF_INLINE vfd vfd_add(vfd a, vfd b) { VF_OP_(vfd, VF_ND, a, +, b); }
 VF_INLINE vfd vfd_sub(vfd a, vfd b) { VF_OP_(vfd, VF_ND, a, -, b); }
 VF_INLINE vfd vfd_mul(vfd a, vfd b) { VF_OP_(vfd, VF_ND, a, *, b); }
 VF_INLINE vfd vfd_div(vfd a, vfd b) { VF_OP_(vfd, VF_ND, a, /, b); }
+VF_INLINE vfd vfd_sqrt(vfd a) { VF_MAP_(vfd, VF_ND, sqrt(VF_AT(a, i))); }
 VF_INLINE vfd vfd_fma(vfd a, vfd b, vfd c) { return vfd_add(vfd_mul(a, b), c); }
 VF_INLINE vfd vfd_recip(vfd a) { return vfd_div(vfd_set1(1.0), a); }
 VF_INLINE vfd vfd_min(vfd a, vfd b) { VF_MAP_(vfd, VF_ND, VF_AT(a, i) < VF_AT(b, i) ? VF_AT(a, i) : VF_AT(b, i)); }

@@ -5,6 +5,9 @@ ctypedef fused real:
     double
 
 LDA_RESAMPLE_TOKENS = VF_LDA_RESAMPLE_TOKENS
+LDA_AS_IS = VF_LDA_AS_IS
+LDA_RESAMPLE = VF_LDA_RESAMPLE
+LDA_SCALE = VF_LDA_SCALE
 
 
 def lda_stride(int64_t n_topics):
@@ -84,15 +87,25 @@ def lda_estep(const int64_t[::1] indptr, const int32_t[::1] indices, const doubl
     _check(status)
 
 
-def lda_resample(const int64_t[::1] indptr, const int32_t[::1] counts, const uint64_t[::1] seeds, int64_t doc_length,
-                 uint32_t[::1] scratch, double[::1] resampled, isa=None):
-    """Resample each document of a block to doc_length words."""
+def lda_gather(const int64_t[::1] rows, int32_t mode, int64_t doc_length, const int64_t[::1] indptr,
+               const int32_t[::1] indices, const int32_t[::1] counts, const uint64_t[::1] seeds, uint32_t[::1] scratch,
+               int64_t[::1] out_indptr, int32_t[::1] out_indices, double[::1] out_counts, isa=None):
+    """Bring rows of a corpus into a block; seeds and scratch may be None unless mode resamples."""
     cdef const vf_api *api = _table(isa)
-    cdef int64_t n_docs = indptr.shape[0] - 1
+    cdef int64_t n_docs = rows.shape[0], scratch_items = 0
+    cdef const uint64_t *pseeds = NULL
+    cdef uint32_t *pscratch = NULL
     cdef int32_t status
-    if n_docs == 0 or counts.shape[0] == 0:
+    if seeds is not None and n_docs:
+        pseeds = &seeds[0]
+    if scratch is not None:
+        pscratch = &scratch[0]
+        scratch_items = scratch.shape[0]
+    if n_docs == 0 or indices.shape[0] == 0 or out_indices.shape[0] == 0:
+        out_indptr[:] = 0
         return
     with nogil:
-        status = api.lda_resample(n_docs, doc_length, &indptr[0], &counts[0], &seeds[0], scratch.shape[0],
-                                  &scratch[0], &resampled[0])
+        status = api.lda_gather(n_docs, indptr.shape[0] - 1, out_indices.shape[0], mode, doc_length, &rows[0],
+                                &indptr[0], &indices[0], &counts[0], pseeds, scratch_items, pscratch, &out_indptr[0],
+                                &out_indices[0], &out_counts[0])
     _check(status)

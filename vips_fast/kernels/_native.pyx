@@ -31,8 +31,25 @@ cdef extern from "vips_fast/vips_fast.h" nogil:
         int32_t (*lda_estep_f64)(int64_t, int64_t, int64_t, const vf_lda_params *, const int64_t *, const int32_t *,
                                  const double *, const double *, const double *, void *, int64_t, double *, int64_t *,
                                  int32_t *, double *) noexcept nogil
-        int32_t (*lda_resample)(int64_t, int64_t, const int64_t *, const int32_t *, const uint64_t *, int64_t,
-                                uint32_t *, double *) noexcept nogil
+        int32_t (*lda_gather)(int64_t, int64_t, int64_t, int32_t, int64_t, const int64_t *, const int64_t *,
+                              const int32_t *, const int32_t *, const uint64_t *, int64_t, uint32_t *, int64_t *,
+                              int32_t *, double *) noexcept nogil
+        int32_t (*os_random)(int64_t, uint8_t *) noexcept nogil
+        int32_t (*chacha20_fill)(int64_t, const uint8_t *, const uint8_t *, uint32_t, uint8_t *) noexcept nogil
+        int32_t (*chacha20_words)(int64_t, int64_t, const uint8_t *, uint64_t *) noexcept nogil
+        int32_t (*rounded_gaussian)(int64_t, int64_t, double, const uint8_t *, int64_t *) noexcept nogil
+        int32_t (*add_rounded_gaussian)(int64_t, int64_t, double, const uint8_t *, int64_t *) noexcept nogil
+        int32_t (*symmetric_gaussian_i64)(int64_t, int64_t, int64_t, double, double, const uint8_t *, int64_t,
+                                          int64_t *) noexcept nogil
+        int32_t (*symmetric_gaussian_f64)(int64_t, int64_t, int64_t, double, double, double, const uint8_t *, int64_t,
+                                          double *) noexcept nogil
+        int32_t (*symmetric_check_i64)(int64_t, int64_t, int64_t, int64_t, int64_t, const int64_t *) noexcept nogil
+        int32_t (*symmetric_check_f64)(int64_t, int64_t, int64_t, int64_t, double, int64_t,
+                                       const double *) noexcept nogil
+        int32_t (*int64_check)(int64_t, int64_t, const int64_t *) noexcept nogil
+        int32_t (*gaussian_flagged)(int64_t, int64_t, double, const uint8_t *, int64_t, int64_t *,
+                                    int64_t *) noexcept nogil
+        int32_t (*gaussian_element)(int64_t, double, const uint8_t *, int32_t, int64_t *) noexcept nogil
         int64_t (*sbn_pg_workspace_f32)(int64_t, int64_t) noexcept nogil
         int64_t (*sbn_pg_workspace_f64)(int64_t, int64_t) noexcept nogil
         int64_t (*sbn_quadratic_workspace)(int64_t, int64_t) noexcept nogil
@@ -58,8 +75,16 @@ cdef extern from "vips_fast/vips_fast.h" nogil:
     const char *vf_status_message(int32_t status)
     int VF_ABI_VERSION
     int VF_LDA_RESAMPLE_TOKENS
+    int VF_LDA_AS_IS
+    int VF_LDA_RESAMPLE
+    int VF_LDA_SCALE
     int64_t VF_LDA_STRIDE(int64_t)
     int64_t VF_SBN_STRIDE(int64_t)
+    double VF_GAUSSIAN_MAX_SCALE
+    int VF_GAUSSIAN_REACH
+    int VF_ERR_PARAMETER
+    int VF_ERR_RANGE
+    int VF_ERR_ENTROPY
 
 cdef const vf_api *_api = vf_dispatch()
 
@@ -100,4 +125,5 @@ cdef int _check(int32_t status) except -1:
 
 
 include "_lda.pxi"
+include "_noise.pxi"
 include "_sbn.pxi"

@@ -25,12 +25,18 @@ typedef enum vf_status {
     VF_ERR_INDPTR = 4,     /* row pointers fall */
     VF_ERR_PARAMETER = 5,  /* a scalar parameter is out of its range */
     VF_ERR_WORKSPACE = 6,  /* the workspace is too small */
-    VF_ERR_ALIGNMENT = 7   /* an array is not aligned to its element type */
+    VF_ERR_ALIGNMENT = 7,  /* an array is not aligned to its element type */
+    VF_ERR_RANGE = 8,      /* a number is so large that adding noise could overflow, or is off its lattice */
+    VF_ERR_ENTROPY = 9     /* the operating system gives no random bits, or the key's bits are not random */
 } vf_status;
 
 #define VF_ABI_VERSION 1
 
-/* Part of vf_api.lda_resample's scratch that does not depend on the documents. */
+/* How vf_api.lda_gather brings a document to a length. */
+#define VF_LDA_AS_IS 0
+#define VF_LDA_RESAMPLE 1
+#define VF_LDA_SCALE 2
+/* Least scratch items of vf_api.lda_gather when it resamples. */
 #define VF_LDA_RESAMPLE_TOKENS 65536
 
 /* Elements from one row to the next of the LDA table of K topics. */
@@ -38,6 +44,11 @@ typedef enum vf_status {
 
 /* Elements from one row to the next of the sigmoid belief network's tables of J visible units. */
 #define VF_SBN_STRIDE(n_visible) (((int64_t)(n_visible) + 15) / 16 * 16)
+
+/* Noise: the largest scale, and a bound on |draw| / scale. A larger draw would
+ * need 1024 leading zero bits; VF_ERR_ENTROPY is returned instead. */
+#define VF_GAUSSIAN_MAX_SCALE 0x1p50
+#define VF_GAUSSIAN_REACH 64
 
 /* Per-call parameters of the LDA E-step. */
 typedef struct vf_lda_params {
@@ -67,8 +78,30 @@ typedef struct vf_api {
                              const int64_t *indptr, const int32_t *indices, const double *counts, const double *table,
                              const double *alpha, void *workspace, int64_t workspace_bytes, double *gamma,
                              int64_t *sums, int32_t *n_iter, double *norms);
-    int32_t (*lda_resample)(int64_t n_docs, int64_t doc_length, const int64_t *indptr, const int32_t *counts,
-                            const uint64_t *seeds, int64_t scratch_items, uint32_t *scratch, double *resampled);
+    int32_t (*lda_gather)(int64_t n_docs, int64_t n_rows, int64_t capacity, int32_t mode, int64_t doc_length,
+                          const int64_t *rows, const int64_t *indptr, const int32_t *indices, const int32_t *counts,
+                          const uint64_t *seeds, int64_t scratch_items, uint32_t *scratch, int64_t *out_indptr,
+                          int32_t *out_indices, double *out_counts);
+
+    /* Noise. See csrc/chacha20.h and csrc/gaussian.h. A key is 32 bytes; a nonce 12. */
+    int32_t (*os_random)(int64_t n_bytes, uint8_t *out); /* from the operating system; not pure */
+    int32_t (*chacha20_fill)(int64_t n_bytes, const uint8_t *key, const uint8_t *nonce, uint32_t counter, uint8_t *out);
+    int32_t (*chacha20_words)(int64_t n, int64_t first, const uint8_t *key, uint64_t *out);
+    int32_t (*rounded_gaussian)(int64_t n, int64_t first, double scale, const uint8_t *key, int64_t *out);
+    int32_t (*add_rounded_gaussian)(int64_t n, int64_t first, double scale, const uint8_t *key, int64_t *sums);
+    int32_t (*symmetric_gaussian_i64)(int64_t d, int64_t row_begin, int64_t row_end, double scale_diagonal,
+                                      double scale_off, const uint8_t *key, int64_t stride, int64_t *matrix);
+    int32_t (*symmetric_gaussian_f64)(int64_t d, int64_t row_begin, int64_t row_end, double scale_diagonal,
+                                      double scale_off, double spacing, const uint8_t *key, int64_t stride,
+                                      double *matrix);
+    int32_t (*symmetric_check_i64)(int64_t d, int64_t row_begin, int64_t row_end, int64_t limit, int64_t stride,
+                                   const int64_t *matrix);
+    int32_t (*symmetric_check_f64)(int64_t d, int64_t row_begin, int64_t row_end, int64_t limit, double spacing,
+                                   int64_t stride, const double *matrix);
+    int32_t (*int64_check)(int64_t n, int64_t limit, const int64_t *x);
+    int32_t (*gaussian_flagged)(int64_t n, int64_t first, double scale, const uint8_t *key, int64_t capacity,
+                                int64_t *indices, int64_t *n_flagged);
+    int32_t (*gaussian_element)(int64_t index, double scale, const uint8_t *key, int32_t limbs, int64_t *out);
 
     /* Sigmoid belief networks. See csrc/sbn_estep.h for the meaning of each argument. */
     int64_t (*sbn_pg_workspace_f32)(int64_t n_visible, int64_t n_hidden);

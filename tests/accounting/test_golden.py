@@ -1,0 +1,114 @@
+"""Every golden value within its own tolerance.
+
+Each value was computed by at least two independent implementations; the rule
+|computed - value| <= rtol |value| + atol and its tolerances are the file's.
+"""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from vips_fast import accounting as acc
+from vips_fast.accounting import rdp
+from vips_fast.accounting.gaussian import (
+    gaussian_delta,
+    gaussian_epsilon,
+    gaussian_noise_multiplier,
+)
+
+
+def poisson(q, z, steps=1):
+    return acc.SelfComposedEvent(acc.PoissonSampledEvent(q, acc.GaussianEvent(z)), steps)
+
+
+def without_replacement(q, z, steps=1):
+    rate = Fraction(q).limit_denominator(10**6)
+    event = acc.WithoutReplacementEvent(rate.numerator, rate.denominator, acc.GaussianEvent(z))
+    return acc.SelfComposedEvent(event, steps)
+
+
+def _steps(make, p):
+    return acc.ComposedEvent([make(s["q"], s["sigma"], s["T"]) for s in p["steps"]])
+
+
+def _conversion(p):
+    return "tight" if p["conversion"] == "improved" else "classical"
+
+
+def _orders(p):
+    low, high = map(int, p["orders"].split(".."))
+    return np.arange(low, high + 1)
+
+
+def _gaussians(p):
+    return acc.ComposedEvent([acc.SelfComposedEvent(acc.GaussianEvent(z), n) for z, n in p["steps"]])
+
+
+COMPUTE = {
+    "gaussian_delta": lambda p: gaussian_delta(p["sensitivity"] / p["sigma"], p["eps"]),
+    "gaussian_eps": lambda p: gaussian_epsilon(p["sensitivity"] / p["sigma"], p["delta"]),
+    "gaussian_sigma": lambda p: p["sensitivity"] * gaussian_noise_multiplier(p["eps"], p["delta"]),
+    "gaussian_composition_eps": lambda p: acc.epsilon(_gaussians(p), p["delta"]),
+    "laplace_rdp": lambda p: rdp.renyi_divergence(
+        acc.LaplaceEvent(p["scale"] / p["sensitivity"]), p["alpha"]
+    ),
+    "laplace_delta": lambda p: acc.delta(
+        acc.LaplaceEvent(p["scale"] / p["sensitivity"]), p["eps"], rtol=1e-7
+    ),
+    "laplace_composition_eps": lambda p: acc.epsilon(
+        acc.SelfComposedEvent(acc.LaplaceEvent(p["scale"] / p["sensitivity"]), p["T"]), p["delta"]
+    ),
+    "rr_rdp": lambda p: rdp.renyi_divergence(acc.RandomizedResponseEvent(p["p"]), p["alpha"]),
+    "rr_delta": lambda p: acc.delta(acc.RandomizedResponseEvent(p["p"]), p["eps"], rtol=1e-7),
+    "rr_kary_eps": lambda p: acc.RandomizedResponseEvent(p["p_true"], p["K"]).epsilon,
+    "rr_composition_eps": lambda p: acc.epsilon(
+        acc.SelfComposedEvent(acc.RandomizedResponseEvent(p["p"]), p["T"]), p["delta"]
+    ),
+    "poisson_rdp": lambda p: rdp.renyi_divergence(poisson(p["q"], p["sigma"]), p["alpha"]),
+    "wor_rdp_profile": lambda p: rdp.renyi_divergence(
+        without_replacement(p["q"], p["sigma"]), p["alpha"]
+    ),
+    "wor_rdp_wang_thm9": lambda p: rdp.wang_rdp(
+        without_replacement(p["q"], p["sigma"]).event, [p["alpha"]], "thm9"
+    )[0],
+    "wor_rdp_wang_thm27": lambda p: rdp.wang_rdp(
+        without_replacement(p["q"], p["sigma"]).event, [p["alpha"]], "thm27"
+    )[0],
+    "poisson_rdp_eps": lambda p: acc.epsilon(
+        _steps(poisson, p), p["delta"], "rdp", conversion=_conversion(p), orders=_orders(p)
+    ),
+    "wor_rdp_eps": lambda p: acc.epsilon(
+        _steps(without_replacement, p), p["delta"], "wang",
+        bound=p["bound"], conversion=_conversion(p), orders=_orders(p),
+    ),
+    "rdp_curve_to_eps": lambda p: rdp.epsilon_from_rdp(
+        p["orders"], p["rdp"], p["delta"], _conversion(p)
+    ),
+    "poisson_pld_eps": lambda p: acc.epsilon(_steps(poisson, p), p["delta"]),
+    "poisson_pld_delta": lambda p: acc.delta(_steps(poisson, p), p["eps"]),
+    "wor_pld_eps": lambda p: acc.epsilon(_steps(without_replacement, p), p["delta"]),
+    "wor_pld_delta": lambda p: acc.delta(_steps(without_replacement, p), p["eps"]),
+}
+
+
+@pytest.mark.parametrize("kind", sorted(COMPUTE))
+def test_golden(kind, golden):
+    assert kind in golden
+    for case in golden[kind]:
+        computed = np.atleast_1d(COMPUTE[kind](case["params"]))
+        wanted = np.atleast_1d(case["value"])
+        assert computed.shape == wanted.shape, case["id"]
+        error = np.abs(computed - wanted)
+        assert np.all(error <= case["rtol"] * np.abs(wanted) + case["atol"]), (
+            case["id"], computed, wanted,
+        )
+
+
+@pytest.mark.parametrize("kind", ["poisson_pld_eps", "wor_pld_eps"])
+def test_golden_never_below(kind, golden):
+    """At rtol 1e-6 the bound lies in [exact, exact (1 + 1.5e-6)]; references err by 2e-8."""
+    for case in golden[kind]:
+        make = poisson if kind.startswith("poisson") else without_replacement
+        got = acc.epsilon(_steps(make, case["params"]), case["params"]["delta"], rtol=1e-6)
+        assert case["value"] * (1 - 2e-8) <= got <= case["value"] * (1 + 1.5e-6), case["id"]

@@ -1,0 +1,420 @@
+"""Readers: round trips, real files, broken files."""
+
+import gzip
+import json
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from vips_fast.data import (
+    load_corpus,
+    load_vocabulary,
+    read_docword,
+    read_folder,
+    read_jsonl,
+    read_ldac,
+    read_npz,
+)
+from vips_fast.data import _integers
+
+VOCABULARY = ("alpha", "beta", "gamma", "delta")
+DENSE = np.array([[0, 2, 0, 1], [0, 0, 0, 0], [3, 0, 0, 70000]])
+
+
+def as_docword(dense):
+    rows, columns = np.nonzero(dense)
+    lines = [*dense.shape, rows.size]
+    lines += [f"{d + 1} {w + 1} {dense[d, w]}" for d, w in zip(rows, columns, strict=True)]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def as_ldac(dense):
+    lines = []
+    for row in dense:
+        words = np.flatnonzero(row)
+        lines.append(" ".join([str(words.size), *(f"{w}:{row[w]}" for w in words)]))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def written(path, content):
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+@pytest.fixture
+def vocabulary_file(tmp_path):
+    return written(tmp_path / "vocab.txt", "\n".join(VOCABULARY) + "\n")
+
+
+# Vocabularies
+
+
+def test_vocabulary(tmp_path):
+    for content in ("a\nb c\n", "a\r\nb c\r\n", "\ufeffa\nb c", "a\n b c \n\n\n"):
+        assert load_vocabulary(written(tmp_path / "v", content)) == ("a", "b c")
+    assert load_vocabulary(written(tmp_path / "v", gzip.compress(b"a\nb\n"))) == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        ("", "v: is empty"),
+        ("\n\n", "v: is empty"),
+        ("a\n\nb\n", "v: line 2: blank"),
+        ("a\nb\na\n", "v: line 3: repeats line 1"),
+        (b"a\n\xff\n", "v: is not UTF-8"),
+        (gzip.compress(b"a\nb\n")[:-9], "v: the gzip data are broken"),
+    ],
+)
+def test_broken_vocabulary(tmp_path, content, message):
+    with pytest.raises(ValueError, match=message):
+        load_vocabulary(written(tmp_path / "v", content))
+
+
+# Round trips
+
+SMALL_MATRICES = st.integers(1, 6).flatmap(
+    lambda width: st.lists(
+        st.lists(st.sampled_from((0, 0, 1, 2, 10**9, 10**12)), min_size=width, max_size=width),
+        min_size=1,
+        max_size=6,
+    )
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(SMALL_MATRICES, st.booleans(), st.sampled_from(("\n", "\r\n")))
+def test_text_formats_round_trip(tmp_path, rows, zipped, newline):
+    dense = np.array(rows, np.int64)
+    for name, content in (("docword", as_docword(dense)), ("ldac", as_ldac(dense))):
+        raw = content.replace("\n", newline).encode()
+        path = written(tmp_path / name, gzip.compress(raw) if zipped else raw)
+        corpus = load_corpus(path, format=name, n_features=dense.shape[1])
+        assert np.array_equal(corpus.counts.toarray(), dense)
+        assert corpus.counts.dtype == (np.int64 if dense.max() > 2**31 else np.int32)
+
+
+@pytest.mark.parametrize("size", (1, 5, 17, 64))
+def test_block_boundaries_change_nothing(tmp_path, monkeypatch, size):
+    rng = np.random.default_rng(0)
+    dense = rng.integers(0, 3, (40, 30)) * rng.integers(1, 12345, (40, 30))
+    real = _integers.blocks
+    monkeypatch.setattr("vips_fast.data.readers.blocks", lambda file, n=size: real(file, n))
+    docword = written(tmp_path / "docword", as_docword(dense).rstrip("\n"))
+    ldac = written(tmp_path / "ldac", as_ldac(dense).rstrip("\n"))
+    assert np.array_equal(read_docword(docword).counts.toarray(), dense)
+    assert np.array_equal(read_ldac(ldac, n_features=30).counts.toarray(), dense)
+    with pytest.raises(ValueError, match="line 21: "):
+        lines = as_docword(dense).split("\n")
+        lines[20] = "3 4"
+        read_docword(written(tmp_path / "docword", "\n".join(lines)))
+
+
+@pytest.mark.parametrize("kind", ("matrix", "array"))
+@pytest.mark.parametrize("format", ("csr", "csc", "coo"))
+def test_save_npz(tmp_path, format, kind, vocabulary_file):
+    sparse.save_npz(tmp_path / "c.npz", getattr(sparse, f"{format}_{kind}")(DENSE))
+    corpus = load_corpus(tmp_path / "c.npz", vocabulary_file)
+    assert np.array_equal(corpus.counts.toarray(), DENSE)
+    assert corpus.vocabulary == VOCABULARY
+    assert corpus.source == "c.npz"
+
+
+def parts(**change):
+    X = sparse.csr_array(DENSE)
+    arrays = dict(data=X.data, indices=X.indices, indptr=X.indptr, shape=np.array(X.shape))
+    arrays.update(change)
+    return {name: np.asarray(array) for name, array in arrays.items() if array is not None}
+
+
+def test_plain_npz(tmp_path):
+    for save in (np.savez, np.savez_compressed):
+        save(tmp_path / "c.npz", **parts(), other=np.ones(3))
+        assert np.array_equal(read_npz(tmp_path / "c.npz").counts.toarray(), DENSE)
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (dict(indptr=None), "has no array named 'indptr'"),
+        (dict(shape=[3]), "'shape' is not a pair"),
+        (dict(shape=[3.0, 4.0]), "'shape' is not a pair"),
+        (dict(shape=[-3, 4]), "'shape' is not a pair"),
+        (dict(shape=[2**40, 4]), "2\\*\\*31 or more"),
+        (dict(shape=[5, 4]), "'indptr' does not fit 'shape'"),
+        (dict(shape=[3, 2]), "index out of range; expected 0 to 1"),
+        (dict(indptr=[0, 3, 2, 4]), "indptr falls"),
+        (dict(indptr=[0, 2, 2, 9]), "do not fit together"),
+        (dict(indices=[0.0, 1.0, 2.0, 3.0]), "'indices' is not"),
+        (dict(data=[[1, 2], [3, 4]]), "'data' is not"),
+        (dict(data=["a", "b", "c", "d"]), "'data' is not"),
+        (dict(data=[1, 2, 3, -7351]), "contains a negative count"),
+        (dict(data=[1, 2, 3, 7351.5]), "contains a fractional count"),
+        (dict(data=[1, 2, 3, np.nan]), "contains NaN"),
+        (dict(format=b"bsr"), "holds no CSR, CSC or COO"),
+        (dict(data=np.array([1, 2, 3, None], object)), "pickled arrays are refused"),
+    ],
+)
+def test_broken_npz(tmp_path, change, message):
+    np.savez(tmp_path / "c.npz", **parts(**change))
+    with pytest.raises(ValueError, match=message) as caught:
+        read_npz(tmp_path / "c.npz")
+    assert str(caught.value).startswith(f"{tmp_path / 'c.npz'}: ")
+    assert "7351" not in str(caught.value)
+
+
+def test_broken_coo_npz(tmp_path):
+    X = sparse.coo_array(DENSE)
+    good = dict(data=X.data, row=X.coords[0], col=X.coords[1], shape=X.shape, format=b"coo")
+    for name, array in (("row", X.coords[0] + 2), ("col", -X.coords[1])):
+        np.savez(tmp_path / "c.npz", **{**good, name: array})
+        with pytest.raises(ValueError, match=f"'{name}' has an index outside"):
+            read_npz(tmp_path / "c.npz")
+    np.savez(tmp_path / "c.npz", **{**good, "row": X.coords[0][:-1]})
+    with pytest.raises(ValueError, match="different lengths"):
+        read_npz(tmp_path / "c.npz")
+
+
+# Broken text files
+
+GOOD_DOCWORD = "2\n3\n2\n1 1 5\n2 3 1\n"
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        ("", "ends inside its header"),
+        ("2\n3\n", "ends inside its header"),
+        ("2 3 2\n1 1 5\n", "line 1: expected one number"),
+        ("2\n\n3\n2\n", "line 2: expected one number"),
+        (GOOD_DOCWORD.replace("1 1 5", "1 1"), "line 4: expected three numbers"),
+        (GOOD_DOCWORD.replace("1 1 5", "1 1 5 7351"), "line 4: expected three numbers"),
+        (GOOD_DOCWORD + "1\n", "line 6: expected three numbers"),
+        (GOOD_DOCWORD + "2 2 2\n", "more entries than line 3"),
+        ("2\n3\n2\n1 1 5\n", "fewer entries than line 3"),
+        (GOOD_DOCWORD.replace("1 1 5", "1 1 -7351"), "line 4: expected non-negative integers"),
+        (GOOD_DOCWORD.replace("1 1 5", "1 1 7351.5"), "line 4: expected non-negative"),
+        (GOOD_DOCWORD.replace("1 1 5", "1 1 nan"), "line 4: expected non-negative"),
+        (GOOD_DOCWORD.replace("1 1 5", "0 1 5"), "line 4: a document number outside 1 to 2"),
+        (GOOD_DOCWORD.replace("1 1 5", "3 1 5"), "line 4: a document number outside 1 to 2"),
+        (GOOD_DOCWORD.replace("1 1 5", "1 4 5"), "line 4: a word number outside 1 to 3"),
+        (GOOD_DOCWORD.replace("1 1 5", "1 1 " + "7351" * 5), "line 4: .* more than 18 digits"),
+        (GOOD_DOCWORD.replace("1 1 5", "1 1 9" + "7351" * 4), "a count of 2"),
+        ("9999999999999\n3\n0\n", "line 1: more than .* documents"),
+        ("2\n9999999999999\n0\n", "line 2: more than 2"),
+        ("0\n3\n0\n", "0 sample"),
+        (gzip.compress(GOOD_DOCWORD.encode())[:-6], "gzip data are broken"),
+        (gzip.compress(GOOD_DOCWORD.encode())[:12] + b"xxxxxxxxxxxxx", "gzip data are broken"),
+    ],
+)
+def test_broken_docword(tmp_path, content, message):
+    path = written(tmp_path / "d.txt", content)
+    with pytest.raises(ValueError, match=message) as caught:
+        read_docword(path)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert "\n" not in str(caught.value)
+    assert "7351" not in str(caught.value).removeprefix(str(path))
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        ("", "0 sample"),
+        ("2 0:1 1:1\n1 2\n", "line 2: expected N word:count"),
+        ("2 0:1\n", "line 1: expected N word:count"),
+        ("1 0:1 1:1\n", "line 1: expected N word:count"),
+        ("1 0 :1\n", "line 1: expected N word:count"),
+        ("1 0: 1\n", "line 1: expected N word:count"),
+        ("1 0::1\n", "line 1: expected N word:count"),
+        ("1: 0:1\n", "colon in the wrong place"),
+        ("1 0:1:\n", "colon in the wrong place"),
+        ("1:0:1\n", "line 1: expected N word:count"),
+        ("1 0:1\n\n1 0:1\n", "line 2: blank"),
+        ("1 0:1\n1 0:-7351\n", "line 2: expected non-negative integers"),
+        ("1 9:1\n", "word number above 3, the last of 4"),
+        ("99999999999999 0:1\n", "line 1: expected N word:count"),
+    ],
+)
+def test_broken_ldac(tmp_path, content, message):
+    path = written(tmp_path / "d.dat", content)
+    with pytest.raises(ValueError, match=message) as caught:
+        read_ldac(path, VOCABULARY)
+    assert "\n" not in str(caught.value)
+    assert "7351" not in str(caught.value).removeprefix(str(path))
+
+
+def test_ldac_needs_the_number_of_words(tmp_path):
+    path = written(tmp_path / "d.dat", "1 0:1\n0\n\n\n")
+    assert read_ldac(path, n_features=9).counts.shape == (2, 9)
+    assert read_ldac(path, VOCABULARY).vocabulary == VOCABULARY
+    with pytest.raises(ValueError, match="does not say how many words"):
+        read_ldac(path)
+    with pytest.raises(ValueError, match="vocabulary has 4 words; expected 5"):
+        read_ldac(path, VOCABULARY, 5)
+    with pytest.raises(ValueError, match="n_features is 0"):
+        read_ldac(path, n_features=0)
+
+
+# Texts
+
+
+def test_jsonl(tmp_path, vocabulary_file):
+    records = [{"text": "Alpha beta-ALPHA"}, {"text": ""}, {"text": "unknown Gam'ma\n delta."}]
+    content = "\n".join(json.dumps(record) for record in records) + "\n\n"
+    expected = [[2, 1, 0, 0], [0, 0, 0, 0], [0, 0, 1, 1]]
+    for raw in (content.encode(), gzip.compress(content.encode())):
+        corpus = load_corpus(written(tmp_path / "t.jsonl", raw), vocabulary_file)
+        assert corpus.counts.toarray().tolist() == expected
+        assert corpus.vocabulary == VOCABULARY
+    path = written(tmp_path / "t.jsonl", content.replace('"text"', '"body"'))
+    assert load_corpus(path, VOCABULARY, field="body").counts.toarray().tolist() == expected
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"text": 7351}',
+        '{"body": "7351"}',
+        '["7351"]',
+        '"7351"',
+        '{"text": "7351"',
+        "7351",
+        '{"text": null}',
+        b'{"text": "\xff 7351"}',
+        "[" * 5000,
+    ],
+)
+def test_broken_jsonl(tmp_path, line):
+    line = line if isinstance(line, bytes) else line.encode()
+    path = written(tmp_path / "t.jsonl", b'{"text": "alpha"}\n\n' + line + b"\n")
+    with pytest.raises(ValueError, match="line 3: expected a JSON object with a string in 'text'") as e:
+        read_jsonl(path, VOCABULARY)
+    assert "7351" not in str(e.value).removeprefix(str(path))
+
+
+def test_folder(tmp_path):
+    root = tmp_path / "texts"
+    (root / "b").mkdir(parents=True)
+    written(root / "z.txt", "beta")
+    written(root / "a.txt", b"alpha \xff\xfe alpha")
+    written(root / "b" / "c.txt", "")
+    written(root / "ignored.md", "delta")
+    for corpus in (load_corpus(root, VOCABULARY), read_folder(root, VOCABULARY)):
+        assert corpus.counts.toarray().tolist() == [[2, 0, 0, 0], [0, 0, 0, 0], [0, 1, 0, 0]]
+        assert corpus.source == "texts"
+
+
+def test_texts_need_a_vocabulary_and_texts(tmp_path):
+    with pytest.raises(ValueError, match="has no .txt files"):
+        load_corpus(tmp_path, VOCABULARY)
+    with pytest.raises(ValueError, match="needs a public vocabulary"):
+        load_corpus(tmp_path)
+    with pytest.raises(ValueError, match="at least one document"):
+        read_jsonl(written(tmp_path / "t", "\n"), VOCABULARY)
+    with pytest.raises(ValueError, match="no word made of letters"):
+        read_jsonl(written(tmp_path / "t", '{"text": "a"}'), ("1987", "a b"))
+
+
+# load_corpus
+
+
+@pytest.mark.parametrize(
+    "content, n_documents",
+    [(as_docword(DENSE), 3), (as_ldac(DENSE), 3), ("0\n0\n0\n1 2:1\n", 4), ("2\n3\n0\n", 2)],
+)
+def test_the_format_is_told_from_the_contents(tmp_path, content, n_documents):
+    for raw in (content.encode(), gzip.compress(content.encode())):
+        path = written(tmp_path / "data", raw)
+        n_features = 3 if content.startswith("2\n3") else 4
+        assert len(load_corpus(path, n_features=n_features)) == n_documents
+
+
+@pytest.mark.parametrize("content", ("", "plain words\n", "0\n0\n", "1 2 3\n4 5 6\n", "\0\1\2"))
+def test_an_unknown_format_is_named_as_such(tmp_path, content):
+    with pytest.raises(ValueError, match="cannot tell the format; give format="):
+        load_corpus(written(tmp_path / "data", content))
+
+
+def test_load_corpus_refuses(tmp_path):
+    path = written(tmp_path / "data", as_docword(DENSE))
+    with pytest.raises(ValueError, match="format is 'csv'; expected one of npz"):
+        load_corpus(path, format="csv")
+    with pytest.raises(ValueError, match="has 4 words, but the vocabulary has 3"):
+        load_corpus(path, ("a", "b", "c"))
+    with pytest.raises(ValueError, match="has 4 words; expected 5"):
+        load_corpus(path, n_features=5)
+    with pytest.raises(ValueError, match=f"^{tmp_path / 'none.txt'}: is empty"):
+        load_corpus(path, written(tmp_path / "none.txt", ""))
+    with pytest.raises(TypeError, match="vocabulary must hold strings"):
+        load_corpus(path, (1, 2, 3, 4))
+    with pytest.raises(FileNotFoundError):
+        load_corpus(tmp_path / "absent")
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_damaged_files_give_one_line_or_a_corpus(tmp_path, data):
+    """Bytes changed, cut or put in: never another error, never a crash."""
+    kind = data.draw(st.sampled_from(("npz", "docword", "ldac", "jsonl", "gz")))
+    path = tmp_path / "damaged"
+    if kind == "npz":
+        with open(path, "wb") as file:
+            np.savez(file, **parts())
+    else:
+        content = {"ldac": as_ldac(DENSE), "jsonl": '{"text": "alpha beta"}\n' * 2}
+        raw = content.get(kind, as_docword(DENSE)).encode()
+        path.write_bytes(gzip.compress(raw, mtime=0) if kind == "gz" else raw)
+    raw = bytearray(path.read_bytes())
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = data.draw(st.integers(0, len(raw) - 1))
+        change = data.draw(st.sampled_from(("set", "cut", "insert")))
+        if change == "set":
+            raw[at] = data.draw(st.integers(0, 255))
+        elif change == "cut":
+            del raw[at : at + data.draw(st.integers(1, 40))]
+        else:
+            raw[at:at] = data.draw(st.binary(min_size=1, max_size=4))
+        if not raw:
+            break
+    path.write_bytes(raw)
+    forced = data.draw(st.sampled_from((None, {"gz": "docword"}.get(kind, kind))))
+    try:
+        corpus = load_corpus(path, VOCABULARY, forced)
+    except ValueError as error:
+        assert str(error).startswith(str(path)) and "\n" not in str(error)
+    else:
+        assert corpus.counts.shape[1] == len(VOCABULARY)
+        assert corpus.counts.nnz == 0 or corpus.counts.data.min() > 0
+
+
+# Real files; the figures are those of the data sets' own description.
+
+
+def test_kos(data_dir):
+    corpus = load_corpus(data_dir / "text" / "kos_uci" / "docword.kos.txt.gz")
+    assert corpus.counts.shape == (3430, 6906)
+    assert corpus.counts.nnz == 353_160
+    assert corpus.n_tokens == 467_714
+
+
+def test_reuters(data_dir):
+    folder = data_dir / "text" / "reuters"
+    corpus = load_corpus(folder / "docword.reuters.txt.gz", folder / "vocab.reuters.txt")
+    assert corpus.counts.shape == (19_043, 9_637)
+    assert corpus.counts.nnz == 906_713
+    assert corpus.n_tokens == 1_314_521
+
+
+def test_wiki(data_dir, tmp_path):
+    folder = data_dir / "wiki"
+    corpus = load_corpus(folder / "train.npz", folder / "vocab.txt")
+    assert corpus.counts.shape == (21_475, 7_702)
+    assert corpus.counts.nnz == 8_220_694
+    assert corpus.n_tokens == 17_904_464
+    test = load_corpus(folder / "test.npz", folder / "vocab.txt")
+    path = written(tmp_path / "test.ldac", as_ldac(test.counts[:300].toarray()))
+    again = load_corpus(path, folder / "vocab.txt")
+    assert abs(again.counts - test.counts[:300]).sum() == 0

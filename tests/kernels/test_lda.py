@@ -1,0 +1,278 @@
+"""LDA E-step: kernel against reference, scikit-learn and the paper's example; purity and exactness."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from vips_fast.kernels import _native, lda_estep, reference
+
+ISAS = _native.isas_available()
+# float32 rounds differ from float64 by its resolution times the number of
+# additions in a sum over words; 60 rounds contract the error of earlier ones.
+TOLERANCE = {"float32": 2e-5, "float64": 1e-11}
+
+
+def documents(rng, n_docs, n_words, max_words, max_count=5):
+    """Random CSR counts with empty documents among them."""
+    rows = []
+    for d in range(n_docs):
+        size = 0 if d % 7 == 3 else int(rng.integers(1, min(max_words, n_words) + 1))
+        row = np.zeros(n_words, dtype=np.int64)
+        row[rng.choice(n_words, size, replace=False)] = rng.integers(1, max_count + 1, size)
+        rows.append(row)
+    return sp.csr_array(np.array(rows))
+
+
+def topics(rng, n_topics, n_words, concentration=0.3):
+    """exp(E[log beta]) of random Dirichlet parameters, over many orders of magnitude."""
+    from scipy.special import digamma
+
+    lam = rng.gamma(concentration, 10.0, (n_topics, n_words)) + 0.05
+    return np.exp(digamma(lam) - digamma(lam.sum(axis=1, keepdims=True)))
+
+
+def call(X, beta, alpha, **options):
+    return lda_estep(X.indptr, X.indices, X.data, beta, alpha, **options)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("n_topics", [1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 50, 64, 65])
+def test_matches_reference_over_topics(isa, dtype, n_topics):
+    rng = np.random.default_rng(n_topics)
+    X = documents(rng, 12, 40, 37)
+    beta = topics(rng, n_topics, 40)
+    for alpha in (1.0 / n_topics, 0.5):
+        ours = call(X, beta, alpha, tol=0, max_iter=60, dtype=dtype, isa=isa)
+        twin = reference.lda_estep(X.indptr, X.indices, X.data, beta, alpha, tol=0, max_iter=60)
+        scale = np.linalg.norm(twin.sstats)
+        assert np.linalg.norm(ours.sstats - twin.sstats) <= TOLERANCE[dtype] * scale
+        # A topic that left the loops shows gamma = alpha instead of alpha + its rest (< 1e-5).
+        np.testing.assert_allclose(ours.gamma, twin.gamma, rtol=20 * TOLERANCE[dtype], atol=1e-5 + 20 * TOLERANCE[dtype])
+        np.testing.assert_array_equal(ours.n_iter, twin.n_iter)
+        np.testing.assert_allclose(ours.norms, twin.norms, rtol=20 * TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("n_distinct", [1, 2, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 200])
+def test_matches_reference_over_document_sizes(isa, dtype, n_distinct):
+    rng = np.random.default_rng(n_distinct)
+    n_words = 200
+    row = np.zeros((1, n_words), dtype=np.int64)
+    row[0, rng.choice(n_words, n_distinct, replace=False)] = rng.integers(1, 9, n_distinct)
+    X = sp.csr_array(row)
+    beta = topics(rng, 20, n_words)
+    for clip in (None, 0.7 * np.sqrt((X.data.astype(float) ** 2).sum())):
+        options = dict(tol=0, max_iter=40, clip_norm=clip)
+        ours = call(X, beta, 0.05, dtype=dtype, isa=isa, **options)
+        twin = reference.lda_estep(X.indptr, X.indices, X.data, beta, 0.05, **options)
+        # The lattice of a clipped sum is 2^-30 of the clip norm: one step of it an entry.
+        lattice = 2.0**-29 * np.sqrt(twin.sstats.size)
+        assert np.linalg.norm(ours.sstats - twin.sstats) <= (TOLERANCE[dtype] + lattice) * np.linalg.norm(twin.sstats)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_degenerate_shapes(isa):
+    one = call(sp.csr_array(np.array([[3]])), np.ones((1, 1)), 0.5, isa=isa, dtype="float64")
+    assert one.gamma[0, 0] == pytest.approx(3.5) and one.sstats[0, 0] == pytest.approx(3.0)
+    empty = call(sp.csr_array((3, 5), dtype=np.int64), np.ones((2, 5)), 0.5, isa=isa)
+    np.testing.assert_array_equal(empty.gamma, 0.5)
+    assert not empty.sstats.any() and not empty.n_iter.any() and not empty.norms.any()
+    none = call(sp.csr_array((0, 5), dtype=np.int64), np.ones((2, 5)), 0.5, isa=isa)
+    assert none.gamma.shape == (0, 2) and none.sstats.shape == (2, 5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_huge_counts(dtype):
+    rng = np.random.default_rng(5)
+    X = sp.csr_array(np.array([[10**9, 1, 0, 7], [0, 1, 1, 0]]))
+    beta = topics(rng, 3, 4)
+    ours = call(X, beta, 0.3, dtype=dtype)
+    # The float32 rounds cannot resolve changes below the stop rule at 10^9 words.
+    twin = reference.lda_estep(X.indptr, X.indices, X.data, beta, 0.3)
+    np.testing.assert_allclose(ours.sstats, twin.sstats, rtol=1e-5 if dtype == "float32" else 1e-9, atol=1e-3)
+    np.testing.assert_allclose(ours.sstats.sum(axis=0), X.sum(axis=0), rtol=1e-6, atol=1e-5)
+
+
+def test_repeated_and_unsorted_words_are_the_sum():
+    rng = np.random.default_rng(2)
+    beta = topics(rng, 6, 9)
+    messy = lda_estep([0, 5], [7, 2, 7, 0, 2], [1, 2, 3, 4, 5], beta, 0.2, clip_norm=3.0)
+    clean = lda_estep([0, 3], [0, 2, 7], [4, 7, 4], beta, 0.2, clip_norm=3.0)
+    for a, b in zip(messy, clean):
+        np.testing.assert_array_equal(a, b)
+    # Counted apart, the repeated words would pass a bound on the norm.
+    assert np.linalg.norm(messy.sstats) <= 3.0
+
+
+def test_matches_scikit_learn():
+    lda = pytest.importorskip("sklearn.decomposition._lda", reason="needs scikit-learn")
+    rng = np.random.default_rng(1)
+    X = documents(rng, 60, 120, 60)
+    X = X[np.diff(X.indptr) > 0]
+    beta = topics(rng, 15, 120)
+    # scikit-learn starts from gamma = 1 (no random state), which a stop at 1e-10 forgets.
+    theirs_gamma, theirs = lda._update_doc_distribution(sp.csr_matrix(X.astype(float)), beta, 0.4, 4000, 1e-10, True, None)
+    ours = call(X, beta, 0.4, tol=1e-10, max_iter=4000, dtype="float64")
+    np.testing.assert_allclose(ours.gamma, theirs_gamma, rtol=1e-5, atol=1e-5)
+    # Their statistics lack the factor exp(E[log beta]).
+    np.testing.assert_allclose(ours.sstats, theirs * beta, rtol=1e-5, atol=1e-6)
+
+
+def test_worked_example_of_eq_30():
+    # N = V = K = 2, one document with s = [[1, 0], [1, 0]]: two topics share word 0. Clipped to a N = 0.2.
+    result = lda_estep([0, 1], [0], [2], np.ones((2, 2)), 1.0, clip_norm=0.2, dtype="float64")
+    assert result.norms[0] == pytest.approx(np.sqrt(2.0))
+    np.testing.assert_allclose(result.sstats, 0.2 / np.sqrt(2.0) * np.array([[1, 0], [1, 0]]), rtol=1e-8)
+    assert np.linalg.norm(result.sstats) <= 0.2
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("isa", ISAS)
+def test_same_bits_for_any_threads_order_and_company(isa, dtype):
+    rng = np.random.default_rng(9)
+    X = documents(rng, 400, 300, 250)
+    beta = topics(rng, 12, 300)
+    options = dict(clip_norm=20.0, dtype=dtype, isa=isa)
+    one = call(X, beta, 0.1, **options)
+    for n_threads in (2, 3, 7):
+        for a, b in zip(one, call(X, beta, 0.1, n_threads=n_threads, **options)):
+            np.testing.assert_array_equal(a, b)
+    order = rng.permutation(400)
+    shuffled = call(X[order], beta, 0.1, **options)
+    np.testing.assert_array_equal(shuffled.gamma, one.gamma[order])
+    np.testing.assert_array_equal(shuffled.sstats, one.sstats)
+    # The sum of the contributions computed alone is the sum, exactly.
+    alone = sum(call(X[[d]], beta, 0.1, **options).sstats for d in range(40))
+    np.testing.assert_array_equal(alone, call(X[:40], beta, 0.1, **options).sstats)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_contribution_never_exceeds_the_clip_norm(isa, dtype):
+    rng = np.random.default_rng(4)
+    X = documents(rng, 200, 500, 400, max_count=50)
+    beta = topics(rng, 10, 500)
+    for clip in (0.1, 1.0, 33.3, 1000.0):
+        spacing = 2.0 ** (np.floor(np.log2(clip)) - 22)
+        limit = int(np.floor(clip / spacing)) ** 2
+        for d in range(0, 200, 5):
+            q = call(X[[d]], beta, 0.1, clip_norm=clip, spacing=spacing, isa=isa, dtype=dtype).sstats / spacing
+            assert (q == np.rint(q)).all()
+            assert sum(int(x) ** 2 for x in q[q != 0]) <= limit
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_two_disjoint_documents_reach_the_proven_sensitivity(isa):
+    # Replacing a document of one word by one of another word moves the sum by sqrt(2) C:
+    # the paper's bound for "replace one", C, is too small.
+    beta = np.ones((1, 2))
+    clip, spacing = 50.0, 2.0**-17
+    a = lda_estep([0, 1], [0], [500], beta, 1.0, clip_norm=clip, spacing=spacing, isa=isa).sstats
+    b = lda_estep([0, 1], [1], [500], beta, 1.0, clip_norm=clip, spacing=spacing, isa=isa).sstats
+    distance = np.linalg.norm(a - b)
+    assert distance > 1.41 * clip
+    assert ((a - b) ** 2).sum() <= 2 * clip**2
+
+
+def test_underflow_is_kept_away_by_the_word_scale():
+    # Every topic gives word 1 a weight that float32 cannot hold; only ratios matter.
+    beta = np.array([[1e-2, 3e-60], [1e-2, 1e-60]])
+    for dtype in ("float32", "float64"):
+        result = lda_estep([0, 1], [1], [4], beta, 0.5, dtype=dtype)
+        assert result.sstats.sum() == pytest.approx(4.0, rel=1e-6)
+        assert result.sstats[0, 1] > result.sstats[1, 1]
+
+
+GOOD = dict(indptr=[0, 2, 3], indices=[0, 2, 1], counts=[1, 2, 3], exp_elog_beta=np.ones((2, 3)), alpha=0.5)
+
+
+@pytest.mark.parametrize(
+    "change, name",
+    [
+        (dict(indptr=[0, 3, 2]), "indptr"),
+        (dict(indptr=[1, 2, 3]), "indptr"),
+        (dict(indptr=[[0, 3]]), "indptr"),
+        (dict(indptr=[0.0, 2.0, 3.0]), "indptr"),
+        (dict(indptr=[]), "indptr"),
+        (dict(indices=[0, 3, 1]), "indices"),
+        (dict(indices=[0, -1, 1]), "indices"),
+        (dict(counts=[1, 2]), "counts"),
+        (dict(counts=[1, -2, 3]), "counts"),
+        (dict(counts=[1, np.nan, 3]), "counts"),
+        (dict(counts=[1, np.inf, 3]), "counts"),
+        (dict(counts=["a", "b", "c"]), "counts"),
+        (dict(exp_elog_beta=np.ones(3)), "exp_elog_beta"),
+        (dict(exp_elog_beta=np.ones((0, 3))), "exp_elog_beta"),
+        (dict(exp_elog_beta=np.array([[1, np.nan, 1]])), "exp_elog_beta"),
+        (dict(exp_elog_beta=-np.ones((2, 3))), "exp_elog_beta"),
+        (dict(alpha=0.0), "alpha"),
+        (dict(alpha=[1.0, 2.0, 3.0]), "alpha"),
+        (dict(tol=-1), "tol"),
+        (dict(tol=np.nan), "tol"),
+        (dict(max_iter=-1), "max_iter"),
+        (dict(max_iter=1.5), "max_iter"),
+        (dict(clip_norm=0.0), "clip_norm"),
+        (dict(clip_norm=np.inf), "clip_norm"),
+        (dict(spacing=0.3), "spacing"),
+        (dict(spacing=2.0**-80), "spacing"),
+        (dict(clip_norm=1.0, spacing=2.0**-40), "spacing"),
+        (dict(clip_norm=1.0, spacing=4.0), "spacing"),
+        (dict(dtype="float16"), "dtype"),
+        (dict(n_threads=0), "n_threads"),
+        (dict(isa="mmx"), "isa"),
+    ],
+)
+def test_bad_input_is_named(change, name):
+    with pytest.raises(ValueError, match=name):
+        lda_estep(**{**GOOD, **change})
+
+
+def test_inputs_are_not_changed():
+    X = sp.csr_array(np.array([[0, 2, 1], [3, 0, 0]]))
+    copies = [a.copy() for a in (X.indptr, X.indices, X.data)]
+    call(X, np.ones((2, 3)), 0.5)
+    for before, after in zip(copies, (X.indptr, X.indices, X.data)):
+        np.testing.assert_array_equal(before, after)
+
+
+def test_gather_resamples_each_row_from_its_own_seed():
+    rng = np.random.default_rng(3)
+    X = documents(rng, 30, 50, 40).astype(np.int32)
+    indptr, indices = X.indptr.astype(np.int64), X.indices.astype(np.int32)
+
+    def gather(rows, seeds, mode, length=500):
+        rows = np.asarray(rows, dtype=np.int64)
+        out = np.empty(len(rows) + 1, dtype=np.int64), np.empty(5000, dtype=np.int32), np.empty(5000)
+        scratch = np.empty(_native.LDA_RESAMPLE_TOKENS, dtype=np.uint32)
+        _native.lda_gather(rows, mode, length, indptr, indices, X.data, np.asarray(seeds, dtype=np.uint64), scratch, *out)
+        return sp.csr_array((out[2][: out[0][-1]], out[1][: out[0][-1]], out[0]), shape=(len(rows), 50)).toarray()
+
+    seeds = rng.integers(0, 2**64, 30, dtype=np.uint64)
+    every = gather(range(30), seeds, _native.LDA_RESAMPLE)
+    dense = X.toarray()
+    filled = dense.sum(axis=1) > 0
+    np.testing.assert_array_equal(every.sum(axis=1), np.where(filled, 500, 0))
+    assert not every[dense == 0].any()
+    # One row's sample is a function of its seed alone, not of its place.
+    np.testing.assert_array_equal(gather([8, 2, 5], seeds[[8, 2, 5]], _native.LDA_RESAMPLE), every[[8, 2, 5]])
+    assert (gather([8], seeds[[2]], _native.LDA_RESAMPLE) != every[[8]]).any()
+    scaled = gather(range(30), seeds, _native.LDA_SCALE)
+    np.testing.assert_allclose(scaled[filled], 500 * dense[filled] / dense[filled].sum(axis=1, keepdims=True))
+    np.testing.assert_array_equal(gather(range(30), seeds, _native.LDA_AS_IS), dense)
+
+
+@pytest.mark.parametrize("total", [40, 200_000])
+def test_gather_resamples_in_proportion(total):
+    # Both ways of finding a token's word (table, and binary search for long documents).
+    p = np.array([0.5, 0.3, 0.15, 0.05])
+    counts = np.round(p * total).astype(np.int32)
+    length = 200_000
+    out = np.empty(2, dtype=np.int64), np.empty(4, dtype=np.int32), np.empty(4)
+    _native.lda_gather(
+        np.zeros(1, dtype=np.int64), _native.LDA_RESAMPLE, length, np.array([0, 4]), np.arange(4, dtype=np.int32), counts,
+        np.array([12345], dtype=np.uint64), np.empty(_native.LDA_RESAMPLE_TOKENS, dtype=np.uint32), *out,
+    )
+    # Five standard deviations of a binomial; the seed is fixed.
+    assert (np.abs(out[2] - length * p) < 5 * np.sqrt(length * p * (1 - p))).all()

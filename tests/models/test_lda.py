@@ -1,0 +1,415 @@
+"""The topic model as a user meets it."""
+
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from vips_fast import LatentDirichletAllocation
+from vips_fast.accounting import epsilon
+from vips_fast.kernels import reference
+
+
+def corpus(n_docs=400, n_words=60, n_topics=4, length=40, seed=0):
+    """Documents that use two of a few topics with disjoint words: topics are easy to find."""
+    rng = np.random.default_rng(seed)
+    block = n_words // n_topics
+    rows = np.zeros((n_docs, n_words), dtype=np.int64)
+    for row in rows:
+        for k in rng.choice(n_topics, 2, replace=False):
+            np.add.at(row, k * block + rng.integers(0, block, length // 2), 1)
+    return sp.csr_array(rows)
+
+
+def test_non_private_fit_finds_the_topics():
+    X = corpus()
+    model = LatentDirichletAllocation(4, private=False, n_steps=60, batch_size=50, doc_length=40, random_state=1).fit(X)
+    top = [frozenset(np.argsort(-row)[:15] // 15) for row in model.components_]
+    assert sorted(top, key=min) == [frozenset([k]) for k in range(4)]
+    assert not model.privacy_.private and math.isinf(model.privacy_.epsilon)
+    assert "NOT PRIVATE" in model.privacy_.statement()
+
+
+def test_private_fit_with_much_budget_is_close_to_non_private():
+    X = corpus(4000)
+    test = corpus(200, seed=5)
+    options = dict(n_steps=15, doc_length=40, random_state=1, clip=0.3)
+    plain = LatentDirichletAllocation(4, private=False, **options).fit(X)
+    private = LatentDirichletAllocation(4, target_epsilon=20.0, target_delta=1e-5, **options).fit(X)
+    assert private.privacy_.private
+    assert private.perplexity(test) < 1.1 * plain.perplexity(test)
+    # The uniform model's perplexity is the number of words.
+    assert private.perplexity(test) < 0.8 * 60
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        dict(batch_size=50),
+        dict(batch_size=50, sampling="without_replacement"),
+        dict(sampling="full"),
+        dict(sampling="full", neighbors="replace_one"),
+    ],
+)
+def test_calibrated_budget_is_met_and_used(options):
+    model = LatentDirichletAllocation(2, n_steps=5, doc_length=40, target_epsilon=1.5, target_delta=1e-5, **options)
+    model.fit(corpus())
+    privacy = model.privacy_
+    # Calibration stops within 0.1 % of the noise multiplier; epsilon moves by less than 1 % then.
+    assert 0.98 * 1.5 < privacy.epsilon <= 1.5
+    assert len(model.ledger_) == privacy.steps == 5
+    assert privacy.neighbors == ("replace_one" if "replace" in str(options) else "add_remove")
+    assert epsilon(model.ledger_.event(), 1e-5) == privacy.epsilon
+
+
+def test_two_private_fits_differ_and_take_no_seed():
+    X = corpus()
+    fits = [LatentDirichletAllocation(2, n_steps=2, doc_length=40, random_state=3).fit(X).components_ for _ in range(2)]
+    assert (fits[0] != fits[1]).any()
+    same = [
+        LatentDirichletAllocation(2, n_steps=2, doc_length=40, random_state=3, private=False).fit(X).components_
+        for _ in range(2)
+    ]
+    np.testing.assert_array_equal(*same)
+
+
+@pytest.mark.parametrize("options", [{}, {"batch_size": 90}, {"batch_size": 90, "sampling": "without_replacement"}])
+def test_same_bits_for_any_number_of_threads(options):
+    X = corpus(600)
+    results = []
+    for n_jobs in (1, 2, 7):
+        model = LatentDirichletAllocation(3, n_steps=3, doc_length=40, n_jobs=n_jobs, random_state=0, **options)
+        model._unsafe_test_key = b"k" * 32
+        results.append(model.fit(X))
+    for other in results[1:]:
+        np.testing.assert_array_equal(results[0].components_, other.components_)
+    assert any("unsafe_test_key" in taint for taint in results[0].privacy_.taints)
+
+
+def test_one_noiseless_step_is_the_reference_e_step():
+    # Documents of one distinct word resample to themselves, so the released mean is known exactly.
+    from scipy.special import digamma
+
+    from vips_fast.models.base import public_generator
+
+    words = np.random.default_rng(0).integers(0, 60, 50)
+    X = sp.csr_array((np.full(50, 7), words, np.arange(51)), shape=(50, 60))
+    model = LatentDirichletAllocation(
+        3, n_steps=1, sampling="full", noise_multiplier=0, doc_length=40, clip=0.2, dtype="float64", random_state=0
+    ).fit(X)
+    assert model.privacy_.taints == ("noise_multiplier=0",)
+    lam = public_generator(0).gamma(100.0, 0.01, (60, 3)).T
+    beta = np.exp(digamma(lam) - digamma(lam.sum(axis=1, keepdims=True)))
+    twin = reference.lda_estep(X.indptr, X.indices, np.full(50, 40), beta, 1 / 3, clip_norm=8.0)
+    # 2^-27 of the clip norm: the lattice step of each of 50 contributions.
+    np.testing.assert_allclose(model._average * 50, twin.sstats, atol=50 * 8 * 2.0**-27)
+    np.testing.assert_allclose(model.components_, 1 / 3 + model._average * 50, rtol=1e-12)
+
+
+def test_empty_documents_count_as_records():
+    X = corpus(100)
+    padded = sp.vstack([X, sp.csr_array((100, 60), dtype=np.int64)]).tocsr()
+    options = dict(n_steps=1, sampling="full", noise_multiplier=0, doc_length=40, random_state=0)
+    alone = LatentDirichletAllocation(2, **options)
+    both = LatentDirichletAllocation(2, **options)
+    for model in (alone, both):
+        model._unsafe_test_key = b"x" * 32
+    alone.fit(X)
+    both.fit(padded)
+    np.testing.assert_allclose(both._average * 200, alone._average * 100, atol=1e-12)
+
+
+def test_empty_minibatch_is_noised_and_charged():
+    X = corpus(30)
+    model = LatentDirichletAllocation(2, n_steps=30, batch_size=0.02, noise_multiplier=1.0, doc_length=40).fit(X)
+    assert len(model.ledger_) == 30 and model.privacy_.epsilon > 0
+
+
+def test_replay_of_neighbours_stays_within_the_declared_sensitivity():
+    # The same per-record randomness and no noise: the distance of the released sums, in exact integers.
+    from vips_fast.models.lda import _LdaModel
+
+    rng = np.random.default_rng(0)
+    X = sp.csr_array(corpus(20)).toarray()
+    worst = 0.0
+    for trial in range(200):
+        extra = np.zeros(60, dtype=np.int64)
+        if trial % 2:
+            extra[rng.integers(60)] = 500
+        else:
+            np.add.at(extra, rng.integers(0, 60, 40), 1)
+        other = np.roll(extra, int(rng.integers(1, 60)))
+        estimator = LatentDirichletAllocation(2, doc_length=40, clip=0.15, random_state=trial)
+        sums = []
+        for last in (extra, other):
+            data = sp.csr_array(np.vstack([X, last]).astype(np.int32))
+            model = _LdaModel(estimator, data, 21)
+            model.initial_state()
+            total = np.zeros(model.statistics_shape, dtype=np.int64)
+            words = np.arange(21, dtype=np.uint64)
+            model.estep(np.arange(21), words, 2.0**-20, total, 1)
+            sums.append(total)
+        declared = math.floor(model.clip_norm / 2.0**-20) ** 2 * 2
+        distance = int(((sums[0] - sums[1]).astype(object) ** 2).sum())
+        assert distance <= declared
+        worst = max(worst, distance / declared)
+    # Two documents of one word each reach it: the paper's N/S, half of this square, does not hold.
+    assert worst > 0.999
+
+
+def test_paper_sensitivity_taints_only_where_it_is_wrong():
+    X = corpus(60)
+    options = dict(n_steps=1, doc_length=40, noise_multiplier=1.0, sensitivity="paper")
+    wrong = LatentDirichletAllocation(2, sampling="without_replacement", batch_size=20, **options).fit(X)
+    right = LatentDirichletAllocation(2, batch_size=20, **options).fit(X)
+    assert not wrong.privacy_.private and math.isinf(wrong.privacy_.epsilon) and "paper" in wrong.privacy_.statement()
+    assert right.privacy_.private
+
+
+def test_paper_update_keeps_statistics_non_negative():
+    model = LatentDirichletAllocation(3, update="paper", n_steps=3, doc_length=40, noise_multiplier=2.0).fit(corpus())
+    assert model._average.min() >= 0 and model.components_.min() >= 1 / 3
+    average = LatentDirichletAllocation(3, n_steps=3, doc_length=40, noise_multiplier=2.0).fit(corpus())
+    assert average._average.min() < 0 and average.components_.min() >= 1 / 3
+
+
+def test_noise_level_of_the_average_is_tracked():
+    # On words that never occur the average is noise alone: its spread must be the tracked sd.
+    X = sp.csr_array((300, 4000), dtype=np.int64)
+    model = LatentDirichletAllocation(5, n_steps=6, doc_length=40, noise_multiplier=3.0, learning_offset=1.0).fit(X)
+    # 20,000 draws: the sample sd is within 5 / sqrt(2 * 20,000) = 2.5 %.
+    assert model._average.std() == pytest.approx(model._noise_sd, rel=0.025)
+
+
+def test_partial_fit_composes():
+    X = corpus()
+    model = LatentDirichletAllocation(2, doc_length=40, noise_multiplier=4.0, target_delta=1e-5)
+    spent = [model.partial_fit(X).privacy_.epsilon for _ in range(3)]
+    assert spent == sorted(spent) and len(model.ledger_) == 3 and model.n_steps_ == 3
+    capped = LatentDirichletAllocation(2, doc_length=40, noise_multiplier=4.0, target_epsilon=spent[1], target_delta=1e-5)
+    capped.partial_fit(X).partial_fit(X)
+    before = capped.components_.copy()
+    with pytest.raises(ValueError, match="noise_multiplier"):
+        capped.partial_fit(X)
+    np.testing.assert_array_equal(before, capped.components_)
+    assert len(capped.ledger_) == 2
+
+
+def test_callback_sees_what_is_public():
+    seen = []
+    model = LatentDirichletAllocation(2, n_steps=4, doc_length=40, batch_size=40, callback=lambda *a: seen.append(a))
+    model.fit(corpus())
+    steps, spent, seconds = zip(*seen)
+    assert steps == (1, 2, 3, 4) and list(spent) == sorted(spent) and spent[-1] == model.privacy_.epsilon
+    assert all(s >= 0 for s in seconds)
+
+
+def test_save_and_load(tmp_path):
+    X = corpus()
+    model = LatentDirichletAllocation(3, n_steps=2, doc_length=40, random_state=np.random.default_rng(0)).fit(X)
+    model.save(tmp_path / "m")
+    back = LatentDirichletAllocation.load(tmp_path / "m")
+    np.testing.assert_array_equal(back.components_, model.components_)
+    np.testing.assert_array_equal(back.transform(X), model.transform(X))
+    assert back.privacy_ == model.privacy_ and back.ledger_.head == model.ledger_.head
+    back.save(tmp_path / "m")  # replaces
+    assert {p.name for p in (tmp_path / "m").iterdir()} == {"model.npz", "model.json"}
+    text = (tmp_path / "m" / "model.json").read_text()
+    (tmp_path / "m" / "model.json").write_text(text.replace('"clip_norm": 4.0', '"clip_norm": 5.0', 1))
+    with pytest.raises(ValueError, match="chain"):
+        LatentDirichletAllocation.load(tmp_path / "m")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "precious").write_text("x")
+    with pytest.raises(FileExistsError):
+        model.save(tmp_path / "other")
+    assert (tmp_path / "other" / "precious").read_text() == "x"
+
+
+def test_taint_survives_saving(tmp_path):
+    model = LatentDirichletAllocation(2, n_steps=1, doc_length=40, noise_multiplier=0).fit(corpus(50))
+    model.save(tmp_path / "m")
+    back = LatentDirichletAllocation.load(tmp_path / "m")
+    assert not back.privacy_.private and not back.ledger_.private and "NOT PRIVATE" in back.privacy_.statement()
+
+
+def test_score_against_scikit_learn():
+    decomposition = pytest.importorskip("sklearn.decomposition", reason="needs scikit-learn")
+    X = corpus(80)
+    model = LatentDirichletAllocation(3, private=False, n_steps=5, doc_length=None, random_state=0, dtype="float64").fit(X)
+    model.set_params(mean_change_tol=1e-9, max_doc_update_iter=3000)
+    theirs = decomposition.LatentDirichletAllocation(3, mean_change_tol=1e-9, max_doc_update_iter=3000)
+    theirs._init_latent_vars(60, dtype=np.float64)
+    theirs.components_ = model.components_
+    theirs.exp_dirichlet_component_ = np.exp(model._elog_beta())
+    theirs.n_features_in_ = 60
+    bound = theirs._approx_bound(sp.csr_matrix(X.astype(float)), theirs._unnormalized_transform(X.astype(float)), False)
+    # Theirs adds the topics' own term, -KL(q(beta) || p(beta)), which Eq. 32 leaves out.
+    from scipy.special import digamma, gammaln
+
+    lam, eta = model.components_, 1 / 3
+    elog = digamma(lam) - digamma(lam.sum(axis=1, keepdims=True))
+    topics = ((eta - lam) * elog + gammaln(lam) - gammaln(eta)).sum()
+    topics += (gammaln(eta * 60) - gammaln(lam.sum(axis=1))).sum()
+    assert model.score(X) == pytest.approx(bound - topics, rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint16, np.int32, np.int64, np.uint64, np.float32, np.float64, bool])
+@pytest.mark.parametrize("form", ["csr_array", "csc_array", "coo_array", "csr_matrix", "dense", "list"])
+def test_accepts_counts_of_any_form(kind, form):
+    counts = corpus(20).toarray().astype(kind)
+    X = counts if form == "dense" else counts.tolist() if form == "list" else getattr(sp, form)(counts)
+    fitted = LatentDirichletAllocation(2, private=False, n_steps=2, doc_length=40, random_state=0).fit(X)
+    twin = LatentDirichletAllocation(2, private=False, n_steps=2, doc_length=40, random_state=0).fit(counts.astype(np.int64))
+    np.testing.assert_array_equal(fitted.components_, twin.components_)
+
+
+X_GOOD = corpus(20)
+
+
+def broken(change):
+    X = X_GOOD.astype(np.float64).tocsr().copy()
+    change(X)
+    return X
+
+
+@pytest.mark.parametrize(
+    "X, words",
+    [
+        (broken(lambda X: X.data.__setitem__(3, np.nan)), "X"),
+        (broken(lambda X: X.data.__setitem__(3, -2.0)), "X.*negative"),
+        (broken(lambda X: X.data.__setitem__(3, 1.5)), "X.*fraction"),
+        (broken(lambda X: X.indices.__setitem__(3, 60)), "X"),
+        (broken(lambda X: X.indices.__setitem__(3, -1)), "X"),
+        (broken(lambda X: X.indptr.__setitem__(3, 10**6)), "X"),
+        (np.ones(5), "X"),
+        (np.ones((2, 3, 4)), "X"),
+        (np.array([["a"]]), "X"),
+    ],
+)
+def test_bad_data_spends_nothing(X, words):
+    model = LatentDirichletAllocation(2, n_steps=1, doc_length=40)
+    with pytest.raises((ValueError, TypeError), match=words):
+        model.fit(X)
+    assert not hasattr(model, "ledger_")
+
+
+@pytest.mark.parametrize(
+    "options, name",
+    [
+        (dict(n_components=0), "n_components"),
+        (dict(n_components=2.5), "n_components"),
+        (dict(n_steps=0), "n_steps"),
+        (dict(batch_size=0), "batch_size"),
+        (dict(batch_size=21), "batch_size"),
+        (dict(batch_size=2.5, sampling="without_replacement"), "batch_size"),
+        (dict(target_epsilon=0.0), "target_epsilon"),
+        (dict(target_epsilon=-1), "target_epsilon"),
+        (dict(target_epsilon=np.nan), "target_epsilon"),
+        (dict(target_delta=0.0), "target_delta"),
+        (dict(target_delta=1.0), "target_delta"),
+        (dict(noise_multiplier=-1), "noise_multiplier"),
+        (dict(noise_multiplier=0.1, target_epsilon=0.5), "noise_multiplier"),
+        (dict(doc_length=0), "doc_length"),
+        (dict(doc_length=None), "doc_length"),
+        (dict(clip=0.0), "clip"),
+        (dict(clip=1.5), "clip"),
+        (dict(sampling="bernoulli"), "sampling"),
+        (dict(neighbors="add"), "neighbors"),
+        (dict(neighbors="replace_one"), "neighbors"),
+        (dict(sampling="without_replacement", neighbors="add_remove"), "neighbors"),
+        (dict(update="mean"), "update"),
+        (dict(sensitivity="mine"), "sensitivity"),
+        (dict(dtype="float16"), "dtype"),
+        (dict(n_jobs=0), "n_jobs"),
+        (dict(doc_topic_prior=0.0), "doc_topic_prior"),
+        (dict(topic_word_prior=-1.0), "topic_word_prior"),
+        (dict(learning_decay=1.5), "learning_decay"),
+        (dict(learning_offset=-1.0), "learning_offset"),
+        (dict(threshold=-1.0), "threshold"),
+        (dict(private="yes"), "private"),
+        (dict(n_records=0), "n_records"),
+        (dict(mean_change_tol=-1.0), "mean_change_tol"),
+        (dict(callback=3), "callback"),
+    ],
+)
+def test_bad_parameters_are_named_and_spend_nothing(options, name):
+    model = LatentDirichletAllocation(**{"n_components": 2, "doc_length": 40, **options})
+    with pytest.raises(ValueError, match=name):
+        model.fit(X_GOOD)
+    assert not hasattr(model, "ledger_")
+
+
+def test_read_outs_check_their_input():
+    model = LatentDirichletAllocation(2, private=False, n_steps=1, doc_length=40)
+    with pytest.raises(ValueError, match="not fitted"):
+        model.transform(X_GOOD)
+    model.fit(X_GOOD)
+    with pytest.raises(ValueError, match="59 features.*60"):
+        model.transform(X_GOOD[:, :59])
+    with pytest.raises(ValueError, match="nonsense"):
+        model.set_params(nonsense=1)
+
+
+def test_memory_of_a_fit(tmp_path):
+    # Corpus + 3 K V 8 bytes a thread + 64 MiB: here 3 * 100 * 60,000 * 8 = 137 MiB and one thread.
+    program = """
+import resource, sys
+import numpy as np, scipy.sparse as sp
+from vips_fast import LatentDirichletAllocation
+from vips_fast.accounting import epsilon
+rng = np.random.default_rng(0)
+K, V, D = 100, 60_000, 2_000
+X = sp.csr_array((np.ones(D * 100, dtype=np.int32), rng.integers(0, V, D * 100).astype(np.int32),
+                  np.arange(0, D * 100 + 1, 100)), shape=(D, V))
+X.sum_duplicates()
+LatentDirichletAllocation(2, n_steps=1, noise_multiplier=1.0, doc_length=50).fit(X[:10, :50])
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+before = peak()
+LatentDirichletAllocation(K, n_steps=2, noise_multiplier=1.0, doc_length=100, n_jobs=1).fit(X)
+corpus = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
+print((peak() - before - corpus) / 2**20, (3 * K * V * 8) / 2**20 + 64)
+"""
+    out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    used, allowed = map(float, out)
+    assert used <= allowed
+
+
+def whole(X):
+    """The checks draw real numbers; this model wants counts."""
+    if sp.issparse(X):
+        return X.tocsr().floor().asformat(X.format) if X.dtype.kind == "f" else X
+    X = np.asarray(X)
+    X = X.astype(float) if X.dtype == object else X
+    return np.floor(X) if X.dtype.kind == "f" else X
+
+
+class Counts(LatentDirichletAllocation):
+    """The model with its input rounded down, so that scikit-learn's checks can drive it."""
+
+    def __init__(self, *, n_components=3, private=False, doc_length=20, n_steps=3, random_state=None):
+        super().__init__(
+            n_components, private=private, doc_length=doc_length, n_steps=n_steps, random_state=random_state
+        )
+
+    def fit(self, X, y=None):
+        return super().fit(whole(X), y)
+
+    def partial_fit(self, X, y=None):
+        return super().partial_fit(whole(X), y)
+
+    def _posterior(self, X):
+        return super()._posterior(whole(X))
+
+
+def test_scikit_learn_checks():
+    checks = pytest.importorskip("sklearn.utils.estimator_checks", reason="needs scikit-learn")
+    expected = {
+        "check_positive_only_tag_during_fit": "our message says 'negative count', not 'Negative values in data'",
+    }
+    results = checks.check_estimator(Counts(), on_skip=None, on_fail=None, expected_failed_checks=expected)
+    failed = [(r["check_name"], repr(r["exception"])) for r in results if r["status"] == "failed"]
+    assert not failed
+    assert sum(r["status"] == "passed" for r in results) >= 40

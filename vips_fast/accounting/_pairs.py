@@ -1,0 +1,366 @@
+"""Dominating pairs of the mechanisms, as distributions of the privacy loss.
+
+A pair (P, Q) is described by the masses that P and Q give to intervals of
+the privacy loss L = ln dP/dQ.  Sampling acts on those masses in closed form:
+
+Poisson, add/remove (Zhu, Dong & Wang 2022, theorem 11): with r the base pair's
+    likelihood ratio, the pair ((1-q) Q + q P, Q) and its mirror image.
+Without replacement, replace-one (Balle, Barthe & Gaboardi 2018, theorem 8):
+    delta'(eps) = q delta(ln(1 + (e^eps - 1) / q)) for eps >= 0 and
+    delta'(-eps) = 1 - e^-eps + e^-eps delta'(eps).  Reading the loss
+    distribution off this profile: the part with base loss > 0 has loss
+    +ln(1 - q + q r) under (1-q) Q + q P, its mirror image has loss
+    -ln(1 - q + q r) under Q, and the rest of the mass sits at loss 0.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .events import (
+    ApproximateDPEvent,
+    ComposedEvent,
+    GaussianEvent,
+    LaplaceEvent,
+    PoissonSampledEvent,
+    PrivacyEvent,
+    RandomizedResponseEvent,
+    SelfComposedEvent,
+    WithoutReplacementEvent,
+)
+
+
+def _ndtri_tail(tail: float) -> float:
+    """z with P(N(0, 1) > z) <= tail, for any tail > 0."""
+    from scipy.special import ndtri
+
+    if tail >= 0.5:
+        return 0.0
+    if tail > 1e-290:
+        return -float(ndtri(tail)) + 1e-9
+    return math.sqrt(-2.0 * math.log(max(tail, 5e-324)))
+
+
+def _normal_masses(edges: np.ndarray) -> np.ndarray:
+    """Masses of N(0, 1) between sorted `edges`, accurate in both tails."""
+    from scipy.special import ndtr
+
+    tail = ndtr(-np.abs(edges))
+    negative = edges < 0.0
+    signed = np.where(negative, tail, -tail)
+    mass = np.diff(signed)
+    # The interval that holds zero: 1 - both tails.
+    crossing = negative[:-1] & ~negative[1:]
+    mass[crossing] += 1.0
+    return np.maximum(mass, 0.0)
+
+
+class Pair:
+    """Interval masses of the loss of a pair (P, Q).
+
+    Attributes
+    ----------
+    p_infinite : float
+        P-mass of an infinite loss.
+    max_loss : float
+        Largest finite loss (infinity where there is none).
+    """
+
+    p_infinite = 0.0
+    max_loss = math.inf
+
+    def support(self, tail: float) -> tuple[float, float]:
+        """(low, high): P(L < low) <= tail and P(high < L < inf) <= tail."""
+        raise NotImplementedError
+
+    def q_support(self, tail: float) -> tuple[float, float]:
+        """The same for Q; low is -inf where Q has mass at a loss of -inf."""
+        raise NotImplementedError
+
+    def masses(self, edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """P- and Q-masses of L in (edges[i], edges[i + 1]], length ``len(edges) - 1``.
+
+        `edges` is increasing and may start at -inf and end at +inf (an
+        infinite loss is not in the last interval).
+        """
+        raise NotImplementedError
+
+    def nodes(self, low: float, high: float, n: int) -> np.ndarray:
+        """About `n` interval edges in [low, high], denser where the mass is."""
+        return np.linspace(low, high, n)
+
+    def atoms(self) -> np.ndarray | None:
+        """The finite losses of a discrete pair; None for a continuous one."""
+        return None
+
+
+class GaussianPair(Pair):
+    """P = N(mu, 1), Q = N(0, 1): L ~ N(mu^2/2, mu^2) under P."""
+
+    def __init__(self, mu: float) -> None:
+        self.mu = mu
+
+    def support(self, tail):
+        z = _ndtri_tail(tail)
+        half = 0.5 * self.mu * self.mu
+        return half - self.mu * z, half + self.mu * z
+
+    def q_support(self, tail):
+        z = _ndtri_tail(tail)
+        half = 0.5 * self.mu * self.mu
+        return -half - self.mu * z, -half + self.mu * z
+
+    def masses(self, edges):
+        x = edges / self.mu
+        half = 0.5 * self.mu
+        return _normal_masses(x - half), _normal_masses(x + half)
+
+
+class _DiscretePair(Pair):
+    """A symmetric pair given by its atoms; `infinite` is P's mass at +inf, Q's at -inf."""
+
+    def __init__(self, losses, p, q, infinite=0.0) -> None:
+        self._losses = np.asarray(losses, float)
+        self._p = np.asarray(p, float)
+        self._q = np.asarray(q, float)
+        self.p_infinite = infinite
+        self.max_loss = float(self._losses[-1])
+
+    def support(self, tail):
+        return float(self._losses[0]), float(self._losses[-1])
+
+    def q_support(self, tail):
+        return (-math.inf if self.p_infinite > 0.0 else float(self._losses[0])), self.max_loss
+
+    def masses(self, edges):
+        n = len(edges) - 1
+        where = np.searchsorted(edges, self._losses, side="left")
+        inside = (where > 0) & (where <= n)
+        p = np.bincount(where[inside] - 1, self._p[inside], n)
+        q = np.bincount(where[inside] - 1, self._q[inside], n)
+        if self.p_infinite > 0.0 and edges[0] == -np.inf:
+            last = int(np.searchsorted(edges, -np.inf, side="right"))
+            if last <= n:
+                q[last - 1] += self.p_infinite
+        return p, q
+
+    def nodes(self, low, high, n):
+        pad = 1e-9 * max(high - low, 1e-300)
+        return np.unique(np.concatenate([self._losses - pad, self._losses + pad]))
+
+    def atoms(self):
+        return self._losses
+
+
+def randomized_response_pair(event: RandomizedResponseEvent) -> _DiscretePair:
+    p, k = event.truth_probability, event.n_categories
+    other = (1.0 - p) / (k - 1)
+    eps = event.epsilon
+    if k == 2:
+        return _DiscretePair([-eps, eps], [other, p], [p, other])
+    rest = (k - 2) * other
+    return _DiscretePair([-eps, 0.0, eps], [other, rest, p], [p, rest, other])
+
+
+def approximate_dp_pair(event: ApproximateDPEvent) -> _DiscretePair:
+    eps, scale = event.epsilon, 1.0 - event.delta
+    high = scale / (1.0 + math.exp(-eps))
+    low = scale * math.exp(-eps) / (1.0 + math.exp(-eps))
+    if eps == 0.0:
+        return _DiscretePair([0.0], [scale], [scale], event.delta)
+    return _DiscretePair([-eps, eps], [low, high], [high, low], event.delta)
+
+
+class LaplacePair(Pair):
+    """P = Laplace(0, b), Q = Laplace(1, b): losses in [-1/b, 1/b]."""
+
+    def __init__(self, scale: float) -> None:
+        self.eps = self.max_loss = 1.0 / scale
+
+    def support(self, tail):
+        return -self.eps, self.eps
+
+    q_support = support
+
+    def _upper(self, loss):
+        """P(L > loss) and Q(L > loss)."""
+        e = self.eps
+        inside = np.clip(loss, -e, e)
+        p = -np.expm1(-0.5 * (e - inside) - math.log(2.0))
+        q = 0.5 * np.exp(-0.5 * (e + inside))
+        p = np.where(loss < -e, 1.0, np.where(loss >= e, 0.0, p))
+        q = np.where(loss < -e, 1.0, np.where(loss >= e, 0.0, q))
+        return p, q
+
+    def masses(self, edges):
+        p, q = self._upper(edges)
+        return np.maximum(p[:-1] - p[1:], 0.0), np.maximum(q[:-1] - q[1:], 0.0)
+
+    def nodes(self, low, high, n):
+        pad = 1e-9 * (high - low)
+        return np.concatenate([[low - pad], np.linspace(low + pad, high - pad, n), [high + pad]])
+
+
+def _log_mix(q: float, loss):
+    """ln(1 - q + q exp(loss)), elementwise."""
+    loss = np.asarray(loss, float)
+    with np.errstate(over="ignore"):
+        small = np.log1p(q * np.expm1(np.minimum(loss, 30.0)))
+        large = loss + math.log(q) + np.log1p((1.0 - q) / q * np.exp(-np.maximum(loss, 30.0)))
+    return np.where(loss > 30.0, large, small)
+
+
+def _log_unmix(q: float, loss):
+    """The inverse of `_log_mix`; -inf below its smallest value ln(1 - q)."""
+    loss = np.asarray(loss, float)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        small = np.log1p(np.expm1(np.minimum(loss, 30.0)) / q)
+        large = loss - math.log(q) + np.log1p(-(1.0 - q) * np.exp(-np.maximum(loss, 30.0)))
+    out = np.where(loss > 30.0, large, small)
+    return np.where(np.isnan(out), -np.inf, out)
+
+
+class PoissonPair(Pair):
+    """((1-q) Q + q P, Q) of a base pair (P, Q)."""
+
+    def __init__(self, q: float, base: Pair) -> None:
+        self.q, self.base = q, base
+        self.p_infinite = q * base.p_infinite
+        self.max_loss = float(_log_mix(q, base.max_loss))
+
+    def support(self, tail):
+        # (1-q) Q + q P leaves [low, high] with probability <= tail where Q
+        # does and P does with probability <= tail / q.
+        p_low, p_high = self.base.support(min(0.5, tail / self.q))
+        q_low, q_high = self.base.q_support(tail)
+        return (
+            float(_log_mix(self.q, min(p_low, q_low))),
+            float(_log_mix(self.q, max(p_high, q_high))),
+        )
+
+    def masses(self, edges):
+        p, q = self.base.masses(_log_unmix(self.q, edges))
+        return (1.0 - self.q) * q + self.q * p, q
+
+    def nodes(self, low, high, n):
+        start, stop = (float(x) for x in _log_unmix(self.q, [low, high]))
+        if not math.isfinite(start):
+            start = self.base.q_support(1e-30)[0]
+        if not math.isfinite(start):
+            start = self.base.support(1e-30)[0]
+        return np.unique(_log_mix(self.q, self.base.nodes(start, max(stop, start), n)))
+
+    def atoms(self):
+        base = self.base.atoms()
+        return None if base is None else _log_mix(self.q, base)
+
+
+class MirrorPair(Pair):
+    """(Q, P) of a sampled pair (P, Q): the loss changes its sign and its law."""
+
+    def __init__(self, pair: PoissonPair) -> None:
+        self.pair = pair
+        # r >= 0 bounds the mirrored loss -ln(1 - q + q r); Q never meets the
+        # region where P alone lives, so no infinite loss is left.
+        low = -pair.base.max_loss if pair.base.p_infinite == 0.0 else -math.inf
+        self.max_loss = -float(_log_mix(pair.q, low))
+
+    def support(self, tail):
+        low, high = self.pair.base.q_support(tail)
+        return -float(_log_mix(self.pair.q, high)), -float(_log_mix(self.pair.q, low))
+
+    def masses(self, edges):
+        p, q = self.pair.masses(-edges[::-1])
+        return q[::-1], p[::-1]
+
+    def nodes(self, low, high, n):
+        return -self.pair.nodes(-high, -low, n)[::-1]
+
+    def atoms(self):
+        base = self.pair.atoms()
+        return None if base is None else -base[::-1]
+
+
+class WithoutReplacementPair(Pair):
+    """Dominating pair of fixed-size sampling under replace-one; symmetric."""
+
+    def __init__(self, q: float, base: Pair) -> None:
+        self.q, self.base = q, base
+        self.p_infinite = q * base.p_infinite
+        self._sampled = PoissonPair(q, base)
+        self.max_loss = self._sampled.max_loss
+        p, q_mass = base.masses(np.array([0.0, np.inf]))
+        p_pos = (1.0 - q) * float(q_mass[0]) + q * float(p[0])
+        self._zero = max(0.0, 1.0 - p_pos - float(q_mass[0]) - self.p_infinite)
+
+    def support(self, tail):
+        high = self._sampled.support(tail)[1]
+        low = -float(_log_mix(self.q, self.base.q_support(tail)[1]))
+        return min(low, 0.0), max(high, 0.0)
+
+    def masses(self, edges):
+        n = len(edges) - 1
+        # Two half lines; an interval across 0 gets both parts and the atom.
+        p, q = self._sampled.masses(np.maximum(edges, 0.0))
+        a, b = self._sampled.masses(np.maximum(-edges[::-1], 0.0))
+        p = p + b[::-1]
+        q = q + a[::-1]
+        where = int(np.searchsorted(edges, 0.0, side="left")) - 1
+        if 0 <= where < n:
+            p[where] += self._zero
+            q[where] += self._zero
+        return p, q
+
+    def nodes(self, low, high, n):
+        stop = float(_log_unmix(self.q, high))
+        if not stop > 0.0:
+            return np.array([-1e-12, 1e-12])
+        upper = _log_mix(self.q, self.base.nodes(0.0, stop, n))
+        upper = np.unique(upper[upper > 0.0])
+        tiny = float(upper[0]) * 1e-6
+        return np.concatenate([-upper[::-1], [-tiny, tiny], upper])
+
+    def atoms(self):
+        base = self.base.atoms()
+        if base is None:
+            return None
+        up = _log_mix(self.q, base[base > 0.0])
+        return np.unique(np.concatenate([-up, [0.0], up]))
+
+
+def _base_pair(event: PrivacyEvent) -> Pair:
+    if isinstance(event, (ComposedEvent, SelfComposedEvent)):
+        mu2 = math.fsum(count / leaf.noise_multiplier**2 for leaf, count in event.leaves())
+        return GaussianPair(math.sqrt(mu2))
+    if isinstance(event, GaussianEvent):
+        return GaussianPair(1.0 / event.noise_multiplier)
+    if isinstance(event, LaplaceEvent):
+        return LaplacePair(event.noise_multiplier)
+    if isinstance(event, RandomizedResponseEvent):
+        return randomized_response_pair(event)
+    if isinstance(event, ApproximateDPEvent):
+        return approximate_dp_pair(event)
+    raise ValueError(f"no privacy-loss distribution is known for {event.to_json()}")
+
+
+def pairs(event: PrivacyEvent) -> tuple[Pair, Pair]:
+    """The dominating pairs of one mechanism in both directions.
+
+    The two entries are one object where the pair is symmetric.
+    """
+    if isinstance(event, PoissonSampledEvent):
+        base = _base_pair(event.event)
+        if event.sampling_probability == 1.0:
+            return base, base
+        add = PoissonPair(event.sampling_probability, base)
+        return add, MirrorPair(add)
+    if isinstance(event, WithoutReplacementEvent):
+        base = _base_pair(event.event)
+        if event.sample_size == event.n_records:
+            return base, base
+        both = WithoutReplacementPair(event.sampling_probability, base)
+        return both, both
+    both = _base_pair(event)
+    return both, both

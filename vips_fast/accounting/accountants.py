@@ -1,0 +1,475 @@
+"""The accountants: named methods that turn events into (epsilon, delta).
+
+`epsilon`, `delta` and `privacy_profile` take an event and, optionally, the
+name of an accountant.  Without a name the tightest sound one is used.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from numbers import Real
+
+import numpy as np
+
+from .events import (
+    GaussianEvent,
+    NonPrivateEvent,
+    PoissonSampledEvent,
+    PrivacyEvent,
+    WithoutReplacementEvent,
+    _leaves,
+)
+from .gaussian import gaussian_delta, gaussian_epsilon
+
+__all__ = [
+    "ACCOUNTANTS",
+    "Accountant",
+    "default_accountant",
+    "delta",
+    "describe",
+    "epsilon",
+    "privacy_profile",
+]
+
+DEFAULT_RTOL = 1e-4
+
+
+def check_delta(value: Real, name: str = "delta") -> float:
+    """`value` as a float in (0, 1), or an error that names it."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a real number, got {value!r}")
+    value = float(value)
+    if not 0.0 < value < 1.0:
+        raise ValueError(f"{name} must be in (0, 1), got {value!r}")
+    return value
+
+
+def check_epsilon(value: Real, name: str = "epsilon") -> float:
+    """`value` as a finite float >= 0, or an error that names it."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a real number, got {value!r}")
+    value = float(value)
+    if not (value >= 0.0 and math.isfinite(value)):
+        raise ValueError(f"{name} must be a finite number >= 0, got {value!r}")
+    return value
+
+
+def check_event(event: PrivacyEvent) -> PrivacyEvent:
+    if not isinstance(event, PrivacyEvent):
+        raise TypeError(f"event must be a privacy event, got {type(event).__name__}")
+    return event
+
+
+def _is_void(leaf: PrivacyEvent) -> bool:
+    return getattr(leaf, "sampling_probability", 1.0) == 0.0
+
+
+def _is_non_private(leaf: PrivacyEvent) -> bool:
+    inner = getattr(leaf, "event", leaf)
+    return isinstance(inner, NonPrivateEvent) and not _is_void(leaf)
+
+
+def _is_plain_gaussian(leaf: PrivacyEvent) -> bool:
+    """Whole-data Gaussian, also where the sample is all the data."""
+    if isinstance(leaf, GaussianEvent):
+        return True
+    if isinstance(leaf, (PoissonSampledEvent, WithoutReplacementEvent)):
+        if leaf.sampling_probability == 1.0:
+            return all(isinstance(x, GaussianEvent) for x in _leaves(leaf.event))
+    return False
+
+
+def gaussian_mu(event: PrivacyEvent) -> float | None:
+    """mu of a composition of whole-data Gaussian events, None for others."""
+    total = 0.0
+    for leaf, count in _leaves(event).items():
+        if _is_void(leaf):
+            continue
+        if not _is_plain_gaussian(leaf):
+            return None
+        inner = getattr(leaf, "event", leaf)
+        for part, repeats in _leaves(inner).items():
+            total += count * repeats / part.noise_multiplier**2
+    return math.sqrt(total)
+
+
+@dataclass(frozen=True)
+class Accountant:
+    """A named accountant.
+
+    Attributes
+    ----------
+    name : str
+    title : str
+        For a privacy statement.
+    source : str
+        Where its bound is proven.
+    tight : str
+        Where the bound is exact, in words.
+    epsilon, delta : callable
+        ``epsilon(event, delta, **options)`` and ``delta(event, epsilon,
+        **options)``; both answer upper bounds.
+    """
+
+    name: str
+    title: str
+    source: str
+    tight: str
+    epsilon: Callable[..., float]
+    delta: Callable[..., float]
+
+
+def _invert_epsilon(epsilon_of: Callable[[float], float], target: float) -> float:
+    """Smallest delta with epsilon_of(delta) <= target, rounded up; 1 if none below 1."""
+    lo, hi = math.log(1e-300), -1e-12
+    if epsilon_of(math.exp(hi)) > target:
+        return 1.0
+    if epsilon_of(math.exp(lo)) <= target:
+        return math.exp(lo)
+    while hi - lo > 1e-9 * max(1.0, abs(hi)):
+        mid = 0.5 * (lo + hi)
+        if epsilon_of(math.exp(mid)) <= target:
+            hi = mid
+        else:
+            lo = mid
+    return math.exp(hi)
+
+
+# -- exact Gaussian -------------------------------------------------------
+
+
+def _gaussian_or_refuse(event: PrivacyEvent) -> float:
+    mu = gaussian_mu(event)
+    if mu is None:
+        raise ValueError(
+            "accountant='gaussian' covers whole-data Gaussian mechanisms only; "
+            "use accountant='pld' for sampled or other mechanisms"
+        )
+    return mu
+
+
+def _gaussian_epsilon(event: PrivacyEvent, delta: float) -> float:
+    return gaussian_epsilon(_gaussian_or_refuse(event), delta)
+
+
+def _gaussian_delta(event: PrivacyEvent, epsilon: float) -> float:
+    return gaussian_delta(_gaussian_or_refuse(event), epsilon)
+
+
+# -- privacy-loss distribution -------------------------------------------
+
+
+def _pld_epsilon(event: PrivacyEvent, delta: float, rtol: float = DEFAULT_RTOL) -> float:
+    from .pld import PrivacyLoss
+
+    return PrivacyLoss(event, rtol).epsilon(delta)
+
+
+def _pld_delta(event: PrivacyEvent, epsilon: float, rtol: float = DEFAULT_RTOL) -> float:
+    from .pld import PrivacyLoss
+
+    return PrivacyLoss(event, rtol).delta(epsilon)
+
+
+# -- Renyi ----------------------------------------------------------------
+
+
+def _rdp_epsilon(event: PrivacyEvent, delta: float, conversion: str = "tight", orders=None) -> float:
+    from . import rdp
+
+    fixed = orders is not None
+    orders = np.asarray(orders, float) if fixed else rdp.default_orders(event)
+    curve = np.asarray(rdp.renyi_divergence(event, orders))
+    best = rdp.epsilon_from_rdp(orders, curve, delta, conversion)
+    if fixed or best == 0.0 or len(orders) < 3:
+        return best
+    # Any order gives a bound, so the minimum may be refined between neighbours.
+    each = [rdp.epsilon_from_rdp([a], [r], delta, conversion) for a, r in zip(orders, curve)]
+    k = int(np.argmin(each))
+    return min(best, _refine(
+        lambda a: rdp.epsilon_from_rdp([a], [rdp.renyi_divergence(event, a)], delta, conversion),
+        orders[max(k - 1, 0)], orders[min(k + 1, len(orders) - 1)],
+    ))
+
+
+def _rdp_delta(event: PrivacyEvent, epsilon: float, conversion: str = "tight", orders=None) -> float:
+    from . import rdp
+
+    fixed = orders is not None
+    orders = np.asarray(orders, float) if fixed else rdp.default_orders(event)
+    curve = np.asarray(rdp.renyi_divergence(event, orders))
+    best = rdp.delta_from_rdp(orders, curve, epsilon, conversion)
+    if fixed or best == 0.0 or len(orders) < 3:
+        return best
+    each = [rdp.delta_from_rdp([a], [r], epsilon, conversion) for a, r in zip(orders, curve)]
+    k = int(np.argmin(each))
+    return min(best, _refine(
+        lambda a: rdp.delta_from_rdp([a], [rdp.renyi_divergence(event, a)], epsilon, conversion),
+        orders[max(k - 1, 0)], orders[min(k + 1, len(orders) - 1)],
+    ))
+
+
+def _refine(f: Callable[[float], float], lo: float, hi: float) -> float:
+    from scipy.optimize import minimize_scalar
+
+    if not hi > lo:
+        return math.inf
+    res = minimize_scalar(
+        lambda t: f(1.0 + math.exp(t)),
+        bounds=(math.log(lo - 1.0), math.log(hi - 1.0)),
+        method="bounded",
+        options={"xatol": 1e-5, "maxiter": 40},
+    )
+    return float(res.fun)
+
+
+# -- Wang et al. ----------------------------------------------------------
+
+_WANG_ORDERS = np.arange(2, 257)
+
+
+def _wang_curve(event: PrivacyEvent, bound: str, orders) -> tuple[np.ndarray, np.ndarray]:
+    from . import rdp
+
+    orders = _WANG_ORDERS if orders is None else np.asarray(orders)
+    curve = np.zeros(len(orders))
+    for leaf, count in _leaves(event).items():
+        if isinstance(leaf, WithoutReplacementEvent):
+            curve += count * rdp.wang_rdp(leaf, orders, bound)
+        elif getattr(leaf, "sampling_probability", 1.0) == 1.0:
+            curve += count * np.asarray(rdp.renyi_divergence(leaf, orders))
+        else:
+            raise ValueError(
+                "accountant='wang' covers sampling without replacement and whole-data "
+                "mechanisms; use accountant='pld' or 'rdp' for Poisson sampling"
+            )
+    return orders, curve
+
+
+def _wang_epsilon(
+    event: PrivacyEvent, delta: float, conversion: str = "classical", bound: str = "thm9", orders=None
+) -> float:
+    from . import rdp
+
+    return rdp.epsilon_from_rdp(*_wang_curve(event, bound, orders), delta, conversion)
+
+
+def _wang_delta(
+    event: PrivacyEvent, epsilon: float, conversion: str = "classical", bound: str = "thm9", orders=None
+) -> float:
+    from . import rdp
+
+    return rdp.delta_from_rdp(*_wang_curve(event, bound, orders), epsilon, conversion)
+
+
+def _autodp_accountant(event: PrivacyEvent, bound: str):
+    try:
+        from autodp import rdp_acct, rdp_bank
+    except ImportError:
+        raise ImportError(
+            "accountant='autodp' needs the package autodp; "
+            "accountant='wang' computes the same bound without it"
+        ) from None
+
+    account = rdp_acct.anaRDPacct()
+    for leaf, count in _leaves(event).items():
+        inner = getattr(leaf, "event", leaf)
+        if _is_void(leaf):
+            continue
+        if not all(isinstance(x, GaussianEvent) for x in _leaves(inner)) or isinstance(
+            leaf, PoissonSampledEvent
+        ):
+            raise ValueError(
+                "accountant='autodp' covers Gaussian mechanisms, whole-data or sampled "
+                "without replacement; use accountant='pld'"
+            )
+        mu2 = sum(n / x.noise_multiplier**2 for x, n in _leaves(inner).items())
+        sigma = 1.0 / math.sqrt(mu2)
+
+        def func(x, sigma=sigma):
+            return rdp_bank.RDP_gaussian({"sigma": sigma}, x)
+
+        rate = getattr(leaf, "sampling_probability", 1.0)
+        if rate == 1.0:
+            account.compose_mechanism(func, coeff=count)
+        else:
+            account.compose_subsampled_mechanism(
+                func, rate, coeff=count, improved_bound_flag=bound == "thm27"
+            )
+    return account
+
+
+def _autodp_epsilon(event: PrivacyEvent, delta: float, bound: str = "thm9") -> float:
+    return float(_autodp_accountant(event, bound).get_eps(delta))
+
+
+def _autodp_delta(event: PrivacyEvent, epsilon: float, bound: str = "thm9") -> float:
+    account = _autodp_accountant(event, bound)
+    return _invert_epsilon(lambda d: float(account.get_eps(d)), epsilon)
+
+
+ACCOUNTANTS: dict[str, Accountant] = {}
+
+
+def _register(*args) -> None:
+    account = Accountant(*args)
+    ACCOUNTANTS[account.name] = account
+
+
+_register(
+    "gaussian", "exact Gaussian mechanism", "Balle & Wang 2018, theorem 8",
+    "exact for whole-data Gaussian compositions", _gaussian_epsilon, _gaussian_delta,
+)
+_register(
+    "pld", "privacy-loss distribution",
+    "Zhu, Dong & Wang 2022 (dominating pairs); Balle, Barthe & Gaboardi 2018 (sampling without "
+    "replacement); Doroshenko et al. 2022 (discretisation)",
+    "exact for Poisson sampling, Laplace and randomised response; for sampling without replacement "
+    "exact in one step and an upper bound in a composition",
+    _pld_epsilon, _pld_delta,
+)
+_register(
+    "rdp", "Renyi differential privacy",
+    "Mironov 2017; Mironov, Talwar & Zhang 2019; Canonne, Kamath & Steinke 2020",
+    "no", _rdp_epsilon, _rdp_delta,
+)
+_register(
+    "wang", "analytical moments accountant",
+    "Wang, Balle & Kasiviswanathan 2019, theorems 9 and 27",
+    "no", _wang_epsilon, _wang_delta,
+)
+_register(
+    "autodp", "analytical moments accountant of the autodp package",
+    "Wang, Balle & Kasiviswanathan 2019, theorems 9 and 27",
+    "no", _autodp_epsilon, _autodp_delta,
+)
+
+
+def _get(name: str) -> Accountant:
+    if not isinstance(name, str):
+        raise TypeError(f"accountant must be a string or None, got {name!r}")
+    if name not in ACCOUNTANTS:
+        raise ValueError(f"unknown accountant {name!r}; expected one of {sorted(ACCOUNTANTS)}")
+    return ACCOUNTANTS[name]
+
+
+def default_accountant(event: PrivacyEvent) -> str:
+    """Name of the tightest sound accountant for `event`.
+
+    ``"gaussian"`` for compositions of whole-data Gaussian mechanisms, which
+    it bounds exactly; ``"pld"`` for everything else.
+    """
+    return "gaussian" if gaussian_mu(check_event(event)) is not None else "pld"
+
+
+def epsilon(event: PrivacyEvent, delta: float, accountant: str | None = None, **options) -> float:
+    """An upper bound of the smallest epsilon at `delta`.
+
+    Parameters
+    ----------
+    event : PrivacyEvent
+    delta : float
+        In (0, 1).
+    accountant : str or None
+        A key of `ACCOUNTANTS`; None takes `default_accountant`.
+    **options
+        Options of the accountant: ``rtol`` (pld), ``conversion`` and
+        ``orders`` (rdp, wang), ``bound`` (wang, autodp).
+
+    Returns
+    -------
+    float
+        >= 0; infinity where nothing is guaranteed.
+
+    Raises
+    ------
+    ValueError
+        delta outside (0, 1), unknown accountant, or an event that the named
+        accountant cannot bound (the message names one that can).
+    """
+    check_event(event)
+    delta = check_delta(delta)
+    name = default_accountant(event) if accountant is None else accountant
+    account = _get(name)
+    leaves = _leaves(event)
+    if any(_is_non_private(leaf) for leaf in leaves):
+        return math.inf
+    if all(_is_void(leaf) for leaf in leaves):
+        return 0.0
+    if accountant is None and name == "gaussian":
+        options.pop("rtol", None)
+    return account.epsilon(event, delta, **options)
+
+
+def delta(event: PrivacyEvent, epsilon: float, accountant: str | None = None, **options) -> float:
+    """An upper bound of the smallest delta at `epsilon` >= 0.
+
+    Parameters and errors as in `epsilon`.
+
+    Returns
+    -------
+    float
+        In [0, 1].
+    """
+    check_event(event)
+    epsilon = check_epsilon(epsilon)
+    name = default_accountant(event) if accountant is None else accountant
+    account = _get(name)
+    leaves = _leaves(event)
+    if any(_is_non_private(leaf) for leaf in leaves):
+        return 1.0
+    if all(_is_void(leaf) for leaf in leaves):
+        return 0.0
+    if accountant is None and name == "gaussian":
+        options.pop("rtol", None)
+    return account.delta(event, epsilon, **options)
+
+
+def privacy_profile(event: PrivacyEvent, epsilons, accountant: str | None = None, **options) -> np.ndarray:
+    """Upper bounds of delta at each of `epsilons`.
+
+    Parameters
+    ----------
+    event : PrivacyEvent
+    epsilons : array_like
+        Each >= 0.
+    accountant, **options
+        As in `epsilon`.
+
+    Returns
+    -------
+    ndarray
+        float64, shape of `epsilons`.
+    """
+    values = np.asarray(epsilons, float)
+    out = [delta(event, float(e), accountant, **options) for e in values.ravel()]
+    return np.array(out).reshape(values.shape)
+
+
+_RELATION_TEXT = {
+    "add_remove": "adding or removing one record",
+    "replace_one": "replacing one record",
+    None: "the change of one record to which the noise multiplier refers",
+}
+
+
+def describe(event: PrivacyEvent, delta: float, accountant: str | None = None, **options) -> str:
+    """One sentence that states the guarantee of `event` at `delta`.
+
+    Example: "(0.984, 0.0001)-differentially private under replacing one
+    record; accountant: privacy-loss distribution (upper bound)."
+    """
+    name = default_accountant(check_event(event)) if accountant is None else accountant
+    value = epsilon(event, delta, accountant, **options)
+    if math.isinf(value):
+        return "No differential privacy is guaranteed."
+    # Printed digits are rounded up as well.
+    digits = 3 - (math.floor(math.log10(value)) if value > 0.0 else 0)
+    scale = 10.0**digits
+    shown = math.ceil(value * scale * (1.0 - 1e-12)) / scale
+    return (
+        f"({shown:.{max(digits, 1)}f}, {delta:g})-differentially private under "
+        f"{_RELATION_TEXT[event.neighbors]}; accountant: {_get(name).title} (upper bound)."
+    )

@@ -1,0 +1,757 @@
+"""The command ``vips-fast``.
+
+Exit codes: 0 done; 1 something failed that is not the caller's fault, or the
+demo did not beat its yardstick; 2 bad usage or bad input; 130 interrupted.
+Results go to standard output, progress and errors to standard error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import math
+import os
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+__all__ = ["build_parser", "main"]
+
+_TOPICS, _PRIVACY, _VOCABULARY = "topics.txt", "privacy.txt", "vocab.txt"
+
+
+class CommandError(Exception):
+    """Bad usage or bad input that the caller can put right."""
+
+
+def main(argv=None) -> int:
+    """Run the command line.
+
+    Parameters
+    ----------
+    argv : list of str or None
+        The arguments; None takes those of the process.
+
+    Returns
+    -------
+    int
+        The exit code: 0, 1, 2 or 130, see the module.
+    """
+    debug = False
+    try:
+        args = build_parser().parse_args(argv)
+        debug = args.debug
+        code = args.run(args)
+        sys.stdout.flush()
+        return code or 0
+    except SystemExit as stop:
+        # argparse leaves this way, after --help with 0, after an error with 2.
+        return stop.code if isinstance(stop.code, int) else 1
+    except KeyboardInterrupt:
+        return _fail("interrupted", 130)
+    except BrokenPipeError:
+        # The reader of a pipe has seen enough; flushing at exit would say so again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception as error:
+        if debug:
+            raise
+        if isinstance(error, (CommandError, ValueError)):
+            return _fail(str(error), 2)
+        if isinstance(error, OSError):
+            given = (FileNotFoundError, FileExistsError, PermissionError)
+            given += (IsADirectoryError, NotADirectoryError)
+            reason = error.strerror or str(error)
+            where = f"{error.filename}: " if error.filename is not None else ""
+            return _fail(where + reason, 2 if isinstance(error, given) else 1)
+        if isinstance(error, MemoryError):
+            return _fail("not enough memory", 1)
+        if isinstance(error, ImportError):
+            return _fail(str(error), 1)
+        # The text of an unforeseen error may hold data; its type does not.
+        return _fail(f"internal error ({type(error).__name__}); --debug shows where", 1)
+
+
+def _fail(message, code):
+    print("vips-fast: error: " + " ".join(message.split()), file=sys.stderr)
+    return code
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse, with errors of one line."""
+
+    def error(self, message):
+        print(f"vips-fast: error: {message} (see {self.prog} --help)", file=sys.stderr)
+        raise SystemExit(2)
+
+
+class _Version(argparse.Action):
+    def __call__(self, parser, namespace, values, option_string=None):
+        from vips_fast import runtime_info
+
+        print(f"vips-fast {runtime_info()['version']}")
+        raise SystemExit(0)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The argument parser of all commands."""
+    parser = _Parser(
+        prog="vips-fast",
+        description="Differentially private variational Bayes (VIPS).",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version")
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    def command(owner, name, run, help, **kwargs):
+        sub = owner.add_parser(name, help=help, description=help, allow_abbrev=False, **kwargs)
+        sub.set_defaults(run=run)
+        return sub
+
+    demo = command(commands, "demo", _demo, "private topics of this Python's docstrings")
+    demo.add_argument("--epsilon", type=_positive, default=2.0, help="default 2")
+    demo.add_argument("--delta", type=_probability, default=1e-5, help="default 1e-5")
+    demo.add_argument("--topics", type=_whole, default=10, help="number of topics, default 10")
+    demo.add_argument("--words", type=_whole, default=10, help="words shown a topic, default 10")
+    demo.add_argument("--jobs", type=_jobs, default=-1, help="threads, -1 for all (default)")
+    demo.add_argument("--seed", type=_seed, default=0, help="seed of what is public, default 0")
+    demo.add_argument("--quiet", action="store_true", help="no progress")
+
+    fit = commands.add_parser("fit", help="fit a model", description="Fit a model.")
+    models = fit.add_subparsers(dest="model", required=True, metavar="MODEL")
+    _add_fit_lda(command(models, "lda", _fit_lda, "fit a topic model and write it to a folder"))
+
+    topics = command(commands, "topics", _topics, "print the topics of a fitted model")
+    topics.add_argument("model", metavar="DIR", help="folder written by fit")
+    topics.add_argument("--words", type=_whole, default=10, help="words a topic, default 10")
+    topics.add_argument("--vocab", metavar="FILE", help="default: the one kept in DIR")
+
+    transform = command(
+        commands,
+        "transform",
+        _transform,
+        "print each document's topic proportions, which are as private as the documents",
+    )
+    transform.add_argument("model", metavar="DIR", help="folder written by fit")
+    _add_input(transform)
+    transform.add_argument("--out", metavar="FILE", help=".csv or .npy; default: print as CSV")
+    transform.add_argument("--jobs", type=_jobs, help="threads, -1 for all")
+
+    _add_privacy(
+        command(commands, "privacy", _privacy, "epsilon of a run, or the noise that a target needs")
+    )
+    command(commands, "info", _info, "version, instruction sets, threads")
+    return parser
+
+
+def _add_input(parser):
+    parser.add_argument(
+        "input",
+        metavar="INPUT",
+        help="CSR .npz, UCI docword, LDA-C, JSON Lines, a folder of .txt files, or the word "
+        "docstrings",
+    )
+    parser.add_argument("--vocab", metavar="FILE", help="the public vocabulary, a word a line")
+    parser.add_argument("--format", help="npz, docword, ldac, jsonl or folder; default: look")
+    parser.add_argument("--field", default="text", help="JSON Lines: field of the text")
+    parser.add_argument("--features", type=_whole, help="number of words, where no file says it")
+
+
+def _add_fit_lda(parser):
+    _add_input(parser)
+    out = parser.add_argument_group("model")
+    out.add_argument("--topics", type=_whole, required=True, help="number of topics")
+    out.add_argument("--out", metavar="DIR", required=True, help="folder to write")
+    out.add_argument("--force", action="store_true", help="replace a model that is there")
+    out.add_argument("--words", type=_whole, default=10, help="words shown a topic, default 10")
+
+    budget = parser.add_argument_group("privacy")
+    budget.add_argument("--epsilon", type=_positive, help="target epsilon")
+    budget.add_argument("--delta", type=_probability, help="target delta")
+    budget.add_argument("--noise-multiplier", type=_positive, help="instead of --epsilon")
+    budget.add_argument("--non-private", action="store_true", help="no noise, no guarantee")
+    budget.add_argument("--sampling", help="how minibatches are drawn")
+    budget.add_argument("--neighbors", help="add_remove or replace_one")
+    budget.add_argument("--clip", type=_positive, help="L2 bound, as a share of the length")
+    budget.add_argument("--records", type=_whole, help="public number of records")
+
+    run = parser.add_argument_group("run")
+    run.add_argument("--batch-size", type=_whole, help="expected documents a step")
+    run.add_argument("--steps", type=_whole, help="number of steps")
+    run.add_argument("--doc-length", type=_whole, help="words that each document is brought to")
+    run.add_argument("--update", help="average or paper")
+    run.add_argument("--jobs", type=_jobs, help="threads, -1 for all")
+    run.add_argument("--seed", type=_seed, help="seed of what is public, not of the noise")
+    run.add_argument("--quiet", action="store_true", help="no progress")
+
+
+def _add_privacy(parser):
+    parser.add_argument("--records", type=_whole, required=True, help="number of records")
+    parser.add_argument("--batch", type=_whole, help="expected batch size, default: all records")
+    parser.add_argument("--steps", type=_whole, required=True, help="number of steps")
+    parser.add_argument("--delta", type=_probability, required=True)
+    goal = parser.add_mutually_exclusive_group(required=True)
+    goal.add_argument("--noise-multiplier", type=_positive, help="to know epsilon")
+    goal.add_argument("--epsilon", type=_positive, help="to know the noise multiplier")
+    parser.add_argument(
+        "--sampling",
+        default="poisson",
+        choices=("poisson", "without_replacement", "full"),
+        help="how minibatches are drawn, default poisson",
+    )
+    parser.add_argument(
+        "--neighbors",
+        choices=("add_remove", "replace_one"),
+        help="default: the relation that the sampling is accounted under",
+    )
+    parser.add_argument("--accountant", metavar="NAME", help="default: the tightest sound one")
+    parser.add_argument("--compare", action="store_true", help="a table of all accountants")
+    parser.add_argument("--plot", metavar="FILE", help="epsilon against steps, as .png, .pdf, .svg")
+
+
+# Types of arguments: argparse puts their messages behind the argument's name.
+
+
+def _number(text, convert, good, expected):
+    try:
+        value = convert(text)
+    except ValueError:
+        value = None
+    if value is None or not good(value):
+        raise argparse.ArgumentTypeError(f"{text!r}: expected {expected}")
+    return value
+
+
+def _positive(text):
+    return _number(text, float, lambda v: 0 < v < math.inf, "a number above 0")
+
+
+def _probability(text):
+    return _number(text, float, lambda v: 0 < v < 1, "a number between 0 and 1")
+
+
+def _whole(text):
+    return _number(text, int, lambda v: v >= 1, "a whole number of at least 1")
+
+
+def _jobs(text):
+    return _number(text, int, lambda v: v >= 1 or v == -1, "a number of threads, or -1 for all")
+
+
+def _seed(text):
+    return _number(text, int, lambda v: 0 <= v < 2**32, "a whole number from 0 to 2**32 - 1")
+
+
+# Commands
+
+
+def _demo(args):
+    from vips_fast import LatentDirichletAllocation, report
+    from vips_fast.data import docstrings_corpus, split
+
+    width = _width()
+    start = time.perf_counter()
+    corpus = docstrings_corpus()
+    train, test = split(corpus, 0.1, random_state=0)
+    print(
+        report.paragraph(
+            f"Docstrings of this Python, one a record: {len(corpus)} with ten or more words of "
+            f"the language reference ({corpus.n_features} words), "
+            + ", ".join(f"{package} {number}" for package, number in corpus.details.items())
+            + f". {len(train)} records to learn from, {len(test)} held out.",
+            width,
+        )
+    )
+    settings = dict(
+        n_components=args.topics,
+        doc_length=DEMO_DOC_LENGTH,
+        batch_size=len(train),
+        n_steps=DEMO_STEPS,
+        clip=DEMO_CLIP,
+        n_jobs=args.jobs,
+        random_state=args.seed,
+    )
+    models = {}
+    for label, budget in (
+        ("private", dict(target_epsilon=args.epsilon, target_delta=args.delta)),
+        ("non-private", dict(private=False)),
+    ):
+        with _Progress(DEMO_STEPS, label, args.quiet) as progress:
+            models[label] = LatentDirichletAllocation(
+                **settings, **budget, callback=progress
+            ).fit(train.counts)
+    private, free = models["private"], models["non-private"]
+    print()
+    print(
+        report.topics_table(
+            private.components_,
+            corpus.vocabulary,
+            args.words,
+            free.components_,
+            (f"private, epsilon = {args.epsilon:g}", "non-private"),
+            width,
+        )
+    )
+    unigram = report.unigram_perplexity(train, test)
+    perplexity = {label: model.perplexity(test.counts) for label, model in models.items()}
+    print()
+    print(
+        report.table(
+            [
+                ("unigram model (no topics, no privacy)", f"{unigram:.0f}"),
+                (f"private, epsilon = {args.epsilon:g}", f"{perplexity['private']:.0f}"),
+                ("non-private", f"{perplexity['non-private']:.0f}"),
+            ],
+            ("perplexity of the held-out records, lower is better", ""),
+        )
+    )
+    print()
+    print(report.paragraph(private.privacy_.statement(), width))
+    print(
+        report.paragraph(
+            "The held-out records and the models without privacy are for comparison only: "
+            "their figures are not covered by the statement.",
+            width,
+        )
+    )
+    print(f"{time.perf_counter() - start:.0f} seconds.")
+    if not perplexity["private"] < unigram:
+        return _fail(
+            f"the private topics (perplexity {perplexity['private']:.0f}) are no better than the "
+            f"unigram model ({unigram:.0f}): epsilon = {args.epsilon:g} is too little for "
+            f"{len(train)} records",
+            1,
+        )
+    return 0
+
+
+# A docstring's median length is 26 known words; whole batches, since the data
+# are small; ten steps, since each costs budget.
+DEMO_DOC_LENGTH = 64
+DEMO_STEPS = 10
+DEMO_CLIP = 0.1
+
+
+def _fit_lda(args):
+    from vips_fast import LatentDirichletAllocation, report
+
+    settings = dict(n_components=args.topics, **_budget(args))
+    for name, value in (
+        ("sampling", args.sampling),
+        ("neighbors", args.neighbors),
+        ("clip", args.clip),
+        ("n_records", args.records),
+        ("batch_size", args.batch_size),
+        ("n_steps", args.steps),
+        ("doc_length", args.doc_length),
+        ("update", args.update),
+        ("n_jobs", args.jobs),
+        ("random_state", args.seed),
+    ):
+        # What is not given is left to the estimator's own defaults.
+        if value is not None:
+            settings[name] = value
+    model = LatentDirichletAllocation(**settings)
+    with _output_folder(Path(args.out), args.force) as folder:
+        corpus = _load(args)
+        with _Progress(model.n_steps, "fit", args.quiet) as progress:
+            model.set_params(callback=progress)
+            model.fit(corpus.counts)
+        model.set_params(callback=None)
+        model.save(folder)
+        topics = report.topics_table(model.components_, corpus.vocabulary, args.words)
+        statement = report.paragraph(model.privacy_.statement())
+        (folder / _TOPICS).write_text(topics + "\n", "utf-8")
+        (folder / _PRIVACY).write_text(statement + "\n", "utf-8")
+        if corpus.vocabulary is not None:
+            (folder / _VOCABULARY).write_text("\n".join(corpus.vocabulary) + "\n", "utf-8")
+    print(topics)
+    print()
+    print(statement)
+    print(f"Written to {args.out}.")
+    return 0
+
+
+def _budget(args):
+    """The estimator's privacy settings, or an error that says what to give."""
+    asked = [
+        flag
+        for flag, value in (
+            ("--epsilon", args.epsilon),
+            ("--noise-multiplier", args.noise_multiplier),
+        )
+        if value is not None
+    ]
+    if args.non_private:
+        if asked or args.delta is not None:
+            raise CommandError(f"--non-private excludes {(asked or ['--delta'])[0]}")
+        return dict(private=False)
+    if len(asked) != 1:
+        raise CommandError(
+            "give --epsilon and --delta, or --noise-multiplier and --delta, or --non-private"
+        )
+    if args.delta is None:
+        raise CommandError(f"{asked[0]} needs --delta (below 1 / number of records)")
+    budget = dict(target_delta=args.delta)
+    if args.epsilon is not None:
+        budget["target_epsilon"] = args.epsilon
+    else:
+        budget["noise_multiplier"] = args.noise_multiplier
+    return budget
+
+
+def _topics(args):
+    from vips_fast import report
+
+    model, vocabulary = _load_model(args.model, args.vocab)
+    print(report.topics_table(model.components_, vocabulary, args.words, width=_width()))
+    print()
+    print(report.paragraph(model.privacy_.statement(), _width()))
+    return 0
+
+
+def _transform(args):
+    import numpy as np
+
+    model, vocabulary = _load_model(args.model, args.vocab)
+    if args.out is not None and Path(args.out).suffix not in (".csv", ".npy"):
+        raise CommandError(f"--out {args.out}: expected a name that ends in .csv or .npy")
+    corpus = _load(args, vocabulary, model.components_.shape[1])
+    if args.jobs is not None:
+        model.set_params(n_jobs=args.jobs)
+    proportions = model.transform(corpus.counts)
+    if args.out is None:
+        _write_csv(sys.stdout, proportions)
+        return 0
+    with _output_file(Path(args.out)) as file:
+        if Path(args.out).suffix == ".npy":
+            np.save(file, proportions, allow_pickle=False)
+        else:
+            _write_csv(_Encoded(file), proportions)
+    return 0
+
+
+class _Encoded:
+    """Text into a binary file."""
+
+    def __init__(self, file):
+        self.file = file
+
+    def write(self, text):
+        self.file.write(text.encode("ascii"))
+
+
+def _write_csv(file, proportions):
+    file.write(",".join(f"topic{k + 1}" for k in range(proportions.shape[1])) + "\n")
+    for row in proportions.tolist():
+        file.write(",".join(f"{value:.6g}" for value in row) + "\n")
+
+
+def _privacy(args):
+    from vips_fast import accounting, report
+    from vips_fast.sampling import make_sampler
+
+    if args.sampling == "full" and args.batch not in (None, args.records):
+        raise CommandError("--sampling full takes all records; leave out --batch")
+    if args.accountant is not None and args.accountant not in accounting.ACCOUNTANTS:
+        raise CommandError(
+            f"--accountant {args.accountant}: expected one of {', '.join(accounting.ACCOUNTANTS)}"
+        )
+    if args.plot is not None and Path(args.plot).suffix not in (".png", ".pdf", ".svg"):
+        raise CommandError(f"--plot {args.plot}: expected a name that ends in .png, .pdf or .svg")
+    sampler = make_sampler(args.sampling, args.neighbors, args.records, args.batch)
+
+    def event(noise_multiplier, steps=args.steps):
+        return accounting.SelfComposedEvent(sampler.event(noise_multiplier), steps)
+
+    noise = args.noise_multiplier
+    if noise is None:
+        noise = _round_up(
+            accounting.calibrate_noise_multiplier(
+                event, args.epsilon, args.delta, accountant=args.accountant
+            )
+        )
+    spent = accounting.epsilon(event(noise), args.delta, args.accountant)
+    share = sampler.expected_batch_size / args.records
+    print(
+        report.table(
+            [
+                ("records", args.records),
+                ("expected batch", f"{sampler.expected_batch_size:g}"),
+                ("sampling probability", f"{share:g}"),
+                ("steps", args.steps),
+                ("noise multiplier", f"{noise:.6g}"),
+                ("delta", f"{args.delta:g}"),
+                ("epsilon", f"{_round_up(spent):.6g}"),
+            ]
+        )
+    )
+    print()
+    print(
+        report.paragraph(accounting.describe(event(noise), args.delta, args.accountant), _width())
+    )
+    _warn_delta(args.delta, args.records)
+    if args.compare:
+        print()
+        print(_comparison(event(noise), args.delta))
+    if args.plot is not None:
+        _plot_epsilon(args, lambda steps: event(noise, steps), noise)
+        print(f"Written to {args.plot}.")
+    return 0
+
+
+# The accountants of a comparison; the classical conversion is what the paper
+# and most of its time printed.
+_COMPARED = (
+    ("gaussian", {}, ""),
+    ("pld", {}, ""),
+    ("rdp", {"conversion": "tight"}, ", tight conversion"),
+    ("rdp", {"conversion": "classical"}, ", classical conversion"),
+    ("wang", {"conversion": "tight"}, ", tight conversion"),
+    ("wang", {"conversion": "classical"}, ", classical conversion"),
+    ("autodp", {}, ", classical conversion"),
+)
+
+
+def _comparison(event, delta):
+    """A table of what every accountant says of one event."""
+    from vips_fast import accounting, report
+
+    rows = []
+    for name, options, label in _COMPARED:
+        title = accounting.ACCOUNTANTS[name].title + label
+        try:
+            value = f"{_round_up(accounting.epsilon(event, delta, name, **options)):.5g}"
+        except ValueError:
+            value = "does not apply"
+        except ImportError:
+            value = "not installed"
+        rows.append((title, name, value))
+    return report.table(rows, ("accountant", "name", "epsilon"))
+
+
+def _plot_epsilon(args, event, noise):
+    """Epsilon against the number of steps, for one accountant or, to compare, all."""
+    from vips_fast import accounting
+
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise CommandError("--plot needs matplotlib: pip install matplotlib") from None
+    points = 24
+    ratio = args.steps ** (1 / (points - 1))
+    steps = sorted({round(ratio**k) for k in range(points)} | {1, args.steps})
+    shown = [(args.accountant, {}, "")]
+    if args.compare:
+        # autodp's curve is the same theorem as ours, a hundred times slower.
+        shown = [entry for entry in _COMPARED if entry[0] != "autodp"]
+    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    for name, options, label in shown:
+        name = accounting.default_accountant(event(args.steps)) if name is None else name
+        try:
+            curve = [accounting.epsilon(event(n), args.delta, name, **options) for n in steps]
+        except ValueError:
+            continue
+        axes.plot(steps, curve, label=accounting.ACCOUNTANTS[name].title + label)
+    axes.set(
+        xlabel="steps",
+        ylabel=f"epsilon at delta = {args.delta:g}",
+        title=f"noise multiplier {noise:.4g}, {args.sampling.replace('_', ' ')} sampling",
+        xlim=(0, args.steps),
+        ylim=(0, None),
+    )
+    axes.legend()
+    with _output_file(Path(args.plot)) as file:
+        figure.savefig(file, format=Path(args.plot).suffix[1:])
+
+
+def _round_up(value, digits=6):
+    """Rounded up to some significant digits: a printed bound is still a bound."""
+    if value == 0 or not math.isfinite(value):
+        return value
+    scale = 10.0 ** (digits - 1 - math.floor(math.log10(abs(value))))
+    return math.ceil(value * scale) / scale
+
+
+def _warn_delta(delta, n_records):
+    if delta * n_records >= 1:
+        print(
+            f"vips-fast: warning: delta = {delta:g} is not below 1 / {n_records} records: it "
+            "allows a whole record to be published",
+            file=sys.stderr,
+        )
+
+
+def _info(args):
+    import platform
+
+    import numpy
+    import scipy
+
+    from vips_fast import report, runtime_info
+
+    info = runtime_info()
+    print(
+        report.table(
+            [
+                (f"{name:<24}", value)
+                for name, value in (
+                    ("vips_fast", info["version"]),
+                    ("instruction set", info["isa"]),
+                    ("available", ", ".join(info["isas_available"])),
+                    ("threads", info["n_threads"]),
+                    ("Python", platform.python_version()),
+                    ("numpy", numpy.__version__),
+                    ("scipy", scipy.__version__),
+                    ("machine", f"{platform.system()} {platform.machine()}"),
+                )
+            ]
+        )
+    )
+    return 0
+
+
+# Input and output
+
+
+def _load(args, vocabulary=None, n_features=None):
+    from vips_fast.data import docstrings_corpus, load_corpus
+
+    if args.input == "docstrings" and not os.path.exists(args.input):
+        corpus = docstrings_corpus()
+        if n_features not in (None, corpus.n_features):
+            raise CommandError(
+                f"the model has {n_features} words, the docstrings {corpus.n_features}"
+            )
+        return corpus
+    return load_corpus(
+        args.input,
+        vocabulary if vocabulary is not None else args.vocab,
+        args.format,
+        n_features=n_features if n_features is not None else args.features,
+        field=args.field,
+    )
+
+
+def _load_model(folder, vocabulary_file):
+    from vips_fast import LatentDirichletAllocation
+    from vips_fast.data import load_vocabulary
+
+    if not os.path.isdir(folder):
+        raise CommandError(f"{folder}: no such folder; expected one written by vips-fast fit")
+    model = LatentDirichletAllocation.load(folder)
+    if vocabulary_file is None:
+        kept = Path(folder) / _VOCABULARY
+        vocabulary_file = kept if kept.exists() else None
+    if vocabulary_file is None:
+        return model, None
+    vocabulary = load_vocabulary(vocabulary_file)
+    if len(vocabulary) != model.components_.shape[1]:
+        raise CommandError(
+            f"{vocabulary_file} has {len(vocabulary)} words, but the model "
+            f"{model.components_.shape[1]}"
+        )
+    return model, vocabulary
+
+
+@contextlib.contextmanager
+def _output_folder(path, force):
+    """A temporary folder beside `path` that takes its place when all is written.
+
+    It is made before any work is done, so that a folder that cannot be written
+    costs neither time nor privacy budget.
+    """
+    replace = False
+    if path.is_dir() and not path.is_symlink():
+        if any(path.iterdir()):
+            if not force:
+                raise CommandError(f"{path} is not empty; --force replaces a model in it")
+            if not ((path / _TOPICS).is_file() and (path / _PRIVACY).is_file()):
+                raise CommandError(f"{path} holds no model of vips-fast; --force does not apply")
+            replace = True
+    elif path.exists() or path.is_symlink():
+        raise CommandError(f"{path} exists and is not a folder")
+    path = path.absolute()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # mkdtemp gives 0700; the model gets what a folder made here would get.
+    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    try:
+        yield temporary
+        umask = os.umask(0)
+        os.umask(umask)
+        temporary.chmod(0o777 & ~umask)
+        if replace:
+            old = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+            path.rename(old)
+            try:
+                temporary.rename(path)
+            except OSError:
+                old.rename(path)
+                raise
+            shutil.rmtree(old)
+        else:
+            temporary.rename(path)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _output_file(path):
+    """A file that appears under its name only when it is whole."""
+    with tempfile.NamedTemporaryFile(
+        prefix=f".{path.name}.", dir=path.absolute().parent, delete=False
+    ) as file:
+        try:
+            yield file
+            file.flush()
+            umask = os.umask(0)
+            os.umask(umask)
+            os.chmod(file.name, 0o666 & ~umask)
+            os.replace(file.name, path)
+        except BaseException:
+            os.unlink(file.name)
+            raise
+
+
+class _Progress:
+    """A callback of a fit: a bar on a terminal, else some lines."""
+
+    def __init__(self, total, label, quiet=False):
+        self.total, self.label, self.quiet, self.bar = total, label, quiet, None
+        # A log wants to be read, so a long run gets about twenty lines.
+        self.every = max(1, math.ceil(total / 20))
+
+    def __enter__(self):
+        if not self.quiet and sys.stderr.isatty():
+            from tqdm import tqdm
+
+            self.bar = tqdm(total=self.total, desc=self.label, unit="step", file=sys.stderr)
+        return self
+
+    def __exit__(self, *error):
+        if self.bar is not None:
+            self.bar.close()
+
+    def __call__(self, step, epsilon, seconds):
+        spent = epsilon is not None and math.isfinite(epsilon)
+        if self.bar is not None:
+            if spent:
+                self.bar.set_postfix_str(f"epsilon {epsilon:.3g}", refresh=False)
+            self.bar.update(step - self.bar.n)
+        elif not self.quiet and (step % self.every == 0 or step == self.total):
+            shown = f", epsilon {epsilon:.3g}" if spent else ""
+            print(
+                f"{self.label}: step {step} of {self.total}{shown}, {seconds:.1f} s",
+                file=sys.stderr,
+                flush=True,
+            )
+
+
+def _width():
+    return max(60, min(160, shutil.get_terminal_size((100, 24)).columns))

@@ -1,0 +1,32 @@
+"""Corpora: readers of the usual formats, checks, and text that every Python has."""
+
+from vips_fast.data.corpus import Corpus, check_counts, split
+from vips_fast.data.docstrings import docstrings_corpus
+from vips_fast.data.readers import (
+    FORMATS,
+    load_corpus,
+    load_vocabulary,
+    read_docword,
+    read_folder,
+    read_jsonl,
+    read_ldac,
+    read_npz,
+)
+from vips_fast.data.text import count_texts, words_of
+
+__all__ = [
+    "FORMATS",
+    "Corpus",
+    "check_counts",
+    "count_texts",
+    "docstrings_corpus",
+    "load_corpus",
+    "load_vocabulary",
+    "read_docword",
+    "read_folder",
+    "read_jsonl",
+    "read_ldac",
+    "read_npz",
+    "split",
+    "words_of",
+]

@@ -1,0 +1,138 @@
+"""Integers from text, many at a time.
+
+A count file of tens of millions of entries is read as bytes and parsed with
+array operations: one pass a digit instead of one Python object a number.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from dataclasses import dataclass
+
+import numpy as np
+
+__all__ = ["Integers", "blocks", "open_text", "parse"]
+
+_BLOCK = 8 << 20
+# 18 digits always fit an int64.
+_MAX_DIGITS = 18
+
+_DIGIT, _SPACE, _COLON, _OTHER = 0, 1, 2, 3
+_CLASS = np.full(256, _OTHER, np.uint8)
+_CLASS[list(b"0123456789")] = _DIGIT
+_CLASS[list(b" \t\r\n")] = _SPACE
+_CLASS[ord(":")] = _COLON
+
+
+class BadLine(ValueError):
+    """A line that has the wrong form; `line` counts from 1."""
+
+    def __init__(self, line, what):
+        super().__init__(f"line {line}: {what}")
+
+
+@dataclass(frozen=True)
+class Integers:
+    """The numbers of a block of whole lines."""
+
+    values: np.ndarray  # int64, in order
+    lines: np.ndarray  # int64, line of each number, from 0 within the block
+    before: np.ndarray  # uint8, byte in front of each number (newline for the first)
+    gap: np.ndarray  # int64, number of bytes between it and the previous number
+    n_colons: int
+    n_lines: int
+
+
+def open_text(path):
+    """Open a plain or gzip file for reading bytes; which one, its first bytes say."""
+    with open(path, "rb") as file:
+        magic = file.read(2)
+    return gzip.open(path, "rb") if magic == b"\x1f\x8b" else open(path, "rb")
+
+
+def blocks(file, size=_BLOCK):
+    """Yield the file in blocks of whole lines, as bytes.
+
+    Raises ValueError if the file is compressed and its data are broken.
+    """
+    rest = b""
+    while True:
+        try:
+            piece = file.read(max(size, len(rest)))
+        except (gzip.BadGzipFile, EOFError, zlib.error):
+            raise ValueError("the gzip data are broken or cut off") from None
+        if not piece:
+            if rest:
+                yield rest
+            return
+        piece = rest + piece
+        end = piece.rfind(b"\n") + 1
+        if end:
+            yield piece[:end]
+        rest = piece[end:]
+
+
+def parse(block, first_line, colons=False):
+    """Parse a block of text that holds unsigned decimal integers.
+
+    Parameters
+    ----------
+    block : bytes
+        Whole lines.
+    first_line : int
+        Number of the block's first line, for messages.
+    colons : bool
+        Whether a colon may separate numbers.
+
+    Returns
+    -------
+    Integers
+
+    Raises
+    ------
+    BadLine
+        At any byte that is neither digit, blank nor (with `colons`) colon, and
+        at numbers of more than 18 digits.
+    """
+    raw = np.frombuffer(block, np.uint8)
+    kind = _CLASS[raw]
+    bad = kind == _OTHER if colons else kind >= _COLON
+    if bad.any():
+        at = int(bad.argmax())
+        raise BadLine(
+            first_line + block.count(b"\n", 0, at),
+            "expected non-negative integers" + (" and colons" if colons else ""),
+        )
+    digit = (kind == _DIGIT).view(np.int8)
+    edges = np.diff(digit, prepend=np.int8(0), append=np.int8(0))
+    starts = np.flatnonzero(edges == 1)
+    ends = np.flatnonzero(edges == -1)
+    lengths = ends - starts
+    newlines = np.cumsum(raw == 10)
+    lines = newlines[starts]
+    longest = int(lengths.max(initial=0))
+    if longest > _MAX_DIGITS:
+        at = int((lengths > _MAX_DIGITS).argmax())
+        raise BadLine(first_line + int(lines[at]), "a number has more than 18 digits")
+
+    values = np.zeros(starts.shape[0], np.int64)
+    shortest = int(lengths.min(initial=0))
+    for place in range(longest):
+        if place < shortest:
+            values *= 10
+            values += raw[starts + place] - np.uint8(48)
+        else:
+            more = np.flatnonzero(lengths > place)
+            values[more] = values[more] * 10 + (raw[starts[more] + place] - np.uint8(48))
+
+    before = np.full(starts.shape[0], 10, np.uint8)
+    gap = np.zeros(starts.shape[0], np.int64)
+    before[1:] = raw[starts[1:] - 1]
+    gap[1:] = starts[1:] - ends[:-1]
+    if starts.shape[0] and starts[0] > 0:
+        before[0] = raw[starts[0] - 1]
+        gap[0] = starts[0]
+    n_lines = int(newlines[-1]) + (not block.endswith(b"\n")) if block else 0
+    n_colons = int(np.count_nonzero(kind == _COLON)) if colons else 0
+    return Integers(values, lines, before, gap, n_colons, n_lines)

@@ -1,0 +1,189 @@
+"""Real text that every Python has: the docstrings of its own libraries.
+
+Each docstring is one record.  The vocabulary is public with respect to them: it
+is made of the language reference that ships as `pydoc_data.topics`, which none
+of the docstrings is part of.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib.util
+import os
+import re
+import sysconfig
+import warnings
+
+from vips_fast.data.corpus import Corpus
+from vips_fast.data.text import count_texts
+
+__all__ = ["PACKAGES", "STOP_WORDS", "docstrings_corpus", "language_reference_words"]
+
+# Read in this order until there are enough documents; absent ones are passed
+# over.  A fixed list, so that what else lies in an environment does not change
+# the corpus, in front what every environment of this package has.
+PACKAGES = (
+    "numpy", "scipy", "Cython", "setuptools", "pip", "sklearn", "pandas", "matplotlib",
+    "sympy", "statsmodels", "networkx", "skimage", "numba", "gensim", "mpmath", "joblib",
+    "dask", "xarray", "h5py", "tables", "astropy", "nltk", "IPython", "seaborn", "hypothesis",
+    "tqdm", "torch", "jax", "tensorflow",
+)  # fmt: skip
+
+STOP_WORDS = frozenset(
+    """
+    about above after again against all already also although always and another any are
+    around because been before being below between both but can cannot could did does doing
+    done down during each either etc even ever every few for from further get gets give given
+    gives had has have having hence her here hers him his how however into its itself just
+    least less let like likely made make makes many may might more most much must near need
+    needed needs neither never nor not now off often once one only onto onwards other others
+    otherwise our out over own per perhaps quite rather same see several shall she should
+    since some such than that the their them themselves then there therefore these they this
+    those though through thus too two under unless until upon use used useful user uses using
+    usual usually very via was way well were what when where whether which while who whole
+    whose why will with within without would yet you your
+    """.split()
+)
+
+_SKIPPED_FOLDERS = frozenset(
+    {"test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__", "pydoc_data"}
+)
+_WORD = re.compile(r"[a-z]{3,}")
+
+
+def language_reference_words():
+    """The demo's vocabulary: the words of Python's language reference.
+
+    Returns
+    -------
+    tuple of str
+        Words of three letters or more in `pydoc_data.topics`, in lower case and
+        alphabetical order, less `STOP_WORDS`.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        If this Python was installed without `pydoc_data`.
+    """
+    from pydoc_data.topics import topics
+
+    words = set()
+    for text in topics.values():
+        words.update(_WORD.findall(text.lower()))
+    return tuple(sorted(words - STOP_WORDS))
+
+
+def docstrings_corpus(min_words=10, max_documents=30_000, packages=PACKAGES):
+    """Docstrings of the standard library and of installed packages as a corpus.
+
+    Sources are parsed, never imported.  Modules, classes and functions give a
+    document each; test folders are left out and identical docstrings are kept
+    once.  A docstring is split into words at everything but letters, so that
+    the parts of identifiers count as words.
+
+    Parameters
+    ----------
+    min_words : int
+        Docstrings with fewer words of the vocabulary are left out.
+    max_documents : int
+        Packages are read in the order of `packages`, after the standard
+        library, until there are this many documents; of more than that, those
+        with the smallest SHA-256 of their text are kept.
+    packages : sequence of str
+        Top-level packages to read where they are installed.
+
+    Returns
+    -------
+    Corpus
+        `details` has the number of documents of each package.  The same
+        installation gives the same corpus.
+
+    Raises
+    ------
+    ValueError
+        If `min_words` or `max_documents` is below 1, or no docstring is found
+        (a Python without its sources).
+    """
+    for name, value in (("min_words", min_words), ("max_documents", max_documents)):
+        if value < 1:
+            raise ValueError(f"{name} is {value}; expected at least 1")
+    vocabulary = language_reference_words()
+    known = frozenset(vocabulary)
+    found = {}
+    for package, folder in _roots(packages):
+        if len(found) >= max_documents:
+            break
+        for path in _sources(folder):
+            for docstring in _docstrings(path):
+                words = _WORD.findall(docstring.lower())
+                if sum(map(known.__contains__, words)) >= min_words:
+                    found.setdefault(docstring, (package, words))
+    if not found:
+        raise ValueError("no docstrings found: this Python has no library sources")
+    if len(found) > max_documents:
+        by_hash = sorted(
+            found, key=lambda text: hashlib.sha256(text.encode("utf-8", "replace")).digest()
+        )
+        chosen = frozenset(by_hash[:max_documents])
+        found = {text: value for text, value in found.items() if text in chosen}
+    details = {}
+    for package, _ in found.values():
+        details[package] = details.get(package, 0) + 1
+    listed = ", ".join(f"{package} {number}" for package, number in details.items())
+    corpus = count_texts(
+        (" ".join(words) for _, words in found.values()), vocabulary, f"docstrings ({listed})"
+    )
+    return Corpus(corpus.counts, vocabulary, corpus.source, details)
+
+
+def _roots(packages):
+    yield "standard library", sysconfig.get_path("stdlib")
+    for package in packages:
+        try:
+            spec = importlib.util.find_spec(package)
+        except (ImportError, ValueError):
+            continue
+        if spec is not None:
+            for folder in spec.submodule_search_locations or ():
+                yield package, folder
+
+
+def _sources(root):
+    for folder, subfolders, files in os.walk(root):
+        subfolders[:] = sorted(set(subfolders) - _SKIPPED_FOLDERS)
+        for name in sorted(files):
+            if name.endswith(".py") and not name.startswith("test_") and name != "conftest.py":
+                yield os.path.join(folder, name)
+
+
+def _docstrings(path):
+    """Docstrings of one source file, outermost first; none if it cannot be parsed."""
+    try:
+        with open(path, "rb") as file:
+            source = file.read()
+        if b'"""' not in source and b"'''" not in source:
+            # A docstring of ten words without triple quotes is rare, parsing
+            # is not free, and the rule stays the same everywhere.
+            return
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(source)
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return
+    pending = [tree]
+    while pending:
+        node = pending.pop()
+        docstring = ast.get_docstring(node, clean=False)
+        if docstring:
+            yield docstring
+        pending.extend(reversed([child for child in _blocks(node)]))
+
+
+def _blocks(node):
+    """Classes and functions right below a node, also those in if, try and with."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield child
+        elif isinstance(child, ast.stmt | ast.ExceptHandler):
+            yield from _blocks(child)

@@ -1,0 +1,80 @@
+"""The one mechanism: Gaussian noise on an integer sum, one draw a release."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from .kernels.lattice import MAX_NORM_UNITS, check_range, noise_spacing
+
+
+@dataclass(frozen=True)
+class GaussianMechanism:
+    """Gaussian noise for a sum of clipped contributions on a lattice.
+
+    The sum is an int64 array in units of ``spacing``. The noise that is added is
+    round(N(0, (noise_sd / spacing)^2)) for each entry; as the sum is an integer this
+    equals round(sum + N(0, ...)), post-processing of the exact Gaussian mechanism,
+    so every bound for the Gaussian holds.
+
+    Parameters
+    ----------
+    noise_multiplier : float
+        Standard deviation over ``sensitivity``; 0 adds nothing (not private).
+    sensitivity : float
+        L2 sensitivity of the sum under the sampler's neighbouring relation.
+    clip_norm : float
+        L2 bound of one contribution.
+    max_records : int
+        Most records that one sum can hold.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range, or the sum or its noise could leave int64.
+    """
+
+    noise_multiplier: float
+    sensitivity: float
+    clip_norm: float
+    max_records: int
+
+    def __post_init__(self):
+        for name in ("sensitivity", "clip_norm"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value > 0):
+                raise ValueError(f"{name}={value!r}: expected a finite number > 0")
+        z = self.noise_multiplier
+        if not (math.isfinite(z) and z >= 0):
+            raise ValueError(f"noise_multiplier={z!r}: expected a finite number >= 0")
+        units = self.clip_norm / self.spacing
+        if not 1 <= units < MAX_NORM_UNITS:
+            raise ValueError(
+                f"noise_multiplier={z!r}: the noise is {self.noise_sd / self.clip_norm:.3g} times a whole contribution; "
+                "expected at most 2^21 times"
+            )
+        check_range(self.max_records, units, "n_records")
+
+    @property
+    def noise_sd(self) -> float:
+        """Standard deviation of the noise, in the units of the statistics."""
+        return self.noise_multiplier * self.sensitivity
+
+    @property
+    def spacing(self) -> float:
+        """Lattice spacing, a power of two, from public numbers alone."""
+        return noise_spacing(self.noise_sd, self.clip_norm)
+
+    def add_noise(self, sums: np.ndarray, key: bytes | None, n_threads: int = 1) -> None:
+        """Add this release's noise to the integer sum, in place. ``key`` is None but in tests."""
+        if self.noise_multiplier == 0:
+            return
+        scale = self.noise_sd / self.spacing
+        seed = None if key is None else int.from_bytes(key, "little")
+        generator = np.random.Generator(np.random.Philox(seed))
+        flat = sums.reshape(-1)
+        for start in range(0, flat.size, 1 << 16):
+            part = flat[start : start + (1 << 16)]
+            part += np.rint(generator.normal(0.0, scale, part.size)).astype(np.int64)

@@ -1,0 +1,214 @@
+"""Plain-text read-outs of a model: topics, tables, baselines."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+import numpy as np
+
+from vips_fast.data.corpus import check_counts
+
+__all__ = [
+    "match_topics",
+    "paragraph",
+    "table",
+    "top_words",
+    "topics_table",
+    "unigram_perplexity",
+]
+
+
+def top_words(components, vocabulary=None, n_words=10):
+    """The most probable words of each topic, the most probable first.
+
+    Parameters
+    ----------
+    components : array_like, shape (K, V)
+        Topic-word weights, of any scale.
+    vocabulary : sequence of str, length V, or None
+        None names word k by its column, "#k".
+    n_words : int
+        Words a topic; all V where there are fewer.
+
+    Returns
+    -------
+    list of list of str
+        K lists.  Words of equal weight are in the order of their columns.
+
+    Raises
+    ------
+    ValueError
+        If `components` is not a matrix, the vocabulary has another length, or
+        `n_words` is below 1.
+    """
+    components = _matrix(components)
+    if n_words < 1:
+        raise ValueError(f"n_words is {n_words}; expected at least 1")
+    if vocabulary is not None and len(vocabulary) != components.shape[1]:
+        raise ValueError(
+            f"vocabulary has {len(vocabulary)} words; expected {components.shape[1]}"
+        )
+    best = np.argsort(-components, axis=1, kind="stable")[:, :n_words]
+    return [
+        [f"#{k}" if vocabulary is None else vocabulary[k] for k in row] for row in best.tolist()
+    ]
+
+
+def match_topics(components, other):
+    """Pair the topics of two models so that paired ones are alike.
+
+    Parameters
+    ----------
+    components, other : array_like, shapes (K, V) and (L, V)
+        Topic-word weights, of any scale.
+
+    Returns
+    -------
+    list of int or None, length K
+        For each topic of `components` its topic in `other`; None where `other`
+        has fewer.  The pairing maximises the sum of the cosines between the
+        square roots of the paired topics' probabilities.
+
+    Raises
+    ------
+    ValueError
+        If the numbers of words differ.
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    first, second = (np.sqrt(_distributions(_matrix(c))) for c in (components, other))
+    if first.shape[1] != second.shape[1]:
+        raise ValueError(f"topics over {first.shape[1]} and over {second.shape[1]} words")
+    rows, columns = linear_sum_assignment(first @ second.T, maximize=True)
+    matched = [None] * first.shape[0]
+    for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
+        matched[row] = column
+    return matched
+
+
+def topics_table(
+    components, vocabulary=None, n_words=10, other=None, titles=("topics", "other"), width=100
+):
+    """Topics as text, one a line; with `other`, two models side by side.
+
+    Parameters
+    ----------
+    components : array_like, shape (K, V)
+    vocabulary : sequence of str or None
+    n_words : int
+        Words a topic at most; fewer where the line is too short for them.
+    other : array_like, shape (L, V), or None
+        Topics to show beside those of `components`, paired by `match_topics`.
+    titles : pair of str
+        Head lines of the two columns.
+    width : int
+        Characters a line.
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    ValueError
+        As `top_words` and `match_topics`.
+    """
+    words = top_words(components, vocabulary, n_words)
+    digits = len(str(len(words)))
+    if other is None:
+        room = max(20, width - digits - 2)
+        return "\n".join(f"{k:>{digits}}  {_fit(w, room)}" for k, w in enumerate(words, 1))
+    beside = top_words(other, vocabulary, n_words)
+    pairs = match_topics(components, other)
+    room = max(20, (width - digits - 5) // 2)
+    lines = [f"{'':{digits}}  {titles[0]:<{room}} | {titles[1]}".rstrip()]
+    for k, (row, column) in enumerate(zip(words, pairs, strict=True), 1):
+        right = "" if column is None else _fit(beside[column], room)
+        lines.append(f"{k:>{digits}}  {_fit(row, room):<{room}} | {right}".rstrip())
+    return "\n".join(lines)
+
+
+def table(rows: Sequence[Sequence[str]], header: Sequence[str] | None = None) -> str:
+    """Rows of text in aligned columns: the first to the left, the others to the right."""
+    rows = [list(map(str, row)) for row in rows]
+    if header is not None:
+        rows.insert(0, list(map(str, header)))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = [f"{cell:>{w}}" for cell, w in zip(row[1:], widths[1:], strict=True)]
+        lines.append("  ".join([f"{row[0]:<{widths[0]}}", *cells]).rstrip())
+    if header is not None:
+        lines.insert(1, "  ".join("-" * w for w in widths))
+    return "\n".join(lines)
+
+
+def paragraph(text: str, width: int = 100) -> str:
+    """A paragraph broken into lines."""
+    return textwrap.fill(text, max(20, width), break_long_words=False, break_on_hyphens=False)
+
+
+def unigram_perplexity(train, test, pseudocount=1.0):
+    """Held-out perplexity of the model with one topic: words drawn by their frequency.
+
+    The yardstick for a topic model: one that does no better has learned nothing
+    of how words go together.  Equivalent to
+    ``exp(-(test.sum(0) * log(p)).sum() / test.sum())`` with
+    ``p = (train.sum(0) + pseudocount) / (train.sum() + V * pseudocount)``.
+
+    Parameters
+    ----------
+    train, test : Corpus, sparse matrix or array_like, shapes (D, V) and (E, V)
+        The frequencies come from `train` without noise: the figure flatters the
+        yardstick, and is not private.
+    pseudocount : float
+        Added to each word's count, so that no word has probability zero.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        If either is no matrix of counts, their columns differ, `test` has no
+        words, or `pseudocount` is not above 0.
+    """
+    if not pseudocount > 0:
+        raise ValueError(f"pseudocount is {pseudocount}; expected a number above 0")
+    train = check_counts(getattr(train, "counts", train), name="train", allow_float=True)
+    test = check_counts(
+        getattr(test, "counts", test), train.shape[1], name="test", allow_float=True
+    )
+    seen, asked = (
+        np.bincount(X.indices, weights=X.data, minlength=X.shape[1]) for X in (train, test)
+    )
+    if not asked.any():
+        raise ValueError("test has no words")
+    probability = seen + pseudocount
+    probability /= probability.sum()
+    return float(np.exp(-(asked @ np.log(probability)) / asked.sum()))
+
+
+def _fit(words, room):
+    """As many words as fit the room, at least one."""
+    line = words[0]
+    for word in words[1:]:
+        if len(line) + 1 + len(word) > room:
+            break
+        line += " " + word
+    return line
+
+
+def _matrix(components):
+    components = np.asarray(components, np.float64)
+    if components.ndim != 2 or 0 in components.shape:
+        raise ValueError(f"components have shape {components.shape}; expected (K, V)")
+    return components
+
+
+def _distributions(components):
+    weights = np.maximum(components, 0.0)
+    total = weights.sum(axis=1, keepdims=True)
+    return np.divide(weights, total, out=np.zeros_like(weights), where=total > 0)

@@ -1,0 +1,152 @@
+"""Minibatches, and the privacy event that each way of sampling is.
+
+A sampler draws record numbers and emits the accounting event of a release made
+from such a minibatch, so that what is drawn and what is accounted cannot differ
+(privacy table: Poisson with add or remove one record; a fixed size without
+replacement with replace one record; the whole data set with either).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .accounting import GaussianEvent, PoissonSampledEvent, WithoutReplacementEvent
+
+RELATIONS = ("add_remove", "replace_one")
+
+
+class PoissonSampler:
+    """Each record is in the minibatch with the same probability, independently.
+
+    Parameters
+    ----------
+    n_records : int
+        Public number of records.
+    batch_size : float
+        Expected size of a minibatch, in (0, n_records].
+
+    Notes
+    -----
+    A record is taken when its 64-bit random word is below a threshold T. The event
+    states T / 2^64, the probability that is really used, rounded up to a double.
+    The expected size, not the drawn one, scales the sums: the drawn size is private.
+    """
+
+    neighbors = "add_remove"
+
+    def __init__(self, n_records: int, batch_size: float):
+        self.n_records = n_records
+        self._threshold = min(math.ceil(batch_size / n_records * 2**64), 2**64)
+        q = self._threshold / 2**64
+        self.sampling_probability = q if math.ceil(q * 2**64) >= self._threshold else math.nextafter(q, 1.0)
+        self.expected_batch_size = self.sampling_probability * n_records
+
+    def draw(self, randomness, step: int) -> np.ndarray:
+        """Sorted record numbers, int64; possibly none."""
+        if self._threshold == 2**64:
+            return np.arange(self.n_records, dtype=np.int64)
+        words = randomness.words(self.n_records, "sample", step)
+        return np.flatnonzero(words < np.uint64(self._threshold)).astype(np.int64)
+
+    def event(self, noise_multiplier: float):
+        """Event of one release with this noise multiplier."""
+        if self.sampling_probability >= 1.0:
+            return GaussianEvent(noise_multiplier, neighbors=self.neighbors)
+        return PoissonSampledEvent(self.sampling_probability, GaussianEvent(noise_multiplier, neighbors=self.neighbors))
+
+
+class FixedSizeSampler:
+    """A minibatch of a fixed size, uniform without replacement (the paper's).
+
+    Parameters
+    ----------
+    n_records, batch_size : int
+        Public number of records and size of a minibatch, in [1, n_records].
+    """
+
+    neighbors = "replace_one"
+
+    def __init__(self, n_records: int, batch_size: int):
+        self.n_records, self.batch_size = n_records, batch_size
+        self.expected_batch_size = float(batch_size)
+
+    def draw(self, randomness, step: int) -> np.ndarray:
+        """Sorted record numbers, int64: those with the smallest random words."""
+        if self.batch_size == self.n_records:
+            return np.arange(self.n_records, dtype=np.int64)
+        words = randomness.words(self.n_records, "sample", step)
+        chosen = np.argpartition(words, self.batch_size - 1)[: self.batch_size]
+        return np.sort(chosen).astype(np.int64)
+
+    def event(self, noise_multiplier: float):
+        """Event of one release with this noise multiplier."""
+        inner = GaussianEvent(noise_multiplier, neighbors=self.neighbors)
+        if self.batch_size == self.n_records:
+            return inner
+        return WithoutReplacementEvent(self.batch_size, self.n_records, inner)
+
+
+class FullSampler:
+    """Every record in every step.
+
+    Parameters
+    ----------
+    n_records : int
+        Public number of records.
+    neighbors : {"add_remove", "replace_one"}
+    """
+
+    def __init__(self, n_records: int, neighbors: str = "add_remove"):
+        self.n_records, self.neighbors = n_records, neighbors
+        self.expected_batch_size = float(n_records)
+
+    def draw(self, randomness, step: int) -> np.ndarray:
+        """All record numbers, int64."""
+        return np.arange(self.n_records, dtype=np.int64)
+
+    def event(self, noise_multiplier: float):
+        """Event of one release with this noise multiplier."""
+        return GaussianEvent(noise_multiplier, neighbors=self.neighbors)
+
+
+def make_sampler(sampling: str, neighbors: str | None, n_records: int, batch_size: float | None):
+    """The sampler for an estimator's parameters.
+
+    Parameters
+    ----------
+    sampling : {"poisson", "without_replacement", "full"}
+    neighbors : {"add_remove", "replace_one"} or None
+        None takes the relation that the sampling is accounted under.
+    n_records : int
+    batch_size : float or None
+        None is the whole data set.
+
+    Raises
+    ------
+    ValueError
+        If a name is unknown, the relation is not one that the sampling can be
+        accounted under, or the batch does not fit the data.
+    """
+    if sampling not in ("poisson", "without_replacement", "full"):
+        raise ValueError(f"sampling={sampling!r}: expected 'poisson', 'without_replacement' or 'full'")
+    if neighbors is not None and neighbors not in RELATIONS:
+        raise ValueError(f"neighbors={neighbors!r}: expected 'add_remove' or 'replace_one'")
+    if n_records < 1:
+        raise ValueError(f"n_records={n_records!r}: expected at least 1")
+    if batch_size is not None and not 0 < batch_size <= n_records:
+        raise ValueError(f"batch_size={batch_size!r}: expected a number in (0, {n_records}], the number of records")
+    if sampling == "full":
+        if batch_size is not None and batch_size != n_records:
+            raise ValueError(f"batch_size={batch_size!r}: expected None with sampling='full'")
+        return FullSampler(n_records, neighbors or "add_remove")
+    needed = "add_remove" if sampling == "poisson" else "replace_one"
+    if neighbors not in (None, needed):
+        raise ValueError(f"neighbors={neighbors!r}: expected {needed!r} with sampling={sampling!r}")
+    if sampling == "poisson":
+        return PoissonSampler(n_records, n_records if batch_size is None else float(batch_size))
+    size = n_records if batch_size is None else batch_size
+    if int(size) != size or size < 1:
+        raise ValueError(f"batch_size={batch_size!r}: expected an integer with sampling='without_replacement'")
+    return FixedSizeSampler(n_records, int(size))
