@@ -98,7 +98,7 @@ def test_one_sampled_step_is_exact(q, z, eps):
     ):
         assert want * (1 - mpmath.mpf(10) ** -13) <= got
         # The mirrored direction subtracts numbers of size 1.
-        assert got <= want * (1 + mpmath.mpf(10) ** -9) + 1e-15
+        assert got <= want * (1 + mpmath.mpf(10) ** -11)
 
 
 @QUIET
@@ -118,9 +118,9 @@ def test_interval_masses_reproduce_the_profile(q, z, eps):
         for pair in pairs(event):
             p, mass = pair.masses(np.array([eps, np.inf]))
             direct = p[0] - math.exp(eps) * mass[0] + pair.p_infinite
-            # Two numbers up to e^eps are subtracted; edges at an atom may take it or not,
-            # which changes nothing because its gain is zero there.
-            assert abs(pair.profile(eps) - max(0.0, direct)) <= 1e-13 * math.exp(eps)
+            # Two numbers up to e^eps are subtracted and the profile is rounded up by 1e-12;
+            # whether an edge takes an atom that it meets is no matter: its gain is zero.
+            assert abs(pair.profile(eps) - max(0.0, direct)) <= 3e-12 * math.exp(eps)
             # All P-mass is accounted for, and Q has no more than 1.
             p, mass = pair.masses(np.array([-np.inf, -0.1, 0.0, 0.2, np.inf]))
             assert abs(p.sum() + pair.p_infinite - 1.0) <= 1e-13
@@ -266,7 +266,7 @@ def test_sampling_everything_and_nothing():
     assert exact * (1 - 1e-12) <= full <= exact * (1 + 1e-4)
 
 
-@pytest.mark.parametrize("event", [poisson(0.01, 0.05, 3), poisson(1e-9, 1.0, 10), fixed(1, 10**6, 0.5, 1000)])
+@pytest.mark.parametrize("event", [poisson(0.01, 0.05, 3), poisson(1e-9, 1.0, 10), fixed(1, 10**4, 0.5, 100)])
 def test_extreme_settings_are_bracketed(event):
     delta = 1e-6
     low = acc.PrivacyLoss(event, 1e-2, attack=0).epsilon_lower(delta)

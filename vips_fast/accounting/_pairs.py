@@ -149,8 +149,9 @@ class _DiscretePair(Pair):
         n = len(edges) - 1
         where = np.searchsorted(edges, self._losses, side="left")
         inside = (where > 0) & (where <= n)
-        p = np.bincount(where[inside] - 1, self._p[inside], n)
-        q = np.bincount(where[inside] - 1, self._q[inside], n)
+        # bincount of nothing counts in integers.
+        p = np.bincount(where[inside] - 1, self._p[inside], n).astype(float)
+        q = np.bincount(where[inside] - 1, self._q[inside], n).astype(float)
         if self.p_infinite > 0.0 and edges[0] == -np.inf:
             last = int(np.searchsorted(edges, -np.inf, side="right"))
             if last <= n:

@@ -260,6 +260,7 @@ class _Direction:
             h = max(min(h, -0.2 * rtol * focus / log_eta), (rough + self.spread) / _MAX_POINTS)
             theta, start, high = self._window(low, max(low, focus), log_eta)
             grid = _Composed(self, theta, h, start, high, tail, log_eta)
+            limited = grid.h > 1.001 * h
             h, grow = grid.h, math.exp(grid.h)
             shift = self.total * h * h * grow / 6.0 + (2.0 / 3.0) * h * -log_eta
             shift += math.sqrt(0.5 * self.total * h * h * grow * -log_eta) + grid.drift
@@ -272,7 +273,7 @@ class _Direction:
                 low = 0.3 * low if low > 0.02 * rough else -4.0 * h
                 continue
             best = max(best, found - shift)
-            if shift <= 1.5 * rtol * max(found, 1e-3 * self.spread) or grid.points >= _MAX_POINTS // 2:
+            if limited or shift <= 1.5 * rtol * max(found, 1e-3 * self.spread):
                 break
             low, focus = 0.7 * found, found
         return max(0.0, best)
