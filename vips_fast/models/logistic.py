@@ -7,6 +7,7 @@ import os
 
 import numpy as np
 from scipy import linalg, sparse
+from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 from scipy.special import expit
 
 from ..inference import Schedule, State
@@ -383,7 +384,8 @@ class BayesianLogisticRegression(PrivateEstimator):
 
     def predict(self, X) -> np.ndarray:
         """The more probable class of each row."""
-        return self.classes_[(self.decision_function(X) > 0).astype(int)]
+        positive = self.decision_function(X) > 0
+        return self.classes_[positive.astype(int)]
 
     def score(self, X, y, trials=None) -> float:
         """Accuracy on labels; on counts, the mean log predictive probability of a trial.
@@ -519,7 +521,7 @@ class _Spectrum:
             shown = values > edge
             values, vectors = values[shown], vectors[:, shown]
         else:
-            values, vectors = linalg.eigh(matrix, subset_by_value=(edge, math.inf), driver="evr")
+            values, vectors = _above(matrix, edge)
         self.vectors = vectors
         self.upper = (values + np.sqrt(np.maximum(values**2 - edge**2, 0.0))) / 2
         self.bulk_upper = hidden
@@ -539,6 +541,21 @@ class _Spectrum:
         result *= 0.5
         result.flat[:: len(result) + 1] += bulk
         return result
+
+
+def _above(matrix: np.ndarray, edge: float):
+    """Eigenvalues above ``edge`` with their vectors, by Lanczos: few are there where the dimension is large."""
+    d, k = len(matrix), 4
+    while k < d // 8:
+        try:
+            # 1e-4 of the eigenvalue: far below its noise.
+            values, vectors = eigsh(matrix, k, which="LA", tol=1e-4, v0=np.ones(d))
+        except ArpackNoConvergence:
+            break
+        if values.min() <= edge:
+            return values[values > edge], vectors[:, values > edge]
+        k *= 3
+    return linalg.eigh(matrix, subset_by_value=(edge, math.inf), driver="evr")
 
 
 def curvature_ratio(moment: float, n_trials: float) -> float:
@@ -568,6 +585,9 @@ def curvature_ratio(moment: float, n_trials: float) -> float:
         c -= change
         if abs(change) <= 1e-12 * c:
             break
+    if c > 6:
+        # The ratio is below 0.5 here, and too narrow a function of a for the nodes.
+        return _LEAST_CURVATURE
     a = c * np.abs(_NODES)
     p = expit(a)
     return max(_LEAST_CURVATURE, float(_WEIGHTS @ (p * (1 - p)) / (_WEIGHTS @ pg_mean(a))))
@@ -737,7 +757,9 @@ class _Model:
             ratio = curvature_ratio(size / self._n, self._b)
         self._read_out(ratio, aware)
 
-        if self._estimator.center:
+        if self._estimator.center and self._step == 0 and self._estimator._constant and not exact:
+            self._center[-1] = self._base_rate(fresh[-1], noise_gradient)
+        elif self._estimator.center:
             # One Newton step with the largest curvature there could be, damped where
             # the noise of one release says less than the prior.
             def gain(curvature):
@@ -747,6 +769,19 @@ class _Model:
             top = np.array([gain(ratio * value) for value in spectrum.upper])
             bulk = gain(ratio * spectrum.bulk_upper) if len(spectrum.upper) < self._d else 0.0
             self._center = self._center + spectrum.apply(top, bulk, fresh - alpha * self._center)
+
+    def _base_rate(self, gradient, noise_sd):
+        """Weight of the constant that gives the observed share of successes, all others being 0.
+
+        The first gradient is sum (y - b/2) x. A start from there keeps what all
+        records have in common out of the directions that the noise hides, where
+        later steps are too short to correct it.
+        """
+        constant = self._estimator._constant
+        unit = self._n * self._b * constant
+        least = min(0.5, max(3 * noise_sd / unit, 1e-3))
+        share = min(max(0.5 + gradient / unit, least), 1 - least)
+        return math.log(share / (1 - share)) / constant
 
     def _average_matrix(self, state, quadratic, noise, rate):
         """Average of the noised s2, each weighted by its precision, and its spectrum."""
