@@ -149,8 +149,9 @@ class _DiscretePair(Pair):
         n = len(edges) - 1
         where = np.searchsorted(edges, self._losses, side="left")
         inside = (where > 0) & (where <= n)
-        p = np.bincount(where[inside] - 1, self._p[inside], n)
-        q = np.bincount(where[inside] - 1, self._q[inside], n)
+        # bincount of nothing counts in integers.
+        p = np.bincount(where[inside] - 1, self._p[inside], n).astype(float)
+        q = np.bincount(where[inside] - 1, self._q[inside], n).astype(float)
         if self.p_infinite > 0.0 and edges[0] == -np.inf:
             last = int(np.searchsorted(edges, -np.inf, side="right"))
             if last <= n:
@@ -303,12 +304,13 @@ class MirrorPair(Pair):
         return q[::-1], p[::-1]
 
     def profile(self, epsilon):
-        if epsilon >= self.max_loss:
+        # With e^-eps = 1 - q + q e^base, Q{L' < -eps} - e^eps P'{L' < -eps} is
+        # q e^(eps + base) (Q{L < base} - e^-base P{L < base}), and the base pair
+        # is symmetric.
+        base = float(_log_unmix(self.pair.q, -epsilon))
+        if base == -math.inf:
             return 0.0
-        # delta of (Q, P) at eps is 1 - e^eps + e^eps delta of (P, Q) at -eps.
-        other = self.pair.profile(-epsilon)
-        scale = math.exp(epsilon)
-        return max(0.0, scale * other - math.expm1(epsilon)) + 4e-16 * max(1.0, scale)
+        return self.pair.q * math.exp(epsilon + base) * self.pair.base.profile(-base) * _ROUND_UP
 
     def nodes(self, low, high, n):
         return -self.pair.nodes(-high, -low, n)[::-1]

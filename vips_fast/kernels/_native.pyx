@@ -77,6 +77,26 @@ cdef extern from "vips_fast/vips_fast.h" nogil:
         int32_t (*shrink_means)(int64_t, int64_t, int64_t, int64_t, double, const double *, const double *,
                                 const double *, const float *, const float *, const int32_t *, float *, float *,
                                 double *) noexcept nogil
+        int64_t (*sbn_pg_workspace_f32)(int64_t, int64_t) noexcept nogil
+        int64_t (*sbn_pg_workspace_f64)(int64_t, int64_t) noexcept nogil
+        int64_t (*sbn_quadratic_workspace)(int64_t, int64_t) noexcept nogil
+        int64_t (*sbn_moments_workspace)(int64_t, int64_t) noexcept nogil
+        int64_t (*sbn_gram_workspace)(int64_t) noexcept nogil
+        int32_t (*sbn_pg_f32)(int64_t, int64_t, int64_t, int32_t, const uint8_t *, const float *, const float *,
+                              const float *, const float *, const float *, const float *, void *, int64_t, double *,
+                              double *) noexcept nogil
+        int32_t (*sbn_pg_f64)(int64_t, int64_t, int64_t, int32_t, const uint8_t *, const double *, const double *,
+                              const double *, const double *, const double *, const double *, void *, int64_t, double *,
+                              double *) noexcept nogil
+        int32_t (*sbn_quadratic)(int64_t, int64_t, int64_t, int32_t, const uint8_t *, const double *, const double *,
+                                 const double *, const double *, void *, int64_t, double *) noexcept nogil
+        int32_t (*sbn_clip)(int64_t, int64_t, double, double, const double *, const double *, const double *,
+                            double *, double *) noexcept nogil
+        int32_t (*sbn_visible_norms)(int64_t, int64_t, const uint8_t *, const double *, double *) noexcept nogil
+        int32_t (*sbn_cross)(int64_t, int64_t, int64_t, const uint8_t *, const double *, int64_t *) noexcept nogil
+        int32_t (*sbn_gram)(int64_t, int64_t, const double *, void *, int64_t, int64_t *) noexcept nogil
+        int32_t (*sbn_moments)(int64_t, int64_t, int64_t, int64_t, int64_t, double, const double *, const double *,
+                               void *, int64_t, int64_t *) noexcept nogil
     const vf_api *vf_dispatch()
     const vf_api *vf_api_for(const char *isa)
     const char *vf_status_message(int32_t status)
@@ -87,6 +107,7 @@ cdef extern from "vips_fast/vips_fast.h" nogil:
     int VF_LDA_RESAMPLE
     int VF_LDA_SCALE
     int64_t VF_LDA_STRIDE(int64_t)
+    int64_t VF_SBN_STRIDE(int64_t)
     double VF_GAUSSIAN_MAX_SCALE
     int VF_GAUSSIAN_REACH
     int VF_ERR_PARAMETER
@@ -135,3 +156,4 @@ include "_lda.pxi"
 include "_shrink.pxi"
 include "_noise.pxi"
 include "_blr.pxi"
+include "_sbn.pxi"

@@ -31,3 +31,12 @@ class BlrEStep(NamedTuple):
     xi: np.ndarray
     #: (n,) float64, joint norm of each scaled contribution before clipping.
     norms: np.ndarray
+
+
+class SbnEStep(NamedTuple):
+    """Result of the Polya-Gamma E-step of a sigmoid belief network over n records."""
+
+    #: (n, K) float64, probabilities q(z_k = 1).
+    z: np.ndarray
+    #: (n, J) float64, Polya-Gamma means at that z.
+    xi: np.ndarray

@@ -42,6 +42,9 @@ typedef enum vf_status {
 /* Elements from one row to the next of the LDA table of K topics. */
 #define VF_LDA_STRIDE(n_topics) (((int64_t)(n_topics) + 3) / 4 * 4)
 
+/* Elements from one row to the next of the sigmoid belief network's tables of J visible units. */
+#define VF_SBN_STRIDE(n_visible) (((int64_t)(n_visible) + 15) / 16 * 16)
+
 /* Noise: the largest scale, and a bound on |draw| / scale. A larger draw would
  * need 1024 leading zero bits; VF_ERR_ENTROPY is returned instead. */
 #define VF_GAUSSIAN_MAX_SCALE 0x1p50
@@ -141,6 +144,32 @@ typedef struct vf_api {
                             const double *average, const double *word_mass, const double *topic_weight,
                             const float *grid, const float *prior, const int32_t *band, float *workspace, float *means,
                             double *responsibility);
+    /* Sigmoid belief networks. See csrc/sbn_estep.h for the meaning of each argument. */
+    int64_t (*sbn_pg_workspace_f32)(int64_t n_visible, int64_t n_hidden);
+    int64_t (*sbn_pg_workspace_f64)(int64_t n_visible, int64_t n_hidden);
+    int64_t (*sbn_quadratic_workspace)(int64_t n_visible, int64_t n_hidden);
+    int64_t (*sbn_moments_workspace)(int64_t n_visible, int64_t n_hidden);
+    int64_t (*sbn_gram_workspace)(int64_t n_hidden);
+    int32_t (*sbn_pg_f32)(int64_t n_records, int64_t n_visible, int64_t n_hidden, int32_t n_sweeps, const uint8_t *y,
+                          const float *w, const float *w2, const float *c, const float *c_var, const float *b,
+                          const float *start, void *workspace, int64_t workspace_bytes, double *z, double *xi);
+    int32_t (*sbn_pg_f64)(int64_t n_records, int64_t n_visible, int64_t n_hidden, int32_t n_sweeps, const uint8_t *y,
+                          const double *w, const double *w2, const double *c, const double *c_var, const double *b,
+                          const double *start, void *workspace, int64_t workspace_bytes, double *z, double *xi);
+    int32_t (*sbn_quadratic)(int64_t n_records, int64_t n_visible, int64_t n_hidden, int32_t n_sweeps, const uint8_t *y,
+                             const double *w, const double *gram, const double *linear, const double *start,
+                             void *workspace, int64_t workspace_bytes, double *z);
+    int32_t (*sbn_clip)(int64_t n_records, int64_t n_columns, double clip_norm, double spacing, const double *x,
+                        const double *center, const double *factor, double *units, double *norms);
+    int32_t (*sbn_visible_norms)(int64_t n_records, int64_t n_visible, const uint8_t *y, const double *center,
+                                 double *norms);
+    int32_t (*sbn_cross)(int64_t n_records, int64_t n_visible, int64_t n_hidden, const uint8_t *y, const double *v,
+                         int64_t *sums);
+    int32_t (*sbn_gram)(int64_t n_records, int64_t n_hidden, const double *v, void *workspace, int64_t workspace_bytes,
+                        int64_t *sums);
+    int32_t (*sbn_moments)(int64_t n_records, int64_t n_visible, int64_t n_hidden, int64_t first, int64_t last,
+                           double pair_scale, const double *x, const double *z, void *workspace,
+                           int64_t workspace_bytes, int64_t *sums);
 } vf_api;
 
 /* The table for this machine: the widest supported instruction set, or the one

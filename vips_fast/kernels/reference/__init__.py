@@ -2,5 +2,17 @@
 
 from .blr import blr_estep, pg_mean
 from .lda import lda_estep
+from .sbn import sbn_clip, sbn_cross, sbn_gram, sbn_moments, sbn_pg, sbn_quadratic, sbn_visible_norms
 
-__all__ = ["blr_estep", "lda_estep", "pg_mean"]
+__all__ = [
+    "blr_estep",
+    "lda_estep",
+    "pg_mean",
+    "sbn_clip",
+    "sbn_cross",
+    "sbn_gram",
+    "sbn_moments",
+    "sbn_pg",
+    "sbn_quadratic",
+    "sbn_visible_norms",
+]
