@@ -102,6 +102,7 @@ VF_INLINE void exp_psi_f64(vfd x, vfd *series, vfd *shift) {
 #define OP(name) vff_##name
 #define EXP_PSI exp_psi_f32
 #define EXP_NEG vff_exp_neg
+#define TINY 1e-37f
 #define SUM_FLOOR 1e-36f     /* keeps padding words (0/0) and lost words at 0 */
 #define CLIP_MARGIN 0x1p-18  /* above the error of a float32 norm, below any use */
 #define KERNEL(name) VF_FN(name##_f32)
@@ -112,6 +113,7 @@ VF_INLINE void exp_psi_f64(vfd x, vfd *series, vfd *shift) {
 #undef OP
 #undef EXP_PSI
 #undef EXP_NEG
+#undef TINY
 #undef SUM_FLOOR
 #undef CLIP_MARGIN
 #undef KERNEL
@@ -122,6 +124,7 @@ VF_INLINE void exp_psi_f64(vfd x, vfd *series, vfd *shift) {
 #define OP(name) vfd_##name
 #define EXP_PSI exp_psi_f64
 #define EXP_NEG vfd_exp_neg
+#define TINY 1e-307
 #define SUM_FLOOR 1e-300
 #define CLIP_MARGIN 0x1p-45
 #define KERNEL(name) VF_FN(name##_f64)

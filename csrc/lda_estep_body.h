@@ -1,5 +1,5 @@
 /* The LDA E-step in one precision. Included twice by lda_estep.c, which states
- * the mathematics and defines REAL, VEC, LANES, OP, EXP_PSI, EXP_NEG,
+ * the mathematics and defines REAL, VEC, LANES, OP, EXP_PSI, EXP_NEG, TINY,
  * SUM_FLOOR, CLIP_MARGIN and KERNEL. */
 
 
@@ -22,7 +22,9 @@ int32_t KERNEL(vf_lda_table)(int64_t n_topics, int64_t n_words, const double *ex
         for (int64_t k = 0; k < n_topics; ++k) {
             /* Two steps where top is denormal and 1/top overflows. */
             const double b = column[k * stride_topic];
-            row[k] = (REAL)(scale <= 1e300 ? b * scale : b / top);
+            const REAL x = (REAL)(scale <= 1e300 ? b * scale : b / top);
+            /* Denormal numbers change no sum and cost the loops a hundredfold. */
+            row[k] = x < (REAL)TINY ? 0 : x;
         }
         for (int64_t k = n_topics; k < stride; ++k) row[k] = 0;
     }

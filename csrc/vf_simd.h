@@ -321,7 +321,7 @@ typedef struct { double v[VF_ND]; } vfd;
 #define VF_AT(a, i) ((a).v[i])
 #define VF_OP_(T, N, a, op, b) VF_MAP_(T, N, VF_AT(a, i) op VF_AT(b, i))
 #endif
-#define VF_MAP_(T, N, expr) T r; for (int i = 0; i < (N); ++i) VF_AT(r, i) = (expr); return r
+#define VF_MAP_(T, N, expr) T r = {0}; for (int i = 0; i < (N); ++i) VF_AT(r, i) = (expr); return r
 VF_INLINE vff vff_set1(float x) { VF_MAP_(vff, VF_NF, x); }
 VF_INLINE vff vff_load(const float *p) { vff r; memcpy(&r, p, sizeof r); return r; }
 VF_INLINE void vff_store(float *p, vff a) { memcpy(p, &a, sizeof a); }
