@@ -13,6 +13,7 @@ from .accountants import (
     describe,
     epsilon,
     privacy_profile,
+    pure_epsilon,
     zcdp_rho,
 )
 from .budget import Budget, BudgetExceededError
@@ -139,6 +140,7 @@ __all__ = [
     "optimal_composition_heterogeneous",
     "plot_epsilon",
     "privacy_profile",
+    "pure_epsilon",
     "randomized_response",
     "randomized_response_frequencies",
     "randomized_response_truth_probability",
