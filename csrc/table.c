@@ -1,6 +1,7 @@
 /* The function table of one instruction set. */
 #include "chacha20.h"
 #include "gaussian.h"
+#include "gaussian_exact.h"
 #include "lda_estep.h"
 #include "os_random.h"
 #include "symmetric.h"
@@ -30,5 +31,5 @@ const vf_api VF_FN(vf_table) = {
     .symmetric_check_f64 = VF_FN(vf_symmetric_check_f64),
     .int64_check = VF_FN(vf_int64_check),
     .gaussian_flagged = VF_FN(vf_gaussian_flagged),
-    .gaussian_element = VF_FN(vf_gaussian_element),
+    .gaussian_exact = vf_gaussian_exact,
 };

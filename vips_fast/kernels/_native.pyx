@@ -49,7 +49,8 @@ cdef extern from "vips_fast/vips_fast.h" nogil:
         int32_t (*int64_check)(int64_t, int64_t, const int64_t *) noexcept nogil
         int32_t (*gaussian_flagged)(int64_t, int64_t, double, const uint8_t *, int64_t, int64_t *,
                                     int64_t *) noexcept nogil
-        int32_t (*gaussian_element)(int64_t, double, const uint8_t *, int32_t, int64_t *) noexcept nogil
+        int32_t (*gaussian_exact)(uint64_t, uint64_t, int64_t, double, int32_t, const uint8_t *,
+                                  int64_t *) noexcept nogil
     const vf_api *vf_dispatch()
     const vf_api *vf_api_for(const char *isa)
     const char *vf_status_message(int32_t status)

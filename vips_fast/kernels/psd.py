@@ -136,13 +136,14 @@ def _require(info: int, routine: str) -> None:
 
 def _count_below(diagonal, beside, floor) -> int:
     """Eigenvalues of a tridiagonal matrix below floor: negative pivots of T - floor I."""
-    tiny = 2.0**-1000
     below, pivot = 0, 1.0
-    for i, x in enumerate(diagonal.tolist()):
-        pivot = x - floor - (beside[i - 1] ** 2 / pivot if i else 0.0)
-        if abs(pivot) < tiny:
-            pivot = -tiny
-        below += pivot < 0
+    # Divided first: a square could overflow or vanish. An infinite pivot has the right sign and effect.
+    with np.errstate(over="ignore", divide="ignore"):
+        for x, b in zip(diagonal - floor, np.append(0.0, beside)):
+            pivot = x - b * (b / pivot) if b else x
+            if pivot == 0:
+                pivot = np.finfo(np.float64).tiny
+            below += bool(pivot < 0)
     return below
 
 
