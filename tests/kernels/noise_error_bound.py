@@ -87,6 +87,14 @@ def horner(coefficients, x, fused):
     return p
 
 
+def log_poly(coefficients, g, fused):
+    """The four chains of box_muller."""
+    g2 = g * g
+    g4 = g2 * g2
+    q = [horner(coefficients[j::4], g4, fused) for j in range(4)]
+    return q[3].fma(g, q[2], fused).fma(g2, q[1].fma(g, q[0], fused), fused)
+
+
 def shifted(coefficients, c: Fraction):
     """Taylor coefficients of a polynomial at c, exactly."""
     out = list(coefficients)
@@ -160,7 +168,7 @@ def radius_errors(k, fused):
         for i in range(pieces):
             a, b = lo + lo * i / pieces, lo + lo * (i + 1) / pieces
             g = between(a, b)
-            p = horner(poly, Rounded(g), fused)
+            p = log_poly(poly, Rounded(g), fused)
             if lo >= NEAR_ZERO:
                 defect = log_defect(poly, (a + b) / 2, (b - a) / 2)
             else:
@@ -175,7 +183,7 @@ def radius_errors(k, fused):
     for i in range(pieces):
         a, b = Fraction(i, 2 * pieces), Fraction(i + 1, 2 * pieces)
         g = between(a, b)
-        part = horner(poly, Rounded(g), fused) * Rounded(g)
+        part = log_poly(poly, Rounded(g), fused) * Rounded(g)
         defect = log_defect(poly, (a + b) / 2, (b - a) / 2)
         for e in range(1, largest_e + 1):
             relative = U + head / (iv.mpf(2) ** -e * (1 - iv.mpf(g.b)))

@@ -1,17 +1,27 @@
 """Exact rounding: error bound of the fast path, agreement with mpmath, draws forced onto rounding boundaries."""
 
+import importlib.util
 import math
 from fractions import Fraction
+from pathlib import Path
 
-import noise_error_bound
-import noise_reference
 import numpy as np
 import pytest
-from noise_reference import mp
 
 from vips_fast.kernels import _native, rounded_gaussian
 from vips_fast.kernels.reference.noise import chacha20_words
 
+
+def beside(name):
+    """A helper module from this folder, which is no package."""
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+noise_error_bound, noise_reference = beside("noise_error_bound"), beside("noise_reference")
+mp = noise_reference.mp
 ISAS = _native.isas_available()
 KEY = bytes(range(32))
 #: The lattice mechanism's scales are in [2^22, 2^23).

@@ -259,8 +259,8 @@ class PrivateEstimator:
             ledger.taint(reason)
         return sampler, mechanism, ledger
 
-    def _run(self, model, state, sampler, mechanism, ledger, n_steps: int, n_rows: int) -> None:
-        """Run the loop and set ``ledger_`` and ``privacy_``."""
+    def _run(self, model, state, sampler, mechanism, ledger, n_steps: int, n_rows: int, schedule=None) -> None:
+        """Run the loop and set ``ledger_`` and ``privacy_``; a schedule of None is that of the parameters."""
         delta = self._delta(self._public_n_records(n_rows))
         report: Callable | None = None
         if self.callback is not None:
@@ -269,9 +269,10 @@ class PrivateEstimator:
                 self.callback(step, ledger.epsilon(delta) if ledger.private else math.inf, seconds)
 
         offset = self.learning_offset
-        schedule = inference.Schedule(
-            (1024.0 if self.update == "paper" else 1.0) if offset is None else float(offset), float(self.learning_decay)
-        )
+        if schedule is None:
+            schedule = inference.Schedule(
+                (1024.0 if self.update == "paper" else 1.0) if offset is None else float(offset), float(self.learning_decay)
+            )
         self.ledger_ = ledger
         inference.run(
             model, sampler, mechanism, ledger, self._randomness(), state, n_steps=n_steps, schedule=schedule,

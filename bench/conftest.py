@@ -1,0 +1,58 @@
+"""Shared by the benches: paired timing in one process, and the real data."""
+
+import os
+import statistics
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def data_dir():
+    """Folder of the real data sets (VIPS_FAST_DATA); skips where it is absent."""
+    path = Path(os.environ.get("VIPS_FAST_DATA", ROOT.parent / "shared" / "data"))
+    if not path.is_dir():
+        pytest.skip(f"real data not found: set VIPS_FAST_DATA (looked in {path.name}/)")
+    return path
+
+
+@pytest.fixture
+def paired(benchmark):
+    """Time ``ours`` and its peers in turn, A B C A B C …, and record the ratios peer / ours.
+
+    ``paired(ours, peers, work, rounds)``: ``peers`` maps a name to a callable,
+    ``work`` says in words what each call does. Machines drift; two neighbours in
+    time do not, so each round gives one ratio and their median is the figure. It
+    goes to ``extra_info["ratios"]``, which bench/compare.py holds against the
+    baseline.
+    """
+
+    def run(ours, peers, work, rounds=5, scale=None):
+        """scale: {peer: how many times ours' work the peer's call does}, 1 if absent."""
+        scale = scale or {}
+        times = {name: [] for name in ("ours", *peers)}
+        calls = {"ours": ours, **peers}
+        for call in calls.values():
+            call()  # warm-up: pages, caches, lazy imports
+        for _ in range(rounds):
+            for name, call in calls.items():
+                start = time.perf_counter()
+                call()
+                times[name].append((time.perf_counter() - start) / scale.get(name, 1.0))
+        benchmark.pedantic(ours, rounds=max(3, rounds), warmup_rounds=0)
+        ratios = {
+            name: statistics.median(peer / own for peer, own in zip(times[name], times["ours"])) for name in peers
+        }
+        benchmark.extra_info.update(
+            work=work, ratios=ratios, medians={name: statistics.median(t) for name, t in times.items()}
+        )
+        lines = [f"\n{work}: ours {statistics.median(times['ours']) * 1e3:.4g} ms"]
+        lines += [f"    {ratio:8.2f} x {name}" for name, ratio in ratios.items()]
+        print("\n".join(lines), file=sys.__stdout__, flush=True)
+        return ratios
+
+    return run

@@ -1,0 +1,308 @@
+"""Sigmoid belief network kernels: against the reference, exactness, purity, errors."""
+
+import numpy as np
+import pytest
+
+from vips_fast.kernels import (
+    _native, reference, sbn_clip, sbn_cross, sbn_gram, sbn_moments, sbn_pg, sbn_quadratic, sbn_visible_norms,
+)
+
+ISAS = _native.isas_available()
+#: Around the lane edges of every instruction set and the kernels' own block sizes.
+EDGES = [1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65]
+# Sums over J terms round by about J^(1/2) units in the last place (2^-24, 2^-53);
+# the sweeps are a contraction for these weights, so errors do not build up.
+TOLERANCE = {"float32": 3e-5, "float64": 1e-12}
+
+
+def network(rng, n, n_visible, n_hidden, scale=0.5):
+    """Random records and parameters, with zeros, large biases and a posterior variance."""
+    y = (rng.random((n, n_visible)) < rng.random(n_visible)).astype(np.uint8)
+    w = scale * rng.standard_normal((n_visible, n_hidden)) / max(1.0, np.sqrt(n_hidden) / 3)
+    w[:, 0] = 0.0
+    return dict(
+        y=y, w=w, w2=w * w + 0.02 * rng.random(w.shape), c=3 * rng.standard_normal(n_visible),
+        c_var=0.1 * rng.random(n_visible), b=2 * rng.standard_normal(n_hidden), start=rng.random(n_hidden),
+    )
+
+
+def quadratic_arguments(p):
+    gram = 0.25 * p["w"].T @ p["w"]
+    return p["y"], p["w"], gram, p["b"] - 0.5 * np.diag(gram), p["start"]
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_pg_matches_reference_over_sizes(isa, dtype):
+    for size in EDGES:
+        for n, n_visible, n_hidden in [(5, size, 6), (5, 20, size), (size, 9, 5)]:
+            p = network(np.random.default_rng(size), n, n_visible, n_hidden)
+            for sweeps in (0, 1, 6):
+                z, xi = sbn_pg(**p, n_sweeps=sweeps, dtype=dtype, isa=isa)
+                z0, xi0 = reference.sbn_pg(**p, n_sweeps=sweeps)
+                np.testing.assert_allclose(z, z0, rtol=0, atol=TOLERANCE[dtype])
+                np.testing.assert_allclose(xi, xi0, rtol=0, atol=TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_quadratic_matches_reference_over_sizes(isa):
+    for size in EDGES + [127, 128, 129]:
+        for n, n_visible, n_hidden in [(5, size, 6), (5, 20, size), (size, 9, 5)]:
+            p = network(np.random.default_rng(size), n, n_visible, n_hidden)
+            for sweeps in (0, 1, 6):
+                ours = sbn_quadratic(*quadratic_arguments(p), n_sweeps=sweeps, isa=isa)
+                theirs = reference.sbn_quadratic(*quadratic_arguments(p), n_sweeps=sweeps)
+                np.testing.assert_allclose(ours, theirs, rtol=0, atol=TOLERANCE["float64"])
+
+
+def test_pg_update_is_a_fixed_point_of_the_papers_equation():
+    # Eq. 70 written out, psi afresh for each k, at the z that many sweeps reach.
+    rng = np.random.default_rng(0)
+    p = network(rng, 4, 30, 7)
+    z, xi = sbn_pg(**p, n_sweeps=400, dtype="float64")
+    for n in range(4):
+        for k in range(7):
+            psi_without = p["w"] @ z[n] - p["w"][:, k] * z[n, k] + p["c"]
+            d = p["b"][k] + p["w"][:, k] @ p["y"][n] - 0.5 * (
+                p["w"][:, k] + xi[n] * (2 * psi_without * p["w"][:, k] + p["w2"][:, k])
+            ).sum()
+            # The tolerance is that of 400 contracting sweeps at double precision.
+            assert z[n, k] == pytest.approx(1 / (1 + np.exp(-d)), abs=1e-10)
+
+
+def bound(p, z, c_var=0.0):
+    """Variational bound of each record with point parameters, xi at its best: -log 2 cosh(t/2) per pixel."""
+    psi = p["c"] + z @ p["w"].T
+    t = np.sqrt(psi**2 + c_var + (z * (1 - z)) @ (p["w"] ** 2).T)
+    entropy = -(z * np.log(z) + (1 - z) * np.log(1 - z))
+    return (
+        ((p["y"] - 0.5) * psi - np.logaddexp(t / 2, -t / 2)).sum(axis=1)
+        + (z * p["b"] - np.logaddexp(0, p["b"]) + entropy).sum(axis=1)
+    )
+
+
+def test_pg_sweeps_raise_the_bound_of_every_record():
+    p = network(np.random.default_rng(1), 50, 60, 9, scale=1.0)
+    p["w2"], p["c_var"] = p["w"] ** 2, np.zeros(60)
+    last = bound(p, sbn_pg(**p, n_sweeps=0, dtype="float64").z)
+    for sweeps in range(1, 8):
+        here = bound(p, sbn_pg(**p, n_sweeps=sweeps, dtype="float64").z)
+        assert (here >= last - 1e-9).all()  # rounding of sums of 60 terms of size up to 100
+        last = here
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_extreme_parameters_stay_finite(dtype):
+    p = network(np.random.default_rng(2), 9, 20, 5)
+    for name, value in [("c", 1e4), ("b", -1e4), ("w", 0.0), ("c_var", 1e8)]:
+        q = dict(p, **{name: np.full_like(p[name], value)})
+        q["w2"] = np.maximum(q["w2"], q["w"] ** 2)
+        z, xi = sbn_pg(**q, n_sweeps=3, dtype=dtype)
+        assert np.isfinite(z).all() and z.min() >= 0 and z.max() <= 1
+        assert xi.min() > 0 and xi.max() <= 0.25
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_a_record_alone_has_the_same_bits_as_in_any_batch(isa):
+    rng = np.random.default_rng(3)
+    p = network(rng, 75, 61, 19)
+    gram = quadratic_arguments(p)[2]
+    linear = p["b"] - 0.5 * np.diag(gram)
+
+    def pg(y, dtype, n_threads=1):
+        return sbn_pg(**dict(p, y=y), n_sweeps=3, dtype=dtype, n_threads=n_threads, isa=isa)
+
+    def quadratic(y, n_threads=1):
+        return sbn_quadratic(y, p["w"], gram, linear, p["start"], n_threads=n_threads, isa=isa)
+
+    whole, order = {d: pg(p["y"], d) for d in TOLERANCE}, rng.permutation(75)
+    z = quadratic(p["y"])
+    for n in range(0, 75, 5):
+        assert np.array_equal(quadratic(p["y"][n : n + 1])[0], z[n])
+        for dtype, result in whole.items():
+            alone = pg(p["y"][n : n + 1], dtype)
+            assert np.array_equal(alone.z[0], result.z[n]) and np.array_equal(alone.xi[0], result.xi[n])
+    assert np.array_equal(quadratic(p["y"][order]), z[order])
+    for dtype, result in whole.items():
+        assert np.array_equal(pg(p["y"][order], dtype).z, result.z[order])
+        # Another minibatch in between leaves nothing behind.
+        pg(1 - p["y"], dtype)
+        assert np.array_equal(pg(p["y"], dtype).xi, result.xi)
+
+
+@pytest.mark.parametrize("n_threads", [2, 7, 16])
+def test_threads_do_not_change_a_bit(n_threads):
+    rng = np.random.default_rng(4)
+    p = network(rng, 1400, 23, 9)
+    one = sbn_pg(**p), sbn_quadratic(*quadratic_arguments(p))
+    many = sbn_pg(**p, n_threads=n_threads), sbn_quadratic(*quadratic_arguments(p), n_threads=n_threads)
+    assert np.array_equal(one[0].z, many[0].z) and np.array_equal(one[0].xi, many[0].xi)
+    assert np.array_equal(one[1], many[1])
+    v, _ = sbn_clip(one[1], spacing=2.0**-18)
+    x, _ = sbn_clip(one[0].xi, spacing=2.0**-20)
+    assert np.array_equal(sbn_cross(p["y"], v), sbn_cross(p["y"], v, n_threads=n_threads))
+    assert np.array_equal(sbn_gram(v), sbn_gram(v, n_threads=n_threads))
+    assert np.array_equal(sbn_moments(x, one[1]), sbn_moments(x, one[1], n_threads=n_threads))
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_sums_are_exact_integers_over_sizes(isa):
+    for size in EDGES:
+        for n, n_visible, n_hidden in [(9, size, 6), (9, 20, size), (size, 9, 5)]:
+            rng = np.random.default_rng(size)
+            y = (rng.random((n, n_visible)) < 0.3).astype(np.uint8)
+            v = rng.integers(-(2**20), 2**20, (n, n_hidden), endpoint=True).astype(float)
+            z = rng.random((n, n_hidden))
+            x = rng.integers(0, 2**21, (n, n_visible), endpoint=True).astype(float)
+            assert np.array_equal(sbn_cross(y, v, isa=isa), reference.sbn_cross(y, v))
+            assert np.array_equal(sbn_gram(v, isa=isa), reference.sbn_gram(v))
+            assert np.array_equal(sbn_moments(x, z, isa=isa), reference.sbn_moments(x, z))
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_sums_stay_exact_at_the_largest_inputs(isa):
+    # Past the records after which the double accumulators are flushed.
+    n = 5000
+    v = np.full((n, 3), 2.0**20)
+    v[::2, 1] = -(2.0**20) + 1
+    assert np.array_equal(sbn_gram(v, isa=isa), reference.sbn_gram(v))
+    x, z = np.full((n, 5), 2.0**21), np.ones((n, 3))
+    x[1::3] -= 1
+    assert np.array_equal(sbn_moments(x, z, isa=isa), reference.sbn_moments(x, z))
+    big = np.full((n, 2), 2.0**31 - 1)
+    assert np.array_equal(sbn_cross(np.ones((n, 4), dtype=np.uint8), big, isa=isa), np.full((4, 2), n * (2**31 - 1)))
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_clip_bounds_the_norm_in_integers(isa):
+    rng = np.random.default_rng(5)
+    for m in EDGES:
+        x, center = rng.standard_normal((40, m)), 0.1 * rng.standard_normal(m)
+        x[0] = center
+        factor = np.where(np.arange(40) % 3 == 0, 1.0, rng.random(40) * 0.9 + 0.1)
+        for clip, spacing in [(None, 2.0**-20), (0.5, 2.0**-20), (0.7 * np.sqrt(m), 2.0**-8), (3.0, 2.0**-29)]:
+            units, norms = sbn_clip(x, center, factor, clip_norm=clip, spacing=spacing, isa=isa)
+            twin, twin_norms = reference.sbn_clip(x, center, factor, clip_norm=clip, spacing=spacing)
+            np.testing.assert_allclose(norms, twin_norms, rtol=1e-13)
+            # Norms that round apart move a truncation by at most one step.
+            assert np.abs(units - twin).max() <= 1 and (units == twin).mean() > 0.9
+            assert np.array_equal(units, np.trunc(units))
+            # Truncation toward zero: no entry grows.
+            assert (np.abs(units) * spacing <= np.abs((x - center) * factor[:, None]) * (1 + 1e-15)).all()
+            if clip is None:
+                continue
+            for row, f in zip(units, factor):
+                assert sum(int(q) ** 2 for q in row) <= int(np.floor(clip * f / spacing)) ** 2
+
+
+def test_clip_uses_the_norm_it_may():
+    units, _ = sbn_clip([[30.0, 40.0]], clip_norm=5.0, spacing=2.0**-20)
+    np.testing.assert_allclose(units[0] * 2.0**-20, [3.0, 4.0], atol=2.0**-19)
+
+
+def test_rows_that_are_not_finite_count_as_nothing():
+    x = np.ones((4, 3))
+    x[1, 2], x[2, 0] = np.nan, np.inf
+    units, norms = sbn_clip(x, clip_norm=1.0, spacing=2.0**-10)
+    assert not units[[1, 2]].any() and not norms[[1, 2]].any()
+    assert units[[0, 3]].all()
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_visible_norms_are_upper_bounds(isa):
+    rng = np.random.default_rng(6)
+    for m in EDGES:
+        y, center = (rng.random((20, m)) < 0.4).astype(np.uint8), rng.random(m)
+        norms = sbn_visible_norms(y, center, isa=isa)
+        np.testing.assert_allclose(norms, reference.sbn_visible_norms(y, center), rtol=1e-12)
+        true = [np.sqrt(sum((int(a) - b) ** 2 for a, b in zip(row, center))) for row in y]
+        assert (norms >= true).all()
+
+
+def test_no_records():
+    p = network(np.random.default_rng(7), 1, 6, 3)
+    empty = dict(p, y=np.zeros((0, 6), dtype=np.uint8))
+    assert sbn_pg(**empty).z.shape == (0, 3)
+    assert sbn_quadratic(*quadratic_arguments(empty)).shape == (0, 3)
+
+
+def test_bad_arguments_are_named():
+    p = network(np.random.default_rng(8), 5, 6, 3)
+    cases = [
+        ("y", dict(y=p["y"] * 2)),
+        ("y", dict(y=p["y"].astype(float) + np.nan)),
+        ("y", dict(y=p["y"][:, :5])),
+        ("y", dict(y=p["y"][0])),
+        ("w", dict(w=p["w"] * np.nan)),
+        ("w2", dict(w2=-np.ones_like(p["w2"]))),
+        ("c", dict(c=p["c"][:5])),
+        ("c_var", dict(c_var=-p["c_var"] - 1)),
+        ("b", dict(b=p["b"] + np.inf)),
+        ("start", dict(start=p["start"] + 1)),
+        ("n_sweeps", dict(n_sweeps=-1)),
+        ("dtype", dict(dtype="float16")),
+        ("isa", dict(isa="pentium")),
+        ("n_threads", dict(n_threads=0)),
+    ]
+    for name, change in cases:
+        with pytest.raises(ValueError, match=name):
+            sbn_pg(**{**p, **change})
+    with pytest.raises(TypeError, match="n_sweeps"):
+        sbn_pg(**p, n_sweeps=2.5)
+    with pytest.raises(TypeError, match="y"):
+        sbn_pg(**dict(p, y=p["y"].astype("U1")))
+    y, w, gram, linear, start = quadratic_arguments(p)
+    with pytest.raises(ValueError, match="gram"):
+        sbn_quadratic(y, w, gram[:2], linear, start)
+    for name, arguments, options in [
+        ("spacing", ([[1.0]],), dict(spacing=0.3)),
+        ("clip_norm", ([[1.0]],), dict(spacing=1.0, clip_norm=0.5)),
+        ("clip_norm", ([[1.0]],), dict(spacing=1.0, clip_norm=2.0**31)),
+        ("factor", ([[1.0]], None, [0.0]), dict(spacing=1.0)),
+        ("center", ([[1.0]], [1.0, 2.0]), dict(spacing=1.0)),
+    ]:
+        with pytest.raises(ValueError, match=name):
+            sbn_clip(*arguments, **options)
+    for call in (
+        lambda: sbn_cross(y, [[0.5]] * 5),
+        lambda: sbn_cross(y, [[2.0**31]] * 5),
+        lambda: sbn_cross(y, [[1.0]] * 4),
+        lambda: sbn_gram([[2.0**20 + 1]]),
+        lambda: sbn_gram([[np.nan]]),
+    ):
+        with pytest.raises(ValueError, match="v"):
+            call()
+    with pytest.raises(ValueError, match="x"):
+        sbn_moments([[-1.0]], [[0.5]])
+    with pytest.raises(ValueError, match="z"):
+        sbn_moments([[1.0]], [[1.5]])
+    with pytest.raises(ValueError, match="pair_scale"):
+        sbn_moments([[1.0]], [[0.5]], pair_scale=2.0**23)
+
+
+def test_native_kernels_refuse_what_they_cannot_do():
+    p = network(np.random.default_rng(9), 2, 6, 3)
+    z = np.empty((2, 3))
+    small, large = np.zeros(8, dtype=np.uint8), np.zeros(1 << 16, dtype=np.uint8)
+    table = np.zeros((3, _native.sbn_stride(6)))
+    rest = p["c"], p["c_var"], p["b"], p["start"]
+    with pytest.raises(RuntimeError, match="workspace"):
+        _native.sbn_pg(p["y"], table, table, *rest, 1, small, z, None)
+    with pytest.raises(RuntimeError, match="parameter"):
+        _native.sbn_pg(p["y"], table, table, *rest, -1, large, z, None)
+    with pytest.raises(RuntimeError, match="shape"):
+        _native.sbn_pg(p["y"], table[:, :6].copy(), table, *rest, 1, large, z, None)
+    with pytest.raises(RuntimeError, match="workspace"):
+        _native.sbn_quadratic(p["y"], p["w"], np.eye(3), p["b"], p["start"], 1, small, z)
+    with pytest.raises(RuntimeError, match="parameter"):
+        _native.sbn_clip(z, None, None, 1.0, -1.0, z.copy(), None)
+    with pytest.raises(RuntimeError, match="parameter"):
+        _native.sbn_clip(z, None, None, 1.0, 2.0, z.copy(), None)
+    with pytest.raises(RuntimeError, match="size"):
+        _native.sbn_moments(np.ones((2, 6)), np.ones((2, 3)), 2, 7, 1.0, large, np.zeros((6, 6), dtype=np.int64))
+    with pytest.raises(RuntimeError, match="parameter"):
+        _native.sbn_moments(np.ones((2, 6)), np.ones((2, 3)), 0, 6, 2.0**23, large, np.zeros((6, 6), dtype=np.int64))
+    with pytest.raises(RuntimeError, match="workspace"):
+        _native.sbn_gram(np.ones((2, 3)), small, np.zeros(3, dtype=np.int64))
+    with pytest.raises(MemoryError):
+        _native.sbn_workspace("pg_f64", 2**40, 3)

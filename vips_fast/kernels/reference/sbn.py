@@ -1,0 +1,98 @@
+"""Sigmoid belief network kernels in plain numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import expit
+
+
+def _pg_mean(t):
+    """Mean of PG(1, t): tanh(t/2) / (2t), 1/4 at 0."""
+    t = np.abs(t)
+    return np.where(t < 1e-6, 0.25, np.tanh(t / 2) / (2 * np.maximum(t, 1e-6)))
+
+
+def sbn_pg(y, w, w2, c, c_var, b, start, *, n_sweeps=5, dtype="float64", n_threads=1):
+    """Residual form of Eq. 70 over all records at once, always float64; see `vips_fast.kernels.sbn_pg`."""
+    y, w, w2 = np.asarray(y, dtype=np.float64), np.asarray(w, dtype=np.float64), np.asarray(w2, dtype=np.float64)
+    z = np.tile(np.asarray(start, dtype=np.float64), (len(y), 1))
+
+    def xi_of(z):
+        psi = c + z @ w.T
+        var = c_var + z @ w2.T - (z * z) @ (w * w).T
+        return psi, _pg_mean(np.sqrt(psi * psi + np.maximum(var, 0)))
+
+    psi, xi = xi_of(z)
+    for _ in range(n_sweeps):
+        residual = y - 0.5 - xi * psi
+        own, half = xi @ (w * w), 0.5 * xi @ w2
+        for k in range(w.shape[1]):
+            new = expit(b[k] + residual @ w[:, k] + z[:, k] * own[:, k] - half[:, k])
+            residual -= xi * np.outer(new - z[:, k], w[:, k])
+            z[:, k] = new
+        psi, xi = xi_of(z)
+    return z, xi
+
+
+def sbn_quadratic(y, w, gram, linear, start, *, n_sweeps=5, n_threads=1):
+    """Coordinate updates under the constant-curvature bound; see `vips_fast.kernels.sbn_quadratic`."""
+    y = np.asarray(y, dtype=np.float64)
+    off = np.array(gram, dtype=np.float64)
+    np.fill_diagonal(off, 0.0)
+    a = linear + y @ np.asarray(w, dtype=np.float64)
+    z = np.tile(np.asarray(start, dtype=np.float64), (len(y), 1))
+    for _ in range(n_sweeps):
+        for k in range(z.shape[1]):
+            z[:, k] = expit(a[:, k] - z @ off[k])
+    return z
+
+
+def sbn_clip(x, center=None, factor=None, *, clip_norm=None, spacing, n_threads=1):
+    """Center, scale and truncate rows to integers; see `vips_fast.kernels.sbn_clip`."""
+    x = np.array(x, dtype=np.float64)
+    if center is not None:
+        x -= center
+    factor = np.ones(len(x)) if factor is None else np.asarray(factor, dtype=np.float64)
+    good = np.isfinite(x).all(axis=1)
+    x[~good] = 0.0
+    norms = np.sqrt((x * x).sum(axis=1))
+    units = np.empty_like(x)
+    for n in range(len(x)):
+        scale = factor[n] / spacing
+        if clip_norm is not None and norms[n] > clip_norm:
+            scale *= clip_norm / norms[n]
+        units[n] = np.trunc(x[n] * scale)
+        if clip_norm is not None:
+            limit = int(np.floor(clip_norm * factor[n] / spacing)) ** 2
+            while sum(int(q) ** 2 for q in units[n]) > limit:
+                units[n] -= np.sign(units[n])
+    return units, norms
+
+
+def sbn_visible_norms(y, center, *, n_threads=1):
+    """L2 norms of y - center, times 1 + 1e-9; see `vips_fast.kernels.sbn_visible_norms`."""
+    return np.sqrt(((np.asarray(y, dtype=np.float64) - center) ** 2).sum(axis=1)) * (1 + 1e-9)
+
+
+def sbn_cross(y, v, *, n_threads=1):
+    """y'v in integers; see `vips_fast.kernels.sbn_cross`."""
+    return np.asarray(y, dtype=np.int64).T @ np.asarray(v).astype(np.int64)
+
+
+def sbn_gram(v, *, n_threads=1):
+    """Upper triangle of v'v without its diagonal, in integers; see `vips_fast.kernels.sbn_gram`."""
+    v = np.asarray(v).astype(np.int64)
+    return (v.T @ v)[np.triu_indices(v.shape[1], 1)]
+
+
+def sbn_moments(x, z, *, pair_scale=2.0**22, n_threads=1):
+    """Weighted second moments, one visible unit after the other; see `vips_fast.kernels.sbn_moments`."""
+    x, z = np.asarray(x), np.asarray(z, dtype=np.float64)
+    k, l = np.triu_indices(z.shape[1])
+    products = z[:, k] * z[:, l]
+    products[:, k == l] = z
+    products = np.trunc(products * pair_scale).astype(np.int64)
+    out = np.empty((x.shape[1], len(k)), dtype=np.int64)
+    for j in range(x.shape[1]):
+        out[j] = x[:, j].astype(np.int64) @ products
+    return out

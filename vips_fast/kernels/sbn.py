@@ -1,0 +1,413 @@
+"""Checked Python entries of the sigmoid belief network kernels.
+
+J visible units, K hidden units, n records. Each function splits the records
+(the second moments: the pairs) into blocks for Python threads; results have the
+same bits for any number of threads and any blocks.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..threads import resolve_n_threads, run_blocks
+from . import _native
+from .lattice import is_power_of_two
+from .results import SbnEStep
+
+#: Records of one block. A block's z and sums stay in a core's second-level cache.
+BLOCK_RECORDS = 512
+
+#: The second moments' pairs go to threads in multiples of this, a multiple of every panel width.
+BLOCK_PAIRS = 24
+
+#: Largest integers that the exact sums take (see csrc/sbn_estep.c).
+MAX_CROSS_UNITS = 2**31 - 1
+MAX_GRAM_UNITS = 2**20
+MAX_WEIGHT_UNITS = 2**21
+MAX_PAIR_SCALE = 2**22
+
+
+def workspaces(kind: str, n_visible: int, n_hidden: int, n_threads: int, isa=None) -> list[np.ndarray]:
+    """One workspace of the kernel ``kind`` for each thread."""
+    size = _native.sbn_workspace(kind, n_visible, n_hidden, isa)
+    return [np.empty(size, dtype=np.uint8) for _ in range(n_threads)]
+
+
+def visible_table(w: np.ndarray, dtype=np.float64) -> np.ndarray:
+    """Hidden-unit-major (K, stride) copy of a (J, K) array, rows padded with zeros."""
+    shape = (w.shape[1], _native.sbn_stride(w.shape[0]))
+    # Rows start on cache lines: vectors that straddle two cost twice.
+    raw = np.zeros(shape[0] * shape[1] + 16, dtype=dtype)
+    first = -raw.ctypes.data % 64 // raw.itemsize
+    table = raw[first : first + shape[0] * shape[1]].reshape(shape)
+    table[:, : w.shape[0]] = w.T
+    return table
+
+
+def record_blocks(n_records: int, block: int = BLOCK_RECORDS) -> list[tuple[int, int]]:
+    """(first, last) of consecutive blocks of records."""
+    return [(i, min(i + block, n_records)) for i in range(0, n_records, block)]
+
+
+def _binary(y):
+    """The records as C-contiguous uint8; anything but 0 and 1 is refused."""
+    y = np.asarray(y)
+    if y.ndim != 2 or y.shape[1] < 1:
+        raise ValueError(f"y has shape {y.shape}: expected (n, J) with J >= 1")
+    if y.dtype.kind not in "biuf":
+        raise TypeError(f"y has dtype {y.dtype}: expected booleans or numbers")
+    if y.dtype != bool and not ((y == 0) | (y == 1)).all():
+        raise ValueError("y: expected only the values 0 and 1")
+    return np.ascontiguousarray(y, dtype=np.uint8)
+
+
+def _array(name, value, shape, low=-np.inf, high=np.inf):
+    """A finite C-contiguous float64 array of the given shape with entries in [low, high]."""
+    array = np.ascontiguousarray(value, dtype=np.float64)
+    if array.shape != shape:
+        raise ValueError(f"{name} has shape {array.shape}: expected {shape}")
+    if not np.isfinite(array).all() or (array.size and (array.min() < low or array.max() > high)):
+        raise ValueError(f"{name}: expected finite values in [{low:g}, {high:g}]")
+    return array
+
+
+def _matrix(name, value):
+    array = np.asarray(value, dtype=np.float64)
+    if array.ndim != 2 or 0 in array.shape:
+        raise ValueError(f"{name} has shape {array.shape}: expected two dimensions of at least 1")
+    return np.ascontiguousarray(array)
+
+
+def _sweeps(n_sweeps):
+    if isinstance(n_sweeps, (bool, np.bool_)) or not isinstance(n_sweeps, (int, np.integer)):
+        raise TypeError(f"n_sweeps={n_sweeps!r}: expected an integer")
+    if not 0 <= n_sweeps < 2**31:
+        raise ValueError(f"n_sweeps={n_sweeps}: expected an integer >= 0")
+    return int(n_sweeps)
+
+
+def _units(name, value, limit, low=None):
+    """Integers held in a float64 matrix."""
+    array = _matrix(name, value)
+    low = -limit if low is None else low
+    if not np.isfinite(array).all() or array.min() < low or array.max() > limit or (array != np.trunc(array)).any():
+        raise ValueError(f"{name}: expected integers in [{low}, {limit}]")
+    return array
+
+
+def sbn_pg(y, w, w2, c, c_var, b, start, *, n_sweeps=5, dtype="float32", n_threads=1, isa=None) -> SbnEStep:
+    """Mean-field q(z) of a sigmoid belief network under the Polya-Gamma bound.
+
+    From z = start, sweeps of z_k = sigmoid(d_k), k = 0..K-1 in turn, with d_k of
+    Park et al. (2020), Eqs. 69-71; the Polya-Gamma means xi_j (Eq. 67) are renewed
+    before each sweep and after the last, with E[psi_j^2] = E[psi_j]^2 + c_var_j +
+    sum_k (w2_jk z_k - w_jk^2 z_k^2), the entries of W taken as independent. A
+    record's result depends on that record and the parameters alone, bit for bit.
+
+    Equivalent to ``vips_fast.kernels.reference.sbn_pg(y, w, w2, c, c_var, b, start)``.
+
+    Parameters
+    ----------
+    y : (n, J) array of 0 and 1
+    w, w2 : (J, K) float arrays
+        E[w_jk] and E[w_jk^2] (w2 = w * w for a point estimate).
+    c, c_var : (J,) float arrays
+        Mean and variance of the visible biases.
+    b : (K,) float array
+        Hidden biases.
+    start : (K,) float array in [0, 1]
+        Start of z, the same for each record.
+    n_sweeps : int
+        Sweeps over the hidden units, >= 0.
+    dtype : {"float32", "float64"}
+        Precision of the sweeps.
+    n_threads : int
+        Threads; -1 for all processors.
+    isa : str or None
+        Instruction set to use instead of the one chosen at import.
+
+    Returns
+    -------
+    SbnEStep
+        ``z`` (n, K) and ``xi`` (n, J), float64.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If an argument has a wrong shape, dtype or range; nothing is computed.
+    """
+    y, w = _binary(y), _matrix("w", w)
+    n_visible, n_hidden = w.shape
+    if y.shape[1] != n_visible:
+        raise ValueError(f"y has {y.shape[1]} columns: expected {n_visible}, the rows of w")
+    w, w2 = _array("w", w, w.shape), _array("w2", w2, w.shape, 0.0)
+    c, c_var = _array("c", c, (n_visible,)), _array("c_var", c_var, (n_visible,), 0.0)
+    b, start = _array("b", b, (n_hidden,)), _array("start", start, (n_hidden,), 0.0, 1.0)
+    if dtype not in ("float32", "float64"):
+        raise ValueError(f"dtype={dtype!r}: expected 'float32' or 'float64'")
+    n_sweeps, n_threads = _sweeps(n_sweeps), resolve_n_threads(n_threads, "n_threads")
+    z, xi = np.empty((len(y), n_hidden)), np.empty(y.shape)
+    table, table2 = visible_table(w, dtype), visible_table(w2, dtype)
+    c, c_var, b, start = (array.astype(dtype) for array in (c, c_var, b, start))
+    blocks = record_blocks(len(y))
+    work_areas = workspaces("pg_f32" if dtype == "float32" else "pg_f64", n_visible, n_hidden, min(n_threads, max(1, len(blocks))), isa)
+
+    def work(block, worker):
+        i, e = blocks[block]
+        _native.sbn_pg(y[i:e], table, table2, c, c_var, b, start, n_sweeps, work_areas[worker], z[i:e], xi[i:e], isa)
+
+    run_blocks(len(blocks), n_threads, work)
+    return SbnEStep(z, xi)
+
+
+def sbn_quadratic(y, w, gram, linear, start, *, n_sweeps=5, n_threads=1, isa=None) -> np.ndarray:
+    """Mean-field q(z) of a sigmoid belief network under a bound of constant curvature.
+
+    With log(1 + e^psi) bounded by its expansion at e_j with curvature 1/4 (Bohning
+    1992) in place of the Polya-Gamma bound, Eq. 70 of Park et al. (2020) becomes
+    z_k = sigmoid(linear_k + sum_j y_j w_jk - sum_{l != k} gram_kl z_l), k = 0..K-1
+    in turn. A record's result depends on that record and the parameters alone, bit
+    for bit.
+
+    Equivalent to ``vips_fast.kernels.reference.sbn_quadratic(y, w, gram, linear, start)``.
+
+    Parameters
+    ----------
+    y : (n, J) array of 0 and 1
+    w : (J, K) float array
+    gram : (K, K) float array
+        1/4 sum_j E[w_j w_j'] for the bound above; its diagonal is not read.
+    linear : (K,) float array
+    start : (K,) float array in [0, 1]
+    n_sweeps, n_threads, isa
+        As in `sbn_pg`.
+
+    Returns
+    -------
+    (n, K) float64 array
+
+    Raises
+    ------
+    ValueError, TypeError
+        If an argument has a wrong shape, dtype or range; nothing is computed.
+    """
+    y, w = _binary(y), _matrix("w", w)
+    n_visible, n_hidden = w.shape
+    if y.shape[1] != n_visible:
+        raise ValueError(f"y has {y.shape[1]} columns: expected {n_visible}, the rows of w")
+    w, gram = _array("w", w, w.shape), _array("gram", gram, (n_hidden, n_hidden))
+    linear, start = _array("linear", linear, (n_hidden,)), _array("start", start, (n_hidden,), 0.0, 1.0)
+    n_sweeps, n_threads = _sweeps(n_sweeps), resolve_n_threads(n_threads, "n_threads")
+    z = np.empty((len(y), n_hidden))
+    blocks = record_blocks(len(y))
+    work_areas = workspaces("quadratic", n_visible, n_hidden, min(n_threads, max(1, len(blocks))), isa)
+
+    def work(block, worker):
+        i, e = blocks[block]
+        _native.sbn_quadratic(y[i:e], w, gram, linear, start, n_sweeps, work_areas[worker], z[i:e], isa)
+
+    run_blocks(len(blocks), n_threads, work)
+    return z
+
+
+def sbn_clip(x, center=None, factor=None, *, clip_norm=None, spacing, n_threads=1, isa=None):
+    """Center, clip and truncate rows to integers.
+
+    Row n of x - center is scaled to an L2 norm of at most ``clip_norm``, times
+    ``factor[n]``, and truncated toward zero to multiples of ``spacing``; the sum of
+    squares of the integers is checked against floor(clip_norm * factor[n] /
+    spacing)^2 in exact integers. Truncation toward zero cannot raise the norm.
+
+    Equivalent to ``vips_fast.kernels.reference.sbn_clip(x, center, factor, ...)``.
+
+    Parameters
+    ----------
+    x : (n, m) float array
+        A row with an entry that is not finite becomes the zero vector.
+    center : (m,) float array or None
+    factor : (n,) float array in (0, 1] or None
+    clip_norm : float or None
+        None does not clip.
+    spacing : float
+        A power of two; clip_norm / spacing in [1, 2^31).
+
+    Returns
+    -------
+    units : (n, m) float64 array of integers
+    norms : (n,) float64 array
+        L2 norms of x - center before clipping.
+
+    Raises
+    ------
+    ValueError
+        If an argument has a wrong shape or range.
+    """
+    x = _matrix("x", x)
+    center = None if center is None else _array("center", center, (x.shape[1],))
+    if factor is not None:
+        factor = _array("factor", factor, (len(x),), 0.0, 1.0)
+        if factor.min() <= 0:
+            raise ValueError("factor: expected values in (0, 1]")
+    if not is_power_of_two(spacing):
+        raise ValueError(f"spacing={spacing!r}: expected a positive power of two")
+    if clip_norm is not None and not (clip_norm > 0 and 1 <= clip_norm / spacing < 2**31):
+        raise ValueError(f"clip_norm={clip_norm!r}: expected clip_norm / spacing in [1, 2^31) or None")
+    n_threads = resolve_n_threads(n_threads, "n_threads")
+    units, norms = np.empty_like(x), np.empty(len(x))
+    blocks = record_blocks(len(x))
+
+    def work(block, worker):
+        i, e = blocks[block]
+        part = None if factor is None else factor[i:e]
+        _native.sbn_clip(x[i:e], center, part, clip_norm or 0.0, spacing, units[i:e], norms[i:e], isa)
+
+    run_blocks(len(blocks), n_threads, work)
+    return units, norms
+
+
+def sbn_visible_norms(y, center, *, n_threads=1, isa=None) -> np.ndarray:
+    """L2 norms of the rows of y - center, times 1 + 1e-9 so that rounding never makes one too small.
+
+    Equivalent to ``vips_fast.kernels.reference.sbn_visible_norms(y, center)``.
+
+    Parameters
+    ----------
+    y : (n, J) array of 0 and 1
+    center : (J,) float array
+
+    Returns
+    -------
+    (n,) float64 array
+
+    Raises
+    ------
+    ValueError, TypeError
+        If an argument has a wrong shape, dtype or range.
+    """
+    y = _binary(y)
+    center = _array("center", center, (y.shape[1],))
+    n_threads = resolve_n_threads(n_threads, "n_threads")
+    norms = np.empty(len(y))
+    blocks = record_blocks(len(y))
+    run_blocks(
+        len(blocks), n_threads,
+        lambda block, worker: _native.sbn_visible_norms(
+            y[slice(*blocks[block])], center, norms[slice(*blocks[block])], isa
+        ),
+    )
+    return norms
+
+
+def _reduced(shape, n_records, n_threads, add):
+    """Exact integer sum over blocks of records: one accumulator a thread, added at the end."""
+    blocks = record_blocks(n_records)
+    n_threads = max(1, min(n_threads, len(blocks)))
+    sums = [np.zeros(shape, dtype=np.int64) for _ in range(n_threads)]
+    run_blocks(len(blocks), n_threads, lambda block, worker: add(*blocks[block], worker, sums[worker]))
+    for extra in sums[1:]:
+        sums[0] += extra
+    return sums[0]
+
+
+def sbn_cross(y, v, *, n_threads=1, isa=None) -> np.ndarray:
+    """Exact integer sums sum_n y_nj v_nk.
+
+    Equivalent to ``vips_fast.kernels.reference.sbn_cross(y, v)``, that is ``y.T @ v`` in int64.
+
+    Parameters
+    ----------
+    y : (n, J) array of 0 and 1
+    v : (n, K) float array of integers, |v| < 2^31
+
+    Returns
+    -------
+    (J, K) int64 array
+
+    Raises
+    ------
+    ValueError, TypeError
+        If an argument has a wrong shape, dtype or range.
+    """
+    y, v = _binary(y), _units("v", v, MAX_CROSS_UNITS)
+    if len(y) != len(v):
+        raise ValueError(f"v has {len(v)} rows: expected {len(y)}, the rows of y")
+    n_threads = resolve_n_threads(n_threads, "n_threads")
+    return _reduced(
+        (y.shape[1], v.shape[1]), len(y), n_threads,
+        lambda i, e, worker, sums: _native.sbn_cross(y[i:e], v[i:e], sums, isa),
+    )
+
+
+def sbn_gram(v, *, n_threads=1, isa=None) -> np.ndarray:
+    """Exact integer sums sum_n v_nk v_nl, k < l.
+
+    Equivalent to ``vips_fast.kernels.reference.sbn_gram(v)``, the upper triangle of ``v.T @ v`` in int64.
+
+    Parameters
+    ----------
+    v : (n, K) float array of integers, |v| <= 2^20
+
+    Returns
+    -------
+    (K (K - 1) / 2,) int64 array
+        A row k of the strict upper triangle after the other.
+
+    Raises
+    ------
+    ValueError
+        If v has a wrong shape or range.
+    """
+    v = _units("v", v, MAX_GRAM_UNITS)
+    n_threads = resolve_n_threads(n_threads, "n_threads")
+    areas = workspaces("gram", 1, v.shape[1], n_threads, isa)
+    return _reduced(
+        v.shape[1] * (v.shape[1] - 1) // 2, len(v), n_threads,
+        lambda i, e, worker, sums: _native.sbn_gram(v[i:e], areas[worker], sums, isa),
+    )
+
+
+def sbn_moments(x, z, *, pair_scale=float(MAX_PAIR_SCALE), n_threads=1, isa=None) -> np.ndarray:
+    """Exact weighted second moments for all visible units at once.
+
+    sum_n x_nj trunc(pair_scale * z_nk z_nl) for k <= l, with z_nk in place of
+    z_nk z_nl on the diagonal (E[z^2] = E[z] for a binary unit): with x the truncated
+    Polya-Gamma means, s_7 of Park et al. (2020), section 7, whose diagonal is s_5.
+
+    Equivalent to ``vips_fast.kernels.reference.sbn_moments(x, z)``.
+
+    Parameters
+    ----------
+    x : (n, J) float array of integers in [0, 2^21]
+    z : (n, K) float array in [0, 1]
+    pair_scale : float
+        Grid of the pair products, a power of two of at most 2^22.
+
+    Returns
+    -------
+    (J, K (K + 1) / 2) int64 array
+        A row k of the upper triangle after the other.
+
+    Raises
+    ------
+    ValueError
+        If an argument has a wrong shape or range.
+    """
+    x = _units("x", x, MAX_WEIGHT_UNITS, low=0)
+    z = _array("z", _matrix("z", z), np.shape(z), 0.0, 1.0)
+    if len(x) != len(z):
+        raise ValueError(f"z has {len(z)} rows: expected {len(x)}, the rows of x")
+    if not (is_power_of_two(pair_scale) and pair_scale <= MAX_PAIR_SCALE):
+        raise ValueError(f"pair_scale={pair_scale!r}: expected a power of two of at most 2^22")
+    n_threads = resolve_n_threads(n_threads, "n_threads")
+    n_visible, n_hidden = x.shape[1], z.shape[1]
+    n_pairs = n_hidden * (n_hidden + 1) // 2
+    sums = np.zeros((n_visible, n_pairs), dtype=np.int64)
+    # Each block packs x once: few blocks, of whole panels.
+    blocks = record_blocks(n_pairs, BLOCK_PAIRS * -(-n_pairs // (BLOCK_PAIRS * n_threads)))
+    areas = workspaces("moments", n_visible, n_hidden, min(n_threads, len(blocks)), isa)
+
+    def work(block, worker):
+        _native.sbn_moments(x, z, *blocks[block], pair_scale, areas[worker], sums, isa)
+
+    run_blocks(len(blocks), n_threads, work)
+    return sums
