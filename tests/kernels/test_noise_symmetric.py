@@ -264,10 +264,13 @@ def test_psd_project_matches_eigh_and_rebuild(d, share, floor):
 
 
 @pytest.mark.parametrize("few", [0.0, 1.0])
-def test_psd_project_with_either_eigenvector_routine(few, monkeypatch):
+@pytest.mark.parametrize("cholesky_below", [0, 512])
+def test_psd_project_by_every_route(few, cholesky_below, monkeypatch):
+    """Either eigenvector routine, with and without the Cholesky factorisation first."""
     monkeypatch.setattr(psd, "_FEW", few)
+    monkeypatch.setattr(psd, "_CHOLESKY_BELOW", cholesky_below)
     rng = np.random.default_rng(2)
-    for below in (1, 7, 20, 39):
+    for below in (0, 1, 7, 20, 39, 40):
         w = np.concatenate([-rng.uniform(0.1, 1, below), rng.uniform(0.1, 1, 40 - below)])
         check_projection(spectrum_matrix(w, rng), 0.0)
 
