@@ -115,7 +115,8 @@ typedef struct vf_api {
     int32_t (*int64_check)(int64_t n, int64_t limit, const int64_t *x);
     int32_t (*gaussian_flagged)(int64_t n, int64_t first, double scale, const uint8_t *key, int64_t capacity,
                                 int64_t *indices, int64_t *n_flagged);
-    int32_t (*gaussian_element)(int64_t index, double scale, const uint8_t *key, int32_t limbs, int64_t *out);
+    int32_t (*gaussian_exact)(uint64_t u, uint64_t v, int64_t index, double scale, int32_t limbs, const uint8_t *key,
+                              int64_t *out);
 
     /* Polya-Gamma mean and logistic regression. See csrc/pg_mean.h, csrc/blr_estep.h. */
     int32_t (*pg_mean_f32)(int64_t n, float b, const float *c, float *out);
