@@ -242,8 +242,10 @@ int32_t KERNEL(vf_blr_weights)(int64_t n, int64_t d, const vf_blr_params *params
             const int64_t k = first + r;
             const double b = trials ? trials[k] : params->n_trials, e = xi[r] * b;
             const double norm = sqrt(square[r]) * clipped[r];
-            const double residual = y[k] - 0.5 * b - e * clipped[r] * shift[r];
-            const double v1 = fabs(residual) * norm * l.inv_linear, v2 = e * norm * norm * l.inv_quadratic;
+            const double pull = e * clipped[r] * shift[r], residual = y[k] - 0.5 * b - pull;
+            double size = fabs(residual);
+            if (params->label_free && 0.5 * b + fabs(pull) > size) size = 0.5 * b + fabs(pull);
+            const double v1 = size * norm * l.inv_linear, v2 = e * norm * norm * l.inv_quadratic;
             double v = sqrt(v1 * v1 + v2 * v2);
             double w = 0.0, f = 0.0;
             if (v - v == 0.0 && b >= 0.0 && square[r] <= 1e300) {

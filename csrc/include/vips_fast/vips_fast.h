@@ -70,6 +70,7 @@ typedef struct vf_blr_params {
     double clip_norm;       /* L2 bound L of the scaled contribution */
     double spacing;         /* lattice spacing g of the linear statistic, a power of two */
     double factor_spacing;  /* lattice spacing h of the quadratic statistic's factors, a power of two */
+    int32_t label_free;     /* nonzero: the joint clip looks at the worst y in place of the record's own */
 } vf_blr_params;
 
 typedef struct vf_api {
