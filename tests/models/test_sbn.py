@@ -241,6 +241,18 @@ def test_the_largest_record_of_the_pg_bound_reaches_root_six():
     assert model.sensitivity("add_remove") == model.sensitivity("replace_one") == math.sqrt(6)
 
 
+def test_clipped_records_without_overlap_reach_root_two():
+    # Two hidden units, each for half of the pixels; |psi| = 50 makes all xi small,
+    # so the two records share next to nothing.
+    estimator = SigmoidBeliefNetwork(2, bound="pg", clip=0.1, dtype="float64", random_state=0)
+    data = np.repeat(np.eye(2, dtype=np.uint8), 3, axis=1)
+    model, mechanism = model_of(estimator, data, neighbors="replace_one")
+    model._w, model._c = 100.0 * data.T, np.full(6, -50.0)
+    a, b = sums_of(model, mechanism, [0]), sums_of(model, mechanism, [1])
+    distance = math.sqrt(sum(int(d) ** 2 for d in a - b)) * mechanism.spacing
+    assert 1.35 * model.clip_norm < distance <= model.sensitivity("replace_one") == math.sqrt(2) * model.clip_norm
+
+
 def test_paper_construction_has_seven_blocks_and_more_noise_than_it_needs():
     estimator = SigmoidBeliefNetwork(3, bound="pg", sensitivity="paper", noise_multiplier=1.0, n_steps=2, sampling="full")
     estimator.fit(TRAIN[:200])
