@@ -16,7 +16,9 @@ from setuptools.command.build_py import build_py
 ROOT = Path(__file__).parent.resolve()
 
 #: Compiled once per instruction set.
-KERNEL_SOURCES = ["lda_estep.c", "sbn_estep.c", "table.c", "chacha20.c", "gaussian.c", "symmetric.c"]
+KERNEL_SOURCES = [
+    "lda_estep.c", "shrink.c", "pg_mean.c", "blr_estep.c", "sbn_estep.c", "chacha20.c", "gaussian.c", "symmetric.c", "table.c",
+]
 #: Compiled once.
 COMMON_SOURCES = ["dispatch.c", "gaussian_exact.c", "os_random.c"]
 

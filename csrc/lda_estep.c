@@ -41,7 +41,7 @@
  * alone: no state is carried from one document to the next. */
 
 #include "lda_estep.h"
-#include "vf_simd.h"
+#include "vf_math.h"
 
 /* A topic leaves the loops when its weight is below this share of the heaviest
  * and its gamma_k - alpha_k below this share of tol. */
@@ -95,51 +95,13 @@ VF_INLINE void exp_psi_f64(vfd x, vfd *series, vfd *shift) {
     *shift = vfd_div(num, vfd_mul(wa, bc));
 }
 
-/* exp(x) for x <= 0, to 2 units in the last place; below the cap it is a tiny
- * positive number instead of a denormal (such topics are dropped at once). */
-VF_INLINE vff exp_neg_f32(vff x) {
-    x = vff_max(x, vff_set1(-86.0f));
-    vff n = vff_rint(vff_mul(x, vff_set1(1.44269504f)));
-    vff r = vff_fma(n, vff_set1(-0.693359375f), x);
-    r = vff_fma(n, vff_set1(2.12194440e-4f), r);
-    vff p = vff_fma(r, vff_set1(1.0f / 5040), vff_set1(1.0f / 720));
-    p = vff_fma(p, r, vff_set1(1.0f / 120));
-    p = vff_fma(p, r, vff_set1(1.0f / 24));
-    p = vff_fma(p, r, vff_set1(1.0f / 6));
-    p = vff_fma(p, r, vff_set1(0.5f));
-    p = vff_fma(p, r, vff_set1(1.0f));
-    p = vff_fma(p, r, vff_set1(1.0f));
-    return vff_mul(p, vff_pow2(n));
-}
-
-VF_INLINE vfd exp_neg_f64(vfd x) {
-    x = vfd_max(x, vfd_set1(-700.0));
-    vfd n = vfd_rint(vfd_mul(x, vfd_set1(1.4426950408889634)));
-    vfd r = vfd_fma(n, vfd_set1(-6.93145751953125e-1), x);
-    r = vfd_fma(n, vfd_set1(-1.42860682030941723212e-6), r);
-    vfd p = vfd_fma(r, vfd_set1(1.0 / 6227020800.0), vfd_set1(1.0 / 479001600.0));
-    p = vfd_fma(p, r, vfd_set1(1.0 / 39916800.0));
-    p = vfd_fma(p, r, vfd_set1(1.0 / 3628800.0));
-    p = vfd_fma(p, r, vfd_set1(1.0 / 362880.0));
-    p = vfd_fma(p, r, vfd_set1(1.0 / 40320.0));
-    p = vfd_fma(p, r, vfd_set1(1.0 / 5040.0));
-    p = vfd_fma(p, r, vfd_set1(1.0 / 720.0));
-    p = vfd_fma(p, r, vfd_set1(1.0 / 120.0));
-    p = vfd_fma(p, r, vfd_set1(1.0 / 24.0));
-    p = vfd_fma(p, r, vfd_set1(1.0 / 6.0));
-    p = vfd_fma(p, r, vfd_set1(0.5));
-    p = vfd_fma(p, r, vfd_set1(1.0));
-    p = vfd_fma(p, r, vfd_set1(1.0));
-    return vfd_mul(p, vfd_pow2(n));
-}
-
 /* The body, once in each precision. */
 #define REAL float
 #define VEC vff
 #define LANES VF_NF
 #define OP(name) vff_##name
 #define EXP_PSI exp_psi_f32
-#define EXP_NEG exp_neg_f32
+#define EXP_NEG vff_exp_neg
 #define SUM_FLOOR 1e-36f     /* keeps padding words (0/0) and lost words at 0 */
 #define CLIP_MARGIN 0x1p-18  /* above the error of a float32 norm, below any use */
 #define KERNEL(name) VF_FN(name##_f32)
@@ -159,7 +121,7 @@ VF_INLINE vfd exp_neg_f64(vfd x) {
 #define LANES VF_ND
 #define OP(name) vfd_##name
 #define EXP_PSI exp_psi_f64
-#define EXP_NEG exp_neg_f64
+#define EXP_NEG vfd_exp_neg
 #define SUM_FLOOR 1e-300
 #define CLIP_MARGIN 0x1p-45
 #define KERNEL(name) VF_FN(name##_f64)

@@ -11,10 +11,70 @@
 
 #include "chacha20.h"
 #include "gaussian.h"
+#include "vf_simd_int.h"
 
 #define GROUP VF_CHACHA20_GROUP
+/* Rows that are drawn before they are mirrored: a few stay in L2, and each row
+ * below the diagonal gets ROWS consecutive entries. */
 #define ROWS 32
-#define COLUMNS 8
+/* Side of the square tiles of the symmetry check. */
+#define TILE 64
+#if defined(__GNUC__)
+#define PREFETCH(p, write) __builtin_prefetch((p), (write))
+#else
+#define PREFETCH(p, write) ((void)(p))
+#endif
+
+/* The matrix as 64-bit words, whatever their type. */
+VF_INLINE void *word(const void *matrix, int64_t stride, int64_t i, int64_t j) {
+    return (char *)(uintptr_t)matrix + 8 * (i * stride + j);
+}
+
+/* Touch rows begin .. end - 1 (below `d`), columns from col to col + width, ahead of their use. */
+VF_INLINE void touch(const void *matrix, int64_t stride, int64_t begin, int64_t end, int64_t d, int64_t col,
+                     int64_t width, int write) {
+    for (int64_t i = begin; i < end && i < d; ++i)
+        for (int64_t j = 0; j < width + 7; j += 8) PREFETCH(word(matrix, stride, i, col + (j < width ? j : width - 1)), write);
+}
+
+VF_INLINE void load_transposed(const void *matrix, int64_t stride, int64_t i, int64_t j, vfq block[VF_ND]) {
+    for (int k = 0; k < VF_ND; ++k) block[k] = vfq_load(word(matrix, stride, i + k, j));
+    vfq_transpose(block);
+}
+
+/* Rows begin .. end - 1 of the upper triangle, copied below the diagonal. */
+static void mirror(int64_t d, int64_t begin, int64_t end, int64_t stride, void *matrix) {
+    for (int64_t i = begin; i < end; ++i)
+        for (int64_t j = i + 1; j < end; ++j) memcpy(word(matrix, stride, j, i), word(matrix, stride, i, j), 8);
+    int64_t j = end;
+    for (; j + VF_ND <= d; j += VF_ND) {
+        touch(matrix, stride, j + 8, j + 8 + VF_ND, d, begin, end - begin, 1);
+        int64_t i = begin;
+        for (; i + VF_ND <= end; i += VF_ND) {
+            vfq block[VF_ND];
+            load_transposed(matrix, stride, i, j, block);
+            for (int k = 0; k < VF_ND; ++k) vfq_store(word(matrix, stride, j + k, i), block[k]);
+        }
+        for (; i < end; ++i)
+            for (int k = 0; k < VF_ND; ++k) memcpy(word(matrix, stride, j + k, i), word(matrix, stride, i, j + k), 8);
+    }
+    for (; j < d; ++j)
+        for (int64_t i = begin; i < end; ++i) memcpy(word(matrix, stride, j, i), word(matrix, stride, i, j), 8);
+}
+
+/* Whether the TILE x TILE entries from (r0, c0) on have the same bits as their mirror image. */
+static int same_bits(int64_t r0, int64_t c0, int64_t stride, const void *matrix) {
+    const vfq first = vfq_load(word(matrix, stride, r0, c0));
+    vfq differ = vfq_xor(first, first);
+    for (int64_t j = c0; j < c0 + TILE; j += VF_ND)
+        for (int64_t i = r0; i < r0 + TILE; i += VF_ND) {
+            vfq block[VF_ND];
+            load_transposed(matrix, stride, i, j, block);
+            for (int k = 0; k < VF_ND; ++k)
+                differ = vfq_or(differ, vfq_xor(block[k], vfq_load(word(matrix, stride, j + k, i))));
+        }
+    return !vfq_any(differ);
+}
 
 /* Element number of the diagonal entry of a row. */
 VF_INLINE int64_t packed(int64_t d, int64_t row) { return row * d - row * (row - 1) / 2; }

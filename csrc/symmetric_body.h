@@ -1,30 +1,8 @@
 /* Symmetric noise for one element type. Included twice by symmetric.c, which
- * defines ITEM, KERNEL, SPACING_ARG, ADD(x, n) and GOOD(x). */
+ * defines ITEM, KERNEL, SPACING_ARG, SPACING, ADD(x, n) and GOOD(x). */
 
 static void KERNEL(add_row)(int64_t n, SPACING_ARG const uint64_t *noise, ITEM *row) {
     for (int64_t j = 0; j < n; ++j) row[j] = ADD(row[j], (int64_t)noise[j]);
-}
-
-/* Rows row_begin .. row_end - 1 (at most ROWS) of the upper triangle, copied
- * below the diagonal. Columns go through a tile: whole cache lines are read from
- * each row and ROWS consecutive entries written to each. */
-static void KERNEL(mirror)(int64_t d, int64_t row_begin, int64_t row_end, int64_t stride, ITEM *matrix) {
-    ITEM tile[COLUMNS][ROWS];
-    const int64_t height = row_end - row_begin;
-    for (int64_t i = row_begin; i < row_end; ++i)
-        for (int64_t j = i + 1; j < row_end; ++j) matrix[j * stride + i] = matrix[i * stride + j];
-    for (int64_t c = row_end; c < d; c += COLUMNS) {
-        const int64_t width = d - c < COLUMNS ? d - c : COLUMNS;
-        if (width == COLUMNS && height == ROWS) {
-            for (int64_t i = 0; i < ROWS; ++i)
-                for (int64_t j = 0; j < COLUMNS; ++j) tile[j][i] = matrix[(row_begin + i) * stride + c + j];
-        } else {
-            for (int64_t i = 0; i < height; ++i)
-                for (int64_t j = 0; j < width; ++j) tile[j][i] = matrix[(row_begin + i) * stride + c + j];
-        }
-        for (int64_t j = 0; j < width; ++j)
-            memcpy(matrix + (c + j) * stride + row_begin, tile[j], (size_t)height * sizeof(ITEM));
-    }
 }
 
 /* Noise and mirror together, while the rows are in cache. */
@@ -57,7 +35,7 @@ static int32_t KERNEL(symmetric)(int64_t d, int64_t row_begin, int64_t row_end, 
             if (at == row_stop) {
                 ++row;
                 if (row - done == ROWS || row == row_end) {
-                    KERNEL(mirror)(d, done, row, stride, matrix);
+                    mirror(d, done, row, stride, matrix);
                     done = row;
                 }
             }
@@ -68,28 +46,22 @@ static int32_t KERNEL(symmetric)(int64_t d, int64_t row_begin, int64_t row_end, 
     return status;
 }
 
+/* In square tiles above the diagonal, each compared with its mirror image. */
 static int32_t KERNEL(check)(int64_t d, int64_t row_begin, int64_t row_end, int64_t limit, SPACING_ARG int64_t stride,
                              const ITEM *matrix) {
-    ITEM tile[COLUMNS][ROWS];
-    for (int64_t r = row_begin; r < row_end; r += ROWS) {
-        const int64_t height = row_end - r < ROWS ? row_end - r : ROWS;
-        for (int64_t i = r; i < r + height; ++i) {
+    for (int64_t r0 = row_begin; r0 < row_end; r0 += TILE) {
+        const int64_t r1 = row_end - r0 < TILE ? row_end : r0 + TILE;
+        for (int64_t c0 = r0; c0 < d; c0 += TILE) {
+            const int64_t c1 = d - c0 < TILE ? d : c0 + TILE;
             int bad = 0;
-            for (int64_t j = i; j < d; ++j) bad |= !GOOD(matrix[i * stride + j]);
+            for (int64_t i = r0; i < r1; ++i)
+                for (int64_t j = c0; j < c1; ++j) bad |= !GOOD(matrix[i * stride + j]);
             if (bad) return VF_ERR_RANGE;
-        }
-        for (int64_t i = r; i < r + height; ++i)
-            for (int64_t j = i + 1; j < r + height; ++j)
-                if (matrix[j * stride + i] != matrix[i * stride + j]) return VF_ERR_PARAMETER;
-        for (int64_t c = r + height; c < d; c += COLUMNS) {
-            const int64_t width = d - c < COLUMNS ? d - c : COLUMNS;
-            for (int64_t i = 0; i < height; ++i)
-                for (int64_t j = 0; j < width; ++j) tile[j][i] = matrix[(r + i) * stride + c + j];
-            for (int64_t j = 0; j < width; ++j) {
-                int bad = 0;
-                for (int64_t i = 0; i < height; ++i) bad |= matrix[(c + j) * stride + r + i] != tile[j][i];
-                if (bad) return VF_ERR_PARAMETER;
-            }
+            /* Equal bits settle a whole tile; a tile at the edge, or with a zero of each sign, is looked at by value. */
+            if (r1 - r0 == TILE && c1 - c0 == TILE && same_bits(r0, c0, stride, matrix)) continue;
+            for (int64_t i = r0; i < r1; ++i)
+                for (int64_t j = c0; j < c1; ++j)
+                    if (matrix[j * stride + i] != matrix[i * stride + j]) return VF_ERR_PARAMETER;
         }
     }
     return VF_OK;

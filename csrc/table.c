@@ -1,9 +1,12 @@
 /* The function table of one instruction set. */
+#include "blr_estep.h"
 #include "chacha20.h"
 #include "gaussian.h"
 #include "lda_estep.h"
+#include "shrink.h"
 #include "sbn_estep.h"
 #include "os_random.h"
+#include "pg_mean.h"
 #include "symmetric.h"
 
 #define VF_STR_(x) #x
@@ -32,6 +35,15 @@ const vf_api VF_FN(vf_table) = {
     .int64_check = VF_FN(vf_int64_check),
     .gaussian_flagged = VF_FN(vf_gaussian_flagged),
     .gaussian_element = VF_FN(vf_gaussian_element),
+    .pg_mean_f32 = VF_FN(vf_pg_mean_f32),
+    .pg_mean_f64 = VF_FN(vf_pg_mean_f64),
+    .blr_workspace = VF_FN(vf_blr_workspace),
+    .blr_weights_f32 = VF_FN(vf_blr_weights_f32),
+    .blr_weights_f64 = VF_FN(vf_blr_weights_f64),
+    .blr_accumulate_f32 = VF_FN(vf_blr_accumulate_f32),
+    .blr_accumulate_f64 = VF_FN(vf_blr_accumulate_f64),
+    .blr_round = VF_FN(vf_blr_round),
+    .shrink_means = VF_FN(vf_shrink_means),
     .sbn_pg_workspace_f32 = VF_FN(vf_sbn_pg_workspace_f32),
     .sbn_pg_workspace_f64 = VF_FN(vf_sbn_pg_workspace_f64),
     .sbn_quadratic_workspace = VF_FN(vf_sbn_quadratic_workspace),

@@ -2,7 +2,8 @@
  *
  * vfw: VF_NW 32-bit words (the stream cipher). vfq: VF_ND 64-bit words, one per
  * lane of a vfd (vf_simd.h). vfm: a truth value per lane of a vfd. Conversions
- * from int64 are correctly rounded on every instruction set. */
+ * from int64 are correctly rounded on every instruction set. vfq_transpose
+ * exchanges rows and columns of VF_ND vectors. */
 #ifndef VF_SIMD_INT_H
 #define VF_SIMD_INT_H
 
@@ -43,6 +44,25 @@ VF_INLINE void vfd_split_unit(vfd s, vfd *exponent, vfd *gap) {
                               _mm512_getmant_pd(s, _MM_MANT_NORM_p5_1, _MM_MANT_SIGN_src));
 }
 #define vfq_shl(a, n) _mm512_slli_epi64((a), (n))
+VF_INLINE vfq vfq_or(vfq a, vfq b) { return _mm512_or_si512(a, b); }
+VF_INLINE vfq vfq_xor(vfq a, vfq b) { return _mm512_xor_si512(a, b); }
+VF_INLINE int vfq_any(vfq a) { return _mm512_test_epi64_mask(a, a) != 0; }
+VF_INLINE void vfq_transpose(vfq r[VF_ND]) {
+    vfq a[8], b[8];
+    for (int i = 0; i < 8; i += 2) {
+        a[i] = _mm512_unpacklo_epi64(r[i], r[i + 1]);
+        a[i + 1] = _mm512_unpackhi_epi64(r[i], r[i + 1]);
+    }
+    for (int i = 0; i < 8; i += 4)
+        for (int j = 0; j < 2; ++j) {
+            b[i + j] = _mm512_shuffle_i64x2(a[i + j], a[i + j + 2], 0x88);
+            b[i + j + 2] = _mm512_shuffle_i64x2(a[i + j], a[i + j + 2], 0xdd);
+        }
+    for (int j = 0; j < 4; ++j) {
+        r[j] = _mm512_shuffle_i64x2(b[j], b[j + 4], 0x88);
+        r[j + 4] = _mm512_shuffle_i64x2(b[j], b[j + 4], 0xdd);
+    }
+}
 
 #elif defined(VF_ISA_AVX2)
 /* ----------------------------------------------------------- AVX2 + FMA */
@@ -98,6 +118,17 @@ VF_INLINE void vfd_split_unit(vfd s, vfd *exponent, vfd *gap) {
     *exponent = _mm256_blendv_pd(e, _mm256_setzero_pd(), s);
     *gap = _mm256_blendv_pd(_mm256_sub_pd(_mm256_set1_pd(1.0), m), _mm256_mul_pd(s, _mm256_set1_pd(-0x1p-64)), s);
 }
+VF_INLINE vfq vfq_or(vfq a, vfq b) { return _mm256_or_si256(a, b); }
+VF_INLINE vfq vfq_xor(vfq a, vfq b) { return _mm256_xor_si256(a, b); }
+VF_INLINE int vfq_any(vfq a) { return !_mm256_testz_si256(a, a); }
+VF_INLINE void vfq_transpose(vfq r[VF_ND]) {
+    const vfq a = _mm256_unpacklo_epi64(r[0], r[1]), b = _mm256_unpackhi_epi64(r[0], r[1]);
+    const vfq c = _mm256_unpacklo_epi64(r[2], r[3]), d = _mm256_unpackhi_epi64(r[2], r[3]);
+    r[0] = _mm256_permute2x128_si256(a, c, 0x20);
+    r[1] = _mm256_permute2x128_si256(b, d, 0x20);
+    r[2] = _mm256_permute2x128_si256(a, c, 0x31);
+    r[3] = _mm256_permute2x128_si256(b, d, 0x31);
+}
 
 #elif defined(VF_ISA_BASELINE)
 /* ------------------------------------------------- x86-64-v2 (SSE 4.2) */
@@ -144,6 +175,14 @@ VF_INLINE void vfd_split_unit(vfd s, vfd *exponent, vfd *gap) {
                                                     _mm_castpd_si128(_mm_set1_pd(0.5))));
     *exponent = _mm_blendv_pd(e, _mm_setzero_pd(), s);
     *gap = _mm_blendv_pd(_mm_sub_pd(_mm_set1_pd(1.0), m), _mm_mul_pd(s, _mm_set1_pd(-0x1p-64)), s);
+}
+VF_INLINE vfq vfq_or(vfq a, vfq b) { return _mm_or_si128(a, b); }
+VF_INLINE vfq vfq_xor(vfq a, vfq b) { return _mm_xor_si128(a, b); }
+VF_INLINE int vfq_any(vfq a) { return !_mm_testz_si128(a, a); }
+VF_INLINE void vfq_transpose(vfq r[VF_ND]) {
+    const vfq a = r[0];
+    r[0] = _mm_unpacklo_epi64(a, r[1]);
+    r[1] = _mm_unpackhi_epi64(a, r[1]);
 }
 
 #else
@@ -214,6 +253,21 @@ VF_INLINE void vfd_split_unit(vfd s, vfd *exponent, vfd *gap) {
         VF_AT(*exponent, i) = x < 0.0 ? 0.0 : 1086.0 - (double)(int64_t)(bits >> 52);
         VF_AT(*gap, i) = x < 0.0 ? x * -0x1p-64 : 1.0 - m;
     }
+}
+VF_INLINE vfq vfq_or(vfq a, vfq b) { VF_OP_(vfq, VF_ND, a, |, b); }
+VF_INLINE vfq vfq_xor(vfq a, vfq b) { VF_OP_(vfq, VF_ND, a, ^, b); }
+VF_INLINE int vfq_any(vfq a) {
+    uint64_t any = 0;
+    for (int i = 0; i < VF_ND; ++i) any |= VF_AT(a, i);
+    return any != 0;
+}
+VF_INLINE void vfq_transpose(vfq r[VF_ND]) {
+    for (int i = 0; i < VF_ND; ++i)
+        for (int j = i + 1; j < VF_ND; ++j) {
+            const uint64_t x = VF_AT(r[i], j);
+            VF_AT(r[i], j) = VF_AT(r[j], i);
+            VF_AT(r[j], i) = x;
+        }
 }
 #undef VF_MAP_
 #undef VF_OP_

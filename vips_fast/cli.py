@@ -15,6 +15,8 @@ import shutil
 import sys
 import tempfile
 import time
+import zipfile
+import zlib
 from pathlib import Path
 
 __all__ = ["build_parser", "main"]
@@ -160,6 +162,20 @@ def _add_input(parser):
     parser.add_argument("--features", type=_whole, help="number of words, where no file says it")
 
 
+def _add_sampling(parser):
+    parser.add_argument(
+        "--sampling",
+        default="poisson",
+        choices=("poisson", "without_replacement", "full"),
+        help="how minibatches are drawn, default poisson",
+    )
+    parser.add_argument(
+        "--neighbors",
+        choices=("add_remove", "replace_one"),
+        help="default: the relation that the sampling is accounted under",
+    )
+
+
 def _add_fit_lda(parser):
     _add_input(parser)
     out = parser.add_argument_group("model")
@@ -170,11 +186,12 @@ def _add_fit_lda(parser):
 
     budget = parser.add_argument_group("privacy")
     budget.add_argument("--epsilon", type=_positive, help="target epsilon")
-    budget.add_argument("--delta", type=_probability, help="target delta")
+    budget.add_argument(
+        "--delta", type=_probability, help="target delta, default min(1e-5, 0.1 / records)"
+    )
     budget.add_argument("--noise-multiplier", type=_positive, help="instead of --epsilon")
     budget.add_argument("--non-private", action="store_true", help="no noise, no guarantee")
-    budget.add_argument("--sampling", help="how minibatches are drawn")
-    budget.add_argument("--neighbors", help="add_remove or replace_one")
+    _add_sampling(budget)
     budget.add_argument("--clip", type=_positive, help="L2 bound, as a share of the length")
     budget.add_argument("--records", type=_whole, help="public number of records")
 
@@ -182,7 +199,9 @@ def _add_fit_lda(parser):
     run.add_argument("--batch-size", type=_whole, help="expected documents a step")
     run.add_argument("--steps", type=_whole, help="number of steps")
     run.add_argument("--doc-length", type=_whole, help="words that each document is brought to")
-    run.add_argument("--update", help="average or paper")
+    run.add_argument("--doc-topic-prior", type=_positive, help="default 1 / topics")
+    run.add_argument("--topic-word-prior", type=_positive, help="default 1 / topics")
+    run.add_argument("--update", choices=("average", "paper"), help="default average")
     run.add_argument("--jobs", type=_jobs, help="threads, -1 for all")
     run.add_argument("--seed", type=_seed, help="seed of what is public, not of the noise")
     run.add_argument("--quiet", action="store_true", help="no progress")
@@ -196,17 +215,7 @@ def _add_privacy(parser):
     goal = parser.add_mutually_exclusive_group(required=True)
     goal.add_argument("--noise-multiplier", type=_positive, help="to know epsilon")
     goal.add_argument("--epsilon", type=_positive, help="to know the noise multiplier")
-    parser.add_argument(
-        "--sampling",
-        default="poisson",
-        choices=("poisson", "without_replacement", "full"),
-        help="how minibatches are drawn, default poisson",
-    )
-    parser.add_argument(
-        "--neighbors",
-        choices=("add_remove", "replace_one"),
-        help="default: the relation that the sampling is accounted under",
-    )
+    _add_sampling(parser)
     parser.add_argument("--accountant", metavar="NAME", help="default: the tightest sound one")
     parser.add_argument("--compare", action="store_true", help="a table of all accountants")
     parser.add_argument("--plot", metavar="FILE", help="epsilon against steps, as .png, .pdf, .svg")
@@ -248,6 +257,12 @@ def _seed(text):
 # Commands
 
 
+# Whole batches, the data being small; ten steps, each costing budget.  The
+# priors are wider than the estimator's own: a record has a few dozen words, and
+# the noise hides what a rare word does.
+_DEMO_STEPS = 10
+
+
 def _demo(args):
     from vips_fast import LatentDirichletAllocation, report
     from vips_fast.data import docstrings_corpus, split
@@ -267,10 +282,10 @@ def _demo(args):
     )
     settings = dict(
         n_components=args.topics,
-        doc_length=DEMO_DOC_LENGTH,
-        batch_size=len(train),
-        n_steps=DEMO_STEPS,
-        clip=DEMO_CLIP,
+        n_steps=_DEMO_STEPS,
+        sampling="full",
+        doc_topic_prior=5.0 / args.topics,
+        topic_word_prior=3.0,
         n_jobs=args.jobs,
         random_state=args.seed,
     )
@@ -279,7 +294,7 @@ def _demo(args):
         ("private", dict(target_epsilon=args.epsilon, target_delta=args.delta)),
         ("non-private", dict(private=False)),
     ):
-        with _Progress(DEMO_STEPS, label, args.quiet) as progress:
+        with _Progress(_DEMO_STEPS, label, args.quiet) as progress:
             models[label] = LatentDirichletAllocation(
                 **settings, **budget, callback=progress
             ).fit(train.counts)
@@ -295,8 +310,12 @@ def _demo(args):
             width,
         )
     )
-    unigram = report.unigram_perplexity(train, test)
-    perplexity = {label: model.perplexity(test.counts) for label, model in models.items()}
+    given, asked = report.split_words(test, random_state=0)
+    perplexity = {
+        label: report.predictive_perplexity(model.transform(given), model.components_, asked)
+        for label, model in models.items()
+    }
+    unigram = report.unigram_perplexity(train, asked)
     print()
     print(
         report.table(
@@ -305,7 +324,14 @@ def _demo(args):
                 (f"private, epsilon = {args.epsilon:g}", f"{perplexity['private']:.0f}"),
                 ("non-private", f"{perplexity['non-private']:.0f}"),
             ],
-            ("perplexity of the held-out records, lower is better", ""),
+            ("held-out perplexity, lower is better", ""),
+        )
+    )
+    print(
+        report.paragraph(
+            "One half of each held-out record's words gives its topics, the other half is "
+            "predicted.",
+            width,
         )
     )
     print()
@@ -328,13 +354,6 @@ def _demo(args):
     return 0
 
 
-# A docstring's median length is 26 known words; whole batches, since the data
-# are small; ten steps, since each costs budget.
-DEMO_DOC_LENGTH = 64
-DEMO_STEPS = 10
-DEMO_CLIP = 0.1
-
-
 def _fit_lda(args):
     from vips_fast import LatentDirichletAllocation, report
 
@@ -347,6 +366,8 @@ def _fit_lda(args):
         ("batch_size", args.batch_size),
         ("n_steps", args.steps),
         ("doc_length", args.doc_length),
+        ("doc_topic_prior", args.doc_topic_prior),
+        ("topic_word_prior", args.topic_word_prior),
         ("update", args.update),
         ("n_jobs", args.jobs),
         ("random_state", args.seed),
@@ -372,6 +393,8 @@ def _fit_lda(args):
     print()
     print(statement)
     print(f"Written to {args.out}.")
+    if not args.non_private:
+        _warn_delta(model.privacy_.delta, model.privacy_.n_records)
     return 0
 
 
@@ -391,16 +414,13 @@ def _budget(args):
         return dict(private=False)
     if len(asked) != 1:
         raise CommandError(
-            "give --epsilon and --delta, or --noise-multiplier and --delta, or --non-private"
+            "give one of --epsilon (with --delta), --noise-multiplier (with --delta), --non-private"
         )
-    if args.delta is None:
-        raise CommandError(f"{asked[0]} needs --delta (below 1 / number of records)")
-    budget = dict(target_delta=args.delta)
-    if args.epsilon is not None:
-        budget["target_epsilon"] = args.epsilon
-    else:
-        budget["noise_multiplier"] = args.noise_multiplier
-    return budget
+    return dict(
+        target_epsilon=args.epsilon,
+        target_delta=args.delta,
+        noise_multiplier=args.noise_multiplier,
+    )
 
 
 def _topics(args):
@@ -621,15 +641,13 @@ def _info(args):
 
 
 def _load(args, vocabulary=None, n_features=None):
-    from vips_fast.data import docstrings_corpus, load_corpus
+    from vips_fast.data import docstrings_corpus, language_reference_words, load_corpus
 
     if args.input == "docstrings" and not os.path.exists(args.input):
-        corpus = docstrings_corpus()
-        if n_features not in (None, corpus.n_features):
-            raise CommandError(
-                f"the model has {n_features} words, the docstrings {corpus.n_features}"
-            )
-        return corpus
+        n_words = len(language_reference_words())
+        if n_features not in (None, n_words):
+            raise CommandError(f"the model has {n_features} words, the docstrings {n_words}")
+        return docstrings_corpus()
     return load_corpus(
         args.input,
         vocabulary if vocabulary is not None else args.vocab,
@@ -645,7 +663,10 @@ def _load_model(folder, vocabulary_file):
 
     if not os.path.isdir(folder):
         raise CommandError(f"{folder}: no such folder; expected one written by vips-fast fit")
-    model = LatentDirichletAllocation.load(folder)
+    try:
+        model = LatentDirichletAllocation.load(folder)
+    except (KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error):
+        raise CommandError(f"{folder} holds no readable model") from None
     if vocabulary_file is None:
         kept = Path(folder) / _VOCABULARY
         vocabulary_file = kept if kept.exists() else None

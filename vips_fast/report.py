@@ -12,6 +12,8 @@ from vips_fast.data.corpus import check_counts
 __all__ = [
     "match_topics",
     "paragraph",
+    "predictive_perplexity",
+    "split_words",
     "table",
     "top_words",
     "topics_table",
@@ -189,6 +191,87 @@ def unigram_perplexity(train, test, pseudocount=1.0):
     probability = seen + pseudocount
     probability /= probability.sum()
     return float(np.exp(-(asked @ np.log(probability)) / asked.sum()))
+
+
+def split_words(X, random_state=0):
+    """Split each document's words at random into two halves.
+
+    Parameters
+    ----------
+    X : Corpus, sparse matrix or array_like, shape (D, V)
+        Public test documents.
+    random_state : int, numpy.random.Generator or None
+
+    Returns
+    -------
+    given, asked : scipy.sparse.csr_array, shape (D, V)
+        Every word is in one of the two, by a fair coin.
+
+    Raises
+    ------
+    ValueError
+        If X is no matrix of counts.
+    """
+    X = check_counts(getattr(X, "counts", X))
+    generator = np.random.default_rng(random_state)
+    heads = generator.binomial(X.data, 0.5).astype(X.data.dtype)
+    halves = []
+    for data in (heads, X.data - heads):
+        half = X.copy()
+        half.data = data
+        halves.append(check_counts(half))
+    return tuple(halves)
+
+
+def predictive_perplexity(proportions, components, asked):
+    """Perplexity of words under each document's mixture of topics.
+
+    With `proportions` from one half of each document and `asked` the other half
+    (`split_words`), this is document completion: unlike the bound of Eq. 32 it
+    is comparable with a model that has no topics, however short the documents.
+    Equivalent to ``exp(-(asked * log(proportions @ beta)).sum() / asked.sum())``
+    with beta the rows of `components` divided by their sums.
+
+    Parameters
+    ----------
+    proportions : array_like, shape (D, K)
+        Rows sum to 1, as from ``transform``.
+    components : array_like, shape (K, V)
+        Dirichlet parameters of the topics, above 0.
+    asked : Corpus, sparse matrix or array_like, shape (D, V)
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not fit or `asked` has no words.
+    """
+    components = _matrix(components)
+    beta = components / components.sum(axis=1, keepdims=True)
+    asked = check_counts(
+        getattr(asked, "counts", asked), components.shape[1], name="asked", allow_float=True
+    )
+    proportions = np.asarray(proportions, np.float64)
+    if proportions.shape != (asked.shape[0], components.shape[0]):
+        raise ValueError(
+            f"proportions have shape {proportions.shape}; expected "
+            f"{(asked.shape[0], components.shape[0])}"
+        )
+    if asked.nnz == 0:
+        raise ValueError("asked has no words")
+    total = 0.0
+    documents = np.repeat(np.arange(asked.shape[0]), np.diff(asked.indptr))
+    # By pieces, since a word's mixture needs K numbers.
+    for first in range(0, asked.nnz, 1 << 18):
+        piece = slice(first, first + (1 << 18))
+        mixture = np.einsum(
+            "ij,ij->i", proportions[documents[piece]], beta.T[asked.indices[piece]]
+        )
+        total += asked.data[piece] @ np.log(mixture)
+    return float(np.exp(-total / asked.data.sum(dtype=np.float64)))
 
 
 def _fit(words, room):

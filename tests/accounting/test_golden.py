@@ -50,6 +50,28 @@ COMPUTE = {
     "gaussian_eps": lambda p: gaussian_epsilon(p["sensitivity"] / p["sigma"], p["delta"]),
     "gaussian_sigma": lambda p: p["sensitivity"] * gaussian_noise_multiplier(p["eps"], p["delta"]),
     "gaussian_composition_eps": lambda p: acc.epsilon(_gaussians(p), p["delta"]),
+    "zcdp_rho_gaussian": lambda p: acc.zcdp_rho_gaussian(p["sensitivity"], p["sigma"]),
+    "zcdp_eps_simple": lambda p: acc.zcdp_epsilon(p["rho"], p["delta"], "simple"),
+    "zcdp_eps_optimal_alpha": lambda p: acc.zcdp_epsilon(p["rho"], p["delta"]),
+    "zcdp_rho_from_eps": lambda p: acc.zcdp_rho_for_target(p["eps"], p["delta"]),
+    "basic_composition": lambda p: acc.basic_composition(p["parts"]),
+    "strong_composition_DR320": lambda p: acc.strong_composition(
+        p["eps"], p["delta"], p["k"], p["delta_slack"]
+    ),
+    "strong_composition_KOV_simple": lambda p: acc.kairouz_composition(
+        p["eps"], p["delta"], p["k"], p["delta_slack"]
+    ),
+    "kairouz_optimal_homogeneous": lambda p: acc.optimal_composition_epsilon(
+        p["eps"], p["delta"], p["k"], p["delta_total"]
+    ),
+    "optimal_heterogeneous_pure": lambda p: acc.optimal_composition_heterogeneous(
+        p["eps_list"], p["delta_total"]
+    ),
+    "abadi_script_eps": lambda p: acc.moments_accountant_epsilon(
+        p["q"], p["sigma"], p["T"], p["delta"]
+    ),
+    "subsample_epsdelta": lambda p: acc.amplify_epsilon_delta(p["eps"], p["delta"], p["q"]),
+    "group_addremove_to_replace": lambda p: acc.add_remove_to_replace_one(p["eps"], p["delta"]),
     "laplace_rdp": lambda p: rdp.renyi_divergence(
         acc.LaplaceEvent(p["scale"] / p["sensitivity"]), p["alpha"]
     ),
@@ -90,6 +112,10 @@ COMPUTE = {
     "wor_pld_eps": lambda p: acc.epsilon(_steps(without_replacement, p), p["delta"]),
     "wor_pld_delta": lambda p: acc.delta(_steps(without_replacement, p), p["eps"]),
 }
+
+
+def test_every_kind_is_computed(golden):
+    assert set(golden) == set(COMPUTE)
 
 
 @pytest.mark.parametrize("kind", sorted(COMPUTE))

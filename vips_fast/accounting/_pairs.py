@@ -30,6 +30,10 @@ from .events import (
     SelfComposedEvent,
     WithoutReplacementEvent,
 )
+from .gaussian import gaussian_delta
+
+# Covers a few roundings of a closed form.
+_ROUND_UP = 1.0 + 1e-14
 
 
 def _ndtri_tail(tail: float) -> float:
@@ -87,6 +91,10 @@ class Pair:
         """
         raise NotImplementedError
 
+    def profile(self, epsilon: float) -> float:
+        """delta(epsilon) of the pair in closed form, rounded up; any real epsilon."""
+        raise NotImplementedError
+
     def nodes(self, low: float, high: float, n: int) -> np.ndarray:
         """About `n` interval edges in [low, high], denser where the mass is."""
         return np.linspace(low, high, n)
@@ -111,6 +119,9 @@ class GaussianPair(Pair):
         z = _ndtri_tail(tail)
         half = 0.5 * self.mu * self.mu
         return -half - self.mu * z, -half + self.mu * z
+
+    def profile(self, epsilon):
+        return gaussian_delta(self.mu, epsilon)
 
     def masses(self, edges):
         x = edges / self.mu
@@ -138,13 +149,18 @@ class _DiscretePair(Pair):
         n = len(edges) - 1
         where = np.searchsorted(edges, self._losses, side="left")
         inside = (where > 0) & (where <= n)
-        p = np.bincount(where[inside] - 1, self._p[inside], n)
-        q = np.bincount(where[inside] - 1, self._q[inside], n)
+        # bincount of nothing counts in integers.
+        p = np.bincount(where[inside] - 1, self._p[inside], n).astype(float)
+        q = np.bincount(where[inside] - 1, self._q[inside], n).astype(float)
         if self.p_infinite > 0.0 and edges[0] == -np.inf:
             last = int(np.searchsorted(edges, -np.inf, side="right"))
             if last <= n:
                 q[last - 1] += self.p_infinite
         return p, q
+
+    def profile(self, epsilon):
+        gain = -np.expm1(np.minimum(epsilon - self._losses, 0.0))
+        return (float(self._p @ gain) + self.p_infinite) * _ROUND_UP
 
     def nodes(self, low, high, n):
         pad = 1e-9 * max(high - low, 1e-300)
@@ -183,6 +199,11 @@ class LaplacePair(Pair):
         return -self.eps, self.eps
 
     q_support = support
+
+    def profile(self, epsilon):
+        if epsilon < -self.eps:
+            return -math.expm1(epsilon) * _ROUND_UP
+        return max(0.0, -math.expm1(0.5 * (epsilon - self.eps))) * _ROUND_UP
 
     def _upper(self, loss):
         """P(L > loss) and Q(L > loss)."""
@@ -244,6 +265,13 @@ class PoissonPair(Pair):
         p, q = self.base.masses(_log_unmix(self.q, edges))
         return (1.0 - self.q) * q + self.q * p, q
 
+    def profile(self, epsilon):
+        # (1-q) Q + q P - e^eps Q = q (P - e^base Q) with e^eps = 1 - q + q e^base.
+        base = float(_log_unmix(self.q, epsilon))
+        if base == -math.inf:
+            return -math.expm1(epsilon) * _ROUND_UP
+        return self.q * self.base.profile(base) * _ROUND_UP
+
     def nodes(self, low, high, n):
         start, stop = (float(x) for x in _log_unmix(self.q, [low, high]))
         if not math.isfinite(start):
@@ -274,6 +302,15 @@ class MirrorPair(Pair):
     def masses(self, edges):
         p, q = self.pair.masses(-edges[::-1])
         return q[::-1], p[::-1]
+
+    def profile(self, epsilon):
+        # With e^-eps = 1 - q + q e^base, Q{L' < -eps} - e^eps P'{L' < -eps} is
+        # q e^(eps + base) (Q{L < base} - e^-base P{L < base}), and the base pair
+        # is symmetric.
+        base = float(_log_unmix(self.pair.q, -epsilon))
+        if base == -math.inf:
+            return 0.0
+        return self.pair.q * math.exp(epsilon + base) * self.pair.base.profile(-base) * _ROUND_UP
 
     def nodes(self, low, high, n):
         return -self.pair.nodes(-high, -low, n)[::-1]
@@ -313,6 +350,11 @@ class WithoutReplacementPair(Pair):
             q[where] += self._zero
         return p, q
 
+    def profile(self, epsilon):
+        if epsilon < 0.0:
+            return -math.expm1(epsilon) + math.exp(epsilon) * self.profile(-epsilon)
+        return self._sampled.profile(epsilon)
+
     def nodes(self, low, high, n):
         stop = float(_log_unmix(self.q, high))
         if not stop > 0.0:
@@ -330,6 +372,63 @@ class WithoutReplacementPair(Pair):
         return np.unique(np.concatenate([-up, [0.0], up]))
 
 
+class TrianglePair(Pair):
+    """An attack on sampling without replacement: three equidistant records.
+
+    All records are equal but one, which takes one of two other values; the
+    three values are the corners of an equilateral triangle with sides equal
+    to the sensitivity.  The outputs are (1-q) N(0, s^2 I) + q N(a, s^2 I)
+    against the same with b, |a| = |b| = |a - b| = 1, s the noise multiplier.
+    With u along a - b and t along a + b, the loss
+
+        ln (1-q + A e^(u/(2 s^2))) - ln (1-q + A e^(-u/(2 s^2))),
+        A = q e^((sqrt(3) t - 1) / (2 s^2)),
+
+    increases in u, and u is explicit for given loss and t.
+    """
+
+    def __init__(self, q: float, mu: float) -> None:
+        self.q, self.mu = q, mu
+        half_height = 0.5 * math.sqrt(3.0) * mu
+        # All lengths in units of s.  The trapezoid rule in t converges
+        # geometrically: the integrand is analytic up to |Im t| = 1.8 / mu, so
+        # a spacing of min(1, 1/mu) / 2 errs by exp(-2 pi 1.8 / 0.5) = 1e-10
+        # of it; beyond 9.5 standard deviations lies less than 1e-20.
+        start, stop = -9.5, half_height + 9.5
+        t = np.linspace(start, stop, math.ceil((stop - start) * 2.0 * max(1.0, mu)) + 1)
+        step = t[1] - t[0]
+        self._out = step * np.exp(-0.5 * t * t) / math.sqrt(2.0 * math.pi)
+        self._in = step * np.exp(-0.5 * (t - half_height) ** 2) / math.sqrt(2.0 * math.pi)
+        # ln((1-q) / A) at each t.
+        self._log_ratio = math.log((1.0 - q) / q) - half_height * t + 0.5 * mu * mu
+
+    def support(self, tail):
+        low, high = WithoutReplacementPair(self.q, GaussianPair(self.mu)).support(tail)
+        bound = max(-low, high)
+        return -bound, bound
+
+    def masses(self, edges):
+        p = np.zeros(len(edges) - 1)
+        q = np.zeros(len(edges) - 1)
+        finite = np.clip(edges, -1400.0, 1400.0)
+        # asinh(e^r sinh(l/2)) with the sign apart, safe for large exponents.
+        size = np.abs(finite)
+        with np.errstate(divide="ignore"):
+            log_sinh = 0.5 * size + np.log(-np.expm1(-size)) - math.log(2.0)
+        for out, inside, ratio in zip(self._out, self._in, self._log_ratio):
+            z = ratio + log_sinh
+            root = np.where(z > 20.0, z + math.log(2.0), np.arcsinh(np.exp(np.minimum(z, 20.0))))
+            u = np.copysign(0.5 * size + root, finite) * (2.0 / self.mu)
+            u[edges == -np.inf], u[edges == np.inf] = -np.inf, np.inf
+            common = out * (1.0 - self.q) * _normal_masses(u)
+            p += common + inside * self.q * _normal_masses(u - 0.5 * self.mu)
+            q += common + inside * self.q * _normal_masses(u + 0.5 * self.mu)
+        return p, q
+
+    def nodes(self, low, high, n):
+        return WithoutReplacementPair(self.q, GaussianPair(self.mu)).nodes(low, high, n)
+
+
 def _base_pair(event: PrivacyEvent) -> Pair:
     if isinstance(event, (ComposedEvent, SelfComposedEvent)):
         mu2 = math.fsum(count / leaf.noise_multiplier**2 for leaf, count in event.leaves())
@@ -343,6 +442,18 @@ def _base_pair(event: PrivacyEvent) -> Pair:
     if isinstance(event, ApproximateDPEvent):
         return approximate_dp_pair(event)
     raise ValueError(f"no privacy-loss distribution is known for {event.to_json()}")
+
+
+def attack_pairs(event: WithoutReplacementEvent) -> list[tuple[Pair, Pair]]:
+    """Output pairs that explicit neighbouring data sets reach, in both directions."""
+    base = _base_pair(event.event)
+    one = PoissonPair(event.sampling_probability, base)
+    # One record equal to all others (contribution 0) against one that differs.
+    found = [(one, MirrorPair(one))]
+    if isinstance(base, GaussianPair):
+        triangle = TrianglePair(event.sampling_probability, base.mu)
+        found.append((triangle, triangle))
+    return found
 
 
 def pairs(event: PrivacyEvent) -> tuple[Pair, Pair]:

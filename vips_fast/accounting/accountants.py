@@ -13,11 +13,15 @@ from numbers import Real
 
 import numpy as np
 
+from . import composition
 from .events import (
+    ApproximateDPEvent,
     GaussianEvent,
+    LaplaceEvent,
     NonPrivateEvent,
     PoissonSampledEvent,
     PrivacyEvent,
+    RandomizedResponseEvent,
     WithoutReplacementEvent,
     _leaves,
 )
@@ -31,6 +35,7 @@ __all__ = [
     "describe",
     "epsilon",
     "privacy_profile",
+    "zcdp_rho",
 ]
 
 DEFAULT_RTOL = 1e-4
@@ -310,6 +315,160 @@ def _autodp_delta(event: PrivacyEvent, epsilon: float, bound: str = "thm9") -> f
     return _invert_epsilon(lambda d: float(account.get_eps(d)), epsilon)
 
 
+# -- generic accountant ----------------------------------------------------
+
+
+def _generic_orders(event: PrivacyEvent):
+    from . import rdp
+
+    integer = False
+    for leaf in _leaves(event):
+        if isinstance(leaf, WithoutReplacementEvent) and leaf.sampling_probability < 1.0:
+            raise ValueError(
+                "accountant='generic' covers Poisson sampling and whole-data mechanisms; "
+                "use accountant='pld' or 'wang' for sampling without replacement"
+            )
+        integer |= isinstance(leaf, PoissonSampledEvent) and leaf.sampling_probability < 1.0
+    if not integer:
+        return None
+    top = float(rdp.default_orders(event)[-1])
+    grid = np.concatenate([np.arange(2.0, 65.0), np.geomspace(66.0, max(top, 67.0), 40)])
+    return np.unique(np.floor(grid))
+
+
+def _generic_epsilon(event: PrivacyEvent, delta: float) -> float:
+    return _rdp_epsilon(event, delta, "classical", _generic_orders(event))
+
+
+def _generic_delta(event: PrivacyEvent, epsilon: float) -> float:
+    return _rdp_delta(event, epsilon, "classical", _generic_orders(event))
+
+
+# -- zCDP -------------------------------------------------------------------
+
+
+def zcdp_rho(event: PrivacyEvent) -> float:
+    """rho of a composition of whole-data mechanisms.
+
+    1 / (2 z^2) for a Gaussian, epsilon^2 / 2 for a pure mechanism (Bun &
+    Steinke 2016, propositions 1.6 and 1.4).
+
+    Raises
+    ------
+    ValueError
+        For sampled mechanisms, whose amplification zCDP cannot express.
+    """
+    total = 0.0
+    for leaf, count in _leaves(check_event(event)).items():
+        if _is_void(leaf):
+            continue
+        inner = getattr(leaf, "event", leaf)
+        if getattr(leaf, "sampling_probability", 1.0) < 1.0:
+            raise ValueError(
+                "zCDP does not express amplification by sampling; "
+                "use accountant='pld' or 'rdp' for sampled mechanisms"
+            )
+        for part, repeats in _leaves(inner).items():
+            if isinstance(part, GaussianEvent):
+                rho = 0.5 / part.noise_multiplier**2
+            elif isinstance(part, LaplaceEvent):
+                rho = 0.5 / part.noise_multiplier**2
+            elif isinstance(part, RandomizedResponseEvent):
+                rho = 0.5 * part.epsilon**2
+            elif isinstance(part, ApproximateDPEvent) and part.delta == 0.0:
+                rho = 0.5 * part.epsilon**2
+            else:
+                raise ValueError(f"{part.to_json()} is not zCDP; use accountant='pld'")
+            total += count * repeats * rho
+    return total
+
+
+def _zcdp_epsilon(event: PrivacyEvent, delta: float, conversion: str = "tight") -> float:
+    return composition.zcdp_epsilon(zcdp_rho(event), delta, conversion)
+
+
+def _zcdp_delta(event: PrivacyEvent, epsilon: float) -> float:
+    return composition.zcdp_delta(zcdp_rho(event), epsilon)
+
+
+# -- composition theorems ---------------------------------------------------
+
+
+class _Steps:
+    """Pure epsilons of the steps that have one, and the other mechanisms."""
+
+    def __init__(self, event: PrivacyEvent) -> None:
+        from ._pairs import pairs
+
+        self.pure: list[tuple[float, int]] = []
+        self.others: list[tuple[PrivacyEvent, int]] = []
+        for leaf, count in _leaves(event).items():
+            if _is_void(leaf):
+                continue
+            both = pairs(leaf)
+            worst = max(pair.max_loss for pair in both)
+            if math.isfinite(worst) and all(pair.p_infinite == 0.0 for pair in both):
+                self.pure.append((worst, count))
+            else:
+                self.others.append((leaf, count))
+        self.n_others = sum(count for _, count in self.others)
+
+    def parts(self, step_delta: float) -> list[tuple[float, float, int]]:
+        """(epsilon, delta, count) with `step_delta` for each step that needs one."""
+        out = [(eps, 0.0, count) for eps, count in self.pure]
+        for leaf, count in self.others:
+            out.append((_pld_epsilon(leaf, step_delta), step_delta, count))
+        return out
+
+
+# Parts of delta that go to the composition's slack; the best is taken.
+_SLACK_FRACTIONS = (0.1, 0.3, 0.5, 0.7, 0.9)
+
+
+def _basic_epsilon(event: PrivacyEvent, delta: float) -> float:
+    steps = _Steps(event)
+    share = delta / steps.n_others if steps.n_others else 0.0
+    return math.fsum(count * eps for eps, _, count in steps.parts(share))
+
+
+def _strong_epsilon(event: PrivacyEvent, delta: float) -> float:
+    steps = _Steps(event)
+    best = math.inf
+    for fraction in _SLACK_FRACTIONS if steps.n_others else (1.0,):
+        slack = fraction * delta
+        share = (delta - slack) / steps.n_others if steps.n_others else 0.0
+        parts = steps.parts(share)
+        if any(eps > 700.0 for eps, _, _ in parts):
+            continue
+        square = math.fsum(count * eps * eps for eps, _, count in parts)
+        mean = math.fsum(count * eps * math.expm1(eps) for eps, _, count in parts)
+        best = min(best, math.sqrt(2.0 * math.log(1.0 / slack) * square) + mean)
+    return best
+
+
+def _optimal_epsilon(event: PrivacyEvent, delta: float) -> float:
+    steps = _Steps(event)
+    best = math.inf
+    for fraction in _SLACK_FRACTIONS if steps.n_others else (1.0,):
+        slack = fraction * delta
+        # (1 - share)^n (1 - slack) = 1 - delta.
+        share = 0.0
+        if steps.n_others:
+            share = -math.expm1((math.log1p(-delta) - math.log1p(-slack)) / steps.n_others)
+        parts = [(eps, count) for eps, _, count in steps.parts(share) if eps > 0.0]
+        if any(math.isinf(eps) for eps, _ in parts):
+            continue
+        best = min(best, composition._pure_composition(parts, slack) if parts else 0.0)
+    return best
+
+
+def _by_inversion(epsilon_of: Callable[..., float]) -> Callable[..., float]:
+    def delta_of(event: PrivacyEvent, epsilon: float, **options) -> float:
+        return _invert_epsilon(lambda d: epsilon_of(event, d, **options), epsilon)
+
+    return delta_of
+
+
 ACCOUNTANTS: dict[str, Accountant] = {}
 
 
@@ -344,6 +503,30 @@ _register(
     "autodp", "analytical moments accountant of the autodp package",
     "Wang, Balle & Kasiviswanathan 2019, theorems 9 and 27",
     "no", _autodp_epsilon, _autodp_delta,
+)
+_register(
+    "zcdp", "zero-concentrated differential privacy",
+    "Bun & Steinke 2016; Canonne, Kamath & Steinke 2020, proposition 12",
+    "no", _zcdp_epsilon, _zcdp_delta,
+)
+_register(
+    "generic", "generic accountant",
+    "Triastcyn & Faltings 2019; Mironov, Talwar & Zhang 2019; classical conversion",
+    "no", _generic_epsilon, _generic_delta,
+)
+_register(
+    "optimal", "optimal composition of (epsilon, delta) statements",
+    "Kairouz, Oh & Viswanath 2015, theorem 3.3; Murtagh & Vadhan 2016",
+    "exact for pure mechanisms that are randomised responses",
+    _optimal_epsilon, _by_inversion(_optimal_epsilon),
+)
+_register(
+    "strong", "strong composition", "Dwork & Roth 2014, theorem 3.20",
+    "no", _strong_epsilon, _by_inversion(_strong_epsilon),
+)
+_register(
+    "basic", "basic composition", "Dwork & Roth 2014, theorem 3.16",
+    "exact for pure mechanisms as delta tends to 0", _basic_epsilon, _by_inversion(_basic_epsilon),
 )
 
 

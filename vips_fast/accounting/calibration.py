@@ -104,7 +104,8 @@ def calibrate_noise_multiplier(
         value = epsilon(make_event(math.exp(t)), target_delta, accountant, **options)
         if value == 0.0:
             return -50.0
-        return math.log(value / target_epsilon) if math.isfinite(value) else math.inf
+        # 1e-9 keeps the answer feasible if its event is composed in another order.
+        return math.log(value / target_epsilon) + 1e-9 if math.isfinite(value) else math.inf
 
     t = 0.0
     value = excess(t)
@@ -212,7 +213,7 @@ def calibrate_sampling_probability(
         value = epsilon(make_event(math.exp(-t)), target_delta, accountant, **options)
         if value == 0.0:
             return -50.0
-        return math.log(value / target_epsilon) if math.isfinite(value) else math.inf
+        return math.log(value / target_epsilon) + 1e-9 if math.isfinite(value) else math.inf
 
     f_lo = excess(0.0)
     if f_lo <= 0.0:

@@ -23,6 +23,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from fractions import Fraction
 from numbers import Integral, Real
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "WithoutReplacementEvent",
     "event_from_dict",
     "event_from_json",
+    "round_up_probability",
 ]
 
 ADD_REMOVE = "add_remove"
@@ -72,6 +74,22 @@ def _count(name: str, value: Integral, minimum: int = 0) -> int:
     if value < minimum:
         raise ValueError(f"{name} must be an integer >= {minimum}, got {value!r}")
     return value
+
+
+def round_up_probability(numerator: int, denominator: int) -> float:
+    """The smallest double >= numerator / denominator, a ratio in [0, 1].
+
+    For samplers that compare random bits with a threshold: a record is drawn
+    with probability threshold / 2**64, and the accounted probability must not
+    be smaller.
+    """
+    numerator = _count("numerator", numerator)
+    denominator = _count("denominator", denominator, 1)
+    if numerator > denominator:
+        raise ValueError(f"numerator must be <= denominator = {denominator}, got {numerator}")
+    exact = Fraction(numerator, denominator)
+    value = numerator / denominator
+    return math.nextafter(value, 2.0) if Fraction(value) < exact else value
 
 
 def _relation(value: str | None) -> str | None:
@@ -344,7 +362,7 @@ class PoissonSampledEvent(PrivacyEvent):
     sampling_probability : float
         Each record is in the sample with this probability, independently.
         A sampler that compares random bits with a threshold must state the
-        threshold's exact probability rounded up.
+        threshold's exact probability rounded up (`round_up_probability`).
     event : PrivacyEvent
         The mechanism on the sample, its noise multiplier under
         ``"add_remove"``.
@@ -405,8 +423,8 @@ class WithoutReplacementEvent(PrivacyEvent):
 
     @property
     def sampling_probability(self) -> float:
-        """sample_size / n_records."""
-        return self.sample_size / self.n_records
+        """sample_size / n_records, rounded up to a double."""
+        return round_up_probability(self.sample_size, self.n_records)
 
     def to_dict(self) -> dict:
         return {

@@ -36,8 +36,15 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from ._pairs import GaussianPair, Pair, pairs
-from .events import ComposedEvent, GaussianEvent, PrivacyEvent, SelfComposedEvent, _leaves
+from ._pairs import (
+    GaussianPair,
+    Pair,
+    TrianglePair,
+    WithoutReplacementPair,
+    attack_pairs,
+    pairs,
+)
+from .events import GaussianEvent, PrivacyEvent, _leaves
 
 __all__ = ["PrivacyLoss"]
 
@@ -105,8 +112,8 @@ class _Direction:
         self.spread = math.sqrt(variance)
         if self.spread == 0.0:
             return
-        # Five decades around 1 / spread hold every useful order.
-        self.thetas = np.geomspace(1e-2, 1e3, 72) / self.spread
+        # Seven decades around 1 / spread hold every useful order.
+        self.thetas = np.geomspace(1e-4, 1e3, 88) / self.spread
         orders = np.concatenate([self.thetas, -self.thetas[::3]])
         cumulants = np.zeros(len(orders))
         for part, (log_p, loss) in zip(self.parts, coarse):
@@ -114,33 +121,33 @@ class _Direction:
         self.cumulants = cumulants[: len(self.thetas)]
         self.low_orders, self.low_cumulants = -orders[len(self.thetas) :], cumulants[len(self.thetas) :]
 
-    def _window(self, epsilon: float, low: float, eta: float, log_goal: float):
-        """Tilt and window (theta, low, high) for answers near `epsilon`.
+    def _window(self, low: float, focus: float, eta: float) -> tuple[float, float, float]:
+        """Tilt and window (theta, start, high) for answers at epsilon >= `low`, near `focus`.
 
-        `eta` is the ln of the error that wrap-around may cause, `log_goal` the
-        ln of the delta that is sought.  With W the width of the window:
+        `eta` is the ln of the error that wrap-around may cause.  With W the
+        width of the window:
 
         - the mass above `high` is lost, at most exp(eta);
-        - mass above epsilon + W is read exp(theta W) times too large;
-        - mass below `low` is read exp(-theta W) times too large;
-        - rounding is about 1e-15 T exp(K(theta) - theta epsilon).
+        - mass above low + W is read exp(theta W) times too large;
+        - mass below `start` is read exp(-theta W) times too large;
+        - rounding is charged with about
+          1e-14 T sqrt(1 + 1 / (theta spread)) exp(K(theta) - theta focus).
         """
         th, cum = self.thetas, self.cumulants
-        high = max(float(np.min((cum - eta) / th)), epsilon)
+        high = max(float(np.min((cum - eta) / th)), low)
         bottom = -float(np.min((self.low_cumulants - eta) / self.low_orders))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            over = (cum[None, :] - th[:, None] * epsilon - eta) / (th[None, :] - th[:, None])
-        over = np.where(th[None, :] > th[:, None], over, np.inf).min(1) - epsilon
-        width = np.maximum(np.minimum(-eta / th, high - bottom), over)
-        noise = cum - th * epsilon + math.log(1e-15 * self.total)
-        width = np.where(noise <= eta, width, np.inf)
-        best = int(np.argmin(width))
-        if not math.isfinite(width[best]):
-            # Nothing meets every wish: the saddle point has the least rounding.
-            best = int(np.argmin(noise))
-            width[best] = max(-eta / th[best], high - low)
-        low = min(low, high - float(width[best]))
-        return float(th[best]), low, high
+        gap = th[None, :] - th[:, None]
+        over = np.full(gap.shape, np.inf)
+        np.divide(cum[None, :] - th[:, None] * low - eta, gap, out=over, where=gap > 0.0)
+        width = np.maximum(np.minimum(-eta / th, high - bottom), over.min(1) - low)
+        noise = cum - th * focus + math.log(1e-14 * self.total) + 0.5 * np.log1p(1.0 / (th * self.spread))
+        fine = (noise <= eta + 2.0) & np.isfinite(width)
+        if fine.any():
+            best = int(np.argmin(np.where(fine, width, np.inf)))
+        else:
+            # Nothing meets every wish: take the least rounding.
+            best = int(np.argmin(np.where(np.isfinite(width), noise, np.inf)))
+        return float(th[best]), min(low, high - float(width[best])), high
 
     def _spacing(self, h: float, tail: float) -> float:
         """At most h, aligned with the atoms where all parts share one lattice."""
@@ -183,51 +190,110 @@ class _Direction:
         """Upper bound of the smallest epsilon >= 0 at `delta`; `rough` from `rough_epsilon`."""
         if rough in (0.0, math.inf):
             return rough
-        log_delta = math.log(delta - self.p_infinite)
-        saddle = float(self.thetas[self._order])
-        eta = log_delta + math.log(1e-2 * rtol)
-        tail = self._tail
-        guess, low = 0.85 * rough, 0.5 * rough
-        scale = max(guess, 1e-2 * self.spread)
-        h = math.sqrt(8.0 * rtol * 0.7 * scale / (self.total * (saddle + 1.0)))
-        answer = rough
-        for _ in range(8):
-            theta, start, high = self._window(guess, low, eta, log_delta)
-            grid = _Composed(self, theta, h, start, high, tail)
+        order = max(float(self.thetas[self._order]), 1.0 / self.spread)
+        eta = math.log(delta - self.p_infinite) + math.log(1e-2 * rtol)
+        least = 1e-3 * self.spread
+        scale = max(0.8 * rough, least)
+        # The first grid is coarser than the formula says; the second confirms.
+        h = 2.0 * math.sqrt(8.0 * rtol * scale / (self.total * (order + 1.0)))
+        low, focus = 0.5 * rough, 0.9 * rough
+        answer, before, tries = rough, None, 0
+        for _ in range(20):
+            theta, start, high = self._window(low, max(low, focus), eta)
+            grid = _Composed(self, theta, h, start, high, self._tail, eta)
             found = grid.epsilon(delta)
             if found is None:
                 # Already the first point of the window satisfies delta.
                 if start <= 0.0:
                     return 0.0
-                guess, low = max(start, 0.0), (0.3 * start if start > 0.05 * rough else -4.0 * h)
+                low = 0.3 * min(low, start) if low > 0.02 * rough else -4.0 * h
                 continue
             if found == math.inf:
-                eta -= 5.0
+                # Rounding or wrapped mass exceeds delta in the whole window.
+                eta -= 7.0
+                tries += 1
+                if tries == 3:
+                    break
                 continue
-            answer = min(found, answer)
-            error = self.total * (saddle + 1.0) * grid.h**2 / 8.0
-            allowed = rtol * max(answer, 5e-3 * self.spread)
-            if error <= 1.5 * allowed or grid.points >= _MAX_POINTS:
+            if found <= 0.0:
+                return 0.0
+            answer = min(answer, found)
+            if found < low:
+                low, focus = (0.6 * found if found > 0.02 * rough else -4.0 * h), found
+                continue
+            if before is not None:
+                # The error is of order h^2: two grids give its size.
+                if grid.h >= 0.999 * before[0]:
+                    break
+                error = abs(before[1] - found) / ((before[0] / grid.h) ** 2 - 1.0)
+                allowed = rtol * max(found, least)
+                if error <= allowed or grid.points >= _MAX_POINTS:
+                    break
+                h = grid.h * max(0.1, min(0.6, math.sqrt(0.6 * allowed / error)))
+            else:
+                h = 0.5 * grid.h
+            before = (grid.h, found)
+            low, focus = 0.7 * found, found
+        return answer
+
+    def epsilon_lower(self, delta: float, rtol: float) -> float:
+        """A lower bound of the exact epsilon at `delta`.
+
+        Write X for the discretised and L for the exact loss of a step.  Inside
+        an interval, D = X - L is in [-h, h], and E[exp(-D)] = 1 gives
+        0 <= E[D] <= h^2 e^h / 6 and Var D <= h^2 e^h / 4.  By Bernstein's
+        inequality the sum of T such D exceeds its mean by
+        t = sqrt(2 V ln(1/eta)) + (2/3) h ln(1/eta) with probability <= eta.
+        The integrand of delta(eps) does not decrease in the loss, hence
+
+            delta(eps) >= delta_X(eps + T E[D] + t) - eta - (cut tails).
+        """
+        rough = self.rough_epsilon(delta, rtol)
+        if rough in (0.0, math.inf):
+            return rough
+        log_eta = math.log(delta) + math.log(1e-2 * rtol)
+        tail = self._tail
+        low, focus = 0.5 * rough, 0.85 * rough
+        best = 0.0
+        for _ in range(8):
+            h = rtol * max(focus, 1e-3 * self.spread) / math.sqrt(-0.5 * self.total * log_eta)
+            h = max(min(h, -0.2 * rtol * focus / log_eta), (rough + self.spread) / _MAX_POINTS)
+            theta, start, high = self._window(low, max(low, focus), log_eta)
+            grid = _Composed(self, theta, h, start, high, tail, log_eta)
+            limited = grid.h > 1.001 * h
+            h, grow = grid.h, math.exp(grid.h)
+            shift = self.total * h * h * grow / 6.0 + (2.0 / 3.0) * h * -log_eta
+            shift += math.sqrt(0.5 * self.total * h * h * grow * -log_eta) + grid.drift
+            # Everything that may have entered delta_X wrongly.
+            wrong = 4.0 * math.exp(log_eta) + 2.0 * self.total * tail
+            found = grid.epsilon_below(delta + wrong)
+            if found is None:
+                if low <= 0.0:
+                    break
+                low = 0.3 * low if low > 0.02 * rough else -4.0 * h
+                continue
+            best = max(best, found - shift)
+            if limited or shift <= 1.5 * rtol * max(found, 1e-3 * self.spread):
                 break
-            h = grid.h * math.sqrt(allowed / error)
-            guess = answer
-        return max(0.0, answer)
+            low, focus = 0.7 * found, found
+        return max(0.0, best)
 
     def rough_delta(self, epsilon: float) -> float:
-        """An upper bound of ln delta by Chernoff's method; prepares `delta`."""
-        if self.p_infinite >= 1.0:
-            return 0.0
+        """An upper bound of ln delta by Renyi divergences; prepares `delta`."""
+        self._log_bound = -math.inf
         log_infinite = math.log(self.p_infinite) if self.p_infinite > 0.0 else -math.inf
+        if self.p_infinite >= 1.0 or epsilon >= self.max_loss:
+            return log_infinite
         tail = 1e-60 / self.total
         for _ in range(2):
             self.steer(tail)
-            if self.spread == 0.0 or epsilon >= self.max_loss:
-                self._log_bound = -math.inf
+            if self.spread == 0.0:
                 return log_infinite
-            exponent = self.cumulants - self.thetas * epsilon
+            th = self.thetas
+            exponent = self.cumulants - th * epsilon + th * np.log(th) - (1.0 + th) * np.log1p(th)
             self._order = int(np.argmin(exponent))
             self._log_bound = min(0.0, float(exponent[self._order]))
-            if self._log_bound > -120.0:
+            if self._log_bound > -100.0:
                 break
             tail = 1e-280 / self.total
         bound = math.exp(self._log_bound) + self.p_infinite + self.total * tail
@@ -235,16 +301,38 @@ class _Direction:
 
     def delta(self, epsilon: float, rtol: float) -> float:
         """Upper bound of delta at `epsilon` >= 0, after `rough_delta`."""
+        bound = math.exp(self.rough_delta(epsilon)) if self.p_infinite < 1.0 else 1.0
         if self._log_bound < -600.0:
-            return min(1.0, math.exp(self.rough_delta(epsilon))) if self.p_infinite < 1.0 else 1.0
-        theta = float(self.thetas[self._order])
-        # delta is below the Chernoff bound by a factor of order theta * spread.
-        goal = self._log_bound - 2.0 * math.log1p(theta * self.spread) - 2.0
-        h = math.sqrt(8.0 * rtol / (self.total * theta * (theta + 1.0)))
-        eta = goal + math.log(1e-2 * rtol)
-        tail = math.exp(eta) * 1e-1 / self.total
-        tilt, low, high = self._window(epsilon, epsilon - 4.0 * h, eta, goal)
-        return min(1.0, _Composed(self, tilt, h, low, high + 4.0 * h, tail).delta(epsilon))
+            # Below 1e-260 the Renyi bound is as good as any number.
+            return bound
+        order = max(float(self.thetas[self._order]), 1.0 / self.spread)
+        h = 2.0 * math.sqrt(8.0 * rtol / (self.total * order * (order + 1.0)))
+        eta = self._log_bound - 2.0 + math.log(1e-2 * rtol)
+        answer, before = bound, None
+        for _ in range(20):
+            tail = math.exp(max(eta, -680.0)) * 0.1 / self.total
+            tilt, start, high = self._window(epsilon, epsilon, eta)
+            grid = _Composed(self, tilt, h, start - 4.0 * h, high + 4.0 * h, tail, eta)
+            found, extra = grid.delta(epsilon)
+            answer = min(answer, found)
+            finite = found - extra
+            goal = math.log(max(finite, 1e-6 * found)) + math.log(1e-2 * rtol)
+            if eta > goal + 2.0 and eta > -650.0:
+                # delta turned out smaller than thought: allow less wrap-around.
+                eta, before = goal, None
+                continue
+            if before is not None:
+                if grid.h >= 0.999 * before[0]:
+                    break
+                error = abs(before[1] - finite) / ((before[0] / grid.h) ** 2 - 1.0)
+                allowed = rtol * max(finite, extra)
+                if error <= allowed or grid.points >= _MAX_POINTS:
+                    break
+                h = grid.h * max(0.1, min(0.6, math.sqrt(0.6 * allowed / error)))
+            else:
+                h = 0.5 * grid.h
+            before = (grid.h, finite)
+        return min(1.0, answer)
 
 
 def _repeat_union(masses: list[tuple[float, int]]) -> float:
@@ -257,10 +345,15 @@ def _repeat_union(masses: list[tuple[float, int]]) -> float:
 class _Composed:
     """The tilted composition on one window of the grid."""
 
-    def __init__(self, direction, theta, h, low, high, tail) -> None:
+    def __init__(self, direction, theta, h, low, high, tail, eta) -> None:
         from scipy import fft
 
         h = direction._spacing(max(h, (high - low) / _MAX_POINTS), tail)
+        # The window was chosen for the exact loss.  The discretised one differs
+        # by D in [-h, h] a step with mean >= 0: by Hoeffding's inequality
+        # hardly more than this in total.
+        margin = h * min(direction.total + 2.0, 2.0 + math.sqrt(-2.0 * direction.total * eta))
+        low, high = low - margin, high + margin
         first = math.floor(low / h)
         n = fft.next_fast_len(math.ceil(high / h) - first + 2, real=True)
         self.h, self.theta, self.points, self.first = h, theta, n, first
@@ -303,62 +396,82 @@ class _Composed:
         # that by T, a product adds, and the inverse errs by the same relative
         # amount.  Written in the 2-norm and carried back by Parseval.
         unit = 4.0 * _UNIT * math.log2(max(n, 2))
-        norm = math.sqrt(2.0) * float(np.linalg.norm(spectrum)) + 1.0
+        norm = math.sqrt(2.0 * float(np.sum(spectrum.real**2 + spectrum.imag**2))) + 1.0
         noise = unit * (direction.total + 1) * norm / math.sqrt(n)
-        self.log_noise = math.log(noise) - 0.5 * math.log(-math.expm1(-2.0 * theta * h))
+        # 2-norm of the weights exp(-theta u)(1 - exp(-u)) on u = 0, h, 2h, ...,
+        # by 1 - exp(-u) <= min(1, u).
+        r = math.exp(-2.0 * theta * h)
+        flat = 1.0 / -math.expm1(-2.0 * theta * h)
+        weight = min(flat, h * h * r * (1.0 + r) * flat**3)
+        self.log_noise = math.log(noise) + 0.5 * math.log(max(weight, 1e-300))
         # Rounding of interval masses moves the mean loss of a step by at most
         # a few ulp of its range (summation by parts).
         self.drift = 8.0 * _UNIT * span
         self.composed = composed
 
     def _tails(self) -> tuple[np.ndarray, np.ndarray]:
-        """sum_{j >= k} p_j r^(j - k) for r = exp(-theta h) and exp(-(theta + 1) h)."""
-        return (
-            _discounted_tail(self.composed, self.theta * self.h),
-            _discounted_tail(self.composed, (self.theta + 1.0) * self.h),
-        )
+        """A_k = sum_{j >= k} p_j r^(j-k), r = exp(-theta h), and
+        D_k = sum_{j >= k} p_j r^(j-k) (1 - exp(-(j-k) h)).
+
+        D is summed as it stands, not as a difference, because on small loss
+        scales 1 - exp(-(j-k) h) is tiny.
+        """
+        a = _discounted_tail(self.composed, self.theta * self.h)
+        source = np.zeros_like(a)
+        source[:-1] = a[1:] * (-math.expm1(-self.h) * math.exp(-self.theta * self.h))
+        return a, _discounted_tail(source, (self.theta + 1.0) * self.h)
 
     def _extra(self, x):
-        """ln-scale additions turned into delta: noise at points x, wrapped mass, infinity."""
+        """What is added to delta at points x: rounding, lost mass, infinite losses."""
         noise = np.exp(np.minimum(self.cumulant - self.theta * x + self.log_noise, 700.0))
         return noise + math.exp(min(self.log_wrapped, 0.0)) + self.p_infinite
 
     def epsilon(self, delta: float) -> float | None:
         """epsilon at `delta`; None if already below the window, inf if above it."""
-        a, b = self._tails()
+        a, d = self._tails()
         x = self.h * (self.first + np.arange(self.points))
         log_scale = self.cumulant - self.theta * x
         extra = self._extra(x)
-        with np.errstate(over="ignore"):
-            profile = np.exp(np.minimum(log_scale, 700.0)) * np.maximum(a - b, 0.0)
-        below = profile + extra <= delta
+        violated = np.exp(np.minimum(log_scale, 700.0)) * d + extra > delta
         # The last violated point bounds the answer from below.
-        violated = np.flatnonzero(~below)
-        k = int(violated[-1]) + 1 if len(violated) else 0
+        k = self.points - int(np.argmax(violated[::-1])) if violated.any() else 0
         if k == 0:
             return None
         if k == self.points:
             return math.inf
-        # Between x[k-1] and x[k], delta(eps) = scale_k (A_k - exp(eps - x_k) B_k).
-        room = delta - float(extra[k - 1])
-        ratio = 0.0
-        if room > 0.0 and b[k] > 0.0:
-            ratio = (float(a[k]) - room * math.exp(-float(log_scale[k]))) / float(b[k])
+        # For x[k-1] <= eps <= x[k], delta = scale_k (D_k + (1 - exp(eps - x_k)) B_k).
         answer = float(x[k])
-        if ratio > 0.0:
-            answer = min(answer, max(float(x[k - 1]), answer + math.log(ratio)))
+        room = delta - float(extra[k - 1])
+        b = float(a[k] - d[k])
+        if room > 0.0 and b > 0.0:
+            part = (room * math.exp(-float(log_scale[k])) - float(d[k])) / b
+            if part < 1.0:
+                answer = min(answer, max(float(x[k - 1]), answer + math.log1p(-part)))
+            else:
+                answer = float(x[k - 1])
         return answer + self.drift
 
-    def delta(self, epsilon: float) -> float:
-        """delta at `epsilon`, which must lie in the window."""
-        a, b = self._tails()
+    def epsilon_below(self, delta: float) -> float | None:
+        """A point of the window where the discretised delta still exceeds `delta`."""
+        _, d = self._tails()
+        x = self.h * (self.first + np.arange(self.points))
+        noise = np.exp(np.minimum(self.cumulant - self.theta * x + self.log_noise, 700.0))
+        profile = np.exp(np.minimum(self.cumulant - self.theta * x, 700.0)) * d
+        above = profile - noise - self.p_infinite > delta
+        if not above[0]:
+            return None
+        # The first violation ends the run of points that are above for sure.
+        return float(x[int(np.argmin(above)) - 1]) if not above.all() else float(x[-1])
+
+    def delta(self, epsilon: float) -> tuple[float, float]:
+        """delta at `epsilon` in the window, and the part of it that `_extra` adds."""
+        a, d = self._tails()
         target = epsilon - self.drift
         k = min(max(math.ceil(target / self.h) - self.first, 0), self.points - 1)
         x = self.h * (self.first + k)
-        value = float(a[k]) - math.exp(min(target - x, 0.0)) * float(b[k])
-        log_scale = self.cumulant - self.theta * x
+        value = float(d[k]) - math.expm1(min(target - x, 0.0)) * float(a[k] - d[k])
         extra = float(self._extra(np.array([target]))[0])
-        return max(value, 0.0) * math.exp(min(log_scale, 700.0)) + extra
+        return max(value, 0.0) * math.exp(min(self.cumulant - self.theta * x, 700.0)) + extra, extra
 
 
 def _discounted_tail(p: np.ndarray, rate: float) -> np.ndarray:
@@ -404,7 +517,7 @@ def _power(spectrum: np.ndarray, count: int) -> np.ndarray:
 
 
 class PrivacyLoss:
-    """Privacy-loss distribution of an event, with upper bounds as answers.
+    """Privacy-loss distribution of an event, with bounds as answers.
 
     Parameters
     ----------
@@ -413,20 +526,31 @@ class PrivacyLoss:
     rtol : float
         Relative accuracy of the answers (of epsilon in `epsilon`, of delta in
         `delta`).  The answers are upper bounds for every value.
+    attack : int or None
+        None: the dominating pairs.  A number: samples without replacement are
+        replaced by that explicit attack (0: one record against none, 1: an
+        equilateral triangle of records), whose `epsilon_lower` bounds from
+        below what any accountant can prove.
 
     Notes
     -----
-    Whole-data Gaussian mechanisms of a composition are merged into one.  The
+    One step is answered by its closed-form profile.  In a composition,
+    whole-data Gaussian mechanisms are merged into one.  The
     composition of distinct mechanisms is one product in Fourier space, and a
     mechanism repeated T times costs log2(T) products.
     """
 
-    def __init__(self, event: PrivacyEvent, rtol: float = 1e-4) -> None:
+    def __init__(self, event: PrivacyEvent, rtol: float = 1e-4, attack: int | None = None) -> None:
         if not 1e-9 <= rtol <= 0.5:
             raise ValueError(f"rtol must be in [1e-9, 0.5], got {rtol!r}")
         self.rtol = float(rtol)
-        leaves = _leaves(event)
-        mu2 = math.fsum(c / e.noise_multiplier**2 for e, c in leaves.items() if isinstance(e, GaussianEvent))
+        # One order for equal compositions, so that answers agree to the last bit.
+        leaves = dict(sorted(_leaves(event).items(), key=lambda item: item[0].to_json()))
+        mu2 = math.fsum(
+            count / leaf.noise_multiplier**2
+            for leaf, count in leaves.items()
+            if isinstance(leaf, GaussianEvent)
+        )
         add: list[_Part] = []
         remove: list[_Part] = []
         symmetric = True
@@ -438,15 +562,25 @@ class PrivacyLoss:
             if isinstance(leaf, GaussianEvent) or _is_void(leaf):
                 continue
             one, two = pairs(leaf)
+            if attack is not None and isinstance(one, WithoutReplacementPair):
+                known = attack_pairs(leaf)
+                one, two = known[min(attack, len(known) - 1)]
             symmetric &= one is two
             add.append(_Part(one, count))
             remove.append(_Part(two, count))
         self._directions = [_Direction(add)] if add else []
+        self._single = (
+            bool(add)
+            and self._directions[0].total == 1
+            and not isinstance(add[0].pair, TrianglePair)
+        )
         if add and not symmetric:
             self._directions.append(_Direction(remove))
 
     def epsilon(self, delta: float) -> float:
         """Upper bound of the smallest epsilon >= 0 such that (epsilon, delta) holds."""
+        if self._single:
+            return max(_single_epsilon(d, delta, self.rtol) for d in self._directions)
         rough = [d.rough_epsilon(delta, self.rtol) for d in self._directions]
         best = 0.0
         # A direction whose Renyi bound is below the other's answer cannot matter.
@@ -457,6 +591,8 @@ class PrivacyLoss:
 
     def delta(self, epsilon: float) -> float:
         """Upper bound of delta(epsilon), epsilon >= 0."""
+        if self._single:
+            return min(1.0, max(d.parts[0].pair.profile(epsilon) for d in self._directions))
         rough = [d.rough_delta(epsilon) for d in self._directions]
         best = 0.0
         for bound, direction in sorted(zip(rough, self._directions), key=lambda t: -t[0]):
@@ -464,11 +600,45 @@ class PrivacyLoss:
                 best = max(best, float(direction.delta(epsilon, self.rtol)))
         return best
 
+    def epsilon_lower(self, delta: float) -> float:
+        """Lower bound of the epsilon that the pairs really have at `delta`.
+
+        See `_Direction.epsilon_lower`; tight to about `rtol`.
+        """
+        if self._single:
+            # The closed form is good to 1e-11, the bisection to 1e-9.
+            return (1.0 - 2e-9) * self.epsilon(delta)
+        return max((float(d.epsilon_lower(delta, self.rtol)) for d in self._directions), default=0.0)
+
     def profile(self, epsilons: Iterable[float]) -> np.ndarray:
         """Upper bounds of delta at each epsilon >= 0; shape as `epsilons`, float64."""
         epsilons = np.asarray(epsilons, float)
         out = [self.delta(float(e)) for e in epsilons.ravel()]
         return np.array(out).reshape(epsilons.shape)
+
+
+def _single_epsilon(direction: _Direction, delta: float, rtol: float) -> float:
+    """The root of one step's closed-form profile, rounded up."""
+    pair = direction.parts[0].pair
+    if pair.p_infinite >= delta:
+        return math.inf
+    if pair.profile(0.0) <= delta:
+        return 0.0
+    rough = direction.rough_epsilon(delta, rtol)
+    low, high = 0.0, rough
+    while pair.profile(high) > delta:
+        low, high = high, 1.0001 * high
+    # Bisection on exp(eps) - 1 would be exact for bounded losses; on eps it
+    # is exact enough, and the upper end is always an answer.
+    for _ in range(200):
+        if high - low <= min(rtol, 1e-9) * high:
+            break
+        mid = 0.5 * (low + high)
+        if pair.profile(mid) <= delta:
+            high = mid
+        else:
+            low = mid
+    return high
 
 
 def _is_void(event: PrivacyEvent) -> bool:

@@ -16,6 +16,7 @@ Without replacement, Wang, Balle & Kasiviswanathan 2019, theorems 9 and 27:
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 
@@ -140,9 +141,14 @@ class _LaplaceBase(_DiscreteBase):
         return math.log1p(max(excess, 0.0) / (2.0 * a - 1.0)) / (a - 1.0)
 
 
+@lru_cache(maxsize=1)
+def _gauss_legendre() -> tuple[np.ndarray, np.ndarray]:
+    return np.polynomial.legendre.leggauss(_GL_POINTS)
+
+
 def _panels(edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Gauss-Legendre nodes and weights on consecutive panels."""
-    x, w = np.polynomial.legendre.leggauss(_GL_POINTS)
+    x, w = _gauss_legendre()
     half = 0.5 * np.diff(edges)
     mid = 0.5 * (edges[1:] + edges[:-1])
     return (mid[:, None] + half[:, None] * x).ravel(), (half[:, None] * w).ravel()
@@ -370,11 +376,12 @@ def wang_rdp(event: PrivacyEvent, orders, bound: str = "thm9"):
         return np.zeros(len(orders))
     if q == 1.0:
         return np.array([base.divergence(float(a)) for a in orders])
-    from scipy.special import gammaln
-
     top = int(np.max(orders))
     j = np.arange(2, top + 1)
-    eps = np.array([base.divergence(float(k)) for k in j])
+    if isinstance(base, _GaussianBase):
+        eps = 0.5 * base.mu**2 * j
+    else:
+        eps = np.array([base.divergence(float(k)) for k in j])
     # ln min(2, (e^(eps_inf) - 1)^j); a Gaussian has eps_inf = infinity.
     e_inf = base.max_loss
     log_inf = np.full(len(j), math.log(2.0))
@@ -388,13 +395,24 @@ def wang_rdp(event: PrivacyEvent, orders, bound: str = "thm9"):
         lower, upper = even[2 * (j // 2)], even[2 * ((j + 1) // 2)]
         sharper = math.log(4.0) + 0.5 * (lower + upper)
         term[1:] = np.minimum(term[1:], sharper[1:])
-    term = term + j * math.log(q)
-    out = np.empty(len(orders))
-    lg = gammaln(np.arange(1, top + 2))  # lg[k] = ln k!
-    for i, a in enumerate(orders):
-        k = j[: a - 1]
-        log_binom = lg[a] - lg[k] - lg[a - k]
-        out[i] = np.logaddexp(0.0, _log_sum(log_binom + term[: a - 1])) / (a - 1)
+    # ln C(a, j) q^j e^term for all orders a at once; -inf where j > a.
+    terms = _log_binomials(tuple(orders.tolist()), top) + (term + j * math.log(q))
+    largest = np.max(terms, axis=1)
+    total = largest + np.log(np.sum(np.exp(terms - largest[:, None]), axis=1))
+    return np.logaddexp(0.0, total) / (orders - 1)
+
+
+@lru_cache(maxsize=4)
+def _log_binomials(orders: tuple[int, ...], top: int) -> np.ndarray:
+    """ln C(a, j), a in `orders` (rows), j = 2 .. top (columns); -inf where j > a."""
+    from scipy.special import gammaln
+
+    log_factorial = gammaln(np.arange(1.0, top + 2))
+    a = np.array(orders)[:, None]
+    j = np.arange(2, top + 1)[None, :]
+    out = log_factorial[a] - log_factorial[j] - log_factorial[np.maximum(a - j, 0)]
+    out = np.where(j <= a, out, -np.inf)
+    out.setflags(write=False)
     return out
 
 

@@ -1,7 +1,7 @@
 """Corpora and binary images: readers of the usual formats, checks, and text that every Python has."""
 
 from vips_fast.data.corpus import Corpus, check_counts, split
-from vips_fast.data.docstrings import docstrings_corpus
+from vips_fast.data.docstrings import docstrings_corpus, language_reference_words
 from vips_fast.data.idx import binarise, load_mnist, read_idx
 from vips_fast.data.readers import (
     FORMATS,
@@ -22,6 +22,7 @@ __all__ = [
     "check_counts",
     "count_texts",
     "docstrings_corpus",
+    "language_reference_words",
     "load_corpus",
     "load_mnist",
     "load_vocabulary",

@@ -24,10 +24,10 @@ __all__ = ["PACKAGES", "STOP_WORDS", "docstrings_corpus", "language_reference_wo
 # over.  A fixed list, so that what else lies in an environment does not change
 # the corpus, in front what every environment of this package has.
 PACKAGES = (
-    "numpy", "scipy", "Cython", "setuptools", "pip", "sklearn", "pandas", "matplotlib",
-    "sympy", "statsmodels", "networkx", "skimage", "numba", "gensim", "mpmath", "joblib",
-    "dask", "xarray", "h5py", "tables", "astropy", "nltk", "IPython", "seaborn", "hypothesis",
-    "tqdm", "torch", "jax", "tensorflow",
+    "numpy", "scipy", "matplotlib", "numba", "llvmlite", "autodp", "tqdm", "PIL", "fontTools",
+    "pip", "setuptools", "Cython", "sklearn", "pandas", "sympy", "statsmodels", "networkx",
+    "skimage", "gensim", "mpmath", "joblib", "dask", "xarray", "h5py", "tables", "astropy",
+    "nltk", "IPython", "seaborn", "hypothesis", "torch", "jax", "tensorflow",
 )  # fmt: skip
 
 STOP_WORDS = frozenset(

@@ -1,10 +1,30 @@
 """The hand-optimised kernels behind a thin, checked Python interface."""
 
+from .blr import blr_estep, pg_mean, unpack_upper
 from .lda import lda_estep
-from .results import LdaEStep, SbnEStep
+from .noise import add_rounded_gaussian, chacha20_fill, rounded_gaussian, symmetric_gaussian
+from .psd import psd_project
+from .results import BlrEStep, LdaEStep, SbnEStep
 from .sbn import sbn_clip, sbn_cross, sbn_gram, sbn_moments, sbn_pg, sbn_quadratic, sbn_visible_norms
 
 __all__ = [
-    "LdaEStep", "SbnEStep", "lda_estep", "sbn_clip", "sbn_cross", "sbn_gram", "sbn_moments", "sbn_pg", "sbn_quadratic",
+    "BlrEStep",
+    "LdaEStep",
+    "SbnEStep",
+    "add_rounded_gaussian",
+    "blr_estep",
+    "chacha20_fill",
+    "lda_estep",
+    "pg_mean",
+    "psd_project",
+    "rounded_gaussian",
+    "sbn_clip",
+    "sbn_cross",
+    "sbn_gram",
+    "sbn_moments",
+    "sbn_pg",
+    "sbn_quadratic",
     "sbn_visible_norms",
+    "symmetric_gaussian",
+    "unpack_upper",
 ]

@@ -17,6 +17,14 @@ cdef extern from "vips_fast/vips_fast.h" nogil:
         int32_t max_iter
         double clip_norm
         double spacing
+    ctypedef struct vf_blr_params:
+        double row_norm
+        double n_trials
+        double scale_linear
+        double scale_quadratic
+        double clip_norm
+        double spacing
+        double factor_spacing
     ctypedef struct vf_api:
         uint32_t abi_version
         uint32_t struct_size
@@ -50,6 +58,25 @@ cdef extern from "vips_fast/vips_fast.h" nogil:
         int32_t (*gaussian_flagged)(int64_t, int64_t, double, const uint8_t *, int64_t, int64_t *,
                                     int64_t *) noexcept nogil
         int32_t (*gaussian_element)(int64_t, double, const uint8_t *, int32_t, int64_t *) noexcept nogil
+        int32_t (*pg_mean_f32)(int64_t, float, const float *, float *) noexcept nogil
+        int32_t (*pg_mean_f64)(int64_t, double, const double *, double *) noexcept nogil
+        int64_t (*blr_workspace)(int64_t, int32_t) noexcept nogil
+        int32_t (*blr_weights_f32)(int64_t, int64_t, const vf_blr_params *, const int64_t *, const int32_t *,
+                                   const float *, const double *, const double *, const double *, const double *,
+                                   void *, int64_t, double *, double *, double *, double *) noexcept nogil
+        int32_t (*blr_weights_f64)(int64_t, int64_t, const vf_blr_params *, const int64_t *, const int32_t *,
+                                   const double *, const double *, const double *, const double *, const double *,
+                                   void *, int64_t, double *, double *, double *, double *) noexcept nogil
+        int32_t (*blr_accumulate_f32)(int64_t, int64_t, int64_t, int64_t, const int64_t *, const int32_t *,
+                                      const float *, const double *, const double *, void *, int64_t, int64_t *,
+                                      int64_t *) noexcept nogil
+        int32_t (*blr_accumulate_f64)(int64_t, int64_t, int64_t, int64_t, const int64_t *, const int32_t *,
+                                      const double *, const double *, const double *, void *, int64_t, int64_t *,
+                                      int64_t *) noexcept nogil
+        int32_t (*blr_round)(int64_t, double, double, int64_t *) noexcept nogil
+        int32_t (*shrink_means)(int64_t, int64_t, int64_t, int64_t, double, const double *, const double *,
+                                const double *, const float *, const float *, const int32_t *, float *, float *,
+                                double *) noexcept nogil
         int64_t (*sbn_pg_workspace_f32)(int64_t, int64_t) noexcept nogil
         int64_t (*sbn_pg_workspace_f64)(int64_t, int64_t) noexcept nogil
         int64_t (*sbn_quadratic_workspace)(int64_t, int64_t) noexcept nogil
@@ -75,6 +102,7 @@ cdef extern from "vips_fast/vips_fast.h" nogil:
     const char *vf_status_message(int32_t status)
     int VF_ABI_VERSION
     int VF_LDA_RESAMPLE_TOKENS
+    int VF_SHRINK_GRID
     int VF_LDA_AS_IS
     int VF_LDA_RESAMPLE
     int VF_LDA_SCALE
@@ -125,5 +153,7 @@ cdef int _check(int32_t status) except -1:
 
 
 include "_lda.pxi"
+include "_shrink.pxi"
 include "_noise.pxi"
+include "_blr.pxi"
 include "_sbn.pxi"

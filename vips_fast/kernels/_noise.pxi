@@ -124,7 +124,7 @@ def symmetric_gaussian(Key key, int64_t row_begin, int64_t row_end, double scale
     cdef const unsigned char *k = _key_bytes(key)
     cdef int64_t[:, :] whole
     cdef double[:, :] real
-    cdef int64_t d = matrix.shape[0], stride = matrix.strides[0] // 8
+    cdef int64_t d = matrix.shape[0], stride = matrix.strides[0] // 8 if d > 1 else 1
     cdef int32_t status
     if matrix.dtype == np.int64:
         whole = matrix
@@ -144,7 +144,7 @@ def symmetric_check(int64_t row_begin, int64_t row_end, int64_t limit, double sp
     cdef const vf_api *api = _table(isa)
     cdef const int64_t[:, :] whole
     cdef const double[:, :] real
-    cdef int64_t d = matrix.shape[0], stride = matrix.strides[0] // 8
+    cdef int64_t d = matrix.shape[0], stride = matrix.strides[0] // 8 if d > 1 else 1
     cdef int32_t status
     if matrix.dtype == np.int64:
         whole = matrix

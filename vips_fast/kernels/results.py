@@ -20,6 +20,19 @@ class LdaEStep(NamedTuple):
     norms: np.ndarray
 
 
+class BlrEStep(NamedTuple):
+    """Result of a logistic regression E-step over n records of d features."""
+
+    #: (d,) float64, sum of the (clipped) linear statistics.
+    linear: np.ndarray
+    #: (d (d + 1) / 2,) float64, packed upper triangle of the sum of the (clipped) quadratic statistics.
+    quadratic: np.ndarray
+    #: (n,) float64, mean of each record's Polya-Gamma variable.
+    xi: np.ndarray
+    #: (n,) float64, joint norm of each scaled contribution before clipping.
+    norms: np.ndarray
+
+
 class SbnEStep(NamedTuple):
     """Result of the Polya-Gamma E-step of a sigmoid belief network over n records."""
 

@@ -13,7 +13,8 @@ from ..kernels import _native
 from ..kernels.lda import BLOCK_NNZ, document_blocks, estep_blocks, scaled_table
 from ..sampling import FullSampler
 from ..threads import resolve_n_threads, run_blocks
-from .base import PrivateEstimator, check_number, public_generator
+from .base import PrivateEstimator, check_choice, check_number, public_generator
+from .shrinkage import ProductShrinkage
 
 #: Words whose statistics are turned into parameters at a time.
 _CHUNK = 2048
@@ -44,9 +45,13 @@ class LatentDirichletAllocation(PrivateEstimator):
     n_steps : int
         Minibatches, each one release.
     doc_length : int or None
-        N: every document is brought to exactly N words, at each visit, by drawing
-        from its own bag with replacement. Public. None keeps the documents as they
-        are (only without privacy).
+        N: every document is brought to exactly N words. Public. None keeps the
+        documents as they are (only without privacy).
+    length_method : {"scale", "resample"} or None
+        How: "scale" multiplies a document's counts by N over their sum; "resample"
+        draws N words from its own bag with replacement, anew at each visit (section
+        4.2). Scaling adds no sampling noise and gives smaller norms. None is "scale"
+        with ``update="average"`` and "resample" with ``update="paper"``.
     clip : float
         a in (0, 1]: a document's contribution is scaled down to an L2 norm of at
         most a N (Eq. 29).
@@ -64,12 +69,16 @@ class LatentDirichletAllocation(PrivateEstimator):
         both, a run that would pass the target is refused. With neither, the target
         is epsilon = 1. 0 adds no noise and marks the model NOT PRIVATE.
     update : {"average", "paper"}
-        "average" keeps the running average of the noised statistics as it is and
-        reads it out as eta + n_records max(0, average - threshold * sd), sd being the
-        noise that is known to be in the average. "paper" maps each step's negative
+        "average" keeps the running average of the noised statistics as it is, never
+        clipped, and reads it out with ``readout``. "paper" maps each step's negative
         entries to 0, as Algorithm 3 does.
+    readout : {"shrinkage", "threshold"}
+        With ``update="average"``, lambda = eta + n_records * m, where m is the
+        empirical-Bayes mean of the statistics given the average and the noise sd that
+        is known to be in it (`vips_fast.models.shrinkage`), or the soft threshold
+        max(0, average - threshold * sd).
     threshold : float
-        Noise standard deviations taken off at read-out with ``update="average"``.
+        Noise standard deviations taken off by ``readout="threshold"``.
     private : bool
         False fits without clipping and noise.
     sensitivity : {"proven", "paper"}
@@ -118,8 +127,8 @@ class LatentDirichletAllocation(PrivateEstimator):
 
     def __init__(
         self, n_components=10, *, doc_topic_prior=None, topic_word_prior=None, learning_decay=0.7, learning_offset=None,
-        batch_size=None, n_steps=20, doc_length=500, clip=0.1, sampling="poisson", neighbors=None, target_epsilon=None,
-        target_delta=None, noise_multiplier=None, update="average", threshold=1.0, private=True, sensitivity="proven",
+        batch_size=None, n_steps=20, doc_length=500, length_method=None, clip=0.1, sampling="poisson", neighbors=None, target_epsilon=None,
+        target_delta=None, noise_multiplier=None, update="average", readout="shrinkage", threshold=1.0, private=True, sensitivity="proven",
         n_records=None, dtype="float32", n_jobs=None, max_doc_update_iter=100, mean_change_tol=1e-3, random_state=None,
         callback=None,
     ):
@@ -131,6 +140,7 @@ class LatentDirichletAllocation(PrivateEstimator):
         self.batch_size = batch_size
         self.n_steps = n_steps
         self.doc_length = doc_length
+        self.length_method = length_method
         self.clip = clip
         self.sampling = sampling
         self.neighbors = neighbors
@@ -138,6 +148,7 @@ class LatentDirichletAllocation(PrivateEstimator):
         self.target_delta = target_delta
         self.noise_multiplier = noise_multiplier
         self.update = update
+        self.readout = readout
         self.threshold = threshold
         self.private = private
         self.sensitivity = sensitivity
@@ -227,6 +238,8 @@ class LatentDirichletAllocation(PrivateEstimator):
         elif self.private:
             raise ValueError("doc_length=None: expected a public length with private=True")
         check_number("clip", self.clip, 0, 1, low_open=True)
+        check_choice("length_method", self.length_method, ("scale", "resample", None))
+        check_choice("readout", self.readout, ("shrinkage", "threshold"))
         check_number("threshold", self.threshold, 0, math.inf, high_open=True)
         check_number("max_doc_update_iter", self.max_doc_update_iter, 0, 2**31 - 1, integer=True)
         check_number("mean_change_tol", self.mean_change_tol, 0, math.inf, high_open=True)
@@ -374,9 +387,12 @@ class _LdaModel:
         if estimator.doc_length is None:
             self._mode, length = _native.LDA_AS_IS, max(1, int(self._counts.max(initial=1)) * max(1, self._longest))
         else:
-            self._mode, length = _native.LDA_RESAMPLE, int(estimator.doc_length)
+            method = estimator.length_method or ("resample" if estimator.update == "paper" else "scale")
+            self._mode = _native.LDA_RESAMPLE if method == "resample" else _native.LDA_SCALE
+            length = int(estimator.doc_length)
         self._length = length
         self.clip_norm = (estimator.clip if self._private else 1.0) * float(length)
+        self._shrinkage = ProductShrinkage(self.n_topics)
         self._table = np.empty((self.n_words, _native.lda_stride(self.n_topics)), dtype=estimator.dtype)
 
     def sensitivity(self, neighbors: str) -> float:
@@ -444,13 +460,20 @@ class _LdaModel:
         average /= self._n_records
         return State(average)
 
+    @property
+    def _shrinks(self) -> bool:
+        return self._estimator.update == "average" and self._estimator.readout == "shrinkage"
+
     def _lambda(self, state: State, first: int, last: int) -> np.ndarray:
         """Dirichlet parameters of words first..last, shape (last - first, K)."""
-        part = state.average[first:last]
         estimator = self._estimator
-        if estimator.update == "average":
-            part = part - estimator.threshold * state.noise_sd
-        return estimator._eta + self._n_records * np.maximum(part, 0.0)
+        if self._shrinks and state.noise_sd > 0:
+            mean = self._shrinkage.means(state.average, first, last).astype(np.float64)
+        elif estimator.update == "average":
+            mean = np.maximum(state.average[first:last] - estimator.threshold * state.noise_sd, 0.0)
+        else:
+            mean = state.average[first:last]
+        return estimator._eta + self._n_records * mean
 
     def components(self, state: State) -> np.ndarray:
         """(K, V) Dirichlet parameters."""
@@ -461,6 +484,8 @@ class _LdaModel:
 
     def mstep(self, state: State) -> None:
         """The next E-step's table of exp(E[log beta])."""
+        if self._shrinks and state.noise_sd > 0:
+            self._shrinkage.update(state.average, state.noise_sd)
         self._fill_table(None, state)
 
     def _fill_table(self, lam, state: State | None = None) -> None:

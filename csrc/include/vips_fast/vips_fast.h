@@ -50,6 +50,9 @@ typedef enum vf_status {
 #define VF_GAUSSIAN_MAX_SCALE 0x1p50
 #define VF_GAUSSIAN_REACH 64
 
+/* Most grid points of vf_api.shrink_means. */
+#define VF_SHRINK_GRID 32
+
 /* Per-call parameters of the LDA E-step. */
 typedef struct vf_lda_params {
     double tol;        /* stop when mean_k |change of gamma_k| < tol; 0: run max_iter rounds */
@@ -57,6 +60,17 @@ typedef struct vf_lda_params {
     double clip_norm;  /* L2 bound C of a document's contribution; <= 0: no clipping */
     double spacing;    /* lattice spacing g of the integer sums, a power of two */
 } vf_lda_params;
+
+/* Per-call parameters of the logistic regression E-step; see csrc/blr_estep.c. */
+typedef struct vf_blr_params {
+    double row_norm;        /* R: rows are scaled down to this L2 norm */
+    double n_trials;        /* b, the number of trials of each record without its own */
+    double scale_linear;    /* C1, > 0; infinite leaves the linear statistic out */
+    double scale_quadratic; /* C2, > 0; infinite leaves the quadratic statistic out */
+    double clip_norm;       /* L2 bound L of the scaled contribution */
+    double spacing;         /* lattice spacing g of the linear statistic, a power of two */
+    double factor_spacing;  /* lattice spacing h of the quadratic statistic's factors, a power of two */
+} vf_blr_params;
 
 typedef struct vf_api {
     uint32_t abi_version; /* VF_ABI_VERSION */
@@ -103,6 +117,33 @@ typedef struct vf_api {
                                 int64_t *indices, int64_t *n_flagged);
     int32_t (*gaussian_element)(int64_t index, double scale, const uint8_t *key, int32_t limbs, int64_t *out);
 
+    /* Polya-Gamma mean and logistic regression. See csrc/pg_mean.h, csrc/blr_estep.h. */
+    int32_t (*pg_mean_f32)(int64_t n, float b, const float *c, float *out);
+    int32_t (*pg_mean_f64)(int64_t n, double b, const double *c, double *out);
+    int64_t (*blr_workspace)(int64_t n_features, int32_t dense);
+    int32_t (*blr_weights_f32)(int64_t n, int64_t n_features, const vf_blr_params *params, const int64_t *indptr,
+                               const int32_t *indices, const float *values, const double *y, const double *trials,
+                               const double *second_moment, const double *center, void *workspace,
+                               int64_t workspace_bytes, double *linear, double *quadratic, double *xi, double *norms);
+    int32_t (*blr_weights_f64)(int64_t n, int64_t n_features, const vf_blr_params *params, const int64_t *indptr,
+                               const int32_t *indices, const double *values, const double *y, const double *trials,
+                               const double *second_moment, const double *center, void *workspace,
+                               int64_t workspace_bytes, double *linear, double *quadratic, double *xi, double *norms);
+    int32_t (*blr_accumulate_f32)(int64_t n, int64_t n_features, int64_t row_begin, int64_t row_end,
+                                  const int64_t *indptr, const int32_t *indices, const float *values,
+                                  const double *linear, const double *quadratic, void *workspace,
+                                  int64_t workspace_bytes, int64_t *sums_linear, int64_t *sums_quadratic);
+    int32_t (*blr_accumulate_f64)(int64_t n, int64_t n_features, int64_t row_begin, int64_t row_end,
+                                  const int64_t *indptr, const int32_t *indices, const double *values,
+                                  const double *linear, const double *quadratic, void *workspace,
+                                  int64_t workspace_bytes, int64_t *sums_linear, int64_t *sums_quadratic);
+    int32_t (*blr_round)(int64_t n_features, double diagonal, double off_diagonal, int64_t *sums);
+
+    /* Empirical-Bayes means of noised statistics. See csrc/shrink.h. */
+    int32_t (*shrink_means)(int64_t n_words, int64_t n_topics, int64_t n_grid, int64_t n_bands, double sd,
+                            const double *average, const double *word_mass, const double *topic_weight,
+                            const float *grid, const float *prior, const int32_t *band, float *workspace, float *means,
+                            double *responsibility);
     /* Sigmoid belief networks. See csrc/sbn_estep.h for the meaning of each argument. */
     int64_t (*sbn_pg_workspace_f32)(int64_t n_visible, int64_t n_hidden);
     int64_t (*sbn_pg_workspace_f64)(int64_t n_visible, int64_t n_hidden);

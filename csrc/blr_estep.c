@@ -1,0 +1,144 @@
+/* E-step of Bayesian logistic regression, Park et al. (2020), Eqs. 47-50.
+ *
+ * A record (x, y of b trials) under q(m) with M = <m m^T> has
+ *
+ *     c  = sqrt(x^T M x)                             (Eq. 49)
+ *     xi = b tanh(c/2)/(2c)                          (mean of PG(b, c))
+ *     s1 = (y - b/2 - xi x^T center) x               (Eq. 50 for center = 0)
+ *     s2 = xi x x^T
+ *
+ * center is a public vector. Around it the likelihood of m = center + delta is
+ * exp(s1^T delta - delta^T s2 delta / 2) up to a constant: the same model and
+ * the same sufficient statistics, shifted by s2 center. Since c >= |x^T center|
+ * when M contains center center^T, |y - b/2 - xi x^T center| <= b.
+ *
+ * Rows longer than the public bound R are scaled to norm R first.
+ *
+ * What is released is the vector v = (s1/C1, s2/C2), s2 being taken in the
+ * orthonormal basis {E_ii, (E_ij + E_ji)/sqrt(2)} of the symmetric matrices,
+ * i.e. with coordinates s2_ii and sqrt(2) s2_ij (i < j), so that its Euclidean
+ * norm is the Frobenius norm of s2. v is scaled down to norm L if it is longer.
+ * Gaussian noise of one standard deviation z L on all coordinates of v, that is
+ * z L C2/sqrt(2) on an off-diagonal entry of s2, then has the noise multiplier
+ * z. (The form with z L C2 on all entries i <= j of s2 has as its coordinates
+ * the entries themselves; their norm is at most the Frobenius norm, so the same
+ * clip serves and is conservative.)
+ *
+ * Integers. s1/C1 is truncated toward zero to multiples of g. s2/C2 = f f^T
+ * with the factor f = sqrt(xi/C2) x; f is truncated toward zero to a = integers
+ * in units of h, and the contribution is a a^T in units of h^2: its Frobenius
+ * norm is sum a_i^2, exactly, and cannot exceed that of s2/C2. So the bound
+ *
+ *     g^2 sum q_i^2 + (h^2 sum a_i^2)^2 <= L^2
+ *
+ * is checked in integers in one pass over the row (h^2 sum a^2 is rounded up to
+ * a multiple of g), and a record that fails is shrunk until it holds. Products
+ * of the a are below 2^42, so a block of 128 records is summed exactly in
+ * doubles by a tiled product (dense rows) or directly in int64 (CSR), and every
+ * order, block and thread gives the same bits.
+ *
+ * At the end of a pass vf_blr_round turns the sum of a a^T into coordinates on
+ * the lattice g. Two neighbouring sums, both rounded to nearest, can move apart
+ * by one more unit g a coordinate: the caller subtracts sqrt(number of
+ * coordinates) g from the bound that it promises to get L.
+ *
+ * A record's contribution is a function of that record, M, center and the
+ * parameters alone: the order of the additions in x^T M x depends on the row's
+ * own entries (CSR) or on d (dense), never on the block. */
+
+#include "blr_estep.h"
+#include "pg_mean.h"
+#include "vf_simd.h"
+
+/* Records of one group: their c go through one call of the Polya-Gamma mean,
+ * and 128 products below 2^42 stay below 2^49, exact in a double. */
+#define GROUP 128
+/* Columns of one packed panel, a multiple of every vector width. */
+#define PANEL 16
+/* Largest L/h^2, which keeps a factor below 2^21. */
+#define MAX_FACTOR_UNITS 4398046511104.0
+#define TRIANGLE_ROW(i, d) ((i) * (2 * (d) - (i) - 1) / 2)
+
+#if defined(VF_ISA_AVX512) || defined(VF_ISA_AVX2)
+#define MULADD(a, b, c) __builtin_fma(a, b, c)
+#else
+#define MULADD(a, b, c) ((a) * (b) + (c))
+#endif
+
+static int64_t padded(int64_t d) { return (d + PANEL - 1) / PANEL * PANEL; }
+
+int64_t VF_FN(vf_blr_workspace)(int64_t n_features, int32_t dense) {
+    if (n_features < 1 || n_features > INT32_MAX / 2) return -1;
+    const int64_t d = padded(n_features);
+    /* CSR: one row, its columns and its factors. Dense: a group of rows and one strip of M. */
+    return (dense ? GROUP + PANEL : 3) * d * (int64_t)sizeof(double) + 64;
+}
+
+/* Everything about the lattice that does not depend on the record. */
+typedef struct {
+    double row_norm, inv_linear, inv_quadratic; /* R, 1/C1, 1/C2 */
+    double target;                              /* clip to this: L less two units */
+    double inv_spacing, inv_factor;             /* 1/g, 1/h */
+    uint64_t limit;                             /* floor(L/g) */
+    int shift;                                  /* log2(g / h^2) */
+} lattice;
+
+static int power_of_two(double x, int *exponent) {
+    return x > 0.0 && x <= 1e300 && frexp(x, exponent) == 0.5;
+}
+
+static int32_t prepare(const vf_blr_params *p, lattice *l) {
+    int eg, eh;
+    if (!(p->row_norm > 0.0) || p->row_norm > 1e150) return VF_ERR_PARAMETER;
+    if (!(p->scale_linear > 0.0) || !(p->scale_quadratic > 0.0)) return VF_ERR_PARAMETER;
+    if (!(p->n_trials > 0.0) || p->n_trials > 1e15 || !(p->clip_norm > 0.0)) return VF_ERR_PARAMETER;
+    if (!power_of_two(p->spacing, &eg) || !power_of_two(p->factor_spacing, &eh)) return VF_ERR_PARAMETER;
+    const double units = floor(p->clip_norm / p->spacing);
+    if (!(units >= 4.0) || units >= 2147483648.0) return VF_ERR_PARAMETER;
+    const double factor_units = p->clip_norm / p->factor_spacing / p->factor_spacing;
+    if (!(factor_units >= 1.0) || factor_units > MAX_FACTOR_UNITS) return VF_ERR_PARAMETER;
+    l->row_norm = p->row_norm;
+    l->inv_linear = 1.0 / p->scale_linear;
+    l->inv_quadratic = 1.0 / p->scale_quadratic;
+    l->target = p->clip_norm - 2.0 * p->spacing;
+    l->inv_spacing = 1.0 / p->spacing;
+    l->inv_factor = 1.0 / p->factor_spacing;
+    l->limit = (uint64_t)units;
+    /* frexp gives 2^(e-1): g = 2^(eg-1), h^2 = 2^(2 eh - 2). */
+    l->shift = (eg - 1) - (2 * eh - 2);
+    return VF_OK;
+}
+
+/* Does a record with these integer squares keep the bound? */
+VF_INLINE int inside(const lattice *l, uint64_t linear, uint64_t quadratic) {
+    uint64_t q;
+    if (l->shift >= 0)
+        q = (quadratic >> l->shift) + ((quadratic & ((1ull << l->shift) - 1)) != 0);
+    else
+        q = quadratic << -l->shift;
+    return q <= l->limit && linear <= l->limit * l->limit - q * q;
+}
+
+/* The body, once for each type of the stored values. */
+#define VALUE float
+#define KERNEL(name) VF_FN(name##_f32)
+#include "blr_estep_body.h"
+#undef VALUE
+#undef KERNEL
+
+#define VALUE double
+#define KERNEL(name) VF_FN(name##_f64)
+#include "blr_estep_body.h"
+
+int32_t VF_FN(vf_blr_round)(int64_t n_features, double diagonal, double off_diagonal, int64_t *sums) {
+    if (n_features < 1) return VF_ERR_SIZE;
+    if (!sums) return VF_ERR_NULL;
+    if (!(diagonal > 0.0) || !(off_diagonal > 0.0)) return VF_ERR_PARAMETER;
+    int64_t k = 0;
+    for (int64_t i = 0; i < n_features; ++i) {
+        sums[k] = (int64_t)rint((double)sums[k] * diagonal);
+        ++k;
+        for (int64_t j = i + 1; j < n_features; ++j, ++k) sums[k] = (int64_t)rint((double)sums[k] * off_diagonal);
+    }
+    return VF_OK;
+}

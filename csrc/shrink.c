@@ -1,0 +1,65 @@
+/* Empirical-Bayes read-out of noised statistics; see shrink.h for the model.
+ *
+ * With x = average/sd and b = word_mass topic_weight / sd, the likelihood of
+ * grid point r is exp(-(x - b r)^2 / 2); the mean is b sd sum(w e r) / sum(w e).
+ * The smallest exponent is subtracted first, so that nothing underflows. The
+ * cost is n_grid exponentials an entry, vectorised over topics. */
+
+#include "shrink.h"
+#include "vf_math.h"
+
+int32_t VF_FN(vf_shrink_means)(int64_t n_words, int64_t n_topics, int64_t n_grid, int64_t n_bands, double sd,
+                               const double *average, const double *word_mass, const double *topic_weight,
+                               const float *grid, const float *prior, const int32_t *band, float *workspace,
+                               float *means, double *responsibility) {
+    if (n_words < 0 || n_topics < 1 || n_grid < 1 || n_grid > VF_SHRINK_GRID || n_bands < 1) return VF_ERR_SIZE;
+    if (!(sd > 0.0)) return VF_ERR_PARAMETER;
+    if (n_words == 0) return VF_OK;
+    if (!average || !word_mass || !topic_weight || !grid || !prior || !band || !workspace) return VF_ERR_NULL;
+    const int64_t padded = (n_topics + VF_NF - 1) / VF_NF * VF_NF;
+    float *x = workspace, *b = workspace + padded;
+    const double inverse = 1.0 / sd;
+    for (int64_t v = 0; v < n_words; ++v) {
+        if (band[v] < 0 || band[v] >= n_bands) return VF_ERR_INDEX;
+        const float *weight = prior + (int64_t)band[v] * n_grid;
+        for (int64_t k = 0; k < n_topics; ++k) {
+            x[k] = (float)(average[v * n_topics + k] * inverse);
+            b[k] = (float)(word_mass[v] * topic_weight[k] * inverse);
+        }
+        for (int64_t k = n_topics; k < padded; ++k) x[k] = b[k] = 0.0f;
+        vff total[VF_SHRINK_GRID];
+        for (int64_t g = 0; g < n_grid; ++g) total[g] = vff_set1(0.0f);
+        for (int64_t k = 0; k < padded; k += VF_NF) {
+            const vff xk = vff_load(x + k), bk = vff_load(b + k), half = vff_set1(0.5f);
+            vff q[VF_SHRINK_GRID], least = vff_set1(3e38f);
+            for (int64_t g = 0; g < n_grid; ++g) {
+                const vff d = vff_sub(xk, vff_mul(bk, vff_set1(grid[g])));
+                q[g] = vff_mul(half, vff_mul(d, d));
+                least = vff_min(least, q[g]);
+            }
+            vff sum = vff_set1(0.0f), moment = vff_set1(0.0f);
+            for (int64_t g = 0; g < n_grid; ++g) {
+                q[g] = vff_mul(vff_set1(weight[g]), vff_exp_neg(vff_sub(least, q[g])));
+                sum = vff_add(sum, q[g]);
+                moment = vff_fma(q[g], vff_set1(grid[g]), moment);
+            }
+            const vff scale = vff_div(vff_set1(1.0f), sum);
+            if (means) {
+                float out[VF_NF];
+                vff_store(out, vff_mul(vff_mul(bk, scale), moment));
+                for (int64_t j = 0; j < VF_NF && k + j < n_topics; ++j)
+                    means[v * n_topics + k + j] = (float)((double)out[j] * sd);
+            }
+            if (responsibility) {
+                float live[VF_NF];
+                for (int64_t j = 0; j < VF_NF; ++j) live[j] = k + j < n_topics ? 1.0f : 0.0f;
+                const vff mask = vff_mul(scale, vff_load(live));
+                for (int64_t g = 0; g < n_grid; ++g) total[g] = vff_fma(q[g], mask, total[g]);
+            }
+        }
+        if (responsibility)
+            for (int64_t g = 0; g < n_grid; ++g)
+                responsibility[(int64_t)band[v] * n_grid + g] += (double)vff_sum(total[g]);
+    }
+    return VF_OK;
+}

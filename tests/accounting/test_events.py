@@ -1,0 +1,130 @@
+"""Events: immutable, canonical JSON, relations, bad input."""
+
+import json
+from dataclasses import FrozenInstanceError
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vips_fast import accounting as acc
+
+# Timings vary on shared machines; the same examples on every run.
+QUIET = settings(deadline=None, derandomize=True)
+
+
+positive = st.floats(1e-3, 1e3)
+
+
+def leaves(neighbors):
+    """Events of one relation."""
+    plain = st.one_of(
+        positive.map(lambda z: acc.GaussianEvent(z, neighbors)),
+        positive.map(lambda b: acc.LaplaceEvent(b, neighbors)),
+        st.tuples(st.floats(0, 5), st.floats(0, 1)).map(lambda t: acc.ApproximateDPEvent(*t, neighbors)),
+        st.just(acc.NonPrivateEvent(neighbors)),
+    )
+    if neighbors == "add_remove":
+        sampled = st.tuples(st.floats(0, 1), plain).map(lambda t: acc.PoissonSampledEvent(*t))
+    else:
+        sampled = st.tuples(st.integers(0, 50), st.integers(50, 99), plain).map(
+            lambda t: acc.WithoutReplacementEvent(*t)
+        )
+        plain = st.one_of(
+            plain, st.tuples(st.floats(0.5, 0.99), st.integers(2, 9)).map(lambda t: acc.RandomizedResponseEvent(*t))
+        )
+    return st.one_of(plain, sampled)
+
+
+def events(neighbors):
+    return st.recursive(
+        leaves(neighbors),
+        lambda inner: st.one_of(
+            st.lists(inner, max_size=3).map(lambda e: [x for x in e if x.neighbors is not None]).map(acc.ComposedEvent),
+            st.tuples(inner, st.integers(0, 9)).map(lambda t: acc.SelfComposedEvent(*t)),
+        ).filter(lambda e: e.neighbors is not None),
+        max_leaves=5,
+    )
+
+
+@QUIET
+@given(st.sampled_from(["add_remove", "replace_one"]).flatmap(events))
+def test_json_round_trip(event):
+    again = acc.event_from_json(event.to_json())
+    assert again == event and hash(again) == hash(event)
+    assert again.to_json() == event.to_json()
+    # Canonical: a reader that sorts keys and drops spaces changes nothing.
+    assert json.dumps(json.loads(event.to_json()), sort_keys=True, separators=(",", ":")) == event.to_json()
+
+
+def test_immutable():
+    event = acc.PoissonSampledEvent(0.1, acc.GaussianEvent(1.0))
+    with pytest.raises(FrozenInstanceError):
+        event.sampling_probability = 0.01
+    with pytest.raises(FrozenInstanceError):
+        acc.GaussianEvent(1.0).noise_multiplier = 2.0
+
+
+def test_sampled_event_gives_its_relation_to_the_mechanism():
+    assert acc.PoissonSampledEvent(0.1, acc.GaussianEvent(1.0)).event.neighbors == "add_remove"
+    inner = acc.WithoutReplacementEvent(1, 10, acc.SelfComposedEvent(acc.GaussianEvent(1.0), 2)).event
+    assert inner.neighbors == "replace_one"
+
+
+def test_relations_do_not_mix():
+    poisson = acc.PoissonSampledEvent(0.1, acc.GaussianEvent(1.0))
+    fixed = acc.WithoutReplacementEvent(1, 10, acc.GaussianEvent(1.0))
+    for pair in ((poisson, fixed), (poisson, acc.GaussianEvent(1.0)), (acc.GaussianEvent(1.0, "replace_one"), poisson)):
+        with pytest.raises(ValueError, match="different neighbouring relations"):
+            acc.ComposedEvent(pair)
+    with pytest.raises(ValueError, match="add_remove.*only"):
+        acc.PoissonSampledEvent(0.1, acc.GaussianEvent(1.0, "replace_one"))
+    with pytest.raises(ValueError, match="replace_one.*only"):
+        acc.WithoutReplacementEvent(1, 10, acc.GaussianEvent(1.0, "add_remove"))
+    with pytest.raises(ValueError, match="add_remove.*only"):
+        acc.PoissonSampledEvent(0.1, acc.RandomizedResponseEvent(0.7))
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "match"),
+    [
+        (lambda: acc.GaussianEvent(0.0), ValueError, "noise_multiplier.*> 0.*0.0"),
+        (lambda: acc.GaussianEvent(-1.0), ValueError, "noise_multiplier"),
+        (lambda: acc.GaussianEvent(float("nan")), ValueError, "noise_multiplier"),
+        (lambda: acc.GaussianEvent("1"), TypeError, "noise_multiplier"),
+        (lambda: acc.GaussianEvent(1.0, "replace"), ValueError, "neighbors"),
+        (lambda: acc.PoissonSampledEvent(1.1, acc.GaussianEvent(1.0)), ValueError, r"sampling_probability.*\[0, 1\]"),
+        (lambda: acc.PoissonSampledEvent(-0.1, acc.GaussianEvent(1.0)), ValueError, "sampling_probability"),
+        (lambda: acc.PoissonSampledEvent(0.1, 1.0), TypeError, "event"),
+        (lambda: acc.WithoutReplacementEvent(11, 10, acc.GaussianEvent(1.0)), ValueError, "sample_size.*10.*11"),
+        (lambda: acc.WithoutReplacementEvent(1.5, 10, acc.GaussianEvent(1.0)), TypeError, "sample_size"),
+        (lambda: acc.SelfComposedEvent(acc.GaussianEvent(1.0), -1), ValueError, "count"),
+        (lambda: acc.SelfComposedEvent(acc.GaussianEvent(1.0), True), TypeError, "count"),
+        (lambda: acc.ComposedEvent([1]), TypeError, "events"),
+        (lambda: acc.RandomizedResponseEvent(0.2, 3), ValueError, "truth_probability"),
+        (lambda: acc.RandomizedResponseEvent(0.7, 1), ValueError, "n_categories"),
+        (lambda: acc.ApproximateDPEvent(-1.0), ValueError, "epsilon"),
+        (
+            lambda: acc.PoissonSampledEvent(0.1, acc.PoissonSampledEvent(0.1, acc.GaussianEvent(1.0))),
+            ValueError, "one mechanism",
+        ),
+        (lambda: acc.event_from_dict({"type": "gauss"}), ValueError, "unknown event type"),
+        (lambda: acc.event_from_dict({"type": "gaussian", "noise_multiplier": 1.0}), ValueError, "keys"),
+        (lambda: acc.event_from_dict([]), TypeError, "dictionary"),
+    ],
+)
+def test_bad_input(make, error, match):
+    with pytest.raises(error, match=match):
+        make()
+
+
+@QUIET
+@given(st.integers(1, 2**64), st.data())
+def test_probability_rounds_up(denominator, data):
+    numerator = data.draw(st.integers(0, denominator))
+    value = acc.round_up_probability(numerator, denominator)
+    exact = Fraction(numerator, denominator)
+    assert Fraction(value) >= exact
+    # One unit in the last place is 2^-52 of the value.
+    assert Fraction(value) <= exact * (1 + Fraction(1, 2**52))

@@ -1,0 +1,74 @@
+"""The exact Gaussian mechanism against 50-digit arithmetic."""
+
+import math
+
+import mpmath
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vips_fast import accounting as acc
+
+
+# Timings vary on shared machines; the same examples on every run.
+QUIET = settings(deadline=None, derandomize=True)
+
+
+def exact_delta(mu, eps):
+    with mpmath.workdps(60):
+        mu, eps = mpmath.mpf(mu), mpmath.mpf(eps)
+        return mpmath.ncdf(mu / 2 - eps / mu) - mpmath.exp(eps) * mpmath.ncdf(-mu / 2 - eps / mu)
+
+
+@QUIET
+@given(st.floats(-3, 1.5), st.floats(0, 12))
+def test_delta_is_exact_and_rounded_up(log_mu, widths):
+    mu = 10**log_mu
+    eps = mu * mu / 2 + (widths - 3) * mu
+    eps = max(eps, 0.0)
+    exact = exact_delta(mu, eps)
+    got = acc.gaussian_delta(mu, eps)
+    assert got >= exact
+    # Cancellation between the two terms costs a factor 1/mu of double rounding.
+    assert got <= exact * (1 + 1e-11 / min(mu, 1.0)) + mpmath.mpf(10) ** -300
+
+
+@QUIET
+@given(st.floats(-3, 1.5), st.floats(-12, -0.5))
+def test_epsilon_inverts_delta(log_mu, log_delta):
+    mu, delta = 10**log_mu, 10**log_delta
+    eps = acc.gaussian_epsilon(mu, delta)
+    assert exact_delta(mu, eps) <= delta
+    if eps > 0:
+        # The root moves by (relative error of delta) / slope; 1e-9 is far above it.
+        assert exact_delta(mu, eps * (1 - 1e-9) - 1e-9 * mu) > delta
+
+
+@pytest.mark.parametrize(("eps", "delta"), [(0.1, 1e-6), (1.0, 1e-5), (8.0, 1e-5), (0.0, 0.1)])
+def test_noise_multiplier_is_the_smallest(eps, delta):
+    z = acc.gaussian_noise_multiplier(eps, delta)
+    assert exact_delta(1 / z, eps) <= delta < exact_delta((1 + 1e-9) / z, eps)
+
+
+def test_composition_adds_squares():
+    event = acc.ComposedEvent([acc.SelfComposedEvent(acc.GaussianEvent(4.0), 3), acc.GaussianEvent(2.0)])
+    assert acc.epsilon(event, 1e-5) == acc.gaussian_epsilon(math.sqrt(3 / 16 + 1 / 4), 1e-5)
+    assert acc.default_accountant(event) == "gaussian"
+    assert acc.gdp_mu(event) == math.sqrt(3 / 16 + 1 / 4)
+
+
+def test_whole_sample_is_the_whole_data():
+    for event in (
+        acc.PoissonSampledEvent(1.0, acc.GaussianEvent(2.0)),
+        acc.WithoutReplacementEvent(7, 7, acc.GaussianEvent(2.0)),
+    ):
+        assert acc.default_accountant(event) == "gaussian"
+        assert acc.epsilon(event, 1e-5) == acc.gaussian_epsilon(0.5, 1e-5)
+
+
+def test_extremes():
+    assert acc.gaussian_delta(0.0, 1.0) == 0.0
+    assert acc.gaussian_delta(math.inf, 1.0) == 1.0
+    assert acc.gaussian_epsilon(0.0, 0.1) == 0.0
+    assert acc.gaussian_epsilon(1.0, 0.9) == 0.0
+    assert math.isinf(acc.gaussian_epsilon(math.inf, 0.1))

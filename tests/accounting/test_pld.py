@@ -1,0 +1,383 @@
+"""Privacy-loss distributions: exact where closed forms exist, never below the truth."""
+
+import math
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from vips_fast import accounting as acc
+from vips_fast.accounting import pld
+from vips_fast.accounting._pairs import GaussianPair, LaplacePair, WithoutReplacementPair, pairs
+
+
+# Timings vary on shared machines; the same examples on every run.
+QUIET = settings(deadline=None, derandomize=True)
+
+
+def poisson(q, z, steps=1):
+    return acc.SelfComposedEvent(acc.PoissonSampledEvent(q, acc.GaussianEvent(z)), steps)
+
+
+def fixed(size, n, z, steps=1):
+    return acc.SelfComposedEvent(acc.WithoutReplacementEvent(size, n, acc.GaussianEvent(z)), steps)
+
+
+def composed(parts, rtol):
+    """The discretised composition of pairs, without any closed form."""
+    loss = acc.PrivacyLoss(acc.ComposedEvent([]), rtol)
+    loss._directions = [pld._Direction([pld._Part(pair, count) for pair, count in parts])]
+    return loss
+
+
+# -- composition against the exact Gaussian ---------------------------------
+
+
+@settings(QUIET, max_examples=80)
+@given(
+    steps=st.integers(1, 10**5), log_mu=st.floats(-3, 1), log_delta=st.floats(-25, -1), log_rtol=st.floats(-6, -2)
+)
+@example(steps=4106, log_mu=1.14, log_delta=-16.7, log_rtol=-4.0)
+@example(steps=1, log_mu=-0.04, log_delta=-0.68, log_rtol=-5.6)
+def test_gaussian_steps_compose_to_the_exact_gaussian(steps, log_mu, log_delta, log_rtol):
+    mu, delta, rtol = 10**log_mu, 10**log_delta, 10**log_rtol
+    exact = acc.gaussian_epsilon(mu, delta)
+    got = composed([(GaussianPair(mu / math.sqrt(steps)), steps)], rtol).epsilon(delta)
+    # exact is rounded up by 1e-12 itself.
+    assert got >= exact * (1 - 1e-10)
+    # The promise: rtol of epsilon, or of a thousandth of the loss's spread
+    # where epsilon is smaller; the a-posteriori estimate may be off by two.
+    assert got <= exact + 2 * rtol * max(exact, 1e-3 * mu)
+
+
+@settings(QUIET, max_examples=40)
+@given(steps=st.integers(2, 10**5), log_mu=st.floats(-2, 0.8), factor=st.floats(0, 4), log_rtol=st.floats(-6, -2))
+def test_gaussian_steps_compose_to_the_exact_delta(steps, log_mu, factor, log_rtol):
+    mu, rtol = 10**log_mu, 10**log_rtol
+    eps = factor * mu * (1 + mu)
+    exact = acc.gaussian_delta(mu, eps)
+    got = composed([(GaussianPair(mu / math.sqrt(steps)), steps)], rtol).delta(eps)
+    assert got >= exact * (1 - 1e-9)
+    # Rounding of the transform is charged relative to delta: 1e-14 T or so.
+    assert got <= exact * (1 + 3 * rtol + 1e-12 * steps) + 1e-280
+
+
+def test_heterogeneous_gaussians():
+    parts = [(GaussianPair(0.01), 1000), (GaussianPair(0.2), 7), (GaussianPair(1.0), 1)]
+    exact = acc.gaussian_epsilon(math.sqrt(0.1 + 0.28 + 1.0), 1e-7)
+    got = composed(parts, 1e-6).epsilon(1e-7)
+    assert exact <= got <= exact * (1 + 2e-6)
+
+
+# -- closed forms ------------------------------------------------------------
+
+
+def exact_gaussian_delta(mu, eps):
+    return mpmath.ncdf(mu / 2 - eps / mu) - mpmath.exp(eps) * mpmath.ncdf(-mu / 2 - eps / mu)
+
+
+@pytest.mark.parametrize(("q", "z"), [(0.25, 3.0), (0.004, 1.0), (1e-5, 0.5), (0.9, 10.0)])
+@pytest.mark.parametrize("eps", [0.0, 0.01, 0.5, 2.0])
+def test_one_sampled_step_is_exact(q, z, eps):
+    with mpmath.workdps(40):
+        inner = mpmath.log1p(mpmath.expm1(eps) / mpmath.mpf(q))
+        exact = mpmath.mpf(q) * exact_gaussian_delta(1 / mpmath.mpf(z), inner)
+        # The removal direction, by its own integral form.
+        base = mpmath.expm1(-eps) / mpmath.mpf(q)
+        other = mpmath.mpf(0)
+        if base > -1:
+            at = mpmath.mpf(q) * exact_gaussian_delta(1 / mpmath.mpf(z), mpmath.log1p(base))
+            other = mpmath.exp(eps) * at - mpmath.expm1(eps)
+    size = round(q * 10**6)
+    for got, want in (
+        (acc.delta(fixed(size, 10**6, z), eps), exact),
+        (acc.delta(poisson(q, z), eps), max(exact, other)),
+    ):
+        assert want * (1 - mpmath.mpf(10) ** -13) <= got
+        # The mirrored direction subtracts numbers of size 1.
+        assert got <= want * (1 + mpmath.mpf(10) ** -11)
+
+
+@QUIET
+@given(st.floats(0.05, 0.95), st.floats(0.2, 5.0), st.floats(0.0, 3.0))
+def test_interval_masses_reproduce_the_profile(q, z, eps):
+    """P(L > eps) - e^eps Q(L > eps) of each pair is its closed-form delta."""
+    size = max(1, round(q * 100))
+    for event in (
+        acc.PoissonSampledEvent(q, acc.GaussianEvent(z)),
+        acc.PoissonSampledEvent(q, acc.LaplaceEvent(z)),
+        acc.WithoutReplacementEvent(size, 100, acc.GaussianEvent(z)),
+        acc.WithoutReplacementEvent(size, 100, acc.LaplaceEvent(z)),
+        acc.WithoutReplacementEvent(size, 100, acc.RandomizedResponseEvent(0.7, 4)),
+        acc.ApproximateDPEvent(0.5, 0.01),
+        acc.PoissonSampledEvent(q, acc.ApproximateDPEvent(0.5, 0.01)),
+    ):
+        for pair in pairs(event):
+            p, mass = pair.masses(np.array([eps, np.inf]))
+            direct = p[0] - math.exp(eps) * mass[0] + pair.p_infinite
+            # Two numbers up to e^eps are subtracted and the profile is rounded up by 1e-12;
+            # whether an edge takes an atom that it meets is no matter: its gain is zero.
+            assert abs(pair.profile(eps) - max(0.0, direct)) <= 3e-12 * math.exp(eps)
+            # All P-mass is accounted for, and Q has no more than 1.
+            p, mass = pair.masses(np.array([-np.inf, -0.1, 0.0, 0.2, np.inf]))
+            assert abs(p.sum() + pair.p_infinite - 1.0) <= 1e-13
+            assert mass.sum() <= 1.0 + 1e-13
+
+
+def binomial_profile_epsilon(eps0, steps, delta):
+    """Exact epsilon of `steps` binary responses, by exact sums over the binomial."""
+    with mpmath.workdps(50):
+        p = 1 / (1 + mpmath.exp(-mpmath.mpf(eps0)))
+        mass = [mpmath.binomial(steps, i) * p**i * (1 - p) ** (steps - i) for i in range(steps + 1)]
+        loss = [(2 * i - steps) * mpmath.mpf(eps0) for i in range(steps + 1)]
+
+        def profile(e):
+            return sum(m * (1 - mpmath.exp(e - x)) for m, x in zip(mass, loss) if x > e)
+
+        low, high = mpmath.mpf(0), steps * mpmath.mpf(eps0)
+        for _ in range(120):
+            mid = (low + high) / 2
+            low, high = (low, mid) if profile(mid) <= delta else (mid, high)
+        return float(high)
+
+
+@pytest.mark.parametrize(("p", "steps", "delta"), [(0.55, 40, 1e-4), (0.7, 12, 1e-9), (0.501, 200, 1e-3)])
+def test_randomised_response_is_exact(p, steps, delta):
+    event = acc.SelfComposedEvent(acc.RandomizedResponseEvent(p), steps)
+    exact = binomial_profile_epsilon(acc.RandomizedResponseEvent(p).epsilon, steps, delta)
+    got = acc.epsilon(event, delta)
+    # The grid is aligned with the two atoms: what is left is rounding.
+    assert exact * (1 - 1e-12) <= got <= exact * (1 + 2e-7)
+
+
+def test_pure_steps_never_cost_more_than_their_sum():
+    event = acc.SelfComposedEvent(acc.LaplaceEvent(2.0), 3)
+    assert acc.epsilon(event, 1e-300) <= 1.5
+    assert acc.delta(event, 1.5) == 0.0
+
+
+@settings(QUIET, max_examples=30)
+@given(st.lists(st.tuples(st.floats(0.3, 3.0), st.integers(1, 3)), min_size=1, max_size=3), st.floats(-8, -1))
+def test_laplace_composition_above_monte_carlo_free_bound(parts, log_delta):
+    """A coarser PLD dominates a finer one and both dominate the merged-interval PLD."""
+    delta = 10**log_delta
+    event = acc.ComposedEvent([acc.SelfComposedEvent(acc.LaplaceEvent(b), n) for b, n in parts])
+    fine = acc.epsilon(event, delta, rtol=1e-6)
+    coarse = acc.epsilon(event, delta, rtol=1e-2)
+    assert coarse >= fine * (1 - 3e-6)
+    assert acc.PrivacyLoss(event, 1e-2).epsilon_lower(delta) <= fine
+
+
+# -- the wrong accounting is caught --------------------------------------------
+
+
+def test_poisson_accounting_is_not_sound_for_fixed_size_samples():
+    """An explicit attack on fixed-size samples beats what Poisson accounting would promise."""
+    attack = acc.epsilon_lower_bound(fixed(1, 100, 1.0, 2000), 1e-5)
+    assert attack > acc.epsilon(poisson(0.01, 1.0, 2000), 1e-5) * 1.02
+    assert attack < acc.epsilon(fixed(1, 100, 1.0, 2000), 1e-5)
+
+
+def test_both_directions_of_poisson_sampling_count():
+    """At delta = 0.01 removing a record costs more than adding one, at 1e-6 less."""
+    loss = acc.PrivacyLoss(poisson(0.5, 1.0, 3), 1e-6)
+    values = {}
+    for delta in (1e-6, 1e-2):
+        each = [d.epsilon(delta, 1e-6, d.rough_epsilon(delta, 1e-6)) for d in loss._directions]
+        values[delta] = each
+        assert loss.epsilon(delta) == max(each)
+    assert values[1e-6][0] > values[1e-6][1] * 1.01
+
+
+def test_one_step_without_replacement_is_tight():
+    """Enumerated: three values at distances <= 1 reach the profile, none exceeds it.
+
+    A data set of n = 3 records, S = 1: the outputs are mixtures of N(x_i, z^2).
+    """
+    q, z = Fraction(1, 3), 1.0
+    for eps in (0.0, 0.3, 1.0):
+        bound = acc.delta(fixed(1, 3, z), eps)
+        best = 0.0
+        values = np.linspace(0.0, 1.0, 6)
+        grid = np.linspace(-9.0, 10.0, 4001)
+        density = {v: np.exp(-0.5 * ((grid - v) / z) ** 2) / (z * math.sqrt(2 * math.pi)) for v in values}
+        for others in values:
+            for a in values:
+                for b in values:
+                    p = (1 - float(q)) * density[others] + float(q) * density[a]
+                    r = (1 - float(q)) * density[others] + float(q) * density[b]
+                    best = max(best, np.trapezoid(np.maximum(p - math.exp(eps) * r, 0.0), grid))
+        # Trapezoid errors at the kink are of order (grid step)^2 = 2e-5.
+        assert best <= bound + 2e-5
+        assert best >= bound - 2e-5
+
+
+# -- monotone, order, extremes -------------------------------------------------
+
+
+@settings(QUIET, max_examples=25)
+@given(
+    st.floats(0.002, 0.5), st.floats(0.5, 4.0), st.integers(2, 400), st.floats(-9, -2), st.booleans(),
+)
+def test_monotone(q, z, steps, log_delta, replace):
+    delta = 10**log_delta
+
+    def eps(q=q, z=z, steps=steps, delta=delta):
+        if replace:
+            return acc.epsilon(fixed(round(q * 10**4), 10**4, z, steps), delta)
+        return acc.epsilon(poisson(q, z, steps), delta)
+
+    value = eps()
+    # Each value is at most 1e-4 (or 1e-4 of a thousandth of the spread) above the truth.
+    slack = 3e-4 * value + 1e-6 * q / z * math.sqrt(steps)
+    assert eps(steps=2 * steps) >= value - slack
+    assert eps(delta=delta / 3) >= value - slack
+    assert eps(z=1.2 * z) <= value + slack
+    assert eps(q=min(1.0, 1.3 * q)) >= value - slack
+    assert eps(steps=1) <= value + slack
+
+
+@settings(QUIET, max_examples=15)
+@given(st.permutations([(0.05, 1.24, 20), (0.004, 1.0, 100), (0.3, 5.0, 3)]))
+def test_order_of_composition_does_not_matter(parts):
+    event = acc.ComposedEvent([poisson(*part) for part in parts])
+    sorted_event = acc.ComposedEvent([poisson(*part) for part in sorted(parts)])
+    assert acc.epsilon(event, 1e-5) == acc.epsilon(sorted_event, 1e-5)
+
+
+def test_split_runs_compose_like_one_run():
+    whole = acc.epsilon(poisson(0.05, 1.24, 20), 1e-4)
+    parts = [acc.PoissonSampledEvent(0.05, acc.GaussianEvent(1.24))] * 20
+    assert acc.epsilon(acc.ComposedEvent(parts), 1e-4) == whole
+    nested = acc.SelfComposedEvent(acc.ComposedEvent([poisson(0.05, 1.24, 4), poisson(0.05, 1.24, 1)]), 4)
+    assert acc.epsilon(nested, 1e-4) == whole
+
+
+def test_sampling_everything_and_nothing():
+    with_nothing = acc.ComposedEvent([poisson(0.05, 1.24, 20), poisson(0.0, 1.0, 5)])
+    assert acc.epsilon(with_nothing, 1e-4) == acc.epsilon(poisson(0.05, 1.24, 20), 1e-4)
+    assert acc.epsilon(poisson(0.0, 1.0, 5), 1e-4) == 0.0
+    assert acc.delta(poisson(0.0, 1.0, 5), 0.0) == 0.0
+    full = acc.epsilon(poisson(1.0, 3.0, 5), 1e-5, "pld")
+    exact = acc.gaussian_epsilon(math.sqrt(5) / 3, 1e-5)
+    assert exact * (1 - 1e-12) <= full <= exact * (1 + 1e-4)
+
+
+@pytest.mark.parametrize("event", [poisson(0.01, 0.05, 3), poisson(1e-9, 1.0, 10), fixed(1, 10**4, 0.5, 100)])
+def test_extreme_settings_are_bracketed(event):
+    delta = 1e-6
+    low = acc.PrivacyLoss(event, 1e-2, attack=0).epsilon_lower(delta)
+    high = acc.epsilon(event, delta)
+    assert low <= high < math.inf
+
+
+def test_tiny_delta_is_relative():
+    """The tilted transform keeps its relative accuracy far below double rounding."""
+    mu, steps = 1.0, 50
+    for delta in (1e-20, 1e-60, 1e-150):
+        exact = acc.gaussian_epsilon(mu, delta)
+        got = composed([(GaussianPair(mu / math.sqrt(steps)), steps)], 1e-5).epsilon(delta)
+        assert exact <= got <= exact * (1 + 2e-5)
+
+
+def test_infinite_losses():
+    event = acc.SelfComposedEvent(acc.ApproximateDPEvent(0.1, 1e-6), 10)
+    lost = 1 - (1 - 1e-6) ** 10
+    assert math.isinf(acc.epsilon(event, lost * 0.999))
+    assert acc.epsilon(event, 1e-4) < 1.0
+    assert acc.delta(event, 1.0) == pytest.approx(lost, rel=1e-9)
+    everything = acc.ApproximateDPEvent(0.0, 1.0)
+    assert math.isinf(acc.epsilon(everything, 0.5)) and acc.delta(everything, 3.0) == 1.0
+    nothing = acc.SelfComposedEvent(acc.ApproximateDPEvent(0.0, 0.0), 10)
+    assert acc.epsilon(nothing, 1e-9) == 0.0 and acc.delta(nothing, 0.0) == 0.0
+
+
+@settings(QUIET, max_examples=25)
+@given(st.floats(0.005, 0.5), st.floats(0.6, 4.0), st.integers(2, 300), st.floats(-8, -1.5), st.booleans())
+def test_never_below_a_proven_lower_bound(q, z, steps, log_delta, replace):
+    delta = 10**log_delta
+    event = fixed(max(1, round(200 * q)), 200, z, steps) if replace else poisson(q, z, steps)
+    low = acc.PrivacyLoss(event, 1e-2).epsilon_lower(delta)
+    coarse = acc.epsilon(event, delta, rtol=1e-2)
+    fine = acc.epsilon(event, delta, rtol=1e-5)
+    assert low <= fine <= coarse * (1 + 2e-5)
+    # The bracket closes: 1 % of epsilon or of a thousandth of the spread, twice.
+    assert coarse - low <= 0.05 * coarse + 1e-4 * q / z * math.sqrt(steps)
+
+
+# -- pieces ----------------------------------------------------------------------
+
+
+def test_splitting_keeps_both_masses():
+    pair = WithoutReplacementPair(0.1, GaussianPair(1.0))
+    grid = 0.05 * np.arange(-40, 120)
+    mass, infinite = pld._split(pair, grid)
+    assert mass.min() >= 0.0
+    assert abs(mass.sum() + infinite - 1.0) < 1e-14
+    # Q-mass: sum of mass e^-loss; what lies beyond the grid's low end is not in it.
+    q_mass = float(mass @ np.exp(-grid))
+    assert 1.0 - 1e-3 < q_mass <= 1.0 + 1e-12
+
+
+@pytest.mark.parametrize("rate", [1e-3, 0.3, 40.0])
+def test_discounted_tail_in_blocks(rate):
+    p = np.random.default_rng(0).random(5000)
+    got = pld._discounted_tail(p, rate)
+    want = np.empty_like(p)
+    total = 0.0
+    for i in range(len(p) - 1, -1, -1):
+        total = p[i] + math.exp(-rate) * total
+        want[i] = total
+    # 5,000 positive terms, each rounded once or twice.
+    np.testing.assert_allclose(got, want, rtol=1e-12)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 64, 1000, 99999])
+def test_power_of_a_spectrum(count):
+    rng = np.random.default_rng(1)
+    values = (1.0 - 10 ** rng.uniform(-7, 0, 200)) * np.exp(2j * math.pi * rng.random(200))
+    got = pld._power(values, count)
+    with mpmath.workdps(40):
+        want = np.array([complex(mpmath.mpc(v) ** count) for v in values])
+    # log2(count) squarings double the relative error each time.
+    np.testing.assert_allclose(got, want, rtol=4e-16 * count, atol=3e-35)
+
+
+def test_laplace_nodes_and_support():
+    pair = LaplacePair(2.0)
+    assert pair.support(1e-9) == (-0.5, 0.5)
+    p, q = pair.masses(np.array([-np.inf, 0.0, 0.5, np.inf]))
+    assert p[2] == 0.0 and q[2] == 0.0
+    assert p.sum() == pytest.approx(1.0, abs=1e-15)
+
+
+@pytest.mark.parametrize(("rtol", "match"), [(0.0, "rtol"), (1.0, "rtol")])
+def test_bad_rtol(rtol, match):
+    with pytest.raises(ValueError, match=match):
+        acc.PrivacyLoss(poisson(0.1, 1.0), rtol)
+
+
+# -- against dp-accounting ---------------------------------------------------------
+
+
+@pytest.mark.parametrize(("q", "z", "steps", "delta"), [(0.05, 1.24, 20, 1e-4), (0.2, 3.0, 50, 1e-6)])
+def test_agrees_with_dp_accounting(q, z, steps, delta):
+    dp_pld = pytest.importorskip(
+        "dp_accounting.pld.pld_privacy_accountant", reason="dp-accounting is not installed"
+    )
+    import dp_accounting
+
+    interval = 1e-4
+    account = dp_pld.PLDAccountant(value_discretization_interval=interval)
+    account.compose(
+        dp_accounting.PoissonSampledDpEvent(q, dp_accounting.GaussianDpEvent(z)), steps
+    )
+    theirs = account.get_epsilon(delta)
+    ours = acc.epsilon(poisson(q, z, steps), delta, rtol=1e-6)
+    # Both are upper bounds; theirs errs by up to T h^2 / 8 times its slope, and
+    # by 1e-9 of mass that it truncates; ours by 1e-6.
+    assert ours <= theirs * (1 + 2e-6)
+    assert theirs <= ours + steps * interval**2 * 30 + 1e-4 * ours

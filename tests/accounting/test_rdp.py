@@ -1,0 +1,162 @@
+"""Renyi divergences against quadrature, libraries and each other."""
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vips_fast import accounting as acc
+
+
+# Timings vary on shared machines; the same examples on every run.
+QUIET = settings(deadline=None, derandomize=True)
+
+
+def poisson(q, z):
+    return acc.PoissonSampledEvent(q, acc.GaussianEvent(z))
+
+
+def fixed(size, n, z):
+    return acc.WithoutReplacementEvent(size, n, acc.GaussianEvent(z))
+
+
+def normal(x, mean, sd):
+    return mpmath.npdf(x, mean, sd)
+
+
+@pytest.mark.parametrize(("q", "z", "alpha"), [(0.1, 1.0, 3.5), (0.004, 6.0, 2.0), (0.3, 0.4, 1.2), (0.01, 2.0, 40.0)])
+def test_poisson_divergence_is_exact(q, z, alpha):
+    points = [-30 * z, 0, 0.5, 1, alpha, alpha + 30 * z]
+    with mpmath.workdps(30):
+        moment = mpmath.quad(
+            lambda x: normal(x, 0, z) * (1 - q + q * mpmath.exp((2 * x - 1) / (2 * mpmath.mpf(z) ** 2))) ** alpha,
+            points,
+        )
+        want = mpmath.log(moment) / (alpha - 1)
+    got = acc.renyi_divergence(poisson(q, z), alpha)
+    assert abs(got / want - 1) < 1e-9  # tiny excesses keep about 10 digits
+
+
+@pytest.mark.parametrize(("q", "z", "alpha"), [(0.1, 1.0, 3.5), (0.004, 6.0, 2.0), (0.25, 0.5, 1.3), (0.01, 2.0, 40.0)])
+def test_divergence_without_replacement_is_exact(q, z, alpha):
+    with mpmath.workdps(30):
+        def integrand(x):
+            r = 1 - q + q * mpmath.exp((2 * x - 1) / (2 * mpmath.mpf(z) ** 2))
+            return normal(x, 0, z) * (r**alpha + r ** (1 - alpha) - r - 1)
+
+        want = mpmath.log1p(mpmath.quad(integrand, [0.5, 1, 1 + z, alpha, alpha + 30 * z])) / (alpha - 1)
+    got = acc.renyi_divergence(fixed(round(q * 1000), 1000, z), alpha)
+    assert abs(got / want - 1) < 1e-9
+
+
+@pytest.mark.parametrize("alpha", [1.5, 2.0, 7.3, 50.0])
+def test_laplace_and_response_on_samples(alpha):
+    """Moments by direct sums and quadrature of the densities."""
+    b, q = 1.7, 0.2
+    with mpmath.workdps(30):
+        def lap(x, m):
+            return mpmath.exp(-abs(x - m) / b) / (2 * b)
+
+        def moment(p, r):
+            points = [-40 * b, 0, 0.25, 0.5, 0.75, 1, 40 * b]
+            return mpmath.quad(lambda x: p(x) ** alpha * r(x) ** (1 - alpha), points)
+
+        def mixed(x):
+            return (1 - q) * lap(x, 1) + q * lap(x, 0)
+
+        both = [moment(mixed, lambda x: lap(x, 1)), moment(lambda x: lap(x, 1), mixed)]
+        want = max(mpmath.log(m) for m in both) / (alpha - 1)
+    got = acc.renyi_divergence(acc.PoissonSampledEvent(q, acc.LaplaceEvent(b)), alpha)
+    assert abs(got / want - 1) < 1e-9
+
+    p, k = 0.6, 4
+    other = (1 - p) / (k - 1)
+    want = math.log(p**alpha * other ** (1 - alpha) + other**alpha * p ** (1 - alpha) + (k - 2) * other) / (alpha - 1)
+    got = acc.renyi_divergence(acc.RandomizedResponseEvent(p, k), alpha)
+    assert abs(got / want - 1) < 1e-12
+
+
+def test_slides_sum_equals_the_poisson_divergence():
+    """For a Gaussian the integer-order sum is exact."""
+    q, z = 0.07, 1.3
+    for k in (2, 3, 8, 31):
+        want = acc.amplify_rdp_poisson(lambda i: i / (2 * z * z), q, k)
+        # The sum starts from 1 and loses the digits of a small excess.
+        assert acc.renyi_divergence(poisson(q, z), float(k)) == pytest.approx(want, rel=1e-12 / want / (k - 1) + 1e-11)
+
+
+@settings(QUIET, max_examples=20)
+@given(st.floats(0.002, 0.9), st.floats(0.5, 8.0), st.integers(1, 500), st.floats(-9, -1))
+def test_order_of_the_accountants(q, z, steps, log_delta):
+    """Each looser theorem stays above each tighter one."""
+    delta = 10**log_delta
+    size = max(1, round(1000 * q))
+    for event in (acc.SelfComposedEvent(poisson(q, z), steps), acc.SelfComposedEvent(fixed(size, 1000, z), steps)):
+        tight = acc.epsilon(event, delta, rtol=1e-5)
+        rdp = acc.epsilon(event, delta, "rdp")
+        assert tight <= rdp * (1 + 2e-5) + 1e-9
+        assert rdp <= acc.epsilon(event, delta, "rdp", conversion="classical") + 1e-9
+    event = acc.SelfComposedEvent(fixed(size, 1000, z), steps)
+    integer = np.arange(2, 65)
+    profile = acc.epsilon(event, delta, "rdp", orders=integer)
+    for bound in ("thm9", "thm27"):
+        assert acc.epsilon(event, delta, "wang", conversion="tight", bound=bound, orders=integer) >= profile * (1 - 1e-12)
+
+
+def test_wang_reproduces_the_papers_topic_model():
+    event = acc.SelfComposedEvent(fixed(20000, 400000, 1.24), 20)
+    assert acc.epsilon(event, 1e-4, "wang") == pytest.approx(2.3826, abs=5e-5)
+
+
+@pytest.mark.parametrize("bound", ["thm9", "thm27"])
+@pytest.mark.parametrize(("size", "n", "z", "steps", "delta"), [(50, 1000, 1.24, 20, 1e-4), (4, 1000, 3.0, 100, 1e-3)])
+def test_wang_equals_autodp(bound, size, n, z, steps, delta):
+    pytest.importorskip("autodp", reason="autodp is not installed")
+    event = acc.SelfComposedEvent(fixed(size, n, z), steps)
+    theirs = acc.epsilon(event, delta, "autodp", bound=bound)
+    ours = acc.epsilon(event, delta, "wang", bound=bound)
+    # autodp also looks between integers, on chords of the same curve, with a tolerance of 1e-3.
+    assert ours == pytest.approx(theirs, rel=1e-3)
+
+
+def test_agrees_with_dp_accounting():
+    rdp = pytest.importorskip("dp_accounting.rdp.rdp_privacy_accountant", reason="dp-accounting is not installed")
+    import dp_accounting
+
+    orders = [2.0, 3.0, 8.0, 33.0]
+    account = rdp.RdpAccountant(orders)
+    account.compose(dp_accounting.PoissonSampledDpEvent(0.05, dp_accounting.GaussianDpEvent(1.24)), 20)
+    ours = 20 * acc.renyi_divergence(poisson(0.05, 1.24), orders)
+    # Integer orders, where their sum is exact.
+    np.testing.assert_allclose(ours, account._rdp, rtol=1e-8)
+    assert acc.epsilon_from_rdp(orders, ours, 1e-5) == pytest.approx(account.get_epsilon(1e-5), rel=1e-8)
+
+
+@QUIET
+@given(st.floats(0.01, 5.0), st.floats(0.0, 4.0))
+def test_conversions_invert(rho, eps):
+    orders = 1 + np.geomspace(0.05, 500, 60)
+    for conversion in ("tight", "classical"):
+        delta = acc.delta_from_rdp(orders, rho * orders, eps, conversion)
+        if 1e-250 < delta < 1:
+            assert acc.epsilon_from_rdp(orders, rho * orders, delta, conversion) == pytest.approx(eps, abs=1e-9)
+
+
+def test_bad_input():
+    with pytest.raises(ValueError, match="order"):
+        acc.renyi_divergence(poisson(0.1, 1.0), 1.0)
+    with pytest.raises(ValueError, match="conversion"):
+        acc.epsilon_from_rdp([2.0], [1.0], 1e-5, "best")
+    with pytest.raises(ValueError, match="delta"):
+        acc.epsilon_from_rdp([2.0], [1.0], 0.0)
+    with pytest.raises(ValueError, match="orders"):
+        acc.wang_rdp(fixed(1, 10, 1.0), [2.5])
+    with pytest.raises(ValueError, match="bound"):
+        acc.wang_rdp(fixed(1, 10, 1.0), [2], "thm8")
+    with pytest.raises(ValueError, match="pld"):
+        acc.wang_rdp(poisson(0.1, 1.0), [2])
+    with pytest.raises(ValueError, match="pld"):
+        acc.renyi_divergence(acc.ApproximateDPEvent(1.0, 1e-6), 2.0)

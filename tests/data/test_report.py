@@ -1,0 +1,107 @@
+"""Tables, topics and the yardsticks."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from vips_fast import report
+from vips_fast.data import Corpus
+
+WORDS = ("red", "green", "blue", "pink")
+TOPICS = np.array([[5.0, 1.0, 3.0, 0.1], [0.1, 0.2, 0.3, 9.0]])
+
+
+def test_top_words():
+    assert report.top_words(TOPICS, WORDS, 2) == [["red", "blue"], ["pink", "blue"]]
+    assert report.top_words(TOPICS, n_words=9)[1] == ["#3", "#2", "#1", "#0"]
+    assert report.top_words([[1, 1, 1, 1]], WORDS) == [list(WORDS)]
+
+
+def test_match_topics():
+    rng = np.random.default_rng(0)
+    topics = rng.dirichlet(np.full(50, 0.1), 6)
+    order = rng.permutation(6)
+    assert report.match_topics(topics, 7 * topics[order]) == np.argsort(order).tolist()
+    matched = report.match_topics(topics, topics[:2])
+    assert matched[:2] == [0, 1] and matched[2:] == [None] * 4
+
+
+def test_topics_table():
+    assert report.topics_table(TOPICS, WORDS, 2) == "1  red blue\n2  pink blue"
+    text = report.topics_table(TOPICS, WORDS, 2, TOPICS[::-1], ("ours", "theirs"), width=50)
+    room = (50 - 1 - 5) // 2
+    assert text.split("\n") == [
+        f"   {'ours':<{room}} | theirs",
+        f"1  {'red blue':<{room}} | red blue",
+        f"2  {'pink blue':<{room}} | pink blue",
+    ]
+    assert all(len(line) <= 40 for line in report.topics_table(
+        np.ones((2, 30)), ["longish"] * 30, 30, width=40).split("\n"))  # fmt: skip
+
+
+def test_table():
+    assert report.table([("a", 1), ("bb", 22)]) == "a    1\nbb  22"
+    assert report.table([("a", 1)], ("name", "n")) == "name  n\n----  -\na     1"
+
+
+def naive_unigram(train, test, pseudocount):
+    p = train.sum(0) + pseudocount
+    p = p / p.sum()
+    return np.exp(-(test * np.log(p)).sum() / test.sum())
+
+
+def test_unigram_perplexity():
+    rng = np.random.default_rng(1)
+    train, test = rng.integers(0, 5, (2, 8, 4))
+    for pseudocount in (1.0, 0.25):
+        expected = naive_unigram(train, test, pseudocount)
+        for wrap in (np.asarray, sparse.csr_array, Corpus):
+            # Sums of a few dozen doubles in another order.
+            got = report.unigram_perplexity(wrap(train), wrap(test), pseudocount)
+            assert got == pytest.approx(expected, rel=1e-12)
+    # Uniform words over V of them have perplexity V.
+    assert report.unigram_perplexity(np.ones((3, 4), int), test) == pytest.approx(4, rel=1e-12)
+
+
+def test_split_words():
+    rng = np.random.default_rng(2)
+    X = rng.integers(0, 40, (50, 20))
+    given, asked = report.split_words(X, 0)
+    assert np.array_equal(given.toarray() + asked.toarray(), X)
+    assert given.data.min() > 0 and asked.data.min() > 0
+    # A fair coin for each of n words: five standard deviations, sqrt(n)/2 each.
+    assert abs(given.sum() - X.sum() / 2) < 5 * np.sqrt(X.sum()) / 2
+    assert np.array_equal(report.split_words(X, 0)[0].toarray(), given.toarray())
+
+
+def test_predictive_perplexity(monkeypatch):
+    rng = np.random.default_rng(3)
+    proportions = rng.dirichlet(np.ones(3), 50)
+    components = rng.gamma(1.0, 1.0, (3, 20)) + 0.01
+    asked = rng.integers(0, 3, (50, 20))
+    beta = components / components.sum(1, keepdims=True)
+    expected = np.exp(-(asked * np.log(proportions @ beta)).sum() / asked.sum())
+    got = report.predictive_perplexity(proportions, components, asked)
+    # Sums of a thousand doubles in another order.
+    assert got == pytest.approx(expected, rel=1e-12)
+    one_topic = report.predictive_perplexity(np.ones((50, 1)), asked.sum(0)[None] + 1.0, asked)
+    assert one_topic == pytest.approx(report.unigram_perplexity(asked, asked), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: report.top_words(TOPICS, WORDS[:3]), "vocabulary has 3 words; expected 4"),
+        (lambda: report.top_words(TOPICS, WORDS, 0), "n_words is 0"),
+        (lambda: report.top_words(TOPICS[0]), "expected \\(K, V\\)"),
+        (lambda: report.match_topics(TOPICS, TOPICS[:, :3]), "over 4 and over 3 words"),
+        (lambda: report.unigram_perplexity([[1, 2]], [[0, 0]]), "test has no words"),
+        (lambda: report.unigram_perplexity([[1, 2]], [[1]]), "test has 1 columns; expected 2"),
+        (lambda: report.unigram_perplexity([[1, 2]], [[1, 1]], 0), "pseudocount is 0"),
+        (lambda: report.predictive_perplexity([[1.0]], TOPICS, [[1] * 4]), "proportions have"),
+        (lambda: report.predictive_perplexity([[1, 0]], TOPICS, [[0] * 4]), "no words"),
+    ],
+)
+def test_refuses(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

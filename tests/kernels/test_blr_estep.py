@@ -1,0 +1,370 @@
+"""The logistic regression E-step: against its reference, bit by bit where integers allow it."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from vips_fast.kernels import _native, blr_estep, reference, unpack_upper
+from vips_fast.kernels import blr as blr_module
+from vips_fast.kernels.blr import accumulate, check_rows, factor_spacing, triangle_size
+
+ISAS = _native.isas_available()
+SIZES = [1, 2, 3, 15, 16, 17, 33, 64, 65]
+
+
+def problem(n, d, seed=0, density=0.5):
+    rng = np.random.default_rng([seed, n, d])
+    X = rng.normal(size=(n, d)) * (rng.random((n, d)) < density)
+    A = rng.normal(size=(d, d))
+    return X, rng.integers(0, 2, n).astype(float), A @ A.T, rng.normal(size=d)
+
+
+def forms(X):
+    """The storages of one matrix."""
+    return {"dense": X, "csr": sparse.csr_array(X), "float32": sparse.csr_array(X.astype(np.float32))}
+
+
+SETTINGS = {
+    "plain": {},
+    "clipped": {"row_norm": 1.5, "scales": (0.7, 0.3), "clip_norm": 0.8},
+    "coarse": {"row_norm": 1.0, "scales": (1.0, 0.25), "clip_norm": 1.2, "spacing": 2.0**-10},
+    "linear only": {"scales": (1.0, math.inf)},
+    "quadratic only": {"scales": (math.inf, 1.0), "clip_norm": 0.2},
+    "binomial": {"n_trials": 6.0},
+}
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("storage", ["dense", "csr", "float32"])
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_against_reference(isa, storage, setting):
+    for d, centred in itertools.product(SIZES, (False, True)):
+        X, y, M, m0 = problem(40, d)
+        # float32 rows are compared with the reference on the same rounded numbers.
+        X = X.astype(np.float32).astype(np.float64)
+        kwargs = dict(SETTINGS[setting], center=m0 if centred else None)
+        y = y * kwargs.get("n_trials", 1.0)
+        got = blr_estep(forms(X)[storage], y, M, isa=isa, **kwargs)
+        want = reference.blr_estep(X, y, M, **kwargs)
+        # c differs by the order of d^2 additions, <xi> and the norm with it.
+        np.testing.assert_allclose(got.xi, want.xi, rtol=1e-13, atol=0)
+        np.testing.assert_allclose(got.norms, want.norms, rtol=1e-12, atol=1e-15)
+        # A rounding in a factor can move an entry of one record across a lattice
+        # point: one unit for 40 records, of 2^-30 and (in a a^T) 2^-20 of the
+        # bound. The sums agree to 1e-12 of their norm apart from such moves,
+        # and there are none in these cases.
+        for name in ("linear", "quadratic"):
+            a, b = getattr(got, name), getattr(want, name)
+            assert np.abs(a - b).max() <= 1e-12 * np.linalg.norm(b)
+
+
+def test_second_moment_none_is_zero():
+    X, y, _, _ = problem(30, 7)
+    got, want = blr_estep(X, y), reference.blr_estep(X, y)
+    assert (got.xi == 0.25).all()
+    np.testing.assert_array_equal(got.linear, want.linear)
+    np.testing.assert_array_equal(got.quadratic, want.quadratic)
+    clipped = X / np.maximum(1, np.linalg.norm(X, axis=1))[:, None]
+    # Truncation to 2^-30 (linear) and to factors of 2^-20 (quadratic), summed over 30 records.
+    np.testing.assert_allclose(got.linear, (y - 0.5) @ clipped, atol=30 * 2.0**-29)
+    np.testing.assert_allclose(unpack_upper(got.quadratic, 7), clipped.T @ clipped / 4, atol=30 * 2.0**-19)
+
+
+def test_trials_of_each_record():
+    X, _, M, _ = problem(30, 5)
+    rng = np.random.default_rng(3)
+    trials = rng.integers(0, 9, 30)
+    y = rng.binomial(trials, 0.4)
+    got = blr_estep(X, y, M, trials=trials, n_trials=8)
+    want = reference.blr_estep(X, y, M, trials=trials, n_trials=8)
+    np.testing.assert_allclose(got.quadratic, want.quadratic, atol=1e-12 * np.linalg.norm(want.quadratic))
+    # b trials of one record are b records of one trial each (Eq. 34), up to truncation.
+    rows = np.repeat(np.arange(30), trials)
+    ones = np.concatenate([np.r_[np.ones(s), np.zeros(b - s)] for s, b in zip(y, trials, strict=True)])
+    each = blr_estep(X[rows], ones, M)
+    np.testing.assert_allclose(got.linear, each.linear, atol=1e-6)
+    np.testing.assert_allclose(got.quadratic, each.quadratic, atol=240 * 2.0**-18)
+
+
+def sums_of(X, y, M, m0=None, **kwargs):
+    """Integer sums with a lattice that does not depend on the number of rows."""
+    defaults = dict(
+        row_norm=1.3, n_trials=1.0, scale_linear=0.8, scale_quadratic=0.3, clip_norm=0.9, spacing=2.0**-20,
+        factor_grid=factor_spacing(0.9, 2**16), center=m0,
+    )
+    return accumulate(check_rows(X, y), M, **(defaults | kwargs))
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("storage", ["dense", "csr", "float32"])
+def test_contribution_is_a_function_of_the_record(isa, storage):
+    """One record alone, in any company, place, block and thread count: the same integers."""
+    n, d = 300, 37
+    X, y, M, m0 = problem(n, d, seed=5)
+    X = forms(X)[storage]
+    alone = np.array([sums_of(X[i : i + 1], y[i : i + 1], M, m0, isa=isa) for i in range(n)])
+    whole = alone.sum(axis=0)
+    order = np.random.default_rng(0).permutation(n)
+    np.testing.assert_array_equal(sums_of(X, y, M, m0, isa=isa), whole)
+    np.testing.assert_array_equal(sums_of(X[order], y[order], M, m0, isa=isa), whole)
+    for cut in (1, 127, 128, 129):
+        left = sums_of(X[:cut], y[:cut], M, m0, isa=isa)
+        np.testing.assert_array_equal(left, alone[:cut].sum(axis=0))
+
+
+@pytest.mark.parametrize("storage", ["dense", "csr"])
+@pytest.mark.parametrize("share", [False, True])
+def test_threads_give_the_same_bits(monkeypatch, storage, share):
+    n, d = 1000, 41
+    X, y, M, m0 = problem(n, d, seed=6)
+    X = forms(X)[storage]
+    one = sums_of(X, y, M, m0)
+    monkeypatch.setattr(blr_module, "BLOCK_ENTRIES", 500)
+    if share:
+        monkeypatch.setattr(blr_module, "PRIVATE_TRIANGLE_BYTES", 0)
+    for n_threads in (1, 2, 7, 16):
+        np.testing.assert_array_equal(sums_of(X, y, M, m0, n_threads=n_threads), one)
+
+
+def test_instruction_sets_share_the_integer_path():
+    """With M = 0 nothing before the lattice depends on the order of additions, so all sets give the same bits."""
+    X = np.round(problem(200, 20, seed=7)[0] * 16) / 64
+    y = np.arange(200) % 2
+    results = [sums_of(form, y, None, isa=isa) for isa in ISAS for form in (X, sparse.csr_array(X))]
+    for other in results[1:]:
+        np.testing.assert_array_equal(other, results[0])
+
+
+def test_unit_entries_take_the_same_bits():
+    """The path for matrices of ones is chosen from the data: it may not change a record's contribution."""
+    X, y, M, m0 = problem(200, 30, seed=8)
+    ones = sparse.csr_array((X != 0).astype(float))
+    rows = check_rows(ones, y)
+    assert rows.unit
+    lattice = dict(
+        row_norm=1.3, n_trials=1.0, scale_linear=0.8, scale_quadratic=0.3, clip_norm=0.9, spacing=2.0**-20,
+        factor_grid=2.0**-21, center=m0,
+    )
+    for isa in ISAS:
+        fast = accumulate(rows, M, isa=isa, **lattice)
+        slow = accumulate(rows._replace(unit=False), M, isa=isa, **lattice)
+        np.testing.assert_array_equal(fast, slow)
+
+
+def squared_norm(sums, d, spacing, grid):
+    """Squared joint norm of one record's integers, exactly (a power of two times an integer)."""
+    linear, packed = sums[:d].astype(object), sums[d:].astype(object)
+    weight = np.where(np.repeat(np.arange(d), np.arange(d, 0, -1)) == np.concatenate([np.arange(i, d) for i in range(d)]), 1, 2)
+    ratio = int(round(math.log2(spacing / grid**2)))
+    assert ratio >= 0
+    return int((linear * linear).sum()) * 4**ratio + int((weight * packed * packed).sum())
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("storage", ["dense", "csr"])
+@pytest.mark.parametrize("seed", range(3))
+def test_joint_norm_holds_in_integers(isa, storage, seed):
+    """Every record's integers are inside the bound, and the worst case all but reaches it."""
+    d, spacing, clip = 9, 2.0**-12, 0.75
+    grid = factor_spacing(clip, 2**10)
+    X, y, M, m0 = problem(60, d, seed=seed)
+    X[:20] *= 10.0 ** np.random.default_rng(seed).uniform(-8, 8, 20)[:, None]
+    X[20] = 0
+    bound = int(clip / spacing) ** 2 * 4 ** int(round(math.log2(spacing / grid**2)))
+    largest = 0
+    for i in range(60):
+        sums = sums_of(
+            forms(X)[storage][i : i + 1], y[i : i + 1], M / 50, m0 / 10, spacing=spacing, clip_norm=clip,
+            factor_grid=grid, isa=isa,
+        )
+        square = squared_norm(sums, d, spacing, grid)
+        assert square <= bound
+        largest = max(largest, square)
+    # Two units of the spacing are kept back (2^-10.6 of the bound) and each of 9 entries loses at most one.
+    assert largest >= bound * (1 - 2.0**-7)
+
+
+def test_worst_case_neighbours():
+    """Adding the record that the stated sensitivity is made for moves the sum by that sensitivity and no more."""
+    d, row_norm, spacing = 5, 2.0, 2.0**-24
+    c1, c2 = 0.9, 0.7
+    sensitivity = math.hypot(row_norm / (2 * c1), row_norm**2 / (4 * c2))
+    X, y, _, _ = problem(50, d, seed=9)
+    worst = np.zeros((1, d))
+    worst[0, 2] = row_norm  # an exact lattice vector: nothing is lost to truncation
+    grid = factor_spacing(sensitivity, 64)
+    kwargs = dict(row_norm=row_norm, scale_linear=c1, scale_quadratic=c2, clip_norm=sensitivity, spacing=spacing, factor_grid=grid)
+    before = sums_of(X, y, None, **kwargs)
+    after = sums_of(np.vstack([X, worst]), np.append(y, 1), None, **kwargs)
+    step = math.sqrt(squared_norm(after - before, d, spacing, grid)) * grid**2
+    assert step <= sensitivity
+    assert step >= sensitivity * (1 - 1e-5)  # factors are truncated to 2^-20 of the bound
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("dense", [False, True])
+def test_non_finite_records_contribute_nothing(isa, dense):
+    """Inside the wall nothing raises: a record that is not finite is the zero vector, and spoils no other."""
+    n, d = 7, 6
+    X, y, M, m0 = problem(n, d, seed=10, density=1.0)
+    clean = sums_of(X[[0, 6]], y[[0, 6]], M, m0, isa=isa)
+    X[1, 0], X[2, 3], X[3] = np.nan, np.inf, 1e200
+    y[4] = np.nan
+    y[5] = np.inf
+    rows = check_rows(np.zeros((n, d)), np.zeros(n))._replace(values=X.reshape(-1), y=y)
+    if not dense:
+        indices = np.tile(np.arange(d, dtype=np.int32), n)
+        rows = rows._replace(indptr=np.arange(0, n * d + 1, d), indices=indices)
+    got = accumulate(
+        rows, M, row_norm=1.3, n_trials=1.0, scale_linear=0.8, scale_quadratic=0.3, clip_norm=0.9, spacing=2.0**-20,
+        factor_grid=factor_spacing(0.9, 2**16), center=m0, isa=isa,
+    )
+    np.testing.assert_array_equal(got, clean)
+
+
+def test_rounding_to_the_lattice():
+    d = 70
+    rng = np.random.default_rng(11)
+    sums = rng.integers(-(2**40), 2**40, triangle_size(d))
+    rows, columns = np.triu_indices(d)
+    factor = np.where(rows == columns, 2.0**-7, np.sqrt(2) * 2.0**-7)
+    for isa in ISAS:
+        got = sums.copy()
+        _native.blr_round(d, 2.0**-7, np.sqrt(2) * 2.0**-7, got, isa)
+        np.testing.assert_array_equal(got, np.rint(sums * factor).astype(np.int64))
+
+
+def test_unpack_upper():
+    for d in (1, 2, 5, 255, 256, 257, 600):
+        packed = np.random.default_rng(d).normal(size=triangle_size(d))
+        matrix = unpack_upper(packed, d, off_diagonal=2.0)
+        np.testing.assert_array_equal(matrix, matrix.T)
+        expected = packed * np.where(np.equal(*np.triu_indices(d)), 1.0, 2.0)
+        np.testing.assert_array_equal(matrix[np.triu_indices(d)], expected)
+
+
+def test_rows_take():
+    X, y, _, _ = problem(20, 6, seed=12)
+    index = np.array([3, 3, 0, 19])
+    for form in forms(X).values():
+        rows = check_rows(form, y, trials=np.arange(20)).take(index)
+        picked = check_rows(form[index], y[index], trials=index)
+        for a, b in zip(rows, picked, strict=True):
+            np.testing.assert_array_equal(a, b)
+        assert check_rows(form, y).take(np.array([], dtype=int)).n_rows == 0
+
+
+def test_empty_and_large_sizes():
+    empty = blr_estep(np.empty((0, 3)), np.empty(0))
+    assert empty.linear.tolist() == [0, 0, 0] and empty.quadratic.tolist() == [0] * 6
+    d = 2000
+    X = sparse.random_array((50, d), density=0.01, rng=np.random.default_rng(13), format="csr")
+    y = np.arange(50) % 2
+    got = blr_estep(X, y, np.eye(d))
+    dense = blr_estep(X.toarray(), y, np.eye(d))
+    np.testing.assert_allclose(got.quadratic, dense.quadratic, atol=1e-12 * np.linalg.norm(dense.quadratic))
+    assert np.count_nonzero(got.quadratic) <= (X.indptr[1:] - X.indptr[:-1] + 1).astype(int) @ (X.indptr[1:] - X.indptr[:-1])
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "text"),
+    [
+        ({"X": np.ones(3)}, ValueError, "X has 1 dimensions"),
+        ({"X": np.ones((3, 2)) * 1j}, TypeError, "X has dtype"),
+        ({"X": np.empty((3, 0))}, ValueError, "at least one column"),
+        ({"X": np.array([[1, NAN]] * 3)}, ValueError, "X: expected finite"),
+        ({"X": sparse.csr_array([[1, np.inf]] * 3)}, ValueError, "X: expected finite"),
+        ({"X": sparse.csr_array((3, 40_000))}, ValueError, "at most 32768"),
+        ({"y": [1, 0]}, ValueError, "y has shape"),
+        ({"y": ["a", "b", "c"]}, TypeError, "y has dtype"),
+        ({"y": [1, NAN, 0]}, ValueError, "y: expected finite"),
+        ({"y": [1, 2, 0]}, ValueError, "y: expected values in"),
+        ({"trials": [1, -1, 1], "n_trials": 2}, ValueError, "trials: expected values >= 0"),
+        ({"trials": [1, 3, 1], "n_trials": 2}, ValueError, "trials: expected values of at most"),
+        ({"n_trials": 0}, ValueError, "n_trials=0"),
+        ({"row_norm": NAN}, ValueError, "row_norm=nan"),
+        ({"scales": (1.0, 0.0)}, ValueError, "scales="),
+        ({"second_moment": np.eye(3)}, ValueError, "second_moment has shape"),
+        ({"second_moment": np.full((2, 2), NAN)}, ValueError, "second_moment: expected finite"),
+        ({"center": np.ones(3)}, ValueError, "center has shape"),
+        ({"center": [NAN, 0]}, ValueError, "center: expected finite"),
+        ({"clip_norm": -1}, ValueError, "clip_norm=-1"),
+        ({"spacing": 0.3}, ValueError, "spacing=0.3"),
+        ({"spacing": 1.0, "clip_norm": 1.0}, ValueError, "expected clip_norm / spacing"),
+        ({"n_threads": 0}, ValueError, "n_threads=0"),
+    ],
+)
+def test_bad_arguments(change, error, text):
+    arguments = {"X": np.ones((3, 2)), "y": [1, 0, 1], "second_moment": np.eye(2)} | change
+    with pytest.raises(error, match=text):
+        blr_estep(**arguments)
+
+
+def native(**change):
+    """The kernel below the checks, with valid arguments but for the changes."""
+    d = 4
+    a = dict(
+        n_features=d, indptr=np.array([0, 2, 3]), indices=np.array([0, 3, 1], np.int32), values=np.ones(3),
+        y=np.ones(2), trials=None, second_moment=np.eye(d), center=None, row_norm=1.0, n_trials=1.0, scale_linear=1.0,
+        scale_quadratic=1.0, clip_norm=1.0, spacing=2.0**-10, factor_spacing=2.0**-20,
+        workspace=np.empty(20_000, np.uint8), linear=np.empty(2), quadratic=np.empty(2), xi=None, norms=None,
+    ) | change
+    _native.blr_weights(*a.values())
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"indices": np.array([0, 4, 1], np.int32)}, "column index"),
+        ({"indices": np.array([3, 3, 1], np.int32)}, "column index"),
+        ({"indices": np.array([0, -1, 1], np.int32)}, "column index"),
+        ({"indptr": np.array([0, 2, 1])}, "row pointers"),
+        ({"workspace": np.empty(40, np.uint8)}, "workspace"),
+        ({"n_features": 0}, "size"),
+        ({"spacing": 0.3}, "parameter"),
+        ({"factor_spacing": 0.0}, "parameter"),
+        ({"factor_spacing": 2.0**-30}, "parameter"),
+        ({"spacing": 2.0**-31}, "parameter"),
+        ({"spacing": 1.0}, "parameter"),
+        ({"clip_norm": 0.0}, "parameter"),
+        ({"clip_norm": NAN}, "parameter"),
+        ({"row_norm": 0.0}, "parameter"),
+        ({"n_trials": -1.0}, "parameter"),
+        ({"scale_linear": 0.0}, "parameter"),
+        ({"scale_quadratic": NAN}, "parameter"),
+    ],
+)
+def test_kernel_statuses(change, text):
+    native()
+    with pytest.raises(RuntimeError, match=text):
+        native(**change)
+
+
+def test_accumulate_statuses():
+    work = np.empty(20_000, np.uint8)
+    w = np.ones(1)
+    row = (np.array([0, 1]), np.zeros(1, np.int32), np.ones(1))
+    _native.blr_accumulate(3, 0, 3, *row, w, w, work, np.zeros(3, np.int64), np.zeros(6, np.int64))
+    with pytest.raises(RuntimeError, match="size"):
+        _native.blr_accumulate(3, 0, 4, *row, w, w, work, np.zeros(3, np.int64), np.zeros(6, np.int64))
+    with pytest.raises(RuntimeError, match="workspace"):
+        _native.blr_accumulate(3, 0, 3, *row, w, w, work[:8], np.zeros(3, np.int64), np.zeros(6, np.int64))
+    with pytest.raises(RuntimeError, match="parameter"):
+        _native.blr_accumulate(3, 0, 3, *row, w * np.inf, w, work, np.zeros(3, np.int64), np.zeros(6, np.int64))
+
+
+def test_factor_spacing():
+    for clip in (0.3, 0.5, 1.0, 7.7):
+        for n in (1, 1000, 10**6, 10**9):
+            h = factor_spacing(clip, n)
+            units = clip / h**2
+            assert math.frexp(h)[0] == 0.5 and units <= 2**41 and units * n < 2**62
+            assert units >= min(2**41, 2**61 / (2 * n)) / 4  # not more than two bits short of the finest
+    with pytest.raises(ValueError, match="n_records"):
+        factor_spacing(1.0, 2**60)

@@ -1,0 +1,353 @@
+"""Checked Python entries of the noise kernels.
+
+A draw is round(N(0, scale^2)), exactly rounded, on bits from ChaCha20 under a
+fresh 256-bit key that the operating system gives for each call and that is wiped
+when the call ends. Nothing is kept between calls, so nothing can be repeated by a
+fork, a thread, a pickle or a snapshot. `unsafe_test_key` replaces the key by a
+known one; noise made so protects nobody.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from numbers import Integral, Real
+
+import numpy as np
+
+from ..threads import resolve_n_threads, run_blocks
+from . import _native
+from .lattice import is_power_of_two
+
+#: Largest scale, 2^50: with `REACH` it keeps draws below 2^56.
+MAX_SCALE = _native.GAUSSIAN_MAX_SCALE
+#: No draw is further from 0 than this many scales; see docs/noise.md.
+REACH = _native.GAUSSIAN_REACH
+
+#: Elements of one block of a threaded call: 150 microseconds of work, and a
+#: whole number of the kernel's groups of 128.
+BLOCK = 1 << 16
+
+_INT64_MAX = 2**63 - 1
+
+
+def _checked_scale(scale, name="scale") -> float:
+    if isinstance(scale, (bool, np.bool_)) or not isinstance(scale, Real):
+        raise TypeError(f"{name}={scale!r}: expected a real number")
+    value = float(scale)
+    if not 0 < value <= MAX_SCALE:
+        raise ValueError(f"{name}={scale!r}: expected a number in (0, 2^50]")
+    return value
+
+
+def _checked_size(size) -> tuple[int, ...]:
+    shape = tuple(size) if isinstance(size, (tuple, list)) else (size,)
+    for n in shape:
+        if isinstance(n, (bool, np.bool_)) or not isinstance(n, Integral):
+            raise TypeError(f"size={size!r}: expected an integer or a tuple of integers")
+    if not shape or min(shape) < 1 or math.prod(shape) > 2**48:
+        raise ValueError(f"size={size!r}: expected between 1 and 2^48 elements")
+    return tuple(int(n) for n in shape)
+
+
+def _checked_key(key) -> None:
+    """Refuse a malformed test key before anything is done; the key is not shown."""
+    if key is None:
+        return
+    if not isinstance(key, (bytes, bytearray, memoryview)):
+        raise TypeError(f"unsafe_test_key: expected 32 bytes or None, got {type(key).__name__}")
+    if memoryview(key).nbytes != 32:
+        raise ValueError(f"unsafe_test_key: expected 32 bytes or None, got {memoryview(key).nbytes}")
+
+
+def _key(key) -> _native.Key:
+    return _native.Key() if key is None else _native.Key(memoryview(key).cast("B"))
+
+
+def _over_blocks(n: int, n_threads: int, work) -> None:
+    """work(start, stop) over 0..n, in blocks where there are threads to share them."""
+    if n_threads == 1:
+        work(0, n)
+        return
+    run_blocks(-(-n // BLOCK), n_threads, lambda block, _: work(block * BLOCK, min(n, (block + 1) * BLOCK)))
+
+
+def chacha20_fill(n_bytes: int, key, *, nonce=bytes(12), counter: int = 0, isa: str | None = None) -> np.ndarray:
+    """ChaCha20 keystream as RFC 8439 defines it (section 2.4).
+
+    Parameters
+    ----------
+    n_bytes : int
+        Bytes wanted, >= 0.
+    key, nonce : bytes-like
+        32 and 12 bytes.
+    counter : int
+        Number of the first 64-byte block, in [0, 2^32).
+    isa : str or None
+        Instruction set to use instead of the one chosen at import.
+
+    Returns
+    -------
+    (n_bytes,) uint8 array
+
+    Raises
+    ------
+    ValueError
+        If a size is wrong or the 32-bit block counter would wrap.
+    """
+    if isinstance(n_bytes, bool) or not isinstance(n_bytes, Integral):
+        raise TypeError(f"n_bytes={n_bytes!r}: expected an integer")
+    if not isinstance(counter, Integral) or not 0 <= counter < 2**32:
+        raise ValueError(f"counter={counter!r}: expected an integer in [0, 2^32)")
+    if n_bytes < 0 or -(-n_bytes // 64) > 2**32 - counter:
+        raise ValueError(f"n_bytes={n_bytes}: expected at least 0 and no more than the blocks left from the counter on")
+    if memoryview(key).nbytes != 32:
+        raise ValueError(f"key: expected 32 bytes, got {memoryview(key).nbytes}")
+    if memoryview(nonce).nbytes != 12:
+        raise ValueError(f"nonce: expected 12 bytes, got {memoryview(nonce).nbytes}")
+    out = np.empty(int(n_bytes), dtype=np.uint8)
+    with _key(key) as k:
+        _native.chacha20_fill(k, memoryview(nonce).cast("B"), int(counter), out, isa)
+    return out
+
+
+def rounded_gaussian(
+    scale: float, size, *, unsafe_test_key=None, n_threads: int = 1, isa: str | None = None
+) -> np.ndarray:
+    """Independent draws of round(N(0, scale^2)), exactly rounded.
+
+    Equivalent to ``np.rint(scale * standard_normal(size)).astype(np.int64)`` in
+    arithmetic of unlimited precision, on uniform numbers of unlimited length.
+
+    Parameters
+    ----------
+    scale : float
+        Standard deviation before rounding, in (0, 2^50].
+    size : int or tuple of int
+        Shape of the result, at least one element.
+    unsafe_test_key : bytes-like of 32 bytes or None
+        None takes a fresh key from the operating system. A given key makes the
+        draws a known function of the element's number, the same for every
+        instruction set and number of threads; such noise is NOT private.
+    n_threads : int
+        Threads; -1 for all processors.
+    isa : str or None
+        Instruction set to use instead of the one chosen at import.
+
+    Returns
+    -------
+    int64 array of shape ``size``
+        No entry is beyond 64 * scale.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If an argument is out of its range; nothing is drawn.
+    OSError
+        If the operating system gives no random bits.
+
+    Notes
+    -----
+    Box-Muller (Box & Muller 1958) on ChaCha20 keystream; docs/noise.md has the
+    algorithm, its error bound and what the security rests on.
+    """
+    value, shape = _checked_scale(scale), _checked_size(size)
+    _checked_key(unsafe_test_key)
+    n_threads = resolve_n_threads(n_threads, "n_threads")
+    out = np.empty(math.prod(shape), dtype=np.int64)
+    with _key(unsafe_test_key) as key:
+        _over_blocks(
+            out.size, n_threads, lambda start, stop: _native.rounded_gaussian(key, start, value, out[start:stop], isa)
+        )
+    return out.reshape(shape)
+
+
+def add_rounded_gaussian(
+    sums: np.ndarray, scale: float, *, unsafe_test_key=None, n_threads: int = 1, isa: str | None = None
+) -> None:
+    """Add independent draws of round(N(0, scale^2)) to an int64 array, in place.
+
+    Equivalent to ``sums += rounded_gaussian(scale, sums.shape)``. As ``sums`` is
+    integer, the result is round(sums + N(0, scale^2)): a function of the output of
+    the exact Gaussian mechanism, to which every bound for that mechanism applies.
+
+    Parameters
+    ----------
+    sums : int64 array
+        C-contiguous and writeable, at least one element.
+    scale, unsafe_test_key, n_threads, isa
+        As for `rounded_gaussian`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If an argument is out of its range, or an entry of ``sums`` is so large
+        that entry + 64 * scale exceeds int64; nothing is drawn or changed.
+    OSError
+        If the operating system gives no random bits.
+    """
+    value = _checked_scale(scale)
+    if not isinstance(sums, np.ndarray):
+        raise TypeError(f"sums: expected an int64 array, got {type(sums).__name__}")
+    if sums.dtype != np.int64 or not sums.dtype.isnative:
+        raise TypeError(f"sums has dtype {sums.dtype}: expected int64")
+    if sums.size == 0:
+        raise ValueError(f"sums has shape {sums.shape}: expected at least one element")
+    if not (sums.flags.c_contiguous and sums.flags.writeable and sums.flags.aligned):
+        raise ValueError("sums: expected a C-contiguous, aligned and writeable array")
+    _checked_key(unsafe_test_key)
+    n_threads = resolve_n_threads(n_threads, "n_threads")
+    flat = sums.reshape(-1)
+    try:
+        if n_threads > 1:
+            # The kernel checks its own block first; here all must pass before any is drawn.
+            limit = _INT64_MAX - math.ceil(REACH * value) - 1
+            _over_blocks(flat.size, n_threads, lambda start, stop: _native.int64_check(limit, flat[start:stop], isa))
+        with _key(unsafe_test_key) as key:
+            _over_blocks(
+                flat.size, n_threads,
+                lambda start, stop: _native.add_rounded_gaussian(key, start, value, flat[start:stop], isa),
+            )
+    except OverflowError:
+        raise ValueError("sums: an entry is so large that adding noise could leave int64") from None
+
+
+def half_power_scale(scale: float) -> float:
+    """The least double that is not below scale / sqrt(2)."""
+    value = scale * math.sqrt(0.5)
+    while 2 * Fraction(value) ** 2 >= Fraction(scale) ** 2:
+        value = math.nextafter(value, 0.0)
+    while 2 * Fraction(value) ** 2 < Fraction(scale) ** 2:
+        value = math.nextafter(value, math.inf)
+    return value
+
+
+def symmetric_gaussian(
+    matrix_or_size, scale: float, *, form: str = "orthonormal", spacing: float | None = None, unsafe_test_key=None,
+    n_threads: int = 1, isa: str | None = None,
+) -> np.ndarray:
+    """Add exactly rounded Gaussian noise to a symmetric matrix on a lattice, in place.
+
+    Parameters
+    ----------
+    matrix_or_size : (d, d) int64 or float64 array, or int
+        A symmetric matrix to add to, or d for a new int64 matrix of noise alone.
+        Rows must be contiguous (or columns; the matrix is symmetric).
+    scale : float
+        Standard deviation of the noise in lattice steps, before rounding, in
+        (0, 2^50].
+    form : {"orthonormal", "analyze_gauss"}
+        "analyze_gauss": independent draws of standard deviation ``scale`` on and
+        above the diagonal, mirrored (Dwork, Talwar, Thakurta & Zhang 2014).
+        "orthonormal": ``scale`` on the diagonal and ``scale / sqrt(2)``, rounded up
+        to a double, off it.
+    spacing : float or None
+        For a float64 matrix the lattice spacing, a power of two: every entry must
+        be a multiple of it and stays one. Not for int64.
+    unsafe_test_key, n_threads, isa
+        As for `rounded_gaussian`.
+
+    Returns
+    -------
+    (d, d) array
+        The given matrix, or a new one.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If an argument is out of its range, the matrix is not symmetric or not on
+        its lattice, or an entry is so large that noise could leave int64 (float64:
+        2^53 lattice steps); nothing is drawn or changed.
+    OSError
+        If the operating system gives no random bits.
+
+    Notes
+    -----
+    Why ``scale / sqrt(2)`` is enough. Under <A, B> = sum_ij A_ij B_ij the matrices
+    E_ii and (E_ij + E_ji)/sqrt(2), i < j, are an orthonormal basis of the symmetric
+    matrices (E_ij has a single 1): each has norm 1, and two different ones share no
+    nonzero position. The coordinates of A in it are A_ii and sqrt(2) A_ij, and their
+    L2 norm is A's Frobenius norm. The Gaussian mechanism with standard deviation s
+    on these coordinates, for Frobenius sensitivity D, is therefore the Gaussian
+    mechanism of a vector with sensitivity D; its output is a bijective function of
+    the matrix A_ii + s Z_ii, A_ij + (s/sqrt(2)) Z_ij (i < j, mirrored), Z
+    independent standard normals. "analyze_gauss" adds more noise than that, so it
+    is private too. Rounding to the lattice is post-processing, as A lies on it.
+
+    Entry (i, j), j >= i, takes element number i d - i (i - 1)/2 + j - i of the
+    key's noise, so the bits depend on neither blocks nor threads.
+    """
+    value = _checked_scale(scale)
+    if form not in ("orthonormal", "analyze_gauss"):
+        raise ValueError(f"form={form!r}: expected 'orthonormal' or 'analyze_gauss'")
+    off = value if form == "analyze_gauss" else half_power_scale(value)
+    _checked_key(unsafe_test_key)
+    n_threads = resolve_n_threads(n_threads, "n_threads")
+    if isinstance(matrix_or_size, np.ndarray):
+        given = matrix_or_size
+        if given.dtype not in (np.dtype(np.int64), np.dtype(np.float64)):
+            raise TypeError(f"matrix has dtype {given.dtype}: expected int64 or float64")
+        if given.ndim != 2 or given.shape[0] != given.shape[1] or given.size == 0:
+            raise ValueError(f"matrix has shape {given.shape}: expected (d, d) with d >= 1")
+        if given.shape[0] >= 2**31:
+            raise ValueError(f"matrix has shape {given.shape}: expected d < 2^31")
+        d = given.shape[0]
+        matrix = given if given.strides[1] == 8 else given.T
+        if d > 1 and (matrix.strides[1] != 8 or matrix.strides[0] < 8 * d or matrix.strides[0] % 8):
+            raise ValueError("matrix: expected contiguous rows or columns")
+        if not (given.flags.writeable and given.flags.aligned):
+            raise ValueError("matrix: expected an aligned and writeable array")
+        if matrix.dtype == np.float64:
+            if spacing is None or not is_power_of_two(spacing) or not 2.0**-900 <= spacing <= 2.0**900:
+                raise ValueError(f"spacing={spacing!r}: expected a power of two for a float64 matrix")
+            limit = 2**53 - math.ceil(REACH * value)
+            if limit < 0:
+                raise ValueError(f"scale={scale!r}: expected at most 2^47 for a float64 matrix")
+        else:
+            limit = _INT64_MAX - math.ceil(REACH * value) - 1
+    else:
+        given = None
+        (d,) = _checked_size((matrix_or_size,))
+        if d >= 2**24:
+            raise ValueError(f"size={d}: expected below 2^24")
+    if spacing is not None and (given is None or given.dtype != np.float64):
+        raise ValueError(f"spacing={spacing!r}: expected None unless the matrix is float64")
+
+    edges = _row_edges(d, n_threads)
+    if given is None:
+        given = matrix = np.zeros((d, d), dtype=np.int64)
+    else:
+        symmetric = []
+
+        def check(block, _):
+            symmetric.append(
+                _native.symmetric_check(edges[block], edges[block + 1], limit, spacing or 1.0, matrix, isa)
+            )
+
+        try:
+            run_blocks(len(edges) - 1, n_threads, check)
+        except OverflowError:
+            what = "leave int64" if matrix.dtype == np.int64 else "leave 2^53 steps, or is no multiple of spacing"
+            raise ValueError(f"matrix: an entry is so large that adding noise could {what}") from None
+        if not all(symmetric):
+            raise ValueError("matrix: expected a symmetric matrix")
+    with _key(unsafe_test_key) as key:
+        run_blocks(
+            len(edges) - 1, n_threads,
+            lambda block, _: _native.symmetric_gaussian(
+                key, edges[block], edges[block + 1], value, off, spacing or 1.0, matrix, isa
+            ),
+        )
+    return given
+
+
+def _row_edges(d: int, n_threads: int) -> list[int]:
+    """Boundaries of blocks of rows with about equal parts of the upper triangle, multiples of 32 (the kernel's tile)."""
+    n_blocks = 1 if n_threads == 1 else 4 * n_threads
+    edges = [0]
+    for k in range(1, n_blocks):
+        # Rows 0..r hold 1 - (1 - r/d)^2 of the triangle.
+        row = int(d * (1 - math.sqrt(1 - k / n_blocks))) // 32 * 32
+        if edges[-1] < row < d:
+            edges.append(row)
+    return [*edges, d]

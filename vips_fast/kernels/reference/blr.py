@@ -1,0 +1,86 @@
+"""Polya-Gamma mean and logistic regression E-step in plain numpy."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy import sparse
+
+from ..blr import factor_spacing
+from ..lattice import noise_spacing
+from ..results import BlrEStep
+
+
+def pg_mean(c, out=None, *, b=1.0):
+    """b tanh(c/2)/(2c), by three terms of the series where the quotient loses digits; see `vips_fast.kernels.pg_mean`."""
+    c = np.abs(np.asarray(c, dtype=np.float64))
+    y = np.minimum(c, 1e-2) ** 2
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+        result = b * np.where(c < 1e-2, 0.25 - y / 48 + y * y / 480, np.tanh(c / 2) * 0.5 / c)
+    if out is not None:
+        out[...] = result
+        return out
+    return result
+
+
+def clip_weights(x, y, b, second_moment, center, row_norm, scales, clip_norm, spacing, grid):
+    """One record's factors (linear, quadratic), its <xi> and its joint norm."""
+    norm = math.sqrt(x @ x)
+    if norm > row_norm:
+        x, norm, shrink = x * (row_norm / norm), row_norm, row_norm / norm
+    else:
+        shrink = 1.0
+    xi = float(pg_mean(math.sqrt(max(x @ second_moment @ x, 0.0)), b=b))
+    residual = y - b / 2 - xi * (x @ center)
+    joint = math.hypot(residual * norm / scales[0], xi * norm**2 / scales[1])
+    target = clip_norm - 2 * spacing
+    t = target / joint if joint > target else 1.0
+    linear = t * residual * shrink / scales[0] / spacing
+    quadratic = math.sqrt(t * xi / scales[1]) * shrink / grid
+    return linear, quadratic, xi, joint
+
+
+def contribution(x, linear, quadratic):
+    """Integers of one record: q of s1, and the factor a of a a^T."""
+    return np.trunc(linear * x).astype(np.int64), np.trunc(quadratic * x).astype(np.int64)
+
+
+def blr_estep(
+    X, y, second_moment=None, *, trials=None, n_trials=1.0, row_norm=1.0, center=None, scales=(1.0, 1.0),
+    clip_norm=None, spacing=None, n_threads=1,
+):
+    """E-step of Eqs. 47-50, one record after the other; see `vips_fast.kernels.blr_estep`."""
+    X = X.toarray() if sparse.issparse(X) else np.asarray(X)
+    X = X.astype(np.float64)
+    n, d = X.shape
+    b = np.full(n, float(n_trials)) if trials is None else np.asarray(trials, dtype=np.float64)
+    M = np.zeros((d, d)) if second_moment is None else np.triu(second_moment) + np.triu(second_moment, 1).T
+    m0 = np.zeros(d) if center is None else np.asarray(center, dtype=np.float64)
+    if clip_norm is None:
+        reach = n_trials * row_norm * (0.5 if center is None else 1.0 + 0.25 * row_norm * np.linalg.norm(m0))
+        clip_norm = 2.0 * math.hypot(reach / scales[0], n_trials * row_norm**2 / (4 * scales[1]))
+    if spacing is None:
+        spacing = noise_spacing(0.0, clip_norm)
+    grid = factor_spacing(clip_norm, n)
+    bound = int(clip_norm / spacing) ** 2
+    linear = np.zeros(d, dtype=np.int64)
+    quadratic = np.zeros((d, d), dtype=np.int64)
+    xi, norms = np.zeros(n), np.zeros(n)
+    for i in range(n):
+        w, f, xi[i], norms[i] = clip_weights(
+            X[i], float(y[i]), b[i], M, m0, row_norm, scales, clip_norm, spacing, grid
+        )
+        while True:
+            q, a = contribution(X[i], w, f)
+            # h^2 sum a^2 in units of the spacing, rounded up; Python integers are exact.
+            frobenius = math.ceil(int(a @ a) * (grid * grid / spacing))
+            if int(q @ q) + frobenius**2 <= bound:
+                break
+            w, f = w * (1 - 2.0**-20), f * (1 - 2.0**-20)
+        linear += q
+        quadratic += np.outer(a, a)
+    packed = quadratic[np.triu_indices(d)]
+    s1 = linear * (spacing * scales[0]) if math.isfinite(scales[0]) else np.zeros(d)
+    s2 = packed * (grid * grid * scales[1]) if math.isfinite(scales[1]) else np.zeros(len(packed))
+    return BlrEStep(s1, s2, xi, norms)

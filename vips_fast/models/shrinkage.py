@@ -1,0 +1,117 @@
+"""Empirical-Bayes read-out of noised topic statistics.
+
+Everything here is post-processing of released numbers: it costs no privacy.
+
+The state's average holds, for word v and topic k, a_vk = m_vk + N(0, sd^2) with a
+noise level sd that is public, while most m_vk are far below sd. Mapping negative
+entries to zero (Algorithm 3) leaves 0.4 sd of bias in each of the V K entries. Here
+the m_vk are estimated by their posterior means under
+
+    m_vk = p_v w_k r_vk
+
+- p_v, the word's share over all topics: estimated from sum_k a_vk, whose noise is
+  only sqrt(K) sd, by a nonparametric prior on a grid (the EM of Kiefer & Wolfowitz's
+  maximum-likelihood mixture).
+- w_k, the topic's share: from sum_v a_vk, shrunk linearly toward equal shares.
+- r_vk, how much more the topic uses the word than the corpus does: a discrete prior
+  on a grid, one for each band of p_v / (K sd), learned by the same EM over all
+  entries of the band.
+
+So a word that is too rare to tell topics apart falls back to the corpus's share of
+it, p_v w_k, and never to noise.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..kernels import _native
+
+#: Points of the prior of r: 0, and from a twentieth to K times the corpus's share.
+_RATIO_POINTS = 16
+#: Points of the prior of p, and EM rounds on it.
+_MASS_POINTS, _MASS_ROUNDS = 60, 40
+#: EM rounds of the prior of r: the first time, and at each later step (which starts
+#: from the prior of the step before).
+_FIRST_ROUNDS, _ROUNDS = 8, 2
+#: Bands of half a decade of p_v / (K sd), from 10^-2 to 10^2.
+_BANDS = 9
+_CHUNK = 2048
+
+
+def word_masses(total: np.ndarray, sd: float) -> np.ndarray:
+    """Posterior means of non-negative masses seen through Gaussian noise.
+
+    Parameters
+    ----------
+    total : (V,) float64
+        Noised masses.
+    sd : float
+        Standard deviation of their noise, > 0.
+
+    Returns
+    -------
+    (V,) float64, > 0
+    """
+    top = max(float(total.max()), 10 * sd) * 1.1
+    grid = np.concatenate(([0.0], np.geomspace(0.02 * sd, top, _MASS_POINTS)))
+    likelihood = np.empty((len(total), len(grid)))
+    for first in range(0, len(total), _CHUNK):
+        z = -0.5 * ((total[first : first + _CHUNK, None] - grid) / sd) ** 2
+        likelihood[first : first + _CHUNK] = np.exp(z - z.max(axis=1, keepdims=True))
+    prior = np.full(len(grid), 1 / len(grid))
+    for _ in range(_MASS_ROUNDS):
+        prior *= (1.0 / (likelihood @ prior)) @ likelihood / len(total)
+    mass = (likelihood @ (prior * grid)) / (likelihood @ prior)
+    return np.maximum(mass, 1e-6 * sd)
+
+
+class ProductShrinkage:
+    """The read-out for one fit; it keeps the prior of r from step to step."""
+
+    def __init__(self, n_topics: int):
+        self._grid = np.concatenate(
+            ([0.0], np.geomspace(0.05, max(2.0, n_topics), _RATIO_POINTS - 1))
+        ).astype(np.float32)
+        self._prior = None
+        self._workspace = np.empty(2 * n_topics + 32, dtype=np.float32)
+
+    def update(self, average: np.ndarray, sd: float) -> None:
+        """Estimate p, w and the prior of r from a (V, K) average with noise sd > 0."""
+        n_words, n_topics = average.shape
+        self._sd = sd
+        self.mass = word_masses(average.sum(axis=1), sd * np.sqrt(n_topics))
+        share = average.sum(axis=0)
+        noise = sd**2 * n_words
+        spread = max(float(share.var()) - noise, 0.0)
+        mean = float(self.mass.sum()) / n_topics
+        share = mean + spread / (spread + noise) * (share - share.mean())
+        # No topic below a twentieth of an equal share: it could not come back.
+        share = np.maximum(share, 0.05 * mean)
+        self.weight = share / share.sum()
+        band = np.floor(2 * np.log10(self.mass / (n_topics * sd)))
+        self._band = (np.clip(band, -(_BANDS // 2), _BANDS // 2) + _BANDS // 2).astype(np.int32)
+        rounds = _ROUNDS
+        if self._prior is None:
+            rounds = _FIRST_ROUNDS
+            self._prior = np.full((_BANDS, len(self._grid)), 1 / len(self._grid), dtype=np.float32)
+        for _ in range(rounds):
+            weight = np.zeros(self._prior.shape)
+            for first in range(0, n_words, _CHUNK):
+                self._call(average, first, first + _CHUNK, None, weight)
+            # A little of every point, so that none is lost for good.
+            weight = weight / np.maximum(weight.sum(axis=1, keepdims=True), 1e-300) + 1e-6
+            self._prior = (weight / weight.sum(axis=1, keepdims=True)).astype(np.float32)
+
+    def means(self, average: np.ndarray, first: int, last: int) -> np.ndarray:
+        """Posterior means of words first..last, shape (last - first, K), float32."""
+        last = min(last, len(average))
+        out = np.empty((last - first, average.shape[1]), dtype=np.float32)
+        self._call(average, first, last, out, None)
+        return out
+
+    def _call(self, average, first, last, means, weight):
+        _native.shrink_means(
+            average[first:last], self._sd, self.mass[first:last], self.weight, self._grid, self._prior,
+            self._band[first:last], self._workspace, means, weight,
+        )
