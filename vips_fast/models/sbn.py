@@ -23,6 +23,9 @@ _SUPERBLOCK = 4096
 #: The centre of the visible units is a multiple of this, so that sums with it are integers.
 _CENTER_BITS = 12
 
+#: Visible units whose K x K systems are solved at a time.
+_BLOCK_SOLVE = 32
+
 #: Sweeps of the read-outs, which start afresh and are not part of a release.
 _READ_SWEEPS = 12
 
@@ -487,6 +490,11 @@ def floor_spectrum(matrices, least):
     return (vectors * np.maximum(values, least)[..., None, :]) @ np.swapaxes(vectors, -1, -2)
 
 
+def _diagonals(matrices):
+    """Writable view of the diagonals of (n, K, K) matrices."""
+    return np.einsum("jkk->jk", matrices)
+
+
 # ----------------------------------------------------------------- the loop
 
 
@@ -704,17 +712,22 @@ class _QuadraticModel(_Model):
             self._variances = np.tile(np.diag(sigma), (self.n_visible, 1))
             self._covariance = self.n_visible * sigma
             return
-        total = np.zeros_like(covariance)
         w, variances = np.empty_like(cross), np.empty_like(cross)
-        for first, last in record_blocks(self.n_visible, 256):
-            precision = np.zeros((last - first, self.n_hidden, self.n_hidden))
-            precision += 0.25 * n * covariance
-            np.einsum("jkk->jk", precision)[...] += self._prior.precision[first:last]
+        blocks = record_blocks(self.n_visible, _BLOCK_SOLVE)
+        totals = [None] * len(blocks)
+
+        def work(block, worker):
+            first, last = blocks[block]
+            precision = np.repeat(0.25 * n * covariance[None], last - first, axis=0)
+            _diagonals(precision)[...] += self._prior.precision[first:last]
             sigma = np.linalg.inv(precision)
-            w[first:last] = n * np.einsum("jkl,jl->jk", sigma, cross[first:last])
-            variances[first:last] = np.einsum("jkk->jk", sigma)
-            total += sigma.sum(axis=0)
-        self._w, self._variances, self._covariance = w, variances, total
+            w[first:last] = n * np.matmul(sigma, cross[first:last, :, None])[:, :, 0]
+            variances[first:last] = _diagonals(sigma)
+            totals[block] = sigma.sum(axis=0)
+
+        run_blocks(len(blocks), resolve_n_threads(self._estimator.n_jobs), work)
+        # In the order of the blocks, so that the sum does not depend on the threads.
+        self._w, self._variances, self._covariance = w, variances, sum(totals)
         self._prior.update(w * w + variances)
 
     def arrays(self):
@@ -860,34 +873,39 @@ class _PolyaGammaModel(_Model):
         z = np.clip(block("s1"), _LEAST_HIDDEN, 1 - _LEAST_HIDDEN)
         y = np.clip(block("s3"), _LEAST_PIXEL, 1 - _LEAST_PIXEL)
         xi = np.clip(block("s4"), 1e-3, 0.25)
-        xi_z, y_z = block("s5").reshape(J, K), block("s6").reshape(J, K)
-        if self._paper:
-            entries = block("s7").reshape(J, -1)
-            k, l = np.triu_indices(K)
-            moments = np.zeros((J, K, K))
-            moments[:, k, l] = entries
-            moments[:, l, k] = entries
-        else:
-            moments = self._symmetric(block("s7").reshape(J, -1))
-            np.einsum("jkk->jk", moments)[...] = xi_z
-        # PSD repair, all J at once: to the edge of the known noise's spectrum. The
-        # paper asks for positive matrices only; _PAPER_FLOOR keeps their inverse finite.
+        xi_z, y_z, upper = (block(name).reshape(J, -1) for name in ("s5", "s6", "s7"))
+        # PSD repair: to the edge of the known noise's spectrum. The paper asks for
+        # positive matrices only; _PAPER_FLOOR keeps their inverse finite.
         least = _PAPER_FLOOR if self._paper else max(1e-6, 2 * math.sqrt(K) * sd * self._largest["s7"])
-        moments = floor_spectrum(moments, least)
-        np.einsum("jkk->jk", moments)[...] += self._prior.precision / n
-        sigma = np.linalg.inv(moments) / n
-        variances = np.maximum(np.einsum("jkk->jk", sigma), 0.0)
-        c = self._c
-        for _ in range(1 if self._paper else 3):
-            w = n * np.einsum("jkl,jl->jk", sigma, y_z - 0.5 * z - c[:, None] * xi_z)
-            np.clip(w, -_LARGEST_WEIGHT, _LARGEST_WEIGHT, out=w)
-            # Eq. 88 as it follows from the bound; the print has a factor 1/2 before the last term.
-            c_variance = 1.0 / (1.0 / self._estimator.bias_variance + n * xi)
-            c = np.clip(c_variance * n * (y - 0.5 - (w * xi_z).sum(axis=1)), -_LARGEST_WEIGHT, _LARGEST_WEIGHT)
+        k, l = np.triu_indices(K) if self._paper else self._upper
+        c_variance = 1.0 / (1.0 / self._estimator.bias_variance + n * xi)
+        w, variances, c = np.empty((J, K)), np.empty((J, K)), self._c.copy()
+        blocks = record_blocks(J, _BLOCK_SOLVE)
+        totals = [None] * len(blocks)
+
+        def work(block, worker):
+            part = slice(*blocks[block])
+            moments = np.zeros((part.stop - part.start, K, K))
+            moments[:, k, l] = moments[:, l, k] = upper[part]
+            if not self._paper:
+                _diagonals(moments)[...] = xi_z[part]
+            moments = floor_spectrum(moments, least)
+            _diagonals(moments)[...] += self._prior.precision[part] / n
+            sigma = np.linalg.inv(moments) / n
+            variances[part] = np.maximum(_diagonals(sigma), 0.0)
+            totals[block] = sigma.sum(axis=0)
+            for _ in range(1 if self._paper else 3):
+                right = y_z[part] - 0.5 * z - c[part, None] * xi_z[part]
+                w[part] = np.clip(n * np.matmul(sigma, right[:, :, None])[:, :, 0], -_LARGEST_WEIGHT, _LARGEST_WEIGHT)
+                # Eq. 88 as it follows from the bound; the print has a factor 1/2 before the last term.
+                value = c_variance[part] * n * (y[part] - 0.5 - (w[part] * xi_z[part]).sum(axis=1))
+                c[part] = np.clip(value, -_LARGEST_WEIGHT, _LARGEST_WEIGHT)
+
+        run_blocks(len(blocks), resolve_n_threads(self._estimator.n_jobs), work)
         self._w, self._variances, self._c, self._c_variance, self._mean_image = w, variances, c, c_variance, y
+        self._sum_covariance = sum(totals)
         self._b = self._q_b(z, state)
         self._prior.update(w * w + variances)
-        self._sum_covariance = sigma.sum(axis=0)
 
     def _q_b(self, z, state):
         """Eqs. 85 and 86; the paper's construction adds noise to the public xi^(1)."""
@@ -936,10 +954,10 @@ def _check_memory(estimator, n_visible):
     K = int(estimator.n_components)
     if estimator.bound == "bohning":
         entries = n_visible * (K + 2) + K * K
-        need = 8 * (6 * entries + 3 * 256 * K * K)
+        need = 8 * (6 * entries + 3 * _BLOCK_SOLVE * K * K)
     else:
         entries = n_visible * (K * (K + 1) // 2 + 2 * K + 2)
-        need = 8 * (4 * entries + 4 * n_visible * K * K)
+        need = 8 * (5 * entries + 6 * _BLOCK_SOLVE * K * K)
     try:
         have = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
