@@ -349,9 +349,11 @@ int32_t VF_FN(vf_sbn_gram)(int64_t n_records, int64_t n_hidden, const double *v,
  * records at a time; X packed in panels of MOM_ROWS columns; for each panel of
  * MOM_COLS pairs the products are formed straight into the packed panel (no
  * n x K(K+1)/2 array exists), and a MOM_ROWS x MOM_COLS tile of sums stays in
- * registers. X below 2^21 and P up to 2^22 keep MOM_DEPTH products below 2^53:
- * the double sums are exact, each tile is then added to int64. */
-#define MOM_DEPTH 512
+ * registers. X and P of at most 2^21 and 2^22 keep a sum of MOM_DEPTH products
+ * within 2^53: the double sums are exact. Each tile is then added to int64, and
+ * MOM_DEPTH is as large as exactness allows because these J K^2 / 2 sums come from
+ * main memory each time. */
+#define MOM_DEPTH 1024
 #define MOM_VECS 3
 #if defined(VF_ISA_AVX512)
 #define MOM_ROWS 8 /* 24 sums, 3 vectors of pairs, 1 of X: of 32 registers */

@@ -99,6 +99,8 @@ class _Version(argparse.Action):
 
 def build_parser() -> argparse.ArgumentParser:
     """The argument parser of all commands."""
+    from vips_fast import cli_sbn
+
     parser = _Parser(
         prog="vips-fast",
         description="Differentially private variational Bayes (VIPS).",
@@ -125,6 +127,12 @@ def build_parser() -> argparse.ArgumentParser:
     fit = commands.add_parser("fit", help="fit a model", description="Fit a model.")
     models = fit.add_subparsers(dest="model", required=True, metavar="MODEL")
     _add_fit_lda(command(models, "lda", _fit_lda, "fit a topic model and write it to a folder"))
+    cli_sbn.add_fit_sbn(
+        command(models, "sbn", cli_sbn.fit_sbn, "fit a network of binary images and write it to a folder")
+    )
+    cli_sbn.add_plot(
+        command(commands, "plot", cli_sbn.plot, "draw a network's weights or reconstructions")
+    )
 
     topics = command(commands, "topics", _topics, "print the topics of a fitted model")
     topics.add_argument("model", metavar="DIR", help="folder written by fit")
@@ -644,7 +652,7 @@ def _load_model(folder, vocabulary_file):
 
 
 @contextlib.contextmanager
-def _output_folder(path, force):
+def _output_folder(path, force, marks=(_TOPICS, _PRIVACY)):
     """A temporary folder beside `path` that takes its place when all is written.
 
     It is made before any work is done, so that a folder that cannot be written
@@ -655,7 +663,7 @@ def _output_folder(path, force):
         if any(path.iterdir()):
             if not force:
                 raise CommandError(f"{path} is not empty; --force replaces a model in it")
-            if not ((path / _TOPICS).is_file() and (path / _PRIVACY).is_file()):
+            if not all((path / mark).is_file() for mark in marks):
                 raise CommandError(f"{path} holds no model of vips-fast; --force does not apply")
             replace = True
     elif path.exists() or path.is_symlink():
