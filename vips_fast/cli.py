@@ -77,8 +77,12 @@ def main(argv=None) -> int:
 
 
 def _fail(message, code):
-    print("vips-fast: error: " + " ".join(message.split()), file=sys.stderr)
+    _say("error: " + message)
     return code
+
+
+def _say(message):
+    print("vips-fast: " + " ".join(message.split()), file=sys.stderr)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -449,6 +453,8 @@ def _transform(args):
     corpus = _load(args, vocabulary, model.components_.shape[1])
     if args.jobs is not None:
         model.set_params(n_jobs=args.jobs)
+    if model.privacy_.taints:
+        _say(f"warning: {model.privacy_.statement()}")
     proportions = model.transform(corpus.counts)
     if args.out is None:
         _write_csv(sys.stdout, proportions)
