@@ -199,6 +199,7 @@ int32_t VF_FN(vf_rounded_gaussian)(int64_t n, int64_t first, double scale, const
     if (check_scale(scale)) return VF_ERR_PARAMETER;
     if (n == 0) return VF_OK;
     if (!key || !out) return VF_ERR_NULL;
+    if (VF_OFF(out)) return VF_ERR_ALIGNMENT;
     return range_noise(n, first, scale, key, 0, (uint64_t *)out);
 }
 
@@ -207,6 +208,7 @@ int32_t VF_FN(vf_int64_check)(int64_t n, int64_t limit, const int64_t *x) {
     if (limit < 0) return VF_ERR_PARAMETER;
     if (n == 0) return VF_OK;
     if (!x) return VF_ERR_NULL;
+    if (VF_OFF(x)) return VF_ERR_ALIGNMENT;
     int64_t low = 0, high = 0;
     for (int64_t i = 0; i < n; ++i) {
         low = x[i] < low ? x[i] : low;
@@ -220,6 +222,7 @@ int32_t VF_FN(vf_add_rounded_gaussian)(int64_t n, int64_t first, double scale, c
     if (check_scale(scale)) return VF_ERR_PARAMETER;
     if (n == 0) return VF_OK;
     if (!key || !sums) return VF_ERR_NULL;
+    if (VF_OFF(sums)) return VF_ERR_ALIGNMENT;
     /* At most 2^56 is taken off: the conversion is exact enough, and + 1 rounds up. */
     const int64_t limit = INT64_MAX - (int64_t)(VF_GAUSSIAN_REACH * scale) - 1;
     if (VF_FN(vf_int64_check)(n, limit, sums)) return VF_ERR_RANGE;
@@ -231,6 +234,7 @@ int32_t VF_FN(vf_gaussian_flagged)(int64_t n, int64_t first, double scale, const
     if (check_range(n, first) || capacity < 0) return VF_ERR_SIZE;
     if (check_scale(scale)) return VF_ERR_PARAMETER;
     if (!key || !n_flagged || (capacity && !indices)) return VF_ERR_NULL;
+    if (VF_OFF(n_flagged) | VF_OFF(indices)) return VF_ERR_ALIGNMENT;
     uint32_t k[8];
     uint64_t words[GROUP], noise[GROUP];
     vf_load_key(key, k);

@@ -153,6 +153,9 @@ int32_t VF_FN(vf_lda_gather)(int64_t n_docs, int64_t n_rows, int64_t capacity, i
     if (mode < VF_LDA_AS_IS || mode > VF_LDA_SCALE) return VF_ERR_PARAMETER;
     if (mode != VF_LDA_AS_IS && (doc_length < 1 || doc_length > INT32_MAX)) return VF_ERR_SIZE;
     if (!out_indptr) return VF_ERR_NULL;
+    if (VF_OFF(rows) | VF_OFF(indptr) | VF_OFF(indices) | VF_OFF(counts) | VF_OFF(seeds) | VF_OFF(scratch) |
+        VF_OFF(out_indptr) | VF_OFF(out_indices) | VF_OFF(out_counts))
+        return VF_ERR_ALIGNMENT;
     out_indptr[0] = 0;
     if (n_docs == 0) return VF_OK;
     if (!rows || !indptr || !indices || !counts || !out_indices || !out_counts) return VF_ERR_NULL;

@@ -7,6 +7,7 @@ int32_t KERNEL(vf_lda_table)(int64_t n_topics, int64_t n_words, const double *ex
                              int64_t stride_word, REAL *table) {
     if (n_topics < 1 || n_words < 1) return VF_ERR_SIZE;
     if (!exp_elog_beta || !table) return VF_ERR_NULL;
+    if (VF_OFF(exp_elog_beta) | VF_OFF(table)) return VF_ERR_ALIGNMENT;
     const int64_t stride = VF_LDA_STRIDE(n_topics);
     for (int64_t v = 0; v < n_words; ++v) {
         const double *column = exp_elog_beta + v * stride_word;
@@ -224,6 +225,9 @@ int32_t KERNEL(vf_lda_estep)(int64_t n_docs, int64_t n_topics, int64_t n_words, 
     if (n_docs < 0 || n_topics < 1 || n_words < 1 || n_topics > INT32_MAX || n_words > INT32_MAX) return VF_ERR_SIZE;
     if (!params || !alpha || !table || !workspace) return VF_ERR_NULL;
     if (n_docs > 0 && !indptr) return VF_ERR_NULL;
+    if (VF_OFF(&params->tol) | VF_OFF(indptr) | VF_OFF(indices) | VF_OFF(counts) | VF_OFF(table) | VF_OFF(alpha) |
+        VF_OFF(gamma_out) | VF_OFF(sums) | VF_OFF(n_iter_out) | VF_OFF(norms_out) | ((uintptr_t)workspace & 7u))
+        return VF_ERR_ALIGNMENT;
     if (!(params->tol >= 0.0) || params->max_iter < 0) return VF_ERR_PARAMETER;
     for (int64_t k = 0; k < n_topics; ++k)
         if (!(alpha[k] > 0.0) || alpha[k] > 1e30) return VF_ERR_PARAMETER;
@@ -256,7 +260,6 @@ int32_t KERNEL(vf_lda_estep)(int64_t n_docs, int64_t n_topics, int64_t n_words, 
     const int64_t need = KERNEL(vf_lda_workspace)(n_topics, max_words);
     if (need < 0) return VF_ERR_SIZE;
     if (workspace_bytes < need) return VF_ERR_WORKSPACE;
-    if (((uintptr_t)workspace & 7u) != 0) return VF_ERR_ALIGNMENT;
 
     const int64_t stride = VF_LDA_STRIDE(n_topics);
     const int64_t kp = ROUND_UP(n_topics + 8, LANES), np_max = ROUND_UP(max_words, LANES);

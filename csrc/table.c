@@ -58,4 +58,5 @@ const vf_api VF_FN(vf_table) = {
     .sbn_cross = VF_FN(vf_sbn_cross),
     .sbn_gram = VF_FN(vf_sbn_gram),
     .sbn_moments = VF_FN(vf_sbn_moments),
+    .status_message = vf_status_message,
 };

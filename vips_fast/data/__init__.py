@@ -19,11 +19,8 @@ from vips_fast.data.text import count_texts, words_of
 __all__ = [
     "FORMATS",
     "Corpus",
-<<<<<<< HEAD
     "Table",
-=======
     "binarise",
->>>>>>> sbn
     "check_counts",
     "count_texts",
     "docstrings_corpus",
