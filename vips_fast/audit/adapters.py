@@ -36,6 +36,8 @@ class Adapter(ABC):
     many = 100
     #: Settings of public post-processing that make whole runs quick, where none are given.
     cheap: dict = {}
+    #: Whether `base` records contribute nothing where the worst pair does.
+    disjoint = False
 
     def __init__(self, settings: dict):
         self.settings = dict(settings)
@@ -99,7 +101,7 @@ class LdaAdapter(Adapter):
 
     estimator_type = LatentDirichletAllocation
     wide, many = 320, 4200
-    cheap = {"readout": "threshold"}
+    cheap, disjoint = {"readout": "threshold", "max_doc_update_iter": 10}, True
 
     def model(self, estimator, records):
         from scipy.sparse import csr_array
