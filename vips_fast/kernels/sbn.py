@@ -90,7 +90,8 @@ def _units(name, value, limit, low=None):
     """Integers held in a float64 matrix."""
     array = _matrix(name, value)
     low = -limit if low is None else low
-    if not np.isfinite(array).all() or array.min() < low or array.max() > limit or (array != np.trunc(array)).any():
+    # NaN is not equal to itself.
+    if not (array == np.trunc(array)).all() or array.min() < low or array.max() > limit:
         raise ValueError(f"{name}: expected integers in [{low}, {limit}]")
     return array
 

@@ -517,6 +517,8 @@ class _LdaModel:
         for first in range(0, self.n_words, _CHUNK):
             elog = digamma(chunk(first)) - bias
             elog -= elog.max(axis=1, keepdims=True)
+            # Below e^-85 a share would be a denormal float32, slow and without effect.
+            elog[elog < -85.0] = -np.inf
             self._table[first : first + _CHUNK, : self.n_topics] = np.exp(elog)
 
 
