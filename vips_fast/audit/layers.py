@@ -357,6 +357,7 @@ def layer_c(adapter: Adapter, neighbors: str, sizes: Sizes, rng) -> LayerResult:
     for name, a, b in (
         ("entries 1 apart", x[:-1], x[1:]),
         ("entries 2 apart", x[:-2], x[2:]),
+        ("entries 8 apart, drawn as pairs", x[:-8], x[8:]),
         ("two steps of a run", flat[0], flat[1]),
         ("two runs, first steps", flat[0], flat[2]),
         ("two runs, second steps", flat[1], flat[3]),
