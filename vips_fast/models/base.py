@@ -310,7 +310,7 @@ class PrivateEstimator:
                 (1024.0 if self.update == "paper" else 1.0) if offset is None else float(offset), float(self.learning_decay)
             )
         self.ledger_ = ledger
-        self.diagnostics_ = model.diagnostics
+        self.diagnostics_ = getattr(model, "diagnostics", None)
         inference.run(
             model, sampler, mechanism, ledger, self._randomness(), state, n_steps=n_steps, schedule=schedule,
             update=self.update, n_threads=resolve_n_threads(self.n_jobs), callback=report,
