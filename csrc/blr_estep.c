@@ -14,6 +14,12 @@
  *
  * Rows longer than the public bound R are scaled to norm R first.
  *
+ * The factor by which a long contribution is scaled down may depend on the
+ * record's own y (label_free = 0), or be that of the worst y in [0, b]
+ * (label_free = 1). The second is a weight that is a function of x and released
+ * numbers alone, so that sum_n w_n (y_n - E[y_n | x_n]) x_n keeps its zero at the
+ * true m; the first pulls every probability away from 1/2.
+ *
  * What is released is the vector v = (s1/C1, s2/C2), s2 being taken in the
  * orthonormal basis {E_ii, (E_ij + E_ji)/sqrt(2)} of the symmetric matrices,
  * i.e. with coordinates s2_ii and sqrt(2) s2_ij (i < j), so that its Euclidean
@@ -133,6 +139,7 @@ VF_INLINE int inside(const lattice *l, uint64_t linear, uint64_t quadratic) {
 int32_t VF_FN(vf_blr_round)(int64_t n_features, double diagonal, double off_diagonal, int64_t *sums) {
     if (n_features < 1) return VF_ERR_SIZE;
     if (!sums) return VF_ERR_NULL;
+    if (VF_OFF(sums)) return VF_ERR_ALIGNMENT;
     if (!(diagonal > 0.0) || !(off_diagonal > 0.0)) return VF_ERR_PARAMETER;
     int64_t k = 0;
     for (int64_t i = 0; i < n_features; ++i) {

@@ -77,8 +77,12 @@ def main(argv=None) -> int:
 
 
 def _fail(message, code):
-    print("vips-fast: error: " + " ".join(message.split()), file=sys.stderr)
+    _say("error: " + message)
     return code
+
+
+def _say(message):
+    print("vips-fast: " + " ".join(message.split()), file=sys.stderr)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -265,9 +269,8 @@ def _seed(text):
 # Commands
 
 
-# Whole batches, the data being small; ten steps, each costing budget.  The
-# priors are wider than the estimator's own: a record has a few dozen words, and
-# the noise hides what a rare word does.
+# Whole batches, the data being small, and few steps, since each costs budget;
+# all else is the estimator's own.
 _DEMO_STEPS = 10
 
 
@@ -292,8 +295,6 @@ def _demo(args):
         n_components=args.topics,
         n_steps=_DEMO_STEPS,
         sampling="full",
-        doc_topic_prior=5.0 / args.topics,
-        topic_word_prior=3.0,
         n_jobs=args.jobs,
         random_state=args.seed,
     )
@@ -324,21 +325,23 @@ def _demo(args):
         for label, model in models.items()
     }
     unigram = report.unigram_perplexity(train, asked)
+    rows = [
+        ("unigram model (no topics, no privacy)", unigram, report.unigram_perplexity(train, test)),
+        (f"private, epsilon = {args.epsilon:g}", perplexity["private"], private.perplexity(test.counts)),
+        ("non-private", perplexity["non-private"], free.perplexity(test.counts)),
+    ]
     print()
     print(
         report.table(
-            [
-                ("unigram model (no topics, no privacy)", f"{unigram:.0f}"),
-                (f"private, epsilon = {args.epsilon:g}", f"{perplexity['private']:.0f}"),
-                ("non-private", f"{perplexity['non-private']:.0f}"),
-            ],
-            ("held-out perplexity, lower is better", ""),
+            [(label, f"{completion:.0f}", f"{bound:.0f}") for label, completion, bound in rows],
+            ("held-out perplexity, lower is better", "completion", "bound"),
         )
     )
     print(
         report.paragraph(
-            "One half of each held-out record's words gives its topics, the other half is "
-            "predicted.",
+            "Completion: one half of each held-out record's words gives its topics, the other "
+            "half is predicted. Bound: the paper's Eq. 32 on whole records, above the true value "
+            "for models with topics.",
             width,
         )
     )
@@ -450,6 +453,8 @@ def _transform(args):
     corpus = _load(args, vocabulary, model.components_.shape[1])
     if args.jobs is not None:
         model.set_params(n_jobs=args.jobs)
+    if model.privacy_.taints:
+        _say(f"warning: {model.privacy_.statement()}")
     proportions = model.transform(corpus.counts)
     if args.out is None:
         _write_csv(sys.stdout, proportions)
@@ -524,87 +529,50 @@ def _privacy(args):
     _warn_delta(args.delta, args.records)
     if args.compare:
         print()
-        print(_comparison(event(noise), args.delta))
+        print(_comparison(event(noise), args.delta, args.accountant))
     if args.plot is not None:
-        _plot_epsilon(args, lambda steps: event(noise, steps), noise)
+        _plot_epsilon(args, lambda steps: event(noise, steps))
         print(f"Written to {args.plot}.")
     return 0
 
 
-# The accountants of a comparison; the classical conversion is what the paper
-# and most of its time printed.
-_COMPARED = (
-    ("gaussian", {}, ""),
-    ("pld", {}, ""),
-    ("rdp", {"conversion": "tight"}, ", tight conversion"),
-    ("rdp", {"conversion": "classical"}, ", classical conversion"),
-    ("wang", {"conversion": "tight"}, ", tight conversion"),
-    ("wang", {"conversion": "classical"}, ", classical conversion"),
-    ("autodp", {}, ", classical conversion"),
-)
-
-
-def _comparison(event, delta):
-    """A table of what every accountant says of one event."""
+def _comparison(event, delta, accountant):
+    """What every accountant says of one event, as a table, and what is left open."""
     from vips_fast import accounting, report
 
-    rows = []
-    for name, options, label in _COMPARED:
-        title = accounting.ACCOUNTANTS[name].title + label
-        try:
-            value = f"{_round_up(accounting.epsilon(event, delta, name, **options)):.5g}"
-        except ValueError:
-            value = "does not apply"
-        except ImportError:
-            value = "not installed"
-        rows.append((title, name, value))
-    return report.table(rows, ("accountant", "name", "epsilon"))
+    attack, *bounds = accounting.compare(event, delta)
+    rows = [(attack.title, attack.accountant, f"{_round_up(attack.epsilon, 5, math.floor):.5g}", "")]
+    for row in bounds:
+        mark = "used" if row.accountant == accountant or row.default and not accountant else ""
+        rows.append((row.title, row.accountant, f"{_round_up(row.epsilon, 5):.5g}", mark))
+    return (
+        report.table(rows, ("accountant", "name", "epsilon", ""))
+        + f"\n\nThe exact epsilon is between {rows[0][2]} and {rows[1][2]}."
+    )
 
 
-def _plot_epsilon(args, event, noise):
-    """Epsilon against the number of steps, for one accountant or, to compare, all."""
+def _plot_epsilon(args, event):
+    """Epsilon against the number of steps, whole under its name or not at all."""
     from vips_fast import accounting
 
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise CommandError("--plot needs matplotlib: pip install matplotlib") from None
-    points = 24
-    ratio = args.steps ** (1 / (points - 1))
-    steps = sorted({round(ratio**k) for k in range(points)} | {1, args.steps})
-    shown = [(args.accountant, {}, "")]
-    if args.compare:
-        # autodp's curve is the same theorem as ours, a hundred times slower.
-        shown = [entry for entry in _COMPARED if entry[0] != "autodp"]
-    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
-    for name, options, label in shown:
-        name = accounting.default_accountant(event(args.steps)) if name is None else name
-        try:
-            curve = [accounting.epsilon(event(n), args.delta, name, **options) for n in steps]
-        except ValueError:
-            continue
-        axes.plot(steps, curve, label=accounting.ACCOUNTANTS[name].title + label)
-    axes.set(
-        xlabel="steps",
-        ylabel=f"epsilon at delta = {args.delta:g}",
-        title=f"noise multiplier {noise:.4g}, {args.sampling.replace('_', ' ')} sampling",
-        xlim=(0, args.steps),
-        ylim=(0, None),
-    )
-    axes.legend()
-    with _output_file(Path(args.plot)) as file:
-        figure.savefig(file, format=Path(args.plot).suffix[1:])
+    path = Path(args.plot)
+    if args.compare or args.accountant is None:
+        accountants = None
+    else:
+        accountants = [args.accountant]
+    with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.absolute().parent) as folder:
+        made = accounting.plot_epsilon(
+            event, args.steps, args.delta, Path(folder) / path.name, accountants
+        )
+        os.replace(made, path)
 
 
-def _round_up(value, digits=6):
+def _round_up(value, digits=6, towards=math.ceil):
     """Rounded up to some significant digits: a printed bound is still a bound."""
     if value == 0 or not math.isfinite(value):
         return value
-    scale = 10.0 ** (digits - 1 - math.floor(math.log10(abs(value))))
-    return math.ceil(value * scale) / scale
+    scale = 10.0 ** (digits - 1 - math.floor(math.log10(value)))
+    return towards(value * scale) / scale
 
 
 def _warn_delta(delta, n_records):

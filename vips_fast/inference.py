@@ -35,6 +35,8 @@ class Model(Protocol):
     statistics_shape: tuple[int, ...]
     #: L2 bound of one record's contribution, in the units of the statistics.
     clip_norm: float
+    #: None, or a list to which ``estep`` adds a dict of un-noised figures (a taint).
+    diagnostics: list | None
 
     def sensitivity(self, neighbors: str) -> float:
         """Proven L2 sensitivity of the sum of contributions under a relation."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .kernels import add_rounded_gaussian
 from .kernels.lattice import MAX_NORM_UNITS, check_range, noise_spacing
 
 
@@ -68,13 +69,15 @@ class GaussianMechanism:
         return noise_spacing(self.noise_sd, self.clip_norm)
 
     def add_noise(self, sums: np.ndarray, key: bytes | None, n_threads: int = 1) -> None:
-        """Add this release's noise to the integer sum, in place. ``key`` is None but in tests."""
-        if self.noise_multiplier == 0:
-            return
-        scale = self.noise_sd / self.spacing
-        seed = None if key is None else int.from_bytes(key, "little")
-        generator = np.random.Generator(np.random.Philox(seed))
-        flat = sums.reshape(-1)
-        for start in range(0, flat.size, 1 << 16):
-            part = flat[start : start + (1 << 16)]
-            part += np.rint(generator.normal(0.0, scale, part.size)).astype(np.int64)
+        """Add this release's noise to the integer sum, in place, in one draw.
+
+        Parameters
+        ----------
+        sums : int64 array, C-contiguous
+        key : bytes or None
+            None takes a fresh key from the operating system; 32 bytes make the noise
+            reproducible, and worthless (tests only).
+        n_threads : int
+        """
+        if self.noise_multiplier > 0:
+            add_rounded_gaussian(sums, self.noise_sd / self.spacing, unsafe_test_key=key, n_threads=n_threads)

@@ -31,6 +31,7 @@ SETTINGS = {
     "plain": {},
     "clipped": {"row_norm": 1.5, "scales": (0.7, 0.3), "clip_norm": 0.8},
     "coarse": {"row_norm": 1.0, "scales": (1.0, 0.25), "clip_norm": 1.2, "spacing": 2.0**-10},
+    "label free": {"row_norm": 1.5, "scales": (0.7, 0.3), "clip_norm": 0.8, "label_free": True},
     "linear only": {"scales": (1.0, math.inf)},
     "quadratic only": {"scales": (math.inf, 1.0), "clip_norm": 0.2},
     "binomial": {"n_trials": 6.0},
@@ -187,6 +188,18 @@ def test_joint_norm_holds_in_integers(isa, storage, seed):
     assert largest >= bound * (1 - 2.0**-7)
 
 
+def test_label_free_weights_do_not_depend_on_the_label():
+    """The quadratic statistic has the same weight for either label, and the linear one changes by that weight times x."""
+    X, y, M, m0 = problem(30, 6, seed=14)
+    lattice = dict(spacing=2.0**-26, factor_grid=2.0**-20, label_free=True, row_norm=3.0)
+    for i in range(30):
+        a, b = (sums_of(X[i : i + 1], np.array([label]), M, m0, **lattice) for label in (0.0, 1.0))
+        np.testing.assert_array_equal(a[6:], b[6:])
+        own = [sums_of(X[i : i + 1], np.array([label]), M, m0, **(lattice | {"label_free": False})) for label in (0.0, 1.0)]
+        # Never longer than with the record's own label.
+        assert np.abs(a[:6]).max() <= np.abs(own[0][:6]).max() and np.abs(b[:6]).max() <= np.abs(own[1][:6]).max()
+
+
 def test_worst_case_neighbours():
     """Adding the record that the stated sensitivity is made for moves the sum by that sensitivity and no more."""
     d, row_norm, spacing = 5, 2.0, 2.0**-24
@@ -313,7 +326,7 @@ def native(**change):
         n_features=d, indptr=np.array([0, 2, 3]), indices=np.array([0, 3, 1], np.int32), values=np.ones(3),
         y=np.ones(2), trials=None, second_moment=np.eye(d), center=None, row_norm=1.0, n_trials=1.0, scale_linear=1.0,
         scale_quadratic=1.0, clip_norm=1.0, spacing=2.0**-10, factor_spacing=2.0**-20,
-        workspace=np.empty(20_000, np.uint8), linear=np.empty(2), quadratic=np.empty(2), xi=None, norms=None,
+        label_free=False, workspace=np.empty(20_000, np.uint8), linear=np.empty(2), quadratic=np.empty(2), xi=None, norms=None,
     ) | change
     _native.blr_weights(*a.values())
 

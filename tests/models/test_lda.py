@@ -26,8 +26,11 @@ def corpus(n_docs=400, n_words=60, n_topics=4, length=40, seed=0):
 
 def test_non_private_fit_finds_the_topics():
     X = corpus()
-    model = LatentDirichletAllocation(4, private=False, n_steps=60, batch_size=50, doc_length=40, random_state=1).fit(X)
-    top = [frozenset(np.argsort(-row)[:15] // 15) for row in model.components_]
+    # Variational Bayes often ends in a local optimum: the best of six public starts is meant.
+    options = dict(private=False, n_steps=60, doc_length=40, topic_word_prior=0.1, dtype="float64")
+    fits = [LatentDirichletAllocation(4, random_state=r, **options).fit(X) for r in range(6)]
+    model = max(fits, key=lambda fit: fit.score(X))
+    top = [frozenset((np.argsort(-row)[:15] // 15).tolist()) for row in model.components_]
     assert sorted(top, key=min) == [frozenset([k]) for k in range(4)]
     assert not model.privacy_.private and math.isinf(model.privacy_.epsilon)
     assert "NOT PRIVATE" in model.privacy_.statement()

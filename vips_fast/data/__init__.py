@@ -13,19 +13,24 @@ from vips_fast.data.readers import (
     read_ldac,
     read_npz,
 )
+from vips_fast.data.tables import Table, encode_table, read_abalone, read_adult
 from vips_fast.data.text import count_texts, words_of
 
 __all__ = [
     "FORMATS",
     "Corpus",
+    "Table",
     "binarise",
     "check_counts",
     "count_texts",
     "docstrings_corpus",
+    "encode_table",
     "language_reference_words",
     "load_corpus",
     "load_mnist",
     "load_vocabulary",
+    "read_abalone",
+    "read_adult",
     "read_docword",
     "read_folder",
     "read_idx",

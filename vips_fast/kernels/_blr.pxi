@@ -29,8 +29,8 @@ def blr_workspace(int64_t n_features, bint dense, isa=None):
 def blr_weights(int64_t n_features, const int64_t[::1] indptr, const int32_t[::1] indices, const real[::1] values,
                 const double[::1] y, const double[::1] trials, const double[:, ::1] second_moment,
                 const double[::1] center, double row_norm, double n_trials, double scale_linear,
-                double scale_quadratic, double clip_norm, double spacing, double factor_spacing, workspace,
-                double[::1] linear, double[::1] quadratic, double[::1] xi, double[::1] norms, bint unit_values=False,
+                double scale_quadratic, double clip_norm, double spacing, double factor_spacing, bint label_free,
+                workspace, double[::1] linear, double[::1] quadratic, double[::1] xi, double[::1] norms, bint unit_values=False,
                 isa=None):
     """Factors of the records of a block; indptr None means dense rows, unit_values that all stored entries are 1."""
     cdef const vf_api *api = _table(isa)
@@ -42,6 +42,7 @@ def blr_weights(int64_t n_features, const int64_t[::1] indptr, const int32_t[::1
     params.clip_norm = clip_norm
     params.spacing = spacing
     params.factor_spacing = factor_spacing
+    params.label_free = label_free
     cdef unsigned char[::1] work = workspace
     cdef int64_t n = y.shape[0]
     cdef const int64_t *pp = NULL

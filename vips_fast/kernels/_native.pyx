@@ -25,6 +25,7 @@ cdef extern from "vips_fast/vips_fast.h" nogil:
         double clip_norm
         double spacing
         double factor_spacing
+        int32_t label_free
     ctypedef struct vf_api:
         uint32_t abi_version
         uint32_t struct_size
@@ -57,7 +58,8 @@ cdef extern from "vips_fast/vips_fast.h" nogil:
         int32_t (*int64_check)(int64_t, int64_t, const int64_t *) noexcept nogil
         int32_t (*gaussian_flagged)(int64_t, int64_t, double, const uint8_t *, int64_t, int64_t *,
                                     int64_t *) noexcept nogil
-        int32_t (*gaussian_element)(int64_t, double, const uint8_t *, int32_t, int64_t *) noexcept nogil
+        int32_t (*gaussian_exact)(uint64_t, uint64_t, int64_t, double, int32_t, const uint8_t *,
+                                  int64_t *) noexcept nogil
         int32_t (*pg_mean_f32)(int64_t, float, const float *, float *) noexcept nogil
         int32_t (*pg_mean_f64)(int64_t, double, const double *, double *) noexcept nogil
         int64_t (*blr_workspace)(int64_t, int32_t) noexcept nogil

@@ -236,7 +236,7 @@ def factor_spacing(clip_norm: float, n_records: int) -> float:
 
 def accumulate(
     rows: Rows, second_moment, *, row_norm, n_trials, scale_linear, scale_quadratic, clip_norm, spacing, factor_grid,
-    center=None, n_threads=1, xi=None, norms=None, isa=None,
+    center=None, label_free=False, n_threads=1, xi=None, norms=None, isa=None,
 ):
     """Integer sums over all records: the unchecked core of `blr_estep` and of the model.
 
@@ -277,8 +277,8 @@ def accumulate(
         part = slice(first, last)
         _native.blr_weights(
             d, *block(first, last), rows.y[part], None if rows.trials is None else rows.trials[part], second_moment,
-            center, row_norm, n_trials, scale_linear, scale_quadratic, clip_norm, spacing, factor_grid, work[worker],
-            linear[part], quadratic[part], None if xi is None else xi[part], None if norms is None else norms[part],
+            center, row_norm, n_trials, scale_linear, scale_quadratic, clip_norm, spacing, factor_grid, label_free,
+            work[worker], linear[part], quadratic[part], None if xi is None else xi[part], None if norms is None else norms[part],
             rows.unit, isa,
         )
 
@@ -316,7 +316,7 @@ def accumulate(
 
 def blr_estep(
     X, y, second_moment=None, *, trials=None, n_trials=1.0, row_norm=1.0, center=None, scales=(1.0, 1.0),
-    clip_norm=None, spacing=None, n_threads=1, isa=None,
+    clip_norm=None, label_free=False, spacing=None, n_threads=1, isa=None,
 ) -> BlrEStep:
     """E-step of Bayesian logistic regression with Polya-Gamma variables.
 
@@ -353,6 +353,10 @@ def blr_estep(
         What s1 and s2 are divided by in the joint norm; infinity leaves that part out.
     clip_norm : float or None
         Bound of the joint norm; None does not clip.
+    label_free : bool
+        Scale a record down as if it had the y with the largest contribution, so that
+        the factor is a weight that does not depend on y (and a weighted likelihood
+        is not biased); False looks at the record's own y.
     spacing : float or None
         Lattice spacing of s1 / scales[0], a power of two; None: as fine as exact
         sums allow.
@@ -413,7 +417,7 @@ def blr_estep(
     sums = accumulate(
         rows, second_moment, row_norm=float(row_norm), n_trials=float(n_trials), scale_linear=float(scales[0]),
         scale_quadratic=float(scales[1]), clip_norm=float(clip_norm), spacing=spacing, factor_grid=grid, center=center,
-        n_threads=n_threads, xi=xi, norms=norms, isa=isa,
+        label_free=bool(label_free), n_threads=n_threads, xi=xi, norms=norms, isa=isa,
     )
 
     def unscaled(part, unit, scale):

@@ -98,6 +98,9 @@ class LatentDirichletAllocation(PrivateEstimator):
     random_state : int, numpy Generator, RandomState or None
         Seeds the initial topics, which are public; and, only without privacy, the
         minibatches and resampling.
+    unsafe_diagnostics : bool
+        True keeps figures of the training documents in ``diagnostics_`` and marks the
+        model NOT PRIVATE.
     callback : callable(step, epsilon, seconds) or None
         Called after each step with what is public: steps done, epsilon so far,
         seconds since the start.
@@ -114,6 +117,9 @@ class LatentDirichletAllocation(PrivateEstimator):
         Steps done.
     n_features_in_ : int
         V.
+    diagnostics_ : list of dict or None
+        With ``unsafe_diagnostics``, for each step the drawn ``records``, how many of
+        them were ``clipped`` and the ``mean_norm`` of contributions before clipping.
 
     Notes
     -----
@@ -130,7 +136,7 @@ class LatentDirichletAllocation(PrivateEstimator):
         batch_size=None, n_steps=20, doc_length=500, length_method=None, clip=0.1, sampling="poisson", neighbors=None, target_epsilon=None,
         target_delta=None, noise_multiplier=None, update="average", readout="shrinkage", threshold=1.0, private=True, sensitivity="proven",
         n_records=None, dtype="float32", n_jobs=None, max_doc_update_iter=100, mean_change_tol=1e-3, random_state=None,
-        callback=None,
+        unsafe_diagnostics=False, callback=None,
     ):
         self.n_components = n_components
         self.doc_topic_prior = doc_topic_prior
@@ -158,6 +164,7 @@ class LatentDirichletAllocation(PrivateEstimator):
         self.max_doc_update_iter = max_doc_update_iter
         self.mean_change_tol = mean_change_tol
         self.random_state = random_state
+        self.unsafe_diagnostics = unsafe_diagnostics
         self.callback = callback
 
     # ------------------------------------------------------------- fitting
@@ -382,6 +389,7 @@ class _LdaModel:
         self._n_records = estimator._public_n_records(n_rows)
         self._alpha = np.full(self.n_topics, estimator._alpha)
         self._private = bool(estimator.private)
+        self.diagnostics = None
         lengths = np.diff(self._indptr)
         self._longest = int(lengths.max(initial=0))
         if estimator.doc_length is None:
@@ -408,6 +416,10 @@ class _LdaModel:
         estimator = self._estimator
         lengths = self._indptr[records + 1] - self._indptr[records]
         edges = document_blocks(np.concatenate(([0], np.cumsum(lengths))))
+        norms = None if self.diagnostics is None else np.zeros(len(records))
+        if norms is not None:
+            figures = {"records": len(records), "clipped": 0, "mean_norm": 0.0}
+            self.diagnostics.append(figures)
         if len(edges) < 2:
             return
         n_threads = min(n_threads, len(edges) - 1)
@@ -440,12 +452,15 @@ class _LdaModel:
             )
             _native.lda_estep(
                 indptr, indices, counts, self._table, self._alpha, float(estimator.mean_change_tol),
-                int(estimator.max_doc_update_iter), clip, spacing, workspace, None, total, None, None,
+                int(estimator.max_doc_update_iter), clip, spacing, workspace, None, total, None,
+                None if norms is None else norms[edges[block] : edges[block + 1]],
             )
 
         run_blocks(len(edges) - 1, n_threads, work)
         for buffer in buffers[1:]:
             sums += buffer[5]
+        if norms is not None:
+            figures.update(clipped=int((norms > self.clip_norm).sum()), mean_norm=float(norms.mean()))
 
     def project(self, released):
         """Algorithm 3: negative entries become 0."""
@@ -502,6 +517,8 @@ class _LdaModel:
         for first in range(0, self.n_words, _CHUNK):
             elog = digamma(chunk(first)) - bias
             elog -= elog.max(axis=1, keepdims=True)
+            # Below e^-85 a share would be a denormal float32, slow and without effect.
+            elog[elog < -85.0] = -np.inf
             self._table[first : first + _CHUNK, : self.n_topics] = np.exp(elog)
 
 

@@ -89,7 +89,7 @@ class SigmoidBeliefNetwork(PrivateEstimator):
         a in (0, 1], with ``bound="pg"``: a record's contribution is scaled down to a
         share a of the largest possible joint norm; 1 never does.
     sampling, neighbors, target_epsilon, target_delta, noise_multiplier, private, \
-n_records, n_jobs, callback
+n_records, n_jobs, unsafe_diagnostics, callback
         As in `LatentDirichletAllocation`.
     update : {"average"}
         The running average of the noised statistics is kept as it is and repaired
@@ -112,7 +112,7 @@ n_records, n_jobs, callback
         b and c.
     mean_image_ : ndarray, float64, shape (J,)
         Released mean of the records.
-    privacy_, ledger_, n_steps_, n_features_in_
+    privacy_, ledger_, n_steps_, n_features_in_, diagnostics_
         As in `LatentDirichletAllocation`.
 
     Notes
@@ -148,7 +148,7 @@ n_records, n_jobs, callback
         phi=None, n_sweeps=4, learning_decay=1.0, learning_offset=None, batch_size=None, n_steps=10, latent_clip=0.9,
         visible_clip=1.15, clip=1.0, sampling="poisson", neighbors=None, target_epsilon=None, target_delta=None,
         noise_multiplier=None, update="average", private=True, sensitivity="proven", n_records=None, dtype="float32",
-        n_jobs=None, random_state=None, callback=None,
+        n_jobs=None, random_state=None, unsafe_diagnostics=False, callback=None,
     ):
         self.n_components = n_components
         self.bound = bound
@@ -176,6 +176,7 @@ n_records, n_jobs, callback
         self.dtype = dtype
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.unsafe_diagnostics = unsafe_diagnostics
         self.callback = callback
 
     # ------------------------------------------------------------------ fit
@@ -519,6 +520,7 @@ class _Model:
         self._start_weights = generator.standard_normal((self.n_visible, self.n_hidden))
         self._upper = np.triu_indices(self.n_hidden, 1)
         self._step = 0
+        self.diagnostics = None
 
     def _lay_out(self, **sizes):
         """Number the entries of the statistic, block by block."""
@@ -547,6 +549,11 @@ class _Model:
         out = np.zeros((*upper.shape[:-1], self.n_hidden, self.n_hidden))
         out[..., self._upper[0], self._upper[1]] = upper
         return out + np.swapaxes(out, -1, -2)
+
+    def _diagnose(self, n_records, clipped):
+        """Open one step's figures, where ``unsafe_diagnostics`` asks for them."""
+        if self.diagnostics is not None:
+            self.diagnostics.append({"records": n_records, "clipped": int(clipped)})
 
     def _rows(self, records):
         """Function (first, last) -> rows of those records; a view where they are consecutive."""
@@ -596,6 +603,7 @@ class _QuadraticModel(_Model):
         for first, last in record_blocks(len(records), 1 << 13):
             total += rows(first, last).sum(axis=0, dtype=np.int64)
         self._add(sums, "image", 2 * total - len(records), self._image_scale(), spacing)
+        self._diagnose(len(records), 0)
 
     def _image_scale(self):
         return (1.0 - self._slack) / math.sqrt(self.n_visible)
@@ -617,6 +625,7 @@ class _QuadraticModel(_Model):
         n_threads = max(1, min(n_threads, len(blocks)))
         quadratic, small = workspaces("quadratic", J, K, n_threads), workspaces("gram", J, K, n_threads)
         unit = math.ldexp(1.0, math.frexp(self._latent_bound)[1] - 20)
+        clipped = None if self.diagnostics is None else np.zeros(len(records), dtype=bool)
         clip = self._latent_bound if estimator.private else 0.0
         totals = [
             (np.zeros(K, np.int64), np.zeros((J, K), np.int64), np.zeros(K * (K - 1) // 2, np.int64))
@@ -631,8 +640,10 @@ class _QuadraticModel(_Model):
             if clip:
                 _native.sbn_visible_norms(y, self._center, norms)
                 factor = np.minimum(1.0, self._visible_bound / np.maximum(norms, self._visible_bound))
-            v = np.empty_like(z)
-            _native.sbn_clip(z, self._zeta, factor, clip, unit, v, None)
+            v, lengths = np.empty_like(z), None if clipped is None else np.empty(len(y))
+            _native.sbn_clip(z, self._zeta, factor, clip, unit, v, lengths)
+            if clipped is not None and clip:
+                clipped[slice(*blocks[block])] = (factor < 1.0) | (lengths > clip)
             mean, cross, pairs = totals[worker]
             mean += v.sum(axis=0).astype(np.int64)
             _native.sbn_cross(y, v, cross)
@@ -650,6 +661,7 @@ class _QuadraticModel(_Model):
         self._add(sums, "mean", mean, a1 * unit, spacing)
         self._add(sums, "cross", cross, a6 * math.ldexp(unit, -_CENTER_BITS), spacing)
         self._add(sums, "covariance", pairs, a7 * unit * unit, spacing)
+        self._diagnose(len(records), 0 if clipped is None else clipped.sum())
 
     # -- M-step
 
@@ -802,6 +814,7 @@ class _PolyaGammaModel(_Model):
         moments_areas = workspaces("moments", J, K, n_threads)
         fine = {
             "s7": np.zeros((J, n_pairs), np.int64),
+            "clipped": [np.zeros(1, np.int64) for _ in range(n_threads)],
             "cross": [np.zeros((J, K + 1), np.int64) for _ in range(n_threads)],
             "z": [np.zeros(K, np.int64) for _ in range(n_threads)],
             "xi": [np.zeros(J, np.int64) for _ in range(n_threads)],
@@ -820,6 +833,8 @@ class _PolyaGammaModel(_Model):
                 _native.sbn_pg(y, table, table2, c, c_var, b, start, int(estimator.n_sweeps), areas[worker], own_z, xi)
                 np.clip(own_z, 0.0, 1.0, out=own_z)
                 factor = self._factors(y, own_z, xi)
+                if factor is not None:
+                    fine["clipped"][worker] += np.count_nonzero(factor < 1.0)
                 v = np.empty((e - i, K + 1))
                 _native.sbn_clip(np.column_stack([own_z, np.ones(e - i)]), None, factor, 0.0, unit, v, None)
                 _native.sbn_clip(xi, None, factor, 0.0, unit_xi, own_x, None)
@@ -847,6 +862,7 @@ class _PolyaGammaModel(_Model):
         if not self._paper:
             fine["s7"] = np.delete(fine["s7"], diagonal, axis=1)
         self._add(sums, "s7", fine["s7"], scale["s7"] * pair_unit, spacing)
+        self._diagnose(len(records), sum(fine["clipped"])[0])
 
     def _factors(self, y, z, xi):
         """Scale of each record's whole contribution, so that its joint norm is at most clip_norm.

@@ -24,7 +24,7 @@ def pg_mean(c, out=None, *, b=1.0):
     return result
 
 
-def clip_weights(x, y, b, second_moment, center, row_norm, scales, clip_norm, spacing, grid):
+def clip_weights(x, y, b, second_moment, center, row_norm, scales, clip_norm, label_free, spacing, grid):
     """One record's factors (linear, quadratic), its <xi> and its joint norm."""
     norm = math.sqrt(x @ x)
     if norm > row_norm:
@@ -33,7 +33,8 @@ def clip_weights(x, y, b, second_moment, center, row_norm, scales, clip_norm, sp
         shrink = 1.0
     xi = float(pg_mean(math.sqrt(max(x @ second_moment @ x, 0.0)), b=b))
     residual = y - b / 2 - xi * (x @ center)
-    joint = math.hypot(residual * norm / scales[0], xi * norm**2 / scales[1])
+    size = max(abs(residual), b / 2 + xi * abs(x @ center)) if label_free else residual
+    joint = math.hypot(size * norm / scales[0], xi * norm**2 / scales[1])
     target = clip_norm - 2 * spacing
     t = target / joint if joint > target else 1.0
     linear = t * residual * shrink / scales[0] / spacing
@@ -48,7 +49,7 @@ def contribution(x, linear, quadratic):
 
 def blr_estep(
     X, y, second_moment=None, *, trials=None, n_trials=1.0, row_norm=1.0, center=None, scales=(1.0, 1.0),
-    clip_norm=None, spacing=None, n_threads=1,
+    clip_norm=None, label_free=False, spacing=None, n_threads=1,
 ):
     """E-step of Eqs. 47-50, one record after the other; see `vips_fast.kernels.blr_estep`."""
     X = X.toarray() if sparse.issparse(X) else np.asarray(X)
@@ -69,7 +70,7 @@ def blr_estep(
     xi, norms = np.zeros(n), np.zeros(n)
     for i in range(n):
         w, f, xi[i], norms[i] = clip_weights(
-            X[i], float(y[i]), b[i], M, m0, row_norm, scales, clip_norm, spacing, grid
+            X[i], float(y[i]), b[i], M, m0, row_norm, scales, clip_norm, label_free, spacing, grid
         )
         while True:
             q, a = contribution(X[i], w, f)
