@@ -509,3 +509,12 @@ def test_columns_that_never_vary_are_ordinary(recwarn):
         model = SigmoidBeliefNetwork(3, bound=bound, noise_multiplier=1.0, n_steps=3).fit(Y)
         assert np.isfinite(model.score(Y))
     assert not recwarn.list
+
+
+@pytest.mark.parametrize("bound", ["bohning", "pg"])
+@pytest.mark.parametrize("shape", [(1, 1), (1, 5), (7, 1), (3, 2)])
+def test_smallest_sizes(bound, shape):
+    Y = np.ones(shape, dtype=bool)
+    for K in (1, 2):
+        model = SigmoidBeliefNetwork(K, bound=bound, noise_multiplier=1.0, n_steps=3).fit(Y)
+        assert model.transform(Y).shape == (shape[0], K) and np.isfinite(model.score(Y))
