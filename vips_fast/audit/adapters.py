@@ -54,8 +54,8 @@ class Adapter(ABC):
     def start(self, model) -> State:
         """The public state that a run starts from."""
 
-    def prepare(self, model, mechanism) -> None:
-        """What the estimator's ``fit`` tells the model of the mechanism."""
+    def prepare(self, model, mechanism, sampler) -> None:
+        """What the estimator's ``fit`` tells the model of mechanism and sampler."""
 
     @abstractmethod
     def sharp(self, model) -> None:
@@ -67,7 +67,7 @@ class Adapter(ABC):
 
     @abstractmethod
     def poison(self, model) -> None:
-        """Make the released parameters non-finite."""
+        """Make the released parameters non-finite, if records are then still looked at."""
 
     @abstractmethod
     def worst_pair(self) -> tuple:
@@ -173,7 +173,7 @@ class SbnAdapter(Adapter):
     def start(self, model):
         return State(np.zeros(model.statistics_shape))
 
-    def prepare(self, model, mechanism):
+    def prepare(self, model, mechanism, sampler):
         model.set_spacing(mechanism.spacing)
 
     def sharp(self, model):
