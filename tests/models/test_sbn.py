@@ -344,6 +344,37 @@ def test_fixed_and_learned_phi():
     assert not np.array_equal(fixed.components_, learned.components_)
 
 
+@pytest.fixture(scope="module")
+def mnist(data_dir):
+    """All images, binarised above 0."""
+    from vips_fast.data import load_mnist
+
+    return load_mnist(data_dir / "mnist")[:2]
+
+
+def test_mnist_at_a_small_epsilon(mnist):
+    train, test = mnist
+    model = SigmoidBeliefNetwork(50, target_epsilon=0.5, target_delta=1e-4, random_state=0, n_jobs=-1).fit(train)
+    assert model.privacy_.private and model.privacy_.epsilon <= 0.5
+    # The mean image gets .843; runs differ by about .001 about .954.
+    assert mean_image_accuracy(train, test) < 0.85 and model.pixel_accuracy(test) > 0.94
+
+
+@pytest.mark.slow
+def test_mnist_over_epsilons(mnist):
+    train, test = mnist
+    options = dict(target_delta=1e-4, random_state=0, n_jobs=-1)
+    free = SigmoidBeliefNetwork(50, private=False, random_state=0, n_jobs=-1).fit(train).pixel_accuracy(test)
+    assert free > 0.955
+    for epsilon, least in [(3.34, 0.955), (1.34, 0.955), (0.5, 0.94)]:
+        assert SigmoidBeliefNetwork(50, target_epsilon=epsilon, **options).fit(train).pixel_accuracy(test) > least
+    algorithm_6 = SigmoidBeliefNetwork(
+        50, bound="pg", private=False, sampling="without_replacement", batch_size=3200, n_steps=18, learning_decay=0.7,
+        random_state=0, n_jobs=-1,
+    ).fit(train)
+    assert algorithm_6.pixel_accuracy(test) > 0.945
+
+
 # ------------------------------------------------------------------ read-outs
 
 
@@ -478,3 +509,12 @@ def test_columns_that_never_vary_are_ordinary(recwarn):
         model = SigmoidBeliefNetwork(3, bound=bound, noise_multiplier=1.0, n_steps=3).fit(Y)
         assert np.isfinite(model.score(Y))
     assert not recwarn.list
+
+
+@pytest.mark.parametrize("bound", ["bohning", "pg"])
+@pytest.mark.parametrize("shape", [(1, 1), (1, 5), (7, 1), (3, 2)])
+def test_smallest_sizes(bound, shape):
+    Y = np.ones(shape, dtype=bool)
+    for K in (1, 2):
+        model = SigmoidBeliefNetwork(K, bound=bound, noise_multiplier=1.0, n_steps=3).fit(Y)
+        assert model.transform(Y).shape == (shape[0], K) and np.isfinite(model.score(Y))

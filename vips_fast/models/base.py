@@ -201,8 +201,10 @@ class PrivateEstimator:
         for name in ("private", "unsafe_diagnostics"):
             if not isinstance(getattr(self, name, False), (bool, np.bool_)):
                 raise ValueError(f"{name}={getattr(self, name)!r}: expected True or False")
-        check_number("n_steps", self.n_steps, 1, 2**31, integer=True)
-        check_number("learning_decay", self.learning_decay, 0, 1)
+        if self.n_steps is not None:
+            check_number("n_steps", self.n_steps, 1, 2**31, integer=True)
+        if self.learning_decay is not None:
+            check_number("learning_decay", self.learning_decay, 0, 1)
         if self.learning_offset is not None:
             check_number("learning_offset", self.learning_offset, 0, 1e9)
         if self.target_epsilon is not None:

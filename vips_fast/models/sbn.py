@@ -40,9 +40,6 @@ _LEAST_PIXEL, _LEAST_HIDDEN, _LEAST_VARIANCE = 1e-3, 0.02, 0.01
 #: A weight or bias beyond this saturates its pixel; noise may drive one there.
 _LARGEST_WEIGHT = 1e3
 
-#: Least eigenvalue of E[xi_j z z'] in the paper's own construction.
-_PAPER_FLOOR = 1e-3
-
 
 class SigmoidBeliefNetwork(PrivateEstimator):
     """Sigmoid belief network with one hidden layer whose parameters may be published.
@@ -361,6 +358,18 @@ n_records, n_jobs, unsafe_diagnostics, callback
         self._check_fitted()
         name = type(self).__name__.lower()
         return np.asarray([f"{name}{k}" for k in range(self.components_.shape[0])], dtype=object)
+
+    def __sklearn_tags__(self):
+        """What scikit-learn's tools may expect (needs scikit-learn)."""
+        from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
+
+        return Tags(
+            estimator_type=None,
+            target_tags=TargetTags(required=False),
+            transformer_tags=TransformerTags(preserves_dtype=["float64"]),
+            input_tags=InputTags(sparse=True, positive_only=True),
+            non_deterministic=bool(self.private),
+        )
 
     # --------------------------------------------------------------- files
 
@@ -890,9 +899,8 @@ class _PolyaGammaModel(_Model):
         y = np.clip(block("s3"), _LEAST_PIXEL, 1 - _LEAST_PIXEL)
         xi = np.clip(block("s4"), 1e-3, 0.25)
         xi_z, y_z, upper = (block(name).reshape(J, -1) for name in ("s5", "s6", "s7"))
-        # PSD repair: to the edge of the known noise's spectrum. The paper asks for
-        # positive matrices only; _PAPER_FLOOR keeps their inverse finite.
-        least = _PAPER_FLOOR if self._paper else max(1e-6, 2 * math.sqrt(K) * sd * self._largest["s7"])
+        # PSD repair: to the edge of the known noise's spectrum.
+        least = max(1e-6, 2 * math.sqrt(K) * sd * self._largest["s7"])
         k, l = np.triu_indices(K) if self._paper else self._upper
         c_variance = 1.0 / (1.0 / self._estimator.bias_variance + n * xi)
         w, variances, c = np.empty((J, K)), np.empty((J, K)), self._c.copy()
@@ -910,7 +918,7 @@ class _PolyaGammaModel(_Model):
             sigma = np.linalg.inv(moments) / n
             variances[part] = np.maximum(_diagonals(sigma), 0.0)
             totals[block] = sigma.sum(axis=0)
-            for _ in range(1 if self._paper else 3):
+            for _ in range(3):
                 right = y_z[part] - 0.5 * z - c[part, None] * xi_z[part]
                 w[part] = np.clip(n * np.matmul(sigma, right[:, :, None])[:, :, 0], -_LARGEST_WEIGHT, _LARGEST_WEIGHT)
                 # Eq. 88 as it follows from the bound; the print has a factor 1/2 before the last term.
