@@ -67,7 +67,7 @@ def audit(
 
     Parameters
     ----------
-    model : {"lda", "sbn"}, estimator class or unfitted estimator
+    model : {"lda", "sbn", "blr"}, estimator class, unfitted estimator or `Adapter`
     settings : dict or None
         Constructor arguments of the estimator: the relation (``sampling``,
         ``neighbors``), clipping, sensitivity, precision, … . Sampling rate, steps and
@@ -512,7 +512,7 @@ def layer_e(adapter: Adapter, neighbors: str, sizes: Sizes, rng) -> LayerResult:
     for e, claim in zip(grid.tolist(), claims):
         # Both tests of the relation: "more like with" and "more like without".
         options = [
-            (delta_lower_bound(a[:half], b[:half], e, t, 0.1), sign, t)
+            (delta_lower_bound(a[:half], b[:half], e, t, CONFIDENCE_ERROR), sign, t)
             for sign, a, b in ((1, with_record, without), (-1, -without, -with_record))
             for t in thresholds * sign
         ]
