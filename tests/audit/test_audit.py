@@ -106,7 +106,8 @@ def test_full_sizes(settings, passes):
         # The attack must be good enough to mean something: over half of the claim at epsilon = 0.
         assert report.claimed["measured"][0] > 0.5 * report.claimed["delta"][0]
     else:
-        assert {layer.layer for layer in report.layers if not layer.passed} == {"A", "D", "E"}
+        # E may see it too; at these sizes it is not sure to.
+        assert {"A", "D"} <= {layer.layer for layer in report.layers if not layer.passed} <= {"A", "D", "E"}
 
 
 # ---------------------------------------------------------------- statistics

@@ -520,8 +520,8 @@ def layer_e(adapter: Adapter, neighbors: str, sizes: Sizes, rng) -> LayerResult:
         a, b = (with_record, without) if sign > 0 else (-without, -with_record)
         measured = delta_lower_bound(a[half:], b[half:], e, t, CONFIDENCE_ERROR)
         rows.append(measured)
-        if best is None or guess - claim > best[0]:
-            best = (guess - claim, e, claim, measured)
+        if best is None or guess / claim > best[0]:
+            best = (guess / claim, e, claim, measured)
     _, e, claim, measured = best
     checks = [
         Check(
