@@ -2,18 +2,19 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from vips_fast import LatentDirichletAllocation, SigmoidBeliefNetwork
-from vips_fast.audit import audit, delta_lower_bound, mu_interval, mu_lower_bound
+from vips_fast.audit import adapter_for, audit, delta_lower_bound, mu_interval, mu_lower_bound
 from vips_fast.audit.layers import FULL, Sizes
 from vips_fast.audit.statistics import clopper_pearson
 from vips_fast.cli import main
 
-SIZES = Sizes(pairs=500, records=40, draws=400_000, releases=8_000, runs=400)
+SIZES = Sizes(pairs=500, records=40, draws=400_000, releases=5_000, runs=400)
 
 LDA = [
     dict(n_components=2),
@@ -42,6 +43,21 @@ def test_sbn_passes(settings, layer):
     assert report.passed, report.text()
 
 
+BLR = [
+    dict(),
+    dict(sampling="without_replacement", form="analyze_gauss"),
+    dict(center=False, neighbors="replace_one"),
+    dict(center=False, update="paper", sensitivity="paper"),
+]
+
+
+@pytest.mark.parametrize("settings", BLR, ids=["centred", "centred_replace", "uncentred_replace", "paper"])
+@pytest.mark.parametrize("layer", "ABC")
+def test_blr_passes(settings, layer):
+    report = audit("blr", settings, layers=layer, sizes=SIZES)
+    assert report.passed, report.text()
+
+
 @pytest.mark.parametrize("neighbors", ["add_remove", "replace_one"])
 def test_mu_of_one_release(neighbors):
     settings = dict(n_components=2, sampling="full", neighbors=neighbors)
@@ -54,7 +70,8 @@ def test_mu_of_one_release(neighbors):
 
 def test_the_papers_sensitivity_is_caught():
     settings = dict(n_components=2, sampling="full", neighbors="replace_one", sensitivity="paper")
-    report = audit("lda", settings, layers="AD", sizes=SIZES)
+    # At 8,000 releases a side the distribution-free bound is 1.21 +- 0.04: above 1 but once in 10^6.
+    report = audit("lda", settings, layers="AD", sizes=replace(SIZES, releases=8_000))
     assert not report.layer("A").passed and not report.passed
     first = report.layer("D").figures["mu"][0]
     # sqrt(2) N/S against N/S: mu = 1.414 where 1 is claimed.
@@ -63,9 +80,9 @@ def test_the_papers_sensitivity_is_caught():
     assert "THE CLAIM DOES NOT HOLD" in report.text()
 
 
-@pytest.mark.parametrize("model, settings", [("lda", LDA[0]), ("sbn", SBN[0])])
-def test_profile_of_whole_runs(model, settings):
-    report = audit(model, settings, layers="E", sizes=SIZES)
+@pytest.mark.parametrize("model, settings, runs", [("lda", LDA[0], 400), ("sbn", SBN[0], 40), ("blr", BLR[0], 40)])
+def test_profile_of_whole_runs(model, settings, runs):
+    report = audit(model, settings, layers="E", sizes=replace(SIZES, runs=runs))
     assert report.passed, report.text()
     claimed = report.claimed
     assert claimed["delta"] == sorted(claimed["delta"], reverse=True) and 0 < claimed["delta"][0] < 1
@@ -89,7 +106,8 @@ def test_full_sizes(settings, passes):
         # The attack must be good enough to mean something: over half of the claim at epsilon = 0.
         assert report.claimed["measured"][0] > 0.5 * report.claimed["delta"][0]
     else:
-        assert {layer.layer for layer in report.layers if not layer.passed} == {"A", "D", "E"}
+        # E may see it too; at these sizes it is not sure to.
+        assert {"A", "D"} <= {layer.layer for layer in report.layers if not layer.passed} <= {"A", "D", "E"}
 
 
 # ---------------------------------------------------------------- statistics
@@ -139,6 +157,7 @@ def test_report_and_arguments():
     with pytest.raises(KeyError):
         report.layer("E")
     assert audit(SigmoidBeliefNetwork, dict(n_components=2), layers="A", sizes=SIZES).passed
+    assert audit(adapter_for("blr"), layers="A", sizes=SIZES).model == "BayesianLogisticRegression"
     for call, name in [
         (lambda: audit("other"), "model"),
         (lambda: audit("lda", dict(topics=3)), "settings"),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from vips_fast import LatentDirichletAllocation, SigmoidBeliefNetwork
+from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, SigmoidBeliefNetwork
 from vips_fast.cli import main
 
 COUNTS = sp.csr_array(np.random.default_rng(0).integers(0, 5, (30, 12)))
@@ -27,6 +27,8 @@ def fitted(taint, kind):
         if taint == "sensitivity":
             options["neighbors"] = "replace_one"
         return LatentDirichletAllocation(2, doc_length=20, **options).set_unsafe_test_key(key).fit(COUNTS)
+    if kind == "blr":
+        return BayesianLogisticRegression(**options).set_unsafe_test_key(key).fit(BITS, np.arange(40) % 2)
     return SigmoidBeliefNetwork(3, **options).set_unsafe_test_key(key).fit(BITS)
 
 
@@ -34,7 +36,7 @@ def fitted(taint, kind):
 @pytest.mark.parametrize(
     "taint, kind",
     [("sensitivity", "lda")]
-    + [(t, k) for t in ("unsafe_test_key", "unsafe_diagnostics", "noise_multiplier") for k in ("lda", "sbn")],
+    + [(t, k) for t in ("unsafe_test_key", "unsafe_diagnostics", "noise_multiplier") for k in ("lda", "sbn", "blr")],
 )
 def test_taint_is_shown_and_survives_files(taint, kind, tmp_path):
     model = fitted(taint, kind)
@@ -50,7 +52,7 @@ def test_taint_is_shown_and_survives_files(taint, kind, tmp_path):
 
 
 def test_no_taint_without_cause():
-    for model in (fitted(None, "lda"), fitted(None, "sbn")):
+    for model in (fitted(None, "lda"), fitted(None, "sbn"), fitted(None, "blr")):
         assert model.privacy_.private and model.ledger_.taints == () and "NOT PRIVATE" not in repr(model)
         assert model.diagnostics_ is None
 
@@ -86,6 +88,11 @@ def test_diagnostics_are_those_of_each_step():
         model = SigmoidBeliefNetwork(3, noise_multiplier=2.0, n_steps=2, unsafe_diagnostics=True, **options).fit(BITS)
         assert len(model.diagnostics_) == 2 and all(0 <= d["clipped"] <= d["records"] for d in model.diagnostics_)
     assert [d["clipped"] for d in model.diagnostics_] == [0, 0]
+    X = np.vstack([np.zeros((20, 3)), np.eye(3)[[0] * 10]])
+    model = BayesianLogisticRegression(noise_multiplier=2.0, n_steps=2, unsafe_diagnostics=True, center=False, linear_share=0.9)
+    model.fit(X, np.arange(30) % 2)
+    # |s1|/C1 is sqrt(0.9) and |s2|/C2 is sqrt(0.1) for a row at its bound: at the clip norm, which is lowered by the rounding.
+    assert model.diagnostics_[0] == {"records": 30, "clipped": 10}
 
 
 @pytest.mark.parametrize("key, error", [("x" * 32, TypeError), (b"short", ValueError), (7, TypeError)])

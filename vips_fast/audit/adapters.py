@@ -11,7 +11,10 @@ from abc import ABC, abstractmethod
 import numpy as np
 
 from ..inference import State
+from ..kernels import _native
+from ..models import logistic
 from ..models.lda import LatentDirichletAllocation, _LdaModel
+from ..models.logistic import BayesianLogisticRegression
 from ..models.sbn import SigmoidBeliefNetwork, _PolyaGammaModel, _QuadraticModel
 
 #: (2^-18 of the norm is kept back by clipping in float32, and truncation takes up
@@ -54,8 +57,8 @@ class Adapter(ABC):
     def start(self, model) -> State:
         """The public state that a run starts from."""
 
-    def prepare(self, model, mechanism) -> None:
-        """What the estimator's ``fit`` tells the model of the mechanism."""
+    def prepare(self, model, mechanism, sampler) -> None:
+        """What the estimator's ``fit`` tells the model of mechanism and sampler."""
 
     @abstractmethod
     def sharp(self, model) -> None:
@@ -67,7 +70,7 @@ class Adapter(ABC):
 
     @abstractmethod
     def poison(self, model) -> None:
-        """Make the released parameters non-finite."""
+        """Make the released parameters non-finite, if records are then still looked at."""
 
     @abstractmethod
     def worst_pair(self) -> tuple:
@@ -173,7 +176,7 @@ class SbnAdapter(Adapter):
     def start(self, model):
         return State(np.zeros(model.statistics_shape))
 
-    def prepare(self, model, mechanism):
+    def prepare(self, model, mechanism, sampler):
         model.set_spacing(mechanism.spacing)
 
     def sharp(self, model):
@@ -225,18 +228,96 @@ class SbnAdapter(Adapter):
         return np.concatenate(parts)
 
 
+class LogisticAdapter(Adapter):
+    """Bayesian logistic regression. A record is (row, y)."""
+
+    estimator_type = BayesianLogisticRegression
+    small, wide, many = 3, 32, 40_000
+
+    def model(self, estimator, records):
+        rows = logistic.check_rows(
+            logistic._with_constant(np.array([x for x, _ in records]), estimator._constant), np.array([y for _, y in records])
+        )
+        return logistic._Model(estimator, rows)
+
+    def start(self, model):
+        return State(np.zeros(model.statistics_shape))
+
+    def prepare(self, model, mechanism, sampler):
+        model.prepare(mechanism, sampler)
+
+    def sharp(self, model):
+        # The first step as it is: <xi> = b/4, and a row at its bound has both blocks at theirs.
+        pass
+
+    def scramble(self, model, rng):
+        d = model._d
+        center = rng.standard_normal(d) * 10.0 ** rng.uniform(-2, 1)
+        factor = rng.standard_normal((d, d)) * 10.0 ** rng.uniform(-3, 0)
+        model._center, model._mean = center, center.copy()
+        model._moment = factor @ factor.T + np.outer(center, center)
+        model._step = int(rng.integers(1, 3))
+
+    def poison(self, model):
+        model._moment = np.full((model._d, model._d), np.nan)
+        model._center = np.full(model._d, np.nan)
+        model._step = 1
+
+    def _unit(self, column, sign=1.0):
+        row = np.zeros(self.small)
+        row[column] = sign * float(self.estimator().row_norm)
+        return row
+
+    def worst_pair(self):
+        trials = float(self.estimator().n_trials)
+        return (self._unit(0), trials), (self._unit(0, -1.0), trials)
+
+    def tight(self, neighbors):
+        estimator = self.estimator()
+        return neighbors == "add_remove" and estimator.sensitivity == "proven" and estimator.linear_share is None
+
+    def base(self, n):
+        return [(self._unit(1 + i % (self.small - 1)), float(i % 2)) for i in range(n)]
+
+    def generated(self, rng, columns):
+        row = rng.standard_normal(columns) * 10.0 ** rng.uniform(-2, 2)
+        if rng.random() < 0.2:
+            row[rng.integers(columns)] = rng.choice([0.0, 1e6, -1e6])
+        return row, float(rng.integers(2)) * float(self.estimator().n_trials)
+
+    def blank(self, entries):
+        return [(np.zeros(max(1, math.isqrt(2 * entries) - 2)), 0.0)]
+
+    def exact_sums(self, model, records, words, spacing, n_threads=1):
+        # As it is before the finished sums are rounded to the noise's lattice.
+        class Unrounded:
+            """The kernels, but for the rounding of finished sums."""
+
+            blr_round = staticmethod(lambda *arguments: None)
+
+            def __getattr__(self, name):
+                return getattr(_native, name)
+
+        logistic._native = Unrounded()
+        try:
+            return super().exact_sums(model, records, words, spacing, n_threads)
+        finally:
+            logistic._native = _native
+
+
 #: Adapter of each model, by the name of the command line.
-ADAPTERS = {"lda": LdaAdapter, "sbn": SbnAdapter}
+ADAPTERS = {"lda": LdaAdapter, "sbn": SbnAdapter, "blr": LogisticAdapter}
 
 
 def adapter_for(model, settings: dict | None = None) -> Adapter:
-    """The adapter of a name, an estimator class or an estimator with parameters.
+    """The adapter of a name, an estimator class, an estimator with parameters or an adapter.
 
     Parameters
     ----------
-    model : {"lda", "sbn"}, estimator class or unfitted estimator
+    model : {"lda", "sbn", "blr"}, estimator class, unfitted estimator or Adapter
+        An adapter of your own audits a model of your own.
     settings : dict or None
-        Constructor arguments; they override those of an estimator.
+        Constructor arguments; they override those of an estimator or adapter.
 
     Raises
     ------
@@ -244,6 +325,8 @@ def adapter_for(model, settings: dict | None = None) -> Adapter:
         If no adapter is known, or an argument is not a parameter of the model.
     """
     settings = dict(settings or {})
+    if isinstance(model, Adapter):
+        return type(model)({**model.settings, **settings})
     for name, adapter in ADAPTERS.items():
         kind = adapter.estimator_type
         if model == name or model is kind or type(model) is kind:

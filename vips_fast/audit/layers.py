@@ -12,6 +12,7 @@ import numpy as np
 from .. import inference
 from ..accounting import SelfComposedEvent, delta, epsilon
 from ..kernels.lattice import is_power_of_two
+from ..sampling import make_sampler
 from .adapters import Adapter, adapter_for, is_close_below, squared_norm
 from .report import AuditReport, Check, LayerResult
 from .statistics import delta_lower_bound, mu_interval, mu_lower_bound
@@ -66,7 +67,7 @@ def audit(
 
     Parameters
     ----------
-    model : {"lda", "sbn"}, estimator class or unfitted estimator
+    model : {"lda", "sbn", "blr"}, estimator class, unfitted estimator or `Adapter`
     settings : dict or None
         Constructor arguments of the estimator: the relation (``sampling``,
         ``neighbors``), clipping, sensitivity, precision, … . Sampling rate, steps and
@@ -103,9 +104,11 @@ def audit(
     if adapter.settings.get("random_state") is None:
         # Both sides of a comparison have the same public start.
         adapter.settings["random_state"] = 0
-    adapter.estimator(noise_multiplier=1.0)._check_parameters()
     sizes = sizes or (FULL if full else QUICK)
     neighbors = relation(adapter)
+    estimator = adapter.estimator()
+    make_sampler(estimator.sampling, estimator.neighbors, _N_RECORDS, None)
+    _whole(adapter, neighbors, noise_multiplier=1.0)._check_parameters()
     done, claimed = [], {}
     for layer in chosen:
         start = time.perf_counter()
@@ -162,7 +165,7 @@ def _whole(adapter, neighbors, **overrides):
 def _set_up(adapter, estimator, records, n_rows=None, n_steps=1):
     model = adapter.model(estimator, records)
     sampler, mechanism, ledger = estimator._set_up(model, len(records) if n_rows is None else n_rows, n_steps)
-    adapter.prepare(model, mechanism)
+    adapter.prepare(model, mechanism, sampler)
     return model, sampler, mechanism, ledger
 
 
@@ -435,8 +438,8 @@ def layer_d(adapter: Adapter, neighbors: str, sizes: Sizes, rng) -> LayerResult:
 # ----------------------------------------------------------------- E profile
 
 
-def _scores(adapter, neighbors, target, other, multiplier, n_runs):
-    """Log-likelihood ratios of whole runs on base + ``target`` records, for "with" against "without".
+def _scores(adapter, neighbors, holds, multiplier, n_runs):
+    """Log-likelihood ratios, "with" against "without", of whole runs on data that hold the audited record, or not.
 
     The attacker sees every release, knows all records but the one in question, and
     knows neither the minibatches nor the noise.
@@ -449,11 +452,12 @@ def _scores(adapter, neighbors, target, other, multiplier, n_runs):
     estimator = adapter.estimator(**{**adapter.cheap, **adapter.settings, **overrides})
     base = adapter.base(_N_RECORDS - 1)
     extra, replaced = adapter.worst_pair()
-    records = base + target + other
-    n_rows = len(base) + len(target)
-    here = {"with": len(base) + next(i for i, r in enumerate(target + other) if r is extra or np.array_equal(r, extra))}
+    # Rows beyond n_rows are there for the attacker's own sums alone.
     if replaces:
-        here["without"] = len(base) + next(i for i, r in enumerate(target + other) if np.array_equal(r, replaced))
+        records = base + ([extra, replaced] if holds else [replaced, extra])
+        n_rows, here = len(base) + 1, {"with": len(base) + (not holds), "without": len(base) + holds}
+    else:
+        records, n_rows, here = base + [extra], len(base) + holds, {"with": len(base)}
     out = np.empty(n_runs)
     none = np.zeros(1, dtype=np.uint64)
     base_rows, base_words = np.arange(len(base)), np.zeros(len(base), dtype=np.uint64)
@@ -498,10 +502,8 @@ def _scores(adapter, neighbors, target, other, multiplier, n_runs):
 def layer_e(adapter: Adapter, neighbors: str, sizes: Sizes, rng) -> LayerResult:
     """delta(epsilon) of whole runs: the accountant's claim against what an attack attains."""
     multiplier = float(adapter.settings.get("noise_multiplier") or 1.0)
-    extra, replaced = adapter.worst_pair()
-    other = [replaced] if neighbors == "replace_one" else []
-    with_record, event = _scores(adapter, neighbors, [extra], other, multiplier, sizes.runs)
-    without, _ = _scores(adapter, neighbors, other, [extra], multiplier, sizes.runs)
+    with_record, event = _scores(adapter, neighbors, True, multiplier, sizes.runs)
+    without, _ = _scores(adapter, neighbors, False, multiplier, sizes.runs)
     grid = np.linspace(0.0, 0.8 * epsilon(event, 1e-3), _E_GRID)
     claims = [delta(event, float(e)) for e in grid]
     half = sizes.runs // 2
@@ -510,7 +512,7 @@ def layer_e(adapter: Adapter, neighbors: str, sizes: Sizes, rng) -> LayerResult:
     for e, claim in zip(grid.tolist(), claims):
         # Both tests of the relation: "more like with" and "more like without".
         options = [
-            (delta_lower_bound(a[:half], b[:half], e, t, 0.1), sign, t)
+            (delta_lower_bound(a[:half], b[:half], e, t, CONFIDENCE_ERROR), sign, t)
             for sign, a, b in ((1, with_record, without), (-1, -without, -with_record))
             for t in thresholds * sign
         ]
@@ -518,8 +520,8 @@ def layer_e(adapter: Adapter, neighbors: str, sizes: Sizes, rng) -> LayerResult:
         a, b = (with_record, without) if sign > 0 else (-without, -with_record)
         measured = delta_lower_bound(a[half:], b[half:], e, t, CONFIDENCE_ERROR)
         rows.append(measured)
-        if best is None or guess - claim > best[0]:
-            best = (guess - claim, e, claim, measured)
+        if best is None or guess / claim > best[0]:
+            best = (guess / claim, e, claim, measured)
     _, e, claim, measured = best
     checks = [
         Check(

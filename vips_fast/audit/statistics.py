@@ -75,7 +75,7 @@ def mu_lower_bound(first: np.ndarray, second: np.ndarray, error: float) -> float
     h, k = len(first) // 2, len(second) // 2
     best, threshold = -math.inf, 0.0
     for t in np.quantile(np.concatenate((first[:h], second[:k])), np.linspace(0.02, 0.98, 49)):
-        value = _mu_at(first[:h], second[:k], t, 0.05, ndtri)
+        value = _mu_at(first[:h], second[:k], t, error / 2, ndtri)
         if value > best:
             best, threshold = value, t
     return max(0.0, _mu_at(first[h:], second[k:], threshold, error / 2, ndtri))
