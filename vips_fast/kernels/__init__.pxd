@@ -44,6 +44,7 @@ cdef extern from "vips_fast/vips_fast.h" nogil:
         double clip_norm
         double spacing
         double factor_spacing
+        int32_t label_free
     ctypedef struct vf_api:
         uint32_t abi_version
         uint32_t struct_size
