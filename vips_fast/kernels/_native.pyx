@@ -149,6 +149,8 @@ cdef const vf_api *_table(isa) except NULL:
 
 
 cdef int _check(int32_t status) except -1:
+    if status == 3:  # VF_ERR_INDEX
+        raise IndexError("kernel: " + vf_status_message(status).decode())
     if status != 0:
         raise RuntimeError("kernel: " + vf_status_message(status).decode())
     return 0
