@@ -35,7 +35,7 @@ def test_estep_from_c_beside_python(paired, tmp_path):
     indices = np.sort(np.stack([rng.choice(n_words, length, replace=False) for _ in range(n_docs)]), axis=1)
     indptr, indices = np.arange(n_docs + 1) * length, indices.astype(np.int32).ravel()
     counts = rng.geometric(0.3, len(indices)).astype(np.float64)
-    lam = rng.gamma(0.05, 1.0, (n_topics, n_words)) + 0.01
+    lam = rng.gamma(0.5, 1.0, (n_topics, n_words)) + 0.1
     beta = np.exp(digamma(lam) - digamma(lam.sum(axis=1, keepdims=True)))
     alpha = np.full(n_topics, 0.02)
 
@@ -70,8 +70,7 @@ def numpy_statistics(X, constant, linear, quadratic):
     for first in range(0, len(X), 50_000):
         x = X[first : first + 50_000]
         scaled = x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), RADIUS)
-        x = scaled * RADIUS
-        log = constant + x @ linear.T + (x * x) @ quadratic.T
+        log = constant + scaled @ linear.T + (scaled * scaled) @ quadratic.T
         r = np.exp(log - log.max(axis=1, keepdims=True))
         r /= r.sum(axis=1, keepdims=True)
         total += np.concatenate([r.sum(axis=0), (r.T @ scaled).ravel(), (r.T @ (scaled * scaled)).ravel()])

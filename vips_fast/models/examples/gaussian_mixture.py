@@ -48,31 +48,34 @@ class GaussianMixture(ConjugateEstimator):
 
     @staticmethod
     def statistics(record, parameters, scratch, out):
-        constant, linear, quadratic, radius = parameters[:4]  # log of the weighted density: constant + linear x + quadratic x^2
+        constant, linear, quadratic, radius = parameters[:4]  # log of the weighted density at R u: constant + linear u + quadratic u^2
         n_components, d = linear.shape
         norm = 0.0
         for j in range(d):
             norm += record[j] * record[j]
         inverse = 1.0 / max(math.sqrt(norm), radius[0])  # 1/R, or 1/||x|| for a record outside
+        for j in range(d):
+            record[j] *= inverse
         top = -math.inf
         for k in range(n_components):
             s = constant[k]
             for j in range(d):
-                x = record[j] * inverse * radius[0]
-                s += (linear[k, j] + quadratic[k, j] * x) * x
+                s += (linear[k, j] + quadratic[k, j] * record[j]) * record[j]
             scratch[k] = s
             top = max(top, s)
         total = 0.0
         for k in range(n_components):
             scratch[k] = math.exp(scratch[k] - top)
             total += scratch[k]
+        second = n_components * d
         for k in range(n_components):
-            r, at = scratch[k] / total, n_components + k * d
+            r = scratch[k] / total
             out[k] = r
+            at = n_components + k * d
             for j in range(d):
-                x = record[j] * inverse
-                out[at + j] = r * x
-                out[at + n_components * d + j] = r * x * x
+                first = r * record[j]
+                out[at + j] = first
+                out[at + second + j] = first * record[j]
 
     def n_statistics(self, n_columns):
         return self.n_components * (1 + 2 * n_columns)
@@ -115,7 +118,8 @@ class GaussianMixture(ConjugateEstimator):
         log_precision = digamma(shape) - np.log(rate)
         constant = digamma(alpha) - digamma(alpha.sum())
         constant = constant + 0.5 * (log_precision - math.log(2 * math.pi) - 1 / kappa - precision * means**2).sum(axis=1)
-        return constant, precision * means, -precision / 2, [self.radius], alpha / alpha.sum(), means, 1 / precision
+        linear, quadratic = precision * means * self.radius, -precision / 2 * self.radius**2
+        return constant, linear, quadratic, [self.radius], alpha / alpha.sum(), means, 1 / precision
 
     # read-outs
     weights_ = property(lambda self: self.parameters_[4], doc="(K,) expected weights.")
