@@ -21,6 +21,7 @@ import math
 from dataclasses import dataclass
 
 from .accounting import GaussianEvent, PoissonSampledEvent, SelfComposedEvent, calibrate_noise_multiplier
+from .inference import Schedule
 
 #: Least (expected) minibatch, and its share of the records beyond that.
 _LEAST_BATCH, _BATCH_SHARE = 25_000, 0.25
@@ -71,7 +72,7 @@ def averaged_noise(n_steps: int, decay: float, offset: float = 1.0) -> float:
     """Standard deviation of the running average of n_steps unit noises, rho_t = (offset + t)^-decay."""
     variance = 0.0
     for t in range(n_steps):
-        rate = min(1.0, (offset + t) ** -decay)
+        rate = Schedule(offset, decay).rate(t)
         variance = (1 - rate) ** 2 * variance + rate**2
     return math.sqrt(variance)
 
