@@ -236,7 +236,7 @@ def lda_estep(
 
     try:
         run()
-    except IndexError:
+    except _native.IndexStatus:
         # The kernel found words out of range or order; it looks anyway, so the usual case pays nothing for it.
         indptr, indices, counts = _canonical(indptr, indices, counts, n_words)
         sums[...] = 0
