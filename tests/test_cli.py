@@ -526,3 +526,14 @@ def test_wiki_in_one_line(capsys, data_dir, tmp_path):
     )  # fmt: skip
     assert code == 0
     assert re.search(r"\((2|1\.99\d), 1e-05\)-differential privacy", out)
+
+
+def test_fit_lda_without_settings_follows_the_plan(files, tmp_path, capsys):
+    out = tmp_path / "planned"
+    code, shown, err = run(
+        capsys, "fit", "lda", files / "docs.txt", "--vocab", files / "words.txt", "--topics", 2,
+        "--epsilon", 2, "--delta", 1e-3, "--out", out,
+    )  # fmt: skip
+    assert code == 0, err
+    model = LatentDirichletAllocation.load(out)
+    assert model.n_steps_ == 20 and model.privacy_.epsilon <= 2

@@ -25,7 +25,8 @@ from .inference import Schedule
 
 #: Least (expected) minibatch, and its share of the records beyond that.
 _LEAST_BATCH, _BATCH_SHARE = 25_000, 0.25
-_STEPS = 20
+#: Steps of a fit that does not say.
+DEFAULT_STEPS = 20
 #: Mean count of a word in a topic over the noise from which kappa is 0.5.
 _CLEAR = 4.0
 
@@ -109,7 +110,7 @@ def plan(
     size = default_batch_size(n_records) if batch_size is None else batch_size
     if not 0 < size <= n_records:
         raise ValueError(f"batch_size={size!r}: expected a number in (0, {n_records}], the number of records")
-    steps = _STEPS if n_steps is None else n_steps
+    steps = DEFAULT_STEPS if n_steps is None else n_steps
     clip = default_clip(doc_length) if clip is None else clip
     delta = min(1e-5, 0.1 / n_records) if target_delta is None else target_delta
     q = size / n_records
