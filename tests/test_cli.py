@@ -537,3 +537,15 @@ def test_fit_lda_without_settings_follows_the_plan(files, tmp_path, capsys):
     assert code == 0, err
     model = LatentDirichletAllocation.load(out)
     assert model.n_steps_ == 20 and model.privacy_.epsilon <= 2
+
+
+def test_plan_prints_the_plan(capsys):
+    from vips_fast import plan
+
+    arguments = ["plan", "--records", 400_000, "--words", 7702, "--topics", 50, "--epsilon", 1, "--delta", 1e-4]
+    code, out, _ = run(capsys, *arguments)
+    planned = plan(400_000, 7702, 50, target_epsilon=1.0, target_delta=1e-4)
+    assert code == 0 and "100000" in out and f"{planned.noise_multiplier:.4g}" in out
+    code, out, _ = run(capsys, "plan", "--records", 2000, "--words", 7702, "--topics", 50, "--epsilon", 0.5)
+    assert code == 0 and "fewer topics" in out
+    assert run(capsys, "plan", "--records", 0, "--words", 5, "--topics", 2, "--epsilon", 1)[0] == 2

@@ -158,8 +158,18 @@ def build_parser() -> argparse.ArgumentParser:
         command(commands, "privacy", _privacy, "epsilon of a run, or the noise that a target needs")
     )
     _add_audit(command(commands, "audit", _audit, "try to break the privacy claim of a model and its settings"))
+    _add_plan(command(commands, "plan", _plan, "settings of a private topic model from public numbers"))
     command(commands, "info", _info, "version, instruction sets, threads")
     return parser
+
+
+def _add_plan(parser):
+    parser.add_argument("--records", type=_whole, required=True, help="number of documents")
+    parser.add_argument("--words", type=_whole, required=True, help="size of the vocabulary")
+    parser.add_argument("--topics", type=_whole, required=True)
+    parser.add_argument("--doc-length", type=_whole, default=500, help="words a document, default 500")
+    parser.add_argument("--epsilon", type=_positive, required=True)
+    parser.add_argument("--delta", type=_probability, help="default min(1e-5, 1 / (10 records))")
 
 
 def _add_input(parser):
@@ -647,6 +657,33 @@ def _audit(args):
             file.write((json.dumps(report.to_dict(), indent=1) + "\n").encode())
     print(report.text())
     return 0 if report.passed else 1
+
+
+def _plan(args):
+    from vips_fast import plan, report
+
+    planned = plan(
+        args.records, args.words, args.topics, doc_length=args.doc_length, target_epsilon=args.epsilon,
+        target_delta=args.delta,
+    )
+    rows = [
+        ("expected batch", f"{planned.batch_size:g}"),
+        ("steps", f"{planned.n_steps}"),
+        ("clip", f"{planned.clip:.4g}"),
+        ("learning decay", f"{planned.learning_decay:g}"),
+        ("noise multiplier", f"{planned.noise_multiplier:.4g}"),
+        ("signal to noise", f"{planned.signal_to_noise:.3g}"),
+    ]
+    print(report.table([(f"{name:<24}", value) for name, value in rows]))
+    if planned.signal_to_noise < 1:
+        print(
+            report.paragraph(
+                "Below 1 the noise hides all but the commonest words of a topic: fewer topics, a smaller vocabulary "
+                "or more documents help most.",
+                _width(),
+            )
+        )
+    return 0
 
 
 def _info(args):
