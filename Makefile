@@ -42,8 +42,10 @@ sanitize: $(if $(filter $(BIN)/python,$(SANITIZE_PYTHON)),$(VENV)/.test)
 	done
 	CFLAGS="$(SANITIZE)" LDFLAGS="$(SANITIZE)" $(SANITIZE_PYTHON) setup.py -q build --build-base build/sanitize \
 	    --build-lib build/sanitize/python
-	ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD="$(RUNTIMES)" PYTHONPATH=build/sanitize/python PYTHONSAFEPATH=1 \
-	    OPENBLAS_NUM_THREADS=1 $(SANITIZE_PYTHON) -m pytest -q -p no:cacheprovider tests/kernels
+	export ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD="$(RUNTIMES)" PYTHONPATH=build/sanitize/python PYTHONSAFEPATH=1 \
+	    OPENBLAS_NUM_THREADS=1; \
+	$(SANITIZE_PYTHON) -c "from vips_fast.kernels import _native as n; assert 'sanitize' in n.__file__, n.__file__" && \
+	$(SANITIZE_PYTHON) -m pytest -q -p no:cacheprovider tests/kernels
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

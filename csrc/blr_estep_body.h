@@ -180,7 +180,7 @@ int32_t KERNEL(vf_blr_weights)(int64_t n, int64_t d, const vf_blr_params *params
     if (status != VF_OK) return status;
     lattice l;
     if (!params) return VF_ERR_NULL;
-    if (VF_OFF(&params->row_norm)) return VF_ERR_ALIGNMENT;
+    if ((uintptr_t)params & 7u) return VF_ERR_ALIGNMENT;
     if ((status = prepare(params, &l)) != VF_OK) return status;
     if (n == 0) return VF_OK;
     if (!y || !linear || !quadratic || !workspace) return VF_ERR_NULL;

@@ -71,7 +71,7 @@ typedef struct {
 VF_INLINE void box_muller(vfq u, vfq v, vfd *radius, vfd *c, vfd *s, vfm *unsure) {
     const vfd su = vfq_to_f64(u); /* 2^64 U, or 2^64 (U - 1) where U >= 1/2: either way to 53 bits */
     *unsure = vfd_abs_lt(vfd_sub(su, vfd_set1(0.5 * (TAIL_HIGH + TAIL_LOW))), vfd_set1(0.5 * (TAIL_HIGH - TAIL_LOW)));
-    vfd e, g; /* U = (1 - g) 2^-e */
+    vfd e = vfd_set1(0.0), g = e; /* U = (1 - g) 2^-e */
     vfd_split_unit(su, &e, &g);
     /* Four chains in g^4 instead of one in g: the processor looks ahead less than one chain is long. */
     const vfd g2 = vfd_mul(g, g), g4 = vfd_mul(g2, g2);

@@ -225,7 +225,7 @@ int32_t KERNEL(vf_lda_estep)(int64_t n_docs, int64_t n_topics, int64_t n_words, 
     if (n_docs < 0 || n_topics < 1 || n_words < 1 || n_topics > INT32_MAX || n_words > INT32_MAX) return VF_ERR_SIZE;
     if (!params || !alpha || !table || !workspace) return VF_ERR_NULL;
     if (n_docs > 0 && !indptr) return VF_ERR_NULL;
-    if (VF_OFF(&params->tol) | VF_OFF(indptr) | VF_OFF(indices) | VF_OFF(counts) | VF_OFF(table) | VF_OFF(alpha) |
+    if (((uintptr_t)params & 7u) | VF_OFF(indptr) | VF_OFF(indices) | VF_OFF(counts) | VF_OFF(table) | VF_OFF(alpha) |
         VF_OFF(gamma_out) | VF_OFF(sums) | VF_OFF(n_iter_out) | VF_OFF(norms_out) | ((uintptr_t)workspace & 7u))
         return VF_ERR_ALIGNMENT;
     if (!(params->tol >= 0.0) || params->max_iter < 0) return VF_ERR_PARAMETER;

@@ -141,7 +141,8 @@ def test_fit_without_privacy(capsys, files):
     )  # fmt: skip
     code, out, err = run(capsys, "transform", model, files / "docs.txt", "--jobs", 2)
     rows = out.splitlines()
-    assert (code, err, rows[0]) == (0, "", "topic1,topic2")
+    warning = "vips-fast: warning: NOT PRIVATE: fitted with private=False.\n"
+    assert (code, err, rows[0]) == (0, warning, "topic1,topic2")
     shown = np.array([row.split(",") for row in rows[1:]], float)
     # Printed with six significant digits.
     np.testing.assert_allclose(shown, same.transform(X), rtol=1e-5)
@@ -525,3 +526,14 @@ def test_wiki_in_one_line(capsys, data_dir, tmp_path):
     )  # fmt: skip
     assert code == 0
     assert re.search(r"\((2|1\.99\d), 1e-05\)-differential privacy", out)
+
+
+def test_fit_lda_without_settings_follows_the_plan(files, tmp_path, capsys):
+    out = tmp_path / "planned"
+    code, shown, err = run(
+        capsys, "fit", "lda", files / "docs.txt", "--vocab", files / "words.txt", "--topics", 2,
+        "--epsilon", 2, "--delta", 1e-3, "--out", out,
+    )  # fmt: skip
+    assert code == 0, err
+    model = LatentDirichletAllocation.load(out)
+    assert model.n_steps_ == 20 and model.privacy_.epsilon <= 2

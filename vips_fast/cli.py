@@ -157,6 +157,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_privacy(
         command(commands, "privacy", _privacy, "epsilon of a run, or the noise that a target needs")
     )
+    _add_audit(command(commands, "audit", _audit, "try to break the privacy claim of a model and its settings"))
     command(commands, "info", _info, "version, instruction sets, threads")
     return parser
 
@@ -231,6 +232,23 @@ def _add_privacy(parser):
     parser.add_argument("--accountant", metavar="NAME", help="default: the tightest sound one")
     parser.add_argument("--compare", action="store_true", help="a table of all accountants")
     parser.add_argument("--plot", metavar="FILE", help="epsilon against steps, as .png, .pdf, .svg")
+
+
+def _add_audit(parser):
+    parser.add_argument("model", nargs="?", default="lda", metavar="MODEL", help="lda (default), sbn, ...")
+    parser.add_argument("--layers", default="A,B,C,D,E", help="some of A,B,C,D,E, default all")
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--quick", action="store_true", help="about a minute (default)")
+    size.add_argument("--full", action="store_true", help="the sizes of the documentation, minutes")
+    _add_sampling(parser)
+    parser.add_argument("--sensitivity", choices=("proven", "paper"), help="default proven")
+    parser.add_argument("--components", type=_whole, default=2, help="topics or units, default 2")
+    parser.add_argument("--clip", type=_positive, help="as for fit")
+    parser.add_argument("--noise-multiplier", type=_positive, help="of layer E, default 1")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="another setting of the estimator"
+    )
+    parser.add_argument("--json", metavar="FILE", help="write the report as JSON too")
 
 
 # Types of arguments: argparse puts their messages behind the argument's name.
@@ -367,6 +385,7 @@ def _demo(args):
 
 def _fit_lda(args):
     from vips_fast import LatentDirichletAllocation, report
+    from vips_fast.planning import DEFAULT_STEPS
 
     settings = dict(n_components=args.topics, **_budget(args))
     for name, value in (
@@ -389,7 +408,7 @@ def _fit_lda(args):
     model = LatentDirichletAllocation(**settings)
     with _output_folder(Path(args.out), args.force) as folder:
         corpus = _load(args)
-        with _Progress(model.n_steps, "fit", args.quiet) as progress:
+        with _Progress(model.n_steps or DEFAULT_STEPS, "fit", args.quiet) as progress:
             model.set_params(callback=progress)
             model.fit(corpus.counts)
         model.set_params(callback=None)
@@ -582,6 +601,52 @@ def _warn_delta(delta, n_records):
             "allows a whole record to be published",
             file=sys.stderr,
         )
+
+
+def _audit(args):
+    import ast
+    import json
+
+    from vips_fast.audit import ADAPTERS, LAYERS, adapter_for, audit
+
+    if args.model not in ADAPTERS:
+        raise CommandError(f"{args.model}: expected one of {', '.join(ADAPTERS)}")
+    layers = [layer.strip().upper() for layer in args.layers.split(",")]
+    if not set(layers) <= set(LAYERS):
+        raise CommandError(f"--layers {args.layers}: expected some of {','.join(LAYERS)}")
+    settings = {}
+    known = adapter_for(args.model).estimator_type._parameter_names()
+    for name, value in (
+        ("n_components", args.components),
+        ("sampling", args.sampling),
+        ("neighbors", args.neighbors),
+        ("sensitivity", args.sensitivity),
+        ("clip", args.clip),
+        ("noise_multiplier", args.noise_multiplier),
+    ):
+        if value is not None and name in known:
+            settings[name] = value
+    for text in args.set:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise CommandError(f"--set {text}: expected NAME=VALUE")
+        try:
+            settings[name] = ast.literal_eval(value)
+        except (ValueError, SyntaxError):
+            settings[name] = value
+    with contextlib.ExitStack() as stack:
+        file = None if args.json is None else stack.enter_context(_output_file(Path(args.json)))
+        report = audit(
+            args.model,
+            settings,
+            layers=layers,
+            full=args.full,
+            callback=lambda result: _say(f"layer {result.layer} done, {result.seconds:.1f} s"),
+        )
+        if file is not None:
+            file.write((json.dumps(report.to_dict(), indent=1) + "\n").encode())
+    print(report.text())
+    return 0 if report.passed else 1
 
 
 def _info(args):

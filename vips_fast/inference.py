@@ -87,7 +87,8 @@ class Schedule:
 
     def rate(self, step: int) -> float:
         """rho of a step, at most 1."""
-        return min(1.0, (self.offset + step) ** -self.decay)
+        base = self.offset + step
+        return 1.0 if base <= 1.0 else base**-self.decay
 
 
 #: Entries converted at a time, so that a step needs no second array of the statistics' size.

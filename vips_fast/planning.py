@@ -21,10 +21,12 @@ import math
 from dataclasses import dataclass
 
 from .accounting import GaussianEvent, PoissonSampledEvent, SelfComposedEvent, calibrate_noise_multiplier
+from .inference import Schedule
 
 #: Least (expected) minibatch, and its share of the records beyond that.
 _LEAST_BATCH, _BATCH_SHARE = 25_000, 0.25
-_STEPS = 20
+#: Steps of a fit that does not say.
+DEFAULT_STEPS = 20
 #: Mean count of a word in a topic over the noise from which kappa is 0.5.
 _CLEAR = 4.0
 
@@ -71,7 +73,7 @@ def averaged_noise(n_steps: int, decay: float, offset: float = 1.0) -> float:
     """Standard deviation of the running average of n_steps unit noises, rho_t = (offset + t)^-decay."""
     variance = 0.0
     for t in range(n_steps):
-        rate = min(1.0, (offset + t) ** -decay)
+        rate = Schedule(offset, decay).rate(t)
         variance = (1 - rate) ** 2 * variance + rate**2
     return math.sqrt(variance)
 
@@ -108,7 +110,7 @@ def plan(
     size = default_batch_size(n_records) if batch_size is None else batch_size
     if not 0 < size <= n_records:
         raise ValueError(f"batch_size={size!r}: expected a number in (0, {n_records}], the number of records")
-    steps = _STEPS if n_steps is None else n_steps
+    steps = DEFAULT_STEPS if n_steps is None else n_steps
     clip = default_clip(doc_length) if clip is None else clip
     delta = min(1e-5, 0.1 / n_records) if target_delta is None else target_delta
     q = size / n_records

@@ -44,6 +44,7 @@ cdef extern from "vips_fast/vips_fast.h" nogil:
         double clip_norm
         double spacing
         double factor_spacing
+        int32_t label_free
     ctypedef struct vf_api:
         uint32_t abi_version
         uint32_t struct_size
@@ -87,8 +88,8 @@ cdef extern from "vips_fast/vips_fast.h" nogil:
         int32_t (*int64_check)(int64_t n, int64_t limit, const int64_t *x) noexcept nogil
         int32_t (*gaussian_flagged)(int64_t n, int64_t first, double scale, const uint8_t *key, int64_t capacity,
                                     int64_t *indices, int64_t *n_flagged) noexcept nogil
-        int32_t (*gaussian_element)(int64_t index, double scale, const uint8_t *key, int32_t limbs,
-                                    int64_t *out) noexcept nogil
+        int32_t (*gaussian_exact)(uint64_t u, uint64_t v, int64_t index, double scale, int32_t limbs,
+                                  const uint8_t *key, int64_t *out) noexcept nogil
         int32_t (*pg_mean_f32)(int64_t n, float b, const float *c, float *out) noexcept nogil
         int32_t (*pg_mean_f64)(int64_t n, double b, const double *c, double *out) noexcept nogil
         int64_t (*blr_workspace)(int64_t n_features, int32_t dense) noexcept nogil

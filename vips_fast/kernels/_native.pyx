@@ -148,7 +148,13 @@ cdef const vf_api *_table(isa) except NULL:
     return table
 
 
+class IndexStatus(RuntimeError):
+    """A kernel found a column index out of range or out of order."""
+
+
 cdef int _check(int32_t status) except -1:
+    if status == 3:  # VF_ERR_INDEX
+        raise IndexStatus("kernel: " + vf_status_message(status).decode())
     if status != 0:
         raise RuntimeError("kernel: " + vf_status_message(status).decode())
     return 0

@@ -82,7 +82,7 @@ class Privacy:
             "full": "the whole data set in each step",
         }[self.sampling]
         return (
-            f"({self.epsilon:.4g}, {self.delta:.3g})-differential privacy with respect to {relation} of {self.n_records}: "
+            f"({_up(self.epsilon)}, {self.delta!r})-differential privacy with respect to {relation} of {self.n_records}: "
             f"{self.steps} releases, {how}, noise multiplier {self.noise_multiplier:.4g}, "
             f"accountant {self.accountant!r}. Number of records, vocabulary or columns, and all parameters are taken as public."
         )
@@ -310,7 +310,7 @@ class PrivateEstimator:
                 (1024.0 if self.update == "paper" else 1.0) if offset is None else float(offset), float(self.learning_decay)
             )
         self.ledger_ = ledger
-        self.diagnostics_ = model.diagnostics
+        self.diagnostics_ = getattr(model, "diagnostics", None)
         inference.run(
             model, sampler, mechanism, ledger, self._randomness(), state, n_steps=n_steps, schedule=schedule,
             update=self.update, n_threads=resolve_n_threads(self.n_jobs), callback=report,
@@ -426,6 +426,15 @@ class PrivateEstimator:
         with np.load(path / "model.npz", allow_pickle=False) as arrays:
             estimator._restore(dict(arrays))
         return estimator
+
+
+def _up(value: float) -> str:
+    """Four significant digits, never below the value."""
+    if not value > 0 or math.isinf(value):
+        return f"{value:g}"
+    unit = 10.0 ** (math.floor(math.log10(value)) - 3)
+    text = f"{math.ceil(value / unit - 1e-9) * unit:.4g}"
+    return text if float(text) >= value else f"{value + unit:.4g}"
 
 
 def _same(a, b) -> bool:

@@ -11,7 +11,7 @@ from ..data.corpus import check_counts
 from ..inference import Schedule, State
 from ..kernels import _native
 from ..kernels.lda import BLOCK_NNZ, document_blocks, estep_blocks, scaled_table
-from ..planning import default_batch_size, default_clip, plan
+from ..planning import DEFAULT_STEPS, default_batch_size, default_clip, plan
 from ..sampling import FullSampler, make_sampler
 from ..threads import resolve_n_threads, run_blocks
 from .base import PrivateEstimator, check_choice, check_number, public_generator
@@ -196,7 +196,7 @@ class LatentDirichletAllocation(PrivateEstimator):
         corpus = _check_documents(X, None, "X", self)
         model = _LdaModel(self, corpus, corpus.shape[0])
         n_records = self._public_n_records(corpus.shape[0])
-        n_steps = 20 if self.n_steps is None else int(self.n_steps)
+        n_steps = DEFAULT_STEPS if self.n_steps is None else int(self.n_steps)
         sampler = None
         if self.batch_size is None and self.sampling != "full":
             size = default_batch_size(n_records)
