@@ -2,9 +2,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-SOURCES := pyproject.toml setup.py $(wildcard csrc/*.c csrc/*.h csrc/include/vips_fast/*.h vips_fast/kernels/*.pyx vips_fast/kernels/*.pxi)
+SOURCES := pyproject.toml setup.py csrc/sources.mk $(wildcard csrc/*.c csrc/*.h csrc/include/vips_fast/*.h vips_fast/kernels/*.pyx vips_fast/kernels/*.pxi)
 
-.PHONY: demo test test-slow bench bench-compare clean
+.PHONY: demo test test-slow bench bench-compare lib sanitize clean
 
 demo: $(VENV)/.run
 	$(BIN)/vips-fast demo
@@ -24,6 +24,28 @@ bench: $(VENV)/.bench
 # Holds the latest results' ratios to the in-process peer against the stored baseline.
 bench-compare: bench
 	$(BIN)/python bench/compare.py bench/baseline.json bench/results/latest.json
+
+# The kernels as a static library, build/c/libvips_fast.a: a C compiler, no Python.
+lib:
+	$(MAKE) -C csrc
+
+# The C tests and the kernel tests under AddressSanitizer and UndefinedBehaviorSanitizer.
+# Any report ends the run. Leaks are not looked for: Python itself has some at exit.
+SANITIZE := -fsanitize=address,undefined,float-cast-overflow -fno-sanitize-recover=all -fno-omit-frame-pointer -g
+RUNTIMES = $(shell $(CC) -print-file-name=libasan.so) $(shell $(CC) -print-file-name=libubsan.so)
+SANITIZE_PYTHON ?= $(BIN)/python
+sanitize: $(if $(filter $(BIN)/python,$(SANITIZE_PYTHON)),$(VENV)/.test)
+	$(MAKE) -C csrc BUILD=../build/sanitize/c SANITIZE="$(SANITIZE)"
+	for name in errors ten_lines; do \
+	    $(CC) -std=c11 $(SANITIZE) -Icsrc/include tests/capi/consumers/$$name.c build/sanitize/c/libvips_fast.a -lm \
+	        -o build/sanitize/$$name && ./build/sanitize/$$name || exit 1; \
+	done
+	CFLAGS="$(SANITIZE)" LDFLAGS="$(SANITIZE)" $(SANITIZE_PYTHON) setup.py -q build --build-base build/sanitize \
+	    --build-lib build/sanitize/python
+	export ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD="$(RUNTIMES)" PYTHONPATH=build/sanitize/python PYTHONSAFEPATH=1 \
+	    OPENBLAS_NUM_THREADS=1; \
+	$(SANITIZE_PYTHON) -c "from vips_fast.kernels import _native as n; assert 'sanitize' in n.__file__, n.__file__" && \
+	$(SANITIZE_PYTHON) -m pytest -q -p no:cacheprovider tests/kernels
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

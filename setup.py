@@ -1,7 +1,8 @@
 """Build of the C kernels, once per instruction set, and of the Cython module.
 
 Each kernel file in csrc is compiled for every instruction set of the target
-machine (see csrc/vf_isa.h); dispatch.c picks one at import. Metadata is in
+machine (see csrc/vf_isa.h); dispatch.c picks one at import. The list of sources
+and flags is csrc/sources.mk, which csrc/Makefile shares. Metadata is in
 pyproject.toml.
 """
 
@@ -15,20 +16,21 @@ from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).parent.resolve()
 
-#: Compiled once per instruction set.
-KERNEL_SOURCES = [
-    "lda_estep.c", "shrink.c", "pg_mean.c", "blr_estep.c", "sbn_estep.c", "chacha20.c", "gaussian.c", "symmetric.c", "table.c",
-]
-#: Compiled once.
-COMMON_SOURCES = ["dispatch.c", "gaussian_exact.c", "os_random.c"]
 
-#: -ffp-contract=off: a multiply-add is fused only where the source says so, so
-#: that error bounds hold as written. No -ffast-math, no -march=native.
-FLAGS = ["-O3", "-std=c11", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-Wall"]
-V2 = ["-msse3", "-mssse3", "-msse4.1", "-msse4.2", "-mpopcnt", "-mcx16"]
-V3 = [*V2, "-mavx", "-mavx2", "-mfma", "-mbmi", "-mbmi2", "-mlzcnt", "-mf16c"]
-V4 = [*V3, "-mavx512f", "-mavx512dq", "-mavx512bw", "-mavx512vl", "-mavx512cd", "-mprefer-vector-width=512"]
-X86_SETS = {"BASELINE": V2, "AVX2": V3, "AVX512": V4}
+def make_variables(path: Path) -> dict[str, list[str]]:
+    """The variables of csrc/sources.mk, each a list of words."""
+    out = {}
+    for line in path.read_text().splitlines():
+        if line.strip() and not line.startswith("#"):
+            name, value = (part.strip() for part in line.split("=", 1))
+            words = (out[word[2:-1]] if word.startswith("$(") else [word] for word in value.split())
+            out[name] = [word for group in words for word in group]
+    return out
+
+
+BUILD = make_variables(ROOT / "csrc" / "sources.mk")
+KERNEL_SOURCES, COMMON_SOURCES, FLAGS = BUILD["KERNEL_SOURCES"], BUILD["COMMON_SOURCES"], BUILD["FLAGS"]
+X86_SETS = {name: BUILD[name] for name in BUILD["X86_SETS"]}
 
 
 class BuildKernels(build_ext):

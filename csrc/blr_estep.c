@@ -139,6 +139,7 @@ VF_INLINE int inside(const lattice *l, uint64_t linear, uint64_t quadratic) {
 int32_t VF_FN(vf_blr_round)(int64_t n_features, double diagonal, double off_diagonal, int64_t *sums) {
     if (n_features < 1) return VF_ERR_SIZE;
     if (!sums) return VF_ERR_NULL;
+    if (VF_OFF(sums)) return VF_ERR_ALIGNMENT;
     if (!(diagonal > 0.0) || !(off_diagonal > 0.0)) return VF_ERR_PARAMETER;
     int64_t k = 0;
     for (int64_t i = 0; i < n_features; ++i) {

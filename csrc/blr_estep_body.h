@@ -156,6 +156,7 @@ static int32_t KERNEL(check_rows)(int64_t n, int64_t d, const int64_t *indptr, c
                                   const VALUE *values) {
     if (n < 0 || d < 1 || d > INT32_MAX / 2) return VF_ERR_SIZE;
     if (n == 0) return VF_OK;
+    if (VF_OFF(indptr) | VF_OFF(indices) | VF_OFF(values)) return VF_ERR_ALIGNMENT;
     if (!indptr) return values ? VF_OK : VF_ERR_NULL;
     for (int64_t r = 0; r < n; ++r) {
         const int64_t lo = indptr[r], hi = indptr[r + 1];
@@ -179,9 +180,13 @@ int32_t KERNEL(vf_blr_weights)(int64_t n, int64_t d, const vf_blr_params *params
     if (status != VF_OK) return status;
     lattice l;
     if (!params) return VF_ERR_NULL;
+    if ((uintptr_t)params & 7u) return VF_ERR_ALIGNMENT;
     if ((status = prepare(params, &l)) != VF_OK) return status;
     if (n == 0) return VF_OK;
     if (!y || !linear || !quadratic || !workspace) return VF_ERR_NULL;
+    if (VF_OFF(y) | VF_OFF(trials) | VF_OFF(second_moment) | VF_OFF(center) | VF_OFF(linear) | VF_OFF(quadratic) |
+        VF_OFF(xi_out) | VF_OFF(norms_out))
+        return VF_ERR_ALIGNMENT;
     if (workspace_bytes < VF_FN(vf_blr_workspace)(d, indptr == NULL)) return VF_ERR_WORKSPACE;
     if (((uintptr_t)workspace & (sizeof(double) - 1)) != 0) return VF_ERR_ALIGNMENT;
 
@@ -331,6 +336,7 @@ int32_t KERNEL(vf_blr_accumulate)(int64_t n, int64_t d, int64_t row_begin, int64
     if (row_begin < 0 || row_end > d || row_begin > row_end) return VF_ERR_SIZE;
     if (n == 0 || row_begin == row_end) return VF_OK;
     if (!workspace || (sums_linear && !linear) || (sums_quadratic && !quadratic)) return VF_ERR_NULL;
+    if (VF_OFF(linear) | VF_OFF(quadratic) | VF_OFF(sums_linear) | VF_OFF(sums_quadratic)) return VF_ERR_ALIGNMENT;
     if (workspace_bytes < VF_FN(vf_blr_workspace)(d, indptr == NULL)) return VF_ERR_WORKSPACE;
     if (((uintptr_t)workspace & (sizeof(double) - 1)) != 0) return VF_ERR_ALIGNMENT;
 

@@ -61,6 +61,7 @@ int32_t VF_FN(vf_chacha20_words)(int64_t n, int64_t first, const uint8_t *key, u
     if (n < 0 || first < 0 || n > INT64_MAX - first) return VF_ERR_SIZE;
     if (n == 0) return VF_OK;
     if (!key || !out) return VF_ERR_NULL;
+    if (VF_OFF(out)) return VF_ERR_ALIGNMENT;
     uint32_t k[8];
     uint64_t words[VF_CHACHA20_GROUP];
     vf_load_key(key, k);

@@ -55,6 +55,7 @@ const char *vf_status_message(int32_t status) {
         case VF_ERR_ALIGNMENT: return "an array is not aligned to its element type";
         case VF_ERR_RANGE: return "a number is so large that adding noise could overflow, or is off its lattice";
         case VF_ERR_ENTROPY: return "no random bits";
+        case VF_ERR_ABI: return "a function table of another interface version or size";
         default: return "unknown status";
     }
 }

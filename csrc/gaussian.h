@@ -36,10 +36,6 @@ int32_t VF_FN(vf_int64_check)(int64_t n, int64_t limit, const int64_t *x);
 int32_t VF_FN(vf_gaussian_flagged)(int64_t n, int64_t first, double scale, const uint8_t *key, int64_t capacity,
                                    int64_t *indices, int64_t *n_flagged);
 
-/* One element by the exact path alone, beginning with `limbs` 32-bit limbs
- * (3..25). For tests and audits. */
-int32_t VF_FN(vf_gaussian_element)(int64_t index, double scale, const uint8_t *key, int32_t limbs, int64_t *out);
-
 /* The 128 elements of one group, for the other kernels: at `scale`, or where
  * scales is not NULL at scales[128], none above `scale`. key[8] in host order. */
 int32_t VF_FN(vf_gaussian_group)(const uint32_t *key, int64_t group, double scale, const double *scales,

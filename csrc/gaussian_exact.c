@@ -283,17 +283,14 @@ static uint32_t more_bits(refinement *r, int i, int side) {
 }
 
 /* Bits from .. from + 31 of the infinite string that begins with the `head_bits`
- * low bits of `head`. */
+ * (at least 32) low bits of `head`. */
 static uint32_t bits_at(uint64_t head, int head_bits, refinement *r, int side, int from) {
-    uint32_t out = 0;
-    for (int i = 0; i < 32; ++i) {
-        const int bit = from + i;
-        uint32_t b;
-        if (bit < head_bits) b = (uint32_t)(head >> (head_bits - 1 - bit)) & 1;
-        else b = more_bits(r, (bit - head_bits) / 32, side) >> (31 - (bit - head_bits) % 32) & 1;
-        out = out << 1 | b;
-    }
-    return out;
+    const int left = head_bits - from;
+    if (left >= 32) return (uint32_t)(head >> (left - 32));
+    if (left > 0) return (uint32_t)(head << (32 - left)) | more_bits(r, 0, side) >> left;
+    const int word = -left / 32, skip = -left % 32;
+    if (skip == 0) return more_bits(r, word, side);
+    return more_bits(r, word, side) << skip | more_bits(r, word + 1, side) >> (32 - skip);
 }
 
 /* -ln U for U = 2^-(zeros + 1) m, 1 <= m < 2, m = w ulps + less than 1. */
@@ -347,16 +344,13 @@ static int64_t round_scaled(int n, double scale, const ball *x) {
     return (int64_t)((uint64_t)a[1] << 32 | a[0]);
 }
 
-int32_t vf_gaussian_exact(uint64_t u, uint64_t v, const uint32_t *key, uint64_t index, double scale, int limbs,
-                          int64_t *out) {
-    if (!(scale > 0.0) || scale > VF_GAUSSIAN_MAX_SCALE) return VF_ERR_PARAMETER;
-    if (limbs < 3 || limbs > MAX_LIMBS) return VF_ERR_SIZE;
-    if (!key || !out) return VF_ERR_NULL;
+int32_t vf_gaussian_exact_unchecked(uint64_t u, uint64_t v, int64_t index, double scale, int32_t limbs,
+                                    const uint32_t *key, int64_t *out) {
     *out = 0;
     /* |x| < sqrt(2 ln 2 (MAX_ZEROS + 1)) < VF_GAUSSIAN_REACH = 64 */
     if (scale < 0.5 / VF_GAUSSIAN_REACH) return VF_OK;
     const int is_sine = (int)(index >> 3 & 1);
-    const uint64_t pair = index & ~(uint64_t)8;
+    const uint64_t pair = (uint64_t)index & ~(uint64_t)8;
     refinement more = {key, {(uint32_t)pair, (uint32_t)(pair >> 32)}, -1, {0}};
     int64_t magnitude = -1;
 
@@ -376,7 +370,7 @@ int32_t vf_gaussian_exact(uint64_t u, uint64_t v, const uint32_t *key, uint64_t 
         m.w[n - 1] = 1;
         for (int i = 0; i < n - 1; ++i) m.w[n - 2 - i] = bits_at(u, 64, &more, 0, zeros + 1 + 32 * i);
         for (int i = 0; i < n - 1; ++i) {
-            const uint32_t b = bits_at(v & (((uint64_t)1 << 62) - 1), 62, &more, 1, 32 * i);
+            const uint32_t b = bits_at(v, 62, &more, 1, 32 * i);
             t.w[n - 2 - i] = t_negative ? ~b : b;
         }
         ball_constant(n, HALF_PI, &half_pi);
@@ -403,4 +397,16 @@ int32_t vf_gaussian_exact(uint64_t u, uint64_t v, const uint32_t *key, uint64_t 
     const int negative = (int)((is_sine ? v >> 62 : v >> 63) & 1);
     *out = negative ? -magnitude : magnitude;
     return VF_OK;
+}
+
+int32_t vf_gaussian_exact(uint64_t u, uint64_t v, int64_t index, double scale, int32_t limbs, const uint8_t *key,
+                          int64_t *out) {
+    if (index < 0 || limbs < 3 || limbs > MAX_LIMBS) return VF_ERR_SIZE;
+    if (!(scale > 0.0) || scale > VF_GAUSSIAN_MAX_SCALE) return VF_ERR_PARAMETER;
+    if (!key || !out) return VF_ERR_NULL;
+    uint32_t k[8];
+    vf_load_key(key, k);
+    const int32_t status = vf_gaussian_exact_unchecked(u, v, index, scale, limbs, k, out);
+    vf_wipe(k, sizeof k);
+    return status;
 }

@@ -102,6 +102,7 @@ VF_INLINE void exp_psi_f64(vfd x, vfd *series, vfd *shift) {
 #define OP(name) vff_##name
 #define EXP_PSI exp_psi_f32
 #define EXP_NEG vff_exp_neg
+#define TINY 1e-37f
 #define SUM_FLOOR 1e-36f     /* keeps padding words (0/0) and lost words at 0 */
 #define CLIP_MARGIN 0x1p-18  /* above the error of a float32 norm, below any use */
 #define KERNEL(name) VF_FN(name##_f32)
@@ -112,6 +113,7 @@ VF_INLINE void exp_psi_f64(vfd x, vfd *series, vfd *shift) {
 #undef OP
 #undef EXP_PSI
 #undef EXP_NEG
+#undef TINY
 #undef SUM_FLOOR
 #undef CLIP_MARGIN
 #undef KERNEL
@@ -122,6 +124,7 @@ VF_INLINE void exp_psi_f64(vfd x, vfd *series, vfd *shift) {
 #define OP(name) vfd_##name
 #define EXP_PSI exp_psi_f64
 #define EXP_NEG vfd_exp_neg
+#define TINY 1e-307
 #define SUM_FLOOR 1e-300
 #define CLIP_MARGIN 0x1p-45
 #define KERNEL(name) VF_FN(name##_f64)
@@ -150,6 +153,9 @@ int32_t VF_FN(vf_lda_gather)(int64_t n_docs, int64_t n_rows, int64_t capacity, i
     if (mode < VF_LDA_AS_IS || mode > VF_LDA_SCALE) return VF_ERR_PARAMETER;
     if (mode != VF_LDA_AS_IS && (doc_length < 1 || doc_length > INT32_MAX)) return VF_ERR_SIZE;
     if (!out_indptr) return VF_ERR_NULL;
+    if (VF_OFF(rows) | VF_OFF(indptr) | VF_OFF(indices) | VF_OFF(counts) | VF_OFF(seeds) | VF_OFF(scratch) |
+        VF_OFF(out_indptr) | VF_OFF(out_indices) | VF_OFF(out_counts))
+        return VF_ERR_ALIGNMENT;
     out_indptr[0] = 0;
     if (n_docs == 0) return VF_OK;
     if (!rows || !indptr || !indices || !counts || !out_indices || !out_counts) return VF_ERR_NULL;

@@ -1,5 +1,5 @@
 /* The LDA E-step in one precision. Included twice by lda_estep.c, which states
- * the mathematics and defines REAL, VEC, LANES, OP, EXP_PSI, EXP_NEG,
+ * the mathematics and defines REAL, VEC, LANES, OP, EXP_PSI, EXP_NEG, TINY,
  * SUM_FLOOR, CLIP_MARGIN and KERNEL. */
 
 
@@ -7,6 +7,7 @@ int32_t KERNEL(vf_lda_table)(int64_t n_topics, int64_t n_words, const double *ex
                              int64_t stride_word, REAL *table) {
     if (n_topics < 1 || n_words < 1) return VF_ERR_SIZE;
     if (!exp_elog_beta || !table) return VF_ERR_NULL;
+    if (VF_OFF(exp_elog_beta) | VF_OFF(table)) return VF_ERR_ALIGNMENT;
     const int64_t stride = VF_LDA_STRIDE(n_topics);
     for (int64_t v = 0; v < n_words; ++v) {
         const double *column = exp_elog_beta + v * stride_word;
@@ -22,7 +23,9 @@ int32_t KERNEL(vf_lda_table)(int64_t n_topics, int64_t n_words, const double *ex
         for (int64_t k = 0; k < n_topics; ++k) {
             /* Two steps where top is denormal and 1/top overflows. */
             const double b = column[k * stride_topic];
-            row[k] = (REAL)(scale <= 1e300 ? b * scale : b / top);
+            const REAL x = (REAL)(scale <= 1e300 ? b * scale : b / top);
+            /* Denormal numbers change no sum and cost the loops a hundredfold. */
+            row[k] = x < (REAL)TINY ? 0 : x;
         }
         for (int64_t k = n_topics; k < stride; ++k) row[k] = 0;
     }
@@ -33,11 +36,11 @@ int32_t KERNEL(vf_lda_table)(int64_t n_topics, int64_t n_words, const double *ex
  * arrays over words, and the tile with its lattice values. */
 int64_t KERNEL(vf_lda_workspace)(int64_t n_topics, int64_t max_doc_words) {
     if (n_topics < 1 || max_doc_words < 0 || n_topics > INT32_MAX || max_doc_words > INT32_MAX) return -1;
-    const int64_t kp = ROUND_UP(n_topics + 4, LANES), np = ROUND_UP(max_doc_words, LANES);
+    const int64_t kp = ROUND_UP(n_topics + 8, LANES), np = ROUND_UP(max_doc_words, LANES);
     if ((double)(kp + 4) * (double)(np + LANES) > 1e17) return -1;
     const int64_t tile = VF_LDA_STRIDE(n_topics) * np;
     return (tile + 5 * kp + 2 * np) * (int64_t)sizeof(REAL) + kp * (int64_t)sizeof(int64_t) +
-           (tile + kp + np) * (int64_t)sizeof(int32_t) + 64;
+           (tile + kp + np) * (int64_t)sizeof(int32_t) + 128;
 }
 
 /* rho[i] = count[i] / sum_a theta[a] tile[a][i] for all words. Eight sums at a
@@ -79,46 +82,41 @@ static void KERNEL(lda_rho)(int64_t n_active, int64_t np, const int64_t *VF_REST
 #undef RATIO
 }
 
-/* dot[a] = sum_i rho[i] tile[a][i], four topics at a time to share the loads
- * of rho; row[] is padded with its last entry to a multiple of four. */
+/* dot[a] = sum_i rho[i] tile[a][i], eight topics at a time to share the loads
+ * of rho, then four; row[] is padded with its last entry to a multiple of eight. */
 static void KERNEL(lda_dots)(int64_t n_active, int64_t np, const int64_t *VF_RESTRICT row,
                              const REAL *VF_RESTRICT tile, const REAL *VF_RESTRICT rho, REAL *VF_RESTRICT dot) {
-    for (int64_t a = 0; a < n_active; a += 4) {
-        const REAL *b0 = tile + row[a], *b1 = tile + row[a + 1], *b2 = tile + row[a + 2], *b3 = tile + row[a + 3];
-        VEC s0 = OP(set1)(0), s1 = s0, s2 = s0, s3 = s0, t0 = s0, t1 = s0, t2 = s0, t3 = s0;
-        int64_t i = 0;
-        for (; i + 2 * LANES <= np; i += 2 * LANES) {
-            const VEC r = OP(load)(rho + i), q = OP(load)(rho + i + LANES);
-            s0 = OP(fma)(r, OP(load)(b0 + i), s0);
-            s1 = OP(fma)(r, OP(load)(b1 + i), s1);
-            s2 = OP(fma)(r, OP(load)(b2 + i), s2);
-            s3 = OP(fma)(r, OP(load)(b3 + i), s3);
-            t0 = OP(fma)(q, OP(load)(b0 + i + LANES), t0);
-            t1 = OP(fma)(q, OP(load)(b1 + i + LANES), t1);
-            t2 = OP(fma)(q, OP(load)(b2 + i + LANES), t2);
-            t3 = OP(fma)(q, OP(load)(b3 + i + LANES), t3);
-        }
-        for (; i < np; i += LANES) {
+    const VEC zero = OP(set1)(0);
+    int64_t a = 0;
+#define STEP(j) s##j = OP(fma)(r, OP(load)(tile + row[a + j] + i), s##j)
+    for (; a + 4 < n_active; a += 8) {
+        VEC s0 = zero, s1 = zero, s2 = zero, s3 = zero, s4 = zero, s5 = zero, s6 = zero, s7 = zero;
+        for (int64_t i = 0; i < np; i += LANES) {
             const VEC r = OP(load)(rho + i);
-            s0 = OP(fma)(r, OP(load)(b0 + i), s0);
-            s1 = OP(fma)(r, OP(load)(b1 + i), s1);
-            s2 = OP(fma)(r, OP(load)(b2 + i), s2);
-            s3 = OP(fma)(r, OP(load)(b3 + i), s3);
+            STEP(0); STEP(1); STEP(2); STEP(3); STEP(4); STEP(5); STEP(6); STEP(7);
         }
-        dot[a] = OP(sum)(OP(add)(s0, t0));
-        dot[a + 1] = OP(sum)(OP(add)(s1, t1));
-        dot[a + 2] = OP(sum)(OP(add)(s2, t2));
-        dot[a + 3] = OP(sum)(OP(add)(s3, t3));
+        OP(sum4)(dot + a, s0, s1, s2, s3);
+        OP(sum4)(dot + a + 4, s4, s5, s6, s7);
     }
+    if (a < n_active) {
+        VEC s0 = zero, s1 = zero, s2 = zero, s3 = zero;
+        for (int64_t i = 0; i < np; i += LANES) {
+            const VEC r = OP(load)(rho + i);
+            STEP(0); STEP(1); STEP(2); STEP(3);
+        }
+        OP(sum4)(dot + a, s0, s1, s2, s3);
+    }
+#undef STEP
 }
 
 /* One update (3) and (1): gamma[a] = alpha[a] + theta[a] dot[a], then theta[a] =
  * exp(psi(gamma[a])) up to a common factor that makes the largest exponent 0.
  * first: gamma is given. Entries from n_active to a whole vector are inert
- * (see lda_pad). Returns the summed |change of gamma|. */
-static double KERNEL(lda_gamma_theta)(int first, int64_t n_active, const REAL *VF_RESTRICT alpha, REAL *VF_RESTRICT dot,
-                                      REAL *VF_RESTRICT gamma, REAL *VF_RESTRICT theta, REAL *VF_RESTRICT shift,
-                                      REAL *least, REAL *top) {
+ * (see lda_pad). Returns the summed |change of gamma|; *spare says whether some
+ * topic's theta is below *floor_ and its gamma - alpha below rest. */
+static double KERNEL(lda_gamma_theta)(int first, int64_t n_active, REAL rest, const REAL *VF_RESTRICT alpha,
+                                      REAL *VF_RESTRICT dot, REAL *VF_RESTRICT gamma, REAL *VF_RESTRICT theta,
+                                      REAL *VF_RESTRICT shift, REAL *floor_, int *spare) {
     const int64_t padded = ROUND_UP(n_active, LANES);
     const VEC zero = OP(set1)(0);
     VEC low = OP(set1)((REAL)1e37), change = zero;
@@ -137,21 +135,27 @@ static double KERNEL(lda_gamma_theta)(int first, int64_t n_active, const REAL *V
         low = OP(min)(low, s);
     }
     const VEC base = OP(set1)(-OP(hmax)(OP(sub)(zero, low)));
-    VEC most = zero, fewest = OP(set1)((REAL)-1e37);
+    VEC most = zero;
     for (int64_t a = 0; a < padded; a += LANES) {
         const VEC t = OP(mul)(OP(load)(theta + a), EXP_NEG(OP(sub)(base, OP(load)(shift + a))));
         OP(store)(theta + a, t);
         most = OP(max)(most, t);
-        fewest = OP(max)(fewest, OP(sub)(zero, t));
     }
-    *top = OP(hmax)(most);
-    *least = -OP(hmax)(fewest);
+    *floor_ = (REAL)ACTIVE_SHARE * OP(hmax)(most);
+    const VEC below = OP(set1)(*floor_), held = OP(set1)(rest);
+    VEC room = zero;
+    for (int64_t a = 0; a < padded; a += LANES) {
+        const VEC by_theta = OP(sub)(below, OP(load)(theta + a));
+        const VEC by_gamma = OP(sub)(held, OP(sub)(OP(load)(gamma + a), OP(load)(alpha + a)));
+        room = OP(max)(room, OP(min)(by_theta, by_gamma));
+    }
+    *spare = OP(hmax)(room) > 0;
     return (double)OP(sum)(change);
 }
 
 /* Make the entries after the active ones inert. Up to a whole vector: alpha =
  * gamma = that of the heaviest topic and dot = 0, so that they never change and
- * are never the least. Up to a block of four: rows to read, results ignored. */
+ * are never the least. Up to a block of eight: rows to read, results ignored. */
 static void KERNEL(lda_pad)(int64_t n_active, REAL *alpha, REAL *gamma, REAL *theta, int64_t *row) {
     int64_t heavy = 0;
     for (int64_t a = 1; a < n_active; ++a) heavy = gamma[a] > gamma[heavy] ? a : heavy;
@@ -160,7 +164,7 @@ static void KERNEL(lda_pad)(int64_t n_active, REAL *alpha, REAL *gamma, REAL *th
         alpha[a] = gamma[a] = gamma[heavy];
         theta[a] = theta[heavy];
     }
-    for (int64_t a = n_active; a < n_active + 3; ++a) row[a] = row[n_active - 1];
+    for (int64_t a = n_active; a < n_active + 7; ++a) row[a] = row[n_active - 1];
 }
 
 /* Copy the table's rows of the document's words into the tile, transposed. */
@@ -221,6 +225,9 @@ int32_t KERNEL(vf_lda_estep)(int64_t n_docs, int64_t n_topics, int64_t n_words, 
     if (n_docs < 0 || n_topics < 1 || n_words < 1 || n_topics > INT32_MAX || n_words > INT32_MAX) return VF_ERR_SIZE;
     if (!params || !alpha || !table || !workspace) return VF_ERR_NULL;
     if (n_docs > 0 && !indptr) return VF_ERR_NULL;
+    if (((uintptr_t)params & 7u) | VF_OFF(indptr) | VF_OFF(indices) | VF_OFF(counts) | VF_OFF(table) | VF_OFF(alpha) |
+        VF_OFF(gamma_out) | VF_OFF(sums) | VF_OFF(n_iter_out) | VF_OFF(norms_out) | ((uintptr_t)workspace & 7u))
+        return VF_ERR_ALIGNMENT;
     if (!(params->tol >= 0.0) || params->max_iter < 0) return VF_ERR_PARAMETER;
     for (int64_t k = 0; k < n_topics; ++k)
         if (!(alpha[k] > 0.0) || alpha[k] > 1e30) return VF_ERR_PARAMETER;
@@ -253,14 +260,15 @@ int32_t KERNEL(vf_lda_estep)(int64_t n_docs, int64_t n_topics, int64_t n_words, 
     const int64_t need = KERNEL(vf_lda_workspace)(n_topics, max_words);
     if (need < 0) return VF_ERR_SIZE;
     if (workspace_bytes < need) return VF_ERR_WORKSPACE;
-    if (((uintptr_t)workspace & 7u) != 0) return VF_ERR_ALIGNMENT;
 
     const int64_t stride = VF_LDA_STRIDE(n_topics);
-    const int64_t kp = ROUND_UP(n_topics + 4, LANES), np_max = ROUND_UP(max_words, LANES);
-    int64_t *row = (int64_t *)workspace; /* start of each active topic in the tile */
+    const int64_t kp = ROUND_UP(n_topics + 8, LANES), np_max = ROUND_UP(max_words, LANES);
+    /* The tile comes first and on a cache line: whole vectors then never straddle two. */
+    REAL *tile = (REAL *)(((uintptr_t)workspace + 63) & ~(uintptr_t)63);
+    int64_t *row = (int64_t *)(tile + stride * np_max); /* start of each active topic in the tile */
     REAL *gamma = (REAL *)(row + kp), *theta = gamma + kp, *dot = theta + kp, *shift = dot + kp, *prior = shift + kp;
-    REAL *count = prior + kp, *rho = count + np_max, *tile = rho + np_max;
-    int32_t *lattice = (int32_t *)(tile + stride * np_max), *topic = lattice + stride * np_max, *word = topic + kp;
+    REAL *count = prior + kp, *rho = count + np_max;
+    int32_t *lattice = (int32_t *)(rho + np_max), *topic = lattice + stride * np_max, *word = topic + kp;
 
     /* tol bounds the mean over all K topics. A topic leaves the loops only if what
      * it still holds is too little to move that mean. */
@@ -293,18 +301,18 @@ int32_t KERNEL(vf_lda_estep)(int64_t n_docs, int64_t n_topics, int64_t n_words, 
             gamma[a] = (REAL)(alpha[a] + total / (double)n_topics);
             theta[a] = 1;
         }
-        REAL least, top;
+        REAL floor_;
+        int spare;
         KERNEL(lda_pad)(n_active, prior, gamma, theta, row);
-        (void)KERNEL(lda_gamma_theta)(1, n_active, prior, dot, gamma, theta, shift, &least, &top);
+        (void)KERNEL(lda_gamma_theta)(1, n_active, rest, prior, dot, gamma, theta, shift, &floor_, &spare);
         while (rounds < params->max_iter) {
             KERNEL(lda_rho)(n_active, np, row, theta, tile, count, rho);
             KERNEL(lda_dots)(n_active, np, row, tile, rho, dot);
             const double change =
-                KERNEL(lda_gamma_theta)(0, n_active, prior, dot, gamma, theta, shift, &least, &top);
+                KERNEL(lda_gamma_theta)(0, n_active, rest, prior, dot, gamma, theta, shift, &floor_, &spare);
             ++rounds;
             if (change < stop) break;
-            const REAL floor_ = (REAL)ACTIVE_SHARE * top;
-            if (least >= floor_) continue;
+            if (!spare) continue;
             int64_t kept = 0;
             for (int64_t a = 0; a < n_active; ++a) {
                 const int keep = !(theta[a] < floor_ && gamma[a] - prior[a] < rest);

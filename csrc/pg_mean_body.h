@@ -35,6 +35,7 @@ int32_t KERNEL(vf_pg_mean)(int64_t n, REAL b, const REAL *c, REAL *out) {
     if (n < 0) return VF_ERR_SIZE;
     if (n == 0) return VF_OK;
     if (!c || !out) return VF_ERR_NULL;
+    if (VF_OFF(c) | VF_OFF(out)) return VF_ERR_ALIGNMENT;
     if (!(b > 0) || b - b != 0) return VF_ERR_PARAMETER;
     const VEC scale = OP(set1)(b);
     int64_t i = 0;

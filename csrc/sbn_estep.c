@@ -149,6 +149,7 @@ int32_t VF_FN(vf_sbn_quadratic)(int64_t n_records, int64_t n_visible, int64_t n_
     if (n_sweeps < 0) return VF_ERR_PARAMETER;
     if (!w || !gram || !linear || !start || !workspace || !z_out) return VF_ERR_NULL;
     if (n_records > 0 && !y) return VF_ERR_NULL;
+    if (VF_OFF(w) | VF_OFF(gram) | VF_OFF(linear) | VF_OFF(start) | VF_OFF(z_out)) return VF_ERR_ALIGNMENT;
     if (workspace_bytes < VF_FN(vf_sbn_quadratic_workspace)(n_visible, n_hidden)) return VF_ERR_WORKSPACE;
     double *a = align_up(workspace), *z = a + n_hidden * Q_BLOCK, *sum = z + n_hidden * Q_BLOCK; /* a, z: [unit][record] */
     int32_t *on = (int32_t *)(sum + ROUND_UP(n_hidden, VF_ND));
@@ -230,6 +231,7 @@ int32_t VF_FN(vf_sbn_clip)(int64_t n_records, int64_t n_columns, double clip_nor
                            const double *center, const double *factor, double *units, double *norms) {
     if (sizes_bad(n_records, n_columns, 1)) return VF_ERR_SIZE;
     if (n_records > 0 && (!x || !units)) return VF_ERR_NULL;
+    if (VF_OFF(x) | VF_OFF(center) | VF_OFF(factor) | VF_OFF(units) | VF_OFF(norms)) return VF_ERR_ALIGNMENT;
     if (!(spacing > 0.0) || spacing > 1e300) return VF_ERR_PARAMETER;
     const int clip = clip_norm > 0.0;
     /* Below 2^31 the sum of squares fits 64 bits. */
@@ -276,6 +278,7 @@ int32_t VF_FN(vf_sbn_visible_norms)(int64_t n_records, int64_t n_visible, const 
                                     double *norms) {
     if (sizes_bad(n_records, n_visible, 1)) return VF_ERR_SIZE;
     if (n_records > 0 && (!y || !center || !norms)) return VF_ERR_NULL;
+    if (VF_OFF(center) | VF_OFF(norms)) return VF_ERR_ALIGNMENT;
     for (int64_t n = 0; n < n_records; ++n) {
         const uint8_t *row = y + n * n_visible;
         double square = 0.0;
@@ -295,6 +298,7 @@ int32_t VF_FN(vf_sbn_cross)(int64_t n_records, int64_t n_visible, int64_t n_hidd
                             int64_t *sums) {
     if (sizes_bad(n_records, n_visible, n_hidden)) return VF_ERR_SIZE;
     if (n_records > 0 && (!y || !v || !sums)) return VF_ERR_NULL;
+    if (VF_OFF(v) | VF_OFF(sums)) return VF_ERR_ALIGNMENT;
     int64_t q[64];
     for (int64_t n = 0; n < n_records; ++n) {
         const uint8_t *row = y + n * n_visible;
@@ -324,6 +328,7 @@ int32_t VF_FN(vf_sbn_gram)(int64_t n_records, int64_t n_hidden, const double *v,
                            int64_t workspace_bytes, int64_t *sums) {
     if (sizes_bad(n_records, 1, n_hidden)) return VF_ERR_SIZE;
     if (!workspace || (n_records > 0 && (!v || !sums))) return VF_ERR_NULL;
+    if (VF_OFF(v) | VF_OFF(sums)) return VF_ERR_ALIGNMENT;
     if (workspace_bytes < VF_FN(vf_sbn_gram_workspace)(n_hidden)) return VF_ERR_WORKSPACE;
     double *acc = align_up(workspace);
     for (int64_t first = 0; first < n_records; first += GRAM_FLUSH) {
@@ -349,9 +354,11 @@ int32_t VF_FN(vf_sbn_gram)(int64_t n_records, int64_t n_hidden, const double *v,
  * records at a time; X packed in panels of MOM_ROWS columns; for each panel of
  * MOM_COLS pairs the products are formed straight into the packed panel (no
  * n x K(K+1)/2 array exists), and a MOM_ROWS x MOM_COLS tile of sums stays in
- * registers. X below 2^21 and P up to 2^22 keep MOM_DEPTH products below 2^53:
- * the double sums are exact, each tile is then added to int64. */
-#define MOM_DEPTH 512
+ * registers. X and P of at most 2^21 and 2^22 keep a sum of MOM_DEPTH products
+ * within 2^53: the double sums are exact. Each tile is then added to int64, and
+ * MOM_DEPTH is as large as exactness allows because these J K^2 / 2 sums come from
+ * main memory each time. */
+#define MOM_DEPTH 1024
 #define MOM_VECS 3
 #if defined(VF_ISA_AVX512)
 #define MOM_ROWS 8 /* 24 sums, 3 vectors of pairs, 1 of X: of 32 registers */
@@ -397,6 +404,7 @@ int32_t VF_FN(vf_sbn_moments)(int64_t n_records, int64_t n_visible, int64_t n_hi
     if (first < 0 || last < first || last > n_hidden * (n_hidden + 1) / 2) return VF_ERR_SIZE;
     if (!(pair_scale > 0.0) || pair_scale > 4194304.0) return VF_ERR_PARAMETER;
     if (!workspace || (n_records > 0 && last > first && (!x || !z || !sums))) return VF_ERR_NULL;
+    if (VF_OFF(x) | VF_OFF(z) | VF_OFF(sums)) return VF_ERR_ALIGNMENT;
     if (workspace_bytes < VF_FN(vf_sbn_moments_workspace)(n_visible, n_hidden)) return VF_ERR_WORKSPACE;
     const int64_t n_panels = ROUND_UP(n_visible, MOM_ROWS) / MOM_ROWS, n_pairs = n_hidden * (n_hidden + 1) / 2;
     double *packed = align_up(workspace), *pairs = packed + MOM_DEPTH * n_panels * MOM_ROWS;

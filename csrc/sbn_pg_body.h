@@ -173,6 +173,8 @@ int32_t KERNEL(vf_sbn_pg)(int64_t n_records, int64_t n_visible, int64_t n_hidden
     if (n_sweeps < 0) return VF_ERR_PARAMETER;
     if (!w || !w2 || !c || !c_var || !b || !start || !workspace || !z_out) return VF_ERR_NULL;
     if (n_records > 0 && !y) return VF_ERR_NULL;
+    if (VF_OFF(w) | VF_OFF(w2) | VF_OFF(c) | VF_OFF(c_var) | VF_OFF(b) | VF_OFF(start) | VF_OFF(z_out) | VF_OFF(xi_out))
+        return VF_ERR_ALIGNMENT;
     if (workspace_bytes < KERNEL(vf_sbn_pg_workspace)(n_visible, n_hidden)) return VF_ERR_WORKSPACE;
     const int64_t stride = VF_SBN_STRIDE(n_visible), units = ROUND_UP(n_hidden, PG_UNITS);
     REAL *res = (REAL *)align_up(workspace), *xi = res + PG_RECORDS * stride, *var = xi + PG_RECORDS * stride;

@@ -16,6 +16,9 @@ int32_t VF_FN(vf_shrink_means)(int64_t n_words, int64_t n_topics, int64_t n_grid
     if (!(sd > 0.0)) return VF_ERR_PARAMETER;
     if (n_words == 0) return VF_OK;
     if (!average || !word_mass || !topic_weight || !grid || !prior || !band || !workspace) return VF_ERR_NULL;
+    if (VF_OFF(average) | VF_OFF(word_mass) | VF_OFF(topic_weight) | VF_OFF(grid) | VF_OFF(prior) | VF_OFF(band) |
+        VF_OFF(workspace) | VF_OFF(means) | VF_OFF(responsibility))
+        return VF_ERR_ALIGNMENT;
     const int64_t padded = (n_topics + VF_NF - 1) / VF_NF * VF_NF;
     float *x = workspace, *b = workspace + padded;
     const double inverse = 1.0 / sd;

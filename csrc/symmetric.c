@@ -105,7 +105,8 @@ VF_INLINE int64_t packed(int64_t d, int64_t row) { return row * d - row * (row -
 /* d * d fits, and so does every element number. */
 static int32_t check_sizes(int64_t d, int64_t row_begin, int64_t row_end, int64_t stride, const void *matrix) {
     if (d < 1 || d > INT32_MAX || row_begin < 0 || row_end > d || row_begin > row_end || stride < d) return VF_ERR_SIZE;
-    return matrix ? VF_OK : VF_ERR_NULL;
+    if (!matrix) return VF_ERR_NULL;
+    return ((uintptr_t)matrix & 7u) ? VF_ERR_ALIGNMENT : VF_OK; /* int64_t or double */
 }
 
 static int32_t check_scales(double scale_diagonal, double scale_off) {

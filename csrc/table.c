@@ -2,6 +2,7 @@
 #include "blr_estep.h"
 #include "chacha20.h"
 #include "gaussian.h"
+#include "gaussian_exact.h"
 #include "lda_estep.h"
 #include "shrink.h"
 #include "sbn_estep.h"
@@ -34,7 +35,7 @@ const vf_api VF_FN(vf_table) = {
     .symmetric_check_f64 = VF_FN(vf_symmetric_check_f64),
     .int64_check = VF_FN(vf_int64_check),
     .gaussian_flagged = VF_FN(vf_gaussian_flagged),
-    .gaussian_element = VF_FN(vf_gaussian_element),
+    .gaussian_exact = vf_gaussian_exact,
     .pg_mean_f32 = VF_FN(vf_pg_mean_f32),
     .pg_mean_f64 = VF_FN(vf_pg_mean_f64),
     .blr_workspace = VF_FN(vf_blr_workspace),
@@ -57,4 +58,5 @@ const vf_api VF_FN(vf_table) = {
     .sbn_cross = VF_FN(vf_sbn_cross),
     .sbn_gram = VF_FN(vf_sbn_gram),
     .sbn_moments = VF_FN(vf_sbn_moments),
+    .status_message = vf_status_message,
 };

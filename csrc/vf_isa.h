@@ -24,6 +24,9 @@
 
 #define VF_FN(name) VF_CAT(name, VF_ISA_NAME)
 
+/* Not 0 if an array of numbers is not aligned to its element type; NULL is. */
+#define VF_OFF(p) ((uintptr_t)(p) & (sizeof *(p)-1))
+
 #if defined(__GNUC__)
 #define VF_INLINE static inline __attribute__((always_inline))
 #define VF_LIKELY(x) __builtin_expect(!!(x), 1)

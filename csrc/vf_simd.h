@@ -47,6 +47,17 @@ VF_INLINE vff vff_abs(vff a) { return _mm512_abs_ps(a); }
 VF_INLINE vff vff_rint(vff a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 VF_INLINE float vff_sum(vff a) { return _mm512_reduce_add_ps(a); }
 VF_INLINE float vff_hmax(vff a) { return _mm512_reduce_max_ps(a); }
+/* out[j] = sum of sj, four sums at the cost of little more than one. */
+VF_INLINE __m256 vff_fold_(__m512 a) {
+    return _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
+}
+VF_INLINE void vff_sum4(float *out, vff s0, vff s1, vff s2, vff s3) {
+    const __m256 a = vff_fold_(s0), b = vff_fold_(s1), c = vff_fold_(s2), d = vff_fold_(s3);
+    const __m256 ab = _mm256_add_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
+    const __m256 cd = _mm256_add_ps(_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d));
+    const __m256 t = _mm256_add_ps(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xee));
+    _mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(t), _mm256_extractf128_ps(t, 1)));
+}
 /* 2^n for integral n in [-126, 127]. */
 VF_INLINE vff vff_pow2(vff n) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127)), 23));
@@ -67,6 +78,14 @@ VF_INLINE vfd vfd_abs(vfd a) { return _mm512_abs_pd(a); }
 VF_INLINE vfd vfd_rint(vfd a) { return _mm512_roundscale_pd(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 VF_INLINE double vfd_sum(vfd a) { return _mm512_reduce_add_pd(a); }
 VF_INLINE double vfd_hmax(vfd a) { return _mm512_reduce_max_pd(a); }
+VF_INLINE __m256d vfd_fold_(__m512d a) {
+    return _mm256_add_pd(_mm512_castpd512_pd256(a), _mm512_extractf64x4_pd(a, 1));
+}
+VF_INLINE void vfd_sum4(double *out, vfd s0, vfd s1, vfd s2, vfd s3) {
+    const __m256d ab = _mm256_hadd_pd(vfd_fold_(s0), vfd_fold_(s1)), cd = _mm256_hadd_pd(vfd_fold_(s2), vfd_fold_(s3));
+    const __m256d lo = _mm256_permute2f128_pd(ab, cd, 0x20), hi = _mm256_permute2f128_pd(ab, cd, 0x31);
+    _mm256_storeu_pd(out, _mm256_add_pd(lo, hi));
+}
 /* 2^n for integral n in [-1022, 1023]. */
 VF_INLINE vfd vfd_pow2(vfd n) {
     __m512i i = _mm512_cvtepi32_epi64(_mm512_cvtpd_epi32(n));
@@ -140,6 +159,11 @@ VF_INLINE float vff_hmax(vff a) {
     s = _mm_max_ps(s, _mm_movehl_ps(s, s));
     return _mm_cvtss_f32(_mm_max_ss(s, _mm_movehdup_ps(s)));
 }
+/* out[j] = sum of sj, four sums at the cost of little more than one. */
+VF_INLINE void vff_sum4(float *out, vff s0, vff s1, vff s2, vff s3) {
+    const __m256 t = _mm256_hadd_ps(_mm256_hadd_ps(s0, s1), _mm256_hadd_ps(s2, s3));
+    _mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(t), _mm256_extractf128_ps(t, 1)));
+}
 VF_INLINE vff vff_pow2(vff n) {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127)), 23));
 }
@@ -164,6 +188,11 @@ VF_INLINE double vfd_sum(vfd a) {
 VF_INLINE double vfd_hmax(vfd a) {
     __m128d s = _mm_max_pd(_mm256_castpd256_pd128(a), _mm256_extractf128_pd(a, 1));
     return _mm_cvtsd_f64(_mm_max_sd(s, _mm_unpackhi_pd(s, s)));
+}
+VF_INLINE void vfd_sum4(double *out, vfd s0, vfd s1, vfd s2, vfd s3) {
+    const __m256d ab = _mm256_hadd_pd(s0, s1), cd = _mm256_hadd_pd(s2, s3);
+    const __m256d lo = _mm256_permute2f128_pd(ab, cd, 0x20), hi = _mm256_permute2f128_pd(ab, cd, 0x31);
+    _mm256_storeu_pd(out, _mm256_add_pd(lo, hi));
 }
 VF_INLINE vfd vfd_pow2(vfd n) {
     __m256i i = _mm256_cvtepi32_epi64(_mm256_cvtpd_epi32(n));
@@ -225,6 +254,10 @@ VF_INLINE float vff_hmax(vff a) {
     a = _mm_max_ps(a, _mm_movehl_ps(a, a));
     return _mm_cvtss_f32(_mm_max_ss(a, _mm_movehdup_ps(a)));
 }
+/* out[j] = sum of sj, four sums at the cost of little more than one. */
+VF_INLINE void vff_sum4(float *out, vff s0, vff s1, vff s2, vff s3) {
+    _mm_storeu_ps(out, _mm_hadd_ps(_mm_hadd_ps(s0, s1), _mm_hadd_ps(s2, s3)));
+}
 VF_INLINE vff vff_pow2(vff n) {
     return _mm_castsi128_ps(_mm_slli_epi32(_mm_add_epi32(_mm_cvtps_epi32(n), _mm_set1_epi32(127)), 23));
 }
@@ -244,6 +277,10 @@ VF_INLINE vfd vfd_abs(vfd a) { return _mm_andnot_pd(_mm_set1_pd(-0.0), a); }
 VF_INLINE vfd vfd_rint(vfd a) { return _mm_round_pd(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 VF_INLINE double vfd_sum(vfd a) { return _mm_cvtsd_f64(_mm_add_sd(a, _mm_unpackhi_pd(a, a))); }
 VF_INLINE double vfd_hmax(vfd a) { return _mm_cvtsd_f64(_mm_max_sd(a, _mm_unpackhi_pd(a, a))); }
+VF_INLINE void vfd_sum4(double *out, vfd s0, vfd s1, vfd s2, vfd s3) {
+    _mm_storeu_pd(out, _mm_hadd_pd(s0, s1));
+    _mm_storeu_pd(out + 2, _mm_hadd_pd(s2, s3));
+}
 VF_INLINE vfd vfd_pow2(vfd n) {
     __m128i i = _mm_cvtepi32_epi64(_mm_cvtpd_epi32(n));
     return _mm_castsi128_pd(_mm_slli_epi64(_mm_add_epi64(i, _mm_set1_epi64x(1023)), 52));
@@ -284,7 +321,7 @@ typedef struct { double v[VF_ND]; } vfd;
 #define VF_AT(a, i) ((a).v[i])
 #define VF_OP_(T, N, a, op, b) VF_MAP_(T, N, VF_AT(a, i) op VF_AT(b, i))
 #endif
-#define VF_MAP_(T, N, expr) T r; for (int i = 0; i < (N); ++i) VF_AT(r, i) = (expr); return r
+#define VF_MAP_(T, N, expr) T r = {0}; for (int i = 0; i < (N); ++i) VF_AT(r, i) = (expr); return r
 VF_INLINE vff vff_set1(float x) { VF_MAP_(vff, VF_NF, x); }
 VF_INLINE vff vff_load(const float *p) { vff r; memcpy(&r, p, sizeof r); return r; }
 VF_INLINE void vff_store(float *p, vff a) { memcpy(p, &a, sizeof a); }
@@ -327,6 +364,13 @@ VF_INLINE vfd vfd_abs(vfd a) { VF_MAP_(vfd, VF_ND, VF_AT(a, i) < 0 ? -VF_AT(a, i
 VF_INLINE vfd vfd_rint(vfd a) { VF_MAP_(vfd, VF_ND, rint(VF_AT(a, i))); }
 VF_INLINE double vfd_sum(vfd a) { return VF_AT(a, 0) + VF_AT(a, 1); }
 VF_INLINE double vfd_hmax(vfd a) { return VF_AT(a, 0) > VF_AT(a, 1) ? VF_AT(a, 0) : VF_AT(a, 1); }
+/* out[j] = sum of sj. */
+VF_INLINE void vff_sum4(float *out, vff s0, vff s1, vff s2, vff s3) {
+    out[0] = vff_sum(s0), out[1] = vff_sum(s1), out[2] = vff_sum(s2), out[3] = vff_sum(s3);
+}
+VF_INLINE void vfd_sum4(double *out, vfd s0, vfd s1, vfd s2, vfd s3) {
+    out[0] = vfd_sum(s0), out[1] = vfd_sum(s1), out[2] = vfd_sum(s2), out[3] = vfd_sum(s3);
+}
 VF_INLINE vfd vfd_pow2(vfd n) {
     uint64_t b[VF_ND];
     vfd r;

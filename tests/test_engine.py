@@ -157,6 +157,11 @@ def test_loop_averages_with_the_schedule():
     assert state.step == 3 and state.noise_sd == 0 and state.initial_weight == pytest.approx(1 / 4)
 
 
+def test_rates_are_at_most_one():
+    assert [Schedule(0.0, 1.0).rate(t) for t in range(3)] == [1.0, 1.0, 0.5]
+    assert Schedule(4.0, 0.5).rate(0) == 0.5
+
+
 def test_loop_scales_by_the_expected_batch_and_records_before_the_noise():
     model, ledger = Sum(), Ledger()
 

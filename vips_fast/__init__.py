@@ -10,11 +10,22 @@ from .models.base import Privacy
 from .models.lda import LatentDirichletAllocation
 from .models.logistic import BayesianLogisticRegression
 from .models.sbn import SigmoidBeliefNetwork
+from .planning import Plan, plan
 from .threads import resolve_n_threads
 
 __version__ = "0.1.0"
 
-__all__ = ["BayesianLogisticRegression", "LatentDirichletAllocation", "Ledger", "Privacy", "SigmoidBeliefNetwork", "get_include", "runtime_info"]
+__all__ = [
+    "BayesianLogisticRegression",
+    "LatentDirichletAllocation",
+    "Ledger",
+    "Plan",
+    "Privacy",
+    "SigmoidBeliefNetwork",
+    "get_include",
+    "plan",
+    "runtime_info",
+]
 
 
 def get_include() -> str:

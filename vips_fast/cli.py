@@ -77,8 +77,12 @@ def main(argv=None) -> int:
 
 
 def _fail(message, code):
-    print("vips-fast: error: " + " ".join(message.split()), file=sys.stderr)
+    _say("error: " + message)
     return code
+
+
+def _say(message):
+    print("vips-fast: " + " ".join(message.split()), file=sys.stderr)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -99,6 +103,8 @@ class _Version(argparse.Action):
 
 def build_parser() -> argparse.ArgumentParser:
     """The argument parser of all commands."""
+    from vips_fast import cli_sbn
+
     parser = _Parser(
         prog="vips-fast",
         description="Differentially private variational Bayes (VIPS).",
@@ -125,6 +131,12 @@ def build_parser() -> argparse.ArgumentParser:
     fit = commands.add_parser("fit", help="fit a model", description="Fit a model.")
     models = fit.add_subparsers(dest="model", required=True, metavar="MODEL")
     _add_fit_lda(command(models, "lda", _fit_lda, "fit a topic model and write it to a folder"))
+    cli_sbn.add_fit_sbn(
+        command(models, "sbn", cli_sbn.fit_sbn, "fit a network of binary images and write it to a folder")
+    )
+    cli_sbn.add_plot(
+        command(commands, "plot", cli_sbn.plot, "draw a network's weights or reconstructions")
+    )
 
     topics = command(commands, "topics", _topics, "print the topics of a fitted model")
     topics.add_argument("model", metavar="DIR", help="folder written by fit")
@@ -145,8 +157,19 @@ def build_parser() -> argparse.ArgumentParser:
     _add_privacy(
         command(commands, "privacy", _privacy, "epsilon of a run, or the noise that a target needs")
     )
+    _add_audit(command(commands, "audit", _audit, "try to break the privacy claim of a model and its settings"))
+    _add_plan(command(commands, "plan", _plan, "settings of a private topic model from public numbers"))
     command(commands, "info", _info, "version, instruction sets, threads")
     return parser
+
+
+def _add_plan(parser):
+    parser.add_argument("--records", type=_whole, required=True, help="number of documents")
+    parser.add_argument("--words", type=_whole, required=True, help="size of the vocabulary")
+    parser.add_argument("--topics", type=_whole, required=True)
+    parser.add_argument("--doc-length", type=_whole, default=500, help="words a document, default 500")
+    parser.add_argument("--epsilon", type=_positive, required=True)
+    parser.add_argument("--delta", type=_probability, help="default min(1e-5, 1 / (10 records))")
 
 
 def _add_input(parser):
@@ -221,6 +244,23 @@ def _add_privacy(parser):
     parser.add_argument("--plot", metavar="FILE", help="epsilon against steps, as .png, .pdf, .svg")
 
 
+def _add_audit(parser):
+    parser.add_argument("model", nargs="?", default="lda", metavar="MODEL", help="lda (default), sbn, ...")
+    parser.add_argument("--layers", default="A,B,C,D,E", help="some of A,B,C,D,E, default all")
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--quick", action="store_true", help="about a minute (default)")
+    size.add_argument("--full", action="store_true", help="the sizes of the documentation, minutes")
+    _add_sampling(parser)
+    parser.add_argument("--sensitivity", choices=("proven", "paper"), help="default proven")
+    parser.add_argument("--components", type=_whole, default=2, help="topics or units, default 2")
+    parser.add_argument("--clip", type=_positive, help="as for fit")
+    parser.add_argument("--noise-multiplier", type=_positive, help="of layer E, default 1")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="another setting of the estimator"
+    )
+    parser.add_argument("--json", metavar="FILE", help="write the report as JSON too")
+
+
 # Types of arguments: argparse puts their messages behind the argument's name.
 
 
@@ -257,9 +297,8 @@ def _seed(text):
 # Commands
 
 
-# Whole batches, the data being small; ten steps, each costing budget.  The
-# priors are wider than the estimator's own: a record has a few dozen words, and
-# the noise hides what a rare word does.
+# Whole batches, the data being small, and few steps, since each costs budget;
+# all else is the estimator's own.
 _DEMO_STEPS = 10
 
 
@@ -284,8 +323,6 @@ def _demo(args):
         n_components=args.topics,
         n_steps=_DEMO_STEPS,
         sampling="full",
-        doc_topic_prior=5.0 / args.topics,
-        topic_word_prior=3.0,
         n_jobs=args.jobs,
         random_state=args.seed,
     )
@@ -316,21 +353,23 @@ def _demo(args):
         for label, model in models.items()
     }
     unigram = report.unigram_perplexity(train, asked)
+    rows = [
+        ("unigram model (no topics, no privacy)", unigram, report.unigram_perplexity(train, test)),
+        (f"private, epsilon = {args.epsilon:g}", perplexity["private"], private.perplexity(test.counts)),
+        ("non-private", perplexity["non-private"], free.perplexity(test.counts)),
+    ]
     print()
     print(
         report.table(
-            [
-                ("unigram model (no topics, no privacy)", f"{unigram:.0f}"),
-                (f"private, epsilon = {args.epsilon:g}", f"{perplexity['private']:.0f}"),
-                ("non-private", f"{perplexity['non-private']:.0f}"),
-            ],
-            ("held-out perplexity, lower is better", ""),
+            [(label, f"{completion:.0f}", f"{bound:.0f}") for label, completion, bound in rows],
+            ("held-out perplexity, lower is better", "completion", "bound"),
         )
     )
     print(
         report.paragraph(
-            "One half of each held-out record's words gives its topics, the other half is "
-            "predicted.",
+            "Completion: one half of each held-out record's words gives its topics, the other "
+            "half is predicted. Bound: the paper's Eq. 32 on whole records, above the true value "
+            "for models with topics.",
             width,
         )
     )
@@ -356,6 +395,7 @@ def _demo(args):
 
 def _fit_lda(args):
     from vips_fast import LatentDirichletAllocation, report
+    from vips_fast.planning import DEFAULT_STEPS
 
     settings = dict(n_components=args.topics, **_budget(args))
     for name, value in (
@@ -378,7 +418,7 @@ def _fit_lda(args):
     model = LatentDirichletAllocation(**settings)
     with _output_folder(Path(args.out), args.force) as folder:
         corpus = _load(args)
-        with _Progress(model.n_steps, "fit", args.quiet) as progress:
+        with _Progress(model.n_steps or DEFAULT_STEPS, "fit", args.quiet) as progress:
             model.set_params(callback=progress)
             model.fit(corpus.counts)
         model.set_params(callback=None)
@@ -442,6 +482,8 @@ def _transform(args):
     corpus = _load(args, vocabulary, model.components_.shape[1])
     if args.jobs is not None:
         model.set_params(n_jobs=args.jobs)
+    if model.privacy_.taints:
+        _say(f"warning: {model.privacy_.statement()}")
     proportions = model.transform(corpus.counts)
     if args.out is None:
         _write_csv(sys.stdout, proportions)
@@ -516,87 +558,50 @@ def _privacy(args):
     _warn_delta(args.delta, args.records)
     if args.compare:
         print()
-        print(_comparison(event(noise), args.delta))
+        print(_comparison(event(noise), args.delta, args.accountant))
     if args.plot is not None:
-        _plot_epsilon(args, lambda steps: event(noise, steps), noise)
+        _plot_epsilon(args, lambda steps: event(noise, steps))
         print(f"Written to {args.plot}.")
     return 0
 
 
-# The accountants of a comparison; the classical conversion is what the paper
-# and most of its time printed.
-_COMPARED = (
-    ("gaussian", {}, ""),
-    ("pld", {}, ""),
-    ("rdp", {"conversion": "tight"}, ", tight conversion"),
-    ("rdp", {"conversion": "classical"}, ", classical conversion"),
-    ("wang", {"conversion": "tight"}, ", tight conversion"),
-    ("wang", {"conversion": "classical"}, ", classical conversion"),
-    ("autodp", {}, ", classical conversion"),
-)
-
-
-def _comparison(event, delta):
-    """A table of what every accountant says of one event."""
+def _comparison(event, delta, accountant):
+    """What every accountant says of one event, as a table, and what is left open."""
     from vips_fast import accounting, report
 
-    rows = []
-    for name, options, label in _COMPARED:
-        title = accounting.ACCOUNTANTS[name].title + label
-        try:
-            value = f"{_round_up(accounting.epsilon(event, delta, name, **options)):.5g}"
-        except ValueError:
-            value = "does not apply"
-        except ImportError:
-            value = "not installed"
-        rows.append((title, name, value))
-    return report.table(rows, ("accountant", "name", "epsilon"))
+    attack, *bounds = accounting.compare(event, delta)
+    rows = [(attack.title, attack.accountant, f"{_round_up(attack.epsilon, 5, math.floor):.5g}", "")]
+    for row in bounds:
+        mark = "used" if row.accountant == accountant or row.default and not accountant else ""
+        rows.append((row.title, row.accountant, f"{_round_up(row.epsilon, 5):.5g}", mark))
+    return (
+        report.table(rows, ("accountant", "name", "epsilon", ""))
+        + f"\n\nThe exact epsilon is between {rows[0][2]} and {rows[1][2]}."
+    )
 
 
-def _plot_epsilon(args, event, noise):
-    """Epsilon against the number of steps, for one accountant or, to compare, all."""
+def _plot_epsilon(args, event):
+    """Epsilon against the number of steps, whole under its name or not at all."""
     from vips_fast import accounting
 
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise CommandError("--plot needs matplotlib: pip install matplotlib") from None
-    points = 24
-    ratio = args.steps ** (1 / (points - 1))
-    steps = sorted({round(ratio**k) for k in range(points)} | {1, args.steps})
-    shown = [(args.accountant, {}, "")]
-    if args.compare:
-        # autodp's curve is the same theorem as ours, a hundred times slower.
-        shown = [entry for entry in _COMPARED if entry[0] != "autodp"]
-    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
-    for name, options, label in shown:
-        name = accounting.default_accountant(event(args.steps)) if name is None else name
-        try:
-            curve = [accounting.epsilon(event(n), args.delta, name, **options) for n in steps]
-        except ValueError:
-            continue
-        axes.plot(steps, curve, label=accounting.ACCOUNTANTS[name].title + label)
-    axes.set(
-        xlabel="steps",
-        ylabel=f"epsilon at delta = {args.delta:g}",
-        title=f"noise multiplier {noise:.4g}, {args.sampling.replace('_', ' ')} sampling",
-        xlim=(0, args.steps),
-        ylim=(0, None),
-    )
-    axes.legend()
-    with _output_file(Path(args.plot)) as file:
-        figure.savefig(file, format=Path(args.plot).suffix[1:])
+    path = Path(args.plot)
+    if args.compare or args.accountant is None:
+        accountants = None
+    else:
+        accountants = [args.accountant]
+    with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.absolute().parent) as folder:
+        made = accounting.plot_epsilon(
+            event, args.steps, args.delta, Path(folder) / path.name, accountants
+        )
+        os.replace(made, path)
 
 
-def _round_up(value, digits=6):
+def _round_up(value, digits=6, towards=math.ceil):
     """Rounded up to some significant digits: a printed bound is still a bound."""
     if value == 0 or not math.isfinite(value):
         return value
-    scale = 10.0 ** (digits - 1 - math.floor(math.log10(abs(value))))
-    return math.ceil(value * scale) / scale
+    scale = 10.0 ** (digits - 1 - math.floor(math.log10(value)))
+    return towards(value * scale) / scale
 
 
 def _warn_delta(delta, n_records):
@@ -606,6 +611,79 @@ def _warn_delta(delta, n_records):
             "allows a whole record to be published",
             file=sys.stderr,
         )
+
+
+def _audit(args):
+    import ast
+    import json
+
+    from vips_fast.audit import ADAPTERS, LAYERS, adapter_for, audit
+
+    if args.model not in ADAPTERS:
+        raise CommandError(f"{args.model}: expected one of {', '.join(ADAPTERS)}")
+    layers = [layer.strip().upper() for layer in args.layers.split(",")]
+    if not set(layers) <= set(LAYERS):
+        raise CommandError(f"--layers {args.layers}: expected some of {','.join(LAYERS)}")
+    settings = {}
+    known = adapter_for(args.model).estimator_type._parameter_names()
+    for name, value in (
+        ("n_components", args.components),
+        ("sampling", args.sampling),
+        ("neighbors", args.neighbors),
+        ("sensitivity", args.sensitivity),
+        ("clip", args.clip),
+        ("noise_multiplier", args.noise_multiplier),
+    ):
+        if value is not None and name in known:
+            settings[name] = value
+    for text in args.set:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise CommandError(f"--set {text}: expected NAME=VALUE")
+        try:
+            settings[name] = ast.literal_eval(value)
+        except (ValueError, SyntaxError):
+            settings[name] = value
+    with contextlib.ExitStack() as stack:
+        file = None if args.json is None else stack.enter_context(_output_file(Path(args.json)))
+        report = audit(
+            args.model,
+            settings,
+            layers=layers,
+            full=args.full,
+            callback=lambda result: _say(f"layer {result.layer} done, {result.seconds:.1f} s"),
+        )
+        if file is not None:
+            file.write((json.dumps(report.to_dict(), indent=1) + "\n").encode())
+    print(report.text())
+    return 0 if report.passed else 1
+
+
+def _plan(args):
+    from vips_fast import plan, report
+
+    planned = plan(
+        args.records, args.words, args.topics, doc_length=args.doc_length, target_epsilon=args.epsilon,
+        target_delta=args.delta,
+    )
+    rows = [
+        ("expected batch", f"{planned.batch_size:g}"),
+        ("steps", f"{planned.n_steps}"),
+        ("clip", f"{planned.clip:.4g}"),
+        ("learning decay", f"{planned.learning_decay:g}"),
+        ("noise multiplier", f"{planned.noise_multiplier:.4g}"),
+        ("signal to noise", f"{planned.signal_to_noise:.3g}"),
+    ]
+    print(report.table([(f"{name:<24}", value) for name, value in rows]))
+    if planned.signal_to_noise < 1:
+        print(
+            report.paragraph(
+                "Below 1 the noise hides all but the commonest words of a topic: fewer topics, a smaller vocabulary "
+                "or more documents help most.",
+                _width(),
+            )
+        )
+    return 0
 
 
 def _info(args):
@@ -682,7 +760,7 @@ def _load_model(folder, vocabulary_file):
 
 
 @contextlib.contextmanager
-def _output_folder(path, force):
+def _output_folder(path, force, marks=(_TOPICS, _PRIVACY)):
     """A temporary folder beside `path` that takes its place when all is written.
 
     It is made before any work is done, so that a folder that cannot be written
@@ -693,7 +771,7 @@ def _output_folder(path, force):
         if any(path.iterdir()):
             if not force:
                 raise CommandError(f"{path} is not empty; --force replaces a model in it")
-            if not ((path / _TOPICS).is_file() and (path / _PRIVACY).is_file()):
+            if not all((path / mark).is_file() for mark in marks):
                 raise CommandError(f"{path} holds no model of vips-fast; --force does not apply")
             replace = True
     elif path.exists() or path.is_symlink():

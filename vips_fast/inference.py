@@ -35,6 +35,8 @@ class Model(Protocol):
     statistics_shape: tuple[int, ...]
     #: L2 bound of one record's contribution, in the units of the statistics.
     clip_norm: float
+    #: None, or a list to which ``estep`` adds a dict of un-noised figures (a taint).
+    diagnostics: list | None
 
     def sensitivity(self, neighbors: str) -> float:
         """Proven L2 sensitivity of the sum of contributions under a relation."""
@@ -85,7 +87,8 @@ class Schedule:
 
     def rate(self, step: int) -> float:
         """rho of a step, at most 1."""
-        return min(1.0, (self.offset + step) ** -self.decay)
+        base = self.offset + step
+        return 1.0 if base <= 1.0 else base**-self.decay
 
 
 #: Entries converted at a time, so that a step needs no second array of the statistics' size.

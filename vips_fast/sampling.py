@@ -26,6 +26,9 @@ class PoissonSampler:
         Public number of records.
     batch_size : float
         Expected size of a minibatch, in (0, n_records].
+    n_rows : int or None
+        Records that there are, which may be private; None is ``n_records``. The
+        sampling probability and the scale come from ``n_records`` alone.
 
     Notes
     -----
@@ -36,8 +39,9 @@ class PoissonSampler:
 
     neighbors = "add_remove"
 
-    def __init__(self, n_records: int, batch_size: float):
+    def __init__(self, n_records: int, batch_size: float, n_rows: int | None = None):
         self.n_records = n_records
+        self._n_rows = n_records if n_rows is None else n_rows
         self._threshold = min(math.ceil(batch_size / n_records * 2**64), 2**64)
         q = self._threshold / 2**64
         self.sampling_probability = q if math.ceil(q * 2**64) >= self._threshold else math.nextafter(q, 1.0)
@@ -46,8 +50,8 @@ class PoissonSampler:
     def draw(self, randomness, step: int) -> np.ndarray:
         """Sorted record numbers, int64; possibly none."""
         if self._threshold == 2**64:
-            return np.arange(self.n_records, dtype=np.int64)
-        words = randomness.words(self.n_records, "sample", step)
+            return np.arange(self._n_rows, dtype=np.int64)
+        words = randomness.words(self._n_rows, "sample", step)
         return np.flatnonzero(words < np.uint64(self._threshold)).astype(np.int64)
 
     def event(self, noise_multiplier: float):
@@ -96,22 +100,28 @@ class FullSampler:
     n_records : int
         Public number of records.
     neighbors : {"add_remove", "replace_one"}
+    n_rows : int or None
+        Records that there are, which may be private; None is ``n_records``, which
+        alone scales the sums.
     """
 
-    def __init__(self, n_records: int, neighbors: str = "add_remove"):
+    def __init__(self, n_records: int, neighbors: str = "add_remove", n_rows: int | None = None):
         self.n_records, self.neighbors = n_records, neighbors
+        self._n_rows = n_records if n_rows is None else n_rows
         self.expected_batch_size = float(n_records)
 
     def draw(self, randomness, step: int) -> np.ndarray:
         """All record numbers, int64."""
-        return np.arange(self.n_records, dtype=np.int64)
+        return np.arange(self._n_rows, dtype=np.int64)
 
     def event(self, noise_multiplier: float):
         """Event of one release with this noise multiplier."""
         return GaussianEvent(noise_multiplier, neighbors=self.neighbors)
 
 
-def make_sampler(sampling: str, neighbors: str | None, n_records: int, batch_size: float | None):
+def make_sampler(
+    sampling: str, neighbors: str | None, n_records: int, batch_size: float | None, n_rows: int | None = None
+):
     """The sampler for an estimator's parameters.
 
     Parameters
@@ -120,8 +130,13 @@ def make_sampler(sampling: str, neighbors: str | None, n_records: int, batch_siz
     neighbors : {"add_remove", "replace_one"} or None
         None takes the relation that the sampling is accounted under.
     n_records : int
+        Public number of records.
     batch_size : float or None
         None is the whole data set.
+    n_rows : int or None
+        Records that there are; None is ``n_records``. Under "replace_one" neighbours
+        have the same number of rows, so "without_replacement" samples from the rows
+        themselves and accounts for their number.
 
     Raises
     ------
@@ -140,12 +155,16 @@ def make_sampler(sampling: str, neighbors: str | None, n_records: int, batch_siz
     if sampling == "full":
         if batch_size is not None and batch_size != n_records:
             raise ValueError(f"batch_size={batch_size!r}: expected None with sampling='full'")
-        return FullSampler(n_records, neighbors or "add_remove")
+        return FullSampler(n_records, neighbors or "add_remove", n_rows)
     needed = "add_remove" if sampling == "poisson" else "replace_one"
     if neighbors not in (None, needed):
         raise ValueError(f"neighbors={neighbors!r}: expected {needed!r} with sampling={sampling!r}")
     if sampling == "poisson":
-        return PoissonSampler(n_records, n_records if batch_size is None else float(batch_size))
+        return PoissonSampler(n_records, n_records if batch_size is None else float(batch_size), n_rows)
+    if n_rows is not None:
+        n_records = n_rows
+        if batch_size is not None and batch_size > n_rows:
+            raise ValueError(f"batch_size={batch_size!r}: expected at most {n_rows}, the number of rows")
     size = n_records if batch_size is None else batch_size
     if int(size) != size or size < 1:
         raise ValueError(f"batch_size={batch_size!r}: expected an integer with sampling='without_replacement'")

@@ -171,6 +171,24 @@ def test_laplace_composition_above_monte_carlo_free_bound(parts, log_delta):
     assert acc.PrivacyLoss(event, 1e-2).epsilon_lower(delta) <= fine
 
 
+@pytest.mark.parametrize("scale", [0.3, 1.0, 10.0])
+@pytest.mark.parametrize("parts", [[0.5, 0.5], [0.1, 0.9], [0.25] * 4, [0.02] * 25 + [0.5]])
+def test_laplace_noise_on_one_coordinate_is_the_worst(scale, parts):
+    """A shift spread over coordinates costs no more than the same L1 shift of one."""
+    one = acc.LaplaceEvent(scale)
+    many = acc.ComposedEvent([acc.LaplaceEvent(scale / part) for part in parts])
+    for share in (0.0, 0.05, 0.3, 0.7, 0.95):
+        # The composition's delta is rounded up by at most 2e-6 of itself.
+        assert acc.delta(many, share / scale, rtol=1e-6) <= acc.delta(one, share / scale) * (1 + 2e-6)
+
+
+def test_delta_below_double_range():
+    """Where tails underflow only the sum of the largest losses is stated."""
+    assert acc.epsilon(acc.SelfComposedEvent(acc.LaplaceEvent(2.0), 3), 1e-300) == 1.5
+    assert math.isinf(acc.epsilon(poisson(0.1, 1.0, 3), 1e-300))
+    assert acc.epsilon(poisson(0.1, 1.0, 3), 1e-280) < 700
+
+
 # -- the wrong accounting is caught --------------------------------------------
 
 

@@ -1,5 +1,8 @@
 """Tokenisation, and the docstrings of this Python."""
 
+import asyncio
+import gc
+import os
 import re
 import sys
 from collections import Counter
@@ -111,14 +114,34 @@ def test_docstrings_are_read_as_they_stand(tmp_path, monkeypatch):
         docstrings_corpus(packages=())
 
 
-def test_docstrings_are_the_same_each_time_and_capped(standard_library):
-    capped = docstrings_corpus(max_documents=500, packages=("numpy",))
-    assert len(capped) == 500 and list(capped.details) == ["standard library"]
-    again = docstrings_corpus(max_documents=500, packages=())
+def test_docstrings_are_the_same_each_time_and_capped(monkeypatch):
+    # A part of the library is quick to read twice.
+    part = {"stdlib": os.path.dirname(asyncio.__file__)}
+    monkeypatch.setattr("sysconfig.get_path", part.__getitem__)
+    whole = docstrings_corpus(packages=())
+    capped = docstrings_corpus(max_documents=20, packages=("numpy",))
+    assert len(whole) > 50 and len(capped) == 20 and list(capped.details) == ["standard library"]
+    again = docstrings_corpus(max_documents=20, packages=())
     assert np.array_equal(capped.counts.toarray(), again.counts.toarray())
+    rows = {tuple(row) for row in whole.counts.toarray()}
+    assert rows.issuperset(map(tuple, capped.counts.toarray()))
 
 
 @pytest.mark.parametrize("name", ("min_words", "max_documents"))
 def test_docstrings_refuses(name):
     with pytest.raises(ValueError, match=f"{name} is 0"):
         docstrings_corpus(**{name: 0})
+
+
+def test_docstrings_leave_the_garbage_collector_as_it_was(monkeypatch):
+    part = {"stdlib": os.path.dirname(asyncio.__file__)}
+    monkeypatch.setattr("sysconfig.get_path", part.__getitem__)
+    enabled = gc.isenabled()
+    try:
+        for state in (gc.enable, gc.disable):
+            state()
+            before = gc.isenabled()
+            docstrings_corpus(packages=())
+            assert gc.isenabled() is before
+    finally:
+        (gc.enable if enabled else gc.disable)()

@@ -221,7 +221,9 @@ def test_save_and_load(tmp_path):
     back.save(tmp_path / "m")  # replaces
     assert {p.name for p in (tmp_path / "m").iterdir()} == {"model.npz", "model.json"}
     text = (tmp_path / "m" / "model.json").read_text()
-    (tmp_path / "m" / "model.json").write_text(text.replace('"clip_norm": 4.0', '"clip_norm": 5.0', 1))
+    recorded = f'"clip_norm": {model.ledger_.to_dict()["records"][0]["clip_norm"]!r}'
+    assert recorded in text
+    (tmp_path / "m" / "model.json").write_text(text.replace(recorded, '"clip_norm": 5.0', 1))
     with pytest.raises(ValueError, match="chain"):
         LatentDirichletAllocation.load(tmp_path / "m")
     (tmp_path / "other").mkdir()

@@ -13,6 +13,7 @@ from .accountants import (
     describe,
     epsilon,
     privacy_profile,
+    pure_epsilon,
     zcdp_rho,
 )
 from .budget import Budget, BudgetExceededError
@@ -78,6 +79,13 @@ from .rdp import (
     renyi_divergence,
     wang_rdp,
 )
+from .textbook import (
+    gaussian_mechanism,
+    laplace_mechanism,
+    randomized_response,
+    randomized_response_frequencies,
+    randomized_response_truth_probability,
+)
 
 __all__ = [
     "ACCOUNTANTS",
@@ -118,6 +126,7 @@ __all__ = [
     "event_from_json",
     "gaussian_delta",
     "gaussian_epsilon",
+    "gaussian_mechanism",
     "gaussian_mu_from_epsilon_delta",
     "gaussian_noise_multiplier",
     "gdp_clt_mu",
@@ -125,11 +134,16 @@ __all__ = [
     "generic_epsilon_v1",
     "generic_log_moment",
     "kairouz_composition",
+    "laplace_mechanism",
     "moments_accountant_epsilon",
     "optimal_composition_epsilon",
     "optimal_composition_heterogeneous",
     "plot_epsilon",
     "privacy_profile",
+    "pure_epsilon",
+    "randomized_response",
+    "randomized_response_frequencies",
+    "randomized_response_truth_probability",
     "renyi_divergence",
     "round_up_probability",
     "strong_composition",

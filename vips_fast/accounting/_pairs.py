@@ -32,8 +32,9 @@ from .events import (
 )
 from .gaussian import gaussian_delta
 
-# Covers a few roundings of a closed form.
-_ROUND_UP = 1.0 + 1e-14
+# Covers the roundings of a closed form: its argument errs by a few ulp, and
+# ln delta has slopes up to about 10^3 in it.
+_ROUND_UP = 1.0 + 1e-12
 
 
 def _ndtri_tail(tail: float) -> float:
@@ -278,7 +279,9 @@ class PoissonPair(Pair):
             start = self.base.q_support(1e-30)[0]
         if not math.isfinite(start):
             start = self.base.support(1e-30)[0]
-        return np.unique(_log_mix(self.q, self.base.nodes(start, max(stop, start), n)))
+        points = _log_mix(self.q, self.base.nodes(start, max(stop, start), n))
+        # The smallest possible loss; mirrored, it is the largest and must be in.
+        return np.unique(np.append(points, max(low, math.log1p(-self.q))))
 
     def atoms(self):
         base = self.base.atoms()

@@ -122,20 +122,23 @@ def _epsilon_of_atoms(loss: np.ndarray, log_p: np.ndarray, delta: float) -> floa
     """Smallest epsilon >= 0 with sum p (1 - e^(epsilon - loss))_+ <= delta, exactly."""
     order = np.argsort(loss)[::-1]
     loss, p = loss[order], np.exp(log_p[order])
-    # With the j largest losses active, delta = P_j - e^epsilon sum_{i<=j} p_i e^-loss_i.
-    top = float(loss[0])
-    mass = np.cumsum(p)
-    scaled = np.cumsum(p * np.exp(top - loss))
-    # delta at epsilon = loss[j] is attained by the j larger losses.
-    at = mass - np.exp(loss - top) * scaled
-    j = int(np.searchsorted(at, delta, side="right")) - 1
-    if j < 0:
-        j = 0
-    numerator = float(mass[j]) - delta
-    if numerator <= 0.0:
+
+    def above(j: int) -> float:
+        """delta at epsilon = loss[j]; the j larger losses contribute."""
+        return float(np.sum(p[:j] * -np.expm1(loss[j] - loss[:j])))
+
+    # The last loss, from the largest down, at which delta is not exceeded.
+    low, high = 0, len(loss)
+    while high - low > 1:
+        mid = (low + high) // 2
+        low, high = (mid, high) if above(mid) <= delta else (low, mid)
+    # Below loss[low], delta(epsilon) = P - e^(epsilon - loss[low]) S.
+    mass = float(np.sum(p[: low + 1]))
+    scaled = float(np.sum(p[: low + 1] * np.exp(loss[low] - loss[: low + 1])))
+    if mass <= delta:
         return 0.0
-    value = top + math.log(numerator / float(scaled[j]))
-    # A few ulp upwards for the cumulative sums.
+    value = float(loss[low]) + math.log((mass - delta) / scaled)
+    # A few ulp upwards for the sums.
     return max(0.0, value + 1e-12 * max(1.0, abs(value)))
 
 

@@ -206,8 +206,10 @@ class LaplaceEvent(PrivacyEvent):
 
     Notes
     -----
-    The one-dimensional mechanism dominates the d-dimensional one with the
-    same L1 sensitivity.
+    Accounted as a shift of one coordinate by the whole sensitivity. Its
+    epsilon and its Renyi divergences are never below those of a shift spread
+    over several coordinates (they are convex in the shift and 0 at 0); that
+    the same holds for the whole profile is checked numerically.
     """
 
     noise_multiplier: float

@@ -197,7 +197,7 @@ class BayesianAccountant:
 
     def __init__(
         self, sampling_probability: float, noise_sd: float, steps: int, order: int = 8,
-        confidence: float = 1.0 - 1e-15,
+        confidence: float = 1.0 - 1e-10,
     ) -> None:
         self._q, self._sd = _check(sampling_probability, noise_sd)
         if isinstance(steps, bool) or not isinstance(steps, Integral) or steps < 1:

@@ -168,12 +168,12 @@ _HEADER = (
 )
 
 
-def _digits(value: float) -> str:
-    """Four significant digits, rounded up."""
+def _digits(value: float, rounded=math.ceil) -> str:
+    """Four significant digits, rounded up unless told otherwise."""
     if value == 0.0 or not math.isfinite(value):
         return f"{value:g}"
     scale = 10.0 ** (3 - math.floor(math.log10(value)))
-    return f"{math.ceil(value * scale) / scale:.4g}"
+    return f"{rounded(value * scale) / scale:.4g}"
 
 
 def _cells(row: PaperRow) -> tuple[str, ...]:
@@ -184,7 +184,7 @@ def _cells(row: PaperRow) -> tuple[str, ...]:
         _digits(row.wang_tight),
         _digits(row.poisson),
         _digits(row.tight),
-        f"[{row.true_low:.3g}, {_digits(row.true_high)}]",
+        f"[{_digits(row.true_low, math.floor)}, {_digits(row.true_high)}]",
         f"{row.noise_ours:.3f}",
         f"{row.noise_theirs:.3f}",
     )

@@ -11,7 +11,8 @@ Every number here is an upper bound, for four reasons.
    keeps its Q-mass at the last point, the remainder becomes an infinite loss.
 3. *Wrap-around* of the circular convolution: mass that wraps from below only
    adds; the mass above the window is bounded by Chernoff and added to delta.
-4. *Rounding* of the FFT: bounded in the 2-norm and added to delta.
+4. *Rounding*: of the FFT, bounded in the 2-norm and added to delta; of the
+   tilted masses, a factor on delta; of the interval masses, a shift of epsilon.
 
 The convolution runs on the exponentially tilted distribution
 p(x) exp(theta x - K(theta)), with theta at the saddle point of the sought
@@ -241,9 +242,9 @@ class _Direction:
 
         Write X for the discretised and L for the exact loss of a step.  Inside
         an interval, D = X - L is in [-h, h], and E[exp(-D)] = 1 gives
-        0 <= E[D] <= h^2 e^h / 6 and Var D <= h^2 e^h / 4.  By Bernstein's
-        inequality the sum of T such D exceeds its mean by
-        t = sqrt(2 V ln(1/eta)) + (2/3) h ln(1/eta) with probability <= eta.
+        0 <= E[D] <= h^2 e^h / 6 and Var D <= h^2 e^h / 4 for h <= 1/2.  By
+        Bernstein's inequality the sum of T such D exceeds its mean by
+        t = sqrt(2 V ln(1/eta)) + (2/3) h e^h ln(1/eta) with probability <= eta.
         The integrand of delta(eps) does not decrease in the loss, hence
 
             delta(eps) >= delta_X(eps + T E[D] + t) - eta - (cut tails).
@@ -257,16 +258,19 @@ class _Direction:
         best = 0.0
         for _ in range(8):
             h = rtol * max(focus, 1e-3 * self.spread) / math.sqrt(-0.5 * self.total * log_eta)
-            h = max(min(h, -0.2 * rtol * focus / log_eta), (rough + self.spread) / _MAX_POINTS)
+            h = min(h, -0.2 * rtol * focus / log_eta, 0.25)
+            h = max(h, (rough + self.spread) / _MAX_POINTS)
             theta, start, high = self._window(low, max(low, focus), log_eta)
             grid = _Composed(self, theta, h, start, high, tail, log_eta)
             limited = grid.h > 1.001 * h
             h, grow = grid.h, math.exp(grid.h)
-            shift = self.total * h * h * grow / 6.0 + (2.0 / 3.0) * h * -log_eta
+            if h > 0.5:
+                break
+            shift = self.total * h * h * grow / 6.0 + (2.0 / 3.0) * h * grow * -log_eta
             shift += math.sqrt(0.5 * self.total * h * h * grow * -log_eta) + grid.drift
-            # Everything that may have entered delta_X wrongly.
-            wrong = 4.0 * math.exp(log_eta) + 2.0 * self.total * tail
-            found = grid.epsilon_below(delta + wrong)
+            # A cut tail may move a loss by more than h.
+            wrong = math.exp(log_eta) + 2.0 * self.total * tail
+            found = grid.epsilon_below(delta + wrong, self.p_infinite, low)
             if found is None:
                 if low <= 0.0:
                     break
@@ -316,6 +320,8 @@ class _Direction:
             found, extra = grid.delta(epsilon)
             answer = min(answer, found)
             finite = found - extra
+            if found <= 1e-290:
+                break
             goal = math.log(max(finite, 1e-6 * found)) + math.log(1e-2 * rtol)
             if eta > goal + 2.0 and eta > -650.0:
                 # delta turned out smaller than thought: allow less wrap-around.
@@ -357,11 +363,14 @@ class _Composed:
         first = math.floor(low / h)
         n = fft.next_fast_len(math.ceil(high / h) - first + 2, real=True)
         self.h, self.theta, self.points, self.first = h, theta, n, first
+        self._direction = direction
         # The Chernoff order for the mass that leaves the window at its top.
         top = h * (first + n - 1)
         leave = float(direction.thetas[int(np.argmin(direction.cumulants - direction.thetas * top))])
-        cumulant = leave_cumulant = span = 0.0
+        cumulant = leave_cumulant = 0.0
+        self.drift = growth = 0.0
         infinite = []
+        self._parts = []
         spectrum = None
         for part in direction.parts:
             bottom, upper = part.pair.support(tail)
@@ -369,12 +378,20 @@ class _Composed:
             grid = h * np.arange(start, max(math.ceil(upper / h), start + 1) + 1)
             mass, beyond = _split(part.pair, grid)
             infinite.append((beyond, part.count))
-            span += part.count * (grid[-1] - grid[0])
+            # Each tail probability behind an interval mass errs by an ulp or two.
+            # By summation by parts that moves the step's loss by a few ulp of
+            # 1 + its range.
+            self.drift += part.count * 8.0 * _UNIT * (1.0 + float(grid[-1] - grid[0]))
             with np.errstate(divide="ignore"):
                 log_mass = np.log(mass)
             leave_cumulant += part.count * float(_log_sum_exp(leave * grid + log_mass, 0))
             tilted = theta * grid + log_mass
             shift = float(np.max(tilted))
+            # An exponent x is good to |x| ulp; exponents far below the largest
+            # belong to masses that do not count.
+            reach = abs(theta) * max(abs(float(grid[0])), abs(float(grid[-1])))
+            growth += part.count * 4.0 * _UNIT * (4.0 + min(reach, 745.0 + abs(shift)))
+            self._parts.append((grid, log_mass, part.count))
             np.exp(tilted - shift, out=tilted)
             sum_ = float(np.sum(tilted))
             tilted /= sum_
@@ -392,10 +409,11 @@ class _Composed:
         self.p_infinite = _repeat_union(infinite)
         self.log_wrapped = leave_cumulant - leave * top
         # Rounding.  One forward transform of masses that sum to 1 errs by at
-        # most 4 u log2(n) in each coefficient; a power of order T multiplies
-        # that by T, a product adds, and the inverse errs by the same relative
-        # amount.  Written in the 2-norm and carried back by Parseval.
-        unit = 4.0 * _UNIT * math.log2(max(n, 2))
+        # most 8 u log2(n) in each coefficient (a complex product, a sum and a
+        # twiddle factor in each of log2(n) stages); a power of order T
+        # multiplies that by T, a product adds, and the inverse errs by the
+        # same relative amount.  Written in the 2-norm, carried back by Parseval.
+        unit = 8.0 * _UNIT * math.log2(max(n, 2))
         norm = math.sqrt(2.0 * float(np.sum(spectrum.real**2 + spectrum.imag**2))) + 1.0
         noise = unit * (direction.total + 1) * norm / math.sqrt(n)
         # 2-norm of the weights exp(-theta u)(1 - exp(-u)) on u = 0, h, 2h, ...,
@@ -404,9 +422,8 @@ class _Composed:
         flat = 1.0 / -math.expm1(-2.0 * theta * h)
         weight = min(flat, h * h * r * (1.0 + r) * flat**3)
         self.log_noise = math.log(noise) + 0.5 * math.log(max(weight, 1e-300))
-        # Rounding of interval masses moves the mean loss of a step by at most
-        # a few ulp of its range (summation by parts).
-        self.drift = 8.0 * _UNIT * span
+        self.log_growth = growth + 4.0 * _UNIT * (abs(cumulant) + abs(theta) * max(abs(low), abs(high)))
+        self.cumulant += self.log_growth
         self.composed = composed
 
     def _tails(self) -> tuple[np.ndarray, np.ndarray]:
@@ -451,17 +468,48 @@ class _Composed:
                 answer = float(x[k - 1])
         return answer + self.drift
 
-    def epsilon_below(self, delta: float) -> float | None:
-        """A point of the window where the discretised delta still exceeds `delta`."""
+    def _log_overread(self, x: np.ndarray, low: float) -> np.ndarray:
+        """ln of what wrapped mass can add to delta at points x, chosen for x near `low`.
+
+        With W the width of the window, mass read at x or above comes from x + W
+        or above and counts exp(theta W) times: at most
+        exp(K(lam) - lam x - (lam - theta) W) for any lam > theta.  Mass from below
+        the window counts exp(-theta W) times and is at most exp(K(-s) + s start).
+        """
+        steer, theta, width = self._direction, self.theta, self.h * self.points
+        start = self.h * self.first
+        guess = np.where(
+            steer.thetas > theta, steer.cumulants - steer.thetas * low - (steer.thetas - theta) * width, np.inf
+        )
+        lam = float(steer.thetas[int(np.argmin(guess))])
+        above = np.full(len(x), np.inf)
+        if lam > theta:
+            above = self._cumulant_at(lam) - lam * x - (lam - theta) * width
+        s = float(steer.low_orders[int(np.argmin(steer.low_cumulants + steer.low_orders * start))])
+        below = min(0.0, self._cumulant_at(-s) + s * start) - theta * width
+        return np.logaddexp(above, below)
+
+    def _cumulant_at(self, order: float) -> float:
+        return sum(
+            count * float(_log_sum_exp(order * grid + log_mass, 0)) for grid, log_mass, count in self._parts
+        )
+
+    def epsilon_below(self, delta: float, p_infinite: float, low: float) -> float | None:
+        """A point of the window where the discretised delta surely exceeds `delta`.
+
+        `p_infinite` is the exact pair's mass at an infinite loss; the answer is
+        expected above `low`.
+        """
         _, d = self._tails()
         x = self.h * (self.first + np.arange(self.points))
-        noise = np.exp(np.minimum(self.cumulant - self.theta * x + self.log_noise, 700.0))
-        profile = np.exp(np.minimum(self.cumulant - self.theta * x, 700.0)) * d
-        above = profile - noise - self.p_infinite > delta
-        if not above[0]:
-            return None
-        # The first violation ends the run of points that are above for sure.
-        return float(x[int(np.argmin(above)) - 1]) if not above.all() else float(x[-1])
+        # The cumulant was rounded up; here everything is rounded down.
+        log_scale = self.cumulant - 2.0 * self.log_growth - self.theta * x
+        noise = np.exp(np.minimum(log_scale + 2.0 * self.log_growth + self.log_noise, 700.0))
+        profile = np.exp(np.minimum(log_scale, 700.0)) * d + p_infinite
+        wrapped = np.exp(np.minimum(self._log_overread(x, low), 700.0))
+        above = np.flatnonzero(profile - noise - wrapped > delta)
+        # Each of these points is a proof by itself: take the largest.
+        return float(x[above[-1]]) if len(above) else None
 
     def delta(self, epsilon: float) -> tuple[float, float]:
         """delta at `epsilon` in the window, and the part of it that `_extra` adds."""
@@ -579,6 +627,9 @@ class PrivacyLoss:
 
     def epsilon(self, delta: float) -> float:
         """Upper bound of the smallest epsilon >= 0 such that (epsilon, delta) holds."""
+        if delta < 1e-290:
+            # Tails this small underflow; the sum of the largest losses holds at any delta.
+            return max((d.max_loss if d.p_infinite == 0.0 else math.inf for d in self._directions), default=0.0)
         if self._single:
             return max(_single_epsilon(d, delta, self.rtol) for d in self._directions)
         rough = [d.rough_epsilon(delta, self.rtol) for d in self._directions]
@@ -608,7 +659,13 @@ class PrivacyLoss:
         if self._single:
             # The closed form is good to 1e-11, the bisection to 1e-9.
             return (1.0 - 2e-9) * self.epsilon(delta)
-        return max((float(d.epsilon_lower(delta, self.rtol)) for d in self._directions), default=0.0)
+        # A cheap upper bound tells which direction can matter.
+        upper = [d.epsilon(delta, 1e-2, d.rough_epsilon(delta, 1e-2)) for d in self._directions]
+        best = 0.0
+        for bound, direction in sorted(zip(upper, self._directions), key=lambda t: -t[0]):
+            if bound > best:
+                best = max(best, float(direction.epsilon_lower(delta, self.rtol)))
+        return best
 
     def profile(self, epsilons: Iterable[float]) -> np.ndarray:
         """Upper bounds of delta at each epsilon >= 0; shape as `epsilons`, float64."""

@@ -285,7 +285,7 @@ def default_orders(event: PrivacyEvent) -> np.ndarray:
         if rate and isinstance(inner, GaussianEvent):
             z2 = inner.noise_multiplier**2
             top = max(top, 4.0 * z2 * (8.0 + math.log(1.0 / rate)))
-    return 1.0 + np.geomspace(0.03, min(top, 2e4), 96)
+    return 1.0 + np.geomspace(0.03, min(top, 2e4), 44)
 
 
 # -- conversions ----------------------------------------------------------

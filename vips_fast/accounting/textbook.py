@@ -199,7 +199,8 @@ def randomized_response_truth_probability(epsilon: float, n_categories: int = 2)
         raise ValueError(f"epsilon must be a finite number >= 0, got {epsilon!r}")
     k = RandomizedResponseEvent(0.5, n_categories).n_categories
     p = 1.0 / (1.0 + (k - 1) * math.exp(-epsilon))
-    while p > 1.0 / k and math.log(p) - math.log1p(-p) + math.log(k - 1) > epsilon:
+    p = max(p, 1.0 / k)
+    while p > 1.0 / k and RandomizedResponseEvent(p, k).epsilon > epsilon:
         p = math.nextafter(p, 0.0)
     return p
 

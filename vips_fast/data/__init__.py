@@ -1,7 +1,8 @@
-"""Corpora: readers of the usual formats, checks, and text that every Python has."""
+"""Corpora and binary images: readers of the usual formats, checks, and text that every Python has."""
 
 from vips_fast.data.corpus import Corpus, check_counts, split
 from vips_fast.data.docstrings import docstrings_corpus, language_reference_words
+from vips_fast.data.idx import binarise, load_mnist, read_idx
 from vips_fast.data.readers import (
     FORMATS,
     load_corpus,
@@ -19,17 +20,20 @@ __all__ = [
     "FORMATS",
     "Corpus",
     "Table",
+    "binarise",
     "check_counts",
     "count_texts",
     "docstrings_corpus",
     "encode_table",
     "language_reference_words",
     "load_corpus",
+    "load_mnist",
     "load_vocabulary",
     "read_abalone",
     "read_adult",
     "read_docword",
     "read_folder",
+    "read_idx",
     "read_jsonl",
     "read_ldac",
     "read_npz",

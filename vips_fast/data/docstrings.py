@@ -8,6 +8,8 @@ of the docstrings is part of.
 from __future__ import annotations
 
 import ast
+import contextlib
+import gc
 import hashlib
 import importlib.util
 import os
@@ -111,14 +113,15 @@ def docstrings_corpus(min_words=10, max_documents=30_000, packages=PACKAGES):
     vocabulary = language_reference_words()
     known = frozenset(vocabulary)
     found = {}
-    for package, folder in _roots(packages):
-        if len(found) >= max_documents:
-            break
-        for path in _sources(folder):
-            for docstring in _docstrings(path):
-                words = _WORD.findall(docstring.lower())
-                if sum(map(known.__contains__, words)) >= min_words:
-                    found.setdefault(docstring, (package, words))
+    with _no_garbage_collection():
+        for package, folder in _roots(packages):
+            if len(found) >= max_documents:
+                break
+            for path in _sources(folder):
+                for docstring in _docstrings(path):
+                    words = _WORD.findall(docstring.lower())
+                    if sum(map(known.__contains__, words)) >= min_words:
+                        found.setdefault(docstring, (package, words))
     if not found:
         raise ValueError("no docstrings found: this Python has no library sources")
     if len(found) > max_documents:
@@ -135,6 +138,18 @@ def docstrings_corpus(min_words=10, max_documents=30_000, packages=PACKAGES):
         (" ".join(words) for _, words in found.values()), vocabulary, f"docstrings ({listed})"
     )
     return Corpus(corpus.counts, vocabulary, corpus.source, details)
+
+
+@contextlib.contextmanager
+def _no_garbage_collection():
+    """Syntax trees have no cycles, and looking for some takes as long as parsing."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _roots(packages):
@@ -177,13 +192,14 @@ def _docstrings(path):
         docstring = ast.get_docstring(node, clean=False)
         if docstring:
             yield docstring
-        pending.extend(reversed([child for child in _blocks(node)]))
+        pending.extend(reversed(list(_blocks(node))))
 
 
 def _blocks(node):
     """Classes and functions right below a node, also those in if, try and with."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
-            yield child
-        elif isinstance(child, ast.stmt | ast.ExceptHandler):
-            yield from _blocks(child)
+    for field in ("body", "handlers", "cases", "orelse", "finalbody"):
+        for child in getattr(node, field, ()):
+            if isinstance(child, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+                yield child
+            elif hasattr(child, "body"):
+                yield from _blocks(child)

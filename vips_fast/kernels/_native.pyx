@@ -58,7 +58,8 @@ cdef extern from "vips_fast/vips_fast.h" nogil:
         int32_t (*int64_check)(int64_t, int64_t, const int64_t *) noexcept nogil
         int32_t (*gaussian_flagged)(int64_t, int64_t, double, const uint8_t *, int64_t, int64_t *,
                                     int64_t *) noexcept nogil
-        int32_t (*gaussian_element)(int64_t, double, const uint8_t *, int32_t, int64_t *) noexcept nogil
+        int32_t (*gaussian_exact)(uint64_t, uint64_t, int64_t, double, int32_t, const uint8_t *,
+                                  int64_t *) noexcept nogil
         int32_t (*pg_mean_f32)(int64_t, float, const float *, float *) noexcept nogil
         int32_t (*pg_mean_f64)(int64_t, double, const double *, double *) noexcept nogil
         int64_t (*blr_workspace)(int64_t, int32_t) noexcept nogil
@@ -147,7 +148,13 @@ cdef const vf_api *_table(isa) except NULL:
     return table
 
 
+class IndexStatus(RuntimeError):
+    """A kernel found a column index out of range or out of order."""
+
+
 cdef int _check(int32_t status) except -1:
+    if status == 3:  # VF_ERR_INDEX
+        raise IndexStatus("kernel: " + vf_status_message(status).decode())
     if status != 0:
         raise RuntimeError("kernel: " + vf_status_message(status).decode())
     return 0

@@ -172,10 +172,13 @@ def gaussian_flagged(Key key, int64_t first, int64_t n, double scale, int64_t[::
     return n_flagged
 
 
-def gaussian_element(Key key, int64_t index, double scale, int32_t limbs=7, isa=None):
-    """One element by the exact path alone."""
+def gaussian_exact(uint64_t u, uint64_t v, Key key, int64_t index, double scale, int32_t limbs=7, isa=None):
+    """The draw of an element by the exact path alone, from given head words of its pair."""
     cdef const vf_api *api = _table(isa)
     cdef const unsigned char *k = _key_bytes(key)
     cdef int64_t out
-    _check_noise(api.gaussian_element(index, scale, k, limbs, &out))
+    cdef int32_t status
+    with nogil:
+        status = api.gaussian_exact(u, v, index, scale, limbs, k, &out)
+    _check_noise(status)
     return out

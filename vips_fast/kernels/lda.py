@@ -100,23 +100,26 @@ def _checked_csr(indptr, indices, counts, n_words):
         raise ValueError(f"indptr runs from {indptr[0]} to {indptr[-1]}: expected 0 to len(indices) = {len(indices)}")
     if (np.diff(indptr) < 0).any():
         raise ValueError("indptr falls: expected a non-decreasing sequence")
+    if len(counts) and not (counts.min() >= 0 and counts.max() < np.inf):  # NaN fails both
+        raise ValueError("counts: expected finite values >= 0")
+    if indices.dtype != np.int32:
+        _check_indices(indices, n_words)
+    return np.ascontiguousarray(indptr), np.ascontiguousarray(indices, dtype=np.int32), np.ascontiguousarray(counts)
+
+
+def _check_indices(indices, n_words):
     if len(indices) and (indices.min() < 0 or indices.max() >= n_words):
         raise ValueError(f"indices: expected values in [0, {n_words}), the columns of exp_elog_beta")
-    indices = indices.astype(np.int32, copy=False)
-    counts = counts.astype(np.float64, copy=False)
-    if not np.isfinite(counts).all() or (len(counts) and counts.min() < 0):
-        raise ValueError("counts: expected finite values >= 0")
-    rising = np.diff(indices) > 0
-    starts = indptr[1:-1]
-    starts = starts[(starts > 0) & (starts < len(indices))]
-    rising[starts - 1] = True
-    if not rising.all():
-        from scipy.sparse import csr_array
 
-        matrix = csr_array((counts, indices, indptr), shape=(len(indptr) - 1, n_words), copy=True)
-        matrix.sum_duplicates()
-        indptr, indices, counts = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data
-    return np.ascontiguousarray(indptr), np.ascontiguousarray(indices), np.ascontiguousarray(counts)
+
+def _canonical(indptr, indices, counts, n_words):
+    """Checked copies with strictly increasing words in each document, repeated ones added."""
+    from scipy.sparse import csr_array
+
+    _check_indices(indices, n_words)
+    matrix = csr_array((counts, indices, indptr), shape=(len(indptr) - 1, n_words), copy=True)
+    matrix.sum_duplicates()
+    return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data
 
 
 def lda_estep(
@@ -200,9 +203,13 @@ def lda_estep(
     if spacing is not None and not is_power_of_two(spacing):
         raise ValueError(f"spacing={spacing!r}: expected a positive power of two or None")
     n_threads = resolve_n_threads(n_threads, "n_threads")
-    totals = np.add.reduceat(np.append(counts, 0.0), indptr[:-1]) if n_docs else np.zeros(0)
-    totals[indptr[:-1] == indptr[1:]] = 0.0
-    if totals.max(initial=0.0) > 1e15:
+    total = float(counts.sum(dtype=np.float64))
+    longest = total
+    if clip_norm is None or total > 1e15:
+        totals = np.add.reduceat(np.append(counts, 0).astype(np.float64), indptr[:-1]) if n_docs else np.zeros(0)
+        totals[indptr[:-1] == indptr[1:]] = 0.0
+        longest = float(totals.max(initial=0.0))
+    if longest > 1e15:
         raise ValueError("counts: expected at most 1e15 words a document")
     if clip_norm is not None:
         spacing = noise_spacing(0.0, clip_norm) if spacing is None else spacing
@@ -210,17 +217,28 @@ def lda_estep(
         if not 1 <= units < MAX_NORM_UNITS:
             raise ValueError(f"spacing={spacing!r}: expected clip_norm / spacing in [1, 2^31)")
     else:
-        spacing = count_spacing(totals.max(initial=0.0), totals.sum()) if spacing is None else spacing
-        units = totals.max(initial=0.0) / spacing
-    check_range(n_docs, units) if clip_norm is not None else check_range(1, totals.sum() / spacing)
+        spacing = count_spacing(longest, total) if spacing is None else spacing
+        units = total / spacing
+    check_range(1 if clip_norm is None else n_docs, units)
 
     gamma = np.empty((n_docs, n_topics))
     n_iter = np.empty(n_docs, dtype=np.int32)
     norms = np.empty(n_docs)
     sums = np.zeros((n_words, n_topics), dtype=np.int64)
-    estep_blocks(
-        indptr, indices, lambda first, last: counts[indptr[first] : indptr[last]], scaled_table(beta, real, isa), alpha,
-        tol=float(tol), max_iter=int(max_iter), clip_norm=clip_norm, spacing=spacing, n_threads=n_threads, gamma=gamma,
-        sums=sums, n_iter=n_iter, norms=norms, isa=isa,
-    )
-    return LdaEStep(gamma, np.ascontiguousarray(sums.T) * spacing, n_iter, norms)
+    table = scaled_table(beta, real, isa)
+
+    def run():
+        estep_blocks(
+            indptr, indices, lambda first, last: counts[indptr[first] : indptr[last]].astype(np.float64, copy=False), table,
+            alpha, tol=float(tol), max_iter=int(max_iter), clip_norm=clip_norm, spacing=spacing, n_threads=n_threads,
+            gamma=gamma, sums=sums, n_iter=n_iter, norms=norms, isa=isa,
+        )
+
+    try:
+        run()
+    except _native.IndexStatus:
+        # The kernel found words out of range or order; it looks anyway, so the usual case pays nothing for it.
+        indptr, indices, counts = _canonical(indptr, indices, counts, n_words)
+        sums[...] = 0
+        run()
+    return LdaEStep(gamma, np.multiply(sums.T, spacing, order="C"), n_iter, norms)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import lru_cache
 from numbers import Integral, Real
 
 import numpy as np
@@ -212,6 +213,7 @@ def add_rounded_gaussian(
         raise ValueError("sums: an entry is so large that adding noise could leave int64") from None
 
 
+@lru_cache(maxsize=64)
 def half_power_scale(scale: float) -> float:
     """The least double that is not below scale / sqrt(2)."""
     value = scale * math.sqrt(0.5)

@@ -11,6 +11,8 @@ import numpy as np
 
 #: Below this dimension a second BLAS thread costs more than it brings.
 _ONE_THREAD_BELOW = 512
+#: Below this dimension a Cholesky factorisation is tried first.
+_CHOLESKY_BELOW = 512
 #: dstemr takes about 0.2 d microseconds a vector, dstevd does all d for the price
 #: of about d / 7 of them.
 _FEW = 1 / 7
@@ -31,8 +33,8 @@ def psd_project(A: np.ndarray, floor: float = 0.0) -> np.ndarray:
 
     Equivalent to ``w, V = np.linalg.eigh(A); (V * np.maximum(w, floor)) @ V.T``,
     within d 2^-50 max|w| in each entry. Eigenvectors are computed on one side of
-    ``floor`` alone, the one with fewer eigenvalues, and where a Cholesky
-    factorisation shows that nothing is below ``floor``, not at all.
+    ``floor`` alone, the one with fewer eigenvalues; if none is below, A itself is
+    returned (a copy), for d < 512 after no more than a Cholesky factorisation.
 
     Parameters
     ----------
@@ -76,11 +78,11 @@ def psd_project(A: np.ndarray, floor: float = 0.0) -> np.ndarray:
     if not np.array_equal(A, A.T):
         raise ValueError("A: expected a symmetric matrix")
     # Loaded before the controller looks for BLAS libraries.
-    from scipy.linalg import blas, lapack
+    from scipy.linalg import lapack
 
     controller = _thread_controller() if len(A) < _ONE_THREAD_BELOW else None
     with controller.limit(limits=1, user_api="blas") if controller else nullcontext():
-        return _project(A, float(floor), blas, lapack)
+        return _project(A, float(floor), lapack)
 
 
 def _fortran(A):
@@ -88,15 +90,17 @@ def _fortran(A):
     return np.array(A.T if A.flags.c_contiguous else A, order="F")
 
 
-def _project(A, floor, blas, lapack):
+def _project(A, floor, lapack):
     d = len(A)
     if d == 1:
         return np.maximum(A, floor)
-    shifted = _fortran(A)
-    if floor:
-        shifted.flat[:: d + 1] -= floor
-    if lapack.dpotrf(shifted, lower=1, overwrite_a=1)[1] == 0:
-        return A.copy()
+    # A tenth of the whole for large d, where noise all but surely has left negative eigenvalues.
+    if d < _CHOLESKY_BELOW and A.diagonal().min() > floor:
+        shifted = _fortran(A)
+        if floor:
+            shifted.flat[:: d + 1] -= floor
+        if lapack.dpotrf(shifted, lower=1, overwrite_a=1, clean=0)[1] == 0:
+            return A.copy()
     work = int(lapack.dsytrd_lwork(d, lower=1)[0])
     reflectors, diagonal, beside, tau, info = lapack.dsytrd(_fortran(A), lower=1, lwork=work, overwrite_a=1)
     _require(info, "dsytrd")
@@ -105,12 +109,6 @@ def _project(A, floor, blas, lapack):
         return A.copy()
     add = 2 * below <= d
     w, Z = _tridiagonal_eigenpairs(diagonal, beside, 0 if add else below, below if add else d, lapack)
-    # The lower triangle of A, or of floor I, to which X X' is added.
-    if add:
-        out = _fortran(A)
-    else:
-        out = np.zeros((d, d), order="F")
-        out.flat[:: d + 1] = floor
     if w.size:
         # Q leaves the first coordinate alone: dormtr is dormqr on the rest.
         rest = np.asfortranarray(Z[1:])
@@ -119,13 +117,13 @@ def _project(A, floor, blas, lapack):
         _require(info, "dormqr")
         # Beyond the count, an eigenvalue that rounding put on the wrong side counts as floor.
         Z *= np.sqrt(np.maximum(floor - w if add else w - floor, 0.0))
-        out = blas.dsyrk(1.0, Z, beta=1.0, c=out, lower=1, overwrite_c=1)
-    out = out.T  # C order, and the good triangle is now the upper one
-    for start in range(0, d, 64):
-        stop = min(d, start + 64)
-        out[stop:, start:stop] = out[start:stop, stop:].T
-        corner = np.triu(out[start:stop, start:stop])
-        out[start:stop, start:stop] = corner + np.triu(corner, 1).T
+        out = Z @ Z.T  # numpy sees the transpose, computes one triangle (dsyrk) and copies it
+    else:
+        out = np.zeros((d, d))
+    if add:
+        out += A
+    else:
+        out.flat[:: d + 1] += floor
     return out
 
 
@@ -136,13 +134,14 @@ def _require(info: int, routine: str) -> None:
 
 def _count_below(diagonal, beside, floor) -> int:
     """Eigenvalues of a tridiagonal matrix below floor: negative pivots of T - floor I."""
-    tiny = 2.0**-1000
     below, pivot = 0, 1.0
-    for i, x in enumerate(diagonal.tolist()):
-        pivot = x - floor - (beside[i - 1] ** 2 / pivot if i else 0.0)
-        if abs(pivot) < tiny:
-            pivot = -tiny
-        below += pivot < 0
+    # Divided first: a square could overflow or vanish. An infinite pivot has the right sign and effect.
+    with np.errstate(over="ignore", divide="ignore"):
+        for x, b in zip(diagonal - floor, np.append(0.0, beside)):
+            pivot = x - b * (b / pivot) if b else x
+            if pivot == 0:
+                pivot = np.finfo(np.float64).tiny
+            below += bool(pivot < 0)
     return below
 
 

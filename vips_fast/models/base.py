@@ -82,7 +82,7 @@ class Privacy:
             "full": "the whole data set in each step",
         }[self.sampling]
         return (
-            f"({self.epsilon:.4g}, {self.delta:.3g})-differential privacy with respect to {relation} of {self.n_records}: "
+            f"({_up(self.epsilon)}, {self.delta!r})-differential privacy with respect to {relation} of {self.n_records}: "
             f"{self.steps} releases, {how}, noise multiplier {self.noise_multiplier:.4g}, "
             f"accountant {self.accountant!r}. Number of records, vocabulary or columns, and all parameters are taken as public."
         )
@@ -155,7 +155,9 @@ class PrivateEstimator:
             for name, value in self.get_params().items()
             if not _same(value, defaults[name].default)
         ]
-        return f"{type(self).__name__}({', '.join(shown)})"
+        text = f"{type(self).__name__}({', '.join(shown)})"
+        ledger = getattr(self, "ledger_", None)
+        return text if ledger is None or ledger.private else f"{text}  # NOT PRIVATE: {'; '.join(ledger.taints)}"
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "ledger_"):
@@ -167,13 +169,42 @@ class PrivateEstimator:
 
     # ------------------------------------------------------------- privacy
 
+    def set_unsafe_test_key(self, key):
+        """Draw sampling, per-record randomness and noise from a known key, for tests and audits.
+
+        The fits that follow can be repeated bit for bit, and are NOT PRIVATE for good:
+        model and ledger say so. The key is no parameter and is never stored in a file.
+
+        Parameters
+        ----------
+        key : bytes of length 32, or None for the operating system's randomness
+
+        Returns
+        -------
+        The estimator.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the key is not 32 bytes.
+        """
+        if key is not None:
+            if not isinstance(key, (bytes, bytearray)):
+                raise TypeError(f"unsafe_test_key: expected 32 bytes or None, got {type(key).__name__}")
+            if len(key) != 32:
+                raise ValueError(f"unsafe_test_key: expected 32 bytes or None, got {len(key)}")
+        self._unsafe_test_key = None if key is None else bytes(key)
+        return self
+
     def _check_privacy_parameters(self) -> None:
         """Raise a ValueError for any parameter out of its range, before data are touched."""
-        for name in ("private",):
-            if not isinstance(getattr(self, name), (bool, np.bool_)):
+        for name in ("private", "unsafe_diagnostics"):
+            if not isinstance(getattr(self, name, False), (bool, np.bool_)):
                 raise ValueError(f"{name}={getattr(self, name)!r}: expected True or False")
-        check_number("n_steps", self.n_steps, 1, 2**31, integer=True)
-        check_number("learning_decay", self.learning_decay, 0, 1)
+        if self.n_steps is not None:
+            check_number("n_steps", self.n_steps, 1, 2**31, integer=True)
+        if self.learning_decay is not None:
+            check_number("learning_decay", self.learning_decay, 0, 1)
         if self.learning_offset is not None:
             check_number("learning_offset", self.learning_offset, 0, 1e9)
         if self.target_epsilon is not None:
@@ -216,7 +247,8 @@ class PrivateEstimator:
         whose releases would pass ``target_epsilon``.
         """
         if sampler is None:
-            sampler = make_sampler(self.sampling, self.neighbors, n_rows, self.batch_size)
+            n_records = self._public_n_records(n_rows)
+            sampler = make_sampler(self.sampling, self.neighbors, n_records, self.batch_size, n_rows)
         ledger = Ledger() if ledger is None else ledger
         delta = self._delta(self._public_n_records(n_rows))
         spent = ledger.event()
@@ -254,6 +286,10 @@ class PrivateEstimator:
             sensitivity = paper
         if getattr(self, "_unsafe_test_key", None) is not None and self.private:
             taints.append("unsafe_test_key: noise and sampling are known")
+        if getattr(self, "unsafe_diagnostics", False):
+            if self.private:
+                taints.append("unsafe_diagnostics: figures of the training records were opened")
+            model.diagnostics = []
         mechanism = GaussianMechanism(z, sensitivity, model.clip_norm, n_rows)
         for reason in taints:
             ledger.taint(reason)
@@ -274,6 +310,7 @@ class PrivateEstimator:
                 (1024.0 if self.update == "paper" else 1.0) if offset is None else float(offset), float(self.learning_decay)
             )
         self.ledger_ = ledger
+        self.diagnostics_ = getattr(model, "diagnostics", None)
         inference.run(
             model, sampler, mechanism, ledger, self._randomness(), state, n_steps=n_steps, schedule=schedule,
             update=self.update, n_threads=resolve_n_threads(self.n_jobs), callback=report,
@@ -389,6 +426,15 @@ class PrivateEstimator:
         with np.load(path / "model.npz", allow_pickle=False) as arrays:
             estimator._restore(dict(arrays))
         return estimator
+
+
+def _up(value: float) -> str:
+    """Four significant digits, never below the value."""
+    if not value > 0 or math.isinf(value):
+        return f"{value:g}"
+    unit = 10.0 ** (math.floor(math.log10(value)) - 3)
+    text = f"{math.ceil(value / unit - 1e-9) * unit:.4g}"
+    return text if float(text) >= value else f"{value + unit:.4g}"
 
 
 def _same(a, b) -> bool:

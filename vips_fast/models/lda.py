@@ -8,10 +8,11 @@ import numpy as np
 from scipy.special import digamma, gammaln
 
 from ..data.corpus import check_counts
-from ..inference import State
+from ..inference import Schedule, State
 from ..kernels import _native
 from ..kernels.lda import BLOCK_NNZ, document_blocks, estep_blocks, scaled_table
-from ..sampling import FullSampler
+from ..planning import DEFAULT_STEPS, default_batch_size, default_clip, plan
+from ..sampling import FullSampler, make_sampler
 from ..threads import resolve_n_threads, run_blocks
 from .base import PrivateEstimator, check_choice, check_number, public_generator
 from .shrinkage import ProductShrinkage
@@ -36,14 +37,16 @@ class LatentDirichletAllocation(PrivateEstimator):
         Dirichlet prior alpha of a document's topic proportions; None is 1/K.
     topic_word_prior : float or None
         Dirichlet prior eta of the topics; None is 1/K.
-    learning_decay, learning_offset : float
+    learning_decay, learning_offset : float or None
         kappa and tau_0 of the step size (tau_0 + t)^-kappa, t = 0, 1, …. An offset
         of None is 1 with ``update="average"`` (the initial topics are forgotten at
-        once) and the paper's 1024 with ``update="paper"``.
+        once) and the paper's 1024 with ``update="paper"``. A decay of None is chosen
+        by `vips_fast.plan` (0.7 with "paper").
     batch_size : float or None
-        (Expected) documents of a minibatch; None takes all.
-    n_steps : int
-        Minibatches, each one release.
+        (Expected) documents of a minibatch; None is a quarter of the records, at
+        least 25,000, at most all.
+    n_steps : int or None
+        Minibatches, each one release; None is 20.
     doc_length : int or None
         N: every document is brought to exactly N words. Public. None keeps the
         documents as they are (only without privacy).
@@ -52,9 +55,10 @@ class LatentDirichletAllocation(PrivateEstimator):
         draws N words from its own bag with replacement, anew at each visit (section
         4.2). Scaling adds no sampling noise and gives smaller norms. None is "scale"
         with ``update="average"`` and "resample" with ``update="paper"``.
-    clip : float
+    clip : float or None
         a in (0, 1]: a document's contribution is scaled down to an L2 norm of at
-        most a N (Eq. 29).
+        most a N (Eq. 29). None is 0.6 N^-0.425 (`vips_fast.plan`; 0.043 for 500
+        words), with ``update="paper"`` the paper's 0.1.
     sampling : {"poisson", "without_replacement", "full"}
         How minibatches are drawn.
     neighbors : {"add_remove", "replace_one"} or None
@@ -98,6 +102,9 @@ class LatentDirichletAllocation(PrivateEstimator):
     random_state : int, numpy Generator, RandomState or None
         Seeds the initial topics, which are public; and, only without privacy, the
         minibatches and resampling.
+    unsafe_diagnostics : bool
+        True keeps figures of the training documents in ``diagnostics_`` and marks the
+        model NOT PRIVATE.
     callback : callable(step, epsilon, seconds) or None
         Called after each step with what is public: steps done, epsilon so far,
         seconds since the start.
@@ -114,6 +121,9 @@ class LatentDirichletAllocation(PrivateEstimator):
         Steps done.
     n_features_in_ : int
         V.
+    diagnostics_ : list of dict or None
+        With ``unsafe_diagnostics``, for each step the drawn ``records``, how many of
+        them were ``clipped`` and the ``mean_norm`` of contributions before clipping.
 
     Notes
     -----
@@ -126,11 +136,11 @@ class LatentDirichletAllocation(PrivateEstimator):
     """
 
     def __init__(
-        self, n_components=10, *, doc_topic_prior=None, topic_word_prior=None, learning_decay=0.7, learning_offset=None,
-        batch_size=None, n_steps=20, doc_length=500, length_method=None, clip=0.1, sampling="poisson", neighbors=None, target_epsilon=None,
-        target_delta=None, noise_multiplier=None, update="average", readout="shrinkage", threshold=1.0, private=True, sensitivity="proven",
-        n_records=None, dtype="float32", n_jobs=None, max_doc_update_iter=100, mean_change_tol=1e-3, random_state=None,
-        callback=None,
+        self, n_components=10, *, doc_topic_prior=None, topic_word_prior=None, learning_decay=None, learning_offset=None,
+        batch_size=None, n_steps=None, doc_length=500, length_method=None, clip=None, sampling="poisson", neighbors=None,
+        target_epsilon=None, target_delta=None, noise_multiplier=None, update="average", readout="shrinkage",
+        threshold=1.0, private=True, sensitivity="proven", n_records=None, dtype="float32", n_jobs=None, max_doc_update_iter=100, mean_change_tol=1e-3, random_state=None,
+        unsafe_diagnostics=False, callback=None,
     ):
         self.n_components = n_components
         self.doc_topic_prior = doc_topic_prior
@@ -158,6 +168,7 @@ class LatentDirichletAllocation(PrivateEstimator):
         self.max_doc_update_iter = max_doc_update_iter
         self.mean_change_tol = mean_change_tol
         self.random_state = random_state
+        self.unsafe_diagnostics = unsafe_diagnostics
         self.callback = callback
 
     # ------------------------------------------------------------- fitting
@@ -184,12 +195,31 @@ class LatentDirichletAllocation(PrivateEstimator):
         self._check_parameters()
         corpus = _check_documents(X, None, "X", self)
         model = _LdaModel(self, corpus, corpus.shape[0])
-        sampler, mechanism, ledger = self._set_up(model, corpus.shape[0], self.n_steps)
+        n_records = self._public_n_records(corpus.shape[0])
+        n_steps = DEFAULT_STEPS if self.n_steps is None else int(self.n_steps)
+        sampler = None
+        if self.batch_size is None and self.sampling != "full":
+            size = default_batch_size(n_records)
+            sampler = make_sampler(self.sampling, self.neighbors, n_records, size, corpus.shape[0])
+        sampler, mechanism, ledger = self._set_up(model, corpus.shape[0], n_steps, sampler=sampler)
+        decay = self.learning_decay
+        if decay is None:
+            decay = 0.7
+            if self.update == "average" and self.private and mechanism.noise_multiplier > 0:
+                decay = plan(
+                    n_records, corpus.shape[1], int(self.n_components), doc_length=int(self.doc_length), n_steps=n_steps,
+                    batch_size=min(sampler.expected_batch_size, n_records), clip=model.clip_norm / self.doc_length,
+                    noise_multiplier=mechanism.noise_multiplier,
+                ).learning_decay
         state = model.initial_state()
         self.n_features_in_ = corpus.shape[1]
-        self._run(model, state, sampler, mechanism, ledger, self.n_steps, corpus.shape[0])
+        self._run(model, state, sampler, mechanism, ledger, n_steps, corpus.shape[0], self._schedule(decay))
         self._finish(model, state)
         return self
+
+    def _schedule(self, decay: float) -> Schedule:
+        offset = self.learning_offset
+        return Schedule((1024.0 if self.update == "paper" else 1.0) if offset is None else float(offset), float(decay))
 
     def partial_fit(self, X, y=None):
         """One more step, made from all rows of X.
@@ -220,7 +250,8 @@ class LatentDirichletAllocation(PrivateEstimator):
         else:
             state = model.initial_state()
         self.n_features_in_ = corpus.shape[1]
-        self._run(model, state, sampler, mechanism, ledger, 1, corpus.shape[0])
+        decay = 0.7 if self.learning_decay is None else self.learning_decay
+        self._run(model, state, sampler, mechanism, ledger, 1, corpus.shape[0], self._schedule(decay))
         self._finish(model, state)
         return self
 
@@ -237,7 +268,8 @@ class LatentDirichletAllocation(PrivateEstimator):
             check_number("doc_length", self.doc_length, 1, 2**31 - 1, integer=True)
         elif self.private:
             raise ValueError("doc_length=None: expected a public length with private=True")
-        check_number("clip", self.clip, 0, 1, low_open=True)
+        if self.clip is not None:
+            check_number("clip", self.clip, 0, 1, low_open=True)
         check_choice("length_method", self.length_method, ("scale", "resample", None))
         check_choice("readout", self.readout, ("shrinkage", "threshold"))
         check_number("threshold", self.threshold, 0, math.inf, high_open=True)
@@ -382,6 +414,7 @@ class _LdaModel:
         self._n_records = estimator._public_n_records(n_rows)
         self._alpha = np.full(self.n_topics, estimator._alpha)
         self._private = bool(estimator.private)
+        self.diagnostics = None
         lengths = np.diff(self._indptr)
         self._longest = int(lengths.max(initial=0))
         if estimator.doc_length is None:
@@ -391,7 +424,10 @@ class _LdaModel:
             self._mode = _native.LDA_RESAMPLE if method == "resample" else _native.LDA_SCALE
             length = int(estimator.doc_length)
         self._length = length
-        self.clip_norm = (estimator.clip if self._private else 1.0) * float(length)
+        clip = estimator.clip
+        if clip is None:
+            clip = 0.1 if estimator.update == "paper" else default_clip(length)
+        self.clip_norm = (clip if self._private else 1.0) * float(length)
         self._shrinkage = ProductShrinkage(self.n_topics)
         self._table = np.empty((self.n_words, _native.lda_stride(self.n_topics)), dtype=estimator.dtype)
 
@@ -408,6 +444,10 @@ class _LdaModel:
         estimator = self._estimator
         lengths = self._indptr[records + 1] - self._indptr[records]
         edges = document_blocks(np.concatenate(([0], np.cumsum(lengths))))
+        norms = None if self.diagnostics is None else np.zeros(len(records))
+        if norms is not None:
+            figures = {"records": len(records), "clipped": 0, "mean_norm": 0.0}
+            self.diagnostics.append(figures)
         if len(edges) < 2:
             return
         n_threads = min(n_threads, len(edges) - 1)
@@ -440,12 +480,15 @@ class _LdaModel:
             )
             _native.lda_estep(
                 indptr, indices, counts, self._table, self._alpha, float(estimator.mean_change_tol),
-                int(estimator.max_doc_update_iter), clip, spacing, workspace, None, total, None, None,
+                int(estimator.max_doc_update_iter), clip, spacing, workspace, None, total, None,
+                None if norms is None else norms[edges[block] : edges[block + 1]],
             )
 
         run_blocks(len(edges) - 1, n_threads, work)
         for buffer in buffers[1:]:
             sums += buffer[5]
+        if norms is not None:
+            figures.update(clipped=int((norms > self.clip_norm).sum()), mean_norm=float(norms.mean()))
 
     def project(self, released):
         """Algorithm 3: negative entries become 0."""
@@ -502,6 +545,8 @@ class _LdaModel:
         for first in range(0, self.n_words, _CHUNK):
             elog = digamma(chunk(first)) - bias
             elog -= elog.max(axis=1, keepdims=True)
+            # Below e^-85 a share would be a denormal float32, slow and without effect.
+            elog[elog < -85.0] = -np.inf
             self._table[first : first + _CHUNK, : self.n_topics] = np.exp(elog)
 
 

@@ -120,6 +120,9 @@ class BayesianLogisticRegression(PrivateEstimator):
         Threads; -1 for all processors, None for ``VIPS_FAST_NUM_THREADS`` or 1.
     random_state : int, numpy Generator, RandomState or None
         Seeds the minibatches, only without privacy.
+    unsafe_diagnostics : bool
+        True keeps figures of the training records in ``diagnostics_`` and marks the
+        model NOT PRIVATE.
     callback : callable(step, epsilon, seconds) or None
         Called after each step with what is public.
 
@@ -138,6 +141,9 @@ class BayesianLogisticRegression(PrivateEstimator):
     privacy_ : `vips_fast.Privacy`
     ledger_ : `vips_fast.Ledger`
     n_steps_, n_features_in_ : int
+    diagnostics_ : list of dict or None
+        With ``unsafe_diagnostics``, for each step the drawn ``records`` and how many of
+        them were ``clipped``.
 
     Notes
     -----
@@ -164,7 +170,7 @@ class BayesianLogisticRegression(PrivateEstimator):
         n_steps=20, sampling="full", neighbors=None, batch_size=None, target_epsilon=None, target_delta=None,
         noise_multiplier=None, linear_share=None, center=True, residual_clip=0.5, form="orthonormal", update="average",
         noise_aware=True, learning_decay=0.5, learning_offset=None, private=True, sensitivity="proven", n_records=None,
-        n_jobs=None, random_state=None, callback=None,
+        n_jobs=None, random_state=None, unsafe_diagnostics=False, callback=None,
     ):
         self.row_norm = row_norm
         self.fit_intercept = fit_intercept
@@ -192,6 +198,7 @@ class BayesianLogisticRegression(PrivateEstimator):
         self.n_records = n_records
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.unsafe_diagnostics = unsafe_diagnostics
         self.callback = callback
 
     # ------------------------------------------------------------- fitting
@@ -605,6 +612,7 @@ class _Model:
         self._b = b = float(estimator.n_trials)
         self._off = math.sqrt(2.0) if estimator.form == "orthonormal" else 1.0
         self._step = 0
+        self.diagnostics = None
         self._alpha = estimator.prior_shape / estimator.prior_rate
         self._mean, self._covariance, self._moment = np.zeros(d), None, None
         self.statistics_shape = (d + triangle_size(d),)
@@ -657,7 +665,8 @@ class _Model:
     def prepare(self, mechanism, sampler) -> None:
         """Take the lattice from the mechanism; everything that can fail fails here."""
         self._noise_free = mechanism.noise_multiplier == 0
-        self._fraction = sampler.expected_batch_size / self._rows.n_rows
+        # Of the public number of records: read-outs depend on it.
+        self._fraction = sampler.expected_batch_size / self._n
         n, spacing = 2 * self._n, mechanism.spacing
         self._grid = factor_spacing(self.clip_norm, n)
         # One unit a coordinate, and what the product with sqrt(2) in doubles can add.
@@ -681,11 +690,14 @@ class _Model:
         rows = self._rows if len(records) == self._rows.n_rows else self._rows.take(records)
         centred = self._estimator.center and self._step > 0
         linear, quadratic = self._scales()
+        norms = None if self.diagnostics is None else np.zeros(len(records))
         fresh = accumulate(
             rows, self._moment, row_norm=self._bound, n_trials=self._b, scale_linear=linear, scale_quadratic=quadratic,
             clip_norm=self._clip, spacing=spacing, factor_grid=self._grid, center=self._center if centred else None,
-            label_free=self._estimator.center, n_threads=n_threads,
+            label_free=self._estimator.center, n_threads=n_threads, norms=norms,
         )
+        if norms is not None:
+            self.diagnostics.append({"records": len(norms), "clipped": int((norms > self._clip).sum())})
         unit = self._grid * self._grid / spacing
         _native.blr_round(self._d, unit, unit * self._off, fresh[self._d :])
         sums += fresh

@@ -23,6 +23,9 @@ _SUPERBLOCK = 4096
 #: The centre of the visible units is a multiple of this, so that sums with it are integers.
 _CENTER_BITS = 12
 
+#: Visible units whose K x K systems are solved at a time.
+_BLOCK_SOLVE = 32
+
 #: Sweeps of the read-outs, which start afresh and are not part of a release.
 _READ_SWEEPS = 12
 
@@ -33,6 +36,9 @@ _SHARE_MEAN, _SHARE_COVARIANCE = 0.1, 0.15
 
 #: Released probabilities are kept this far from 0 and 1, and variances of z above _LEAST_VARIANCE.
 _LEAST_PIXEL, _LEAST_HIDDEN, _LEAST_VARIANCE = 1e-3, 0.02, 0.01
+
+#: A weight or bias beyond this saturates its pixel; noise may drive one there.
+_LARGEST_WEIGHT = 1e3
 
 
 class SigmoidBeliefNetwork(PrivateEstimator):
@@ -48,8 +54,8 @@ class SigmoidBeliefNetwork(PrivateEstimator):
     ----------
     n_components : int
         Number of hidden units K.
-    bound : {"quadratic", "pg"}
-        Lower bound of the logistic likelihood. "quadratic" expands log(1 + e^psi)
+    bound : {"bohning", "pg"}
+        Lower bound of the logistic likelihood. "bohning" expands log(1 + e^psi)
         with the constant curvature 1/4 (Bohning 1992) about the log odds of the
         released mean image; the K x K matrices of all J visible units are then one,
         and what is released is centred by earlier releases. "pg" is the paper's
@@ -66,16 +72,16 @@ class SigmoidBeliefNetwork(PrivateEstimator):
         Sweeps of the mean-field update of q(z), each from the same public start.
     learning_decay, learning_offset : float
         kappa and tau_0 of the step size (tau_0 + t)^-kappa of the running average,
-        at most 1. With ``bound="quadratic"`` t = 0 is the first step after the mean
+        at most 1. With ``bound="bohning"`` t = 0 is the first step after the mean
         image and an offset of None is 0, so that the first update, made with random
         weights, is forgotten; with "pg" t = 0 is the first step and None is 1.
     batch_size : float or None
         (Expected) records of a minibatch; None takes all.
     n_steps : int
-        Releases. With ``bound="quadratic"`` the first max(1, n_steps // 10) of them
+        Releases. With ``bound="bohning"`` the first max(1, n_steps // 10) of them
         release the mean image only.
     latent_clip, visible_clip : float
-        With ``bound="quadratic"``: bounds of the norms of z - E[z], in units of
+        With ``bound="bohning"``: bounds of the norms of z - E[z], in units of
         sqrt(K) / 2 (reached by z in {0, 1} around 1/2), and of y - E[y], in units of
         the root mean square sqrt(sum_j m_j (1 - m_j)) that the released mean image m
         implies. A record's contribution is scaled to them.
@@ -83,7 +89,7 @@ class SigmoidBeliefNetwork(PrivateEstimator):
         a in (0, 1], with ``bound="pg"``: a record's contribution is scaled down to a
         share a of the largest possible joint norm; 1 never does.
     sampling, neighbors, target_epsilon, target_delta, noise_multiplier, private, \
-n_records, n_jobs, callback
+n_records, n_jobs, unsafe_diagnostics, callback
         As in `LatentDirichletAllocation`.
     update : {"average"}
         The running average of the noised statistics is kept as it is and repaired
@@ -106,12 +112,12 @@ n_records, n_jobs, callback
         b and c.
     mean_image_ : ndarray, float64, shape (J,)
         Released mean of the records.
-    privacy_, ledger_, n_steps_, n_features_in_
+    privacy_, ledger_, n_steps_, n_features_in_, diagnostics_
         As in `LatentDirichletAllocation`.
 
     Notes
     -----
-    *Quadratic bound.* A step releases, in one draw, sum_n (v_n, (y_n - m) x v_n,
+    *Bohning's bound.* A step releases, in one draw, sum_n (v_n, (y_n - m) x v_n,
     upper off-diagonal of v_n v_n') with v_n the clipped z_n - zeta; m and zeta are
     the released means of y and z, so their use costs nothing. With ||v_n|| <= C_z
     min(1, C_y / ||y_n - m||) the blocks are at most C_z, C_z C_y and C_z^2 sqrt((1 -
@@ -138,11 +144,11 @@ n_records, n_jobs, callback
     """
 
     def __init__(
-        self, n_components=50, *, bound="quadratic", weight_prior="tpbn", weight_variance=1.0, bias_variance=100.0,
+        self, n_components=50, *, bound="bohning", weight_prior="tpbn", weight_variance=1.0, bias_variance=100.0,
         phi=None, n_sweeps=4, learning_decay=1.0, learning_offset=None, batch_size=None, n_steps=10, latent_clip=0.9,
         visible_clip=1.15, clip=1.0, sampling="poisson", neighbors=None, target_epsilon=None, target_delta=None,
         noise_multiplier=None, update="average", private=True, sensitivity="proven", n_records=None, dtype="float32",
-        n_jobs=None, random_state=None, callback=None,
+        n_jobs=None, random_state=None, unsafe_diagnostics=False, callback=None,
     ):
         self.n_components = n_components
         self.bound = bound
@@ -170,6 +176,7 @@ n_records, n_jobs, callback
         self.dtype = dtype
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.unsafe_diagnostics = unsafe_diagnostics
         self.callback = callback
 
     # ------------------------------------------------------------------ fit
@@ -196,7 +203,7 @@ n_records, n_jobs, callback
         self._check_parameters()
         Y = _check_records(Y, None, "Y", self)
         _check_memory(self, Y.shape[1])
-        kind = _QuadraticModel if self.bound == "quadratic" else _PolyaGammaModel
+        kind = _QuadraticModel if self.bound == "bohning" else _PolyaGammaModel
         model = kind(self, Y)
         n_steps = int(self.n_steps)
         sampler, mechanism, ledger = self._set_up(model, len(Y), n_steps)
@@ -210,7 +217,7 @@ n_records, n_jobs, callback
 
     def _check_parameters(self) -> None:
         check_number("n_components", self.n_components, 1, 2**20, integer=True)
-        check_choice("bound", self.bound, ("quadratic", "pg"))
+        check_choice("bound", self.bound, ("bohning", "pg"))
         check_choice("weight_prior", self.weight_prior, ("tpbn", "gaussian"))
         for name in ("weight_variance", "bias_variance"):
             check_number(name, getattr(self, name), 0, 1e12, low_open=True)
@@ -224,10 +231,10 @@ n_records, n_jobs, callback
             raise ValueError(f"dtype={self.dtype!r}: expected 'float32' or 'float64'")
         self._check_privacy_parameters()
         check_choice("update", self.update, ("average",))
-        if self.bound == "quadratic":
+        if self.bound == "bohning":
             check_number("n_steps", self.n_steps, 2, 2**31, integer=True)
             if self.sensitivity == "paper":
-                raise ValueError("sensitivity='paper': expected 'proven' with bound='quadratic', which the paper does not have")
+                raise ValueError("sensitivity='paper': expected 'proven' with bound='bohning', which the paper does not have")
         elif self.sensitivity == "paper" and self.clip != 1:
             raise ValueError(f"clip={self.clip!r}: expected 1 with sensitivity='paper', which does not clip")
 
@@ -351,6 +358,18 @@ n_records, n_jobs, callback
         self._check_fitted()
         name = type(self).__name__.lower()
         return np.asarray([f"{name}{k}" for k in range(self.components_.shape[0])], dtype=object)
+
+    def __sklearn_tags__(self):
+        """What scikit-learn's tools may expect (needs scikit-learn)."""
+        from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
+
+        return Tags(
+            estimator_type=None,
+            target_tags=TargetTags(required=False),
+            transformer_tags=TransformerTags(preserves_dtype=["float64"]),
+            input_tags=InputTags(sparse=True, positive_only=True),
+            non_deterministic=bool(self.private),
+        )
 
     # --------------------------------------------------------------- files
 
@@ -481,6 +500,11 @@ def floor_spectrum(matrices, least):
     return (vectors * np.maximum(values, least)[..., None, :]) @ np.swapaxes(vectors, -1, -2)
 
 
+def _diagonals(matrices):
+    """Writable view of the diagonals of (n, K, K) matrices."""
+    return np.einsum("jkk->jk", matrices)
+
+
 # ----------------------------------------------------------------- the loop
 
 
@@ -496,6 +520,7 @@ class _Model:
         self._start_weights = generator.standard_normal((self.n_visible, self.n_hidden))
         self._upper = np.triu_indices(self.n_hidden, 1)
         self._step = 0
+        self.diagnostics = None
 
     def _lay_out(self, **sizes):
         """Number the entries of the statistic, block by block."""
@@ -524,6 +549,11 @@ class _Model:
         out = np.zeros((*upper.shape[:-1], self.n_hidden, self.n_hidden))
         out[..., self._upper[0], self._upper[1]] = upper
         return out + np.swapaxes(out, -1, -2)
+
+    def _diagnose(self, n_records, clipped):
+        """Open one step's figures, where ``unsafe_diagnostics`` asks for them."""
+        if self.diagnostics is not None:
+            self.diagnostics.append({"records": n_records, "clipped": int(clipped)})
 
     def _rows(self, records):
         """Function (first, last) -> rows of those records; a view where they are consecutive."""
@@ -573,6 +603,7 @@ class _QuadraticModel(_Model):
         for first, last in record_blocks(len(records), 1 << 13):
             total += rows(first, last).sum(axis=0, dtype=np.int64)
         self._add(sums, "image", 2 * total - len(records), self._image_scale(), spacing)
+        self._diagnose(len(records), 0)
 
     def _image_scale(self):
         return (1.0 - self._slack) / math.sqrt(self.n_visible)
@@ -594,6 +625,7 @@ class _QuadraticModel(_Model):
         n_threads = max(1, min(n_threads, len(blocks)))
         quadratic, small = workspaces("quadratic", J, K, n_threads), workspaces("gram", J, K, n_threads)
         unit = math.ldexp(1.0, math.frexp(self._latent_bound)[1] - 20)
+        clipped = None if self.diagnostics is None else np.zeros(len(records), dtype=bool)
         clip = self._latent_bound if estimator.private else 0.0
         totals = [
             (np.zeros(K, np.int64), np.zeros((J, K), np.int64), np.zeros(K * (K - 1) // 2, np.int64))
@@ -608,8 +640,10 @@ class _QuadraticModel(_Model):
             if clip:
                 _native.sbn_visible_norms(y, self._center, norms)
                 factor = np.minimum(1.0, self._visible_bound / np.maximum(norms, self._visible_bound))
-            v = np.empty_like(z)
-            _native.sbn_clip(z, self._zeta, factor, clip, unit, v, None)
+            v, lengths = np.empty_like(z), None if clipped is None else np.empty(len(y))
+            _native.sbn_clip(z, self._zeta, factor, clip, unit, v, lengths)
+            if clipped is not None and clip:
+                clipped[slice(*blocks[block])] = (factor < 1.0) | (lengths > clip)
             mean, cross, pairs = totals[worker]
             mean += v.sum(axis=0).astype(np.int64)
             _native.sbn_cross(y, v, cross)
@@ -627,6 +661,7 @@ class _QuadraticModel(_Model):
         self._add(sums, "mean", mean, a1 * unit, spacing)
         self._add(sums, "cross", cross, a6 * math.ldexp(unit, -_CENTER_BITS), spacing)
         self._add(sums, "covariance", pairs, a7 * unit * unit, spacing)
+        self._diagnose(len(records), 0 if clipped is None else clipped.sum())
 
     # -- M-step
 
@@ -680,9 +715,9 @@ class _QuadraticModel(_Model):
             variance = (1 - rate) ** 2 * self._noise + rate**2 * variance
         self._average, self._noise = fresh, variance
         mean, cross, covariance = fresh
-        # The noise of a symmetric matrix has its spectrum within 2 sqrt(K) sd; the
-        # directions below half of that are more noise than data.
-        least = max(_LEAST_VARIANCE, math.sqrt(self.n_hidden * variance))
+        # The noise's own spectrum ends at 2 sqrt(K) sd (the semicircle law): below
+        # that an eigenvalue says nothing, and too small a one would blow W up.
+        least = max(_LEAST_VARIANCE, 2 * math.sqrt(self.n_hidden * variance))
         self._solve(cross, floor_spectrum(covariance, least))
         self._zeta = mean
         self._b = _hidden_bias(mean, self._n_records, self._estimator.bias_variance)
@@ -698,17 +733,22 @@ class _QuadraticModel(_Model):
             self._variances = np.tile(np.diag(sigma), (self.n_visible, 1))
             self._covariance = self.n_visible * sigma
             return
-        total = np.zeros_like(covariance)
         w, variances = np.empty_like(cross), np.empty_like(cross)
-        for first, last in record_blocks(self.n_visible, 256):
-            precision = np.zeros((last - first, self.n_hidden, self.n_hidden))
-            precision += 0.25 * n * covariance
-            np.einsum("jkk->jk", precision)[...] += self._prior.precision[first:last]
+        blocks = record_blocks(self.n_visible, _BLOCK_SOLVE)
+        totals = [None] * len(blocks)
+
+        def work(block, worker):
+            first, last = blocks[block]
+            precision = np.repeat(0.25 * n * covariance[None], last - first, axis=0)
+            _diagonals(precision)[...] += self._prior.precision[first:last]
             sigma = np.linalg.inv(precision)
-            w[first:last] = n * np.einsum("jkl,jl->jk", sigma, cross[first:last])
-            variances[first:last] = np.einsum("jkk->jk", sigma)
-            total += sigma.sum(axis=0)
-        self._w, self._variances, self._covariance = w, variances, total
+            w[first:last] = n * np.matmul(sigma, cross[first:last, :, None])[:, :, 0]
+            variances[first:last] = _diagonals(sigma)
+            totals[block] = sigma.sum(axis=0)
+
+        run_blocks(len(blocks), resolve_n_threads(self._estimator.n_jobs), work)
+        # In the order of the blocks, so that the sum does not depend on the threads.
+        self._w, self._variances, self._covariance = w, variances, sum(totals)
         self._prior.update(w * w + variances)
 
     def arrays(self):
@@ -774,6 +814,7 @@ class _PolyaGammaModel(_Model):
         moments_areas = workspaces("moments", J, K, n_threads)
         fine = {
             "s7": np.zeros((J, n_pairs), np.int64),
+            "clipped": [np.zeros(1, np.int64) for _ in range(n_threads)],
             "cross": [np.zeros((J, K + 1), np.int64) for _ in range(n_threads)],
             "z": [np.zeros(K, np.int64) for _ in range(n_threads)],
             "xi": [np.zeros(J, np.int64) for _ in range(n_threads)],
@@ -792,6 +833,8 @@ class _PolyaGammaModel(_Model):
                 _native.sbn_pg(y, table, table2, c, c_var, b, start, int(estimator.n_sweeps), areas[worker], own_z, xi)
                 np.clip(own_z, 0.0, 1.0, out=own_z)
                 factor = self._factors(y, own_z, xi)
+                if factor is not None:
+                    fine["clipped"][worker] += np.count_nonzero(factor < 1.0)
                 v = np.empty((e - i, K + 1))
                 _native.sbn_clip(np.column_stack([own_z, np.ones(e - i)]), None, factor, 0.0, unit, v, None)
                 _native.sbn_clip(xi, None, factor, 0.0, unit_xi, own_x, None)
@@ -819,6 +862,7 @@ class _PolyaGammaModel(_Model):
         if not self._paper:
             fine["s7"] = np.delete(fine["s7"], diagonal, axis=1)
         self._add(sums, "s7", fine["s7"], scale["s7"] * pair_unit, spacing)
+        self._diagnose(len(records), sum(fine["clipped"])[0])
 
     def _factors(self, y, z, xi):
         """Scale of each record's whole contribution, so that its joint norm is at most clip_norm.
@@ -854,32 +898,38 @@ class _PolyaGammaModel(_Model):
         z = np.clip(block("s1"), _LEAST_HIDDEN, 1 - _LEAST_HIDDEN)
         y = np.clip(block("s3"), _LEAST_PIXEL, 1 - _LEAST_PIXEL)
         xi = np.clip(block("s4"), 1e-3, 0.25)
-        xi_z, y_z = block("s5").reshape(J, K), block("s6").reshape(J, K)
-        if self._paper:
-            entries = block("s7").reshape(J, -1)
-            k, l = np.triu_indices(K)
-            moments = np.zeros((J, K, K))
-            moments[:, k, l] = entries
-            moments[:, l, k] = entries
-        else:
-            moments = self._symmetric(block("s7").reshape(J, -1))
-            np.einsum("jkk->jk", moments)[...] = xi_z
-        # PSD repair, all J at once; half the edge of the known noise's spectrum.
-        least = max(1e-6, math.sqrt(K) * sd * self._largest["s7"])
-        moments = floor_spectrum(moments, least)
-        np.einsum("jkk->jk", moments)[...] += self._prior.precision / n
-        sigma = np.linalg.inv(moments) / n
-        variances = np.maximum(np.einsum("jkk->jk", sigma), 0.0)
-        c = self._c
-        for _ in range(3):
-            w = n * np.einsum("jkl,jl->jk", sigma, y_z - 0.5 * z - c[:, None] * xi_z)
-            # Eq. 88 as it follows from the bound; the print has a factor 1/2 before the last term.
-            c_variance = 1.0 / (1.0 / self._estimator.bias_variance + n * xi)
-            c = c_variance * n * (y - 0.5 - (w * xi_z).sum(axis=1))
+        xi_z, y_z, upper = (block(name).reshape(J, -1) for name in ("s5", "s6", "s7"))
+        # PSD repair: to the edge of the known noise's spectrum.
+        least = max(1e-6, 2 * math.sqrt(K) * sd * self._largest["s7"])
+        k, l = np.triu_indices(K) if self._paper else self._upper
+        c_variance = 1.0 / (1.0 / self._estimator.bias_variance + n * xi)
+        w, variances, c = np.empty((J, K)), np.empty((J, K)), self._c.copy()
+        blocks = record_blocks(J, _BLOCK_SOLVE)
+        totals = [None] * len(blocks)
+
+        def work(block, worker):
+            part = slice(*blocks[block])
+            moments = np.zeros((part.stop - part.start, K, K))
+            moments[:, k, l] = moments[:, l, k] = upper[part]
+            if not self._paper:
+                _diagonals(moments)[...] = xi_z[part]
+            moments = floor_spectrum(moments, least)
+            _diagonals(moments)[...] += self._prior.precision[part] / n
+            sigma = np.linalg.inv(moments) / n
+            variances[part] = np.maximum(_diagonals(sigma), 0.0)
+            totals[block] = sigma.sum(axis=0)
+            for _ in range(3):
+                right = y_z[part] - 0.5 * z - c[part, None] * xi_z[part]
+                w[part] = np.clip(n * np.matmul(sigma, right[:, :, None])[:, :, 0], -_LARGEST_WEIGHT, _LARGEST_WEIGHT)
+                # Eq. 88 as it follows from the bound; the print has a factor 1/2 before the last term.
+                value = c_variance[part] * n * (y[part] - 0.5 - (w[part] * xi_z[part]).sum(axis=1))
+                c[part] = np.clip(value, -_LARGEST_WEIGHT, _LARGEST_WEIGHT)
+
+        run_blocks(len(blocks), resolve_n_threads(self._estimator.n_jobs), work)
         self._w, self._variances, self._c, self._c_variance, self._mean_image = w, variances, c, c_variance, y
+        self._sum_covariance = sum(totals)
         self._b = self._q_b(z, state)
         self._prior.update(w * w + variances)
-        self._sum_covariance = sigma.sum(axis=0)
 
     def _q_b(self, z, state):
         """Eqs. 85 and 86; the paper's construction adds noise to the public xi^(1)."""
@@ -926,12 +976,12 @@ def _check_records(Y, n_features, name, estimator):
 def _check_memory(estimator, n_visible):
     """Refuse, before anything is spent, statistics that the machine cannot hold."""
     K = int(estimator.n_components)
-    if estimator.bound == "quadratic":
+    if estimator.bound == "bohning":
         entries = n_visible * (K + 2) + K * K
-        need = 8 * (6 * entries + 3 * 256 * K * K)
+        need = 8 * (6 * entries + 3 * _BLOCK_SOLVE * K * K)
     else:
         entries = n_visible * (K * (K + 1) // 2 + 2 * K + 2)
-        need = 8 * (4 * entries + 4 * n_visible * K * K)
+        need = 8 * (5 * entries + 6 * _BLOCK_SOLVE * K * K)
     try:
         have = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):

@@ -9,6 +9,10 @@
 #ifndef VIPS_FAST_H
 #define VIPS_FAST_H
 
+#ifdef VIPS_FAST_WITH_PYTHON
+#include <Python.h> /* before any standard header, as Python asks */
+#endif
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,7 +31,8 @@ typedef enum vf_status {
     VF_ERR_WORKSPACE = 6,  /* the workspace is too small */
     VF_ERR_ALIGNMENT = 7,  /* an array is not aligned to its element type */
     VF_ERR_RANGE = 8,      /* a number is so large that adding noise could overflow, or is off its lattice */
-    VF_ERR_ENTROPY = 9     /* the operating system gives no random bits, or the key's bits are not random */
+    VF_ERR_ENTROPY = 9,    /* the operating system gives no random bits, or the key's bits are not random */
+    VF_ERR_ABI = 10        /* a function table of another interface version or too small a size; from vf_check_api */
 } vf_status;
 
 #define VF_ABI_VERSION 1
@@ -116,7 +121,8 @@ typedef struct vf_api {
     int32_t (*int64_check)(int64_t n, int64_t limit, const int64_t *x);
     int32_t (*gaussian_flagged)(int64_t n, int64_t first, double scale, const uint8_t *key, int64_t capacity,
                                 int64_t *indices, int64_t *n_flagged);
-    int32_t (*gaussian_element)(int64_t index, double scale, const uint8_t *key, int32_t limbs, int64_t *out);
+    int32_t (*gaussian_exact)(uint64_t u, uint64_t v, int64_t index, double scale, int32_t limbs, const uint8_t *key,
+                              int64_t *out);
 
     /* Polya-Gamma mean and logistic regression. See csrc/pg_mean.h, csrc/blr_estep.h. */
     int32_t (*pg_mean_f32)(int64_t n, float b, const float *c, float *out);
@@ -171,6 +177,9 @@ typedef struct vf_api {
     int32_t (*sbn_moments)(int64_t n_records, int64_t n_visible, int64_t n_hidden, int64_t first, int64_t last,
                            double pair_scale, const double *x, const double *z, void *workspace,
                            int64_t workspace_bytes, int64_t *sums);
+
+    /* A constant English sentence for a status code. */
+    const char *(*status_message)(int32_t status);
 } vf_api;
 
 /* The table for this machine: the widest supported instruction set, or the one
@@ -181,6 +190,42 @@ const vf_api *vf_dispatch(void);
 const vf_api *vf_api_for(const char *isa);
 /* A constant English sentence for a status code. */
 const char *vf_status_message(int32_t status);
+
+/* Does a table that was handed over fit this header? VF_OK, VF_ERR_NULL or
+ * VF_ERR_ABI. A table of the same version may be longer, never shorter. */
+static inline int32_t vf_check_api(const vf_api *api) {
+    if (!api) return VF_ERR_NULL;
+    if (api->abi_version != VF_ABI_VERSION || api->struct_size < sizeof(vf_api)) return VF_ERR_ABI;
+    return VF_OK;
+}
+
+#if defined(VIPS_FAST_WITH_PYTHON) || defined(Py_PYTHON_H)
+#define VF_CAPSULE "vips_fast.kernels._native._C_API"
+
+/* The table of the installed Python package, or NULL with ImportError set. Call
+ * it once, with the GIL, when your module is made; the pointer stays valid for
+ * the life of the process. Needs Python.h: include it first, or define
+ * VIPS_FAST_WITH_PYTHON. */
+static inline const vf_api *vips_fast_import(void) {
+    const vf_api *api = (const vf_api *)PyCapsule_Import(VF_CAPSULE, 0);
+    if (!api) {
+        if (!PyErr_ExceptionMatches(PyExc_ImportError))
+            PyErr_SetString(PyExc_ImportError, "vips_fast: the installed package has no C interface (" VF_CAPSULE ")");
+        return NULL;
+    }
+    if (vf_check_api(api) != VF_OK) {
+        PyErr_Format(PyExc_ImportError,
+                     "vips_fast: the installed package has C interface version %u of %u bytes, expected version %u of "
+                     "at least %u bytes; %s",
+                     (unsigned)api->abi_version, (unsigned)api->struct_size, (unsigned)VF_ABI_VERSION,
+                     (unsigned)sizeof(vf_api),
+                     api->abi_version == VF_ABI_VERSION ? "install a newer vips_fast"
+                                                        : "rebuild this module against the installed vips_fast");
+        return NULL;
+    }
+    return api;
+}
+#endif
 
 #ifdef __cplusplus
 }

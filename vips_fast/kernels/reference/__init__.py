@@ -2,12 +2,17 @@
 
 from .blr import blr_estep, pg_mean
 from .lda import lda_estep
+from .noise import add_rounded_gaussian, chacha20_fill, psd_project, rounded_gaussian, symmetric_gaussian
 from .sbn import sbn_clip, sbn_cross, sbn_gram, sbn_moments, sbn_pg, sbn_quadratic, sbn_visible_norms
 
 __all__ = [
+    "add_rounded_gaussian",
     "blr_estep",
+    "chacha20_fill",
     "lda_estep",
     "pg_mean",
+    "psd_project",
+    "rounded_gaussian",
     "sbn_clip",
     "sbn_cross",
     "sbn_gram",
@@ -15,4 +20,5 @@ __all__ = [
     "sbn_pg",
     "sbn_quadratic",
     "sbn_visible_norms",
+    "symmetric_gaussian",
 ]

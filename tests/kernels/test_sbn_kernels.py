@@ -162,7 +162,7 @@ def test_sums_are_exact_integers_over_sizes(isa):
 @pytest.mark.parametrize("isa", ISAS)
 def test_sums_stay_exact_at_the_largest_inputs(isa):
     # Past the records after which the double accumulators are flushed.
-    n = 5000
+    n = 5000  # more than any kernel adds at once
     v = np.full((n, 3), 2.0**20)
     v[::2, 1] = -(2.0**20) + 1
     assert np.array_equal(sbn_gram(v, isa=isa), reference.sbn_gram(v))

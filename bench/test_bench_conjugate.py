@@ -1,0 +1,132 @@
+"""The kernels called from C, and a model of the user's own compiled by Numba.
+
+The mixture is simulated: 10^6 records of 10 columns from 5 Gaussians with diagonal
+covariances, and a test set of 10^5.
+"""
+
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.special import digamma
+
+import vips_fast
+from vips_fast.kernels import lda_estep
+
+ROOT = Path(__file__).resolve().parent.parent
+N, D, K, RADIUS = 1_000_000, 10, 5, 12.0
+
+
+def test_estep_from_c_beside_python(paired, tmp_path):
+    """The same documents, parameters and single thread; each call makes its table and its sums."""
+    target = tmp_path / f"extension{sysconfig.get_config_var('EXT_SUFFIX')}"
+    subprocess.run(
+        ["cc", "-O2", "-shared", "-fPIC", "-pthread", f"-I{sysconfig.get_paths()['include']}", f"-I{vips_fast.get_include()}",
+         str(ROOT / "tests" / "capi" / "consumers" / "extension.c"), "-o", str(target)], check=True,
+    )
+    sys.path.insert(0, str(tmp_path))
+    import extension
+
+    rng = np.random.default_rng(0)
+    n_docs, n_words, n_topics, length = 2000, 5000, 50, 120
+    indices = np.sort(np.stack([rng.choice(n_words, length, replace=False) for _ in range(n_docs)]), axis=1)
+    indptr, indices = np.arange(n_docs + 1) * length, indices.astype(np.int32).ravel()
+    counts = rng.geometric(0.3, len(indices)).astype(np.float64)
+    lam = rng.gamma(0.5, 1.0, (n_topics, n_words)) + 0.1
+    beta = np.exp(digamma(lam) - digamma(lam.sum(axis=1, keepdims=True)))
+    alpha = np.full(n_topics, 0.02)
+
+    def from_c():
+        gamma, sums = np.zeros((n_docs, n_topics)), np.zeros((n_words, n_topics), dtype=np.int64)
+        assert extension.estep(indptr, indices, counts, beta, alpha, 1e-3, 100, 50.0, 2.0**-20, 1, gamma, sums) == 0
+        return gamma
+
+    def from_python():
+        return lda_estep(indptr, indices, counts, beta, alpha, clip_norm=50.0, spacing=2.0**-20).gamma
+
+    np.testing.assert_array_equal(from_c(), from_python())
+    ratios = paired(from_c, {"Python's kernel": from_python}, f"E-step of {n_docs} documents of {length} words, from C", rounds=9)
+    # No dearer than from Python, within what two neighbouring runs differ by.
+    assert ratios["Python's kernel"] > 0.9
+
+
+@pytest.fixture(scope="module")
+def mixture():
+    """Records, test records, and public first means (the true ones moved by about one sd)."""
+    rng = np.random.default_rng(0)
+    means, sds = rng.normal(0, 2, (K, D)), rng.uniform(0.5, 1.5, (K, D))
+    weights = rng.dirichlet(np.full(K, 5.0))
+    z = rng.choice(K, N + N // 10, p=weights)
+    X = means[z] + sds[z] * rng.normal(size=(len(z), D))
+    return X[:N], X[N:], means + rng.normal(size=means.shape)
+
+
+def numpy_statistics(X, constant, linear, quadratic):
+    """Sums of (r, r x / R, r x^2 / R^2) in plain numpy, 50,000 records at a time."""
+    total = np.zeros(K * (1 + 2 * D))
+    for first in range(0, len(X), 50_000):
+        x = X[first : first + 50_000]
+        scaled = x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), RADIUS)
+        log = constant + scaled @ linear.T + (scaled * scaled) @ quadratic.T
+        r = np.exp(log - log.max(axis=1, keepdims=True))
+        r /= r.sum(axis=1, keepdims=True)
+        total += np.concatenate([r.sum(axis=0), (r.T @ scaled).ravel(), (r.T @ (scaled * scaled)).ravel()])
+    return total
+
+
+def test_numba_estep_beside_numpy(paired, benchmark, mixture):
+    from vips_fast.models.conjugate import _ConjugateModel
+    from vips_fast.models.examples import GaussianMixture
+
+    X, _, start = mixture
+    X = X[:200_000]
+    estimator = GaussianMixture(K, radius=RADIUS, means_init=start)
+    estimator.n_columns_, estimator.n_records_ = D, len(X)
+    model = _ConjugateModel(estimator, X)
+    rows, words, spacing = np.arange(len(X)), np.zeros(len(X), dtype=np.uint64), 2.0**-22
+
+    def ours():
+        sums = np.zeros(model.statistics_shape, dtype=np.int64)
+        model.estep(rows, words, spacing, sums, 1)
+        return sums * spacing
+
+    def plain():
+        return numpy_statistics(X, *model.parameters[:3])
+
+    # Each of 200,000 contributions is cut by less than a lattice step.
+    np.testing.assert_allclose(ours(), plain(), atol=len(X) * spacing)
+    paired(ours, {"numpy": plain}, f"E-step, clip and exact sum of {len(X)} records of {D} columns, {K} components")
+    medians = benchmark.extra_info["medians"]
+    rates = {name: len(X) / seconds for name, seconds in medians.items()}
+    benchmark.extra_info["records_per_second"] = rates
+    print(f"    records/s: {rates['ours']:.3g}, numpy {rates['numpy']:.3g}", file=sys.__stdout__, flush=True)
+
+
+def test_private_mixture_beside_the_others(benchmark, mixture):
+    sklearn_mixture = pytest.importorskip("sklearn.mixture", reason="needs scikit-learn")
+    from vips_fast.models.examples import GaussianMixture
+
+    X, test, start = mixture
+    options = dict(radius=RADIUS, means_init=start, n_jobs=-1)
+    private = benchmark.pedantic(
+        lambda: GaussianMixture(K, n_steps=15, target_epsilon=1.0, target_delta=1e-7, **options).fit(X), rounds=1
+    )
+    plain = GaussianMixture(K, n_steps=15, private=False, **options).fit(X)
+    theirs = sklearn_mixture.GaussianMixture(K, covariance_type="diag", means_init=start, max_iter=15, tol=0.0)
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it says that 15 rounds are few
+        theirs.fit(X)
+    scores = {
+        "private, epsilon 1": private.score(test), "not private": plain.score(test), "scikit-learn": float(theirs.score(test)),
+    }
+    benchmark.extra_info.update(log_likelihood=scores, epsilon=private.privacy_.epsilon)
+    print(f"\nmean log-likelihood of {len(test)} test records: " + ", ".join(f"{k} {v:.4f}" for k, v in scores.items()),
+          file=sys.__stdout__, flush=True)
+    assert private.privacy_.epsilon <= 1.0
+    # Noise of 10^-4 of a component on each statistic; a fit that went wrong loses tenths.
+    assert scores["private, epsilon 1"] > scores["not private"] - 0.05

@@ -1,0 +1,217 @@
+"""DP-SGD for logistic regression: the three scenarios, contributions, bad input."""
+
+import math
+
+import numpy as np
+import pytest
+
+from vips_fast import accounting as acc
+from vips_fast.baselines import DPSGDLogisticRegression
+from vips_fast.baselines.dpsgd import LaplaceMechanism, _Gradient
+
+
+@pytest.fixture(scope="module")
+def data():
+    """4,000 records on the unit sphere, labels of a known direction."""
+    rng = np.random.default_rng(0)
+    weights = np.array([3.0, -4.0, 0.0, 5.0, 0.0])
+    X = rng.normal(size=(4000, 5))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    y = (rng.random(4000) < 1 / (1 + np.exp(-X @ weights))).astype(int)
+    return X, y
+
+
+SETTINGS = {
+    "poisson": dict(scenario="poisson", batch_size=400, n_steps=60),
+    "zcdp": dict(scenario="zcdp", n_steps=40),
+    "laplace": dict(scenario="laplace", batch_size=1000, n_steps=10, clip_norm=2.0),
+}
+
+
+@pytest.mark.parametrize("scenario", SETTINGS)
+def test_learns_within_its_budget(data, scenario):
+    X, y = data
+    model = DPSGDLogisticRegression(**SETTINGS[scenario], learning_rate=4.0, target_epsilon=3.0).fit(X, y)
+    free = DPSGDLogisticRegression(**SETTINGS[scenario], learning_rate=4.0, private=False).fit(X, y)
+    # The best direction reaches about 0.87; noise at epsilon = 3 costs a few points.
+    assert free.score(X, y) > 0.84
+    assert model.score(X, y) > 0.78
+    assert model.privacy_.epsilon <= 3.0 and model.privacy_.private
+    assert model.privacy_.steps == SETTINGS[scenario]["n_steps"] == len(model.ledger_)
+    assert not free.privacy_.private and math.isinf(free.privacy_.epsilon)
+    assert model.predict_proba(X[:3]).sum(axis=1) == pytest.approx(1.0)
+
+
+def test_laplace_scenario_is_pure_and_as_the_textbook(data):
+    X, y = data
+    eps, steps, m, n, clip = 2.0, 7, 500, len(X), 1.5
+    model = DPSGDLogisticRegression(
+        "laplace", batch_size=m, n_steps=steps, clip_norm=clip, target_epsilon=eps
+    ).fit(X, y)
+    assert model.privacy_.delta == 0.0 and model.privacy_.neighbors == "replace_one"
+    assert eps * (1 - 1e-9) <= model.privacy_.epsilon <= eps
+    # sigma = B1 / (m ln(1 + (e^(eps/T) - 1) n / m)) on the mean, with B1 = 2 clip_norm.
+    sigma = 2 * clip / (m * math.log(1 + math.expm1(eps / steps) * n / m))
+    assert model.privacy_.noise_multiplier * 2 * clip / m == pytest.approx(sigma, rel=1e-9)
+    # The same events under (epsilon, delta) cost no more.
+    assert acc.epsilon(model.ledger_.event(), 1e-6) < eps
+
+
+def test_zcdp_scenario_is_as_the_textbook(data):
+    X, y = data
+    eps, delta, steps = 1.0, 1e-5, 30
+    model = DPSGDLogisticRegression("zcdp", n_steps=steps, target_epsilon=eps, target_delta=delta).fit(X, y)
+    rho = acc.zcdp_rho_for_target(eps, delta)
+    # sigma^2 = T B^2 / (2 n^2 rho): the noise multiplier is sqrt(T / (2 rho)), to 1e-3.
+    z = math.sqrt(steps / (2 * rho))
+    assert z * (1 - 1e-9) <= model.privacy_.noise_multiplier <= z * (1 + 1.1e-3)
+    # The exact Gaussian accountant needs less.
+    assert model.privacy_.epsilon == acc.gaussian_epsilon(math.sqrt(steps) / model.privacy_.noise_multiplier, delta)
+    assert model.privacy_.epsilon < 0.9 * eps
+    tight = DPSGDLogisticRegression(
+        "zcdp", n_steps=steps, target_epsilon=eps, target_delta=delta, accountant=None
+    ).fit(X, y)
+    assert tight.privacy_.noise_multiplier < model.privacy_.noise_multiplier
+    assert 0.995 * eps <= tight.privacy_.epsilon <= eps
+
+
+def test_poisson_scenario_calibrates_with_renyi_divergences(data):
+    X, y = data
+    model = DPSGDLogisticRegression("poisson", batch_size=40, n_steps=50, target_epsilon=1.0, target_delta=1e-5).fit(X, y)
+    event = model.ledger_.event()
+    assert event.neighbors == "add_remove"
+    assert 0.995 <= acc.epsilon(event, 1e-5, "rdp") <= 1.0
+    assert model.privacy_.epsilon < 1.0
+
+
+def contributions(X, y, theta, records, order=2, clip=1.0, spacing=2.0**-20):
+    model = _Gradient(DPSGDLogisticRegression(clip_norm=clip), X, y, order)
+    model._theta = np.asarray(theta, float)
+    ratio = clip / spacing
+    return np.array(model.contributions(np.asarray(records), spacing, int(ratio) ** order)), model
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("order", [1, 2])
+def test_contributions_are_bounded_in_integers(order):
+    rng = np.random.default_rng(1)
+    X = np.vstack([rng.normal(size=(500, 4)) * 10.0 ** rng.integers(-8, 9, (500, 1)), np.full((2, 4), 1e300)])
+    y = rng.integers(0, 2, len(X)).astype(float)
+    units, _ = contributions(X, y, rng.normal(size=5), np.arange(len(X)), order)
+    exact = [sum(abs(int(u)) ** order for u in column) for column in units.T]
+    assert max(exact) <= 2 ** (20 * order)
+    # Clipping is not wasteful: long records come within truncation of the bound.
+    assert max(exact) >= 2 ** (20 * order) * (1 - 1e-4)
+    if order == 2:
+        # The square of 1e300 overflows: such a record contributes nothing, without a warning.
+        assert not units[:, -2:].any()
+
+
+def test_a_contribution_depends_on_its_record_alone(data):
+    X, y = data
+    theta = np.array([1.0, -2.0, 0.5, 3.0, 0.0, 0.1])
+    whole, _ = contributions(X, y.astype(float), theta, np.arange(len(X)))
+    for records in ([17], [3999, 17, 4], list(range(10, 30))):
+        part, _ = contributions(X, y.astype(float), theta, records)
+        np.testing.assert_array_equal(part, whole[:, records])
+
+
+def test_replacing_a_record_moves_the_sum_by_the_sensitivity():
+    """Opposite gradients reach 2 C; one record alone reaches C."""
+    X = np.array([[30.0], [30.0]])
+    y = np.array([0.0, 1.0])
+    units, model = contributions(X, y, [0.0, 0.0], [0, 1])
+    distance = np.sqrt(((units[:, 0] - units[:, 1]) ** 2).sum()) * 2.0**-20
+    assert distance <= model.sensitivity("replace_one") == 2.0
+    assert distance >= 2.0 * (1 - 1e-4)
+    assert np.sqrt((units[:, 0] ** 2).sum()) * 2.0**-20 <= model.sensitivity("add_remove") == 1.0
+
+
+def test_laplace_mechanism_of_the_baseline():
+    mechanism = LaplaceMechanism(2.0, 3.0, 1.5, 1000)
+    sums = np.zeros(20_000, dtype=np.int64)
+    mechanism.add_noise(sums, None)
+    scale = np.abs(sums).mean() * mechanism.spacing
+    # E|noise| = b = 6, its standard error b / sqrt(n); one run in a million fails.
+    assert abs(scale / 6.0 - 1) <= 4.9 / math.sqrt(len(sums))
+    with pytest.raises(ValueError, match="no key"):
+        mechanism.add_noise(sums, bytes(32))
+    with pytest.raises(ValueError, match="expected at most"):
+        LaplaceMechanism(2.0**24, 1.0, 1.0, 10)
+    untouched = np.arange(3)
+    LaplaceMechanism(0.0, 1.0, 1.0, 10).add_noise(untouched, None)
+    np.testing.assert_array_equal(untouched, np.arange(3))
+
+
+def test_save_and_load(data, tmp_path):
+    X, y = data
+    model = DPSGDLogisticRegression(batch_size=400, n_steps=5).fit(X, y)
+    model.save(tmp_path / "model")
+    again = DPSGDLogisticRegression.load(tmp_path / "model")
+    np.testing.assert_array_equal(again.decision_function(X[:9]), model.decision_function(X[:9]))
+    assert again.privacy_ == model.privacy_ and again.get_params() == model.get_params()
+
+
+def test_callback_and_fit_without_intercept(data):
+    X, y = data
+    seen = []
+    model = DPSGDLogisticRegression(
+        "zcdp", n_steps=4, fit_intercept=False, average=False, callback=lambda *args: seen.append(args)
+    ).fit(X, y)
+    assert [step for step, _, _ in seen] == [1, 2, 3, 4]
+    assert sorted(eps for _, eps, _ in seen) == [eps for _, eps, _ in seen]
+    assert model.intercept_ == 0.0
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        (dict(scenario="adam"), "scenario"),
+        (dict(clip_norm=0.0), "clip_norm"),
+        (dict(learning_rate=-1.0), "learning_rate"),
+        (dict(alpha=-1.0), "alpha"),
+        (dict(n_steps=0), "n_steps"),
+        (dict(batch_size=1e9), "batch_size"),
+        (dict(scenario="zcdp", batch_size=10), "batch_size"),
+        (dict(scenario="laplace", batch_size=10.5), "batch_size"),
+        (dict(scenario="laplace", target_delta=1e-5), "target_delta"),
+        (dict(target_epsilon=0.0), "target_epsilon"),
+        (dict(target_delta=1.0), "target_delta"),
+        (dict(private=1), "private"),
+        (dict(callback=3), "callback"),
+        (dict(accountant="best"), "accountant"),
+        (dict(noise_multiplier=0.3, target_epsilon=0.1), "target_epsilon"),
+        (dict(scenario="laplace", noise_multiplier=0.3, target_epsilon=0.1), "target_epsilon"),
+        (dict(noise_multiplier=1e12), "noise_multiplier"),
+    ],
+)
+def test_bad_parameters(data, settings, match):
+    model = DPSGDLogisticRegression(**settings)
+    with pytest.raises(ValueError, match=match):
+        model.fit(*data)
+    # Nothing was released.
+    assert not hasattr(model, "ledger_")
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "match"),
+    [
+        (np.zeros(3), np.zeros(3), "X has shape"),
+        (np.zeros((3, 2)), np.zeros(2), "y has shape"),
+        (np.full((3, 2), np.nan), np.zeros(3), "X: expected finite"),
+        (np.zeros((3, 2)), np.array([0, 1, 2]), "y: expected labels 0 and 1"),
+    ],
+)
+def test_bad_records(X, y, match):
+    with pytest.raises(ValueError, match=match):
+        DPSGDLogisticRegression(n_steps=1).fit(X, y)
+
+
+def test_not_fitted():
+    with pytest.raises(ValueError, match="not fitted"):
+        DPSGDLogisticRegression().predict(np.zeros((1, 1)))
+
+
+def test_noise_multiplier_zero_taints(data):
+    model = DPSGDLogisticRegression("zcdp", n_steps=2, noise_multiplier=0.0).fit(*data)
+    assert not model.privacy_.private and "noise_multiplier=0" in model.privacy_.statement()

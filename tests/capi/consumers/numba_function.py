@@ -1,0 +1,39 @@
+"""The LDA E-step from a Numba function, one block of documents in each of Numba's own threads."""
+
+import numpy as np
+from numba import njit, prange
+
+from vips_fast import numba_api
+
+make_table = numba_api.lda_table_f32
+workspace_bytes = numba_api.lda_workspace_f32
+lda_estep = numba_api.lda_estep_f32
+null = numba_api.null
+
+
+@njit(parallel=True)
+def estep_njit(indptr, indices, counts, beta, alpha, params, n_threads, gamma, sums):
+    n_topics, n_words = beta.shape
+    table = np.empty((n_words, (n_topics + 3) // 4 * 4), dtype=np.float32)
+    status = make_table(n_topics, n_words, beta.ctypes, n_words, 1, table.ctypes)
+    if status != 0:
+        return status
+    n_docs = len(indptr) - 1
+    longest = np.diff(indptr).max()
+    parts = np.zeros((n_threads, n_words, n_topics), dtype=np.int64)
+    codes = np.zeros(n_threads, dtype=np.int32)
+    for t in prange(n_threads):
+        first, last = n_docs * t // n_threads, n_docs * (t + 1) // n_threads
+        size = workspace_bytes(n_topics, longest)
+        workspace = np.empty(size // 8 + 1)
+        codes[t] = lda_estep(
+            last - first, n_topics, n_words, params.ctypes, indptr[first:].ctypes, indices.ctypes, counts.ctypes,
+            table.ctypes, alpha.ctypes, workspace.ctypes, size, gamma[first:].ctypes, parts[t].ctypes, null(), null(),
+        )
+    sums += parts.sum(axis=0)
+    return codes.max()
+
+
+def estep(indptr, indices, counts, beta, alpha, tol, max_iter, clip_norm, spacing, n_threads, gamma, sums):
+    params = numba_api.lda_params(tol, max_iter, clip_norm, spacing)
+    return estep_njit(indptr, indices, counts, beta, alpha, params, n_threads, gamma, sums)

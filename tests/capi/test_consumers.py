@@ -1,0 +1,177 @@
+"""Programs of other people: built against the installed wheel, run in threads of their own, the same bits out."""
+
+import ctypes
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+
+import numpy as np
+import pytest
+
+from .conftest import CONSUMERS, ROOT, build_shared, call, compiler
+
+SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
+
+
+@pytest.fixture
+def folder(tmp_path, counts):
+    np.savez(tmp_path / "input.npz", **counts)
+    return tmp_path
+
+
+def compare(kind, folder, environment):
+    out = call([sys.executable, CONSUMERS / "compare.py", kind, folder], env=environment, cwd=folder)
+    assert "the same bits: 300 documents" in out
+
+
+def include_of(installed):
+    return installed / "vips_fast" / "include"
+
+
+def test_the_wheel_holds_the_header_and_the_pxd(installed, environment):
+    package = installed / "vips_fast"
+    assert (package / "include" / "vips_fast" / "vips_fast.h").is_file()
+    assert (package / "kernels" / "__init__.pxd").is_file()
+    out = call([sys.executable, "-c", "import vips_fast; print(vips_fast.get_include())"], env=environment)
+    assert out.strip() == str(package / "include")
+    assert not list(package.rglob("*.c")) and not list(package.rglob("*.pyx"))
+
+
+def test_c_extension(folder, installed, environment):
+    build_shared(CONSUMERS / "extension.c", folder / f"extension{SUFFIX}", include_of(installed))
+    compare("extension", folder, environment)
+
+
+def test_cython_extension(folder, installed, environment):
+    pytest.importorskip("Cython", reason="needs Cython")
+    c_file = folder / "cython_extension.c"
+    call([sys.executable, "-m", "cython", "-3", CONSUMERS / "cython_extension.pyx", "-o", c_file], env=environment)
+    build_shared(c_file, folder / f"cython_extension{SUFFIX}", include_of(installed))
+    compare("cython_extension", folder, environment)
+
+
+def test_cpp_program(folder, installed, environment, library):
+    command = [compiler("c++"), "-O2", "-std=c++17", "-Wall", "-Wextra", "-pthread", f"-I{include_of(installed)}"]
+    call([*command, CONSUMERS / "program.cpp", library, "-o", folder / "program"])
+    compare("program", folder, environment)
+
+
+def test_numba_function(folder, environment):
+    shutil.copy(CONSUMERS / "numba_function.py", folder)
+    compare("numba_function", folder, environment)
+
+
+def test_ten_line_program_without_python(tmp_path, library):
+    source = CONSUMERS / "ten_lines.c"
+    assert len(source.read_text().splitlines()) == 10
+    call([compiler(), "-std=c11", "-Wall", "-Wextra", f"-I{ROOT / 'csrc' / 'include'}", source, library, "-lm", "-o", tmp_path / "ten"])
+    means = [float(x) for x in call([tmp_path / "ten"]).split()]
+    exact = [0.25, np.tanh(0.5) / 2, np.tanh(10) / 40]
+    # Documented: within 2 units in the last place.
+    np.testing.assert_allclose(means, exact, rtol=4 * 2.0**-52)
+
+
+def test_static_library_has_no_python_in_it(library):
+    if shutil.which("nm") is None:
+        pytest.skip("no nm")
+    undefined = call(["nm", "-u", library])
+    assert "memcpy" in undefined and "Py" not in undefined
+    assert "malloc" not in undefined and "free" not in undefined  # kernels allocate nothing
+
+
+def test_no_writable_globals(library):
+    """Kernels keep nothing between calls: no symbol in a writable section."""
+    if shutil.which("nm") is None:
+        pytest.skip("no nm")
+    symbols = [line.split() for line in call(["nm", library]).splitlines() if len(line.split()) == 3]
+    assert any(kind == "T" for _, kind, _ in symbols)
+    # Tables of pointers are relocated once by the loader and lie in .data.rel.ro (kind d or D).
+    writable = [name for _, kind, name in symbols if kind in "bBC" or (kind in "dD" and not re.match(r"vf_table_|order", name))]
+    assert writable == []
+
+
+def test_every_status_code_from_c(tmp_path, library):
+    call([compiler(), "-std=c11", "-Wall", f"-I{ROOT / 'csrc' / 'include'}", CONSUMERS / "errors.c", library, "-lm", "-o", tmp_path / "errors"])
+    out = call([tmp_path / "errors"])
+    from .test_interface import current
+
+    seen = {int(line.split()[0]) for line in out.splitlines() if re.match(r"\d+ ", line)}
+    assert seen == set(current()["status"].values())
+
+
+def fake_package(folder, change):
+    """A package whose capsule holds a changed copy of the table."""
+    package = folder / "vips_fast" / "kernels"
+    package.mkdir(parents=True)
+    (folder / "vips_fast" / "__init__.py").write_text("from .kernels import _native\n")
+    (package / "__init__.py").write_text("")
+    (package / "_native.py").write_text(change)
+    return folder
+
+
+CHANGED = """
+import ctypes
+new = ctypes.pythonapi.PyCapsule_New
+new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+name = b"vips_fast.kernels._native._C_API"
+table = (ctypes.c_uint32 * 2000)({version}, {size})
+_C_API = new(ctypes.addressof(table), name, None)
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (CHANGED.format(version=999, size=8000), "version 999 of 8000 bytes, expected version 1 of at least"),
+        (CHANGED.format(version=1, size=64), "version 1 of 64 bytes, expected version 1 of at least"),
+        ("", "has no C interface"),
+        ("_C_API = 3", "has no C interface"),
+    ],
+)
+def test_a_package_that_does_not_fit_is_refused_at_import(tmp_path, installed, change, message):
+    build_shared(CONSUMERS / "extension.c", tmp_path / f"extension{SUFFIX}", include_of(installed))
+    path = fake_package(tmp_path / "fake", change)
+    code = f"import sys; sys.path[:0] = [{str(path)!r}, {str(tmp_path)!r}]; import extension"
+    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "ImportError: vips_fast: the installed package" in done.stderr and message in done.stderr
+
+
+def test_no_package_is_an_import_error(tmp_path, installed):
+    build_shared(CONSUMERS / "extension.c", tmp_path / f"extension{SUFFIX}", include_of(installed))
+    code = f"import sys; sys.modules['vips_fast'] = None; sys.path.insert(0, {str(tmp_path)!r}); import extension"
+    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1 and "ImportError" in done.stderr
+
+
+def test_read_only_outputs_are_refused(folder, installed, environment):
+    build_shared(CONSUMERS / "extension.c", folder / f"extension{SUFFIX}", include_of(installed))
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import extension, numpy as np\n"
+        "out = np.zeros(2); out.flags.writeable = False\n"
+        "extension.estep(np.array([0, 1]), np.zeros(1, dtype=np.int32), np.ones(1), np.ones(2), np.ones(2),"
+        " 1e-3, 5, 1.0, 2.0**-10, 1, out, np.zeros(2, dtype=np.int64))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(folder)], capture_output=True, text=True, env=environment)
+    assert done.returncode == 1 and "read-write bytes-like object" in done.stderr, done.stderr
+
+
+def test_numba_api_in_this_process():
+    numba = pytest.importorskip("numba", reason="needs Numba")
+    from vips_fast import numba_api
+
+    assert "lda_estep_f32" in numba_api.names() and "status_message" not in numba_api.names()
+    pointer = numba.types.voidptr
+    assert numba_api.signature("pg_mean_f32") == numba.types.int32(numba.types.int64, numba.types.float32, pointer, pointer)
+    prototype = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_double, ctypes.c_void_p, ctypes.c_void_p)
+    c, out = np.array([0.0, 2.0]), np.empty(2)
+    assert prototype(numba_api.address("pg_mean_f64"))(2, 1.0, c.ctypes.data, out.ctypes.data) == 0
+    np.testing.assert_allclose(out, [0.25, np.tanh(1) / 4], rtol=4 * 2.0**-52)
+    assert numba_api.status_message(4) == "row pointers fall"
+    assert numba_api.lda_params(clip_norm=2.0)["clip_norm"][0] == 2.0
+    for wrong in (lambda: numba_api.address("nothing"), lambda: numba_api.signature("status_message_"),
+                  lambda: numba_api.structure_dtype("vf_api")):
+        with pytest.raises(ValueError, match="expected"):
+            wrong()

@@ -1,0 +1,329 @@
+"""ChaCha20 and rounded Gaussian noise: vectors, bits, ranges, threads, keys and bad input."""
+
+import math
+import os
+import pickle
+
+import numpy as np
+import pytest
+
+from vips_fast.kernels import _native, add_rounded_gaussian, chacha20_fill, noise, reference, rounded_gaussian
+from vips_fast.kernels.reference.noise import chacha20_words, gaussian_elements
+
+ISAS = _native.isas_available()
+KEY = bytes(range(100, 132))
+MAX = 2**63 - 1
+#: Around the kernel's group of 128, its rows of 8 and the lanes of each instruction set.
+SIZES = [1, 2, 7, 8, 9, 15, 16, 17, 63, 64, 65, 127, 128, 129, 255, 256, 257, 1000]
+
+ZERO, ONE = bytes(32), bytes(31) + b"\1"
+FF = b"\0\xff" + bytes(30)
+#: RFC 8439, appendix A.1: key, nonce, counter, keystream.
+BLOCKS = [
+    (ZERO, bytes(12), 0, "76b8e0ada0f13d90405d6ae55386bd28bdd219b8a08ded1aa836efcc8b770dc7"
+                         "da41597c5157488d7724e03fb8d84a376a43b8f41518a11cc387b669b2ee6586"),
+    (ZERO, bytes(12), 1, "9f07e7be5551387a98ba977c732d080dcb0f29a048e3656912c6533e32ee7aed"
+                         "29b721769ce64e43d57133b074d839d531ed1f28510afb45ace10a1f4b794d6f"),
+    (ONE, bytes(12), 1, "3aeb5224ecf849929b9d828db1ced4dd832025e8018b8160b82284f3c949aa5a"
+                        "8eca00bbb4a73bdad192b5c42f73f2fd4e273644c8b36125a64addeb006c13a0"),
+    (FF, bytes(12), 2, "72d54dfbf12ec44b362692df94137f328fea8da73990265ec1bbbea1ae9af0ca"
+                       "13b25aa26cb4a648cb9b9d1be65b2c0924a66c54d545ec1b7374f4872e99f096"),
+    (ZERO, bytes(11) + b"\2", 0, "c2c64d378cd536374ae204b9ef933fcd1a8b2288b3dfa49672ab765b54ee27c7"
+                                 "8a970e0e955c14f3a88e741b97c286f75f8fc299e8148362fa198a39531bed6d"),
+    (bytes(range(32)), bytes.fromhex("000000090000004a00000000"), 1,  # section 2.3.2
+     "10f1e7e4d13b5915500fdd1fa32071c4c7d1f4c733c068030422aa9ac3d46c4e"
+     "d2826446079faa0914c2d705d98b02a2b5129cd1de164eb9cbd083e8a2503c4e"),
+]
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("key, nonce, counter, stream", BLOCKS)
+def test_rfc8439_blocks(isa, key, nonce, counter, stream):
+    assert chacha20_fill(64, key, nonce=nonce, counter=counter, isa=isa).tobytes().hex() == stream
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_rfc8439_encryption(isa):
+    """Section 2.4.2: the keystream of the "sunscreen" message."""
+    message = (
+        b"Ladies and Gentlemen of the class of '99: If I could offer you only one tip for the future, sunscreen would be it."
+    )
+    cipher = (
+        "6e2e359a2568f98041ba0728dd0d6981e97e7aec1d4360c20a27afccfd9fae0bf91b65c5524733ab8f593dabcd62b357"
+        "1639d624e65152ab8f530c359f0861d807ca0dbf500d6a6156a38e088a22b65e52bc514d16ccf806818ce91ab7793736"
+        "5af90bbf74a35be6b40b8eedf2785e42874d"
+    )
+    stream = chacha20_fill(
+        len(message), bytes(range(32)), nonce=bytes.fromhex("000000000000004a00000000"), counter=1, isa=isa
+    )
+    assert (np.frombuffer(message, dtype=np.uint8) ^ stream).tobytes().hex() == cipher
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("n_bytes", [0, 1, 63, 64, 65, 255, 256, 257, 511, 513, 1023, 1024, 1025, 5000])
+def test_chacha20_fill_matches_reference(isa, n_bytes):
+    nonce = bytes(range(12))
+    ours = chacha20_fill(n_bytes, KEY, nonce=nonce, counter=7, isa=isa)
+    np.testing.assert_array_equal(ours, reference.chacha20_fill(n_bytes, KEY, nonce=nonce, counter=7))
+
+
+def test_chacha20_fill_stops_at_the_last_block():
+    last = chacha20_fill(64, KEY, counter=2**32 - 1)
+    np.testing.assert_array_equal(last, reference.chacha20_fill(64, KEY, counter=2**32 - 1))
+    with pytest.raises(ValueError, match="n_bytes=65"):
+        chacha20_fill(65, KEY, counter=2**32 - 1)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("first", [0, 1, 100, 127, 128, 2**35 - 3, 2**45 + 5])
+def test_element_words_match_reference(isa, first):
+    # 2^35 elements are 2^32 blocks: there the second word of the block counter begins.
+    for n in (1, 127, 128, 300):
+        out = np.empty(n, dtype=np.uint64)
+        _native.chacha20_words(_native.Key(KEY), first, out, isa)
+        np.testing.assert_array_equal(out, chacha20_words(n, KEY, first))
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("scale", [0.3, 2.0**23])
+def test_matches_reference(isa, n, scale):
+    ours = rounded_gaussian(scale, n, unsafe_test_key=KEY, isa=isa)
+    real = scale * gaussian_elements(n, KEY)
+    # The twin computes in float64: relative errors of a few 2^-53 on |x| < 9.
+    assert (np.abs(ours - real) <= 0.5 + scale * 2.0**-46).all()
+    np.testing.assert_array_equal(
+        np.where(np.abs(np.abs(real - np.rint(real)) - 0.5) < scale * 2.0**-46, ours, reference.rounded_gaussian(
+            scale, n, unsafe_test_key=KEY)), ours
+    )
+
+
+@pytest.mark.parametrize("scale", [1e-300, 0.004, 0.4, 1.0, 50.0, 3e5, 2.0**22, 2.0**23 - 1, 1e10, 2.0**35])
+def test_same_bits_on_every_instruction_set(scale):
+    # At 2^35 one draw in 64 takes the exact path, at 1e-300 none is not 0.
+    n = 200_000 if scale < 1e8 else 20_000
+    first = rounded_gaussian(scale, n, unsafe_test_key=KEY, isa=ISAS[0])
+    for isa in ISAS[1:]:
+        np.testing.assert_array_equal(rounded_gaussian(scale, n, unsafe_test_key=KEY, isa=isa), first)
+    if scale < 0.005:
+        assert not first.any()
+    else:
+        assert first.any()
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_any_split_of_the_range_gives_the_same_draws(isa):
+    n, scale = 1500, 2.0**22.5
+    whole = rounded_gaussian(scale, n, unsafe_test_key=KEY, isa=isa)
+    key = _native.Key(KEY)
+    rng = np.random.default_rng(1)
+    for _ in range(40):
+        a, b = sorted(rng.choice(n + 1, 2, replace=False).tolist())
+        part = np.empty(b - a, dtype=np.int64)
+        _native.rounded_gaussian(key, a, scale, part, isa)
+        np.testing.assert_array_equal(part, whole[a:b])
+        part[:] = np.arange(a, b)
+        _native.add_rounded_gaussian(key, a, scale, part, isa)
+        np.testing.assert_array_equal(part, whole[a:b] + np.arange(a, b))
+
+
+@pytest.mark.parametrize("n_threads", [2, 7, 16, -1])
+def test_same_bits_for_every_number_of_threads(n_threads):
+    n = 5 * noise.BLOCK + 77
+    one = rounded_gaussian(2.0**23, n, unsafe_test_key=KEY)
+    np.testing.assert_array_equal(rounded_gaussian(2.0**23, n, unsafe_test_key=KEY, n_threads=n_threads), one)
+    sums = np.arange(n)
+    add_rounded_gaussian(sums, 2.0**23, unsafe_test_key=KEY, n_threads=n_threads)
+    np.testing.assert_array_equal(sums, one + np.arange(n))
+
+
+def test_shapes_and_dtype():
+    flat = rounded_gaussian(9.5, 60, unsafe_test_key=KEY)
+    assert flat.dtype == np.int64 and flat.shape == (60,)
+    np.testing.assert_array_equal(rounded_gaussian(9.5, (3, 4, 5), unsafe_test_key=KEY), flat.reshape(3, 4, 5))
+    np.testing.assert_array_equal(rounded_gaussian(np.float64(9.5), np.int64(60), unsafe_test_key=bytearray(KEY)), flat)
+    sums = np.ones((3, 20), dtype=np.int64)
+    assert add_rounded_gaussian(sums, 9.5, unsafe_test_key=memoryview(KEY)) is None
+    np.testing.assert_array_equal(sums, 1 + flat.reshape(3, 20))
+
+
+def test_scale_changes_the_multiple_and_not_the_normal():
+    fine, coarse = (rounded_gaussian(s, 10_000, unsafe_test_key=KEY) for s in (2.0**40, 2.0**10))
+    # Rounding moves each by at most 1/2.
+    assert np.abs(fine / 2.0**30 - coarse).max() <= 0.5 + 2.0**-30
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_range_guard_of_sums(n_threads):
+    scale = 2.0**30
+    n = 3 * noise.BLOCK if n_threads > 1 else 300
+    limit = MAX - int(noise.REACH * scale) - 1
+    for sign in (1, -1):
+        sums = np.zeros(n, dtype=np.int64)
+        sums[-1] = sign * limit
+        add_rounded_gaussian(sums, scale, unsafe_test_key=KEY, n_threads=n_threads)
+        expected = rounded_gaussian(scale, n, unsafe_test_key=KEY)
+        expected[-1] += sign * limit
+        np.testing.assert_array_equal(sums, expected)
+
+        before = np.zeros(n, dtype=np.int64)
+        before[-1] = sign * (limit + 1)
+        sums = before.copy()
+        with pytest.raises(ValueError, match="sums: an entry is so large"):
+            add_rounded_gaussian(sums, scale, unsafe_test_key=KEY, n_threads=n_threads)
+        np.testing.assert_array_equal(sums, before)
+    sums = np.full(1, -MAX - 1)
+    with pytest.raises(ValueError, match="sums: an entry is so large"):
+        add_rounded_gaussian(sums, 1.0)
+
+
+@pytest.fixture
+def no_key(monkeypatch):
+    """Fails the test if a key is taken from the system."""
+
+    def refuse(*_):
+        raise AssertionError("a key was drawn")
+
+    monkeypatch.setattr(noise._native, "Key", refuse)
+
+
+@pytest.mark.parametrize("scale", [0, 0.0, -1.0, math.nan, math.inf, -math.inf, 2.0**50 * (1 + 2**-52), 1e300, 10**400])
+def test_scale_out_of_range(scale, no_key):
+    sums = np.zeros(3, dtype=np.int64)
+    error = OverflowError if scale == 10**400 else ValueError
+    with pytest.raises((ValueError, error)):
+        rounded_gaussian(scale, 3)
+    with pytest.raises((ValueError, error)):
+        add_rounded_gaussian(sums, scale)
+    assert not sums.any()
+
+
+@pytest.mark.parametrize("scale", ["1", None, 1j, True, np.array([1.0])])
+def test_scale_of_wrong_type(scale, no_key):
+    with pytest.raises(TypeError, match="scale="):
+        rounded_gaussian(scale, 3)
+
+
+@pytest.mark.parametrize("size, error", [
+    (0, ValueError), (-1, ValueError), ((), ValueError), ((3, 0), ValueError), (2**49, ValueError),
+    ((2**40, 2**40), ValueError), (1.5, TypeError), ("3", TypeError), (True, TypeError), (None, TypeError),
+])
+def test_size_out_of_range(size, error, no_key):
+    with pytest.raises(error, match="size="):
+        rounded_gaussian(1.0, size)
+
+
+@pytest.mark.parametrize("sums, error, match", [
+    ([1, 2], TypeError, "got list"),
+    (np.zeros(3), TypeError, "float64"),
+    (np.zeros(3, dtype=np.int32), TypeError, "int32"),
+    (np.zeros(3, dtype=">i8"), TypeError, ">i8"),
+    (np.zeros(0, dtype=np.int64), ValueError, "at least one"),
+    (np.zeros((4, 4), dtype=np.int64).T[::2], ValueError, "C-contiguous"),
+    (np.broadcast_to(np.int64(0), (3,)), ValueError, "C-contiguous|writeable"),
+    (np.frombuffer(bytes(24), dtype=np.int64), ValueError, "writeable"),
+    (np.frombuffer(bytearray(25), dtype=np.uint8)[1:].view(np.int64), ValueError, "aligned"),
+])
+def test_sums_of_wrong_kind(sums, error, match, no_key):
+    with pytest.raises(error, match=match):
+        add_rounded_gaussian(sums, 1.0)
+
+
+@pytest.mark.parametrize("key, error", [(b"short", ValueError), (bytes(33), ValueError), ("x" * 32, TypeError), (7, TypeError)])
+def test_bad_test_key_is_refused_and_not_shown(key, error, no_key):
+    with pytest.raises(error, match="unsafe_test_key: expected 32 bytes") as info:
+        rounded_gaussian(1.0, 3, unsafe_test_key=key)
+    assert "short" not in str(info.value) and "xxx" not in str(info.value)
+
+
+def test_unknown_instruction_set_and_threads():
+    with pytest.raises(ValueError, match="isa='sse9'"):
+        rounded_gaussian(1.0, 3, isa="sse9")
+    with pytest.raises(ValueError, match="n_threads=0"):
+        rounded_gaussian(1.0, 3, n_threads=0)
+
+
+@pytest.mark.parametrize("arguments, match", [
+    (dict(n_bytes=-1), "n_bytes=-1"), (dict(key=bytes(31)), "key: expected 32"), (dict(nonce=bytes(8)), "nonce: expected 12"),
+    (dict(counter=-1), "counter=-1"), (dict(counter=2**32), "counter="), (dict(n_bytes=2**38 + 1), "n_bytes="),
+])
+def test_chacha20_fill_bad_input(arguments, match):
+    with pytest.raises(ValueError, match=match):
+        chacha20_fill(**{"n_bytes": 4, "key": KEY, **arguments})
+
+
+def test_key_is_unusable_once_wiped_and_never_copied():
+    out = np.empty(3, dtype=np.int64)
+    with _native.Key(KEY) as key:
+        _native.rounded_gaussian(key, 0, 1.0, out)
+    with pytest.raises(RuntimeError, match="wiped"):
+        _native.rounded_gaussian(key, 0, 1.0, out)
+    with pytest.raises(TypeError):
+        pickle.dumps(_native.Key())
+
+
+def test_wipe_zeroes_the_key():
+    """The 32 bytes at the key's place in memory, read before and after."""
+    import ctypes
+
+    key = _native.Key(KEY)
+    memory = (ctypes.c_char * key.__sizeof__()).from_address(id(key))
+    assert KEY in memory.raw
+    key.wipe()
+    assert KEY not in memory.raw and bytes(32) in memory.raw
+
+
+def test_every_call_takes_a_key_of_its_own():
+    draws = [rounded_gaussian(2.0**40, 4).tobytes() for _ in range(200)]
+    sums = [np.zeros(4, dtype=np.int64) for _ in range(200)]
+    for s in sums:
+        add_rounded_gaussian(s, 2.0**40)
+    assert len(set(draws) | {s.tobytes() for s in sums}) == 400
+
+
+def _draw_in_children(n_children):
+    """Each of n forked children draws once; their draws."""
+    draws = []
+    for _ in range(n_children):
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                os.write(write, rounded_gaussian(2.0**40, 8, n_threads=2).tobytes())
+                status = 0
+            finally:
+                os._exit(status)
+        os.close(write)
+        with os.fdopen(read, "rb") as pipe:
+            draws.append(pipe.read())
+        assert os.waitpid(child, 0)[1] == 0
+    return draws
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.parametrize("released_before", [False, True])
+def test_forked_children_draw_different_noise(released_before):
+    seen = []
+    if released_before:
+        seen.append(rounded_gaussian(2.0**40, 8).tobytes())
+    seen += _draw_in_children(8)
+    seen.append(rounded_gaussian(2.0**40, 8).tobytes())
+    assert all(len(s) == 64 for s in seen)
+    assert len(set(seen)) == len(seen)
+
+
+def test_error_statuses_of_the_table():
+    """What the checked entries keep from the kernel, refused by the kernel itself."""
+    key, out = _native.Key(KEY), np.empty(3, dtype=np.int64)
+    for scale in (0.0, -1.0, math.nan, math.inf, 2.0**51):
+        with pytest.raises(RuntimeError, match="parameter"):
+            _native.rounded_gaussian(key, 0, scale, out)
+        with pytest.raises(RuntimeError, match="parameter"):
+            _native.gaussian_exact(1, 1, key, 0, scale)
+    for first in (-1, MAX):
+        with pytest.raises(RuntimeError, match="size"):
+            _native.rounded_gaussian(key, first, 1.0, out)
+    for limbs in (2, 26):
+        with pytest.raises(RuntimeError, match="size"):
+            _native.gaussian_exact(1, 1, key, 0, 1.0, limbs)

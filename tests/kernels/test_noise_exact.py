@@ -1,0 +1,239 @@
+"""Exact rounding: error bound of the fast path, agreement with mpmath, draws forced onto rounding boundaries."""
+
+import importlib.util
+import math
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from vips_fast.kernels import _native, rounded_gaussian
+from vips_fast.kernels.reference.noise import chacha20_words
+
+
+def beside(name):
+    """A helper module from this folder, which is no package."""
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+noise_error_bound, noise_reference = beside("noise_error_bound"), beside("noise_reference")
+mp = noise_reference.mp
+ISAS = _native.isas_available()
+KEY = bytes(range(32))
+#: The lattice mechanism's scales are in [2^22, 2^23).
+SCALE = 2.0**23 * (1 - 2.0**-30)
+
+
+def flagged(key, first, n, scale, isa=None):
+    room = np.empty(n, dtype=np.int64) if n <= 10**6 else np.empty(10**6, dtype=np.int64)
+    count = _native.gaussian_flagged(_native.Key(key), first, n, scale, room, isa)
+    assert count <= room.size
+    return room[:count].copy()
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_error_bound_of_the_fast_path(fused):
+    """Interval evaluation over the whole domain; the guard is four times the bound."""
+    k = noise_error_bound.constants()
+    assert noise_error_bound.bound(fused, k) <= float(k["BOUND"])
+    assert k["GUARD"] >= 4 * k["BOUND"]
+    # At the mechanism's largest scale the error is far below 1/150,000 of a lattice step.
+    assert float(k["BOUND"]) * 2**23 < 1 / 150_000 / 10
+
+
+def test_error_bound_notices_a_worse_polynomial():
+    """The evaluation reads the source: a coefficient off by 2^-40 breaks the bound."""
+    text = noise_error_bound.SOURCE.read_text()
+    k = noise_error_bound.constants(text)
+    for name, place in (("LOG_POLY", 1), ("SIN_POLY", 0), ("COS_POLY", 0)):
+        worse = dict(k)
+        worse[name] = [c + (Fraction(1, 2**40) if i == place else 0) for i, c in enumerate(k[name])]
+        if name == "LOG_POLY":
+            assert any(error.b > float(k["BOUND"]) for _, error in noise_error_bound.radius_errors(worse, True))
+        else:
+            assert noise_error_bound.angle_error(worse, True).b * 3.72 > float(k["BOUND"])
+
+
+def test_fast_path_decides_half_of_all_draws_at_scale_2_40_and_rightly():
+    n = 20_000
+    k = noise_error_bound.constants()
+    handed_on = set(flagged(KEY, 0, n, 2.0**40).tolist())
+    draws = rounded_gaussian(2.0**40, n, unsafe_test_key=KEY)
+    # Draws that are not flagged are the fast path's own, most of them as near to the guard as can be.
+    indices = [i for i in range(n) if i not in handed_on][:2000]
+    exact = noise_reference.exact_draws(KEY, indices, 2.0**40)
+    assert draws[indices].tolist() == exact
+    # The guard takes 2 * GUARD * 2^40 = 1/2 of all draws, give or take 5 standard deviations of a binomial.
+    share = 2 * float(k["GUARD"]) * 2.0**40
+    assert abs(len(handed_on) - share * n) < 5 * math.sqrt(n * share * (1 - share))
+
+
+def check_ordinary(first, n, scale):
+    draws = np.empty(n, dtype=np.int64)
+    _native.rounded_gaussian(_native.Key(KEY), first, scale, draws)
+    for start in range(0, n, 20_000):
+        indices = np.arange(first + start, first + min(n, start + 20_000))
+        assert draws[start : start + 20_000].tolist() == noise_reference.exact_draws(KEY, indices, scale)
+
+
+@pytest.mark.parametrize("scale, n", [(SCALE, 20_000), (1.0, 2000), (0.7, 2000), (2.0**22, 2000), (1e-3, 500), (2.0**33, 500)])
+def test_ordinary_draws_agree_with_mpmath(scale, n):
+    check_ordinary(1000, n, scale)
+
+
+@pytest.mark.slow
+def test_a_million_ordinary_draws_agree_with_mpmath():
+    check_ordinary(10**9, 10**6, SCALE)
+
+
+def check_flagged(n_searched, at_least, isa=None):
+    """Draws that the guard hands on at the mechanism's scale, all within 2 GUARD of a boundary or in a tail."""
+    handed_on = flagged(KEY, 0, n_searched, SCALE, isa)
+    assert len(handed_on) >= at_least
+    # Expected: 2 GUARD SCALE and, for both of a pair, the two tails 2^-20 and 2^-36.
+    share = 2 * 2.0**-42 * SCALE + 2.0**-20
+    assert abs(len(handed_on) - share * n_searched) < 6 * math.sqrt(share * n_searched)
+    key = _native.Key(KEY)
+    for i, exact in zip(handed_on.tolist(), noise_reference.exact_draws(KEY, handed_on, SCALE)):
+        draw = np.empty(1, dtype=np.int64)
+        _native.rounded_gaussian(key, i, SCALE, draw, isa)
+        assert draw[0] == exact
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_flagged_draws_agree_with_mpmath(isa):
+    # 0.02 s of searching with AVX-512, 0.2 s in portable C, for 50 draws.
+    check_flagged(10**7, 30, isa)
+
+
+@pytest.mark.slow
+def test_ten_thousand_flagged_draws_agree_with_mpmath():
+    check_flagged(22 * 10**8, 10_000)
+
+
+def boundary_scales(x, magnitude):
+    """The doubles just below and just above (m + 1/2)/|x| for the half-integer next to magnitude |x|."""
+    m = int(abs(x) * magnitude)
+    exact = (m + mp.mpf("0.5")) / abs(x)
+    scale = float(exact)
+    low = scale if scale < exact else math.nextafter(scale, 0.0)
+    return m, low, math.nextafter(low, math.inf)
+
+
+def check_boundaries(n, first, isas):
+    """Between two neighbouring scales the draw must step from m to m + 1: the closest a double can come."""
+    rng = np.random.default_rng(first)
+    indices = np.unique(rng.integers(0, 2**44, n) + first)
+    keys = {isa: _native.Key(KEY) for isa in isas}
+    draw = np.empty(1, dtype=np.int64)
+    for i, x in zip(indices.tolist(), noise_reference.normals(KEY, indices)):
+        magnitude = 2.0 ** rng.uniform(-3, 40) if i % 4 == 0 else 2.0 ** rng.uniform(22, 23)
+        m, low, high = boundary_scales(x, magnitude)
+        for scale, expected in ((low, m), (high, m + 1)):
+            if not 0 < scale <= 2.0**50:
+                continue
+            for isa, key in keys.items():
+                _native.rounded_gaussian(key, i, scale, draw, isa)
+                assert draw[0] == (expected if x > 0 else -expected), (i, scale, isa)
+
+
+def test_draws_forced_onto_boundaries():
+    check_boundaries(1000, 0, ISAS[-1:])
+    check_boundaries(200, 7, ISAS)
+
+
+@pytest.mark.slow
+def test_ten_thousand_draws_forced_onto_boundaries():
+    check_boundaries(10_000, 3, ISAS)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_tails_are_handed_on(isa):
+    """At a scale whose draws stay far from 1/2, only the tails of U are flagged: exactly those with few bits."""
+    n = 4 * 10**6
+    words = np.empty(n, dtype=np.uint64)
+    _native.chacha20_words(_native.Key(KEY), 0, words, isa)
+    u = words.reshape(-1, 2, 8)[:, 0]
+    tail = np.stack([(u < 2**44) | (u > 2**64 - 2**28)] * 2, axis=1).reshape(-1)
+    assert tail.any()
+    np.testing.assert_array_equal(flagged(KEY, 0, n, 0.01, isa), np.flatnonzero(tail))
+
+
+def from_words(u, v, index, scale, limbs=7):
+    return _native.gaussian_exact(u, v, _native.Key(KEY), index, scale, limbs)
+
+
+def reference_from_words(u, v, index, scale):
+    ((_, tail_u, tail_t, _),) = noise_reference.pair_bits(KEY, [index])
+    more = noise_reference.MORE_BITS
+    full_u = u << more | tail_u & (2**more - 1)
+    t = (v & (2**62 - 1)) << more | tail_t & (2**more - 1)
+    t -= (t >> (61 + more)) << (62 + more)
+    return noise_reference.round_exactly(mp.mpf(scale) * noise_reference.normal(index & 8, full_u, t, v))
+
+
+TOP = 2**64 - 1
+EXTREME_U = [0, 1, 2, 2**20, 2**43, 2**44 - 1, 2**44, 2**62, 2**63 - 1, 2**63, 3 * 2**62 - 1, 3 * 2**62, TOP - 2**28, TOP - 1, TOP]
+EXTREME_V = [0, 1, 2**61 - 1, 2**61, 2**61 + 1, 2**62 - 1, 2**62, 2**63, 2**63 + 2**61, TOP, 0x123456789ABCDEF0]
+
+
+@pytest.mark.parametrize("index", [0, 8, 2**40 + 3, 2**40 + 11])
+def test_extreme_words(index):
+    """U within 2^-64 of 0 and of 1, angles on and beside the octants' edges, all signs."""
+    for u in EXTREME_U:
+        for v in EXTREME_V:
+            for scale in (SCALE, 2.0**50):
+                assert from_words(u, v, index, scale) == reference_from_words(u, v, index, scale), (u, v, scale)
+
+
+def test_result_does_not_depend_on_the_precision_begun_with():
+    """64 bits of fraction leave about 1 draw in 100 at scale 2^50 undecided; they must end like the others."""
+    words = chacha20_words(3000, b"\5" * 32).tolist()
+    for j, (u, v) in enumerate(zip(words[::2], words[1::2])):
+        results = {from_words(u, v, j, 2.0**50, limbs) for limbs in (3, 4, 7, 25)}
+        assert len(results) == 1
+
+
+def test_draws_that_the_head_words_leave_undecided():
+    """v is chosen so that the draw crosses m + 1/2 inside v's cell of width 2^-62: the bits drawn after v decide.
+
+    At scale 2^50 a cell is at most 2^50 * 5 * 2^-62 < 2^-9 of a step wide, which is less than what 64 fraction bits
+    resolve (limbs = 3), so that a larger precision has to be gone to.
+    """
+    rng = np.random.default_rng(5)
+    rounded_up = []
+    for _ in range(60):
+        u = int(rng.integers(2**60, 2**63))
+        radius = mp.sqrt(-2 * mp.log(mp.ldexp(u, -64)))
+        m = int(rng.integers(2**47, 2**49))
+        # The cosine element with t > -1/2: scale radius cos(pi/4 + (pi/2) t) = m + 1/2.
+        t = (mp.acos((m + mp.mpf("0.5")) / 2**50 / radius) - mp.pi / 4) * 2 / mp.pi
+        v = int(mp.floor(mp.ldexp(t, 62))) % 2**62
+        outcomes = set()
+        for index in range(0, 1600, 16):
+            truth = reference_from_words(u, v, index, 2.0**50)
+            assert truth in (m, m + 1)
+            outcomes.add(truth)
+            assert {from_words(u, v, index, 2.0**50, limbs) for limbs in (3, 5, 7, 25)} == {truth}
+            rounded_up.append(truth == m + 1)
+            if len(outcomes) == 2:
+                break
+        # U's own bits beyond the 64th move the crossing by less than v's cell: both outcomes occur.
+        assert outcomes == {m, m + 1}
+    assert any(rounded_up) and not all(rounded_up)
+
+
+def test_scales_too_small_for_anything_but_zero():
+    for scale in (5e-324, 1e-300, 2.0**-7 * (1 - 2.0**-53)):
+        assert from_words(0, 0, 0, scale) == 0
+        assert not rounded_gaussian(scale, 1000, unsafe_test_key=KEY).any()
+
+
+def test_largest_scale_is_exact_and_in_range():
+    draws = rounded_gaussian(2.0**50, 300, unsafe_test_key=KEY)
+    assert draws.tolist() == noise_reference.exact_draws(KEY, range(300), 2.0**50)
+    assert np.abs(draws).max() < 64 * 2**50

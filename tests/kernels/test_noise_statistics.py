@@ -1,0 +1,138 @@
+"""Rounded Gaussian noise as a sample: moments, distribution, low bytes, symmetry, correlation.
+
+p-values are asserted above 10^-6. The keys are fixed, so that a passing test stays
+passing; the last test draws under fresh keys.
+"""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from vips_fast.kernels import add_rounded_gaussian, rounded_gaussian, symmetric_gaussian
+
+LEAST_P = 1e-6
+SCALE = 2.0**22.5
+CI, FULL = 10**6, 10**7
+SIZES = [CI, pytest.param(FULL, marks=pytest.mark.slow)]
+
+
+def draws(n, seed=0, scale=SCALE):
+    return rounded_gaussian(scale, n, unsafe_test_key=bytes([seed]) * 32)
+
+
+def two_sided(z):
+    return 2 * stats.norm.sf(abs(z))
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_mean_and_standard_deviation(n):
+    x = draws(n) / SCALE
+    assert two_sided(x.mean() * math.sqrt(n)) > LEAST_P
+    # Rounding adds 1/12 step^2 to the variance: 10^-15 of it here.
+    assert two_sided((x @ x - n) / math.sqrt(2 * n)) > LEAST_P
+    if n == FULL:
+        assert abs(x.std() - 1) < 0.0018  # the stated 0.18 %: eight standard errors
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_kolmogorov_smirnov(n):
+    assert stats.kstest(draws(n, 1) / SCALE, stats.norm.cdf, mode="asymp").pvalue > LEAST_P
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_higher_moments(n):
+    x = draws(n, 2) / SCALE
+    # Standard errors of the sample skewness and kurtosis of a normal sample.
+    assert two_sided((x**3).mean() * math.sqrt(n / 15)) > LEAST_P
+    assert two_sided(((x**4).mean() - 3) * math.sqrt(n / 96)) > LEAST_P
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_tails(n):
+    """Counts beyond 1 to 4.5 standard deviations, either side, against their binomial law."""
+    x = draws(n, 3) / SCALE
+    for t in (1.0, 2.0, 3.0, 4.0, 4.5):
+        for count in ((x > t).sum(), (x < -t).sum()):
+            assert stats.binomtest(int(count), n, stats.norm.sf(t)).pvalue > LEAST_P
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_low_bytes_are_uniform(n):
+    """At 6 million steps a standard deviation the low 16 bits are uniform to far below what n draws can see."""
+    x = draws(n, 4)
+    for shift in (0, 8):
+        assert stats.chisquare(np.bincount(x >> shift & 255, minlength=256)).pvalue > LEAST_P
+    # Each residue class modulo 8 of the element's number separately: they are the kernel's lanes.
+    for lane in range(16):
+        assert stats.chisquare(np.bincount(x[lane::16] & 255, minlength=256)).pvalue > LEAST_P
+
+
+@pytest.mark.parametrize("scale", [0.3, 1.0, 4.2])
+def test_probabilities_of_single_integers(scale):
+    """On a coarse lattice the law is known integer by integer: Phi((k + 1/2)/s) - Phi((k - 1/2)/s)."""
+    n = CI
+    x = draws(n, 5, scale)
+    reach = next(k for k in range(1, 100) if n * stats.norm.sf((k + 0.5) / scale) < 50)
+    edges = (np.arange(-reach, reach) + 0.5) / scale
+    expected = n * np.diff(np.concatenate([[0], stats.norm.cdf(edges), [1]]))
+    observed = np.bincount(np.clip(x, -reach, reach) + reach, minlength=2 * reach + 1)
+    assert stats.chisquare(observed, expected).pvalue > LEAST_P
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_symmetry(n):
+    x = draws(n, 6)
+    positive = int((x > 0).sum())
+    assert stats.binomtest(positive, n - int((x == 0).sum()), 0.5).pvalue > LEAST_P
+    assert stats.ks_2samp(x[x > 0], -x[x < 0], mode="asymp").pvalue > LEAST_P
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_no_correlation_between_entries(n):
+    """Values, squares (Box-Muller pairs share a radius) and low bytes, at the lags of pairs, lanes and groups."""
+    x = draws(n, 7)
+    values = x / SCALE
+    for series in (values, (values**2 - 1) / math.sqrt(2), ((x & 255) - 127.5) / math.sqrt((256**2 - 1) / 12)):
+        for lag in (1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 16, 17, 32, 64, 127, 128, 129, 1024, 65536):
+            assert two_sided(series[lag:] @ series[:-lag] / math.sqrt(n - lag)) > LEAST_P, lag
+
+
+def test_pairs_are_independent():
+    """Elements i and i + 8 have one radius and one angle in common: their joint law against a product of normals."""
+    x = draws(CI, 8).reshape(-1, 2, 8) / SCALE
+    edges = stats.norm.ppf(np.arange(1, 12) / 12)
+    cells = np.searchsorted(edges, x[:, 0]) * 12 + np.searchsorted(edges, x[:, 1])
+    assert stats.chisquare(np.bincount(cells.reshape(-1), minlength=144)).pvalue > LEAST_P
+
+
+def test_no_correlation_between_keys():
+    """Two releases, also when their keys differ in one bit only."""
+    x = draws(CI, 9) / SCALE
+    for other in (bytes([9]) * 31 + b"\x08", b"\x0b" + bytes([9]) * 31, bytes([10]) * 32):
+        y = rounded_gaussian(SCALE, CI, unsafe_test_key=other) / SCALE
+        assert two_sided(x @ y / math.sqrt(CI)) > LEAST_P
+        assert (x != y).mean() > 0.999
+
+
+@pytest.mark.parametrize("form", ["orthonormal", "analyze_gauss"])
+def test_symmetric_noise_has_the_stated_variances(form):
+    d = 800
+    noise = symmetric_gaussian(d, SCALE, form=form, unsafe_test_key=b"\3" * 32) / SCALE
+    off = noise[np.triu_indices(d, 1)] * (math.sqrt(2) if form == "orthonormal" else 1.0)
+    diagonal = np.diag(noise)
+    for sample in (off, diagonal):
+        n = len(sample)
+        assert two_sided((sample @ sample - n) / math.sqrt(2 * n)) > LEAST_P
+        assert stats.kstest(sample, stats.norm.cdf, mode="asymp").pvalue > LEAST_P
+
+
+def test_fresh_keys_give_standard_normals():
+    """No known key: 64 releases together. Fails once in 10^6 runs if all is well."""
+    x = np.concatenate([rounded_gaussian(SCALE, 5000) for _ in range(32)]).astype(float)
+    for _ in range(32):
+        sums = np.zeros(5000, dtype=np.int64)
+        add_rounded_gaussian(sums, SCALE)
+        x = np.append(x, sums)
+    assert stats.kstest(x / SCALE, stats.norm.cdf, mode="asymp").pvalue > LEAST_P

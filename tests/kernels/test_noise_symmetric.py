@@ -1,0 +1,333 @@
+"""Noise for symmetric matrices, and the projection onto positive semidefinite ones."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from vips_fast.kernels import _native, noise, psd, psd_project, reference, rounded_gaussian, symmetric_gaussian
+
+ISAS = _native.isas_available()
+KEY = bytes(range(50, 82))
+SCALE = 2.0**22.3
+#: Around the kernel's 32 rows, its check's 64 and its vectors of 2, 4 and 8.
+SIZES = [1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 40, 63, 64, 65, 71, 127, 128, 129, 200]
+
+
+def random_symmetric(d, rng, bits=40):
+    a = rng.integers(-(2**bits), 2**bits, (d, d))
+    return np.triu(a) + np.triu(a, 1).T
+
+
+def expected_noise(d, scale, form):
+    """From the vector draws: entry (i, j) takes element i d - i(i-1)/2 + j - i."""
+    rows, columns = np.triu_indices(d)
+    n = len(rows)
+    assert (rows * d - rows * (rows - 1) // 2 + columns - rows == np.arange(n)).all()
+    whole = rounded_gaussian(scale, n, unsafe_test_key=KEY)
+    off = whole if form == "analyze_gauss" else rounded_gaussian(noise.half_power_scale(scale), n, unsafe_test_key=KEY)
+    out = np.zeros((d, d), dtype=np.int64)
+    out[rows, columns] = np.where(rows == columns, whole, off)
+    return out + np.triu(out, 1).T
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("form", ["orthonormal", "analyze_gauss"])
+@pytest.mark.parametrize("d", SIZES)
+def test_entries_are_the_numbered_elements(isa, form, d):
+    before = random_symmetric(d, np.random.default_rng(d))
+    wanted = before + expected_noise(d, SCALE, form)
+    matrix = before.copy()
+    assert symmetric_gaussian(matrix, SCALE, form=form, unsafe_test_key=KEY, isa=isa) is matrix
+    np.testing.assert_array_equal(matrix, wanted)
+    np.testing.assert_array_equal(symmetric_gaussian(d, SCALE, form=form, unsafe_test_key=KEY, isa=isa), wanted - before)
+    spacing = 2.0**-7
+    real = before * spacing
+    assert symmetric_gaussian(real, SCALE, form=form, spacing=spacing, unsafe_test_key=KEY, isa=isa) is real
+    np.testing.assert_array_equal(real, wanted * spacing)
+
+
+@pytest.mark.parametrize("form", ["orthonormal", "analyze_gauss"])
+@pytest.mark.parametrize("d", [1, 8, 65, 150])
+def test_matches_reference(form, d):
+    ours = symmetric_gaussian(d, SCALE, form=form, unsafe_test_key=KEY)
+    twin = reference.symmetric_gaussian(d, SCALE, form=form, unsafe_test_key=KEY)
+    # The twin rounds a float64 within 2^-46 scales of the truth: once in a million entries it may differ by 1.
+    assert np.abs(ours - twin).max() <= 1 and (ours != twin).sum() <= 2
+
+
+@pytest.mark.parametrize("n_threads", [2, 7, 16])
+@pytest.mark.parametrize("d", [5, 100, 333])
+def test_same_bits_for_every_number_of_threads(d, n_threads):
+    before = random_symmetric(d, np.random.default_rng(d))
+    one, many = before.copy(), before.copy()
+    symmetric_gaussian(one, SCALE, unsafe_test_key=KEY)
+    symmetric_gaussian(many, SCALE, unsafe_test_key=KEY, n_threads=n_threads)
+    np.testing.assert_array_equal(one, many)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_exact_path_is_used_in_matrices_too(isa):
+    """At scale 2^36 a draw in 32 is handed on, on and off the diagonal."""
+    d = 70
+    for form in ("orthonormal", "analyze_gauss"):
+        ours = symmetric_gaussian(d, 2.0**36, form=form, unsafe_test_key=KEY, isa=isa)
+        np.testing.assert_array_equal(ours, expected_noise(d, 2.0**36, form))
+
+
+def test_layouts():
+    d = 40
+    before = random_symmetric(d, np.random.default_rng(0))
+    wanted = symmetric_gaussian(before.copy(), SCALE, unsafe_test_key=KEY)
+    fortran = np.asfortranarray(before)
+    np.testing.assert_array_equal(symmetric_gaussian(fortran, SCALE, unsafe_test_key=KEY), wanted)
+    wide = np.full((d, d + 9), 7)
+    wide[:, 3 : 3 + d] = before
+    np.testing.assert_array_equal(symmetric_gaussian(wide[:, 3 : 3 + d], SCALE, unsafe_test_key=KEY), wanted)
+    assert (wide[:, :3] == 7).all() and (wide[:, 3 + d :] == 7).all()
+    for bad in (np.zeros((2 * d, 2 * d), dtype=np.int64)[::2, ::2], before[::-1, ::-1], before[::-1]):
+        with pytest.raises(ValueError, match="contiguous rows or columns"):
+            symmetric_gaussian(bad, SCALE)
+    one = np.zeros((3, 3), dtype=np.int64)[1::2, 1::2]
+    symmetric_gaussian(one, SCALE, unsafe_test_key=KEY)
+    assert one[0, 0] == rounded_gaussian(SCALE, 1, unsafe_test_key=KEY)[0]
+
+
+def test_fresh_keys():
+    assert (symmetric_gaussian(20, SCALE) != symmetric_gaussian(20, SCALE)).any()
+
+
+@pytest.mark.parametrize("scale", [1.0, 2.0**22, 2.0**23 - 1, 0.1, 3.7e10, 2.0**50, 5e-324, 1e-310])
+def test_off_diagonal_scale_is_never_below_its_share(scale):
+    half = noise.half_power_scale(scale)
+    assert 2 * Fraction(half) ** 2 >= Fraction(scale) ** 2
+    assert 2 * Fraction(math.nextafter(half, 0.0)) ** 2 < Fraction(scale) ** 2
+
+
+def test_orthonormal_basis():
+    """What the docstring's proof says of {E_ii, (E_ij + E_ji)/sqrt 2}, in numbers."""
+    d = 6
+    rows, columns = np.triu_indices(d)
+    basis = np.zeros((len(rows), d, d))
+    for b, i, j in zip(basis, rows, columns):
+        b[i, j] = b[j, i] = 1.0 if i == j else math.sqrt(0.5)
+    np.testing.assert_allclose(np.einsum("aij,bij->ab", basis, basis), np.eye(len(rows)), atol=1e-15)
+    a = random_symmetric(d, np.random.default_rng(1)).astype(float)
+    coordinates = np.einsum("aij,ij->a", basis, a)
+    np.testing.assert_allclose(np.einsum("a,aij->ij", coordinates, basis), a, rtol=1e-14)
+    np.testing.assert_allclose(np.linalg.norm(coordinates), np.linalg.norm(a), rtol=1e-14)
+
+
+@pytest.fixture
+def no_key(monkeypatch):
+    """Fails the test if a key is taken from the system."""
+
+    def refuse(*_):
+        raise AssertionError("a key was drawn")
+
+    monkeypatch.setattr(noise._native, "Key", refuse)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("d", [2, 8, 64, 65, 100, 200])
+@pytest.mark.parametrize("dtype", ["int64", "float64"])
+def test_asymmetry_anywhere_is_refused(isa, d, dtype, no_key):
+    rng = np.random.default_rng(d)
+    good = random_symmetric(d, rng).astype(dtype)
+    options = {} if dtype == "int64" else {"spacing": 1.0}
+    places = [(0, d - 1), (d - 1, 0), (d // 2, 0), (d - 2, d - 1), (d - 1, d - 2)]
+    places += [tuple(rng.choice(d, 2, replace=False)) for _ in range(10)]
+    for i, j in places:
+        bad = good.copy()
+        bad[i, j] += 1
+        before = bad.copy()
+        for n_threads in (1, 2):
+            with pytest.raises(ValueError, match="expected a symmetric matrix"):
+                symmetric_gaussian(bad, SCALE, n_threads=n_threads, isa=isa, **options)
+        np.testing.assert_array_equal(bad, before)
+
+
+def test_zeros_of_both_signs_are_symmetric():
+    d = 130
+    matrix = np.zeros((d, d))
+    matrix[np.tril_indices(d, -1)] = -0.0
+    symmetric_gaussian(matrix, 100.0, spacing=1.0, unsafe_test_key=KEY)
+    np.testing.assert_array_equal(matrix, symmetric_gaussian(d, 100.0, unsafe_test_key=KEY))
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("place", [(0, 0), (3, 69), (69, 69), (10, 20)])
+def test_range_and_lattice_guards(isa, place, monkeypatch):
+    d, scale = 70, 2.0**30
+    i, j = place
+
+    def with_entry(value, dtype):
+        m = np.zeros((d, d), dtype=dtype)
+        m[i, j] = m[j, i] = value
+        return m
+
+    limit = 2**63 - 1 - 64 * 2**30 - 1
+    wanted = expected_noise(d, scale, "orthonormal")
+    for sign in (1, -1):
+        matrix = symmetric_gaussian(with_entry(sign * limit, np.int64), scale, unsafe_test_key=KEY, isa=isa)
+        np.testing.assert_array_equal(matrix, with_entry(sign * limit, np.int64) + wanted)
+    spacing, limit_f = 2.0**-60, 2**53 - 64 * 2**30
+    matrix = symmetric_gaussian(
+        with_entry(limit_f, np.float64) * spacing, scale, spacing=spacing, unsafe_test_key=KEY, isa=isa
+    )
+    np.testing.assert_array_equal(matrix, (with_entry(limit_f, np.int64) + wanted) * spacing)
+
+    def refuse(*_):
+        raise AssertionError("a key was drawn")
+
+    monkeypatch.setattr(noise._native, "Key", refuse)
+    for value in (limit + 1, -limit - 1, -(2**63)):
+        bad = with_entry(value, np.int64)
+        with pytest.raises(ValueError, match="leave int64"):
+            symmetric_gaussian(bad, scale, isa=isa)
+        np.testing.assert_array_equal(bad, with_entry(value, np.int64))
+    for value in (limit_f + 1, -limit_f - 1, 0.5, 1e300, math.inf, -math.inf, math.nan):
+        bad = with_entry(value, np.float64) * spacing
+        with pytest.raises(ValueError, match="2\\^53 steps"):
+            symmetric_gaussian(bad, scale, spacing=spacing, isa=isa)
+        np.testing.assert_array_equal(bad, with_entry(value, np.float64) * spacing)
+
+
+@pytest.mark.parametrize("arguments, error, match", [
+    (dict(matrix_or_size=0), ValueError, "size="),
+    (dict(matrix_or_size=-3), ValueError, "size="),
+    (dict(matrix_or_size=2.0), TypeError, "size="),
+    (dict(matrix_or_size=2**24), ValueError, "size="),
+    (dict(matrix_or_size=np.zeros((2, 3), dtype=np.int64)), ValueError, "shape"),
+    (dict(matrix_or_size=np.zeros(4, dtype=np.int64)), ValueError, "shape"),
+    (dict(matrix_or_size=np.zeros((0, 0), dtype=np.int64)), ValueError, "shape"),
+    (dict(matrix_or_size=np.zeros((2, 2), dtype=np.float32)), TypeError, "dtype float32"),
+    (dict(matrix_or_size=np.zeros((2, 2), dtype=">f8"), spacing=1.0), TypeError, "dtype >f8"),
+    (dict(matrix_or_size=np.zeros((2, 2))), ValueError, "spacing=None"),
+    (dict(matrix_or_size=np.zeros((2, 2)), spacing=0.3), ValueError, "spacing=0.3"),
+    (dict(matrix_or_size=np.zeros((2, 2)), spacing=-1.0), ValueError, "spacing=-1.0"),
+    (dict(matrix_or_size=np.zeros((2, 2)), spacing=2.0**1000), ValueError, "spacing="),
+    (dict(matrix_or_size=np.zeros((2, 2)), spacing=1.0, scale=2.0**48), ValueError, "2\\^47"),
+    (dict(spacing=1.0), ValueError, "spacing=1.0"),
+    (dict(matrix_or_size=np.zeros((2, 2), dtype=np.int64), spacing=1.0), ValueError, "spacing=1.0"),
+    (dict(form="gauss"), ValueError, "form='gauss'"),
+    (dict(scale=0.0), ValueError, "scale=0.0"),
+    (dict(scale=math.nan), ValueError, "scale=nan"),
+    (dict(scale=2.0**51), ValueError, "scale="),
+    (dict(scale="1"), TypeError, "scale="),
+    (dict(unsafe_test_key=b"1"), ValueError, "unsafe_test_key"),
+    (dict(n_threads=0), ValueError, "n_threads=0"),
+])
+def test_bad_input(arguments, error, match, no_key):
+    with pytest.raises(error, match=match):
+        symmetric_gaussian(**{"matrix_or_size": 4, "scale": 5.0, **arguments})
+
+
+def test_read_only_matrix_is_refused(no_key):
+    matrix = np.zeros((3, 3), dtype=np.int64)
+    matrix.flags.writeable = False
+    with pytest.raises(ValueError, match="writeable"):
+        symmetric_gaussian(matrix, 1.0)
+
+
+# ---- projection ----
+
+
+def spectrum_matrix(eigenvalues, rng):
+    q, _ = np.linalg.qr(rng.normal(size=(len(eigenvalues), len(eigenvalues))))
+    a = (q * eigenvalues) @ q.T
+    return (a + a.T) / 2
+
+
+def check_projection(a, floor):
+    before = a.copy()
+    ours, twin = psd_project(a, floor), reference.psd_project(a, floor)
+    np.testing.assert_array_equal(a, before)
+    np.testing.assert_array_equal(ours, ours.T)
+    # The documented tolerance: eigenpairs are exact for a matrix within O(d) roundings of A.
+    tolerance = len(a) * 2.0**-50 * max(np.abs(np.linalg.eigvalsh(a)).max(), abs(floor), 1e-300)
+    assert np.abs(ours - twin).max() <= tolerance
+    assert np.linalg.eigvalsh(ours).min() >= floor - tolerance
+    return ours
+
+
+@pytest.mark.parametrize("floor", [0.0, 0.25, -0.5])
+@pytest.mark.parametrize("d", [1, 2, 3, 5, 20, 63, 64, 65, 130])
+@pytest.mark.parametrize("share", [0.0, 0.05, 0.5, 0.95, 1.0])
+def test_psd_project_matches_eigh_and_rebuild(d, share, floor):
+    """Every way through: nothing below, few below, half, nearly all, all; few and many eigenvectors."""
+    rng = np.random.default_rng(d)
+    below = round(share * d)
+    w = floor + np.concatenate([-rng.uniform(0.01, 3.0, below), rng.uniform(0.01, 3.0, d - below)])
+    check_projection(spectrum_matrix(w, rng), floor)
+
+
+@pytest.mark.parametrize("few", [0.0, 1.0])
+@pytest.mark.parametrize("cholesky_below", [0, 512])
+def test_psd_project_by_every_route(few, cholesky_below, monkeypatch):
+    """Either eigenvector routine, with and without the Cholesky factorisation first."""
+    monkeypatch.setattr(psd, "_FEW", few)
+    monkeypatch.setattr(psd, "_CHOLESKY_BELOW", cholesky_below)
+    rng = np.random.default_rng(2)
+    for below in (0, 1, 7, 20, 39, 40):
+        w = np.concatenate([-rng.uniform(0.1, 1, below), rng.uniform(0.1, 1, 40 - below)])
+        check_projection(spectrum_matrix(w, rng), 0.0)
+
+
+def test_psd_project_of_special_matrices():
+    rng = np.random.default_rng(4)
+    zero = np.zeros((7, 7))
+    np.testing.assert_array_equal(psd_project(zero), zero)
+    np.testing.assert_array_equal(psd_project(-np.eye(7)), zero)
+    np.testing.assert_array_equal(psd_project(zero, 2.0), 2.0 * np.eye(7))
+    np.testing.assert_array_equal(psd_project(np.diag([3.0, -1.0, 0.0])), np.diag([3.0, 0.0, 0.0]))
+    positive = spectrum_matrix(rng.uniform(0.5, 1.0, 30), rng)
+    np.testing.assert_array_equal(psd_project(positive), positive)
+    assert psd_project(positive) is not positive
+    check_projection(spectrum_matrix(np.repeat([-1.0, 0.0, 1.0], 10), rng), 0.0)  # multiple eigenvalues
+    low_rank = rng.normal(size=(40, 3))
+    check_projection(low_rank @ low_rank.T, 0.0)
+    check_projection(np.asfortranarray(spectrum_matrix(rng.normal(size=33), rng)), 0.0)
+    check_projection(spectrum_matrix(rng.normal(size=33), rng) * 1e-200, 0.0)
+    check_projection(spectrum_matrix(rng.normal(size=33), rng) * 1e150, 0.0)
+    block = np.zeros((40, 40))
+    block[:20, :20] = spectrum_matrix(rng.normal(size=20), rng)
+    check_projection(block, 0.0)  # the tridiagonal matrix falls apart
+
+
+def test_psd_project_is_the_nearest():
+    """No nearby positive semidefinite matrix is closer than the projection (first-order optimality)."""
+    rng = np.random.default_rng(5)
+    a = spectrum_matrix(rng.normal(size=12), rng)
+    p = psd_project(a)
+    for _ in range(200):
+        x = rng.normal(size=(12, 3))
+        other = p + 1e-3 * (x @ x.T)
+        assert np.linalg.norm(a - other) >= np.linalg.norm(a - p)
+
+
+def test_psd_project_after_noise():
+    rng = np.random.default_rng(6)
+    x = rng.normal(size=(500, 123))
+    noisy = x.T @ x + symmetric_gaussian(123, 2.0**22, unsafe_test_key=KEY) * (20.0 / 2**22)
+    check_projection(noisy, 0.0)
+
+
+@pytest.mark.parametrize("a, floor, error, match", [
+    ([[1.0]], 0.0, TypeError, "got list"),
+    (np.eye(3, dtype=np.float32), 0.0, TypeError, "float32"),
+    (np.ones(3), 0.0, ValueError, "shape"),
+    (np.ones((2, 3)), 0.0, ValueError, "shape"),
+    (np.ones((0, 0)), 0.0, ValueError, "shape"),
+    (np.array([[1.0, 2.0], [2.5, 1.0]]), 0.0, ValueError, "symmetric"),
+    (np.array([[1.0, np.nan], [np.nan, 1.0]]), 0.0, ValueError, "finite"),
+    (np.array([[np.inf]]), 0.0, ValueError, "finite"),
+    (np.eye(2), math.nan, ValueError, "floor=nan"),
+    (np.eye(2), math.inf, ValueError, "floor=inf"),
+    (np.eye(2), "0", TypeError, "floor='0'"),
+    (np.eye(2), True, TypeError, "floor=True"),
+])
+def test_psd_project_bad_input(a, floor, error, match):
+    with pytest.raises(error, match=match):
+        psd_project(a, floor)

@@ -1,0 +1,63 @@
+"""The code blocks of the documentation run as they stand."""
+
+import ast
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ["embedding.md", "own_model.md"]
+
+
+def blocks(text):
+    """(language, file name or None, code) of each fenced block."""
+    pattern = r"(?:<!-- file: (\S+) -->\n)?```(\w+)\n(.*?)```"
+    return [(language, name or None, code) for name, language, code in re.findall(pattern, text, re.S)]
+
+
+@pytest.mark.parametrize("name", DOCS)
+def test_the_blocks_run(name, tmp_path):
+    """Files are written, shell blocks run in their order, then all Python blocks as one script."""
+    pytest.importorskip("numba", reason="needs Numba")
+    script = []
+    (tmp_path / "bin").mkdir()
+    wrapper = tmp_path / "bin" / "python"
+    wrapper.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    wrapper.chmod(0o755)
+    environment = dict(
+        os.environ, VIPS_FAST_SOURCE=str(ROOT), PATH=f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}",
+        PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}",
+    )
+
+    def call(*command):
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, f"{command[-1]}\n{done.stdout}\n{done.stderr}"
+
+    for language, file, code in blocks((ROOT / "docs" / name).read_text()):
+        if file:
+            (tmp_path / file).write_text(code)
+        elif language == "sh":
+            for tool in ("cc", "c++", "make"):
+                if re.search(rf"^{re.escape(tool)} ", code, re.M) and shutil.which(tool) is None:
+                    pytest.skip(f"no {tool}")
+            call("sh", "-euc", code)
+        elif language == "python":
+            script.append(code)
+        else:
+            pytest.fail(f"{name}: a block of {language} that nothing runs")
+    assert script
+    (tmp_path / "script.py").write_text("\n".join(script))
+    call("python", "script.py")
+
+
+def test_a_model_takes_under_60_lines():
+    (whole, *_) = [code for language, _, code in blocks((ROOT / "docs" / "own_model.md").read_text()) if language == "python"]
+    assert "class PoissonMixture(ConjugateEstimator)" in whole
+    (node,) = [node for node in ast.parse(whole).body if isinstance(node, ast.ClassDef)]
+    lines = [line for line in whole.splitlines()[node.lineno - 1 : node.end_lineno] if line.strip()]
+    assert len(lines) < 60

@@ -1,0 +1,111 @@
+"""What an audit found, as text and as JSON-ready dicts."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+
+
+@dataclass(frozen=True)
+class Check:
+    """One comparison.
+
+    Attributes
+    ----------
+    name : str
+    measured, claimed : float or None
+    passed : bool
+    detail : str
+        What was compared, in words.
+    """
+
+    name: str
+    passed: bool
+    measured: float | None = None
+    claimed: float | None = None
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class LayerResult:
+    """The checks of one layer; ``figures`` holds what a reader may want to plot."""
+
+    layer: str
+    title: str
+    checks: tuple[Check, ...]
+    seconds: float = 0.0
+    figures: dict = field(default_factory=dict)
+
+    @property
+    def passed(self) -> bool:
+        """Whether every check passed, and there was one."""
+        return bool(self.checks) and all(check.passed for check in self.checks)
+
+
+@dataclass(frozen=True)
+class AuditReport:
+    """All layers that were run on one model and its settings.
+
+    Attributes
+    ----------
+    model : str
+    settings : dict
+    neighbors : str
+    layers : tuple of LayerResult
+    claimed : dict
+        ``epsilon`` and ``delta``: the accountant's curve for the runs of layer E, or
+        empty where E was not run.
+    """
+
+    model: str
+    settings: dict
+    neighbors: str
+    layers: tuple[LayerResult, ...]
+    claimed: dict = field(default_factory=dict)
+
+    @property
+    def passed(self) -> bool:
+        """The verdict."""
+        return bool(self.layers) and all(layer.passed for layer in self.layers)
+
+    def layer(self, name: str) -> LayerResult:
+        """One layer by its letter; KeyError if it was not run."""
+        for layer in self.layers:
+            if layer.layer == name:
+                return layer
+        raise KeyError(name)
+
+    def to_dict(self) -> dict:
+        """A JSON-ready copy."""
+        return {
+            "model": self.model,
+            "settings": {k: v if isinstance(v, (int, float, str, bool, type(None))) else repr(v) for k, v in self.settings.items()},
+            "neighbors": self.neighbors,
+            "passed": self.passed,
+            "claimed": self.claimed,
+            "layers": [dict(asdict(layer), passed=layer.passed) for layer in self.layers],
+        }
+
+    def text(self) -> str:
+        """Lines for a terminal."""
+        relation = {"add_remove": "adding or removing one record", "replace_one": "replacing one record"}[self.neighbors]
+        given = ", ".join(f"{k}={v!r}" for k, v in self.settings.items())
+        lines = [f"Audit of {self.model}({given}), neighbours: {relation}"]
+        for layer in self.layers:
+            lines += ["", f"{layer.layer}  {layer.title}: {_verdict(layer.passed)} ({layer.seconds:.1f} s)"]
+            for check in layer.checks:
+                sides = [f"measured {check.measured:.6g}"] if check.measured is not None else []
+                sides += [f"claimed {check.claimed:.6g}"] if check.claimed is not None else []
+                more = "; ".join([", ".join(sides), check.detail] if check.detail and sides else sides or [check.detail])
+                lines.append(f"   {'ok  ' if check.passed else 'FAIL'} {check.name}: {more}")
+        if self.claimed:
+            lines += ["", f"   {'epsilon':>9}  {'claimed delta':>13}  {'measured, at least':>18}"]
+            for row in zip(self.claimed["epsilon"], self.claimed["delta"], self.claimed["measured"]):
+                lines.append("   {:9.4f}  {:13.3e}  {:18.3e}".format(*row))
+        lines += ["", f"Verdict: {'no violation found' if self.passed else 'THE CLAIM DOES NOT HOLD'}"]
+        return "\n".join(lines)
+
+    __str__ = text
+
+
+def _verdict(passed: bool) -> str:
+    return "passed" if passed else "FAILED"

@@ -1,0 +1,114 @@
+"""Noise in plain numpy: the same bits, float64 arithmetic.
+
+`rounded_gaussian` here rounds a float64 value, so it can differ by one from the
+kernel where that value is within about 1e-15 scales of a half-integer.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+_CONSTANTS = np.frombuffer(b"expand 32-byte k", dtype="<u4")
+
+
+def chacha20_blocks(key, tails) -> np.ndarray:
+    """ChaCha20 blocks as (n, 16) uint32; ``tails`` holds state words 12..15 of each, (n, 4)."""
+    tails = np.asarray(tails, dtype=np.uint32)
+    start = np.empty((16, len(tails)), dtype=np.uint32)
+    start[:4] = _CONSTANTS[:, None]
+    start[4:12] = np.frombuffer(key, dtype="<u4")[:, None]
+    start[12:] = tails.T
+    x = start.copy()
+
+    def step(a, b, d, n):
+        x[a] += x[b]
+        turned = x[d] ^ x[a]
+        x[d] = turned << np.uint32(n) | turned >> np.uint32(32 - n)
+
+    def quarter_round(a, b, c, d):
+        step(a, b, d, 16)
+        step(c, d, b, 12)
+        step(a, b, d, 8)
+        step(c, d, b, 7)
+
+    for _ in range(10):
+        for i in range(4):
+            quarter_round(i, 4 + i, 8 + i, 12 + i)
+        for i in range(4):
+            quarter_round(i, 4 + (i + 1) % 4, 8 + (i + 2) % 4, 12 + (i + 3) % 4)
+    return (x + start).T
+
+
+def chacha20_fill(n_bytes, key, *, nonce=bytes(12), counter=0) -> np.ndarray:
+    """RFC 8439 keystream; see `vips_fast.kernels.chacha20_fill`."""
+    n_blocks = -(-n_bytes // 64)
+    tails = np.empty((n_blocks, 4), dtype=np.uint32)
+    tails[:, 0] = counter + np.arange(n_blocks)
+    tails[:, 1:] = np.frombuffer(nonce, dtype="<u4")
+    return np.frombuffer(chacha20_blocks(key, tails).astype("<u4").tobytes(), dtype=np.uint8)[:n_bytes]
+
+
+def chacha20_words(n, key, first=0) -> np.ndarray:
+    """Element words first .. first + n - 1 as uint64 (csrc/chacha20.h)."""
+    groups = np.arange(first // 128, -(-(first + n) // 128))
+    blocks = (groups[:, None] * 16 + np.arange(16)).reshape(-1).astype(np.uint64)
+    tails = np.zeros((len(blocks), 4), dtype=np.uint32)
+    tails[:, 0] = blocks & np.uint64(0xFFFFFFFF)
+    tails[:, 1] = blocks >> np.uint64(32)
+    # (group, block, state word) -> (group, state word, block): pairs of blocks make 64 bits.
+    words = chacha20_blocks(key, tails).reshape(len(groups), 16, 16).transpose(0, 2, 1).astype(np.uint64)
+    words = (words[:, :, 0::2] | words[:, :, 1::2] << np.uint64(32)).reshape(-1)
+    return words[first % 128 : first % 128 + n]
+
+
+def gaussian_elements(n, key, first=0) -> np.ndarray:
+    """Standard normal x_first .. x_(first + n - 1) of a key (csrc/gaussian.h) in float64."""
+    start = first // 128 * 128
+    count = -(-(first + n) // 128) * 128 - start
+    words = chacha20_words(count, key, start).reshape(-1, 2, 8)
+    u, v = words[:, 0], words[:, 1]
+    upper = u >> np.uint64(63) == 1
+    # 1 - U is exact where U is near 1; the half stands for the bits not drawn.
+    gap = (~u).astype(np.float64) + 0.5
+    minus_log = np.where(upper, -np.log1p(-np.where(upper, gap, 0.0) * 2.0**-64), -np.log((u + 0.5) * 2.0**-64))
+    angle = np.pi / 4 + np.pi / 2 * ((v << np.uint64(2)).view(np.int64) * 2.0**-64)
+    radius = np.sqrt(2 * minus_log)
+    cosine = np.where(v >> np.uint64(63) & np.uint64(1), -radius, radius) * np.cos(angle)
+    sine = np.where(v >> np.uint64(62) & np.uint64(1), -radius, radius) * np.sin(angle)
+    return np.stack([cosine, sine], axis=1).reshape(-1)[first - start : first - start + n]
+
+
+def rounded_gaussian(scale, size, *, unsafe_test_key, n_threads=1) -> np.ndarray:
+    """See `vips_fast.kernels.rounded_gaussian`; a key must be given."""
+    n = math.prod(size) if isinstance(size, tuple) else size
+    return np.rint(scale * gaussian_elements(n, unsafe_test_key)).astype(np.int64).reshape(size)
+
+
+def add_rounded_gaussian(sums, scale, *, unsafe_test_key, n_threads=1) -> None:
+    """See `vips_fast.kernels.add_rounded_gaussian`; a key must be given."""
+    sums += rounded_gaussian(scale, sums.shape, unsafe_test_key=unsafe_test_key)
+
+
+def symmetric_gaussian(
+    matrix_or_size, scale, *, form="orthonormal", spacing=None, unsafe_test_key, n_threads=1
+) -> np.ndarray:
+    """See `vips_fast.kernels.symmetric_gaussian`; a key must be given."""
+    matrix = matrix_or_size
+    if not isinstance(matrix, np.ndarray):
+        matrix = np.zeros((matrix_or_size, matrix_or_size), dtype=np.int64)
+    d = len(matrix)
+    rows, columns = np.triu_indices(d)
+    scales = np.where((rows == columns) | (form == "analyze_gauss"), scale, scale * math.sqrt(0.5))
+    noise = np.zeros((d, d), dtype=np.int64)
+    noise[rows, columns] = np.rint(scales * gaussian_elements(len(rows), unsafe_test_key)).astype(np.int64)
+    noise += np.triu(noise, 1).T
+    matrix += noise if spacing is None else noise * spacing
+    return matrix
+
+
+def psd_project(A, floor=0.0) -> np.ndarray:
+    """See `vips_fast.kernels.psd_project`."""
+    w, V = np.linalg.eigh(A)
+    return (V * np.maximum(w, floor)) @ V.T

@@ -1,0 +1,8 @@
+"""Models made with `vips_fast.models.conjugate`: to use, and to copy from."""
+
+from .bernoulli_mixture import BernoulliMixture
+from .binomial_regression import BinomialRegression
+from .gaussian_mixture import GaussianMixture
+from .probabilistic_pca import ProbabilisticPCA
+
+__all__ = ["BernoulliMixture", "BinomialRegression", "GaussianMixture", "ProbabilisticPCA"]

@@ -1,0 +1,119 @@
+"""Binomial regression with a logit link."""
+
+import math
+
+import numpy as np
+from scipy.special import expit
+
+from ..base import check_number
+from ..conjugate import ConjugateEstimator
+
+
+class BinomialRegression(ConjugateEstimator):
+    """Variational Bayes for y ~ Binomial(n, sigmoid(x^T w)), w ~ N(0, I / ``precision``), by Polya-Gamma variables.
+
+    Algorithm 4 of Park et al. (2020): given w, E[xi] = n tanh(c/2) / (2 c) with
+    c^2 = x^T E[w w^T] x; given the xi, q(w) is normal.
+
+    Parameters
+    ----------
+    n_trials : int
+        Public largest number of trials b of a record.
+    radius : float
+        Public R: rows of X are scaled down to an L2 norm of at most R.
+    precision : float
+        Of the prior of the coefficients.
+    **options
+        Of `ConjugateEstimator`.
+
+    Notes
+    -----
+    `fit` takes X (n, d) and y, either (n,) successes out of ``n_trials`` or (n, 2)
+    successes and trials.
+
+    Statistics of a record: (y - n/2) x / (b R) and the upper triangle of
+    E[xi] x x^T / (b R^2) with its off-diagonal times sqrt(2). With 0 <= y <= n <= b,
+    |y - n/2| <= b/2, so the first has a norm of at most 1/2; E[xi] <= n/4 <= b/4 and
+    ||x x^T||_F = ||x||^2, so the second has one of at most 1/4. The bound is
+    sqrt(1/4 + 1/16) = sqrt(5)/4, approached by ||x|| = R, y in {0, n}, n = b as
+    E[w w^T] -> 0. Entries have signs: replacing a record costs sqrt(5)/2.
+    """
+
+    def __init__(self, n_trials=1, *, radius=1.0, precision=1.0, **options):
+        super().__init__(**options)
+        self.n_trials, self.radius, self.precision = n_trials, radius, precision
+
+    @staticmethod
+    def statistics(record, parameters, scratch, out):
+        second_moment, scale = parameters[:2]
+        d = len(second_moment)
+        norm = 0.0
+        for j in range(d):
+            norm += record[j] * record[j]
+        inverse = 1.0 / max(math.sqrt(norm), scale[0])
+        trials = min(max(record[d + 1], 0.0), scale[1])
+        y = min(max(record[d], 0.0), trials)
+        square = 0.0
+        for i in range(d):
+            s = 0.0
+            for j in range(d):
+                s += second_moment[i, j] * record[j]
+            square += s * record[i] * (inverse * scale[0]) ** 2
+        c = math.sqrt(max(square, 0.0))
+        xi = trials * (0.25 if c < 1e-4 else math.tanh(c / 2) / (2 * c)) / scale[1]
+        at = d
+        for i in range(d):
+            x = record[i] * inverse
+            out[i] = (y - trials / 2) / scale[1] * x
+            for j in range(i, d):
+                out[at] = xi * x * (record[j] * inverse) * (1.0 if i == j else math.sqrt(2.0))
+                at += 1
+
+    def records(self, X, y=None):
+        if y is None:
+            raise ValueError("y=None: expected successes, or successes and trials, a row for each of X")
+        y = np.asarray(y)
+        if y.ndim == 1:
+            y = np.column_stack([y, np.full(len(y), self.n_trials)])
+        if y.ndim != 2 or y.shape[1] != 2:
+            raise ValueError(f"y has shape {y.shape}: expected (n,) or (n, 2)")
+        return super().records(X, y)
+
+    def n_statistics(self, n_columns):
+        d = n_columns - 2
+        return d + d * (d + 1) // 2
+
+    def norm_bound(self, n_columns):
+        return math.sqrt(5.0) / 4 * (1 + 1e-12)  # the bound, and rounding
+
+    def check_parameters(self):
+        check_number("n_trials", self.n_trials, 1, 2**53, integer=True)
+        for name in ("radius", "precision"):
+            check_number(name, getattr(self, name), 0, 1e100, low_open=True)
+
+    def start(self, n_columns, rng):
+        d = n_columns - 2
+        return self._parameters(np.zeros(d), np.eye(d) / self.precision)
+
+    def mstep(self, mean, noise_sd, parameters):
+        d = len(parameters[2])
+        total = mean * (self.n_records_ * self.n_trials)
+        curvature = np.zeros((d, d))
+        curvature[np.triu_indices(d)] = total[d:] * self.radius**2
+        curvature = (curvature + curvature.T) / math.sqrt(2.0)
+        curvature[np.diag_indices(d)] /= math.sqrt(2.0)
+        values, vectors = np.linalg.eigh(curvature)  # noise may have taken an eigenvalue below 0
+        covariance = (vectors / (np.maximum(values, 0.0) + self.precision)) @ vectors.T
+        return self._parameters(covariance @ total[:d] * self.radius, covariance)
+
+    def _parameters(self, coefficients, covariance):
+        return np.outer(coefficients, coefficients) + covariance, [self.radius, self.n_trials], coefficients, covariance
+
+    # read-outs
+    coef_ = property(lambda self: self.parameters_[2], doc="(d,) expected coefficients.")
+    covariance_ = property(lambda self: self.parameters_[3], doc="(d, d) their covariance.")
+
+    def predict_proba(self, X):
+        """(n,) probability of a success at public rows, sigmoid(x^T E[w])."""
+        self._check_fitted()
+        return expit(np.asarray(X, dtype=float) @ self.coef_)

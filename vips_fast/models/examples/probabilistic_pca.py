@@ -1,0 +1,131 @@
+"""Probabilistic principal component analysis."""
+
+import math
+
+import numpy as np
+
+from ..base import check_number
+from ..conjugate import ConjugateEstimator
+
+
+class ProbabilisticPCA(ConjugateEstimator):
+    """Probabilistic PCA around a public center: x - c = W z + noise (Tipping & Bishop 1999, by its EM).
+
+    z ~ N(0, I), noise ~ N(0, s^2 I); the columns of W have a N(0, I / ``ridge``) prior.
+
+    Parameters
+    ----------
+    n_components : int
+    radius : float
+        Public R: centered records are scaled down to an L2 norm of at most R.
+    latent_radius : float or None
+        Public B: E[z] of a record is scaled down to an L2 norm of at most B; None is
+        sqrt(n_components) + 3, which a standard normal vector hardly ever passes.
+    center : (d,) array or None
+        Public c; None is 0.
+    min_variance : float
+        Least s^2, as a share of R^2 / d.
+    ridge : float
+    **options
+        Of `ConjugateEstimator`.
+
+    Notes
+    -----
+    Statistics of a centered record x with latent mean m = E[z]: x m^T / (R B), the
+    upper triangle of m m^T / B^2 with its off-diagonal times sqrt(2), and
+    ||x||^2 / R^2. With ||x|| <= R and ||m|| <= B each block has an L2 norm of at most 1
+    (||x m^T||_F = ||x|| ||m||; the sqrt(2) makes the triangle's norm the matrix's
+    Frobenius norm), so the bound is sqrt(3), reached where both norms are. Entries have
+    signs: replacing a record costs 2 sqrt(3). The posterior covariance of z is a
+    function of the released parameters and is added in the M-step.
+    """
+
+    def __init__(self, n_components=2, *, radius=1.0, latent_radius=None, center=None, min_variance=1e-4, ridge=1e-3, **options):
+        super().__init__(**options)
+        self.n_components, self.radius, self.latent_radius = n_components, radius, latent_radius
+        self.center, self.min_variance, self.ridge = center, min_variance, ridge
+
+    @staticmethod
+    def statistics(record, parameters, scratch, out):
+        project, scale, center = parameters[:3]  # E[z] = project x
+        k, d = project.shape
+        norm = 0.0
+        for j in range(d):
+            record[j] -= center[j]
+            norm += record[j] * record[j]
+        shrink = scale[0] / max(math.sqrt(norm), scale[0])
+        size = 0.0
+        for a in range(k):
+            s = 0.0
+            for j in range(d):
+                s += project[a, j] * record[j] * shrink
+            scratch[a] = s
+            size += s * s
+        inverse = 1.0 / max(math.sqrt(size), scale[1])
+        at = 0
+        for j in range(d):
+            for a in range(k):
+                out[at] = record[j] * (shrink / scale[0]) * (scratch[a] * inverse)
+                at += 1
+        for a in range(k):
+            for b in range(a, k):
+                out[at] = scratch[a] * inverse * scratch[b] * inverse * (1.0 if a == b else math.sqrt(2.0))
+                at += 1
+        out[at] = norm * (shrink / scale[0]) ** 2
+
+    def n_statistics(self, n_columns):
+        return self.n_components * n_columns + self.n_components * (self.n_components + 1) // 2 + 1
+
+    def n_scratch(self, n_columns):
+        return self.n_components
+
+    def norm_bound(self, n_columns):
+        return math.sqrt(3.0) * (1 + 1e-12)  # the bound, and rounding
+
+    def check_parameters(self):
+        check_number("n_components", self.n_components, 1, 2**15, integer=True)
+        for name in ("radius", "min_variance", "ridge"):
+            check_number(name, getattr(self, name), 0, 1e100, low_open=True)
+
+    def start(self, n_columns, rng):
+        if self.n_components > n_columns:
+            raise ValueError(f"n_components={self.n_components}: expected at most {n_columns}, the columns of X")
+        spread = self.radius / math.sqrt(n_columns)
+        return self._parameters(rng.normal(0, 0.3 * spread, (n_columns, self.n_components)), (0.5 * spread) ** 2)
+
+    def mstep(self, mean, noise_sd, parameters):
+        k, d = self.n_components, self.n_columns_
+        bound = parameters[1][1]
+        cross = mean[: k * d].reshape(d, k) * (self.radius * bound)
+        latent = np.zeros((k, k))
+        latent[np.triu_indices(k)] = mean[k * d : -1] * bound**2
+        latent = (latent + latent.T) / math.sqrt(2.0)
+        latent[np.diag_indices(k)] /= math.sqrt(2.0)
+        values, vectors = np.linalg.eigh(latent)  # noise may have taken an eigenvalue below 0
+        latent = (vectors * np.maximum(values, 0.0)) @ vectors.T + parameters[4]
+        loadings = np.linalg.solve(latent + np.eye(k) * self.ridge * parameters[5][0] / self.n_records_, cross.T).T
+        square = mean[-1] * self.radius**2
+        variance = (square - 2 * (loadings * cross).sum() + ((loadings @ latent) * loadings).sum()) / d
+        return self._parameters(loadings, float(variance))
+
+    def _parameters(self, loadings, variance):
+        k, d = self.n_components, self.n_columns_
+        variance = max(variance, self.min_variance * self.radius**2 / d)
+        inverse = np.linalg.inv(loadings.T @ loadings + variance * np.eye(k))
+        center = np.zeros(d) if self.center is None else np.broadcast_to(np.asarray(self.center, dtype=float), (d,))
+        bound = math.sqrt(k) + 3.0 if self.latent_radius is None else self.latent_radius
+        return inverse @ loadings.T, [self.radius, bound], center, loadings, variance * inverse, [variance]
+
+    # read-outs
+    loadings_ = property(lambda self: self.parameters_[3], doc="(d, n_components) W.")
+    noise_variance_ = property(lambda self: float(self.parameters_[5][0]), doc="s^2.")
+
+    def get_covariance(self):
+        """(d, d) covariance of the model, W W^T + s^2 I."""
+        self._check_fitted()
+        return self.loadings_ @ self.loadings_.T + self.noise_variance_ * np.eye(len(self.loadings_))
+
+    def transform(self, X):
+        """(n, n_components) latent means of public records."""
+        self._check_fitted()
+        return (np.asarray(X, dtype=float) - self.parameters_[2]) @ self.parameters_[0].T
