@@ -550,6 +550,19 @@ class _Spectrum:
         return result
 
 
+def _inverse(matrix: np.ndarray) -> np.ndarray:
+    """Inverse of a positive definite matrix, which is overwritten."""
+    # A symmetric matrix is its own transpose: LAPACK works on the upper triangle in place.
+    factor, info = linalg.lapack.dpotrf(matrix.T, lower=0, overwrite_a=1)
+    if info == 0:
+        inverse, info = linalg.lapack.dpotri(factor, lower=0, overwrite_c=1)
+    if info:
+        raise np.linalg.LinAlgError(f"LAPACK info {info}: the posterior precision is not positive definite")
+    inverse = np.triu(inverse)
+    inverse += np.triu(inverse, 1).T
+    return inverse
+
+
 def _above(matrix: np.ndarray, edge: float):
     """Eigenvalues above ``edge`` with their vectors, by Lanczos: few are there where the dimension is large."""
     d, k = len(matrix), 4
@@ -736,8 +749,7 @@ class _Model:
         precision = self._unpack(state.average)
         precision *= self._n * quadratic
         precision.flat[:: self._d + 1] += self._alpha
-        factor = linalg.cho_factor(precision, lower=True, overwrite_a=True)
-        self._covariance = linalg.cho_solve(factor, np.eye(self._d))
+        self._covariance = _inverse(precision)
         self._mean = self._covariance @ (self._n * linear * state.average[: self._d])
 
     def _mstep_average(self, state):
@@ -755,6 +767,9 @@ class _Model:
         self._variance = (1 - rate) ** 2 * self._variance + (rate * noise_gradient) ** 2
         self._sampling = (1 - rate) ** 2 * self._sampling + rate**2 * (1 / self._fraction - 1)
 
+        if exact:
+            self._mstep_exact(self._unpack(state.average) * (self._n * quadratic))
+            return
         if math.isfinite(quadratic):
             self._average_matrix(state, quadratic, noise, rate)
         spectrum, alpha = self._spectrum, self._alpha
@@ -769,7 +784,7 @@ class _Model:
             ratio = curvature_ratio(size / self._n, self._b)
         self._read_out(ratio, aware)
 
-        if self._estimator.center and self._step == 0 and self._estimator._constant and not exact:
+        if self._estimator.center and self._step == 0 and self._estimator._constant:
             self._center[-1] = self._base_rate(fresh[-1], noise_gradient)
         elif self._estimator.center:
             # One Newton step with the largest curvature there could be, damped where
@@ -781,6 +796,20 @@ class _Model:
             top = np.array([gain(ratio * value) for value in spectrum.upper])
             bulk = gain(ratio * spectrum.bulk_upper) if len(spectrum.upper) < self._d else 0.0
             self._center = self._center + spectrum.apply(top, bulk, fresh - alpha * self._center)
+
+    def _mstep_exact(self, curvature):
+        """What the read-out and the Newton step come to if all records are in and there is no noise."""
+        ratio = 1.0
+        if self._estimator.noise_aware and self._estimator.center and self._covariance is not None:
+            size = self._mean @ curvature @ self._mean + np.vdot(curvature, self._covariance)
+            ratio = curvature_ratio(size / self._n, self._b)
+        curvature *= ratio
+        right = self._gradient + curvature @ self._at
+        curvature.flat[:: self._d + 1] += self._alpha
+        self._covariance = _inverse(curvature)
+        self._mean = self._covariance @ right
+        if self._estimator.center:
+            self._center = self._center + self._covariance @ (self._gradient - self._alpha * self._center)
 
     def _base_rate(self, gradient, noise_sd):
         """Weight of the constant that gives the observed share of successes, all others being 0.
