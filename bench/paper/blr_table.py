@@ -32,6 +32,7 @@ import numpy as np
 from lda_common import RESULTS
 
 from vips_fast import BayesianLogisticRegression
+from vips_fast.accounting import moments_accountant_epsilon
 from vips_fast.baselines import (
     DPSGLDLogisticRegression,
     DPVILogisticRegression,
@@ -186,6 +187,18 @@ def main(argv=None):
                         rows.append({name: str(value) for name, value in row.items()})
             print(f"run {run + 1} of {arguments.runs}", file=sys.stderr, flush=True)
     print(summary(rows, [*NON_PRIVATE, *SETTINGS]))
+    if "sampling VI" in arguments.methods:
+        bayesian(arguments.epsilon, X, y, arguments.jobs)
+
+
+def bayesian(epsilons, X, y, jobs):
+    """One run each of variational inference by sampling under the generic and the Bayesian accountant."""
+    train, _ = split(len(y), 0)
+    for epsilon in epsilons:
+        model = estimator("sampling VI", epsilon, len(train), jobs).set_params(bayesian_pairs=1000).fit(X[train], y[train])
+        privacy, q = model.privacy_, model.privacy_.batch_size / len(train)
+        generic = moments_accountant_epsilon(q, privacy.noise_multiplier, privacy.steps, DELTA, max_order=512)
+        print(f"sampling VI, epsilon {epsilon:g} (privacy loss distribution): generic accountant {generic:.4g}; {model.bayesian_}")
 
 
 if __name__ == "__main__":
