@@ -10,6 +10,7 @@ from scipy.special import expit, k0e, k1e, logit
 
 from ..inference import Schedule, State
 from ..kernels import _native
+from ..kernels.psd import one_blas_thread, raise_spectrum
 from ..kernels.sbn import MAX_PAIR_SCALE, record_blocks, sbn_pg, sbn_quadratic, visible_table, workspaces
 from ..threads import resolve_n_threads, run_blocks
 from .base import PrivateEstimator, check_choice, check_number, public_generator
@@ -500,6 +501,43 @@ def floor_spectrum(matrices, least):
     return (vectors * np.maximum(values, least)[..., None, :]) @ np.swapaxes(vectors, -1, -2)
 
 
+def solve_repaired(moments, least, extra, right, lapack):
+    """Solve (F(M_j) + diag(e_j)) x = r for many j, F the repair of `floor_spectrum`.
+
+    Parameters
+    ----------
+    moments : (m, K, K) C-contiguous float64 array
+        Symmetric; entries on and right of the diagonals are read. Overwritten.
+    least : float > 0
+        Least eigenvalue of F(M_j).
+    extra : (m, K) float64 array, >= 0
+    right : (m, K, r) float64 array
+    lapack : `scipy.linalg.lapack`
+
+    Returns
+    -------
+    solutions : (m, K, r) float64 array
+    variances : (m, K) float64 array
+        Diagonals of the inverses.
+    """
+    solutions, variances = np.empty(right.shape), np.empty(extra.shape)
+    for j, matrix in enumerate(moments):
+        repaired = raise_spectrum(matrix, least, lapack)
+        if repaired is None:
+            # F is least I: noise drowned the matrix.
+            variances[j] = 1.0 / (least + extra[j])
+            solutions[j] = variances[j][:, None] * right[j]
+            continue
+        repaired.flat[:: len(matrix) + 1] += extra[j]
+        factor, info = lapack.dpotrf(repaired.T if repaired.flags.c_contiguous else repaired, lower=1, overwrite_a=1)
+        if info != 0:
+            raise np.linalg.LinAlgError(f"dpotrf failed (info={info})")
+        solutions[j] = lapack.dpotrs(factor, right[j], lower=1)[0]
+        inverse, _ = lapack.dtrtri(factor, lower=1, overwrite_c=1)
+        variances[j] = np.einsum("ik,ik->k", inverse, inverse)
+    return solutions, variances
+
+
 def _diagonals(matrices):
     """Writable view of the diagonals of (n, K, K) matrices."""
     return np.einsum("jkk->jk", matrices)
@@ -898,38 +936,48 @@ class _PolyaGammaModel(_Model):
         z = np.clip(block("s1"), _LEAST_HIDDEN, 1 - _LEAST_HIDDEN)
         y = np.clip(block("s3"), _LEAST_PIXEL, 1 - _LEAST_PIXEL)
         xi = np.clip(block("s4"), 1e-3, 0.25)
-        xi_z, y_z, upper = (block(name).reshape(J, -1) for name in ("s5", "s6", "s7"))
+        xi_z, y_z = (block(name).reshape(J, -1) for name in ("s5", "s6"))
+        upper, scale = state.average[self._blocks["s7"]].reshape(J, -1), self._largest["s7"] / keep
         # PSD repair: to the edge of the known noise's spectrum.
         least = max(1e-6, 2 * math.sqrt(K) * sd * self._largest["s7"])
-        k, l = np.triu_indices(K) if self._paper else self._upper
         c_variance = 1.0 / (1.0 / self._estimator.bias_variance + n * xi)
-        w, variances, c = np.empty((J, K)), np.empty((J, K)), self._c.copy()
+        # w solves its equations for c as first + c times second.
+        right = np.stack([y_z - 0.5 * z, -xi_z], axis=2)
+        lines, variances = np.empty((J, K, 2)), np.empty((J, K))
         blocks = record_blocks(J, _BLOCK_SOLVE)
-        totals = [None] * len(blocks)
 
         def work(block, worker):
             part = slice(*blocks[block])
-            moments = np.zeros((part.stop - part.start, K, K))
-            moments[:, k, l] = moments[:, l, k] = upper[part]
-            if not self._paper:
-                _diagonals(moments)[...] = xi_z[part]
-            moments = floor_spectrum(moments, least)
-            _diagonals(moments)[...] += self._prior.precision[part] / n
-            sigma = np.linalg.inv(moments) / n
-            variances[part] = np.maximum(_diagonals(sigma), 0.0)
-            totals[block] = sigma.sum(axis=0)
-            for _ in range(3):
-                right = y_z[part] - 0.5 * z - c[part, None] * xi_z[part]
-                w[part] = np.clip(n * np.matmul(sigma, right[:, :, None])[:, :, 0], -_LARGEST_WEIGHT, _LARGEST_WEIGHT)
-                # Eq. 88 as it follows from the bound; the print has a factor 1/2 before the last term.
-                value = c_variance[part] * n * (y[part] - 0.5 - (w[part] * xi_z[part]).sum(axis=1))
-                c[part] = np.clip(value, -_LARGEST_WEIGHT, _LARGEST_WEIGHT)
+            moments = self._moments(upper[part], scale, xi_z[part])
+            lines[part], variances[part] = solve_repaired(
+                moments, least, self._prior.precision[part] / n, right[part], lapack
+            )
 
-        run_blocks(len(blocks), resolve_n_threads(self._estimator.n_jobs), work)
+        with one_blas_thread(K) as lapack:
+            run_blocks(len(blocks), resolve_n_threads(self._estimator.n_jobs), work)
+        variances /= n
+        c = self._c
+        for _ in range(3):
+            w = np.clip(lines[:, :, 0] + c[:, None] * lines[:, :, 1], -_LARGEST_WEIGHT, _LARGEST_WEIGHT)
+            # Eq. 88 as it follows from the bound; the print has a factor 1/2 before the last term.
+            value = c_variance * n * (y - 0.5 - (w * xi_z).sum(axis=1))
+            c = np.clip(value, -_LARGEST_WEIGHT, _LARGEST_WEIGHT)
         self._w, self._variances, self._c, self._c_variance, self._mean_image = w, variances, c, c_variance, y
-        self._sum_covariance = sum(totals)
         self._b = self._q_b(z, state)
         self._prior.update(w * w + variances)
+
+    def _moments(self, upper, scale, diagonal):
+        """K x K matrices of some visible units, on and right of their diagonals."""
+        K, first = self.n_hidden, 0
+        moments = np.zeros((len(upper), K, K))
+        skip = 0 if self._paper else 1
+        for k in range(K - skip):
+            last = first + K - k - skip
+            np.multiply(upper[:, first:last], scale, out=moments[:, k, k + skip :])
+            first = last
+        if not self._paper:
+            _diagonals(moments)[...] = diagonal
+        return moments
 
     def _q_b(self, z, state):
         """Eqs. 85 and 86; the paper's construction adds noise to the public xi^(1)."""
@@ -943,7 +991,8 @@ class _PolyaGammaModel(_Model):
         """What the estimator keeps; all of it released."""
         return {
             "components": np.ascontiguousarray(self._w.T), "weight_variances": np.ascontiguousarray(self._variances.T),
-            "weight_covariance": self._sum_covariance, "hidden_bias": self._b, "visible_bias": self._c,
+            # Read with the other bound alone.
+            "weight_covariance": np.zeros((0, 0)), "hidden_bias": self._b, "visible_bias": self._c,
             "visible_variance": self._c_variance, "expansion": self._c, "mean_image": self._mean_image,
         }
 
