@@ -38,6 +38,9 @@ _SHARE_MEAN, _SHARE_COVARIANCE = 0.1, 0.15
 #: Released probabilities are kept this far from 0 and 1, and variances of z above _LEAST_VARIANCE.
 _LEAST_PIXEL, _LEAST_HIDDEN, _LEAST_VARIANCE = 1e-3, 0.02, 0.01
 
+#: Least share of a visible unit's curvature that its bias keeps to itself, with the Polya-Gamma bound.
+_LEAST_OWN = 0.01
+
 #: A weight or bias beyond this saturates its pixel; noise may drive one there.
 _LARGEST_WEIGHT = 1e3
 
@@ -933,15 +936,15 @@ class _PolyaGammaModel(_Model):
             return state.average[self._blocks[name]] * (self._largest[name] / keep)
 
         sd = state.noise_sd / keep
-        z = np.clip(block("s1"), _LEAST_HIDDEN, 1 - _LEAST_HIDDEN)
-        y = np.clip(block("s3"), _LEAST_PIXEL, 1 - _LEAST_PIXEL)
+        z, y = block("s1"), block("s3")
         xi = np.clip(block("s4"), 1e-3, 0.25)
         xi_z, y_z = (block(name).reshape(J, -1) for name in ("s5", "s6"))
         upper, scale = state.average[self._blocks["s7"]].reshape(J, -1), self._largest["s7"] / keep
         # PSD repair: to the edge of the known noise's spectrum.
         least = max(1e-6, 2 * math.sqrt(K) * sd * self._largest["s7"])
         c_variance = 1.0 / (1.0 / self._estimator.bias_variance + n * xi)
-        # w solves its equations for c as first + c times second.
+        # q(w) for a given c is first + c times second. Neither z nor y is cut here: the
+        # equations would contradict each other, and a unit that is all but always on drift away.
         right = np.stack([y_z - 0.5 * z, -xi_z], axis=2)
         lines, variances = np.empty((J, K, 2)), np.empty((J, K))
         blocks = record_blocks(J, _BLOCK_SOLVE)
@@ -956,14 +959,17 @@ class _PolyaGammaModel(_Model):
         with one_blas_thread(K) as lapack:
             run_blocks(len(blocks), resolve_n_threads(self._estimator.n_jobs), work)
         variances /= n
-        c = self._c
-        for _ in range(3):
-            w = np.clip(lines[:, :, 0] + c[:, None] * lines[:, :, 1], -_LARGEST_WEIGHT, _LARGEST_WEIGHT)
-            # Eq. 88 as it follows from the bound; the print has a factor 1/2 before the last term.
-            value = c_variance * n * (y - 0.5 - (w * xi_z).sum(axis=1))
-            c = np.clip(value, -_LARGEST_WEIGHT, _LARGEST_WEIGHT)
-        self._w, self._variances, self._c, self._c_variance, self._mean_image = w, variances, c, c_variance, y
-        self._b = self._q_b(z, state)
+        first, second = lines[:, :, 0], lines[:, :, 1]
+        # Eqs. 87 and 88 at their joint fixed point (the print of 88 has a factor 1/2 before the
+        # last term, which does not follow from the bound). ``own`` is what is left of xi when
+        # z is known, >= 0 but for noise and close to 0 where some z hardly varies.
+        own = np.maximum(xi + (second * xi_z).sum(axis=1), _LEAST_OWN * xi)
+        c = n * (y - 0.5 - (first * xi_z).sum(axis=1)) / (1.0 / self._estimator.bias_variance + n * own)
+        c = np.clip(c, -_LARGEST_WEIGHT, _LARGEST_WEIGHT)
+        w = np.clip(first + c[:, None] * second, -_LARGEST_WEIGHT, _LARGEST_WEIGHT)
+        self._w, self._variances, self._c, self._c_variance = w, variances, c, c_variance
+        self._mean_image = np.clip(y, _LEAST_PIXEL, 1 - _LEAST_PIXEL)
+        self._b = self._q_b(np.clip(z, _LEAST_HIDDEN, 1 - _LEAST_HIDDEN), state)
         self._prior.update(w * w + variances)
 
     def _moments(self, upper, scale, diagonal):
