@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -243,6 +244,22 @@ def layer_a(adapter: Adapter, neighbors: str, sizes: Sizes, rng) -> LayerResult:
 # ------------------------------------------------------------------ B purity
 
 
+@contextmanager
+def _poisoned(adapter, model):
+    """The model with `Adapter.poison`; afterwards what poison changed, and only that, is as it was."""
+    before = dict(vars(model))
+    copies = {name: value.copy() for name, value in before.items() if isinstance(value, np.ndarray)}
+    adapter.poison(model)
+    changed = {name: value for name, value in before.items() if vars(model)[name] is not value}
+    inside = [name for name, value in copies.items() if not np.array_equal(before[name], value)]
+    try:
+        yield
+    finally:
+        vars(model).update(changed)
+        for name in inside:
+            before[name][...] = copies[name]
+
+
 def layer_b(adapter: Adapter, neighbors: str, sizes: Sizes, rng) -> LayerResult:
     """Bits of one record's contribution, alone and in company."""
     # The number of records is public: the same for a record's own data set.
@@ -295,6 +312,10 @@ def layer_b(adapter: Adapter, neighbors: str, sizes: Sizes, rng) -> LayerResult:
     checks.append(Check("any company", bad == 0, detail=f"batch less the batch without the record, {len(some)} records"))
     bad = sum(not (sums([i]) == single[i]).all() for i in some)
     checks.append(Check("after other minibatches", bad == 0, detail="the same record again, later"))
+    with _poisoned(adapter, model), np.errstate(all="ignore"):
+        sums(everything[: max(1, n // 10)], 2)
+    bad = sum(not (sums([i]) == single[i]).all() for i in some)
+    checks.append(Check("after a poisoned minibatch", bad == 0, detail="the same again, after one whose parameters were NaN"))
     bad = 0
     for i in some:
         own, _ = ready([records[i]])
