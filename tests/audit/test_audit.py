@@ -124,19 +124,20 @@ def test_full_sizes(settings, passes):
         assert {"A", "D"} <= {layer.layer for layer in report.layers if not layer.passed} <= {"A", "D", "E"}
 
 
-#: A run of the belief network takes ten times as long as one of the topic model.
+#: A run of the belief network takes ten times as long as one of the topic model. Steps driven
+#: by noise alone give little away, so layer E takes less of it.
 LONG = replace(FULL, releases=10_000, runs=2_000)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("settings", SBN[:3], ids=["bohning", "bohning_replace", "pg"])
 def test_sbn_at_long_sizes(settings):
-    report = audit("sbn", settings, sizes=LONG)
+    report = audit("sbn", dict(settings, noise_multiplier=0.25), sizes=LONG)
     print(report.text())
     print(*(f"{e:.4f} {d:.4f} {m:.4f}" for e, d, m in zip(*(report.claimed[k] for k in ("epsilon", "delta", "measured")))), sep="\n")
     assert report.passed
-    # The attack must mean something: with 1,000 runs a bound gives away 0.07 by itself.
-    assert report.claimed["measured"][0] > 0.1 * report.claimed["delta"][0]
+    # The attack must mean something: with 1,000 runs two bounds give away 0.1 by themselves.
+    assert report.claimed["measured"][0] > 0.02
 
 
 # ---------------------------------------------------------------- statistics

@@ -459,6 +459,11 @@ def layer_d(adapter: Adapter, neighbors: str, sizes: Sizes, rng) -> LayerResult:
 # ----------------------------------------------------------------- E profile
 
 
+def _alike(a, b) -> bool:
+    """Whether two records are the same; a record is an array or a tuple of arrays and numbers."""
+    return all(map(np.array_equal, a, b)) if isinstance(a, tuple) else np.array_equal(a, b)
+
+
 def _scores(adapter, neighbors, holds, multiplier, n_runs):
     """Log-likelihood ratios, "with" against "without", of whole runs on data that hold the audited record, or not.
 
@@ -481,7 +486,11 @@ def _scores(adapter, neighbors, holds, multiplier, n_runs):
         records, n_rows, here = base + [extra], len(base) + holds, {"with": len(base)}
     out = np.empty(n_runs)
     none = np.zeros(1, dtype=np.uint64)
-    base_rows, base_words = np.arange(len(base)), np.zeros(len(base), dtype=np.uint64)
+    kinds: list[list[int]] = []  # rows of the base that are the same record
+    for row in range(0 if adapter.disjoint else len(base)):
+        same = [rows for rows in kinds if _alike(base[rows[0]], base[row])]
+        (same[0].append(row) if same else kinds.append([row]))
+    sizes_of_kinds = np.array([float(len(rows)) for rows in kinds])
     log_q, log_rest = math.log(_E_RATE), math.log1p(-_E_RATE)
     for run in range(n_runs):
         model, sampler, mechanism, ledger = _set_up(adapter, estimator, records, n_rows, _E_STEPS)
@@ -496,14 +505,18 @@ def _scores(adapter, neighbors, holds, multiplier, n_runs):
 
         def after(state, sums):
             nonlocal score
-            seen = sums.reshape(-1)
-            if not adapter.disjoint:
-                # The rest of the minibatch is unknown: its mean is taken off.
-                seen = seen - _E_RATE * contribution(base_rows, base_words)
+            seen, rest = sums.reshape(-1), np.zeros((0, sums.size))
+            # The rest of the minibatch is unknown. Its mean is taken off, and its covariance,
+            # that of the number of records of each kind, is accounted for.
+            if kinds:
+                rest = np.array([contribution(np.array(rows[:1]), none) for rows in kinds])
+                seen = seen - _E_RATE * (sizes_of_kinds @ rest)
+                inner = np.linalg.inv(variance * np.diag(1.0 / (sizes_of_kinds * _E_RATE * (1 - _E_RATE))) + rest @ rest.T)
             for name, sign in (("with", 1.0), ("without", -1.0)):
                 if name in here:
                     own = contribution(np.array([here[name]]), none)
-                    exponent = (float((seen - 0.5 * own) @ own)) / variance
+                    filtered = own - (rest @ own) @ inner @ rest if kinds else own
+                    exponent = float((seen - 0.5 * own) @ filtered) / variance
                     score += sign * float(np.logaddexp(log_rest, log_q + exponent))
 
         watched = _Watched(model, learns=True, after=after)

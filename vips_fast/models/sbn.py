@@ -137,7 +137,12 @@ n_records, n_jobs, unsafe_diagnostics, callback
     their longest at once, so adding, removing or replacing a record moves the sum by
     at most, and by as much as, sqrt(6). With ``clip=a`` replacing one moves it by at
     most min(sqrt(2) a, 1) sqrt(6): ||x - y||^2 <= ||x||^2 + ||y||^2 for entries >= 0.
-    s_2 is a function of released parameters and gets no noise.
+    s_2 is a function of released parameters and gets no noise. With privacy this bound
+    stays near the mean image: almost all of the J K (K + 3) / 2 numbers released are
+    second moments, each at most 1/4, and at ordinary budgets the noise's spectrum in a
+    K x K block ends above the block's own largest eigenvalue, so that the repair leaves
+    a multiple of the identity and the weights shrink. MNIST, K = 50, epsilon = 3.34, every
+    image in each of 10 steps: pixel accuracy .87 (mean image .844, "bohning" .959).
 
     *Lattice.* Records contribute exact integers on fine grids (factors are truncated
     toward zero, which cannot raise a norm); the finished sums are rounded to the
