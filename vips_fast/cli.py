@@ -103,7 +103,7 @@ class _Version(argparse.Action):
 
 def build_parser() -> argparse.ArgumentParser:
     """The argument parser of all commands."""
-    from vips_fast import cli_sbn
+    from vips_fast import cli_blr, cli_sbn
 
     parser = _Parser(
         prog="vips-fast",
@@ -133,6 +133,17 @@ def build_parser() -> argparse.ArgumentParser:
     _add_fit_lda(command(models, "lda", _fit_lda, "fit a topic model and write it to a folder"))
     cli_sbn.add_fit_sbn(
         command(models, "sbn", cli_sbn.fit_sbn, "fit a network of binary images and write it to a folder")
+    )
+    cli_blr.add_fit_blr(
+        command(models, "blr", cli_blr.fit_blr, "fit a logistic regression and write it to a folder")
+    )
+    cli_blr.add_predict(
+        command(
+            commands,
+            "predict",
+            cli_blr.predict,
+            "print each row's probabilities by a logistic regression, which are as private as the rows",
+        )
     )
     cli_sbn.add_plot(
         command(commands, "plot", cli_sbn.plot, "draw a network's weights or reconstructions")

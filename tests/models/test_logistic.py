@@ -12,7 +12,7 @@ from vips_fast import BayesianLogisticRegression
 from vips_fast.kernels import reference
 from vips_fast.kernels.blr import triangle_size
 from vips_fast.mechanisms import GaussianMechanism
-from vips_fast.models.logistic import _Model, _Spectrum, curvature_ratio
+from vips_fast.models.logistic import _Model, _Spectrum, curvature_ratio, nonnegative_mean
 from vips_fast.sampling import FullSampler
 
 KEY = bytes(range(32))
@@ -444,6 +444,58 @@ def test_intervals_know_of_the_noise():
     # 96 intervals: a standard error of 0.03 to 0.05. Seen: about 0.85 and 0.5.
     assert np.mean(covered[True]) > 0.72
     assert np.mean(covered[False]) < np.mean(covered[True]) - 0.15
+
+
+def test_nonnegative_mean():
+    """Against the integral."""
+    grid = np.linspace(0, 60, 200_001)
+    for observed, sd, prior in ((-20.0, 3.0, 1.0), (-1.0, 1.0, 5.0), (0.0, 2.0, 2.0), (4.0, 1.0, 3.0), (30.0, 0.5, 100.0)):
+        log = -0.5 * ((observed - grid) / sd) ** 2 - grid / prior
+        density = np.exp(log - log.max())
+        got = nonnegative_mean(np.array([observed]), sd, prior)[0]
+        # The grid's step is 3e-4.
+        assert got == pytest.approx(float((grid * density).sum() / density.sum()), rel=1e-3, abs=2e-4)
+    # Far below zero, where the formula has no digits left: sd / |z|.
+    assert nonnegative_mean(np.array([-1e9]), 1.0, 1.0)[0] == pytest.approx(1e-9, rel=1e-3)
+    assert (nonnegative_mean(np.linspace(-1e4, 1e4, 999), 1.0, 1.0) > 0).all()
+
+
+def test_likely_matrix_keeps_what_shows_and_the_diagonal():
+    rng = np.random.default_rng(0)
+    d, sd = 120, 1.0
+    vector = rng.normal(size=d)
+    vector /= np.linalg.norm(vector)
+    small = np.where(np.arange(d) < 60, 4.0, 0.0)
+    noise = np.triu(rng.normal(size=(d, d)), 1)
+    noise = sd * (noise + noise.T + np.diag(rng.normal(size=d)) * math.sqrt(2))
+    truth = 500 * np.outer(vector, vector) + np.diag(small)
+    spectrum = _Spectrum(truth + noise, sd)
+    assert len(spectrum.upper) < 9 and spectrum.upper.max() == pytest.approx(500, rel=0.1)
+    likely = spectrum.likely_matrix(truth + noise, math.sqrt(2) * sd)
+    assert np.linalg.eigvalsh(likely).min() > -1e-9
+    assert vector @ likely @ vector == pytest.approx(500, rel=0.1)
+    inside = likely - np.outer(vector, vector) * (vector @ likely @ vector)
+    # Noise of 1.4 an entry, 0.2 a mean of 60; the prior pulls both towards 2, which is what a uniform bulk would give.
+    assert np.diag(inside)[:60].mean() > 2.6 and np.diag(inside)[60:].mean() < 1.6
+
+
+def test_rare_columns_have_wide_intervals():
+    """What a column of few records would say is hidden by the noise, and its interval says so."""
+    rng = np.random.default_rng(0)
+    n, common, rare = 20_000, 10, 20
+    which = rng.choice(common + rare, size=n, p=[0.099] * common + [0.0005] * rare)
+    X = sp.csr_array((np.ones(n), (np.arange(n), which)), shape=(n, common + rare))
+    inside = []
+    for run in range(6):
+        weights = np.random.default_rng(run).normal(size=common + rare) * 2
+        y = np.random.default_rng(100 + run).random(n) < expit(weights[which])
+        model = BayesianLogisticRegression(target_epsilon=0.5, target_delta=1e-5, fit_intercept=False).fit(X, y)
+        low, high = model.credible_interval(0.9).T
+        inside.append((low <= weights) & (weights <= high))
+        width = high - low
+        assert width[common:].min() > 1.5 * width[:common].max()
+    # 120 rare columns; 90 % less three standard deviations (0.027 each), and half that for what is approximate.
+    assert np.mean(inside, axis=0)[common:].mean() > 0.78
 
 
 def test_centre_and_floor_help():

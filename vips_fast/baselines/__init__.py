@@ -1,5 +1,17 @@
-"""What the paper and its field compare with."""
+"""What the paper and its field compare with.
+
+Non-private variational Bayes is ``BayesianLogisticRegression(private=False,
+noise_aware=False)``.
+"""
 
 from .dpsgd import DPSGDLogisticRegression
+from .objective import ObjectivePerturbationLogisticRegression
+from .scores import DPSGLDLogisticRegression, DPVILogisticRegression, VariationalSamplingLogisticRegression
 
-__all__ = ["DPSGDLogisticRegression"]
+__all__ = [
+    "DPSGDLogisticRegression",
+    "DPSGLDLogisticRegression",
+    "DPVILogisticRegression",
+    "ObjectivePerturbationLogisticRegression",
+    "VariationalSamplingLogisticRegression",
+]

@@ -236,7 +236,7 @@ def factor_spacing(clip_norm: float, n_records: int) -> float:
 
 def accumulate(
     rows: Rows, second_moment, *, row_norm, n_trials, scale_linear, scale_quadratic, clip_norm, spacing, factor_grid,
-    center=None, label_free=False, n_threads=1, xi=None, norms=None, isa=None,
+    center=None, label_free=False, linear_only=False, n_threads=1, xi=None, norms=None, isa=None,
 ):
     """Integer sums over all records: the unchecked core of `blr_estep` and of the model.
 
@@ -245,10 +245,10 @@ def accumulate(
     sums : (d + d (d + 1) / 2,) int64
         The linear statistic in units of ``spacing``, then the packed triangle of
         the quadratic one in units of ``factor_grid**2``. A part whose scale is
-        infinite stays zero.
+        infinite stays zero; with ``linear_only`` the triangle is not there at all.
     """
     d, n = rows.n_features, rows.n_rows
-    sums = np.zeros(d + triangle_size(d), dtype=np.int64)
+    sums = np.zeros(d + (0 if linear_only else triangle_size(d)), dtype=np.int64)
     if n == 0:
         return sums
     dense = rows.indptr is None
@@ -259,7 +259,7 @@ def accumulate(
         edges = document_blocks(rows.indptr, BLOCK_ENTRIES)
     n_blocks = len(edges) - 1
     n_threads = max(1, min(n_threads, n_blocks))
-    quadratic_wanted, linear_wanted = math.isfinite(scale_quadratic), math.isfinite(scale_linear)
+    quadratic_wanted, linear_wanted = math.isfinite(scale_quadratic) and not linear_only, math.isfinite(scale_linear)
     share = n_threads > 1 and quadratic_wanted and n_threads * sums.nbytes > PRIVATE_TRIANGLE_BYTES
     work = [np.empty(_native.blr_workspace(d, dense, isa) // 8 + 1).view(np.uint8) for _ in range(n_threads)]
     linear, quadratic = np.empty(n), np.empty(n)

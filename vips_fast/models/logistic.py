@@ -8,7 +8,7 @@ import os
 import numpy as np
 from scipy import linalg, sparse
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
-from scipy.special import expit
+from scipy.special import erfcx, expit
 
 from ..inference import Schedule, State
 from ..kernels import _native
@@ -541,6 +541,24 @@ class _Spectrum:
         """Product of the matrix with these eigenvalues and a vector."""
         return bulk * vector + self.vectors @ ((top - bulk) * (self.vectors.T @ vector))
 
+    def likely_matrix(self, matrix: np.ndarray, diagonal_sd: float) -> np.ndarray:
+        """Estimate of S: ``likely`` along the vectors; elsewhere diagonal, as far as the noised diagonal tells.
+
+        An entry of the diagonal has noise of ``diagonal_sd`` only, far less than the
+        edge of the spectrum. Its estimate is the posterior mean under an
+        exponential prior with the mean ``bulk_likely``.
+        """
+        shown = (self.vectors * self.likely) @ self.vectors.T
+        rest = nonnegative_mean(np.diag(matrix), diagonal_sd, max(self.bulk_likely, 1e-3 * diagonal_sd))
+        rest = np.maximum(rest - np.diag(shown), 0.0)
+        # (I - V V^T) rest (I - V V^T)
+        inside = self.vectors.T * rest
+        half = self.vectors @ (inside - 0.5 * (inside @ self.vectors) @ self.vectors.T)
+        shown -= half
+        shown -= half.T
+        shown.flat[:: len(shown) + 1] += rest
+        return shown
+
     def matrix(self, top, bulk: float) -> np.ndarray:
         """The matrix with these eigenvalues."""
         result = (self.vectors * (top - bulk)) @ self.vectors.T
@@ -548,6 +566,41 @@ class _Spectrum:
         result *= 0.5
         result.flat[:: len(result) + 1] += bulk
         return result
+
+
+def nonnegative_mean(observed, noise_sd: float, prior_mean: float) -> np.ndarray:
+    """Posterior mean of a value with an exponential prior that is seen with normal noise.
+
+    Parameters
+    ----------
+    observed : array, float64
+    noise_sd, prior_mean : float
+        Above 0.
+
+    Returns
+    -------
+    ndarray, float64
+        Above 0.
+    """
+    # A normal with this mean, cut off below 0; phi/Phi(z) = sqrt(2/pi) / erfcx(-z/sqrt(2)).
+    z = (np.asarray(observed) - noise_sd**2 / prior_mean) / noise_sd
+    far = z < -1e3
+    with np.errstate(over="ignore"):
+        mean = z + math.sqrt(2 / math.pi) / erfcx(-z / math.sqrt(2))
+    return noise_sd * np.where(far, -1 / np.where(far, z, -1.0), np.maximum(mean, 0.0))
+
+
+def _inverse(matrix: np.ndarray) -> np.ndarray:
+    """Inverse of a positive definite matrix, which is overwritten."""
+    # A symmetric matrix is its own transpose: LAPACK works on the upper triangle in place.
+    factor, info = linalg.lapack.dpotrf(matrix.T, lower=0, overwrite_a=1)
+    if info == 0:
+        inverse, info = linalg.lapack.dpotri(factor, lower=0, overwrite_c=1)
+    if info:
+        raise np.linalg.LinAlgError(f"LAPACK info {info}: the posterior precision is not positive definite")
+    inverse = np.triu(inverse)
+    inverse += np.triu(inverse, 1).T
+    return inverse
 
 
 def _above(matrix: np.ndarray, edge: float):
@@ -736,8 +789,7 @@ class _Model:
         precision = self._unpack(state.average)
         precision *= self._n * quadratic
         precision.flat[:: self._d + 1] += self._alpha
-        factor = linalg.cho_factor(precision, lower=True, overwrite_a=True)
-        self._covariance = linalg.cho_solve(factor, np.eye(self._d))
+        self._covariance = _inverse(precision)
         self._mean = self._covariance @ (self._n * linear * state.average[: self._d])
 
     def _mstep_average(self, state):
@@ -755,6 +807,9 @@ class _Model:
         self._variance = (1 - rate) ** 2 * self._variance + (rate * noise_gradient) ** 2
         self._sampling = (1 - rate) ** 2 * self._sampling + rate**2 * (1 / self._fraction - 1)
 
+        if exact:
+            self._mstep_exact(self._unpack(state.average) * (self._n * quadratic))
+            return
         if math.isfinite(quadratic):
             self._average_matrix(state, quadratic, noise, rate)
         spectrum, alpha = self._spectrum, self._alpha
@@ -769,7 +824,7 @@ class _Model:
             ratio = curvature_ratio(size / self._n, self._b)
         self._read_out(ratio, aware)
 
-        if self._estimator.center and self._step == 0 and self._estimator._constant and not exact:
+        if self._estimator.center and self._step == 0 and self._estimator._constant:
             self._center[-1] = self._base_rate(fresh[-1], noise_gradient)
         elif self._estimator.center:
             # One Newton step with the largest curvature there could be, damped where
@@ -781,6 +836,20 @@ class _Model:
             top = np.array([gain(ratio * value) for value in spectrum.upper])
             bulk = gain(ratio * spectrum.bulk_upper) if len(spectrum.upper) < self._d else 0.0
             self._center = self._center + spectrum.apply(top, bulk, fresh - alpha * self._center)
+
+    def _mstep_exact(self, curvature):
+        """What the read-out and the Newton step come to if all records are in and there is no noise."""
+        ratio = 1.0
+        if self._estimator.noise_aware and self._estimator.center and self._covariance is not None:
+            size = self._mean @ curvature @ self._mean + np.vdot(curvature, self._covariance)
+            ratio = curvature_ratio(size / self._n, self._b)
+        curvature *= ratio
+        right = self._gradient + curvature @ self._at
+        curvature.flat[:: self._d + 1] += self._alpha
+        self._covariance = _inverse(curvature)
+        self._mean = self._covariance @ right
+        if self._estimator.center:
+            self._center = self._center + self._covariance @ (self._gradient - self._alpha * self._center)
 
     def _base_rate(self, gradient, noise_sd):
         """Weight of the constant that gives the observed share of successes, all others being 0.
@@ -813,8 +882,7 @@ class _Model:
             fresh *= rate
             self._matrix += fresh
         self._precision = total
-        last = self._step + 1 == int(self._estimator.n_steps)
-        if self._spectrum is None or last or self._d <= _LARGE or total > 1.1 * self._seen or sd == 0:
+        if self._spectrum is None or self._last() or self._d <= _LARGE or total > 1.1 * self._seen or sd == 0:
             self._seen = total
             self._spectrum = _Spectrum(self._matrix, 0.0 if sd == 0 else total**-0.5)
 
@@ -832,15 +900,37 @@ class _Model:
             return trust * curvature + alpha, trust, trust * curvature
 
         # Where the noise hides the curvature, the mean moves as if it were the
-        # largest there could be (too large a step is worse than too small a one),
-        # and the covariance grants what is likely.
+        # largest there could be: too large a step is worse than too small a one.
         top, bulk = parts(spectrum.upper), parts(spectrum.bulk_upper)
         self._mean = spectrum.apply(top[1] / top[0], float(bulk[1] / bulk[0]), self._gradient) + spectrum.apply(
             top[2] / top[0], float(bulk[2] / bulk[0]), self._at
         )
-        if aware:
+        if not aware:
+            self._covariance = spectrum.matrix(1 / top[0], float(1 / bulk[0]))
+        elif self._noise_free or (self._d > _LARGE and not self._last()):
             top, bulk = parts(spectrum.likely), parts(spectrum.bulk_likely)
-        self._covariance = spectrum.matrix(1 / top[0], float(1 / bulk[0]))
+            self._covariance = spectrum.matrix(1 / top[0], float(1 / bulk[0]))
+        else:
+            self._covariance = self._aware_covariance(ratio)
+
+    def _last(self) -> bool:
+        return self._step + 1 == int(self._estimator.n_steps)
+
+    def _aware_covariance(self, ratio):
+        """Posterior covariance where the curvature is what is likely of each column.
+
+        A column of few records has little curvature though the noise could hide more.
+        """
+        L = self._spectrum.likely_matrix(self._matrix, self._precision**-0.5 * self._off)
+        L *= ratio
+        # With c an eigenvalue of L and noise of variance v + k c in the gradient, the
+        # precision is alpha + c^2 / (v + (1 + k) c).
+        seen = L * (1 + self._sampling)
+        seen.flat[:: self._d + 1] += self._variance
+        half = linalg.solve_triangular(linalg.cholesky(seen, lower=True, overwrite_a=True), L, lower=True, overwrite_b=True)
+        precision = half.T @ half
+        precision.flat[:: self._d + 1] += self._alpha
+        return _inverse(precision)
 
     def arrays(self):
         """What the estimator keeps; all of it released."""

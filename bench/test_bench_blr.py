@@ -1,0 +1,132 @@
+"""W5: the Polya-Gamma mean of 10^7 doubles, and the logistic regression E-step on Adult's one-hot rows.
+
+With Adult (VIPS_FAST_DATA) the rows are its 40,000 first, of 13 entries in 109 columns
+with the constant; without it, one-hot rows simulated in the same shape.
+"""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from vips_fast.kernels import blr_estep, pg_mean, reference
+from vips_fast.kernels.blr import accumulate, check_rows, factor_spacing
+
+N = 10_000_000
+
+
+def stable_numpy(c):
+    """The mean without loss of digits, in whole-array numpy."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = np.tanh(c / 2) / (2 * c)
+    return np.where(c < 1e-4, 0.25 - c * c / 48, mean)
+
+
+def test_w5_pg_mean(paired):
+    c = np.abs(np.random.default_rng(0).normal(size=N)) * 3
+    out = np.empty_like(c)
+    paired(
+        lambda: pg_mean(c, out=out),
+        {"stable numpy": lambda: stable_numpy(c), "np.copyto": lambda: np.copyto(out, c)},
+        "W5 Polya-Gamma mean of 10^7 doubles, one thread",
+    )
+    few = c[:100_000]
+    np.testing.assert_allclose(pg_mean(few), reference.pg_mean(few), rtol=1e-14)
+
+
+@pytest.fixture(scope="module")
+def adult():
+    """(one-hot rows with the constant, the same with every entry 1, y, <m m^T>)"""
+    root = Path(os.environ.get("VIPS_FAST_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
+    rng = np.random.default_rng(0)
+    if root.is_dir():
+        from vips_fast.data import read_adult
+
+        table = read_adult(root / "adult" / "adult.data.gz", root / "adult" / "adult.test.gz")
+        X, y = table.X[:40_000], table.y[:40_000].astype(float)
+        X = sp.csr_array(sp.hstack([X, np.ones((X.shape[0], 1))]))
+    else:
+        sizes = np.array([9, 16, 7, 15, 6, 5, 2, 42, 1, 1, 1, 1, 1, 1])
+        start = np.concatenate([[0], np.cumsum(sizes)])
+        columns = np.stack([s + np.minimum(rng.exponential(k / 4, 40_000).astype(int), k - 1) for s, k in zip(start, sizes)], axis=1)
+        values = np.where(sizes > 1, 1.0, rng.random((40_000, len(sizes))))
+        X = sp.csr_array((values.ravel(), columns.ravel().astype(np.int32), np.arange(0, values.size + 1, len(sizes))))
+        y = (rng.random(40_000) < 0.24).astype(float)
+    A = rng.normal(size=(X.shape[1], X.shape[1])) / 10
+    ones = X.copy()
+    ones.data = np.ones_like(ones.data)
+    return X, ones, y, A @ A.T
+
+
+def scipy_estep(X, y, M):
+    """c, <xi> and both statistics with CSR products, as one would write it."""
+    c = np.sqrt(X.multiply(X @ M).sum(axis=1))
+    xi = stable_numpy(np.asarray(c).reshape(-1))
+    return X.T @ (y - 0.5), X.T @ sp.csr_array(X.multiply(xi[:, None]))
+
+
+def numpy_estep(X, y, M):
+    """The same with dense products."""
+    xi = stable_numpy(np.sqrt(np.maximum(np.einsum("ij,ij->i", X @ M, X), 0)))
+    return X.T @ (y - 0.5), X.T @ (X * xi[:, None])
+
+
+LATTICE = dict(
+    row_norm=3.3, n_trials=1.0, scale_linear=1.65, scale_quadratic=2.7, clip_norm=1.0, spacing=2.0**-20,
+    factor_grid=factor_spacing(1.0, 2**17), label_free=True,
+)
+
+
+def test_w5_estep_adult(adult, paired):
+    X, ones, y, M = adult
+    rows, unit = check_rows(X, y), check_rows(ones, y)
+    dense = X.toarray()
+    paired(
+        lambda: accumulate(rows, M, **LATTICE),
+        {
+            "scipy CSR": lambda: scipy_estep(X, y, M),
+            "numpy dense": lambda: numpy_estep(dense, y, M),
+            "ours, all entries 1": lambda: accumulate(unit, M, **LATTICE),
+            "ours on two threads": lambda: accumulate(rows, M, n_threads=2, **LATTICE),
+        },
+        f"W5 E-step, Adult one-hot, {X.shape[0]} x {X.shape[1]}, {X.nnz / X.shape[0]:.1f} entries a row, clipped, one thread",
+        rounds=9,
+    )
+
+
+def test_w5_estep_dense(adult, paired):
+    X, _, y, M = adult
+    dense = np.random.default_rng(1).normal(size=(20_000, 120)) / 12
+    M = np.eye(120) + 0.01
+    rows = check_rows(dense, y[:20_000])
+    paired(
+        lambda: accumulate(rows, M, **LATTICE), {"numpy dense": lambda: numpy_estep(dense, y[:20_000], M)},
+        "W5 E-step, dense rows, 20000 x 120, clipped, one thread",
+    )
+
+
+def test_w5_estep_wide(paired):
+    """The size of the Stroke data: 10,000 rows of 28 of 4,146 codes."""
+    rng = np.random.default_rng(0)
+    weight = 1 / np.arange(5, 4151)
+    X = sp.csr_array((rng.random((10_000, 4146)) < 28 * weight / weight.sum()).astype(float))
+    y = (rng.random(10_000) < 0.14).astype(float)
+    rows = check_rows(X, y)
+    M = np.eye(4146)
+    paired(
+        lambda: accumulate(rows, M, **LATTICE), {"scipy CSR": lambda: scipy_estep(X, y, sp.csr_array(M))},
+        f"W5 E-step, 10000 x 4146, {X.nnz / 10_000:.0f} ones a row (peer with a sparse <m m^T>)", rounds=3,
+    )
+
+
+def test_w5_accuracy(adult):
+    """The speed counts only at this accuracy: within 10^-12 of float64 numpy on the same lattice."""
+    X, _, y, M = adult
+    few = X[:400]
+    options = dict(row_norm=3.3, scales=(1.65, 2.7), clip_norm=1.0, label_free=True)
+    got = blr_estep(few, y[:400], M, **options)
+    want = reference.blr_estep(few, y[:400], M, **options)
+    for a, b in zip(got, want, strict=True):
+        assert np.linalg.norm(a - b) <= 1e-12 * np.linalg.norm(b)

@@ -1,0 +1,271 @@
+"""Baselines of logistic regression: each learns, keeps to its budget, and is what its article says."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.special import expit, ndtr
+
+from vips_fast.baselines import (
+    DPSGLDLogisticRegression,
+    DPVILogisticRegression,
+    ObjectivePerturbationLogisticRegression,
+    VariationalSamplingLogisticRegression,
+)
+from vips_fast.baselines.objective import gaussian_noise_sd
+from vips_fast.baselines.scores import _DPVIModel, _SGLDModel
+from vips_fast.kernels.blr import check_rows
+from vips_fast.mechanisms import GaussianMechanism
+from vips_fast.models.logistic import _with_constant
+from vips_fast.sampling import FullSampler
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    m = np.array([3.0, -4.0, 0.0, 5.0, 0.0])
+    X = rng.normal(size=(4000, 5))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    return X, (rng.random(4000) < expit(X @ m + 0.5)).astype(int), m
+
+
+ENGINE = {
+    DPVILogisticRegression: {"n_steps": 100, "learning_rate": 0.5},
+    DPSGLDLogisticRegression: {"n_steps": 200},
+    VariationalSamplingLogisticRegression: {"n_steps": 100},
+}
+
+
+@pytest.mark.parametrize("kind", ENGINE)
+@pytest.mark.parametrize("sampling", [{"sampling": "full"}, {"batch_size": 400}, {"sampling": "without_replacement", "batch_size": 400}])
+def test_learns_within_its_budget(data, kind, sampling):
+    X, y, _ = data
+    model = kind(**ENGINE[kind], **sampling, target_epsilon=3.0, target_delta=1e-5).fit(X, y)
+    free = kind(**ENGINE[kind], **sampling, private=False, random_state=0).fit(X, y)
+    # The true coefficients reach 0.87, the larger class has 0.56.
+    assert free.score(X, y) > 0.76 and model.score(X, y) > 0.7
+    assert model.privacy_.epsilon <= 3.0 and model.privacy_.private and len(model.ledger_) == ENGINE[kind]["n_steps"]
+    assert not free.privacy_.private
+    np.testing.assert_allclose(model.predict_proba(X[:5]).sum(axis=1), 1.0)
+    assert model.predict(X[:5]).tolist() == (model.decision_function(X[:5]) > 0).astype(int).tolist()
+
+
+@pytest.mark.parametrize("kind", ENGINE)
+def test_sparse_rows_and_labels(data, kind):
+    X, y, _ = data
+    labels = np.array(["no", "yes"])[y]
+    dense, sparse = (
+        kind(**ENGINE[kind], sampling="full", private=False, random_state=0).fit(form, labels) for form in (X, sp.csr_array(X))
+    )
+    assert dense.classes_.tolist() == ["no", "yes"]
+    if kind is not DPSGLDLogisticRegression:  # whose Langevin noise is fresh in each fit
+        np.testing.assert_allclose(sparse.coef_, dense.coef_, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(sparse.decision_function(sp.csr_array(X[:9])), sparse.decision_function(X[:9]))
+
+
+def scores_model(kind, estimator, X, y):
+    rows = check_rows(_with_constant(X, float(estimator.fit_intercept)), y)
+    model = kind(estimator, rows)
+    mechanism = GaussianMechanism(2.0, model.sensitivity("add_remove"), model.clip_norm, len(y))
+    model.prepare(mechanism, FullSampler(len(y)))
+    return model, mechanism
+
+
+@pytest.mark.parametrize("storage", [np.asarray, sp.csr_array])
+def test_contributions_are_clipped_scores(data, storage):
+    """The engine's statistic against the formula, for scores and for DPVI's pair of gradients."""
+    X, y, _ = data
+    X, y = X[:200], y[:200].astype(float)
+    theta = np.array([1.0, -2.0, 0.5, 1.0, 0.0, 0.3])
+    design = np.hstack([X, np.ones((200, 1))])
+    model, mechanism = scores_model(_SGLDModel, DPSGLDLogisticRegression(clip_norm=0.4), storage(X), y)
+    model._theta = theta
+    sums = np.zeros(6, np.int64)
+    model.estep(np.arange(200), None, mechanism.spacing, sums, 1)
+    scores = (y - expit(design @ theta))[:, None] * design
+    clipped = scores * np.minimum(1, 0.4 / np.linalg.norm(scores, axis=1))[:, None]
+    # 200 truncations of less than one lattice unit.
+    np.testing.assert_allclose(sums * mechanism.spacing, clipped.sum(axis=0), atol=200 * mechanism.spacing)
+
+    model, mechanism = scores_model(_DPVIModel, DPVILogisticRegression(clip_norm=0.4, random_state=3), storage(X), y)
+    model._mean = theta
+    sums = np.zeros(12, np.int64)
+    model.estep(np.arange(200), None, mechanism.spacing, sums, 1)
+    residual = y - expit(design @ (theta + model._eta))
+    scores = residual[:, None] * np.hstack([design, design * model._eta])
+    clipped = scores * np.minimum(1, 0.4 / np.linalg.norm(scores, axis=1))[:, None]
+    np.testing.assert_allclose(sums * mechanism.spacing, clipped.sum(axis=0), atol=200 * mechanism.spacing)
+
+
+@pytest.mark.parametrize("kind", ENGINE)
+def test_replay_and_purity(data, kind):
+    """Adding a record moves the sum by at most C, whatever the record; alone or in company its integers are the same."""
+    X, y, _ = data
+    X, y = X[:60] * 5, y[:60].astype(float)
+    estimator = kind(clip_norm=0.7, n_records=60, **({"random_state": 0} if kind is DPVILogisticRegression else {}))
+
+    def total(X, y):
+        model, mechanism = scores_model(kind._kind, estimator, X, y)
+        sums = np.zeros(model.statistics_shape, np.int64)
+        model.estep(np.arange(len(y)), None, mechanism.spacing, sums, 2)
+        return sums, mechanism
+
+    whole, mechanism = total(X, y)
+    parts = sum(total(X[i : i + 1], y[i : i + 1])[0] for i in range(60))
+    np.testing.assert_array_equal(whole, parts)
+    for scale in (1e-3, 1.0, 1e6):
+        more, _ = total(np.vstack([X, scale * X[:1]]), np.append(y, 1 - y[0]))
+        moved = math.sqrt(sum(int(v) ** 2 for v in more - whole)) * mechanism.spacing
+        assert moved <= mechanism.sensitivity == 0.7
+
+
+def test_dpvi_without_noise_is_mean_field_variational_inference():
+    """Against the Gaussian approximation in a dimension where it is exact enough: means, and sd = curvature^-1/2."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(3000, 2)) / 2
+    y = (rng.random(3000) < expit(X @ np.array([1.0, -0.5]))).astype(int)
+    model = DPVILogisticRegression(
+        private=False, sampling="full", n_steps=2000, learning_rate=0.2, fit_intercept=False, random_state=0
+    ).fit(X, y)
+    p = expit(X @ model.coef_[0])
+    curvature = (X**2 * (p * (1 - p))[:, None]).sum(axis=0) + 1.0
+    np.testing.assert_allclose(model.sd_, curvature**-0.5, rtol=0.15)  # Adagrad still moves, one draw a step
+    gradient = X.T @ (y - p) - model.coef_[0]
+    assert (np.abs(gradient) < 0.3 * curvature**0.5).all()  # within 0.3 posterior deviations of the mode
+
+
+def test_langevin_samples_have_the_posteriors_spread():
+    rng = np.random.default_rng(2)
+    X = np.ones((400, 1))
+    y = (rng.random(400) < 0.4).astype(int)
+    model = DPSGLDLogisticRegression(private=False, sampling="full", n_steps=20_000, fit_intercept=False, step_size=0.004).fit(X, y)
+    p = y.mean()
+    # Posterior about N(logit p, 1/(n p (1 - p) + 1)). 10,000 samples, each ten alike, give 2 %, and the
+    # finite step adds step * curvature / 8 = 5 %.
+    assert model.coef_[0, 0] == pytest.approx(math.log(p / (1 - p)), abs=0.04)
+    assert model._samples.std() == pytest.approx((400 * p * (1 - p) + 1) ** -0.5, rel=0.2)
+    # With privacy the step leaves room for its noise: (step / 2) sd <= sqrt(step).
+    private = DPSGLDLogisticRegression(sampling="full", n_steps=5, noise_multiplier=30.0, fit_intercept=False).fit(X, y)
+    assert private.step_size_ <= 4 / 30.0**2 * (1 + 1e-12)
+
+
+def test_samples_of_q_are_the_noise(data):
+    """The spread of q's samples over sqrt(k) is the release's noise in the units of theta."""
+    X, y, _ = data
+    model = VariationalSamplingLogisticRegression(
+        sampling="full", n_steps=9, n_samples=16, noise_multiplier=7.0, clip_norm=0.5, learning_rate=2.0
+    ).fit(X, y)
+    assert model.posterior_scale_ == pytest.approx(4 * 2.0 / 4000 / 3 * 7.0 * 0.5)
+
+
+def test_the_bayesian_accountants_figure_is_no_guarantee(data):
+    X, y, _ = data
+    model = VariationalSamplingLogisticRegression(batch_size=400, n_steps=20, target_epsilon=1.0, bayesian_pairs=200).fit(X, y)
+    assert 0 < model.bayesian_.epsilon_mu and "not differential privacy" in str(model.bayesian_)
+    assert not model.privacy_.private and math.isinf(model.privacy_.epsilon)
+    with pytest.raises(ValueError, match="bayesian_pairs=2"):
+        VariationalSamplingLogisticRegression(batch_size=400, bayesian_pairs=2).fit(X, y)
+    with pytest.raises(ValueError, match="bayesian_pairs=9"):
+        VariationalSamplingLogisticRegression(sampling="without_replacement", batch_size=400, bayesian_pairs=9).fit(X, y)
+
+
+# ------------------------------------------------------- objective perturbation
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-5])
+def test_objective_perturbation_learns(data, delta):
+    X, y, _ = data
+    model = ObjectivePerturbationLogisticRegression(target_epsilon=3.0, target_delta=delta).fit(X, y)
+    free = ObjectivePerturbationLogisticRegression(private=False).fit(X, y)
+    assert free.score(X, y) > 0.8 and model.score(X, y) > 0.75
+    assert model.privacy_.private and model.privacy_.epsilon == 3.0 and model.privacy_.delta == delta
+    assert model.ledger_.event().delta == delta and not free.privacy_.private
+    sparse = ObjectivePerturbationLogisticRegression(private=False).fit(sp.csr_array(X), np.array(["a", "b"])[y])
+    np.testing.assert_allclose(sparse.coef_, free.coef_, rtol=1e-6)
+    np.testing.assert_allclose(sparse.predict_proba(sp.csr_array(X[:4])), free.predict_proba(X[:4]))
+
+
+def test_without_noise_it_is_penalised_likelihood(data):
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    X, y, _ = data
+    ours = ObjectivePerturbationLogisticRegression(private=False, alpha=2.0, fit_intercept=False).fit(X, y)
+    theirs = linear_model.LogisticRegression(C=0.5, fit_intercept=False, tol=1e-10, max_iter=1000).fit(X, y)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, rtol=1e-5)
+
+
+def test_gaussian_noise_of_the_notes():
+    for epsilon, delta, bound in ((0.05, 1e-3, 3.0), (1.0, 1e-5, 1.0), (8.0, 1e-9, 0.1)):
+        s = gaussian_noise_sd(epsilon, delta, bound)
+
+        def tail(s, epsilon=epsilon, bound=bound):
+            return 2 * ndtr(-(epsilon * s / bound - bound / (2 * s)))
+
+        assert tail(s) <= delta < tail(s * (1 - 1e-9))
+
+
+def test_privacy_loss_of_objective_perturbation():
+    """The ratio of the densities of theta at the worst record, by simulation in one dimension."""
+    epsilon, delta, n = 1.0, 1e-2, 20
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, n).astype(float)
+    X = np.ones((n, 1))
+    model = ObjectivePerturbationLogisticRegression(
+        target_epsilon=epsilon, target_delta=delta, fit_intercept=False, row_norm=1.0
+    ).fit(X, y)
+    s, ridge = model.noise_sd_, model.ridge_
+    theta = rng.normal(scale=3 * s / ridge, size=400_000)
+
+    def log_density(theta, y):
+        gradient = (expit(theta)[:, None] - np.append(0.0, 1.0)) @ np.array([(y == 0).sum(), (y == 1).sum()]) + ridge * theta
+        curvature = len(y) * expit(theta) * expit(-theta) + ridge
+        return -0.5 * (gradient / s) ** 2 + np.log(curvature)
+
+    loss = log_density(theta, np.append(y, 1.0)) - log_density(theta, y)
+    weight = np.exp(log_density(theta, np.append(y, 1.0)) + 0.5 * (theta / (3 * s / ridge)) ** 2)
+    weight /= weight.sum()
+    # The importance-weighted probability that the loss exceeds epsilon, under the larger data set.
+    assert weight @ (loss > epsilon) <= delta
+    other = np.exp(log_density(theta, y) + 0.5 * (theta / (3 * s / ridge)) ** 2)
+    other /= other.sum()
+    assert other @ (-loss > epsilon) <= delta
+
+
+@pytest.mark.parametrize("kind", [*ENGINE, ObjectivePerturbationLogisticRegression])
+@pytest.mark.parametrize(
+    ("X", "y", "text"),
+    [
+        (np.ones((4, 2)), [0, 0, 0, 0], "y has 1 different labels"),
+        (np.ones((4, 2)), [0, 1, 2, 0], "y has 3 different labels"),
+        (np.ones((4, 2)), [0, 1, 0], "y has shape"),
+        (np.full((4, 2), np.nan), [0, 1, 0, 1], "X: expected finite"),
+        (np.ones(4), [0, 1, 0, 1], "X has dtype float64 and shape"),
+    ],
+)
+def test_bad_data(kind, X, y, text):
+    model = kind(batch_size=2) if kind in ENGINE else kind()
+    with pytest.raises(ValueError, match=text):
+        model.fit(X, np.asarray(y))
+    assert not hasattr(model, "ledger_")
+
+
+@pytest.mark.parametrize(
+    ("kind", "params", "text"),
+    [
+        (DPVILogisticRegression, {"clip_norm": 0}, "clip_norm=0"),
+        (DPVILogisticRegression, {}, "batch_size=None"),
+        (DPVILogisticRegression, {"learning_rate": -1, "sampling": "full"}, "learning_rate=-1"),
+        (DPSGLDLogisticRegression, {"step_size": 0, "sampling": "full"}, "step_size=0"),
+        (DPSGLDLogisticRegression, {"prior_precision": 0, "sampling": "full"}, "prior_precision=0"),
+        (VariationalSamplingLogisticRegression, {"n_samples": 0, "sampling": "full"}, "n_samples=0"),
+        (DPVILogisticRegression, {"fit_intercept": 1, "sampling": "full"}, "fit_intercept=1"),
+        (ObjectivePerturbationLogisticRegression, {"curvature_share": 1}, "curvature_share=1"),
+        (ObjectivePerturbationLogisticRegression, {"target_epsilon": 0}, "target_epsilon=0"),
+        (ObjectivePerturbationLogisticRegression, {"target_delta": 1}, "target_delta=1"),
+        (ObjectivePerturbationLogisticRegression, {"row_norm": -1}, "row_norm=-1"),
+    ],
+)
+def test_bad_parameters(data, kind, params, text):
+    X, y, _ = data
+    with pytest.raises(ValueError, match=text):
+        kind(**params).fit(X, y)
