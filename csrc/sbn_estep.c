@@ -359,6 +359,9 @@ int32_t VF_FN(vf_sbn_gram)(int64_t n_records, int64_t n_hidden, const double *v,
  * MOM_DEPTH is as large as exactness allows because these J K^2 / 2 sums come from
  * main memory each time. */
 #define MOM_DEPTH 1024
+/* Panels of pairs formed at a time: together with one panel of X they fit the
+ * second-level cache, and each panel of X comes from further away once for all of them. */
+#define MOM_GROUP 4
 #define MOM_VECS 3
 #if defined(VF_ISA_AVX512)
 #define MOM_ROWS 8 /* 24 sums, 3 vectors of pairs, 1 of X: of 32 registers */
@@ -369,7 +372,7 @@ int32_t VF_FN(vf_sbn_gram)(int64_t n_records, int64_t n_hidden, const double *v,
 
 int64_t VF_FN(vf_sbn_moments_workspace)(int64_t n_visible, int64_t n_hidden) {
     if (sizes_bad(0, n_visible, n_hidden)) return -1;
-    return ALIGN + (int64_t)sizeof(double) * MOM_DEPTH * (ROUND_UP(n_visible, MOM_ROWS) + MOM_COLS);
+    return ALIGN + (int64_t)sizeof(double) * MOM_DEPTH * (ROUND_UP(n_visible, MOM_ROWS) + MOM_GROUP * MOM_COLS);
 }
 
 /* tile[r][c] = sum_i a[i][r] p[i][c] */
@@ -427,44 +430,52 @@ int32_t VF_FN(vf_sbn_moments)(int64_t n_records, int64_t n_visible, int64_t n_hi
         int64_t k = 0, row = 0;
         while (row + n_hidden - k <= first) row += n_hidden - k++;
         int64_t l = k + first - row;
-        for (int64_t p = first; p < last; p += MOM_COLS) {
-            const int64_t cols = last - p < MOM_COLS ? last - p : MOM_COLS;
-            for (int64_t c = 0; c < cols;) {
-                /* A run of one k. */
-                const int64_t run = n_hidden - l < cols - c ? n_hidden - l : cols - c;
-                const double *zk = z + begin * n_hidden + k, *zl = z + begin * n_hidden + l;
-                double *out = pairs + c;
-                if (run == MOM_COLS) {
-                    for (int64_t i = 0; i < depth; ++i, out += MOM_COLS, zk += n_hidden, zl += n_hidden)
-                        moments_products(*zk * pair_scale, zl, out);
-                } else {
-                    for (int64_t i = 0; i < depth; ++i, out += MOM_COLS, zk += n_hidden, zl += n_hidden)
-                        for (int64_t m = 0; m < run; ++m) out[m] = (int32_t)(*zk * pair_scale * zl[m]);
-                }
-                if (k == l) {
-                    zk = z + begin * n_hidden + k;
-                    out = pairs + c;
-                    for (int64_t i = 0; i < depth; ++i) out[i * MOM_COLS] = (int32_t)(zk[i * n_hidden] * pair_scale);
-                }
-                c += run;
-                l += run;
-                if (l == n_hidden) l = ++k;
-            }
-            for (int64_t c = cols; c < MOM_COLS; ++c)
-                for (int64_t i = 0; i < depth; ++i) pairs[i * MOM_COLS + c] = 0.0;
-            for (int64_t b = 0; b < n_panels; ++b) {
-                double tile[MOM_ROWS * MOM_COLS];
-                /* The sums lie far apart in memory; fetch them while the tile is formed. */
-                for (int64_t r = 0; r < MOM_ROWS && b * MOM_ROWS + r < n_visible; ++r)
-                    for (int64_t c = 0; c < cols; c += 8) VF_PREFETCH(sums + (b * MOM_ROWS + r) * n_pairs + p + c);
-                moments_tile(depth, packed + b * MOM_DEPTH * MOM_ROWS, pairs, tile);
-                for (int64_t r = 0; r < MOM_ROWS && b * MOM_ROWS + r < n_visible; ++r) {
-                    int64_t *s = sums + (b * MOM_ROWS + r) * n_pairs + p;
-                    const double *t = tile + r * MOM_COLS;
-                    if (cols == MOM_COLS) {
-                        for (int64_t c = 0; c < MOM_COLS; ++c) s[c] += (int64_t)t[c];
+        for (int64_t group = first; group < last; group += MOM_GROUP * MOM_COLS) {
+            const int64_t stop = last - group < MOM_GROUP * MOM_COLS ? last : group + MOM_GROUP * MOM_COLS;
+            double *panel = pairs;
+            for (int64_t p = group; p < stop; p += MOM_COLS, panel += MOM_DEPTH * MOM_COLS) {
+                const int64_t cols = stop - p < MOM_COLS ? stop - p : MOM_COLS;
+                for (int64_t c = 0; c < cols;) {
+                    /* A run of one k. */
+                    const int64_t run = n_hidden - l < cols - c ? n_hidden - l : cols - c;
+                    const double *zk = z + begin * n_hidden + k, *zl = z + begin * n_hidden + l;
+                    double *out = panel + c;
+                    if (run == MOM_COLS) {
+                        for (int64_t i = 0; i < depth; ++i, out += MOM_COLS, zk += n_hidden, zl += n_hidden)
+                            moments_products(*zk * pair_scale, zl, out);
                     } else {
-                        for (int64_t c = 0; c < cols; ++c) s[c] += (int64_t)t[c];
+                        for (int64_t i = 0; i < depth; ++i, out += MOM_COLS, zk += n_hidden, zl += n_hidden)
+                            for (int64_t m = 0; m < run; ++m) out[m] = (int32_t)(*zk * pair_scale * zl[m]);
+                    }
+                    if (k == l) {
+                        zk = z + begin * n_hidden + k;
+                        out = panel + c;
+                        for (int64_t i = 0; i < depth; ++i) out[i * MOM_COLS] = (int32_t)(zk[i * n_hidden] * pair_scale);
+                    }
+                    c += run;
+                    l += run;
+                    if (l == n_hidden) l = ++k;
+                }
+                for (int64_t c = cols; c < MOM_COLS; ++c)
+                    for (int64_t i = 0; i < depth; ++i) panel[i * MOM_COLS + c] = 0.0;
+            }
+            for (int64_t b = 0; b < n_panels; ++b) {
+                panel = pairs;
+                for (int64_t p = group; p < stop; p += MOM_COLS, panel += MOM_DEPTH * MOM_COLS) {
+                    const int64_t cols = stop - p < MOM_COLS ? stop - p : MOM_COLS;
+                    double tile[MOM_ROWS * MOM_COLS];
+                    /* The sums lie far apart in memory; fetch them while the tile is formed. */
+                    for (int64_t r = 0; r < MOM_ROWS && b * MOM_ROWS + r < n_visible; ++r)
+                        for (int64_t c = 0; c < cols; c += 8) VF_PREFETCH(sums + (b * MOM_ROWS + r) * n_pairs + p + c);
+                    moments_tile(depth, packed + b * MOM_DEPTH * MOM_ROWS, panel, tile);
+                    for (int64_t r = 0; r < MOM_ROWS && b * MOM_ROWS + r < n_visible; ++r) {
+                        int64_t *s = sums + (b * MOM_ROWS + r) * n_pairs + p;
+                        const double *t = tile + r * MOM_COLS;
+                        if (cols == MOM_COLS) {
+                            for (int64_t c = 0; c < MOM_COLS; ++c) s[c] += (int64_t)t[c];
+                        } else {
+                            for (int64_t c = 0; c < cols; ++c) s[c] += (int64_t)t[c];
+                        }
                     }
                 }
             }

@@ -81,6 +81,41 @@ def test_command_line_fits_and_plots(tmp_path, capsys):
         assert code == 0 and (tmp_path / "grid.png").read_bytes()[:4] == b"\x89PNG"
 
 
+def test_command_line_transforms(tmp_path, capsys):
+    Y = records()
+    np.save(tmp_path / "y.npy", Y * 9)
+    model = SigmoidBeliefNetwork(3, noise_multiplier=1.0, n_steps=3, random_state=0).fit(Y)
+    model.save(tmp_path / "model")
+    transform = ["transform", tmp_path / "model", tmp_path / "y.npy"]
+    code, out, err = run(capsys, *transform, "--jobs", 2)
+    assert code == 0 and err == ""
+    head, *rows = out.splitlines()
+    assert head == "unit1,unit2,unit3" and len(rows) == len(Y)
+    # Six significant digits are printed.
+    np.testing.assert_allclose([[float(v) for v in row.split(",")] for row in rows], model.transform(Y), rtol=1e-5)
+    for name in ("z.csv", "z.npy"):
+        assert run(capsys, *transform, "--out", tmp_path / name) == (0, "", "")
+    assert (tmp_path / "z.csv").read_text() == out
+    assert np.array_equal(np.load(tmp_path / "z.npy"), model.transform(Y))
+    # Nothing is on from 10 up.
+    run(capsys, *transform, "--threshold", 10, "--out", tmp_path / "z.npy")
+    assert np.array_equal(np.load(tmp_path / "z.npy"), model.transform(0 * Y))
+    SigmoidBeliefNetwork(2, private=False).fit(Y).save(tmp_path / "tainted")
+    code, _, err = run(capsys, "transform", tmp_path / "tainted", tmp_path / "y.npy")
+    assert code == 0 and "NOT PRIVATE" in err
+    np.save(tmp_path / "narrow.npy", Y[:, :5])
+    for argv in (
+        [*transform[:2], tmp_path / "narrow.npy"], [*transform, "--vocab", "words.txt"], [*transform, "--features", 4],
+        [*transform, "--out", tmp_path / "z.txt"], [*transform[:2], tmp_path / "absent.npy"],
+    ):
+        code, out, err = run(capsys, *argv)
+        assert code == 2 and out == "" and err.count("\n") == 1 and err.startswith("vips-fast: error: ")
+    with open(tmp_path / "model" / "model.npz", "wb") as file:
+        file.write(b"nonsense")
+    assert run(capsys, *transform)[0] == 2
+    assert run(capsys, "transform", tmp_path / "absent", tmp_path / "y.npy", "--threshold", 3)[0] == 2
+
+
 def test_command_line_refuses(tmp_path, capsys):
     np.save(tmp_path / "y.npy", records())
     np.save(tmp_path / "text.npy", np.array(["a"]))

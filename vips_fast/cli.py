@@ -158,10 +158,11 @@ def build_parser() -> argparse.ArgumentParser:
         commands,
         "transform",
         _transform,
-        "print each document's topic proportions, which are as private as the documents",
+        "print each record's topic proportions or hidden units, which are as private as the records",
     )
     transform.add_argument("model", metavar="DIR", help="folder written by fit")
     _add_input(transform)
+    transform.add_argument("--threshold", type=int, help="networks: as in fit sbn, where INPUT holds images; default 1")
     transform.add_argument("--out", metavar="FILE", help=".csv or .npy; default: print as CSV")
     transform.add_argument("--jobs", type=_jobs, help="threads, -1 for all")
 
@@ -487,23 +488,30 @@ def _topics(args):
 def _transform(args):
     import numpy as np
 
-    model, vocabulary = _load_model(args.model, args.vocab)
+    from vips_fast import cli_sbn
+
     if args.out is not None and Path(args.out).suffix not in (".csv", ".npy"):
         raise CommandError(f"--out {args.out}: expected a name that ends in .csv or .npy")
-    corpus = _load(args, vocabulary, model.components_.shape[1])
+    if cli_sbn.is_network(args.model):
+        column, model, records = "unit", *cli_sbn.load_with_records(args)
+    else:
+        if args.threshold is not None:
+            raise CommandError("--threshold is for networks; the model is of another kind")
+        model, vocabulary = _load_model(args.model, args.vocab)
+        column, records = "topic", _load(args, vocabulary, model.components_.shape[1]).counts
     if args.jobs is not None:
         model.set_params(n_jobs=args.jobs)
     if model.privacy_.taints:
         _say(f"warning: {model.privacy_.statement()}")
-    proportions = model.transform(corpus.counts)
+    proportions = model.transform(records)
     if args.out is None:
-        _write_csv(sys.stdout, proportions)
+        _write_csv(sys.stdout, proportions, column)
         return 0
     with _output_file(Path(args.out)) as file:
         if Path(args.out).suffix == ".npy":
             np.save(file, proportions, allow_pickle=False)
         else:
-            _write_csv(_Encoded(file), proportions)
+            _write_csv(_Encoded(file), proportions, column)
     return 0
 
 
@@ -517,8 +525,8 @@ class _Encoded:
         self.file.write(text.encode("ascii"))
 
 
-def _write_csv(file, proportions):
-    file.write(",".join(f"topic{k + 1}" for k in range(proportions.shape[1])) + "\n")
+def _write_csv(file, proportions, column):
+    file.write(",".join(f"{column}{k + 1}" for k in range(proportions.shape[1])) + "\n")
     for row in proportions.tolist():
         file.write(",".join(f"{value:.6g}" for value in row) + "\n")
 

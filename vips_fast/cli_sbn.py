@@ -1,12 +1,15 @@
-"""The commands of ``vips-fast`` for models of binary images: ``fit sbn`` and ``plot``."""
+"""The commands of ``vips-fast`` for models of binary images: ``fit sbn``, ``plot`` and their part of ``transform``."""
 
 from __future__ import annotations
 
+import json
+import zipfile
+import zlib
 from pathlib import Path
 
 from . import cli
 
-__all__ = ["add_fit_sbn", "add_plot", "fit_sbn", "plot"]
+__all__ = ["add_fit_sbn", "add_plot", "fit_sbn", "is_network", "load_with_records", "plot"]
 
 
 def add_fit_sbn(parser):
@@ -97,16 +100,41 @@ def fit_sbn(args):
     return 0
 
 
+def is_network(folder) -> bool:
+    """Whether a folder says that it holds a belief network."""
+    try:
+        return json.loads((Path(folder) / "model.json").read_text("utf-8"))["model"] == "SigmoidBeliefNetwork"
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _load(folder):
+    """The network in a folder."""
+    from vips_fast import SigmoidBeliefNetwork
+
+    if not Path(folder).is_dir():
+        raise cli.CommandError(f"{folder}: no such folder; expected one written by vips-fast fit sbn")
+    try:
+        return SigmoidBeliefNetwork.load(folder)
+    except (KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error):
+        raise cli.CommandError(f"{folder} holds no readable model") from None
+
+
+def load_with_records(args):
+    """For ``vips-fast transform``: the network and the binary records."""
+    for option in ("vocab", "format", "features"):
+        if getattr(args, option) is not None:
+            raise cli.CommandError(f"--{option} is for topic models; {args.model} holds a network")
+    return _load(args.model), _read(args.input, 1 if args.threshold is None else args.threshold)
+
+
 def plot(args):
     """Draw a fitted network's weights, or records and their reconstructions."""
-    from vips_fast import SigmoidBeliefNetwork
     from vips_fast.images import dictionary_grid, reconstruction_grid, save_png, square_shape
 
     if Path(args.out).suffix != ".png":
         raise cli.CommandError(f"--out {args.out}: expected a name that ends in .png")
-    if not Path(args.model).is_dir():
-        raise cli.CommandError(f"{args.model}: no such folder; expected one written by vips-fast fit sbn")
-    model = SigmoidBeliefNetwork.load(args.model)
+    model = _load(args.model)
     if args.shape is None:
         shape = square_shape(model.n_features_in_)
     else:

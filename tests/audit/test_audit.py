@@ -68,6 +68,18 @@ def test_mu_of_one_release(neighbors):
         assert row["low"] <= row["claimed"] <= row["high"]
 
 
+@pytest.mark.parametrize("bound", ["bohning", "pg"])
+def test_mu_of_one_release_of_the_belief_network(bound):
+    """An image of ones against none: all blocks at their longest at once."""
+    settings = dict(n_components=3, bound=bound, sampling="full")
+    report = audit("sbn", settings, layers="D", sizes=replace(SIZES, releases=2_000))
+    assert report.passed, report.text()
+    for row in report.layer("D").figures["mu"]:
+        assert row["low"] <= row["claimed"] <= row["high"]
+        # An attack that means something where it can be seen: mu is known to +-0.14.
+        assert row["mu"] > 0.8 * row["claimed"] or row["claimed"] < 1
+
+
 def test_the_papers_sensitivity_is_caught():
     settings = dict(n_components=2, sampling="full", neighbors="replace_one", sensitivity="paper")
     # At 8,000 releases a side the distribution-free bound is 1.21 +- 0.04: above 1 but once in 10^6.
@@ -80,7 +92,9 @@ def test_the_papers_sensitivity_is_caught():
     assert "THE CLAIM DOES NOT HOLD" in report.text()
 
 
-@pytest.mark.parametrize("model, settings, runs", [("lda", LDA[0], 400), ("sbn", SBN[0], 40), ("blr", BLR[0], 40)])
+@pytest.mark.parametrize("model, settings, runs", [
+    ("lda", LDA[0], 400), ("sbn", SBN[0], 40), ("sbn", SBN[2], 40), ("blr", BLR[0], 40),
+])
 def test_profile_of_whole_runs(model, settings, runs):
     report = audit(model, settings, layers="E", sizes=replace(SIZES, runs=runs))
     assert report.passed, report.text()
@@ -108,6 +122,22 @@ def test_full_sizes(settings, passes):
     else:
         # E may see it too; at these sizes it is not sure to.
         assert {"A", "D"} <= {layer.layer for layer in report.layers if not layer.passed} <= {"A", "D", "E"}
+
+
+#: A run of the belief network takes ten times as long as one of the topic model. Steps driven
+#: by noise alone give little away, so layer E takes less of it.
+LONG = replace(FULL, releases=10_000, runs=2_000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", SBN[:3], ids=["bohning", "bohning_replace", "pg"])
+def test_sbn_at_long_sizes(settings):
+    report = audit("sbn", dict(settings, noise_multiplier=0.25), sizes=LONG)
+    print(report.text())
+    print(*(f"{e:.4f} {d:.4f} {m:.4f}" for e, d, m in zip(*(report.claimed[k] for k in ("epsilon", "delta", "measured")))), sep="\n")
+    assert report.passed
+    # The attack must mean something: with 1,000 runs two bounds give away 0.1 by themselves.
+    assert report.claimed["measured"][0] > 0.02
 
 
 # ---------------------------------------------------------------- statistics

@@ -12,7 +12,7 @@ from vips_fast.audit import audit
 from vips_fast.audit.layers import Sizes
 from vips_fast.kernels import _native
 from vips_fast.mechanisms import GaussianMechanism
-from vips_fast.models import lda
+from vips_fast.models import lda, sbn
 from vips_fast.models.base import PrivateEstimator
 from vips_fast.randomness import KeyedRandomness, SystemRandomness
 
@@ -22,9 +22,9 @@ LDA = dict(n_components=2)
 REPLACE = dict(n_components=2, sampling="full", neighbors="replace_one")
 
 
-def failed(layer, settings, **options):
+def failed(layer, settings, model="lda", **options):
     """Names of the checks of one layer that fail."""
-    report = audit("lda", settings, layers=layer, sizes=SIZES, random_state=0, **options)
+    report = audit(model, settings, layers=layer, sizes=SIZES, random_state=0, **options)
     assert report.passed == (not [c for c in report.layer(layer).checks if not c.passed])
     return {check.name for check in report.layer(layer).checks if not check.passed}
 
@@ -102,6 +102,39 @@ def test_a_contribution_that_knows_its_neighbours(mutate):
     assert failed("B", LDA) == set()
     mutate(lda._LdaModel, "estep", "run_blocks(len(edges)", "sums[0] += len(records) > 1; run_blocks(len(edges)")
     assert "any company" in failed("B", LDA) or "any chunks" in failed("B", LDA)
+
+
+@pytest.mark.parametrize("bound, kind", [("bohning", sbn._QuadraticModel), ("pg", sbn._PolyaGammaModel)])
+def test_a_start_left_by_the_minibatch_before(mutate, bound, kind):
+    # A warm start of q(z): the hidden biases move with the records that were seen last.
+    settings = dict(n_components=3, bound=bound)
+    assert failed("B", settings, "sbn") == set()
+    method = "_estep_joint" if bound == "bohning" else "estep"
+    mutate(kind, method, "self._diagnose(len(records)", "self._b = self._b + 1e-6 * len(records); self._diagnose(len(records)")
+    found = failed("B", settings, "sbn")
+    assert {"after other minibatches", "after a poisoned minibatch"} <= found
+
+
+def test_workspace_left_by_a_poisoned_minibatch(mutate):
+    # Numbers of the minibatch before are taken up again where they are not finite.
+    settings = dict(n_components=3)
+    mutate(
+        sbn._QuadraticModel, "_estep_joint", "start = expit(self._b)",
+        "self._left = getattr(self, '_left', 0.0) + 0.0 * gram.sum(); start = expit(self._b + self._left)",
+    )
+    assert failed("B", settings, "sbn") == {"after a poisoned minibatch"}
+
+
+@pytest.mark.parametrize("bound", ["bohning", "pg"])
+def test_a_block_beyond_the_joint_norm(mutate, bound):
+    # The off-diagonal pairs in their own scale, left out of the joint one.
+    settings = dict(n_components=3, bound=bound)
+    assert failed("A", settings, "sbn") == set()
+    if bound == "bohning":
+        mutate(sbn._QuadraticModel, "_scales", "math.sqrt(1.0 + _SHARE_MEAN**2 + _SHARE_COVARIANCE**2)", "1.0")
+    else:
+        mutate(sbn._PolyaGammaModel, "sensitivity", "self.clip_norm\n    return", "math.sqrt(5 / 6) * self.clip_norm\n    return")
+    assert "distance of neighbours" in failed("A", settings, "sbn")
 
 
 def test_a_fiftieth_of_the_noise_over_whole_runs(mutate):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -243,6 +244,22 @@ def layer_a(adapter: Adapter, neighbors: str, sizes: Sizes, rng) -> LayerResult:
 # ------------------------------------------------------------------ B purity
 
 
+@contextmanager
+def _poisoned(adapter, model):
+    """The model with `Adapter.poison`; afterwards what poison changed, and only that, is as it was."""
+    before = dict(vars(model))
+    copies = {name: value.copy() for name, value in before.items() if isinstance(value, np.ndarray)}
+    adapter.poison(model)
+    changed = {name: value for name, value in before.items() if vars(model)[name] is not value}
+    inside = [name for name, value in copies.items() if not np.array_equal(before[name], value)]
+    try:
+        yield
+    finally:
+        vars(model).update(changed)
+        for name in inside:
+            before[name][...] = copies[name]
+
+
 def layer_b(adapter: Adapter, neighbors: str, sizes: Sizes, rng) -> LayerResult:
     """Bits of one record's contribution, alone and in company."""
     # The number of records is public: the same for a record's own data set.
@@ -295,6 +312,10 @@ def layer_b(adapter: Adapter, neighbors: str, sizes: Sizes, rng) -> LayerResult:
     checks.append(Check("any company", bad == 0, detail=f"batch less the batch without the record, {len(some)} records"))
     bad = sum(not (sums([i]) == single[i]).all() for i in some)
     checks.append(Check("after other minibatches", bad == 0, detail="the same record again, later"))
+    with _poisoned(adapter, model), np.errstate(all="ignore"):
+        sums(everything[: max(1, n // 10)], 2)
+    bad = sum(not (sums([i]) == single[i]).all() for i in some)
+    checks.append(Check("after a poisoned minibatch", bad == 0, detail="the same again, after one whose parameters were NaN"))
     bad = 0
     for i in some:
         own, _ = ready([records[i]])
@@ -438,6 +459,11 @@ def layer_d(adapter: Adapter, neighbors: str, sizes: Sizes, rng) -> LayerResult:
 # ----------------------------------------------------------------- E profile
 
 
+def _alike(a, b) -> bool:
+    """Whether two records are the same; a record is an array or a tuple of arrays and numbers."""
+    return all(map(np.array_equal, a, b)) if isinstance(a, tuple) else np.array_equal(a, b)
+
+
 def _scores(adapter, neighbors, holds, multiplier, n_runs):
     """Log-likelihood ratios, "with" against "without", of whole runs on data that hold the audited record, or not.
 
@@ -460,7 +486,11 @@ def _scores(adapter, neighbors, holds, multiplier, n_runs):
         records, n_rows, here = base + [extra], len(base) + holds, {"with": len(base)}
     out = np.empty(n_runs)
     none = np.zeros(1, dtype=np.uint64)
-    base_rows, base_words = np.arange(len(base)), np.zeros(len(base), dtype=np.uint64)
+    kinds: list[list[int]] = []  # rows of the base that are the same record
+    for row in range(0 if adapter.disjoint else len(base)):
+        same = [rows for rows in kinds if _alike(base[rows[0]], base[row])]
+        (same[0].append(row) if same else kinds.append([row]))
+    sizes_of_kinds = np.array([float(len(rows)) for rows in kinds])
     log_q, log_rest = math.log(_E_RATE), math.log1p(-_E_RATE)
     for run in range(n_runs):
         model, sampler, mechanism, ledger = _set_up(adapter, estimator, records, n_rows, _E_STEPS)
@@ -475,14 +505,18 @@ def _scores(adapter, neighbors, holds, multiplier, n_runs):
 
         def after(state, sums):
             nonlocal score
-            seen = sums.reshape(-1)
-            if not adapter.disjoint:
-                # The rest of the minibatch is unknown: its mean is taken off.
-                seen = seen - _E_RATE * contribution(base_rows, base_words)
+            seen, rest = sums.reshape(-1), np.zeros((0, sums.size))
+            # The rest of the minibatch is unknown. Its mean is taken off, and its covariance,
+            # that of the number of records of each kind, is accounted for.
+            if kinds:
+                rest = np.array([contribution(np.array(rows[:1]), none) for rows in kinds])
+                seen = seen - _E_RATE * (sizes_of_kinds @ rest)
+                inner = np.linalg.inv(variance * np.diag(1.0 / (sizes_of_kinds * _E_RATE * (1 - _E_RATE))) + rest @ rest.T)
             for name, sign in (("with", 1.0), ("without", -1.0)):
                 if name in here:
                     own = contribution(np.array([here[name]]), none)
-                    exponent = (float((seen - 0.5 * own) @ own)) / variance
+                    filtered = own - (rest @ own) @ inner @ rest if kinds else own
+                    exponent = float((seen - 0.5 * own) @ filtered) / variance
                     score += sign * float(np.logaddexp(log_rest, log_q + exponent))
 
         watched = _Watched(model, learns=True, after=after)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from contextlib import nullcontext
+from contextlib import contextmanager
 from functools import cache
 from numbers import Real
 
@@ -28,13 +28,28 @@ def _thread_controller():
     return ThreadpoolController()
 
 
+@contextmanager
+def one_blas_thread(d: int):
+    """One BLAS thread while matrices of dimension d < 512 are worked on, where threadpoolctl is installed."""
+    # Loaded before the controller looks for BLAS libraries.
+    from scipy.linalg import lapack
+
+    controller = _thread_controller() if d < _ONE_THREAD_BELOW else None
+    if controller is None:
+        yield lapack
+    else:
+        with controller.limit(limits=1, user_api="blas"):
+            yield lapack
+
+
 def psd_project(A: np.ndarray, floor: float = 0.0) -> np.ndarray:
     """Nearest symmetric matrix, in Frobenius norm, with no eigenvalue below ``floor``.
 
     Equivalent to ``w, V = np.linalg.eigh(A); (V * np.maximum(w, floor)) @ V.T``,
     within d 2^-50 max|w| in each entry. Eigenvectors are computed on one side of
     ``floor`` alone, the one with fewer eigenvalues; if none is below, A itself is
-    returned (a copy), for d < 512 after no more than a Cholesky factorisation.
+    returned (a copy), and if all are below, floor I, for d < 512 after no more than a
+    Cholesky factorisation.
 
     Parameters
     ----------
@@ -77,12 +92,12 @@ def psd_project(A: np.ndarray, floor: float = 0.0) -> np.ndarray:
         raise ValueError("A: expected finite entries")
     if not np.array_equal(A, A.T):
         raise ValueError("A: expected a symmetric matrix")
-    # Loaded before the controller looks for BLAS libraries.
-    from scipy.linalg import lapack
-
-    controller = _thread_controller() if len(A) < _ONE_THREAD_BELOW else None
-    with controller.limit(limits=1, user_api="blas") if controller else nullcontext():
-        return _project(A, float(floor), lapack)
+    with one_blas_thread(len(A)) as lapack:
+        out = raise_spectrum(A, float(floor), lapack)
+    if out is None:
+        out = np.zeros(A.shape)
+        out.flat[:: len(A) + 1] = floor
+    return out
 
 
 def _fortran(A):
@@ -90,10 +105,21 @@ def _fortran(A):
     return np.array(A.T if A.flags.c_contiguous else A, order="F")
 
 
-def _project(A, floor, lapack):
+def raise_spectrum(A, floor, lapack):
+    """`psd_project` without its checks; None for floor I, where a Cholesky factorisation shows that nothing is above.
+
+    Rows' entries on and right of the diagonal are read, and in the result they alone
+    are set unless the rest of A is its mirror image.
+    """
     d = len(A)
     if d == 1:
         return np.maximum(A, floor)
+    if d < _CHOLESKY_BELOW and A.diagonal().max() < floor:
+        # Noise all but surely puts eigenvalues on both sides of floors inside its spectrum, not of one beyond it.
+        shifted = np.negative(A).T if A.flags.c_contiguous else np.negative(_fortran(A))
+        shifted.flat[:: d + 1] += floor
+        if lapack.dpotrf(shifted, lower=1, overwrite_a=1, clean=0)[1] == 0:
+            return None
     # A tenth of the whole for large d, where noise all but surely has left negative eigenvalues.
     if d < _CHOLESKY_BELOW and A.diagonal().min() > floor:
         shifted = _fortran(A)

@@ -10,6 +10,7 @@ from scipy.special import expit, k0e, k1e, logit
 
 from ..inference import Schedule, State
 from ..kernels import _native
+from ..kernels.psd import one_blas_thread, raise_spectrum
 from ..kernels.sbn import MAX_PAIR_SCALE, record_blocks, sbn_pg, sbn_quadratic, visible_table, workspaces
 from ..threads import resolve_n_threads, run_blocks
 from .base import PrivateEstimator, check_choice, check_number, public_generator
@@ -36,6 +37,9 @@ _SHARE_MEAN, _SHARE_COVARIANCE = 0.1, 0.15
 
 #: Released probabilities are kept this far from 0 and 1, and variances of z above _LEAST_VARIANCE.
 _LEAST_PIXEL, _LEAST_HIDDEN, _LEAST_VARIANCE = 1e-3, 0.02, 0.01
+
+#: Least share of a visible unit's curvature that its bias keeps to itself, with the Polya-Gamma bound.
+_LEAST_OWN = 0.01
 
 #: A weight or bias beyond this saturates its pixel; noise may drive one there.
 _LARGEST_WEIGHT = 1e3
@@ -133,7 +137,12 @@ n_records, n_jobs, unsafe_diagnostics, callback
     their longest at once, so adding, removing or replacing a record moves the sum by
     at most, and by as much as, sqrt(6). With ``clip=a`` replacing one moves it by at
     most min(sqrt(2) a, 1) sqrt(6): ||x - y||^2 <= ||x||^2 + ||y||^2 for entries >= 0.
-    s_2 is a function of released parameters and gets no noise.
+    s_2 is a function of released parameters and gets no noise. With privacy this bound
+    stays near the mean image: almost all of the J K (K + 3) / 2 numbers released are
+    second moments, each at most 1/4, and at ordinary budgets the noise's spectrum in a
+    K x K block ends above the block's own largest eigenvalue, so that the repair leaves
+    a multiple of the identity and the weights shrink. MNIST, K = 50, epsilon = 3.34, every
+    image in each of 10 steps: pixel accuracy .87 (mean image .844, "bohning" .959).
 
     *Lattice.* Records contribute exact integers on fine grids (factors are truncated
     toward zero, which cannot raise a norm); the finished sums are rounded to the
@@ -498,6 +507,43 @@ def floor_spectrum(matrices, least):
     """
     values, vectors = np.linalg.eigh(matrices)
     return (vectors * np.maximum(values, least)[..., None, :]) @ np.swapaxes(vectors, -1, -2)
+
+
+def solve_repaired(moments, least, extra, right, lapack):
+    """Solve (F(M_j) + diag(e_j)) x = r for many j, F the repair of `floor_spectrum`.
+
+    Parameters
+    ----------
+    moments : (m, K, K) C-contiguous float64 array
+        Symmetric; entries on and right of the diagonals are read. Overwritten.
+    least : float > 0
+        Least eigenvalue of F(M_j).
+    extra : (m, K) float64 array, >= 0
+    right : (m, K, r) float64 array
+    lapack : `scipy.linalg.lapack`
+
+    Returns
+    -------
+    solutions : (m, K, r) float64 array
+    variances : (m, K) float64 array
+        Diagonals of the inverses.
+    """
+    solutions, variances = np.empty(right.shape), np.empty(extra.shape)
+    for j, matrix in enumerate(moments):
+        repaired = raise_spectrum(matrix, least, lapack)
+        if repaired is None:
+            # F is least I: noise drowned the matrix.
+            variances[j] = 1.0 / (least + extra[j])
+            solutions[j] = variances[j][:, None] * right[j]
+            continue
+        repaired.flat[:: len(matrix) + 1] += extra[j]
+        factor, info = lapack.dpotrf(repaired.T if repaired.flags.c_contiguous else repaired, lower=1, overwrite_a=1)
+        if info != 0:
+            raise np.linalg.LinAlgError(f"dpotrf failed (info={info})")
+        solutions[j] = lapack.dpotrs(factor, right[j], lower=1)[0]
+        inverse, _ = lapack.dtrtri(factor, lower=1, overwrite_c=1)
+        variances[j] = np.einsum("ik,ik->k", inverse, inverse)
+    return solutions, variances
 
 
 def _diagonals(matrices):
@@ -895,41 +941,54 @@ class _PolyaGammaModel(_Model):
             return state.average[self._blocks[name]] * (self._largest[name] / keep)
 
         sd = state.noise_sd / keep
-        z = np.clip(block("s1"), _LEAST_HIDDEN, 1 - _LEAST_HIDDEN)
-        y = np.clip(block("s3"), _LEAST_PIXEL, 1 - _LEAST_PIXEL)
+        z, y = block("s1"), block("s3")
         xi = np.clip(block("s4"), 1e-3, 0.25)
-        xi_z, y_z, upper = (block(name).reshape(J, -1) for name in ("s5", "s6", "s7"))
+        xi_z, y_z = (block(name).reshape(J, -1) for name in ("s5", "s6"))
+        upper, scale = state.average[self._blocks["s7"]].reshape(J, -1), self._largest["s7"] / keep
         # PSD repair: to the edge of the known noise's spectrum.
         least = max(1e-6, 2 * math.sqrt(K) * sd * self._largest["s7"])
-        k, l = np.triu_indices(K) if self._paper else self._upper
         c_variance = 1.0 / (1.0 / self._estimator.bias_variance + n * xi)
-        w, variances, c = np.empty((J, K)), np.empty((J, K)), self._c.copy()
+        # q(w) for a given c is first + c times second. Neither z nor y is cut here: the
+        # equations would contradict each other, and a unit that is all but always on drift away.
+        right = np.stack([y_z - 0.5 * z, -xi_z], axis=2)
+        lines, variances = np.empty((J, K, 2)), np.empty((J, K))
         blocks = record_blocks(J, _BLOCK_SOLVE)
-        totals = [None] * len(blocks)
 
         def work(block, worker):
             part = slice(*blocks[block])
-            moments = np.zeros((part.stop - part.start, K, K))
-            moments[:, k, l] = moments[:, l, k] = upper[part]
-            if not self._paper:
-                _diagonals(moments)[...] = xi_z[part]
-            moments = floor_spectrum(moments, least)
-            _diagonals(moments)[...] += self._prior.precision[part] / n
-            sigma = np.linalg.inv(moments) / n
-            variances[part] = np.maximum(_diagonals(sigma), 0.0)
-            totals[block] = sigma.sum(axis=0)
-            for _ in range(3):
-                right = y_z[part] - 0.5 * z - c[part, None] * xi_z[part]
-                w[part] = np.clip(n * np.matmul(sigma, right[:, :, None])[:, :, 0], -_LARGEST_WEIGHT, _LARGEST_WEIGHT)
-                # Eq. 88 as it follows from the bound; the print has a factor 1/2 before the last term.
-                value = c_variance[part] * n * (y[part] - 0.5 - (w[part] * xi_z[part]).sum(axis=1))
-                c[part] = np.clip(value, -_LARGEST_WEIGHT, _LARGEST_WEIGHT)
+            moments = self._moments(upper[part], scale, xi_z[part])
+            lines[part], variances[part] = solve_repaired(
+                moments, least, self._prior.precision[part] / n, right[part], lapack
+            )
 
-        run_blocks(len(blocks), resolve_n_threads(self._estimator.n_jobs), work)
-        self._w, self._variances, self._c, self._c_variance, self._mean_image = w, variances, c, c_variance, y
-        self._sum_covariance = sum(totals)
-        self._b = self._q_b(z, state)
+        with one_blas_thread(K) as lapack:
+            run_blocks(len(blocks), resolve_n_threads(self._estimator.n_jobs), work)
+        variances /= n
+        first, second = lines[:, :, 0], lines[:, :, 1]
+        # Eqs. 87 and 88 at their joint fixed point (the print of 88 has a factor 1/2 before the
+        # last term, which does not follow from the bound). ``own`` is what is left of xi when
+        # z is known, >= 0 but for noise and close to 0 where some z hardly varies.
+        own = np.maximum(xi + (second * xi_z).sum(axis=1), _LEAST_OWN * xi)
+        c = n * (y - 0.5 - (first * xi_z).sum(axis=1)) / (1.0 / self._estimator.bias_variance + n * own)
+        c = np.clip(c, -_LARGEST_WEIGHT, _LARGEST_WEIGHT)
+        w = np.clip(first + c[:, None] * second, -_LARGEST_WEIGHT, _LARGEST_WEIGHT)
+        self._w, self._variances, self._c, self._c_variance = w, variances, c, c_variance
+        self._mean_image = np.clip(y, _LEAST_PIXEL, 1 - _LEAST_PIXEL)
+        self._b = self._q_b(np.clip(z, _LEAST_HIDDEN, 1 - _LEAST_HIDDEN), state)
         self._prior.update(w * w + variances)
+
+    def _moments(self, upper, scale, diagonal):
+        """K x K matrices of some visible units, on and right of their diagonals."""
+        K, first = self.n_hidden, 0
+        moments = np.zeros((len(upper), K, K))
+        skip = 0 if self._paper else 1
+        for k in range(K - skip):
+            last = first + K - k - skip
+            np.multiply(upper[:, first:last], scale, out=moments[:, k, k + skip :])
+            first = last
+        if not self._paper:
+            _diagonals(moments)[...] = diagonal
+        return moments
 
     def _q_b(self, z, state):
         """Eqs. 85 and 86; the paper's construction adds noise to the public xi^(1)."""
@@ -943,7 +1002,8 @@ class _PolyaGammaModel(_Model):
         """What the estimator keeps; all of it released."""
         return {
             "components": np.ascontiguousarray(self._w.T), "weight_variances": np.ascontiguousarray(self._variances.T),
-            "weight_covariance": self._sum_covariance, "hidden_bias": self._b, "visible_bias": self._c,
+            # Read with the other bound alone.
+            "weight_covariance": np.zeros((0, 0)), "hidden_bias": self._b, "visible_bias": self._c,
             "visible_variance": self._c_variance, "expansion": self._c, "mean_image": self._mean_image,
         }
 
