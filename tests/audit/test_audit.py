@@ -80,6 +80,17 @@ def test_mu_of_one_release_of_the_belief_network(bound):
         assert row["mu"] > 0.8 * row["claimed"] or row["claimed"] < 1
 
 
+@pytest.mark.parametrize("settings", [BLR[0], BLR[2]], ids=["centred", "uncentred_replace"])
+def test_mu_of_one_release_of_the_logistic_regression(settings):
+    """A row at its bound with one label against none, or against its opposite: both blocks at their longest at once."""
+    report = audit("blr", settings, layers="D", sizes=replace(SIZES, releases=2_000))
+    assert report.passed, report.text()
+    for row in report.layer("D").figures["mu"]:
+        # Opposite rows come near the bound for replacing, and do not attain it (see the class's notes).
+        assert row["low"] <= row["claimed"] and (row["claimed"] <= row["high"] or settings is BLR[2])
+        assert row["mu"] > 0.8 * row["claimed"] or row["claimed"] < 1
+
+
 def test_the_papers_sensitivity_is_caught():
     settings = dict(n_components=2, sampling="full", neighbors="replace_one", sensitivity="paper")
     # At 8,000 releases a side the distribution-free bound is 1.21 +- 0.04: above 1 but once in 10^6.
@@ -138,6 +149,16 @@ def test_sbn_at_long_sizes(settings):
     assert report.passed
     # The attack must mean something: with 1,000 runs two bounds give away 0.1 by themselves.
     assert report.claimed["measured"][0] > 0.02
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", BLR[:3], ids=["centred", "centred_replace", "uncentred_replace"])
+def test_blr_at_long_sizes(settings):
+    report = audit("blr", settings, sizes=LONG)
+    print(report.text())
+    assert report.passed
+    # With 1,000 runs to test on, a bound gives away 0.07 by itself.
+    assert report.claimed["measured"][0] > 0.1 * report.claimed["delta"][0]
 
 
 # ---------------------------------------------------------------- statistics
