@@ -1,39 +1,50 @@
 /* The BLR E-step for one type of stored values. Included twice by blr_estep.c,
  * which states the mathematics and defines VALUE and KERNEL. */
 
-/* One sparse row in the workspace, padded to whole tiles of 4 with entries of
- * 0 in its last column. Tiles of 4 x 4 entries in place of loops that end after
- * 1, 2, 3, ... steps: a branch that is guessed wrong costs as much as a tile. */
-VF_INLINE int64_t KERNEL(load_row)(int64_t m, const int32_t *VF_RESTRICT indices, const VALUE *VF_RESTRICT values,
-                                   int64_t *VF_RESTRICT index, double *VF_RESTRICT x) {
-    const int64_t m4 = (m + 3) & ~(int64_t)3;
+/* One sparse row in the workspace. */
+VF_INLINE void KERNEL(load_row)(int64_t m, const int32_t *VF_RESTRICT indices, const VALUE *VF_RESTRICT values,
+                                int64_t *VF_RESTRICT index, double *VF_RESTRICT x) {
     for (int64_t i = 0; i < m; ++i) index[i] = indices[i];
     if (values)
         for (int64_t i = 0; i < m; ++i) x[i] = (double)values[i];
     else
         for (int64_t i = 0; i < m; ++i) x[i] = 1.0;
-    for (int64_t i = m; i < m4; ++i) {
-        index[i] = index[m - 1];
-        x[i] = 0.0;
-    }
-    return m4;
 }
 
-/* x^T M x of a padded row. */
-VF_INLINE double KERNEL(sparse_form)(int64_t m4, int64_t d, const int64_t *VF_RESTRICT index,
+/* x . center, or x . x without one; four sums side by side. */
+VF_INLINE double KERNEL(sparse_dot)(int64_t m, const int64_t *VF_RESTRICT index, const double *VF_RESTRICT x,
+                                    const double *VF_RESTRICT center) {
+    double s0 = 0.0, s1 = 0.0, s2 = 0.0, s3 = 0.0;
+    int64_t i = 0;
+#define OTHER(i) (center ? center[index[i]] : x[i])
+    for (; i + 4 <= m; i += 4) {
+        s0 = MULADD(OTHER(i), x[i], s0);
+        s1 = MULADD(OTHER(i + 1), x[i + 1], s1);
+        s2 = MULADD(OTHER(i + 2), x[i + 2], s2);
+        s3 = MULADD(OTHER(i + 3), x[i + 3], s3);
+    }
+    for (; i < m; ++i) s0 = MULADD(OTHER(i), x[i], s0);
+#undef OTHER
+    return (s0 + s1) + (s2 + s3);
+}
+
+/* x^T M x of a sparse row: four rows of M at a time, in tiles of 4 x 4, then
+ * what is left over. The diagonal counts once, what is right of it twice. */
+VF_INLINE double KERNEL(sparse_form)(int64_t m, int64_t d, const int64_t *VF_RESTRICT index,
                                      const double *VF_RESTRICT x, const double *VF_RESTRICT M) {
     double total = 0.0;
-    for (int64_t i = 0; i < m4; i += 4) {
+    int64_t i = 0;
+    for (; i + 4 <= m; i += 4) {
         const double *r0 = M + index[i] * d, *r1 = M + index[i + 1] * d;
         const double *r2 = M + index[i + 2] * d, *r3 = M + index[i + 3] * d;
         const int64_t k1 = index[i + 1], k2 = index[i + 2], k3 = index[i + 3];
         const double x0 = x[i], x1 = x[i + 1], x2 = x[i + 2], x3 = x[i + 3];
-        /* The diagonal counts once, what is right of it twice. */
         double s0 = MULADD(0.5 * r0[index[i]], x0, MULADD(r0[k1], x1, MULADD(r0[k2], x2, r0[k3] * x3)));
         double s1 = MULADD(0.5 * r1[k1], x1, MULADD(r1[k2], x2, r1[k3] * x3));
         double s2 = MULADD(0.5 * r2[k2], x2, r2[k3] * x3);
         double s3 = 0.5 * r3[k3] * x3;
-        for (int64_t j = i + 4; j < m4; j += 4) {
+        int64_t j = i + 4;
+        for (; j + 4 <= m; j += 4) {
             const int64_t l0 = index[j], l1 = index[j + 1], l2 = index[j + 2], l3 = index[j + 3];
             const double v0 = x[j], v1 = x[j + 1], v2 = x[j + 2], v3 = x[j + 3];
             s0 = MULADD(r0[l3], v3, MULADD(r0[l2], v2, MULADD(r0[l1], v1, MULADD(r0[l0], v0, s0))));
@@ -41,15 +52,30 @@ VF_INLINE double KERNEL(sparse_form)(int64_t m4, int64_t d, const int64_t *VF_RE
             s2 = MULADD(r2[l3], v3, MULADD(r2[l2], v2, MULADD(r2[l1], v1, MULADD(r2[l0], v0, s2))));
             s3 = MULADD(r3[l3], v3, MULADD(r3[l2], v2, MULADD(r3[l1], v1, MULADD(r3[l0], v0, s3))));
         }
+        for (; j < m; ++j) {
+            const int64_t l = index[j];
+            const double v = x[j];
+            s0 = MULADD(r0[l], v, s0);
+            s1 = MULADD(r1[l], v, s1);
+            s2 = MULADD(r2[l], v, s2);
+            s3 = MULADD(r3[l], v, s3);
+        }
         total += MULADD(x0, s0, x1 * s1) + MULADD(x2, s2, x3 * s3);
+    }
+    for (; i < m; ++i) {
+        const double *r = M + index[i] * d;
+        double s = 0.5 * r[index[i]] * x[i];
+        for (int64_t j = i + 1; j < m; ++j) s = MULADD(r[index[j]], x[j], s);
+        total = MULADD(x[i], s, total);
     }
     return 2.0 * total;
 }
 
-/* sums += a a^T of a padded row, upper triangle. */
-VF_INLINE void KERNEL(sparse_outer)(int64_t m4, int64_t d, const int64_t *VF_RESTRICT index,
+/* sums += a a^T of a sparse row, upper triangle, in the order of sparse_form. */
+VF_INLINE void KERNEL(sparse_outer)(int64_t m, int64_t d, const int64_t *VF_RESTRICT index,
                                     const int64_t *VF_RESTRICT a, int64_t *sums) {
-    for (int64_t i = 0; i < m4; i += 4) {
+    int64_t i = 0;
+    for (; i + 4 <= m; i += 4) {
         const int64_t k0 = index[i], k1 = index[i + 1], k2 = index[i + 2], k3 = index[i + 3];
         const int64_t a0 = a[i], a1 = a[i + 1], a2 = a[i + 2], a3 = a[i + 3];
         int64_t *r0 = sums + TRIANGLE_ROW(k0, d), *r1 = sums + TRIANGLE_ROW(k1, d);
@@ -64,7 +90,8 @@ VF_INLINE void KERNEL(sparse_outer)(int64_t m4, int64_t d, const int64_t *VF_RES
         r2[k2] += a2 * a2;
         r2[k3] += a2 * a3;
         r3[k3] += a3 * a3;
-        for (int64_t j = i + 4; j < m4; j += 4) {
+        int64_t j = i + 4;
+        for (; j + 4 <= m; j += 4) {
             const int64_t l0 = index[j], l1 = index[j + 1], l2 = index[j + 2], l3 = index[j + 3];
             const int64_t b0 = a[j], b1 = a[j + 1], b2 = a[j + 2], b3 = a[j + 3];
             r0[l0] += a0 * b0;
@@ -84,6 +111,17 @@ VF_INLINE void KERNEL(sparse_outer)(int64_t m4, int64_t d, const int64_t *VF_RES
             r3[l2] += a3 * b2;
             r3[l3] += a3 * b3;
         }
+        for (; j < m; ++j) {
+            const int64_t l = index[j], b = a[j];
+            r0[l] += a0 * b;
+            r1[l] += a1 * b;
+            r2[l] += a2 * b;
+            r3[l] += a3 * b;
+        }
+    }
+    for (; i < m; ++i) {
+        int64_t *r = sums + TRIANGLE_ROW(index[i], d);
+        for (int64_t j = i; j < m; ++j) r[index[j]] += a[i] * a[j];
     }
 }
 
@@ -158,17 +196,24 @@ static int32_t KERNEL(check_rows)(int64_t n, int64_t d, const int64_t *indptr, c
     if (n == 0) return VF_OK;
     if (VF_OFF(indptr) | VF_OFF(indices) | VF_OFF(values)) return VF_ERR_ALIGNMENT;
     if (!indptr) return values ? VF_OK : VF_ERR_NULL;
-    for (int64_t r = 0; r < n; ++r) {
-        const int64_t lo = indptr[r], hi = indptr[r + 1];
-        if (hi < lo) return VF_ERR_INDPTR;
-        if (hi > lo && !indices) return VF_ERR_NULL;
-        int32_t previous = -1;
-        for (int64_t i = lo; i < hi; ++i) {
-            if (indices[i] <= previous || indices[i] >= d) return VF_ERR_INDEX;
-            previous = indices[i];
-        }
+    const int64_t begin = indptr[0], end = indptr[n];
+    for (int64_t r = 0; r < n; ++r)
+        if (indptr[r + 1] < indptr[r]) return VF_ERR_INDPTR;
+    if (begin == end) return VF_OK;
+    if (!indices) return VF_ERR_NULL;
+    /* Indices that do not ascend must be those where a row begins: whole arrays
+     * are compared, then the first entries of rows. */
+    const uint32_t size = (uint32_t)d;
+    int64_t outside = (uint32_t)indices[begin] >= size, falls = 0, starts = 0;
+    for (int64_t i = begin + 1; i < end; ++i) {
+        outside += (uint32_t)indices[i] >= size;
+        falls += indices[i] <= indices[i - 1];
     }
-    return VF_OK;
+    for (int64_t r = 1; r < n; ++r) {
+        const int64_t lo = indptr[r];
+        if (lo > begin && lo < indptr[r + 1]) starts += indices[lo] <= indices[lo - 1];
+    }
+    return outside || falls != starts ? VF_ERR_INDEX : VF_OK;
 }
 
 int32_t KERNEL(vf_blr_weights)(int64_t n, int64_t d, const vf_blr_params *params, const int64_t *indptr,
@@ -204,14 +249,10 @@ int32_t KERNEL(vf_blr_weights)(int64_t n, int64_t d, const vf_blr_params *params
                     square[r] = shift[r] = form[r] = 0.0;
                     continue;
                 }
-                const int64_t m4 = KERNEL(load_row)(m, indices + lo, values ? values + lo : NULL, index, x);
-                double s = 0.0, t = 0.0;
-                for (int64_t i = 0; i < m; ++i) s = MULADD(x[i], x[i], s);
-                if (center)
-                    for (int64_t i = 0; i < m; ++i) t = MULADD(center[index[i]], x[i], t);
-                square[r] = s;
-                shift[r] = t;
-                form[r] = second_moment ? KERNEL(sparse_form)(m4, d, index, x, second_moment) : 0.0;
+                KERNEL(load_row)(m, indices + lo, values ? values + lo : NULL, index, x);
+                square[r] = KERNEL(sparse_dot)(m, index, x, NULL);
+                shift[r] = center ? KERNEL(sparse_dot)(m, index, x, center) : 0.0;
+                form[r] = second_moment ? KERNEL(sparse_form)(m, d, index, x, second_moment) : 0.0;
             }
         } else {
             for (int64_t r = 0; r < size; ++r) {
@@ -243,21 +284,31 @@ int32_t KERNEL(vf_blr_weights)(int64_t n, int64_t d, const vf_blr_params *params
             c[r] = form[r] < 0.0 ? 0.0 : sqrt(form[r]) * clipped[r];
         }
         VF_FN(vf_pg_mean_f64)(size, 1.0, c, xi);
+        double trial[GROUP], norm[GROUP], weight[GROUP], factor[GROUP];
+        for (int64_t r = 0; r < size; ++r) trial[r] = trials ? trials[first + r] : params->n_trials;
+        const double half_free = params->label_free ? 0.5 : 0.0;
         for (int64_t r = 0; r < size; ++r) {
-            const int64_t k = first + r;
-            const double b = trials ? trials[k] : params->n_trials, e = xi[r] * b;
-            const double norm = sqrt(square[r]) * clipped[r];
-            const double pull = e * clipped[r] * shift[r], residual = y[k] - 0.5 * b - pull;
-            double size = fabs(residual);
-            if (params->label_free && 0.5 * b + fabs(pull) > size) size = 0.5 * b + fabs(pull);
-            const double v1 = size * norm * l.inv_linear, v2 = e * norm * norm * l.inv_quadratic;
-            double v = sqrt(v1 * v1 + v2 * v2);
-            double w = 0.0, f = 0.0;
-            if (v - v == 0.0 && b >= 0.0 && square[r] <= 1e300) {
-                const double t = v > l.target ? l.target / v : 1.0;
-                w = t * residual * clipped[r] * l.inv_linear * l.inv_spacing;
-                f = sqrt(t * e * l.inv_quadratic) * clipped[r] * l.inv_factor;
-                const int64_t lo = indptr ? indptr[k] : k * d, m = indptr ? indptr[k + 1] - lo : d;
+            const double b = trial[r], e = xi[r] * b, length = sqrt(square[r]) * clipped[r];
+            const double pull = e * clipped[r] * shift[r], residual = y[first + r] - 0.5 * b - pull;
+            /* With label_free the larger of |residual| and that of the worst y. */
+            const double own = fabs(residual), worst = half_free > 0.0 ? half_free * b + fabs(pull) : 0.0;
+            const double v1 = (worst > own ? worst : own) * length * l.inv_linear;
+            const double v2 = e * length * length * l.inv_quadratic, v = sqrt(v1 * v1 + v2 * v2);
+            /* What is not finite is the zero contribution. */
+            const int good = (v - v == 0.0) & (b >= 0.0) & (square[r] <= 1e300);
+            const double t = v > l.target ? l.target / v : 1.0;
+            const double w = t * residual * clipped[r] * l.inv_linear * l.inv_spacing;
+            const double f = sqrt(t * e * l.inv_quadratic) * clipped[r] * l.inv_factor;
+            weight[r] = good ? w : 0.0;
+            factor[r] = good ? f : 0.0;
+            norm[r] = good ? v : 0.0;
+            xi[r] = e;
+        }
+        for (int64_t r = 0; r < size; ++r) {
+            const int64_t k = first + r, lo = indptr ? indptr[k] : k * d, m = indptr ? indptr[k + 1] - lo : d;
+            double w = weight[r], f = factor[r];
+            /* A zero contribution is inside; its row may hold what is not finite. */
+            if ((w != 0.0) | (f != 0.0)) {
                 uint64_t s1, s2;
                 KERNEL(squares)(m, values ? values + lo : NULL, w, f, &s1, &s2);
                 while (VF_UNLIKELY(!inside(&l, s1, s2))) {
@@ -265,13 +316,11 @@ int32_t KERNEL(vf_blr_weights)(int64_t n, int64_t d, const vf_blr_params *params
                     f *= 1.0 - 0x1p-20;
                     KERNEL(squares)(m, values ? values + lo : NULL, w, f, &s1, &s2);
                 }
-            } else {
-                v = 0.0; /* not finite: the zero contribution */
             }
             linear[k] = w;
             quadratic[k] = f;
-            if (xi_out) xi_out[k] = e;
-            if (norms_out) norms_out[k] = v;
+            if (xi_out) xi_out[k] = xi[r];
+            if (norms_out) norms_out[k] = norm[r];
         }
     }
     return VF_OK;
@@ -366,10 +415,10 @@ int32_t KERNEL(vf_blr_accumulate)(int64_t n, int64_t d, int64_t row_begin, int64
             const double f = quadratic[r];
             const int64_t lo = indptr[r], m = indptr[r + 1] - lo;
             if (f == 0.0 || m == 0) continue;
-            const int64_t m4 = KERNEL(load_row)(m, indices + lo, values ? values + lo : NULL, index, x);
-            for (int64_t i = 0; i < m4; ++i) a[i] = (int64_t)(int32_t)(f * x[i]);
+            KERNEL(load_row)(m, indices + lo, values ? values + lo : NULL, index, x);
+            for (int64_t i = 0; i < m; ++i) a[i] = (int64_t)(int32_t)(f * x[i]);
             if (whole) {
-                KERNEL(sparse_outer)(m4, d, index, a, sums_quadratic);
+                KERNEL(sparse_outer)(m, d, index, a, sums_quadratic);
                 continue;
             }
             for (int64_t i = 0; i < m; ++i) {
