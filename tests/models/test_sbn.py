@@ -435,7 +435,8 @@ def test_mnist_over_epsilons(mnist):
         50, bound="pg", private=False, sampling="without_replacement", batch_size=3200, n_steps=18, learning_decay=0.7,
         random_state=0, n_jobs=-1,
     ).fit(train)
-    assert algorithm_6.pixel_accuracy(test) > 0.945
+    # Ten starts gave .9587 with a standard deviation of .0003.
+    assert algorithm_6.pixel_accuracy(test) > 0.957
 
 
 # ------------------------------------------------------------------ read-outs
