@@ -13,9 +13,11 @@ the m_vk are estimated by their posterior means under
   only sqrt(K) sd, by a nonparametric prior on a grid (the EM of Kiefer & Wolfowitz's
   maximum-likelihood mixture).
 - w_k, the topic's share: from sum_v a_vk, shrunk linearly toward equal shares.
-- r_vk, how much more the topic uses the word than the corpus does: a discrete prior
-  on a grid, one for each band of p_v / (K sd), learned by the same EM over all
-  entries of the band.
+- r_vk, how much more the topic uses the word than the corpus does: a mixture of
+  overlapping Gaussians on a grid (and a point at 0), one for each band of
+  p_v / (K sd), whose weights the same EM learns over all entries of the band. Where
+  a statistic stands far above the noise, its mean is the statistic itself: a prior of
+  points would round it to the grid.
 
 So a word that is too rare to tell topics apart falls back to the corpus's share of
 it, p_v w_k, and never to noise.
