@@ -52,7 +52,9 @@ int32_t VF_FN(vf_shrink_means)(int64_t n_words, int64_t n_topics, int64_t n_grid
             }
             vff sum = vff_set1(0.0f), moment = vff_set1(0.0f);
             for (int64_t g = 0; g < n_grid; ++g) {
-                q[g] = vff_mul(vff_mul(vff_set1(weight[g]), vff_sqrt(p[g])), vff_exp_neg(vff_sub(least, q[g])));
+                /* e^-50 of the likeliest is nothing, and keeps the product out of the denormals. */
+                const vff exponent = vff_max(vff_sub(least, q[g]), vff_set1(-50.0f));
+                q[g] = vff_mul(vff_mul(vff_set1(weight[g]), vff_sqrt(p[g])), vff_exp_neg(exponent));
                 sum = vff_add(sum, q[g]);
                 moment = vff_fma(q[g], c[g], moment);
             }

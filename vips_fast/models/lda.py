@@ -549,20 +549,22 @@ class _LdaModel:
     def _fill_table(self, lam, state: State | None = None) -> None:
         """Fill the scaled table from (V, K) parameters, given whole or read from a state by chunks."""
 
-        def chunk(first):
-            return lam[first : first + _CHUNK] if state is None else self._lambda(state, first, first + _CHUNK)
-
-        total = np.zeros(self.n_topics)
-        for first in range(0, self.n_words, _CHUNK):
-            total += chunk(first).sum(axis=0)
-        bias = digamma(total)
+        # Two passes, so that the parameters are read once: first their digammas, then
+        # what depends on their sums.
+        table, total = self._table[:, : self.n_topics], np.zeros(self.n_topics)
         self._table[:, self.n_topics :] = 0
         for first in range(0, self.n_words, _CHUNK):
-            elog = digamma(chunk(first)) - bias
+            last = min(first + _CHUNK, self.n_words)
+            chunk = lam[first:last] if state is None else self._lambda(state, first, last)
+            total += chunk.sum(axis=0)
+            table[first:last] = digamma(chunk)
+        bias = digamma(total)
+        for first in range(0, self.n_words, _CHUNK):
+            elog = table[first : first + _CHUNK] - bias
             elog -= elog.max(axis=1, keepdims=True)
             # Below e^-85 a share would be a denormal float32, slow and without effect.
             elog[elog < -85.0] = -np.inf
-            self._table[first : first + _CHUNK, : self.n_topics] = np.exp(elog)
+            table[first : first + _CHUNK] = np.exp(elog)
 
 
 def _check_documents(X, n_features, name, estimator):
