@@ -5,7 +5,7 @@
     python bench/paper/lda_table.py --grid [--scale 10] # the plan beside a grid of settings, one run each
 
 Accounting: adding or removing one document, Poisson sampling, PLD, delta = 10^-4.
-Writes bench/results/lda_table.csv, lda_sections.csv and lda_grid.csv.
+Writes bench/results/lda_table.csv, lda_sections.csv and lda_grid.csv (with a scale, lda_grid_scale10.csv).
 """
 
 import argparse
@@ -56,11 +56,13 @@ def private(n_records, n_features, epsilon, scale, **fixed):
 
 
 def grid(n_records):
-    """Settings around the plan: minibatch, clip and step size at its steps, and steps at its minibatch and clip."""
-    for share, clip, decay in itertools.product((0.1, 0.25, 0.5), (0.025, 0.075), (0.5, 0.7)):
-        yield f"q{share:g} a{clip:g} d{decay:g}", dict(batch_size=share * n_records, clip=clip, learning_decay=decay)
-    for steps, decay in itertools.product((10, 20, 40), (0.5, 0.7)):
-        yield f"T{steps} d{decay:g}", dict(n_steps=steps, learning_decay=decay)
+    """Settings around the plan, the rest of each as planned: minibatch with step size, clip, steps."""
+    for share, decay in itertools.product((0.1, 0.25, 0.5), (0.5, 0.7)):
+        yield f"q{share:g} d{decay:g}", dict(batch_size=share * n_records, learning_decay=decay)
+    for clip in (0.025, 0.075):
+        yield f"a{clip:g}", dict(clip=clip)
+    for steps in (10, 20, 40):
+        yield f"T{steps}", dict(n_steps=steps)
 
 
 def main():
@@ -82,7 +84,7 @@ def main():
         n, scale = arguments.records, arguments.scale
         X, Y, _ = load(n // scale)
         epsilons, extra, name = [0.3, 1.0, 3.0] if arguments.grid else [2.38, 1.0, 0.3], {}, "lda_grid" if arguments.grid else "lda_table"
-    table = Table(name, columns)
+    table = Table(name if scale == 1 else f"{name}_scale{scale}", columns)
     table.add("unigram", float("inf"), unigram_perplexity(X, Y), 0.0, float("nan"), float("nan"), 0.0)
     size = dict(batch_size=min(100_000 // scale, X.shape[0]), n_steps=20, learning_decay=0.5, private=False, **extra)
     model, best = row(table, "non-private", float("inf"), X, Y, None, jobs, 1 if arguments.grid else runs, **size)
