@@ -64,13 +64,13 @@ def plot(rows):
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(figsize=(8, 5))
-    for method in ("moments accountant", "strong composition", "no clipping", "average, shrinkage"):
-        for size in sorted({row[1] for row in rows if row[0] == method}):
+    for colour, method in enumerate(("moments accountant", "strong composition", "no clipping", "average, shrinkage")):
+        for marker, size in zip("os^", sorted({row[1] for row in rows if row[0] == method})):
             points = sorted((row[3], row[4]) for row in rows if row[0] == method and row[1] == size)
-            axes.plot(*zip(*points), marker="o", label=f"{method}, S = {size}")
+            axes.plot(*zip(*points), marker=marker, color=f"C{colour}", label=f"{method}, S = {size}")
     axes.axhline(rows[0][4], color="grey", linestyle=":", label="unigram")
     axes.set(xlabel="epsilon (paper's accounting, delta = 1e-4)", ylabel="held-out perplexity")
-    axes.legend(fontsize=7)
+    axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
     figure.savefig(RESULTS / "fig2.png", dpi=150, bbox_inches="tight")
     print(RESULTS / "fig2.png")
 
