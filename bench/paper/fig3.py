@@ -64,6 +64,7 @@ def plot(rows):
         axes.plot(*zip(*[row[1:] for row in rows if row[0] == method]), label=method)
     axes.axhline(rows[0][2], color="grey", linestyle=":", label="unigram")
     axes.set(xlabel="iteration", ylabel="held-out perplexity", yscale="log")
+    axes.xaxis.get_major_locator().set_params(integer=True)
     axes.legend(fontsize=8)
     figure.savefig(RESULTS / "fig3.png", dpi=150, bbox_inches="tight")
     print(RESULTS / "fig3.png")
