@@ -8,7 +8,7 @@ were fitted once, on simulated corpora of Wikipedia articles; their reasons:
   least 25,000 documents (few records: all of them in each step).
 - *Steps.* At such a q the noise in the average hardly depends on T, and the work grows
   with it. Where the statistics stand well above the noise, the topics still gain from
-  steps 21 to 40 (1.6 % of perplexity at epsilon = 2.38); else 20 are enough.
+  steps 21 to 40 (1 % of perplexity at epsilon = 2.38); else 20 are enough.
 - *Clip.* A document of m distinct words used alike, all of one topic, has a
   contribution of norm N/sqrt(m), and a text of N words has m of about N^0.85. Clipping
   at 0.6 of that loses little signal and takes 40 % off the noise.
