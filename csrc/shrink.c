@@ -1,9 +1,10 @@
 /* Empirical-Bayes read-out of noised statistics; see shrink.h for the model.
  *
- * With x = average/sd and b = word_mass topic_weight / sd, the likelihood of
- * grid point r is exp(-(x - b r)^2 / 2); the mean is b sd sum(w e r) / sum(w e).
- * The smallest exponent is subtracted first, so that nothing underflows. The
- * cost is n_grid exponentials an entry, vectorised over topics. */
+ * With x = average/sd and b = word_mass topic_weight / sd, component g of the prior
+ * makes x Gaussian with mean b r_g and variance s_g = 1 + (b h_g)^2, so its likelihood
+ * is exp(-(x - b r_g)^2 / (2 s_g)) / sqrt(s_g) and its own posterior mean
+ * b r_g + (1 - 1/s_g) (x - b r_g). The smallest exponent is subtracted first, so that
+ * nothing underflows. The cost is n_grid exponentials an entry, vectorised over topics. */
 
 #include "shrink.h"
 #include "vf_math.h"
@@ -22,6 +23,11 @@ int32_t VF_FN(vf_shrink_means)(int64_t n_words, int64_t n_topics, int64_t n_grid
     const int64_t padded = (n_topics + VF_NF - 1) / VF_NF * VF_NF;
     float *x = workspace, *b = workspace + padded;
     const double inverse = 1.0 / sd;
+    float width[VF_SHRINK_GRID];
+    for (int64_t g = 0; g < n_grid; ++g) {
+        const int64_t before = g > 0 ? g - 1 : g, after = g + 1 < n_grid ? g + 1 : g;
+        width[g] = g == 0 || after == before ? 0.0f : 0.5f * (grid[after] - grid[before]) / (float)(after - before);
+    }
     for (int64_t v = 0; v < n_words; ++v) {
         if (band[v] < 0 || band[v] >= n_bands) return VF_ERR_INDEX;
         const float *weight = prior + (int64_t)band[v] * n_grid;
@@ -34,22 +40,28 @@ int32_t VF_FN(vf_shrink_means)(int64_t n_words, int64_t n_topics, int64_t n_grid
         for (int64_t g = 0; g < n_grid; ++g) total[g] = vff_set1(0.0f);
         for (int64_t k = 0; k < padded; k += VF_NF) {
             const vff xk = vff_load(x + k), bk = vff_load(b + k), half = vff_set1(0.5f);
-            vff q[VF_SHRINK_GRID], least = vff_set1(3e38f);
+            const vff one = vff_set1(1.0f);
+            vff q[VF_SHRINK_GRID], p[VF_SHRINK_GRID], c[VF_SHRINK_GRID], least = vff_set1(3e38f);
             for (int64_t g = 0; g < n_grid; ++g) {
-                const vff d = vff_sub(xk, vff_mul(bk, vff_set1(grid[g])));
-                q[g] = vff_mul(half, vff_mul(d, d));
+                const vff h = vff_mul(bk, vff_set1(width[g])), centre = vff_mul(bk, vff_set1(grid[g]));
+                const vff d = vff_sub(xk, centre);
+                p[g] = vff_div(one, vff_fma(h, h, one));
+                c[g] = vff_fma(vff_sub(one, p[g]), d, centre);
+                q[g] = vff_mul(half, vff_mul(vff_mul(d, d), p[g]));
                 least = vff_min(least, q[g]);
             }
             vff sum = vff_set1(0.0f), moment = vff_set1(0.0f);
             for (int64_t g = 0; g < n_grid; ++g) {
-                q[g] = vff_mul(vff_set1(weight[g]), vff_exp_neg(vff_sub(least, q[g])));
+                /* e^-50 of the likeliest is nothing, and keeps the product out of the denormals. */
+                const vff exponent = vff_max(vff_sub(least, q[g]), vff_set1(-50.0f));
+                q[g] = vff_mul(vff_mul(vff_set1(weight[g]), vff_sqrt(p[g])), vff_exp_neg(exponent));
                 sum = vff_add(sum, q[g]);
-                moment = vff_fma(q[g], vff_set1(grid[g]), moment);
+                moment = vff_fma(q[g], c[g], moment);
             }
-            const vff scale = vff_div(vff_set1(1.0f), sum);
+            const vff scale = vff_div(one, sum);
             if (means) {
                 float out[VF_NF];
-                vff_store(out, vff_mul(vff_mul(bk, scale), moment));
+                vff_store(out, vff_max(vff_mul(scale, moment), vff_set1(0.0f)));
                 for (int64_t j = 0; j < VF_NF && k + j < n_topics; ++j)
                     means[v * n_topics + k + j] = (float)((double)out[j] * sd);
             }

@@ -8,10 +8,12 @@
 /* Posterior means of a matrix seen through Gaussian noise of known size.
  *
  * average[v * K + k] = m + N(0, sd^2) with m = word_mass[v] topic_weight[k] r and
- * r drawn from the discrete prior prior[band[v] * n_grid + g] on grid[g]. Outputs,
- * each of which may be NULL:
- *   means[v * K + k]                   E[m | average]
- *   responsibility[band * n_grid + g]  ADDED to: posterior weight of grid[g], summed
+ * r drawn from a mixture: with probability prior[band[v] * n_grid + g] from
+ * N(grid[g], h_g^2), where h_g is half the mean distance of grid[g] (ascending) from
+ * its neighbours, so that the components overlap, and h_0 = 0: grid[0] is a point.
+ * Outputs, each of which may be NULL:
+ *   means[v * K + k]                   E[m | average], at least 0
+ *   responsibility[band * n_grid + g]  ADDED to: posterior weight of component g, summed
  *                                      over the band's entries (the EM update of the
  *                                      prior, up to normalisation)
  * Sizes: 1 <= n_grid <= VF_SHRINK_GRID; band values in [0, n_bands). The workspace

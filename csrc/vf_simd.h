@@ -36,6 +36,7 @@ VF_INLINE vff vff_add(vff a, vff b) { return _mm512_add_ps(a, b); }
 VF_INLINE vff vff_sub(vff a, vff b) { return _mm512_sub_ps(a, b); }
 VF_INLINE vff vff_mul(vff a, vff b) { return _mm512_mul_ps(a, b); }
 VF_INLINE vff vff_div(vff a, vff b) { return _mm512_div_ps(a, b); }
+VF_INLINE vff vff_sqrt(vff a) { return _mm512_sqrt_ps(a); }
 VF_INLINE vff vff_fma(vff a, vff b, vff c) { return _mm512_fmadd_ps(a, b, c); }
 VF_INLINE vff vff_recip(vff a) {
     vff r = _mm512_rcp14_ps(a);
@@ -140,6 +141,7 @@ VF_INLINE vff vff_add(vff a, vff b) { return _mm256_add_ps(a, b); }
 VF_INLINE vff vff_sub(vff a, vff b) { return _mm256_sub_ps(a, b); }
 VF_INLINE vff vff_mul(vff a, vff b) { return _mm256_mul_ps(a, b); }
 VF_INLINE vff vff_div(vff a, vff b) { return _mm256_div_ps(a, b); }
+VF_INLINE vff vff_sqrt(vff a) { return _mm256_sqrt_ps(a); }
 VF_INLINE vff vff_fma(vff a, vff b, vff c) { return _mm256_fmadd_ps(a, b, c); }
 VF_INLINE vff vff_recip(vff a) {
     vff r = _mm256_rcp_ps(a);
@@ -240,6 +242,7 @@ VF_INLINE vff vff_add(vff a, vff b) { return _mm_add_ps(a, b); }
 VF_INLINE vff vff_sub(vff a, vff b) { return _mm_sub_ps(a, b); }
 VF_INLINE vff vff_mul(vff a, vff b) { return _mm_mul_ps(a, b); }
 VF_INLINE vff vff_div(vff a, vff b) { return _mm_div_ps(a, b); }
+VF_INLINE vff vff_sqrt(vff a) { return _mm_sqrt_ps(a); }
 VF_INLINE vff vff_fma(vff a, vff b, vff c) { return _mm_add_ps(_mm_mul_ps(a, b), c); }
 VF_INLINE vff vff_recip(vff a) { return _mm_div_ps(_mm_set1_ps(1.0f), a); }
 VF_INLINE vff vff_min(vff a, vff b) { return _mm_min_ps(a, b); }
@@ -329,6 +332,7 @@ VF_INLINE vff vff_add(vff a, vff b) { VF_OP_(vff, VF_NF, a, +, b); }
 VF_INLINE vff vff_sub(vff a, vff b) { VF_OP_(vff, VF_NF, a, -, b); }
 VF_INLINE vff vff_mul(vff a, vff b) { VF_OP_(vff, VF_NF, a, *, b); }
 VF_INLINE vff vff_div(vff a, vff b) { VF_OP_(vff, VF_NF, a, /, b); }
+VF_INLINE vff vff_sqrt(vff a) { VF_MAP_(vff, VF_NF, sqrtf(VF_AT(a, i))); }
 VF_INLINE vff vff_fma(vff a, vff b, vff c) { return vff_add(vff_mul(a, b), c); }
 VF_INLINE vff vff_recip(vff a) { return vff_div(vff_set1(1.0f), a); }
 VF_INLINE vff vff_min(vff a, vff b) { VF_MAP_(vff, VF_NF, VF_AT(a, i) < VF_AT(b, i) ? VF_AT(a, i) : VF_AT(b, i)); }

@@ -27,7 +27,7 @@ def test_plan_is_what_the_estimator_does():
     assert model.privacy_.noise_multiplier == pytest.approx(planned.noise_multiplier, rel=2e-3)
     assert model.privacy_.batch_size == planned.batch_size == 300
     assert model.n_steps_ == planned.n_steps
-    sd = planned.noise_multiplier * planned.clip * 20 / 300 * averaged_noise(20, planned.learning_decay)
+    sd = planned.noise_multiplier * planned.clip * 20 / 300 * averaged_noise(planned.n_steps, planned.learning_decay)
     assert model._noise_sd == pytest.approx(sd, rel=2e-3)
     again = LatentDirichletAllocation(3, doc_length=20, target_epsilon=2.0, target_delta=1e-5, **planned.parameters())
     assert again.fit(X).privacy_.noise_multiplier == pytest.approx(model.privacy_.noise_multiplier, rel=2e-3)
@@ -40,6 +40,8 @@ def test_rules():
     big = plan(400_000, 7702, 50, target_epsilon=2.38, target_delta=1e-4)
     small = plan(400_000, 7702, 50, target_epsilon=0.3, target_delta=1e-4)
     assert big.learning_decay == 0.5 and small.learning_decay == 0.7
+    assert big.n_steps == 40 and small.n_steps == 20
+    assert plan(400_000, 7702, 50, target_epsilon=2.38, target_delta=1e-4, n_steps=7).n_steps == 7
     assert big.signal_to_noise > small.signal_to_noise > 0
     assert math.isinf(plan(100, 10, 2, noise_multiplier=0.0).signal_to_noise)
 

@@ -407,7 +407,6 @@ def _demo(args):
 
 def _fit_lda(args):
     from vips_fast import LatentDirichletAllocation, report
-    from vips_fast.planning import DEFAULT_STEPS
 
     settings = dict(n_components=args.topics, **_budget(args))
     for name, value in (
@@ -430,7 +429,7 @@ def _fit_lda(args):
     model = LatentDirichletAllocation(**settings)
     with _output_folder(Path(args.out), args.force) as folder:
         corpus = _load(args)
-        with _Progress(model.n_steps or DEFAULT_STEPS, "fit", args.quiet) as progress:
+        with _Progress(model._resolve_n_steps(corpus.counts.shape), "fit", args.quiet) as progress:
             model.set_params(callback=progress)
             model.fit(corpus.counts)
         model.set_params(callback=None)

@@ -1,6 +1,6 @@
 """Figure 2: epsilon against perplexity over the noise and the minibatch, one epoch.
 
-    python bench/paper/fig2.py [--quick]
+    python bench/paper/fig2.py [--scale 10]
 
 Methods, as in the paper: moments accountant (Wang et al.), strong composition at the
 same epsilon, moments accountant without clipping; beside them the same noise with
@@ -12,7 +12,7 @@ paper's. Writes bench/results/fig2.csv and fig2.png.
 
 import argparse
 
-from lda_common import K, RESULTS, Table, load, unigram_perplexity
+from lda_common import K, RESULTS, Table, add_size_options, load, unigram_perplexity
 
 from vips_fast import LatentDirichletAllocation
 from vips_fast.accounting import GaussianEvent, SelfComposedEvent, WithoutReplacementEvent, calibrate_noise_multiplier, epsilon
@@ -27,22 +27,19 @@ def event(n_records, size, z, steps):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--records", type=int, default=400_000)
-    parser.add_argument("--jobs", type=int, default=-1)
-    parser.add_argument("--quick", action="store_true", help="two noises, two minibatches")
+    add_size_options(parser)
     arguments = parser.parse_args()
-    n = arguments.records
-    X, Y, _ = load(n)
+    n, scale = arguments.records, arguments.scale
+    X, Y, _ = load(n // scale)
     sizes = [n // 80, n // 40, n // 20]
     noises = [1.0, 1.1, 1.24, 1.5, 2.0]
-    if arguments.quick:
-        sizes, noises = sizes[1:], [1.24, 2.0]
     table = Table("fig2", ["method", "S", "sigma", "epsilon", "perplexity"])
     table.add("unigram", 0, 0.0, float("inf"), unigram_perplexity(X, Y))
 
-    def run(size, **options):
+    def run(size, noise_multiplier=None, **options):
+        z = None if noise_multiplier is None else noise_multiplier / scale
         model = LatentDirichletAllocation(
-            K, batch_size=size, n_steps=n // size, sampling="without_replacement", n_jobs=arguments.jobs, random_state=0, target_delta=DELTA,
+            K, batch_size=size // scale, n_steps=n // size, noise_multiplier=z, sampling="without_replacement", n_jobs=arguments.jobs, random_state=0, target_delta=DELTA,
             **options,
         )
         return model.fit(X).perplexity(Y)
@@ -67,13 +64,13 @@ def plot(rows):
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(figsize=(8, 5))
-    for method in ("moments accountant", "strong composition", "no clipping", "average, shrinkage"):
-        for size in sorted({row[1] for row in rows if row[0] == method}):
+    for colour, method in enumerate(("moments accountant", "strong composition", "no clipping", "average, shrinkage")):
+        for marker, size in zip("os^", sorted({row[1] for row in rows if row[0] == method})):
             points = sorted((row[3], row[4]) for row in rows if row[0] == method and row[1] == size)
-            axes.plot(*zip(*points), marker="o", label=f"{method}, S = {size}")
+            axes.plot(*zip(*points), marker=marker, color=f"C{colour}", label=f"{method}, S = {size}")
     axes.axhline(rows[0][4], color="grey", linestyle=":", label="unigram")
     axes.set(xlabel="epsilon (paper's accounting, delta = 1e-4)", ylabel="held-out perplexity")
-    axes.legend(fontsize=7)
+    axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
     figure.savefig(RESULTS / "fig2.png", dpi=150, bbox_inches="tight")
     print(RESULTS / "fig2.png")
 

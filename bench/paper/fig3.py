@@ -1,6 +1,6 @@
 """Figure 3: perplexity after each iteration, S = 20,000, sigma = 1.24, one epoch.
 
-    python bench/paper/fig3.py
+    python bench/paper/fig3.py [--scale 10]
 
 Methods as in fig2.py. Writes bench/results/fig3.csv and fig3.png.
 """
@@ -8,7 +8,7 @@ Methods as in fig2.py. Writes bench/results/fig3.csv and fig3.png.
 import argparse
 
 from fig2 import DELTA, event
-from lda_common import K, RESULTS, Table, load, unigram_perplexity
+from lda_common import K, RESULTS, Table, add_size_options, load, unigram_perplexity
 
 from vips_fast import LatentDirichletAllocation, inference
 from vips_fast.accounting import calibrate_noise_multiplier, epsilon
@@ -18,12 +18,11 @@ from vips_fast.threads import resolve_n_threads
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--records", type=int, default=400_000)
-    parser.add_argument("--jobs", type=int, default=-1)
+    add_size_options(parser)
     arguments = parser.parse_args()
-    n = arguments.records
+    n, scale = arguments.records, arguments.scale
     size, steps, z = n // 20, 20, 1.24
-    X, Y, _ = load(n)
+    X, Y, _ = load(n // scale)
     spent = epsilon(event(n, size, z, steps), DELTA, "wang")
     strong = calibrate_noise_multiplier(lambda x: event(n, size, x, steps), spent, DELTA, "strong")
     paper = dict(update="paper", sensitivity="paper")
@@ -31,18 +30,18 @@ def main():
     table.add("unigram", 0, unigram_perplexity(X, Y))
     for name, options in (
         ("non-private", dict(private=False, update="paper")),
-        ("moments accountant", dict(noise_multiplier=z, **paper)),
-        ("strong composition", dict(noise_multiplier=strong, **paper)),
-        ("no clipping", dict(noise_multiplier=z, clip=1.0, **paper)),
-        ("average, shrinkage", dict(noise_multiplier=z, sensitivity="paper", clip=0.1)),
+        ("moments accountant", dict(noise_multiplier=z / scale, **paper)),
+        ("strong composition", dict(noise_multiplier=strong / scale, **paper)),
+        ("no clipping", dict(noise_multiplier=z / scale, clip=1.0, **paper)),
+        ("average, shrinkage", dict(noise_multiplier=z / scale, sensitivity="paper", clip=0.1)),
     ):
         estimator = LatentDirichletAllocation(
-            K, batch_size=size, n_steps=steps, sampling="without_replacement", n_jobs=arguments.jobs, random_state=0, target_delta=DELTA,
+            K, batch_size=size // scale, n_steps=steps, sampling="without_replacement", n_jobs=arguments.jobs, random_state=0, target_delta=DELTA,
             **options,
         )
         corpus = _check_documents(X, None, "X", estimator)
-        model = _LdaModel(estimator, corpus, n)
-        sampler, mechanism, estimator.ledger_ = estimator._set_up(model, n, steps)
+        model = _LdaModel(estimator, corpus, X.shape[0])
+        sampler, mechanism, estimator.ledger_ = estimator._set_up(model, X.shape[0], steps)
         state, estimator.n_features_in_ = model.initial_state(), X.shape[1]
         for step in range(steps):
             inference.run(
@@ -65,6 +64,7 @@ def plot(rows):
         axes.plot(*zip(*[row[1:] for row in rows if row[0] == method]), label=method)
     axes.axhline(rows[0][2], color="grey", linestyle=":", label="unigram")
     axes.set(xlabel="iteration", ylabel="held-out perplexity", yscale="log")
+    axes.xaxis.get_major_locator().set_params(integer=True)
     axes.legend(fontsize=8)
     figure.savefig(RESULTS / "fig3.png", dpi=150, bbox_inches="tight")
     print(RESULTS / "fig3.png")

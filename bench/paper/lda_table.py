@@ -1,20 +1,22 @@
 """Private topics beside non-private ones: perplexity, coherence and overlap.
 
-    python bench/paper/lda_table.py                 # simulated 400,000 documents, mean of 3 runs
-    python bench/paper/lda_table.py --grid          # and a grid of settings around the plan
-    python bench/paper/lda_table.py --sections      # the real 97,750 sections at epsilon = 2
+    python bench/paper/lda_table.py                     # simulated 400,000 documents, mean of 3 runs
+    python bench/paper/lda_table.py --sections          # the real 97,750 sections at epsilon = 2
+    python bench/paper/lda_table.py --grid [--scale 10] # the plan beside a grid of settings, one run each
 
 Accounting: adding or removing one document, Poisson sampling, PLD, delta = 10^-4.
+Writes bench/results/lda_table.csv, lda_sections.csv and lda_grid.csv (with a scale, lda_grid_scale10.csv).
 """
 
 import argparse
+import itertools
 import time
 
 import numpy as np
 import scipy.sparse as sp
-from lda_common import DATA, K, Table, load, npmi, overlap, top_words, unigram_perplexity
+from lda_common import DATA, K, Table, add_size_options, load, npmi, overlap, top_words, unigram_perplexity
 
-from vips_fast import LatentDirichletAllocation
+from vips_fast import LatentDirichletAllocation, plan
 
 DELTA = 1e-4
 
@@ -26,7 +28,7 @@ def fit(X, jobs, seed, **options):
     return model, time.perf_counter() - start
 
 
-def row(table, name, X, Y, reference, jobs, runs, **options):
+def row(table, name, epsilon, X, Y, reference, jobs, runs, **options):
     """Mean over runs of one setting; returns the last model."""
     figures = []
     for seed in range(runs):
@@ -37,54 +39,73 @@ def row(table, name, X, Y, reference, jobs, runs, **options):
         )
     mean = np.mean(figures, axis=0)
     spread = np.std(figures, axis=0)[0]
-    table.add(name, options.get("target_epsilon", float("inf")), *map(float, (mean[0], spread, *mean[1:])))
+    table.add(name, epsilon, *map(float, (mean[0], spread, *mean[1:])))
     return model, float(mean[0])
+
+
+def private(n_records, n_features, epsilon, scale, **fixed):
+    """Parameters of the planned fit with some settings fixed, for the whole corpus or 1/scale of it."""
+    if scale == 1:
+        return dict(target_epsilon=epsilon, **fixed)
+    decay = fixed.pop("learning_decay", None)
+    ours = plan(n_records, n_features, K, target_epsilon=epsilon, target_delta=DELTA, **fixed)
+    return dict(
+        batch_size=ours.batch_size / scale, n_steps=ours.n_steps, clip=ours.clip,
+        learning_decay=ours.learning_decay if decay is None else decay, noise_multiplier=ours.noise_multiplier / scale,
+    )
+
+
+def grid(n_records):
+    """Settings around the plan, the rest of each as planned: minibatch with step size, clip, steps."""
+    for share, decay in itertools.product((0.1, 0.25, 0.5), (0.5, 0.7)):
+        yield f"q{share:g} d{decay:g}", dict(batch_size=share * n_records, learning_decay=decay)
+    for clip in (0.025, 0.075):
+        yield f"a{clip:g}", dict(clip=clip)
+    for steps in (10, 20, 40):
+        yield f"T{steps}", dict(n_steps=steps)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--records", type=int, default=400_000)
+    add_size_options(parser)
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--jobs", type=int, default=-1)
-    parser.add_argument("--epsilon", type=float, nargs="*", default=[2.38, 1.0, 0.3])
+    parser.add_argument("--epsilon", type=float, nargs="*")
     parser.add_argument("--grid", action="store_true")
     parser.add_argument("--sections", action="store_true")
     arguments = parser.parse_args()
     columns = ["setting", "epsilon", "perplexity", "sd", "NPMI", "overlap", "seconds"]
+    jobs, runs = arguments.jobs, arguments.runs
     if arguments.sections:
         X, Y = (sp.csr_array(sp.load_npz(DATA / f"{name}_sections.npz")) for name in ("train", "test"))
         Y = Y[:2000]
+        n, scale = X.shape[0], 1
         epsilons, extra, name = [2.0], dict(doc_length=100), "lda_sections"
     else:
-        X, Y, _ = load(arguments.records)
-        epsilons, extra, name = arguments.epsilon, {}, "lda_table"
-    table = Table(name, columns)
+        n, scale = arguments.records, arguments.scale
+        X, Y, _ = load(n // scale)
+        epsilons, extra, name = [0.3, 1.0, 3.0] if arguments.grid else [2.38, 1.0, 0.3], {}, "lda_grid" if arguments.grid else "lda_table"
+    table = Table(name if scale == 1 else f"{name}_scale{scale}", columns)
     table.add("unigram", float("inf"), unigram_perplexity(X, Y), 0.0, float("nan"), float("nan"), 0.0)
-    size = dict(batch_size=min(100_000, X.shape[0]), n_steps=20, learning_decay=0.5)
-    reference, best = None, np.inf
-    for name, options in (
-        ("non-private", size),
-        ("  same, 40 steps", {**size, "n_steps": 40}),
-    ):
-        model, figure = row(table, name, X, Y, reference, arguments.jobs, 1 if "40" in name else arguments.runs, private=False, **extra, **options)
-        if figure < best:
-            best, reference = figure, model.components_
-    for epsilon in epsilons:
-        _, ours = row(table, "plan", X, Y, reference, arguments.jobs, arguments.runs, target_epsilon=epsilon, **extra)
+    size = dict(batch_size=min(100_000 // scale, X.shape[0]), n_steps=20, learning_decay=0.5, private=False, **extra)
+    model, best = row(table, "non-private", float("inf"), X, Y, None, jobs, 1 if arguments.grid else runs, **size)
+    reference = model.components_
+    if not arguments.grid:
+        model, longer = row(table, "  same, 40 steps", float("inf"), X, Y, reference, jobs, 1, **{**size, "n_steps": 40})
+        if longer < best:
+            best, reference = longer, model.components_
+    for epsilon in arguments.epsilon or epsilons:
+        options = {**private(n, X.shape[1], epsilon, scale), **extra}
+        _, ours = row(table, "plan", epsilon, X, Y, reference, jobs, 1 if arguments.grid else runs, **options)
         print(f"    {ours / best:.3f} x the best non-private perplexity", flush=True)
-        row(table, "threshold", X, Y, reference, arguments.jobs, 1, target_epsilon=epsilon, readout="threshold", length_method="resample", clip=0.1, **extra)
-        row(
-            table, "paper's update", X, Y, reference, arguments.jobs, 1, target_epsilon=epsilon, update="paper",
-            batch_size=X.shape[0] * 0.05, n_steps=20, **extra,
-        )
         if arguments.grid:
-            for share in (0.1, 0.25, 0.5):
-                for clip in (0.03, 0.043, 0.06):
-                    for decay in (0.5, 0.7):
-                        row(
-                            table, f"{share:g} {clip:g} {decay:g}", X, Y, reference, arguments.jobs, 1, target_epsilon=epsilon,
-                            batch_size=share * X.shape[0], clip=clip, learning_decay=decay, **extra,
-                        )
+            cells = [
+                row(table, label, epsilon, X, Y, reference, jobs, 1, **private(n, X.shape[1], epsilon, scale, **fixed))[1]
+                for label, fixed in grid(n)
+            ]
+            print(f"    the plan has {ours / min(ours, *cells):.3f} x the best perplexity of the grid", flush=True)
+            continue
+        paper = private(n, X.shape[1], epsilon, scale, batch_size=n * 0.05, n_steps=20, clip=0.1)
+        row(table, "paper's update", epsilon, X, Y, reference, jobs, runs, update="paper", **{**paper, "learning_decay": 0.7}, **extra)
 
 
 if __name__ == "__main__":

@@ -46,7 +46,8 @@ class LatentDirichletAllocation(PrivateEstimator):
         (Expected) documents of a minibatch; None is a quarter of the records, at
         least 25,000, at most all.
     n_steps : int or None
-        Minibatches, each one release; None is 20.
+        Minibatches, each one release; None is 20, or 40 where `vips_fast.plan` expects
+        the statistics to stand clear of the noise.
     doc_length : int or None
         N: every document is brought to exactly N words. Public. None keeps the
         documents as they are (only without privacy).
@@ -194,9 +195,9 @@ class LatentDirichletAllocation(PrivateEstimator):
         """
         self._check_parameters()
         corpus = _check_documents(X, None, "X", self)
-        model = _LdaModel(self, corpus, corpus.shape[0])
         n_records = self._public_n_records(corpus.shape[0])
-        n_steps = DEFAULT_STEPS if self.n_steps is None else int(self.n_steps)
+        n_steps = self._resolve_n_steps(corpus.shape)
+        model = _LdaModel(self, corpus, corpus.shape[0])
         sampler = None
         if self.batch_size is None and self.sampling != "full":
             size = default_batch_size(n_records)
@@ -216,6 +217,20 @@ class LatentDirichletAllocation(PrivateEstimator):
         self._run(model, state, sampler, mechanism, ledger, n_steps, corpus.shape[0], self._schedule(decay))
         self._finish(model, state)
         return self
+
+    def _resolve_n_steps(self, shape) -> int:
+        """``n_steps``, or what the plan says for (documents, words)."""
+        if self.n_steps is not None:
+            return int(self.n_steps)
+        if self.update == "paper" or not self.private or self.noise_multiplier == 0:
+            return DEFAULT_STEPS
+        n_records = self._public_n_records(shape[0])
+        size = n_records if self.sampling == "full" else self.batch_size
+        return plan(
+            n_records, shape[1], int(self.n_components), doc_length=int(self.doc_length), clip=self.clip,
+            target_epsilon=1.0 if self.target_epsilon is None else self.target_epsilon, target_delta=self.target_delta,
+            batch_size=None if size is None else min(size, n_records), noise_multiplier=self.noise_multiplier,
+        ).n_steps
 
     def _schedule(self, decay: float) -> Schedule:
         offset = self.learning_offset
@@ -534,20 +549,22 @@ class _LdaModel:
     def _fill_table(self, lam, state: State | None = None) -> None:
         """Fill the scaled table from (V, K) parameters, given whole or read from a state by chunks."""
 
-        def chunk(first):
-            return lam[first : first + _CHUNK] if state is None else self._lambda(state, first, first + _CHUNK)
-
-        total = np.zeros(self.n_topics)
-        for first in range(0, self.n_words, _CHUNK):
-            total += chunk(first).sum(axis=0)
-        bias = digamma(total)
+        # Two passes, so that the parameters are read once: first their digammas, then
+        # what depends on their sums.
+        table, total = self._table[:, : self.n_topics], np.zeros(self.n_topics)
         self._table[:, self.n_topics :] = 0
         for first in range(0, self.n_words, _CHUNK):
-            elog = digamma(chunk(first)) - bias
+            last = min(first + _CHUNK, self.n_words)
+            chunk = lam[first:last] if state is None else self._lambda(state, first, last)
+            total += chunk.sum(axis=0)
+            table[first:last] = digamma(chunk)
+        bias = digamma(total)
+        for first in range(0, self.n_words, _CHUNK):
+            elog = table[first : first + _CHUNK] - bias
             elog -= elog.max(axis=1, keepdims=True)
             # Below e^-85 a share would be a denormal float32, slow and without effect.
             elog[elog < -85.0] = -np.inf
-            self._table[first : first + _CHUNK, : self.n_topics] = np.exp(elog)
+            table[first : first + _CHUNK] = np.exp(elog)
 
 
 def _check_documents(X, n_features, name, estimator):

@@ -10,12 +10,15 @@ the m_vk are estimated by their posterior means under
     m_vk = p_v w_k r_vk
 
 - p_v, the word's share over all topics: estimated from sum_k a_vk, whose noise is
-  only sqrt(K) sd, by a nonparametric prior on a grid (the EM of Kiefer & Wolfowitz's
+  only sqrt(K) sd, by a nonparametric prior (the EM of Kiefer & Wolfowitz's
   maximum-likelihood mixture).
 - w_k, the topic's share: from sum_v a_vk, shrunk linearly toward equal shares.
-- r_vk, how much more the topic uses the word than the corpus does: a discrete prior
-  on a grid, one for each band of p_v / (K sd), learned by the same EM over all
-  entries of the band.
+- r_vk, how much more the topic uses the word than the corpus does: a prior for each
+  band of p_v / (K sd), learned by the same EM over all entries of the band.
+
+Both priors are mixtures of overlapping Gaussians on a grid, and a point at 0. Where a
+statistic stands far above the noise, its mean is the statistic itself; a prior of
+points would round it to the grid.
 
 So a word that is too rare to tell topics apart falls back to the corpus's share of
 it, p_v w_k, and never to noise.
@@ -29,17 +32,18 @@ from ..kernels import _native
 
 #: Points of the prior of r: 0, and from a twentieth to K times the corpus's share.
 _RATIO_POINTS = 16
-#: Points of the prior of p, and EM rounds on it.
-_MASS_POINTS, _MASS_ROUNDS = 60, 40
-#: EM rounds of the prior of r: the first time, and at each later step (which starts
-#: from the prior of the step before).
+#: Points of the prior of p.
+_MASS_POINTS = 60
+#: EM rounds of the priors of p and r: the first time, and at each later step (which
+#: starts from the prior of the step before).
+_FIRST_MASS_ROUNDS, _MASS_ROUNDS = 40, 4
 _FIRST_ROUNDS, _ROUNDS = 8, 2
 #: Bands of half a decade of p_v / (K sd), from 10^-2 to 10^2.
 _BANDS = 9
 _CHUNK = 2048
 
 
-def word_masses(total: np.ndarray, sd: float) -> np.ndarray:
+def word_masses(total: np.ndarray, sd: float, prior: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Posterior means of non-negative masses seen through Gaussian noise.
 
     Parameters
@@ -48,39 +52,67 @@ def word_masses(total: np.ndarray, sd: float) -> np.ndarray:
         Noised masses.
     sd : float
         Standard deviation of their noise, > 0.
+    prior : (61,) float64 or None
+        Where EM starts: the prior returned for an earlier step. None starts from an
+        even one and takes more rounds.
 
     Returns
     -------
-    (V,) float64, > 0
+    masses : (V,) float64, > 0
+    prior : (61,) float64
     """
     top = max(float(total.max()), 10 * sd) * 1.1
     grid = np.concatenate(([0.0], np.geomspace(0.02 * sd, top, _MASS_POINTS)))
+    # Component g is N(grid[g], width[g]^2), as wide as the grid is coarse; 0 is a point.
+    width = np.concatenate(([0.0], np.gradient(grid)[1:] / 2))
+    spread = np.hypot(sd, width)
     likelihood = np.empty((len(total), len(grid)))
     for first in range(0, len(total), _CHUNK):
-        z = -0.5 * ((total[first : first + _CHUNK, None] - grid) / sd) ** 2
-        likelihood[first : first + _CHUNK] = np.exp(z - z.max(axis=1, keepdims=True))
-    prior = np.full(len(grid), 1 / len(grid))
-    for _ in range(_MASS_ROUNDS):
+        z = -0.5 * ((total[first : first + _CHUNK, None] - grid) / spread) ** 2
+        likelihood[first : first + _CHUNK] = np.exp(z - z.max(axis=1, keepdims=True)) / spread
+    rounds = _FIRST_MASS_ROUNDS if prior is None else _MASS_ROUNDS
+    # The grid moves a little from step to step: a little of every point, so that none is lost for good.
+    prior = np.full(len(grid), 1 / len(grid)) if prior is None else (prior + 1e-6) / (1 + 1e-6 * len(grid))
+    for _ in range(rounds):
         prior *= (1.0 / (likelihood @ prior)) @ likelihood / len(total)
-    mass = (likelihood @ (prior * grid)) / (likelihood @ prior)
-    return np.maximum(mass, 1e-6 * sd)
+    # A component's own posterior mean is grid[g] + gain[g] (total - grid[g]).
+    gain = (width / spread) ** 2
+    mass = (likelihood @ (prior * grid * (1 - gain)) + total * (likelihood @ (prior * gain))) / (likelihood @ prior)
+    return np.maximum(mass, 1e-6 * sd), prior
+
+
+def mean_one(grid: np.ndarray) -> np.ndarray:
+    """The weights exp(-c grid), up to scale, under which the grid's mean is 1.
+
+    r is 1 on the average over topics; where the data do not tell, this is all that the
+    prior knows.
+    """
+    low, high = -100.0 / grid[-1], 100.0
+    for _ in range(60):
+        c = (low + high) / 2
+        weight = np.exp(-c * (grid - grid[0]))
+        if weight @ grid > weight.sum():
+            low = c
+        else:
+            high = c
+    return weight / weight.sum()
 
 
 class ProductShrinkage:
-    """The read-out for one fit; it keeps the prior of r from step to step."""
+    """The read-out for one fit; it keeps the priors from step to step."""
 
     def __init__(self, n_topics: int):
         self._grid = np.concatenate(
             ([0.0], np.geomspace(0.05, max(2.0, n_topics), _RATIO_POINTS - 1))
         ).astype(np.float32)
-        self._prior = None
+        self._prior = self._mass_prior = None
         self._workspace = np.empty(2 * n_topics + 32, dtype=np.float32)
 
     def update(self, average: np.ndarray, sd: float) -> None:
         """Estimate p, w and the prior of r from a (V, K) average with noise sd > 0."""
         n_words, n_topics = average.shape
         self._sd = sd
-        self.mass = word_masses(average.sum(axis=1), sd * np.sqrt(n_topics))
+        self.mass, self._mass_prior = word_masses(average.sum(axis=1), sd * np.sqrt(n_topics), self._mass_prior)
         share = average.sum(axis=0)
         noise = sd**2 * n_words
         spread = max(float(share.var()) - noise, 0.0)
@@ -94,7 +126,7 @@ class ProductShrinkage:
         rounds = _ROUNDS
         if self._prior is None:
             rounds = _FIRST_ROUNDS
-            self._prior = np.full((_BANDS, len(self._grid)), 1 / len(self._grid), dtype=np.float32)
+            self._prior = np.tile(mean_one(self._grid), (_BANDS, 1)).astype(np.float32)
         for _ in range(rounds):
             weight = np.zeros(self._prior.shape)
             for first in range(0, n_words, _CHUNK):

@@ -4,6 +4,7 @@ from .blr import blr_estep, pg_mean
 from .lda import lda_estep
 from .noise import add_rounded_gaussian, chacha20_fill, psd_project, rounded_gaussian, symmetric_gaussian
 from .sbn import sbn_clip, sbn_cross, sbn_gram, sbn_moments, sbn_pg, sbn_quadratic, sbn_visible_norms
+from .shrink import shrink_means
 
 __all__ = [
     "add_rounded_gaussian",
@@ -20,5 +21,6 @@ __all__ = [
     "sbn_pg",
     "sbn_quadratic",
     "sbn_visible_norms",
+    "shrink_means",
     "symmetric_gaussian",
 ]

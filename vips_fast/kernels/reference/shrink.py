@@ -1,0 +1,49 @@
+"""Empirical-Bayes means in plain numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def shrink_means(average, sd, word_mass, topic_weight, grid, prior, band):
+    """Posterior means of m given average = m + N(0, sd^2).
+
+    m = word_mass * topic_weight * r, and r is drawn, with probability
+    prior[band[v], g], from N(grid[g], h_g^2), where h_g is half the mean distance of
+    grid[g] from its neighbours; h_0 = 0 (see csrc/shrink.h).
+
+    Parameters
+    ----------
+    average : (V, K) array
+    sd : float
+        Standard deviation of the noise, > 0.
+    word_mass, topic_weight : (V,) and (K,) arrays
+    grid : (G,) array, ascending
+    prior : (B, G) array
+    band : (V,) integer array
+        Row of ``prior`` for each word.
+
+    Returns
+    -------
+    means : (V, K) float64, >= 0
+    responsibility : (B, G) float64
+        Posterior weights of the components, summed over the entries of each band.
+    """
+    grid = np.asarray(grid, dtype=np.float64)
+    prior = np.asarray(prior, dtype=np.float64)
+    width = np.zeros(len(grid))
+    for g in range(1, len(grid)):
+        sides = grid[max(g - 1, 0) : g + 2]
+        width[g] = 0.5 * np.diff(sides).mean()
+    scale = (np.outer(word_mass, topic_weight) / sd)[:, :, None]
+    x = np.asarray(average)[:, :, None] / sd
+    variance = 1.0 + (scale * width) ** 2
+    distance = x - scale * grid
+    exponent = -0.5 * distance**2 / variance
+    weight = np.exp(exponent - exponent.max(axis=2, keepdims=True)) / np.sqrt(variance) * prior[band][:, None, :]
+    weight /= weight.sum(axis=2, keepdims=True)
+    centres = scale * grid + (1.0 - 1.0 / variance) * distance
+    means = np.maximum((weight * centres).sum(axis=2), 0.0) * sd
+    responsibility = np.zeros(prior.shape)
+    np.add.at(responsibility, band, weight.sum(axis=1))
+    return means, responsibility
