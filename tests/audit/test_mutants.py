@@ -17,7 +17,7 @@ from vips_fast.models.base import PrivateEstimator
 from vips_fast.randomness import KeyedRandomness, SystemRandomness
 
 # C: a wrong sd by 10 % is 120 standard errors off. D: mu = sqrt(2) or 1/0.9 against 1, interval +- 0.17.
-# E: 125 runs a side give away 0.09 (1 + e^epsilon), which a difference of 0.88 survives at every epsilon up to 1.7.
+# E: 125 runs a side give away 0.09 (1 + e^epsilon), which the gap of 0.68 between 0.88 and the claimed 0.2 at epsilon = 0 survives.
 SIZES = Sizes(pairs=100, records=20, draws=400_000, releases=1_500, runs=250)
 LDA = dict(n_components=2)
 REPLACE = dict(n_components=2, sampling="full", neighbors="replace_one")

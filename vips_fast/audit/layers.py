@@ -554,8 +554,9 @@ def layer_e(adapter: Adapter, neighbors: str, sizes: Sizes, rng) -> LayerResult:
         a, b = (with_record, without) if sign > 0 else (-without, -with_record)
         measured = delta_lower_bound(a[half:], b[half:], e, t, CONFIDENCE_ERROR)
         rows.append(measured)
-        if best is None or guess / claim > best[0]:
-            best = (guess / claim, e, claim, measured)
+        # By the difference, not the ratio: a bound that is barely above a tiny claim does not repeat.
+        if best is None or guess - claim > best[0]:
+            best = (guess - claim, e, claim, measured)
     _, e, claim, measured = best
     checks = [
         Check(
