@@ -328,6 +328,8 @@ def test_a_closed_pipe_is_no_error(capsys, files):
         (RuntimeError("7351"), 1, "internal error (RuntimeError); --debug shows where"),
         (KeyError("7351"), 1, "internal error (KeyError); --debug shows where"),
         (MemoryError(), 1, "not enough memory"),
+        (MemoryError("needs 9 GiB"), 1, "not enough memory: needs 9 GiB"),
+        (type("ArrayError", (MemoryError,), {})("7351 rows"), 1, "not enough memory"),
         (ImportError("needs a package"), 1, "needs a package"),
         (OSError(errno.ENOSPC, "No space left on device", "x"), 1, "x: No space left on device"),
         (PermissionError(errno.EACCES, "Permission denied", "x"), 2, "x: Permission denied"),

@@ -69,7 +69,9 @@ def main(argv=None) -> int:
             where = f"{error.filename}: " if error.filename is not None else ""
             return _fail(where + reason, 2 if isinstance(error, given) else 1)
         if isinstance(error, MemoryError):
-            return _fail("not enough memory", 1)
+            # Our own say what would be needed; a subclass is numpy's.
+            own = type(error) is MemoryError and str(error)
+            return _fail(f"not enough memory: {error}" if own else "not enough memory", 1)
         if isinstance(error, ImportError):
             return _fail(str(error), 1)
         # The text of an unforeseen error may hold data; its type does not.

@@ -552,9 +552,9 @@ def test_bad_parameters_are_named():
 
 
 def test_too_many_components_for_the_memory_are_refused():
-    with pytest.raises(ValueError, match="GiB"):
+    with pytest.raises(MemoryError, match="GiB"):
         SigmoidBeliefNetwork(100_000, bound="pg").fit(TRAIN[:20])
-    with pytest.raises(ValueError, match="GiB"):
+    with pytest.raises(MemoryError, match="GiB"):
         SigmoidBeliefNetwork(1_000_000).fit(TRAIN[:20])
 
 

@@ -207,7 +207,9 @@ n_records, n_jobs, unsafe_diagnostics, callback
         ------
         ValueError
             If a parameter or the data are out of range, or the run would pass
-            ``target_epsilon`` or not fit the memory. Nothing is spent.
+            ``target_epsilon``. Nothing is spent.
+        MemoryError
+            Before the run, if the statistics would not fit the memory. Nothing is spent.
         """
         self._check_parameters()
         Y = _check_records(Y, None, "Y", self)
@@ -1047,7 +1049,7 @@ def _check_memory(estimator, n_visible):
     except (AttributeError, ValueError, OSError):
         return
     if need > have:
-        raise ValueError(
+        raise MemoryError(
             f"n_components={K}: the statistics of {n_visible} visible units need about {need / 2**30:.0f} GiB, "
             f"and the machine has {have / 2**30:.0f} GiB; expected fewer components"
         )
