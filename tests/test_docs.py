@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCS = ["embedding.md", "networks.md", "own_model.md"]
+DOCS = ["embedding.md", "logistic.md", "networks.md", "own_model.md", "topics.md"]
 
 
 def blocks(text):
