@@ -187,11 +187,11 @@ def test_second_moments(paired, work):
     assert ratios["the same, products formed before"] > 0.7
 
 
-@pytest.mark.parametrize("bound", ["bohning", "pg"])
+@pytest.mark.parametrize("bound", ["jaakkola", "pg"])
 def test_private_epoch(benchmark, images, bound):
     """Every training image once: one whole-batch step, or minibatches of 3,200."""
     options = dict(noise_multiplier=3.0, n_jobs=-1, random_state=0)
-    if bound == "bohning":
+    if bound == "jaakkola":
         # The mean image is a step of its own; both together read the data twice.
         model = SigmoidBeliefNetwork(K, n_steps=2, **options)
     else:

@@ -16,9 +16,12 @@
  *
  *     E[psi_j^2] = E[psi_j]^2 + var c_j + sum_k (E[w_jk^2] z_k - w_jk^2 z_k^2).
  *
- * Constant-curvature (Bohning) bound: log(1 + e^psi) <= its expansion at e_j
- * plus (psi - e_j)^2 / 8. xi is 1/4 for all j, and the sum over j moves into a
- * K x K matrix: d_k = linear_k + sum_j w_jk y_j - sum_{l != k} gram_kl z_l.
+ * Bounds whose curvature all records share: log(1 + e^psi) <= a parabola with
+ * second derivative kappa_j (1/4, or xi at one t_j for all records). The sum over
+ * j moves into a K x K matrix,
+ *
+ *     d_k = linear_k + sum_j w_jk y_j - sum_{l != k} gram_kl z_l.
+ *
  * A sweep costs K^2 in place of JK.
  *
  * Purity. A record is handled in lanes or rows of its own, and blocks are

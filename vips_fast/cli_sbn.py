@@ -22,7 +22,7 @@ def add_fit_sbn(parser):
     out.add_argument("--components", type=cli._whole, required=True, help="number of hidden units")
     out.add_argument("--out", metavar="DIR", required=True, help="folder to write")
     out.add_argument("--force", action="store_true", help="replace a model that is there")
-    out.add_argument("--bound", help="bohning or pg")
+    out.add_argument("--bound", help="jaakkola, bohning or pg")
 
     budget = parser.add_argument_group("privacy")
     budget.add_argument("--epsilon", type=cli._positive, help="target epsilon")

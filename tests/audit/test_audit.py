@@ -36,7 +36,7 @@ def test_lda_passes(settings, layer):
     assert report.passed, report.text()
 
 
-@pytest.mark.parametrize("settings", SBN, ids=["bohning", "bohning_replace", "pg", "pg_clipped_replace"])
+@pytest.mark.parametrize("settings", SBN, ids=["jaakkola", "jaakkola_replace", "pg", "pg_clipped_replace"])
 @pytest.mark.parametrize("layer", "ABC")
 def test_sbn_passes(settings, layer):
     report = audit("sbn", settings, layers=layer, sizes=SIZES)
@@ -68,7 +68,7 @@ def test_mu_of_one_release(neighbors):
         assert row["low"] <= row["claimed"] <= row["high"]
 
 
-@pytest.mark.parametrize("bound", ["bohning", "pg"])
+@pytest.mark.parametrize("bound", ["jaakkola", "bohning", "pg"])
 def test_mu_of_one_release_of_the_belief_network(bound):
     """An image of ones against none: all blocks at their longest at once."""
     settings = dict(n_components=3, bound=bound, sampling="full")
@@ -141,7 +141,7 @@ LONG = replace(FULL, releases=10_000, runs=2_000)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("settings", SBN[:3], ids=["bohning", "bohning_replace", "pg"])
+@pytest.mark.parametrize("settings", SBN[:3], ids=["jaakkola", "jaakkola_replace", "pg"])
 def test_sbn_at_long_sizes(settings):
     report = audit("sbn", dict(settings, noise_multiplier=0.25), sizes=LONG)
     print(report.text())
@@ -154,10 +154,11 @@ def test_sbn_at_long_sizes(settings):
 @pytest.mark.slow
 @pytest.mark.parametrize("settings", BLR[:3], ids=["centred", "centred_replace", "uncentred_replace"])
 def test_blr_at_long_sizes(settings):
-    report = audit("blr", settings, sizes=LONG)
+    report = audit("blr", dict(settings, noise_multiplier=0.25), sizes=LONG)
     print(report.text())
+    print(*(f"{e:.4f} {d:.4f} {m:.4f}" for e, d, m in zip(*(report.claimed[k] for k in ("epsilon", "delta", "measured")))), sep="\n")
     assert report.passed
-    # With 1,000 runs to test on, a bound gives away 0.07 by itself.
+    # With 1,000 runs to test on, two bounds give away 0.1 by themselves.
     assert report.claimed["measured"][0] > 0.1 * report.claimed["delta"][0]
 
 

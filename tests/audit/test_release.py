@@ -58,9 +58,9 @@ def test_one_draw_and_one_event_a_minibatch(monkeypatch, kind):
         ledger = LatentDirichletAllocation(2, noise_multiplier=3.0, n_steps=3, n_jobs=2).fit(COUNTS).ledger_
         size = 2 * 60
     else:
-        bound = "pg" if kind == "sbn_pg" else "bohning"
+        bound = "pg" if kind == "sbn_pg" else "jaakkola"
         ledger = SigmoidBeliefNetwork(3, bound=bound, noise_multiplier=3.0, n_steps=3, n_jobs=2).fit(BITS).ledger_
-        # Bohning: y, z, y x z and z x z; Polya-Gamma: s1, s3 ... s7 with K (K - 1) / 2 pairs a visible unit.
+        # Quadratic bounds: y, z, y x z and z x z; Polya-Gamma: s1, s3 ... s7 with K (K - 1) / 2 pairs a visible unit.
         size = 7 + 3 + 21 + 3 if kind == "sbn" else 3 + 7 + 7 + 21 + 21 + 21
     assert calls == [size] * 3 and len(ledger) == 3
 
@@ -72,7 +72,7 @@ def test_released_bits_do_not_depend_on_threads(kind, n_jobs):
         if kind == "lda":
             model = LatentDirichletAllocation(2, n_steps=2, n_jobs=n, noise_multiplier=2.0, random_state=0)
             return model.set_unsafe_test_key(b"k" * 32).fit(COUNTS).components_
-        bound = "pg" if kind == "sbn_pg" else "bohning"
+        bound = "pg" if kind == "sbn_pg" else "jaakkola"
         model = SigmoidBeliefNetwork(3, bound=bound, n_steps=2, n_jobs=n, noise_multiplier=2.0, random_state=0)
         return model.set_unsafe_test_key(b"k" * 32).fit(BITS).components_
 

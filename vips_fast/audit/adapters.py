@@ -167,10 +167,10 @@ class SbnAdapter(Adapter):
 
     @property
     def _quadratic(self) -> bool:
-        return self.estimator().bound == "bohning"
+        return self.estimator().bound != "pg"
 
     def model(self, estimator, records):
-        kind = _QuadraticModel if estimator.bound == "bohning" else _PolyaGammaModel
+        kind = _QuadraticModel if estimator.bound != "pg" else _PolyaGammaModel
         return kind(estimator, np.ascontiguousarray(records, dtype=np.uint8))
 
     def start(self, model):
@@ -214,7 +214,7 @@ class SbnAdapter(Adapter):
     def blank(self, entries):
         estimator = self.estimator()
         k = int(estimator.n_components)
-        each = k + 1 if estimator.bound == "bohning" else k * (k + 3) // 2 + 2
+        each = k + 1 if estimator.bound != "pg" else k * (k + 3) // 2 + 2
         return [np.arange(-(-entries // each)) % 2]
 
     def exact_sums(self, model, records, words, spacing, n_threads=1):

@@ -164,10 +164,11 @@ def sbn_pg(y, w, w2, c, c_var, b, start, *, n_sweeps=5, dtype="float32", n_threa
 
 
 def sbn_quadratic(y, w, gram, linear, start, *, n_sweeps=5, n_threads=1, isa=None) -> np.ndarray:
-    """Mean-field q(z) of a sigmoid belief network under a bound of constant curvature.
+    """Mean-field q(z) of a sigmoid belief network under a bound whose curvature all records share.
 
-    With log(1 + e^psi) bounded by its expansion at e_j with curvature 1/4 (Bohning
-    1992) in place of the Polya-Gamma bound, Eq. 70 of Park et al. (2020) becomes
+    With log(1 + e^psi) bounded by a parabola of curvature kappa_j (1/4: Bohning 1992;
+    tanh(t_j/2) / (2 t_j): Jaakkola & Jordan 2000) in place of the Polya-Gamma bound,
+    Eq. 70 of Park et al. (2020) becomes
     z_k = sigmoid(linear_k + sum_j y_j w_jk - sum_{l != k} gram_kl z_l), k = 0..K-1
     in turn. A record's result depends on that record and the parameters alone, bit
     for bit.
@@ -179,7 +180,7 @@ def sbn_quadratic(y, w, gram, linear, start, *, n_sweeps=5, n_threads=1, isa=Non
     y : (n, J) array of 0 and 1
     w : (J, K) float array
     gram : (K, K) float array
-        1/4 sum_j E[w_j w_j'] for the bound above; its diagonal is not read.
+        sum_j kappa_j E[w_j w_j'] for the bounds above; its diagonal is not read.
     linear : (K,) float array
     start : (K,) float array in [0, 1]
     n_sweeps, n_threads, isa

@@ -44,6 +44,12 @@ _LEAST_OWN = 0.01
 #: A weight or bias beyond this saturates its pixel; noise may drive one there.
 _LARGEST_WEIGHT = 1e3
 
+#: Bounds whose K x K matrix is common to all visible units.
+_QUADRATIC = ("jaakkola", "bohning")
+
+#: Least curvature of Jaakkola's bound, that of |psi| = 10.
+_LEAST_CURVATURE = 0.05
+
 
 class SigmoidBeliefNetwork(PrivateEstimator):
     """Sigmoid belief network with one hidden layer whose parameters may be published.
@@ -58,12 +64,15 @@ class SigmoidBeliefNetwork(PrivateEstimator):
     ----------
     n_components : int
         Number of hidden units K.
-    bound : {"bohning", "pg"}
-        Lower bound of the logistic likelihood. "bohning" expands log(1 + e^psi)
-        with the constant curvature 1/4 (Bohning 1992) about the log odds of the
-        released mean image; the K x K matrices of all J visible units are then one,
-        and what is released is centred by earlier releases. "pg" is the paper's
-        Polya-Gamma augmentation with a K x K matrix for each visible unit.
+    bound : {"jaakkola", "bohning", "pg"}
+        Lower bound of the logistic likelihood. "pg" is the paper's Polya-Gamma
+        augmentation, whose curvature <xi_nj> differs between records: a K x K matrix
+        for each visible unit. "jaakkola" is the same bound (Jaakkola & Jordan 2000)
+        with one curvature for each visible unit, common to all records, at its best
+        value given what was released. "bohning" expands log(1 + e^psi) with the
+        constant curvature 1/4 (Bohning 1992) about the log odds of the released mean
+        image. With the last two the K x K matrices of all J visible units are one, and
+        what is released is centred by earlier releases.
     weight_prior : {"tpbn", "gaussian"}
         Prior of the weights: three-parameter beta normal shrinkage (appendix 5), or
         independent normals of variance ``weight_variance``.
@@ -76,16 +85,16 @@ class SigmoidBeliefNetwork(PrivateEstimator):
         Sweeps of the mean-field update of q(z), each from the same public start.
     learning_decay, learning_offset : float
         kappa and tau_0 of the step size (tau_0 + t)^-kappa of the running average,
-        at most 1. With ``bound="bohning"`` t = 0 is the first step after the mean
+        at most 1. With a quadratic bound ("jaakkola", "bohning") t = 0 is the first step after the mean
         image and an offset of None is 0, so that the first update, made with random
         weights, is forgotten; with "pg" t = 0 is the first step and None is 1.
     batch_size : float or None
         (Expected) records of a minibatch; None takes all.
     n_steps : int
-        Releases. With ``bound="bohning"`` the first max(1, n_steps // 10) of them
+        Releases. With a quadratic bound the first max(1, n_steps // 10) of them
         release the mean image only.
     latent_clip, visible_clip : float
-        With ``bound="bohning"``: bounds of the norms of z - E[z], in units of
+        With a quadratic bound: bounds of the norms of z - E[z], in units of
         sqrt(K) / 2 (reached by z in {0, 1} around 1/2), and of y - E[y], in units of
         the root mean square sqrt(sum_j m_j (1 - m_j)) that the released mean image m
         implies. A record's contribution is scaled to them.
@@ -121,7 +130,7 @@ n_records, n_jobs, unsafe_diagnostics, callback
 
     Notes
     -----
-    *Bohning's bound.* A step releases, in one draw, sum_n (v_n, (y_n - m) x v_n,
+    *Quadratic bounds.* A step releases, in one draw, sum_n (v_n, (y_n - m) x v_n,
     upper off-diagonal of v_n v_n') with v_n the clipped z_n - zeta; m and zeta are
     the released means of y and z, so their use costs nothing. With ||v_n|| <= C_z
     min(1, C_y / ||y_n - m||) the blocks are at most C_z, C_z C_y and C_z^2 sqrt((1 -
@@ -129,6 +138,13 @@ n_records, n_jobs, unsafe_diagnostics, callback
     the whole divided by the root of the sum of squared weights. Adding or removing a
     record moves the sum by at most 1, replacing one by at most 2 (entries have
     signs). The diagonal of E[z z'] is E[z] and is not released twice.
+
+    With S the released covariance of z, a_j that of y_j and z, and m_j the mean of y_j,
+    Jaakkola's bound is largest at w_j = S^-1 a_j / kappa_j, E[psi_j] = (m_j - 1/2) /
+    kappa_j and t_j^2 = E[psi_j^2], kappa_j = tanh(t_j / 2) / (2 t_j). Then
+    t_j kappa_j = (a_j' S^-1 a_j + (m_j - 1/2)^2)^(1/2), so that t_j = 2 artanh of twice
+    that root. The noise's part of a_j' S^-1 a_j, which is known on average, is taken off,
+    and w_j is shortened to the length that is left.
 
     *Polya-Gamma bound.* The blocks are s_1, s_3, ..., s_7 of Algorithm 6, each
     divided by its largest norm: sqrt(K), sqrt(J), sqrt(J)/4, sqrt(JK)/4, sqrt(JK) and
@@ -142,7 +158,7 @@ n_records, n_jobs, unsafe_diagnostics, callback
     second moments, each at most 1/4, and at ordinary budgets the noise's spectrum in a
     K x K block ends above the block's own largest eigenvalue, so that the repair leaves
     a multiple of the identity and the weights shrink. MNIST, K = 50, epsilon = 3.34, every
-    image in each of 10 steps: pixel accuracy .87 (mean image .844, "bohning" .959).
+    image in each of 10 steps: pixel accuracy .87 (mean image .844, "jaakkola" .961).
 
     *Lattice.* Records contribute exact integers on fine grids (factors are truncated
     toward zero, which cannot raise a norm); the finished sums are rounded to the
@@ -153,7 +169,7 @@ n_records, n_jobs, unsafe_diagnostics, callback
     """
 
     def __init__(
-        self, n_components=50, *, bound="bohning", weight_prior="tpbn", weight_variance=1.0, bias_variance=100.0,
+        self, n_components=50, *, bound="jaakkola", weight_prior="tpbn", weight_variance=1.0, bias_variance=100.0,
         phi=None, n_sweeps=4, learning_decay=1.0, learning_offset=None, batch_size=None, n_steps=10, latent_clip=0.9,
         visible_clip=1.15, clip=1.0, sampling="poisson", neighbors=None, target_epsilon=None, target_delta=None,
         noise_multiplier=None, update="average", private=True, sensitivity="proven", n_records=None, dtype="float32",
@@ -214,7 +230,7 @@ n_records, n_jobs, unsafe_diagnostics, callback
         self._check_parameters()
         Y = _check_records(Y, None, "Y", self)
         _check_memory(self, Y.shape[1])
-        kind = _QuadraticModel if self.bound == "bohning" else _PolyaGammaModel
+        kind = _QuadraticModel if self.bound in _QUADRATIC else _PolyaGammaModel
         model = kind(self, Y)
         n_steps = int(self.n_steps)
         sampler, mechanism, ledger = self._set_up(model, len(Y), n_steps)
@@ -228,7 +244,7 @@ n_records, n_jobs, unsafe_diagnostics, callback
 
     def _check_parameters(self) -> None:
         check_number("n_components", self.n_components, 1, 2**20, integer=True)
-        check_choice("bound", self.bound, ("bohning", "pg"))
+        check_choice("bound", self.bound, (*_QUADRATIC, "pg"))
         check_choice("weight_prior", self.weight_prior, ("tpbn", "gaussian"))
         for name in ("weight_variance", "bias_variance"):
             check_number(name, getattr(self, name), 0, 1e12, low_open=True)
@@ -242,10 +258,10 @@ n_records, n_jobs, unsafe_diagnostics, callback
             raise ValueError(f"dtype={self.dtype!r}: expected 'float32' or 'float64'")
         self._check_privacy_parameters()
         check_choice("update", self.update, ("average",))
-        if self.bound == "bohning":
+        if self.bound in _QUADRATIC:
             check_number("n_steps", self.n_steps, 2, 2**31, integer=True)
             if self.sensitivity == "paper":
-                raise ValueError("sensitivity='paper': expected 'proven' with bound='bohning', which the paper does not have")
+                raise ValueError(f"sensitivity='paper': expected 'proven' with bound={self.bound!r}, which the paper does not have")
         elif self.sensitivity == "paper" and self.clip != 1:
             raise ValueError(f"clip={self.clip!r}: expected 1 with sensitivity='paper', which does not clip")
 
@@ -270,7 +286,8 @@ n_records, n_jobs, unsafe_diagnostics, callback
             return self._pg(Y).z
         return sbn_quadratic(
             Y, self.components_.T, *_quadratic_terms(
-                self.components_.T, self._weight_covariance, self.visible_bias_, self._expansion, self.hidden_bias_
+                self.components_.T, self._weight_covariance, self.visible_bias_, self._expansion, self._curvature,
+                self.hidden_bias_,
             ), expit(self.hidden_bias_), n_sweeps=_READ_SWEEPS, n_threads=resolve_n_threads(self.n_jobs),
         )
 
@@ -389,7 +406,8 @@ n_records, n_jobs, unsafe_diagnostics, callback
             "components": self.components_, "weight_variances": self._weight_variances,
             "weight_covariance": self._weight_covariance, "hidden_bias": self.hidden_bias_,
             "visible_bias": self.visible_bias_, "visible_variance": self._visible_variance,
-            "expansion": self._expansion, "mean_image": self.mean_image_, "steps": np.array([self.n_steps_]),
+            "expansion": self._expansion, "curvature": self._curvature, "mean_image": self.mean_image_,
+            "steps": np.array([self.n_steps_]),
         }
 
     def _restore(self, arrays):
@@ -397,7 +415,8 @@ n_records, n_jobs, unsafe_diagnostics, callback
         self._weight_variances = arrays["weight_variances"]
         self._weight_covariance = arrays["weight_covariance"]
         self.hidden_bias_, self.visible_bias_ = arrays["hidden_bias"], arrays["visible_bias"]
-        self._visible_variance, self._expansion = arrays["visible_variance"], arrays["expansion"]
+        self._visible_variance = arrays["visible_variance"]
+        self._expansion, self._curvature = arrays["expansion"], arrays["curvature"]
         self.mean_image_ = arrays["mean_image"]
         if "steps" in arrays:
             self.n_steps_ = int(arrays["steps"][0])
@@ -482,17 +501,37 @@ def _log_odds_terms(b):
     return -np.logaddexp(0.0, -b), -np.logaddexp(0.0, b)
 
 
-def _quadratic_terms(w, covariance, c, expansion, b):
+def _quadratic_terms(w, covariance, c, expansion, curvature, b):
     """``gram`` and ``linear`` of `sbn_quadratic`.
 
-    log p(y_j | psi) >= (y_j - sigmoid(e_j)) (psi - e_j) - (psi - e_j)^2 / 8 + constant;
-    with psi = w . z + c, r = c - e and E[w_j w_j'] summed over j the coefficient of z_k
-    is b_k + w_k . (y - sigmoid(e) - r/4) - gram_kk / 2 - sum_{l != k} gram_kl z_l.
-    ``covariance`` is the sum over j of the weights' posterior covariances.
+    log p(y_j | psi) >= (y_j - sigmoid(e_j)) (psi - e_j) - kappa_j (psi - e_j)^2 / 2 +
+    constant (Jaakkola: e_j = 0); with psi = w . z + c, r = c - e and kappa_j E[w_j w_j']
+    summed over j the coefficient of z_k is
+    b_k + w_k . (y - sigmoid(e) - kappa r) - gram_kk / 2 - sum_{l != k} gram_kl z_l.
+    ``covariance`` is the sum over j of kappa_j times the weights' posterior covariances.
     """
-    gram = 0.25 * (w.T @ w + covariance)
-    linear = b - w.T @ (expit(expansion) + 0.25 * (c - expansion)) - 0.5 * np.diag(gram)
+    gram = (w.T * curvature) @ w + covariance
+    linear = b - w.T @ (expit(expansion) + curvature * (c - expansion)) - 0.5 * np.diag(gram)
     return np.ascontiguousarray(gram), np.ascontiguousarray(linear)
+
+
+def _denoised_energy(cross, covariance, variance):
+    """a_j' S^-1 a_j of each row less what noise of ``variance`` in its entries adds on average, and the
+    factor that brings S^-1 a_j to the length that is left."""
+    inverse = np.linalg.inv(covariance)
+    raw = np.einsum("jk,jk->j", cross @ inverse, cross)
+    energy = np.maximum(raw - variance * np.trace(inverse), 0.0)
+    return energy, np.sqrt(energy / np.maximum(raw, 1e-300))
+
+
+def _common_curvature(energy, mean):
+    """kappa_j of Jaakkola's bound at its best common t_j, see the notes of the class.
+
+    ``energy`` is a_j' S^-1 a_j; y_j's variance bounds it, so the root is at most 1/2.
+    """
+    root = np.sqrt(energy + (mean - 0.5) ** 2)
+    t = 2.0 * np.arctanh(np.minimum(2.0 * root, 0.99999))
+    return np.maximum(_LEAST_CURVATURE, _pg_mean(t))
 
 
 def floor_spectrum(matrices, least):
@@ -615,7 +654,7 @@ class _Model:
 
 
 class _QuadraticModel(_Model):
-    """Constant-curvature bound: mean image first, then centred statistics."""
+    """Curvature common to all records: mean image first, then centred statistics."""
 
     clip_norm = 1.0
 
@@ -667,7 +706,9 @@ class _QuadraticModel(_Model):
 
     def _estep_joint(self, records, spacing, sums, n_threads):
         estimator, J, K = self._estimator, self.n_visible, self.n_hidden
-        gram, linear = _quadratic_terms(self._w, self._covariance, self._c, self._expansion, self._b)
+        gram, linear = _quadratic_terms(
+            self._w, self._covariance, self._c, self._expansion, self._curvature, self._b
+        )
         start = expit(self._b)
         rows, blocks = self._rows(records), record_blocks(len(records), _BLOCK)
         n_threads = max(1, min(n_threads, len(blocks)))
@@ -729,7 +770,11 @@ class _QuadraticModel(_Model):
         sd = state.noise_sd / scale / math.sqrt(self._mean_steps)
         least = min(0.4, max(_LEAST_PIXEL, 2 * sd))
         mean = np.clip(self._mean, least, 1 - least)
-        self._mean_image, self._expansion = mean, logit(mean)
+        self._mean_image = mean
+        if self._estimator.bound == "bohning":
+            self._expansion, self._curvature = logit(mean), np.full(len(mean), 0.25)
+        else:
+            self._expansion, self._curvature = np.zeros(len(mean)), _common_curvature(0.0, mean)
         self._center = np.ldexp(np.rint(np.ldexp(mean, _CENTER_BITS)), -_CENTER_BITS)
         # E[m (1 - m)] under the noise falls short by its variance.
         spread = float((self._mean * (1 - self._mean)).sum() + len(mean) * sd * sd)
@@ -744,7 +789,11 @@ class _QuadraticModel(_Model):
         self._variances = np.zeros_like(self._w)
         self._covariance = np.zeros((self.n_hidden, self.n_hidden))
         self._zeta, self._b = np.full(self.n_hidden, 0.5), np.zeros(self.n_hidden)
-        self._c = self._expansion - self._w @ self._zeta
+        self._c = self._mean_log_odds() - self._w @ self._zeta
+
+    def _mean_log_odds(self):
+        """E[psi_j] at which the bound's slope in c_j is zero."""
+        return self._expansion + (self._mean_image - expit(self._expansion)) / self._curvature
 
     def _mstep_joint(self, state):
         a1, a6, a7 = self._scales()
@@ -766,37 +815,51 @@ class _QuadraticModel(_Model):
         # The noise's own spectrum ends at 2 sqrt(K) sd (the semicircle law): below
         # that an eigenvalue says nothing, and too small a one would blow W up.
         least = max(_LEAST_VARIANCE, 2 * math.sqrt(self.n_hidden * variance))
-        self._solve(cross, floor_spectrum(covariance, least))
+        repaired = floor_spectrum(covariance, least)
+        shorten = None
+        if self._estimator.bound == "jaakkola":
+            energy, shorten = _denoised_energy(cross, repaired, variance * (a7 / a6) ** 2)
+            self._curvature = _common_curvature(energy, self._mean_image)
+        self._solve(cross, repaired, shorten)
         self._zeta = mean
         self._b = _hidden_bias(mean, self._n_records, self._estimator.bias_variance)
-        self._c = self._expansion - self._w @ mean
+        self._c = self._mean_log_odds() - self._w @ mean
 
-    def _solve(self, cross, covariance):
-        """q(W): with the centre of z at its mean, c drops out of the equations of W."""
-        n = self._n_records
+    def _solve(self, cross, covariance, shorten):
+        """q(W): with the centre of z at its mean, c drops out of the equations of W.
+
+        ``shorten`` is None or the factor of each unit's weights.
+        """
+        n, curvature = self._n_records, self._curvature
         if self._estimator.weight_prior == "gaussian":
-            # One factorisation serves all visible units.
-            sigma = np.linalg.inv(0.25 * n * covariance + np.diag(self._prior.precision[0]))
-            self._w = n * cross @ sigma
-            self._variances = np.tile(np.diag(sigma), (self.n_visible, 1))
-            self._covariance = self.n_visible * sigma
-            return
-        w, variances = np.empty_like(cross), np.empty_like(cross)
-        blocks = record_blocks(self.n_visible, _BLOCK_SOLVE)
-        totals = [None] * len(blocks)
+            # One decomposition serves all visible units: their matrices differ in
+            # kappa_j alone and the prior is isotropic.
+            values, vectors = np.linalg.eigh(covariance)
+            spread = 1.0 / (n * curvature[:, None] * values + self._prior.precision[0, 0])
+            w = n * (cross @ vectors * spread) @ vectors.T
+            variances = spread @ (vectors**2).T
+            total = (vectors * (curvature @ spread)) @ vectors.T
+        else:
+            w, variances = np.empty_like(cross), np.empty_like(cross)
+            blocks = record_blocks(self.n_visible, _BLOCK_SOLVE)
+            totals = [None] * len(blocks)
 
-        def work(block, worker):
-            first, last = blocks[block]
-            precision = np.repeat(0.25 * n * covariance[None], last - first, axis=0)
-            _diagonals(precision)[...] += self._prior.precision[first:last]
-            sigma = np.linalg.inv(precision)
-            w[first:last] = n * np.matmul(sigma, cross[first:last, :, None])[:, :, 0]
-            variances[first:last] = _diagonals(sigma)
-            totals[block] = sigma.sum(axis=0)
+            def work(block, worker):
+                first, last = blocks[block]
+                own = curvature[first:last, None, None]
+                precision = n * own * covariance
+                _diagonals(precision)[...] += self._prior.precision[first:last]
+                sigma = np.linalg.inv(precision)
+                w[first:last] = n * np.matmul(sigma, cross[first:last, :, None])[:, :, 0]
+                variances[first:last] = _diagonals(sigma)
+                totals[block] = (own * sigma).sum(axis=0)
 
-        run_blocks(len(blocks), resolve_n_threads(self._estimator.n_jobs), work)
-        # In the order of the blocks, so that the sum does not depend on the threads.
-        self._w, self._variances, self._covariance = w, variances, sum(totals)
+            run_blocks(len(blocks), resolve_n_threads(self._estimator.n_jobs), work)
+            # In the order of the blocks, so that the sum does not depend on the threads.
+            total = sum(totals)
+        if shorten is not None:
+            w *= shorten[:, None]
+        self._w, self._variances, self._covariance = w, variances, total
         self._prior.update(w * w + variances)
 
     def arrays(self):
@@ -804,7 +867,8 @@ class _QuadraticModel(_Model):
         return {
             "components": np.ascontiguousarray(self._w.T), "weight_variances": np.ascontiguousarray(self._variances.T),
             "weight_covariance": self._covariance, "hidden_bias": self._b, "visible_bias": self._c,
-            "visible_variance": np.zeros(self.n_visible), "expansion": self._expansion, "mean_image": self._mean_image,
+            "visible_variance": np.zeros(self.n_visible), "expansion": self._expansion, "curvature": self._curvature,
+            "mean_image": self._mean_image,
         }
 
 
@@ -1006,7 +1070,8 @@ class _PolyaGammaModel(_Model):
             "components": np.ascontiguousarray(self._w.T), "weight_variances": np.ascontiguousarray(self._variances.T),
             # Read with the other bound alone.
             "weight_covariance": np.zeros((0, 0)), "hidden_bias": self._b, "visible_bias": self._c,
-            "visible_variance": self._c_variance, "expansion": self._c, "mean_image": self._mean_image,
+            "visible_variance": self._c_variance, "expansion": self._c, "curvature": np.zeros(0),
+            "mean_image": self._mean_image,
         }
 
 
@@ -1038,7 +1103,7 @@ def _check_records(Y, n_features, name, estimator):
 def _check_memory(estimator, n_visible):
     """Refuse, before anything is spent, statistics that the machine cannot hold."""
     K = int(estimator.n_components)
-    if estimator.bound == "bohning":
+    if estimator.bound in _QUADRATIC:
         entries = n_visible * (K + 2) + K * K
         need = 8 * (6 * entries + 3 * _BLOCK_SOLVE * K * K)
     else:
