@@ -71,6 +71,9 @@
 #define MULADD(a, b, c) ((a) * (b) + (c))
 #endif
 
+/* A store that lies in two cache lines is slow to be read back, so areas begin with one. */
+VF_INLINE double *align_up(void *p) { return (double *)(((uintptr_t)p + 63) & ~(uintptr_t)63); }
+
 static int64_t padded(int64_t d) { return (d + PANEL - 1) / PANEL * PANEL; }
 
 int64_t VF_FN(vf_blr_workspace)(int64_t n_features, int32_t dense) {

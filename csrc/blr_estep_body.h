@@ -1,18 +1,16 @@
 /* The BLR E-step for one type of stored values. Included twice by blr_estep.c,
  * which states the mathematics and defines VALUE and KERNEL. */
 
-/* One sparse row in the workspace. */
-VF_INLINE void KERNEL(load_row)(int64_t m, const int32_t *VF_RESTRICT indices, const VALUE *VF_RESTRICT values,
-                                int64_t *VF_RESTRICT index, double *VF_RESTRICT x) {
-    for (int64_t i = 0; i < m; ++i) index[i] = indices[i];
-    if (values)
-        for (int64_t i = 0; i < m; ++i) x[i] = (double)values[i];
-    else
-        for (int64_t i = 0; i < m; ++i) x[i] = 1.0;
+/* A sparse row's values as doubles: where they are stored so, or in the workspace. */
+VF_INLINE const double *KERNEL(row_values)(int64_t m, const VALUE *VF_RESTRICT values, double *VF_RESTRICT x) {
+    if (!values) return x; /* filled with ones before */
+    if (sizeof(VALUE) == sizeof(double)) return (const double *)(const void *)values;
+    for (int64_t i = 0; i < m; ++i) x[i] = (double)values[i];
+    return x;
 }
 
 /* x . center, or x . x without one; four sums side by side. */
-VF_INLINE double KERNEL(sparse_dot)(int64_t m, const int64_t *VF_RESTRICT index, const double *VF_RESTRICT x,
+VF_INLINE double KERNEL(sparse_dot)(int64_t m, const int32_t *VF_RESTRICT index, const double *VF_RESTRICT x,
                                     const double *VF_RESTRICT center) {
     double s0 = 0.0, s1 = 0.0, s2 = 0.0, s3 = 0.0;
     int64_t i = 0;
@@ -30,13 +28,13 @@ VF_INLINE double KERNEL(sparse_dot)(int64_t m, const int64_t *VF_RESTRICT index,
 
 /* x^T M x of a sparse row: four rows of M at a time, in tiles of 4 x 4, then
  * what is left over. The diagonal counts once, what is right of it twice. */
-VF_INLINE double KERNEL(sparse_form)(int64_t m, int64_t d, const int64_t *VF_RESTRICT index,
+VF_INLINE double KERNEL(sparse_form)(int64_t m, int64_t d, const int32_t *VF_RESTRICT index,
                                      const double *VF_RESTRICT x, const double *VF_RESTRICT M) {
     double total = 0.0;
     int64_t i = 0;
     for (; i + 4 <= m; i += 4) {
-        const double *r0 = M + index[i] * d, *r1 = M + index[i + 1] * d;
-        const double *r2 = M + index[i + 2] * d, *r3 = M + index[i + 3] * d;
+        const double *r0 = M + (int64_t)index[i] * d, *r1 = M + (int64_t)index[i + 1] * d;
+        const double *r2 = M + (int64_t)index[i + 2] * d, *r3 = M + (int64_t)index[i + 3] * d;
         const int64_t k1 = index[i + 1], k2 = index[i + 2], k3 = index[i + 3];
         const double x0 = x[i], x1 = x[i + 1], x2 = x[i + 2], x3 = x[i + 3];
         double s0 = MULADD(0.5 * r0[index[i]], x0, MULADD(r0[k1], x1, MULADD(r0[k2], x2, r0[k3] * x3)));
@@ -63,7 +61,7 @@ VF_INLINE double KERNEL(sparse_form)(int64_t m, int64_t d, const int64_t *VF_RES
         total += MULADD(x0, s0, x1 * s1) + MULADD(x2, s2, x3 * s3);
     }
     for (; i < m; ++i) {
-        const double *r = M + index[i] * d;
+        const double *r = M + (int64_t)index[i] * d;
         double s = 0.5 * r[index[i]] * x[i];
         for (int64_t j = i + 1; j < m; ++j) s = MULADD(r[index[j]], x[j], s);
         total = MULADD(x[i], s, total);
@@ -72,7 +70,7 @@ VF_INLINE double KERNEL(sparse_form)(int64_t m, int64_t d, const int64_t *VF_RES
 }
 
 /* sums += a a^T of a sparse row, upper triangle, in the order of sparse_form. */
-VF_INLINE void KERNEL(sparse_outer)(int64_t m, int64_t d, const int64_t *VF_RESTRICT index,
+VF_INLINE void KERNEL(sparse_outer)(int64_t m, int64_t d, const int32_t *VF_RESTRICT index,
                                     const int64_t *VF_RESTRICT a, int64_t *sums) {
     int64_t i = 0;
     for (; i + 4 <= m; i += 4) {
@@ -120,7 +118,7 @@ VF_INLINE void KERNEL(sparse_outer)(int64_t m, int64_t d, const int64_t *VF_REST
         }
     }
     for (; i < m; ++i) {
-        int64_t *r = sums + TRIANGLE_ROW(index[i], d);
+        int64_t *r = sums + TRIANGLE_ROW((int64_t)index[i], d);
         for (int64_t j = i; j < m; ++j) r[index[j]] += a[i] * a[j];
     }
 }
@@ -236,9 +234,10 @@ int32_t KERNEL(vf_blr_weights)(int64_t n, int64_t d, const vf_blr_params *params
     if (((uintptr_t)workspace & (sizeof(double) - 1)) != 0) return VF_ERR_ALIGNMENT;
 
     const int64_t d_pad = padded(d);
-    double *rows = (double *)workspace, *strip = rows + GROUP * d_pad;
-    double *x = (double *)workspace;
-    int64_t *index = (int64_t *)(x + d_pad);
+    double *rows = align_up(workspace), *strip = rows + GROUP * d_pad;
+    double *x = rows;
+    if (indptr && !values)
+        for (int64_t i = 0; i < d; ++i) x[i] = 1.0;
     double form[GROUP], square[GROUP], shift[GROUP];
     for (int64_t first = 0; first < n; first += GROUP) {
         const int64_t size = n - first < GROUP ? n - first : GROUP;
@@ -249,10 +248,11 @@ int32_t KERNEL(vf_blr_weights)(int64_t n, int64_t d, const vf_blr_params *params
                     square[r] = shift[r] = form[r] = 0.0;
                     continue;
                 }
-                KERNEL(load_row)(m, indices + lo, values ? values + lo : NULL, index, x);
-                square[r] = KERNEL(sparse_dot)(m, index, x, NULL);
-                shift[r] = center ? KERNEL(sparse_dot)(m, index, x, center) : 0.0;
-                form[r] = second_moment ? KERNEL(sparse_form)(m, d, index, x, second_moment) : 0.0;
+                const int32_t *index = indices + lo;
+                const double *v = KERNEL(row_values)(m, values ? values + lo : NULL, x);
+                square[r] = KERNEL(sparse_dot)(m, index, v, NULL);
+                shift[r] = center ? KERNEL(sparse_dot)(m, index, v, center) : 0.0;
+                form[r] = second_moment ? KERNEL(sparse_form)(m, d, index, v, second_moment) : 0.0;
             }
         } else {
             for (int64_t r = 0; r < size; ++r) {
@@ -389,12 +389,16 @@ int32_t KERNEL(vf_blr_accumulate)(int64_t n, int64_t d, int64_t row_begin, int64
     if (workspace_bytes < VF_FN(vf_blr_workspace)(d, indptr == NULL)) return VF_ERR_WORKSPACE;
     if (((uintptr_t)workspace & (sizeof(double) - 1)) != 0) return VF_ERR_ALIGNMENT;
 
+    const int whole = row_begin == 0 && row_end == d;
     if (sums_linear)
         for (int64_t r = 0; r < n; ++r) {
             const double w = linear[r];
             if (w == 0.0) continue; /* also the records that are not finite */
             if (!(fabs(w) <= 1e300)) return VF_ERR_PARAMETER;
-            if (indptr) {
+            if (indptr && whole) {
+                for (int64_t i = indptr[r]; i < indptr[r + 1]; ++i)
+                    sums_linear[indices[i]] += (int32_t)(w * (values ? (double)values[i] : 1.0));
+            } else if (indptr) {
                 for (int64_t i = indptr[r]; i < indptr[r + 1]; ++i) {
                     const int32_t j = indices[i];
                     if (j >= row_begin && j < row_end)
@@ -408,15 +412,17 @@ int32_t KERNEL(vf_blr_accumulate)(int64_t n, int64_t d, int64_t row_begin, int64
     if (!sums_quadratic) return VF_OK;
 
     if (indptr) {
-        double *x = (double *)workspace;
-        int64_t *index = (int64_t *)(x + padded(d)), *a = index + padded(d);
-        const int whole = row_begin == 0 && row_end == d;
+        double *x = align_up(workspace);
+        int64_t *a = (int64_t *)(x + padded(d));
+        if (!values)
+            for (int64_t i = 0; i < d; ++i) x[i] = 1.0;
         for (int64_t r = 0; r < n; ++r) {
             const double f = quadratic[r];
             const int64_t lo = indptr[r], m = indptr[r + 1] - lo;
             if (f == 0.0 || m == 0) continue;
-            KERNEL(load_row)(m, indices + lo, values ? values + lo : NULL, index, x);
-            for (int64_t i = 0; i < m; ++i) a[i] = (int64_t)(int32_t)(f * x[i]);
+            const int32_t *index = indices + lo;
+            const double *v = KERNEL(row_values)(m, values ? values + lo : NULL, x);
+            for (int64_t i = 0; i < m; ++i) a[i] = (int64_t)(int32_t)(f * v[i]);
             if (whole) {
                 KERNEL(sparse_outer)(m, d, index, a, sums_quadratic);
                 continue;
@@ -433,7 +439,7 @@ int32_t KERNEL(vf_blr_accumulate)(int64_t n, int64_t d, int64_t row_begin, int64
     }
 
     const int64_t d_pad = padded(d), first_panel = row_begin / PANEL * PANEL;
-    double *panels = (double *)workspace;
+    double *panels = align_up(workspace);
     for (int64_t first = 0; first < n; first += GROUP) {
         const int64_t size = n - first < GROUP ? n - first : GROUP;
         for (int64_t r = 0; r < size; ++r) {

@@ -262,7 +262,9 @@ def accumulate(
     quadratic_wanted, linear_wanted = math.isfinite(scale_quadratic) and not linear_only, math.isfinite(scale_linear)
     share = n_threads > 1 and quadratic_wanted and n_threads * sums.nbytes > PRIVATE_TRIANGLE_BYTES
     work = [np.empty(_native.blr_workspace(d, dense, isa) // 8 + 1).view(np.uint8) for _ in range(n_threads)]
-    linear, quadratic = np.empty(n), np.empty(n)
+    # Weights of all records where the bands of the triangle need them, else of a worker's block.
+    kept = n if share else int(np.diff(edges).max())
+    scratch = [(np.empty(kept), np.empty(kept)) for _ in range(1 if share else n_threads)]
     accumulators = [sums] + [np.zeros_like(sums) for _ in range(0 if share else n_threads - 1)]
 
     def block(first, last):
@@ -272,20 +274,26 @@ def accumulate(
         lo, hi = int(rows.indptr[first]), int(rows.indptr[last])
         return rows.indptr[first : last + 1] - lo, rows.indices[lo:hi], rows.values[lo:hi]
 
+    def weights(k, worker):
+        first, last = int(edges[k]), int(edges[k + 1])
+        linear, quadratic = scratch[0 if share else worker]
+        own = slice(first, last) if share else slice(0, last - first)
+        return linear[own], quadratic[own]
+
     def weigh(k, worker):
         first, last = int(edges[k]), int(edges[k + 1])
         part = slice(first, last)
         _native.blr_weights(
             d, *block(first, last), rows.y[part], None if rows.trials is None else rows.trials[part], second_moment,
             center, row_norm, n_trials, scale_linear, scale_quadratic, clip_norm, spacing, factor_grid, label_free,
-            work[worker], linear[part], quadratic[part], None if xi is None else xi[part], None if norms is None else norms[part],
+            work[worker], *weights(k, worker), None if xi is None else xi[part], None if norms is None else norms[part],
             rows.unit, isa,
         )
 
     def add(k, worker, target, row_begin, row_end):
         first, last = int(edges[k]), int(edges[k + 1])
         _native.blr_accumulate(
-            d, row_begin, row_end, *block(first, last), linear[first:last], quadratic[first:last], work[worker],
+            d, row_begin, row_end, *block(first, last), *weights(k, worker), work[worker],
             target[:d] if linear_wanted else None, target[d:] if quadratic_wanted else None, rows.unit, isa,
         )
 
