@@ -244,6 +244,25 @@ def _add_fit_lda(parser):
     run.add_argument("--quiet", action="store_true", help="no progress")
 
 
+def add_privacy_and_run(parser):
+    """Options that ``fit blr`` and ``fit sbn`` share."""
+    budget = parser.add_argument_group("privacy")
+    budget.add_argument("--epsilon", type=_positive, help="target epsilon")
+    budget.add_argument("--delta", type=_probability, help="target delta")
+    budget.add_argument("--noise-multiplier", type=_positive, help="instead of --epsilon")
+    budget.add_argument("--non-private", action="store_true", help="no noise, no guarantee")
+    budget.add_argument("--sampling", help="how minibatches are drawn")
+    budget.add_argument("--neighbors", help="add_remove or replace_one")
+    budget.add_argument("--records", type=_whole, help="public number of records")
+
+    run = parser.add_argument_group("run")
+    run.add_argument("--batch-size", type=_whole, help="expected records a step")
+    run.add_argument("--steps", type=_whole, help="number of steps")
+    run.add_argument("--jobs", type=_jobs, help="threads, -1 for all")
+    run.add_argument("--seed", type=_seed, help="seed of what is public, not of the noise")
+    run.add_argument("--quiet", action="store_true", help="no progress")
+
+
 def _add_privacy(parser):
     parser.add_argument("--records", type=_whole, required=True, help="number of records")
     parser.add_argument("--batch", type=_whole, help="expected batch size, default: all records")

@@ -34,22 +34,7 @@ def add_fit_blr(parser):
     out.add_argument("--trials", type=cli._whole, help="trials of each record, default 1")
     out.add_argument("--no-intercept", action="store_true", help="no constant")
     out.add_argument("--update", help="average or paper")
-
-    budget = parser.add_argument_group("privacy")
-    budget.add_argument("--epsilon", type=cli._positive, help="target epsilon")
-    budget.add_argument("--delta", type=cli._probability, help="target delta")
-    budget.add_argument("--noise-multiplier", type=cli._positive, help="instead of --epsilon")
-    budget.add_argument("--non-private", action="store_true", help="no noise, no guarantee")
-    budget.add_argument("--sampling", help="how minibatches are drawn")
-    budget.add_argument("--neighbors", help="add_remove or replace_one")
-    budget.add_argument("--records", type=cli._whole, help="public number of records")
-
-    run = parser.add_argument_group("run")
-    run.add_argument("--batch-size", type=cli._whole, help="expected records a step")
-    run.add_argument("--steps", type=cli._whole, help="number of steps")
-    run.add_argument("--jobs", type=cli._jobs, help="threads, -1 for all")
-    run.add_argument("--seed", type=cli._seed, help="seed of what is public, not of the noise")
-    run.add_argument("--quiet", action="store_true", help="no progress")
+    cli.add_privacy_and_run(parser)
 
 
 def add_predict(parser):
