@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from vips_fast import LatentDirichletAllocation, SigmoidBeliefNetwork
-from vips_fast.audit import adapter_for, audit, delta_lower_bound, mu_interval, mu_lower_bound
+from vips_fast.audit import adapter_for, audit, delta_lower_bound, layers, mu_interval, mu_lower_bound
 from vips_fast.audit.layers import FULL, Sizes
 from vips_fast.audit.statistics import clopper_pearson
 from vips_fast.cli import main
@@ -58,37 +58,54 @@ def test_blr_passes(settings, layer):
     assert report.passed, report.text()
 
 
+def again_where_it_fails(check):
+    """A check that chance fails once in 10^5, on fresh noise a second time: as `audit` does with its own."""
+    try:
+        check()
+    except AssertionError:
+        check()
+
+
 @pytest.mark.parametrize("neighbors", ["add_remove", "replace_one"])
 def test_mu_of_one_release(neighbors):
     settings = dict(n_components=2, sampling="full", neighbors=neighbors)
-    report = audit("lda", settings, layers="D", sizes=SIZES)
-    assert report.passed, report.text()
-    for row in report.layer("D").figures["mu"]:
-        # The worst pair attains the claim, so the interval must hold it (each end fails once in 10^5).
-        assert row["low"] <= row["claimed"] <= row["high"]
+
+    @again_where_it_fails
+    def check():
+        report = audit("lda", settings, layers="D", sizes=SIZES)
+        assert report.passed, report.text()
+        for row in report.layer("D").figures["mu"]:
+            # The worst pair attains the claim, so the interval must hold it.
+            assert row["low"] <= row["claimed"] <= row["high"]
 
 
 @pytest.mark.parametrize("bound", ["jaakkola", "bohning", "pg"])
 def test_mu_of_one_release_of_the_belief_network(bound):
     """An image of ones against none: all blocks at their longest at once."""
     settings = dict(n_components=3, bound=bound, sampling="full")
-    report = audit("sbn", settings, layers="D", sizes=replace(SIZES, releases=2_000))
-    assert report.passed, report.text()
-    for row in report.layer("D").figures["mu"]:
-        assert row["low"] <= row["claimed"] <= row["high"]
-        # An attack that means something where it can be seen: mu is known to +-0.14.
-        assert row["mu"] > 0.8 * row["claimed"] or row["claimed"] < 1
+
+    @again_where_it_fails
+    def check():
+        report = audit("sbn", settings, layers="D", sizes=replace(SIZES, releases=2_000))
+        assert report.passed, report.text()
+        for row in report.layer("D").figures["mu"]:
+            assert row["low"] <= row["claimed"] <= row["high"]
+            # An attack that means something where it can be seen: mu is known to +-0.16.
+            assert row["mu"] > 0.75 * row["claimed"] or row["claimed"] < 1
 
 
 @pytest.mark.parametrize("settings", [BLR[0], BLR[2]], ids=["centred", "uncentred_replace"])
 def test_mu_of_one_release_of_the_logistic_regression(settings):
     """A row at its bound with one label against none, or against its opposite: both blocks at their longest at once."""
-    report = audit("blr", settings, layers="D", sizes=replace(SIZES, releases=2_000))
-    assert report.passed, report.text()
-    for row in report.layer("D").figures["mu"]:
-        # Opposite rows come near the bound for replacing, and do not attain it (see the class's notes).
-        assert row["low"] <= row["claimed"] and (row["claimed"] <= row["high"] or settings is BLR[2])
-        assert row["mu"] > 0.8 * row["claimed"] or row["claimed"] < 1
+
+    @again_where_it_fails
+    def check():
+        report = audit("blr", settings, layers="D", sizes=replace(SIZES, releases=2_000))
+        assert report.passed, report.text()
+        for row in report.layer("D").figures["mu"]:
+            # Opposite rows come near the bound for replacing, and do not attain it (see the class's notes).
+            assert row["low"] <= row["claimed"] and (row["claimed"] <= row["high"] or settings is BLR[2])
+            assert row["mu"] > 0.75 * row["claimed"] or row["claimed"] < 1
 
 
 def test_the_papers_sensitivity_is_caught():
@@ -198,6 +215,40 @@ def test_delta_bound_covers_the_truth():
 
 
 # -------------------------------------------------------------------- report
+
+
+@pytest.mark.parametrize("layer", "CDE")
+def test_a_check_that_chance_failed_is_drawn_again(monkeypatch, layer):
+    """One false alarm is overruled and reported, two are not; what chance cannot fail gets one draw."""
+    sizes = Sizes(pairs=1, records=2, draws=20_000, releases=100, runs=10)
+    genuine = layers._FUNCTIONS[layer](adapter_for("lda", dict(n_components=2, random_state=0)), "add_remove", sizes, None)
+    assert genuine.passed and any(check.by_chance for check in genuine.checks)
+    place = next(i for i, check in enumerate(genuine.checks) if check.by_chance)
+
+    def spoilt(at):
+        checks = list(genuine.checks)
+        checks[at] = replace(checks[at], passed=False, measured=7.5, detail="spoilt")
+        return replace(genuine, checks=tuple(checks))
+
+    def verdict(*draws):
+        left = list(draws)
+        monkeypatch.setitem(layers._FUNCTIONS, layer, lambda *_: left.pop(0))
+        report = audit("lda", dict(n_components=2), layers=layer, sizes=sizes)
+        assert not left
+        return report
+
+    assert verdict(genuine).passed
+    report = verdict(spoilt(place), genuine)
+    assert report.passed and "drawn again, as the first draw failed: measured 7.5" in report.text()
+    report = verdict(spoilt(place), spoilt(place))
+    assert not report.passed and [c.name for c in report.layers[0].checks if not c.passed] == [genuine.checks[place].name]
+    for at, check in enumerate(genuine.checks):
+        if check.by_chance:
+            continue
+        assert not verdict(spoilt(at)).passed
+        assert not verdict(spoilt(place), spoilt(at)).passed
+        both = replace(spoilt(at), checks=tuple(replace(c, passed=c.passed and i != place) for i, c in enumerate(spoilt(at).checks)))
+        assert not verdict(both, genuine).passed
 
 
 def test_report_and_arguments():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 
 @dataclass(frozen=True)
@@ -16,6 +16,9 @@ class Check:
     passed : bool
     detail : str
         What was compared, in words.
+    by_chance : float
+        Most probability with which one draw fails this check of a true claim; 0 where
+        nothing is left to chance.
     """
 
     name: str
@@ -23,6 +26,7 @@ class Check:
     measured: float | None = None
     claimed: float | None = None
     detail: str = ""
+    by_chance: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,28 @@ class LayerResult:
     def passed(self) -> bool:
         """Whether every check passed, and there was one."""
         return bool(self.checks) and all(check.passed for check in self.checks)
+
+    @property
+    def failed_by_chance(self) -> bool:
+        """Whether a check failed that a true claim fails now and then."""
+        return any(not check.passed and check.by_chance > 0 for check in self.checks)
+
+    def drawn_again(self, second: LayerResult) -> LayerResult:
+        """The verdict of two independent draws of this layer.
+
+        A check that chance can fail fails where both draws fail it, which a true claim
+        does with probability ``by_chance`` squared. Any other fails where either does.
+        """
+        checks = []
+        for one, other in zip(self.checks, second.checks, strict=True):
+            if one.by_chance == 0:
+                checks.append(other if one.passed else one)
+            elif one.passed:
+                checks.append(one)
+            else:
+                words = f"{other.detail}; drawn again, as the first draw failed: {_sides(one)}; {one.detail}"
+                checks.append(replace(other, detail=words))
+        return replace(second, checks=tuple(checks), seconds=self.seconds + second.seconds)
 
 
 @dataclass(frozen=True)
@@ -93,9 +119,7 @@ class AuditReport:
         for layer in self.layers:
             lines += ["", f"{layer.layer}  {layer.title}: {_verdict(layer.passed)} ({layer.seconds:.1f} s)"]
             for check in layer.checks:
-                sides = [f"measured {check.measured:.6g}"] if check.measured is not None else []
-                sides += [f"claimed {check.claimed:.6g}"] if check.claimed is not None else []
-                more = "; ".join([", ".join(sides), check.detail] if check.detail and sides else sides or [check.detail])
+                more = "; ".join(part for part in (_sides(check), check.detail) if part)
                 lines.append(f"   {'ok  ' if check.passed else 'FAIL'} {check.name}: {more}")
         if self.claimed:
             lines += ["", f"   {'epsilon':>9}  {'claimed delta':>13}  {'measured, at least':>18}"]
@@ -105,6 +129,12 @@ class AuditReport:
         return "\n".join(lines)
 
     __str__ = text
+
+
+def _sides(check: Check) -> str:
+    sides = [f"measured {check.measured:.6g}"] if check.measured is not None else []
+    sides += [f"claimed {check.claimed:.6g}"] if check.claimed is not None else []
+    return ", ".join(sides)
 
 
 def _verdict(passed: bool) -> str:
