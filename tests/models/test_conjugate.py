@@ -301,6 +301,16 @@ def test_budget_is_met_whatever_the_sampling(options):
     assert model.noise_sd_ > 0
 
 
+@pytest.mark.parametrize("kind", EXAMPLES)
+def test_parameters_stay_finite_where_noise_is_all_there_is(kind):
+    """Twenty records and a multiplier of 5: the M-step gets noise, and a spent budget must not end in an error."""
+    for seed in range(20):
+        estimator, X = example_of(kind, 20, seed)
+        estimator.set_params(noise_multiplier=5.0, n_steps=10, learning_decay=(0.0, 0.7)[seed % 2])
+        X, y = (X[:, :-2], X[:, -2:]) if kind is BinomialRegression else (X, None)
+        assert all(np.isfinite(p).all() for p in estimator.fit(X, y).parameters_)
+
+
 def test_the_clip_norm_option_lowers_the_sensitivity():
     X, _ = blobs(200)
     model = _ConjugateModel(Mean(clip_norm=0.25), X)

@@ -14,6 +14,7 @@ where that bound is above the claim.
 """
 
 from .adapters import ADAPTERS, Adapter, adapter_for
+from .conjugate import conjugate_adapter
 from .layers import LAYERS, audit
 from .report import AuditReport, Check, LayerResult
 from .statistics import delta_lower_bound, mu_interval, mu_lower_bound
@@ -27,6 +28,7 @@ __all__ = [
     "LayerResult",
     "adapter_for",
     "audit",
+    "conjugate_adapter",
     "delta_lower_bound",
     "mu_interval",
     "mu_lower_bound",

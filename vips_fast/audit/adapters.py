@@ -336,7 +336,10 @@ def adapter_for(model, settings: dict | None = None) -> Adapter:
             if unknown:
                 raise ValueError(f"settings: {unknown[0]!r} is not a parameter of {kind.__name__}")
             return adapter(settings)
-    raise ValueError(f"model={model!r}: expected one of {', '.join(map(repr, ADAPTERS))}, their class or an estimator")
+    raise ValueError(
+        f"model={model!r}: expected one of {', '.join(map(repr, ADAPTERS))}, their class or an estimator, or an Adapter "
+        "(`conjugate_adapter` makes one of a ConjugateEstimator)"
+    )
 
 
 def squared_norm(array: np.ndarray) -> int:

@@ -70,6 +70,7 @@ def audit(
     Parameters
     ----------
     model : {"lda", "sbn", "blr"}, estimator class, unfitted estimator or `Adapter`
+        `conjugate_adapter` makes an adapter of a model of your own.
     settings : dict or None
         Constructor arguments of the estimator: the relation (``sampling``,
         ``neighbors``), clipping, sensitivity, precision, … . Sampling rate, steps and

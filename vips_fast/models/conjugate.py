@@ -219,10 +219,7 @@ class ConjugateEstimator(PrivateEstimator):
             If Numba cannot compile ``statistics``, or the M-step returns no tuple. But
             for the M-step's errors, nothing has been spent then.
         """
-        self._check_privacy_parameters()
-        if self.clip_norm is not None:
-            check_number("clip_norm", self.clip_norm, 0, 1e100, low_open=True)
-        self.check_parameters()
+        self._check_parameters()
         records = _checked_records(self.records(X, y))
         n_rows, n_columns = records.shape
         self.n_columns_, self.n_records_ = n_columns, self._public_n_records(n_rows)
@@ -240,6 +237,12 @@ class ConjugateEstimator(PrivateEstimator):
         if not self.private and model.broken:
             warnings.warn(MESSAGE, RuntimeWarning, stacklevel=2)
         return self
+
+    def _check_parameters(self) -> None:
+        self._check_privacy_parameters()
+        if self.clip_norm is not None:
+            check_number("clip_norm", self.clip_norm, 0, 1e100, low_open=True)
+        self.check_parameters()
 
     def _probe(self, model) -> None:
         """Try the compiled function on public records and warn with a constant text if it misbehaves."""

@@ -110,11 +110,17 @@ class ProbabilisticPCA(ConjugateEstimator):
 
     def _parameters(self, loadings, variance):
         k, d = self.n_components, self.n_columns_
-        variance = max(variance, self.min_variance * self.radius**2 / d)
-        inverse = np.linalg.inv(loadings.T @ loadings + variance * np.eye(k))
+        # Records within the radius have a covariance whose trace, and so each eigenvalue, is at most its
+        # square; noise may have made more of it.
+        variance = min(max(variance, self.min_variance * self.radius**2 / d), self.radius**2 / d)
+        left, values, right = np.linalg.svd(loadings, full_matrices=False)
+        values = np.minimum(values, self.radius)
+        loadings = (left * values) @ right
+        project = right.T @ ((values / (values**2 + variance))[:, None] * left.T)
+        inverse = right.T @ ((1 / (values**2 + variance))[:, None] * right)
         center = np.zeros(d) if self.center is None else np.broadcast_to(np.asarray(self.center, dtype=float), (d,))
         bound = math.sqrt(k) + 3.0 if self.latent_radius is None else self.latent_radius
-        return inverse @ loadings.T, [self.radius, bound], center, loadings, variance * inverse, [variance]
+        return project, [self.radius, bound], center, loadings, variance * inverse, [variance]
 
     # read-outs
     loadings_ = property(lambda self: self.parameters_[3], doc="(d, n_components) W.")
