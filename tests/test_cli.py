@@ -187,6 +187,28 @@ def test_settings_reach_the_estimator(capsys, files):
     assert {name: params[name] for name in expected} == expected
 
 
+def test_fit_with_a_prior_of_public_topics(capsys, files):
+    assert run(capsys, *fit_arguments(files, "--non-private", "--quiet"))[0] == 0
+    (files / "model").rename(files / "public")
+    known = LatentDirichletAllocation.load(files / "public").components_
+    more = ["--epsilon", 0.1, "--delta", 1e-3, "--quiet", "--prior-model", files / "public"]
+    assert run(capsys, *fit_arguments(files, *more, "--prior-weight", 2.5))[0] == 0
+    model = LatentDirichletAllocation.load(files / "model")
+    np.testing.assert_array_equal(model.topic_word_prior, 2.5 * known)
+    assert model.privacy_.private and (model.components_ >= 2.5 * known * (1 - 1e-12)).all()
+    (files / "public" / "vocab.txt").write_text("\n".join(WORDS[::-1]) + "\n")
+    assert "other words, or in another order" in refused(capsys, *fit_arguments(files, *more, "--force"))
+    np.testing.assert_array_equal(LatentDirichletAllocation.load(files / "model").components_, model.components_)
+    for options, message in (
+        (["--prior-weight", 2], "--prior-weight: expected with --prior-model"),
+        ([*more[-2:], "--topic-word-prior", 1], "without --topic-word-prior"),
+        (["--prior-model", files / "none"], "none"),
+    ):
+        assert message in refused(capsys, *fit_arguments(files, "--epsilon", 1, *options, "--force"))
+    # The last --topics counts.
+    assert "has 2 topics: expected 3" in refused(capsys, *fit_arguments(files, *more, "--topics", 3, "--force"))
+
+
 @pytest.mark.parametrize(
     "more, message",
     [

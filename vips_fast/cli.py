@@ -199,6 +199,23 @@ def _add_input(parser):
     parser.add_argument("--features", type=_whole, help="number of words, where no file says it")
 
 
+def _prior(args, corpus):
+    """Pseudo-counts from a saved model of the same number of topics and the same words."""
+    from vips_fast import LatentDirichletAllocation
+
+    if args.topic_word_prior is not None:
+        raise ValueError("--prior-model: expected without --topic-word-prior")
+    known = LatentDirichletAllocation.load(args.prior_model).components_
+    if len(known) != args.topics:
+        raise ValueError(f"--prior-model {args.prior_model} has {len(known)} topics: expected {args.topics}, as in --topics")
+    if known.shape[1] != corpus.counts.shape[1]:
+        raise ValueError(f"--prior-model {args.prior_model} has {known.shape[1]} words: expected {corpus.counts.shape[1]}")
+    kept = Path(args.prior_model) / _VOCABULARY
+    if corpus.vocabulary is not None and kept.exists() and kept.read_text("utf-8").splitlines() != list(corpus.vocabulary):
+        raise ValueError(f"--prior-model {args.prior_model} has other words, or in another order: expected those of --vocab")
+    return (1.0 if args.prior_weight is None else args.prior_weight) * known
+
+
 def _add_sampling(parser):
     parser.add_argument(
         "--sampling",
@@ -238,6 +255,10 @@ def _add_fit_lda(parser):
     run.add_argument("--doc-length", type=_whole, help="words that each document is brought to")
     run.add_argument("--doc-topic-prior", type=_positive, help="default 1 / topics")
     run.add_argument("--topic-word-prior", type=_positive, help="default 1 / topics")
+    run.add_argument(
+        "--prior-model", metavar="DIR", help="a model that fit wrote for PUBLIC documents, over the same words: its topics are the prior"
+    )
+    run.add_argument("--prior-weight", type=_positive, help="what a word of the public documents counts, default 1")
     run.add_argument("--update", choices=("average", "paper"), help="default average")
     run.add_argument("--jobs", type=_jobs, help="threads, -1 for all")
     run.add_argument("--seed", type=_seed, help="seed of what is public, not of the noise")
@@ -447,9 +468,13 @@ def _fit_lda(args):
         # What is not given is left to the estimator's own defaults.
         if value is not None:
             settings[name] = value
+    if args.prior_weight is not None and args.prior_model is None:
+        raise ValueError("--prior-weight: expected with --prior-model only")
     model = LatentDirichletAllocation(**settings)
     with _output_folder(Path(args.out), args.force) as folder:
         corpus = _load(args)
+        if args.prior_model is not None:
+            model.set_params(topic_word_prior=_prior(args, corpus))
         with _Progress(model._resolve_n_steps(corpus.counts.shape), "fit", args.quiet) as progress:
             model.set_params(callback=progress)
             model.fit(corpus.counts)

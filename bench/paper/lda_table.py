@@ -2,10 +2,11 @@
 
     python bench/paper/lda_table.py                     # simulated 400,000 documents, mean of 3 runs
     python bench/paper/lda_table.py --sections          # the real 97,750 sections at epsilon = 2
+    python bench/paper/lda_table.py --public            # the sections, with a prior from other articles
     python bench/paper/lda_table.py --grid [--scale 10] # the plan beside a grid of settings, one run each
 
 Accounting: adding or removing one document, Poisson sampling, PLD, delta = 10^-4.
-Writes bench/results/lda_table.csv, lda_sections.csv and lda_grid.csv (with a scale, lda_grid_scale10.csv).
+Writes bench/results/lda_table.csv, lda_sections.csv, lda_public_8000.csv and lda_grid.csv (with a scale, lda_grid_scale10.csv).
 """
 
 import argparse
@@ -65,6 +66,24 @@ def grid(n_records):
         yield f"T{steps}", dict(n_steps=steps)
 
 
+def public(table, X, Y, n_public, epsilons, jobs, runs):
+    """Sections as the private records; a prior from whole articles that no section comes from, taken as public."""
+    train = sp.csr_array(sp.load_npz(DATA / "train.npz"))
+    others = np.setdiff1d(np.arange(train.shape[0]), np.load(DATA / "train_sections_article.npy"))[:n_public]
+    extra = dict(doc_length=100)
+    known, _ = fit(train[others], jobs, 0, batch_size=len(others) / 2, n_steps=60, private=False, **extra)
+    figures = (known.perplexity(Y), 0.0, npmi(top_words(known.components_), Y), float("nan"), 0.0)
+    table.add(f"{len(others)} public articles", float("inf"), *map(float, figures))
+    for epsilon in epsilons:
+        row(table, "plan", epsilon, X, Y, known.components_, jobs, runs, target_epsilon=epsilon, **extra)
+        for weight in (0.1, 1.0, 3.0, 10.0):
+            prior = weight * known.components_
+            row(
+                table, f"  prior x {weight:g}", epsilon, X, Y, known.components_, jobs, runs, target_epsilon=epsilon,
+                topic_word_prior=prior, **extra,
+            )
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add_size_options(parser)
@@ -72,10 +91,11 @@ def main():
     parser.add_argument("--epsilon", type=float, nargs="*")
     parser.add_argument("--grid", action="store_true")
     parser.add_argument("--sections", action="store_true")
+    parser.add_argument("--public", type=int, nargs="?", const=8000, metavar="ARTICLES")
     arguments = parser.parse_args()
     columns = ["setting", "epsilon", "perplexity", "sd", "NPMI", "overlap", "seconds"]
     jobs, runs = arguments.jobs, arguments.runs
-    if arguments.sections:
+    if arguments.sections or arguments.public:
         X, Y = (sp.csr_array(sp.load_npz(DATA / f"{name}_sections.npz")) for name in ("train", "test"))
         Y = Y[:2000]
         n, scale = X.shape[0], 1
@@ -84,8 +104,12 @@ def main():
         n, scale = arguments.records, arguments.scale
         X, Y, _ = load(n // scale)
         epsilons, extra, name = [0.3, 1.0, 3.0] if arguments.grid else [2.38, 1.0, 0.3], {}, "lda_grid" if arguments.grid else "lda_table"
+    if arguments.public:
+        name = f"lda_public_{arguments.public}"
     table = Table(name if scale == 1 else f"{name}_scale{scale}", columns)
     table.add("unigram", float("inf"), unigram_perplexity(X, Y), 0.0, float("nan"), float("nan"), 0.0)
+    if arguments.public:
+        return public(table, X, Y, arguments.public, arguments.epsilon or [0.3, 1.0, 2.0], jobs, runs)
     size = dict(batch_size=min(100_000 // scale, X.shape[0]), n_steps=20, learning_decay=0.5, private=False, **extra)
     model, best = row(table, "non-private", float("inf"), X, Y, None, jobs, 1 if arguments.grid else runs, **size)
     reference = model.components_

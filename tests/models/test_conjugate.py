@@ -503,6 +503,13 @@ def test_saved_models_come_back(kind, tmp_path):
     assert loaded.privacy_ == fitted.privacy_ and loaded.ledger_.head == fitted.ledger_.head
 
 
+def test_an_array_among_the_arguments_is_kept(tmp_path):
+    X, _ = blobs(200)
+    means = np.array([[-1.0, 0.5], [1.0, 0.0]])
+    GaussianMixture(2, means_init=means, radius=3.0, n_steps=2).fit(X).save(tmp_path / "model")
+    np.testing.assert_array_equal(GaussianMixture.load(tmp_path / "model").means_init, means)
+
+
 def test_read_outs_before_fit_and_of_other_widths():
     with pytest.raises(ValueError, match="not fitted"):
         Mean().expected_statistics([[1.0]])

@@ -235,6 +235,46 @@ def test_save_and_load(tmp_path):
     assert (tmp_path / "other" / "precious").read_text() == "x"
 
 
+@pytest.mark.parametrize("update", ["average", "paper"])
+def test_a_prior_of_public_counts_is_added_to_what_was_counted(update):
+    X = corpus(300)
+    prior = np.random.default_rng(0).gamma(2.0, 3.0, (4, 60))
+    options = dict(private=False, n_steps=3, sampling="full", doc_length=40, update=update, learning_offset=1.0, dtype="float64")
+    model = LatentDirichletAllocation(4, topic_word_prior=prior, random_state=0, **options).fit(X)
+    # The first step forgets the start: every word of every document is counted once.
+    assert model.components_.sum() == pytest.approx(prior.sum() + 300 * 40, rel=1e-6)
+    assert (model.components_ >= prior * (1 - 1e-12)).all()
+    options["n_steps"] = 20
+    flat = LatentDirichletAllocation(4, topic_word_prior=np.full((4, 60), 0.25), random_state=0, **options).fit(X)
+    number = LatentDirichletAllocation(4, topic_word_prior=0.25, random_state=0, **options).fit(X)
+    # The same prior, and a start that differs by a factor: both tell the topics apart. One topic four times gives 60.
+    for one in (flat, number):
+        assert one.perplexity(X) < 0.75 * 60
+
+
+def test_public_topics_help_where_the_budget_is_small():
+    public, private, test = corpus(1000, seed=1), corpus(2000, seed=2), corpus(300, seed=3)
+    known = max(
+        (LatentDirichletAllocation(4, private=False, n_steps=40, doc_length=40, random_state=r).fit(public) for r in range(4)),
+        key=lambda fit: fit.score(public),
+    )
+    options = dict(doc_length=40, target_epsilon=0.1, target_delta=1e-5, random_state=0)
+    alone = LatentDirichletAllocation(4, **options).fit(private)
+    helped = LatentDirichletAllocation(4, topic_word_prior=known.components_, **options).fit(private)
+    assert helped.privacy_ == alone.privacy_
+    assert helped.perplexity(test) < 0.9 * alone.perplexity(test)
+
+
+def test_a_prior_array_is_kept_with_the_model(tmp_path):
+    X, prior = corpus(), np.random.default_rng(0).gamma(2.0, 3.0, (3, 60))
+    model = LatentDirichletAllocation(3, topic_word_prior=prior, doc_length=40, random_state=0, noise_multiplier=2.0).partial_fit(X)
+    model.save(tmp_path / "m")
+    back = LatentDirichletAllocation.load(tmp_path / "m")
+    np.testing.assert_array_equal(back.topic_word_prior, prior)
+    np.testing.assert_array_equal(back.components_, model.components_)
+    assert (back.partial_fit(X).components_ >= prior * (1 - 1e-12)).all()
+
+
 def test_taint_survives_saving(tmp_path):
     model = LatentDirichletAllocation(2, n_steps=1, doc_length=40, noise_multiplier=0).fit(corpus(50))
     model.save(tmp_path / "m")
@@ -333,6 +373,12 @@ def test_bad_data_spends_nothing(X, words):
         (dict(n_jobs=0), "n_jobs"),
         (dict(doc_topic_prior=0.0), "doc_topic_prior"),
         (dict(topic_word_prior=-1.0), "topic_word_prior"),
+        (dict(topic_word_prior=np.ones(2)), "topic_word_prior has shape"),
+        (dict(topic_word_prior=np.ones((3, 60))), "topic_word_prior has shape"),
+        (dict(topic_word_prior=np.ones((2, 7))), "topic_word_prior has 7 columns"),
+        (dict(topic_word_prior=np.zeros((2, 60))), "topic_word_prior: expected finite numbers > 0"),
+        (dict(topic_word_prior=np.full((2, 60), np.nan)), "topic_word_prior: expected finite numbers > 0"),
+        (dict(topic_word_prior=np.full((2, 60), "a")), "topic_word_prior"),
         (dict(learning_decay=1.5), "learning_decay"),
         (dict(learning_offset=-1.0), "learning_offset"),
         (dict(threshold=-1.0), "threshold"),

@@ -23,6 +23,8 @@ from ..sampling import FullSampler, make_sampler
 from ..threads import resolve_n_threads
 
 FORMAT = 1
+#: Names of constructor arguments that are arrays, in ``model.npz``.
+_SETTING = "setting:"
 
 
 class NotFittedError(ValueError, AttributeError):
@@ -362,8 +364,11 @@ class PrivateEstimator:
             raise FileExistsError(f"{path}: expected a folder or a new name")
         if path.is_dir() and not {p.name for p in path.iterdir()} <= {"model.npz", "model.json"}:
             raise FileExistsError(f"{path}: the folder holds other files; expected an empty one or a saved model")
-        params = {}
+        params, arrays = {}, {}
         for name, value in self.get_params().items():
+            if isinstance(value, np.ndarray):
+                arrays[_SETTING + name] = value
+                continue
             if name in ("callback", "random_state") and not isinstance(value, (int, type(None))):
                 value = None
             params[name] = value.item() if isinstance(value, np.generic) else value
@@ -381,7 +386,7 @@ class PrivateEstimator:
         try:
             folder.chmod(0o755)
             with open(folder / "model.npz", "wb") as file:
-                np.savez(file, **self._arrays())
+                np.savez(file, **self._arrays(), **arrays)
                 _sync(file)
             with open(folder / "model.json", "w", encoding="utf-8") as file:
                 json.dump(meta, file, indent=1, sort_keys=True, allow_nan=False)
@@ -414,7 +419,10 @@ class PrivateEstimator:
             raise ValueError(f"{path}: expected a saved model of format {FORMAT}")
         if meta.get("model") != cls.__name__:
             raise ValueError(f"{path} holds a {meta.get('model')}: expected a {cls.__name__}")
-        estimator = cls(**meta["params"])
+        with np.load(path / "model.npz", allow_pickle=False) as file:
+            arrays = dict(file)
+        settings = {name[len(_SETTING) :]: arrays.pop(name) for name in list(arrays) if name.startswith(_SETTING)}
+        estimator = cls(**meta["params"], **settings)
         privacy = dict(meta["privacy"], taints=tuple(meta["privacy"]["taints"]))
         if privacy["epsilon"] is None:
             privacy["epsilon"] = math.inf
@@ -423,8 +431,7 @@ class PrivateEstimator:
             raise ValueError(f"{path}: the statement and the ledger do not agree")
         estimator.privacy_ = Privacy(**privacy)
         estimator.n_features_in_ = meta["n_features_in"]
-        with np.load(path / "model.npz", allow_pickle=False) as arrays:
-            estimator._restore(dict(arrays))
+        estimator._restore(arrays)
         return estimator
 
 

@@ -35,8 +35,12 @@ class LatentDirichletAllocation(PrivateEstimator):
         Number of topics K.
     doc_topic_prior : float or None
         Dirichlet prior alpha of a document's topic proportions; None is 1/K.
-    topic_word_prior : float or None
-        Dirichlet prior eta of the topics; None is 1/K.
+    topic_word_prior : float, float64 array of shape (K, V) or None
+        Dirichlet prior eta of the topics; None is 1/K. An array is a prior that knows
+        something: words that were counted in public documents, such as the
+        ``components_`` of a model fitted to them without noise and with the same
+        ``doc_length``, or a multiple. The run then starts from these topics. Nothing
+        in it may come from the private records.
     learning_decay, learning_offset : float or None
         kappa and tau_0 of the step size (tau_0 + t)^-kappa, t = 0, 1, …. An offset
         of None is 1 with ``update="average"`` (the initial topics are forgotten at
@@ -276,9 +280,12 @@ class LatentDirichletAllocation(PrivateEstimator):
 
     def _check_parameters(self) -> None:
         check_number("n_components", self.n_components, 1, 2**20, integer=True)
-        for name in ("doc_topic_prior", "topic_word_prior"):
-            if getattr(self, name) is not None:
-                check_number(name, getattr(self, name), 0, 1e6, low_open=True)
+        if self.doc_topic_prior is not None:
+            check_number("doc_topic_prior", self.doc_topic_prior, 0, 1e6, low_open=True)
+        if np.ndim(self.topic_word_prior) > 0:
+            _check_prior(self.topic_word_prior, int(self.n_components))
+        elif self.topic_word_prior is not None:
+            check_number("topic_word_prior", self.topic_word_prior, 0, 1e6, low_open=True)
         if self.doc_length is not None:
             check_number("doc_length", self.doc_length, 1, 2**31 - 1, integer=True)
         elif self.private:
@@ -298,9 +305,16 @@ class LatentDirichletAllocation(PrivateEstimator):
     def _alpha(self) -> float:
         return 1.0 / self.n_components if self.doc_topic_prior is None else float(self.doc_topic_prior)
 
-    @property
-    def _eta(self) -> float:
-        return 1.0 / self.n_components if self.topic_word_prior is None else float(self.topic_word_prior)
+    def _eta(self, n_words: int) -> float | np.ndarray:
+        """The prior: a number, or a (V, K) array."""
+        if self.topic_word_prior is None:
+            return 1.0 / self.n_components
+        if np.ndim(self.topic_word_prior) == 0:
+            return float(self.topic_word_prior)
+        prior = np.asarray(self.topic_word_prior, dtype=np.float64)
+        if prior.shape[1] != n_words:
+            raise ValueError(f"topic_word_prior has {prior.shape[1]} columns: expected {n_words}, the words of X")
+        return np.ascontiguousarray(prior.T)
 
     def _finish(self, model, state) -> None:
         """Set the fitted attributes from released quantities."""
@@ -443,6 +457,7 @@ class _LdaModel:
         if clip is None:
             clip = 0.1 if estimator.update == "paper" else default_clip(length)
         self.clip_norm = (clip if self._private else 1.0) * float(length)
+        self._eta = estimator._eta(self.n_words)
         self._shrinkage = ProductShrinkage(self.n_topics)
         self._table = np.empty((self.n_words, _native.lda_stride(self.n_topics)), dtype=estimator.dtype)
 
@@ -510,11 +525,14 @@ class _LdaModel:
         np.maximum(released, 0.0, out=released)
 
     def initial_state(self) -> State:
-        """Public initial topics: lambda ~ Gamma(100, 1/100), as in Hoffman et al. (2010)."""
+        """Public initial topics: lambda ~ Gamma(100, 1/100), as in Hoffman et al. (2010), times the prior if that is an array."""
         generator = public_generator(self._estimator.random_state)
         average = generator.gamma(100.0, 0.01, self.statistics_shape)
+        if np.ndim(self._eta) > 0:
+            # The factors part topics that are the same in the prior.
+            average *= self._eta
         self._fill_table(average)
-        average -= self._estimator._eta
+        average -= self._eta
         average /= self._n_records
         return State(average)
 
@@ -531,7 +549,8 @@ class _LdaModel:
             mean = np.maximum(state.average[first:last] - estimator.threshold * state.noise_sd, 0.0)
         else:
             mean = state.average[first:last]
-        return estimator._eta + self._n_records * mean
+        prior = self._eta if np.ndim(self._eta) == 0 else self._eta[first:last]
+        return prior + self._n_records * mean
 
     def components(self, state: State) -> np.ndarray:
         """(K, V) Dirichlet parameters."""
@@ -565,6 +584,15 @@ class _LdaModel:
             # Below e^-85 a share would be a denormal float32, slow and without effect.
             elog[elog < -85.0] = -np.inf
             table[first : first + _CHUNK] = np.exp(elog)
+
+
+def _check_prior(prior, n_topics: int) -> None:
+    """Refuse an array that is no (K, V) prior; its width is compared with X later."""
+    prior = np.asarray(prior)
+    if prior.ndim != 2 or prior.shape[0] != n_topics or prior.shape[1] == 0:
+        raise ValueError(f"topic_word_prior has shape {prior.shape}: expected a number or ({n_topics}, V)")
+    if prior.dtype.kind not in "iuf" or not np.isfinite(prior).all() or not (prior > 0).all():
+        raise ValueError("topic_word_prior: expected finite numbers > 0")
 
 
 def _check_documents(X, n_features, name, estimator):
