@@ -11,110 +11,16 @@ import os
 
 import numpy as np
 
+from vips_fast.kernels cimport (
+    VF_ERR_ENTROPY, VF_ERR_PARAMETER, VF_ERR_RANGE, VF_GAUSSIAN_MAX_SCALE, VF_GAUSSIAN_REACH, VF_LDA_AS_IS, VF_LDA_RESAMPLE,
+    VF_LDA_RESAMPLE_TOKENS, VF_LDA_SCALE, VF_LDA_STRIDE, VF_SBN_STRIDE, VF_SHRINK_GRID, vf_api, vf_blr_params, vf_lda_params,
+)
+
+# What only the package itself links.
 cdef extern from "vips_fast/vips_fast.h" nogil:
-    ctypedef struct vf_lda_params:
-        double tol
-        int32_t max_iter
-        double clip_norm
-        double spacing
-    ctypedef struct vf_blr_params:
-        double row_norm
-        double n_trials
-        double scale_linear
-        double scale_quadratic
-        double clip_norm
-        double spacing
-        double factor_spacing
-        int32_t label_free
-    ctypedef struct vf_api:
-        uint32_t abi_version
-        uint32_t struct_size
-        const char *isa
-        int32_t (*lda_table_f32)(int64_t, int64_t, const double *, int64_t, int64_t, float *) noexcept nogil
-        int32_t (*lda_table_f64)(int64_t, int64_t, const double *, int64_t, int64_t, double *) noexcept nogil
-        int64_t (*lda_workspace_f32)(int64_t, int64_t) noexcept nogil
-        int64_t (*lda_workspace_f64)(int64_t, int64_t) noexcept nogil
-        int32_t (*lda_estep_f32)(int64_t, int64_t, int64_t, const vf_lda_params *, const int64_t *, const int32_t *,
-                                 const double *, const float *, const double *, void *, int64_t, double *, int64_t *,
-                                 int32_t *, double *) noexcept nogil
-        int32_t (*lda_estep_f64)(int64_t, int64_t, int64_t, const vf_lda_params *, const int64_t *, const int32_t *,
-                                 const double *, const double *, const double *, void *, int64_t, double *, int64_t *,
-                                 int32_t *, double *) noexcept nogil
-        int32_t (*lda_gather)(int64_t, int64_t, int64_t, int32_t, int64_t, const int64_t *, const int64_t *,
-                              const int32_t *, const int32_t *, const uint64_t *, int64_t, uint32_t *, int64_t *,
-                              int32_t *, double *) noexcept nogil
-        int32_t (*os_random)(int64_t, uint8_t *) noexcept nogil
-        int32_t (*chacha20_fill)(int64_t, const uint8_t *, const uint8_t *, uint32_t, uint8_t *) noexcept nogil
-        int32_t (*chacha20_words)(int64_t, int64_t, const uint8_t *, uint64_t *) noexcept nogil
-        int32_t (*rounded_gaussian)(int64_t, int64_t, double, const uint8_t *, int64_t *) noexcept nogil
-        int32_t (*add_rounded_gaussian)(int64_t, int64_t, double, const uint8_t *, int64_t *) noexcept nogil
-        int32_t (*symmetric_gaussian_i64)(int64_t, int64_t, int64_t, double, double, const uint8_t *, int64_t,
-                                          int64_t *) noexcept nogil
-        int32_t (*symmetric_gaussian_f64)(int64_t, int64_t, int64_t, double, double, double, const uint8_t *, int64_t,
-                                          double *) noexcept nogil
-        int32_t (*symmetric_check_i64)(int64_t, int64_t, int64_t, int64_t, int64_t, const int64_t *) noexcept nogil
-        int32_t (*symmetric_check_f64)(int64_t, int64_t, int64_t, int64_t, double, int64_t,
-                                       const double *) noexcept nogil
-        int32_t (*int64_check)(int64_t, int64_t, const int64_t *) noexcept nogil
-        int32_t (*gaussian_flagged)(int64_t, int64_t, double, const uint8_t *, int64_t, int64_t *,
-                                    int64_t *) noexcept nogil
-        int32_t (*gaussian_exact)(uint64_t, uint64_t, int64_t, double, int32_t, const uint8_t *,
-                                  int64_t *) noexcept nogil
-        int32_t (*pg_mean_f32)(int64_t, float, const float *, float *) noexcept nogil
-        int32_t (*pg_mean_f64)(int64_t, double, const double *, double *) noexcept nogil
-        int64_t (*blr_workspace)(int64_t, int32_t) noexcept nogil
-        int32_t (*blr_weights_f32)(int64_t, int64_t, const vf_blr_params *, const int64_t *, const int32_t *,
-                                   const float *, const double *, const double *, const double *, const double *,
-                                   void *, int64_t, double *, double *, double *, double *) noexcept nogil
-        int32_t (*blr_weights_f64)(int64_t, int64_t, const vf_blr_params *, const int64_t *, const int32_t *,
-                                   const double *, const double *, const double *, const double *, const double *,
-                                   void *, int64_t, double *, double *, double *, double *) noexcept nogil
-        int32_t (*blr_accumulate_f32)(int64_t, int64_t, int64_t, int64_t, const int64_t *, const int32_t *,
-                                      const float *, const double *, const double *, void *, int64_t, int64_t *,
-                                      int64_t *) noexcept nogil
-        int32_t (*blr_accumulate_f64)(int64_t, int64_t, int64_t, int64_t, const int64_t *, const int32_t *,
-                                      const double *, const double *, const double *, void *, int64_t, int64_t *,
-                                      int64_t *) noexcept nogil
-        int32_t (*blr_round)(int64_t, double, double, int64_t *) noexcept nogil
-        int32_t (*shrink_means)(int64_t, int64_t, int64_t, int64_t, double, const double *, const double *,
-                                const double *, const float *, const float *, const int32_t *, float *, float *,
-                                double *) noexcept nogil
-        int64_t (*sbn_pg_workspace_f32)(int64_t, int64_t) noexcept nogil
-        int64_t (*sbn_pg_workspace_f64)(int64_t, int64_t) noexcept nogil
-        int64_t (*sbn_quadratic_workspace)(int64_t, int64_t) noexcept nogil
-        int64_t (*sbn_moments_workspace)(int64_t, int64_t) noexcept nogil
-        int64_t (*sbn_gram_workspace)(int64_t) noexcept nogil
-        int32_t (*sbn_pg_f32)(int64_t, int64_t, int64_t, int32_t, const uint8_t *, const float *, const float *,
-                              const float *, const float *, const float *, const float *, void *, int64_t, double *,
-                              double *) noexcept nogil
-        int32_t (*sbn_pg_f64)(int64_t, int64_t, int64_t, int32_t, const uint8_t *, const double *, const double *,
-                              const double *, const double *, const double *, const double *, void *, int64_t, double *,
-                              double *) noexcept nogil
-        int32_t (*sbn_quadratic)(int64_t, int64_t, int64_t, int32_t, const uint8_t *, const double *, const double *,
-                                 const double *, const double *, void *, int64_t, double *) noexcept nogil
-        int32_t (*sbn_clip)(int64_t, int64_t, double, double, const double *, const double *, const double *,
-                            double *, double *) noexcept nogil
-        int32_t (*sbn_visible_norms)(int64_t, int64_t, const uint8_t *, const double *, double *) noexcept nogil
-        int32_t (*sbn_cross)(int64_t, int64_t, int64_t, const uint8_t *, const double *, int64_t *) noexcept nogil
-        int32_t (*sbn_gram)(int64_t, int64_t, const double *, void *, int64_t, int64_t *) noexcept nogil
-        int32_t (*sbn_moments)(int64_t, int64_t, int64_t, int64_t, int64_t, double, const double *, const double *,
-                               void *, int64_t, int64_t *) noexcept nogil
     const vf_api *vf_dispatch()
     const vf_api *vf_api_for(const char *isa)
     const char *vf_status_message(int32_t status)
-    int VF_ABI_VERSION
-    int VF_LDA_RESAMPLE_TOKENS
-    int VF_SHRINK_GRID
-    int VF_LDA_AS_IS
-    int VF_LDA_RESAMPLE
-    int VF_LDA_SCALE
-    int64_t VF_LDA_STRIDE(int64_t)
-    int64_t VF_SBN_STRIDE(int64_t)
-    double VF_GAUSSIAN_MAX_SCALE
-    int VF_GAUSSIAN_REACH
-    int VF_ERR_PARAMETER
-    int VF_ERR_RANGE
-    int VF_ERR_ENTROPY
 
 cdef const vf_api *_api = vf_dispatch()
 
