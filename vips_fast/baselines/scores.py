@@ -277,14 +277,17 @@ class DPVILogisticRegression(_ScoreEstimator):
 class _SGLDModel(_ScoreModel):
     def __init__(self, estimator, rows):
         super().__init__(estimator, rows)
-        self._generator = np.random.default_rng()  # Langevin noise, seeded by the operating system
+        #: Longest score that the default step size reckons with; without privacy the data's own.
+        self._longest = min(self.clip_norm, 10.0) if estimator.private else _largest_norm(rows)
+        # Langevin noise: with privacy seeded by the operating system.
+        self._generator = np.random.default_rng() if estimator.private else public_generator(estimator.random_state)
         self._kept = []
 
     def _move(self, gradient):
         step = self._estimator.step_size
         if step is None:
             # Curvature is at most N C^2 / 4 + alpha: scores are no longer than C where p is near 1/2.
-            step = 1.0 / (self._n * min(self.clip_norm, _LONGEST) ** 2 / 4 + self._alpha)
+            step = 1.0 / (self._n * self._longest**2 / 4 + self._alpha)
         if self._noise > 0:
             # The private noise, (step / 2) sd, may not pass Langevin's sqrt(step).
             step = min(step, 4.0 / self._noise**2)
@@ -298,10 +301,6 @@ class _SGLDModel(_ScoreModel):
     def result(self, estimator):
         estimator.step_size_ = self.step_size
         return np.array(self._kept)
-
-
-#: Longest score that the default step size of Langevin dynamics reckons with.
-_LONGEST = 10.0
 
 
 class DPSGLDLogisticRegression(_ScoreEstimator):
