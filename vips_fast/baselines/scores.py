@@ -317,12 +317,13 @@ class DPSGLDLogisticRegression(_ScoreEstimator):
     clip_norm : float
     prior_precision : float
     step_size : float or None
-        None is 1 / (n clip_norm^2 / 4 + prior_precision), or less where privacy asks for it.
+        None is 1 / (n C^2 / 4 + prior_precision), C being clip_norm, at most 10, or without
+        privacy the longest row's norm; or less where privacy asks for it.
     n_steps, sampling, neighbors, batch_size, target_epsilon, target_delta, noise_multiplier, private, n_records, n_jobs, callback
         As in `vips_fast.BayesianLogisticRegression`.
     fit_intercept : bool
     random_state : int, numpy Generator, RandomState or None
-        Seeds the minibatches of a fit that is not private.
+        Seeds the minibatches and Langevin's noise of a fit that is not private.
 
     Attributes
     ----------
