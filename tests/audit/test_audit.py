@@ -160,11 +160,13 @@ LONG = replace(FULL, releases=10_000, runs=2_000)
 @pytest.mark.slow
 @pytest.mark.parametrize("settings", SBN[:3], ids=["jaakkola", "jaakkola_replace", "pg"])
 def test_sbn_at_long_sizes(settings):
-    report = audit("sbn", dict(settings, noise_multiplier=0.25), sizes=LONG)
+    # Replacing an image moves less of what noise drives: the attack is seen only with more runs.
+    sizes = replace(LONG, runs=8_000) if settings.get("sampling") == "without_replacement" else LONG
+    report = audit("sbn", dict(settings, noise_multiplier=0.25), sizes=sizes)
     print(report.text())
     print(*(f"{e:.4f} {d:.4f} {m:.4f}" for e, d, m in zip(*(report.claimed[k] for k in ("epsilon", "delta", "measured")))), sep="\n")
     assert report.passed
-    # The attack must mean something: with 1,000 runs two bounds give away 0.1 by themselves.
+    # The attack must mean something: with 1,000 runs two bounds give away 0.1 by themselves, with 4,000 half of it.
     assert report.claimed["measured"][0] > 0.02
 
 
