@@ -79,8 +79,8 @@ static int64_t padded(int64_t d) { return (d + PANEL - 1) / PANEL * PANEL; }
 int64_t VF_FN(vf_blr_workspace)(int64_t n_features, int32_t dense) {
     if (n_features < 1 || n_features > INT32_MAX / 2) return -1;
     const int64_t d = padded(n_features);
-    /* CSR: one row, its columns and its factors. Dense: a group of rows and one strip of M. */
-    return (dense ? GROUP + PANEL : 3) * d * (int64_t)sizeof(double) + 64;
+    /* CSR: one row's values and its factors. Dense: a group of rows and one strip of M. */
+    return (dense ? GROUP + PANEL : 2) * d * (int64_t)sizeof(double) + 64;
 }
 
 /* Everything about the lattice that does not depend on the record. */

@@ -202,7 +202,7 @@ def test_fit_with_a_prior_of_public_topics(capsys, files):
     for options, message in (
         (["--prior-weight", 2], "--prior-weight: expected with --prior-model"),
         ([*more[-2:], "--topic-word-prior", 1], "without --topic-word-prior"),
-        (["--prior-model", files / "none"], "none"),
+        (["--prior-model", files / "none"], "model.json: No such file or directory"),
     ):
         assert message in refused(capsys, *fit_arguments(files, "--epsilon", 1, *options, "--force"))
     # The last --topics counts.

@@ -23,7 +23,6 @@ def blocks(text):
 @pytest.mark.parametrize("name", DOCS)
 def test_the_blocks_run(name, tmp_path):
     """Files are written, shell blocks run in their order, then all Python blocks as one script."""
-    pytest.importorskip("numba", reason="needs Numba")
     script = []
     (tmp_path / "bin").mkdir()
     wrapper = tmp_path / "bin" / "python"

@@ -199,29 +199,12 @@ def _add_input(parser):
     parser.add_argument("--features", type=_whole, help="number of words, where no file says it")
 
 
-def _prior(args, corpus):
-    """Pseudo-counts from a saved model of the same number of topics and the same words."""
-    from vips_fast import LatentDirichletAllocation
-
-    if args.topic_word_prior is not None:
-        raise ValueError("--prior-model: expected without --topic-word-prior")
-    known = LatentDirichletAllocation.load(args.prior_model).components_
-    if len(known) != args.topics:
-        raise ValueError(f"--prior-model {args.prior_model} has {len(known)} topics: expected {args.topics}, as in --topics")
-    if known.shape[1] != corpus.counts.shape[1]:
-        raise ValueError(f"--prior-model {args.prior_model} has {known.shape[1]} words: expected {corpus.counts.shape[1]}")
-    kept = Path(args.prior_model) / _VOCABULARY
-    if corpus.vocabulary is not None and kept.exists() and kept.read_text("utf-8").splitlines() != list(corpus.vocabulary):
-        raise ValueError(f"--prior-model {args.prior_model} has other words, or in another order: expected those of --vocab")
-    return (1.0 if args.prior_weight is None else args.prior_weight) * known
-
-
-def _add_sampling(parser):
+def _add_sampling(parser, default=None):
     parser.add_argument(
         "--sampling",
-        default="poisson",
+        default=default,
         choices=("poisson", "without_replacement", "full"),
-        help="how minibatches are drawn, default poisson",
+        help="how minibatches are drawn, default: " + (default or "the model's own"),
     )
     parser.add_argument(
         "--neighbors",
@@ -238,20 +221,8 @@ def _add_fit_lda(parser):
     out.add_argument("--force", action="store_true", help="replace a model that is there")
     out.add_argument("--words", type=_whole, default=10, help="words shown a topic, default 10")
 
-    budget = parser.add_argument_group("privacy")
-    budget.add_argument("--epsilon", type=_positive, help="target epsilon")
-    budget.add_argument(
-        "--delta", type=_probability, help="target delta, default min(1e-5, 0.1 / records)"
-    )
-    budget.add_argument("--noise-multiplier", type=_positive, help="instead of --epsilon")
-    budget.add_argument("--non-private", action="store_true", help="no noise, no guarantee")
-    _add_sampling(budget)
+    budget, run = add_privacy_and_run(parser)
     budget.add_argument("--clip", type=_positive, help="L2 bound, as a share of the length")
-    budget.add_argument("--records", type=_whole, help="public number of records")
-
-    run = parser.add_argument_group("run")
-    run.add_argument("--batch-size", type=_whole, help="expected documents a step")
-    run.add_argument("--steps", type=_whole, help="number of steps")
     run.add_argument("--doc-length", type=_whole, help="words that each document is brought to")
     run.add_argument("--doc-topic-prior", type=_positive, help="default 1 / topics")
     run.add_argument("--topic-word-prior", type=_positive, help="default 1 / topics")
@@ -260,20 +231,16 @@ def _add_fit_lda(parser):
     )
     run.add_argument("--prior-weight", type=_positive, help="what a word of the public documents counts, default 1")
     run.add_argument("--update", choices=("average", "paper"), help="default average")
-    run.add_argument("--jobs", type=_jobs, help="threads, -1 for all")
-    run.add_argument("--seed", type=_seed, help="seed of what is public, not of the noise")
-    run.add_argument("--quiet", action="store_true", help="no progress")
 
 
 def add_privacy_and_run(parser):
-    """Options that ``fit blr`` and ``fit sbn`` share."""
+    """Options that the fits share; returns the two groups."""
     budget = parser.add_argument_group("privacy")
     budget.add_argument("--epsilon", type=_positive, help="target epsilon")
-    budget.add_argument("--delta", type=_probability, help="target delta")
+    budget.add_argument("--delta", type=_probability, help="target delta, default min(1e-5, 0.1 / records)")
     budget.add_argument("--noise-multiplier", type=_positive, help="instead of --epsilon")
     budget.add_argument("--non-private", action="store_true", help="no noise, no guarantee")
-    budget.add_argument("--sampling", help="how minibatches are drawn")
-    budget.add_argument("--neighbors", help="add_remove or replace_one")
+    _add_sampling(budget)
     budget.add_argument("--records", type=_whole, help="public number of records")
 
     run = parser.add_argument_group("run")
@@ -282,6 +249,7 @@ def add_privacy_and_run(parser):
     run.add_argument("--jobs", type=_jobs, help="threads, -1 for all")
     run.add_argument("--seed", type=_seed, help="seed of what is public, not of the noise")
     run.add_argument("--quiet", action="store_true", help="no progress")
+    return budget, run
 
 
 def _add_privacy(parser):
@@ -292,7 +260,7 @@ def _add_privacy(parser):
     goal = parser.add_mutually_exclusive_group(required=True)
     goal.add_argument("--noise-multiplier", type=_positive, help="to know epsilon")
     goal.add_argument("--epsilon", type=_positive, help="to know the noise multiplier")
-    _add_sampling(parser)
+    _add_sampling(parser, "poisson")
     parser.add_argument("--accountant", metavar="NAME", help="default: the tightest sound one")
     parser.add_argument("--compare", action="store_true", help="a table of all accountants")
     parser.add_argument("--plot", metavar="FILE", help="epsilon against steps, as .png, .pdf, .svg")
@@ -304,7 +272,7 @@ def _add_audit(parser):
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", action="store_true", help="about a minute (default)")
     size.add_argument("--full", action="store_true", help="the sizes of the documentation, minutes")
-    _add_sampling(parser)
+    _add_sampling(parser, "poisson")
     parser.add_argument("--sensitivity", choices=("proven", "paper"), help="default proven")
     parser.add_argument("--components", type=_whole, default=2, help="topics or units, default 2")
     parser.add_argument("--clip", type=_positive, help="as for fit")
@@ -445,6 +413,23 @@ def _demo(args):
             1,
         )
     return 0
+
+
+def _prior(args, corpus):
+    """Pseudo-counts from a saved model of the same number of topics and the same words."""
+    from vips_fast import LatentDirichletAllocation
+
+    if args.topic_word_prior is not None:
+        raise ValueError("--prior-model: expected without --topic-word-prior")
+    known = LatentDirichletAllocation.load(args.prior_model).components_
+    if len(known) != args.topics:
+        raise ValueError(f"--prior-model {args.prior_model} has {len(known)} topics: expected {args.topics}, as in --topics")
+    if known.shape[1] != corpus.counts.shape[1]:
+        raise ValueError(f"--prior-model {args.prior_model} has {known.shape[1]} words: expected {corpus.counts.shape[1]}")
+    kept = Path(args.prior_model) / _VOCABULARY
+    if corpus.vocabulary is not None and kept.exists() and kept.read_text("utf-8").splitlines() != list(corpus.vocabulary):
+        raise ValueError(f"--prior-model {args.prior_model} has other words, or in another order: expected those of --vocab")
+    return (1.0 if args.prior_weight is None else args.prior_weight) * known
 
 
 def _fit_lda(args):

@@ -99,13 +99,11 @@ def main():
         X, Y = (sp.csr_array(sp.load_npz(DATA / f"{name}_sections.npz")) for name in ("train", "test"))
         Y = Y[:2000]
         n, scale = X.shape[0], 1
-        epsilons, extra, name = [2.0], dict(doc_length=100), "lda_sections"
+        epsilons, extra, name = [2.0], dict(doc_length=100), f"lda_public_{arguments.public}" if arguments.public else "lda_sections"
     else:
         n, scale = arguments.records, arguments.scale
         X, Y, _ = load(n // scale)
         epsilons, extra, name = [0.3, 1.0, 3.0] if arguments.grid else [2.38, 1.0, 0.3], {}, "lda_grid" if arguments.grid else "lda_table"
-    if arguments.public:
-        name = f"lda_public_{arguments.public}"
     table = Table(name if scale == 1 else f"{name}_scale{scale}", columns)
     table.add("unigram", float("inf"), unigram_perplexity(X, Y), 0.0, float("nan"), float("nan"), 0.0)
     if arguments.public:

@@ -159,7 +159,8 @@ def test_read_only_outputs_are_refused(folder, installed, environment):
 
 
 def test_numba_api_in_this_process():
-    numba = pytest.importorskip("numba", reason="needs Numba")
+    import numba
+
     from vips_fast import numba_api
 
     assert "lda_estep_f32" in numba_api.names() and "status_message" not in numba_api.names()

@@ -7,42 +7,12 @@ import warnings
 
 import numpy as np
 import pytest
+from ball_mean import Mean, variant
 
-pytest.importorskip("numba", reason="needs Numba")
-
-from vips_fast.models.conjugate import MESSAGE, ConjugateEstimator, _ConjugateModel
+from vips_fast.models.conjugate import MESSAGE, _ConjugateModel
 from vips_fast.models.examples import BernoulliMixture, BinomialRegression, GaussianMixture, ProbabilisticPCA
 
 FULL = dict(private=False, learning_decay=0)  # plain variational Bayes: each step's statistics alone
-
-
-class Mean(ConjugateEstimator):
-    """Mean of vectors in the unit ball."""
-
-    @staticmethod
-    def statistics(record, parameters, scratch, out):
-        norm = 0.0
-        for j in range(len(record)):
-            norm += record[j] * record[j]
-        for j in range(len(record)):
-            out[j] = record[j] / max(1.0, math.sqrt(norm))
-
-    def n_statistics(self, n_columns):
-        return n_columns
-
-    def norm_bound(self, n_columns):
-        return 1.0 + 1e-12
-
-    def start(self, n_columns, rng):
-        return (np.zeros(n_columns),)
-
-    def mstep(self, mean, noise_sd, parameters):
-        return (mean,)
-
-
-def variant(function, **members):
-    """The model above with another statistics function."""
-    return type("Variant", (Mean,), {"statistics": staticmethod(function), **members})
 
 
 def quietly(call):

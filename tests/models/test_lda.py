@@ -262,7 +262,8 @@ def test_public_topics_help_where_the_budget_is_small():
     alone = LatentDirichletAllocation(4, **options).fit(private)
     helped = LatentDirichletAllocation(4, topic_word_prior=known.components_, **options).fit(private)
     assert helped.privacy_ == alone.privacy_
-    assert helped.perplexity(test) < 0.9 * alone.perplexity(test)
+    # 0.63 +- 0.03 over the noise.
+    assert helped.perplexity(test) < 0.8 * alone.perplexity(test)
 
 
 def test_a_prior_array_is_kept_with_the_model(tmp_path):
@@ -273,6 +274,11 @@ def test_a_prior_array_is_kept_with_the_model(tmp_path):
     np.testing.assert_array_equal(back.topic_word_prior, prior)
     np.testing.assert_array_equal(back.components_, model.components_)
     assert (back.partial_fit(X).components_ >= prior * (1 - 1e-12)).all()
+    with np.load(tmp_path / "m" / "model.npz") as file:
+        arrays = {name: array for name, array in file.items() if name != "average"}
+    np.savez(tmp_path / "m" / "model.npz", **arrays)
+    with pytest.raises(ValueError, match="model.npz: has no array 'average'"):
+        LatentDirichletAllocation.load(tmp_path / "m")
 
 
 def test_taint_survives_saving(tmp_path):

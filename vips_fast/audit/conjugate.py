@@ -10,6 +10,7 @@ from ..inference import State
 from ..models.base import _same
 from ..models.conjugate import _BLOCK, ConjugateEstimator, _checked_parameters, _checked_records, _ConjugateModel
 from .adapters import Adapter
+from .layers import relation
 
 #: Candidates among which the pair that is furthest apart is looked for.
 _CANDIDATES = 400
@@ -63,14 +64,13 @@ class ConjugateAdapter(Adapter):
         values, _ = model.evaluate(self.examples)
         norms = np.linalg.norm(values, axis=1)
         values *= np.minimum(1.0, model.clip_norm / np.maximum(norms, np.finfo(float).tiny))[:, None]
-        longest = int(np.argmax(norms))
-        estimator = self.estimator()
-        if estimator.sampling == "without_replacement" or estimator.neighbors == "replace_one":
+        if relation(self) == "replace_one":
             squares = (values**2).sum(axis=1)
             distances = squares[:, None] + squares[None, :] - 2 * values @ values.T
             first, second = np.unravel_index(int(np.argmax(distances)), distances.shape)
         else:
-            first, second = longest, (longest + 1) % len(self.examples)
+            first = int(np.argmax(norms))
+            second = (first + 1) % len(self.examples)
         return self.examples[first], self.examples[second]
 
     def tight(self, neighbors):

@@ -54,6 +54,7 @@ class LayerResult:
 
         A check that chance can fail fails where both draws fail it, which a true claim
         does with probability ``by_chance`` squared. Any other fails where either does.
+        The figures are those of the second draw.
         """
         checks = []
         for one, other in zip(self.checks, second.checks, strict=True):
@@ -64,7 +65,7 @@ class LayerResult:
             else:
                 words = f"{other.detail}; drawn again, as the first draw failed: {_sides(one)}; {one.detail}"
                 checks.append(replace(other, detail=words))
-        return replace(second, checks=tuple(checks), seconds=self.seconds + second.seconds)
+        return replace(second, checks=tuple(checks))
 
 
 @dataclass(frozen=True)

@@ -343,7 +343,8 @@ class PrivateEstimator:
     def save(self, path) -> None:
         """Write the fitted model to a folder: ``model.npz`` and ``model.json``, no pickle.
 
-        Only released quantities are written. The folder appears whole or not at
+        Only released quantities and the constructor's arguments, which are public, are
+        written. The folder appears whole or not at
         all; an existing model in it is replaced.
 
         Parameters
@@ -366,12 +367,12 @@ class PrivateEstimator:
             raise FileExistsError(f"{path}: the folder holds other files; expected an empty one or a saved model")
         params, arrays = {}, {}
         for name, value in self.get_params().items():
-            if isinstance(value, np.ndarray):
-                arrays[_SETTING + name] = value
-                continue
             if name in ("callback", "random_state") and not isinstance(value, (int, type(None))):
                 value = None
-            params[name] = value.item() if isinstance(value, np.generic) else value
+            if isinstance(value, np.ndarray):
+                arrays[_SETTING + name] = value
+            else:
+                params[name] = value.item() if isinstance(value, np.generic) else value
         meta = {
             "format": FORMAT,
             "model": type(self).__name__,
@@ -431,7 +432,10 @@ class PrivateEstimator:
             raise ValueError(f"{path}: the statement and the ledger do not agree")
         estimator.privacy_ = Privacy(**privacy)
         estimator.n_features_in_ = meta["n_features_in"]
-        estimator._restore(arrays)
+        try:
+            estimator._restore(arrays)
+        except KeyError as missing:
+            raise ValueError(f"{path / 'model.npz'}: has no array {missing}; expected one that this version wrote") from None
         return estimator
 
 

@@ -305,12 +305,11 @@ class LatentDirichletAllocation(PrivateEstimator):
     def _alpha(self) -> float:
         return 1.0 / self.n_components if self.doc_topic_prior is None else float(self.doc_topic_prior)
 
-    def _eta(self, n_words: int) -> float | np.ndarray:
-        """The prior: a number, or a (V, K) array."""
-        if self.topic_word_prior is None:
-            return 1.0 / self.n_components
+    def _eta(self, n_words: int) -> np.ndarray:
+        """The prior as a (V, K) array, which takes no memory where it is one number."""
         if np.ndim(self.topic_word_prior) == 0:
-            return float(self.topic_word_prior)
+            eta = 1.0 / self.n_components if self.topic_word_prior is None else float(self.topic_word_prior)
+            return np.broadcast_to(eta, (n_words, int(self.n_components)))
         prior = np.asarray(self.topic_word_prior, dtype=np.float64)
         if prior.shape[1] != n_words:
             raise ValueError(f"topic_word_prior has {prior.shape[1]} columns: expected {n_words}, the words of X")
@@ -528,7 +527,7 @@ class _LdaModel:
         """Public initial topics: lambda ~ Gamma(100, 1/100), as in Hoffman et al. (2010), times the prior if that is an array."""
         generator = public_generator(self._estimator.random_state)
         average = generator.gamma(100.0, 0.01, self.statistics_shape)
-        if np.ndim(self._eta) > 0:
+        if np.ndim(self._estimator.topic_word_prior) > 0:
             # The factors part topics that are the same in the prior.
             average *= self._eta
         self._fill_table(average)
@@ -549,8 +548,7 @@ class _LdaModel:
             mean = np.maximum(state.average[first:last] - estimator.threshold * state.noise_sd, 0.0)
         else:
             mean = state.average[first:last]
-        prior = self._eta if np.ndim(self._eta) == 0 else self._eta[first:last]
-        return prior + self._n_records * mean
+        return self._eta[first:last] + self._n_records * mean
 
     def components(self, state: State) -> np.ndarray:
         """(K, V) Dirichlet parameters."""
