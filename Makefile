@@ -44,7 +44,7 @@ sanitize: $(if $(filter $(BIN)/python,$(SANITIZE_PYTHON)),$(VENV)/.test)
 	    --build-lib build/sanitize/python
 	export ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD="$(RUNTIMES)" PYTHONPATH=build/sanitize/python PYTHONSAFEPATH=1 \
 	    OPENBLAS_NUM_THREADS=1; \
-	$(SANITIZE_PYTHON) -c "from vips_fast.kernels import _native as n; assert 'sanitize' in n.__file__, n.__file__" && \
+	$(SANITIZE_PYTHON) -c "from vips_fast.kernels import native as n; assert 'sanitize' in n.__file__, n.__file__" && \
 	$(SANITIZE_PYTHON) -m pytest -q -p no:cacheprovider tests/kernels
 
 $(VENV)/bin/python:
@@ -63,4 +63,4 @@ $(VENV)/.bench: $(VENV)/.test
 	touch $@
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info vips_fast/kernels/_native*.so vips_fast/kernels/_native.c
+	rm -rf $(VENV) build dist *.egg-info vips_fast/kernels/native*.so vips_fast/kernels/native.c

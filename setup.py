@@ -73,8 +73,8 @@ class CopyHeader(build_py):
 setup(
     ext_modules=[
         Extension(
-            "vips_fast.kernels._native",
-            ["vips_fast/kernels/_native.pyx"],
+            "vips_fast.kernels.native",
+            ["vips_fast/kernels/native.pyx"],
             include_dirs=["csrc/include"],
             depends=[str(p.relative_to(ROOT)) for p in sorted((ROOT / "csrc").rglob("*.[ch]"))]
             + [str(p.relative_to(ROOT)) for p in sorted((ROOT / "vips_fast" / "kernels").glob("*.pxi"))],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .kernels import _native
+from .kernels import native
 from .ledger import Ledger
 from .models.base import Privacy
 from .models.lda import LatentDirichletAllocation
@@ -39,8 +39,8 @@ def runtime_info() -> dict:
     """Version, instruction set in use, instruction sets this machine has, threads."""
     return {
         "version": __version__,
-        "isa": _native.isa(),
-        "isas_available": _native.isas_available(),
+        "isa": native.isa(),
+        "isas_available": native.isas_available(),
         "n_threads": resolve_n_threads(None),
         "processors": resolve_n_threads(-1),
     }

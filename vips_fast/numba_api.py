@@ -31,7 +31,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from . import get_include
-from .kernels import _native
+from .kernels import native
 
 __all__ = ["address", "lda_params", "names", "null", "signature", "status_message", "structure_dtype"]
 
@@ -92,7 +92,7 @@ class _Table(ctypes.Structure):
 def _table() -> _Table:
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    table = _Table.from_address(get(_native._C_API, b"vips_fast.kernels._native._C_API"))
+    table = _Table.from_address(get(native._C_API, b"vips_fast.kernels.native._C_API"))
     if table.abi_version != _HEADER["abi_version"] or table.struct_size < ctypes.sizeof(_Table):
         raise ImportError(
             f"vips_fast: the function table has version {table.abi_version} and {table.struct_size} bytes, but its header "

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from vips_fast.kernels import _native
+from vips_fast.kernels import native
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = Path(os.environ.get("VIPS_FAST_DATA", ROOT.parent / "shared" / "data")) / "wiki"
@@ -24,14 +24,14 @@ LENGTH, K = 500, 50
 def resampled(X, rows, generator, length=LENGTH):
     """Rows of X, each resampled to ``length`` words, as int32 CSR."""
     indptr, indices, data = X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data.astype(np.int32)
-    scratch = np.empty(_native.LDA_RESAMPLE_TOKENS + int(np.diff(indptr).max()), dtype=np.uint32)
+    scratch = np.empty(native.LDA_RESAMPLE_TOKENS + int(np.diff(indptr).max()), dtype=np.uint32)
     parts, lengths = [], [np.zeros(1, dtype=np.int64)]
     for first in range(0, len(rows), 4096):
         part = np.asarray(rows[first : first + 4096], dtype=np.int64)
         capacity = int((indptr[part + 1] - indptr[part]).sum()) + 1
         out = np.empty(len(part) + 1, dtype=np.int64), np.empty(capacity, dtype=np.int32), np.empty(capacity)
         seeds = generator.integers(0, 2**64, len(part), dtype=np.uint64)
-        _native.lda_gather(part, _native.LDA_RESAMPLE, length, indptr, indices, data, seeds, scratch, *out)
+        native.lda_gather(part, native.LDA_RESAMPLE, length, indptr, indices, data, seeds, scratch, *out)
         used = out[0][-1]
         parts.append((out[1][:used].copy(), out[2][:used].astype(np.int32)))
         lengths.append(out[0][1:] + lengths[-1][-1])

@@ -10,7 +10,7 @@ import pytest
 from vips_fast import inference
 from vips_fast.audit import audit
 from vips_fast.audit.layers import Sizes
-from vips_fast.kernels import _native
+from vips_fast.kernels import native
 from vips_fast.mechanisms import GaussianMechanism
 from vips_fast.models import lda, sbn
 from vips_fast.models.base import PrivateEstimator
@@ -87,7 +87,7 @@ def test_division_by_the_realised_batch(mutate):
 
 def test_a_record_that_is_not_a_number(monkeypatch):
     assert failed("A", LDA) == set()
-    original = _native.lda_estep
+    original = native.lda_estep
 
     def unguarded(indptr, indices, counts, table, alpha, tol, max_iter, clip, spacing, work, gamma, sums, *more):
         original(indptr, indices, counts, table, alpha, tol, max_iter, clip, spacing, work, gamma, sums, *more)
@@ -95,7 +95,7 @@ def test_a_record_that_is_not_a_number(monkeypatch):
             # What a cast of NaN to int64 gives where nothing looks at it first.
             sums[indices[: indptr[-1]]] += np.iinfo(np.int64).min
 
-    monkeypatch.setattr(_native, "lda_estep", unguarded)
+    monkeypatch.setattr(native, "lda_estep", unguarded)
     assert failed("A", LDA) == {"non-finite numbers"}
 
 

@@ -44,7 +44,7 @@ def installed(tmp_path_factory):
     keep = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE", "csrc", "vips_fast")
     for name in keep:
         if (ROOT / name).is_dir():
-            ignore = shutil.ignore_patterns("__pycache__", "*.so", "_native.c", "*.o", "*.a")
+            ignore = shutil.ignore_patterns("__pycache__", "*.so", "native.c", "*.o", "*.a")
             shutil.copytree(ROOT / name, source / name, ignore=ignore)
         else:
             source.mkdir(exist_ok=True)

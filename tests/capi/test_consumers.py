@@ -105,9 +105,9 @@ def fake_package(folder, change):
     """A package whose capsule holds a changed copy of the table."""
     package = folder / "vips_fast" / "kernels"
     package.mkdir(parents=True)
-    (folder / "vips_fast" / "__init__.py").write_text("from .kernels import _native\n")
+    (folder / "vips_fast" / "__init__.py").write_text("from .kernels import native\n")
     (package / "__init__.py").write_text("")
-    (package / "_native.py").write_text(change)
+    (package / "native.py").write_text(change)
     return folder
 
 
@@ -115,7 +115,7 @@ CHANGED = """
 import ctypes
 new = ctypes.pythonapi.PyCapsule_New
 new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-name = b"vips_fast.kernels._native._C_API"
+name = b"vips_fast.kernels.native._C_API"
 table = (ctypes.c_uint32 * 2000)({version}, {size})
 _C_API = new(ctypes.addressof(table), name, None)
 """

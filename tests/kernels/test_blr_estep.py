@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from vips_fast.kernels import _native, blr_estep, reference, unpack_upper
+from vips_fast.kernels import native, blr_estep, reference, unpack_upper
 from vips_fast.kernels import blr as blr_module
 from vips_fast.kernels.blr import accumulate, check_rows, factor_spacing, triangle_size
 
-ISAS = _native.isas_available()
+ISAS = native.isas_available()
 SIZES = [1, 2, 3, 15, 16, 17, 33, 64, 65]
 
 
@@ -246,7 +246,7 @@ def test_rounding_to_the_lattice():
     factor = np.where(rows == columns, 2.0**-7, np.sqrt(2) * 2.0**-7)
     for isa in ISAS:
         got = sums.copy()
-        _native.blr_round(d, 2.0**-7, np.sqrt(2) * 2.0**-7, got, isa)
+        native.blr_round(d, 2.0**-7, np.sqrt(2) * 2.0**-7, got, isa)
         np.testing.assert_array_equal(got, np.rint(sums * factor).astype(np.int64))
 
 
@@ -328,7 +328,7 @@ def native(**change):
         scale_quadratic=1.0, clip_norm=1.0, spacing=2.0**-10, factor_spacing=2.0**-20,
         label_free=False, workspace=np.empty(20_000, np.uint8), linear=np.empty(2), quadratic=np.empty(2), xi=None, norms=None,
     ) | change
-    _native.blr_weights(*a.values())
+    native.blr_weights(*a.values())
 
 
 @pytest.mark.parametrize(
@@ -363,13 +363,13 @@ def test_accumulate_statuses():
     work = np.empty(20_000, np.uint8)
     w = np.ones(1)
     row = (np.array([0, 1]), np.zeros(1, np.int32), np.ones(1))
-    _native.blr_accumulate(3, 0, 3, *row, w, w, work, np.zeros(3, np.int64), np.zeros(6, np.int64))
+    native.blr_accumulate(3, 0, 3, *row, w, w, work, np.zeros(3, np.int64), np.zeros(6, np.int64))
     with pytest.raises(RuntimeError, match="size"):
-        _native.blr_accumulate(3, 0, 4, *row, w, w, work, np.zeros(3, np.int64), np.zeros(6, np.int64))
+        native.blr_accumulate(3, 0, 4, *row, w, w, work, np.zeros(3, np.int64), np.zeros(6, np.int64))
     with pytest.raises(RuntimeError, match="workspace"):
-        _native.blr_accumulate(3, 0, 3, *row, w, w, work[:8], np.zeros(3, np.int64), np.zeros(6, np.int64))
+        native.blr_accumulate(3, 0, 3, *row, w, w, work[:8], np.zeros(3, np.int64), np.zeros(6, np.int64))
     with pytest.raises(RuntimeError, match="parameter"):
-        _native.blr_accumulate(3, 0, 3, *row, w * np.inf, w, work, np.zeros(3, np.int64), np.zeros(6, np.int64))
+        native.blr_accumulate(3, 0, 3, *row, w * np.inf, w, work, np.zeros(3, np.int64), np.zeros(6, np.int64))
 
 
 def test_factor_spacing():

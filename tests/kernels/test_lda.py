@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from vips_fast.kernels import _native, lda_estep, reference
+from vips_fast.kernels import native, lda_estep, reference
 
-ISAS = _native.isas_available()
+ISAS = native.isas_available()
 # float32 rounds differ from float64 by its resolution times the number of
 # additions in a sum over words; 60 rounds contract the error of earlier ones.
 TOLERANCE = {"float32": 2e-5, "float64": 1e-11}
@@ -245,22 +245,22 @@ def test_gather_resamples_each_row_from_its_own_seed():
     def gather(rows, seeds, mode, length=500):
         rows = np.asarray(rows, dtype=np.int64)
         out = np.empty(len(rows) + 1, dtype=np.int64), np.empty(5000, dtype=np.int32), np.empty(5000)
-        scratch = np.empty(_native.LDA_RESAMPLE_TOKENS, dtype=np.uint32)
-        _native.lda_gather(rows, mode, length, indptr, indices, X.data, np.asarray(seeds, dtype=np.uint64), scratch, *out)
+        scratch = np.empty(native.LDA_RESAMPLE_TOKENS, dtype=np.uint32)
+        native.lda_gather(rows, mode, length, indptr, indices, X.data, np.asarray(seeds, dtype=np.uint64), scratch, *out)
         return sp.csr_array((out[2][: out[0][-1]], out[1][: out[0][-1]], out[0]), shape=(len(rows), 50)).toarray()
 
     seeds = rng.integers(0, 2**64, 30, dtype=np.uint64)
-    every = gather(range(30), seeds, _native.LDA_RESAMPLE)
+    every = gather(range(30), seeds, native.LDA_RESAMPLE)
     dense = X.toarray()
     filled = dense.sum(axis=1) > 0
     np.testing.assert_array_equal(every.sum(axis=1), np.where(filled, 500, 0))
     assert not every[dense == 0].any()
     # One row's sample is a function of its seed alone, not of its place.
-    np.testing.assert_array_equal(gather([8, 2, 5], seeds[[8, 2, 5]], _native.LDA_RESAMPLE), every[[8, 2, 5]])
-    assert (gather([8], seeds[[2]], _native.LDA_RESAMPLE) != every[[8]]).any()
-    scaled = gather(range(30), seeds, _native.LDA_SCALE)
+    np.testing.assert_array_equal(gather([8, 2, 5], seeds[[8, 2, 5]], native.LDA_RESAMPLE), every[[8, 2, 5]])
+    assert (gather([8], seeds[[2]], native.LDA_RESAMPLE) != every[[8]]).any()
+    scaled = gather(range(30), seeds, native.LDA_SCALE)
     np.testing.assert_allclose(scaled[filled], 500 * dense[filled] / dense[filled].sum(axis=1, keepdims=True))
-    np.testing.assert_array_equal(gather(range(30), seeds, _native.LDA_AS_IS), dense)
+    np.testing.assert_array_equal(gather(range(30), seeds, native.LDA_AS_IS), dense)
 
 
 @pytest.mark.parametrize("total", [40, 200_000])
@@ -270,9 +270,9 @@ def test_gather_resamples_in_proportion(total):
     counts = np.round(p * total).astype(np.int32)
     length = 200_000
     out = np.empty(2, dtype=np.int64), np.empty(4, dtype=np.int32), np.empty(4)
-    _native.lda_gather(
-        np.zeros(1, dtype=np.int64), _native.LDA_RESAMPLE, length, np.array([0, 4]), np.arange(4, dtype=np.int32), counts,
-        np.array([12345], dtype=np.uint64), np.empty(_native.LDA_RESAMPLE_TOKENS, dtype=np.uint32), *out,
+    native.lda_gather(
+        np.zeros(1, dtype=np.int64), native.LDA_RESAMPLE, length, np.array([0, 4]), np.arange(4, dtype=np.int32), counts,
+        np.array([12345], dtype=np.uint64), np.empty(native.LDA_RESAMPLE_TOKENS, dtype=np.uint32), *out,
     )
     # Five standard deviations of a binomial; the seed is fixed.
     assert (np.abs(out[2] - length * p) < 5 * np.sqrt(length * p * (1 - p))).all()

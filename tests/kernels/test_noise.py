@@ -7,10 +7,10 @@ import pickle
 import numpy as np
 import pytest
 
-from vips_fast.kernels import _native, add_rounded_gaussian, chacha20_fill, noise, reference, rounded_gaussian
+from vips_fast.kernels import native, add_rounded_gaussian, chacha20_fill, noise, reference, rounded_gaussian
 from vips_fast.kernels.reference.noise import chacha20_words, gaussian_elements
 
-ISAS = _native.isas_available()
+ISAS = native.isas_available()
 KEY = bytes(range(100, 132))
 MAX = 2**63 - 1
 #: Around the kernel's group of 128, its rows of 8 and the lanes of each instruction set.
@@ -80,7 +80,7 @@ def test_element_words_match_reference(isa, first):
     # 2^35 elements are 2^32 blocks: there the second word of the block counter begins.
     for n in (1, 127, 128, 300):
         out = np.empty(n, dtype=np.uint64)
-        _native.chacha20_words(_native.Key(KEY), first, out, isa)
+        native.chacha20_words(native.Key(KEY), first, out, isa)
         np.testing.assert_array_equal(out, chacha20_words(n, KEY, first))
 
 
@@ -115,15 +115,15 @@ def test_same_bits_on_every_instruction_set(scale):
 def test_any_split_of_the_range_gives_the_same_draws(isa):
     n, scale = 1500, 2.0**22.5
     whole = rounded_gaussian(scale, n, unsafe_test_key=KEY, isa=isa)
-    key = _native.Key(KEY)
+    key = native.Key(KEY)
     rng = np.random.default_rng(1)
     for _ in range(40):
         a, b = sorted(rng.choice(n + 1, 2, replace=False).tolist())
         part = np.empty(b - a, dtype=np.int64)
-        _native.rounded_gaussian(key, a, scale, part, isa)
+        native.rounded_gaussian(key, a, scale, part, isa)
         np.testing.assert_array_equal(part, whole[a:b])
         part[:] = np.arange(a, b)
-        _native.add_rounded_gaussian(key, a, scale, part, isa)
+        native.add_rounded_gaussian(key, a, scale, part, isa)
         np.testing.assert_array_equal(part, whole[a:b] + np.arange(a, b))
 
 
@@ -184,7 +184,7 @@ def no_key(monkeypatch):
     def refuse(*_):
         raise AssertionError("a key was drawn")
 
-    monkeypatch.setattr(noise._native, "Key", refuse)
+    monkeypatch.setattr(noise.native, "Key", refuse)
 
 
 @pytest.mark.parametrize("scale", [0, 0.0, -1.0, math.nan, math.inf, -math.inf, 2.0**50 * (1 + 2**-52), 1e300, 10**400])
@@ -254,19 +254,19 @@ def test_chacha20_fill_bad_input(arguments, match):
 
 def test_key_is_unusable_once_wiped_and_never_copied():
     out = np.empty(3, dtype=np.int64)
-    with _native.Key(KEY) as key:
-        _native.rounded_gaussian(key, 0, 1.0, out)
+    with native.Key(KEY) as key:
+        native.rounded_gaussian(key, 0, 1.0, out)
     with pytest.raises(RuntimeError, match="wiped"):
-        _native.rounded_gaussian(key, 0, 1.0, out)
+        native.rounded_gaussian(key, 0, 1.0, out)
     with pytest.raises(TypeError):
-        pickle.dumps(_native.Key())
+        pickle.dumps(native.Key())
 
 
 def test_wipe_zeroes_the_key():
     """The 32 bytes at the key's place in memory, read before and after."""
     import ctypes
 
-    key = _native.Key(KEY)
+    key = native.Key(KEY)
     memory = (ctypes.c_char * key.__sizeof__()).from_address(id(key))
     assert KEY in memory.raw
     key.wipe()
@@ -315,15 +315,15 @@ def test_forked_children_draw_different_noise(released_before):
 
 def test_error_statuses_of_the_table():
     """What the checked entries keep from the kernel, refused by the kernel itself."""
-    key, out = _native.Key(KEY), np.empty(3, dtype=np.int64)
+    key, out = native.Key(KEY), np.empty(3, dtype=np.int64)
     for scale in (0.0, -1.0, math.nan, math.inf, 2.0**51):
         with pytest.raises(RuntimeError, match="parameter"):
-            _native.rounded_gaussian(key, 0, scale, out)
+            native.rounded_gaussian(key, 0, scale, out)
         with pytest.raises(RuntimeError, match="parameter"):
-            _native.gaussian_exact(1, 1, key, 0, scale)
+            native.gaussian_exact(1, 1, key, 0, scale)
     for first in (-1, MAX):
         with pytest.raises(RuntimeError, match="size"):
-            _native.rounded_gaussian(key, first, 1.0, out)
+            native.rounded_gaussian(key, first, 1.0, out)
     for limbs in (2, 26):
         with pytest.raises(RuntimeError, match="size"):
-            _native.gaussian_exact(1, 1, key, 0, 1.0, limbs)
+            native.gaussian_exact(1, 1, key, 0, 1.0, limbs)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vips_fast.kernels import _native, rounded_gaussian
+from vips_fast.kernels import native, rounded_gaussian
 from vips_fast.kernels.reference.noise import chacha20_words
 
 
@@ -22,7 +22,7 @@ def beside(name):
 
 noise_error_bound, noise_reference = beside("noise_error_bound"), beside("noise_reference")
 mp = noise_reference.mp
-ISAS = _native.isas_available()
+ISAS = native.isas_available()
 KEY = bytes(range(32))
 #: The lattice mechanism's scales are in [2^22, 2^23).
 SCALE = 2.0**23 * (1 - 2.0**-30)
@@ -30,7 +30,7 @@ SCALE = 2.0**23 * (1 - 2.0**-30)
 
 def flagged(key, first, n, scale, isa=None):
     room = np.empty(n, dtype=np.int64) if n <= 10**6 else np.empty(10**6, dtype=np.int64)
-    count = _native.gaussian_flagged(_native.Key(key), first, n, scale, room, isa)
+    count = native.gaussian_flagged(native.Key(key), first, n, scale, room, isa)
     assert count <= room.size
     return room[:count].copy()
 
@@ -74,7 +74,7 @@ def test_fast_path_decides_half_of_all_draws_at_scale_2_40_and_rightly():
 
 def check_ordinary(first, n, scale):
     draws = np.empty(n, dtype=np.int64)
-    _native.rounded_gaussian(_native.Key(KEY), first, scale, draws)
+    native.rounded_gaussian(native.Key(KEY), first, scale, draws)
     for start in range(0, n, 20_000):
         indices = np.arange(first + start, first + min(n, start + 20_000))
         assert draws[start : start + 20_000].tolist() == noise_reference.exact_draws(KEY, indices, scale)
@@ -97,10 +97,10 @@ def check_flagged(n_searched, at_least, isa=None):
     # Expected: 2 GUARD SCALE and, for both of a pair, the two tails 2^-20 and 2^-36.
     share = 2 * 2.0**-42 * SCALE + 2.0**-20
     assert abs(len(handed_on) - share * n_searched) < 6 * math.sqrt(share * n_searched)
-    key = _native.Key(KEY)
+    key = native.Key(KEY)
     for i, exact in zip(handed_on.tolist(), noise_reference.exact_draws(KEY, handed_on, SCALE)):
         draw = np.empty(1, dtype=np.int64)
-        _native.rounded_gaussian(key, i, SCALE, draw, isa)
+        native.rounded_gaussian(key, i, SCALE, draw, isa)
         assert draw[0] == exact
 
 
@@ -128,7 +128,7 @@ def check_boundaries(n, first, isas):
     """Between two neighbouring scales the draw must step from m to m + 1: the closest a double can come."""
     rng = np.random.default_rng(first)
     indices = np.unique(rng.integers(0, 2**44, n) + first)
-    keys = {isa: _native.Key(KEY) for isa in isas}
+    keys = {isa: native.Key(KEY) for isa in isas}
     draw = np.empty(1, dtype=np.int64)
     for i, x in zip(indices.tolist(), noise_reference.normals(KEY, indices)):
         magnitude = 2.0 ** rng.uniform(-3, 40) if i % 4 == 0 else 2.0 ** rng.uniform(22, 23)
@@ -137,7 +137,7 @@ def check_boundaries(n, first, isas):
             if not 0 < scale <= 2.0**50:
                 continue
             for isa, key in keys.items():
-                _native.rounded_gaussian(key, i, scale, draw, isa)
+                native.rounded_gaussian(key, i, scale, draw, isa)
                 assert draw[0] == (expected if x > 0 else -expected), (i, scale, isa)
 
 
@@ -156,7 +156,7 @@ def test_tails_are_handed_on(isa):
     """At a scale whose draws stay far from 1/2, only the tails of U are flagged: exactly those with few bits."""
     n = 4 * 10**6
     words = np.empty(n, dtype=np.uint64)
-    _native.chacha20_words(_native.Key(KEY), 0, words, isa)
+    native.chacha20_words(native.Key(KEY), 0, words, isa)
     u = words.reshape(-1, 2, 8)[:, 0]
     tail = np.stack([(u < 2**44) | (u > 2**64 - 2**28)] * 2, axis=1).reshape(-1)
     assert tail.any()
@@ -164,7 +164,7 @@ def test_tails_are_handed_on(isa):
 
 
 def from_words(u, v, index, scale, limbs=7):
-    return _native.gaussian_exact(u, v, _native.Key(KEY), index, scale, limbs)
+    return native.gaussian_exact(u, v, native.Key(KEY), index, scale, limbs)
 
 
 def reference_from_words(u, v, index, scale):

@@ -6,9 +6,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from vips_fast.kernels import _native, noise, psd, psd_project, reference, rounded_gaussian, symmetric_gaussian
+from vips_fast.kernels import native, noise, psd, psd_project, reference, rounded_gaussian, symmetric_gaussian
 
-ISAS = _native.isas_available()
+ISAS = native.isas_available()
 KEY = bytes(range(50, 82))
 SCALE = 2.0**22.3
 #: Around the kernel's 32 rows, its check's 64 and its vectors of 2, 4 and 8.
@@ -126,7 +126,7 @@ def no_key(monkeypatch):
     def refuse(*_):
         raise AssertionError("a key was drawn")
 
-    monkeypatch.setattr(noise._native, "Key", refuse)
+    monkeypatch.setattr(noise.native, "Key", refuse)
 
 
 @pytest.mark.parametrize("isa", ISAS)
@@ -181,7 +181,7 @@ def test_range_and_lattice_guards(isa, place, monkeypatch):
     def refuse(*_):
         raise AssertionError("a key was drawn")
 
-    monkeypatch.setattr(noise._native, "Key", refuse)
+    monkeypatch.setattr(noise.native, "Key", refuse)
     for value in (limit + 1, -limit - 1, -(2**63)):
         bad = with_entry(value, np.int64)
         with pytest.raises(ValueError, match="leave int64"):

@@ -4,9 +4,9 @@ import mpmath
 import numpy as np
 import pytest
 
-from vips_fast.kernels import _native, pg_mean, reference
+from vips_fast.kernels import native, pg_mean, reference
 
-ISAS = _native.isas_available()
+ISAS = native.isas_available()
 DTYPES = [np.float64, np.float32]
 
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from vips_fast.kernels import (
-    _native, reference, sbn_clip, sbn_cross, sbn_gram, sbn_moments, sbn_pg, sbn_quadratic, sbn_visible_norms,
+    native, reference, sbn_clip, sbn_cross, sbn_gram, sbn_moments, sbn_pg, sbn_quadratic, sbn_visible_norms,
 )
 
-ISAS = _native.isas_available()
+ISAS = native.isas_available()
 #: Around the lane edges of every instruction set and the kernels' own block sizes.
 EDGES = [1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65]
 # Sums over J terms round by about J^(1/2) units in the last place (2^-24, 2^-53);
@@ -284,25 +284,25 @@ def test_native_kernels_refuse_what_they_cannot_do():
     p = network(np.random.default_rng(9), 2, 6, 3)
     z = np.empty((2, 3))
     small, large = np.zeros(8, dtype=np.uint8), np.zeros(1 << 16, dtype=np.uint8)
-    table = np.zeros((3, _native.sbn_stride(6)))
+    table = np.zeros((3, native.sbn_stride(6)))
     rest = p["c"], p["c_var"], p["b"], p["start"]
     with pytest.raises(RuntimeError, match="workspace"):
-        _native.sbn_pg(p["y"], table, table, *rest, 1, small, z, None)
+        native.sbn_pg(p["y"], table, table, *rest, 1, small, z, None)
     with pytest.raises(RuntimeError, match="parameter"):
-        _native.sbn_pg(p["y"], table, table, *rest, -1, large, z, None)
+        native.sbn_pg(p["y"], table, table, *rest, -1, large, z, None)
     with pytest.raises(RuntimeError, match="shape"):
-        _native.sbn_pg(p["y"], table[:, :6].copy(), table, *rest, 1, large, z, None)
+        native.sbn_pg(p["y"], table[:, :6].copy(), table, *rest, 1, large, z, None)
     with pytest.raises(RuntimeError, match="workspace"):
-        _native.sbn_quadratic(p["y"], p["w"], np.eye(3), p["b"], p["start"], 1, small, z)
+        native.sbn_quadratic(p["y"], p["w"], np.eye(3), p["b"], p["start"], 1, small, z)
     with pytest.raises(RuntimeError, match="parameter"):
-        _native.sbn_clip(z, None, None, 1.0, -1.0, z.copy(), None)
+        native.sbn_clip(z, None, None, 1.0, -1.0, z.copy(), None)
     with pytest.raises(RuntimeError, match="parameter"):
-        _native.sbn_clip(z, None, None, 1.0, 2.0, z.copy(), None)
+        native.sbn_clip(z, None, None, 1.0, 2.0, z.copy(), None)
     with pytest.raises(RuntimeError, match="size"):
-        _native.sbn_moments(np.ones((2, 6)), np.ones((2, 3)), 2, 7, 1.0, large, np.zeros((6, 6), dtype=np.int64))
+        native.sbn_moments(np.ones((2, 6)), np.ones((2, 3)), 2, 7, 1.0, large, np.zeros((6, 6), dtype=np.int64))
     with pytest.raises(RuntimeError, match="parameter"):
-        _native.sbn_moments(np.ones((2, 6)), np.ones((2, 3)), 0, 6, 2.0**23, large, np.zeros((6, 6), dtype=np.int64))
+        native.sbn_moments(np.ones((2, 6)), np.ones((2, 3)), 0, 6, 2.0**23, large, np.zeros((6, 6), dtype=np.int64))
     with pytest.raises(RuntimeError, match="workspace"):
-        _native.sbn_gram(np.ones((2, 3)), small, np.zeros(3, dtype=np.int64))
+        native.sbn_gram(np.ones((2, 3)), small, np.zeros(3, dtype=np.int64))
     with pytest.raises(MemoryError):
-        _native.sbn_workspace("pg_f64", 2**40, 3)
+        native.sbn_workspace("pg_f64", 2**40, 3)

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from vips_fast.kernels import _native, reference
+from vips_fast.kernels import native, reference
 
-ISAS = _native.isas_available()
+ISAS = native.isas_available()
 # float32 exponents of up to some 100 have errors of 100 times its resolution, and so
 # have the weights; the sums of 17 add little.
 TOLERANCE = 1e-4
@@ -27,7 +27,7 @@ def call(average, sd, mass, weight, grid, prior, band, isa):
     means = np.empty(average.shape, dtype=np.float32)
     responsibility = np.zeros(prior.shape)
     workspace = np.empty(2 * average.shape[1] + 32, dtype=np.float32)
-    _native.shrink_means(average, sd, mass, weight, grid, prior, band, workspace, means, responsibility, isa)
+    native.shrink_means(average, sd, mass, weight, grid, prior, band, workspace, means, responsibility, isa)
     return means, responsibility
 
 

@@ -10,7 +10,7 @@ from scipy.special import expit, logit
 
 from vips_fast import SigmoidBeliefNetwork
 from vips_fast.inference import State
-from vips_fast.kernels import _native, reference
+from vips_fast.kernels import native, reference
 from vips_fast.mechanisms import GaussianMechanism
 from vips_fast.models import sbn
 from vips_fast.models.sbn import _PolyaGammaModel, _QuadraticModel, floor_spectrum, gig_means, solve_repaired
@@ -89,7 +89,7 @@ def test_non_private_fit_is_no_worse_than_the_same_update_in_plain_numpy(bound, 
         """The E-step's twins in float64."""
 
         def __getattr__(self, name):
-            return getattr(_native, name)
+            return getattr(native, name)
 
         def sbn_quadratic(self, y, w, gram, linear, start, n_sweeps, area, z):
             z[...] = reference.sbn_quadratic(y, w, gram, linear, start, n_sweeps=n_sweeps)
@@ -99,7 +99,7 @@ def test_non_private_fit_is_no_worse_than_the_same_update_in_plain_numpy(bound, 
             step = reference.sbn_pg(y, w, w2, *(a.astype(np.float64) for a in (c, c_var, b, start)), n_sweeps=n_sweeps)
             z[...], xi[...] = step
 
-    monkeypatch.setattr(sbn, "_native", Plain())
+    monkeypatch.setattr(sbn, "native", Plain())
     plain = SigmoidBeliefNetwork(**options).fit(TRAIN[:1500])
     assert not np.array_equal(ours.components_, plain.components_) or bound != "pg"
     # A thousandth of the pixels: half of one standard deviation of the accuracy over test sets of this size.

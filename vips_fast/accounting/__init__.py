@@ -16,7 +16,6 @@ from .accountants import (
     pure_epsilon,
     zcdp_rho,
 )
-from .budget import Budget, BudgetExceededError
 from .calibration import (
     calibrate_noise_multiplier,
     calibrate_sampling_probability,
@@ -93,8 +92,6 @@ __all__ = [
     "ApproximateDPEvent",
     "BayesianAccountant",
     "BayesianGuarantee",
-    "Budget",
-    "BudgetExceededError",
     "ComparisonRow",
     "ComposedEvent",
     "GaussianEvent",

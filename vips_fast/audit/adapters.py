@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 
 from ..inference import State
-from ..kernels import _native
+from ..kernels import native
 from ..models import logistic
 from ..models.lda import LatentDirichletAllocation, _LdaModel
 from ..models.logistic import BayesianLogisticRegression
@@ -296,13 +296,13 @@ class LogisticAdapter(Adapter):
             blr_round = staticmethod(lambda *arguments: None)
 
             def __getattr__(self, name):
-                return getattr(_native, name)
+                return getattr(native, name)
 
-        logistic._native = Unrounded()
+        logistic.native = Unrounded()
         try:
             return super().exact_sums(model, records, words, spacing, n_threads)
         finally:
-            logistic._native = _native
+            logistic.native = native
 
 
 #: Adapter of each model, by the name of the command line.

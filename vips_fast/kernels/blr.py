@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from ..threads import resolve_n_threads, run_blocks
-from . import _native
+from .threads import resolve_n_threads, run_blocks
+from . import native
 from .lattice import MAX_NORM_UNITS, is_power_of_two, noise_spacing
 from .lda import document_blocks
 from .results import BlrEStep
@@ -78,7 +78,7 @@ def pg_mean(c, out=None, *, b=1.0, isa=None):
     flat = np.ascontiguousarray(values).reshape(-1)
     if out is not None and np.may_share_memory(flat, out) and flat.ctypes.data != out.ctypes.data:
         flat = flat.copy()
-    _native.pg_mean(flat, float(b), result.reshape(-1), isa)
+    native.pg_mean(flat, float(b), result.reshape(-1), isa)
     return result if out is not None or result.ndim else result[()]
 
 
@@ -261,7 +261,7 @@ def accumulate(
     n_threads = max(1, min(n_threads, n_blocks))
     quadratic_wanted, linear_wanted = math.isfinite(scale_quadratic) and not linear_only, math.isfinite(scale_linear)
     share = n_threads > 1 and quadratic_wanted and n_threads * sums.nbytes > PRIVATE_TRIANGLE_BYTES
-    work = [np.empty(_native.blr_workspace(d, dense, isa) // 8 + 1).view(np.uint8) for _ in range(n_threads)]
+    work = [np.empty(native.blr_workspace(d, dense, isa) // 8 + 1).view(np.uint8) for _ in range(n_threads)]
     # Weights of all records where the bands of the triangle need them, else of a worker's block.
     kept = n if share else int(np.diff(edges).max())
     scratch = [(np.empty(kept), np.empty(kept)) for _ in range(1 if share else n_threads)]
@@ -283,7 +283,7 @@ def accumulate(
     def weigh(k, worker):
         first, last = int(edges[k]), int(edges[k + 1])
         part = slice(first, last)
-        _native.blr_weights(
+        native.blr_weights(
             d, *block(first, last), rows.y[part], None if rows.trials is None else rows.trials[part], second_moment,
             center, row_norm, n_trials, scale_linear, scale_quadratic, clip_norm, spacing, factor_grid, label_free,
             work[worker], *weights(k, worker), None if xi is None else xi[part], None if norms is None else norms[part],
@@ -292,7 +292,7 @@ def accumulate(
 
     def add(k, worker, target, row_begin, row_end):
         first, last = int(edges[k]), int(edges[k + 1])
-        _native.blr_accumulate(
+        native.blr_accumulate(
             d, row_begin, row_end, *block(first, last), *weights(k, worker), work[worker],
             target[:d] if linear_wanted else None, target[d:] if quadratic_wanted else None, rows.unit, isa,
         )

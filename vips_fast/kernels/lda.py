@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..threads import resolve_n_threads, run_blocks
-from . import _native
+from .threads import resolve_n_threads, run_blocks
+from . import native
 from .lattice import MAX_NORM_UNITS, check_range, count_spacing, is_power_of_two, noise_spacing
 from .results import LdaEStep
 
@@ -35,8 +35,8 @@ def document_blocks(indptr: np.ndarray, block_nnz: int = BLOCK_NNZ) -> np.ndarra
 def scaled_table(exp_elog_beta: np.ndarray, dtype, isa=None) -> np.ndarray:
     """Word-major (V, K padded to fours) table, each word's row divided by its maximum (the factor cancels in phi)."""
     n_topics, n_words = exp_elog_beta.shape
-    table = np.empty((n_words, _native.lda_stride(n_topics)), dtype=dtype)
-    _native.lda_table(exp_elog_beta, table, isa)
+    table = np.empty((n_words, native.lda_stride(n_topics)), dtype=dtype)
+    native.lda_table(exp_elog_beta, table, isa)
     return table
 
 
@@ -58,7 +58,7 @@ def estep_blocks(
         return
     n_threads = min(n_threads, n_blocks)
     max_words = int(np.diff(indptr).max())
-    bytes_needed = _native.lda_workspace(len(alpha), max_words, table.dtype == np.float32, isa)
+    bytes_needed = native.lda_workspace(len(alpha), max_words, table.dtype == np.float32, isa)
     workspaces = [np.empty(bytes_needed // 8 + 1).view(np.uint8) for _ in range(n_threads)]
     accumulators = [sums] + [None if sums is None else np.zeros_like(sums) for _ in range(n_threads - 1)]
 
@@ -68,7 +68,7 @@ def estep_blocks(
     def work(block, worker):
         first, last = int(edges[block]), int(edges[block + 1])
         lo, hi = int(indptr[first]), int(indptr[last])
-        _native.lda_estep(
+        native.lda_estep(
             indptr[first : last + 1] - lo, indices[lo:hi], counts_of_block(first, last), table, alpha, tol, max_iter,
             clip_norm or 0.0, spacing, workspaces[worker], part(gamma, first, last), accumulators[worker],
             part(n_iter, first, last), part(norms, first, last), isa,
@@ -236,7 +236,7 @@ def lda_estep(
 
     try:
         run()
-    except _native.IndexStatus:
+    except native.IndexStatus:
         # The kernel found words out of range or order; it looks anyway, so the usual case pays nothing for it.
         indptr, indices, counts = _canonical(indptr, indices, counts, n_words)
         sums[...] = 0

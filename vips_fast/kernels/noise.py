@@ -16,14 +16,14 @@ from numbers import Integral, Real
 
 import numpy as np
 
-from ..threads import resolve_n_threads, run_blocks
-from . import _native
+from .threads import resolve_n_threads, run_blocks
+from . import native
 from .lattice import is_power_of_two
 
 #: Largest scale, 2^50: with `REACH` it keeps draws below 2^56.
-MAX_SCALE = _native.GAUSSIAN_MAX_SCALE
+MAX_SCALE = native.GAUSSIAN_MAX_SCALE
 #: No draw is further from 0 than this many scales; see docs/noise.md.
-REACH = _native.GAUSSIAN_REACH
+REACH = native.GAUSSIAN_REACH
 
 #: Elements of one block of a threaded call: 150 microseconds of work, and a
 #: whole number of the kernel's groups of 128.
@@ -61,8 +61,8 @@ def _checked_key(key) -> None:
         raise ValueError(f"unsafe_test_key: expected 32 bytes or None, got {memoryview(key).nbytes}")
 
 
-def _key(key) -> _native.Key:
-    return _native.Key() if key is None else _native.Key(memoryview(key).cast("B"))
+def _key(key) -> native.Key:
+    return native.Key() if key is None else native.Key(memoryview(key).cast("B"))
 
 
 def _over_blocks(n: int, n_threads: int, work) -> None:
@@ -108,7 +108,7 @@ def chacha20_fill(n_bytes: int, key, *, nonce=bytes(12), counter: int = 0, isa: 
         raise ValueError(f"nonce: expected 12 bytes, got {memoryview(nonce).nbytes}")
     out = np.empty(int(n_bytes), dtype=np.uint8)
     with _key(key) as k:
-        _native.chacha20_fill(k, memoryview(nonce).cast("B"), int(counter), out, isa)
+        native.chacha20_fill(k, memoryview(nonce).cast("B"), int(counter), out, isa)
     return out
 
 
@@ -158,7 +158,7 @@ def rounded_gaussian(
     out = np.empty(math.prod(shape), dtype=np.int64)
     with _key(unsafe_test_key) as key:
         _over_blocks(
-            out.size, n_threads, lambda start, stop: _native.rounded_gaussian(key, start, value, out[start:stop], isa)
+            out.size, n_threads, lambda start, stop: native.rounded_gaussian(key, start, value, out[start:stop], isa)
         )
     return out.reshape(shape)
 
@@ -203,11 +203,11 @@ def add_rounded_gaussian(
         if n_threads > 1:
             # The kernel checks its own block first; here all must pass before any is drawn.
             limit = _INT64_MAX - math.ceil(REACH * value) - 1
-            _over_blocks(flat.size, n_threads, lambda start, stop: _native.int64_check(limit, flat[start:stop], isa))
+            _over_blocks(flat.size, n_threads, lambda start, stop: native.int64_check(limit, flat[start:stop], isa))
         with _key(unsafe_test_key) as key:
             _over_blocks(
                 flat.size, n_threads,
-                lambda start, stop: _native.add_rounded_gaussian(key, start, value, flat[start:stop], isa),
+                lambda start, stop: native.add_rounded_gaussian(key, start, value, flat[start:stop], isa),
             )
     except OverflowError:
         raise ValueError("sums: an entry is so large that adding noise could leave int64") from None
@@ -323,7 +323,7 @@ def symmetric_gaussian(
 
         def check(block, _):
             symmetric.append(
-                _native.symmetric_check(edges[block], edges[block + 1], limit, spacing or 1.0, matrix, isa)
+                native.symmetric_check(edges[block], edges[block + 1], limit, spacing or 1.0, matrix, isa)
             )
 
         try:
@@ -336,7 +336,7 @@ def symmetric_gaussian(
     with _key(unsafe_test_key) as key:
         run_blocks(
             len(edges) - 1, n_threads,
-            lambda block, _: _native.symmetric_gaussian(
+            lambda block, _: native.symmetric_gaussian(
                 key, edges[block], edges[block + 1], value, off, spacing or 1.0, matrix, isa
             ),
         )

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..threads import resolve_n_threads, run_blocks
-from . import _native
+from .threads import resolve_n_threads, run_blocks
+from . import native
 from .lattice import is_power_of_two
 from .results import SbnEStep
 
@@ -29,13 +29,13 @@ MAX_PAIR_SCALE = 2**22
 
 def workspaces(kind: str, n_visible: int, n_hidden: int, n_threads: int, isa=None) -> list[np.ndarray]:
     """One workspace of the kernel ``kind`` for each thread."""
-    size = _native.sbn_workspace(kind, n_visible, n_hidden, isa)
+    size = native.sbn_workspace(kind, n_visible, n_hidden, isa)
     return [np.empty(size, dtype=np.uint8) for _ in range(n_threads)]
 
 
 def visible_table(w: np.ndarray, dtype=np.float64) -> np.ndarray:
     """Hidden-unit-major (K, stride) copy of a (J, K) array, rows padded with zeros."""
-    shape = (w.shape[1], _native.sbn_stride(w.shape[0]))
+    shape = (w.shape[1], native.sbn_stride(w.shape[0]))
     # Rows start on cache lines: vectors that straddle two cost twice.
     raw = np.zeros(shape[0] * shape[1] + 16, dtype=dtype)
     first = -raw.ctypes.data % 64 // raw.itemsize
@@ -157,7 +157,7 @@ def sbn_pg(y, w, w2, c, c_var, b, start, *, n_sweeps=5, dtype="float32", n_threa
 
     def work(block, worker):
         i, e = blocks[block]
-        _native.sbn_pg(y[i:e], table, table2, c, c_var, b, start, n_sweeps, work_areas[worker], z[i:e], xi[i:e], isa)
+        native.sbn_pg(y[i:e], table, table2, c, c_var, b, start, n_sweeps, work_areas[worker], z[i:e], xi[i:e], isa)
 
     run_blocks(len(blocks), n_threads, work)
     return SbnEStep(z, xi)
@@ -208,7 +208,7 @@ def sbn_quadratic(y, w, gram, linear, start, *, n_sweeps=5, n_threads=1, isa=Non
 
     def work(block, worker):
         i, e = blocks[block]
-        _native.sbn_quadratic(y[i:e], w, gram, linear, start, n_sweeps, work_areas[worker], z[i:e], isa)
+        native.sbn_quadratic(y[i:e], w, gram, linear, start, n_sweeps, work_areas[worker], z[i:e], isa)
 
     run_blocks(len(blocks), n_threads, work)
     return z
@@ -263,7 +263,7 @@ def sbn_clip(x, center=None, factor=None, *, clip_norm=None, spacing, n_threads=
     def work(block, worker):
         i, e = blocks[block]
         part = None if factor is None else factor[i:e]
-        _native.sbn_clip(x[i:e], center, part, clip_norm or 0.0, spacing, units[i:e], norms[i:e], isa)
+        native.sbn_clip(x[i:e], center, part, clip_norm or 0.0, spacing, units[i:e], norms[i:e], isa)
 
     run_blocks(len(blocks), n_threads, work)
     return units, norms
@@ -295,7 +295,7 @@ def sbn_visible_norms(y, center, *, n_threads=1, isa=None) -> np.ndarray:
     blocks = record_blocks(len(y))
     run_blocks(
         len(blocks), n_threads,
-        lambda block, worker: _native.sbn_visible_norms(
+        lambda block, worker: native.sbn_visible_norms(
             y[slice(*blocks[block])], center, norms[slice(*blocks[block])], isa
         ),
     )
@@ -338,7 +338,7 @@ def sbn_cross(y, v, *, n_threads=1, isa=None) -> np.ndarray:
     n_threads = resolve_n_threads(n_threads, "n_threads")
     return _reduced(
         (y.shape[1], v.shape[1]), len(y), n_threads,
-        lambda i, e, worker, sums: _native.sbn_cross(y[i:e], v[i:e], sums, isa),
+        lambda i, e, worker, sums: native.sbn_cross(y[i:e], v[i:e], sums, isa),
     )
 
 
@@ -366,7 +366,7 @@ def sbn_gram(v, *, n_threads=1, isa=None) -> np.ndarray:
     areas = workspaces("gram", 1, v.shape[1], n_threads, isa)
     return _reduced(
         v.shape[1] * (v.shape[1] - 1) // 2, len(v), n_threads,
-        lambda i, e, worker, sums: _native.sbn_gram(v[i:e], areas[worker], sums, isa),
+        lambda i, e, worker, sums: native.sbn_gram(v[i:e], areas[worker], sums, isa),
     )
 
 
@@ -411,7 +411,7 @@ def sbn_moments(x, z, *, pair_scale=float(MAX_PAIR_SCALE), n_threads=1, isa=None
     areas = workspaces("moments", n_visible, n_hidden, min(n_threads, len(blocks)), isa)
 
     def work(block, worker):
-        _native.sbn_moments(x, z, *blocks[block], pair_scale, areas[worker], sums, isa)
+        native.sbn_moments(x, z, *blocks[block], pair_scale, areas[worker], sums, isa)
 
     run_blocks(len(blocks), n_threads, work)
     return sums

@@ -9,7 +9,7 @@ from scipy.special import digamma, gammaln
 
 from ..data.corpus import check_counts
 from ..inference import Schedule, State
-from ..kernels import _native
+from ..kernels import native
 from ..kernels.lda import BLOCK_NNZ, document_blocks, estep_blocks, scaled_table
 from ..planning import DEFAULT_STEPS, default_batch_size, default_clip, plan
 from ..sampling import FullSampler, make_sampler
@@ -446,10 +446,10 @@ class _LdaModel:
         lengths = np.diff(self._indptr)
         self._longest = int(lengths.max(initial=0))
         if estimator.doc_length is None:
-            self._mode, length = _native.LDA_AS_IS, max(1, int(self._counts.max(initial=1)) * max(1, self._longest))
+            self._mode, length = native.LDA_AS_IS, max(1, int(self._counts.max(initial=1)) * max(1, self._longest))
         else:
             method = estimator.length_method or ("resample" if estimator.update == "paper" else "scale")
-            self._mode = _native.LDA_RESAMPLE if method == "resample" else _native.LDA_SCALE
+            self._mode = native.LDA_RESAMPLE if method == "resample" else native.LDA_SCALE
             length = int(estimator.doc_length)
         self._length = length
         clip = estimator.clip
@@ -458,7 +458,7 @@ class _LdaModel:
         self.clip_norm = (clip if self._private else 1.0) * float(length)
         self._eta = estimator._eta(self.n_words)
         self._shrinkage = ProductShrinkage(self.n_topics)
-        self._table = np.empty((self.n_words, _native.lda_stride(self.n_topics)), dtype=estimator.dtype)
+        self._table = np.empty((self.n_words, native.lda_stride(self.n_topics)), dtype=estimator.dtype)
 
     def sensitivity(self, neighbors: str) -> float:
         """a N for adding or removing a document, sqrt(2) a N for replacing one (entries are >= 0)."""
@@ -481,11 +481,11 @@ class _LdaModel:
             return
         n_threads = min(n_threads, len(edges) - 1)
         single = self._table.dtype == np.float32
-        widest = min(self._longest, self._length) if self._mode == _native.LDA_RESAMPLE else self._longest
+        widest = min(self._longest, self._length) if self._mode == native.LDA_RESAMPLE else self._longest
         capacity = max(BLOCK_NNZ, self._longest)
         documents = int(np.diff(edges).max())
-        bytes_needed = _native.lda_workspace(self.n_topics, widest, single)
-        scratch_items = max(_native.LDA_RESAMPLE_TOKENS, self._longest)
+        bytes_needed = native.lda_workspace(self.n_topics, widest, single)
+        scratch_items = max(native.LDA_RESAMPLE_TOKENS, self._longest)
         buffers = [
             (
                 np.empty(documents + 1, dtype=np.int64),
@@ -503,11 +503,11 @@ class _LdaModel:
             rows = records[edges[block] : edges[block + 1]]
             indptr, indices, counts, scratch, workspace, total = buffers[worker]
             indptr = indptr[: len(rows) + 1]
-            _native.lda_gather(
+            native.lda_gather(
                 rows, self._mode, self._length, self._indptr, self._indices, self._counts,
                 words[edges[block] : edges[block + 1]], scratch, indptr, indices, counts,
             )
-            _native.lda_estep(
+            native.lda_estep(
                 indptr, indices, counts, self._table, self._alpha, float(estimator.mean_change_tol),
                 int(estimator.max_doc_update_iter), clip, spacing, workspace, None, total, None,
                 None if norms is None else norms[edges[block] : edges[block + 1]],

@@ -11,7 +11,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 from scipy.special import erfcx, expit
 
 from ..inference import Schedule, State
-from ..kernels import _native
+from ..kernels import native
 from ..kernels.blr import accumulate, check_rows, factor_spacing, pg_mean, triangle_size, unpack_upper
 from ..kernels.psd import psd_project
 from ..threads import resolve_n_threads
@@ -752,7 +752,7 @@ class _Model:
         if norms is not None:
             self.diagnostics.append({"records": len(norms), "clipped": int((norms > self._clip).sum())})
         unit = self._grid * self._grid / spacing
-        _native.blr_round(self._d, unit, unit * self._off, fresh[self._d :])
+        native.blr_round(self._d, unit, unit * self._off, fresh[self._d :])
         sums += fresh
 
     # -- M-step

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import expit, k0e, k1e, logit
 
 from ..inference import Schedule, State
-from ..kernels import _native
+from ..kernels import native
 from ..kernels.psd import one_blas_thread, raise_spectrum
 from ..kernels.sbn import MAX_PAIR_SCALE, record_blocks, sbn_pg, sbn_quadratic, visible_table, workspaces
 from ..threads import resolve_n_threads, run_blocks
@@ -724,19 +724,19 @@ class _QuadraticModel(_Model):
         def work(block, worker):
             y = rows(*blocks[block])
             z, norms = np.empty((len(y), K)), np.empty(len(y))
-            _native.sbn_quadratic(y, self._w, gram, linear, start, int(estimator.n_sweeps), quadratic[worker], z)
+            native.sbn_quadratic(y, self._w, gram, linear, start, int(estimator.n_sweeps), quadratic[worker], z)
             factor = None
             if clip:
-                _native.sbn_visible_norms(y, self._center, norms)
+                native.sbn_visible_norms(y, self._center, norms)
                 factor = np.minimum(1.0, self._visible_bound / np.maximum(norms, self._visible_bound))
             v, lengths = np.empty_like(z), None if clipped is None else np.empty(len(y))
-            _native.sbn_clip(z, self._zeta, factor, clip, unit, v, lengths)
+            native.sbn_clip(z, self._zeta, factor, clip, unit, v, lengths)
             if clipped is not None and clip:
                 clipped[slice(*blocks[block])] = (factor < 1.0) | (lengths > clip)
             mean, cross, pairs = totals[worker]
             mean += v.sum(axis=0).astype(np.int64)
-            _native.sbn_cross(y, v, cross)
-            _native.sbn_gram(v, small[worker], pairs)
+            native.sbn_cross(y, v, cross)
+            native.sbn_gram(v, small[worker], pairs)
 
         run_blocks(len(blocks), n_threads, work)
         for extra in totals[1:]:
@@ -942,15 +942,15 @@ class _PolyaGammaModel(_Model):
                 y = rows(i, e)
                 own_z, own_x = z[i - begin : e - begin], x[i - begin : e - begin]
                 xi = np.empty((e - i, J))
-                _native.sbn_pg(y, table, table2, c, c_var, b, start, int(estimator.n_sweeps), areas[worker], own_z, xi)
+                native.sbn_pg(y, table, table2, c, c_var, b, start, int(estimator.n_sweeps), areas[worker], own_z, xi)
                 np.clip(own_z, 0.0, 1.0, out=own_z)
                 factor = self._factors(y, own_z, xi)
                 if factor is not None:
                     fine["clipped"][worker] += np.count_nonzero(factor < 1.0)
                 v = np.empty((e - i, K + 1))
-                _native.sbn_clip(np.column_stack([own_z, np.ones(e - i)]), None, factor, 0.0, unit, v, None)
-                _native.sbn_clip(xi, None, factor, 0.0, unit_xi, own_x, None)
-                _native.sbn_cross(y, v, fine["cross"][worker])
+                native.sbn_clip(np.column_stack([own_z, np.ones(e - i)]), None, factor, 0.0, unit, v, None)
+                native.sbn_clip(xi, None, factor, 0.0, unit_xi, own_x, None)
+                native.sbn_cross(y, v, fine["cross"][worker])
                 fine["z"][worker] += v[:, :K].sum(axis=0).astype(np.int64)
                 fine["xi"][worker] += own_x.sum(axis=0).astype(np.int64)
 
@@ -958,7 +958,7 @@ class _PolyaGammaModel(_Model):
             parts = record_blocks(n_pairs, 24 * -(-n_pairs // (24 * n_threads)))
             run_blocks(
                 len(parts), n_threads,
-                lambda part, worker: _native.sbn_moments(
+                lambda part, worker: native.sbn_moments(
                     x, z, *parts[part], pair_scale, moments_areas[worker], fine["s7"]
                 ),
             )

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..kernels import _native
+from ..kernels import native
 
 #: Points of the prior of r: 0, and from a twentieth to K times the corpus's share.
 _RATIO_POINTS = 16
@@ -143,7 +143,7 @@ class ProductShrinkage:
         return out
 
     def _call(self, average, first, last, means, weight):
-        _native.shrink_means(
+        native.shrink_means(
             average[first:last], self._sd, self.mass[first:last], self.weight, self._grid, self._prior,
             self._band[first:last], self._workspace, means, weight,
         )

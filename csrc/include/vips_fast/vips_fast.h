@@ -2,7 +2,7 @@
  *
  * This header is the whole C interface. It needs no Python: hold a pointer to
  * a vf_api table (from vf_dispatch() when linked statically, or from the
- * capsule vips_fast.kernels._native._C_API) and call through it. Every
+ * capsule vips_fast.kernels.native._C_API) and call through it. Every
  * function is pure, single-threaded, allocates nothing, may be called from any
  * thread without the GIL, and returns a vf_status. Sizes come before arrays,
  * outputs last. On an error status nothing in the outputs is to be used. */
@@ -200,7 +200,7 @@ static inline int32_t vf_check_api(const vf_api *api) {
 }
 
 #if defined(VIPS_FAST_WITH_PYTHON) || defined(Py_PYTHON_H)
-#define VF_CAPSULE "vips_fast.kernels._native._C_API"
+#define VF_CAPSULE "vips_fast.kernels.native._C_API"
 
 /* The table of the installed Python package, or NULL with ImportError set. Call
  * it once, with the GIL, when your module is made; the pointer stays valid for

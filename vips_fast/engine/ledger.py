@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 
-from .accounting import ComposedEvent, SelfComposedEvent, default_accountant, epsilon, event_from_dict
+from ..accounting import ComposedEvent, SelfComposedEvent, default_accountant, epsilon, event_from_dict
 
 SCHEMA = 1
 

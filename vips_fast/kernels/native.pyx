@@ -30,7 +30,7 @@ if _api == NULL:
         + ", ".join(name for name in ("portable", "baseline", "avx2", "avx512") if vf_api_for(name.encode()) != NULL)
     )
 
-_C_API = PyCapsule_New(<void *> _api, "vips_fast.kernels._native._C_API", NULL)
+_C_API = PyCapsule_New(<void *> _api, "vips_fast.kernels.native._C_API", NULL)
 
 
 def isa():

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .kernels import add_rounded_gaussian
-from .kernels.lattice import MAX_NORM_UNITS, check_range, noise_spacing
+from ..kernels import add_rounded_gaussian
+from ..kernels.lattice import MAX_NORM_UNITS, check_range, noise_spacing
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from .accountants import check_delta, check_epsilon, check_event, describe, epsilon
-from .calibration import calibrate_noise_multiplier
-from .events import ComposedEvent, PrivacyEvent, event_from_dict
+from ..accounting.accountants import check_delta, check_epsilon, check_event, describe, epsilon
+from ..accounting.calibration import calibrate_noise_multiplier
+from ..accounting.events import ComposedEvent, PrivacyEvent, event_from_dict
 
 __all__ = ["Budget", "BudgetExceededError"]
 

@@ -19,7 +19,7 @@ from typing import Protocol
 import numpy as np
 
 from .ledger import Ledger
-from .mechanisms import GaussianMechanism
+from ..mechanisms import GaussianMechanism
 
 
 class Model(Protocol):

@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from .accounting import GaussianEvent, PoissonSampledEvent, WithoutReplacementEvent
+from ..accounting import GaussianEvent, PoissonSampledEvent, WithoutReplacementEvent
 
 RELATIONS = ("add_remove", "replace_one")
 
