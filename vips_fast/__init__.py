@@ -2,30 +2,49 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from .kernels import native
-from .ledger import Ledger
-from .models.base import Privacy
-from .models.lda import LatentDirichletAllocation
-from .models.logistic import BayesianLogisticRegression
-from .models.sbn import SigmoidBeliefNetwork
-from .planning import Plan, plan
-from .threads import resolve_n_threads
+if TYPE_CHECKING:
+    from .engine.ledger import Ledger as Ledger
+    from .engine.statement import Privacy as Privacy
+    from .models.conjugate import ConjugateEstimator as ConjugateEstimator
+    from .models.lda import LatentDirichletAllocation as LatentDirichletAllocation
+    from .models.lda import Plan as Plan
+    from .models.lda import plan as plan
+    from .models.logistic import BayesianLogisticRegression as BayesianLogisticRegression
+    from .models.rebuild import verify as verify
+    from .models.sbn import SigmoidBeliefNetwork as SigmoidBeliefNetwork
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "BayesianLogisticRegression",
-    "LatentDirichletAllocation",
-    "Ledger",
-    "Plan",
-    "Privacy",
-    "SigmoidBeliefNetwork",
-    "get_include",
-    "plan",
-    "runtime_info",
-]
+#: Where each public name lives; a name is imported when it is first used.
+_HOMES = {
+    "BayesianLogisticRegression": "models.logistic",
+    "ConjugateEstimator": "models.conjugate",
+    "LatentDirichletAllocation": "models.lda",
+    "Ledger": "engine.ledger",
+    "Plan": "models.lda",
+    "Privacy": "engine.statement",
+    "SigmoidBeliefNetwork": "models.sbn",
+    "plan": "models.lda",
+    "verify": "models.rebuild",
+}
+
+__all__ = sorted([*_HOMES, "get_include", "runtime_info"])
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 def get_include() -> str:
@@ -35,8 +54,11 @@ def get_include() -> str:
     return str(installed if installed.is_dir() else package.parent / "csrc" / "include")
 
 
-def runtime_info() -> dict:
+def runtime_info() -> dict[str, Any]:
     """Version, instruction set in use, instruction sets this machine has, threads."""
+    from .kernels import native
+    from .kernels.threads import resolve_n_threads
+
     return {
         "version": __version__,
         "isa": native.isa(),

@@ -1,41 +1,63 @@
 """The ledger: what was released, recorded before each release.
 
-A ledger stores events; an accountant computes epsilon from them. Every record is
-chained to the one before by a hash, so that a ledger that was shortened or edited
-does not load. Reading epsilon never changes it.
+A ledger stores events; an accountant computes epsilon from them, and the statement of a
+model is computed from its ledger, never read from a file. Records are chained by a hash
+without a key, so that a ledger that was damaged, shortened or edited by accident does
+not load. Whoever recomputes the whole chain can forge one: a signature helps against
+that (`vips_fast.models.persistence`).
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import threading
+from typing import Any
 
-from ..accounting import ComposedEvent, SelfComposedEvent, default_accountant, epsilon, event_from_dict
+from ..accounting import (
+    ComposedEvent,
+    PrivacyEvent,
+    SelfComposedEvent,
+    default_accountant,
+    epsilon,
+    event_from_dict,
+)
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 class Ledger:
-    """Append-only list of the releases of one set of records.
+    """Append-only list of what was planned and released from one set of records.
 
-    Attributes
-    ----------
-    taints : tuple of str
-        Reasons why the stated guarantee does not cover the model. Not empty means
-        NOT PRIVATE, for good.
+    The kinds of records are "plan" (the public numbers of a run), "release" (one noised
+    release, written before its noise is drawn), "taint" (a reason why the stated
+    guarantee does not cover the model) and "close" (the digest of what a run published).
+    Appending is safe from several threads. A ledger that belongs to a fitted model is
+    frozen; `copy` gives one that can go on.
     """
 
-    def __init__(self):
-        self._records: list[dict] = []
+    def __init__(self) -> None:
+        self._records: list[dict[str, Any]] = []
         self._head = "0" * 64
-        self._runs: list[list] = []  # [event, how many in a row]
+        self._runs: list[tuple[PrivacyEvent, int]] = []
         self._taints: list[str] = []
+        self._n_releases = 0
+        self._frozen = False
+        self._lock = threading.Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _lock=threading.Lock())
 
     def __len__(self) -> int:
-        return sum(1 for record in self._records if record["kind"] == "release")
+        """Number of releases."""
+        return self._n_releases
 
     @property
     def taints(self) -> tuple[str, ...]:
+        """Reasons why the guarantee does not hold; not empty means NOT PRIVATE, for good."""
         return tuple(self._taints)
 
     @property
@@ -45,35 +67,80 @@ class Ledger:
 
     @property
     def head(self) -> str:
-        """Hash of the last record."""
+        """Hash of the last record, which stands for the whole ledger."""
         return self._head
 
-    def _append(self, record: dict) -> None:
+    @property
+    def plan(self) -> dict[str, Any] | None:
+        """Public numbers of the last run, or None before the first."""
+        return next((dict(r["plan"]) for r in reversed(self._records) if r["kind"] == "plan"), None)
+
+    @property
+    def closing(self) -> str | None:
+        """Digest in the last record if that closes a run, else None."""
+        last = self._records[-1] if self._records else {"kind": None}
+        return last["digest"] if last["kind"] == "close" else None
+
+    def copy(self) -> Ledger:
+        """A ledger with the same records, to which more can be appended."""
+        with self._lock:
+            other = Ledger()
+            other._records, other._head = list(self._records), self._head
+            other._runs, other._taints, other._n_releases = list(self._runs), list(self._taints), self._n_releases
+            return other
+
+    def freeze(self) -> Ledger:
+        """Refuse further records; returns the ledger."""
+        self._frozen = True
+        return self
+
+    def _append(self, record: dict[str, Any]) -> None:
+        if self._frozen:
+            raise RuntimeError("this ledger belongs to a fitted model and is closed: copy() gives one that can go on")
         record = dict(record, number=len(self._records), before=self._head)
-        self._head = hashlib.sha256(_canonical(record)).hexdigest()
+        self._head = hashlib.sha256(canonical_json(record)).hexdigest()
         self._records.append(record)
+
+    def open(self, plan: dict[str, Any]) -> None:
+        """Record the public numbers of a run that is about to begin."""
+        with self._lock:
+            self._append({"kind": "plan", "plan": plan})
 
     def taint(self, reason: str) -> None:
         """Mark the ledger NOT PRIVATE, for good."""
-        if reason not in self._taints:
-            self._taints.append(reason)
-            self._append({"kind": "taint", "reason": reason})
+        with self._lock:
+            if reason not in self._taints:
+                self._append({"kind": "taint", "reason": reason})
+                self._taints.append(reason)
 
-    def intend(self, event, *, clip_norm: float, sensitivity: float) -> None:
-        """Record a release that is about to be made. It counts as spent from now on."""
-        if self._runs:
-            ComposedEvent((self._runs[0][0], event))  # refuses a mix of relations
-        self._append(
-            {"kind": "release", "event": event.to_dict(), "clip_norm": clip_norm, "sensitivity": sensitivity}
-        )
-        if self._runs and self._runs[-1][0] == event:
-            self._runs[-1][1] += 1
-        else:
-            self._runs.append([event, 1])
+    def intend(self, event: PrivacyEvent, *, clip_norm: float, sensitivity: float) -> None:
+        """Record a release that is about to be made. It counts as spent from now on.
 
-    def event(self):
+        Raises
+        ------
+        ValueError
+            If its neighbouring relation is not that of the releases before.
+        """
+        with self._lock:
+            if self._runs:
+                ComposedEvent((self._runs[0][0], event))  # refuses a mix of relations
+            self._append(
+                {"kind": "release", "event": event.to_dict(), "clip_norm": clip_norm, "sensitivity": sensitivity}
+            )
+            self._n_releases += 1
+            if self._runs and self._runs[-1][0] == event:
+                self._runs[-1] = (event, self._runs[-1][1] + 1)
+            else:
+                self._runs.append((event, 1))
+
+    def close(self, digest: str) -> None:
+        """Record the digest of all that a run publishes."""
+        with self._lock:
+            self._append({"kind": "close", "digest": digest, "releases": self._n_releases})
+
+    def event(self) -> PrivacyEvent | None:
         """All releases as one composed event, or None if there are none."""
-        return compose(tuple((event, count) for event, count in self._runs))
+        return compose(tuple(self._runs))
 
     def epsilon(self, delta: float, accountant: str | None = None) -> float:
         """Epsilon of all releases together at ``delta``; 0 before the first."""
@@ -85,44 +152,60 @@ class Ledger:
         event = self.event()
         return None if event is None else default_accountant(event)
 
-    def to_dict(self) -> dict:
+    def to_dict(self) -> dict[str, Any]:
         """A JSON-ready copy."""
-        return {"schema": SCHEMA, "head": self._head, "records": [dict(record) for record in self._records]}
+        with self._lock:
+            return {"schema": SCHEMA, "head": self._head, "records": [dict(record) for record in self._records]}
 
     @classmethod
-    def from_dict(cls, data: dict) -> Ledger:
+    def from_dict(cls, data: dict[str, Any]) -> Ledger:
         """The ledger from `to_dict`.
 
         Raises
         ------
         ValueError
-            If the schema is unknown or the chain of hashes does not hold.
+            If the schema is unknown, a record is malformed or the chain of hashes does
+            not hold.
         """
         if not isinstance(data, dict) or data.get("schema") != SCHEMA or not isinstance(data.get("records"), list):
             raise ValueError(f"ledger: expected schema {SCHEMA}")
         ledger = cls()
         for record in data["records"]:
-            fields = {k: v for k, v in record.items() if k not in ("number", "before")}
-            if record.get("kind") == "taint":
-                ledger.taint(fields["reason"])
-            elif record.get("kind") == "release":
-                ledger.intend(
-                    event_from_dict(fields["event"]), clip_norm=fields["clip_norm"], sensitivity=fields["sensitivity"]
-                )
-            if not ledger._records or ledger._records[-1] != record:
+            try:
+                ledger._replay(record)
+            except (KeyError, TypeError, AttributeError, OverflowError, RecursionError):
+                raise ValueError("ledger: a record is malformed") from None
+            if ledger._records[-1:] != [record]:
                 raise ValueError("ledger: its records do not form an unbroken chain")
         if ledger._head != data.get("head"):
             raise ValueError("ledger: its last record does not match its hash")
         return ledger
 
+    def _replay(self, record: dict[str, Any]) -> None:
+        kind = record["kind"]
+        if kind == "plan":
+            if not isinstance(record["plan"], dict):
+                raise TypeError
+            self.open(record["plan"])
+        elif kind == "taint":
+            self.taint(str(record["reason"]))
+        elif kind == "release":
+            event = event_from_dict(record["event"])
+            self.intend(event, clip_norm=record["clip_norm"], sensitivity=record["sensitivity"])
+        elif kind == "close":
+            self.close(str(record["digest"]))
+        else:
+            raise ValueError(f"ledger: unknown kind of record {kind!r}")
 
-def compose(runs):
-    """One event from ((event, how many), ...); None for none."""
+
+def compose(runs: tuple[tuple[PrivacyEvent, int], ...]) -> PrivacyEvent | None:
+    """One event from ((event, how many), …); None for none."""
     parts = tuple(event if count == 1 else SelfComposedEvent(event, count) for event, count in runs if count)
     if not parts:
         return None
     return parts[0] if len(parts) == 1 else ComposedEvent(parts)
 
 
-def _canonical(record: dict) -> bytes:
-    return json.dumps(record, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+def canonical_json(value: Any) -> bytes:
+    """One spelling of a JSON value, for digests; what JSON cannot say is given by its repr."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, default=repr).encode()

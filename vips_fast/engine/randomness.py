@@ -10,14 +10,23 @@ from __future__ import annotations
 
 import hashlib
 import os
+from typing import Protocol
 
 import numpy as np
 
 
+class Randomness(Protocol):
+    """Source of a run's random words and of the keys of its noise."""
+
+    def words(self, n: int, purpose: str, step: int) -> np.ndarray:
+        """n independent uniform uint64 for a purpose in a step."""
+
+    def noise_key(self, step: int) -> bytes | None:
+        """Key for the noise of one release; None asks the operating system for a fresh one."""
+
+
 class SystemRandomness:
     """The operating system's generator; nothing to seed, nothing kept."""
-
-    secure = True
 
     def words(self, n: int, purpose: str, step: int) -> np.ndarray:
         """n independent uniform uint64."""
@@ -30,8 +39,6 @@ class SystemRandomness:
 
 class KeyedRandomness:
     """A stream that is a function of a key, a purpose and a step: for tests and fits that are not private."""
-
-    secure = False
 
     def __init__(self, key: bytes):
         self._key = bytes(key)

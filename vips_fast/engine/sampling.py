@@ -1,20 +1,50 @@
 """Minibatches, and the privacy event that each way of sampling is.
 
-A sampler draws record numbers and emits the accounting event of a release made
-from such a minibatch, so that what is drawn and what is accounted cannot differ
-(privacy table: Poisson with add or remove one record; a fixed size without
-replacement with replace one record; the whole data set with either).
+A sampler draws record numbers and emits the accounting event of a release made from such
+a minibatch, so that what is drawn and what is accounted cannot differ: Poisson sampling
+with "add or remove one record"; a fixed size without replacement with "replace one
+record"; the whole data set with either. A sampler knows public numbers only; how many
+rows there are is told to `draw` alone.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Protocol
 
 import numpy as np
 
-from ..accounting import GaussianEvent, PoissonSampledEvent, WithoutReplacementEvent
+from ..accounting import GaussianEvent, PoissonSampledEvent, PrivacyEvent, WithoutReplacementEvent
+from .randomness import Randomness
 
 RELATIONS = ("add_remove", "replace_one")
+SAMPLINGS = ("poisson", "without_replacement", "full")
+
+
+class Sampler(Protocol):
+    """Draws minibatches.
+
+    Attributes
+    ----------
+    name : {"poisson", "without_replacement", "full"}
+    neighbors : {"add_remove", "replace_one"}
+        The relation that its event is about.
+    n_records : int
+        Public number of records.
+    expected_batch_size : float
+        Public; what sums are divided by, never the size that was drawn.
+    """
+
+    name: str
+    neighbors: str
+    n_records: int
+    expected_batch_size: float
+
+    def draw(self, n_rows: int, randomness: Randomness, step: int) -> np.ndarray:
+        """Sorted record numbers below n_rows, int64."""
+
+    def event(self, noise_multiplier: float) -> PrivacyEvent:
+        """Event of one release with this noise multiplier."""
 
 
 class PoissonSampler:
@@ -26,39 +56,34 @@ class PoissonSampler:
         Public number of records.
     batch_size : float
         Expected size of a minibatch, in (0, n_records].
-    n_rows : int or None
-        Records that there are, which may be private; None is ``n_records``. The
-        sampling probability and the scale come from ``n_records`` alone.
 
     Notes
     -----
     A record is taken when its 64-bit random word is below a threshold T. The event
     states T / 2^64, the probability that is really used, rounded up to a double.
-    The expected size, not the drawn one, scales the sums: the drawn size is private.
     """
 
+    name = "poisson"
     neighbors = "add_remove"
 
-    def __init__(self, n_records: int, batch_size: float, n_rows: int | None = None):
+    def __init__(self, n_records: int, batch_size: float):
         self.n_records = n_records
-        self._n_rows = n_records if n_rows is None else n_rows
-        self._threshold = min(math.ceil(batch_size / n_records * 2**64), 2**64)
-        q = self._threshold / 2**64
-        self.sampling_probability = q if math.ceil(q * 2**64) >= self._threshold else math.nextafter(q, 1.0)
+        self.threshold = min(math.ceil(batch_size / n_records * 2**64), 2**64)
+        q = self.threshold / 2**64
+        self.sampling_probability = q if math.ceil(q * 2**64) >= self.threshold else math.nextafter(q, 1.0)
         self.expected_batch_size = self.sampling_probability * n_records
 
-    def draw(self, randomness, step: int) -> np.ndarray:
+    def draw(self, n_rows: int, randomness: Randomness, step: int) -> np.ndarray:
         """Sorted record numbers, int64; possibly none."""
-        if self._threshold == 2**64:
-            return np.arange(self._n_rows, dtype=np.int64)
-        words = randomness.words(self._n_rows, "sample", step)
-        return np.flatnonzero(words < np.uint64(self._threshold)).astype(np.int64)
+        if self.threshold == 2**64:
+            return np.arange(n_rows, dtype=np.int64)
+        words = randomness.words(n_rows, "sample", step)
+        return np.flatnonzero(words < np.uint64(self.threshold)).astype(np.int64)
 
-    def event(self, noise_multiplier: float):
+    def event(self, noise_multiplier: float) -> PrivacyEvent:
         """Event of one release with this noise multiplier."""
-        if self.sampling_probability >= 1.0:
-            return GaussianEvent(noise_multiplier, neighbors=self.neighbors)
-        return PoissonSampledEvent(self.sampling_probability, GaussianEvent(noise_multiplier, neighbors=self.neighbors))
+        inner = GaussianEvent(noise_multiplier, neighbors=self.neighbors)
+        return inner if self.sampling_probability >= 1.0 else PoissonSampledEvent(self.sampling_probability, inner)
 
 
 class FixedSizeSampler:
@@ -67,24 +92,28 @@ class FixedSizeSampler:
     Parameters
     ----------
     n_records, batch_size : int
-        Public number of records and size of a minibatch, in [1, n_records].
+        Number of records, which is public where neighbours differ by replacing one, and
+        size of a minibatch, in [1, n_records].
     """
 
+    name = "without_replacement"
     neighbors = "replace_one"
 
     def __init__(self, n_records: int, batch_size: int):
         self.n_records, self.batch_size = n_records, batch_size
         self.expected_batch_size = float(batch_size)
 
-    def draw(self, randomness, step: int) -> np.ndarray:
+    def draw(self, n_rows: int, randomness: Randomness, step: int) -> np.ndarray:
         """Sorted record numbers, int64: those with the smallest random words."""
+        if n_rows != self.n_records:
+            raise ValueError(f"n_records={self.n_records}: expected the number of rows with sampling='without_replacement'")
         if self.batch_size == self.n_records:
             return np.arange(self.n_records, dtype=np.int64)
         words = randomness.words(self.n_records, "sample", step)
         chosen = np.argpartition(words, self.batch_size - 1)[: self.batch_size]
         return np.sort(chosen).astype(np.int64)
 
-    def event(self, noise_multiplier: float):
+    def event(self, noise_multiplier: float) -> PrivacyEvent:
         """Event of one release with this noise multiplier."""
         inner = GaussianEvent(noise_multiplier, neighbors=self.neighbors)
         if self.batch_size == self.n_records:
@@ -98,30 +127,26 @@ class FullSampler:
     Parameters
     ----------
     n_records : int
-        Public number of records.
+        Public number of records, which alone scales the sums.
     neighbors : {"add_remove", "replace_one"}
-    n_rows : int or None
-        Records that there are, which may be private; None is ``n_records``, which
-        alone scales the sums.
     """
 
-    def __init__(self, n_records: int, neighbors: str = "add_remove", n_rows: int | None = None):
+    name = "full"
+
+    def __init__(self, n_records: int, neighbors: str = "add_remove"):
         self.n_records, self.neighbors = n_records, neighbors
-        self._n_rows = n_records if n_rows is None else n_rows
         self.expected_batch_size = float(n_records)
 
-    def draw(self, randomness, step: int) -> np.ndarray:
+    def draw(self, n_rows: int, randomness: Randomness, step: int) -> np.ndarray:
         """All record numbers, int64."""
-        return np.arange(self._n_rows, dtype=np.int64)
+        return np.arange(n_rows, dtype=np.int64)
 
-    def event(self, noise_multiplier: float):
+    def event(self, noise_multiplier: float) -> PrivacyEvent:
         """Event of one release with this noise multiplier."""
         return GaussianEvent(noise_multiplier, neighbors=self.neighbors)
 
 
-def make_sampler(
-    sampling: str, neighbors: str | None, n_records: int, batch_size: float | None, n_rows: int | None = None
-):
+def make_sampler(sampling: str, neighbors: str | None, n_records: int, batch_size: float | None) -> Sampler:
     """The sampler for an estimator's parameters.
 
     Parameters
@@ -133,18 +158,14 @@ def make_sampler(
         Public number of records.
     batch_size : float or None
         None is the whole data set.
-    n_rows : int or None
-        Records that there are; None is ``n_records``. Under "replace_one" neighbours
-        have the same number of rows, so "without_replacement" samples from the rows
-        themselves and accounts for their number.
 
     Raises
     ------
     ValueError
-        If a name is unknown, the relation is not one that the sampling can be
-        accounted under, or the batch does not fit the data.
+        If a name is unknown, the relation is not one that the sampling can be accounted
+        under, or the batch does not fit the public number of records.
     """
-    if sampling not in ("poisson", "without_replacement", "full"):
+    if sampling not in SAMPLINGS:
         raise ValueError(f"sampling={sampling!r}: expected 'poisson', 'without_replacement' or 'full'")
     if neighbors is not None and neighbors not in RELATIONS:
         raise ValueError(f"neighbors={neighbors!r}: expected 'add_remove' or 'replace_one'")
@@ -155,16 +176,12 @@ def make_sampler(
     if sampling == "full":
         if batch_size is not None and batch_size != n_records:
             raise ValueError(f"batch_size={batch_size!r}: expected None with sampling='full'")
-        return FullSampler(n_records, neighbors or "add_remove", n_rows)
+        return FullSampler(n_records, neighbors or "add_remove")
     needed = "add_remove" if sampling == "poisson" else "replace_one"
     if neighbors not in (None, needed):
         raise ValueError(f"neighbors={neighbors!r}: expected {needed!r} with sampling={sampling!r}")
     if sampling == "poisson":
-        return PoissonSampler(n_records, n_records if batch_size is None else float(batch_size), n_rows)
-    if n_rows is not None:
-        n_records = n_rows
-        if batch_size is not None and batch_size > n_rows:
-            raise ValueError(f"batch_size={batch_size!r}: expected at most {n_rows}, the number of rows")
+        return PoissonSampler(n_records, n_records if batch_size is None else float(batch_size))
     size = n_records if batch_size is None else batch_size
     if int(size) != size or size < 1:
         raise ValueError(f"batch_size={batch_size!r}: expected an integer with sampling='without_replacement'")

@@ -1,4 +1,4 @@
-"""The one mechanism: Gaussian noise on an integer sum, one draw a release."""
+"""Gaussian noise on an integer sum: one draw for each release."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..kernels import add_rounded_gaussian
-from ..kernels.lattice import MAX_NORM_UNITS, check_range, noise_spacing
+from ..kernels.lattice import MAX_NORM_UNITS, noise_spacing
 
 
 @dataclass(frozen=True)
@@ -27,20 +27,18 @@ class GaussianMechanism:
     sensitivity : float
         L2 sensitivity of the sum under the sampler's neighbouring relation.
     clip_norm : float
-        L2 bound of one contribution.
-    max_records : int
-        Most records that one sum can hold.
+        L2 bound of one contribution, below 2^31 lattice units: sums of up to 2^31
+        contributions then stay below 2^62, and so does the noise.
 
     Raises
     ------
     ValueError
-        If a number is out of range, or the sum or its noise could leave int64.
+        If a number is out of range, or the noise is too large for a contribution to be seen on its lattice.
     """
 
     noise_multiplier: float
     sensitivity: float
     clip_norm: float
-    max_records: int
 
     def __post_init__(self):
         for name in ("sensitivity", "clip_norm"):
@@ -56,7 +54,6 @@ class GaussianMechanism:
                 f"noise_multiplier={z!r}: the noise is {self.noise_sd / self.clip_norm:.3g} times a whole contribution; "
                 "expected at most 2^21 times"
             )
-        check_range(self.max_records, units, "n_records")
 
     @property
     def noise_sd(self) -> float:

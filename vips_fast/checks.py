@@ -1,0 +1,40 @@
+"""Checks of arguments, with messages that name the argument, its value and what was expected."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+
+def check_number(
+    name: str, value: Any, low: float, high: float, *, integer: bool = False, low_open: bool = False,
+    high_open: bool = False,
+) -> Any:
+    """The number itself, as an int or a float.
+
+    Raises
+    ------
+    ValueError
+        If it is no number, or out of its range.
+    """
+    kinds = (int, np.integer) if integer else (int, float, np.integer, np.floating)
+    ok = isinstance(value, kinds) and not isinstance(value, (bool, np.bool_)) and not math.isnan(value)
+    ok = ok and (low < value if low_open else low <= value) and (value < high if high_open else value <= high)
+    if not ok:
+        interval = f"{'(' if low_open else '['}{low:g}, {high:g}{')' if high_open or high == math.inf else ']'}"
+        raise ValueError(f"{name}={value!r}: expected {'an integer' if integer else 'a number'} in {interval}")
+    return int(value) if integer else float(value)
+
+
+def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
+    """Raise a ValueError unless value is one of the choices."""
+    if not any(value is choice or (type(value) is type(choice) and value == choice) for choice in choices):
+        raise ValueError(f"{name}={value!r}: expected one of {', '.join(map(repr, choices))}")
+
+
+def check_flag(name: str, value: Any) -> None:
+    """Raise a ValueError unless value is True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name}={value!r}: expected True or False")

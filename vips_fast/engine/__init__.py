@@ -1,0 +1,1 @@
+"""The engine: one contract, one loop, one result, for all models."""

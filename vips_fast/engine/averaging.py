@@ -1,0 +1,80 @@
+"""Running averages of releases: post-processing that models use as they need it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from .model import Release, array_of
+
+#: Entries converted at a time, so that an average needs no second array of its size.
+_CHUNK = 1 << 16
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Step sizes rho_t = (offset + t)^-decay, t = 0, 1, … (Algorithm 1 of Park et al. 2020)."""
+
+    offset: float
+    decay: float
+
+    def rate(self, step: int) -> float:
+        """rho of a step, at most 1."""
+        base = self.offset + step
+        return 1.0 if base <= 1.0 else base**-self.decay
+
+
+class RunningAverage:
+    """Weighted average of releases, and the noise that is known to be in it.
+
+    Attributes
+    ----------
+    values : float64 array
+        sum of weights times releases, and of what is left of the start.
+    noise_sd : float
+        Standard deviation of the noise in an entry of ``values``.
+    initial_weight : float
+        Weight that the start still has.
+    """
+
+    def __init__(self, start: np.ndarray):
+        self.values = np.array(start, dtype=np.float64, order="C")
+        self.noise_sd = 0.0
+        self.initial_weight = 1.0
+
+    def add(self, release: Release, rate: float) -> None:
+        """values ← (1 − rate) values + rate release, with the law of the noise alongside."""
+        values, units = self.values.reshape(-1), release.units.reshape(-1)
+        buffer = np.empty(min(_CHUNK, max(values.size, 1)))
+        for first in range(0, values.size, _CHUNK):
+            part = values[first : first + _CHUNK]
+            fresh = buffer[: len(part)]
+            np.multiply(units[first : first + _CHUNK], release.scale * rate, out=fresh)
+            part *= 1.0 - rate
+            part += fresh
+        self._weigh(release, rate)
+
+    def add_values(self, values: np.ndarray, release: Release, rate: float) -> None:
+        """As `add`, for values that were made from the release."""
+        self.values *= 1.0 - rate
+        self.values += rate * values
+        self._weigh(release, rate)
+
+    def _weigh(self, release: Release, rate: float) -> None:
+        self.noise_sd = math.hypot((1.0 - rate) * self.noise_sd, rate * release.noise_sd)
+        self.initial_weight *= 1.0 - rate
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Arrays for `restore`."""
+        return {"average": self.values.copy(), "average_law": np.array([self.noise_sd, self.initial_weight])}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Go on from a `state`; ValueError if it is not one of this shape."""
+        values = array_of(state, "average", self.values.shape)
+        noise_sd, weight = array_of(state, "average_law", (2,)).tolist()
+        if noise_sd < 0 or not 0 <= weight <= 1:
+            raise ValueError("state: 'average_law' is out of its range")
+        self.values, self.noise_sd, self.initial_weight = values, noise_sd, weight

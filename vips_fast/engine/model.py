@@ -1,0 +1,195 @@
+"""The contract between the engine and a model.
+
+A model is the mathematics of one family: what a unit contributes, how large that can
+be, and what follows from the released sums. It knows nothing of sampling, noise,
+accounting or threads, and it never holds records: only `Model.contribute` sees them,
+one block at a time. So everything else that a model computes is a function of released
+numbers and of public ones.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from ..mechanisms import GaussianMechanism
+    from .sampling import Sampler
+
+#: Most records of a data set, and of one sum on the noise lattice: a contribution is
+#: below 2^31 lattice units, and sums stay below 2^62.
+MAX_RECORDS = 2**31
+
+
+class Records(Protocol):
+    """The private records of one run, as a model's reader prepared them.
+
+    Attributes
+    ----------
+    n_rows : int
+        How many there are. Private under "add or remove": nothing but the drawing of a
+        minibatch may read it.
+    usable : bool array of shape (n_rows,), or None
+        False for records that contribute nothing because they hold an invalid value;
+        None where all records are usable.
+    """
+
+    n_rows: int
+    usable: np.ndarray | None
+
+    def edges(self, rows: np.ndarray) -> np.ndarray:
+        """Boundaries of blocks of about equal work among drawn rows: 0, …, len(rows)."""
+
+    def block(self, rows: np.ndarray) -> Any:
+        """The block of these rows that `Model.contribute` takes."""
+
+
+class Model(ABC):
+    """What the engine asks of a model.
+
+    Contributions live on a fine integer lattice of the model's choice, so that sums are
+    exact and additive: any split of the records into blocks, shards or machines gives
+    the same integers before `round`.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Shape of the statistics; one release is one array of this shape.
+    clip : float
+        L2 bound of one unit's contribution, in the units of the statistics.
+    capacity : int
+        Units whose contributions fit int64 on the fine lattice.
+    """
+
+    shape: tuple[int, ...]
+    clip: float
+    capacity: int = MAX_RECORDS
+
+    @property
+    def fine_shape(self) -> tuple[int, ...]:
+        """Shape of the sums before `round`."""
+        return self.shape
+
+    @abstractmethod
+    def sensitivity(self, relation: str) -> float:
+        """Proven L2 sensitivity of the rounded sum under "add_remove" or "replace_one"."""
+
+    def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
+        """Take lattice and scale from the plan, before any data.
+
+        Raises
+        ------
+        ValueError
+            If the model cannot keep its bound on this lattice.
+        """
+
+    @abstractmethod
+    def contribute(self, block: Any, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
+        """Add the contributions of a block of records to ``out``.
+
+        Parameters
+        ----------
+        block
+            What `Records.block` gave.
+        words : uint64 array
+            One uniform random word for each record of the block.
+        out : int64 array of shape ``fine_shape``
+        scratch : dict
+            Belongs to the calling thread and outlives the block: room for buffers, and
+            for nothing else. Where it holds "figures", a dict, un-noised diagnostics
+            may be added to its entries.
+
+        Notes
+        -----
+        A record's contribution is a function of that record, its own word and the
+        released parameters alone, bit for bit, and has an L2 norm of at most ``clip``.
+        """
+
+    def round(self, fine: np.ndarray, spacing: float) -> np.ndarray:
+        """Bring finished sums to the noise lattice, once, at the root.
+
+        Parameters
+        ----------
+        fine : int64 array of shape ``fine_shape``, or an array of Python integers
+            Sums over all records; `vips_fast.engine.lattice.rounded` takes either.
+        spacing : float
+            Of the noise lattice.
+
+        Returns
+        -------
+        int64 array of shape ``shape``
+        """
+        return fine if fine.dtype == np.int64 else fine.astype(np.int64)
+
+    @abstractmethod
+    def update(self, release: Release) -> None:
+        """The M-step: parameters of the next step from one more release."""
+
+    @abstractmethod
+    def state(self) -> dict[str, np.ndarray]:
+        """All that the next step needs; every array is a function of releases and public numbers."""
+
+    @abstractmethod
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Go on from a `state`.
+
+        Raises
+        ------
+        ValueError
+            If an array is missing, has another shape or is not finite where it must be.
+        """
+
+    @abstractmethod
+    def result(self) -> dict[str, np.ndarray]:
+        """The arrays to publish."""
+
+
+@dataclass(frozen=True)
+class Release:
+    """One noised statistic: the only thing that leaves the data.
+
+    Attributes
+    ----------
+    step : int
+        Number of the step, from 0.
+    units : int64 array
+        Noised sum on the lattice.
+    scale : float
+        Lattice spacing over the expected batch size: ``units * scale`` are means per
+        record.
+    noise_sd : float
+        Standard deviation of the noise in an entry of the means.
+    """
+
+    step: int
+    units: np.ndarray
+    scale: float
+    noise_sd: float
+
+    @cached_property
+    def values(self) -> np.ndarray:
+        """Noised mean of the statistics per record, float64."""
+        return self.units * self.scale
+
+
+def array_of(state: Mapping[str, np.ndarray], name: str, shape: tuple[int, ...] | None = None) -> np.ndarray:
+    """A finite float64 copy of one array of a state, for `Model.restore`.
+
+    Raises
+    ------
+    ValueError
+        If the array is missing, has another shape or is not finite.
+    """
+    if name not in state:
+        raise ValueError(f"state: has no array {name!r}")
+    array = np.array(state[name], dtype=np.float64)
+    if shape is not None and array.shape != shape:
+        raise ValueError(f"state: {name!r} has shape {array.shape}, expected {shape}")
+    if not np.isfinite(array).all():
+        raise ValueError(f"state: {name!r} holds numbers that are not finite")
+    return array

@@ -1,0 +1,155 @@
+"""The one result of a fit: arrays, ledger and statement, made together.
+
+A fitted estimator holds one `FitResult` and reads everything from it, so that no array
+can stand beside a statement about other numbers. The ledger's last record holds the
+digest of all that the result publishes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from .ledger import Ledger, canonical_json
+from .statement import Privacy
+
+#: Version of what a digest covers and of the files that hold it.
+FORMAT = 2
+
+
+@dataclass(frozen=True)
+class Public:
+    """What a model may know of its data: public facts, and no others.
+
+    Attributes
+    ----------
+    n_features : int
+        Columns of the data.
+    n_records : int
+        Public number of records.
+    seed : int
+        Seeds what is public: a start, and without privacy everything.
+    classes : array or None
+        The labels of a classifier, which are taken as public.
+    scale : float or None
+        The largest record. Only without privacy, where nothing is bounded beforehand.
+    """
+
+    n_features: int
+    n_records: int
+    seed: int
+    classes: np.ndarray | None = None
+    scale: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """All but the classes, JSON-ready."""
+        return {"n_features": self.n_features, "n_records": self.n_records, "seed": self.seed, "scale": self.scale}
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """What a fit gives; made by `make` alone, never changed.
+
+    Attributes
+    ----------
+    kind : str
+        Name of the estimator's class.
+    settings : mapping
+        The constructor's arguments that the fit used: numbers, texts and arrays.
+    public : Public
+    n_steps : int
+        Steps done, with those of earlier runs.
+    arrays, state : mapping of str to read-only arrays
+        What is published, and what a further step would start from.
+    ledger : Ledger
+        Frozen.
+    diagnostics : tuple of dict, or None
+        Un-noised figures; in no file.
+    signature : bytes or None
+        A detached signature of `head`.
+    """
+
+    kind: str
+    settings: Mapping[str, Any]
+    public: Public
+    n_steps: int
+    arrays: Mapping[str, np.ndarray]
+    state: Mapping[str, np.ndarray]
+    ledger: Ledger
+    diagnostics: tuple[dict[str, float], ...] | None = field(default=None, compare=False)
+    signature: bytes | None = None
+
+    @classmethod
+    def make(
+        cls, kind: str, settings: Mapping[str, Any], public: Public, n_steps: int, arrays: Mapping[str, np.ndarray],
+        state: Mapping[str, np.ndarray], ledger: Ledger, diagnostics: list[dict[str, float]] | None = None,
+    ) -> FitResult:
+        """Take copies, close the ledger over them and freeze everything.
+
+        Raises
+        ------
+        ValueError
+            If a private result were to hold a figure that only other fits may know.
+        """
+        if public.scale is not None and ledger.private:
+            raise ValueError("public.scale: expected None with privacy")
+        arrays, state = _frozen(arrays), _frozen(state)
+        ledger.close(digest(kind, settings, public, n_steps, arrays, state))
+        figures = None if diagnostics is None else tuple(diagnostics)
+        return cls(kind, settings, public, n_steps, arrays, state, ledger.freeze(), figures)
+
+    @property
+    def head(self) -> str:
+        """Hash that stands for arrays, settings, ledger and so for the statement."""
+        return self.ledger.head
+
+    @cached_property
+    def privacy(self) -> Privacy:
+        """The guarantee, computed from the ledger."""
+        return Privacy.of(self.ledger)
+
+    def check(self) -> None:
+        """Raise ValueError unless the ledger's closing record is about this result."""
+        closing = self.ledger.closing
+        if closing is None:
+            raise ValueError("the ledger does not end with the record that closes a run")
+        own = digest(self.kind, self.settings, self.public, self.n_steps, self.arrays, self.state)
+        if closing != own:
+            raise ValueError("arrays or settings are not those that the ledger's last record is about")
+
+
+def digest(
+    kind: str, settings: Mapping[str, Any], public: Public, n_steps: int, arrays: Mapping[str, np.ndarray],
+    state: Mapping[str, np.ndarray],
+) -> str:
+    """SHA-256 over everything that a result publishes."""
+    classes = None if public.classes is None else array_digest(public.classes)
+    plain = {k: array_digest(v) if isinstance(v, np.ndarray) else v for k, v in settings.items()}
+    meta = {
+        "format": FORMAT, "kind": kind, "settings": plain, "public": dict(public.to_dict(), classes=classes),
+        "n_steps": n_steps, "arrays": {k: array_digest(v) for k, v in arrays.items()},
+        "state": {k: array_digest(v) for k, v in state.items()},
+    }
+    return hashlib.sha256(canonical_json(meta)).hexdigest()
+
+
+def array_digest(array: np.ndarray) -> str:
+    """SHA-256 over dtype, shape and bytes of an array."""
+    array = np.ascontiguousarray(array)
+    hasher = hashlib.sha256(canonical_json([array.dtype.str, list(array.shape)]))
+    hasher.update(memoryview(array.reshape(-1).view(np.uint8)))
+    return hasher.hexdigest()
+
+
+def _frozen(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    out = {}
+    for name in sorted(arrays):
+        array = np.array(arrays[name], order="C")
+        array.flags.writeable = False
+        out[name] = array
+    return out

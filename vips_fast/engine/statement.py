@@ -1,0 +1,118 @@
+"""What a ledger promises, in numbers and in words."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from .ledger import Ledger
+
+_RELATIONS = {"add_remove": "adding or removing one {unit}", "replace_one": "replacing one {unit}"}
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """What a fit has spent and what that promises; always computed from a ledger.
+
+    Attributes
+    ----------
+    epsilon, delta : float
+        The guarantee; epsilon is inf where there is none.
+    neighbors : str
+        The neighbouring relation, "add_remove" or "replace_one".
+    unit : str
+        What neighbours differ by.
+    accountant : str
+        Name of the accountant that gives epsilon.
+    steps : int
+        Releases made.
+    noise_multiplier : float
+        Noise standard deviation over the L2 sensitivity, in the last run.
+    sampling : str
+        How minibatches were drawn.
+    batch_size : float
+        (Expected) size of a minibatch.
+    n_records : int
+        Public number of records.
+    taints : tuple of str
+        Reasons why the guarantee does not hold; empty if it does.
+    """
+
+    epsilon: float
+    delta: float
+    neighbors: str
+    unit: str
+    accountant: str
+    steps: int
+    noise_multiplier: float
+    sampling: str
+    batch_size: float
+    n_records: int
+    taints: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, ledger: Ledger) -> Privacy:
+        """The statement of a ledger, at the delta of its last run.
+
+        Raises
+        ------
+        ValueError
+            If the ledger has no run, or the numbers of its last run are not usable.
+        """
+        plan = ledger.plan
+        if plan is None:
+            raise ValueError("ledger: it has no run to speak of")
+        try:
+            delta, relation, sampling = float(plan["delta"]), plan["relation"], plan["sampling"]
+            numbers = dict(
+                unit=str(plan["unit"]), noise_multiplier=float(plan["noise_multiplier"]),
+                batch_size=float(plan["batch_size"]), n_records=int(plan["n_records"]),
+            )
+            if relation not in _RELATIONS or sampling not in _SAMPLINGS or not 0 < delta < 1:
+                raise ValueError
+        except (KeyError, TypeError, ValueError):
+            raise ValueError("ledger: the plan of its last run is malformed") from None
+        event = ledger.event()
+        if event is not None and event.neighbors != relation:
+            raise ValueError("ledger: its releases are of another neighbouring relation than its plan")
+        return cls(
+            epsilon=ledger.epsilon(delta) if ledger.private else math.inf, delta=delta, neighbors=relation,
+            accountant=ledger.accountant() or "none", steps=len(ledger), sampling=sampling, taints=ledger.taints,
+            **numbers,
+        )
+
+    @property
+    def private(self) -> bool:
+        """Whether the stated guarantee covers the model."""
+        return not self.taints
+
+    def statement(self) -> str:
+        """The guarantee in one paragraph; epsilon is never rounded down."""
+        if self.taints:
+            return "NOT PRIVATE: " + "; ".join(self.taints) + "."
+        relation = _RELATIONS[self.neighbors].format(unit=self.unit)
+        how = _SAMPLINGS[self.sampling].format(size=self.batch_size, unit=self.unit)
+        return (
+            f"({round_up(self.epsilon)}, {self.delta!r})-differential privacy with respect to {relation} of "
+            f"{self.n_records}: {self.steps} releases, {how}, noise multiplier {self.noise_multiplier:.4g}, "
+            f"accountant {self.accountant!r}. The number of {self.unit}s, the vocabulary or the columns, and all "
+            "parameters are taken as public. The time that the fit took is not covered."
+        )
+
+    __str__ = statement
+
+
+_SAMPLINGS = {
+    "poisson": "minibatches of {size:g} expected {unit}s (Poisson sampling)",
+    "without_replacement": "minibatches of {size:g} {unit}s (without replacement)",
+    "full": "the whole data set in each step",
+}
+
+
+def round_up(value: float, digits: int = 4) -> str:
+    """A positive number with so many significant digits, never below its value."""
+    if not value > 0 or math.isinf(value):
+        return f"{value:g}"
+    unit = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
+    text = f"{math.ceil(value / unit - 1e-9) * unit:.{digits}g}"
+    return text if float(text) >= value else f"{value + unit:.{digits}g}"

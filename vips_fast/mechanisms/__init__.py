@@ -1,0 +1,5 @@
+"""Mechanisms: what adds the noise of a release."""
+
+from .gaussian import GaussianMechanism
+
+__all__ = ["GaussianMechanism"]

@@ -1,0 +1,504 @@
+"""What the estimators share: settings, ONE fit for all models, and the result they read.
+
+A subclass says how its data are read (`_read`) and which `Model` goes with its settings
+and with public facts (`_model`). Everything else is here, once: planning, the run, the
+result, files, rebuilding from a transcript.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import operator
+import secrets
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, is_dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from ..checks import check_choice, check_flag, check_number
+from ..engine.backend import Backend, Threads
+from ..engine.ledger import Ledger
+from ..engine.loop import run
+from ..engine.model import MAX_RECORDS, Model, Records
+from ..engine.plan import RunPlan, make_plan
+from ..engine.randomness import KeyedRandomness, Randomness, SystemRandomness
+from ..engine.result import FitResult, Public
+from ..engine.sampling import FullSampler, Sampler, make_sampler
+from ..engine.statement import Privacy
+from ..engine.transcript import Run, TranscriptWriter
+from ..kernels.threads import resolve_n_threads
+from . import persistence
+
+
+class NotFittedError(ValueError, AttributeError):
+    """A read-out was asked of an estimator before ``fit``."""
+
+
+@dataclass(frozen=True)
+class ArraySpec:
+    """What a published array must be: its shape and the closed range of its numbers."""
+
+    shape: tuple[int, ...]
+    low: float = -math.inf
+    high: float = math.inf
+
+
+class PrivateEstimator:
+    """Base of the estimators: parameters as in scikit-learn, privacy as in this package.
+
+    A subclass stores its constructor's arguments unchanged under their own names and has
+    the parameters ``sampling, neighbors, batch_size, n_steps, n_records,
+    target_epsilon, target_delta, noise_multiplier, private, invalid, n_jobs,
+    random_state, callback``. What `fit` finds is one immutable result, taken over when
+    all is done: an interrupted fit leaves the estimator exactly as it was.
+    """
+
+    #: Class of the ``options`` parameter, a frozen dataclass, where there is one.
+    _options_type: ClassVar[type | None] = None
+
+    _result: FitResult | None = None
+    _test_key: bytes | None = None
+    _diagnose: bool = False
+
+    # ----------------------------------------------- what a subclass defines
+
+    def _check_parameters(self) -> None:
+        """Raise a ValueError for any parameter out of its range, before data are touched."""
+        self._check_privacy_parameters()
+
+    def _read(self, X: Any, y: Any = None, **extra: Any) -> tuple[Records, dict[str, Any]]:
+        """Checked records, and the public facts in them: ``n_features``, and ``classes`` or ``scale``."""
+        raise NotImplementedError(f"{type(self).__name__} does not define _read")
+
+    def _model(self, public: Public) -> Model:
+        """The model for the settings and for public facts, at its public start."""
+        raise NotImplementedError(f"{type(self).__name__} does not define _model")
+
+    def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
+        """Name and `ArraySpec` of each array that `Model.result` gives."""
+        raise NotImplementedError(f"{type(self).__name__} does not define _array_specs")
+
+    def _sampler(self, public: Public) -> Sampler:
+        """The sampler of a whole fit."""
+        return make_sampler(self.sampling, self.neighbors, public.n_records, self.batch_size)
+
+    def _resolve_n_steps(self, public: Public) -> int:
+        """Number of steps of a whole fit."""
+        return int(self.n_steps)
+
+    def _sensitivity(self, model: Model, relation: str) -> float | None:
+        """A sensitivity to declare in place of the model's proven one; None for that."""
+        return None
+
+    def _taints(self) -> tuple[str, ...]:
+        """Reasons, known from the settings alone, why the guarantee will not hold."""
+        return ()
+
+    # ------------------------------------------------------------- settings
+
+    @classmethod
+    def _parameter_names(cls) -> list[str]:
+        parameters = inspect.signature(cls.__init__).parameters.values()
+        return sorted(p.name for p in parameters if p.name != "self")
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Constructor arguments by name."""
+        return {name: getattr(self, name) for name in self._parameter_names()}
+
+    def set_params(self, **params: Any) -> Self:
+        """Set constructor arguments; returns the estimator.
+
+        Raises
+        ------
+        ValueError
+            If a name is not a parameter.
+        """
+        names = self._parameter_names()
+        for name, value in params.items():
+            if name not in names:
+                raise ValueError(f"{name!r} is not a parameter of {type(self).__name__}: expected one of {names}")
+            setattr(self, name, value)
+        return self
+
+    def _settings(self) -> dict[str, Any]:
+        """The arguments as numbers, texts, dicts and arrays, without the callback."""
+        out: dict[str, Any] = {}
+        for name, value in self.get_params().items():
+            if name == "callback" or (name == "random_state" and not isinstance(value, (int, np.integer))):
+                value = None
+            elif is_dataclass(value) and not isinstance(value, type):
+                value = asdict(value)
+            elif isinstance(value, np.generic):
+                value = value.item()
+            elif isinstance(value, np.ndarray):
+                value = np.array(value)
+            out[name] = value
+        return out
+
+    @classmethod
+    def _from_settings(cls, settings: Mapping[str, Any]) -> Self:
+        """An unfitted estimator with these settings, checked."""
+        arguments = dict(settings)
+        if cls._options_type is not None and isinstance(arguments.get("options"), dict):
+            arguments["options"] = cls._options_type(**arguments["options"])
+        estimator = cls(**arguments)
+        estimator._check_parameters()
+        return estimator
+
+    def _check_privacy_parameters(self) -> None:
+        check_flag("private", self.private)
+        if self.n_steps is not None:
+            check_number("n_steps", self.n_steps, 1, 2**31, integer=True)
+        if self.target_epsilon is not None:
+            check_number("target_epsilon", self.target_epsilon, 0, math.inf, low_open=True, high_open=True)
+        if self.target_delta is not None:
+            check_number("target_delta", self.target_delta, 0, 1, low_open=True, high_open=True)
+        if self.noise_multiplier is not None:
+            check_number("noise_multiplier", self.noise_multiplier, 0, math.inf, high_open=True)
+        if self.batch_size is not None:
+            check_number("batch_size", self.batch_size, 0, math.inf, low_open=True, high_open=True)
+        if self.n_records is not None:
+            check_number("n_records", self.n_records, 1, MAX_RECORDS, integer=True)
+        check_choice("sampling", self.sampling, ("poisson", "without_replacement", "full"))
+        check_choice("invalid", self.invalid, ("raise", "drop"))
+        if self.callback is not None and not callable(self.callback):
+            raise ValueError(f"callback={self.callback!r}: expected a callable or None")
+        resolve_n_threads(self.n_jobs)
+
+    def _delta(self, n_records: int) -> float:
+        """target_delta, or min(1e-5, 1/(10 n_records))."""
+        return float(self.target_delta) if self.target_delta is not None else min(1e-5, 0.1 / n_records)
+
+    def __repr__(self) -> str:
+        defaults = inspect.signature(type(self).__init__).parameters
+        shown = [
+            f"{name}={value!r}" for name, value in self.get_params().items() if not same(value, defaults[name].default)
+        ]
+        text = f"{type(self).__name__}({', '.join(shown)})"
+        if self._result is None or self._result.ledger.private:
+            return text
+        return f"{text}  # NOT PRIVATE: {'; '.join(self._result.ledger.taints)}"
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Neither a key nor a lock is ever stored or copied.
+        return {k: v for k, v in vars(self).items() if k not in ("_test_key", "_lock")}
+
+    def set_unsafe(self, *, test_key: bytes | None = None, diagnostics: bool = False) -> Self:
+        """Open what privacy closes, for tests, audits and public data; fits that follow are NOT PRIVATE for good.
+
+        Neither is a parameter, and neither is stored in files or pickles.
+
+        Parameters
+        ----------
+        test_key : bytes of length 32, or None
+            Sampling, per-record randomness and noise come from this known key, so that
+            fits can be repeated bit for bit.
+        diagnostics : bool
+            True keeps un-noised figures of the training records in ``diagnostics_``.
+
+        Returns
+        -------
+        The estimator.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the key is not 32 bytes.
+        """
+        if test_key is not None:
+            if not isinstance(test_key, (bytes, bytearray)):
+                raise TypeError(f"test_key: expected 32 bytes or None, got {type(test_key).__name__}")
+            if len(test_key) != 32:
+                raise ValueError(f"test_key: expected 32 bytes or None, got {len(test_key)}")
+        check_flag("diagnostics", diagnostics)
+        self._test_key = None if test_key is None else bytes(test_key)
+        self._diagnose = bool(diagnostics)
+        return self
+
+    # ------------------------------------------------------------- fitting
+
+    def _fit(
+        self, X: Any, y: Any = None, *, partial: bool = False, transcript: str | Path | None = None, **extra: Any
+    ) -> Self:
+        """`fit` and `partial_fit` of all models."""
+        with self._alone():
+            self._check_parameters()
+            if partial and self.private and self.noise_multiplier is None:
+                raise ValueError(
+                    "noise_multiplier=None: expected a number with partial_fit, since the number of calls to come is unknown"
+                )
+            before = self._result if partial else None
+            writer = None if transcript is None else TranscriptWriter(transcript, first=before is None)
+            records, facts = self._read(X, y, **extra)
+            public = self._facts(records.n_rows, facts, partial, before)
+            model, plan, ledger = self._prepare(public, partial, before)
+            done = 0 if before is None else before.n_steps
+            if writer is not None:
+                writer.begin(
+                    type(self).__name__, self._settings(), public, plan.public(), taints=list(plan.taints),
+                    follows=None if before is None else before.head, n_steps=done, partial=partial,
+                )
+            figures: list[dict[str, float]] | None = [] if self._diagnose else None
+            done = run(
+                model, records, plan, ledger, self._randomness(public), self._backend(), first_step=done, keep=writer,
+                callback=self.callback, figures=figures,
+            )
+            self._result = self._close(model, public, ledger, done, figures)
+        return self
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Refuse a second thread that fits the same estimator."""
+        lock = vars(self).setdefault("_lock", threading.Lock())
+        if not lock.acquire(blocking=False):
+            raise RuntimeError("this estimator is being fitted by another thread; expected one fit at a time")
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def _facts(self, n_rows: int, facts: dict[str, Any], partial: bool, before: FitResult | None) -> Public:
+        """Public facts; the number of rows is one only where no other number is given."""
+        if n_rows > MAX_RECORDS:
+            raise ValueError(f"X: expected at most {MAX_RECORDS} rows")
+        if self.sampling == "without_replacement" and self.n_records is not None and self.n_records != n_rows:
+            # Neighbours differ by a replacement, so they have as many rows.
+            raise ValueError(
+                f"n_records={self.n_records}: expected the number of rows with sampling='without_replacement', or None"
+            )
+        if partial and self.n_records is not None and self.batch_size is None:
+            raise ValueError("batch_size=None: expected the public number of records of a call, since n_records is given")
+        n_records = n_rows if self.n_records is None else int(self.n_records)
+        if before is not None and before.public.n_features != facts["n_features"]:
+            raise ValueError(
+                f"X has {facts['n_features']} features, but {type(self).__name__} is expecting "
+                f"{before.public.n_features} features as input"
+            )
+        seed = public_seed(self.random_state) if before is None else before.public.seed
+        return Public(n_records=max(n_records, 1), seed=seed, **facts)
+
+    def _prepare(
+        self, public: Public, partial: bool, before: FitResult | None, taints: tuple[str, ...] | None = None
+    ) -> tuple[Model, RunPlan, Ledger]:
+        """Model, plan and ledger of a run; every refusal that needs no records happens here."""
+        model = self._model(public)
+        if partial:
+            size = public.n_records if self.batch_size is None else int(self.batch_size)
+            sampler: Sampler = FullSampler(size, self.neighbors or "add_remove")
+            n_steps = 1
+        else:
+            sampler, n_steps = self._sampler(public), self._resolve_n_steps(public)
+        plan = make_plan(
+            model, sampler, n_steps=n_steps, delta=self._delta(public.n_records), private=bool(self.private),
+            target_epsilon=self.target_epsilon, noise_multiplier=self.noise_multiplier,
+            sensitivity=self._sensitivity(model, sampler.neighbors),
+            spent=None if before is None else before.ledger.event(),
+            taints=self._taints() + self._unsafe_taints() if taints is None else taints,
+        )
+        if before is None:
+            return model, plan, Ledger()
+        if before.privacy.neighbors != plan.relation and plan.event is not None and len(before.ledger):
+            raise ValueError(
+                f"neighbors: this run would be about {plan.relation!r}, the earlier ones are about "
+                f"{before.privacy.neighbors!r}; expected one relation"
+            )
+        model.restore(before.state)
+        return model, plan, before.ledger.copy()
+
+    def _unsafe_taints(self) -> tuple[str, ...]:
+        if not self.private:
+            return ()
+        known = ("unsafe test_key: noise and sampling are known",) if self._test_key is not None else ()
+        return known + (("unsafe diagnostics: figures of the training records were opened",) if self._diagnose else ())
+
+    def _randomness(self, public: Public) -> Randomness:
+        if self._test_key is not None:
+            return KeyedRandomness(self._test_key)
+        if self.private:
+            return SystemRandomness()
+        return KeyedRandomness(np.random.default_rng(public.seed).bytes(32))
+
+    def _backend(self) -> Backend:
+        return Threads(resolve_n_threads(self.n_jobs))
+
+    def _close(
+        self, model: Model, public: Public, ledger: Ledger, n_steps: int, figures: list[dict[str, float]] | None
+    ) -> FitResult:
+        """The result of a run that is done."""
+        return FitResult.make(
+            type(self).__name__, self._settings(), public, n_steps, model.result(), model.state(), ledger, figures
+        )
+
+    @classmethod
+    def _rebuild(cls, runs: list[Run]) -> Self:
+        """The estimator that a transcript's releases lead to, made without data.
+
+        Raises
+        ------
+        ValueError
+            If a run is of another class, or its plan is not the one that its settings
+            and public facts lead to.
+        """
+        estimator: Self | None = None
+        for one in runs:
+            if one.kind != cls.__name__:
+                raise ValueError(f"{one.path}: is about a {one.kind}, expected a {cls.__name__}")
+            fresh = cls._from_settings(one.settings)
+            before = None if estimator is None or not one.partial else estimator._result
+            if one.follows != (None if before is None else before.head):
+                raise ValueError(f"{one.path}: does not go on from the run before it")
+            model, plan, ledger = fresh._prepare(one.public, one.partial, before, one.taints)
+            if plan.public() != one.plan or plan.taints != one.taints:
+                raise ValueError(f"{one.path}: its plan is not the one that its settings lead to")
+            ledger.open(plan.public())
+            for reason in plan.taints:
+                ledger.taint(reason)
+            for release in one.releases():
+                if plan.event is not None:
+                    ledger.intend(plan.event, clip_norm=plan.mechanism.clip_norm, sensitivity=plan.mechanism.sensitivity)
+                model.update(release)
+            fresh._result = fresh._close(model, one.public, ledger, one.n_steps + plan.n_steps, None)
+            estimator = fresh
+        assert estimator is not None
+        return estimator
+
+    # ------------------------------------------------------------ read-outs
+
+    def _fitted(self) -> FitResult:
+        """The result, or a NotFittedError."""
+        if self._result is None:
+            error: type[Exception] = NotFittedError
+            try:
+                from sklearn.exceptions import NotFittedError as error
+            except ImportError:
+                pass
+            raise error(f"This {type(self).__name__} instance is not fitted yet: call fit first")
+        return self._result
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self._result is not None
+
+    @property
+    def privacy_(self) -> Privacy:
+        """The guarantee; ``privacy_.statement()`` says it in words."""
+        return self._fitted().privacy
+
+    @property
+    def ledger_(self) -> Ledger:
+        """Every release, and what they add up to."""
+        return self._fitted().ledger
+
+    @property
+    def n_steps_(self) -> int:
+        """Steps done."""
+        return self._fitted().n_steps
+
+    @property
+    def n_features_in_(self) -> int:
+        """Columns of the data."""
+        return self._fitted().public.n_features
+
+    @property
+    def diagnostics_(self) -> list[dict[str, float]] | None:
+        """Un-noised figures of each step, with ``set_unsafe(diagnostics=True)``; else None."""
+        figures = self._fitted().diagnostics
+        return None if figures is None else [dict(step) for step in figures]
+
+    # --------------------------------------------------------------- files
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted model to a folder: ``model.npz`` and ``model.json``, no pickle.
+
+        Only released quantities and the constructor's arguments, which are public, are
+        written. The folder appears whole or not at all; a model that is there is
+        exchanged for the new one in one step, where the system can.
+
+        Parameters
+        ----------
+        path : str or path
+            Folder to write.
+
+        Raises
+        ------
+        NotFittedError
+            Before ``fit``.
+        FileExistsError
+            If path is a file, or a folder that holds anything but a saved model.
+        ValueError
+            If an argument of the constructor cannot be written as JSON.
+        """
+        persistence.save(self._fitted(), path)
+
+    @classmethod
+    def load(cls, path: str | Path, *, verify: Any = None) -> Self:
+        """Read a model that `save` wrote.
+
+        Parameters
+        ----------
+        path : str or path
+        verify : Ed25519 public key or None
+            A key (of the ``cryptography`` package, or its 32 bytes) under which the
+            model's signature must hold. None does not look at a signature.
+
+        Raises
+        ------
+        FileNotFoundError
+            If the folder or one of its files is missing.
+        ValueError
+            If the files are of another model or format, do not agree with the ledger,
+            hold arrays of wrong shapes or values, or the signature does not hold.
+        """
+        return persistence.load(cls, path, verify)
+
+    def sign(self, key: Any) -> bytes:
+        """Sign the fitted model; `save` then writes the signature beside it.
+
+        Parameters
+        ----------
+        key : Ed25519 private key
+            Of the ``cryptography`` package (extra ``sign``), or its 32 bytes.
+
+        Returns
+        -------
+        bytes
+            The detached signature of ``ledger_.head``, which stands for arrays,
+            settings and ledger.
+        """
+        self._result, signature = persistence.sign(self._fitted(), key)
+        return signature
+
+
+def public_seed(random_state: Any) -> int:
+    """A seed for what is public, from scikit-learn's kinds of ``random_state``.
+
+    Raises
+    ------
+    ValueError
+        If it is none of them.
+    """
+    if random_state is None:
+        return secrets.randbits(63)
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(0, 2**62, dtype=np.int64))
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(0, 2**62))
+    try:
+        seed = operator.index(random_state)
+    except TypeError:
+        seed = -1
+    if seed < 0:
+        raise ValueError(f"random_state={random_state!r}: expected an integer >= 0, a numpy generator or None")
+    return seed
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two arguments are the same; arrays never are, but for identity."""
+    try:
+        return bool(a is b or a == b)
+    except ValueError:
+        return False

@@ -1,0 +1,192 @@
+"""Files of fitted models, and their signatures.
+
+A model is a folder with ``model.npz`` (arrays) and ``model.json`` (class, settings,
+public facts, ledger). Nothing in them is believed: the statement is computed from the
+ledger, the ledger's last record holds the digest of all else, and shapes and ranges are
+checked. That catches accidents, damage and careless edits. It does not stop somebody who
+computes every hash anew; a signature does, as far as its key is trusted.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from ..data.npz import read_npz, write_npz
+from ..engine.durable import new_folder, put_in_place, write_file
+from ..engine.ledger import Ledger
+from ..engine.result import FORMAT, FitResult, Public
+
+if TYPE_CHECKING:
+    from .estimator import PrivateEstimator
+
+    E = TypeVar("E", bound=PrivateEstimator)
+
+ARRAYS, META, SIGNATURE = "model.npz", "model.json", "model.sig"
+_CONTEXT = b"vips_fast model 2\0"
+_ARRAY, _STATE, _SETTING, _CLASSES = "array:", "state:", "setting:", "public:classes"
+
+
+def save(result: FitResult, path: str | Path) -> None:
+    """Write a result; see `PrivateEstimator.save`."""
+    path = Path(path)
+    if path.exists() and not path.is_dir():
+        raise FileExistsError(f"{path}: expected a folder or a new name")
+    if path.is_dir() and not {p.name for p in path.iterdir()} <= {ARRAYS, META, SIGNATURE}:
+        raise FileExistsError(f"{path}: the folder holds other files; expected an empty one or a saved model")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    folder = new_folder(path)
+    try:
+        write_into(result, folder)
+        put_in_place(folder, path)
+    except BaseException:
+        import shutil
+
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def write_into(result: FitResult, folder: Path) -> None:
+    """Write a result's files into an existing folder; the bytes depend on the result alone."""
+    arrays = {_ARRAY + k: v for k, v in result.arrays.items()} | {_STATE + k: v for k, v in result.state.items()}
+    arrays |= {_SETTING + k: v for k, v in result.settings.items() if isinstance(v, np.ndarray)}
+    if result.public.classes is not None:
+        arrays[_CLASSES] = result.public.classes
+    meta = {
+        "format": FORMAT, "model": result.kind, "n_steps": result.n_steps, "public": result.public.to_dict(),
+        "settings": {k: v for k, v in result.settings.items() if not isinstance(v, np.ndarray)},
+        "ledger": result.ledger.to_dict(),
+    }
+    try:
+        text = json.dumps(meta, indent=1, sort_keys=True, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"settings: an argument of {result.kind} cannot be written as JSON ({error})") from None
+    write_file(folder / ARRAYS, lambda file: write_npz(file, arrays))
+    write_file(folder / META, lambda file: file.write(text.encode()))
+    if result.signature is not None:
+        signature = result.signature
+        write_file(folder / SIGNATURE, lambda file: file.write(signature))
+
+
+def kind_of(path: str | Path) -> str:
+    """Name of the class of the model in a folder.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        As `load`.
+    """
+    return str(_meta(Path(path))["model"])
+
+
+def _meta(path: Path) -> dict[str, Any]:
+    try:
+        meta = json.loads((path / META).read_bytes())
+    except (ValueError, RecursionError):
+        raise ValueError(f"{path / META}: not a JSON file") from None
+    if not isinstance(meta, dict) or meta.get("format") != FORMAT or not isinstance(meta.get("model"), str):
+        raise ValueError(f"{path}: expected a saved model of format {FORMAT}")
+    return meta
+
+
+def load(cls: type[E], path: str | Path, verify: Any = None) -> E:
+    """Read a model; see `PrivateEstimator.load`."""
+    path = Path(path)
+    meta = _meta(path)
+    if meta["model"] != cls.__name__:
+        raise ValueError(f"{path} holds a {meta['model']}: expected a {cls.__name__}")
+    stored = read_npz(path / ARRAYS)
+    try:
+        result = _result(meta, stored)
+        estimator = cls._from_settings(result.settings)
+        result.check()
+        if result.privacy.n_records < 1:
+            raise ValueError("ledger: a plan without records")
+        _check_arrays(estimator, result)
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        reason = str(error) if isinstance(error, ValueError) else f"malformed ({type(error).__name__})"
+        raise ValueError(f"{path}: not a model as it was saved: {reason}") from None
+    signature = path / SIGNATURE
+    if signature.exists():
+        result = dataclasses.replace(result, signature=signature.read_bytes()[:1024])
+    if verify is not None:
+        _check_signature(result, verify, path)
+    estimator._result = result
+    return estimator
+
+
+def _result(meta: dict[str, Any], stored: dict[str, np.ndarray]) -> FitResult:
+    """The result in the files, unchecked."""
+    def group(prefix: str) -> dict[str, np.ndarray]:
+        return {name[len(prefix) :]: array for name, array in stored.items() if name.startswith(prefix)}
+
+    if not isinstance(meta["settings"], dict) or not isinstance(meta["n_steps"], int):
+        raise ValueError("settings or steps are malformed")
+    public = Public(**meta["public"], classes=stored.get(_CLASSES))
+    if not all(isinstance(v, int) for v in (public.n_features, public.n_records, public.seed)):
+        raise ValueError("public facts are malformed")
+    for array in stored.values():
+        array.flags.writeable = False
+    return FitResult(
+        meta["model"], {**meta["settings"], **group(_SETTING)}, public, meta["n_steps"], group(_ARRAY), group(_STATE),
+        Ledger.from_dict(meta["ledger"]).freeze(),
+    )
+
+
+def _check_arrays(estimator: PrivateEstimator, result: FitResult) -> None:
+    """Shapes, ranges and finiteness of the published arrays and of the state."""
+    specs = estimator._array_specs(result.public)
+    if set(specs) != set(result.arrays):
+        raise ValueError(f"expected the arrays {sorted(specs)}")
+    for name, spec in specs.items():
+        array = result.arrays[name]
+        if array.dtype != np.float64 or array.shape != spec.shape:
+            raise ValueError(f"array {name!r} is {array.dtype} of shape {array.shape}, expected float64 {spec.shape}")
+        if not (np.isfinite(array).all() and (array >= spec.low).all() and (array <= spec.high).all()):
+            raise ValueError(f"array {name!r}: expected finite numbers in [{spec.low:g}, {spec.high:g}]")
+    if result.public.scale is not None and result.ledger.private:
+        raise ValueError("public facts hold what only fits without privacy know")
+    model = estimator._model(result.public)
+    model.restore(result.state)
+
+
+# ----------------------------------------------------------------- signatures
+
+
+def sign(result: FitResult, key: Any) -> tuple[FitResult, bytes]:
+    """The result with its signature, and that signature; see `PrivateEstimator.sign`."""
+    ed25519 = _ed25519()
+    if isinstance(key, (bytes, bytearray)):
+        key = ed25519.Ed25519PrivateKey.from_private_bytes(bytes(key))
+    if not isinstance(key, ed25519.Ed25519PrivateKey):
+        raise TypeError(f"key: expected an Ed25519 private key or its 32 bytes, got {type(key).__name__}")
+    signature = key.sign(_CONTEXT + bytes.fromhex(result.head))
+    return dataclasses.replace(result, signature=signature), signature
+
+
+def _check_signature(result: FitResult, key: Any, path: Path) -> None:
+    from cryptography.exceptions import InvalidSignature
+
+    ed25519 = _ed25519()
+    if isinstance(key, (bytes, bytearray)):
+        key = ed25519.Ed25519PublicKey.from_public_bytes(bytes(key))
+    if not isinstance(key, ed25519.Ed25519PublicKey):
+        raise TypeError(f"verify: expected an Ed25519 public key or its 32 bytes, got {type(key).__name__}")
+    if result.signature is None:
+        raise ValueError(f"{path}: holds no signature; expected {SIGNATURE}, which save writes after sign")
+    try:
+        key.verify(result.signature, _CONTEXT + bytes.fromhex(result.head))
+    except InvalidSignature:
+        raise ValueError(f"{path}: its signature does not hold under the given key") from None
+
+
+def _ed25519() -> Any:
+    try:
+        from cryptography.hazmat.primitives.asymmetric import ed25519
+    except ImportError:
+        raise ImportError("signatures need the package cryptography: pip install 'vips_fast[sign]'") from None
+    return ed25519
