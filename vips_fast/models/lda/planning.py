@@ -21,8 +21,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from .accounting import GaussianEvent, PoissonSampledEvent, SelfComposedEvent, calibrate_noise_multiplier
-from .inference import Schedule
+from ...accounting import GaussianEvent, PoissonSampledEvent, SelfComposedEvent, calibrate_noise_multiplier
+from ...engine.averaging import Schedule
 
 #: Least (expected) minibatch, and its share of the records beyond that.
 _LEAST_BATCH, _BATCH_SHARE = 25_000, 0.25

@@ -2,7 +2,7 @@
 
 Everything here is post-processing of released numbers: it costs no privacy.
 
-The state's average holds, for word v and topic k, a_vk = m_vk + N(0, sd^2) with a
+The running average holds, for word v and topic k, a_vk = m_vk + N(0, sd^2) with a
 noise level sd that is public, while most m_vk are far below sd. Mapping negative
 entries to zero (Algorithm 3) leaves 0.4 sd of bias in each of the V K entries. Here
 the m_vk are estimated by their posterior means under
@@ -26,9 +26,12 @@ it, p_v w_k, and never to noise.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
-from ..kernels import native
+from ...engine.model import array_of
+from ...kernels import native
 
 #: Points of the prior of r: 0, and from a twentieth to K times the corpus's share.
 _RATIO_POINTS = 16
@@ -102,10 +105,12 @@ class ProductShrinkage:
     """The read-out for one fit; it keeps the priors from step to step."""
 
     def __init__(self, n_topics: int):
+        self._n_topics = n_topics
         self._grid = np.concatenate(
             ([0.0], np.geomspace(0.05, max(2.0, n_topics), _RATIO_POINTS - 1))
         ).astype(np.float32)
-        self._prior = self._mass_prior = None
+        self._prior: np.ndarray | None = None
+        self._mass_prior: np.ndarray | None = None
         self._workspace = np.empty(2 * n_topics + 32, dtype=np.float32)
 
     def update(self, average: np.ndarray, sd: float) -> None:
@@ -121,8 +126,7 @@ class ProductShrinkage:
         # No topic below a twentieth of an equal share: it could not come back.
         share = np.maximum(share, 0.05 * mean)
         self.weight = share / share.sum()
-        band = np.floor(2 * np.log10(self.mass / (n_topics * sd)))
-        self._band = (np.clip(band, -(_BANDS // 2), _BANDS // 2) + _BANDS // 2).astype(np.int32)
+        self._assign_bands()
         rounds = _ROUNDS
         if self._prior is None:
             rounds = _FIRST_ROUNDS
@@ -134,6 +138,32 @@ class ProductShrinkage:
             # A little of every point, so that none is lost for good.
             weight = weight / np.maximum(weight.sum(axis=1, keepdims=True), 1e-300) + 1e-6
             self._prior = (weight / weight.sum(axis=1, keepdims=True)).astype(np.float32)
+
+    def _assign_bands(self) -> None:
+        """The band of each word, by its mass over the noise of its sum over topics."""
+        band = np.floor(2 * np.log10(self.mass / (len(self.weight) * self._sd)))
+        self._band = (np.clip(band, -(_BANDS // 2), _BANDS // 2) + _BANDS // 2).astype(np.int32)
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Arrays for `restore`; none before the first update."""
+        if self._prior is None or self._mass_prior is None:
+            return {}
+        return {
+            "ratio_prior": self._prior.astype(np.float64), "mass_prior": self._mass_prior, "word_mass": self.mass,
+            "topic_weight": self.weight,
+        }
+
+    def restore(self, state: Mapping[str, np.ndarray], n_words: int, sd: float) -> None:
+        """Go on from a `state` of an average with noise ``sd``; ValueError if it is not one."""
+        prior = array_of(state, "ratio_prior", (_BANDS, len(self._grid)))
+        mass_prior = array_of(state, "mass_prior", (_MASS_POINTS + 1,))
+        mass = array_of(state, "word_mass", (n_words,))
+        weight = array_of(state, "topic_weight", (self._n_topics,))
+        if min(prior.min(), mass_prior.min()) < 0 or min(mass.min(), weight.min()) <= 0:
+            raise ValueError("state: the priors of the read-out are not above 0")
+        self._prior, self._mass_prior = prior.astype(np.float32), mass_prior
+        self.mass, self.weight, self._sd = mass, weight, sd
+        self._assign_bands()
 
     def means(self, average: np.ndarray, first: int, last: int) -> np.ndarray:
         """Posterior means of words first..last, shape (last - first, K), float32."""

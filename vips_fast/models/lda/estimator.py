@@ -1,0 +1,415 @@
+"""Private latent Dirichlet allocation: settings and read-outs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+from scipy.special import digamma, gammaln
+
+from ...checks import check_choice, check_number
+from ...data.counts import documents
+from ...engine.model import Model
+from ...engine.result import Public
+from ...engine.sampling import Sampler, make_sampler
+from ...kernels.lda import estep_blocks, scaled_table
+from ...kernels.threads import resolve_n_threads
+from ..estimator import ArraySpec, PrivateEstimator
+from .model import LdaModel
+from .planning import DEFAULT_STEPS, default_batch_size, default_clip, plan
+from .records import Documents
+
+
+@dataclass(frozen=True)
+class LdaOptions:
+    """Numerics of `LatentDirichletAllocation` that few users need to touch.
+
+    Attributes
+    ----------
+    learning_decay, learning_offset : float
+        κ and τ₀ of the step size (τ₀ + t)^−κ, t = 0, 1, …. A decay of None is chosen by
+        `vips_fast.plan`; an offset of 1 forgets the initial topics at once.
+    length_method : {"scale", "resample"}
+        How a document is brought to N words: "scale" multiplies its counts by N over
+        their sum; "resample" draws N words from its own bag with replacement, anew at
+        each visit (section 4.2). Scaling adds no sampling noise and gives smaller norms.
+    dtype : {"float32", "float64"}
+        Precision of the E-step.
+    max_doc_update_iter : int
+        Most E-step rounds for a document.
+    mean_change_tol : float
+        The E-step of a document stops when mean |change of γ| is below this; 0 runs a
+        fixed number of rounds.
+    """
+
+    learning_decay: float | None = None
+    learning_offset: float = 1.0
+    length_method: Literal["scale", "resample"] = "scale"
+    dtype: Literal["float32", "float64"] = "float32"
+    max_doc_update_iter: int = 100
+    mean_change_tol: float = 1e-3
+
+    def check(self) -> None:
+        """Raise a ValueError for a number out of its range."""
+        if self.learning_decay is not None:
+            check_number("learning_decay", self.learning_decay, 0, 1)
+        check_number("learning_offset", self.learning_offset, 0, 1e9)
+        check_choice("length_method", self.length_method, ("scale", "resample"))
+        check_choice("dtype", self.dtype, ("float32", "float64"))
+        check_number("max_doc_update_iter", self.max_doc_update_iter, 0, 2**31 - 1, integer=True)
+        check_number("mean_change_tol", self.mean_change_tol, 0, math.inf, high_open=True)
+
+
+class LatentDirichletAllocation(PrivateEstimator):
+    """Latent Dirichlet allocation whose topics may be published.
+
+    Online variational Bayes in which each document's expected sufficient statistics are
+    clipped to an L2 norm of ``clip * doc_length``, summed exactly, and released with
+    Gaussian noise; everything after that is post-processing (Park et al. 2020, section 4
+    and Algorithm 3). The released statistics are averaged as they are, never cut at 0,
+    and read out by the empirical-Bayes mean of `vips_fast.models.lda.shrinkage`.
+
+    Parameters
+    ----------
+    n_components : int
+        Number of topics K.
+    doc_topic_prior : float or None
+        Dirichlet prior α of a document's topic proportions; None is 1/K.
+    topic_word_prior : float, float64 array of shape (K, V) or None
+        Dirichlet prior η of the topics; None is 1/K. An array is a prior that knows
+        something: words that were counted in public documents, such as the
+        ``components_`` of a model fitted to them without noise and with the same
+        ``doc_length``, or a multiple. The run then starts from these topics. Nothing in
+        it may come from the private records.
+    doc_length : int or None
+        N: every document is brought to exactly N words. Public. None keeps the documents
+        as they are (only without privacy).
+    clip : float or None
+        a in (0, 1]: a document's contribution is scaled down to an L2 norm of at most
+        a N (Eq. 29). None is 0.6 N^−0.425 (`vips_fast.plan`; 0.043 for 500 words).
+    n_steps : int or None
+        Minibatches, each one release; None is 20, or 40 where `vips_fast.plan` expects
+        the statistics to stand clear of the noise.
+    batch_size : float or None
+        (Expected) documents of a minibatch; None is a quarter of the records, at least
+        25,000, at most all. With ``partial_fit``: the public number of documents of a call.
+    sampling : {"poisson", "without_replacement", "full"}
+        How minibatches are drawn.
+    neighbors : {"add_remove", "replace_one"} or None
+        Neighbouring relation; None takes the one that the sampling is accounted under
+        ("poisson" and "full": add or remove one document; "without_replacement": replace
+        one).
+    n_records : int or None
+        Public number of documents; None takes the number of rows as public.
+    target_epsilon, target_delta : float or None
+        The guarantee; the noise multiplier is calibrated for it before the run.
+        target_delta None is min(1e-5, 1/(10 n_records)).
+    noise_multiplier : float or None
+        Noise standard deviation over the L2 sensitivity, instead of a target. With both,
+        a run that would pass the target is refused. With neither, the target is
+        epsilon = 1. 0 adds no noise and marks the model NOT PRIVATE.
+    private : bool
+        False fits without clipping and noise.
+    invalid : {"raise", "drop"}
+        What happens to a document with counts that are negative, fractional, infinite or
+        no numbers: the fit is refused, or the document contributes nothing and nobody is
+        told. A refusal says something about that document; unattended jobs drop.
+    n_jobs : int or None
+        Threads; -1 for all processors, None for ``VIPS_FAST_NUM_THREADS`` or 1.
+    random_state : int, numpy Generator, RandomState or None
+        Seeds the initial topics, which are public; and, only without privacy, the
+        minibatches and resampling.
+    callback : callable(Progress) or None
+        Called after each step with `vips_fast.engine.loop.Progress`.
+    options : LdaOptions or None
+        Further numerics; None is their defaults.
+
+    Attributes
+    ----------
+    components_ : ndarray, float64, shape (K, V)
+        Variational Dirichlet parameters λ of the topics.
+    privacy_ : `vips_fast.Privacy`
+        The guarantee; ``privacy_.statement()`` says it in words.
+    ledger_ : `vips_fast.Ledger`
+        Every release.
+    n_steps_, n_features_in_ : int
+        Steps done; V.
+    diagnostics_ : list of dict or None
+        With ``set_unsafe(diagnostics=True)``, for each step the drawn ``records``, how
+        many of them were ``clipped`` and the ``norm_sum`` of contributions before clipping.
+
+    Notes
+    -----
+    The sensitivity is proven at `vips_fast.models.lda.model.LdaModel`. Empty documents
+    contribute zero and are counted as records.
+    """
+
+    _options_type = LdaOptions
+
+    def __init__(
+        self, n_components: int = 10, *, doc_topic_prior: float | None = None,
+        topic_word_prior: float | np.ndarray | None = None, doc_length: int | None = 500, clip: float | None = None,
+        n_steps: int | None = None, batch_size: float | None = None, sampling: str = "poisson",
+        neighbors: str | None = None, n_records: int | None = None, target_epsilon: float | None = None,
+        target_delta: float | None = None, noise_multiplier: float | None = None, private: bool = True,
+        invalid: str = "raise", n_jobs: int | None = None, random_state: Any = None, callback: Any = None,
+        options: LdaOptions | None = None,
+    ):
+        self.n_components = n_components
+        self.doc_topic_prior = doc_topic_prior
+        self.topic_word_prior = topic_word_prior
+        self.doc_length = doc_length
+        self.clip = clip
+        self.n_steps = n_steps
+        self.batch_size = batch_size
+        self.sampling = sampling
+        self.neighbors = neighbors
+        self.n_records = n_records
+        self.target_epsilon = target_epsilon
+        self.target_delta = target_delta
+        self.noise_multiplier = noise_multiplier
+        self.private = private
+        self.invalid = invalid
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.callback = callback
+        self.options = options
+
+    @classmethod
+    def paper(cls, n_components: int = 10, **parameters: Any) -> LatentDirichletAllocation:
+        """The article's own algorithm and constants, to compare with: see `vips_fast.models.lda.paper`."""
+        from .paper import PaperLatentDirichletAllocation
+
+        return PaperLatentDirichletAllocation(n_components, **parameters)
+
+    # ------------------------------------------------------------- fitting
+
+    def fit(self, X: Any, y: Any = None, *, transcript: str | Path | None = None) -> Self:
+        """Fit the topics to documents.
+
+        Parameters
+        ----------
+        X : sparse matrix or array, shape (D, V)
+            Counts: integers ≥ 0 of any width, any format.
+        y : ignored
+        transcript : path or None
+            New folder that keeps the releases, from which the model can be made again
+            (`vips_fast.verify`).
+
+        Returns
+        -------
+        LatentDirichletAllocation
+
+        Raises
+        ------
+        ValueError
+            If a parameter or X is unusable, or the run would overspend. Nothing has been
+            spent then.
+        RuntimeError
+            If another thread is fitting this estimator.
+        """
+        return self._fit(X, transcript=transcript)
+
+    def partial_fit(self, X: Any, y: Any = None, *, transcript: str | Path | None = None) -> Self:
+        """One more step, made from all rows of X.
+
+        Each call is one release over the whole of X. The ledger composes the calls as if
+        all were about the same documents; ``target_epsilon`` bounds them together, so
+        give a ``noise_multiplier``. The sums are scaled by the public number of
+        documents of a call: ``batch_size``, or, where neither it nor ``n_records`` is
+        given, the number of rows.
+
+        Parameters and errors are those of `fit`; a transcript is continued.
+        """
+        return self._fit(X, partial=True, transcript=transcript)
+
+    def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
+        """Fit, then give X's topic proportions (which describe X: they are not private)."""
+        return self.fit(X).transform(X)
+
+    @property
+    def _options(self) -> LdaOptions:
+        return LdaOptions() if self.options is None else self.options
+
+    def _check_parameters(self) -> None:
+        check_number("n_components", self.n_components, 1, 2**20, integer=True)
+        if self.doc_topic_prior is not None:
+            check_number("doc_topic_prior", self.doc_topic_prior, 0, 1e6, low_open=True)
+        if np.ndim(self.topic_word_prior) > 0:
+            _check_prior(self.topic_word_prior, int(self.n_components))
+        elif self.topic_word_prior is not None:
+            check_number("topic_word_prior", self.topic_word_prior, 0, 1e6, low_open=True)
+        if self.doc_length is not None:
+            check_number("doc_length", self.doc_length, 1, 2**31 - 1, integer=True)
+        elif self.private:
+            raise ValueError("doc_length=None: expected a public length with private=True")
+        if self.clip is not None:
+            check_number("clip", self.clip, 0, 1, low_open=True)
+        if not isinstance(self._options, LdaOptions):
+            raise ValueError(f"options={self.options!r}: expected LdaOptions or None")
+        self._options.check()
+        self._check_privacy_parameters()
+
+    def _read(self, X: Any, y: Any = None, **extra: Any) -> tuple[Documents, dict[str, Any]]:
+        corpus = Documents(X, None, self.invalid, type(self).__name__)
+        facts: dict[str, Any] = {"n_features": corpus.n_features}
+        if self.doc_length is None:
+            facts["scale"] = float(corpus.largest())
+        return corpus, facts
+
+    def _model(self, public: Public) -> Model:
+        return LdaModel(**self._model_settings(public))
+
+    def _model_settings(self, public: Public) -> dict[str, Any]:
+        length = public.scale if self.doc_length is None else int(self.doc_length)
+        share = (default_clip(int(length)) if self.clip is None else self.clip) if self.private else 1.0
+        return dict(
+            n_topics=int(self.n_components), n_words=public.n_features, n_records=public.n_records, alpha=self._alpha,
+            eta=self._eta(public.n_features), informed=np.ndim(self.topic_word_prior) > 0,
+            n_steps=self._resolve_n_steps(public), doc_length=None if self.doc_length is None else int(self.doc_length),
+            clip=share * float(length), clips=bool(self.private), options=self._options, seed=public.seed,
+        )
+
+    def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
+        return {"components": ArraySpec((int(self.n_components), public.n_features), low=0.0)}
+
+    def _sampler(self, public: Public) -> Sampler:
+        size = self.batch_size
+        if size is None and self.sampling != "full":
+            size = default_batch_size(public.n_records)
+        return make_sampler(self.sampling, self.neighbors, public.n_records, size)
+
+    def _resolve_n_steps(self, public: Public) -> int:
+        """``n_steps``, or what the plan says for public numbers."""
+        if self.n_steps is not None:
+            return int(self.n_steps)
+        if not self.private or self.noise_multiplier == 0:
+            return DEFAULT_STEPS
+        size = public.n_records if self.sampling == "full" else self.batch_size
+        return plan(
+            public.n_records, public.n_features, int(self.n_components), doc_length=int(self.doc_length), clip=self.clip,
+            target_epsilon=1.0 if self.target_epsilon is None else self.target_epsilon, target_delta=self.target_delta,
+            batch_size=None if size is None else min(size, public.n_records), noise_multiplier=self.noise_multiplier,
+        ).n_steps
+
+    @property
+    def _alpha(self) -> float:
+        return 1.0 / self.n_components if self.doc_topic_prior is None else float(self.doc_topic_prior)
+
+    def _eta(self, n_words: int) -> np.ndarray:
+        """The prior as a (V, K) array, which takes no memory where it is one number."""
+        if np.ndim(self.topic_word_prior) == 0:
+            eta = 1.0 / self.n_components if self.topic_word_prior is None else float(self.topic_word_prior)
+            return np.broadcast_to(eta, (n_words, int(self.n_components)))
+        prior = np.asarray(self.topic_word_prior, dtype=np.float64)
+        if prior.shape[1] != n_words:
+            raise ValueError(f"topic_word_prior has {prior.shape[1]} columns: expected {n_words}, the words of X")
+        return np.ascontiguousarray(prior.T)
+
+    # ------------------------------------------------------------ read-outs
+
+    @property
+    def components_(self) -> np.ndarray:
+        """(K, V) variational Dirichlet parameters λ of the topics; read-only."""
+        return self._fitted().arrays["components"]
+
+    def _elog_beta(self) -> np.ndarray:
+        """(K, V) E[log beta] under q(beta)."""
+        return digamma(self.components_) - digamma(self.components_.sum(axis=1, keepdims=True))
+
+    def _posterior(self, X: Any) -> tuple[Any, np.ndarray, np.ndarray]:
+        """Counts, gamma and E[log beta] for documents that are taken as they are."""
+        corpus = documents(X, self.n_features_in_, owner=type(self).__name__)
+        elog = self._elog_beta()
+        table = scaled_table(np.exp(elog - elog.max(axis=0)), np.dtype(self._options.dtype))
+        gamma = np.empty((corpus.shape[0], elog.shape[0]))
+        indptr = corpus.indptr.astype(np.int64)
+        estep_blocks(
+            indptr, corpus.indices, lambda a, b: corpus.data[indptr[a] : indptr[b]].astype(np.float64), table,
+            np.full(elog.shape[0], self._alpha), tol=float(self._options.mean_change_tol), max_iter=int(self._options.max_doc_update_iter),
+            clip_norm=None, spacing=1.0, n_threads=resolve_n_threads(self.n_jobs), gamma=gamma,
+        )
+        return corpus, gamma, elog
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Topic proportions of documents.
+
+        Parameters
+        ----------
+        X : sparse matrix or array, shape (D, V)
+
+        Returns
+        -------
+        ndarray, float64, shape (D, K)
+            Rows sum to 1. They describe X: publish them only if X may be published.
+        """
+        _, gamma, _ = self._posterior(X)
+        return gamma / gamma.sum(axis=1, keepdims=True)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Variational lower bound of log p(X), in nats (the numerator of Eq. 32).
+
+        Parameters
+        ----------
+        X : sparse matrix or array, shape (D, V)
+            Public test documents: nothing is noised here.
+
+        Returns
+        -------
+        float
+            Sum over documents of E[log p(n, theta, z | lambda)] - E[log q(theta, z)].
+        """
+        corpus, gamma, elog = self._posterior(X)
+        alpha, n_topics = self._alpha, elog.shape[0]
+        elog_theta = digamma(gamma) - digamma(gamma.sum(axis=1, keepdims=True))
+        total = 0.0
+        step = max(1, 4_000_000 // n_topics)
+        for first in range(0, len(corpus.indices), step):
+            last = min(first + step, len(corpus.indices))
+            documents = np.searchsorted(corpus.indptr, np.arange(first, last), side="right") - 1
+            s = elog_theta[documents] + elog[:, corpus.indices[first:last]].T
+            top = s.max(axis=1)
+            total += float(corpus.data[first:last] @ (top + np.log(np.exp(s - top[:, None]).sum(axis=1))))
+        total += float(((alpha - gamma) * elog_theta + gammaln(gamma) - gammaln(alpha)).sum())
+        total += float((gammaln(n_topics * alpha) - gammaln(gamma.sum(axis=1))).sum())
+        return total
+
+    def perplexity(self, X: Any) -> float:
+        """Upper bound of the held-out perplexity per word (Eq. 32; Hoffman et al. 2010).
+
+        Parameters
+        ----------
+        X : sparse matrix or array, shape (D, V)
+            Public test documents.
+        """
+        counts = documents(X, owner=type(self).__name__)
+        return math.exp(-self.score(counts) / max(1, int(counts.data.sum(dtype=np.int64))))
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Names of `transform`'s columns."""
+        name = type(self).__name__.lower()
+        return np.asarray([f"{name}{k}" for k in range(self.components_.shape[0])], dtype=object)
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn's tools may expect (needs scikit-learn)."""
+        from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
+
+        return Tags(
+            estimator_type=None,
+            target_tags=TargetTags(required=False),
+            transformer_tags=TransformerTags(preserves_dtype=["float64"]),
+            input_tags=InputTags(sparse=True, positive_only=True),
+            non_deterministic=bool(self.private),
+        )
+
+
+def _check_prior(prior: Any, n_topics: int) -> None:
+    """Refuse an array that is no (K, V) prior; its width is compared with X later."""
+    prior = np.asarray(prior)
+    if prior.ndim != 2 or prior.shape[0] != n_topics or prior.shape[1] == 0:
+        raise ValueError(f"topic_word_prior has shape {prior.shape}: expected a number or ({n_topics}, V)")
+    if prior.dtype.kind not in "iuf" or not np.isfinite(prior).all() or not (prior > 0).all():
+        raise ValueError("topic_word_prior: expected finite numbers > 0")

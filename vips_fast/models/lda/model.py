@@ -1,0 +1,210 @@
+"""Algorithm 3 of Park et al. (2020) for the engine: E-step, read-out, M-step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import digamma
+
+from ...engine.averaging import RunningAverage, Schedule
+from ...engine.model import Model, Release
+from ...kernels import native
+from .planning import plan
+from .records import DocumentBlock
+from .shrinkage import ProductShrinkage
+
+if TYPE_CHECKING:
+    from ...engine.sampling import Sampler
+    from ...mechanisms import GaussianMechanism
+    from .estimator import LdaOptions
+
+#: Words whose statistics are turned into parameters at a time.
+_CHUNK = 2048
+
+#: Below e^-85 a share would be a denormal float32: slow, and without effect.
+_LEAST_LOG = -85.0
+
+_MODES = {"scale": native.LDA_SCALE, "resample": native.LDA_RESAMPLE}
+
+
+class LdaModel(Model):
+    """Word-major (V, K) statistics c_i φ_ik of documents.
+
+    Parameters
+    ----------
+    n_topics, n_words, n_records : int
+        K, V and the public number of documents.
+    alpha : float
+        Dirichlet prior of a document's topic proportions.
+    eta : (V, K) array
+        Dirichlet prior of the topics, word-major.
+    informed : bool
+        Whether ``eta`` knows something, so that the run starts from it.
+    n_steps : int
+        Planned steps, from which the step size may follow.
+    doc_length : int or None
+        N, to which documents are brought; None takes them as they are.
+    clip : float
+        Bound of a contribution's L2 norm, a N.
+    clips : bool
+        False does not clip (without privacy); ``clip`` then bounds what there is.
+    options : LdaOptions
+    seed : int
+        Seeds the public initial topics.
+
+    Notes
+    -----
+    *Sensitivity.* A document's contribution has entries ≥ 0 and an L2 norm of at most
+    a N. Adding or removing a document moves the sum by at most a N, replacing one by at
+    most √2 a N: ‖x − y‖² = ‖x‖² + ‖y‖² − 2 x·y ≤ 2 (a N)². (Appendix 2 of the paper drops
+    one of the two terms and gets a N for replacing.)
+
+    *Lattice.* Each contribution is truncated toward zero to the noise's own lattice, so
+    `round` has nothing to do.
+    """
+
+    def __init__(
+        self, *, n_topics: int, n_words: int, n_records: int, alpha: float, eta: np.ndarray, informed: bool,
+        n_steps: int, doc_length: int | None, clip: float, clips: bool, options: LdaOptions, seed: int,
+    ):
+        self.shape, self.clip = (n_words, n_topics), clip
+        self.n_topics, self.n_words, self.n_records = n_topics, n_words, n_records
+        self._alpha, self._eta = np.full(n_topics, alpha), eta
+        self._n_steps, self._length = n_steps, doc_length
+        self._mode = native.LDA_AS_IS if doc_length is None else _MODES[options.length_method]
+        self._clip = clip if clips else 0.0
+        self._options = options
+        self._decay = 0.7 if options.learning_decay is None else options.learning_decay
+        self._spacing = 1.0
+        self._shrinkage = ProductShrinkage(n_topics)
+        self._table = np.empty((n_words, native.lda_stride(n_topics)), dtype=options.dtype)
+        # lambda ~ Gamma(100, 1/100), as in Hoffman et al. (2010), times the prior if that
+        # knows something: the factors tell topics apart that are the same in the prior.
+        start = np.random.default_rng(seed).gamma(100.0, 0.01, self.shape)
+        if informed:
+            start *= eta
+        self._fill_table(start)
+        start -= eta
+        start /= n_records
+        self._average = RunningAverage(start)
+
+    def sensitivity(self, relation: str) -> float:
+        """a N for adding or removing a document, √2 a N for replacing one; see the notes."""
+        return self.clip * (1.0 if relation == "add_remove" else math.sqrt(2.0))
+
+    def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
+        """Take the lattice; choose the step size where it is left to the plan."""
+        self._spacing = mechanism.spacing
+        if self._options.learning_decay is None and self._length is not None and mechanism.noise_multiplier > 0:
+            self._decay = plan(
+                self.n_records, self.n_words, self.n_topics, doc_length=self._length, n_steps=self._n_steps,
+                batch_size=min(sampler.expected_batch_size, self.n_records), clip=self.clip / self._length,
+                noise_multiplier=mechanism.noise_multiplier,
+            ).learning_decay
+
+    # -- E-step
+
+    def contribute(self, block: DocumentBlock, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
+        """Gather, bring to length, E-step, clip, truncate and add."""
+        corpus, rows = block
+        buffers = self._buffers(block, scratch)
+        indptr, indices, counts = buffers["indptr"][: len(rows) + 1], buffers["indices"], buffers["counts"]
+        figures = scratch.get("figures")
+        norms = None if figures is None else np.zeros(len(rows))
+        native.lda_gather(
+            rows, self._mode, self._length or 1, corpus.indptr, corpus.indices, corpus.counts, words, buffers["tokens"],
+            indptr, indices, counts,
+        )
+        native.lda_estep(
+            indptr, indices, counts, self._table, self._alpha, float(self._options.mean_change_tol),
+            int(self._options.max_doc_update_iter), self._clip, self._spacing, buffers["workspace"], None, out, None,
+            norms,
+        )
+        if figures is not None and norms is not None:
+            figures["clipped"] = figures.get("clipped", 0.0) + float((norms > self.clip).sum())
+            figures["norm_sum"] = figures.get("norm_sum", 0.0) + float(norms.sum())
+
+    def _buffers(self, block: DocumentBlock, scratch: dict[str, Any]) -> dict[str, Any]:
+        """Buffers that the block fits in, kept from block to block and grown where need be."""
+        lengths = block.corpus.indptr[block.rows + 1] - block.corpus.indptr[block.rows]
+        widest = int(lengths.max(initial=0))
+        entries, n_docs = int(lengths.sum()), len(lengths)
+        have = scratch.get("lda")
+        if have is None or entries > have["entries"] or n_docs > have["n_docs"] or widest > have["widest"]:
+            entries, n_docs, widest = (
+                (entries, n_docs, widest)
+                if have is None
+                else (max(entries, have["entries"]), max(n_docs, have["n_docs"]), max(widest, have["widest"]))
+            )
+            size = native.lda_workspace(self.n_topics, widest, self._table.dtype == np.float32)
+            have = scratch["lda"] = {
+                "entries": entries, "n_docs": n_docs, "widest": widest, "indptr": np.empty(n_docs + 1, dtype=np.int64),
+                "indices": np.empty(max(entries, 1), dtype=np.int32), "counts": np.empty(max(entries, 1)),
+                "tokens": np.empty(max(native.LDA_RESAMPLE_TOKENS, widest), dtype=np.uint32),
+                "workspace": np.empty(size // 8 + 1).view(np.uint8),
+            }
+        return have
+
+    # -- M-step
+
+    @property
+    def _schedule(self) -> Schedule:
+        return Schedule(self._options.learning_offset, self._decay)
+
+    def update(self, release: Release) -> None:
+        """Average the release un-clipped; the next E-step's table of exp(E[log β])."""
+        self._average.add(release, self._schedule.rate(release.step))
+        if self._average.noise_sd > 0:
+            self._shrinkage.update(self._average.values, self._average.noise_sd)
+        self._fill_table(None)
+
+    def _lambda(self, first: int, last: int) -> np.ndarray:
+        """Dirichlet parameters of words first..last, shape (last − first, K)."""
+        values = self._average.values
+        if self._average.noise_sd > 0:
+            mean = self._shrinkage.means(values, first, last).astype(np.float64)
+        else:
+            mean = np.maximum(values[first:last], 0.0)
+        return self._eta[first:last] + self.n_records * mean
+
+    def result(self) -> dict[str, np.ndarray]:
+        """``components``: (K, V) Dirichlet parameters λ."""
+        out = np.empty((self.n_topics, self.n_words))
+        for first in range(0, self.n_words, _CHUNK):
+            out[:, first : first + _CHUNK] = self._lambda(first, first + _CHUNK).T
+        return {"components": out}
+
+    def _fill_table(self, lam: np.ndarray | None) -> None:
+        """Fill the scaled table from (V, K) parameters, given whole or read out by chunks."""
+        # Two passes, so that the parameters are read once: first their digammas, then
+        # what depends on their sums.
+        table, total = self._table[:, : self.n_topics], np.zeros(self.n_topics)
+        self._table[:, self.n_topics :] = 0
+        for first in range(0, self.n_words, _CHUNK):
+            last = min(first + _CHUNK, self.n_words)
+            chunk = self._lambda(first, last) if lam is None else lam[first:last]
+            total += chunk.sum(axis=0)
+            table[first:last] = digamma(chunk)
+        bias = digamma(total)
+        for first in range(0, self.n_words, _CHUNK):
+            elog = table[first : first + _CHUNK] - bias
+            elog -= elog.max(axis=1, keepdims=True)
+            elog[elog < _LEAST_LOG] = -np.inf
+            table[first : first + _CHUNK] = np.exp(elog)
+
+    def state(self) -> dict[str, np.ndarray]:
+        """The running average and the priors of its read-out."""
+        return {**self._average.state(), **self._shrinkage.state()}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """See `Model.restore`."""
+        average = RunningAverage(self._average.values)
+        average.restore(state)
+        shrinkage = ProductShrinkage(self.n_topics)
+        if average.noise_sd > 0:
+            shrinkage.restore(state, self.n_words, average.noise_sd)
+        self._average, self._shrinkage = average, shrinkage
+        self._fill_table(None)
