@@ -1,4 +1,6 @@
-"""check_counts, Corpus and split."""
+"""check_counts and documents: every form of input, every kind of fault, and rows that are dropped."""
+
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import sparse
 
-from vips_fast.data import Corpus, check_counts, split
+from vips_fast.data import check_counts, documents
 
 FORMATS = ("csr", "csc", "coo", "bsr", "lil", "dok", "dia")
 WIDTHS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",
@@ -18,10 +20,12 @@ def small():
     return np.array([[0, 2, 0, 1], [0, 0, 0, 0], [3, 0, 0, 7]])
 
 
-def canonical(matrix, dense):
+def canonical(matrix, dense, indptr_dtype=np.int32):
     assert isinstance(matrix, sparse.csr_array)
     assert matrix.shape == dense.shape
-    assert matrix.indices.dtype == matrix.indptr.dtype == np.int32
+    assert (matrix.indices.dtype, matrix.indptr.dtype) == (np.int32, indptr_dtype)
+    for array in (matrix.data, matrix.indices, matrix.indptr):
+        assert array.flags.aligned and array.flags.c_contiguous
     assert np.array_equal(matrix.toarray(), dense)
     assert matrix.nnz == np.count_nonzero(dense)
     for row in range(dense.shape[0]):
@@ -35,7 +39,7 @@ def test_dense_of_any_width(width):
     before = X.copy()
     got = check_counts(X)
     canonical(got, X.astype(np.int64))
-    assert got.dtype == (np.int64 if width == "int64" else np.int32)
+    assert got.dtype == np.int32
     assert np.array_equal(X, before)
 
 
@@ -266,55 +270,136 @@ def test_arbitrary_arrays_are_refused_or_right(indptr, indices, data, format):
     canonical(got, expected)
 
 
-def test_corpus():
-    corpus = Corpus(small(), ["a", "b", "c", "d"], "made up")
-    assert corpus.vocabulary == ("a", "b", "c", "d")
-    assert (corpus.n_documents, corpus.n_features, corpus.n_tokens) == (3, 4, 13)
-    assert len(corpus) == 3
-    assert repr(corpus) == "Corpus(3 documents, 4 words, made up)"
-    with pytest.raises(AttributeError):
-        corpus.source = "other"
+# Rows that hold an invalid value are dropped without a word.
 
 
-def test_corpus_and_its_vocabulary():
-    with pytest.raises(ValueError, match="vocabulary has 3 words; expected 4"):
-        Corpus(small(), ["a", "b", "c"])
-    with pytest.raises(TypeError, match="vocabulary must hold strings"):
-        Corpus(small(), ["a", "b", "c", 4])
-    with pytest.raises(ValueError, match="counts contains a negative"):
-        Corpus(-small())
+def in_form(dense, form):
+    return dense if form == "dense" else getattr(sparse, f"{form}_array")(dense)
 
 
-def numbered(n):
-    return Corpus(np.arange(1, n + 1)[:, None], ("word",), "numbers")
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("check", (check_counts, documents))
+@pytest.mark.parametrize("form", ("dense", *FORMATS))
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_dropped_row_is_an_empty_row(case, form, check, capfd):
+    X = np.vstack([small(), [[5, 5, 0, 0]]]).astype(np.float64)
+    X[2, 1] = BROKEN[case][0]
+    empty = X.copy()
+    empty[2] = 0
+    dropped, expected = check(in_form(X, form), invalid="drop"), check(in_form(empty, form))
+    for name in ("data", "indices", "indptr"):
+        a, b = getattr(dropped, name), getattr(expected, name)
+        assert a.dtype == b.dtype and np.array_equal(a, b)
+    assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize("test_size, expected", [(0.25, 25), (7, 7), (np.int64(7), 7), (0.001, 0)])
-def test_split_sizes(test_size, expected):
-    if not expected:
-        with pytest.raises(ValueError, match="leaves one part empty"):
-            split(numbered(100), test_size)
-        return
-    train, test = split(numbered(100), test_size)
-    assert (len(train), len(test)) == (100 - expected, expected)
-    both = np.concatenate([train.counts.toarray(), test.counts.toarray()]).ravel()
-    assert sorted(both) == list(range(1, 101))
-    assert np.all(np.diff(test.counts.toarray().ravel()) > 0)
-    assert train.vocabulary == test.vocabulary == ("word",)
-    assert test.source == "numbers (test part)"
+@pytest.mark.filterwarnings("error")
+@settings(max_examples=200, deadline=None)
+@given(
+    hnp.arrays(
+        np.float64,
+        hnp.array_shapes(min_dims=2, max_dims=2, max_side=6),
+        elements=st.sampled_from((0, 0, 0, 1, 7, 2**31 - 1, 2**31, 2**53, -1, 0.5, np.nan, np.inf, -np.inf, -0.0)),
+    ),
+    st.sampled_from(("dense", "csr", "csc", "coo")),
+)
+def test_exactly_the_invalid_rows_are_dropped(X, form):
+    good = ((X >= 0) & (X < 2**31) & (X == np.trunc(np.where(np.isfinite(X), X, 0.5)))).all(axis=1)
+    good &= np.where(good[:, None], X, 0).sum(axis=1) < 2**32
+    expected = np.where(good[:, None], X, 0)
+    canonical(documents(in_form(X, form), invalid="drop"), expected, np.int64)
+    if not good.all():
+        with pytest.raises(ValueError, match="X (contains|has a row)"):
+            documents(in_form(X, form))
 
 
-def test_split_is_random_and_repeatable():
-    def chosen(seed):
-        return split(numbered(100), 10, seed)[1].counts.toarray().ravel().tolist()
+def test_rows_beyond_the_limits_are_dropped():
+    X = np.array([[2**31, 0, 1], [2**31 - 1] * 3, [2**31 - 1, 2**31 - 1, 1], [1, 2, 3]])
+    canonical(documents(X, invalid="drop"), X * [[0], [0], [1], [1]], np.int64)
+    for rows, message in ((slice(0, 1), r"a count of 2\*\*31"), (slice(1, 2), r"sums to 2\*\*32")):
+        with pytest.raises(ValueError, match=message):
+            documents(X[rows])
+    exact = np.array([[2**53, 0], [2**52, 2**52], [2**53 - 1, 0]])
+    canonical(check_counts(exact, invalid="drop"), exact * [[0], [0], [1]])
+    # Valid entries whose sum is too large, in a row of 1,025 of them: 2**63 and more.
+    many = sparse.coo_array((np.full(1025, 2**53 - 1), (np.zeros(1025, int), np.zeros(1025, int))), shape=(1, 2))
+    canonical(check_counts(many, invalid="drop"), np.zeros((1, 2), int))
+    repeated = sparse.coo_array((np.array([2**30] * 3 + [4]), ([0, 0, 0, 1], [1, 1, 1, 0])), shape=(2, 2))
+    canonical(documents(repeated, invalid="drop"), np.array([[0, 0], [4, 0]]), np.int64)
+    with pytest.raises(ValueError, match=r"a count of 2\*\*31"):
+        documents(repeated)
 
-    assert chosen(3) == chosen(3)
-    assert chosen(3) != chosen(4)
+
+@pytest.mark.parametrize("X", (np.ones(4, int), np.ones((0, 4), int), np.ones((2, 2), complex), [["a"]], [[1], [1, 2]]))
+def test_the_form_is_refused_whatever_is_dropped(X):
+    for check in (check_counts, documents):
+        with pytest.raises((TypeError, ValueError)):
+            check(X, invalid="drop")
+    with pytest.raises(ValueError, match="indptr falls"):
+        documents(broken(indptr=[0, 3, 2, 4]), invalid="drop")
+    with pytest.raises(ValueError, match="invalid='skip': expected 'raise' or 'drop'"):
+        check_counts(small(), invalid="skip")
 
 
-@pytest.mark.parametrize("test_size", (0, 100, 1.0, 0.0, -0.5, float("nan"), True, "half"))
-def test_split_refuses(test_size):
-    with pytest.raises((ValueError, TypeError), match="test_size"):
-        split(numbered(100), test_size)
-    with pytest.raises(TypeError, match="corpus must be a Corpus"):
-        split(small(), 1)
+# Documents for the kernels
+
+
+def test_documents_in_the_words_of_scikit_learn():
+    with pytest.raises(ValueError) as caught:
+        documents(small(), 5, name="Z", owner="Model")
+    assert str(caught.value) == "Z has 4 features, but Model is expecting 5 features as input"
+
+
+def test_documents_that_fit_are_not_copied(monkeypatch):
+    X = sparse.random_array((20_000, 500), density=0.1, format="csr", rng=np.random.default_rng(0))
+    X.data = np.ceil(X.data * 9).astype(np.int32)
+    X = check_counts(X)
+    monkeypatch.setattr("vips_fast.data.arrays.CHUNK", 1 << 14)
+    monkeypatch.setattr("vips_fast.data.counts.CHUNK", 1 << 14)
+    X.data[0] = 2**31 - 1  # so that the sums of rows are looked at
+    tracemalloc.start()
+    got = documents(X)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    canonical(got, X.toarray(), np.int64)
+    assert np.shares_memory(got.data, X.data) and np.shares_memory(got.indices, X.indices)
+    # Counts and indices are 8 MB; offsets, in three copies of 20,000 int64, are 0.5 MB.
+    assert peak < 1.5e6
+
+
+@pytest.mark.parametrize("size", (1, 2, 3, 7))
+def test_chunks_change_nothing(size, monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 4, (30, 6)).astype(float)
+    X[5, 2], X[11, 0], X[20] = np.nan, -1, 2**30
+    expected = documents(X, invalid="drop").toarray()
+    monkeypatch.setattr("vips_fast.data.arrays.CHUNK", size)
+    monkeypatch.setattr("vips_fast.data.counts.CHUNK", size)
+    for form in ("dense", "csr", "coo"):
+        canonical(documents(in_form(X, form), invalid="drop"), expected, np.int64)
+    with pytest.raises(ValueError, match="NaN"):
+        documents(X)
+
+
+@pytest.mark.parametrize("form", ("dense", "csr", "csc", "coo", "bsr", "dia"))
+def test_arrays_that_are_not_aligned(form, misaligned):
+    X = in_form(small().astype(np.int32), form)
+    if form == "dense":
+        X = misaligned(X)
+    else:
+        X.data = misaligned(X.data)
+        for name in ("indices", "indptr", "offsets"):
+            if hasattr(X, name):
+                setattr(X, name, misaligned(getattr(X, name)))
+        if form == "coo":
+            X.coords = tuple(map(misaligned, X.coords))
+    canonical(check_counts(X), small())
+    canonical(documents(X), small(), np.int64)
+
+
+def test_fields_of_a_structured_array():
+    table = np.zeros(4, [("flag", "u1"), ("count", "i4"), ("column", "i4")])
+    table["count"], table["column"] = [2, 1, 3, 7], [1, 3, 0, 3]
+    X = sparse.csr_array((3, 4), dtype=np.int32)
+    X.data, X.indices, X.indptr = table["count"], table["column"], np.array([0, 2, 2, 4])
+    canonical(documents(X), small(), np.int64)

@@ -1,6 +1,7 @@
 """Corpora and binary images: readers of the usual formats, checks, and text that every Python has."""
 
-from vips_fast.data.corpus import Corpus, check_counts, split
+from vips_fast.data.corpus import Corpus, split
+from vips_fast.data.counts import check_counts, documents
 from vips_fast.data.docstrings import docstrings_corpus, language_reference_words
 from vips_fast.data.idx import binarise, load_mnist, read_idx
 from vips_fast.data.readers import (
@@ -13,6 +14,7 @@ from vips_fast.data.readers import (
     read_ldac,
     read_npz,
 )
+from vips_fast.data.rows import binary_records, numeric_records
 from vips_fast.data.tables import Table, encode_table, read_abalone, read_adult
 from vips_fast.data.text import count_texts, words_of
 
@@ -21,14 +23,17 @@ __all__ = [
     "Corpus",
     "Table",
     "binarise",
+    "binary_records",
     "check_counts",
     "count_texts",
     "docstrings_corpus",
+    "documents",
     "encode_table",
     "language_reference_words",
     "load_corpus",
     "load_mnist",
     "load_vocabulary",
+    "numeric_records",
     "read_abalone",
     "read_adult",
     "read_docword",

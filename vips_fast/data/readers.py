@@ -16,7 +16,8 @@ import numpy as np
 from scipy import sparse
 
 from vips_fast.data._integers import BadLine, blocks, open_text, parse
-from vips_fast.data.corpus import Corpus, check_counts
+from vips_fast.data.corpus import Corpus
+from vips_fast.data.counts import check_counts
 from vips_fast.data.text import count_texts
 
 __all__ = [

@@ -8,7 +8,8 @@ from itertools import repeat
 import numpy as np
 from scipy import sparse
 
-from vips_fast.data.corpus import Corpus, check_counts
+from vips_fast.data.corpus import Corpus
+from vips_fast.data.counts import check_counts
 
 __all__ = ["count_texts", "words_of"]
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from vips_fast.data.corpus import check_counts
+from vips_fast.data.counts import check_counts
 
 __all__ = [
     "match_topics",

@@ -1,0 +1,105 @@
+"""binary_records and numeric_records."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from vips_fast.data import binary_records, numeric_records
+
+BITS = np.array([[0, 1, 1], [1, 0, 0], [0, 0, 0], [1, 1, 1]])
+SECRET = 7351
+
+
+@pytest.mark.parametrize("dtype", ("bool", "u1", "i1", ">i4", "i8", "u8", "f2", "f4", ">f8", "g"))
+@pytest.mark.parametrize(
+    "form",
+    (np.asarray, np.asfortranarray, lambda Y: np.repeat(Y, 2, axis=1)[:, ::2], sparse.csr_array, sparse.coo_matrix),
+)
+def test_binary_records_of_every_type(dtype, form):
+    # scipy's sparse matrices are in the machine's byte order and have no float16.
+    Y = BITS.astype({">i4": "i4", ">f8": "f8", "f2": "f4"}.get(dtype, dtype) if "sparse" in form.__module__ else dtype)
+    Y = form(Y)
+    records, usable = binary_records(Y, 3)
+    assert records.dtype == np.uint8 and records.flags.c_contiguous and usable is None
+    assert np.array_equal(records, BITS)
+    assert np.array_equal(binary_records(Y, invalid="drop")[0], BITS)
+
+
+def test_bytes_are_not_copied():
+    Y = BITS.astype(np.uint8)
+    assert np.shares_memory(binary_records(Y)[0], Y)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("value", (np.nan, np.inf, -1, 2, 0.5, SECRET))
+@pytest.mark.parametrize("form", (np.asarray, sparse.csr_array))
+def test_a_dropped_record_is_a_row_of_zeros(value, form, monkeypatch):
+    Y = BITS.astype(float)
+    Y[3, 1] = value
+    with pytest.raises(ValueError, match="Z.*expected only 0 and 1") as caught:
+        binary_records(form(Y), name="Z")
+    assert str(SECRET) not in str(caught.value)
+    for chunk in (1, 1 << 20):
+        monkeypatch.setattr("vips_fast.data.rows.CHUNK", chunk)
+        records, usable = binary_records(form(Y), invalid="drop")
+        assert usable.tolist() == [True, True, True, False]
+        assert np.array_equal(records, BITS * usable[:, None]) and records.dtype == np.uint8
+
+
+def test_dropping_leaves_the_bytes_of_the_caller_alone():
+    Y = np.array([[0, 1], [2, 1]], np.uint8)
+    records, usable = binary_records(Y, invalid="drop")
+    assert records.tolist() == [[0, 1], [0, 0]] and usable.tolist() == [True, False] and Y[1, 0] == 2
+
+
+@pytest.mark.parametrize("check", (binary_records, numeric_records))
+@pytest.mark.parametrize(
+    "X, message",
+    [
+        (np.ones(3), "1 dimension"),
+        (np.ones((0, 3)), "0 sample"),
+        (np.ones((3, 0)), "0 feature"),
+        ([["a"]], "dtype"),
+        ([[1j]], "dtype"),
+        ([[None]], "dtype"),
+        ([[1], [1, 0]], "rectangular"),
+        (np.ma.masked_array([[1]]), "masked"),
+    ],
+)
+def test_the_form_is_always_refused(check, X, message):
+    with pytest.raises(ValueError, match=message):
+        check(X)
+    with pytest.raises(ValueError, match=message):
+        binary_records(X, invalid="drop")
+
+
+def test_other_refusals():
+    with pytest.raises(ValueError) as caught:
+        binary_records(BITS, 4)
+    assert str(caught.value) == "Y has 3 features, but SigmoidBeliefNetwork is expecting 4 features as input"
+    with pytest.raises(ValueError, match="invalid='ignore'"):
+        binary_records(BITS, invalid="ignore")
+    damaged = sparse.csr_array(BITS)
+    damaged.indices = damaged.indices + 1
+    with pytest.raises(ValueError, match="index out of range"):
+        binary_records(damaged)
+
+
+@pytest.mark.parametrize(
+    "dtype, expected",
+    [("bool", "u1"), ("i2", "i2"), (">i4", "i4"), ("f4", "f4"), (">f8", "f8"), ("f2", "f8"), ("g", "f8")],
+)
+def test_numeric_records(dtype, expected, misaligned):
+    X = np.array([[1, 0], [0, 1]]).astype(dtype)
+    for given in (X, np.asfortranarray(X), misaligned(X) if X.itemsize > 1 else X):
+        records = numeric_records(given, 2)
+        assert records.dtype == np.dtype(expected) and records.dtype.isnative
+        assert records.flags.c_contiguous and records.flags.aligned and not records.flags.writeable
+        assert np.array_equal(records, X)
+    assert X.flags.writeable
+
+
+def test_numeric_records_need_not_be_finite():
+    X = np.array([[np.nan, np.inf]])
+    assert np.shares_memory(numeric_records(X), X)
+    assert numeric_records(sparse.csr_array(np.eye(2))).tolist() == [[1, 0], [0, 1]]

@@ -1,0 +1,162 @@
+"""Form of a matrix that was handed in: its shape, its type, its index arrays and its place in memory.
+
+Nothing here depends on the values of the entries, so these refusals come whatever is done about invalid values.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+__all__ = ["INT32_MAX", "aligned", "check_invalid", "check_shape", "csr_arrays", "dense_matrix", "is_ascending"]
+
+INT32_MAX = 2**31 - 1
+
+#: Entries that a check looks at in one go: large enough for numpy, small beside any corpus.
+CHUNK = 1 << 20
+
+Parts = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def aligned(array: Any, dtype: Any = None) -> np.ndarray:
+    """The array itself if it is C-contiguous, aligned and in the machine's byte order, or a copy that is."""
+    array = np.asarray(array)
+    return np.require(array, array.dtype.newbyteorder("=") if dtype is None else dtype, ["C", "A"])
+
+
+def check_invalid(invalid: str) -> bool:
+    """Whether rows that hold invalid values are to be dropped.
+
+    Raises
+    ------
+    ValueError
+        If `invalid` is neither "raise" nor "drop".
+    """
+    if invalid not in ("raise", "drop"):
+        raise ValueError(f"invalid={invalid!r}: expected 'raise' or 'drop'")
+    return bool(invalid == "drop")
+
+
+def check_shape(shape: tuple[int, ...], n_features: int | None, name: str, owner: str | None = None) -> None:
+    """Refuse what is not a matrix with a row and a column, or has another width than `n_features`.
+
+    The messages are in scikit-learn's words, which its own tests of estimators look for.
+    """
+    if len(shape) != 2:
+        raise ValueError(
+            f"{name} has {len(shape)} dimension(s); expected 2, rows by columns. "
+            "Reshape your data: a single row has shape (1, V)"
+        )
+    for size, what in zip(shape, ("sample", "feature"), strict=True):
+        if size == 0:
+            raise ValueError(f"{name} has 0 {what}(s) (shape={tuple(shape)}) while a minimum of 1 is required.")
+    if shape[1] > INT32_MAX:
+        raise ValueError(f"{name} has {shape[1]} columns; expected fewer than 2**31")
+    if n_features is not None and shape[1] != n_features:
+        if owner is None:
+            raise ValueError(f"{name} has {shape[1]} columns; expected {n_features}")
+        raise ValueError(
+            f"{name} has {shape[1]} features, but {owner} is expecting {n_features} features as input"
+        )
+
+
+def dense_matrix(X: Any, name: str) -> np.ndarray:
+    """An array of whatever is not sparse; objects become float64."""
+    if np.ma.isMaskedArray(X):
+        raise ValueError(f"{name} is a masked array; expected an array without a mask")
+    try:
+        dense = np.asarray(X)
+    except ValueError:
+        raise ValueError(f"{name} is not a rectangular array of numbers") from None
+    if dense.dtype.kind == "O":
+        try:
+            return dense.astype(np.float64)
+        except (TypeError, ValueError):
+            raise TypeError(
+                f"{name} holds objects: each argument must be a string or a number that float() accepts"
+            ) from None
+    return dense
+
+
+def csr_arrays(X: Any, name: str) -> Parts:
+    """Data, indices (int32) and indptr (int64) of any scipy sparse matrix, as CSR, all aligned.
+
+    The index arrays are checked before scipy's compiled loops, which trust them, see them. Repeated entries are
+    not summed: a -1 beside a +1 would pass for an empty cell.
+
+    Raises
+    ------
+    ValueError
+        If the index arrays do not describe a matrix of the shape that `X` says.
+    """
+    if X.format == "csr":
+        return _compressed_arrays(X, name)
+    if X.format == "csc":
+        # Rebuilt, since the matrix may carry a flag "sorted" that is not true of it.
+        data, indices, indptr = _compressed_arrays(X, name)
+        return _compressed_arrays(sparse.csc_array((data, indices, indptr), shape=X.shape).tocsr(), name)
+    if X.format != "coo":
+        try:
+            if X.format == "bsr":
+                X.check_format(full_check=True)
+            X = X.tocoo(copy=False)
+        except (ValueError, IndexError):
+            raise ValueError(f"{name} is not a valid sparse matrix") from None
+    data, rows, columns = aligned(X.data), _index_array(X.row, name, "row"), _index_array(X.col, name, "col")
+    for array, size in ((rows, X.shape[0]), (columns, X.shape[1])):
+        if array.shape != data.shape:
+            raise ValueError(f"{name} has index and data arrays of different lengths")
+        _check_range(array, size, name)
+    if np.any(rows[1:] < rows[:-1]):
+        order = np.argsort(rows, kind="stable")
+        data, columns = data[order], columns[order]
+    indptr = np.zeros(X.shape[0] + 1, np.int64)
+    np.cumsum(np.bincount(rows.astype(np.int64, copy=False), minlength=X.shape[0]), out=indptr[1:])
+    return data, aligned(columns, np.int32), indptr
+
+
+def is_ascending(indices: np.ndarray, indptr: np.ndarray) -> bool:
+    """Whether the indices of every row rise strictly."""
+    for first in range(0, len(indices) - 1, CHUNK):
+        part = indices[first : first + CHUNK + 1]
+        falls = np.flatnonzero(part[1:] <= part[:-1]) + (first + 1)
+        # An index may fall where a row begins, and nowhere else.
+        if falls.size and np.any(indptr[np.searchsorted(indptr, falls)] != falls):
+            return False
+    return True
+
+
+def _compressed_arrays(X: Any, name: str) -> Parts:
+    """The arrays of a CSR or CSC matrix, once they are known to describe one."""
+    major, minor = X.shape if X.format == "csr" else X.shape[::-1]
+    indptr = _index_array(X.indptr, name, "indptr")
+    indices = _index_array(X.indices, name, "indices")
+    data = np.asarray(X.data)
+    if data.ndim != 1:
+        raise ValueError(f"{name}.data must be one-dimensional")
+    if len(indptr) != major + 1:
+        raise ValueError(f"{name}.indptr has {len(indptr)} entries; expected {major + 1}, one more than there are rows")
+    if indptr[0] != 0:
+        raise ValueError(f"{name}.indptr does not start at 0")
+    if np.any(indptr[1:] < indptr[:-1]):
+        raise ValueError(f"{name}.indptr falls; expected offsets that never decrease")
+    nnz = int(indptr[-1])
+    if nnz > min(len(indices), len(data)):
+        raise ValueError(f"{name}.indptr points past the end of {name}.indices or {name}.data")
+    indices = indices[:nnz]
+    _check_range(indices, minor, name)
+    return aligned(data[:nnz]), aligned(indices, np.int32), aligned(indptr, np.int64)
+
+
+def _index_array(array: Any, name: str, what: str) -> np.ndarray:
+    checked: np.ndarray = np.asarray(array)
+    if checked.ndim != 1 or checked.dtype.kind not in "iu":
+        raise ValueError(f"{name}.{what} must be a one-dimensional array of integers")
+    return checked
+
+
+def _check_range(indices: np.ndarray, size: int, name: str) -> None:
+    if indices.size and (indices.min() < 0 or indices.max() >= size):
+        raise ValueError(f"{name} has an index out of range; expected 0 to {size - 1}")

@@ -1,0 +1,295 @@
+"""Matrices of counts: the checks that each one goes through, and their canonical form.
+
+Messages raised here name the argument and what is wrong with it. They never show an entry of the matrix: counts are
+private, and messages end up in logs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from vips_fast.data.arrays import (
+    CHUNK,
+    INT32_MAX,
+    Parts,
+    aligned,
+    check_invalid,
+    check_shape,
+    csr_arrays,
+    dense_matrix,
+    is_ascending,
+)
+
+__all__ = ["check_counts", "documents"]
+
+
+class _Limits(NamedTuple):
+    """Exponents of two that a count, and the sum of a row, must stay below."""
+
+    entry: int
+    row: int
+
+
+# From 2**53 on a count, or the sum of a document's counts, may have no exact float64 form.
+_EXACT = _Limits(53, 53)
+# The kernels hold a count in an int32 and draw words of a document with a 32-bit random number.
+_KERNELS = _Limits(31, 32)
+
+
+def check_counts(
+    X: Any, n_features: int | None = None, *, name: str = "X", allow_float: bool = False, invalid: str = "raise"
+) -> sparse.csr_array:
+    """Check a matrix of counts and bring it to canonical CSR.
+
+    Parameters
+    ----------
+    X : sparse matrix or array of any format, or array_like, shape (D, V)
+        Counts of any integer or boolean width, or floats with integral values. Explicit zeros, unsorted and repeated
+        indices are allowed.
+    n_features : int or None
+        The number of columns to insist on.
+    name : str
+        The argument's name in messages.
+    allow_float : bool
+        If true, fractional values are allowed and a floating input keeps its width (float32 or float64).
+    invalid : {"raise", "drop"}
+        What to do about a row with an entry that is negative, not finite, 2**53 or more, or (without `allow_float`)
+        fractional, or with a sum of 2**53 or more. "drop" makes it a row of no words and says nothing about it.
+
+    Returns
+    -------
+    scipy.sparse.csr_array, shape (D, V)
+        Indices sorted, repeated ones summed, no stored zeros, all arrays aligned. Data are int32, or int64 where a
+        count needs it (float32 or float64 for floats with `allow_float`). Index arrays are int32, or int64 from 2**31
+        stored entries on. `X` is not changed; the result shares its memory where nothing had to be converted.
+
+    Raises
+    ------
+    ValueError
+        If `X` is not two-dimensional, is empty in either direction, has another number of columns than `n_features`,
+        has index arrays that do not describe a matrix, or (with "raise") holds an invalid value.
+    TypeError
+        If the entries of `X` are not numbers.
+    """
+    data, indices, indptr, shape = _checked(X, n_features, name, allow_float, invalid, _EXACT, None)
+    index_dtype = np.int32 if len(indices) <= INT32_MAX else np.int64
+    return _csr(data, indices.astype(index_dtype, copy=False), indptr.astype(index_dtype), shape)
+
+
+def documents(
+    X: Any,
+    n_features: int | None = None,
+    *,
+    name: str = "X",
+    invalid: str = "raise",
+    owner: str = "LatentDirichletAllocation",
+) -> sparse.csr_array:
+    """Counts of words in the types that the kernels read.
+
+    Parameters
+    ----------
+    X, n_features, name
+        As for `check_counts`.
+    invalid : {"raise", "drop"}
+        As for `check_counts`, with the limits of the kernels: counts below 2**31, row sums below 2**32.
+    owner : str
+        The estimator that expects `n_features` columns, for the message.
+
+    Returns
+    -------
+    scipy.sparse.csr_array, shape (D, V)
+        Canonical as that of `check_counts`; data and indices int32, indptr int64. Where `X` is canonical and has
+        those types, its data and indices are not copied.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `check_counts`.
+    """
+    return _csr(*_checked(X, n_features, name, False, invalid, _KERNELS, owner))
+
+
+def _csr(data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, shape: tuple[int, int]) -> sparse.csr_array:
+    matrix = sparse.csr_array(shape, dtype=data.dtype)
+    # Assigned, since scipy's constructor would copy indices of another width than indptr.
+    matrix.data, matrix.indices, matrix.indptr = data, indices, indptr
+    matrix.has_canonical_format = True
+    return matrix
+
+
+def _checked(
+    X: Any,
+    n_features: int | None,
+    name: str,
+    allow_float: bool,
+    invalid: str,
+    limits: _Limits,
+    owner: str | None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[int, int]]:
+    """Arrays of the canonical CSR matrix (indices int32, indptr int64) and its shape."""
+    drop = check_invalid(invalid)
+    is_sparse = sparse.issparse(X)
+    if not is_sparse:
+        X = dense_matrix(X, name)
+    check_shape(X.shape, n_features, name, owner)
+    _check_kind(X.dtype, name)
+    parts = csr_arrays(X, name) if is_sparse else _nonzero(X)
+
+    # The sums of rows come before those of repeated entries, so that neither can overflow.
+    parts = _without(parts, _rows_of_invalid(parts, name, allow_float, limits.entry, drop))
+    parts = _with_dtype(parts, allow_float)
+    parts = _without(parts, _rows_too_long(parts, name, limits.row, drop))
+    if not is_ascending(*parts[1:]):
+        parts = _summed(parts, X.shape)
+        parts = _without(parts, _rows_of_invalid(parts, name, True, limits.entry, drop))
+        parts = _with_dtype(parts, allow_float)
+    data, indices, indptr = parts
+    if not data.all():
+        kept = np.flatnonzero(data)
+        data, indices, indptr = data[kept], indices[kept], np.searchsorted(kept, indptr)
+    return data, indices, indptr, X.shape
+
+
+def _check_kind(dtype: np.dtype, name: str) -> None:
+    if dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: {name} is complex; expected counts")
+    if dtype.kind not in "biuf":
+        raise TypeError(f"{name} has entries of type {dtype}; expected counts")
+
+
+def _nonzero(dense: np.ndarray) -> Parts:
+    """CSR arrays of a dense matrix, made from a few rows at a time."""
+    n_rows, width = dense.shape
+    step = max(1, CHUNK // width)
+    indptr = np.zeros(n_rows + 1, np.int64)
+    for first in range(0, n_rows, step):
+        part = dense[first : first + step]
+        indptr[first + 1 : first + 1 + len(part)] = np.count_nonzero(part, axis=1)
+    np.cumsum(indptr, out=indptr)
+    data = np.empty(indptr[-1], dense.dtype.newbyteorder("="))
+    indices = np.empty(indptr[-1], np.int32)
+    for first in range(0, n_rows, step):
+        part = dense[first : first + step]
+        entries = slice(indptr[first], indptr[first + len(part)])
+        rows, columns = np.nonzero(part)
+        data[entries], indices[entries] = part[rows, columns], columns
+    return data, indices, indptr
+
+
+def _rows_of_invalid(parts: Parts, name: str, allow_float: bool, bits: int, drop: bool) -> np.ndarray:
+    """Rows that hold an entry that is no count below 2**bits, or the error that says so."""
+    data, _, indptr = parts
+    found = []
+    for first in range(0, len(data), CHUNK):
+        part = data[first : first + CHUNK]
+        if part.dtype.kind == "f":
+            # float16 cannot hold the limit that it is compared with.
+            part = part.astype(np.float32) if part.dtype == np.float16 else part
+            # NaN fails every comparison.
+            bad = ~((part >= 0) & (part < 2**bits))
+            if not allow_float:
+                bad |= part != np.trunc(part)
+        elif part.dtype.kind == "b" or (part.min() >= 0 and part.max() < 2**bits):
+            continue
+        else:
+            bad = (part < 0) | (part >= 2**bits)
+        if bad.any():
+            if not drop:
+                raise ValueError(f"{name} contains {_complaint(part[bad], bits)}")
+            found.append(np.flatnonzero(bad) + first)
+    return _rows_at(found, indptr)
+
+
+def _complaint(bad: np.ndarray, bits: int) -> str:
+    if np.isnan(bad).any():
+        return "NaN; expected counts >= 0"
+    if np.isinf(bad).any():
+        return "infinity; expected finite counts >= 0"
+    if (bad < 0).any():
+        return "a negative count; expected counts >= 0"
+    if (bad >= 2**bits).any():
+        return f"a count of 2**{bits} or more; expected smaller counts"
+    return "a fractional count; expected whole numbers"
+
+
+def _rows_too_long(parts: Parts, name: str, bits: int, drop: bool) -> np.ndarray:
+    """Rows whose counts sum to 2**bits or more, or the error that says so."""
+    data, _, indptr = parts
+    longest = int(np.diff(indptr).max())
+    if longest == 0 or float(data.max()) * longest < 2**bits:
+        return np.empty(0, np.int64)
+    found = []
+    for first, last in _row_blocks(indptr):
+        starts = indptr[first:last]
+        starts = starts[starts < indptr[first + 1 : last + 1]] - indptr[first]
+        if len(starts):
+            # A float64 sum of whole numbers is exact below 2**53, and never falls below it again.
+            part = data[indptr[first] : indptr[last]]
+            too_long = np.flatnonzero(np.add.reduceat(part, starts, dtype=np.float64) >= 2**bits)
+            if len(too_long) and not drop:
+                raise ValueError(f"{name} has a row that sums to 2**{bits} or more; expected smaller counts")
+            found.append(starts[too_long] + indptr[first])
+    return _rows_at(found, indptr)
+
+
+def _row_blocks(indptr: np.ndarray) -> Iterator[tuple[int, int]]:
+    """Ranges of rows with about CHUNK entries each, and a row at least."""
+    first, n_rows = 0, len(indptr) - 1
+    while first < n_rows:
+        last = int(np.searchsorted(indptr, indptr[first] + CHUNK, side="right")) - 1
+        last = min(max(last, first + 1), n_rows)
+        yield first, last
+        first = last
+
+
+def _rows_at(found: list[np.ndarray], indptr: np.ndarray) -> np.ndarray:
+    """Rows of the entries at the given positions."""
+    if not found:
+        return np.empty(0, np.int64)
+    return np.unique(np.searchsorted(indptr, np.concatenate(found), side="right") - 1)
+
+
+def _without(parts: Parts, rows: np.ndarray) -> Parts:
+    """The matrix with the given rows made empty."""
+    if not len(rows):
+        return parts
+    data, indices, indptr = parts
+    lengths = np.diff(indptr)
+    stays = np.ones(len(lengths), bool)
+    stays[rows] = False
+    entries = np.repeat(stays, lengths)
+    return data[entries], indices[entries], np.concatenate([[0], np.cumsum(lengths * stays)])
+
+
+def _with_dtype(parts: Parts, allow_float: bool) -> Parts:
+    """Valid data as int32, as int64 where a count needs it, or as the floats that are allowed."""
+    data, indices, indptr = parts
+    dtype: Any
+    if allow_float and data.dtype.kind == "f":
+        dtype = data.dtype if data.dtype in (np.float32, np.float64) else np.float64
+    else:
+        dtype = np.int32 if data.max(initial=0).item() <= INT32_MAX else np.int64
+    return aligned(data, dtype), indices, indptr
+
+
+def _summed(parts: Parts, shape: tuple[int, int]) -> Parts:
+    """Sorted indices, repeated ones summed. Sums are int64 or float64, which no row that was let through overflows."""
+    # A fresh copy: a flag "sorted" that came with the input may not be true.
+    matrix = sparse.csr_array(parts, shape=shape, copy=True)
+    matrix.sort_indices()
+    data, indices, indptr = matrix.data, matrix.indices, matrix.indptr
+    is_first = np.ones(len(indices), bool)
+    is_first[1:] = indices[1:] != indices[:-1]
+    starts = indptr[:-1]
+    is_first[starts[starts < indptr[1:]]] = True
+    if not is_first.all():
+        kept = np.flatnonzero(is_first)
+        is_float = data.dtype.kind == "f"
+        sums = np.add.reduceat(data, kept, dtype=np.float64 if is_float else np.int64)
+        data = sums.astype(data.dtype) if is_float else sums
+        indices, indptr = indices[kept], np.searchsorted(kept, indptr)
+    return data, aligned(indices, np.int32), aligned(indptr, np.int64)

@@ -1,0 +1,128 @@
+"""Rows of a matrix as the models of binary and of numeric records read them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from vips_fast.data.arrays import CHUNK, aligned, check_invalid, check_shape, csr_arrays
+
+__all__ = ["binary_records", "numeric_records"]
+
+
+def binary_records(
+    Y: Any,
+    n_features: int | None = None,
+    *,
+    name: str = "Y",
+    invalid: str = "raise",
+    owner: str = "SigmoidBeliefNetwork",
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Check records whose entries are 0 and 1.
+
+    Parameters
+    ----------
+    Y : array_like or scipy sparse matrix, shape (n, J)
+        Booleans or numbers of any width.
+    n_features : int or None
+        The number of columns to insist on.
+    name : str
+        The argument's name in messages.
+    invalid : {"raise", "drop"}
+        What to do about a row that holds anything but 0 and 1. "drop" makes it a row of zeros that is marked as not
+        usable, and says nothing about it.
+    owner : str
+        The estimator that expects `n_features` columns, for the message.
+
+    Returns
+    -------
+    records : ndarray, uint8, shape (n, J)
+        C-contiguous. `Y` is not changed; the memory is shared where nothing had to be converted.
+    usable : ndarray of bool, shape (n,), or None
+        None if every row is usable, as is always so with "raise".
+
+    Raises
+    ------
+    ValueError
+        If `Y` is not a matrix of booleans or numbers, is empty in either direction, has another width than
+        `n_features`, or (with "raise") holds anything but 0 and 1. No entry is shown.
+    """
+    drop = check_invalid(invalid)
+    Y = _matrix(Y, n_features, name, owner)
+    shared = not sparse.issparse(Y) and Y.dtype == np.uint8
+    records = aligned(Y) if shared else np.empty(Y.shape, np.uint8)
+    usable = np.ones(Y.shape[0], bool)
+    step = max(1, CHUNK // Y.shape[1])
+    for first in range(0, Y.shape[0], step):
+        part = Y[first : first + step]
+        if sparse.issparse(part):
+            part = part.toarray()
+        ones = part == 1
+        good = (ones | (part == 0)).all(axis=1)
+        if not drop and not good.all():
+            bad = part[~good]
+            if bad.dtype.kind == "f" and not np.isfinite(bad).all():
+                raise ValueError(f"{name} holds NaN or infinity: expected only 0 and 1")
+            raise ValueError(f"{name}: expected only 0 and 1; binarise it with a public threshold first")
+        usable[first : first + step] = good
+        if not shared:
+            records[first : first + step] = ones
+    if usable.all():
+        return records, None
+    return records * usable[:, None], usable
+
+
+def numeric_records(
+    records: Any, n_features: int | None = None, *, name: str = "records", owner: str = "ConjugateEstimator"
+) -> np.ndarray:
+    """Rows of numbers for the functions of a user's own model. Values are not checked: they need not be finite.
+
+    Parameters
+    ----------
+    records : array_like, shape (n, d)
+        Booleans or numbers of any width.
+    n_features, name, owner
+        As for `binary_records`.
+
+    Returns
+    -------
+    ndarray, shape (n, d)
+        Read-only, C-contiguous, aligned, in the machine's byte order. Booleans become uint8, floats other than
+        float32 and float64 become float64; the memory is shared where nothing had to be converted.
+
+    Raises
+    ------
+    ValueError
+        If `records` is not a matrix of numbers, is empty in either direction, or has another width than `n_features`.
+    """
+    records = _matrix(records, n_features, name, owner)
+    if sparse.issparse(records):
+        records = records.toarray()
+    dtype: Any = records.dtype.newbyteorder("=")
+    if dtype == np.bool_:
+        dtype = np.uint8
+    elif dtype.kind == "f" and dtype not in (np.float32, np.float64):
+        dtype = np.float64
+    view = aligned(records, dtype).view()
+    view.flags.writeable = False
+    return view
+
+
+def _matrix(X: Any, n_features: int | None, name: str, owner: str) -> Any:
+    """Booleans or real numbers, shape (n, J), as an array or as a sparse matrix whose index arrays are sound."""
+    if np.ma.isMaskedArray(X):
+        raise ValueError(f"{name} is a masked array; expected an array without a mask")
+    if not sparse.issparse(X):
+        try:
+            X = np.asarray(X)
+        except ValueError:
+            raise ValueError(f"{name} is not a rectangular array of numbers") from None
+    check_shape(X.shape, n_features, name, owner)
+    if X.dtype.kind not in "biuf":
+        raise ValueError(f"{name} has dtype {X.dtype}: expected booleans or numbers")
+    if sparse.issparse(X):
+        data, indices, indptr = csr_arrays(X, name)
+        X = sparse.csr_array((data, indices, indptr), shape=X.shape)
+    return X
