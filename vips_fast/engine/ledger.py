@@ -133,10 +133,11 @@ class Ledger:
             else:
                 self._runs.append((event, 1))
 
-    def close(self, digest: str) -> None:
-        """Record the digest of all that a run publishes."""
+    def close(self, digest: str, transcript: list[str] | None = None) -> None:
+        """Record the digest of all that a run publishes, and those of its releases where they are kept."""
         with self._lock:
-            self._append({"kind": "close", "digest": digest, "releases": self._n_releases})
+            record = {"kind": "close", "digest": digest, "releases": self._n_releases}
+            self._append(record if transcript is None else dict(record, transcript=list(transcript)))
 
     def event(self) -> PrivacyEvent | None:
         """All releases as one composed event, or None if there are none."""
@@ -193,7 +194,7 @@ class Ledger:
             event = event_from_dict(record["event"])
             self.intend(event, clip_norm=record["clip_norm"], sensitivity=record["sensitivity"])
         elif kind == "close":
-            self.close(str(record["digest"]))
+            self.close(str(record["digest"]), record.get("transcript"))
         else:
             raise ValueError(f"ledger: unknown kind of record {kind!r}")
 

@@ -88,8 +88,11 @@ class FitResult:
     def make(
         cls, kind: str, settings: Mapping[str, Any], public: Public, n_steps: int, arrays: Mapping[str, np.ndarray],
         state: Mapping[str, np.ndarray], ledger: Ledger, diagnostics: list[dict[str, float]] | None = None,
+        transcript: list[str] | None = None,
     ) -> FitResult:
         """Take copies, close the ledger over them and freeze everything.
+
+        ``transcript`` holds the digests of the run's releases, where these are kept.
 
         Raises
         ------
@@ -99,7 +102,7 @@ class FitResult:
         if public.scale is not None and ledger.private:
             raise ValueError("public.scale: expected None with privacy")
         arrays, state = _frozen(arrays), _frozen(state)
-        ledger.close(digest(kind, settings, public, n_steps, arrays, state))
+        ledger.close(digest(kind, settings, public, n_steps, arrays, state), transcript)
         figures = None if diagnostics is None else tuple(diagnostics)
         return cls(kind, settings, public, n_steps, arrays, state, ledger.freeze(), figures)
 

@@ -20,7 +20,7 @@ import numpy as np
 from ..data.npz import read_npz, write_npz
 from .durable import sync_folder, write_file
 from .model import Release
-from .result import FORMAT, Public
+from .result import FORMAT, Public, array_digest
 
 _CLASSES, _SETTING = "classes", "setting:"
 
@@ -92,7 +92,8 @@ class TranscriptWriter:
         self._root, self._first = Path(path), first
         if first and self._root.exists() and (not self._root.is_dir() or any(self._root.iterdir())):
             raise FileExistsError(f"transcript {self._root}: expected a new or an empty folder")
-        self._number = 0
+        #: Digest of each release so far.
+        self.digests: list[str] = []
 
     def begin(self, kind: str, settings: Mapping[str, Any], public: Public, plan: dict[str, Any], **facts: Any) -> None:
         """Write what is known before the first release."""
@@ -111,9 +112,18 @@ class TranscriptWriter:
 
     def __call__(self, release: Release) -> None:
         """Write one release."""
-        arrays = {"units": release.units, "law": np.array([release.scale, release.noise_sd])}
-        write_file(self._path / f"release-{self._number:06d}.npz", lambda file: write_npz(file, arrays))
-        self._number += 1
+        arrays = {"units": release.units, "law": _law(release)}
+        write_file(self._path / f"release-{len(self.digests):06d}.npz", lambda file: write_npz(file, arrays))
+        self.digests.append(release_digest(release))
+
+
+def _law(release: Release) -> np.ndarray:
+    return np.array([release.scale, release.noise_sd])
+
+
+def release_digest(release: Release) -> str:
+    """Stands for a release in the ledger's closing record."""
+    return array_digest(release.units) + array_digest(_law(release))[:16]
 
 
 def read_transcript(path: str | Path) -> list[Run]:

@@ -30,7 +30,7 @@ from ..engine.randomness import KeyedRandomness, Randomness, SystemRandomness
 from ..engine.result import FitResult, Public
 from ..engine.sampling import FullSampler, Sampler, make_sampler
 from ..engine.statement import Privacy
-from ..engine.transcript import Run, TranscriptWriter
+from ..engine.transcript import Run, TranscriptWriter, release_digest
 from ..kernels.threads import resolve_n_threads
 from . import persistence
 
@@ -248,7 +248,7 @@ class PrivateEstimator:
                 model, records, plan, ledger, self._randomness(public), self._backend(), first_step=done, keep=writer,
                 callback=self.callback, figures=figures,
             )
-            self._result = self._close(model, public, ledger, done, figures)
+            self._result = self._close(model, public, ledger, done, figures, None if writer is None else writer.digests)
         return self
 
     @contextmanager
@@ -327,11 +327,13 @@ class PrivateEstimator:
         return Threads(resolve_n_threads(self.n_jobs))
 
     def _close(
-        self, model: Model, public: Public, ledger: Ledger, n_steps: int, figures: list[dict[str, float]] | None
+        self, model: Model, public: Public, ledger: Ledger, n_steps: int, figures: list[dict[str, float]] | None,
+        transcript: list[str] | None,
     ) -> FitResult:
         """The result of a run that is done."""
         return FitResult.make(
-            type(self).__name__, self._settings(), public, n_steps, model.result(), model.state(), ledger, figures
+            type(self).__name__, self._settings(), public, n_steps, model.result(), model.state(), ledger, figures,
+            transcript,
         )
 
     @classmethod
@@ -358,11 +360,13 @@ class PrivateEstimator:
             ledger.open(plan.public())
             for reason in plan.taints:
                 ledger.taint(reason)
+            digests = []
             for release in one.releases():
                 if plan.event is not None:
                     ledger.intend(plan.event, clip_norm=plan.mechanism.clip_norm, sensitivity=plan.mechanism.sensitivity)
                 model.update(release)
-            fresh._result = fresh._close(model, one.public, ledger, one.n_steps + plan.n_steps, None)
+                digests.append(release_digest(release))
+            fresh._result = fresh._close(model, one.public, ledger, one.n_steps + plan.n_steps, None, digests)
             estimator = fresh
         assert estimator is not None
         return estimator

@@ -1,0 +1,231 @@
+"""Verification: a published model made again without the data, and compared bit for bit.
+
+A model is a function of its releases and of public numbers. Whoever has its transcript
+can run the same post-processing in a process that never saw a record. If every array and
+every file comes out the same, nothing that depends on the data left by another door than
+the releases, which the ledger accounts for.
+
+Equality of bits is to be expected on the same instruction set with the same versions of
+numpy and SciPy; elsewhere the last bits of the post-processing may differ.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tempfile
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..accounting import epsilon
+from ..engine.result import FitResult
+from ..engine.transcript import read_transcript
+from . import persistence
+from .estimator import PrivateEstimator
+
+#: Where the classes live that `save` may have written the names of.
+_HOMES = {
+    "LatentDirichletAllocation": "vips_fast.models.lda",
+    "PaperLatentDirichletAllocation": "vips_fast.models.lda.paper",
+    "BayesianLogisticRegression": "vips_fast.models.logistic",
+    "PaperBayesianLogisticRegression": "vips_fast.models.logistic.paper",
+    "SigmoidBeliefNetwork": "vips_fast.models.sbn",
+    "PaperSigmoidBeliefNetwork": "vips_fast.models.sbn.paper",
+}
+
+
+@dataclass(frozen=True)
+class VerifyCheck:
+    """One comparison: what was compared, whether it holds, and where it does not."""
+
+    name: str
+    ok: bool
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class VerifyReport:
+    """All comparisons of one verification."""
+
+    checks: tuple[VerifyCheck, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether every comparison holds, and there was one."""
+        return bool(self.checks) and all(check.ok for check in self.checks)
+
+    def text(self) -> str:
+        """Lines for a terminal."""
+        lines = [f"{'equal ' if c.ok else 'DIFFERS'} {c.name}{': ' + c.detail if c.detail else ''}" for c in self.checks]
+        verdict = "The model follows from its releases." if self.ok else "THE MODEL DOES NOT FOLLOW FROM ITS RELEASES."
+        return "\n".join([*lines, verdict])
+
+    __str__ = text
+
+
+def class_of(name: str) -> type[PrivateEstimator]:
+    """The estimator class that a saved model names, or ``module:Class`` for one of your own.
+
+    Raises
+    ------
+    ValueError
+        If there is no such class.
+    """
+    module, _, kind = name.rpartition(":")
+    home = module or _HOMES.get(name)
+    if home is None:
+        raise ValueError(f"cls: {name!r} is not a class of this package; expected module:Class for one of your own")
+    try:
+        found = getattr(import_module(home), kind)
+    except (ImportError, AttributeError):
+        raise ValueError(f"cls={name!r}: cannot be imported") from None
+    if not (isinstance(found, type) and issubclass(found, PrivateEstimator)):
+        raise ValueError(f"cls={name!r}: expected a class of estimators")
+    return found
+
+
+def verify(
+    path: str | Path, transcript: str | Path, *, cls: type[PrivateEstimator] | str | None = None
+) -> VerifyReport:
+    """Make a saved model again from its transcript and compare everything that is public.
+
+    Parameters
+    ----------
+    path : str or path
+        Folder that `save` wrote.
+    transcript : str or path
+        What ``fit(..., transcript=...)`` wrote.
+    cls : estimator class, "module:Class" or None
+        None takes the class of this package that the model names.
+
+    Returns
+    -------
+    VerifyReport
+
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        If the model or the transcript cannot be read.
+    """
+    path = Path(path)
+    if cls is None:
+        cls = persistence.kind_of(path)
+    if isinstance(cls, str):
+        cls = class_of(cls)
+    published = cls.load(path)
+    checks = [_statement(published)]
+    try:
+        again = cls._rebuild(read_transcript(transcript))
+    except ValueError as error:
+        return VerifyReport((*checks, VerifyCheck("rebuild", False, str(error))))
+    have, want = published._fitted(), again._fitted()
+    checks += _releases(have, want)
+    for name in ("kind", "settings", "public", "n_steps"):
+        checks.append(VerifyCheck(name, _alike(getattr(have, name), getattr(want, name))))
+    for group in ("arrays", "state"):
+        checks += _arrays(group, getattr(have, group), getattr(want, group))
+    for name in _attributes(cls):
+        checks.append(VerifyCheck(name, _alike(getattr(published, name), getattr(again, name))))
+    checks.append(
+        VerifyCheck("statement", str(published.privacy_) == str(again.privacy_) == str(want.privacy), str(want.privacy))
+    )
+    return VerifyReport((*checks, *_files(path, have, want)))
+
+
+def _attributes(cls: type) -> list[str]:
+    """Names of the public fitted attributes: properties that end with an underscore."""
+    names = {name for kind in cls.__mro__ for name, value in vars(kind).items() if isinstance(value, property)}
+    return sorted(n for n in names if n.endswith("_") and not n.startswith("_") and n not in ("ledger_", "diagnostics_"))
+
+
+def _alike(a: Any, b: Any) -> bool:
+    """Equality down to the bits of arrays, through dicts, tuples and dataclasses."""
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        a, b = np.asarray(a), np.asarray(b)
+        return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(_alike(a[k], b[k]) for k in a)
+    if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
+        return len(a) == len(b) and all(map(_alike, a, b))
+    if type(a) is type(b) and hasattr(a, "__dataclass_fields__"):
+        return all(_alike(getattr(a, name), getattr(b, name)) for name in a.__dataclass_fields__)
+    return bool(a == b)
+
+
+def _arrays(group: str, have: Any, want: Any) -> list[VerifyCheck]:
+    checks = []
+    for name in sorted({*have, *want}):
+        if name not in have or name not in want:
+            checks.append(VerifyCheck(f"{group} {name}", False, "in one of the two only"))
+            continue
+        a, b = have[name], want[name]
+        if _alike(a, b):
+            checks.append(VerifyCheck(f"{group} {name}", True, f"{a.dtype} {a.shape}"))
+        elif a.shape != b.shape or a.dtype != b.dtype:
+            checks.append(VerifyCheck(f"{group} {name}", False, f"{a.dtype} {a.shape} against {b.dtype} {b.shape}"))
+        else:
+            other = np.argwhere(a != b)
+            first = tuple(int(i) for i in other[0]) if len(other) else ()
+            detail = f"{len(other)} of {a.size} entries, first at {first}, by at most {np.abs(a - b).max():.3g}"
+            checks.append(VerifyCheck(f"{group} {name}", False, detail))
+    return checks
+
+
+def _releases(have: FitResult, want: FitResult) -> list[VerifyCheck]:
+    """The releases of the transcript against those that the ledger's closing records name."""
+    checks = []
+    runs = [[r for r in result.ledger.to_dict()["records"] if r["kind"] == "close"] for result in (have, want)]
+    if len(runs[0]) != len(runs[1]):
+        return [VerifyCheck("releases", False, f"{len(runs[0])} runs against {len(runs[1])} in the transcript")]
+    for number, (own, kept) in enumerate(zip(*runs, strict=True)):
+        name = f"releases of run {number}"
+        if own.get("transcript") is None:
+            checks.append(VerifyCheck(name, False, "the model was fitted without a transcript"))
+            continue
+        other = [i for i, pair in enumerate(zip(own["transcript"], kept["transcript"], strict=False)) if pair[0] != pair[1]]
+        detail = "" if not other else f"release {', '.join(map(str, other[:10]))} is not what the model was made from"
+        checks.append(VerifyCheck(name, not other and len(own["transcript"]) == len(kept["transcript"]), detail))
+    return checks
+
+
+def _statement(published: PrivateEstimator) -> VerifyCheck:
+    """The epsilon that is said in words against the accountant's own, computed anew."""
+    result = published._fitted()
+    if not result.ledger.private:
+        said = str(published.privacy_).startswith("NOT PRIVATE")
+        return VerifyCheck("epsilon", said, "tainted: the statement has to say NOT PRIVATE")
+    event, plan = result.ledger.event(), result.ledger.plan
+    if event is None or plan is None:
+        return VerifyCheck("epsilon", False, "the ledger has no release")
+    spent = epsilon(event, float(plan["delta"]))
+    words = re.match(r"\(([^,]+), ([^)]+)\)-differential privacy", str(published.privacy_))
+    stated = float(words[1]) if words else -1.0
+    fine = stated >= spent and published.privacy_.epsilon >= spent and words is not None
+    return VerifyCheck("epsilon", bool(fine and float(words[2]) == plan["delta"]), f"stated {stated:g}, spent {spent:.6g}")
+
+
+def _files(path: Path, have: FitResult, want: FitResult) -> list[VerifyCheck]:
+    """Bytes of the files against those that the rebuilt result would be saved as."""
+    checks = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        persistence.write_into(want, folder)
+        for file in (persistence.ARRAYS, persistence.META):
+            checks.append(VerifyCheck(file, (path / file).read_bytes() == (folder / file).read_bytes()))
+    return checks
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """``python -m vips_fast.models.rebuild MODEL TRANSCRIPT [module:Class]``: 0 if equal, else 1."""
+    given = sys.argv[1:] if arguments is None else arguments
+    report = verify(given[0], given[1], cls=given[2] if len(given) > 2 else None)
+    print(report.text())
+    return 0 if report.ok else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
