@@ -289,7 +289,8 @@ class PrivateEstimator:
         model = self._model(public)
         if partial:
             size = public.n_records if self.batch_size is None else int(self.batch_size)
-            sampler: Sampler = FullSampler(size, self.neighbors or "add_remove")
+            accounted = "replace_one" if self.sampling == "without_replacement" else "add_remove"
+            sampler: Sampler = FullSampler(size, self.neighbors or accounted)
             n_steps = 1
         else:
             sampler, n_steps = self._sampler(public), self._resolve_n_steps(public)

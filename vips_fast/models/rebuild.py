@@ -23,7 +23,7 @@ import numpy as np
 
 from ..accounting import epsilon
 from ..engine.result import FitResult
-from ..engine.transcript import read_transcript
+from ..engine.transcript import Run, read_transcript, release_digest
 from . import persistence
 from .estimator import PrivateEstimator
 
@@ -117,13 +117,14 @@ def verify(
     if isinstance(cls, str):
         cls = class_of(cls)
     published = cls.load(path)
+    have, runs = published._fitted(), read_transcript(transcript)
     checks = [_statement(published)]
     try:
-        again = cls._rebuild(read_transcript(transcript))
+        checks += _releases(have, runs)
+        again = cls._rebuild(runs)
     except ValueError as error:
         return VerifyReport((*checks, VerifyCheck("rebuild", False, str(error))))
-    have, want = published._fitted(), again._fitted()
-    checks += _releases(have, want)
+    want = again._fitted()
     for name in ("kind", "settings", "public", "n_steps"):
         checks.append(VerifyCheck(name, _alike(getattr(have, name), getattr(want, name))))
     for group in ("arrays", "state"):
@@ -175,20 +176,21 @@ def _arrays(group: str, have: Any, want: Any) -> list[VerifyCheck]:
     return checks
 
 
-def _releases(have: FitResult, want: FitResult) -> list[VerifyCheck]:
+def _releases(have: FitResult, runs: list[Run]) -> list[VerifyCheck]:
     """The releases of the transcript against those that the ledger's closing records name."""
+    closed = [r for r in have.ledger.to_dict()["records"] if r["kind"] == "close"]
+    if len(closed) != len(runs):
+        return [VerifyCheck("releases", False, f"{len(closed)} runs in the ledger, {len(runs)} in the transcript")]
     checks = []
-    runs = [[r for r in result.ledger.to_dict()["records"] if r["kind"] == "close"] for result in (have, want)]
-    if len(runs[0]) != len(runs[1]):
-        return [VerifyCheck("releases", False, f"{len(runs[0])} runs against {len(runs[1])} in the transcript")]
-    for number, (own, kept) in enumerate(zip(*runs, strict=True)):
-        name = f"releases of run {number}"
-        if own.get("transcript") is None:
-            checks.append(VerifyCheck(name, False, "the model was fitted without a transcript"))
+    for record, run in zip(closed, runs, strict=True):
+        named, kept = record.get("transcript"), [release_digest(release) for release in run.releases()]
+        name = f"releases of {run.path.name}"
+        if named is None or len(named) != len(kept):
+            checks.append(VerifyCheck(name, False, "the ledger does not name as many"))
             continue
-        other = [i for i, pair in enumerate(zip(own["transcript"], kept["transcript"], strict=False)) if pair[0] != pair[1]]
-        detail = "" if not other else f"release {', '.join(map(str, other[:10]))} is not what the model was made from"
-        checks.append(VerifyCheck(name, not other and len(own["transcript"]) == len(kept["transcript"]), detail))
+        other = [f"release-{i:06d}" for i, (a, b) in enumerate(zip(named, kept, strict=True)) if a != b]
+        detail = f"{', '.join(other[:10])} differ from what the model was made from" if other else f"{len(kept)}"
+        checks.append(VerifyCheck(name, not other, detail))
     return checks
 
 
