@@ -14,7 +14,6 @@ from vips_fast.engine.backend import Threads
 from vips_fast.engine.result import Public
 from vips_fast.kernels import reference
 from vips_fast.models.lda import LdaOptions
-from vips_fast.models.lda.records import Documents
 
 
 def corpus(n_docs=400, n_words=60, n_topics=4, length=40, seed=0):

@@ -145,7 +145,7 @@ def array_digest(array: np.ndarray) -> str:
     """SHA-256 over dtype, shape and bytes of an array."""
     array = np.ascontiguousarray(array)
     hasher = hashlib.sha256(canonical_json([array.dtype.str, list(array.shape)]))
-    hasher.update(memoryview(array.reshape(-1).view(np.uint8)))
+    hasher.update(array.reshape(-1).view(np.uint8).data)
     return hasher.hexdigest()
 
 

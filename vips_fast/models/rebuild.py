@@ -60,9 +60,9 @@ class VerifyReport:
 
     def text(self) -> str:
         """Lines for a terminal."""
-        lines = [f"{'equal ' if c.ok else 'DIFFERS'} {c.name}{': ' + c.detail if c.detail else ''}" for c in self.checks]
-        verdict = "The model follows from its releases." if self.ok else "THE MODEL DOES NOT FOLLOW FROM ITS RELEASES."
-        return "\n".join([*lines, verdict])
+        lines = [f"{'equal  ' if c.ok else 'DIFFERS'} {c.name}: {c.detail}".removesuffix(": ") for c in self.checks]
+        lines.append(f"The model {'follows' if self.ok else 'DOES NOT FOLLOW'} from its releases.")
+        return "\n".join(lines)
 
     __str__ = text
 
@@ -140,14 +140,15 @@ def verify(
 def _attributes(cls: type) -> list[str]:
     """Names of the public fitted attributes: properties that end with an underscore."""
     names = {name for kind in cls.__mro__ for name, value in vars(kind).items() if isinstance(value, property)}
-    return sorted(n for n in names if n.endswith("_") and not n.startswith("_") and n not in ("ledger_", "diagnostics_"))
+    names -= {"ledger_", "diagnostics_"}
+    return sorted(name for name in names if name.endswith("_") and not name.startswith("_"))
 
 
 def _alike(a: Any, b: Any) -> bool:
     """Equality down to the bits of arrays, through dicts, tuples and dataclasses."""
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         a, b = np.asarray(a), np.asarray(b)
-        return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+        return bool(a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes())
     if isinstance(a, dict) and isinstance(b, dict):
         return a.keys() == b.keys() and all(_alike(a[k], b[k]) for k in a)
     if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
@@ -205,9 +206,11 @@ def _statement(published: PrivateEstimator) -> VerifyCheck:
         return VerifyCheck("epsilon", False, "the ledger has no release")
     spent = epsilon(event, float(plan["delta"]))
     words = re.match(r"\(([^,]+), ([^)]+)\)-differential privacy", str(published.privacy_))
-    stated = float(words[1]) if words else -1.0
-    fine = stated >= spent and published.privacy_.epsilon >= spent and words is not None
-    return VerifyCheck("epsilon", bool(fine and float(words[2]) == plan["delta"]), f"stated {stated:g}, spent {spent:.6g}")
+    if words is None:
+        return VerifyCheck("epsilon", False, "the statement names none")
+    stated, delta = float(words[1]), float(words[2])
+    fine = min(stated, published.privacy_.epsilon) >= spent and delta == plan["delta"]
+    return VerifyCheck("epsilon", fine, f"stated {stated:g}, spent {spent:.6g} at delta = {delta:g}")
 
 
 def _files(path: Path, have: FitResult, want: FitResult) -> list[VerifyCheck]:
