@@ -12,7 +12,7 @@ from vips_fast.data.readers import (
     read_folder,
     read_jsonl,
     read_ldac,
-    read_npz,
+    read_sparse,
 )
 from vips_fast.data.rows import binary_records, numeric_records
 from vips_fast.data.tables import Table, encode_table, read_abalone, read_adult
@@ -41,7 +41,7 @@ __all__ = [
     "read_idx",
     "read_jsonl",
     "read_ldac",
-    "read_npz",
+    "read_sparse",
     "split",
     "words_of",
 ]
