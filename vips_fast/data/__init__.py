@@ -1,8 +1,7 @@
-"""Corpora and binary images: readers of the usual formats, checks, and text that every Python has."""
+"""Corpora, tables and binary images: readers of the usual formats, and the checks that data go through."""
 
 from vips_fast.data.corpus import Corpus, split
 from vips_fast.data.counts import check_counts, documents
-from vips_fast.data.docstrings import docstrings_corpus, language_reference_words
 from vips_fast.data.idx import binarise, load_mnist, read_idx
 from vips_fast.data.readers import (
     FORMATS,
@@ -26,10 +25,8 @@ __all__ = [
     "binary_records",
     "check_counts",
     "count_texts",
-    "docstrings_corpus",
     "documents",
     "encode_table",
-    "language_reference_words",
     "load_corpus",
     "load_mnist",
     "load_vocabulary",
