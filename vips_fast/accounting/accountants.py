@@ -29,27 +29,18 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Accountant:
-    """A named accountant.
-
-    Attributes
-    ----------
-    name : str
-    title : str
-        For a privacy statement.
-    source : str
-        Where its bound is proven.
-    tight : str
-        Where the bound is exact, in words.
-    epsilon, delta : callable
-        ``epsilon(event, delta, **options)`` and ``delta(event, epsilon, **options)``; both answer
-        upper bounds.
-    """
+    """A named accountant."""
 
     name: str
+    #: What it is called in a privacy statement.
     title: str
+    #: Where its bound is proven.
     source: str
+    #: Where the bound is exact, in words.
     tight: str
+    #: ``epsilon(event, delta, **options)``, an upper bound.
     epsilon: Callable[..., float]
+    #: ``delta(event, epsilon, **options)``, an upper bound.
     delta: Callable[..., float]
 
 

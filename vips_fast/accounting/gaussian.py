@@ -79,8 +79,11 @@ def _upper_root(f: Callable[[float], float], low: float, high: float) -> float:
     return root
 
 
-def gaussian_mu_from_epsilon_delta(epsilon: float, delta: float) -> float:
-    """The largest mu whose Gaussian mechanism is (epsilon, delta)-DP, epsilon >= 0, delta in (0, 1)."""
+def gaussian_noise_multiplier(epsilon: float, delta: float) -> float:
+    """The smallest noise multiplier that is (epsilon, delta)-DP in one release, epsilon >= 0, delta in (0, 1).
+
+    Balle & Wang 2018, algorithm 1 ("analytic Gaussian mechanism").
+    """
     epsilon, delta = check_epsilon(epsilon), check_delta(delta)
     high = 1.0
     while gaussian_delta(high, epsilon) <= delta:
@@ -89,15 +92,7 @@ def gaussian_mu_from_epsilon_delta(epsilon: float, delta: float) -> float:
     while gaussian_delta(low, epsilon) > delta:
         low /= 2.0
     # In terms of 1/mu the excess is decreasing, so that the root is rounded to the safe side.
-    return 1.0 / _upper_root(lambda t: gaussian_delta(1.0 / t, epsilon) - delta, 1.0 / high, 1.0 / low)
-
-
-def gaussian_noise_multiplier(epsilon: float, delta: float) -> float:
-    """The smallest noise multiplier that is (epsilon, delta)-DP in one release.
-
-    Balle & Wang 2018, algorithm 1 ("analytic Gaussian mechanism").
-    """
-    return 1.0 / gaussian_mu_from_epsilon_delta(epsilon, delta)
+    return _upper_root(lambda z: gaussian_delta(1.0 / z, epsilon) - delta, 1.0 / high, 1.0 / low)
 
 
 # -- the accountant ---------------------------------------------------------------

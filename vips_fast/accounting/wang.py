@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .checks import FloatArray, one_of
+from .composition import delta_by_inversion
 from .events import (
     GaussianEvent,
     PoissonSampledEvent,
@@ -23,7 +24,6 @@ from .events import (
     rate_and_mechanism,
     touching_leaves,
 )
-from .inversion import delta_by_inversion
 from .rdp import Base, GaussianBase, base_of, delta_from_rdp, epsilon_from_rdp, log_sum, renyi_curve
 
 _ORDERS = np.arange(2, 257)
