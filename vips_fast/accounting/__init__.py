@@ -1,7 +1,7 @@
 """Privacy accounting: events, accountants, calibration and comparison.
 
-An *event* describes a mechanism and how its data were sampled; an *accountant* computes
-(epsilon, delta) from events.  All bounds are rounded upwards: no function here under-reports.
+An *event* describes a mechanism and how its data were sampled; an *accountant* computes (epsilon, delta) from events.
+All bounds are rounded upwards: no function here under-reports.
 """
 
 from .accountants import ACCOUNTANTS, Accountant, default_accountant, delta, describe, epsilon, privacy_profile

@@ -37,13 +37,13 @@ class ComparisonRow:
 def epsilon_lower_bound(event: PrivacyEvent, delta: float, rtol: float = 5e-3) -> float:
     """The largest epsilon at `delta` that a known attack reaches.
 
-    No accountant can prove less.  For whole-data mechanisms and Poisson sampling the attack is the
-    worst case itself, so that the gap to accountant ``"pld"`` is numerical only.  For sampling without
-    replacement it is the better of two explicit pairs of data sets: one record that differs from n - 1
-    equal ones, and three mutually equidistant values.
+    No accountant can prove less. For whole-data mechanisms and Poisson sampling the attack is the worst case itself,
+    so that the gap to accountant ``"pld"`` is numerical only. For sampling without replacement it is the better of
+    two explicit pairs of data sets: one record that differs from n - 1 equal ones, and three mutually equidistant
+    values.
 
-    The bound is for the worst mechanism with the event's noise multiplier, not for a particular model.
-    `rtol` is its relative accuracy; it is a lower bound for every value of it.
+    The bound is for the worst mechanism with the event's noise multiplier, not for a particular model. `rtol` is its
+    relative accuracy; it is a lower bound for every value of it.
     """
     trivial, delta = trivial_epsilon(check_event(event)), check_delta(delta)
     if trivial is not None:
@@ -67,9 +67,9 @@ def compare(
 ) -> list[ComparisonRow]:
     """Every sound accountant's epsilon for one event, and the best attack's.
 
-    The attack, whose accuracy is `rtol`, comes first, then the bounds from the smallest epsilon up; the exact
-    value lies between the first two.  Without `accountants` all are compared that can bound the event and
-    whose packages are installed.
+    The attack, whose accuracy is `rtol`, comes first, then the bounds from the smallest epsilon up; the exact value
+    lies between the first two. Without `accountants` all are compared that can bound the event and whose packages
+    are installed.
     """
     best, delta = default_accountant(event), check_delta(delta)
     rows = []
@@ -93,7 +93,7 @@ def compare(
 def epsilon_curve(
     make_event: Callable[[int], PrivacyEvent], max_steps: int, delta: float,
     accountant: str | None = None, points: int = 24,
-) -> tuple[NDArray[np.int64], FloatArray]:  # fmt: skip
+) -> tuple[NDArray[np.int64], FloatArray]: # fmt: skip
     """Numbers of steps, at most `points` of them and evenly spaced up to `max_steps`, and their epsilons.
 
     ``make_event(steps)`` returns the event of a run of that many steps.
@@ -106,11 +106,11 @@ def epsilon_curve(
 def plot_epsilon(
     make_event: Callable[[int], PrivacyEvent], max_steps: int, delta: float, path: str | os.PathLike[str],
     accountants: Sequence[str] | None = None,
-) -> Path:  # fmt: skip
+) -> Path: # fmt: skip
     """Draw `epsilon_curve` for each accountant, and return the path of the image.
 
-    The suffix of `path` chooses the format.  Without `accountants`, the lines are those of the default
-    accountant and, where they apply, of "rdp", "wang" and "strong".
+    The suffix of `path` chooses the format. Without `accountants`, the lines are those of the default accountant
+    and, where they apply, of "rdp", "wang" and "strong".
     """
     try:
         from matplotlib.figure import Figure

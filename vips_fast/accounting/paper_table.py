@@ -3,8 +3,7 @@
 For each setting of Park, Foulds, Chaudhuri & Welling (2020) the printed epsilon stands beside
 
 - the analytical moments accountant with the classical conversion, which is what the paper used (theorem 9
-  of Wang et al. 2019 for the topic model and the belief network, theorem 27 with 400 orders for the
-  regression),
+  of Wang et al. 2019 for the topic model and the belief network, theorem 27 with 400 orders for the regression),
 - the same curve with the tight conversion (theorem 9),
 - the tight value for Poisson sampling under add/remove (another relation),
 - the tight value for the paper's own sampling and relation,
@@ -30,8 +29,8 @@ from .printing import rounded_down, rounded_up
 class Setting:
     """A run of the paper, with its printed epsilon.
 
-    `true_sensitivity` is the sensitivity that holds over the one that the paper divides by; `bound` and
-    `max_order` say how the paper computed its figure.
+    `true_sensitivity` is the sensitivity that holds over the one that the paper divides by; `bound` and `max_order`
+    say how the paper computed its figure.
     """
 
     name: str
@@ -59,8 +58,8 @@ class Setting:
 def blr_joint_sensitivity(c1: float, c2: float) -> float:
     """N times the replace-one L2 sensitivity of (s1 / c1, s2 / c2), in the regression.
 
-    s1 is the mean of (y - 1/2) x and s2 the mean of <xi> x x^T with |x| <= 1 and 0 <= <xi> <= 1/4.  The
-    distance is largest either for orthogonal or for equal x with opposite y:
+    s1 is the mean of (y - 1/2) x and s2 the mean of <xi> x x^T with |x| <= 1 and 0 <= <xi> <= 1/4. The distance is
+    largest either for orthogonal or for equal x with opposite y:
 
         max{ 1/(2 c1^2) + 1/(8 c2^2) + c2^2 / (2 c1^4)  where 2 c2^2 <= c1^2,
              1/c1^2 + 1/(16 c2^2) }.
