@@ -38,6 +38,8 @@ class Public:
         The labels of a classifier, which are taken as public.
     scale : float or None
         The largest record. Only without privacy, where nothing is bounded beforehand.
+    n_columns : int or None
+        Columns of a record, where a record is not just a row of the data.
     """
 
     n_features: int
@@ -45,10 +47,14 @@ class Public:
     seed: int
     classes: np.ndarray | None = None
     scale: float | None = None
+    n_columns: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """All but the classes, JSON-ready."""
-        return {"n_features": self.n_features, "n_records": self.n_records, "seed": self.seed, "scale": self.scale}
+        return {
+            "n_features": self.n_features, "n_records": self.n_records, "seed": self.seed, "scale": self.scale,
+            "n_columns": self.n_columns,
+        }
 
 
 @dataclass(frozen=True)
@@ -90,7 +96,7 @@ class FitResult:
         state: Mapping[str, np.ndarray], ledger: Ledger, diagnostics: list[dict[str, float]] | None = None,
         transcript: list[str] | None = None,
     ) -> FitResult:
-        """Take copies, close the ledger over them and freeze everything.
+        """Take the arrays over, close the ledger over them and freeze everything.
 
         ``transcript`` holds the digests of the run's releases, where these are kept.
 
@@ -145,14 +151,16 @@ def array_digest(array: np.ndarray) -> str:
     """SHA-256 over dtype, shape and bytes of an array."""
     array = np.ascontiguousarray(array)
     hasher = hashlib.sha256(canonical_json([array.dtype.str, list(array.shape)]))
-    hasher.update(memoryview(array.reshape(-1).view(np.uint8)))
+    hasher.update(array.reshape(-1).view(np.uint8).data)
     return hasher.hexdigest()
 
 
 def _frozen(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Read-only arrays; those that own their memory are taken over, as the model is done with them."""
     out = {}
     for name in sorted(arrays):
-        array = np.array(arrays[name], order="C")
+        array = np.ascontiguousarray(arrays[name])
+        array = array if array.flags.owndata else array.copy()
         array.flags.writeable = False
         out[name] = array
     return out
