@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
-from pathlib import Path
+from argparse import Namespace
 from typing import Any
 
 from .arguments import add_sampling, command, positive, whole
+from .fit import given, settings_of
 from .output import output_file, say
-from .settings import estimator_arguments, given_settings
 
 
 def add(commands: Any) -> None:
@@ -21,19 +20,16 @@ def add(commands: Any) -> None:
     size.add_argument("--quick", action="store_true", help="about a minute (default)")
     size.add_argument("--full", action="store_true", help="the sizes of the documentation, minutes")
     add_sampling(parser, "poisson")
+    parser.add_argument("--components", dest="n_components", type=whole, default=2, help="topics or units, default 2")
+    parser.add_argument("--clip", type=positive, help="as for fit")
+    parser.add_argument("--noise-multiplier", type=positive, help="of layer E, default 1")
     parser.add_argument(
-        "--components", dest="n_components", metavar="N", type=whole, default=2, help="topics or units, default 2"
-    )
-    parser.add_argument("--clip", metavar="X", type=positive, help="as for fit")
-    parser.add_argument("--noise-multiplier", metavar="X", type=positive, help="of layer E, default 1")
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="NAME=VALUE",
-        help="another setting of the estimator, or of its options",
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the estimator or of its options"
     )
     parser.add_argument("--json", metavar="FILE", help="write the report as JSON too")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: Namespace) -> int:
     """Audit a model class with settings; 0 if it passes, else 1."""
     import json
 
@@ -45,16 +41,14 @@ def run(args: argparse.Namespace) -> int:
     if not set(layers) <= set(LAYERS):
         raise ValueError(f"--layers {args.layers}: expected some of {','.join(LAYERS)}")
     cls = ADAPTERS[args.family].estimator_type
-    settings = estimator_arguments(cls, {**given_settings(cls, args), **dict(map(_setting, args.set))})
-    with contextlib.ExitStack() as stack:
-        # Made first, so that an audit of minutes does not end at a file that cannot be written.
-        file = None if args.json is None else stack.enter_context(output_file(Path(args.json)))
+    settings = settings_of(cls, given(cls, args) | dict(map(_setting, args.set)))
+    with contextlib.nullcontext() if args.json is None else output_file(args.json) as part:
         report = audit(
             args.family, settings, layers=layers, full=args.full,
             callback=lambda result: say(f"layer {result.layer} done, {result.seconds:.1f} s"),
         )
-        if file is not None:
-            file.write((json.dumps(report.to_dict(), indent=1) + "\n").encode())
+        if part is not None:
+            part.write_text(json.dumps(report.to_dict(), indent=1) + "\n", "utf-8")
     print(report.text())
     return 0 if report.passed else 1
 

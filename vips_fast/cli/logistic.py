@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
+from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import texts
-from .arguments import Parser, add_fit_groups, add_model, command, positive, whole
+from .arguments import Parser, add_fit_groups, add_model, add_table, command, positive, whole
 from .fit import Job, run_fit
 from .folder import load_model
-from .output import check_table_name, read_array, warn_of_taints, write_table
+from .output import read_array, warn_of_taints, write_table
 
 if TYPE_CHECKING:
     import numpy as np
-
-WRITTEN_BY = "vips-fast fit blr"
 
 
 def add_fit(models: Any) -> None:
@@ -26,26 +24,21 @@ def add_fit(models: Any) -> None:
         "--labels", metavar="FILE", help="two labels, or counts with --trials: .npy, or text with one on each line"
     )
     parser.add_argument("--names", metavar="FILE", help="names of the columns, one on each line")
-    _, _, run = add_fit_groups(parser)
-    run.add_argument(
-        "--row-norm", metavar="X", type=positive,
-        help="public bound of the rows' norm, default 1; longer rows are scaled down",
+    _, privacy, run = add_fit_groups(parser)
+    privacy.add_argument(
+        "--row-norm", type=positive, help="public bound of the rows' norm, default 1; longer rows are scaled down"
     )
-    run.add_argument("--trials", dest="n_trials", metavar="N", type=whole, help="trials of each record, default 1")
-    run.add_argument(
-        "--no-intercept", dest="fit_intercept", action="store_const", const=False, help="no constant"
-    )
+    run.add_argument("--trials", dest="n_trials", type=whole, help="trials of each record, default 1")
+    run.add_argument("--no-intercept", dest="fit_intercept", action="store_const", const=False, help="no constant")
 
 
 def add(commands: Any) -> None:
     """Add ``predict``."""
-    parser = command(
-        commands, "predict", predict,
-        "print each row's probabilities by a logistic regression, which are as private as the rows",
-    )
-    add_model(parser, WRITTEN_BY)
+    what = "print each row's probabilities by a logistic regression, which are as private as the rows"
+    parser = command(commands, "predict", predict, what)
+    add_model(parser, "fit blr")
     _add_input(parser)
-    parser.add_argument("--out", metavar="FILE", help=".csv or .npy; default: print as CSV")
+    add_table(parser)
 
 
 def _add_input(parser: Parser) -> None:
@@ -56,7 +49,7 @@ def _add_input(parser: Parser) -> None:
     parser.add_argument("--format", choices=["matrix", "adult", "abalone"], default="matrix", help="default matrix")
 
 
-def _read(args: argparse.Namespace) -> tuple[Any, Any, Any]:
+def _rows(args: Namespace) -> tuple[Any, Any, Any]:
     """(rows, labels or None, names of the columns or None) from files."""
     from ..data import read_abalone, read_adult
 
@@ -74,48 +67,42 @@ def _read(args: argparse.Namespace) -> tuple[Any, Any, Any]:
         except (OSError, MemoryError):
             raise
         except Exception:
+            # Damaged archives end in errors of many kinds.
             raise ValueError(f"{path}: not a .npz file of a scipy sparse matrix") from None
     if Path(path).suffix != ".npy":
         raise ValueError(f"{path}: expected a name that ends in .npy or .npz, or --format adult or abalone")
     return read_array(path, "biuf"), None, None
 
 
-def _labels(args: argparse.Namespace) -> np.ndarray:
+def _labels(args: Namespace) -> np.ndarray:
     """The labels in a file of their own."""
     import numpy as np
 
     if Path(args.labels).suffix == ".npy":
         return read_array(args.labels, "biufU")
     labels = np.array(Path(args.labels).read_text("utf-8").splitlines())
-    if args.n_trials is None:
-        return labels
     try:
-        return labels.astype(np.float64)
+        return labels if args.n_trials is None else labels.astype(np.float64)
     except ValueError:
         raise ValueError(f"{args.labels}: expected numbers with --trials") from None
 
 
-def fit(args: argparse.Namespace) -> int:
+def fit(args: Namespace) -> int:
     """Fit a logistic regression."""
     from ..models.logistic import BayesianLogisticRegression
 
-    def read(model: BayesianLogisticRegression) -> Job:
-        X, y, names = _read(args)
-        if args.labels is not None:
-            if y is not None:
-                raise ValueError(f"--labels {args.labels}: --format {args.format} has its own")
-            y = _labels(args)
-        if y is None:
-            raise ValueError("give --labels FILE")
+    def read(estimator: BayesianLogisticRegression) -> Job:
+        X, y, names = _rows(args)
+        if (y is None) == (args.labels is None):
+            raise ValueError("give --labels FILE" if y is None else f"--format {args.format}: leave out --labels")
         if args.names is not None:
             names = Path(args.names).read_text("utf-8").splitlines()
             if len(names) != X.shape[1]:
                 raise ValueError(f"{args.names}: {len(names)} names; expected {X.shape[1]}, one for each column")
-        if names is None:
-            names = [f"x{j + 1}" for j in range(X.shape[1])]
+        names = names or [f"x{j + 1}" for j in range(X.shape[1])]
         return Job(
-            (X, y), lambda model: {texts.COEFFICIENTS: texts.coefficients(model, names)},
-            lambda model: _largest(model, names),
+            (X, _labels(args) if y is None else y),
+            lambda model: {texts.COEFFICIENTS: texts.coefficients(model, names)}, lambda model: _largest(model, names),
         )
 
     return run_fit(args, BayesianLogisticRegression, read)
@@ -135,12 +122,12 @@ def _largest(model: Any, names: Any) -> str:
     return "\n".join([head, *(lines or ["  none whose interval leaves out 0"])])
 
 
-def predict(args: argparse.Namespace) -> int:
+def predict(args: Namespace) -> int:
     """Print the probability of each class for each row."""
     from ..models.logistic import BayesianLogisticRegression
 
-    check_table_name(args.out)
-    model = load_model(args.model, BayesianLogisticRegression, WRITTEN_BY, args.verify_key)
-    warn_of_taints(model.privacy_)
-    write_table(args.out, (f"p({label})" for label in model.classes_.tolist()), model.predict_proba(_read(args)[0]))
+    model = load_model(args.model, BayesianLogisticRegression, "fit blr", args.verify_key)
+    warn_of_taints(model)
+    probability = model.predict_proba(_rows(args)[0])
+    write_table(args.out, (f"p({label})" for label in model.classes_.tolist()), probability)
     return 0

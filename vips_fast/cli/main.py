@@ -7,30 +7,19 @@ output, progress and errors to standard error.
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
+from argparse import Action, Namespace
 from collections.abc import Sequence
 from typing import Any
 
-from . import audit, demo, info, lda, logistic, network, privacy, transform, verify
+from . import audit, demo, lda, logistic, network, privacy, transform, verify
 from .arguments import Parser, command
 from .output import say
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line.
-
-    Parameters
-    ----------
-    argv : sequence of str or None
-        The arguments; None takes those of the process.
-
-    Returns
-    -------
-    int
-        The exit code: 0, 1, 2 or 130, see the module.
-    """
+    """Run the command line; None takes the arguments of the process. Returns the exit code."""
     debug = False
     try:
         args = build_parser().parse_args(argv)
@@ -58,23 +47,21 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _explained(error: Exception) -> tuple[str, int]:
     """What an error says to the caller, and the exit code."""
-    if isinstance(error, ValueError):
-        return str(error), 2
+    if isinstance(error, (ValueError, ImportError)):
+        return str(error), 2 if isinstance(error, ValueError) else 1
     if isinstance(error, OSError):
         given = (FileNotFoundError, FileExistsError, PermissionError, IsADirectoryError, NotADirectoryError)
         where = f"{error.filename}: " if error.filename is not None else ""
         return where + (error.strerror or str(error)), 2 if isinstance(error, given) else 1
     if isinstance(error, MemoryError):
         # This package's own say what would be needed; a subclass is numpy's and speaks of the data.
-        own = type(error) is MemoryError and str(error)
-        return f"not enough memory: {error}" if own else "not enough memory", 1
-    if isinstance(error, ImportError):
-        return str(error), 1
+        own = f": {error}" if type(error) is MemoryError and str(error) else ""
+        return f"not enough memory{own}", 1
     # The text of an unforeseen error may hold data; its type does not.
     return f"internal error ({type(error).__name__}); --debug shows where", 1
 
 
-class _Version(argparse.Action):
+class _Version(Action):
     def __call__(self, *arguments: Any) -> None:
         from vips_fast import __version__
 
@@ -84,18 +71,37 @@ class _Version(argparse.Action):
 
 def build_parser() -> Parser:
     """The parser of all commands."""
-    parser = Parser(
-        prog="vips-fast", description="Differentially private variational Bayes (VIPS).", allow_abbrev=False
-    )
+    parser = Parser("vips-fast", description="Differentially private variational Bayes (VIPS).", allow_abbrev=False)
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version")
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     demo.add(commands)
     fit = commands.add_parser("fit", help="fit a model", description="Fit a model and write it to a folder.")
     models = fit.add_subparsers(dest="family", required=True, metavar="MODEL")
-    for family in (lda, network, logistic):
+    for family in (lda, logistic, network):
         family.add_fit(models)
-    for family in (lda, logistic, network, transform, privacy, verify, audit):
-        family.add(commands)
-    command(commands, "info", info.run, "version, instruction sets, threads")
+    for module in (lda, logistic, network, transform, privacy, verify, audit):
+        module.add(commands)
+    command(commands, "info", info, "version, instruction sets, threads")
     return parser
+
+
+def info(args: Namespace) -> int:
+    """Print what a report of a problem should say."""
+    import platform
+
+    import numpy
+    import scipy
+
+    from .. import runtime_info
+    from ..report import table
+
+    known = runtime_info()
+    rows = [
+        ("vips_fast", known["version"]), ("instruction set", known["isa"]),
+        ("available", ", ".join(known["isas_available"])), ("threads", known["n_threads"]),
+        ("Python", platform.python_version()), ("numpy", numpy.__version__), ("scipy", scipy.__version__),
+        ("machine", f"{platform.system()} {platform.machine()}"),
+    ]
+    print(table(rows))
+    return 0

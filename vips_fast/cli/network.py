@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
+from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .arguments import add_fit_groups, add_model, command, whole
+from .arguments import add_fit_groups, add_model, command, ending, whole
 from .fit import Job, run_fit
 from .folder import load_model
 from .output import output_file, read_array
@@ -14,37 +14,31 @@ from .output import output_file, read_array
 if TYPE_CHECKING:
     import numpy as np
 
-WRITTEN_BY = "vips-fast fit sbn"
-
 
 def add_fit(models: Any) -> None:
     """Add ``fit sbn``."""
     parser = command(models, "sbn", fit, "fit a network of binary images and write it to a folder")
     parser.add_argument("input", metavar="INPUT", help="IDX images (plain or .gz), or a matrix as .npy")
     parser.add_argument(
-        "--threshold", type=int, default=1, metavar="N",
+        "--threshold", type=int, default=1,
         help="a pixel is on from this value up, default 1 (128: upper half of a byte)",
     )
     model, _, run = add_fit_groups(parser)
-    model.add_argument(
-        "--components", dest="n_components", metavar="N", type=whole, required=True, help="number of hidden units"
-    )
+    model.add_argument("--components", dest="n_components", type=whole, required=True, help="number of hidden units")
     run.add_argument("--bound", help="jaakkola, bohning or pg")
 
 
 def add(commands: Any) -> None:
     """Add ``plot``."""
     parser = command(commands, "plot", plot, "draw a network's weights or reconstructions")
-    add_model(parser, WRITTEN_BY)
-    parser.add_argument("--out", metavar="FILE", required=True, help="a .png file")
+    add_model(parser, "fit sbn")
+    parser.add_argument("--out", metavar="FILE", type=ending(".png"), required=True, help="a .png file")
     parser.add_argument(
         "--images", metavar="INPUT",
-        help="show these records and their reconstructions, which are as private as the records, instead of the weights",
+        help="show these records and their reconstructions, which are as private as they, instead of the weights",
     )
-    parser.add_argument(
-        "--count", metavar="N", type=whole, default=10, help="records of --images that are shown, default 10"
-    )
-    parser.add_argument("--threshold", metavar="N", type=int, default=1, help="as in fit sbn")
+    parser.add_argument("--count", type=whole, default=10, help="records of --images that are shown, default 10")
+    parser.add_argument("--threshold", type=int, default=1, help="as in fit sbn")
     parser.add_argument("--shape", metavar="HxW", help="height and width of an image, default square")
 
 
@@ -58,28 +52,26 @@ def read_images(path: str, threshold: int) -> np.ndarray:
     return binarise(images, threshold)
 
 
-def fit(args: argparse.Namespace) -> int:
+def fit(args: Namespace) -> int:
     """Fit a sigmoid belief network."""
     from ..models.sbn import SigmoidBeliefNetwork
 
-    return run_fit(args, SigmoidBeliefNetwork, lambda model: Job((read_images(args.input, args.threshold),)))
+    return run_fit(args, SigmoidBeliefNetwork, lambda estimator: Job((read_images(args.input, args.threshold),)))
 
 
-def plot(args: argparse.Namespace) -> int:
+def plot(args: Namespace) -> int:
     """Draw a fitted network's weights, or records and their reconstructions."""
     from ..models.sbn import SigmoidBeliefNetwork
-    from ..report.images import dictionary_grid, reconstruction_grid, save_png, square_shape
+    from ..report import dictionary_grid, reconstruction_grid, save_png, square_shape
 
-    if Path(args.out).suffix != ".png":
-        raise ValueError(f"--out {args.out}: expected a name that ends in .png")
-    model = load_model(args.model, SigmoidBeliefNetwork, WRITTEN_BY, args.verify_key)
+    model = load_model(args.model, SigmoidBeliefNetwork, "fit sbn", args.verify_key)
     shape = square_shape(model.n_features_in_) if args.shape is None else _shape(args.shape)
     if args.images is None:
         grid = dictionary_grid(model, shape)
     else:
         grid = reconstruction_grid(model, read_images(args.images, args.threshold)[: args.count], shape)
-    with output_file(Path(args.out)) as file:
-        save_png(grid, file)
+    with output_file(args.out) as part:
+        save_png(grid, part)
     print(f"Written to {args.out}.")
     return 0
 

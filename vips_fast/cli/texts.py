@@ -17,14 +17,14 @@ TOPICS, PRIVACY, VOCABULARY, COEFFICIENTS = "topics.txt", "privacy.txt", "vocab.
 
 def statement(model: Any) -> str:
     """The guarantee, for ``privacy.txt``."""
-    from ..report.text import paragraph
+    from ..report import paragraph
 
     return paragraph(model.privacy_.statement()) + "\n"
 
 
 def topics(model: Any, vocabulary: Sequence[str] | None, n_words: int) -> str:
     """The commonest words of each topic, for ``topics.txt``."""
-    from ..report.text import topics_table
+    from ..report import topics_table
 
     return topics_table(model.components_, vocabulary, n_words) + "\n"
 
@@ -33,10 +33,9 @@ def coefficients(model: Any, names: Sequence[str]) -> str:
     """Posterior means and intervals of a logistic regression, for ``coefficients.csv``."""
     out = io.StringIO()
     table = csv.writer(out, lineterminator="\n")
-    table.writerow(["feature", "mean", "low_90", "high_90"])
-    table.writerow(["(intercept)", f"{model.intercept_[0]:.6g}", "", ""])
-    for name, mean, (low, high) in zip(names, model.coef_[0], model.credible_interval(0.9), strict=True):
-        table.writerow([name, f"{mean:.6g}", f"{low:.6g}", f"{high:.6g}"])
+    table.writerows([["feature", "mean", "low_90", "high_90"], ["(intercept)", f"{model.intercept_[0]:.6g}", "", ""]])
+    for name, mean, interval in zip(names, model.coef_[0], model.credible_interval(0.9), strict=True):
+        table.writerow([name, *(f"{number:.6g}" for number in (mean, *interval))])
     return out.getvalue()
 
 
@@ -53,12 +52,11 @@ def follows(model: Any, folder: Path, name: str) -> bool:
     text = (folder / name).read_bytes().decode("utf-8", "replace")
     if name == PRIVACY:
         return text == statement(model)
-    if name == TOPICS and hasattr(model, "components_"):
-        # How many words were asked for is not stored: no more than the longest line has.
-        vocabulary = kept_vocabulary(folder)
-        longest = max(len(line.split()) for line in [*text.splitlines(), ""])
+    if name == TOPICS and hasattr(model, "perplexity"):
+        # How many words were asked for is not stored: at most as many as the longest line has.
+        vocabulary, longest = kept_vocabulary(folder), max(len(line.split()) for line in text.split("\n"))
         return any(text == topics(model, vocabulary, n) for n in range(longest, 0, -1))
     if name == COEFFICIENTS and hasattr(model, "coef_"):
-        names = [row[0] if row else "" for row in csv.reader(io.StringIO(text))][2:]
+        names = [row[0] if row else "" for row in csv.reader(io.StringIO(text, newline=""))][2:]
         return len(names) == model.coef_.shape[1] and text == coefficients(model, names)
     return False
