@@ -80,7 +80,7 @@ def add_sampling(parser: Any, default: str | None = None) -> None:
 
 def add_table(parser: Any) -> None:
     """Where a table of numbers goes."""
-    parser.add_argument("--out", metavar="FILE", type=ending(".csv", ".npy"), help="a .csv or .npy file; default: print")
+    parser.add_argument("--out", metavar="FILE", type=ending(".csv", ".npy"), help=".csv or .npy; default: print")
 
 
 def add_jobs(parser: Any, **default: int) -> None:
@@ -106,8 +106,8 @@ def add_fit_groups(parser: Parser) -> tuple[Any, Any, Any]:
     add_sampling(privacy)
     privacy.add_argument("--records", dest="n_records", type=whole, help="public number of records")
     privacy.add_argument(
-        "--invalid", choices=("raise", "drop"), help="records with invalid values: refuse the data (default), which says "
-        "something about a record, or let it contribute nothing and tell nobody",
+        "--invalid", choices=("raise", "drop"),
+        help="records with invalid values: refuse the data (default), or let them contribute nothing and tell nobody",
     )
     run = parser.add_argument_group("run")
     run.add_argument("--batch-size", type=whole, help="expected records a step")

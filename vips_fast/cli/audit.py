@@ -12,7 +12,7 @@ from .output import output_file, say
 
 
 def add(commands: Any) -> None:
-    """Add ``audit``."""
+    """Add the command."""
     parser = command(commands, "audit", run, "try to break the privacy claim of a model and its settings")
     parser.add_argument("family", nargs="?", default="lda", metavar="MODEL", help="lda (default), sbn or blr")
     parser.add_argument("--layers", default="A,B,C,D,E", help="some of A,B,C,D,E, default all")

@@ -15,7 +15,7 @@ _STEPS = 10
 
 
 def add(commands: Any) -> None:
-    """Add ``demo``."""
+    """Add the command."""
     parser = command(commands, "demo", run, "private topics of this Python's docstrings")
     parser.add_argument("--epsilon", type=positive, default=2.0, help="default 2")
     parser.add_argument("--delta", type=probability, default=1e-5, help="default 1e-5")

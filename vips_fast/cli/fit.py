@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from . import texts
 from .folder import output_folder
-from .output import warn_of_delta
+from .output import warn_of_delta, warn_of_taints
 from .progress import ProgressLine
 
 if TYPE_CHECKING:
@@ -20,20 +20,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Job:
-    """What a family of models adds to a fit.
+    """What a family of models adds to a fit."""
 
-    Attributes
-    ----------
-    data : tuple
-        Arguments of the estimator's ``fit``.
-    files : callable(model) -> mapping
-        Text files to write beside the model, by name; ``privacy.txt`` is written for all.
-    shown : callable(model) -> str
-        What to print above the statement; may be empty.
-    """
-
+    #: Arguments of the estimator's ``fit``.
     data: tuple[Any, ...]
+    #: Text files to write beside the fitted model, by name; ``privacy.txt`` is written for all.
     files: Callable[[Any], Mapping[str, str]] = lambda model: {}
+    #: What to print above the statement, in whole lines.
     shown: Callable[[Any], str] = lambda model: ""
 
 
@@ -61,8 +54,9 @@ def run_fit(args: argparse.Namespace, cls: type[Any], read: Callable[[Any], Job]
         shown, statement = job.shown(model), texts.statement(model)
         for name, text in {**job.files(model), texts.PRIVACY: statement}.items():
             write_file(folder / name, partial(_write, text))
-    print(f"{shown.strip()}\n\n{statement}Written to {out}.".lstrip())
-    if model.privacy_.private:
+    print(f"{shown}\n{statement}Written to {out}." if shown else f"{statement}Written to {out}.")
+    if model.private:
+        warn_of_taints(model)
         warn_of_delta(model.privacy_.delta, model.privacy_.n_records)
     return 0
 

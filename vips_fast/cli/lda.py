@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from ..data import Corpus
 
 
-def add_fit(models: Any) -> None:
-    """Add ``fit lda``."""
+def add(commands: Any, models: Any) -> None:
+    """Add the commands."""
     parser = command(models, "lda", fit, "fit a topic model and write it to a folder")
     add_input(parser)
     model, privacy, run = add_fit_groups(parser)
@@ -35,9 +35,6 @@ def add_fit(models: Any) -> None:
     )
     run.add_argument("--prior-weight", type=positive, help="what a word of the public documents counts, default 1")
 
-
-def add(commands: Any) -> None:
-    """Add ``topics`` and ``plan``."""
     parser = command(commands, "topics", topics, "print the topics of a fitted model")
     add_model(parser, "fit lda")
     parser.add_argument("--words", type=whole, default=10, help="words a topic, default 10")
@@ -121,15 +118,13 @@ def _prior(args: Namespace, corpus: Corpus) -> Any:
     """Pseudo-counts from a saved model of the same number of topics and the same words."""
     from ..models.lda import LatentDirichletAllocation
 
-    what = f"--prior-model {args.prior_model}"
     known = load_model(args.prior_model, LatentDirichletAllocation, "fit lda").components_
-    if len(known) != args.n_components:
-        raise ValueError(f"{what} has {len(known)} topics: expected {args.n_components}, as in --topics")
-    if known.shape[1] != corpus.n_features:
-        raise ValueError(f"{what} has {known.shape[1]} words: expected {corpus.n_features}")
+    shape = args.n_components, corpus.n_features
+    if known.shape != shape:
+        raise ValueError(f"--prior-model {args.prior_model}: {known.shape} topics and words; expected {shape}")
     words = texts.kept_vocabulary(args.prior_model)
     if None not in (words, corpus.vocabulary) and words != corpus.vocabulary:
-        raise ValueError(f"{what} has other words, or in another order: expected those of --vocab")
+        raise ValueError(f"--prior-model {args.prior_model}: other words, or in another order; expected those of --vocab")
     return known * (args.prior_weight or 1.0)
 
 

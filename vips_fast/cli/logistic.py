@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     import numpy as np
 
 
-def add_fit(models: Any) -> None:
-    """Add ``fit blr``."""
+def add(commands: Any, models: Any) -> None:
+    """Add the commands."""
     parser = command(models, "blr", fit, "fit a logistic regression and write it to a folder")
     _add_input(parser)
     parser.add_argument(
@@ -31,9 +31,6 @@ def add_fit(models: Any) -> None:
     run.add_argument("--trials", dest="n_trials", type=whole, help="trials of each record, default 1")
     run.add_argument("--no-intercept", dest="fit_intercept", action="store_const", const=False, help="no constant")
 
-
-def add(commands: Any) -> None:
-    """Add ``predict``."""
     what = "print each row's probabilities by a logistic regression, which are as private as the rows"
     parser = command(commands, "predict", predict, what)
     add_model(parser, "fit blr")
@@ -119,7 +116,7 @@ def _largest(model: Any, names: Any) -> str:
         for j in np.argsort(-size, kind="stable")[:10] if size[j] > 0
     ]
     head = "Largest coefficients (posterior mean, 90 % interval):"
-    return "\n".join([head, *(lines or ["  none whose interval leaves out 0"])])
+    return "\n".join([head, *(lines or ["  none whose interval leaves out 0"]), ""])
 
 
 def predict(args: Namespace) -> int:

@@ -79,8 +79,8 @@ def build_parser() -> Parser:
     fit = commands.add_parser("fit", help="fit a model", description="Fit a model and write it to a folder.")
     models = fit.add_subparsers(dest="family", required=True, metavar="MODEL")
     for family in (lda, logistic, network):
-        family.add_fit(models)
-    for module in (lda, logistic, network, transform, privacy, verify, audit):
+        family.add(commands, models)
+    for module in (transform, privacy, verify, audit):
         module.add(commands)
     command(commands, "info", info, "version, instruction sets, threads")
     return parser

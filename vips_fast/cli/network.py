@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     import numpy as np
 
 
-def add_fit(models: Any) -> None:
-    """Add ``fit sbn``."""
+def add(commands: Any, models: Any) -> None:
+    """Add the commands."""
     parser = command(models, "sbn", fit, "fit a network of binary images and write it to a folder")
     parser.add_argument("input", metavar="INPUT", help="IDX images (plain or .gz), or a matrix as .npy")
     parser.add_argument(
@@ -27,9 +27,6 @@ def add_fit(models: Any) -> None:
     model.add_argument("--components", dest="n_components", type=whole, required=True, help="number of hidden units")
     run.add_argument("--bound", help="jaakkola, bohning or pg")
 
-
-def add(commands: Any) -> None:
-    """Add ``plot``."""
     parser = command(commands, "plot", plot, "draw a network's weights or reconstructions")
     add_model(parser, "fit sbn")
     parser.add_argument("--out", metavar="FILE", type=ending(".png"), required=True, help="a .png file")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def add(commands: Any) -> None:
-    """Add ``privacy``."""
+    """Add the command."""
     parser = command(commands, "privacy", privacy, "epsilon of a run, or the noise that a target needs")
     parser.add_argument("--records", type=whole, required=True, help="number of records")
     parser.add_argument("--batch", type=whole, help="expected batch size, default: all records")

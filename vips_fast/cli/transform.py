@@ -13,7 +13,7 @@ from .output import warn_of_taints, write_table
 
 
 def add(commands: Any) -> None:
-    """Add ``transform``."""
+    """Add the command."""
     what = "print each record's topic proportions or hidden units, which are as private as the records"
     parser = command(commands, "transform", transform, what)
     add_model(parser, "fit lda or fit sbn")
@@ -25,14 +25,16 @@ def add(commands: Any) -> None:
 
 def transform(args: Namespace) -> int:
     """Print topic proportions or hidden units."""
-    from ..models.sbn import SigmoidBeliefNetwork
+    from ..models.lda import LatentDirichletAllocation
 
-    network = issubclass(kind_in(args.model), SigmoidBeliefNetwork)
+    network = not issubclass(kind_in(args.model), LatentDirichletAllocation)
     for option in ("vocab", "format", "features") if network else ("threshold",):
         if getattr(args, option) is not None:
             raise ValueError(f"--{option}: not for a {'network' if network else 'topic model'}, as in {args.model}")
     records: Any
     if network:
+        from ..models.sbn import SigmoidBeliefNetwork
+
         column, model = "unit", load_model(args.model, SigmoidBeliefNetwork, "fit sbn", args.verify_key)
         records = read_images(args.input, 1 if args.threshold is None else args.threshold)
     else:
