@@ -182,23 +182,22 @@ def test_texts(run, files):
 def test_an_interrupted_fit_leaves_what_was_there(run, files, module, how):
     assert run(*files.fit("--non-private", "--quiet"))[0] == 0
     before = {path.name: path.read_bytes() for path in files.model.iterdir()}
-    arguments = map(str, files.fit("--epsilon", 1, "--steps", 1_000_000, "--force"))
+    transcript = files.folder / "transcript"
+    arguments = files.fit("--epsilon", 1, "--steps", 1_000_000, "--force", "--transcript", transcript)
     process = subprocess.Popen(
-        [*module, *arguments], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        [*module, *map(str, arguments)], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         # Jobs in the background of a script inherit an ignored SIGINT.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
-    # The temporary folder appears before the fit, after the imports.
-    while process.poll() is None and len(files.names()) == 3:
+    while process.poll() is None and not any(transcript.glob("run-*/release-*")):
         time.sleep(0.01)
-    # Then into the fit itself.
-    time.sleep(0.3)
     process.send_signal(how)
     out, err = process.communicate(timeout=60)
     assert {path.name: path.read_bytes() for path in files.model.iterdir()} == before and out == ""
     if how == signal.SIGINT:
-        assert process.returncode == 130 and err.splitlines()[-1] == "vips-fast: error: interrupted"
-        assert files.names() == {"docs.txt", "words.txt", "model"}
+        assert process.returncode == 130, err
+        assert err.splitlines()[-1] == "vips-fast: error: interrupted"
+        assert files.names() == {"docs.txt", "words.txt", "model", "transcript"}
 
 
 def test_a_fit_without_settings_follows_the_plan(run, files):

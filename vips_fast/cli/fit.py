@@ -41,15 +41,15 @@ def run_fit(args: argparse.Namespace, cls: type[Any], read: Callable[[Any], Job]
 
     model = (cls.paper if args.paper else cls)(**settings_of(cls, given(cls, args)))
     model._check_parameters()
-    out = Path(args.out)
-    if args.transcript is not None:
-        TranscriptWriter(args.transcript, first=True)  # refuses a folder that is in use
-        if Path(args.transcript).resolve().is_relative_to(out.resolve()):
+    out, transcript = Path(args.out), None if args.transcript is None else Path(args.transcript).resolve()
+    if transcript is not None:
+        TranscriptWriter(transcript, first=True)  # refuses a folder that is in use
+        if transcript.is_relative_to(out.resolve()):
             raise ValueError(f"--transcript {args.transcript}: expected a folder that is not inside --out {out}")
     with output_folder(out, args.force) as folder:
         job = read(model)
         with ProgressLine("fit") as progress:
-            model.set_params(callback=None if args.quiet else progress).fit(*job.data, transcript=args.transcript)
+            model.set_params(callback=None if args.quiet else progress).fit(*job.data, transcript=transcript)
         model.save(folder)
         shown, statement = job.shown(model), texts.statement(model)
         for name, text in {**job.files(model), texts.PRIVACY: statement}.items():
