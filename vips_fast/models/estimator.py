@@ -386,7 +386,9 @@ class PrivateEstimator:
             digests = []
             for release in one.releases():
                 if plan.event is not None:
-                    ledger.intend(plan.event, clip_norm=plan.mechanism.clip_norm, sensitivity=plan.mechanism.sensitivity)
+                    ledger.intend(
+                        plan.event, clip_norm=plan.mechanism.clip_norm, sensitivity=plan.mechanism.sensitivity
+                    )
                 model.update(release)
                 digests.append(release_digest(release))
             fresh._result = fresh._close(model, one.public, ledger, one.n_steps + plan.n_steps, None, digests)

@@ -295,9 +295,17 @@ class LatentDirichletAllocation(PrivateEstimator):
         gamma = np.empty((corpus.shape[0], elog.shape[0]))
         indptr = corpus.indptr.astype(np.int64)
         estep_blocks(
-            indptr, corpus.indices, lambda a, b: corpus.data[indptr[a] : indptr[b]].astype(np.float64), table,
-            np.full(elog.shape[0], self._alpha), tol=float(self._options.mean_change_tol), max_iter=int(self._options.max_doc_update_iter),
-            clip_norm=None, spacing=1.0, n_threads=resolve_n_threads(self.n_jobs), gamma=gamma,
+            indptr,
+            corpus.indices,
+            lambda a, b: corpus.data[indptr[a] : indptr[b]].astype(np.float64),
+            table,
+            np.full(elog.shape[0], self._alpha),
+            tol=float(self._options.mean_change_tol),
+            max_iter=int(self._options.max_doc_update_iter),
+            clip_norm=None,
+            spacing=1.0,
+            n_threads=resolve_n_threads(self.n_jobs),
+            gamma=gamma,
         )
         return corpus, gamma, elog
 
