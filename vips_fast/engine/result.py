@@ -38,6 +38,8 @@ class Public:
         The labels of a classifier, which are taken as public.
     scale : float or None
         The largest record. Only without privacy, where nothing is bounded beforehand.
+    n_columns : int or None
+        Columns of a record, where a record is not just a row of the data.
     """
 
     n_features: int
@@ -45,10 +47,14 @@ class Public:
     seed: int
     classes: np.ndarray | None = None
     scale: float | None = None
+    n_columns: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """All but the classes, JSON-ready."""
-        return {"n_features": self.n_features, "n_records": self.n_records, "seed": self.seed, "scale": self.scale}
+        return {
+            "n_features": self.n_features, "n_records": self.n_records, "seed": self.seed, "scale": self.scale,
+            "n_columns": self.n_columns,
+        }
 
 
 @dataclass(frozen=True)

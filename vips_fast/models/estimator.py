@@ -60,6 +60,8 @@ class PrivateEstimator:
 
     #: Class of the ``options`` parameter, a frozen dataclass, where there is one.
     _options_type: ClassVar[type | None] = None
+    #: Whether a fit without privacy keeps ``diagnostics_`` unasked.
+    _figures_without_privacy: ClassVar[bool] = False
 
     _result: FitResult | None = None
     _test_key: bytes | None = None
@@ -243,7 +245,8 @@ class PrivateEstimator:
                     type(self).__name__, self._settings(), public, plan.public(), taints=list(plan.taints),
                     follows=None if before is None else before.head, n_steps=done, partial=partial,
                 )
-            figures: list[dict[str, float]] | None = [] if self._diagnose else None
+            opened = self._diagnose or (self._figures_without_privacy and not self.private)
+            figures: list[dict[str, float]] | None = [] if opened else None
             done = run(
                 model, records, plan, ledger, self._randomness(public), self._backend(), first_step=done, keep=writer,
                 callback=self.callback, figures=figures,
