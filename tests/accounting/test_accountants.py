@@ -182,91 +182,18 @@ def test_calibration_extremes():
         acc.calibrate_noise_multiplier(lambda z: acc.ComposedEvent([gaussian(z), acc.NonPrivateEvent()]), 1.0, 1e-5)
 
 
-def test_calibrated_steps_and_rate():
-    def steps(n):
-        return poisson(0.01, 1.0, n)
-
-    n = acc.calibrate_steps(steps, 1.0, 1e-5)
-    assert acc.epsilon(steps(n), 1e-5) <= 1.0 < acc.epsilon(steps(n + 1), 1e-5)
-    assert acc.calibrate_steps(steps, 1e-3, 1e-9) == 0
-    assert acc.calibrate_steps(steps, 1.0, 1e-5, max_steps=7) == 7
-
-    def rate(q):
-        return poisson(q, 1.0, 1000)
-
-    q = acc.calibrate_sampling_probability(rate, 1.0, 1e-5)
-    assert acc.epsilon(rate(q), 1e-5) <= 1.0 < acc.epsilon(rate(q * 1.002), 1e-5)
-    assert acc.calibrate_sampling_probability(lambda q: poisson(q, 100.0, 1), 1.0, 1e-5) == 1.0
-    with pytest.raises(ValueError, match="no sampling probability"):
-        acc.calibrate_sampling_probability(
-            lambda q: acc.ComposedEvent([poisson(q, 1.0), acc.GaussianEvent(0.1, "add_remove")]), 1.0, 1e-5
-        )
-
-
 @pytest.mark.parametrize(
     ("call", "match"),
     [
         (lambda: acc.calibrate_noise_multiplier(acc.GaussianEvent, 0.0, 1e-5), "target_epsilon"),
         (lambda: acc.calibrate_noise_multiplier(acc.GaussianEvent, 1.0, 0.0), "target_delta"),
         (lambda: acc.calibrate_noise_multiplier(acc.GaussianEvent, 1.0, 1e-5, rtol=1.0), "rtol"),
-        (lambda: acc.calibrate_steps(lambda n: poisson(0.1, 1.0, n), 1.0, 1e-5, max_steps=0), "max_steps"),
-        (lambda: acc.Budget(-1.0, 1e-5), "target_epsilon"),
-        (lambda: acc.Budget(0.0, 1e-5), "target_epsilon"),
-        (lambda: acc.Budget(1.0, 1.0), "target_delta"),
-        (lambda: acc.Budget.from_dict({}), "keys"),
         (lambda: acc.epsilon_curve(lambda n: poisson(0.1, 1.0, n), 0, 1e-5), "max_steps"),
     ],
 )
 def test_bad_targets(call, match):
     with pytest.raises(ValueError, match=match):
         call()
-
-
-# -- budget -----------------------------------------------------------------------
-
-
-def test_budget_composes_fits_tightly_and_refuses():
-    budget = acc.Budget(2.2, 1e-4)
-    first, second = fixed(20000, 400000, 0.8768124086713188), fixed(4, 1000, 1.25, 100)
-    one = budget.charge(first)
-    both = budget.charge(second)
-    # Golden value of the two fits, and far less than the sum of their epsilons.
-    assert both == pytest.approx(2.16652, rel=2e-4)
-    assert both < one + acc.epsilon(second, 1e-4) - 0.05
-    before = budget.to_dict()
-    with pytest.raises(acc.BudgetExceededError, match="above target_epsilon = 2.2") as error:
-        budget.charge(first)
-    assert isinstance(error.value, ValueError)
-    assert budget.to_dict() == before and budget.spent_epsilon() == both
-    assert budget.remaining_epsilon() == pytest.approx(2.2 - both)
-    with pytest.raises(ValueError, match="relations"):
-        budget.check(poisson(0.1, 10.0))
-    again = acc.Budget.from_dict(before)
-    assert again.spent_epsilon() == both and again.events == (first, second)
-    assert "replacing one record" in budget.statement()
-    assert "fits=2" in repr(budget)
-
-
-def test_budget_calibrates_what_is_left():
-    budget = acc.Budget(2.0, 1e-5)
-    budget.charge(poisson(0.05, 1.5))
-
-    def make(z):
-        return poisson(0.01, z, 500)
-
-    z = budget.calibrate_noise_multiplier(make)
-    spent = budget.charge(make(z))
-    assert 2.0 * 0.995 <= spent <= 2.0
-    with pytest.raises(acc.BudgetExceededError):
-        budget.charge(acc.GaussianEvent(20.0, "add_remove"))
-
-
-def test_budget_of_a_calibrated_fit_is_enough():
-    """A fit calibrated for the whole budget may start."""
-    for target in (0.3, 1.0, 4.0):
-        budget = acc.Budget(target, 1e-6)
-        z = acc.calibrate_noise_multiplier(lambda z: poisson(0.02, z, 300), target, 1e-6)
-        assert budget.charge(poisson(0.02, z, 300)) <= target
 
 
 # -- comparison and plots -----------------------------------------------------------

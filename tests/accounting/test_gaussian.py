@@ -54,7 +54,7 @@ def test_composition_adds_squares():
     event = acc.ComposedEvent([acc.SelfComposedEvent(acc.GaussianEvent(4.0), 3), acc.GaussianEvent(2.0)])
     assert acc.epsilon(event, 1e-5) == acc.gaussian_epsilon(math.sqrt(3 / 16 + 1 / 4), 1e-5)
     assert acc.default_accountant(event) == "gaussian"
-    assert acc.gdp_mu(event) == math.sqrt(3 / 16 + 1 / 4)
+    assert acc.gaussian_mu(event) == math.sqrt(3 / 16 + 1 / 4)
 
 
 def test_whole_sample_is_the_whole_data():

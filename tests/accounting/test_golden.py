@@ -91,10 +91,10 @@ COMPUTE = {
     "wor_rdp_profile": lambda p: rdp.renyi_divergence(
         without_replacement(p["q"], p["sigma"]), p["alpha"]
     ),
-    "wor_rdp_wang_thm9": lambda p: rdp.wang_rdp(
+    "wor_rdp_wang_thm9": lambda p: acc.wang_rdp(
         without_replacement(p["q"], p["sigma"]).event, [p["alpha"]], "thm9"
     )[0],
-    "wor_rdp_wang_thm27": lambda p: rdp.wang_rdp(
+    "wor_rdp_wang_thm27": lambda p: acc.wang_rdp(
         without_replacement(p["q"], p["sigma"]).event, [p["alpha"]], "thm27"
     )[0],
     "poisson_rdp_eps": lambda p: acc.epsilon(

@@ -10,9 +10,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from vips_fast import accounting as acc
-from vips_fast.accounting import pld
-from vips_fast.accounting._pairs import GaussianPair, LaplacePair, WithoutReplacementPair, pairs
-
+from vips_fast.accounting.privacy_loss import convolution, distribution
+from vips_fast.accounting.privacy_loss.convolution import Part
+from vips_fast.accounting.privacy_loss.pairs import GaussianPair, LaplacePair, WithoutReplacementPair, pairs
 
 # Timings vary on shared machines; the same examples on every run.
 QUIET = settings(deadline=None, derandomize=True)
@@ -29,7 +29,7 @@ def fixed(size, n, z, steps=1):
 def composed(parts, rtol):
     """The discretised composition of pairs, without any closed form."""
     loss = acc.PrivacyLoss(acc.ComposedEvent([]), rtol)
-    loss._directions = [pld._Direction([pld._Part(pair, count) for pair, count in parts])]
+    loss._directions = [distribution.Direction([Part(pair, count) for pair, count in parts])]
     return loss
 
 
@@ -332,7 +332,7 @@ def test_never_below_a_proven_lower_bound(q, z, steps, log_delta, replace):
 def test_splitting_keeps_both_masses():
     pair = WithoutReplacementPair(0.1, GaussianPair(1.0))
     grid = 0.05 * np.arange(-40, 120)
-    mass, infinite = pld._split(pair, grid)
+    mass, infinite = convolution.split(pair, grid)
     assert mass.min() >= 0.0
     assert abs(mass.sum() + infinite - 1.0) < 1e-14
     # Q-mass: sum of mass e^-loss; what lies beyond the grid's low end is not in it.
@@ -343,7 +343,7 @@ def test_splitting_keeps_both_masses():
 @pytest.mark.parametrize("rate", [1e-3, 0.3, 40.0])
 def test_discounted_tail_in_blocks(rate):
     p = np.random.default_rng(0).random(5000)
-    got = pld._discounted_tail(p, rate)
+    got = convolution.discounted_tail(p, rate)
     want = np.empty_like(p)
     total = 0.0
     for i in range(len(p) - 1, -1, -1):
@@ -357,7 +357,7 @@ def test_discounted_tail_in_blocks(rate):
 def test_power_of_a_spectrum(count):
     rng = np.random.default_rng(1)
     values = (1.0 - 10 ** rng.uniform(-7, 0, 200)) * np.exp(2j * math.pi * rng.random(200))
-    got = pld._power(values, count)
+    got = convolution.power(values, count)
     with mpmath.workdps(40):
         want = np.array([complex(mpmath.mpc(v) ** count) for v in values])
     # log2(count) squarings double the relative error each time.

@@ -33,9 +33,17 @@ def test_broken_files_are_refused(tmp_path):
     good = as_idx(np.arange(12, dtype=np.uint8).reshape(3, 4))
     zipped = gzip.compress(good)
     cases = [
-        (b"", "not an IDX"), (good[:3], "not an IDX"), (b"\1" + good[1:], "not an IDX"), (b"\0\0\7" + good[3:], "not an IDX"),
-        (b"\0\0\10\0", "header"), (good[:9], "header"), (good[:-1], "bytes"), (good + b"\0", "bytes"),
-        (zipped[:-9], "gzip"), (zipped[:20] + b"x" + zipped[21:], "gzip"),
+        (b"", "not an IDX"),
+        (good[:3], "not an IDX"),
+        (b"\1" + good[1:], "not an IDX"),
+        (b"\0\0\7" + good[3:], "not an IDX"),
+        (b"\0\0\10\0", "header is incomplete"),
+        (good[:9], "header is incomplete"),
+        (b"\0\0\10\2" + b"\xff" * 8 + good[12:], "more than the file can hold"),
+        (good[:-1], "has 11 bytes of elements; its header says 12"),
+        (good + b"\0", "has more bytes of elements; its header says 12"),
+        (zipped[:-9], "gzip"),
+        (zipped[:20] + b"x" + zipped[21:], "gzip"),
     ]
     for content, word in cases:
         (tmp_path / "file").write_bytes(content)
@@ -59,14 +67,14 @@ def test_binarise():
 def test_load_checks_that_files_belong_together(tmp_path):
     images, labels = np.zeros((4, 2, 2), dtype=np.uint8), np.zeros(4, dtype=np.uint8)
     names = ["train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"]
-    for name, array in zip(names, [images + 9, labels, images, labels]):
+    for name, array in zip(names, [images + 9, labels, images, labels], strict=True):
         (tmp_path / name).write_bytes(as_idx(array))
     train, test, _, _ = load_mnist(tmp_path)
     assert train.shape == (4, 4) and train.all() and not test.any()
     (tmp_path / names[1]).write_bytes(as_idx(labels[:3]))
     with pytest.raises(ValueError, match="labels"):
         load_mnist(tmp_path)
-    (tmp_path / names[3]).unlink()
+    (tmp_path / names[0]).unlink()
     with pytest.raises(FileNotFoundError):
         load_mnist(tmp_path)
 

@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from vips_fast.data import (
+    _files,
     load_corpus,
     load_vocabulary,
     read_docword,
     read_folder,
     read_jsonl,
     read_ldac,
-    read_npz,
+    read_sparse,
 )
-from vips_fast.data import _integers
 
 VOCABULARY = ("alpha", "beta", "gamma", "delta")
 DENSE = np.array([[0, 2, 0, 1], [0, 0, 0, 0], [3, 0, 0, 70000]])
@@ -101,7 +101,7 @@ def test_text_formats_round_trip(tmp_path, rows, zipped, newline):
 def test_block_boundaries_change_nothing(tmp_path, monkeypatch, size):
     rng = np.random.default_rng(0)
     dense = rng.integers(0, 3, (40, 30)) * rng.integers(1, 12345, (40, 30))
-    real = _integers.blocks
+    real = _files.blocks
     monkeypatch.setattr("vips_fast.data.readers.blocks", lambda file, n=size: real(file, n))
     docword = written(tmp_path / "docword", as_docword(dense).rstrip("\n"))
     ldac = written(tmp_path / "ldac", as_ldac(dense).rstrip("\n"))
@@ -133,7 +133,7 @@ def parts(**change):
 def test_plain_npz(tmp_path):
     for save in (np.savez, np.savez_compressed):
         save(tmp_path / "c.npz", **parts(), other=np.ones(3))
-        assert np.array_equal(read_npz(tmp_path / "c.npz").counts.toarray(), DENSE)
+        assert np.array_equal(read_sparse(tmp_path / "c.npz").counts.toarray(), DENSE)
 
 
 @pytest.mark.parametrize(
@@ -144,10 +144,11 @@ def test_plain_npz(tmp_path):
         (dict(shape=[3.0, 4.0]), "'shape' is not a pair"),
         (dict(shape=[-3, 4]), "'shape' is not a pair"),
         (dict(shape=[2**40, 4]), "2\\*\\*31 or more"),
-        (dict(shape=[5, 4]), "'indptr' does not fit 'shape'"),
+        (dict(shape=[5, 4]), "'indptr' and 'shape' do not fit together"),
         (dict(shape=[3, 2]), "index out of range; expected 0 to 1"),
         (dict(indptr=[0, 3, 2, 4]), "indptr falls"),
         (dict(indptr=[0, 2, 2, 9]), "do not fit together"),
+        (dict(indptr=[1, 2, 2, 4]), "indptr does not start at 0"),
         (dict(indices=[0.0, 1.0, 2.0, 3.0]), "'indices' is not"),
         (dict(data=[[1, 2], [3, 4]]), "'data' is not"),
         (dict(data=["a", "b", "c", "d"]), "'data' is not"),
@@ -161,7 +162,7 @@ def test_plain_npz(tmp_path):
 def test_broken_npz(tmp_path, change, message):
     np.savez(tmp_path / "c.npz", **parts(**change))
     with pytest.raises(ValueError, match=message) as caught:
-        read_npz(tmp_path / "c.npz")
+        read_sparse(tmp_path / "c.npz")
     assert str(caught.value).startswith(f"{tmp_path / 'c.npz'}: ")
     assert "7351" not in str(caught.value)
 
@@ -171,11 +172,11 @@ def test_broken_coo_npz(tmp_path):
     good = dict(data=X.data, row=X.coords[0], col=X.coords[1], shape=X.shape, format=b"coo")
     for name, array in (("row", X.coords[0] + 2), ("col", -X.coords[1])):
         np.savez(tmp_path / "c.npz", **{**good, name: array})
-        with pytest.raises(ValueError, match=f"'{name}' has an index outside"):
-            read_npz(tmp_path / "c.npz")
+        with pytest.raises(ValueError, match="index out of range"):
+            read_sparse(tmp_path / "c.npz")
     np.savez(tmp_path / "c.npz", **{**good, "row": X.coords[0][:-1]})
     with pytest.raises(ValueError, match="different lengths"):
-        read_npz(tmp_path / "c.npz")
+        read_sparse(tmp_path / "c.npz")
 
 
 # Broken text files
@@ -198,9 +199,9 @@ GOOD_DOCWORD = "2\n3\n2\n1 1 5\n2 3 1\n"
         (GOOD_DOCWORD.replace("1 1 5", "1 1 -7351"), "line 4: expected non-negative integers"),
         (GOOD_DOCWORD.replace("1 1 5", "1 1 7351.5"), "line 4: expected non-negative"),
         (GOOD_DOCWORD.replace("1 1 5", "1 1 nan"), "line 4: expected non-negative"),
-        (GOOD_DOCWORD.replace("1 1 5", "0 1 5"), "line 4: a document number outside 1 to 2"),
-        (GOOD_DOCWORD.replace("1 1 5", "3 1 5"), "line 4: a document number outside 1 to 2"),
-        (GOOD_DOCWORD.replace("1 1 5", "1 4 5"), "line 4: a word number outside 1 to 3"),
+        (GOOD_DOCWORD.replace("1 1 5", "0 1 5"), "line 4: a document number that is not from 1 to what line 1 says"),
+        (GOOD_DOCWORD.replace("1 1 5", "3 1 5"), "line 4: a document number that is not from 1 to what line 1 says"),
+        (GOOD_DOCWORD.replace("1 1 5", "1 4 5"), "line 4: a word number that is not from 1 to what line 2 says"),
         (GOOD_DOCWORD.replace("1 1 5", "1 1 " + "7351" * 5), "line 4: .* more than 18 digits"),
         (GOOD_DOCWORD.replace("1 1 5", "1 1 9" + "7351" * 4), "a count of 2"),
         ("9999999999999\n3\n0\n", "line 1: more than .* documents"),
@@ -352,6 +353,43 @@ def test_load_corpus_refuses(tmp_path):
         load_corpus(path, (1, 2, 3, 4))
     with pytest.raises(FileNotFoundError):
         load_corpus(tmp_path / "absent")
+
+
+def test_documents_with_invalid_values_are_dropped(tmp_path):
+    np.savez(tmp_path / "c.npz", **parts(data=[1, -2, 3.5, 4]))
+    docword = written(tmp_path / "c.txt", GOOD_DOCWORD.replace("1 1 5", f"1 1 {2**53}"))
+    ldac = written(tmp_path / "c.ldac", f"1 0:{2**53}\n1 3:1\n")
+    jsonl = written(tmp_path / "c.jsonl", '{"text": 7351}\n[]\n{"text": "beta"}\n')
+    for path, expected in (
+        (tmp_path / "c.npz", np.zeros((3, 4))),
+        (docword, [[0, 0, 0], [0, 0, 1]]),
+        (ldac, [[0, 0, 0, 0], [0, 0, 0, 1]]),
+        (jsonl, [[0, 0, 0, 0], [0, 0, 0, 0], [0, 1, 0, 0]]),
+    ):
+        vocabulary = VOCABULARY[: len(expected[0])]
+        with pytest.raises(ValueError, match=path.name):
+            load_corpus(path, vocabulary)
+        assert np.array_equal(load_corpus(path, vocabulary, invalid="drop").counts.toarray(), expected)
+    with pytest.raises(ValueError, match="line 4: expected non-negative"):
+        load_corpus(written(docword, GOOD_DOCWORD.replace("1 1 5", "1 1 -5")), invalid="drop")
+    with pytest.raises(ValueError, match="invalid='skip'"):
+        load_corpus(jsonl, VOCABULARY, invalid="skip")
+
+
+@pytest.mark.parametrize("name", ("c.txt", "c.ldac", "c.jsonl", "vocab"))
+def test_out_of_memory_is_said_as_such(tmp_path, monkeypatch, name):
+    real = _files.blocks
+
+    def refuse(file, size=None):
+        if size:  # a look at the format
+            return real(file, size)
+        raise MemoryError("Unable to allocate 9 GiB")
+
+    monkeypatch.setattr("vips_fast.data.readers.blocks", refuse)
+    contents = {"c.txt": GOOD_DOCWORD, "c.ldac": "1 0:1\n", "c.jsonl": '{"text": ""}\n', "vocab": "a\n"}
+    path = written(tmp_path / name, contents[name])
+    with pytest.raises(MemoryError, match=f"{name}: not enough memory to read it. Unable to allocate 9 GiB"):
+        load_vocabulary(path) if name == "vocab" else load_corpus(path, VOCABULARY)
 
 
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -10,7 +10,10 @@ import scipy.sparse as sp
 
 from vips_fast import LatentDirichletAllocation
 from vips_fast.accounting import epsilon
+from vips_fast.engine.backend import Threads
+from vips_fast.engine.result import Public
 from vips_fast.kernels import reference
+from vips_fast.models.lda import LdaOptions
 
 
 def corpus(n_docs=400, n_words=60, n_topics=4, length=40, seed=0):
@@ -24,10 +27,15 @@ def corpus(n_docs=400, n_words=60, n_topics=4, length=40, seed=0):
     return sp.csr_array(rows)
 
 
+def average(model):
+    """(K, V) running average of the released statistics."""
+    return model._result.state["average"].T
+
+
 def test_non_private_fit_finds_the_topics():
     X = corpus()
     # Variational Bayes often ends in a local optimum: the best of six public starts is meant.
-    options = dict(private=False, n_steps=60, doc_length=40, topic_word_prior=0.1, dtype="float64")
+    options = dict(private=False, n_steps=60, doc_length=40, topic_word_prior=0.1, options=LdaOptions(dtype="float64"))
     fits = [LatentDirichletAllocation(4, random_state=r, **options).fit(X) for r in range(6)]
     model = max(fits, key=lambda fit: fit.score(X))
     top = [frozenset((np.argsort(-row)[:15] // 15).tolist()) for row in model.components_]
@@ -85,31 +93,30 @@ def test_same_bits_for_any_number_of_threads(options):
     results = []
     for n_jobs in (1, 2, 7):
         model = LatentDirichletAllocation(3, n_steps=3, doc_length=40, n_jobs=n_jobs, random_state=0, **options)
-        model._unsafe_test_key = b"k" * 32
+        model.set_unsafe(test_key=b"k" * 32)
         results.append(model.fit(X))
     for other in results[1:]:
         np.testing.assert_array_equal(results[0].components_, other.components_)
-    assert any("unsafe_test_key" in taint for taint in results[0].privacy_.taints)
+    assert any("unsafe test_key" in taint for taint in results[0].privacy_.taints)
 
 
 def test_one_noiseless_step_is_the_reference_e_step():
     # Documents of one distinct word resample to themselves, so the released mean is known exactly.
     from scipy.special import digamma
 
-    from vips_fast.models.base import public_generator
-
     words = np.random.default_rng(0).integers(0, 60, 50)
     X = sp.csr_array((np.full(50, 7), words, np.arange(51)), shape=(50, 60))
     model = LatentDirichletAllocation(
-        3, n_steps=1, sampling="full", noise_multiplier=0, doc_length=40, clip=0.2, dtype="float64", random_state=0
+        3, n_steps=1, sampling="full", noise_multiplier=0, doc_length=40, clip=0.2, random_state=0,
+        options=LdaOptions(dtype="float64"),
     ).fit(X)
     assert model.privacy_.taints == ("noise_multiplier=0",)
-    lam = public_generator(0).gamma(100.0, 0.01, (60, 3)).T
+    lam = np.random.default_rng(0).gamma(100.0, 0.01, (60, 3)).T
     beta = np.exp(digamma(lam) - digamma(lam.sum(axis=1, keepdims=True)))
     twin = reference.lda_estep(X.indptr, X.indices, np.full(50, 40), beta, 1 / 3, clip_norm=8.0)
     # 2^-27 of the clip norm: the lattice step of each of 50 contributions.
-    np.testing.assert_allclose(model._average * 50, twin.sstats, atol=50 * 8 * 2.0**-27)
-    np.testing.assert_allclose(model.components_, 1 / 3 + model._average * 50, rtol=1e-12)
+    np.testing.assert_allclose(average(model) * 50, twin.sstats, atol=50 * 8 * 2.0**-27)
+    np.testing.assert_allclose(model.components_, 1 / 3 + average(model) * 50, rtol=1e-12)
 
 
 def test_empty_documents_count_as_records():
@@ -119,10 +126,10 @@ def test_empty_documents_count_as_records():
     alone = LatentDirichletAllocation(2, **options)
     both = LatentDirichletAllocation(2, **options)
     for model in (alone, both):
-        model._unsafe_test_key = b"x" * 32
+        model.set_unsafe(test_key=b"x" * 32)
     alone.fit(X)
     both.fit(padded)
-    np.testing.assert_allclose(both._average * 200, alone._average * 100, atol=1e-12)
+    np.testing.assert_allclose(average(both) * 200, average(alone) * 100, atol=1e-12)
 
 
 def test_empty_minibatch_is_noised_and_charged():
@@ -133,8 +140,6 @@ def test_empty_minibatch_is_noised_and_charged():
 
 def test_replay_of_neighbours_stays_within_the_declared_sensitivity():
     # The same per-record randomness and no noise: the distance of the released sums, in exact integers.
-    from vips_fast.models.lda import _LdaModel
-
     rng = np.random.default_rng(0)
     X = sp.csr_array(corpus(20)).toarray()
     worst = 0.0
@@ -144,18 +149,13 @@ def test_replay_of_neighbours_stays_within_the_declared_sensitivity():
             extra[rng.integers(60)] = 500
         else:
             np.add.at(extra, rng.integers(0, 60, 40), 1)
-        other = np.roll(extra, int(rng.integers(1, 60)))
-        estimator = LatentDirichletAllocation(2, doc_length=40, clip=0.15, random_state=trial)
-        sums = []
-        for last in (extra, other):
-            data = sp.csr_array(np.vstack([X, last]).astype(np.int32))
-            model = _LdaModel(estimator, data, 21)
-            model.initial_state()
-            total = np.zeros(model.statistics_shape, dtype=np.int64)
-            words = np.arange(21, dtype=np.uint64)
-            model.estep(np.arange(21), words, 2.0**-20, total, 1)
-            sums.append(total)
-        declared = math.floor(model.clip_norm / 2.0**-20) ** 2 * 2
+        estimator = LatentDirichletAllocation(2, doc_length=40, clip=0.15, noise_multiplier=1.0, n_steps=1)
+        model, plan, _ = estimator._prepare(Public(60, 21, trial), False, None)
+        sums = [
+            Threads(1).sum(model, estimator._read(np.vstack([X, last]))[0], np.arange(21), np.arange(21, dtype=np.uint64))
+            for last in (extra, np.roll(extra, int(rng.integers(1, 60))))
+        ]
+        declared = math.floor(model.clip / plan.mechanism.spacing) ** 2 * 2
         distance = int(((sums[0] - sums[1]).astype(object) ** 2).sum())
         assert distance <= declared
         worst = max(worst, distance / declared)
@@ -165,28 +165,28 @@ def test_replay_of_neighbours_stays_within_the_declared_sensitivity():
 
 def test_paper_sensitivity_taints_only_where_it_is_wrong():
     X = corpus(60)
-    options = dict(n_steps=1, doc_length=40, noise_multiplier=1.0, sensitivity="paper")
-    wrong = LatentDirichletAllocation(2, sampling="without_replacement", batch_size=20, **options).fit(X)
-    right = LatentDirichletAllocation(2, batch_size=20, **options).fit(X)
-    assert not wrong.privacy_.private and math.isinf(wrong.privacy_.epsilon) and "paper" in wrong.privacy_.statement()
+    options = dict(n_steps=1, doc_length=40, noise_multiplier=1.0)
+    wrong = LatentDirichletAllocation.paper(2, batch_size=20, **options).fit(X)
+    right = LatentDirichletAllocation.paper(2, batch_size=20, sampling="poisson", **options).fit(X)
+    assert not wrong.privacy_.private and math.isinf(wrong.privacy_.epsilon) and "sensitivity" in wrong.privacy_.statement()
     assert right.privacy_.private
 
 
 def test_paper_update_keeps_statistics_non_negative():
     # Noise of five times the statistics: some of the 180 entries are below 0 for certain (all but 10^-40).
     options = dict(n_steps=3, doc_length=40, noise_multiplier=20.0)
-    model = LatentDirichletAllocation(3, update="paper", **options).fit(corpus())
-    assert model._average.min() >= 0 and model.components_.min() >= 1 / 3
-    average = LatentDirichletAllocation(3, **options).fit(corpus())
-    assert average._average.min() < 0 and average.components_.min() >= 1 / 3
+    model = LatentDirichletAllocation.paper(3, **options).fit(corpus())
+    assert average(model).min() >= 0 and model.components_.min() >= 1 / 3
+    ours = LatentDirichletAllocation(3, **options).fit(corpus())
+    assert average(ours).min() < 0 and ours.components_.min() >= 1 / 3
 
 
 def test_noise_level_of_the_average_is_tracked():
     # On words that never occur the average is noise alone: its spread must be the tracked sd.
     X = sp.csr_array((300, 4000), dtype=np.int64)
-    model = LatentDirichletAllocation(5, n_steps=6, doc_length=40, noise_multiplier=3.0, learning_offset=1.0).fit(X)
+    model = LatentDirichletAllocation(5, n_steps=6, doc_length=40, noise_multiplier=3.0).fit(X)
     # 20,000 draws: the sample sd is within 5 / sqrt(2 * 20,000) = 2.5 %.
-    assert model._average.std() == pytest.approx(model._noise_sd, rel=0.025)
+    assert average(model).std() == pytest.approx(model._result.state["average_law"][0], rel=0.025)
 
 
 def test_partial_fit_composes():
@@ -205,9 +205,9 @@ def test_partial_fit_composes():
 
 def test_callback_sees_what_is_public():
     seen = []
-    model = LatentDirichletAllocation(2, n_steps=4, doc_length=40, batch_size=40, callback=lambda *a: seen.append(a))
+    model = LatentDirichletAllocation(2, n_steps=4, doc_length=40, batch_size=40, callback=lambda p: seen.append((p.step, p.epsilon, p.seconds)))
     model.fit(corpus())
-    steps, spent, seconds = zip(*seen)
+    steps, spent, seconds = zip(*seen, strict=True)
     assert steps == (1, 2, 3, 4) and list(spent) == sorted(spent) and spent[-1] == model.privacy_.epsilon
     assert all(s >= 0 for s in seconds)
 
@@ -223,7 +223,7 @@ def test_save_and_load(tmp_path):
     back.save(tmp_path / "m")  # replaces
     assert {p.name for p in (tmp_path / "m").iterdir()} == {"model.npz", "model.json"}
     text = (tmp_path / "m" / "model.json").read_text()
-    recorded = f'"clip_norm": {model.ledger_.to_dict()["records"][0]["clip_norm"]!r}'
+    recorded = f'"clip_norm": {model.ledger_.to_dict()["records"][1]["clip_norm"]!r}'
     assert recorded in text
     (tmp_path / "m" / "model.json").write_text(text.replace(recorded, '"clip_norm": 5.0', 1))
     with pytest.raises(ValueError, match="chain"):
@@ -235,18 +235,19 @@ def test_save_and_load(tmp_path):
     assert (tmp_path / "other" / "precious").read_text() == "x"
 
 
-@pytest.mark.parametrize("update", ["average", "paper"])
-def test_a_prior_of_public_counts_is_added_to_what_was_counted(update):
+@pytest.mark.parametrize("make", [LatentDirichletAllocation, LatentDirichletAllocation.paper])
+def test_a_prior_of_public_counts_is_added_to_what_was_counted(make):
     X = corpus(300)
     prior = np.random.default_rng(0).gamma(2.0, 3.0, (4, 60))
-    options = dict(private=False, n_steps=3, sampling="full", doc_length=40, update=update, learning_offset=1.0, dtype="float64")
-    model = LatentDirichletAllocation(4, topic_word_prior=prior, random_state=0, **options).fit(X)
+    numerics = LdaOptions(dtype="float64", learning_decay=0.7)
+    options = dict(private=False, n_steps=3, sampling="full", doc_length=40, options=numerics)
+    model = make(4, topic_word_prior=prior, random_state=0, **options).fit(X)
     # The first step forgets the start: every word of every document is counted once.
     assert model.components_.sum() == pytest.approx(prior.sum() + 300 * 40, rel=1e-6)
     assert (model.components_ >= prior * (1 - 1e-12)).all()
     options["n_steps"] = 20
-    flat = LatentDirichletAllocation(4, topic_word_prior=np.full((4, 60), 0.25), random_state=0, **options).fit(X)
-    number = LatentDirichletAllocation(4, topic_word_prior=0.25, random_state=0, **options).fit(X)
+    flat = make(4, topic_word_prior=np.full((4, 60), 0.25), random_state=0, **options).fit(X)
+    number = make(4, topic_word_prior=0.25, random_state=0, **options).fit(X)
     # The same prior, and a start that differs by a factor: both tell the topics apart. One topic four times gives 60.
     for one in (flat, number):
         assert one.perplexity(X) < 0.75 * 60
@@ -274,11 +275,6 @@ def test_a_prior_array_is_kept_with_the_model(tmp_path):
     np.testing.assert_array_equal(back.topic_word_prior, prior)
     np.testing.assert_array_equal(back.components_, model.components_)
     assert (back.partial_fit(X).components_ >= prior * (1 - 1e-12)).all()
-    with np.load(tmp_path / "m" / "model.npz") as file:
-        arrays = {name: array for name, array in file.items() if name != "average"}
-    np.savez(tmp_path / "m" / "model.npz", **arrays)
-    with pytest.raises(ValueError, match="model.npz: has no array 'average'"):
-        LatentDirichletAllocation.load(tmp_path / "m")
 
 
 def test_taint_survives_saving(tmp_path):
@@ -291,8 +287,8 @@ def test_taint_survives_saving(tmp_path):
 def test_score_against_scikit_learn():
     decomposition = pytest.importorskip("sklearn.decomposition", reason="needs scikit-learn")
     X = corpus(80)
-    model = LatentDirichletAllocation(3, private=False, n_steps=5, doc_length=None, random_state=0, dtype="float64").fit(X)
-    model.set_params(mean_change_tol=1e-9, max_doc_update_iter=3000)
+    model = LatentDirichletAllocation(3, private=False, n_steps=5, doc_length=None, random_state=0).fit(X)
+    model.set_params(options=LdaOptions(dtype="float64", mean_change_tol=1e-9, max_doc_update_iter=3000))
     theirs = decomposition.LatentDirichletAllocation(3, mean_change_tol=1e-9, max_doc_update_iter=3000)
     theirs._init_latent_vars(60, dtype=np.float64)
     theirs.components_ = model.components_
@@ -373,9 +369,7 @@ def test_bad_data_spends_nothing(X, words):
         (dict(neighbors="add"), "neighbors"),
         (dict(neighbors="replace_one"), "neighbors"),
         (dict(sampling="without_replacement", neighbors="add_remove"), "neighbors"),
-        (dict(update="mean"), "update"),
-        (dict(sensitivity="mine"), "sensitivity"),
-        (dict(dtype="float16"), "dtype"),
+        (dict(options=LdaOptions(dtype="float16")), "dtype"),
         (dict(n_jobs=0), "n_jobs"),
         (dict(doc_topic_prior=0.0), "doc_topic_prior"),
         (dict(topic_word_prior=-1.0), "topic_word_prior"),
@@ -385,13 +379,15 @@ def test_bad_data_spends_nothing(X, words):
         (dict(topic_word_prior=np.zeros((2, 60))), "topic_word_prior: expected finite numbers > 0"),
         (dict(topic_word_prior=np.full((2, 60), np.nan)), "topic_word_prior: expected finite numbers > 0"),
         (dict(topic_word_prior=np.full((2, 60), "a")), "topic_word_prior"),
-        (dict(learning_decay=1.5), "learning_decay"),
-        (dict(learning_offset=-1.0), "learning_offset"),
-        (dict(threshold=-1.0), "threshold"),
+        (dict(options=LdaOptions(learning_decay=1.5)), "learning_decay"),
+        (dict(options=LdaOptions(learning_offset=-1.0)), "learning_offset"),
         (dict(private="yes"), "private"),
         (dict(n_records=0), "n_records"),
-        (dict(mean_change_tol=-1.0), "mean_change_tol"),
+        (dict(options=LdaOptions(mean_change_tol=-1.0)), "mean_change_tol"),
         (dict(callback=3), "callback"),
+        (dict(invalid="ignore"), "invalid"),
+        (dict(random_state=-1), "random_state"),
+        (dict(options=3), "options"),
     ],
 )
 def test_bad_parameters_are_named_and_spend_nothing(options, name):

@@ -1,26 +1,20 @@
-"""All accountants on one setting, with the interval that is left."""
+"""All accountants on one setting, with the interval that is left, and epsilon against the steps."""
 
 from __future__ import annotations
 
-import math
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
-from .accountants import (
-    ACCOUNTANTS,
-    check_delta,
-    check_event,
-    default_accountant,
-    epsilon,
-    gaussian_mu,
-)
-from .accountants import _is_non_private, _is_void
-from .events import PrivacyEvent, WithoutReplacementEvent, _leaves
-
-__all__ = ["ComparisonRow", "compare", "epsilon_curve", "epsilon_lower_bound", "plot_epsilon"]
+from .accountants import ACCOUNTANTS, default_accountant, epsilon, trivial_epsilon
+from .checks import FloatArray, check_delta, count
+from .events import PrivacyEvent, WithoutReplacementEvent, check_event
+from .gaussian import gaussian_mu
+from .privacy_loss import PrivacyLoss
 
 
 @dataclass(frozen=True)
@@ -37,7 +31,7 @@ class ComparisonRow:
     title, source : str
         What it is and where it is proven.
     default : bool
-        Whether `epsilon` would use it without being told.
+        Whether `epsilon` would use it if no accountant were named.
     """
 
     accountant: str
@@ -51,11 +45,10 @@ class ComparisonRow:
 def epsilon_lower_bound(event: PrivacyEvent, delta: float, rtol: float = 5e-3) -> float:
     """The largest epsilon at `delta` that a known attack reaches.
 
-    No accountant can prove less.  For whole-data mechanisms and Poisson
-    sampling the attack is the worst case itself, so the gap to accountant
-    ``"pld"`` is numerical only.  For sampling without replacement it is the
-    better of two explicit pairs of data sets: one record that differs from
-    n - 1 equal ones, and three mutually equidistant values.
+    No accountant can prove less.  For whole-data mechanisms and Poisson sampling the attack is the
+    worst case itself, so that the gap to accountant ``"pld"`` is numerical only.  For sampling without
+    replacement it is the better of two explicit pairs of data sets: one record that differs from n - 1
+    equal ones, and three mutually equidistant values.
 
     Parameters
     ----------
@@ -68,29 +61,23 @@ def epsilon_lower_bound(event: PrivacyEvent, delta: float, rtol: float = 5e-3) -
     Returns
     -------
     float
-        >= 0.  The bound is for the worst mechanism with the event's noise
-        multiplier, not for a particular model.
+        >= 0.  The bound is for the worst mechanism with the event's noise multiplier, not for a
+        particular model.
     """
-    check_event(event)
-    delta = check_delta(delta)
-    leaves = _leaves(event)
-    if any(_is_non_private(leaf) for leaf in leaves):
-        return math.inf
-    if all(_is_void(leaf) for leaf in leaves):
-        return 0.0
+    trivial, delta = trivial_epsilon(check_event(event)), check_delta(delta)
+    if trivial is not None:
+        return trivial
     if gaussian_mu(event) is not None:
         # Exact up to the rounding upwards of a few 1e-12.
         return (1.0 - 1e-9) * epsilon(event, delta)
-    from .pld import PrivacyLoss
-
-    attacks = (0, 1) if any(isinstance(leaf, WithoutReplacementEvent) for leaf in leaves) else (0,)
-    # A cheap upper bound of each attack tells whether it can be the best.
-    known = [PrivacyLoss(event, rtol, attack=a) for a in attacks]
-    upper = [loss.epsilon(delta) for loss in known] if len(known) > 1 else [math.inf]
+    if not any(isinstance(leaf, WithoutReplacementEvent) for leaf in event.leaves()):
+        return PrivacyLoss(event, rtol).epsilon_lower(delta)
+    # A cheap upper bound of each attack tells whether it can be the better one.
+    attacks = [PrivacyLoss(event, rtol, attack=number) for number in (0, 1)]
     best = 0.0
-    for bound, loss in sorted(zip(upper, known), key=lambda pair: -pair[0]):
+    for bound, attack in sorted(((a.epsilon(delta), a) for a in attacks), key=lambda item: -item[0]):
         if bound > best:
-            best = max(best, loss.epsilon_lower(delta))
+            best = max(best, attack.epsilon_lower(delta))
     return best
 
 
@@ -105,21 +92,18 @@ def compare(
     delta : float
         In (0, 1).
     accountants : sequence of str or None
-        Names to compare; None takes all that apply.  An accountant that
-        cannot bound the event, or whose package is not installed, is left
-        out, unless it was named.
+        Names to compare; None takes all that apply.  An accountant that cannot bound the event, or whose
+        package is not installed, is left out, unless it was named.
     rtol : float
         Accuracy of the lower bound.
 
     Returns
     -------
     list of ComparisonRow
-        First the attack, then the bounds from the smallest epsilon up.  The
-        exact value lies between the first two.
+        First the attack, then the bounds from the smallest epsilon up.  The exact value lies between
+        the first two.
     """
-    check_event(event)
-    delta = check_delta(delta)
-    best = default_accountant(event)
+    best, delta = default_accountant(event), check_delta(delta)
     rows = []
     for name in ACCOUNTANTS if accountants is None else accountants:
         try:
@@ -128,22 +112,20 @@ def compare(
             if accountants is not None:
                 raise
             continue
-        account = ACCOUNTANTS[name]
-        rows.append(
-            ComparisonRow(name, "upper", value, account.title, account.source, name == best)
-        )
+        known = ACCOUNTANTS[name]
+        rows.append(ComparisonRow(name, "upper", value, known.title, known.source, name == best))
     rows.sort(key=lambda row: (row.epsilon, not row.default))
     lower = ComparisonRow(
-        "attack", "lower", epsilon_lower_bound(event, delta, rtol),
-        "best attack known", "likelihood-ratio test between explicit neighbouring data sets",
-    )
+        "attack", "lower", epsilon_lower_bound(event, delta, rtol), "best attack known",
+        "likelihood-ratio test between explicit neighbouring data sets",
+    )  # fmt: skip
     return [lower, *rows]
 
 
 def epsilon_curve(
     make_event: Callable[[int], PrivacyEvent], max_steps: int, delta: float,
     accountant: str | None = None, points: int = 24,
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[NDArray[np.int64], FloatArray]:  # fmt: skip
     """epsilon against the number of steps.
 
     Parameters
@@ -163,18 +145,16 @@ def epsilon_curve(
     steps : ndarray of int64
     epsilons : ndarray of float64
     """
-    if isinstance(max_steps, bool) or not isinstance(max_steps, int) or max_steps < 1:
-        raise ValueError(f"max_steps must be an integer >= 1, got {max_steps!r}")
+    max_steps = count("max_steps", max_steps, 1)
     steps = np.unique(np.linspace(1, max_steps, min(points, max_steps)).round().astype(np.int64))
-    values = [epsilon(make_event(int(n)), delta, accountant) for n in steps]
-    return steps, np.array(values)
+    return steps, np.array([epsilon(make_event(int(n)), delta, accountant) for n in steps])
 
 
 def plot_epsilon(
-    make_event: Callable[[int], PrivacyEvent], max_steps: int, delta: float, path,
+    make_event: Callable[[int], PrivacyEvent], max_steps: int, delta: float, path: str | os.PathLike[str],
     accountants: Sequence[str] | None = None,
-) -> Path:
-    """Draw epsilon against the number of steps, one line an accountant.
+) -> Path:  # fmt: skip
+    """Draw epsilon against the number of steps, one line for each accountant.
 
     Parameters
     ----------
@@ -183,8 +163,7 @@ def plot_epsilon(
     path : path-like
         Image file; its suffix chooses the format.
     accountants : sequence of str or None
-        None takes the default accountant and, where they apply, "rdp",
-        "wang" and "strong".
+        None takes the default accountant and, where they apply, "rdp", "wang" and "strong".
 
     Returns
     -------
@@ -202,16 +181,14 @@ def plot_epsilon(
         raise ImportError("plot_epsilon needs the package matplotlib") from None
 
     delta = check_delta(delta)
-    first = check_event(make_event(1))
-    named = accountants is not None
-    names = list(accountants) if named else [default_accountant(first), "rdp", "wang", "strong"]
+    names = accountants or [default_accountant(make_event(1)), "rdp", "wang", "strong"]
     figure = Figure(figsize=(6.4, 4.0), layout="constrained")
     axes = figure.subplots()
     for name in names:
         try:
             steps, values = epsilon_curve(make_event, max_steps, delta, name)
         except ValueError:
-            if named:
+            if accountants:
                 raise
             continue
         axes.plot(steps, values, label=f"{name}: {ACCOUNTANTS[name].title}")

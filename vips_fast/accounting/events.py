@@ -1,9 +1,8 @@
 """Privacy events: immutable descriptions of what touched the data.
 
-An event states a mechanism, how its minibatch was drawn, and the
-neighbouring relation under which its noise multiplier was computed.
-Accountants turn events into (epsilon, delta); events themselves compute
-nothing.
+An event states a mechanism, how its minibatch was drawn, and the neighbouring relation under
+which its noise multiplier was computed.  Accountants turn events into (epsilon, delta); events
+themselves compute nothing.
 
 Neighbouring relations
 ----------------------
@@ -12,117 +11,96 @@ Neighbouring relations
 ``"replace_one"``
     Neighbours have the same number of records and differ in one of them.
 
-Poisson sampling is analysed under ``"add_remove"`` only and fixed-size
-sampling without replacement under ``"replace_one"`` only.  A composition of
-events of different relations has no meaning and is refused.
+Poisson sampling is analysed under ``"add_remove"`` only and fixed-size sampling without
+replacement under ``"replace_one"`` only.  A composition of events of different relations has no
+meaning and is refused.
 """
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from fractions import Fraction
-from numbers import Integral, Real
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar
 
-__all__ = [
-    "ADD_REMOVE",
-    "REPLACE_ONE",
-    "ApproximateDPEvent",
-    "ComposedEvent",
-    "GaussianEvent",
-    "LaplaceEvent",
-    "NonPrivateEvent",
-    "PoissonSampledEvent",
-    "PrivacyEvent",
-    "RandomizedResponseEvent",
-    "SelfComposedEvent",
-    "WithoutReplacementEvent",
-    "event_from_dict",
-    "event_from_json",
-    "round_up_probability",
-]
+from .checks import count, non_negative, positive, probability
 
 ADD_REMOVE = "add_remove"
 REPLACE_ONE = "replace_one"
-_RELATIONS = (ADD_REMOVE, REPLACE_ONE)
-
-
-def _positive(name: str, value: Real) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{name} must be a real number, got {value!r}")
-    value = float(value)
-    if not (value > 0.0 and math.isfinite(value)):
-        raise ValueError(f"{name} must be a finite number > 0, got {value!r}")
-    return value
-
-
-def _probability(name: str, value: Real) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{name} must be a real number, got {value!r}")
-    value = float(value)
-    if not 0.0 <= value <= 1.0:
-        raise ValueError(f"{name} must be in [0, 1], got {value!r}")
-    return value
-
-
-def _count(name: str, value: Integral, minimum: int = 0) -> int:
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        raise TypeError(f"{name} must be an integer, got {value!r}")
-    value = int(value)
-    if value < minimum:
-        raise ValueError(f"{name} must be an integer >= {minimum}, got {value!r}")
-    return value
 
 
 def round_up_probability(numerator: int, denominator: int) -> float:
     """The smallest double >= numerator / denominator, a ratio in [0, 1].
 
-    For samplers that compare random bits with a threshold: a record is drawn
-    with probability threshold / 2**64, and the accounted probability must not
-    be smaller.
+    It is meant for samplers that compare random bits with a threshold: a record is drawn with
+    probability threshold / 2**64, and the accounted probability must not be smaller.
     """
-    numerator = _count("numerator", numerator)
-    denominator = _count("denominator", denominator, 1)
+    numerator = count("numerator", numerator)
+    denominator = count("denominator", denominator, 1)
     if numerator > denominator:
         raise ValueError(f"numerator must be <= denominator = {denominator}, got {numerator}")
-    exact = Fraction(numerator, denominator)
     value = numerator / denominator
-    return math.nextafter(value, 2.0) if Fraction(value) < exact else value
+    top, bottom = value.as_integer_ratio()
+    return math.nextafter(value, 2.0) if top * denominator < numerator * bottom else value
 
 
 def _relation(value: str | None) -> str | None:
-    if value is not None and value not in _RELATIONS:
-        raise ValueError(
-            f"neighbors must be 'add_remove', 'replace_one' or None, got {value!r}"
-        )
+    if value not in (ADD_REMOVE, REPLACE_ONE, None):
+        raise ValueError(f"neighbors must be 'add_remove', 'replace_one' or None, got {value!r}")
     return value
 
 
-class PrivacyEvent:
-    """Base of all events: hashable, comparable, serialisable.
+def _plain(value: Any) -> Any:
+    """A field of an event as a JSON value."""
+    if isinstance(value, PrivacyEvent):
+        return value.to_dict()
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
 
-    ``neighbors`` is the relation of the event: ``"add_remove"``,
-    ``"replace_one"``, or None where the event does not state it (a mechanism
-    on the whole data whose noise multiplier may refer to either relation).
-    """
+
+class PrivacyEvent:
+    """Base class of all events, which are hashable, comparable and serialisable."""
 
     __slots__ = ()
-    neighbors: str | None
+    #: The value of the key "type" in the event's dictionary.
+    kind: ClassVar[str]
 
-    def to_dict(self) -> dict:
-        """The event as a dictionary of JSON values with a ``"type"`` key."""
+    @property
+    def neighbors(self) -> str | None:
+        """``"add_remove"``, ``"replace_one"``, or None where the event does not state its relation.
+
+        The relation is not stated by a mechanism on the whole data whose noise multiplier may
+        refer to either relation.
+        """
         raise NotImplementedError
 
-    def to_json(self) -> str:
-        """Canonical JSON: sorted keys, no spaces, shortest round-trip floats."""
-        return json.dumps(
-            self.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False
-        )
+    def leaves(self) -> dict[PrivacyEvent, int]:
+        """The composed mechanisms, each once, with the total number of its repetitions."""
+        found: dict[PrivacyEvent, int] = {}
+        stack: list[tuple[PrivacyEvent, int]] = [(self, 1)]
+        while stack:
+            event, repeats = stack.pop()
+            if repeats == 0:
+                continue
+            if isinstance(event, ComposedEvent):
+                stack.extend((child, repeats) for child in reversed(event.events))
+            elif isinstance(event, SelfComposedEvent):
+                stack.append((event.event, repeats * event.count))
+            else:
+                found[event] = found.get(event, 0) + repeats
+        return found
 
-    def with_neighbors(self, neighbors: str) -> PrivacyEvent:
-        """This event with its unstated relation fixed to `neighbors`.
+    def to_dict(self) -> dict[str, Any]:
+        """The event as a dictionary of JSON values with a ``"type"`` key."""
+        return {"type": self.kind} | {name: _plain(getattr(self, name)) for name in _names(type(self))}
+
+    def to_json(self) -> str:
+        """Canonical JSON: sorted keys, no spaces, and the shortest floats that round-trip."""
+        import json
+
+        return json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+    def with_neighbors(self, neighbors: str | None) -> PrivacyEvent:
+        """This event with its relation, where it is not stated, fixed to `neighbors`.
 
         Raises
         ------
@@ -132,28 +110,31 @@ class PrivacyEvent:
         neighbors = _relation(neighbors)
         if self.neighbors == neighbors:
             return self
-        raise ValueError(
-            f"the event {self.to_json()} states neighbors={self.neighbors!r}; "
-            f"neighbors={neighbors!r} was expected"
-        )
+        if self.neighbors is not None:
+            raise ValueError(
+                f"the event {self.to_json()} states neighbors={self.neighbors!r}; "
+                f"neighbors={neighbors!r} was expected"
+            )
+        return self._stating(neighbors)
+
+    def _stating(self, neighbors: str | None) -> PrivacyEvent:
+        return replace(self, neighbors=neighbors)  # type: ignore[type-var]
+
+    def _set(self, **values: Any) -> None:
+        """Store checked values while the event, which is frozen, is made."""
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
 
 
 @dataclass(frozen=True)
 class NonPrivateEvent(PrivacyEvent):
     """A release without any guarantee: every accountant answers infinity."""
 
+    kind: ClassVar[str] = "non_private"
     neighbors: str | None = None
 
     def __post_init__(self) -> None:
         _relation(self.neighbors)
-
-    def to_dict(self) -> dict:
-        return {"type": "non_private", "neighbors": self.neighbors}
-
-    def with_neighbors(self, neighbors: str) -> PrivacyEvent:
-        if self.neighbors is None:
-            return NonPrivateEvent(_relation(neighbors))
-        return super().with_neighbors(neighbors)
 
 
 @dataclass(frozen=True)
@@ -163,33 +144,19 @@ class GaussianEvent(PrivacyEvent):
     Parameters
     ----------
     noise_multiplier : float
-        Standard deviation of the noise over the L2 sensitivity under
-        `neighbors`; > 0.
+        Standard deviation of the noise over the L2 sensitivity under `neighbors`; > 0.
     neighbors : {"add_remove", "replace_one"} or None
-        The relation of that sensitivity.  None takes the relation of a
-        surrounding sampled event, and is "not stated" elsewhere.
+        The relation of that sensitivity.  Inside a sampled event, None becomes that event's
+        relation; elsewhere it means that the relation is not stated.
     """
 
+    kind: ClassVar[str] = "gaussian"
     noise_multiplier: float
     neighbors: str | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(
-            self, "noise_multiplier", _positive("noise_multiplier", self.noise_multiplier)
-        )
+        self._set(noise_multiplier=positive("noise_multiplier", self.noise_multiplier))
         _relation(self.neighbors)
-
-    def to_dict(self) -> dict:
-        return {
-            "type": "gaussian",
-            "noise_multiplier": self.noise_multiplier,
-            "neighbors": self.neighbors,
-        }
-
-    def with_neighbors(self, neighbors: str) -> PrivacyEvent:
-        if self.neighbors is None:
-            return GaussianEvent(self.noise_multiplier, _relation(neighbors))
-        return super().with_neighbors(neighbors)
 
 
 @dataclass(frozen=True)
@@ -199,39 +166,26 @@ class LaplaceEvent(PrivacyEvent):
     Parameters
     ----------
     noise_multiplier : float
-        Scale of the Laplace noise over the L1 sensitivity under `neighbors`;
-        one release is (1 / noise_multiplier)-DP.
+        Scale of the Laplace noise over the L1 sensitivity under `neighbors`; one release is
+        (1 / noise_multiplier)-DP.
     neighbors : {"add_remove", "replace_one"} or None
         As in `GaussianEvent`.
 
     Notes
     -----
-    Accounted as a shift of one coordinate by the whole sensitivity. Its
-    epsilon and its Renyi divergences are never below those of a shift spread
-    over several coordinates (they are convex in the shift and 0 at 0); that
-    the same holds for the whole profile is checked numerically.
+    The event is accounted as a shift of one coordinate by the whole sensitivity.  Its epsilon and
+    its Renyi divergences are never below those of a shift spread over several coordinates (they
+    are convex in the shift and 0 at 0); that the same holds for the whole profile is checked
+    numerically.
     """
 
+    kind: ClassVar[str] = "laplace"
     noise_multiplier: float
     neighbors: str | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(
-            self, "noise_multiplier", _positive("noise_multiplier", self.noise_multiplier)
-        )
+        self._set(noise_multiplier=positive("noise_multiplier", self.noise_multiplier))
         _relation(self.neighbors)
-
-    def to_dict(self) -> dict:
-        return {
-            "type": "laplace",
-            "noise_multiplier": self.noise_multiplier,
-            "neighbors": self.neighbors,
-        }
-
-    def with_neighbors(self, neighbors: str) -> PrivacyEvent:
-        if self.neighbors is None:
-            return LaplaceEvent(self.noise_multiplier, _relation(neighbors))
-        return super().with_neighbors(neighbors)
 
 
 @dataclass(frozen=True)
@@ -241,31 +195,28 @@ class RandomizedResponseEvent(PrivacyEvent):
     Parameters
     ----------
     truth_probability : float
-        Probability that the reported category is the true one, in
-        [1 / n_categories, 1).  Each of the other categories is reported with
-        probability (1 - truth_probability) / (n_categories - 1).
+        Probability that the reported category is the true one, in [1 / n_categories, 1).  Each of
+        the other categories is reported with probability (1 - truth_probability) / (n_categories - 1).
     n_categories : int
         Number of categories K >= 2.
 
     Notes
     -----
-    A local mechanism: its relation is ``"replace_one"`` (one individual's
-    category is replaced).  epsilon = ln(p (K - 1) / (1 - p)).
+    The mechanism is local, so its relation is ``"replace_one"``: one individual's category is
+    replaced.  epsilon = ln(p (K - 1) / (1 - p)).
     """
 
+    kind: ClassVar[str] = "randomized_response"
     truth_probability: float
     n_categories: int = 2
     neighbors: str | None = field(default=REPLACE_ONE, init=False)
 
     def __post_init__(self) -> None:
-        k = _count("n_categories", self.n_categories, 2)
-        p = _probability("truth_probability", self.truth_probability)
+        k = count("n_categories", self.n_categories, 2)
+        p = probability("truth_probability", self.truth_probability)
         if not 1.0 / k <= p < 1.0:
-            raise ValueError(
-                f"truth_probability must be in [1/n_categories, 1) = [{1 / k!r}, 1), got {p!r}"
-            )
-        object.__setattr__(self, "n_categories", k)
-        object.__setattr__(self, "truth_probability", p)
+            raise ValueError(f"truth_probability must be in [1/n_categories, 1) = [{1 / k!r}, 1), got {p!r}")
+        self._set(n_categories=k, truth_probability=p)
 
     @property
     def epsilon(self) -> float:
@@ -273,19 +224,12 @@ class RandomizedResponseEvent(PrivacyEvent):
         p = self.truth_probability
         return max(0.0, math.log(p) + math.log(self.n_categories - 1) - math.log1p(-p))
 
-    def to_dict(self) -> dict:
-        return {
-            "type": "randomized_response",
-            "truth_probability": self.truth_probability,
-            "n_categories": self.n_categories,
-        }
-
 
 @dataclass(frozen=True)
 class ApproximateDPEvent(PrivacyEvent):
-    """A release known only to be (epsilon, delta)-DP, from elsewhere.
+    """A release of which only an (epsilon, delta) statement is known.
 
-    Accounted by its worst case (Kairouz, Oh & Viswanath 2015, section 4).
+    It is accounted by its worst case (Kairouz, Oh & Viswanath 2015, section 4).
 
     Parameters
     ----------
@@ -297,57 +241,30 @@ class ApproximateDPEvent(PrivacyEvent):
         The relation of the statement.
     """
 
+    kind: ClassVar[str] = "approximate_dp"
     epsilon: float
     delta: float = 0.0
     neighbors: str | None = None
 
     def __post_init__(self) -> None:
-        eps = self.epsilon
-        if isinstance(eps, bool) or not isinstance(eps, Real):
-            raise TypeError(f"epsilon must be a real number, got {eps!r}")
-        eps = float(eps)
-        if not (eps >= 0.0 and math.isfinite(eps)):
-            raise ValueError(f"epsilon must be a finite number >= 0, got {eps!r}")
-        object.__setattr__(self, "epsilon", eps)
-        object.__setattr__(self, "delta", _probability("delta", self.delta))
+        self._set(epsilon=non_negative("epsilon", self.epsilon), delta=probability("delta", self.delta))
         _relation(self.neighbors)
 
-    def to_dict(self) -> dict:
-        return {
-            "type": "approximate_dp",
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "neighbors": self.neighbors,
-        }
 
-    def with_neighbors(self, neighbors: str) -> PrivacyEvent:
-        if self.neighbors is None:
-            return ApproximateDPEvent(self.epsilon, self.delta, _relation(neighbors))
-        return super().with_neighbors(neighbors)
+def _check_sampled(event: PrivacyEvent, neighbors: str, outer: str) -> PrivacyEvent:
+    """`event` under the relation of the sampled event `outer` around it.
 
-
-def _samplable(event: PrivacyEvent) -> bool:
-    """Whether sampling can be accounted around `event`.
-
-    Several Gaussian releases of one minibatch are again one Gaussian
-    mechanism; other compositions inside a sample have no closed form here.
+    Several Gaussian releases of one minibatch are again one Gaussian mechanism; other
+    compositions inside a sample have no closed form here and are refused.
     """
-    if isinstance(event, (GaussianEvent, LaplaceEvent, NonPrivateEvent)):
-        return True
-    if isinstance(event, (RandomizedResponseEvent, ApproximateDPEvent)):
-        return True
-    if isinstance(event, (ComposedEvent, SelfComposedEvent)):
-        return all(isinstance(leaf, GaussianEvent) for leaf, _ in event.leaves())
-    return False
-
-
-def _check_inner(event: PrivacyEvent, neighbors: str, outer: str) -> PrivacyEvent:
     if not isinstance(event, PrivacyEvent):
         raise TypeError(f"event must be a privacy event, got {type(event).__name__}")
-    if not _samplable(event):
+    composed = isinstance(event, (ComposedEvent, SelfComposedEvent))
+    if isinstance(event, (PoissonSampledEvent, WithoutReplacementEvent)) or (
+        composed and not all(isinstance(leaf, GaussianEvent) for leaf in event.leaves())
+    ):
         raise ValueError(
-            f"{outer} can hold one mechanism or a composition of Gaussian events, "
-            f"got {event.to_json()}"
+            f"{outer} can hold one mechanism or a composition of Gaussian events, got {event.to_json()}"
         )
     try:
         return event.with_neighbors(neighbors)
@@ -362,39 +279,26 @@ class PoissonSampledEvent(PrivacyEvent):
     Parameters
     ----------
     sampling_probability : float
-        Each record is in the sample with this probability, independently.
-        A sampler that compares random bits with a threshold must state the
-        threshold's exact probability rounded up (`round_up_probability`).
+        Each record is in the sample with this probability, independently.  A sampler that
+        compares random bits with a threshold must state the threshold's exact probability,
+        rounded up (`round_up_probability`).
     event : PrivacyEvent
-        The mechanism on the sample, its noise multiplier under
-        ``"add_remove"``.
+        The mechanism on the sample, its noise multiplier under ``"add_remove"``.
     """
 
+    kind: ClassVar[str] = "poisson_sampled"
     sampling_probability: float
     event: PrivacyEvent
     neighbors: str | None = field(default=ADD_REMOVE, init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(
-            self,
-            "sampling_probability",
-            _probability("sampling_probability", self.sampling_probability),
-        )
-        object.__setattr__(
-            self, "event", _check_inner(self.event, ADD_REMOVE, "PoissonSampledEvent")
-        )
-
-    def to_dict(self) -> dict:
-        return {
-            "type": "poisson_sampled",
-            "sampling_probability": self.sampling_probability,
-            "event": self.event.to_dict(),
-        }
+        rate = probability("sampling_probability", self.sampling_probability)
+        self._set(sampling_probability=rate, event=_check_sampled(self.event, ADD_REMOVE, "PoissonSampledEvent"))
 
 
 @dataclass(frozen=True)
 class WithoutReplacementEvent(PrivacyEvent):
-    """A mechanism on a fixed-size sample; relation ``"replace_one"``.
+    """A mechanism on a sample of a fixed size; relation ``"replace_one"``.
 
     Parameters
     ----------
@@ -403,53 +307,27 @@ class WithoutReplacementEvent(PrivacyEvent):
     n_records : int
         Number of records, >= 1; public under ``"replace_one"``.
     event : PrivacyEvent
-        The mechanism on the sample, its noise multiplier under
-        ``"replace_one"``.
+        The mechanism on the sample, its noise multiplier under ``"replace_one"``.
     """
 
+    kind: ClassVar[str] = "without_replacement"
     sample_size: int
     n_records: int
     event: PrivacyEvent
     neighbors: str | None = field(default=REPLACE_ONE, init=False)
 
     def __post_init__(self) -> None:
-        n = _count("n_records", self.n_records, 1)
-        s = _count("sample_size", self.sample_size, 0)
+        n = count("n_records", self.n_records, 1)
+        s = count("sample_size", self.sample_size)
         if s > n:
             raise ValueError(f"sample_size must be <= n_records = {n}, got {s}")
-        object.__setattr__(self, "sample_size", s)
-        object.__setattr__(self, "n_records", n)
-        object.__setattr__(
-            self, "event", _check_inner(self.event, REPLACE_ONE, "WithoutReplacementEvent")
-        )
+        inner = _check_sampled(self.event, REPLACE_ONE, "WithoutReplacementEvent")
+        self._set(sample_size=s, n_records=n, event=inner)
 
     @property
     def sampling_probability(self) -> float:
         """sample_size / n_records, rounded up to a double."""
         return round_up_probability(self.sample_size, self.n_records)
-
-    def to_dict(self) -> dict:
-        return {
-            "type": "without_replacement",
-            "sample_size": self.sample_size,
-            "n_records": self.n_records,
-            "event": self.event.to_dict(),
-        }
-
-
-def _common_relation(events: Iterable[PrivacyEvent]) -> str | None:
-    relation: str | None = None
-    first = True
-    for event in events:
-        if first:
-            relation, first = event.neighbors, False
-        elif event.neighbors != relation:
-            raise ValueError(
-                "events of different neighbouring relations cannot be composed: "
-                f"found neighbors={relation!r} and neighbors={event.neighbors!r}; "
-                "state the same neighbors in every event"
-            )
-    return relation
 
 
 @dataclass(frozen=True)
@@ -462,31 +340,28 @@ class ComposedEvent(PrivacyEvent):
         In any order; all of the same neighbouring relation.
     """
 
-    events: tuple[PrivacyEvent, ...]
+    kind: ClassVar[str] = "composed"
+    events: Sequence[PrivacyEvent]
 
     def __post_init__(self) -> None:
         events = tuple(self.events)
         for event in events:
             if not isinstance(event, PrivacyEvent):
-                raise TypeError(
-                    f"events must hold privacy events, got {type(event).__name__}"
+                raise TypeError(f"events must hold privacy events, got {type(event).__name__}")
+            if event.neighbors != events[0].neighbors:
+                raise ValueError(
+                    "events of different neighbouring relations cannot be composed: "
+                    f"found neighbors={events[0].neighbors!r} and neighbors={event.neighbors!r}; "
+                    "state the same neighbors in every event"
                 )
-        object.__setattr__(self, "events", events)
-        _common_relation(events)
+        self._set(events=events)
 
     @property
     def neighbors(self) -> str | None:
         return self.events[0].neighbors if self.events else None
 
-    def leaves(self) -> Iterator[tuple[PrivacyEvent, int]]:
-        """The composed mechanisms and how often each is repeated."""
-        return iter(_leaves(self).items())
-
-    def to_dict(self) -> dict:
-        return {"type": "composed", "events": [e.to_dict() for e in self.events]}
-
-    def with_neighbors(self, neighbors: str) -> PrivacyEvent:
-        return ComposedEvent(tuple(e.with_neighbors(neighbors) for e in self.events))
+    def _stating(self, neighbors: str | None) -> PrivacyEvent:
+        return ComposedEvent(tuple(event.with_neighbors(neighbors) for event in self.events))
 
 
 @dataclass(frozen=True)
@@ -500,93 +375,94 @@ class SelfComposedEvent(PrivacyEvent):
         >= 0.
     """
 
+    kind: ClassVar[str] = "self_composed"
     event: PrivacyEvent
     count: int
 
     def __post_init__(self) -> None:
         if not isinstance(self.event, PrivacyEvent):
             raise TypeError(f"event must be a privacy event, got {type(self.event).__name__}")
-        object.__setattr__(self, "count", _count("count", self.count))
+        self._set(count=count("count", self.count))
 
     @property
     def neighbors(self) -> str | None:
         return self.event.neighbors
 
-    def leaves(self) -> Iterator[tuple[PrivacyEvent, int]]:
-        """The composed mechanisms and how often each is repeated."""
-        return iter(_leaves(self).items())
-
-    def to_dict(self) -> dict:
-        return {
-            "type": "self_composed",
-            "event": self.event.to_dict(),
-            "count": self.count,
-        }
-
-    def with_neighbors(self, neighbors: str) -> PrivacyEvent:
+    def _stating(self, neighbors: str | None) -> PrivacyEvent:
         return SelfComposedEvent(self.event.with_neighbors(neighbors), self.count)
 
 
-def _leaves(event: PrivacyEvent) -> dict[PrivacyEvent, int]:
-    """Flatten compositions: each distinct mechanism with its total count."""
-    out: dict[PrivacyEvent, int] = {}
-    stack: list[tuple[PrivacyEvent, int]] = [(event, 1)]
-    while stack:
-        item, count = stack.pop()
-        if count == 0:
-            continue
-        if isinstance(item, ComposedEvent):
-            stack.extend((child, count) for child in reversed(item.events))
-        elif isinstance(item, SelfComposedEvent):
-            stack.append((item.event, count * item.count))
-        else:
-            out[item] = out.get(item, 0) + count
-    return out
+def check_event(event: PrivacyEvent) -> PrivacyEvent:
+    """`event`, or a TypeError if it is not one."""
+    if not isinstance(event, PrivacyEvent):
+        raise TypeError(f"event must be a privacy event, got {type(event).__name__}")
+    return event
 
 
-_FIELDS = {
-    "non_private": (NonPrivateEvent, ("neighbors",)),
-    "gaussian": (GaussianEvent, ("noise_multiplier", "neighbors")),
-    "laplace": (LaplaceEvent, ("noise_multiplier", "neighbors")),
-    "randomized_response": (RandomizedResponseEvent, ("truth_probability", "n_categories")),
-    "approximate_dp": (ApproximateDPEvent, ("epsilon", "delta", "neighbors")),
-    "poisson_sampled": (PoissonSampledEvent, ("sampling_probability", "event")),
-    "without_replacement": (WithoutReplacementEvent, ("sample_size", "n_records", "event")),
-    "composed": (ComposedEvent, ("events",)),
-    "self_composed": (SelfComposedEvent, ("event", "count")),
+def rate_and_mechanism(leaf: PrivacyEvent) -> tuple[float, PrivacyEvent]:
+    """The sampling probability of a leaf and the mechanism on its sample; 1 and itself for whole data."""
+    if isinstance(leaf, (PoissonSampledEvent, WithoutReplacementEvent)):
+        return leaf.sampling_probability, leaf.event
+    return 1.0, leaf
+
+
+def touching_leaves(event: PrivacyEvent) -> dict[PrivacyEvent, int]:
+    """`PrivacyEvent.leaves` without those whose sample is always empty."""
+    return {leaf: repeats for leaf, repeats in event.leaves().items() if rate_and_mechanism(leaf)[0] > 0.0}
+
+
+def gaussian_mu_squared(event: PrivacyEvent) -> float:
+    """Sum of 1 / noise_multiplier^2 over a composition of whole-data Gaussian events."""
+    leaves = event.leaves().items()
+    return math.fsum(n / leaf.noise_multiplier**2 for leaf, n in leaves if isinstance(leaf, GaussianEvent))
+
+
+_KINDS: dict[str, Any] = {
+    cls.kind: cls
+    for cls in (
+        NonPrivateEvent, GaussianEvent, LaplaceEvent, RandomizedResponseEvent, ApproximateDPEvent,
+        PoissonSampledEvent, WithoutReplacementEvent, ComposedEvent, SelfComposedEvent,
+    )
 }
 
 
-def event_from_dict(data: dict) -> PrivacyEvent:
+def _names(cls: Any) -> list[str]:
+    """Names of the arguments of an event's class."""
+    return [item.name for item in fields(cls) if item.init]
+
+
+def event_from_dict(data: Any) -> PrivacyEvent:
     """The event that `PrivacyEvent.to_dict` described.
 
     Raises
     ------
     TypeError, ValueError
-        If `data` is not such a dictionary: unknown type, missing or extra
-        keys, or values that the event refuses.
+        If `data` is not such a dictionary: unknown type, missing or extra keys, or values that
+        the event refuses.
     """
     if not isinstance(data, dict):
         raise TypeError(f"an event must be a dictionary, got {type(data).__name__}")
     kind = data.get("type")
-    if not isinstance(kind, str) or kind not in _FIELDS:
-        raise ValueError(f"unknown event type {kind!r}; expected one of {sorted(_FIELDS)}")
-    cls, names = _FIELDS[kind]
+    if not isinstance(kind, str) or kind not in _KINDS:
+        raise ValueError(f"unknown event type {kind!r}; expected one of {sorted(_KINDS)}")
+    names = _names(_KINDS[kind])
     if set(data) != {"type", *names}:
         raise ValueError(
-            f"an event of type {kind!r} has the keys {sorted(('type', *names))}, "
-            f"got {sorted(map(str, data))}"
+            f"an event of type {kind!r} has the keys {sorted(('type', *names))}, got {sorted(map(str, data))}"
         )
-    kwargs = {name: data[name] for name in names}
-    if "event" in kwargs:
-        kwargs["event"] = event_from_dict(kwargs["event"])
-    if "events" in kwargs:
-        if not isinstance(kwargs["events"], (list, tuple)):
+    values = {name: data[name] for name in names}
+    if "event" in values:
+        values["event"] = event_from_dict(values["event"])
+    if "events" in values:
+        if not isinstance(values["events"], (list, tuple)):
             raise TypeError("events must be a list")
-        kwargs["events"] = tuple(event_from_dict(item) for item in kwargs["events"])
-    return cls(**kwargs)
+        values["events"] = tuple(event_from_dict(item) for item in values["events"])
+    event: PrivacyEvent = _KINDS[kind](**values)
+    return event
 
 
 def event_from_json(text: str) -> PrivacyEvent:
     """The event that `PrivacyEvent.to_json` described."""
+    import json
+
     return event_from_dict(json.loads(text))

@@ -1,35 +1,30 @@
-"""The Gaussian mechanism, exactly.
+"""The Gaussian mechanism, exactly, and the accountant of its compositions.
 
-With mu = sensitivity / standard deviation, the privacy profile is
-(Balle & Wang 2018, theorem 8)
+With mu = sensitivity / standard deviation, the privacy profile is (Balle & Wang 2018, theorem 8)
 
     delta(eps) = Phi(mu / 2 - eps / mu) - exp(eps) Phi(-mu / 2 - eps / mu).
 
-Compositions of Gaussian mechanisms are Gaussian: mu^2 adds up (Dong, Roth &
-Su 2022, corollary 3.3), so a composition is as exact as one release.
+Compositions of Gaussian mechanisms are Gaussian: mu^2 adds up (Dong, Roth & Su 2022, corollary
+3.3), so a composition is as exact as one release.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
-__all__ = [
-    "gaussian_delta",
-    "gaussian_epsilon",
-    "gaussian_mu_from_epsilon_delta",
-    "gaussian_noise_multiplier",
-]
+from .checks import check_delta, check_epsilon
+from .events import GaussianEvent, PrivacyEvent, gaussian_mu_squared, rate_and_mechanism, touching_leaves
 
 
 def _round_up(mu: float) -> float:
     """Factor that covers the rounding of `gaussian_delta`'s two forms.
 
-    Both subtract numbers that agree to within about mu, which multiplies the
-    rounding of the special functions (a few ulp) by 1 / mu; exp(-a^2 / 2)
-    adds a^2 / 2 ulp, below 1e-13 for every delta above 1e-300.
+    Both subtract numbers that agree to within about mu, which multiplies the rounding of the
+    special functions (a few ulp) by 1 / mu; exp(-a^2 / 2) adds a^2 / 2 ulp, below 1e-13 for every
+    delta above 1e-300.
     """
     return 1.0 + 1e-12 + 2e-15 / mu
-
 
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
@@ -51,9 +46,9 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
     a = mu / 2.0 - epsilon / mu
     b = -mu / 2.0 - epsilon / mu
     if b < 0.0 and a < 0.0:
-        # Both terms are small and nearly equal.  With the scaled complementary
-        # error function, Phi(x) = exp(-x^2 / 2) erfcx(-x / sqrt 2) / 2 and
-        # exp(eps) exp(-b^2 / 2) = exp(-a^2 / 2): the factor comes out front.
+        # Both terms are small and nearly equal.  With the scaled complementary error function,
+        # Phi(x) = exp(-x^2 / 2) erfcx(-x / sqrt 2) / 2 and exp(eps) exp(-b^2 / 2) = exp(-a^2 / 2):
+        # the common factor can be taken out.
         r = math.sqrt(0.5)
         diff = float(erfcx(-a * r)) - float(erfcx(-b * r))
         return max(0.0, 0.5 * math.exp(-0.5 * a * a) * diff) * _round_up(mu)
@@ -67,18 +62,17 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
         return 0.0
     if math.isinf(mu) or delta <= 0.0:
         return math.inf
-    # zCDP of rho = mu^2 / 2 gives a valid upper end.
-    hi = 0.5 * mu * mu + mu * math.sqrt(2.0 * math.log(1.0 / delta))
-    lo = 0.0
-    return _upper_root(lambda e: gaussian_delta(mu, e) - delta, lo, hi)
+    # zCDP with rho = mu^2 / 2 gives a valid upper end.
+    high = 0.5 * mu * mu + mu * math.sqrt(2.0 * math.log(1.0 / delta))
+    return _upper_root(lambda epsilon: gaussian_delta(mu, epsilon) - delta, 0.0, high)
 
 
-def _upper_root(f, lo: float, hi: float) -> float:
-    """A point just above the root of the decreasing f, f(lo) > 0 >= f(hi)."""
+def _upper_root(f: Callable[[float], float], low: float, high: float) -> float:
+    """A point just above the root of the decreasing f, f(low) > 0 >= f(high)."""
     from scipy.optimize import brentq
 
-    root = brentq(f, lo, hi, xtol=1e-15 * max(1.0, hi), rtol=1e-14, maxiter=300)
-    step = max(abs(root), 1e-3 * (hi - lo)) * 1e-14
+    root = float(brentq(f, low, high, xtol=1e-15 * max(1.0, high), rtol=1e-14, maxiter=300))
+    step = max(abs(root), 1e-3 * (high - low)) * 1e-14
     while f(root) > 0.0:
         root += step
         step *= 2.0
@@ -86,28 +80,16 @@ def _upper_root(f, lo: float, hi: float) -> float:
 
 
 def gaussian_mu_from_epsilon_delta(epsilon: float, delta: float) -> float:
-    """The largest mu whose Gaussian mechanism is (epsilon, delta)-DP.
-
-    Parameters
-    ----------
-    epsilon : float
-        >= 0.
-    delta : float
-        In (0, 1).
-    """
-    if not epsilon >= 0.0:
-        raise ValueError(f"epsilon must be >= 0, got {epsilon!r}")
-    if not 0.0 < delta < 1.0:
-        raise ValueError(f"delta must be in (0, 1), got {delta!r}")
-    hi = 1.0
-    while gaussian_delta(hi, epsilon) <= delta:
-        hi *= 2.0
-    lo = hi / 2.0
-    while gaussian_delta(lo, epsilon) > delta:
-        lo /= 2.0
-    # In terms of 1/mu the excess is decreasing, so the root rounds to the safe side.
-    inverse = _upper_root(lambda t: gaussian_delta(1.0 / t, epsilon) - delta, 1.0 / hi, 1.0 / lo)
-    return 1.0 / inverse
+    """The largest mu whose Gaussian mechanism is (epsilon, delta)-DP, epsilon >= 0, delta in (0, 1)."""
+    epsilon, delta = check_epsilon(epsilon), check_delta(delta)
+    high = 1.0
+    while gaussian_delta(high, epsilon) <= delta:
+        high *= 2.0
+    low = high / 2.0
+    while gaussian_delta(low, epsilon) > delta:
+        low /= 2.0
+    # In terms of 1/mu the excess is decreasing, so that the root is rounded to the safe side.
+    return 1.0 / _upper_root(lambda t: gaussian_delta(1.0 / t, epsilon) - delta, 1.0 / high, 1.0 / low)
 
 
 def gaussian_noise_multiplier(epsilon: float, delta: float) -> float:
@@ -116,3 +98,40 @@ def gaussian_noise_multiplier(epsilon: float, delta: float) -> float:
     Balle & Wang 2018, algorithm 1 ("analytic Gaussian mechanism").
     """
     return 1.0 / gaussian_mu_from_epsilon_delta(epsilon, delta)
+
+
+# -- the accountant ---------------------------------------------------------------
+
+
+def gaussian_mu(event: PrivacyEvent) -> float | None:
+    """mu of a composition of whole-data Gaussian events; None for other events.
+
+    A sample that is always all the data counts as the whole data.
+    """
+    squares = []
+    for leaf, repeats in touching_leaves(event).items():
+        rate, mechanism = rate_and_mechanism(leaf)
+        if rate < 1.0 or not all(isinstance(part, GaussianEvent) for part in mechanism.leaves()):
+            return None
+        squares.append(repeats * gaussian_mu_squared(mechanism))
+    return math.sqrt(math.fsum(squares))
+
+
+def _mu_or_refuse(event: PrivacyEvent) -> float:
+    mu = gaussian_mu(event)
+    if mu is None:
+        raise ValueError(
+            "accountant='gaussian' covers whole-data Gaussian mechanisms only; "
+            "use accountant='pld' for sampled or other mechanisms"
+        )
+    return mu
+
+
+def bound_epsilon(event: PrivacyEvent, delta: float) -> float:
+    """The smallest epsilon of a composition of whole-data Gaussian mechanisms."""
+    return gaussian_epsilon(_mu_or_refuse(event), delta)
+
+
+def bound_delta(event: PrivacyEvent, epsilon: float) -> float:
+    """The smallest delta of a composition of whole-data Gaussian mechanisms."""
+    return gaussian_delta(_mu_or_refuse(event), epsilon)

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,8 +32,7 @@ from .events import (
     SelfComposedEvent,
     WithoutReplacementEvent,
 )
-
-__all__ = ["SETTINGS", "PaperRow", "Setting", "blr_joint_sensitivity", "main", "paper_rows"]
+from .printing import rounded_down, rounded_up
 
 
 @dataclass(frozen=True)
@@ -69,17 +67,13 @@ class Setting:
 
     def event(self, noise_multiplier: float) -> PrivacyEvent:
         """The run, with the paper's sampling and relation."""
-        one = WithoutReplacementEvent(
-            self.sample_size, self.n_records, GaussianEvent(noise_multiplier)
-        )
+        one = WithoutReplacementEvent(self.sample_size, self.n_records, GaussianEvent(noise_multiplier))
         return SelfComposedEvent(one, self.steps)
 
     def poisson_event(self, noise_multiplier: float) -> PrivacyEvent:
         """The run with Poisson sampling at the same rate, add/remove."""
         rate = self.sample_size / self.n_records
-        return SelfComposedEvent(
-            PoissonSampledEvent(rate, GaussianEvent(noise_multiplier)), self.steps
-        )
+        return SelfComposedEvent(PoissonSampledEvent(rate, GaussianEvent(noise_multiplier)), self.steps)
 
 
 def blr_joint_sensitivity(c1: float, c2: float) -> float:
@@ -168,23 +162,15 @@ _HEADER = (
 )
 
 
-def _digits(value: float, rounded=math.ceil) -> str:
-    """Four significant digits, rounded up unless told otherwise."""
-    if value == 0.0 or not math.isfinite(value):
-        return f"{value:g}"
-    scale = 10.0 ** (3 - math.floor(math.log10(value)))
-    return f"{rounded(value * scale) / scale:.4g}"
-
-
 def _cells(row: PaperRow) -> tuple[str, ...]:
     return (
         row.setting.name,
         f"{row.setting.printed:g}",
-        _digits(row.wang),
-        _digits(row.wang_tight),
-        _digits(row.poisson),
-        _digits(row.tight),
-        f"[{_digits(row.true_low, math.floor)}, {_digits(row.true_high)}]",
+        rounded_up(row.wang),
+        rounded_up(row.wang_tight),
+        rounded_up(row.poisson),
+        rounded_up(row.tight),
+        f"[{rounded_down(row.true_low)}, {rounded_up(row.true_high)}]",
         f"{row.noise_ours:.3f}",
         f"{row.noise_theirs:.3f}",
     )
@@ -195,7 +181,7 @@ def main() -> int:
     rows = [_HEADER, *(_cells(row) for row in paper_rows())]
     widths = [max(len(row[i]) for row in rows) for i in range(len(_HEADER))]
     for row in rows:
-        sys.stdout.write("  ".join(cell.ljust(w) for cell, w in zip(row, widths)).rstrip() + "\n")
+        sys.stdout.write("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() + "\n")
     return 0
 
 

@@ -1,8 +1,7 @@
-"""Corpora and binary images: readers of the usual formats, checks, and text that every Python has."""
+"""Corpora, tables and binary images: readers of the usual formats, and the checks that data go through."""
 
 from vips_fast.data.corpus import Corpus, split
 from vips_fast.data.counts import check_counts, documents
-from vips_fast.data.docstrings import docstrings_corpus, language_reference_words
 from vips_fast.data.idx import binarise, load_mnist, read_idx
 from vips_fast.data.readers import (
     FORMATS,
@@ -12,7 +11,7 @@ from vips_fast.data.readers import (
     read_folder,
     read_jsonl,
     read_ldac,
-    read_npz,
+    read_sparse,
 )
 from vips_fast.data.rows import binary_records, numeric_records
 from vips_fast.data.tables import Table, encode_table, read_abalone, read_adult
@@ -26,10 +25,8 @@ __all__ = [
     "binary_records",
     "check_counts",
     "count_texts",
-    "docstrings_corpus",
     "documents",
     "encode_table",
-    "language_reference_words",
     "load_corpus",
     "load_mnist",
     "load_vocabulary",
@@ -41,7 +38,7 @@ __all__ = [
     "read_idx",
     "read_jsonl",
     "read_ldac",
-    "read_npz",
+    "read_sparse",
     "split",
     "words_of",
 ]

@@ -181,7 +181,7 @@ def _nonzero(dense: np.ndarray) -> Parts:
 
 
 def _rows_of_invalid(parts: Parts, name: str, allow_float: bool, bits: int, drop: bool) -> np.ndarray:
-    """Rows that hold an entry that is no count below 2**bits, or the error that says so."""
+    """Rows with an entry that is not a count below 2**bits. Without `drop`, the error that says what is wrong."""
     data, _, indptr = parts
     found = []
     for first in range(0, len(data), CHUNK):
@@ -217,7 +217,7 @@ def _complaint(bad: np.ndarray, bits: int) -> str:
 
 
 def _rows_too_long(parts: Parts, name: str, bits: int, drop: bool) -> np.ndarray:
-    """Rows whose counts sum to 2**bits or more, or the error that says so."""
+    """Rows whose counts sum to 2**bits or more; without `drop`, an error instead."""
     data, _, indptr = parts
     longest = int(np.diff(indptr).max())
     if longest == 0 or float(data.max()) * longest < 2**bits:

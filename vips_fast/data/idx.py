@@ -4,28 +4,33 @@ from __future__ import annotations
 
 import gzip
 import math
+import os
 import zlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+
+from vips_fast.data._files import naming, open_text
 
 __all__ = ["binarise", "load_mnist", "read_idx"]
 
 #: Third byte of the magic number -> big-endian element type.
 _TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 
-_NAMES = {
-    "train_images": "train-images-idx3-ubyte", "train_labels": "train-labels-idx1-ubyte",
-    "test_images": "t10k-images-idx3-ubyte", "test_labels": "t10k-labels-idx1-ubyte",
-}
+#: More than deflate can reach: 1,032 bytes out of one.
+_MAX_RATIO = 1100
+
+_NAMES = {"train": "train-{}-idx{}-ubyte", "test": "t10k-{}-idx{}-ubyte"}
+
+PathLike = str | os.PathLike[str]
 
 
-def read_idx(path) -> np.ndarray:
+def read_idx(path: PathLike) -> np.ndarray:
     """Read an IDX file, plain or gzip.
 
-    The header is two zero bytes, a byte for the element type, a byte for the number
-    of dimensions, and each dimension as a big-endian 32-bit number; the elements
-    follow in C order, big-endian.
+    The header is two zero bytes, a byte for the element type, a byte for the number of dimensions, and each dimension
+    as a big-endian 32-bit number; the elements follow in C order, big-endian.
 
     Parameters
     ----------
@@ -43,27 +48,30 @@ def read_idx(path) -> np.ndarray:
     ValueError
         If it is not an IDX file or its length does not fit its header.
     """
-    with open(path, "rb") as file:
-        data = file.read()
-    if data[:2] == b"\x1f\x8b":
+    with naming(path), open_text(path) as file:
         try:
-            data = gzip.decompress(data)
-        except (EOFError, OSError, zlib.error):
-            raise ValueError(f"{path}: broken gzip file") from None
-    if len(data) < 4 or data[:2] != b"\0\0" or data[2] not in _TYPES:
-        raise ValueError(f"{path}: not an IDX file (its first bytes should be 0, 0, a type, a number of dimensions)")
-    dtype, n_dims = np.dtype(_TYPES[data[2]]), data[3]
-    start = 4 + 4 * n_dims
-    if n_dims == 0 or len(data) < start:
-        raise ValueError(f"{path}: the IDX header is incomplete")
-    shape = tuple(int(n) for n in np.frombuffer(data, ">u4", n_dims, 4))
-    size = math.prod(shape) * dtype.itemsize
-    if len(data) - start != size:
-        raise ValueError(f"{path}: has {len(data) - start} bytes of elements; its header says {size}")
-    return np.frombuffer(data, dtype, offset=start).reshape(shape).astype(dtype.newbyteorder("="))
+            head = file.read(4)
+            if len(head) < 4 or head[:2] != b"\0\0" or head[2] not in _TYPES:
+                raise ValueError("not an IDX file (its first bytes should be 0, 0, a type, a number of dimensions)")
+            dtype, n_dims = np.dtype(_TYPES[head[2]]), head[3]
+            dimensions = file.read(4 * n_dims)
+            if n_dims == 0 or len(dimensions) < 4 * n_dims:
+                raise ValueError("the IDX header is incomplete")
+            shape = tuple(np.frombuffer(dimensions, ">u4").tolist())
+            size = math.prod(shape) * dtype.itemsize
+            # A header may say anything: it is not believed beyond what the file could hold.
+            if size > _MAX_RATIO * os.path.getsize(path):
+                raise ValueError(f"its header says {size} bytes of elements, more than the file can hold")
+            data = file.read(size)
+            if len(data) < size or file.read(1):
+                found = "more" if len(data) == size else len(data)
+                raise ValueError(f"has {found} bytes of elements; its header says {size}")
+        except (EOFError, gzip.BadGzipFile, zlib.error):
+            raise ValueError("broken gzip file") from None
+        return np.frombuffer(data, dtype).reshape(shape).astype(dtype.newbyteorder("="))
 
 
-def binarise(images, least=1) -> np.ndarray:
+def binarise(images: Any, least: float = 1) -> np.ndarray:
     """Images as binary records: a pixel is on where it is at least ``least``.
 
     Parameters
@@ -71,8 +79,7 @@ def binarise(images, least=1) -> np.ndarray:
     images : array, shape (n, ...)
         Real numbers.
     least : number
-        A public threshold: 1 is "above 0" for whole numbers, as in the paper's code;
-        128 is the upper half of a byte.
+        A public threshold: 1 is "above 0" for whole numbers, as in the paper's code; 128 is the upper half of a byte.
 
     Returns
     -------
@@ -91,7 +98,7 @@ def binarise(images, least=1) -> np.ndarray:
     return np.ascontiguousarray((images >= least).reshape(len(images), -1), dtype=np.uint8)
 
 
-def load_mnist(folder, least=1):
+def load_mnist(folder: PathLike, least: float = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Binary MNIST records from the four IDX files in a folder, plain or ``.gz``.
 
     Parameters
@@ -112,15 +119,16 @@ def load_mnist(folder, least=1):
     ValueError
         If a file is broken, or images and labels differ in number.
     """
-    folder, arrays = Path(folder), {}
-    for name, file in _NAMES.items():
-        path = folder / file
-        arrays[name] = read_idx(path if path.exists() else folder / (file + ".gz"))
-    for part in ("train", "test"):
-        images, labels = arrays[f"{part}_images"], arrays[f"{part}_labels"]
+    records, targets = [], []
+    for part, name in _NAMES.items():
+        images, labels = (_one_of_mnist(Path(folder), name.format(*kind)) for kind in (("images", 3), ("labels", 1)))
         if images.ndim != 3 or labels.ndim != 1 or len(images) != len(labels):
             raise ValueError(f"{folder}: {part} images {images.shape} and labels {labels.shape} do not fit together")
-    return (
-        binarise(arrays["train_images"], least), binarise(arrays["test_images"], least), arrays["train_labels"],
-        arrays["test_labels"],
-    )
+        records.append(binarise(images, least))
+        targets.append(labels)
+    return records[0], records[1], targets[0], targets[1]
+
+
+def _one_of_mnist(folder: Path, name: str) -> np.ndarray:
+    path = folder / name
+    return read_idx(path if path.exists() else folder / f"{name}.gz")

@@ -1,11 +1,239 @@
-"""Stand-in until the reader is merged."""
+"""Reading and writing ``.npz`` files that come from anywhere.
+
+An ``.npz`` file is a zip archive of ``.npy`` files. `read_npz` believes nothing that the archive says before it has
+compared it with something else: the sizes in the directory with a cap, and the shape and type in the head of each array
+with its size. Python objects are never loaded.
+"""
+
+from __future__ import annotations
+
+import ast
+import errno
+import math
+import os
+import re
+import struct
+import zipfile
+import zlib
+from collections.abc import Collection, Mapping
+from typing import IO, Any, NamedTuple
+
 import numpy as np
 
+__all__ = ["read_npz", "write_npz"]
 
-def read_npz(path, *, max_bytes=None):
-    with np.load(path, allow_pickle=False) as file:
-        return {k: np.ascontiguousarray(file[k]) for k in file}
+#: What `read_npz` lets a file expand to: so many bytes, or so many times the size of the file if that is more. Counts
+#: of words expand to about 4 times their size, and deflate can reach 1,032 times.
+_SMALL, _RATIO = 1 << 28, 100
+
+_MAX_HEADER = 10_000
+_BLOCK = 1 << 20
+_NAME = re.compile(r"[\w.-]+")
+_TYPES = "biufcSUmM"
+#: What zipfile, zlib and the parsers of numpy's header raise at broken bytes.
+_BROKEN = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    ArithmeticError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
 
 
-def write_npz(file, arrays):
-    np.savez(file, **{k: arrays[k] for k in sorted(arrays)})
+class _Head(NamedTuple):
+    """What stands before the values of an array: how long it is itself, and what it says of the array."""
+
+    length: int
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    fortran: bool
+
+
+class _Refused(Exception):
+    """What is wrong with a file, in words."""
+
+
+def read_npz(
+    path: str | os.PathLike[str], *, max_bytes: int | None = None, names: Collection[str] | None = None
+) -> dict[str, np.ndarray]:
+    """Read the arrays of an ``.npz`` file.
+
+    Parameters
+    ----------
+    path : path-like
+        As written by `numpy.savez`, `numpy.savez_compressed` or `write_npz`.
+    max_bytes : int or None
+        The most bytes that the arrays may take in memory. None means 256 MiB, or 100 times the size of the file if
+        that is more.
+    names : collection of str or None
+        The arrays to read where the file has them. Others are left alone: they may be of any size and type. None
+        reads every array.
+
+    Returns
+    -------
+    dict of str to ndarray
+        In the order of the file; C-contiguous, aligned, in the machine's byte order.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be opened or read.
+    ValueError
+        If it is not such a file, is damaged, holds an array of Python objects or with fields, or is larger than
+        `max_bytes` once expanded. The message has the path, what was found and what was expected, never a value.
+    MemoryError
+        If the machine has less memory than the arrays need; the message says how much that is.
+    """
+    needed = 0
+    try:
+        with open(path, "rb") as file:
+            limit = max(_SMALL, _RATIO * os.fstat(file.fileno()).st_size) if max_bytes is None else max_bytes
+            with zipfile.ZipFile(file) as archive:
+                _check_number_of_members(file, archive)
+                members = _members(archive, names)
+                needed = sum(member.file_size for member in members.values())
+                if needed > limit:
+                    raise _Refused(f"expands to {needed} bytes; expected at most {limit} (max_bytes)")
+                _check_memory(needed)
+                heads = {name: _head(archive, member, name) for name, member in members.items()}
+                return {name: _array(archive, members[name], name, head) for name, head in heads.items()}
+    except _Refused as error:
+        raise ValueError(f"{path}: {error}") from None
+    except MemoryError:
+        raise MemoryError(f"{path}: its arrays need {needed} bytes, and there is not as much memory") from None
+    except OSError as error:
+        # A directory that points outside the file makes an impossible seek.
+        if error.errno != errno.EINVAL:
+            raise
+    except _BROKEN:
+        pass
+    raise ValueError(f"{path}: damaged, or not an .npz file; expected a zip archive of numpy arrays")
+
+
+def write_npz(file: str | os.PathLike[str] | IO[bytes], arrays: Mapping[str, Any]) -> None:
+    """Write arrays to an ``.npz`` file, the same bytes for the same arrays.
+
+    Names are sorted, the archive holds no times, and arrays are written in C order, little-endian, without compression.
+
+    Parameters
+    ----------
+    file : path-like or binary file open for writing
+    arrays : mapping of str to array_like
+        Names of letters, digits, dots, hyphens and underscores.
+
+    Raises
+    ------
+    ValueError
+        If a name has another character, or an array is one that `read_npz` refuses.
+    """
+    checked = {}
+    for name in sorted(arrays):
+        array = np.asarray(arrays[name])
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"array name {name!r}: expected letters, digits, dots, hyphens and underscores")
+        if array.dtype.kind not in _TYPES:
+            raise ValueError(f"array {name!r} has dtype {array.dtype}: expected numbers, booleans, strings or times")
+        checked[name] = np.require(array, array.dtype.newbyteorder("<"), "C")
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, array in checked.items():
+            member = zipfile.ZipInfo(name + ".npy")
+            member.create_system, member.external_attr = 3, 0o644 << 16
+            with archive.open(member, "w", force_zip64=True) as stream:
+                np.lib.format.write_array(stream, array, allow_pickle=False)
+
+
+def _check_number_of_members(file: IO[bytes], archive: zipfile.ZipFile) -> None:
+    """Refuse a directory that damage made shorter than its end says: zipfile does not compare the two."""
+    file.seek(-22 - len(archive.comment), os.SEEK_END)
+    number = int.from_bytes(file.read(12)[10:], "little")
+    if number != min(len(archive.infolist()), 0xFFFF):
+        raise _Refused(f"has {len(archive.infolist())} members in its directory; expected {number} by its end")
+
+
+def _members(archive: zipfile.ZipFile, names: Collection[str] | None) -> dict[str, zipfile.ZipInfo]:
+    """The wanted members by the names of their arrays."""
+    members: dict[str, zipfile.ZipInfo] = {}
+    for member in archive.infolist():
+        name = member.filename.removesuffix(".npy")
+        if names is not None and name not in names:
+            continue
+        if name == member.filename:
+            raise _Refused(f"holds {name!r}, which is not an array; expected names that end in .npy")
+        if name in members:
+            raise _Refused(f"holds the array {name!r} twice; expected one")
+        if member.flag_bits & 0x1:
+            raise _Refused(f"array {name!r} is encrypted; expected a plain archive")
+        if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise _Refused(f"array {name!r} is compressed by another method than deflate, the one expected")
+        members[name] = member
+    return members
+
+
+def _head(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> _Head:
+    """What stands before the values of a member, once it fits the member's size."""
+    with archive.open(member) as stream:
+        version = np.lib.format.read_magic(stream)
+        width = 2 if version == (1, 0) else 4
+        size = int.from_bytes(stream.read(width), "little")
+        if version not in ((1, 0), (2, 0), (3, 0)) or size > _MAX_HEADER:
+            raise _Refused(f"array {name!r} has a head of an unknown form; expected one that numpy writes")
+        try:
+            head = ast.literal_eval(stream.read(size).decode("utf-8" if version == (3, 0) else "latin-1"))
+        except MemoryError:
+            # So Python's parser says that brackets are nested too deeply.
+            raise ValueError from None
+    descr, shape, fortran = head["descr"], head["shape"], head["fortran_order"]
+    if not isinstance(descr, str):
+        raise _Refused(f"array {name!r} has fields; expected numbers, booleans, strings or times")
+    dtype = np.dtype(descr)
+    if dtype.hasobject:
+        raise _Refused(f"array {name!r} holds Python objects; expected numbers (pickled arrays are refused)")
+    if dtype.kind not in _TYPES or dtype.itemsize == 0:
+        raise _Refused(f"array {name!r} has dtype {dtype}; expected numbers, booleans, strings or times")
+    if type(shape) is not tuple or len(shape) > 32 or not all(type(n) is int and n >= 0 for n in shape):
+        raise _Refused(f"array {name!r} has no valid shape; expected a tuple of sizes")
+    start = np.lib.format.MAGIC_LEN + width + size
+    found, expected = member.file_size - start, math.prod(shape) * dtype.itemsize
+    if found != expected:
+        raise _Refused(f"array {name!r} takes {found} bytes; expected {expected} by its shape and dtype")
+    return _Head(start, shape, dtype, bool(fortran))
+
+
+def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, head: _Head) -> np.ndarray:
+    """The values of a member, checked as far as a wrong one could do harm later."""
+    length, shape, dtype, fortran = head
+    array: np.ndarray = np.empty(math.prod(shape), dtype)
+    values = array.view(np.uint8)
+    with archive.open(member) as stream:
+        stream.read(length)
+        for first in range(0, len(values), _BLOCK):
+            block = values[first : first + _BLOCK]
+            content = stream.read(len(block))
+            if len(content) != len(block):
+                raise EOFError
+            block[:] = np.frombuffer(content, np.uint8)
+    if dtype.kind == "b" and array.view(np.uint8).max(initial=0) > 1:
+        raise _Refused(f"array {name!r} has a byte that is neither true nor false; expected booleans")
+    if not dtype.isnative:
+        array = array.byteswap(inplace=True).view(dtype.newbyteorder("="))
+    if dtype.kind == "U" and array.view(np.uint32).max(initial=0) > 0x10FFFF:
+        raise _Refused(f"array {name!r} has a character outside Unicode; expected text")
+    if fortran:
+        return np.ascontiguousarray(array.reshape(shape[::-1]).T)
+    return array.reshape(shape)
+
+
+def _check_memory(needed: int) -> None:
+    """Raise MemoryError for what the machine could never hold: asking the system for it might end the process."""
+    try:
+        have = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return
+    if needed > have:
+        raise MemoryError

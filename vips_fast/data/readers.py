@@ -1,23 +1,25 @@
 """Readers of count files and texts.
 
-Every reader checks the whole file before it returns.  A broken file raises a
-one-line ValueError that names the file and, where the fault is in its form, the
-line; the contents of a line are never shown, since they are private.
+Every reader checks the whole file before it returns. A broken file raises a one-line ValueError that names the file
+and, where the fault is in its form, the line; the contents of a line are never shown, since they are private.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import zipfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from vips_fast.data._integers import BadLine, blocks, open_text, parse
+from vips_fast.data._files import BadLine, BinaryFile, Integers, blocks, naming, open_text, parse
+from vips_fast.data.arrays import check_invalid
 from vips_fast.data.corpus import Corpus
 from vips_fast.data.counts import check_counts
+from vips_fast.data.npz import read_npz
 from vips_fast.data.text import count_texts
 
 __all__ = [
@@ -28,13 +30,27 @@ __all__ = [
     "read_folder",
     "read_jsonl",
     "read_ldac",
-    "read_npz",
+    "read_sparse",
 ]
 
 FORMATS = ("npz", "docword", "ldac", "jsonl", "folder")
 
+PathLike = str | os.PathLike[str]
+#: The words of the columns, or a file that holds them.
+Vocabulary = Sequence[str] | PathLike
 
-def load_corpus(path, vocabulary=None, format=None, *, n_features=None, field="text"):
+_INDEX_NAMES = {"csr": ("indices", "indptr"), "csc": ("indices", "indptr"), "coo": ("row", "col")}
+
+
+def load_corpus(
+    path: PathLike,
+    vocabulary: Vocabulary | None = None,
+    format: str | None = None,
+    *,
+    n_features: int | None = None,
+    field: str = "text",
+    invalid: str = "raise",
+) -> Corpus:
     """Read a corpus of any known format.
 
     Parameters
@@ -42,14 +58,17 @@ def load_corpus(path, vocabulary=None, format=None, *, n_features=None, field="t
     path : path-like
         A file or a folder.
     vocabulary : sequence of str, path-like or None
-        The words of the columns, or a file with one a line.  Needed for texts.
+        The words of the columns, or a file with one word on each line. Needed for texts.
     format : {"npz", "docword", "ldac", "jsonl", "folder"} or None
         None looks at the contents.
     n_features : int or None
-        Number of words, for formats that do not say it (LDA-C) and as a check
-        for the others.
+        Number of words, for formats that do not say it (LDA-C) and as a check for the others.
     field : str
         The field with the text in JSON Lines.
+    invalid : {"raise", "drop"}
+        What to do about a document that holds an invalid count (see `check_counts`), or a line of JSON Lines without a
+        text. "drop" makes it a document of no words and says nothing about it. A file whose form is broken is refused
+        in any case.
 
     Returns
     -------
@@ -60,35 +79,32 @@ def load_corpus(path, vocabulary=None, format=None, *, n_features=None, field="t
     OSError
         If the file cannot be opened.
     ValueError
-        If it is not a valid file of its format, the format cannot be told, or
-        the vocabulary is missing or of another length.
+        If it is not a valid file of its format, the format cannot be told, or the vocabulary is missing or of another
+        length.
     """
     if format is None:
         format = _guess(Path(path))
     if format not in FORMATS:
         raise ValueError(f"format is {format!r}; expected one of {', '.join(FORMATS)}")
+    if format == "ldac":
+        return read_ldac(path, vocabulary, n_features, invalid=invalid)
     if format == "npz":
-        corpus = read_npz(path, vocabulary)
+        corpus = read_sparse(path, vocabulary, invalid=invalid)
     elif format == "docword":
-        corpus = read_docword(path, vocabulary)
-    elif format == "ldac":
-        return read_ldac(path, vocabulary, n_features)
+        corpus = read_docword(path, vocabulary, invalid=invalid)
+    elif vocabulary is None:
+        raise ValueError(f"{path}: reading texts needs a public vocabulary; give vocabulary=")
+    elif format == "jsonl":
+        corpus = read_jsonl(path, vocabulary, field, invalid=invalid)
     else:
-        if vocabulary is None:
-            raise ValueError(
-                f"{path}: reading texts needs a public vocabulary; give vocabulary="
-            )
-        if format == "jsonl":
-            corpus = read_jsonl(path, vocabulary, field)
-        else:
-            corpus = read_folder(path, vocabulary)
+        corpus = read_folder(path, vocabulary)
     if n_features is not None and n_features != corpus.n_features:
         raise ValueError(f"{path}: has {corpus.n_features} words; expected {n_features}")
     return corpus
 
 
-def load_vocabulary(path):
-    """Read a vocabulary: one word a line, line k (from 0) is column k.
+def load_vocabulary(path: PathLike) -> tuple[str, ...]:
+    """Read a vocabulary: one word on each line, that of line k (from 0) for column k.
 
     Parameters
     ----------
@@ -106,35 +122,39 @@ def load_vocabulary(path):
     ValueError
         If it is empty, not UTF-8, or has a blank or repeated line.
     """
-    with _errors(path), open_text(path) as file:
+    with naming(path), open_text(path) as file:
         try:
             text = b"".join(blocks(file)).decode("utf-8-sig")
         except UnicodeDecodeError:
             raise ValueError("is not UTF-8 text") from None
-        words = [line.strip() for line in text.rstrip().split("\n")]
-        seen = {}
-        for number, word in enumerate(words, 1):
+        seen: dict[str, int] = {}
+        lines = text.rstrip().split("\n")
+        for number, line in enumerate(lines, 1):
+            word = line.strip()
             if not word:
-                raise ValueError(
-                    "is empty" if len(words) == 1 else f"line {number}: blank; expected a word"
-                )
+                raise ValueError("is empty" if len(lines) == 1 else f"line {number}: blank; expected a word")
             if word in seen:
                 raise ValueError(f"line {number}: repeats line {seen[word]}")
             seen[word] = number
-    return tuple(words)
+    return tuple(seen)
 
 
-def read_npz(path, vocabulary=None):
+def read_sparse(
+    path: PathLike, vocabulary: Vocabulary | None = None, *, invalid: str = "raise", max_bytes: int | None = None
+) -> Corpus:
     """Read counts from an ``.npz`` file.
 
-    Either written by `scipy.sparse.save_npz` (CSR, CSC or COO), or with arrays
-    ``data``, ``indices``, ``indptr`` and ``shape`` of a CSR matrix.  Pickled
-    objects are never loaded.
+    Either written by `scipy.sparse.save_npz` (CSR, CSC or COO), or with arrays ``data``, ``indices``, ``indptr`` and
+    ``shape`` of a CSR matrix. Other arrays of the file are not read, and pickled objects are never loaded.
 
     Parameters
     ----------
     path : path-like
     vocabulary : sequence of str, path-like or None
+    invalid : {"raise", "drop"}
+        As for `load_corpus`.
+    max_bytes : int or None
+        The most bytes that the arrays may take, as for `read_npz`.
 
     Returns
     -------
@@ -146,59 +166,58 @@ def read_npz(path, vocabulary=None):
         If the file cannot be opened.
     ValueError
         If it is not such a file or holds no matrix of counts.
+    MemoryError
+        If the machine has less memory than the arrays need.
     """
     words = _words(vocabulary)
-    with _errors(path), open(path, "rb") as file:
-        arrays = _npz_arrays(file)
-        kind = arrays.get("format", np.asarray(b"csr"))
-        kind = kind.tobytes().replace(b"\0", b"").decode("ascii", "replace")
-        names = {
-            "csr": ("data", "indices", "indptr", "shape"),
-            "csc": ("data", "indices", "indptr", "shape"),
-            "coo": ("data", "row", "col", "shape"),
-        }.get(kind)
-        if names is None:
+    arrays = read_npz(
+        path, max_bytes=max_bytes, names=("format", "data", "indices", "indptr", "row", "col", "shape")
+    )
+    with naming(path):
+        kind = arrays.get("format", np.array("csr")).tobytes().replace(b"\0", b"").decode("ascii", "replace")
+        if kind not in _INDEX_NAMES:
             raise ValueError("holds no CSR, CSC or COO matrix")
-        missing = [name for name in names if name not in arrays]
-        if missing:
-            raise ValueError(f"has no array named {missing[0]!r}; expected {', '.join(names)}")
+        names = ("data", *_INDEX_NAMES[kind], "shape")
+        for name in names:
+            if name not in arrays:
+                raise ValueError(f"has no array named {name!r}; expected {', '.join(names)}")
         data, first, second, shape = (arrays[name] for name in names)
         if shape.shape != (2,) or shape.dtype.kind not in "iu" or shape.min() < 0:
             raise ValueError("array 'shape' is not a pair of sizes")
-        shape = (int(shape[0]), int(shape[1]))
-        if max(shape) >= 2**31:
+        if shape.max() >= 2**31:
             raise ValueError("array 'shape' has a size of 2**31 or more")
-        for name, array in zip(names, (data, first, second)):
-            if array.ndim != 1 or array.dtype.kind not in ("biuf" if name == "data" else "iu"):
+        for name in names[:3]:
+            if arrays[name].ndim != 1 or arrays[name].dtype.kind not in ("biuf" if name == "data" else "iu"):
                 raise ValueError(f"array {name!r} is not a one-dimensional array of numbers")
+        sizes = (int(shape[0]), int(shape[1]))
+        matrix: Any
         if kind == "coo":
-            if not data.shape == first.shape == second.shape:
-                raise ValueError("arrays 'data', 'row' and 'col' have different lengths")
-            for name, array, size in (("row", first, shape[0]), ("col", second, shape[1])):
-                if array.size and (array.min() < 0 or array.max() >= size):
-                    raise ValueError(f"array {name!r} has an index outside 'shape'")
-            matrix = sparse.coo_array((data, (first, second)), shape=shape)
+            if _has_too_many_rows(sizes[0], len(data)):
+                raise ValueError("array 'shape' has more than a thousand documents for each entry")
+            matrix = sparse.coo_array(sizes)
+            matrix.row, matrix.col = first, second
         else:
-            major = shape[0] if kind == "csr" else shape[1]
-            if second.shape[0] != major + 1 or second[0] != 0:
-                raise ValueError("array 'indptr' does not fit 'shape'")
-            if data.shape != first.shape or int(second[-1]) != data.shape[0]:
-                raise ValueError("arrays 'data', 'indices' and 'indptr' do not fit together")
-            build = sparse.csr_array if kind == "csr" else sparse.csc_array
-            matrix = build((data, first, second), shape=shape)
-        return _corpus(matrix, words, path)
+            if len(second) != sizes[kind == "csc"] + 1 or second[-1] != len(data) or len(first) != len(data):
+                raise ValueError("arrays 'data', 'indices', 'indptr' and 'shape' do not fit together")
+            matrix = getattr(sparse, f"{kind}_array")(sizes)
+            matrix.indices, matrix.indptr = first, second
+        # Assigned and not given to scipy, whose compiled loops trust index arrays: the checks come first.
+        matrix.data = data
+        return _corpus(matrix, words, path, invalid)
 
 
-def read_docword(path, vocabulary=None):
+def read_docword(path: PathLike, vocabulary: Vocabulary | None = None, *, invalid: str = "raise") -> Corpus:
     """Read counts in the format of UCI's bag-of-words collection.
 
-    Three lines with the number of documents, of words and of entries, then a
-    line "document word count" for each entry, numbered from 1.  Plain or gzip.
+    Three lines with the number of documents, of words and of entries, then a line "document word count" for each
+    entry, numbered from 1. Plain or gzip.
 
     Parameters
     ----------
     path : path-like
     vocabulary : sequence of str, path-like or None
+    invalid : {"raise", "drop"}
+        As for `load_corpus`.
 
     Returns
     -------
@@ -212,54 +231,48 @@ def read_docword(path, vocabulary=None):
         If it is not such a file.
     """
     words = _words(vocabulary)
-    with _errors(path), open_text(path) as file:
-        header, next_line = [], 1
-        rows, columns, counts = [], [], []
+    with naming(path), open_text(path) as file:
+        header: list[int] = []
+        parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+        next_line = 1
         for block in blocks(file):
             numbers = parse(block, next_line)
             values, lines = numbers.values, numbers.lines + next_line
             next_line += numbers.n_lines
-            while len(header) < 3 and values.shape[0]:
+            while len(header) < 3 and len(values):
                 if lines[0] != len(header) + 1 or np.count_nonzero(lines[:2] == lines[0]) != 1:
                     raise BadLine(len(header) + 1, "expected one number of the header")
                 header.append(int(values[0]))
                 values, lines = values[1:], lines[1:]
                 if len(header) == 3:
                     _check_header(*header)
-            if values.shape[0]:
+            if len(values):
                 entries = _triples(values, lines)
-                for name, place, limit in (("document", 0, header[0]), ("word", 1, header[1])):
-                    bad = (entries[:, place] < 1) | (entries[:, place] > limit)
+                for name, place in (("document", 0), ("word", 1)):
+                    bad = (entries[:, place] < 1) | (entries[:, place] > header[place])
                     if bad.any():
-                        raise BadLine(
-                            int(lines[3 * bad.argmax()]),
-                            f"a {name} number outside 1 to {limit}, which line {place + 1} says",
-                        )
-                rows.append((entries[:, 0] - 1).astype(np.int32))
-                columns.append((entries[:, 1] - 1).astype(np.int32))
-                small = entries[:, 2].max() < 2**31
-                counts.append(entries[:, 2].astype(np.int32 if small else np.int64))
+                        what = f"a {name} number that is not from 1 to what line {place + 1} says"
+                        raise BadLine(int(lines[3 * bad.argmax()]), what)
+                count_type = np.int32 if entries[:, 2].max() < 2**31 else np.int64
+                rows, columns = (entries[:, :2] - 1).astype(np.int32).T
+                parts.append((entries[:, 2].astype(count_type), rows, columns))
         if len(header) < 3:
             raise ValueError("ends inside its header of three lines")
-        rows, columns, counts = (
-            np.concatenate(parts) if parts else np.zeros(0, np.int32)
-            for parts in (rows, columns, counts)
-        )
-        if rows.shape[0] != header[2]:
-            raise ValueError(
-                f"has {'fewer' if rows.shape[0] < header[2] else 'more'} entries than line 3 says"
-            )
-        matrix = sparse.coo_array((counts, (rows, columns)), shape=tuple(header[:2]))
-        return _corpus(matrix, words, path)
+        counts, rows, columns = _joined(parts, np.int32)
+        if len(rows) != header[2]:
+            raise ValueError(f"has {'fewer' if len(rows) < header[2] else 'more'} entries than line 3 says")
+        matrix = sparse.coo_array((counts, (rows, columns)), shape=(header[0], header[1]))
+        return _corpus(matrix, words, path, invalid)
 
 
-def read_ldac(path, vocabulary=None, n_features=None):
+def read_ldac(
+    path: PathLike, vocabulary: Vocabulary | None = None, n_features: int | None = None, *, invalid: str = "raise"
+) -> Corpus:
     """Read counts in the format of Blei's LDA-C.
 
-    One document a line: "N word:count word:count ...", N being the number of
-    pairs, words numbered from 0.  Plain or gzip.  The file does not say how
-    many words there are, and the largest number in it depends on the documents,
-    so the number must be given.
+    Each line is a document: "N word:count word:count ...", N being the number of pairs, words numbered from 0. Plain
+    or gzip. The file does not say how many words there are, and the largest number in it depends on the documents, so
+    the number must be given.
 
     Parameters
     ----------
@@ -267,6 +280,8 @@ def read_ldac(path, vocabulary=None, n_features=None):
     vocabulary : sequence of str, path-like or None
     n_features : int or None
         Number of words V; the vocabulary's length where that is given.
+    invalid : {"raise", "drop"}
+        As for `load_corpus`.
 
     Returns
     -------
@@ -277,60 +292,55 @@ def read_ldac(path, vocabulary=None, n_features=None):
     OSError
         If the file cannot be opened.
     ValueError
-        If it is not such a file, or neither `vocabulary` nor `n_features` is
-        given, or they disagree.
+        If it is not such a file, or neither `vocabulary` nor `n_features` is given, or they disagree.
     """
     words = _words(vocabulary)
-    if words is None and n_features is None:
+    if words is not None:
+        if n_features not in (None, len(words)):
+            raise ValueError(f"vocabulary has {len(words)} words; expected {n_features}")
+        n_features = len(words)
+    if n_features is None:
         raise ValueError(
-            f"{path}: an LDA-C file does not say how many words there are; "
-            "give vocabulary= or n_features="
+            f"{path}: an LDA-C file does not say how many words there are; give vocabulary= or n_features="
         )
-    if words is not None and n_features not in (None, len(words)):
-        raise ValueError(f"vocabulary has {len(words)} words; expected {n_features}")
-    n_words = len(words) if words is not None else n_features
-    if not 1 <= n_words < 2**31:
-        raise ValueError(f"n_features is {n_words}; expected 1 to 2**31 - 1")
-    with _errors(path), open_text(path) as file:
-        columns, counts, lengths, next_line = [], [], [], 1
+    if not 1 <= n_features < 2**31:
+        raise ValueError(f"n_features is {n_features}; expected 1 to 2**31 - 1")
+    with naming(path), open_text(path) as file:
+        parts, next_line = [], 1
         for block in blocks(file):
             numbers = parse(block, next_line, colons=True)
-            lengths.append(_ldac_lines(numbers, next_line, columns, counts))
+            parts.append(_ldac_lines(numbers, next_line))
             next_line += numbers.n_lines
-        lengths = np.concatenate(lengths) if lengths else np.zeros(0, np.int64)
+        lengths, columns, counts = _joined(parts, np.int64)
         # Blank lines at the end are marked -1; anywhere else they are a fault.
-        blank = lengths < 0
-        n_documents = int(np.flatnonzero(~blank)[-1]) + 1 if not blank.all() else 0
-        if blank[:n_documents].any():
-            raise BadLine(int(blank.argmax()) + 1, "blank; an empty document is the line 0")
-        columns = np.concatenate(columns) if columns else np.zeros(0, np.int64)
-        counts = np.concatenate(counts) if counts else np.zeros(0, np.int64)
-        if columns.size and columns.max() >= n_words:
-            raise ValueError(
-                f"has a word number above {n_words - 1}, the last of {n_words} words"
-            )
+        filled = np.flatnonzero(lengths >= 0)
+        n_documents = int(filled[-1]) + 1 if len(filled) else 0
+        if len(filled) < n_documents:
+            raise BadLine(int((lengths < 0).argmax()) + 1, "blank; an empty document is the line 0")
+        if len(columns) and columns.max() >= n_features:
+            raise ValueError(f"has a word number above {n_features - 1}, the last of {n_features} words")
         indptr = np.zeros(n_documents + 1, np.int64)
         np.cumsum(lengths[:n_documents], out=indptr[1:])
-        matrix = sparse.csr_array(
-            (counts, columns.astype(np.int32), indptr), shape=(n_documents, n_words)
-        )
-        return _corpus(matrix, words, path)
+        matrix = sparse.csr_array((counts, columns.astype(np.int32), indptr), shape=(n_documents, n_features))
+        return _corpus(matrix, words, path, invalid)
 
 
-def read_jsonl(path, vocabulary, field="text"):
-    """Read texts from JSON Lines: one object a line, its text in one field.
+def read_jsonl(path: PathLike, vocabulary: Vocabulary, field: str = "text", *, invalid: str = "raise") -> Corpus:
+    """Read texts from JSON Lines: an object on each line, its text in one field.
 
     Parameters
     ----------
     path : path-like
-        UTF-8, plain or gzip.  Blank lines are passed over.
+        UTF-8, plain or gzip. Blank lines are passed over.
     vocabulary : sequence of str or path-like
     field : str
+    invalid : {"raise", "drop"}
+        As for `load_corpus`.
 
     Returns
     -------
     Corpus
-        One document a line, tokenised as `words_of` says.
+        A document for each line, tokenised as `words_of` says.
 
     Raises
     ------
@@ -339,32 +349,32 @@ def read_jsonl(path, vocabulary, field="text"):
     ValueError
         If a line is not an object with a string in `field`.
     """
+    drop = check_invalid(invalid)
 
-    def texts(file):
+    def texts(file: BinaryFile) -> Iterator[str]:
         number = 0
         for block in blocks(file):
-            lines = block.split(b"\n")
-            if not lines[-1]:
-                lines.pop()
-            for line in lines:
+            for line in block.removesuffix(b"\n").split(b"\n"):
                 number += 1
                 if not line.strip():
                     continue
                 try:
-                    record = json.loads(line.decode("utf-8-sig"))
-                    text = record[field]
+                    text = json.loads(line.decode("utf-8-sig"))[field]
                 except (ValueError, LookupError, TypeError, RecursionError):
                     text = None
-                if not isinstance(text, str):
+                if isinstance(text, str):
+                    yield text
+                elif drop:
+                    yield ""
+                else:
                     raise BadLine(number, f"expected a JSON object with a string in {field!r}")
-                yield text
 
-    words = _words(vocabulary)
-    with _errors(path), open_text(path) as file:
+    words = _needed_words(vocabulary)
+    with naming(path), open_text(path) as file:
         return count_texts(texts(file), words, _name(path))
 
 
-def read_folder(path, vocabulary):
+def read_folder(path: PathLike, vocabulary: Vocabulary) -> Corpus:
     """Read texts from the ``.txt`` files of a folder and its subfolders.
 
     Parameters
@@ -375,9 +385,8 @@ def read_folder(path, vocabulary):
     Returns
     -------
     Corpus
-        One document a file, in the order of their paths, tokenised as
-        `words_of` says.  Bytes that are not UTF-8 are dropped, as every
-        character outside a to z is.
+        A document for each file, in the order of their paths, tokenised as `words_of` says. Bytes that are not UTF-8
+        are dropped, as is every character outside a to z.
 
     Raises
     ------
@@ -386,7 +395,7 @@ def read_folder(path, vocabulary):
     ValueError
         If it has no ``.txt`` files.
     """
-    words = _words(vocabulary)
+    words = _needed_words(vocabulary)
     root = Path(path)
     if not root.is_dir():
         raise NotADirectoryError(f"{path}: not a folder")
@@ -398,56 +407,29 @@ def read_folder(path, vocabulary):
     )
     if not names:
         raise ValueError(f"{path}: has no .txt files")
-    return count_texts(
-        ((root / name).read_text("utf-8", errors="ignore") for name in names),
-        words,
-        _name(path),
-    )
+    texts = ((root / name).read_text("utf-8", errors="ignore") for name in names)
+    with naming(path):
+        return count_texts(texts, words, _name(path))
 
 
-class _errors:
-    """Puts the file's name in front of a ValueError's message."""
-
-    def __init__(self, path):
-        self.path = path
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, kind, error, trace):
-        if kind is not None and issubclass(kind, ValueError):
-            message = f"{self.path}: {error}"
-        elif kind is not None and issubclass(kind, MemoryError):
-            message = f"{self.path}: does not fit the memory"
-        else:
-            return False
-        raise ValueError(message) from None
+def _joined(parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]], dtype: Any) -> Iterator[np.ndarray]:
+    """The three arrays whose parts are given."""
+    return map(np.concatenate, zip(*parts or [(np.zeros(0, dtype),) * 3], strict=True))
 
 
-def _npz_arrays(file):
-    try:
-        if not zipfile.is_zipfile(file):
-            raise ValueError
-        file.seek(0)
-        wanted = ("format", "data", "indices", "indptr", "row", "col", "shape")
-        with np.load(file, allow_pickle=False) as archive:
-            return {name: archive[name] for name in wanted if name in archive.files}
-    except Exception:
-        # zipfile, zlib and numpy's header parser raise a dozen kinds of errors
-        # on broken bytes; all of them mean the same to the reader.
-        raise ValueError("is not a readable .npz file (pickled arrays are refused)") from None
+def _has_too_many_rows(n_documents: int, n_entries: int) -> bool:
+    """Row offsets take memory whether or not a row has entries, so a wrong number could ask for all there is."""
+    return n_documents >= min(2**31, 10**6 + 1000 * n_entries)
 
 
-def _check_header(n_documents, n_words, n_entries):
+def _check_header(n_documents: int, n_words: int, n_entries: int) -> None:
     if n_words >= 2**31:
         raise BadLine(2, "more than 2**31 - 1 words")
-    # Row offsets take memory whether or not a row has entries, so a mistaken
-    # first line could ask for all there is.
-    if n_documents >= min(2**31, 10**6 + 1000 * n_entries):
+    if _has_too_many_rows(n_documents, n_entries):
         raise BadLine(1, "more than 2**31 - 1 documents or than a thousand for each entry")
 
 
-def _triples(values, lines):
+def _triples(values: np.ndarray, lines: np.ndarray) -> np.ndarray:
     """Entries of a docword block, shape (n, 3), once its lines have three numbers each."""
     n = values.shape[0]
     whole = n - n % 3
@@ -462,19 +444,16 @@ def _triples(values, lines):
     return values.reshape(-1, 3)
 
 
-def _ldac_lines(numbers, first_line, columns, counts):
-    """Check the form of LDA-C lines and append their columns and counts.
-
-    Returns the number of pairs of each line, -1 for blank ones.
-    """
+def _ldac_lines(numbers: Integers, first_line: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The number of pairs of each LDA-C line (-1 for a blank one), and the columns and counts of all."""
     wrong = "expected N word:count ... with N pairs"
     values, lines = numbers.values, numbers.lines
     per_line = np.bincount(lines, minlength=numbers.n_lines)
     offsets = np.cumsum(per_line) - per_line
     place = np.arange(values.shape[0]) - offsets[lines]
     is_count = (place > 0) & (place % 2 == 0)
-    # A count follows its word after one colon and nothing else; whatever comes
-    # before any other number holds no colon (checked by their total).
+    # A count follows its word after one colon and nothing else. No other number has a colon before it: the total of
+    # colons says so.
     joined = (numbers.before == ord(":")) & (numbers.gap == 1)
     bad = joined != is_count
     if bad.any():
@@ -487,14 +466,14 @@ def _ldac_lines(numbers, first_line, columns, counts):
         raise BadLine(first_line + int(bad.argmax()), wrong)
     if numbers.n_colons != np.count_nonzero(is_count):
         raise ValueError("has a colon in the wrong place")
-    columns.append(values[place % 2 == 1])
-    counts.append(values[is_count])
-    return pairs
+    return pairs, values[place % 2 == 1], values[is_count]
 
 
-def _words(vocabulary):
-    if vocabulary is None:
-        return None
+def _words(vocabulary: Vocabulary | None) -> tuple[str, ...] | None:
+    return None if vocabulary is None else _needed_words(vocabulary)
+
+
+def _needed_words(vocabulary: Vocabulary) -> tuple[str, ...]:
     if isinstance(vocabulary, (str, os.PathLike)):
         return load_vocabulary(vocabulary)
     words = tuple(vocabulary)
@@ -503,30 +482,22 @@ def _words(vocabulary):
     return words
 
 
-def _corpus(matrix, words, path):
-    data = matrix.data
-    if data.dtype == np.int64 and data.min(initial=0) >= 0 and data.max(initial=0) < 2**31:
-        matrix.data = data.astype(np.int32)
-    counts = check_counts(matrix, name="the matrix")
+def _corpus(matrix: Any, words: tuple[str, ...] | None, path: PathLike, invalid: str) -> Corpus:
+    counts = check_counts(matrix, name="the matrix", invalid=invalid)
     if words is not None and len(words) != counts.shape[1]:
-        raise ValueError(
-            f"has {counts.shape[1]} words, but the vocabulary has {len(words)}"
-        )
+        raise ValueError(f"has {counts.shape[1]} words, but the vocabulary has {len(words)}")
     return Corpus(counts, words, _name(path))
 
 
-def _name(path):
+def _name(path: PathLike) -> str:
     return Path(path).name or str(path)
 
 
-def _guess(path):
+def _guess(path: Path) -> str:
+    """The format that a file's beginning looks like."""
     if path.is_dir():
         return "folder"
-    unknown = ValueError(
-        f"{path}: cannot tell the format; give format= one of {', '.join(FORMATS)} "
-        "(texts: a folder of .txt files or JSON Lines)"
-    )
-    with _errors(path), open(path, "rb") as file:
+    with naming(path), open(path, "rb") as file:
         if file.read(4) == b"PK\x03\x04":
             return "npz"
         with open_text(path) as text:
@@ -541,6 +512,9 @@ def _guess(path):
     if long is not None and b":" in long[1]:
         return "ldac"
     single = [len(line) == 1 and line[0].isdigit() for line in lines[:3]]
-    if single == [True] * 3 and (len(lines) == 3 or lines[3] == long and len(long) == 3):
+    if single == [True] * 3 and (len(lines) == 3 or (long is not None and lines[3] == long and len(long) == 3)):
         return "docword"
-    raise unknown
+    raise ValueError(
+        f"{path}: cannot tell the format; give format= one of {', '.join(FORMATS)} "
+        "(texts: a folder of .txt files or JSON Lines)"
+    )

@@ -1,27 +1,39 @@
 """Readers of UCI tables: Adult and Abalone in their original format.
 
-What the columns mean is public and written down here: the categories are those of
-the data sets' own descriptions (``adult.names``), the bounds of the numbers are
-round figures chosen without looking at the rows. Nothing is learned from the rows,
-so a model fitted to the encoded table owes no privacy to its encoding.
+What the columns mean is public and written down here: the categories are those of the data sets' own descriptions
+(``adult.names``), the bounds of the numbers are round figures chosen without looking at the rows. Nothing is learned
+from the rows, so the encoding of the table spends no privacy.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import NamedTuple
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 from scipy import sparse
 
-from vips_fast.data._integers import blocks, open_text
+from vips_fast.data._files import blocks, naming, open_text
+from vips_fast.data.arrays import INT32_MAX
 
-__all__ = ["ABALONE_COLUMNS", "ADULT_COLUMNS", "Categorical", "Numeric", "Table", "encode_table", "read_abalone", "read_adult"]
+__all__ = [
+    "ABALONE_COLUMNS",
+    "ADULT_COLUMNS",
+    "Categorical",
+    "Numeric",
+    "Table",
+    "encode_table",
+    "read_abalone",
+    "read_adult",
+]
+
+PathLike = str | os.PathLike[str]
 
 
 class Numeric(NamedTuple):
-    """A number with public bounds; values beyond them are moved to them."""
+    """A number with public bounds; a value beyond one of them is moved to it."""
 
     name: str
     low: float
@@ -107,10 +119,11 @@ ADULT_COLUMNS = (
     Categorical(
         "native-country",
         _split(
-            "United-States, Cambodia, England, Puerto-Rico, Canada, Germany, Outlying-US(Guam-USVI-etc), India, Japan,"
-            "Greece, South, China, Cuba, Iran, Honduras, Philippines, Italy, Poland, Jamaica, Vietnam, Mexico, Portugal,"
-            "Ireland, France, Dominican-Republic, Laos, Ecuador, Taiwan, Haiti, Columbia, Hungary, Guatemala, Nicaragua,"
-            "Scotland, Thailand, Yugoslavia, El-Salvador, Trinadad&Tobago, Peru, Hong, Holand-Netherlands"
+            "United-States, Cambodia, England, Puerto-Rico, Canada, Germany, Outlying-US(Guam-USVI-etc), India, "
+            "Japan, Greece, South, China, Cuba, Iran, Honduras, Philippines, Italy, Poland, Jamaica, Vietnam, Mexico, "
+            "Portugal, Ireland, France, Dominican-Republic, Laos, Ecuador, Taiwan, Haiti, Columbia, Hungary, "
+            "Guatemala, Nicaragua, Scotland, Thailand, Yugoslavia, El-Salvador, Trinadad&Tobago, Peru, Hong, "
+            "Holand-Netherlands"
         ),
         True,
     ),
@@ -129,30 +142,35 @@ ABALONE_COLUMNS = (
 )
 
 
-def _rows(path, n_fields: int, header: str):
-    """(line number, fields) of a comma-separated file; skips empty lines, comments and a header."""
+def _rows(path: PathLike, n_fields: int, header: str) -> Iterator[tuple[int, list[str]]]:
+    """Number and fields of each line of a comma-separated file, without empty lines, comments and a header."""
     number = 0
-    with open_text(path) as file:
-        try:
-            for block in blocks(file):
-                for line in block.decode("utf-8").splitlines():
-                    number += 1
-                    line = line.strip()
-                    if not line or line.startswith("|"):
-                        continue
-                    fields = [field.strip() for field in line.split(",")]
-                    if len(fields) != n_fields:
-                        raise ValueError(f"line {number} has {len(fields)} fields; expected {n_fields}")
-                    if fields[0].lower() == header:
-                        continue
+    with naming(path), open_text(path) as file:
+        for block in blocks(file):
+            try:
+                lines = block.decode("utf-8").splitlines()
+            except UnicodeDecodeError:
+                raise ValueError("is not UTF-8 text") from None
+            for line in lines:
+                number += 1
+                line = line.strip()
+                if not line or line.startswith("|"):
+                    continue
+                fields = [field.strip() for field in line.split(",")]
+                if len(fields) != n_fields:
+                    raise ValueError(f"line {number} has {len(fields)} fields; expected {n_fields}")
+                if fields[0].lower() != header:
                     yield number, fields
-        except UnicodeDecodeError:
-            raise ValueError(f"{path}: not a text file") from None
-        except ValueError as error:
-            raise ValueError(f"{path}: {error}") from None
 
 
-def encode_table(columns: Sequence, values: Sequence[Sequence[str]], *, missing: str = "category", lines=None, name="values"):
+def encode_table(
+    columns: Sequence[Numeric | Categorical],
+    values: Sequence[Sequence[str]],
+    *,
+    missing: str = "category",
+    lines: Sequence[int] | None = None,
+    name: str = "values",
+) -> tuple[sparse.csr_array, tuple[str, ...], float]:
     """Encode the text of a table by its public description.
 
     Parameters
@@ -161,105 +179,120 @@ def encode_table(columns: Sequence, values: Sequence[Sequence[str]], *, missing:
     values : sequence of sequences of str
         The fields of each row, in the order of ``columns``.
     missing : {"category", "zero"}
-        What "?" becomes in a column that may be missing: a category of its own, or
-        zeros. A missing number is always the middle of its bounds (or 0).
+        What "?" becomes in a column that may be missing: a category of its own, or zeros. A missing number always
+        becomes the middle of its bounds (or 0 where it is not centred).
     lines : sequence of int or None
-        Line numbers for messages.
+        Line numbers for messages; None counts the rows from 0.
     name : str
         What is being read, for messages.
 
     Returns
     -------
     X : scipy.sparse.csr_array, float64
+        Index arrays are int32 where they fit.
     feature_names : tuple of str
     row_norm : float
+        Largest L2 norm that any row could have.
 
     Raises
     ------
     ValueError
-        If a field is not a number, or not one of the public categories. The message
-        has the line and the column, never the value.
+        If a field is not a number, or not one of the public categories. The message has the line and the column, never
+        the value.
     """
     if missing not in ("category", "zero"):
         raise ValueError(f"missing={missing!r}: expected 'category' or 'zero'")
     n = len(values)
-    entries, indices, names, square = [], [], [], 0.0
-
-    def refuse(i, what):
-        line = i if lines is None else lines[i]
-        raise ValueError(f"{name}: line {line}, column {column.name!r}: {what}")
-
+    entries, places = np.empty((n, len(columns))), np.empty((n, len(columns)), np.int32)
+    names: list[str] = []
     for position, column in enumerate(columns):
-        start = len(names)
-        square += 1.0
+
+        def refuse(row: int, what: str, column: Numeric | Categorical = column) -> NoReturn:
+            line = row if lines is None else lines[row]
+            raise ValueError(f"{name}: line {line}, column {column.name!r}: {what}")
+
+        fields = [row[position] for row in values]
         if isinstance(column, Numeric):
+            places[:, position] = len(names)
             names.append(column.name)
-            middle = (column.low + column.high) / 2 if column.centred else column.low
-            numbers = np.empty(n)
-            for i, row in enumerate(values):
-                field = row[position]
-                try:
-                    numbers[i] = middle if field == "?" else float(field)
-                except ValueError:
-                    refuse(i, "expected a number")
-                if not math.isfinite(numbers[i]):
-                    refuse(i, "expected a finite number")
-            scaled = (np.clip(numbers, column.low, column.high) - column.low) / (column.high - column.low)
-            entries.append(2 * scaled - 1 if column.centred else scaled)
-            indices.append(np.full(n, start))
+            entries[:, position] = _scaled(column, fields, refuse)
             continue
         categories = column.categories + (("?",) if column.may_be_missing and missing == "category" else ())
-        names.extend(f"{column.name}={category}" for category in categories)
-        place = {category: start + k for k, category in enumerate(categories)}
+        place = {category: len(names) + k for k, category in enumerate(categories)}
         if column.may_be_missing:
             place.setdefault("?", -1)
-        where = np.empty(n, dtype=np.int64)
-        for i, row in enumerate(values):
-            found = place.get(row[position])
-            if found is None:
+        names.extend(f"{column.name}={category}" for category in categories)
+        for i, field in enumerate(fields):
+            if field not in place:
                 refuse(i, "not one of the public categories")
-            where[i] = found
-        entries.append((where >= 0).astype(float))
-        indices.append(np.maximum(where, 0))
-    data = np.stack(entries, axis=1) if n else np.empty((0, len(columns)))
-    column_of = np.stack(indices, axis=1) if n else np.empty((0, len(columns)), dtype=np.int64)
-    keep = data != 0
-    indptr = np.concatenate([[0], np.cumsum(keep.sum(axis=1))])
-    X = sparse.csr_array((data[keep], column_of[keep].astype(np.int32), indptr), shape=(n, len(names)))
-    return X, tuple(names), math.sqrt(square)
+            places[i, position] = place[field]
+        entries[:, position] = places[:, position] >= 0
+    present = entries != 0
+    indptr = np.concatenate([[0], np.cumsum(present.sum(axis=1))])
+    if indptr[-1] <= INT32_MAX:
+        # Some users of sparse matrices, such as liblinear, read int32 indices alone.
+        indptr = indptr.astype(np.int32)
+    X = sparse.csr_array((entries[present], places[present], indptr), shape=(n, len(names)))
+    return X, tuple(names), math.sqrt(len(columns))
 
 
-def _read(paths, columns, header, label, missing, drop):
+def _scaled(column: Numeric, fields: Sequence[str], refuse: Callable[[int, str], NoReturn]) -> np.ndarray:
+    """The numbers of a column on the scale that its bounds set."""
+    middle = (column.low + column.high) / 2 if column.centred else column.low
+    numbers = np.empty(len(fields))
+    for i, field in enumerate(fields):
+        try:
+            numbers[i] = middle if field == "?" else float(field)
+        except ValueError:
+            refuse(i, "expected a number")
+        if not math.isfinite(numbers[i]):
+            refuse(i, "expected a finite number")
+    scaled: np.ndarray = (np.clip(numbers, column.low, column.high) - column.low) / (column.high - column.low)
+    return 2 * scaled - 1 if column.centred else scaled
+
+
+def _read(
+    paths: Sequence[PathLike],
+    columns: Sequence[Numeric | Categorical],
+    header: str,
+    label: Callable[[str], int | None],
+    missing: str = "category",
+) -> Table:
+    """A table of features and a label in the last field. `missing` may also be "drop"."""
     if not paths:
         raise ValueError("no path given; expected one or more files")
-    values, targets, lines, names = [], [], [], []
+    values, targets, lines = [], [], []
     for path in paths:
         for number, fields in _rows(path, len(columns) + 1, header):
-            if drop and "?" in fields:
+            if missing == "drop" and "?" in fields:
                 continue
-            target = label(fields[-1])
+            target = label(fields.pop())
             if target is None:
                 raise ValueError(f"{path}: line {number}: the label is not one of those of the data set")
-            values.append(fields[:-1])
+            values.append(fields)
             targets.append(target)
             lines.append(number)
-        names.append(str(path))
-    X, feature_names, row_norm = encode_table(columns, values, missing=missing, lines=lines, name=", ".join(names))
+    X, feature_names, row_norm = encode_table(
+        columns,
+        values,
+        missing="zero" if missing == "drop" else missing,
+        lines=lines,
+        name=", ".join(map(str, paths)),
+    )
     return Table(X, np.asarray(targets, dtype=np.int64), feature_names, row_norm)
 
 
-def read_adult(*paths, missing: str = "category") -> Table:
+def read_adult(*paths: PathLike, missing: str = "category") -> Table:
     """Read UCI Adult (census income) files, ``adult.data`` and ``adult.test``.
 
     Parameters
     ----------
     *paths : path-like
-        Files in the original format, plain or gzip, with or without a header line;
-        their rows are put one after the other.
+        Files in the original format, plain or gzip, with or without a header line; their rows are put one after the
+        other.
     missing : {"category", "zero", "drop"}
-        What becomes of "?": a category of its own (108 columns), no category (105
-        columns), or the row is left out (which makes the number of rows depend on
-        the data).
+        What becomes of "?": a category of its own (108 columns), no category (105 columns), or the row is left out
+        (which makes the number of rows depend on the data).
 
     Returns
     -------
@@ -275,19 +308,19 @@ def read_adult(*paths, missing: str = "category") -> Table:
 
     Notes
     -----
-    Capital gains are bounded by 20,000, other numbers by what the quantity can be.
-    Most rows have an L2 norm near 3; the bound ``row_norm`` is sqrt(14).
+    Capital gains are bounded by 20,000, other numbers by what the quantity can be. Most rows have an L2 norm near 3;
+    the bound ``row_norm`` is sqrt(14).
     """
     if missing not in ("category", "zero", "drop"):
         raise ValueError(f"missing={missing!r}: expected 'category', 'zero' or 'drop'")
 
-    def label(text):
+    def label(text: str) -> int | None:
         return {">50K": 1, "<=50K": 0}.get(text.removesuffix("."))
 
-    return _read(paths, ADULT_COLUMNS, "age", label, "zero" if missing == "drop" else missing, missing == "drop")
+    return _read(paths, ADULT_COLUMNS, "age", label, missing)
 
 
-def read_abalone(*paths, threshold: int = 9) -> Table:
+def read_abalone(*paths: PathLike, threshold: int = 9) -> Table:
     """Read the UCI Abalone file ``abalone.data``.
 
     Parameters
@@ -310,7 +343,7 @@ def read_abalone(*paths, threshold: int = 9) -> Table:
         If a line has a wrong form, with its number.
     """
 
-    def label(text):
+    def label(text: str) -> int | None:
         return int(int(text) > threshold) if text.isdecimal() else None
 
-    return _read(paths, ABALONE_COLUMNS, "sex", label, "category", False)
+    return _read(paths, ABALONE_COLUMNS, "sex", label)

@@ -3,39 +3,28 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from itertools import repeat
 
 import numpy as np
 from scipy import sparse
 
 from vips_fast.data.corpus import Corpus
-from vips_fast.data.counts import check_counts
 
 __all__ = ["count_texts", "words_of"]
 
 _SPACES = re.compile(r"[\s-]+")
+_LETTERS = b"abcdefghijklmnopqrstuvwxyz"
+_SEPARATORS = b" \t\n\r\v\f\x1c\x1d\x1e\x1f-"
+_LOWER = bytes.maketrans(_LETTERS.upper() + _SEPARATORS, _LETTERS + b" " * len(_SEPARATORS))
+_DROPPED = bytes(set(range(256)) - set(_LETTERS + _LETTERS.upper() + _SEPARATORS))
 
 
-def _table():
-    table = bytearray(range(256))
-    for upper in range(ord("A"), ord("Z") + 1):
-        table[upper] = upper + 32
-    separators = b" \t\n\r\v\f\x1c\x1d\x1e\x1f-"
-    for byte in separators:
-        table[byte] = ord(" ")
-    letters = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-    return bytes(table), bytes(b for b in range(256) if b not in letters + separators)
-
-
-_LOWER, _DROP = _table()
-
-
-def words_of(text):
+def words_of(text: str) -> list[bytes]:
     """The words of a text, as the paper's code splits it.
 
-    Lower case; white space and hyphens separate words; every other character
-    that is not one of a to z is dropped (so "don't" becomes "dont").  This is
-    ``parse_doc_list`` of onlineldavb, which the paper's code uses.
+    Lower case; white space and hyphens separate words; every other character that is not one of a to z is dropped (so
+    "don't" becomes "dont"). This is ``parse_doc_list`` of onlineldavb, which the paper's code uses.
 
     Parameters
     ----------
@@ -46,20 +35,23 @@ def words_of(text):
     list of bytes
     """
     if not text.isascii():
-        # Unicode has further white space, and capitals whose lower case is in
-        # a to z (the Kelvin sign).
+        # Unicode has further white space, and capitals whose lower case is in a to z (the Kelvin sign).
         text = _SPACES.sub(" ", text).lower()
-    return text.encode("ascii", "ignore").translate(_LOWER, _DROP).split()
+    return text.encode("ascii", "ignore").translate(_LOWER, _DROPPED).split()
 
 
-def word_index(vocabulary):
+def word_index(vocabulary: Iterable[str]) -> dict[bytes, int]:
     """Column of each word that the tokenisation can produce.
 
-    Vocabulary words go through the same normalisation as the texts.  Where two
-    of them become one, the first has the counts; a word that becomes empty or
-    several words (such as "1987" or "vice-president") never occurs.
+    Vocabulary words go through the same normalisation as the texts. Where two of them become one, the first has the
+    counts; a word that becomes empty or several words (such as "1987" or "vice-president") never occurs.
+
+    Raises
+    ------
+    ValueError
+        If no word can occur.
     """
-    index = {}
+    index: dict[bytes, int] = {}
     for column, word in enumerate(vocabulary):
         normal = words_of(word)
         if len(normal) == 1:
@@ -69,16 +61,15 @@ def word_index(vocabulary):
     return index
 
 
-def count_texts(texts, vocabulary, source=""):
+def count_texts(texts: Iterable[str], vocabulary: Sequence[str], source: str = "") -> Corpus:
     """Count the vocabulary's words in each text.
 
-    Words outside the vocabulary are dropped silently: the vocabulary is public
-    and what is not in it leaves no trace.
+    Words outside the vocabulary are dropped silently: the vocabulary is public and what is not in it leaves no trace.
 
     Parameters
     ----------
     texts : iterable of str
-        One document each; empty ones stay, as empty documents.
+        Each is a document; empty ones stay, as empty documents.
     vocabulary : sequence of str
     source : str
         Where the texts come from, for the corpus.
@@ -96,26 +87,17 @@ def count_texts(texts, vocabulary, source=""):
     """
     vocabulary = tuple(vocabulary)
     column = word_index(vocabulary).get
-    pieces, lengths = [], []
+    documents, indptr = [], [0]
     for text in texts:
         if not isinstance(text, str):
             raise TypeError("texts must hold strings only")
         words = words_of(text)
         columns = np.fromiter(map(column, words, repeat(-1)), np.int32, len(words))
-        columns = columns[columns >= 0]
-        pieces.append(columns)
-        lengths.append(columns.shape[0])
-    if not pieces:
+        documents.append(columns[columns >= 0])
+        indptr.append(indptr[-1] + len(documents[-1]))
+    if not documents:
         raise ValueError("texts is empty; expected at least one document")
-    return Corpus(_counts(pieces, lengths, len(vocabulary)), vocabulary, source)
-
-
-def _counts(pieces, lengths, n_features):
-    indices = np.concatenate(pieces)
-    indptr = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths, out=indptr[1:])
-    ones = np.ones(indices.shape[0], np.int32)
-    return check_counts(
-        sparse.csr_array((ones, indices, indptr), shape=(len(lengths), n_features)),
-        name="texts",
-    )
+    indices = np.concatenate(documents)
+    ones = np.ones(len(indices), np.int32)
+    counts = sparse.csr_array((ones, indices, indptr), shape=(len(documents), len(vocabulary)))
+    return Corpus(counts, vocabulary, source)

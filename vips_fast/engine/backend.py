@@ -24,7 +24,8 @@ class Backend(Protocol):
     n_threads: int
 
     def sum(
-        self, model: Model, records: Records, rows: np.ndarray, words: np.ndarray, figures: dict[str, float] | None = None
+        self, model: Model, records: Records, rows: np.ndarray, words: np.ndarray,
+        figures: dict[str, float] | None = None,
     ) -> np.ndarray:
         """Exact sum over ``rows`` of the model's contributions, shape ``model.fine_shape``.
 
@@ -45,7 +46,8 @@ class Threads:
         self.n_threads = n_threads
 
     def sum(
-        self, model: Model, records: Records, rows: np.ndarray, words: np.ndarray, figures: dict[str, float] | None = None
+        self, model: Model, records: Records, rows: np.ndarray, words: np.ndarray,
+        figures: dict[str, float] | None = None,
     ) -> np.ndarray:
         """See `Backend.sum`."""
         if len(rows) <= model.capacity:

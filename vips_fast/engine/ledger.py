@@ -174,8 +174,9 @@ class Ledger:
         for record in data["records"]:
             try:
                 ledger._replay(record)
-            except (KeyError, TypeError, AttributeError, OverflowError, RecursionError):
-                raise ValueError("ledger: a record is malformed") from None
+            except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+                reason = str(error) if isinstance(error, ValueError) else type(error).__name__
+                raise ValueError(f"ledger: a record is malformed: {reason}") from None
             if ledger._records[-1:] != [record]:
                 raise ValueError("ledger: its records do not form an unbroken chain")
         if ledger._head != data.get("head"):
@@ -196,7 +197,7 @@ class Ledger:
         elif kind == "close":
             self.close(str(record["digest"]), record.get("transcript"))
         else:
-            raise ValueError(f"ledger: unknown kind of record {kind!r}")
+            raise ValueError(f"unknown kind {kind!r}")
 
 
 def compose(runs: tuple[tuple[PrivacyEvent, int], ...]) -> PrivacyEvent | None:

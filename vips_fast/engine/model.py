@@ -40,7 +40,10 @@ class Records(Protocol):
     """
 
     n_rows: int
-    usable: np.ndarray | None
+
+    @property
+    def usable(self) -> np.ndarray | None:
+        """See the attributes."""
 
     def edges(self, rows: np.ndarray) -> np.ndarray:
         """Boundaries of blocks of about equal work among drawn rows: 0, …, len(rows)."""

@@ -10,9 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..accounting import PrivacyEvent, SelfComposedEvent, calibrate_noise_multiplier, epsilon
+from ..accounting import ComposedEvent, PrivacyEvent, SelfComposedEvent, calibrate_noise_multiplier, epsilon
 from ..mechanisms import GaussianMechanism
-from .ledger import compose
 from .model import Model
 from .sampling import Sampler
 
@@ -107,9 +106,9 @@ def make_plan(
     """
     reasons = dict.fromkeys(taints)
 
-    def total(z: float) -> PrivacyEvent | None:
+    def total(z: float) -> PrivacyEvent:
         fresh = SelfComposedEvent(sampler.event(z), n_steps)
-        return fresh if spent is None else compose(((spent, 1), (fresh, 1)))
+        return fresh if spent is None else ComposedEvent((spent, fresh))
 
     if not private:
         z = 0.0

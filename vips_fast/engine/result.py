@@ -96,7 +96,7 @@ class FitResult:
         state: Mapping[str, np.ndarray], ledger: Ledger, diagnostics: list[dict[str, float]] | None = None,
         transcript: list[str] | None = None,
     ) -> FitResult:
-        """Take copies, close the ledger over them and freeze everything.
+        """Take the arrays over, close the ledger over them and freeze everything.
 
         ``transcript`` holds the digests of the run's releases, where these are kept.
 
@@ -151,14 +151,16 @@ def array_digest(array: np.ndarray) -> str:
     """SHA-256 over dtype, shape and bytes of an array."""
     array = np.ascontiguousarray(array)
     hasher = hashlib.sha256(canonical_json([array.dtype.str, list(array.shape)]))
-    hasher.update(memoryview(array.reshape(-1).view(np.uint8)))
+    hasher.update(array.reshape(-1).view(np.uint8).data)
     return hasher.hexdigest()
 
 
 def _frozen(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Read-only arrays; those that own their memory are taken over, as the model is done with them."""
     out = {}
     for name in sorted(arrays):
-        array = np.array(arrays[name], order="C")
+        array = np.ascontiguousarray(arrays[name])
+        array = array if array.flags.owndata else array.copy()
         array.flags.writeable = False
         out[name] = array
     return out

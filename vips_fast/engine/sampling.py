@@ -106,7 +106,9 @@ class FixedSizeSampler:
     def draw(self, n_rows: int, randomness: Randomness, step: int) -> np.ndarray:
         """Sorted record numbers, int64: those with the smallest random words."""
         if n_rows != self.n_records:
-            raise ValueError(f"n_records={self.n_records}: expected the number of rows with sampling='without_replacement'")
+            raise ValueError(
+                f"n_records={self.n_records}: expected the number of rows with sampling='without_replacement'"
+            )
         if self.batch_size == self.n_records:
             return np.arange(self.n_records, dtype=np.int64)
         words = randomness.words(self.n_records, "sample", step)

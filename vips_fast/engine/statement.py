@@ -64,10 +64,8 @@ class Privacy:
             raise ValueError("ledger: it has no run to speak of")
         try:
             delta, relation, sampling = float(plan["delta"]), plan["relation"], plan["sampling"]
-            numbers = dict(
-                unit=str(plan["unit"]), noise_multiplier=float(plan["noise_multiplier"]),
-                batch_size=float(plan["batch_size"]), n_records=int(plan["n_records"]),
-            )
+            unit, n_records = str(plan["unit"]), int(plan["n_records"])
+            noise_multiplier, batch_size = float(plan["noise_multiplier"]), float(plan["batch_size"])
             if relation not in _RELATIONS or sampling not in _SAMPLINGS or not 0 < delta < 1:
                 raise ValueError
         except (KeyError, TypeError, ValueError):
@@ -77,8 +75,8 @@ class Privacy:
             raise ValueError("ledger: its releases are of another neighbouring relation than its plan")
         return cls(
             epsilon=ledger.epsilon(delta) if ledger.private else math.inf, delta=delta, neighbors=relation,
-            accountant=ledger.accountant() or "none", steps=len(ledger), sampling=sampling, taints=ledger.taints,
-            **numbers,
+            unit=unit, accountant=ledger.accountant() or "none", steps=len(ledger), noise_multiplier=noise_multiplier,
+            sampling=sampling, batch_size=batch_size, n_records=n_records, taints=ledger.taints,
         )
 
     @property

@@ -22,7 +22,7 @@ from .durable import sync_folder, write_file
 from .model import Release
 from .result import FORMAT, Public, array_digest
 
-_CLASSES, _SETTING = "classes", "setting:"
+_CLASSES, _SETTING = "classes", "setting."
 
 
 @dataclass(frozen=True)

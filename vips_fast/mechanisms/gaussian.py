@@ -10,6 +10,9 @@ import numpy as np
 from ..kernels import add_rounded_gaussian
 from ..kernels.lattice import MAX_NORM_UNITS, noise_spacing
 
+#: Bounds outside this range could under- or overflow when they are squared.
+LEAST_BOUND, LARGEST_BOUND = 1e-100, 1e100
+
 
 @dataclass(frozen=True)
 class GaussianMechanism:
@@ -43,8 +46,8 @@ class GaussianMechanism:
     def __post_init__(self):
         for name in ("sensitivity", "clip_norm"):
             value = getattr(self, name)
-            if not (math.isfinite(value) and value > 0):
-                raise ValueError(f"{name}={value!r}: expected a finite number > 0")
+            if not LEAST_BOUND <= value <= LARGEST_BOUND:
+                raise ValueError(f"{name}={value!r}: expected a number in [{LEAST_BOUND:g}, {LARGEST_BOUND:g}]")
         z = self.noise_multiplier
         if not (math.isfinite(z) and z >= 0):
             raise ValueError(f"noise_multiplier={z!r}: expected a finite number >= 0")

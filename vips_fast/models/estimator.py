@@ -23,7 +23,7 @@ import numpy as np
 from ..checks import check_choice, check_flag, check_number
 from ..engine.backend import Backend, Threads
 from ..engine.ledger import Ledger
-from ..engine.loop import run
+from ..engine.loop import Progress, run
 from ..engine.model import MAX_RECORDS, Model, Records
 from ..engine.plan import RunPlan, make_plan
 from ..engine.randomness import KeyedRandomness, Randomness, SystemRandomness
@@ -85,6 +85,20 @@ class PrivateEstimator:
     all is done: an interrupted fit leaves the estimator exactly as it was.
     """
 
+    sampling: str
+    neighbors: str | None
+    batch_size: float | None
+    n_steps: int | None
+    n_records: int | None
+    target_epsilon: float | None
+    target_delta: float | None
+    noise_multiplier: float | None
+    private: bool
+    invalid: str
+    n_jobs: int | None
+    random_state: Any
+    callback: Callable[[Progress], None] | None
+
     #: Class of the ``options`` parameter, a frozen dataclass, where there is one.
     _options_type: ClassVar[type | None] = None
     #: Whether a fit without privacy keeps ``diagnostics_`` unasked.
@@ -118,6 +132,8 @@ class PrivateEstimator:
 
     def _resolve_n_steps(self, public: Public) -> int:
         """Number of steps of a whole fit."""
+        if self.n_steps is None:
+            raise ValueError("n_steps=None: expected an integer")
         return int(self.n_steps)
 
     def _sensitivity(self, model: Model, relation: str) -> float | None:
@@ -274,7 +290,8 @@ class PrivateEstimator:
         self._check_parameters()
         if partial and self.private and self.noise_multiplier is None:
             raise ValueError(
-                "noise_multiplier=None: expected a number with partial_fit, since the number of calls to come is unknown"
+                "noise_multiplier=None: expected a number with partial_fit, since the number of calls to come is "
+                "unknown"
             )
         before = self._result if partial else None
         records, facts = self._read(X, y, **extra)
@@ -324,7 +341,9 @@ class PrivateEstimator:
                 f"n_records={self.n_records}: expected the number of rows with sampling='without_replacement', or None"
             )
         if partial and self.n_records is not None and self.batch_size is None:
-            raise ValueError("batch_size=None: expected the public number of records of a call, since n_records is given")
+            raise ValueError(
+                "batch_size=None: expected the public number of records of a call, since n_records is given"
+            )
         n_records = n_rows if self.n_records is None else int(self.n_records)
         if before is not None and before.public.n_features != facts["n_features"]:
             raise ValueError(
@@ -341,7 +360,8 @@ class PrivateEstimator:
         model = self._model(public)
         if partial:
             size = public.n_records if self.batch_size is None else int(self.batch_size)
-            sampler: Sampler = FullSampler(size, self.neighbors or "add_remove")
+            accounted = "replace_one" if self.sampling == "without_replacement" else "add_remove"
+            sampler: Sampler = FullSampler(size, self.neighbors or accounted)
             n_steps = 1
         else:
             sampler, n_steps = self._sampler(public), self._resolve_n_steps(public)
@@ -428,12 +448,13 @@ class PrivateEstimator:
     def _fitted(self) -> FitResult:
         """The result, or a NotFittedError."""
         if self._result is None:
-            error: type[Exception] = NotFittedError
             try:
-                from sklearn.exceptions import NotFittedError as error
+                from sklearn import exceptions
             except ImportError:
-                pass
-            raise error(f"This {type(self).__name__} instance is not fitted yet: call fit first")
+                kind: type[Exception] = NotFittedError
+            else:
+                kind = exceptions.NotFittedError
+            raise kind(f"This {type(self).__name__} instance is not fitted yet: call fit first")
         return self._result
 
     def __sklearn_is_fitted__(self) -> bool:

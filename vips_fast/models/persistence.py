@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 ARRAYS, META, SIGNATURE = "model.npz", "model.json", "model.sig"
 _CONTEXT = b"vips_fast model 2\0"
-_ARRAY, _STATE, _SETTING, _CLASSES = "array:", "state:", "setting:", "public:classes"
+_ARRAY, _STATE, _SETTING, _CLASSES = "array.", "state.", "setting.", "public.classes"
 
 
 def save(result: FitResult, path: str | Path) -> None:

@@ -23,7 +23,7 @@ import numpy as np
 
 from ..accounting import epsilon
 from ..engine.result import FitResult
-from ..engine.transcript import read_transcript
+from ..engine.transcript import Run, read_transcript, release_digest
 from . import persistence
 from .estimator import PrivateEstimator
 
@@ -60,9 +60,9 @@ class VerifyReport:
 
     def text(self) -> str:
         """Lines for a terminal."""
-        lines = [f"{'equal ' if c.ok else 'DIFFERS'} {c.name}{': ' + c.detail if c.detail else ''}" for c in self.checks]
-        verdict = "The model follows from its releases." if self.ok else "THE MODEL DOES NOT FOLLOW FROM ITS RELEASES."
-        return "\n".join([*lines, verdict])
+        lines = [f"{'equal  ' if c.ok else 'DIFFERS'} {c.name}: {c.detail}".removesuffix(": ") for c in self.checks]
+        lines.append(f"The model {'follows' if self.ok else 'DOES NOT FOLLOW'} from its releases.")
+        return "\n".join(lines)
 
     __str__ = text
 
@@ -117,13 +117,14 @@ def verify(
     if isinstance(cls, str):
         cls = class_of(cls)
     published = cls.load(path)
+    have, runs = published._fitted(), read_transcript(transcript)
     checks = [_statement(published)]
     try:
-        again = cls._rebuild(read_transcript(transcript))
+        checks += _releases(have, runs)
+        again = cls._rebuild(runs)
     except ValueError as error:
         return VerifyReport((*checks, VerifyCheck("rebuild", False, str(error))))
-    have, want = published._fitted(), again._fitted()
-    checks += _releases(have, want)
+    want = again._fitted()
     for name in ("kind", "settings", "public", "n_steps"):
         checks.append(VerifyCheck(name, _alike(getattr(have, name), getattr(want, name))))
     for group in ("arrays", "state"):
@@ -139,14 +140,15 @@ def verify(
 def _attributes(cls: type) -> list[str]:
     """Names of the public fitted attributes: properties that end with an underscore."""
     names = {name for kind in cls.__mro__ for name, value in vars(kind).items() if isinstance(value, property)}
-    return sorted(n for n in names if n.endswith("_") and not n.startswith("_") and n not in ("ledger_", "diagnostics_"))
+    names -= {"ledger_", "diagnostics_"}
+    return sorted(name for name in names if name.endswith("_") and not name.startswith("_"))
 
 
 def _alike(a: Any, b: Any) -> bool:
     """Equality down to the bits of arrays, through dicts, tuples and dataclasses."""
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         a, b = np.asarray(a), np.asarray(b)
-        return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+        return bool(a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes())
     if isinstance(a, dict) and isinstance(b, dict):
         return a.keys() == b.keys() and all(_alike(a[k], b[k]) for k in a)
     if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
@@ -175,20 +177,21 @@ def _arrays(group: str, have: Any, want: Any) -> list[VerifyCheck]:
     return checks
 
 
-def _releases(have: FitResult, want: FitResult) -> list[VerifyCheck]:
+def _releases(have: FitResult, runs: list[Run]) -> list[VerifyCheck]:
     """The releases of the transcript against those that the ledger's closing records name."""
+    closed = [r for r in have.ledger.to_dict()["records"] if r["kind"] == "close"]
+    if len(closed) != len(runs):
+        return [VerifyCheck("releases", False, f"{len(closed)} runs in the ledger, {len(runs)} in the transcript")]
     checks = []
-    runs = [[r for r in result.ledger.to_dict()["records"] if r["kind"] == "close"] for result in (have, want)]
-    if len(runs[0]) != len(runs[1]):
-        return [VerifyCheck("releases", False, f"{len(runs[0])} runs against {len(runs[1])} in the transcript")]
-    for number, (own, kept) in enumerate(zip(*runs, strict=True)):
-        name = f"releases of run {number}"
-        if own.get("transcript") is None:
-            checks.append(VerifyCheck(name, False, "the model was fitted without a transcript"))
+    for record, run in zip(closed, runs, strict=True):
+        named, kept = record.get("transcript"), [release_digest(release) for release in run.releases()]
+        name = f"releases of {run.path.name}"
+        if named is None or len(named) != len(kept):
+            checks.append(VerifyCheck(name, False, "the ledger does not name as many"))
             continue
-        other = [i for i, pair in enumerate(zip(own["transcript"], kept["transcript"], strict=False)) if pair[0] != pair[1]]
-        detail = "" if not other else f"release {', '.join(map(str, other[:10]))} is not what the model was made from"
-        checks.append(VerifyCheck(name, not other and len(own["transcript"]) == len(kept["transcript"]), detail))
+        other = [f"release-{i:06d}" for i, (a, b) in enumerate(zip(named, kept, strict=True)) if a != b]
+        detail = f"{', '.join(other[:10])} differ from what the model was made from" if other else f"{len(kept)}"
+        checks.append(VerifyCheck(name, not other, detail))
     return checks
 
 
@@ -203,9 +206,11 @@ def _statement(published: PrivateEstimator) -> VerifyCheck:
         return VerifyCheck("epsilon", False, "the ledger has no release")
     spent = epsilon(event, float(plan["delta"]))
     words = re.match(r"\(([^,]+), ([^)]+)\)-differential privacy", str(published.privacy_))
-    stated = float(words[1]) if words else -1.0
-    fine = stated >= spent and published.privacy_.epsilon >= spent and words is not None
-    return VerifyCheck("epsilon", bool(fine and float(words[2]) == plan["delta"]), f"stated {stated:g}, spent {spent:.6g}")
+    if words is None:
+        return VerifyCheck("epsilon", False, "the statement names none")
+    stated, delta = float(words[1]), float(words[2])
+    fine = min(stated, published.privacy_.epsilon) >= spent and delta == plan["delta"]
+    return VerifyCheck("epsilon", fine, f"stated {stated:g}, spent {spent:.6g} at delta = {delta:g}")
 
 
 def _files(path: Path, have: FitResult, want: FitResult) -> list[VerifyCheck]:

@@ -1,43 +1,46 @@
-"""Pictures of models of images: grids of dictionaries and reconstructions.
-
-Only `save_png` needs matplotlib, and loads it when called.
-"""
+"""Pictures of models of images: grids of dictionaries and reconstructions, as arrays and as PNG files."""
 
 from __future__ import annotations
 
 import math
+import os
+import struct
+import zlib
 from pathlib import Path
+from typing import IO, Any
 
 import numpy as np
 
 __all__ = ["dictionary_grid", "image_grid", "reconstruction_grid", "save_png", "square_shape"]
 
+Shape = tuple[int, int]
 
-def square_shape(n_pixels: int) -> tuple[int, int]:
+
+def square_shape(n_pixels: int) -> Shape:
     """Side lengths of a square image.
 
     Raises
     ------
     ValueError
-        If the number of pixels is no square.
+        If the number of pixels is not a square.
     """
     side = math.isqrt(n_pixels)
     if side * side != n_pixels:
-        raise ValueError(f"shape=None: {n_pixels} pixels are no square; expected (height, width)")
+        raise ValueError(f"shape=None: {n_pixels} pixels do not make a square; expected (height, width)")
     return side, side
 
 
-def image_grid(images, shape=None, columns=None, gap=1) -> np.ndarray:
+def image_grid(images: Any, shape: Shape | None = None, columns: int | None = None, gap: int = 1) -> np.ndarray:
     """Images side by side on a white ground.
 
     Parameters
     ----------
     images : array, shape (n, J)
-        One image a row, values in [0, 1] (others are cut), 1 shown black.
+        Each row is an image, values in [0, 1] (others are moved to the nearer bound), 1 shown black.
     shape : (int, int) or None
         Height and width, of product J; None for square images.
     columns : int or None
-        Images a row; None makes the grid about square.
+        Images in each row of the grid; None makes the grid about square.
     gap : int
         White pixels around each image.
 
@@ -49,47 +52,49 @@ def image_grid(images, shape=None, columns=None, gap=1) -> np.ndarray:
     Raises
     ------
     ValueError
-        If images is no matrix, holds NaN, or the shape does not fit.
+        If images is not a matrix, holds NaN, or the shape does not fit.
     """
     images = np.asarray(images, dtype=np.float64)
     if images.ndim != 2 or 0 in images.shape or np.isnan(images).any():
         raise ValueError(f"images has shape {images.shape}: expected (n, J) without NaN, n and J at least 1")
-    height, width = square_shape(images.shape[1]) if shape is None else shape
-    if height * width != images.shape[1]:
-        raise ValueError(f"shape={shape!r}: expected a product of {images.shape[1]}, the number of pixels")
-    columns = math.ceil(math.sqrt(len(images))) if columns is None else int(columns)
+    n_images, n_pixels = images.shape
+    height, width = square_shape(n_pixels) if shape is None else shape
+    if height * width != n_pixels:
+        raise ValueError(f"shape={shape!r}: expected a product of {n_pixels}, the number of pixels")
+    columns = math.ceil(math.sqrt(n_images)) if columns is None else int(columns)
     if columns < 1:
         raise ValueError(f"columns={columns}: expected at least 1")
-    rows = -(-len(images) // columns)
-    grid = np.full((rows * (height + gap) + gap, columns * (width + gap) + gap), 255, dtype=np.uint8)
-    grey = np.rint(255 * (1 - np.clip(images, 0, 1))).astype(np.uint8)
-    for n, image in enumerate(grey):
-        top, left = gap + n // columns * (height + gap), gap + n % columns * (width + gap)
-        grid[top : top + height, left : left + width] = image.reshape(height, width)
-    return grid
+    rows = -(-n_images // columns)
+    cells = np.full((rows * columns, height + gap, width + gap), 255, dtype=np.uint8)
+    grey = np.rint(255 * (1 - np.clip(images, 0, 1)))
+    cells[:n_images, gap:, gap:] = grey.reshape(n_images, height, width)
+    grid = cells.reshape(rows, columns, height + gap, width + gap).transpose(0, 2, 1, 3)
+    return np.pad(grid.reshape(rows * (height + gap), -1), ((0, gap), (0, gap)), constant_values=255)
 
 
-def dictionary_grid(model, shape=None, columns=None) -> np.ndarray:
-    """A fitted network's weights, one image a hidden unit: grey is 0, black positive, white negative.
+def dictionary_grid(model: Any, shape: Shape | None = None, columns: int | None = None) -> np.ndarray:
+    """A fitted network's weights, an image for each hidden unit: grey is 0, black positive, white negative.
 
     Parameters
     ----------
-    model : `vips_fast.SigmoidBeliefNetwork`
+    model : fitted estimator with ``components_``, shape (K, J)
+        Such as `vips_fast.SigmoidBeliefNetwork`.
     shape, columns
         As in `image_grid`.
     """
-    weights = model.components_
-    # The 99th percentile sets the contrast: one loud pixel does not grey out the rest.
+    weights = np.asarray(model.components_)
+    # The 99th percentile sets the contrast, so that one large weight does not turn the rest grey.
     top = max(float(np.percentile(np.abs(weights), 99)), 1e-12)
     return image_grid(0.5 + 0.5 * weights / top, shape, columns)
 
 
-def reconstruction_grid(model, Y, shape=None) -> np.ndarray:
-    """Records above, their reconstructions below. They describe Y: public records only.
+def reconstruction_grid(model: Any, Y: Any, shape: Shape | None = None) -> np.ndarray:
+    """Records above, their reconstructions below. They describe Y, which must be public.
 
     Parameters
     ----------
-    model : `vips_fast.SigmoidBeliefNetwork`
+    model : fitted estimator with ``reconstruct``
+        Such as `vips_fast.SigmoidBeliefNetwork`.
     Y : array, shape (n, J)
     shape
         As in `image_grid`.
@@ -98,7 +103,7 @@ def reconstruction_grid(model, Y, shape=None) -> np.ndarray:
     return image_grid(np.concatenate([Y, model.reconstruct(Y)]), shape, columns=len(Y))
 
 
-def save_png(grid, path, scale=3) -> None:
+def save_png(grid: np.ndarray, path: str | os.PathLike[str] | IO[bytes], scale: int = 3) -> None:
     """Write a grid of grey values as a PNG file.
 
     Parameters
@@ -107,19 +112,25 @@ def save_png(grid, path, scale=3) -> None:
     path : path-like or binary file
         A name ends in .png.
     scale : int
-        Side of a pixel.
+        Number of dots on each side of a pixel.
 
     Raises
     ------
     ValueError
         If the name does not end in .png.
-    ImportError
-        If matplotlib is not installed.
     """
-    if isinstance(path, (str, Path)) and Path(path).suffix != ".png":
-        raise ValueError(f"{path}: expected a name that ends in .png")
-    try:
-        from matplotlib.image import imsave
-    except ImportError:
-        raise ImportError("pictures need matplotlib: pip install matplotlib") from None
-    imsave(path, np.kron(grid, np.ones((scale, scale), dtype=np.uint8)), cmap="gray", vmin=0, vmax=255, format="png")
+    dots = np.asarray(grid, np.uint8).repeat(scale, axis=0).repeat(scale, axis=1)
+    height, width = dots.shape
+    # Eight bits of grey for each dot; every line begins with 0, the number of the filter that changes nothing.
+    lines = np.pad(dots, ((0, 0), (1, 0))).tobytes()
+    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    content = b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in ((b"IHDR", header), (b"IDAT", zlib.compress(lines, 9)), (b"IEND", b""))
+    )
+    if isinstance(path, (str, os.PathLike)):
+        if Path(path).suffix != ".png":
+            raise ValueError(f"{path}: expected a name that ends in .png")
+        Path(path).write_bytes(content)
+    else:
+        path.write(content)

@@ -1,11 +1,13 @@
-"""Plain-text read-outs of a model: topics, tables, baselines."""
+"""Models in plain text: topics, tables, and the yardsticks that a topic model is held against."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from vips_fast.data.counts import check_counts
 
@@ -21,7 +23,7 @@ __all__ = [
 ]
 
 
-def top_words(components, vocabulary=None, n_words=10):
+def top_words(components: Any, vocabulary: Sequence[str] | None = None, n_words: int = 10) -> list[list[str]]:
     """The most probable words of each topic, the most probable first.
 
     Parameters
@@ -31,33 +33,28 @@ def top_words(components, vocabulary=None, n_words=10):
     vocabulary : sequence of str, length V, or None
         None names word k by its column, "#k".
     n_words : int
-        Words a topic; all V where there are fewer.
+        Words of each topic; all V where there are fewer.
 
     Returns
     -------
     list of list of str
-        K lists.  Words of equal weight are in the order of their columns.
+        K lists. Words of equal weight are in the order of their columns.
 
     Raises
     ------
     ValueError
-        If `components` is not a matrix, the vocabulary has another length, or
-        `n_words` is below 1.
+        If `components` is not a matrix, the vocabulary has another length, or `n_words` is below 1.
     """
     components = _matrix(components)
     if n_words < 1:
         raise ValueError(f"n_words is {n_words}; expected at least 1")
     if vocabulary is not None and len(vocabulary) != components.shape[1]:
-        raise ValueError(
-            f"vocabulary has {len(vocabulary)} words; expected {components.shape[1]}"
-        )
+        raise ValueError(f"vocabulary has {len(vocabulary)} words; expected {components.shape[1]}")
     best = np.argsort(-components, axis=1, kind="stable")[:, :n_words]
-    return [
-        [f"#{k}" if vocabulary is None else vocabulary[k] for k in row] for row in best.tolist()
-    ]
+    return [[f"#{k}" if vocabulary is None else vocabulary[k] for k in row] for row in best.tolist()]
 
 
-def match_topics(components, other):
+def match_topics(components: Any, other: Any) -> list[int | None]:
     """Pair the topics of two models so that paired ones are alike.
 
     Parameters
@@ -68,9 +65,8 @@ def match_topics(components, other):
     Returns
     -------
     list of int or None, length K
-        For each topic of `components` its topic in `other`; None where `other`
-        has fewer.  The pairing maximises the sum of the cosines between the
-        square roots of the paired topics' probabilities.
+        For each topic of `components` its topic in `other`; None where `other` has fewer. The pairing maximises the sum
+        of the cosines between the square roots of the paired topics' probabilities.
 
     Raises
     ------
@@ -83,29 +79,34 @@ def match_topics(components, other):
     if first.shape[1] != second.shape[1]:
         raise ValueError(f"topics over {first.shape[1]} and over {second.shape[1]} words")
     rows, columns = linear_sum_assignment(first @ second.T, maximize=True)
-    matched = [None] * first.shape[0]
+    matched: list[int | None] = [None] * first.shape[0]
     for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
         matched[row] = column
     return matched
 
 
 def topics_table(
-    components, vocabulary=None, n_words=10, other=None, titles=("topics", "other"), width=100
-):
-    """Topics as text, one a line; with `other`, two models side by side.
+    components: Any,
+    vocabulary: Sequence[str] | None = None,
+    n_words: int = 10,
+    other: Any = None,
+    titles: tuple[str, str] = ("topics", "other"),
+    width: int = 100,
+) -> str:
+    """Topics as text, each on a line; with `other`, two models side by side.
 
     Parameters
     ----------
     components : array_like, shape (K, V)
     vocabulary : sequence of str or None
     n_words : int
-        Words a topic at most; fewer where the line is too short for them.
+        The most words of a topic; there are fewer where the line is too short for them.
     other : array_like, shape (L, V), or None
         Topics to show beside those of `components`, paired by `match_topics`.
     titles : pair of str
         Head lines of the two columns.
     width : int
-        Characters a line.
+        Characters on a line.
 
     Returns
     -------
@@ -131,14 +132,13 @@ def topics_table(
     return "\n".join(lines)
 
 
-def table(rows: Sequence[Sequence[str]], header: Sequence[str] | None = None) -> str:
+def table(rows: Iterable[Iterable[object]], header: Iterable[object] | None = None) -> str:
     """Rows of text in aligned columns: the first to the left, the others to the right."""
-    rows = [list(map(str, row)) for row in rows]
-    if header is not None:
-        rows.insert(0, list(map(str, header)))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    texts = [list(map(str, row)) for row in ([] if header is None else [header])]
+    texts += [list(map(str, row)) for row in rows]
+    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
     lines = []
-    for row in rows:
+    for row in texts:
         cells = [f"{cell:>{w}}" for cell, w in zip(row[1:], widths[1:], strict=True)]
         lines.append("  ".join([f"{row[0]:<{widths[0]}}", *cells]).rstrip())
     if header is not None:
@@ -151,19 +151,17 @@ def paragraph(text: str, width: int = 100) -> str:
     return textwrap.fill(text, max(20, width), break_long_words=False, break_on_hyphens=False)
 
 
-def unigram_perplexity(train, test, pseudocount=1.0):
+def unigram_perplexity(train: Any, test: Any, pseudocount: float = 1.0) -> float:
     """Held-out perplexity of the model with one topic: words drawn by their frequency.
 
-    The yardstick for a topic model: one that does no better has learned nothing
-    of how words go together.  Equivalent to
+    The yardstick for a topic model: one that does no better has learned nothing of how words go together. Equivalent to
     ``exp(-(test.sum(0) * log(p)).sum() / test.sum())`` with
     ``p = (train.sum(0) + pseudocount) / (train.sum() + V * pseudocount)``.
 
     Parameters
     ----------
     train, test : Corpus, sparse matrix or array_like, shapes (D, V) and (E, V)
-        The frequencies come from `train` without noise: the figure flatters the
-        yardstick, and is not private.
+        The frequencies come from `train` without noise: the figure flatters the yardstick, and is not private.
     pseudocount : float
         Added to each word's count, so that no word has probability zero.
 
@@ -174,18 +172,13 @@ def unigram_perplexity(train, test, pseudocount=1.0):
     Raises
     ------
     ValueError
-        If either is no matrix of counts, their columns differ, `test` has no
-        words, or `pseudocount` is not above 0.
+        If either is not a matrix of counts, their columns differ, `test` has no words, or `pseudocount` is not above 0.
     """
     if not pseudocount > 0:
         raise ValueError(f"pseudocount is {pseudocount}; expected a number above 0")
-    train = check_counts(getattr(train, "counts", train), name="train", allow_float=True)
-    test = check_counts(
-        getattr(test, "counts", test), train.shape[1], name="test", allow_float=True
-    )
-    seen, asked = (
-        np.bincount(X.indices, weights=X.data, minlength=X.shape[1]) for X in (train, test)
-    )
+    train = _counts(train, "train")
+    test = _counts(test, "test", train.shape[1])
+    seen, asked = (np.bincount(X.indices, weights=X.data, minlength=X.shape[1]) for X in (train, test))
     if not asked.any():
         raise ValueError("test has no words")
     probability = seen + pseudocount
@@ -193,7 +186,9 @@ def unigram_perplexity(train, test, pseudocount=1.0):
     return float(np.exp(-(asked @ np.log(probability)) / asked.sum()))
 
 
-def split_words(X, random_state=0):
+def split_words(
+    X: Any, random_state: int | np.random.Generator | None = 0
+) -> tuple[sparse.csr_array, sparse.csr_array]:
     """Split each document's words at random into two halves.
 
     Parameters
@@ -210,27 +205,24 @@ def split_words(X, random_state=0):
     Raises
     ------
     ValueError
-        If X is no matrix of counts.
+        If X is not a matrix of counts.
     """
     X = check_counts(getattr(X, "counts", X))
-    generator = np.random.default_rng(random_state)
-    heads = generator.binomial(X.data, 0.5).astype(X.data.dtype)
-    halves = []
-    for data in (heads, X.data - heads):
-        half = X.copy()
-        half.data = data
-        halves.append(check_counts(half))
-    return tuple(halves)
+    given = np.random.default_rng(random_state).binomial(X.data, 0.5).astype(X.data.dtype)
+
+    def half(data: np.ndarray) -> sparse.csr_array:
+        return check_counts(sparse.csr_array((data, X.indices, X.indptr), shape=X.shape))
+
+    return half(given), half(X.data - given)
 
 
-def predictive_perplexity(proportions, components, asked):
+def predictive_perplexity(proportions: Any, components: Any, asked: Any) -> float:
     """Perplexity of words under each document's mixture of topics.
 
-    With `proportions` from one half of each document and `asked` the other half
-    (`split_words`), this is document completion: unlike the bound of Eq. 32 it
-    is comparable with a model that has no topics, however short the documents.
-    Equivalent to ``exp(-(asked * log(proportions @ beta)).sum() / asked.sum())``
-    with beta the rows of `components` divided by their sums.
+    With `proportions` from one half of each document and `asked` the other half (`split_words`), this is document
+    completion: unlike the bound of Eq. 32 it is comparable with a model that has no topics, whatever the length of the
+    documents. Equivalent to ``exp(-(asked * log(proportions @ beta)).sum() / asked.sum())`` with beta the rows of
+    `components` divided by their sums.
 
     Parameters
     ----------
@@ -251,30 +243,28 @@ def predictive_perplexity(proportions, components, asked):
     """
     components = _matrix(components)
     beta = components / components.sum(axis=1, keepdims=True)
-    asked = check_counts(
-        getattr(asked, "counts", asked), components.shape[1], name="asked", allow_float=True
-    )
+    asked = _counts(asked, "asked", components.shape[1])
     proportions = np.asarray(proportions, np.float64)
     if proportions.shape != (asked.shape[0], components.shape[0]):
-        raise ValueError(
-            f"proportions have shape {proportions.shape}; expected "
-            f"{(asked.shape[0], components.shape[0])}"
-        )
+        expected = (asked.shape[0], components.shape[0])
+        raise ValueError(f"proportions have shape {proportions.shape}; expected {expected}")
     if asked.nnz == 0:
         raise ValueError("asked has no words")
     total = 0.0
     documents = np.repeat(np.arange(asked.shape[0]), np.diff(asked.indptr))
-    # By pieces, since a word's mixture needs K numbers.
+    # In pieces, since each word's mixture takes K numbers.
     for first in range(0, asked.nnz, 1 << 18):
         piece = slice(first, first + (1 << 18))
-        mixture = np.einsum(
-            "ij,ij->i", proportions[documents[piece]], beta.T[asked.indices[piece]]
-        )
-        total += asked.data[piece] @ np.log(mixture)
+        mixture = np.einsum("ij,ij->i", proportions[documents[piece]], beta.T[asked.indices[piece]])
+        total += float(asked.data[piece] @ np.log(mixture))
     return float(np.exp(-total / asked.data.sum(dtype=np.float64)))
 
 
-def _fit(words, room):
+def _counts(X: Any, name: str, n_features: int | None = None) -> sparse.csr_array:
+    return check_counts(getattr(X, "counts", X), n_features, name=name, allow_float=True)
+
+
+def _fit(words: Sequence[str], room: int) -> str:
     """As many words as fit the room, at least one."""
     line = words[0]
     for word in words[1:]:
@@ -284,14 +274,15 @@ def _fit(words, room):
     return line
 
 
-def _matrix(components):
-    components = np.asarray(components, np.float64)
-    if components.ndim != 2 or 0 in components.shape:
-        raise ValueError(f"components have shape {components.shape}; expected (K, V)")
-    return components
+def _matrix(components: Any) -> np.ndarray:
+    matrix: np.ndarray = np.asarray(components, np.float64)
+    if matrix.ndim != 2 or 0 in matrix.shape:
+        raise ValueError(f"components have shape {matrix.shape}; expected (K, V)")
+    return matrix
 
 
-def _distributions(components):
-    weights = np.maximum(components, 0.0)
+def _distributions(components: np.ndarray) -> np.ndarray:
+    weights: np.ndarray = np.maximum(components, 0.0)
     total = weights.sum(axis=1, keepdims=True)
-    return np.divide(weights, total, out=np.zeros_like(weights), where=total > 0)
+    # Topics without weight stay zero.
+    return weights / np.where(total > 0, total, 1.0)

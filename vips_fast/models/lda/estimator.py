@@ -234,11 +234,16 @@ class LatentDirichletAllocation(PrivateEstimator):
     def _options(self) -> LdaOptions:
         return LdaOptions() if self.options is None else self.options
 
+    @property
+    def _informed(self) -> bool:
+        """Whether the topics' prior is an array, which knows something."""
+        return self.topic_word_prior is not None and np.ndim(self.topic_word_prior) > 0
+
     def _check_parameters(self) -> None:
         check_number("n_components", self.n_components, 1, 2**20, integer=True)
         if self.doc_topic_prior is not None:
             check_number("doc_topic_prior", self.doc_topic_prior, 0, 1e6, low_open=True)
-        if np.ndim(self.topic_word_prior) > 0:
+        if self._informed:
             _check_prior(self.topic_word_prior, int(self.n_components))
         elif self.topic_word_prior is not None:
             check_number("topic_word_prior", self.topic_word_prior, 0, 1e6, low_open=True)
@@ -264,12 +269,12 @@ class LatentDirichletAllocation(PrivateEstimator):
         return LdaModel(**self._model_settings(public))
 
     def _model_settings(self, public: Public) -> dict[str, Any]:
-        length = public.scale if self.doc_length is None else int(self.doc_length)
-        share = (default_clip(int(length)) if self.clip is None else self.clip) if self.private else 1.0
+        length = int(self.doc_length or public.scale or 1)
+        share = (default_clip(length) if self.clip is None else self.clip) if self.private else 1.0
         return dict(
             n_topics=int(self.n_components), n_words=public.n_features, n_records=public.n_records, alpha=self._alpha,
-            eta=self._eta(public.n_features), informed=np.ndim(self.topic_word_prior) > 0,
-            n_steps=self._resolve_n_steps(public), doc_length=None if self.doc_length is None else int(self.doc_length),
+            eta=self._eta(public.n_features), informed=self._informed,
+            n_steps=self._resolve_n_steps(public), doc_length=None if self.doc_length is None else length,
             clip=share * float(length), clips=bool(self.private), options=self._options, seed=public.seed,
         )
 
@@ -290,9 +295,11 @@ class LatentDirichletAllocation(PrivateEstimator):
             return DEFAULT_STEPS
         size = public.n_records if self.sampling == "full" else self.batch_size
         return plan(
-            public.n_records, public.n_features, int(self.n_components), doc_length=int(self.doc_length), clip=self.clip,
-            target_epsilon=1.0 if self.target_epsilon is None else self.target_epsilon, target_delta=self.target_delta,
-            batch_size=None if size is None else min(size, public.n_records), noise_multiplier=self.noise_multiplier,
+            public.n_records, public.n_features, int(self.n_components), doc_length=int(self.doc_length or 1),
+            clip=self.clip,
+            target_epsilon=1.0 if self.target_epsilon is None else self.target_epsilon,
+            target_delta=self.target_delta, batch_size=None if size is None else min(size, public.n_records),
+            noise_multiplier=self.noise_multiplier,
         ).n_steps
 
     @property
@@ -301,8 +308,8 @@ class LatentDirichletAllocation(PrivateEstimator):
 
     def _eta(self, n_words: int) -> np.ndarray:
         """The prior as a (V, K) array, which takes no memory where it is one number."""
-        if np.ndim(self.topic_word_prior) == 0:
-            eta = 1.0 / self.n_components if self.topic_word_prior is None else float(self.topic_word_prior)
+        if not self._informed:
+            eta = 1.0 / self.n_components if self.topic_word_prior is None else float(np.asarray(self.topic_word_prior))
             return np.broadcast_to(eta, (n_words, int(self.n_components)))
         prior = np.asarray(self.topic_word_prior, dtype=np.float64)
         if prior.shape[1] != n_words:

@@ -66,6 +66,9 @@ class LdaModel(Model):
     `round` has nothing to do.
     """
 
+    #: Whether noised statistics are read out by their empirical-Bayes means.
+    shrinks = True
+
     def __init__(
         self, *, n_topics: int, n_words: int, n_records: int, alpha: float, eta: np.ndarray, informed: bool,
         n_steps: int, doc_length: int | None, clip: float, clips: bool, options: LdaOptions, seed: int,
@@ -204,7 +207,7 @@ class LdaModel(Model):
         average = RunningAverage(self._average.values)
         average.restore(state)
         shrinkage = ProductShrinkage(self.n_topics)
-        if average.noise_sd > 0:
+        if self.shrinks and average.noise_sd > 0:
             shrinkage.restore(state, self.n_words, average.noise_sd)
         self._average, self._shrinkage = average, shrinkage
         self._fill_table(None)

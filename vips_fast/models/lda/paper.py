@@ -17,6 +17,8 @@ from .planning import DEFAULT_STEPS
 class PaperLdaModel(LdaModel):
     """The running average of noised statistics whose negative entries are mapped to 0 in each step."""
 
+    shrinks = False
+
     def update(self, release: Release) -> None:
         """See Algorithm 3."""
         repaired = np.maximum(release.values, 0.0)

@@ -28,7 +28,7 @@ class Documents:
     indptr, indices, counts : int64, int32 and int32 arrays
     """
 
-    usable = None
+    usable: np.ndarray | None = None
 
     def __init__(self, X: Any, n_features: int | None, invalid: str, owner: str):
         matrix = documents(X, n_features, invalid=invalid, owner=owner)

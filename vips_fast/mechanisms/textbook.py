@@ -16,32 +16,18 @@ import secrets
 from fractions import Fraction
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from .events import GaussianEvent, LaplaceEvent, RandomizedResponseEvent
-
-__all__ = [
-    "gaussian_mechanism",
-    "laplace_mechanism",
-    "randomized_response",
-    "randomized_response_frequencies",
-    "randomized_response_truth_probability",
-]
+from ..accounting.checks import non_negative, positive
+from ..accounting.events import GaussianEvent, LaplaceEvent, RandomizedResponseEvent
+from .gaussian import GaussianMechanism
 
 # Lattice steps in one noise scale: rounding is far below the noise, and
 # d coordinates raise the sensitivity by d 2^-28 of it only.
 _STEPS_PER_SCALE = 28
 
 
-def _positive(name: str, value: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
-        raise TypeError(f"{name} must be a real number, got {value!r}")
-    value = float(value)
-    if not (value > 0.0 and math.isfinite(value)):
-        raise ValueError(f"{name} must be a finite number > 0, got {value!r}")
-    return value
-
-
-def _finite(value) -> np.ndarray:
+def _finite(value: ArrayLike) -> NDArray[np.float64]:
     value = np.asarray(value, dtype=np.float64)
     # The message must not hold the private values.
     if not np.all(np.isfinite(value)):
@@ -52,7 +38,7 @@ def _finite(value) -> np.ndarray:
 # -- exact samplers ---------------------------------------------------------
 
 
-def _bernoulli_exp(a: int, b: int) -> bool:
+def bernoulli_exp(a: int, b: int) -> bool:
     """True with probability exp(-a / b), 0 <= a <= b (Canonne, Kamath & Steinke 2020, alg. 1).
 
     The first k with a failed Bernoulli(a / (b k)) is odd with probability exp(-a / b).
@@ -71,21 +57,21 @@ def _exponential_floor(scale: int) -> int:
     exp(-(u + scale v) / scale).
     """
     u = secrets.randbelow(scale)
-    while not _bernoulli_exp(u, scale):
+    while not bernoulli_exp(u, scale):
         u = secrets.randbelow(scale)
     v = 0
-    while _bernoulli_exp(1, 1):
+    while bernoulli_exp(1, 1):
         v += 1
     return u + scale * v
 
 
-def _rounded_laplace(scale: int) -> int:
+def rounded_laplace(scale: int) -> int:
     """A Laplace variate of integer scale, rounded to the nearest integer, exactly.
 
     For the exponential magnitude E of scale t, P(E >= 1/2) = exp(-1/(2t)); given
     that, E - 1/2 is exponential again, and rounding E is 1 + its floor.
     """
-    if not _bernoulli_exp(1, 2 * scale):
+    if not bernoulli_exp(1, 2 * scale):
         return 0
     magnitude = 1 + _exponential_floor(scale)
     return magnitude if secrets.randbits(1) else -magnitude
@@ -94,7 +80,9 @@ def _rounded_laplace(scale: int) -> int:
 # -- mechanisms -------------------------------------------------------------
 
 
-def laplace_mechanism(value, sensitivity: float, noise_multiplier: float, neighbors: str | None = None):
+def laplace_mechanism(
+    value: ArrayLike, sensitivity: float, noise_multiplier: float, neighbors: str | None = None
+) -> tuple[NDArray[np.float64], LaplaceEvent]:
     """Laplace mechanism: (1 / noise_multiplier)-DP.
 
     Parameters
@@ -121,7 +109,7 @@ def laplace_mechanism(value, sensitivity: float, noise_multiplier: float, neighb
     move each of the d coordinates by g.  About 30 microseconds a coordinate.
     """
     event = LaplaceEvent(noise_multiplier, neighbors)
-    sensitivity = _positive("sensitivity", sensitivity)
+    sensitivity = positive("sensitivity", sensitivity)
     value = _finite(value)
     scale = event.noise_multiplier * sensitivity
     spacing = math.ldexp(1.0, math.frexp(scale)[1] - _STEPS_PER_SCALE)
@@ -129,14 +117,16 @@ def laplace_mechanism(value, sensitivity: float, noise_multiplier: float, neighb
     moved = Fraction(sensitivity) + value.size * Fraction(spacing)
     steps = math.ceil(Fraction(event.noise_multiplier) * moved / Fraction(spacing))
     units = np.trunc(value / spacing)
-    noised = [int(u) + _rounded_laplace(steps) for u in units.ravel().tolist()]
+    noised = [int(u) + rounded_laplace(steps) for u in units.ravel().tolist()]
     # Scaling by a power of two is exact; the conversion rounds the released
     # integer, which is post-processing.
     released = np.array([float(n) for n in noised]).reshape(value.shape) * spacing
     return released, event
 
 
-def gaussian_mechanism(value, sensitivity: float, noise_multiplier: float, neighbors: str | None = None):
+def gaussian_mechanism(
+    value: ArrayLike, sensitivity: float, noise_multiplier: float, neighbors: str | None = None
+) -> tuple[NDArray[np.float64], GaussianEvent]:
     """Gaussian mechanism.
 
     Parameters
@@ -163,10 +153,8 @@ def gaussian_mechanism(value, sensitivity: float, noise_multiplier: float, neigh
     standard deviation counts sensitivity + sqrt(d) g for the truncation of d
     coordinates to the lattice with spacing g.
     """
-    from ..mechanisms import GaussianMechanism
-
     event = GaussianEvent(noise_multiplier, neighbors)
-    sensitivity = _positive("sensitivity", sensitivity)
+    sensitivity = positive("sensitivity", sensitivity)
     if event.noise_multiplier > 2.0**20:
         raise ValueError(f"noise_multiplier must be <= 2^20, got {noise_multiplier!r}")
     value = _finite(value)
@@ -194,9 +182,7 @@ def randomized_response_truth_probability(epsilon: float, n_categories: int = 2)
 
     Rounded down, so that the response is never less private than `epsilon` says.
     """
-    epsilon = float(epsilon)
-    if not (epsilon >= 0.0 and math.isfinite(epsilon)):
-        raise ValueError(f"epsilon must be a finite number >= 0, got {epsilon!r}")
+    epsilon = non_negative("epsilon", epsilon)
     k = RandomizedResponseEvent(0.5, n_categories).n_categories
     p = 1.0 / (1.0 + (k - 1) * math.exp(-epsilon))
     p = max(p, 1.0 / k)
@@ -205,13 +191,15 @@ def randomized_response_truth_probability(epsilon: float, n_categories: int = 2)
     return p
 
 
-def randomized_response(categories, truth_probability: float, n_categories: int = 2):
+def randomized_response(
+    categories: ArrayLike, truth_probability: float, n_categories: int = 2
+) -> tuple[NDArray[np.int64], RandomizedResponseEvent]:
     """K-ary randomised response of each individual.
 
     Parameters
     ----------
     categories : array_like of int
-        True categories in [0, n_categories), one an individual.
+        True categories in [0, n_categories), one for each individual.
     truth_probability : float
         Probability of the true answer; otherwise one of the other K - 1
         categories, uniformly.  In [1 / K, 1).
@@ -253,11 +241,11 @@ def randomized_response(categories, truth_probability: float, n_categories: int 
     return reported.reshape(true.shape), event
 
 
-def _words(n: int) -> np.ndarray:
+def _words(n: int) -> NDArray[np.uint64]:
     return np.frombuffer(bytearray(os.urandom(8 * n)), dtype=np.uint64)
 
 
-def randomized_response_frequencies(reported, event: RandomizedResponseEvent) -> np.ndarray:
+def randomized_response_frequencies(reported: ArrayLike, event: RandomizedResponseEvent) -> NDArray[np.float64]:
     """Unbiased estimate of the category frequencies from randomised responses.
 
     Parameters

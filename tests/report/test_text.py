@@ -74,7 +74,7 @@ def test_split_words():
     assert np.array_equal(report.split_words(X, 0)[0].toarray(), given.toarray())
 
 
-def test_predictive_perplexity(monkeypatch):
+def test_predictive_perplexity():
     rng = np.random.default_rng(3)
     proportions = rng.dirichlet(np.ones(3), 50)
     components = rng.gamma(1.0, 1.0, (3, 20)) + 0.01

@@ -1,18 +1,24 @@
-"""Integers from text, many at a time.
+"""Files of text: opening them, reading them by whole lines, and parsing integers, many at a time.
 
-A count file of tens of millions of entries is read as bytes and parsed with
-array operations: one pass a digit instead of one Python object a number.
+A count file of tens of millions of entries is read as bytes and parsed with array operations: one pass for each digit
+instead of one Python object for each number.
 """
 
 from __future__ import annotations
 
+import contextlib
 import gzip
+import io
+import os
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Integers", "blocks", "open_text", "parse"]
+__all__ = ["BadLine", "BinaryFile", "Integers", "blocks", "naming", "open_text", "parse"]
+
+BinaryFile = gzip.GzipFile | io.BufferedReader
 
 _BLOCK = 8 << 20
 # 18 digits always fit an int64.
@@ -28,7 +34,7 @@ _CLASS[ord(":")] = _COLON
 class BadLine(ValueError):
     """A line that has the wrong form; `line` counts from 1."""
 
-    def __init__(self, line, what):
+    def __init__(self, line: int, what: str) -> None:
         super().__init__(f"line {line}: {what}")
 
 
@@ -44,17 +50,31 @@ class Integers:
     n_lines: int
 
 
-def open_text(path):
-    """Open a plain or gzip file for reading bytes; which one, its first bytes say."""
+@contextlib.contextmanager
+def naming(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Put the path in front of what a ValueError or a MemoryError says."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+    except MemoryError as error:
+        raise MemoryError(f"{path}: not enough memory to read it. {error}".rstrip()) from None
+
+
+def open_text(path: str | os.PathLike[str]) -> BinaryFile:
+    """Open a plain or gzip file for reading bytes; its first bytes say which of the two it is."""
     with open(path, "rb") as file:
         magic = file.read(2)
     return gzip.open(path, "rb") if magic == b"\x1f\x8b" else open(path, "rb")
 
 
-def blocks(file, size=_BLOCK):
-    """Yield the file in blocks of whole lines, as bytes.
+def blocks(file: BinaryFile, size: int = _BLOCK) -> Iterator[bytes]:
+    """Yield the file in blocks of whole lines.
 
-    Raises ValueError if the file is compressed and its data are broken.
+    Raises
+    ------
+    ValueError
+        If the file is compressed and its data are broken.
     """
     rest = b""
     while True:
@@ -73,7 +93,7 @@ def blocks(file, size=_BLOCK):
         rest = piece[end:]
 
 
-def parse(block, first_line, colons=False):
+def parse(block: bytes, first_line: int, colons: bool = False) -> Integers:
     """Parse a block of text that holds unsigned decimal integers.
 
     Parameters
@@ -92,18 +112,14 @@ def parse(block, first_line, colons=False):
     Raises
     ------
     BadLine
-        At any byte that is neither digit, blank nor (with `colons`) colon, and
-        at numbers of more than 18 digits.
+        At any byte that is neither digit, blank nor (with `colons`) colon, and at numbers of more than 18 digits.
     """
     raw = np.frombuffer(block, np.uint8)
     kind = _CLASS[raw]
     bad = kind == _OTHER if colons else kind >= _COLON
     if bad.any():
-        at = int(bad.argmax())
-        raise BadLine(
-            first_line + block.count(b"\n", 0, at),
-            "expected non-negative integers" + (" and colons" if colons else ""),
-        )
+        line = first_line + block.count(b"\n", 0, int(bad.argmax()))
+        raise BadLine(line, "expected non-negative integers" + (" and colons" if colons else ""))
     digit = (kind == _DIGIT).view(np.int8)
     edges = np.diff(digit, prepend=np.int8(0), append=np.int8(0))
     starts = np.flatnonzero(edges == 1)
@@ -116,7 +132,7 @@ def parse(block, first_line, colons=False):
         at = int((lengths > _MAX_DIGITS).argmax())
         raise BadLine(first_line + int(lines[at]), "a number has more than 18 digits")
 
-    values = np.zeros(starts.shape[0], np.int64)
+    values = np.zeros(len(starts), np.int64)
     shortest = int(lengths.min(initial=0))
     for place in range(longest):
         if place < shortest:
@@ -126,13 +142,12 @@ def parse(block, first_line, colons=False):
             more = np.flatnonzero(lengths > place)
             values[more] = values[more] * 10 + (raw[starts[more] + place] - np.uint8(48))
 
-    before = np.full(starts.shape[0], 10, np.uint8)
-    gap = np.zeros(starts.shape[0], np.int64)
+    before = np.full(len(starts), 10, np.uint8)
+    gap = np.zeros(len(starts), np.int64)
     before[1:] = raw[starts[1:] - 1]
     gap[1:] = starts[1:] - ends[:-1]
-    if starts.shape[0] and starts[0] > 0:
-        before[0] = raw[starts[0] - 1]
-        gap[0] = starts[0]
+    if len(starts) and starts[0] > 0:
+        before[0], gap[0] = raw[starts[0] - 1], starts[0]
     n_lines = int(newlines[-1]) + (not block.endswith(b"\n")) if block else 0
     n_colons = int(np.count_nonzero(kind == _COLON)) if colons else 0
     return Integers(values, lines, before, gap, n_colons, n_lines)

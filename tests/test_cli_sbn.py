@@ -1,13 +1,8 @@
-"""Pictures of networks, and the commands that make them."""
-
-import subprocess
-import sys
+"""The commands that fit, plot and apply networks of binary units."""
 
 import numpy as np
-import pytest
 
 from vips_fast import SigmoidBeliefNetwork, cli
-from vips_fast.images import dictionary_grid, image_grid, reconstruction_grid, save_png
 
 
 def records(n=200):
@@ -18,45 +13,6 @@ def records(n=200):
     return (np.where(left[:, None], y, 1 - y) ^ (rng.random((n, 16)) < 0.05)).astype(np.uint8)
 
 
-def test_grid_places_images_in_order():
-    images = np.array([[1.0, 0, 0, 0], [0, 0, 0, 1.0], [2.0, -1, 0.5, 0]])
-    grid = image_grid(images, columns=2)
-    assert grid.shape == (7, 7) and grid.dtype == np.uint8
-    assert grid[1:3, 1:3].tolist() == [[0, 255], [255, 255]]
-    assert grid[1:3, 4:6].tolist() == [[255, 255], [255, 0]]
-    assert grid[4:6, 1:3].tolist() == [[0, 255], [128, 255]]
-    assert (grid[0] == 255).all() and (grid[:, 3] == 255).all() and (grid[4:, 4:] == 255).all()
-    assert image_grid(images, shape=(1, 4)).shape == (5, 11)
-
-
-def test_grid_refuses_what_does_not_fit():
-    for images, options, word in [
-        (np.ones((2, 5)), {}, "shape"), (np.ones((2, 4)), dict(shape=(3, 2)), "shape"), (np.ones(4), {}, "images"),
-        (np.full((1, 4), np.nan), {}, "images"), (np.ones((1, 4)), dict(columns=0), "columns"),
-    ]:
-        with pytest.raises(ValueError, match=word):
-            image_grid(images, **options)
-
-
-def test_pictures_of_a_model(tmp_path):
-    pytest.importorskip("matplotlib", reason="pictures need matplotlib")
-    from matplotlib.image import imread
-
-    Y = records()
-    model = SigmoidBeliefNetwork(3, private=False, random_state=0).fit(Y)
-    weights = dictionary_grid(model)
-    assert weights.shape == (11, 11)
-    pair = reconstruction_grid(model, Y[:2])
-    # The upper row is the records themselves.
-    np.testing.assert_array_equal(pair[1:5, 1:5], 255 * (1 - Y[0].reshape(4, 4)))
-    save_png(pair, tmp_path / "pair.png", scale=2)
-    back = imread(tmp_path / "pair.png")
-    assert back.shape[:2] == (22, 22)
-    np.testing.assert_allclose(back[::2, ::2, 0] * 255, pair, atol=1)
-    with pytest.raises(ValueError, match="png"):
-        save_png(pair, tmp_path / "pair.jpg")
-
-
 def run(capsys, *argv):
     code = cli.main([str(a) for a in argv])
     out, err = capsys.readouterr()
@@ -64,7 +20,6 @@ def run(capsys, *argv):
 
 
 def test_command_line_fits_and_plots(tmp_path, capsys):
-    pytest.importorskip("matplotlib", reason="pictures need matplotlib")
     np.save(tmp_path / "y.npy", records() * 9)
     fit = ["fit", "sbn", tmp_path / "y.npy", "--components", 2, "--out", tmp_path / "model", "--steps", 3, "--seed", 1]
     code, out, err = run(capsys, *fit, "--epsilon", 5, "--delta", 1e-5)
@@ -132,8 +87,3 @@ def test_command_line_refuses(tmp_path, capsys):
         code, out, err = run(capsys, *argv)
         assert code == 2 and out == "" and err.count("\n") == 1 and err.startswith("vips-fast: error: ")
         assert not (tmp_path / "new").exists()
-
-
-def test_importing_loads_no_matplotlib():
-    code = "import sys, vips_fast, vips_fast.images, vips_fast.cli; sys.exit('matplotlib' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

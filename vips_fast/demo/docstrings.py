@@ -1,8 +1,7 @@
 """Real text that every Python has: the docstrings of its own libraries.
 
-Each docstring is one record.  The vocabulary is public with respect to them: it
-is made of the language reference that ships as `pydoc_data.topics`, which none
-of the docstrings is part of.
+Each docstring is one record. The vocabulary is public with respect to them: it is made of the language reference that
+ships as `pydoc_data.topics`, and none of the docstrings is part of that.
 """
 
 from __future__ import annotations
@@ -16,52 +15,52 @@ import os
 import re
 import sysconfig
 import warnings
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 from vips_fast.data.corpus import Corpus
 from vips_fast.data.text import count_texts
 
 __all__ = ["PACKAGES", "STOP_WORDS", "docstrings_corpus", "language_reference_words"]
 
-# Read in this order until there are enough documents; absent ones are passed
-# over.  A fixed list, so that what else lies in an environment does not change
-# the corpus, in front what every environment of this package has.
-PACKAGES = (
-    "numpy", "scipy", "matplotlib", "numba", "llvmlite", "autodp", "tqdm", "PIL", "fontTools",
-    "pip", "setuptools", "Cython", "sklearn", "pandas", "sympy", "statsmodels", "networkx",
-    "skimage", "gensim", "mpmath", "joblib", "dask", "xarray", "h5py", "tables", "astropy",
-    "nltk", "IPython", "seaborn", "hypothesis", "torch", "jax", "tensorflow",
-)  # fmt: skip
+# Packages are read in this order until there are enough documents; absent ones are passed over. The list is fixed, so
+# that whatever else lies in an environment does not change the corpus, and begins with what every environment of this
+# package has.
+PACKAGES = tuple(
+    """
+    numpy scipy matplotlib numba llvmlite autodp tqdm PIL fontTools pip setuptools Cython sklearn pandas sympy
+    statsmodels networkx skimage gensim mpmath joblib dask xarray h5py tables astropy nltk IPython seaborn hypothesis
+    torch jax tensorflow
+    """.split()
+)
 
 STOP_WORDS = frozenset(
     """
-    about above after again against all already also although always and another any are
-    around because been before being below between both but can cannot could did does doing
-    done down during each either etc even ever every few for from further get gets give given
-    gives had has have having hence her here hers him his how however into its itself just
-    least less let like likely made make makes many may might more most much must near need
-    needed needs neither never nor not now off often once one only onto onwards other others
-    otherwise our out over own per perhaps quite rather same see several shall she should
-    since some such than that the their them themselves then there therefore these they this
-    those though through thus too two under unless until upon use used useful user uses using
-    usual usually very via was way well were what when where whether which while who whole
-    whose why will with within without would yet you your
+    about above after again against all already also although always and another any are around because been before
+    being below between both but can cannot could did does doing done down during each either etc even ever every few
+    for from further get gets give given gives had has have having hence her here hers him his how however into its
+    itself just least less let like likely made make makes many may might more most much must near need needed needs
+    neither never nor not now off often once one only onto onwards other others otherwise our out over own per perhaps
+    quite rather same see several shall she should since some such than that the their them themselves then there
+    therefore these they this those though through thus too two under unless until upon use used useful user uses using
+    usual usually very via was way well were what when where whether which while who whole whose why will with within
+    without would yet you your
     """.split()
 )
 
 _SKIPPED_FOLDERS = frozenset(
-    {"test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__", "pydoc_data"}
+    ("test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__", "pydoc_data")
 )
 _WORD = re.compile(r"[a-z]{3,}")
 
 
-def language_reference_words():
+def language_reference_words() -> tuple[str, ...]:
     """The demo's vocabulary: the words of Python's language reference.
 
     Returns
     -------
     tuple of str
-        Words of three letters or more in `pydoc_data.topics`, in lower case and
-        alphabetical order, less `STOP_WORDS`.
+        Words of three letters or more in `pydoc_data.topics`, in lower case and alphabetical order, less `STOP_WORDS`.
 
     Raises
     ------
@@ -70,49 +69,45 @@ def language_reference_words():
     """
     from pydoc_data.topics import topics
 
-    words = set()
+    words: set[str] = set()
     for text in topics.values():
         words.update(_WORD.findall(text.lower()))
     return tuple(sorted(words - STOP_WORDS))
 
 
-def docstrings_corpus(min_words=10, max_documents=30_000, packages=PACKAGES):
+def docstrings_corpus(min_words: int = 10, max_documents: int = 30_000, packages: Sequence[str] = PACKAGES) -> Corpus:
     """Docstrings of the standard library and of installed packages as a corpus.
 
-    Sources are parsed, never imported.  Modules, classes and functions give a
-    document each; test folders are left out and identical docstrings are kept
-    once.  A docstring is split into words at everything but letters, so that
-    the parts of identifiers count as words.
+    Sources are parsed, never imported. Each module, class and function gives a document; test folders are left out and
+    identical docstrings are kept once. A docstring is split into words at everything but letters, so that the parts of
+    identifiers count as words.
 
     Parameters
     ----------
     min_words : int
         Docstrings with fewer words of the vocabulary are left out.
     max_documents : int
-        Packages are read in the order of `packages`, after the standard
-        library, until there are this many documents; of more than that, those
-        with the smallest SHA-256 of their text are kept.
+        Packages are read in the order of `packages`, after the standard library, until there are this many documents;
+        of more than that, those with the smallest SHA-256 of their text are kept.
     packages : sequence of str
         Top-level packages to read where they are installed.
 
     Returns
     -------
     Corpus
-        `details` has the number of documents of each package.  The same
-        installation gives the same corpus.
+        `details` has the number of documents of each package. The same installation gives the same corpus.
 
     Raises
     ------
     ValueError
-        If `min_words` or `max_documents` is below 1, or no docstring is found
-        (a Python without its sources).
+        If `min_words` or `max_documents` is below 1, or no docstring is found (a Python without its sources).
     """
     for name, value in (("min_words", min_words), ("max_documents", max_documents)):
         if value < 1:
             raise ValueError(f"{name} is {value}; expected at least 1")
     vocabulary = language_reference_words()
     known = frozenset(vocabulary)
-    found = {}
+    found: dict[str, tuple[str, list[str]]] = {}
     with _no_garbage_collection():
         for package, folder in _roots(packages):
             if len(found) >= max_documents:
@@ -125,23 +120,17 @@ def docstrings_corpus(min_words=10, max_documents=30_000, packages=PACKAGES):
     if not found:
         raise ValueError("no docstrings found: this Python has no library sources")
     if len(found) > max_documents:
-        by_hash = sorted(
-            found, key=lambda text: hashlib.sha256(text.encode("utf-8", "replace")).digest()
-        )
+        by_hash = sorted(found, key=lambda text: hashlib.sha256(text.encode("utf-8", "replace")).digest())
         chosen = frozenset(by_hash[:max_documents])
         found = {text: value for text, value in found.items() if text in chosen}
-    details = {}
-    for package, _ in found.values():
-        details[package] = details.get(package, 0) + 1
+    details = Counter(package for package, _ in found.values())
     listed = ", ".join(f"{package} {number}" for package, number in details.items())
-    corpus = count_texts(
-        (" ".join(words) for _, words in found.values()), vocabulary, f"docstrings ({listed})"
-    )
-    return Corpus(corpus.counts, vocabulary, corpus.source, details)
+    corpus = count_texts((" ".join(words) for _, words in found.values()), vocabulary)
+    return Corpus(corpus.counts, vocabulary, f"docstrings ({listed})", dict(details))
 
 
 @contextlib.contextmanager
-def _no_garbage_collection():
+def _no_garbage_collection() -> Iterator[None]:
     """Syntax trees have no cycles, and looking for some takes as long as parsing."""
     enabled = gc.isenabled()
     gc.disable()
@@ -152,7 +141,8 @@ def _no_garbage_collection():
             gc.enable()
 
 
-def _roots(packages):
+def _roots(packages: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Names of packages and their folders, the standard library first."""
     yield "standard library", sysconfig.get_path("stdlib")
     for package in packages:
         try:
@@ -164,7 +154,7 @@ def _roots(packages):
                 yield package, folder
 
 
-def _sources(root):
+def _sources(root: str) -> Iterator[str]:
     for folder, subfolders, files in os.walk(root):
         subfolders[:] = sorted(set(subfolders) - _SKIPPED_FOLDERS)
         for name in sorted(files):
@@ -172,30 +162,32 @@ def _sources(root):
                 yield os.path.join(folder, name)
 
 
-def _docstrings(path):
+def _docstrings(path: str) -> Iterator[str]:
     """Docstrings of one source file, outermost first; none if it cannot be parsed."""
     try:
         with open(path, "rb") as file:
             source = file.read()
         if b'"""' not in source and b"'''" not in source:
-            # A docstring of ten words without triple quotes is rare, parsing
-            # is not free, and the rule stays the same everywhere.
+            # Parsing takes time, and a docstring of ten words without triple quotes is rare. The rule is the same
+            # everywhere, so the corpus is too.
             return
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = ast.parse(source)
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        # Python's parser says MemoryError of brackets that are nested too deeply.
         return
-    pending = [tree]
+    pending: list[ast.AST] = [tree]
     while pending:
         node = pending.pop()
-        docstring = ast.get_docstring(node, clean=False)
-        if docstring:
-            yield docstring
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            docstring = ast.get_docstring(node, clean=False)
+            if docstring:
+                yield docstring
         pending.extend(reversed(list(_blocks(node))))
 
 
-def _blocks(node):
+def _blocks(node: ast.AST) -> Iterator[ast.AST]:
     """Classes and functions right below a node, also those in if, try and with."""
     for field in ("body", "handlers", "cases", "orelse", "finalbody"):
         for child in getattr(node, field, ()):

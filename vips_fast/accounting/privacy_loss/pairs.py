@@ -1,15 +1,14 @@
 """Dominating pairs of the mechanisms, as distributions of the privacy loss.
 
-A pair (P, Q) is described by the masses that P and Q give to intervals of
-the privacy loss L = ln dP/dQ.  Sampling acts on those masses in closed form:
+A pair (P, Q) is described by the masses that P and Q give to intervals of the privacy loss
+L = ln dP/dQ.  Sampling acts on those masses in closed form:
 
-Poisson, add/remove (Zhu, Dong & Wang 2022, theorem 11): with r the base pair's
-    likelihood ratio, the pair ((1-q) Q + q P, Q) and its mirror image.
+Poisson, add/remove (Zhu, Dong & Wang 2022, theorem 11): with r the base pair's likelihood ratio,
+    the pair ((1-q) Q + q P, Q) and its mirror image.
 Without replacement, replace-one (Balle, Barthe & Gaboardi 2018, theorem 8):
     delta'(eps) = q delta(ln(1 + (e^eps - 1) / q)) for eps >= 0 and
-    delta'(-eps) = 1 - e^-eps + e^-eps delta'(eps).  Reading the loss
-    distribution off this profile: the part with base loss > 0 has loss
-    +ln(1 - q + q r) under (1-q) Q + q P, its mirror image has loss
+    delta'(-eps) = 1 - e^-eps + e^-eps delta'(eps).  The loss distribution of this profile is: the
+    part with base loss > 0 has loss +ln(1 - q + q r) under (1-q) Q + q P, its mirror image has loss
     -ln(1 - q + q r) under Q, and the rest of the mass sits at loss 0.
 """
 
@@ -18,8 +17,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from .events import (
+from ..checks import FloatArray
+from ..events import (
     ApproximateDPEvent,
     ComposedEvent,
     GaussianEvent,
@@ -29,15 +30,16 @@ from .events import (
     RandomizedResponseEvent,
     SelfComposedEvent,
     WithoutReplacementEvent,
+    gaussian_mu_squared,
 )
-from .gaussian import gaussian_delta
+from ..gaussian import gaussian_delta
 
-# Covers the roundings of a closed form: its argument errs by a few ulp, and
-# ln delta has slopes up to about 10^3 in it.
+# Covers the roundings of a closed form: its argument errs by a few ulp, and ln delta has slopes up
+# to about 10^3 in it.
 _ROUND_UP = 1.0 + 1e-12
 
 
-def _ndtri_tail(tail: float) -> float:
+def _tail_quantile(tail: float) -> float:
     """z with P(N(0, 1) > z) <= tail, for any tail > 0."""
     from scipy.special import ndtri
 
@@ -48,18 +50,17 @@ def _ndtri_tail(tail: float) -> float:
     return math.sqrt(-2.0 * math.log(max(tail, 5e-324)))
 
 
-def _normal_masses(edges: np.ndarray) -> np.ndarray:
+def _normal_masses(edges: FloatArray) -> FloatArray:
     """Masses of N(0, 1) between sorted `edges`, accurate in both tails."""
     from scipy.special import ndtr
 
     tail = ndtr(-np.abs(edges))
     negative = edges < 0.0
-    signed = np.where(negative, tail, -tail)
-    mass = np.diff(signed)
+    mass = np.diff(np.where(negative, tail, -tail))
     # The interval that holds zero: 1 - both tails.
     crossing = negative[:-1] & ~negative[1:]
     mass[crossing] += 1.0
-    return np.maximum(mass, 0.0)
+    return np.asarray(np.maximum(mass, 0.0))
 
 
 class Pair:
@@ -84,11 +85,11 @@ class Pair:
         """The same for Q; low is -inf where Q has mass at a loss of -inf."""
         raise NotImplementedError
 
-    def masses(self, edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def masses(self, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
         """P- and Q-masses of L in (edges[i], edges[i + 1]], length ``len(edges) - 1``.
 
-        `edges` is increasing and may start at -inf and end at +inf (an
-        infinite loss is not in the last interval).
+        `edges` is increasing and may start at -inf and end at +inf (an infinite loss is not in the
+        last interval).
         """
         raise NotImplementedError
 
@@ -96,13 +97,16 @@ class Pair:
         """delta(epsilon) of the pair in closed form, rounded up; any real epsilon."""
         raise NotImplementedError
 
-    def nodes(self, low: float, high: float, n: int) -> np.ndarray:
+    def nodes(self, low: float, high: float, n: int) -> FloatArray:
         """About `n` interval edges in [low, high], denser where the mass is."""
         return np.linspace(low, high, n)
 
-    def atoms(self) -> np.ndarray | None:
+    def atoms(self) -> FloatArray | None:
         """The finite losses of a discrete pair; None for a continuous one."""
         return None
+
+
+# -- mechanisms on the whole data ---------------------------------------------
 
 
 class GaussianPair(Pair):
@@ -111,46 +115,46 @@ class GaussianPair(Pair):
     def __init__(self, mu: float) -> None:
         self.mu = mu
 
-    def support(self, tail):
-        z = _ndtri_tail(tail)
+    def support(self, tail: float) -> tuple[float, float]:
+        z = _tail_quantile(tail)
         half = 0.5 * self.mu * self.mu
         return half - self.mu * z, half + self.mu * z
 
-    def q_support(self, tail):
-        z = _ndtri_tail(tail)
+    def q_support(self, tail: float) -> tuple[float, float]:
+        z = _tail_quantile(tail)
         half = 0.5 * self.mu * self.mu
         return -half - self.mu * z, -half + self.mu * z
 
-    def profile(self, epsilon):
+    def profile(self, epsilon: float) -> float:
         return gaussian_delta(self.mu, epsilon)
 
-    def masses(self, edges):
+    def masses(self, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
         x = edges / self.mu
         half = 0.5 * self.mu
         return _normal_masses(x - half), _normal_masses(x + half)
 
 
-class _DiscretePair(Pair):
-    """A symmetric pair given by its atoms; `infinite` is P's mass at +inf, Q's at -inf."""
+class DiscretePair(Pair):
+    """A symmetric pair given by its atoms; `infinite` is P's mass at +inf and Q's at -inf."""
 
-    def __init__(self, losses, p, q, infinite=0.0) -> None:
+    def __init__(self, losses: ArrayLike, p: ArrayLike, q: ArrayLike, infinite: float = 0.0) -> None:
         self._losses = np.asarray(losses, float)
         self._p = np.asarray(p, float)
         self._q = np.asarray(q, float)
         self.p_infinite = infinite
         self.max_loss = float(self._losses[-1])
 
-    def support(self, tail):
+    def support(self, tail: float) -> tuple[float, float]:
         return float(self._losses[0]), float(self._losses[-1])
 
-    def q_support(self, tail):
+    def q_support(self, tail: float) -> tuple[float, float]:
         return (-math.inf if self.p_infinite > 0.0 else float(self._losses[0])), self.max_loss
 
-    def masses(self, edges):
+    def masses(self, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
         n = len(edges) - 1
         where = np.searchsorted(edges, self._losses, side="left")
         inside = (where > 0) & (where <= n)
-        # bincount of nothing counts in integers.
+        # Without atoms inside, bincount would count in integers.
         p = np.bincount(where[inside] - 1, self._p[inside], n).astype(float)
         q = np.bincount(where[inside] - 1, self._q[inside], n).astype(float)
         if self.p_infinite > 0.0 and edges[0] == -np.inf:
@@ -159,35 +163,34 @@ class _DiscretePair(Pair):
                 q[last - 1] += self.p_infinite
         return p, q
 
-    def profile(self, epsilon):
+    def profile(self, epsilon: float) -> float:
         gain = -np.expm1(np.minimum(epsilon - self._losses, 0.0))
-        return (float(self._p @ gain) + self.p_infinite) * _ROUND_UP
+        return (float(np.sum(self._p * gain)) + self.p_infinite) * _ROUND_UP
 
-    def nodes(self, low, high, n):
+    def nodes(self, low: float, high: float, n: int) -> FloatArray:
         pad = 1e-9 * max(high - low, 1e-300)
         return np.unique(np.concatenate([self._losses - pad, self._losses + pad]))
 
-    def atoms(self):
+    def atoms(self) -> FloatArray | None:
         return self._losses
 
 
-def randomized_response_pair(event: RandomizedResponseEvent) -> _DiscretePair:
-    p, k = event.truth_probability, event.n_categories
+def _response_pair(event: RandomizedResponseEvent) -> DiscretePair:
+    p, k, eps = event.truth_probability, event.n_categories, event.epsilon
     other = (1.0 - p) / (k - 1)
-    eps = event.epsilon
     if k == 2:
-        return _DiscretePair([-eps, eps], [other, p], [p, other])
+        return DiscretePair([-eps, eps], [other, p], [p, other])
     rest = (k - 2) * other
-    return _DiscretePair([-eps, 0.0, eps], [other, rest, p], [p, rest, other])
+    return DiscretePair([-eps, 0.0, eps], [other, rest, p], [p, rest, other])
 
 
-def approximate_dp_pair(event: ApproximateDPEvent) -> _DiscretePair:
+def _statement_pair(event: ApproximateDPEvent) -> DiscretePair:
     eps, scale = event.epsilon, 1.0 - event.delta
     high = scale / (1.0 + math.exp(-eps))
     low = scale * math.exp(-eps) / (1.0 + math.exp(-eps))
     if eps == 0.0:
-        return _DiscretePair([0.0], [scale], [scale], event.delta)
-    return _DiscretePair([-eps, eps], [low, high], [high, low], event.delta)
+        return DiscretePair([0.0], [scale], [scale], event.delta)
+    return DiscretePair([-eps, eps], [low, high], [high, low], event.delta)
 
 
 class LaplacePair(Pair):
@@ -196,17 +199,17 @@ class LaplacePair(Pair):
     def __init__(self, scale: float) -> None:
         self.eps = self.max_loss = 1.0 / scale
 
-    def support(self, tail):
+    def support(self, tail: float) -> tuple[float, float]:
         return -self.eps, self.eps
 
     q_support = support
 
-    def profile(self, epsilon):
+    def profile(self, epsilon: float) -> float:
         if epsilon < -self.eps:
             return -math.expm1(epsilon) * _ROUND_UP
         return max(0.0, -math.expm1(0.5 * (epsilon - self.eps))) * _ROUND_UP
 
-    def _upper(self, loss):
+    def _upper(self, loss: FloatArray) -> tuple[FloatArray, FloatArray]:
         """P(L > loss) and Q(L > loss)."""
         e = self.eps
         inside = np.clip(loss, -e, e)
@@ -216,26 +219,29 @@ class LaplacePair(Pair):
         q = np.where(loss < -e, 1.0, np.where(loss >= e, 0.0, q))
         return p, q
 
-    def masses(self, edges):
+    def masses(self, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
         p, q = self._upper(edges)
         return np.maximum(p[:-1] - p[1:], 0.0), np.maximum(q[:-1] - q[1:], 0.0)
 
-    def nodes(self, low, high, n):
+    def nodes(self, low: float, high: float, n: int) -> FloatArray:
         pad = 1e-9 * (high - low)
         return np.concatenate([[low - pad], np.linspace(low + pad, high - pad, n), [high + pad]])
 
 
-def _log_mix(q: float, loss):
+# -- mechanisms on samples ------------------------------------------------------
+
+
+def log_mix(q: float, loss: ArrayLike) -> FloatArray:
     """ln(1 - q + q exp(loss)), elementwise."""
     loss = np.asarray(loss, float)
     with np.errstate(over="ignore"):
         small = np.log1p(q * np.expm1(np.minimum(loss, 30.0)))
         large = loss + math.log(q) + np.log1p((1.0 - q) / q * np.exp(-np.maximum(loss, 30.0)))
-    return np.where(loss > 30.0, large, small)
+    return np.asarray(np.where(loss > 30.0, large, small))
 
 
-def _log_unmix(q: float, loss):
-    """The inverse of `_log_mix`; -inf below its smallest value ln(1 - q)."""
+def _log_unmix(q: float, loss: ArrayLike) -> FloatArray:
+    """The inverse of `log_mix`; -inf below its smallest value ln(1 - q)."""
     loss = np.asarray(loss, float)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         small = np.log1p(np.expm1(np.minimum(loss, 30.0)) / q)
@@ -250,42 +256,39 @@ class PoissonPair(Pair):
     def __init__(self, q: float, base: Pair) -> None:
         self.q, self.base = q, base
         self.p_infinite = q * base.p_infinite
-        self.max_loss = float(_log_mix(q, base.max_loss))
+        self.max_loss = float(log_mix(q, base.max_loss))
 
-    def support(self, tail):
-        # (1-q) Q + q P leaves [low, high] with probability <= tail where Q
-        # does and P does with probability <= tail / q.
+    def support(self, tail: float) -> tuple[float, float]:
+        # (1-q) Q + q P leaves [low, high] with probability <= tail if Q does so with probability
+        # <= tail and P with probability <= tail / q.
         p_low, p_high = self.base.support(min(0.5, tail / self.q))
         q_low, q_high = self.base.q_support(tail)
-        return (
-            float(_log_mix(self.q, min(p_low, q_low))),
-            float(_log_mix(self.q, max(p_high, q_high))),
-        )
+        return float(log_mix(self.q, min(p_low, q_low))), float(log_mix(self.q, max(p_high, q_high)))
 
-    def masses(self, edges):
+    def masses(self, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
         p, q = self.base.masses(_log_unmix(self.q, edges))
         return (1.0 - self.q) * q + self.q * p, q
 
-    def profile(self, epsilon):
+    def profile(self, epsilon: float) -> float:
         # (1-q) Q + q P - e^eps Q = q (P - e^base Q) with e^eps = 1 - q + q e^base.
         base = float(_log_unmix(self.q, epsilon))
         if base == -math.inf:
             return -math.expm1(epsilon) * _ROUND_UP
         return self.q * self.base.profile(base) * _ROUND_UP
 
-    def nodes(self, low, high, n):
+    def nodes(self, low: float, high: float, n: int) -> FloatArray:
         start, stop = (float(x) for x in _log_unmix(self.q, [low, high]))
         if not math.isfinite(start):
             start = self.base.q_support(1e-30)[0]
         if not math.isfinite(start):
             start = self.base.support(1e-30)[0]
-        points = _log_mix(self.q, self.base.nodes(start, max(stop, start), n))
-        # The smallest possible loss; mirrored, it is the largest and must be in.
+        points = log_mix(self.q, self.base.nodes(start, max(stop, start), n))
+        # The smallest possible loss must be among the edges: mirrored, it is the largest.
         return np.unique(np.append(points, max(low, math.log1p(-self.q))))
 
-    def atoms(self):
+    def atoms(self) -> FloatArray | None:
         base = self.base.atoms()
-        return None if base is None else _log_mix(self.q, base)
+        return None if base is None else log_mix(self.q, base)
 
 
 class MirrorPair(Pair):
@@ -293,34 +296,33 @@ class MirrorPair(Pair):
 
     def __init__(self, pair: PoissonPair) -> None:
         self.pair = pair
-        # r >= 0 bounds the mirrored loss -ln(1 - q + q r); Q never meets the
-        # region where P alone lives, so no infinite loss is left.
+        # r >= 0 bounds the mirrored loss -ln(1 - q + q r).  No loss is infinite, because Q has no mass
+        # where the mixture has none.
         low = -pair.base.max_loss if pair.base.p_infinite == 0.0 else -math.inf
-        self.max_loss = -float(_log_mix(pair.q, low))
+        self.max_loss = -float(log_mix(pair.q, low))
 
-    def support(self, tail):
+    def support(self, tail: float) -> tuple[float, float]:
         low, high = self.pair.base.q_support(tail)
-        return -float(_log_mix(self.pair.q, high)), -float(_log_mix(self.pair.q, low))
+        return -float(log_mix(self.pair.q, high)), -float(log_mix(self.pair.q, low))
 
-    def masses(self, edges):
+    def masses(self, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
         p, q = self.pair.masses(-edges[::-1])
         return q[::-1], p[::-1]
 
-    def profile(self, epsilon):
+    def profile(self, epsilon: float) -> float:
         # With e^-eps = 1 - q + q e^base, Q{L' < -eps} - e^eps P'{L' < -eps} is
-        # q e^(eps + base) (Q{L < base} - e^-base P{L < base}), and the base pair
-        # is symmetric.
+        # q e^(eps + base) (Q{L < base} - e^-base P{L < base}), and the base pair is symmetric.
         base = float(_log_unmix(self.pair.q, -epsilon))
         if base == -math.inf:
             return 0.0
         return self.pair.q * math.exp(epsilon + base) * self.pair.base.profile(-base) * _ROUND_UP
 
-    def nodes(self, low, high, n):
+    def nodes(self, low: float, high: float, n: int) -> FloatArray:
         return -self.pair.nodes(-high, -low, n)[::-1]
 
-    def atoms(self):
-        base = self.pair.atoms()
-        return None if base is None else -base[::-1]
+    def atoms(self) -> FloatArray | None:
+        atoms = self.pair.atoms()
+        return None if atoms is None else -atoms[::-1]
 
 
 class WithoutReplacementPair(Pair):
@@ -332,17 +334,17 @@ class WithoutReplacementPair(Pair):
         self._sampled = PoissonPair(q, base)
         self.max_loss = self._sampled.max_loss
         p, q_mass = base.masses(np.array([0.0, np.inf]))
-        p_pos = (1.0 - q) * float(q_mass[0]) + q * float(p[0])
-        self._zero = max(0.0, 1.0 - p_pos - float(q_mass[0]) - self.p_infinite)
+        p_positive = (1.0 - q) * float(q_mass[0]) + q * float(p[0])
+        self._zero = max(0.0, 1.0 - p_positive - float(q_mass[0]) - self.p_infinite)
 
-    def support(self, tail):
+    def support(self, tail: float) -> tuple[float, float]:
         high = self._sampled.support(tail)[1]
-        low = -float(_log_mix(self.q, self.base.q_support(tail)[1]))
+        low = -float(log_mix(self.q, self.base.q_support(tail)[1]))
         return min(low, 0.0), max(high, 0.0)
 
-    def masses(self, edges):
+    def masses(self, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
         n = len(edges) - 1
-        # Two half lines; an interval across 0 gets both parts and the atom.
+        # There are two half lines; an interval across 0 gets parts of both, and the atom.
         p, q = self._sampled.masses(np.maximum(edges, 0.0))
         a, b = self._sampled.masses(np.maximum(-edges[::-1], 0.0))
         p = p + b[::-1]
@@ -353,36 +355,35 @@ class WithoutReplacementPair(Pair):
             q[where] += self._zero
         return p, q
 
-    def profile(self, epsilon):
+    def profile(self, epsilon: float) -> float:
         if epsilon < 0.0:
             return -math.expm1(epsilon) + math.exp(epsilon) * self.profile(-epsilon)
         return self._sampled.profile(epsilon)
 
-    def nodes(self, low, high, n):
+    def nodes(self, low: float, high: float, n: int) -> FloatArray:
         stop = float(_log_unmix(self.q, high))
         if not stop > 0.0:
             return np.array([-1e-12, 1e-12])
-        upper = _log_mix(self.q, self.base.nodes(0.0, stop, n))
+        upper = log_mix(self.q, self.base.nodes(0.0, stop, n))
         upper = np.unique(upper[upper > 0.0])
         tiny = float(upper[0]) * 1e-6
         return np.concatenate([-upper[::-1], [-tiny, tiny], upper])
 
-    def atoms(self):
+    def atoms(self) -> FloatArray | None:
         base = self.base.atoms()
         if base is None:
             return None
-        up = _log_mix(self.q, base[base > 0.0])
+        up = log_mix(self.q, base[base > 0.0])
         return np.unique(np.concatenate([-up, [0.0], up]))
 
 
 class TrianglePair(Pair):
     """An attack on sampling without replacement: three equidistant records.
 
-    All records are equal but one, which takes one of two other values; the
-    three values are the corners of an equilateral triangle with sides equal
-    to the sensitivity.  The outputs are (1-q) N(0, s^2 I) + q N(a, s^2 I)
-    against the same with b, |a| = |b| = |a - b| = 1, s the noise multiplier.
-    With u along a - b and t along a + b, the loss
+    All records are equal but one, which takes one of two other values; the three values are the
+    corners of an equilateral triangle with sides equal to the sensitivity.  The outputs are
+    (1-q) N(0, s^2 I) + q N(a, s^2 I) against the same with b, |a| = |b| = |a - b| = 1, s the noise
+    multiplier.  With u along a - b and t along a + b, the loss
 
         ln (1-q + A e^(u/(2 s^2))) - ln (1-q + A e^(-u/(2 s^2))),
         A = q e^((sqrt(3) t - 1) / (2 s^2)),
@@ -393,10 +394,9 @@ class TrianglePair(Pair):
     def __init__(self, q: float, mu: float) -> None:
         self.q, self.mu = q, mu
         half_height = 0.5 * math.sqrt(3.0) * mu
-        # All lengths in units of s.  The trapezoid rule in t converges
-        # geometrically: the integrand is analytic up to |Im t| = 1.8 / mu, so
-        # a spacing of min(1, 1/mu) / 2 errs by exp(-2 pi 1.8 / 0.5) = 1e-10
-        # of it; beyond 9.5 standard deviations lies less than 1e-20.
+        # All lengths are in units of s.  The trapezoid rule in t converges geometrically: the
+        # integrand is analytic up to |Im t| = 1.8 / mu, so a spacing of min(1, 1/mu) / 2 errs by
+        # exp(-2 pi 1.8 / 0.5) = 1e-10 of it; beyond 9.5 standard deviations lies less than 1e-20.
         start, stop = -9.5, half_height + 9.5
         t = np.linspace(start, stop, math.ceil((stop - start) * 2.0 * max(1.0, mu)) + 1)
         step = t[1] - t[0]
@@ -405,12 +405,12 @@ class TrianglePair(Pair):
         # ln((1-q) / A) at each t.
         self._log_ratio = math.log((1.0 - q) / q) - half_height * t + 0.5 * mu * mu
 
-    def support(self, tail):
+    def support(self, tail: float) -> tuple[float, float]:
         low, high = WithoutReplacementPair(self.q, GaussianPair(self.mu)).support(tail)
         bound = max(-low, high)
         return -bound, bound
 
-    def masses(self, edges):
+    def masses(self, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
         p = np.zeros(len(edges) - 1)
         q = np.zeros(len(edges) - 1)
         finite = np.clip(edges, -1400.0, 1400.0)
@@ -418,7 +418,7 @@ class TrianglePair(Pair):
         size = np.abs(finite)
         with np.errstate(divide="ignore"):
             log_sinh = 0.5 * size + np.log(-np.expm1(-size)) - math.log(2.0)
-        for out, inside, ratio in zip(self._out, self._in, self._log_ratio):
+        for out, inside, ratio in zip(self._out, self._in, self._log_ratio, strict=True):
             z = ratio + log_sinh
             root = np.where(z > 20.0, z + math.log(2.0), np.arcsinh(np.exp(np.minimum(z, 20.0))))
             u = np.copysign(0.5 * size + root, finite) * (2.0 / self.mu)
@@ -428,31 +428,31 @@ class TrianglePair(Pair):
             q += common + inside * self.q * _normal_masses(u + 0.5 * self.mu)
         return p, q
 
-    def nodes(self, low, high, n):
+    def nodes(self, low: float, high: float, n: int) -> FloatArray:
         return WithoutReplacementPair(self.q, GaussianPair(self.mu)).nodes(low, high, n)
 
 
+# -- pairs of events ------------------------------------------------------------
+
+
 def _base_pair(event: PrivacyEvent) -> Pair:
-    if isinstance(event, (ComposedEvent, SelfComposedEvent)):
-        mu2 = math.fsum(count / leaf.noise_multiplier**2 for leaf, count in event.leaves())
-        return GaussianPair(math.sqrt(mu2))
-    if isinstance(event, GaussianEvent):
-        return GaussianPair(1.0 / event.noise_multiplier)
+    if isinstance(event, (GaussianEvent, ComposedEvent, SelfComposedEvent)):
+        return GaussianPair(math.sqrt(gaussian_mu_squared(event)))
     if isinstance(event, LaplaceEvent):
         return LaplacePair(event.noise_multiplier)
     if isinstance(event, RandomizedResponseEvent):
-        return randomized_response_pair(event)
+        return _response_pair(event)
     if isinstance(event, ApproximateDPEvent):
-        return approximate_dp_pair(event)
+        return _statement_pair(event)
     raise ValueError(f"no privacy-loss distribution is known for {event.to_json()}")
 
 
 def attack_pairs(event: WithoutReplacementEvent) -> list[tuple[Pair, Pair]]:
     """Output pairs that explicit neighbouring data sets reach, in both directions."""
     base = _base_pair(event.event)
+    # All records contribute 0, except for one that differs, in one of the two data sets.
     one = PoissonPair(event.sampling_probability, base)
-    # One record equal to all others (contribution 0) against one that differs.
-    found = [(one, MirrorPair(one))]
+    found: list[tuple[Pair, Pair]] = [(one, MirrorPair(one))]
     if isinstance(base, GaussianPair):
         triangle = TrianglePair(event.sampling_probability, base.mu)
         found.append((triangle, triangle))
@@ -464,17 +464,15 @@ def pairs(event: PrivacyEvent) -> tuple[Pair, Pair]:
 
     The two entries are one object where the pair is symmetric.
     """
-    if isinstance(event, PoissonSampledEvent):
+    if isinstance(event, (PoissonSampledEvent, WithoutReplacementEvent)):
         base = _base_pair(event.event)
-        if event.sampling_probability == 1.0:
+        rate = event.sampling_probability
+        if rate == 1.0:
             return base, base
-        add = PoissonPair(event.sampling_probability, base)
-        return add, MirrorPair(add)
-    if isinstance(event, WithoutReplacementEvent):
-        base = _base_pair(event.event)
-        if event.sample_size == event.n_records:
-            return base, base
-        both = WithoutReplacementPair(event.sampling_probability, base)
+        if isinstance(event, PoissonSampledEvent):
+            add = PoissonPair(rate, base)
+            return add, MirrorPair(add)
+        both: Pair = WithoutReplacementPair(rate, base)
         return both, both
     both = _base_pair(event)
     return both, both

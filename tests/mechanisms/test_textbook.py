@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from vips_fast import accounting as acc
-from vips_fast.accounting import textbook
+from vips_fast.mechanisms import textbook
 
 # Two-sided normal quantile for 1e-6.
 SURE = 4.9
@@ -17,7 +17,7 @@ SURE = 4.9
 
 def test_rounded_laplace_has_the_rounded_law():
     t, n = 3, 40_000
-    draws = np.array([textbook._rounded_laplace(t) for _ in range(n)])
+    draws = np.array([textbook.rounded_laplace(t) for _ in range(n)])
     for k in range(-8, 9):
         p = -math.expm1(-0.5 / t) if k == 0 else math.exp(-abs(k) / t) * math.sinh(0.5 / t)
         # Mass of the Laplace law on [k - 1/2, k + 1/2].
@@ -28,13 +28,13 @@ def test_rounded_laplace_has_the_rounded_law():
 def test_bernoulli_exp(a, b):
     n = 20_000
     p = math.exp(-a / b)
-    hits = sum(textbook._bernoulli_exp(a, b) for _ in range(n))
+    hits = sum(textbook.bernoulli_exp(a, b) for _ in range(n))
     assert abs(hits / n - p) <= SURE * math.sqrt(p * (1 - p) / n) * 1.1
 
 
 def test_laplace_mechanism():
     value = np.linspace(-5, 5, 20_000).reshape(100, 200)
-    released, event = acc.laplace_mechanism(value, 2.0, 1.5, "replace_one")
+    released, event = textbook.laplace_mechanism(value, 2.0, 1.5, "replace_one")
     assert event == acc.LaplaceEvent(1.5, "replace_one")
     assert released.shape == value.shape and released.dtype == np.float64
     noise = (released - value).ravel()
@@ -49,14 +49,14 @@ def test_laplace_mechanism():
 
 def test_gaussian_mechanism():
     value = np.full(200_000, 7.25)
-    released, event = acc.gaussian_mechanism(value, 2.0, 1.5, "add_remove")
+    released, event = textbook.gaussian_mechanism(value, 2.0, 1.5, "add_remove")
     assert event == acc.GaussianEvent(1.5, "add_remove")
     noise = released - value
     sd = 3.0
     # The sd counts the truncation: sqrt(d) 2^-21 of it at most, 2e-4 here.
     assert abs(noise.std() / sd - 1) <= SURE / math.sqrt(2 * noise.size) + 3e-4
     assert abs(noise.mean()) <= SURE * sd / math.sqrt(noise.size)
-    scalar, _ = acc.gaussian_mechanism(3.0, 1.0, 1.0)
+    scalar, _ = textbook.gaussian_mechanism(3.0, 1.0, 1.0)
     assert scalar.shape == ()
 
 
@@ -64,8 +64,8 @@ def test_gaussian_mechanism():
 def test_randomized_response(k):
     n = 60_000
     true = np.arange(n) % k
-    p = acc.randomized_response_truth_probability(1.2, k)
-    reported, event = acc.randomized_response(true, p, k)
+    p = textbook.randomized_response_truth_probability(1.2, k)
+    reported, event = textbook.randomized_response(true, p, k)
     assert event.epsilon <= 1.2 and event.epsilon == pytest.approx(1.2, rel=1e-12)
     assert event.n_categories == k and event.neighbors == "replace_one"
     # Truth with probability p, every other category with (1 - p) / (K - 1).
@@ -73,7 +73,7 @@ def test_randomized_response(k):
     for j in range(k):
         q = p if j == 0 else (1 - p) / (k - 1)
         assert abs(np.mean(shift == j) - q) <= SURE * math.sqrt(q * (1 - q) / n)
-    estimate = acc.randomized_response_frequencies(reported, event)
+    estimate = textbook.randomized_response_frequencies(reported, event)
     assert estimate.sum() == pytest.approx(1.0, abs=1e-12)
     spread = math.sqrt(0.25 / n) / (p - (1 - p) / (k - 1))
     assert np.all(np.abs(estimate - 1 / k) <= SURE * spread + k / n)
@@ -82,7 +82,7 @@ def test_randomized_response(k):
 def test_truth_probability_never_exceeds_epsilon():
     for eps in (0.0, 1e-6, 0.1, 1.0, 7.0, 30.0):
         for k in (2, 5, 1000):
-            p = acc.randomized_response_truth_probability(eps, k)
+            p = textbook.randomized_response_truth_probability(eps, k)
             # At p = 1/K itself the logarithms of epsilon round.
             assert acc.RandomizedResponseEvent(p, k).epsilon <= max(eps, 1e-15)
 
@@ -90,18 +90,18 @@ def test_truth_probability_never_exceeds_epsilon():
 @pytest.mark.parametrize(
     ("call", "error", "match"),
     [
-        (lambda: acc.laplace_mechanism([np.nan], 1.0, 1.0), ValueError, "^value must be finite$"),
-        (lambda: acc.laplace_mechanism([1.0], 0.0, 1.0), ValueError, "sensitivity"),
-        (lambda: acc.laplace_mechanism([1.0], 1.0, 0.0), ValueError, "noise_multiplier"),
-        (lambda: acc.gaussian_mechanism([np.inf], 1.0, 1.0), ValueError, "^value must be finite$"),
-        (lambda: acc.gaussian_mechanism([1.0], "x", 1.0), TypeError, "sensitivity"),
-        (lambda: acc.gaussian_mechanism([1e30], 1.0, 1.0), OverflowError, "too large"),
-        (lambda: acc.gaussian_mechanism([1.0], 1.0, 2.0**21), ValueError, "noise_multiplier"),
-        (lambda: acc.randomized_response([0, 3], 0.7, 3), ValueError, r"\[0, 3\)"),
-        (lambda: acc.randomized_response([0.5], 0.7), TypeError, "integers"),
-        (lambda: acc.randomized_response_truth_probability(-1.0), ValueError, "epsilon"),
+        (lambda: textbook.laplace_mechanism([np.nan], 1.0, 1.0), ValueError, "^value must be finite$"),
+        (lambda: textbook.laplace_mechanism([1.0], 0.0, 1.0), ValueError, "sensitivity"),
+        (lambda: textbook.laplace_mechanism([1.0], 1.0, 0.0), ValueError, "noise_multiplier"),
+        (lambda: textbook.gaussian_mechanism([np.inf], 1.0, 1.0), ValueError, "^value must be finite$"),
+        (lambda: textbook.gaussian_mechanism([1.0], "x", 1.0), TypeError, "sensitivity"),
+        (lambda: textbook.gaussian_mechanism([1e30], 1.0, 1.0), OverflowError, "too large"),
+        (lambda: textbook.gaussian_mechanism([1.0], 1.0, 2.0**21), ValueError, "noise_multiplier"),
+        (lambda: textbook.randomized_response([0, 3], 0.7, 3), ValueError, r"\[0, 3\)"),
+        (lambda: textbook.randomized_response([0.5], 0.7), TypeError, "integers"),
+        (lambda: textbook.randomized_response_truth_probability(-1.0), ValueError, "epsilon"),
         (
-            lambda: acc.randomized_response_frequencies([0], acc.RandomizedResponseEvent(0.5)),
+            lambda: textbook.randomized_response_frequencies([0], acc.RandomizedResponseEvent(0.5)),
             ValueError, "no information",
         ),
     ],

@@ -1,0 +1,565 @@
+"""The contract, held by every model: additive sums, resumable state, one result that cannot contradict itself."""
+
+import json
+import math
+import os
+import pickle
+import shutil
+import threading
+
+import numpy as np
+import pytest
+from cases import CASES
+
+from vips_fast.engine import durable
+from vips_fast.engine.backend import Threads
+from vips_fast.engine.ledger import Ledger
+from vips_fast.engine.loop import run
+from vips_fast.engine.model import Release
+from vips_fast.engine.result import FitResult
+from vips_fast.engine.transcript import read_transcript
+from vips_fast.models.estimator import NotFittedError
+from vips_fast.models.rebuild import verify
+
+ALL = pytest.mark.parametrize("name", CASES)
+KEY = b"k" * 32
+
+
+def fitted(name, **options):
+    make, data = CASES[name]
+    return make(**options).fit(*data())
+
+
+def prepared(name, **options):
+    """Estimator, model, plan, records of a run that has not begun."""
+    make, data = CASES[name]
+    estimator = make(**options)
+    estimator._check_parameters()
+    records, facts = estimator._read(*data())
+    public = estimator._facts(records.n_rows, facts, False, None)
+    model, plan, _ = estimator._prepare(public, False, None)
+    return estimator, model, plan, records
+
+
+def public_view(estimator):
+    """Everything public that an estimator holds, comparable with ==."""
+    result = estimator._result
+    if result is None:
+        return None
+    arrays = {k: v.tobytes() for k, v in {**result.arrays, **result.state}.items()}
+    return arrays, result.head, str(estimator.privacy_), result.n_steps, repr(estimator)
+
+
+# ------------------------------------------------------------------ additivity
+
+
+@ALL
+def test_sums_are_additive_over_shards(name):
+    """Any split into shards in any order gives the same integers before rounding, in every step."""
+    rng = np.random.default_rng(0)
+    _, model, plan, records = prepared(name)
+    words = rng.integers(0, 2**64, records.n_rows, dtype=np.uint64)
+    for step in range(plan.n_steps):
+        rows = np.arange(records.n_rows)
+        whole = Threads(1).sum(model, records, rows, words)
+        assert whole.shape == model.fine_shape and whole.any()
+        for n_shards in (2, 5, 16):
+            owner = rng.integers(0, n_shards, records.n_rows)
+            parts = [
+                Threads(2).sum(model, records, np.flatnonzero(owner == i), words[owner == i])
+                for i in rng.permutation(n_shards)
+            ]
+            assert (sum(parts) == whole).all()
+        units = model.round(whole.copy(), plan.mechanism.spacing)
+        noise = rng.normal(0, plan.mechanism.noise_sd / plan.mechanism.spacing, units.shape)
+        scale = plan.mechanism.spacing / plan.sampler.expected_batch_size
+        model.update(Release(step, units + np.rint(noise).astype(np.int64), scale, scale))
+
+
+@ALL
+def test_a_minibatch_beyond_the_capacity_gives_the_same_sums(name):
+    _, model, plan, records = prepared(name)
+    words = np.arange(records.n_rows, dtype=np.uint64)
+    rows = np.arange(records.n_rows)
+    whole = model.round(Threads(1).sum(model, records, rows, words), plan.mechanism.spacing)
+    model.capacity = 7
+    parts = Threads(2).sum(model, records, rows, words)
+    assert parts.dtype == object
+    rounded = model.round(parts, plan.mechanism.spacing)
+    assert rounded.dtype == np.int64 and (rounded == whole).all()
+
+
+# ------------------------------------------------------------ state and resume
+
+
+@ALL
+def test_state_and_restore_go_on_with_the_same_bits(name):
+    estimator, model, plan, _ = prepared(name)
+    rng = np.random.default_rng(1)
+
+    def release(step):
+        units = np.rint(rng.normal(0, plan.mechanism.noise_sd / plan.mechanism.spacing, model.shape)).astype(np.int64)
+        scale = plan.mechanism.spacing / plan.sampler.expected_batch_size
+        return Release(step, units, scale, plan.mechanism.noise_sd / plan.sampler.expected_batch_size)
+
+    releases = [release(step) for step in range(plan.n_steps)]
+    for cut in range(1, plan.n_steps):
+        _, whole, _, _ = prepared(name)
+        _, second, _, _ = prepared(name)
+        _, first, _, _ = prepared(name)
+        for one in releases:
+            whole.update(one)
+        for one in releases[:cut]:
+            first.update(one)
+        second.restore({k: np.array(v) for k, v in first.state().items()})
+        for one in releases[cut:]:
+            second.update(one)
+        for a, b in ((whole.result(), second.result()), (whole.state(), second.state())):
+            assert a.keys() == b.keys()
+            for key in a:
+                assert np.asarray(a[key]).tobytes() == np.asarray(b[key]).tobytes(), key
+
+
+@ALL
+def test_a_damaged_state_is_refused(name):
+    _, model, _, _ = prepared(name)
+    estimator = fitted(name)
+    state = {k: np.array(v) for k, v in estimator._result.state.items()}
+    for key in state:
+        for change in (
+            lambda s, k: s.pop(k),
+            lambda s, k: s.update({k: np.zeros(np.add(np.shape(s[k]), 1))}),
+            lambda s, k: s.update({k: np.full(np.shape(s[k]), np.nan)}),
+        ):
+            broken = dict(state)
+            change(broken, key)
+            if np.size(state[key]) == 0:
+                continue
+            with pytest.raises(ValueError, match="state"):
+                model.restore(broken)
+
+
+# ------------------------------------------- one result that cannot contradict
+
+
+def covered(estimator, tmp_path, releases):
+    """Whatever is held, its statement covers it, and files agree."""
+    if estimator._result is None:
+        for attribute in ("privacy_", "ledger_", "n_steps_"):
+            assert not hasattr(estimator, attribute)
+        with pytest.raises((NotFittedError, ValueError), match="not fitted"):
+            estimator.save(tmp_path / "none")
+        return
+    result = estimator._result
+    result.check()
+    assert len(result.ledger) == result.n_steps == releases
+    assert estimator.privacy_.steps == releases
+    path = tmp_path / "saved"
+    estimator.save(path)
+    back = type(estimator).load(path)
+    assert public_view(back)[:4] == public_view(estimator)[:4]
+
+
+class Stop(Exception):
+    pass
+
+
+def interrupting(estimator, where, kind):
+    """Make the next run of an estimator end at a step boundary or inside a step."""
+    if kind == "callback":
+        def callback(progress):
+            if progress.step == where:
+                raise Stop
+
+        estimator.set_params(callback=callback)
+        return lambda: estimator.set_params(callback=None)
+
+    class Ends(Threads):
+        calls = 0
+
+        def sum(self, *arguments):
+            Ends.calls += 1
+            if Ends.calls == where and kind == "sum":
+                raise KeyboardInterrupt
+            return super().sum(*arguments)
+
+    original = type(estimator)._model
+
+    def model(public):
+        made = original(estimator, public)
+        update, count = made.update, [0]
+
+        def ends(release):
+            update(release)
+            count[0] += 1
+            if count[0] == where and kind == "update":
+                raise Stop
+
+        made.update = ends
+        return made
+
+    estimator._backend = lambda: Ends(1)
+    estimator._model = model
+
+    def undo():
+        del estimator._backend, estimator._model
+
+    return undo
+
+
+@ALL
+@pytest.mark.parametrize("kind", ["callback", "sum", "update"])
+def test_an_interrupted_fit_leaves_the_estimator_as_it_was(name, kind, tmp_path):
+    """Interrupts at every step boundary and inside steps, for orders of fit and partial_fit."""
+    make, data = CASES[name]
+    for before in ((), ("fit",), ("fit", "partial_fit"), ("partial_fit",)):
+        for then in ("fit", "partial_fit"):
+            steps = make().n_steps if then == "fit" else 1
+            for where in range(1, steps + 1):
+                estimator = make()
+                for call in before:
+                    getattr(estimator, call)(*data())
+                held = public_view(estimator)
+                undo = interrupting(estimator, where, kind)
+                with pytest.raises((Stop, KeyboardInterrupt)):
+                    getattr(estimator, then)(*data(seed=1))
+                undo()
+                assert public_view(estimator) == held
+                releases = 0 if held is None else held[3]
+                covered(estimator, tmp_path, releases)
+                # What follows builds on what is held, not on the interrupted run.
+                estimator.partial_fit(*data())
+                covered(estimator, tmp_path, releases + 1)
+
+
+@ALL
+def test_budget_laundering(name):
+    """Statistics of a run that is not private never go on under a private ledger (fault 1)."""
+    make, data = CASES[name]
+
+    def stop(progress):
+        raise Stop
+
+    estimator = make(private=False).fit(*data())
+    estimator.set_params(private=True, callback=stop)
+    with pytest.raises(Stop):
+        estimator.fit(*data())
+    estimator.set_params(callback=None).partial_fit(*data())
+    assert not estimator.privacy_.private and math.isinf(estimator.privacy_.epsilon)
+    assert "NOT PRIVATE" in repr(estimator)
+
+
+@ALL
+def test_an_unfitted_estimator_says_so(name, tmp_path):
+    make, _ = CASES[name]
+    estimator = make()
+    for call in (lambda: estimator.privacy_, lambda: estimator.save(tmp_path / "m"), lambda: estimator.n_features_in_):
+        with pytest.raises(ValueError, match="not fitted"):
+            call()
+    assert not hasattr(estimator, "privacy_")
+
+
+@ALL
+def test_what_is_published_is_read_only(name):
+    estimator = fitted(name)
+    for array in (*estimator._result.arrays.values(), *estimator._result.state.values()):
+        with pytest.raises(ValueError, match="read-only"):
+            array[...] = 0
+    with pytest.raises(RuntimeError, match="closed"):
+        estimator.ledger_.taint("late")
+
+
+@ALL
+def test_rows_do_not_matter_where_the_number_of_records_is_given(name):
+    """With n_records, more or fewer rows change no plan, scale, grid or refusal (fault 5)."""
+    make, data = CASES[name]
+    plans = []
+    for n in (20, 200, 1000):
+        estimator = make(n_records=100, batch_size=50, sampling="poisson")
+        records, facts = estimator._read(*data(n))
+        public = estimator._facts(records.n_rows, facts, False, None)
+        model, plan, _ = estimator._prepare(public, False, None)
+        plans.append((plan.public(), model.capacity, public.n_records))
+        estimator.fit(*data(n))
+    assert plans[0] == plans[1] == plans[2]
+
+
+@ALL
+def test_one_estimator_takes_one_fit_at_a_time(name):
+    make, data = CASES[name]
+    entered, go = threading.Event(), threading.Event()
+
+    def wait(progress):
+        entered.set()
+        assert go.wait(60)
+
+    estimator = make(callback=wait)
+    thread = threading.Thread(target=lambda: estimator.fit(*data()))
+    thread.start()
+    assert entered.wait(60)
+    with pytest.raises(RuntimeError, match="another thread"):
+        estimator.fit(*data())
+    go.set()
+    thread.join()
+    assert len(estimator.ledger_) == estimator.n_steps_
+
+
+@ALL
+def test_keys_and_figures_are_in_no_file(name, tmp_path):
+    make, data = CASES[name]
+    estimator = make().set_unsafe(test_key=KEY, diagnostics=True).fit(*data())
+    assert len(estimator.diagnostics_) == estimator.n_steps_ and "records" in estimator.diagnostics_[0]
+    estimator.save(tmp_path / "m")
+    stored = pickle.dumps(estimator) + b"".join(p.read_bytes() for p in (tmp_path / "m").iterdir())
+    assert KEY not in stored and KEY.hex().encode() not in stored
+    assert pickle.loads(pickle.dumps(estimator))._test_key is None
+    assert type(estimator).load(tmp_path / "m").diagnostics_ is None
+    assert sum("unsafe" in taint for taint in estimator.ledger_.taints) == 2
+
+
+# ---------------------------------------------------------------------- files
+
+
+def edits(meta):
+    """Changes of a model.json, each with what it tries."""
+    plan = next(r for r in meta["ledger"]["records"] if r["kind"] == "plan")["plan"]
+    release = next(r for r in meta["ledger"]["records"] if r["kind"] == "release")
+
+    def shorten(n):
+        def change(m):
+            del m["ledger"]["records"][-n:]
+            m["ledger"]["head"] = m["ledger"]["records"][-1]["before"] if m["ledger"]["records"] else "0" * 64
+
+        return change
+
+    yield "delta", lambda m: plan.update(delta=1e-9)
+    yield "relation", lambda m: plan.update(relation="replace_one" if plan["relation"] == "add_remove" else "add_remove")
+    yield "steps", lambda m: m.update(n_steps=1)
+    yield "noise", lambda m: release["event"].update(noise_multiplier=100.0)
+    yield "one record less", shorten(1)
+    yield "two records less", shorten(2)
+    yield "no ledger", lambda m: m.update(ledger={"schema": 2, "head": "0" * 64, "records": []})
+    yield "setting", lambda m: m["settings"].update(target_delta=1e-9)
+    yield "columns", lambda m: m["public"].update(n_features=m["public"]["n_features"] + 1)
+    yield "text for columns", lambda m: m["public"].update(n_features="many")
+    yield "records", lambda m: m["public"].update(n_records=10**6)
+    yield "seed", lambda m: m["public"].update(seed=None)
+    yield "unknown setting", lambda m: m["settings"].update(nonsense=1)
+    yield "no settings", lambda m: m.pop("settings")
+    yield "no public facts", lambda m: m.pop("public")
+    yield "no model", lambda m: m.pop("model")
+    yield "format", lambda m: m.update(format=1)
+    yield "a list", lambda m: m.update(settings=[])
+
+
+@ALL
+def test_a_file_that_was_edited_does_not_load(name, tmp_path):
+    estimator = fitted(name)
+    estimator.save(tmp_path / "m")
+    text = (tmp_path / "m" / "model.json").read_text()
+    for number in range(len(list(edits(json.loads(text))))):
+        meta = json.loads(text)
+        what, change = list(edits(meta))[number]
+        change(meta)
+        (tmp_path / "m" / "model.json").write_text(json.dumps(meta))
+        with pytest.raises(ValueError) as error:
+            type(estimator).load(tmp_path / "m")
+        assert str(tmp_path / "m") in str(error.value), what
+    for raw in ("", "{", "[" * 100_000, "null", "\x00"):
+        (tmp_path / "m" / "model.json").write_text(raw)
+        with pytest.raises(ValueError, match="model"):
+            type(estimator).load(tmp_path / "m")
+
+
+@ALL
+def test_arrays_of_another_fit_do_not_load(name, tmp_path):
+    make, data = CASES[name]
+    private, plain = fitted(name), make(private=False).fit(*data())
+    private.save(tmp_path / "a")
+    plain.save(tmp_path / "b")
+    shutil.copy(tmp_path / "b" / "model.npz", tmp_path / "a" / "model.npz")
+    with pytest.raises(ValueError, match="not a model as it was saved"):
+        type(private).load(tmp_path / "a")
+
+
+@ALL
+def test_arrays_out_of_range_do_not_load_even_with_every_hash_made_anew(name, tmp_path):
+    estimator = fitted(name)
+    result = estimator._result
+    for key in result.arrays:
+        for bad in (np.nan, np.inf):
+            arrays = {k: np.array(v) for k, v in result.arrays.items()}
+            arrays[key].reshape(-1)[:1] = bad
+            if not arrays[key].size:
+                continue
+            forged(result, arrays, tmp_path / "m")
+            with pytest.raises(ValueError, match=f"array {key!r}|parameter"):
+                type(estimator).load(tmp_path / "m")
+        arrays = {k: np.array(v) for k, v in result.arrays.items()}
+        arrays[key] = np.zeros(np.add(arrays[key].shape, 1) if arrays[key].ndim else (2,))
+        forged(result, arrays, tmp_path / "m")
+        with pytest.raises(ValueError, match="array|parameter"):
+            type(estimator).load(tmp_path / "m")
+
+
+def forged(result, arrays, path):
+    """Save other arrays under the ledger of a result, every hash computed anew."""
+    ledger = Ledger()
+    for record in result.ledger.to_dict()["records"]:
+        if record["kind"] != "close":
+            ledger._replay(record)
+    forged = FitResult.make(result.kind, result.settings, result.public, result.n_steps, arrays, result.state, ledger)
+    shutil.rmtree(path, ignore_errors=True)
+    from vips_fast.models import persistence
+
+    persistence.save(forged, path)
+
+
+@pytest.mark.parametrize("name", ["lda", "logistic", "network", "own"])
+def test_no_flipped_bit_changes_a_statement(name, tmp_path):
+    """400 flips over both files: what loads says what was written, what does not load is a ValueError."""
+    estimator = fitted(name)
+    estimator.save(tmp_path / "m")
+    said, rng = str(estimator.privacy_), np.random.default_rng(0)
+    loaded = 0
+    for file in ("model.json", "model.npz"):
+        path = tmp_path / "m" / file
+        whole = path.read_bytes()
+        for place in rng.integers(0, 8 * len(whole), 200):
+            damaged = bytearray(whole)
+            damaged[place // 8] ^= 1 << (place % 8)
+            path.write_bytes(damaged)
+            try:
+                back = type(estimator).load(tmp_path / "m")
+            except ValueError:
+                continue
+            loaded += 1
+            assert str(back.privacy_) == said
+            assert public_view(back)[:2] == public_view(estimator)[:2]
+        path.write_bytes(whole)
+    assert loaded < 200
+
+
+@pytest.mark.parametrize("existing", [False, True])
+def test_a_crash_while_saving_leaves_a_whole_model(existing, tmp_path, monkeypatch):
+    """Every call of the operating system that save makes may be the last one (fault 7)."""
+    old, new = fitted("own"), fitted("own")
+    heads = {old.ledger_.head, new.ledger_.head}
+
+    class Crash(BaseException):
+        pass
+
+    names = ["fsync", "rename", "open", "close"]
+    for target in range(1, 40):
+        folder = tmp_path / f"{existing}-{target}"
+        folder.mkdir()
+        if existing:
+            old.save(folder / "m")
+        calls = [0]
+
+        def counted(function):
+            def call(*arguments, **options):
+                calls[0] += 1
+                if calls[0] == target:
+                    raise Crash
+                return function(*arguments, **options)
+
+            return call
+
+        exchange = durable._exchange
+        with monkeypatch.context() as patch:
+            for call in names:
+                patch.setattr(durable.os, call, counted(getattr(os, call)))
+            patch.setattr(durable, "_exchange", counted(exchange))
+            patch.setattr(shutil, "rmtree", lambda *a, **o: None)  # a dead process tidies nothing
+            try:
+                new.save(folder / "m")
+                done = True
+            except Crash:
+                done = False
+        if existing or (folder / "m").exists():
+            assert type(old).load(folder / "m").ledger_.head in heads
+        new.save(folder / "m")
+        assert type(old).load(folder / "m").ledger_.head == new.ledger_.head
+        if done:
+            return
+    raise AssertionError("save makes more calls than were tried")
+
+
+def test_save_brings_files_and_folder_to_the_disk(tmp_path, monkeypatch):
+    synced = []
+    original = os.fsync
+    monkeypatch.setattr(durable.os, "fsync", lambda fd: (synced.append(os.readlink(f"/proc/self/fd/{fd}")), original(fd)))
+    fitted("own").save(tmp_path / "m")
+    kinds = {os.path.basename(p) if p.endswith((".npz", ".json")) else "folder" for p in synced}
+    assert kinds == {"model.npz", "model.json", "folder"} and str(tmp_path) in synced
+
+
+def test_signatures(tmp_path):
+    ed25519 = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.ed25519", reason="needs cryptography")
+    key, other = ed25519.Ed25519PrivateKey.generate(), ed25519.Ed25519PrivateKey.generate()
+    model = fitted("own")
+    model.save(tmp_path / "unsigned")
+    assert len(model.sign(key)) == 64
+    model.save(tmp_path / "m")
+    kind = type(model)
+    assert kind.load(tmp_path / "m", verify=key.public_key()).ledger_.head == model.ledger_.head
+    assert kind.load(tmp_path / "m", verify=key.public_key().public_bytes_raw())
+    with pytest.raises(ValueError, match="signature does not hold"):
+        kind.load(tmp_path / "m", verify=other.public_key())
+    with pytest.raises(ValueError, match="no signature"):
+        kind.load(tmp_path / "unsigned", verify=key.public_key())
+    # A forger who makes every hash anew is stopped by the signature alone.
+    arrays = {k: np.array(v) for k, v in model._result.arrays.items()}
+    arrays["average"] = arrays["average"] * 0.5
+    signature = (tmp_path / "m" / "model.sig").read_bytes()
+    forged(model._result, arrays, tmp_path / "m")
+    (tmp_path / "m" / "model.sig").write_bytes(signature)
+    assert kind.load(tmp_path / "m")
+    with pytest.raises(ValueError, match="signature does not hold"):
+        kind.load(tmp_path / "m", verify=key.public_key())
+
+
+# -------------------------------------------------------------------- rebuild
+
+
+@ALL
+def test_a_model_follows_from_its_transcript(name, tmp_path):
+    make, data = CASES[name]
+    estimator = make().fit(*data(), transcript=tmp_path / "t")
+    estimator.partial_fit(*data(seed=2), transcript=tmp_path / "t")
+    estimator.save(tmp_path / "m")
+    report = verify(tmp_path / "m", tmp_path / "t", cls=type(estimator))
+    assert report.ok, report.text()
+    assert {"model.npz", "model.json", "privacy_", "statement", "epsilon"} <= {check.name for check in report.checks}
+    # Every release counts: one bit of one of them shows, and where is said.
+    runs = read_transcript(tmp_path / "t")
+    for place in (runs[0].path / "release-000001.npz", runs[1].path / "release-000000.npz"):
+        whole = place.read_bytes()
+        with np.load(place) as file:
+            arrays = dict(file)
+        arrays["units"].reshape(-1)[0] ^= 1
+        np.savez(place, **arrays)
+        report = verify(tmp_path / "m", tmp_path / "t", cls=type(estimator))
+        assert not report.ok and place.stem in report.text() and place.parent.name in report.text()
+        place.write_bytes(whole)
+    with pytest.raises(FileExistsError, match="transcript"):
+        make().fit(*data(), transcript=tmp_path / "t")
+
+
+def test_the_loop_writes_the_ledger_before_anything_is_drawn():
+    estimator, model, plan, records = prepared("own")
+    ledger = Ledger()
+
+    class Fails:
+        def words(self, n, purpose, step):
+            raise RuntimeError("no randomness")
+
+        def noise_key(self, step):
+            return None
+
+    poisson = CASES["own"][0](batch_size=50)
+    model, plan, _ = poisson._prepare(poisson._facts(records.n_rows, {"n_features": 4}, False, None), False, None)
+    with pytest.raises(RuntimeError, match="no randomness"):
+        run(model, records, plan, ledger, Fails(), Threads(1))
+    assert len(ledger) == 1

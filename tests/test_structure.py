@@ -1,0 +1,135 @@
+"""The structure that the README draws, held: layers, no circles, no private names abroad, no overgrown file."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parent.parent / "vips_fast"
+
+#: From the ground up. A room imports rooms of lower layers, and itself.
+LAYERS = [
+    {"checks"},
+    {"kernels"},
+    {"accounting", "data"},
+    {"mechanisms"},
+    {"engine"},
+    {"models"},
+    {"report"},
+    {"audit", "baselines", "demo"},
+    {"cli"},
+    {"__init__", "__main__"},
+]
+LEVEL = {room: number for number, rooms in enumerate(LAYERS) for room in rooms}
+MAX_LINES = 600
+
+
+def modules():
+    return {
+        ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in sorted(PACKAGE.rglob("*.py"))
+    }
+
+
+MODULES = modules()
+
+
+def imports(name, path):
+    """(imported module, names, inside a function) of each import of this package, but for those of types alone."""
+    tree = ast.parse(path.read_text("utf-8"))
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    found = []
+
+    def visit(node, inside):
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+                for other in child.orelse:
+                    visit(other, inside)
+                continue
+            if isinstance(child, ast.ImportFrom):
+                names = [alias.name for alias in child.names]
+                if child.level:
+                    parts = package.split(".") if package and package != "__init__" else []
+                    parts = parts[: len(parts) - child.level + 1]
+                    target = ".".join([*parts, *([child.module] if child.module else [])])
+                    found.append((target, names, inside))
+                elif (child.module or "").split(".")[0] == "vips_fast":
+                    found.append((child.module.partition(".")[2], names, inside))
+            elif isinstance(child, ast.Import):
+                for alias in child.names:
+                    if alias.name.split(".")[0] == "vips_fast":
+                        found.append((alias.name.partition(".")[2], [], inside))
+            deeper = isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+            visit(child, inside or deeper)
+
+    visit(tree, False)
+    out = []
+    for target, names, inside in found:
+        # The compiled bindings are no Python file; nothing can be imported from there upwards.
+        names = [n for n in names if not (PACKAGE.joinpath(*target.split("."), f"{n}.pyx")).exists()]
+        if target == "kernels" and not names:
+            continue
+        split = [f"{target}.{n}".lstrip(".") for n in names]
+        out += [(full, n, inside) for full, n in zip(split, names, strict=True) if full in MODULES]
+        rest = [n for full, n in zip(split, names, strict=True) if full not in MODULES]
+        if (rest or not names) and target:
+            out += [(target, n, inside) for n in rest] or [(target, "", inside)]
+    return out
+
+
+def room(module):
+    return module.split(".")[0]
+
+
+GRAPH = {name: imports(name, path) for name, path in MODULES.items()}
+
+
+def test_every_room_has_a_layer():
+    assert {room(name) for name in MODULES if name} <= set(LEVEL)
+
+
+@pytest.mark.parametrize("name", sorted(n for n in MODULES if n))
+def test_no_import_runs_upwards(name):
+    for target, _, _ in GRAPH[name]:
+        here, there = LEVEL[room(name)], LEVEL[room(target)]
+        allowed = there < here or room(target) == room(name)
+        assert allowed, f"{name} imports {target}, which is not below it"
+
+
+def test_no_circle():
+    """Of imports that run when a module is imported; one inside a function waits until it is called."""
+    direct = {name: {t for t, _, inside in found if not inside and t != name} for name, found in GRAPH.items()}
+    done, path = set(), []
+
+    def visit(name):
+        assert name not in path, " -> ".join([*path[path.index(name) :], name])
+        if name in done:
+            return
+        path.append(name)
+        for target in sorted(direct.get(name, ())):
+            # A package's own front door imports its rooms; they do not import the door.
+            if target:
+                visit(target)
+        path.pop()
+        done.add(name)
+
+    for name in sorted(direct):
+        if name:
+            visit(name)
+
+
+@pytest.mark.parametrize("name", sorted(n for n in MODULES if n))
+def test_no_private_name_of_another_room(name):
+    for target, imported, _ in GRAPH[name]:
+        same_folder = target.rpartition(".")[0] == name.rpartition(".")[0] or room(target) != "models"
+        if room(target) == room(name) and same_folder:
+            continue
+        assert not imported.startswith("_") or imported.startswith("__"), f"{name} imports {imported} from {target}"
+
+
+def test_no_file_has_outgrown_its_name():
+    root = PACKAGE.parent
+    files = [p for pattern in ("*.py", "*.px[id]", "*.pyx") for p in PACKAGE.rglob(pattern)]
+    files += (root / "csrc").rglob("*.[ch]")
+    long = {str(p.relative_to(root)): n for p in files if (n := len(p.read_text("utf-8").splitlines())) > MAX_LINES}
+    assert not long

@@ -1,0 +1,60 @@
+"""Amplification by sampling and conversion between relations, as functions of numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from .checks import count, non_negative, probability
+
+
+def amplify_epsilon_delta(epsilon: float, delta: float, sampling_probability: float) -> tuple[float, float]:
+    """(epsilon, delta) of an (epsilon, delta)-DP mechanism on a random sample.
+
+    It is (ln(1 + q (e^epsilon - 1)), q delta) (Balle, Barthe & Gaboardi 2018, theorems 8 and 9), for
+    Poisson sampling under add/remove, or sampling without replacement under replace-one, where the
+    base mechanism's statement is under the same relation.
+    """
+    epsilon, delta = non_negative("epsilon", epsilon), probability("delta", delta)
+    q = probability("sampling_probability", sampling_probability)
+    if epsilon > 700.0:
+        return epsilon, q * delta
+    return math.log1p(q * math.expm1(epsilon)), q * delta
+
+
+def amplify_rdp_poisson(rdp: Callable[[int], float], sampling_probability: float, order: int) -> float:
+    """Renyi bound of a mechanism on a Poisson sample, from the base's curve.
+
+    (1/(k-1)) ln((1-q)^(k-1) (1 + (k-1) q) + sum_{i=2..k} C(k, i) (1-q)^(k-i) q^i e^((i-1) rdp(i)))
+    (Zhu & Wang 2019, theorem 6; add/remove).  It is a bound for mechanisms whose odd central moments
+    of the likelihood ratio are not negative, such as the Gaussian and the Laplace mechanism.
+
+    Parameters
+    ----------
+    rdp : callable
+        ``rdp(i)``: divergence of the base mechanism at integer order i >= 2.
+    sampling_probability : float
+    order : int
+        k >= 2.
+    """
+    q, k = probability("sampling_probability", sampling_probability), count("order", order, 2)
+    if q == 0.0:
+        return 0.0
+    if q == 1.0:
+        return float(rdp(k))
+    terms = [(k - 1) * math.log1p(-q) + math.log1p((k - 1) * q)]
+    for i in range(2, k + 1):
+        log_binomial = math.lgamma(k + 1) - math.lgamma(i + 1) - math.lgamma(k - i + 1)
+        terms.append(log_binomial + (k - i) * math.log1p(-q) + i * math.log(q) + (i - 1) * float(rdp(i)))
+    top = max(terms)
+    return max(0.0, (top + math.log(math.fsum(math.exp(t - top) for t in terms))) / (k - 1))
+
+
+def add_remove_to_replace_one(epsilon: float, delta: float) -> tuple[float, float]:
+    """Replace-one guarantee of an add/remove guarantee: one removal and one addition.
+
+    It is (2 epsilon, (1 + e^epsilon) delta).  The converse is false: replace-one says nothing about
+    data sets of different sizes.
+    """
+    epsilon, delta = non_negative("epsilon", epsilon), probability("delta", delta)
+    return 2.0 * epsilon, min(1.0, (1.0 + math.exp(min(epsilon, 700.0))) * delta)

@@ -1,0 +1,68 @@
+"""Checks of numbers from callers: each returns a plain Python number or raises an error that names the argument."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+
+
+def _real(name: str, value: Any, wanted: str, holds: Callable[[float], bool]) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a real number, got {value!r}")
+    number = float(value)
+    if not holds(number):
+        raise ValueError(f"{name} must be {wanted}, got {number!r}")
+    return number
+
+
+def positive(name: str, value: Any) -> float:
+    """`value` as a finite float > 0."""
+    return _real(name, value, "a finite number > 0", lambda x: 0.0 < x < math.inf)
+
+
+def non_negative(name: str, value: Any) -> float:
+    """`value` as a finite float >= 0."""
+    return _real(name, value, "a finite number >= 0", lambda x: 0.0 <= x < math.inf)
+
+
+def probability(name: str, value: Any) -> float:
+    """`value` as a float in [0, 1]."""
+    return _real(name, value, "in [0, 1]", lambda x: 0.0 <= x <= 1.0)
+
+
+def open_probability(name: str, value: Any) -> float:
+    """`value` as a float in (0, 1)."""
+    return _real(name, value, "in (0, 1)", lambda x: 0.0 < x < 1.0)
+
+
+def count(name: str, value: Any, minimum: int = 0) -> int:
+    """`value` as an int >= `minimum`."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"{name} must be an integer, got {value!r}")
+    if value < minimum:
+        raise ValueError(f"{name} must be an integer >= {minimum}, got {value!r}")
+    return int(value)
+
+
+def one_of(name: str, value: str, names: Sequence[str]) -> str:
+    """`value`, one of `names`."""
+    if value not in names:
+        raise ValueError(f"{name} must be {' or '.join(map(repr, names))}, got {value!r}")
+    return value
+
+
+def check_delta(value: Any, name: str = "delta") -> float:
+    """`value` as a float in (0, 1), or an error that names it."""
+    return open_probability(name, value)
+
+
+def check_epsilon(value: Any, name: str = "epsilon") -> float:
+    """`value` as a finite float >= 0, or an error that names it."""
+    return non_negative(name, value)

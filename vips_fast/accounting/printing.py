@@ -1,0 +1,28 @@
+"""Figures in statements: a printed bound must still be a bound."""
+
+from __future__ import annotations
+
+import math
+
+
+def _rounded(value: float, digits: int, rounding: str) -> str:
+    from decimal import Decimal
+
+    value = float(value)
+    if value == 0.0 or not math.isfinite(value):
+        return f"{value:g}"
+    # The decimal that Python prints for a double reads back as that double, so that rounding it
+    # outwards rounds the double outwards.
+    exact = Decimal(repr(value))
+    shown = exact.quantize(Decimal(1).scaleb(exact.adjusted() + 1 - digits), rounding=rounding)
+    return f"{float(shown):.{digits}g}"
+
+
+def rounded_up(value: float, digits: int = 4) -> str:
+    """The smallest decimal with `digits` significant digits that is >= `value`, for upper bounds."""
+    return _rounded(value, digits, "ROUND_CEILING")
+
+
+def rounded_down(value: float, digits: int = 4) -> str:
+    """The largest decimal with `digits` significant digits that is <= `value`, for lower bounds."""
+    return _rounded(value, digits, "ROUND_FLOOR")

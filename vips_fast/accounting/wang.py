@@ -1,0 +1,184 @@
+"""The paper's accountant for sampling without replacement: Wang, Balle & Kasiviswanathan 2019.
+
+Theorems 9 and 27 are upper bounds of the Renyi divergences at integer orders.  The accountant
+``"wang"`` computes them here, ``"autodp"`` asks the package autodp for the same bounds.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .checks import FloatArray, one_of
+from .events import (
+    GaussianEvent,
+    PoissonSampledEvent,
+    PrivacyEvent,
+    WithoutReplacementEvent,
+    gaussian_mu_squared,
+    rate_and_mechanism,
+    touching_leaves,
+)
+from .inversion import delta_by_inversion
+from .rdp import Base, GaussianBase, base_of, delta_from_rdp, epsilon_from_rdp, log_sum, renyi_curve
+
+_ORDERS = np.arange(2, 257)
+
+
+def wang_rdp(event: PrivacyEvent, orders: ArrayLike, bound: str = "thm9") -> FloatArray:
+    """Renyi bounds of Wang, Balle & Kasiviswanathan (2019) at integer orders.
+
+    Parameters
+    ----------
+    event : WithoutReplacementEvent
+        Around one mechanism or several Gaussian ones.
+    orders : array_like of int
+        Orders >= 2.
+    bound : {"thm9", "thm27"}
+        Theorem 9 holds for every base mechanism; theorem 27 replaces its terms j >= 3 by exact even
+        moments of e^L - 1 where they are smaller.
+
+    Returns
+    -------
+    ndarray
+        float64, one bound for each order.
+    """
+    orders = np.asarray(orders)
+    if not (np.issubdtype(orders.dtype, np.integer) and np.all(orders >= 2)):
+        raise ValueError("orders must be integers >= 2")
+    one_of("bound", bound, ("thm9", "thm27"))
+    if not isinstance(event, WithoutReplacementEvent):
+        raise ValueError(
+            f"Wang's bound covers sampling without replacement; use accountant='pld' for {event.to_json()}"
+        )
+    q, base = event.sampling_probability, base_of(event.event)
+    if q == 0.0:
+        return np.zeros(len(orders))
+    if q == 1.0:
+        return np.array([base.divergence(float(a)) for a in orders])
+    top = int(np.max(orders))
+    j = np.arange(2, top + 1)
+    eps = 0.5 * base.mu**2 * j if isinstance(base, GaussianBase) else np.array([base.divergence(float(k)) for k in j])
+    # ln min(2, (e^(eps_inf) - 1)^j); a Gaussian has eps_inf = infinity.
+    log_inf = np.full(len(j), math.log(2.0))
+    if math.isfinite(base.max_loss):
+        log_inf = np.minimum(log_inf, j * math.log(math.expm1(min(base.max_loss, 700.0))))
+    term = (j - 1) * eps + log_inf
+    second = math.log(4.0) + math.log(math.expm1(eps[0])) if eps[0] < 700.0 else math.inf
+    term[0] = min(second, term[0])
+    if bound == "thm27" and top >= 3:
+        even = _log_even_moments(base, top + 1)
+        lower, upper = even[2 * (j // 2)], even[2 * ((j + 1) // 2)]
+        sharper = math.log(4.0) + 0.5 * (lower + upper)
+        term[1:] = np.minimum(term[1:], sharper[1:])
+    # ln C(a, j) q^j e^term for all orders a at once; -inf where j > a.
+    terms = _log_binomials(tuple(orders.tolist()), top) + (term + j * math.log(q))
+    largest = np.max(terms, axis=1)
+    total = largest + np.log(np.sum(np.exp(terms - largest[:, None]), axis=1))
+    return np.asarray(np.logaddexp(0.0, total) / (orders - 1))
+
+
+@lru_cache(maxsize=4)
+def _log_binomials(orders: tuple[int, ...], top: int) -> FloatArray:
+    """ln C(a, j), a in `orders` (rows), j = 2 .. top (columns); -inf where j > a."""
+    from scipy.special import gammaln
+
+    log_factorial = gammaln(np.arange(1.0, top + 2))
+    a = np.array(orders)[:, None]
+    j = np.arange(2, top + 1)[None, :]
+    out = log_factorial[a] - log_factorial[j] - log_factorial[np.maximum(a - j, 0)]
+    out = np.where(j <= a, out, -np.inf)
+    out.setflags(write=False)
+    return out
+
+
+def _log_even_moments(base: Base, top: int) -> FloatArray:
+    """ln E_Q[(e^L - 1)^k] at even k <= top + 1 (index k; odd entries are unused)."""
+    out = np.full(top + 2, -math.inf)
+    loss, log_weight = base.nodes(float(top + 1), 0.5, False)
+    with np.errstate(divide="ignore"):
+        large = loss + np.log1p(-np.exp(-np.maximum(loss, 30.0)))
+        log_abs = np.where(loss > 30.0, large, np.log(np.abs(np.expm1(np.minimum(loss, 30.0)))))
+    for k in range(2, top + 2, 2):
+        out[k] = log_sum(k * log_abs + log_weight)
+    return out
+
+
+# -- the accountants --------------------------------------------------------
+
+
+def _curve(event: PrivacyEvent, bound: str, orders: ArrayLike | None) -> tuple[ArrayLike, FloatArray]:
+    orders = _ORDERS if orders is None else np.asarray(orders)
+    curve = np.zeros(len(orders))
+    for leaf, repeats in touching_leaves(event).items():
+        if isinstance(leaf, WithoutReplacementEvent):
+            curve += repeats * wang_rdp(leaf, orders, bound)
+        elif rate_and_mechanism(leaf)[0] == 1.0:
+            curve += repeats * renyi_curve(leaf, orders)
+        else:
+            raise ValueError(
+                "accountant='wang' covers sampling without replacement and whole-data "
+                "mechanisms; use accountant='pld' or 'rdp' for Poisson sampling"
+            )
+    return orders, curve
+
+
+def bound_epsilon(
+    event: PrivacyEvent, delta: float, conversion: str = "classical", bound: str = "thm9",
+    orders: ArrayLike | None = None,
+) -> float:
+    """epsilon by Wang's bounds, by default with the conversion of the paper."""
+    return epsilon_from_rdp(*_curve(event, bound, orders), delta, conversion)
+
+
+def bound_delta(
+    event: PrivacyEvent, epsilon: float, conversion: str = "classical", bound: str = "thm9",
+    orders: ArrayLike | None = None,
+) -> float:
+    """delta by Wang's bounds, by default with the conversion of the paper."""
+    return delta_from_rdp(*_curve(event, bound, orders), epsilon, conversion)
+
+
+def _autodp(event: PrivacyEvent, bound: str) -> Any:
+    """autodp's accountant after `event`."""
+    try:
+        from autodp import rdp_acct, rdp_bank
+    except ImportError:
+        raise ImportError(
+            "accountant='autodp' needs the package autodp; accountant='wang' computes the same bound without it"
+        ) from None
+
+    account = rdp_acct.anaRDPacct()
+    for leaf, repeats in touching_leaves(event).items():
+        rate, mechanism = rate_and_mechanism(leaf)
+        gaussian = all(isinstance(part, GaussianEvent) for part in mechanism.leaves())
+        if not gaussian or isinstance(leaf, PoissonSampledEvent):
+            raise ValueError(
+                "accountant='autodp' covers Gaussian mechanisms, whole-data or sampled "
+                "without replacement; use accountant='pld'"
+            )
+        sigma = 1.0 / math.sqrt(gaussian_mu_squared(mechanism))
+
+        def rdp(order: float, sigma: float = sigma) -> Any:
+            return rdp_bank.RDP_gaussian({"sigma": sigma}, order)
+
+        if rate == 1.0:
+            account.compose_mechanism(rdp, coeff=repeats)
+        else:
+            account.compose_subsampled_mechanism(rdp, rate, coeff=repeats, improved_bound_flag=bound == "thm27")
+    return account
+
+
+def autodp_epsilon(event: PrivacyEvent, delta: float, bound: str = "thm9") -> float:
+    """epsilon by Wang's bounds as the package autodp computes them."""
+    return float(_autodp(event, bound).get_eps(delta))
+
+
+def autodp_delta(event: PrivacyEvent, epsilon: float, bound: str = "thm9") -> float:
+    """delta by Wang's bounds as the package autodp computes them."""
+    account = _autodp(event, bound)
+    return delta_by_inversion(lambda delta: float(account.get_eps(delta)), epsilon)

@@ -1,0 +1,131 @@
+"""Zero-concentrated differential privacy (Bun & Steinke 2016): rho, its conversions, its accountant."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from .checks import non_negative, one_of, open_probability, positive
+from .events import (
+    ApproximateDPEvent,
+    GaussianEvent,
+    LaplaceEvent,
+    PrivacyEvent,
+    RandomizedResponseEvent,
+    check_event,
+    rate_and_mechanism,
+    touching_leaves,
+)
+
+
+def zcdp_rho_gaussian(sensitivity: float, sd: float) -> float:
+    """rho = sensitivity^2 / (2 sd^2) (Bun & Steinke 2016, proposition 1.6)."""
+    return float(non_negative("sensitivity", sensitivity) ** 2 / (2.0 * positive("sd", sd) ** 2))
+
+
+def zcdp_epsilon(rho: float, delta: float, conversion: str = "tight") -> float:
+    """epsilon of rho-zCDP at `delta`.
+
+    Parameters
+    ----------
+    rho : float
+        >= 0.
+    delta : float
+        In (0, 1).
+    conversion : {"tight", "simple"}
+        "simple": rho + 2 sqrt(rho ln(1/delta)) (Bun & Steinke 2016, proposition 1.3).  "tight": the
+        minimum over real orders of Canonne, Kamath & Steinke 2020, proposition 12, with
+        D_alpha = alpha rho.
+    """
+    rho, delta = non_negative("rho", rho), open_probability("delta", delta)
+    one_of("conversion", conversion, ("tight", "simple"))
+    if rho == 0.0:
+        return 0.0
+    log_inv = math.log(1.0 / delta)
+    if conversion == "simple":
+        return rho + 2.0 * math.sqrt(rho * log_inv)
+
+    def bound(t: float) -> float:
+        x = math.exp(t)  # alpha - 1
+        return (1.0 + x) * rho + (log_inv - math.log1p(x)) / x + math.log(x / (1.0 + x))
+
+    return max(0.0, _minimum(bound, math.sqrt(log_inv / rho)))
+
+
+def zcdp_delta(rho: float, epsilon: float) -> float:
+    """delta of rho-zCDP at `epsilon` (Canonne, Kamath & Steinke 2020, proposition 12)."""
+    rho, epsilon = non_negative("rho", rho), non_negative("epsilon", epsilon)
+    if rho == 0.0:
+        return 0.0
+
+    def bound(t: float) -> float:
+        x = math.exp(t)
+        return x * ((1.0 + x) * rho - epsilon + math.log(x / (1.0 + x))) - math.log1p(x)
+
+    return min(1.0, math.exp(min(0.0, _minimum(bound, max(1e-3, epsilon / (2.0 * rho))))))
+
+
+def _minimum(f: Callable[[float], float], around: float) -> float:
+    """Minimum of f(ln x) for x within a factor of about 1e4 of `around`; f is a bound at every x."""
+    from scipy.optimize import minimize_scalar
+
+    grid = math.log(around) + np.linspace(-9.0, 9.0, 91)
+    k = int(np.argmin([f(float(t)) for t in grid]))
+    bounds = (grid[max(k - 1, 0)], grid[min(k + 1, 90)])
+    result = minimize_scalar(f, bounds=bounds, method="bounded", options={"xatol": 1e-10})
+    return min(float(result.fun), f(float(grid[k])))
+
+
+def zcdp_rho_for_target(epsilon: float, delta: float) -> float:
+    """The rho whose simple conversion gives `epsilon` at `delta`.
+
+    rho = (sqrt(ln(1/delta) + epsilon) - sqrt(ln(1/delta)))^2, in the form that does not cancel.
+    """
+    epsilon, delta = non_negative("epsilon", epsilon), open_probability("delta", delta)
+    log_inv = math.log(1.0 / delta)
+    return float((epsilon / (math.sqrt(log_inv + epsilon) + math.sqrt(log_inv))) ** 2)
+
+
+def zcdp_rho(event: PrivacyEvent) -> float:
+    """rho of a composition of whole-data mechanisms.
+
+    It is 1 / (2 z^2) for a Gaussian with noise multiplier z and epsilon^2 / 2 for a pure mechanism
+    (Bun & Steinke 2016, propositions 1.6 and 1.4).
+
+    Raises
+    ------
+    ValueError
+        For sampled mechanisms, whose amplification zCDP cannot express.
+    """
+    total = 0.0
+    for leaf, repeats in touching_leaves(check_event(event)).items():
+        rate, mechanism = rate_and_mechanism(leaf)
+        if rate < 1.0:
+            raise ValueError(
+                "zCDP does not express amplification by sampling; "
+                "use accountant='pld' or 'rdp' for sampled mechanisms"
+            )
+        total += math.fsum(repeats * n * _rho(part) for part, n in mechanism.leaves().items())
+    return total
+
+
+def _rho(mechanism: PrivacyEvent) -> float:
+    if isinstance(mechanism, (GaussianEvent, LaplaceEvent)):
+        return 0.5 / mechanism.noise_multiplier**2
+    if isinstance(mechanism, RandomizedResponseEvent):
+        return 0.5 * mechanism.epsilon**2
+    if isinstance(mechanism, ApproximateDPEvent) and mechanism.delta == 0.0:
+        return 0.5 * mechanism.epsilon**2
+    raise ValueError(f"{mechanism.to_json()} is not zCDP; use accountant='pld'")
+
+
+def bound_epsilon(event: PrivacyEvent, delta: float, conversion: str = "tight") -> float:
+    """epsilon of a composition of whole-data mechanisms by zCDP."""
+    return zcdp_epsilon(zcdp_rho(event), delta, conversion)
+
+
+def bound_delta(event: PrivacyEvent, epsilon: float) -> float:
+    """delta of a composition of whole-data mechanisms by zCDP."""
+    return zcdp_delta(zcdp_rho(event), epsilon)

@@ -1,0 +1,5 @@
+"""The compiled bindings; their declarations are generated with the kernels'."""
+
+from typing import Any
+
+def __getattr__(name: str) -> Any: ...
