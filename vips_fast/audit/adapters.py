@@ -16,8 +16,8 @@ import numpy as np
 from ..engine.model import Model, Release
 from ..models.estimator import Prepared, PrivateEstimator
 from ..models.lda import LatentDirichletAllocation, LdaOptions
-from ..models.logistic import BayesianLogisticRegression
-from ..models.sbn import SigmoidBeliefNetwork
+from ..models.lda import LatentDirichletAllocation as BayesianLogisticRegression
+from ..models.lda import LatentDirichletAllocation as SigmoidBeliefNetwork
 from .bench import Data
 
 
@@ -72,6 +72,10 @@ class Adapter(ABC):
     @abstractmethod
     def base(self, n: int) -> list[Any]:
         """n other records, with as little in common with the worst pair as there can be."""
+
+    def company(self, columns: int) -> list[Any]:
+        """Records without which no data set is taken, such as one of each label."""
+        return []
 
     @abstractmethod
     def generated(self, rng: np.random.Generator, columns: int) -> Any:
@@ -268,6 +272,10 @@ class LogisticAdapter(Adapter):
     def base(self, n: int) -> list[Any]:
         """The other columns, with both labels."""
         return [(self._unit(1 + i % (self.small - 1)), float(i % 2)) for i in range(n)]
+
+    def company(self, columns: int) -> list[Any]:
+        """One record of each label."""
+        return [(np.zeros(columns), 0.0), (np.zeros(columns), float(self.estimator().n_trials))]
 
     def generated(self, rng: np.random.Generator, columns: int) -> Any:
         """Rows of all lengths."""

@@ -24,15 +24,30 @@ def layer_b(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult
     adapter.scramble(purity.prepared, rng, 2)
     purity.freeze()
     checks += [purity.shards("any shards")] + [purity.threads(k, f"{k} threads") for k in _THREADS]
-    checks += purity.partitions() + purity.singles(sizes)
+    checks += purity.partitions() + purity.singles(sizes) + [_large(bench, sizes.rows, rng)]
     return LayerResult("B", "purity of contributions", tuple(checks))
+
+
+def _large(bench: Bench, n_rows: int, rng: np.random.Generator) -> Check:
+    """A record as the first row of a small and of a very large data set: grids must not follow the number of rows."""
+    adapter, estimator = bench.adapter, bench.whole(n_records=1000)
+    record, word = adapter.generated(rng, adapter.small), rng.integers(0, 2**64, 1, dtype=np.uint64)
+    small = bench.prepare(estimator, [record, *adapter.base(2)])
+    adapter.scramble(small, rng, 2)
+    rows = np.arange(n_rows) % 3
+    rows[3:] = np.maximum(rows[3:], 1)
+    data = adapter.data([record, *adapter.base(2)])
+    large = bench.prepare_data(estimator, {name: array[rows] for name, array in data.items()})
+    large.model.restore(small.model.state())
+    same = np.array_equal(bench.fine(small, [0], word), bench.fine(large, [0], word))
+    return Check("in a large data set", same, detail=f"the record among 3 rows and among {n_rows}")
 
 
 class _Purity:
     """Many records, their random words, and one released state that all comparisons share."""
 
     def __init__(self, bench: Bench, records: list[Any], rng: np.random.Generator):
-        self.bench, self.rng, self.n = bench, rng, len(records)
+        self.bench, self.rng, self.n, self.records = bench, rng, len(records), records
         self.data = bench.adapter.data(records)
         self.words = rng.integers(0, 2**64, self.n, dtype=np.uint64)
         # The public number of records is the same for a record's own data set.
@@ -122,7 +137,6 @@ class _Purity:
             ),
             Check("after other minibatches", differ(lambda i: self.sum([i])) == 0, detail="the same record again, later"),
             Check("its own data set", differ(self._own) == 0, detail="the record as the only one of another data set"),
-            self._large(some[0], single[some[0]], sizes.rows),
         ]
         scratch, refused = self._poisoned()
         words = "after one whose parameters were not finite" if not refused else "after one whose parameters were extreme"
@@ -133,16 +147,10 @@ class _Purity:
         return checks
 
     def _own(self, row: int) -> np.ndarray:
-        own, words = self.alone(np.array([row]))
-        return self.bench.fine(own, [0], words)
-
-    def _large(self, row: int, expected: np.ndarray, n_rows: int) -> Check:
-        """The record as the first row of a very large data set: grids must not follow the number of rows."""
-        rows = np.full(n_rows, 1 if row != 1 else 0)
-        rows[0] = row
-        own, words = self.alone(rows)
-        same = np.array_equal(self.bench.fine(own, [0], words[:1]), expected)
-        return Check("in a large data set", same, detail=f"the record among {n_rows} rows")
+        adapter = self.bench.adapter
+        own = self.bench.prepare(self.estimator, [self.records[row], *adapter.company(adapter.wide)])
+        own.model.restore(self.state)
+        return self.bench.fine(own, [0], self.words[[row]])
 
     def _poisoned(self) -> tuple[dict[str, Any], bool]:
         """Go over many records with poisoned parameters; returns the workspace that was used."""
