@@ -38,22 +38,21 @@ def main():
 
     def run(size, noise_multiplier=None, **options):
         z = None if noise_multiplier is None else noise_multiplier / scale
-        model = LatentDirichletAllocation(
-            K, batch_size=size // scale, n_steps=n // size, noise_multiplier=z, sampling="without_replacement", n_jobs=arguments.jobs, random_state=0, target_delta=DELTA,
-            **options,
+        model = LatentDirichletAllocation.paper(
+            K, batch_size=size // scale, n_steps=n // size, noise_multiplier=z, n_jobs=arguments.jobs, random_state=0,
+            target_delta=DELTA, **options,
         )
         return model.fit(X).perplexity(Y)
 
-    paper = dict(update="paper", sensitivity="paper")
     for size in sizes:
-        table.add("non-private", size, 0.0, float("inf"), run(size, private=False, update="paper"))
+        table.add("non-private", size, 0.0, float("inf"), run(size, private=False))
         for z in noises:
             spent = epsilon(event(n, size, z, n // size), DELTA, "wang")
             strong = calibrate_noise_multiplier(lambda x: event(n, size, x, n // size), spent, DELTA, "strong")
-            table.add("moments accountant", size, z, spent, run(size, noise_multiplier=z, **paper))
-            table.add("strong composition", size, strong, spent, run(size, noise_multiplier=strong, **paper))
-            table.add("no clipping", size, z, spent, run(size, noise_multiplier=z, clip=1.0, **paper))
-            table.add("average, shrinkage", size, z, spent, run(size, noise_multiplier=z, sensitivity="paper", clip=0.1))
+            table.add("moments accountant", size, z, spent, run(size, noise_multiplier=z))
+            table.add("strong composition", size, strong, spent, run(size, noise_multiplier=strong))
+            table.add("no clipping", size, z, spent, run(size, noise_multiplier=z, clip=1.0))
+            table.add("average, shrinkage", size, z, spent, run(size, noise_multiplier=z, update="average"))
     plot(table.rows)
 
 

@@ -6,14 +6,29 @@ Methods as in fig2.py. Writes bench/results/fig3.csv and fig3.png.
 """
 
 import argparse
+import dataclasses
 
 from fig2 import DELTA, event
 from lda_common import K, RESULTS, Table, add_size_options, load, unigram_perplexity
 
-from vips_fast import LatentDirichletAllocation, inference
+from vips_fast import LatentDirichletAllocation
 from vips_fast.accounting import calibrate_noise_multiplier, epsilon
-from vips_fast.models.lda import _check_documents, _LdaModel
-from vips_fast.threads import resolve_n_threads
+from vips_fast.models.lda.paper import PaperLatentDirichletAllocation
+
+
+class Watched(PaperLatentDirichletAllocation):
+    """The paper's topic model, which tells the perplexity after each step."""
+
+    def _model(self, public):
+        self.running = super()._model(public)
+        return self.running
+
+    def perplexity_so_far(self, Y):
+        read_out = LatentDirichletAllocation(self.n_components, private=False, n_steps=1)
+        read_out.fit(Y[:2])
+        arrays = {"components": self.running.result()["components"]}
+        read_out._result = dataclasses.replace(read_out._result, arrays=arrays)
+        return read_out.perplexity(Y)
 
 
 def main():
@@ -25,31 +40,24 @@ def main():
     X, Y, _ = load(n // scale)
     spent = epsilon(event(n, size, z, steps), DELTA, "wang")
     strong = calibrate_noise_multiplier(lambda x: event(n, size, x, steps), spent, DELTA, "strong")
-    paper = dict(update="paper", sensitivity="paper")
     table = Table("fig3", ["method", "iteration", "perplexity"])
     table.add("unigram", 0, unigram_perplexity(X, Y))
     for name, options in (
-        ("non-private", dict(private=False, update="paper")),
-        ("moments accountant", dict(noise_multiplier=z / scale, **paper)),
-        ("strong composition", dict(noise_multiplier=strong / scale, **paper)),
-        ("no clipping", dict(noise_multiplier=z / scale, clip=1.0, **paper)),
-        ("average, shrinkage", dict(noise_multiplier=z / scale, sensitivity="paper", clip=0.1)),
+        ("non-private", dict(private=False)),
+        ("moments accountant", dict(noise_multiplier=z / scale)),
+        ("strong composition", dict(noise_multiplier=strong / scale)),
+        ("no clipping", dict(noise_multiplier=z / scale, clip=1.0)),
+        ("average, shrinkage", dict(noise_multiplier=z / scale, update="average")),
     ):
-        estimator = LatentDirichletAllocation(
-            K, batch_size=size // scale, n_steps=steps, sampling="without_replacement", n_jobs=arguments.jobs, random_state=0, target_delta=DELTA,
+        model = Watched(
+            K, batch_size=size // scale, n_steps=steps, n_jobs=arguments.jobs, random_state=0, target_delta=DELTA,
             **options,
         )
-        corpus = _check_documents(X, None, "X", estimator)
-        model = _LdaModel(estimator, corpus, X.shape[0])
-        sampler, mechanism, estimator.ledger_ = estimator._set_up(model, X.shape[0], steps)
-        state, estimator.n_features_in_ = model.initial_state(), X.shape[1]
-        for step in range(steps):
-            inference.run(
-                model, sampler, mechanism, estimator.ledger_, estimator._randomness(), state, n_steps=1,
-                schedule=estimator._schedule(0.7), update=estimator.update, n_threads=resolve_n_threads(arguments.jobs),
-            )
-            estimator._finish(model, state)
-            table.add(name, step + 1, estimator.perplexity(Y))
+
+        def show(progress, model=model, name=name):
+            table.add(name, progress.step, model.perplexity_so_far(Y))
+
+        model.set_params(callback=show).fit(X)
     plot(table.rows)
 
 

@@ -13,6 +13,7 @@ from lda_common import K, RESULTS, Table, add_size_options, load, matched, npmi,
 
 from vips_fast import LatentDirichletAllocation, plan
 from vips_fast.accounting import calibrate_noise_multiplier, epsilon
+from vips_fast.models.lda import LdaOptions
 
 
 def main():
@@ -25,10 +26,10 @@ def main():
     X, Y, vocabulary = load(n // scale)
     spent = epsilon(event(n, size, z, steps), DELTA, "wang")
     strong = calibrate_noise_multiplier(lambda x: event(n, size, x, steps), spent, DELTA, "strong")
-    wor = dict(batch_size=size // scale, n_steps=steps, sampling="without_replacement")
-    paper = dict(update="paper", sensitivity="paper", **wor)
+    paper = dict(batch_size=size // scale, n_steps=steps)
     common = dict(n_components=K, n_jobs=arguments.jobs, random_state=0, target_delta=DELTA)
-    reference = LatentDirichletAllocation(private=False, batch_size=n // scale // 4, n_steps=20, learning_decay=0.5, **common).fit(X).components_
+    plain = dict(private=False, batch_size=n // scale // 4, n_steps=20, options=LdaOptions(learning_decay=0.5))
+    reference = LatentDirichletAllocation(**plain, **common).fit(X).components_
     # The topics with the heaviest ten words: those a reader recognises first.
     share = reference / reference.sum(axis=1, keepdims=True)
     chosen = (-share[range(K), top_words(share, 1)[:, 0]]).argsort()[: arguments.topics]
@@ -42,7 +43,8 @@ def main():
         ("strong composition", dict(noise_multiplier=strong / scale, **paper)),
         ("no clipping", dict(noise_multiplier=z / scale, clip=1.0, **paper)),
     ):
-        components = reference if options is None else LatentDirichletAllocation(**common, **options).fit(X).components_
+        make = LatentDirichletAllocation if options is planned else LatentDirichletAllocation.paper
+        components = reference if options is None else make(**common, **options).fit(X).components_
         order = matched(components, reference)
         quality = npmi(top_words(components), Y), overlap(components, reference)
         for topic in chosen:

@@ -3,12 +3,13 @@
 import math
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from vips_fast import accounting as acc
-from vips_fast.accounting import paper_table
+from vips_fast.accounting import accountants, paper_table
 
 
 def poisson(q, z, steps=20):
@@ -272,10 +273,35 @@ def test_blr_joint_sensitivity_is_the_largest_distance():
 
 
 def test_import_is_light():
-    code = (
-        "import sys, vips_fast.accounting as a;"
-        "a.GaussianEvent(1.0);"
-        "heavy = {'autodp', 'dp_accounting', 'matplotlib', 'sklearn', 'mpmath', 'scipy.stats'} & set(sys.modules);"
-        "assert not heavy, heavy"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    """The room alone, whatever the package's own __init__ imports: neither heavy libraries nor other rooms."""
+    code = """
+import pkgutil, sys, types
+package = types.ModuleType("vips_fast")
+package.__path__ = [sys.argv[1]]
+sys.modules["vips_fast"] = package
+import vips_fast.accounting as acc
+for module in pkgutil.walk_packages(acc.__path__, "vips_fast.accounting."):
+    __import__(module.name)
+loaded = set(sys.modules)
+heavy = {"scipy", "autodp", "dp_accounting", "matplotlib", "sklearn", "mpmath", "numba"} & loaded
+other = {name for name in loaded if name.startswith("vips_fast.") and not name.startswith("vips_fast.accounting")}
+assert not heavy | other, heavy | other
+"""
+    folder = Path(acc.__file__).resolve().parents[1]
+    subprocess.run([sys.executable, "-c", code, str(folder)], check=True)
+
+
+def test_asking_again_costs_nothing():
+    event = poisson(0.03, 1.1, 123)
+    cache = accountants._answer
+    first = acc.epsilon(event, 1e-5), acc.delta(event, 1.0), acc.epsilon(event, 1e-5, "rdp")
+    before = cache.cache_info()
+    again = poisson(0.03, 1.1, 123)
+    assert (acc.epsilon(again, 1e-5), acc.delta(again, 1.0), acc.epsilon(again, 1e-5, "rdp")) == first
+    after = cache.cache_info()
+    assert (after.hits - before.hits, after.misses - before.misses) == (3, 0)
+    # Each question is its own: neither the quantity, the accountant nor its options are mixed up.
+    assert len({*first, acc.epsilon(event, 1.0 - 1e-5), acc.epsilon(event, 1e-5, "rdp", conversion="classical")}) == 5
+    assert after.maxsize is not None and after.maxsize <= 1024
+    # Arrays cannot be looked up and are answered all the same.
+    assert acc.epsilon(event, 1e-5, "rdp", orders=np.array([8.0])) == acc.epsilon(event, 1e-5, "rdp", orders=(8.0,))

@@ -356,7 +356,7 @@ def test_documents_that_fit_are_not_copied(monkeypatch):
     X = check_counts(X)
     monkeypatch.setattr("vips_fast.data.arrays.CHUNK", 1 << 14)
     monkeypatch.setattr("vips_fast.data.counts.CHUNK", 1 << 14)
-    X.data[0] = 2**31 - 1  # so that the sums of rows are looked at
+    X.data[0] = 2**31 - 1  # so that the sums of rows are checked
     tracemalloc.start()
     got = documents(X)
     peak = tracemalloc.get_traced_memory()[1]

@@ -376,6 +376,13 @@ def test_documents_with_invalid_values_are_dropped(tmp_path):
         load_corpus(jsonl, VOCABULARY, invalid="skip")
 
 
+def test_a_line_without_end_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(_files, "_MAX_LINE", 1000)
+    path = written(tmp_path / "t.jsonl", gzip.compress(b'{"text": "alpha' + b" " * 2000))
+    with pytest.raises(ValueError, match="t.jsonl: has a line of more than 1000 bytes"):
+        read_jsonl(path, VOCABULARY)
+
+
 @pytest.mark.parametrize("name", ("c.txt", "c.ldac", "c.jsonl", "vocab"))
 def test_out_of_memory_is_said_as_such(tmp_path, monkeypatch, name):
     real = _files.blocks

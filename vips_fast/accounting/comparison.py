@@ -14,6 +14,7 @@ from .accountants import ACCOUNTANTS, default_accountant, epsilon, trivial_epsil
 from .checks import FloatArray, check_delta, count
 from .events import PrivacyEvent, WithoutReplacementEvent, check_event
 from .gaussian import gaussian_mu
+from .printing import rounded_up
 from .privacy_loss import PrivacyLoss
 
 
@@ -193,7 +194,7 @@ def plot_epsilon(
             continue
         axes.plot(steps, values, label=f"{name}: {ACCOUNTANTS[name].title}")
     axes.set_xlabel("steps")
-    axes.set_ylabel(rf"$\epsilon$ at $\delta$ = {delta:g}")
+    axes.set_ylabel(rf"$\epsilon$ at $\delta$ = {rounded_up(delta, 6)}")
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
     axes.legend(frameon=False)

@@ -21,6 +21,8 @@ __all__ = ["BadLine", "BinaryFile", "Integers", "blocks", "naming", "open_text",
 BinaryFile = gzip.GzipFile | io.BufferedReader
 
 _BLOCK = 8 << 20
+# A compressed file of a megabyte can expand to a line of a gigabyte.
+_MAX_LINE = 1 << 28
 # 18 digits always fit an int64.
 _MAX_DIGITS = 18
 
@@ -74,7 +76,7 @@ def blocks(file: BinaryFile, size: int = _BLOCK) -> Iterator[bytes]:
     Raises
     ------
     ValueError
-        If the file is compressed and its data are broken.
+        If the file is compressed and its data are broken, or a line has more than 256 MiB.
     """
     rest = b""
     while True:
@@ -91,6 +93,8 @@ def blocks(file: BinaryFile, size: int = _BLOCK) -> Iterator[bytes]:
         if end:
             yield piece[:end]
         rest = piece[end:]
+        if len(rest) > _MAX_LINE:
+            raise ValueError(f"has a line of more than {_MAX_LINE} bytes")
 
 
 def parse(block: bytes, first_line: int, colons: bool = False) -> Integers:

@@ -1,4 +1,4 @@
-"""Form of a matrix that was handed in: its shape, its type, its index arrays and its place in memory.
+"""The form of a matrix: its shape, its type, its index arrays and its place in memory.
 
 Nothing here depends on the values of the entries, so these refusals come whatever is done about invalid values.
 """

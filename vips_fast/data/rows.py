@@ -71,7 +71,10 @@ def binary_records(
             records[first : first + step] = ones
     if usable.all():
         return records, None
-    return records * usable[:, None], usable
+    if shared:
+        records = records.copy()
+    records[~usable] = 0
+    return records, usable
 
 
 def numeric_records(

@@ -2,7 +2,10 @@
 
 from .bernoulli_mixture import BernoulliMixture
 from .binomial_regression import BinomialRegression
-from .gaussian_mixture import GaussianMixture
-from .probabilistic_pca import ProbabilisticPCA
+from .gaussian_mixture import GaussianMixture, GaussianMixtureOptions
+from .probabilistic_pca import ProbabilisticPCA, ProbabilisticPCAOptions
 
-__all__ = ["BernoulliMixture", "BinomialRegression", "GaussianMixture", "ProbabilisticPCA"]
+__all__ = [
+    "BernoulliMixture", "BinomialRegression", "GaussianMixture", "GaussianMixtureOptions", "ProbabilisticPCA",
+    "ProbabilisticPCAOptions",
+]

@@ -1,12 +1,15 @@
 """Mixture of products of Bernoulli distributions (latent classes)."""
 
+from __future__ import annotations
+
 import math
+from typing import Any
 
 import numpy as np
 from scipy.special import digamma
 
-from ..base import check_number
-from ..conjugate import ConjugateEstimator
+from ...checks import check_number
+from ..conjugate import ConjugateEstimator, check_bound
 
 
 class BernoulliMixture(ConjugateEstimator):
@@ -33,13 +36,16 @@ class BernoulliMixture(ConjugateEstimator):
 
     nonnegative = True
 
-    def __init__(self, n_components=2, *, weight_prior=1.0, one_prior=1.0, zero_prior=1.0, **options):
+    def __init__(
+        self, n_components: int = 2, *, weight_prior: float = 1.0, one_prior: float = 1.0, zero_prior: float = 1.0,
+        **options: Any,
+    ):
         super().__init__(**options)
         self.n_components, self.weight_prior = n_components, weight_prior
         self.one_prior, self.zero_prior = one_prior, zero_prior
 
     @staticmethod
-    def statistics(record, parameters, scratch, out):
+    def statistics(record: Any, parameters: Any, scratch: Any, out: Any) -> None:
         constant, slope = parameters[:2]  # log of the weighted probability: constant + slope x
         n_components, d = slope.shape
         for j in range(d):
@@ -62,41 +68,48 @@ class BernoulliMixture(ConjugateEstimator):
             for j in range(d):
                 out[n_components + k * d + j] = r * record[j] * inverse
 
-    def n_statistics(self, n_columns):
+    def n_statistics(self, n_columns: int) -> int:
         return self.n_components * (1 + n_columns)
 
-    def n_scratch(self, n_columns):
+    def n_scratch(self, n_columns: int) -> int:
         return self.n_components
 
-    def norm_bound(self, n_columns):
+    def norm_bound(self, n_columns: int) -> float:
         return math.sqrt(2.0) * (1 + 1e-12)  # the bound, and rounding
 
-    def check_parameters(self):
+    def check_parameters(self) -> None:
         check_number("n_components", self.n_components, 1, 2**20, integer=True)
         for name in ("weight_prior", "one_prior", "zero_prior"):
-            check_number(name, getattr(self, name), 0, 1e100, low_open=True)
+            check_bound(name, getattr(self, name))
 
-    def start(self, n_columns, rng):
+    def start(self, n_columns: int, rng: np.random.Generator) -> tuple[Any, ...]:
         share = self.n_records_ / self.n_components
-        return self._parameters(np.full(self.n_components, share), rng.uniform(0.25, 0.75, (self.n_components, n_columns)) * share)
+        ones = rng.uniform(0.25, 0.75, (self.n_components, n_columns)) * share
+        return self._parameters(np.full(self.n_components, share), ones)
 
-    def mstep(self, mean, noise_sd, parameters):
+    def mstep(self, mean: np.ndarray, noise_sd: float, parameters: tuple[np.ndarray, ...]) -> tuple[Any, ...]:
         total = mean * self.n_records_
         counts = np.maximum(total[: self.n_components], 0.0)  # noise may have taken a count below 0
         ones = total[self.n_components :].reshape(self.n_components, -1) * math.sqrt(self.n_columns_)
         return self._parameters(counts, np.clip(ones, 0.0, counts[:, None]))
 
-    def _parameters(self, counts, ones):
+    def _parameters(self, counts: np.ndarray, ones: np.ndarray) -> tuple[Any, ...]:
         alpha, a = self.weight_prior + counts, self.one_prior + ones
         b = self.zero_prior + counts[:, None] - ones
         log_one, log_zero = digamma(a) - digamma(a + b), digamma(b) - digamma(a + b)
         constant = digamma(alpha) - digamma(alpha.sum()) + log_zero.sum(axis=1)
         return constant, log_one - log_zero, alpha / alpha.sum(), a / (a + b)
 
-    # read-outs
-    weights_ = property(lambda self: self.parameters_[2], doc="(K,) expected weights.")
-    probabilities_ = property(lambda self: self.parameters_[3], doc="(K, d) expected probabilities of a 1.")
+    @property
+    def weights_(self) -> np.ndarray:
+        """(K,) expected weights."""
+        return self.parameters_[2]
 
-    def predict_proba(self, X):
+    @property
+    def probabilities_(self) -> np.ndarray:
+        """(K, d) expected probabilities of a 1."""
+        return self.parameters_[3]
+
+    def predict_proba(self, X: Any) -> np.ndarray:
         """(n, K) responsibilities of public records."""
         return self.expected_statistics(X)[:, : self.n_components]

@@ -1,12 +1,15 @@
 """Binomial regression with a logit link."""
 
+from __future__ import annotations
+
 import math
+from typing import Any
 
 import numpy as np
 from scipy.special import expit
 
-from ..base import check_number
-from ..conjugate import ConjugateEstimator
+from ...checks import check_number
+from ..conjugate import ConjugateEstimator, check_bound
 
 
 class BinomialRegression(ConjugateEstimator):
@@ -39,12 +42,12 @@ class BinomialRegression(ConjugateEstimator):
     E[w w^T] -> 0. Entries have signs: replacing a record costs sqrt(5)/2.
     """
 
-    def __init__(self, n_trials=1, *, radius=1.0, precision=1.0, **options):
+    def __init__(self, n_trials: int = 1, *, radius: float = 1.0, precision: float = 1.0, **options: Any):
         super().__init__(**options)
         self.n_trials, self.radius, self.precision = n_trials, radius, precision
 
     @staticmethod
-    def statistics(record, parameters, scratch, out):
+    def statistics(record: Any, parameters: Any, scratch: Any, out: Any) -> None:
         second_moment, scale = parameters[:2]
         d = len(second_moment)
         norm = 0.0
@@ -69,33 +72,33 @@ class BinomialRegression(ConjugateEstimator):
                 out[at] = xi * x * (record[j] * inverse) * (1.0 if i == j else math.sqrt(2.0))
                 at += 1
 
-    def records(self, X, y=None):
+    def records(self, X: Any, y: Any = None) -> np.ndarray:
         if y is None:
             raise ValueError("y=None: expected successes, or successes and trials, a row for each of X")
         y = np.asarray(y)
         if y.ndim == 1:
             y = np.column_stack([y, np.full(len(y), self.n_trials)])
         if y.ndim != 2 or y.shape[1] != 2:
-            raise ValueError(f"y has shape {y.shape}: expected (n,) or (n, 2)")
+            raise ValueError("y: expected successes (n,), or successes and trials (n, 2)")
         return super().records(X, y)
 
-    def n_statistics(self, n_columns):
+    def n_statistics(self, n_columns: int) -> int:
         d = n_columns - 2
         return d + d * (d + 1) // 2
 
-    def norm_bound(self, n_columns):
+    def norm_bound(self, n_columns: int) -> float:
         return math.sqrt(5.0) / 4 * (1 + 1e-12)  # the bound, and rounding
 
-    def check_parameters(self):
+    def check_parameters(self) -> None:
         check_number("n_trials", self.n_trials, 1, 2**53, integer=True)
         for name in ("radius", "precision"):
-            check_number(name, getattr(self, name), 0, 1e100, low_open=True)
+            check_bound(name, getattr(self, name))
 
-    def start(self, n_columns, rng):
+    def start(self, n_columns: int, rng: np.random.Generator) -> tuple[Any, ...]:
         d = n_columns - 2
         return self._parameters(np.zeros(d), np.eye(d) / self.precision)
 
-    def mstep(self, mean, noise_sd, parameters):
+    def mstep(self, mean: np.ndarray, noise_sd: float, parameters: tuple[np.ndarray, ...]) -> tuple[Any, ...]:
         d = len(parameters[2])
         total = mean * (self.n_records_ * self.n_trials)
         curvature = np.zeros((d, d))
@@ -106,14 +109,20 @@ class BinomialRegression(ConjugateEstimator):
         covariance = (vectors / (np.maximum(values, 0.0) + self.precision)) @ vectors.T
         return self._parameters(covariance @ total[:d] * self.radius, covariance)
 
-    def _parameters(self, coefficients, covariance):
-        return np.outer(coefficients, coefficients) + covariance, [self.radius, self.n_trials], coefficients, covariance
+    def _parameters(self, coefficients: np.ndarray, covariance: np.ndarray) -> tuple[Any, ...]:
+        second_moment = np.outer(coefficients, coefficients) + covariance
+        return second_moment, [self.radius, self.n_trials], coefficients, covariance
 
-    # read-outs
-    coef_ = property(lambda self: self.parameters_[2], doc="(d,) expected coefficients.")
-    covariance_ = property(lambda self: self.parameters_[3], doc="(d, d) their covariance.")
+    @property
+    def coef_(self) -> np.ndarray:
+        """(d,) expected coefficients."""
+        return self.parameters_[2]
 
-    def predict_proba(self, X):
+    @property
+    def covariance_(self) -> np.ndarray:
+        """(d, d) their covariance."""
+        return self.parameters_[3]
+
+    def predict_proba(self, X: Any) -> np.ndarray:
         """(n,) probability of a success at public rows, sigmoid(x^T E[w])."""
-        self._check_fitted()
-        return expit(np.asarray(X, dtype=float) @ self.coef_)
+        return np.asarray(expit(np.asarray(X, dtype=float) @ self.coef_))

@@ -1,30 +1,46 @@
 """Mixture of Gaussians with diagonal covariances."""
 
+from __future__ import annotations
+
 import math
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import digamma, logsumexp
 
-from ..base import check_number
-from ..conjugate import ConjugateEstimator
+from ...checks import check_number
+from ..conjugate import ConjugateEstimator, check_bound
 
 
-class GaussianMixture(ConjugateEstimator):
-    """Variational Bayes for a Gaussian mixture with diagonal covariances (Bishop 2006, section 10.2).
+@dataclass(frozen=True)
+class GaussianMixtureOptions:
+    """Priors of a `GaussianMixture`.
 
     Mixture weights have a Dirichlet(``weight_prior``) prior; mean and precision of
     each component and column a normal-gamma prior: gamma(``shape_prior``,
     ``rate_prior``) and a normal around 0 worth ``mean_prior`` records.
+    """
+
+    weight_prior: float = 1.0
+    mean_prior: float = 1e-3
+    shape_prior: float = 1.0
+    rate_prior: float = 1e-3
+
+
+class GaussianMixture(ConjugateEstimator):
+    """Variational Bayes for a Gaussian mixture with diagonal covariances (Bishop 2006, section 10.2).
 
     Parameters
     ----------
     n_components : int
     radius : float
         Public R: records are scaled down to an L2 norm of at most R.
-    weight_prior, mean_prior, shape_prior, rate_prior : float
     means_init : (K, d) array or None
         Public first means; None draws them.
-    **options
+    options : GaussianMixtureOptions or None
+        The priors; None takes the defaults.
+    **common
         Of `ConjugateEstimator`.
 
     Notes
@@ -37,18 +53,19 @@ class GaussianMixture(ConjugateEstimator):
     one costs 2 sqrt(3).
     """
 
+    _options_type = GaussianMixtureOptions
+
     def __init__(
-        self, n_components=2, *, radius=1.0, weight_prior=1.0, mean_prior=1e-3, shape_prior=1.0, rate_prior=1e-3,
-        means_init=None, **options,
+        self, n_components: int = 2, *, radius: float = 1.0, means_init: Any = None,
+        options: GaussianMixtureOptions | None = None, **common: Any,
     ):
-        super().__init__(**options)
-        self.n_components, self.radius, self.means_init = n_components, radius, means_init
-        self.weight_prior, self.mean_prior = weight_prior, mean_prior
-        self.shape_prior, self.rate_prior = shape_prior, rate_prior
+        super().__init__(**common)
+        self.n_components, self.radius, self.means_init, self.options = n_components, radius, means_init, options
 
     @staticmethod
-    def statistics(record, parameters, scratch, out):
-        constant, linear, quadratic, radius = parameters[:4]  # log of the weighted density at R u: constant + linear u + quadratic u^2
+    def statistics(record: Any, parameters: Any, scratch: Any, out: Any) -> None:
+        # The log of the weighted density at R u is constant + linear u + quadratic u^2.
+        constant, linear, quadratic, radius = parameters[:4]
         n_components, d = linear.shape
         norm = 0.0
         for j in range(d):
@@ -77,62 +94,80 @@ class GaussianMixture(ConjugateEstimator):
                 out[at + j] = first
                 out[at + second + j] = first * record[j]
 
-    def n_statistics(self, n_columns):
+    def n_statistics(self, n_columns: int) -> int:
         return self.n_components * (1 + 2 * n_columns)
 
-    def n_scratch(self, n_columns):
+    def n_scratch(self, n_columns: int) -> int:
         return self.n_components
 
-    def norm_bound(self, n_columns):
+    def norm_bound(self, n_columns: int) -> float:
         return math.sqrt(3.0) * (1 + 1e-12)  # the bound, and rounding
 
-    def check_parameters(self):
+    def check_parameters(self) -> None:
         check_number("n_components", self.n_components, 1, 2**20, integer=True)
-        for name in ("radius", "weight_prior", "mean_prior", "shape_prior", "rate_prior"):
-            check_number(name, getattr(self, name), 0, 1e100, low_open=True)
+        check_bound("radius", self.radius)
+        if not isinstance(self._priors, GaussianMixtureOptions):
+            raise ValueError(f"options={self.options!r}: expected GaussianMixtureOptions or None")
+        for name, value in vars(self._priors).items():
+            check_bound(name, value)
 
-    def start(self, n_columns, rng):
-        spread = self.radius / math.sqrt(n_columns)
-        means = self.means_init
-        if means is None:
-            means = rng.normal(0, 0.5 * spread, (self.n_components, n_columns))
-        variance = np.full((self.n_components, n_columns), (0.5 * spread) ** 2)
+    def start(self, n_columns: int, rng: np.random.Generator) -> tuple[Any, ...]:
+        spread, shape = self.radius / math.sqrt(n_columns), (self.n_components, n_columns)
+        means = np.asarray(self.means_init, dtype=float)
+        if self.means_init is None:
+            means = rng.normal(0, 0.5 * spread, shape)
+        if means.shape != shape:
+            raise ValueError(f"means_init has shape {means.shape}: expected {shape}")
         counts = np.full(self.n_components, self.n_records_ / self.n_components)
-        return self._parameters(counts, np.asarray(means, dtype=float), variance * counts[:, None])
+        return self._parameters(counts, means, np.full(shape, (0.5 * spread) ** 2) * counts[:, None])
 
-    def mstep(self, mean, noise_sd, parameters):
-        k, d = self.n_components, self.n_columns_
+    def mstep(self, mean: np.ndarray, noise_sd: float, parameters: tuple[np.ndarray, ...]) -> tuple[Any, ...]:
+        k, d, mean_prior = self.n_components, self.n_columns_, self._priors.mean_prior
         total = mean * self.n_records_
         counts = np.maximum(total[:k], 0.0)  # noise may have taken a count below 0
         first = total[k : k + k * d].reshape(k, d) * self.radius
         second = total[k + k * d :].reshape(k, d) * self.radius**2
-        means = np.clip(first / (counts[:, None] + self.mean_prior), -self.radius, self.radius)
-        spread = second - means * first * 2 + counts[:, None] * means**2 + self.mean_prior * means**2
+        means = np.clip(first / (counts[:, None] + mean_prior), -self.radius, self.radius)
+        spread = second - means * first * 2 + counts[:, None] * means**2 + mean_prior * means**2
         return self._parameters(counts, means, np.maximum(spread, 0.0))
 
-    def _parameters(self, counts, means, spread):
+    @property
+    def _priors(self) -> GaussianMixtureOptions:
+        return GaussianMixtureOptions() if self.options is None else self.options
+
+    def _parameters(self, counts: np.ndarray, means: np.ndarray, spread: np.ndarray) -> tuple[Any, ...]:
         """What the E-step needs (expected natural parameters), then weights, means and variances."""
-        alpha, kappa = self.weight_prior + counts, self.mean_prior + counts[:, None]
-        shape, rate = self.shape_prior + counts[:, None] / 2, self.rate_prior + spread / 2
+        prior = self._priors
+        alpha, kappa = prior.weight_prior + counts, prior.mean_prior + counts[:, None]
+        shape, rate = prior.shape_prior + counts[:, None] / 2, prior.rate_prior + spread / 2
         precision = shape / rate
         log_precision = digamma(shape) - np.log(rate)
-        constant = digamma(alpha) - digamma(alpha.sum())
-        constant = constant + 0.5 * (log_precision - math.log(2 * math.pi) - 1 / kappa - precision * means**2).sum(axis=1)
+        log_density = 0.5 * (log_precision - math.log(2 * math.pi) - 1 / kappa - precision * means**2).sum(axis=1)
+        constant = digamma(alpha) - digamma(alpha.sum()) + log_density
         linear, quadratic = precision * means * self.radius, -precision / 2 * self.radius**2
         return constant, linear, quadratic, [self.radius], alpha / alpha.sum(), means, 1 / precision
 
-    # read-outs
-    weights_ = property(lambda self: self.parameters_[4], doc="(K,) expected weights.")
-    means_ = property(lambda self: self.parameters_[5], doc="(K, d) expected means.")
-    variances_ = property(lambda self: self.parameters_[6], doc="(K, d) reciprocals of the expected precisions.")
+    @property
+    def weights_(self) -> np.ndarray:
+        """(K,) expected weights."""
+        return self.parameters_[4]
 
-    def predict_proba(self, X):
+    @property
+    def means_(self) -> np.ndarray:
+        """(K, d) expected means."""
+        return self.parameters_[5]
+
+    @property
+    def variances_(self) -> np.ndarray:
+        """(K, d) reciprocals of the expected precisions."""
+        return self.parameters_[6]
+
+    def predict_proba(self, X: Any) -> np.ndarray:
         """(n, K) responsibilities of public records."""
         return self.expected_statistics(X)[:, : self.n_components]
 
-    def score(self, X, y=None):
+    def score(self, X: Any, y: Any = None) -> float:
         """Mean log-density of public records under the expected parameters, in nats."""
-        self._check_fitted()
         X = np.asarray(X, dtype=float)
         log = np.log(self.weights_) - 0.5 * np.log(2 * math.pi * self.variances_).sum(axis=1)
         log = log - 0.5 * (X**2 @ (1 / self.variances_).T - 2 * X @ (self.means_ / self.variances_).T)

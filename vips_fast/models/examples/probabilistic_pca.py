@@ -1,32 +1,52 @@
 """Probabilistic principal component analysis."""
 
+from __future__ import annotations
+
 import math
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from ..base import check_number
-from ..conjugate import ConjugateEstimator
+from ...checks import check_number
+from ..conjugate import ConjugateEstimator, check_bound
+
+
+@dataclass(frozen=True)
+class ProbabilisticPCAOptions:
+    """Numerics of a `ProbabilisticPCA`.
+
+    Attributes
+    ----------
+    latent_radius : float or None
+        Public B: E[z] of a record is scaled down to an L2 norm of at most B; None is
+        sqrt(n_components) + 3, which a standard normal vector hardly ever passes.
+    min_variance : float
+        Least s^2, as a share of R^2 / d.
+    ridge : float
+        Precision of the normal prior of the columns of W.
+    """
+
+    latent_radius: float | None = None
+    min_variance: float = 1e-4
+    ridge: float = 1e-3
 
 
 class ProbabilisticPCA(ConjugateEstimator):
     """Probabilistic PCA around a public center: x - c = W z + noise (Tipping & Bishop 1999, by its EM).
 
-    z ~ N(0, I), noise ~ N(0, s^2 I); the columns of W have a N(0, I / ``ridge``) prior.
+    z ~ N(0, I), noise ~ N(0, s^2 I); the columns of W have a normal prior around 0.
 
     Parameters
     ----------
     n_components : int
     radius : float
         Public R: centered records are scaled down to an L2 norm of at most R.
-    latent_radius : float or None
-        Public B: E[z] of a record is scaled down to an L2 norm of at most B; None is
-        sqrt(n_components) + 3, which a standard normal vector hardly ever passes.
     center : (d,) array or None
         Public c; None is 0.
-    min_variance : float
-        Least s^2, as a share of R^2 / d.
-    ridge : float
-    **options
+    options : ProbabilisticPCAOptions or None
+        The numerics; None takes the defaults.
+    **common
         Of `ConjugateEstimator`.
 
     Notes
@@ -40,13 +60,17 @@ class ProbabilisticPCA(ConjugateEstimator):
     function of the released parameters and is added in the M-step.
     """
 
-    def __init__(self, n_components=2, *, radius=1.0, latent_radius=None, center=None, min_variance=1e-4, ridge=1e-3, **options):
-        super().__init__(**options)
-        self.n_components, self.radius, self.latent_radius = n_components, radius, latent_radius
-        self.center, self.min_variance, self.ridge = center, min_variance, ridge
+    _options_type = ProbabilisticPCAOptions
+
+    def __init__(
+        self, n_components: int = 2, *, radius: float = 1.0, center: Any = None,
+        options: ProbabilisticPCAOptions | None = None, **common: Any,
+    ):
+        super().__init__(**common)
+        self.n_components, self.radius, self.center, self.options = n_components, radius, center, options
 
     @staticmethod
-    def statistics(record, parameters, scratch, out):
+    def statistics(record: Any, parameters: Any, scratch: Any, out: Any) -> None:
         project, scale, center = parameters[:3]  # E[z] = project x
         k, d = project.shape
         norm = 0.0
@@ -73,27 +97,31 @@ class ProbabilisticPCA(ConjugateEstimator):
                 at += 1
         out[at] = norm * (shrink / scale[0]) ** 2
 
-    def n_statistics(self, n_columns):
+    def n_statistics(self, n_columns: int) -> int:
         return self.n_components * n_columns + self.n_components * (self.n_components + 1) // 2 + 1
 
-    def n_scratch(self, n_columns):
+    def n_scratch(self, n_columns: int) -> int:
         return self.n_components
 
-    def norm_bound(self, n_columns):
+    def norm_bound(self, n_columns: int) -> float:
         return math.sqrt(3.0) * (1 + 1e-12)  # the bound, and rounding
 
-    def check_parameters(self):
+    def check_parameters(self) -> None:
         check_number("n_components", self.n_components, 1, 2**15, integer=True)
-        for name in ("radius", "min_variance", "ridge"):
-            check_number(name, getattr(self, name), 0, 1e100, low_open=True)
+        check_bound("radius", self.radius)
+        if not isinstance(self._numerics, ProbabilisticPCAOptions):
+            raise ValueError(f"options={self.options!r}: expected ProbabilisticPCAOptions or None")
+        for name, value in vars(self._numerics).items():
+            if value is not None or name != "latent_radius":
+                check_bound(name, value)
 
-    def start(self, n_columns, rng):
+    def start(self, n_columns: int, rng: np.random.Generator) -> tuple[Any, ...]:
         if self.n_components > n_columns:
             raise ValueError(f"n_components={self.n_components}: expected at most {n_columns}, the columns of X")
         spread = self.radius / math.sqrt(n_columns)
         return self._parameters(rng.normal(0, 0.3 * spread, (n_columns, self.n_components)), (0.5 * spread) ** 2)
 
-    def mstep(self, mean, noise_sd, parameters):
+    def mstep(self, mean: np.ndarray, noise_sd: float, parameters: tuple[np.ndarray, ...]) -> tuple[Any, ...]:
         k, d = self.n_components, self.n_columns_
         bound = parameters[1][1]
         cross = mean[: k * d].reshape(d, k) * (self.radius * bound)
@@ -103,35 +131,44 @@ class ProbabilisticPCA(ConjugateEstimator):
         latent[np.diag_indices(k)] /= math.sqrt(2.0)
         values, vectors = np.linalg.eigh(latent)  # noise may have taken an eigenvalue below 0
         latent = (vectors * np.maximum(values, 0.0)) @ vectors.T + parameters[4]
-        loadings = np.linalg.solve(latent + np.eye(k) * self.ridge * parameters[5][0] / self.n_records_, cross.T).T
+        ridge = self._numerics.ridge * parameters[5][0] / self.n_records_
+        loadings = np.linalg.solve(latent + np.eye(k) * ridge, cross.T).T
         square = mean[-1] * self.radius**2
         variance = (square - 2 * (loadings * cross).sum() + ((loadings @ latent) * loadings).sum()) / d
         return self._parameters(loadings, float(variance))
 
-    def _parameters(self, loadings, variance):
-        k, d = self.n_components, self.n_columns_
+    @property
+    def _numerics(self) -> ProbabilisticPCAOptions:
+        return ProbabilisticPCAOptions() if self.options is None else self.options
+
+    def _parameters(self, loadings: np.ndarray, variance: float) -> tuple[Any, ...]:
+        k, d, numerics = self.n_components, self.n_columns_, self._numerics
         # Records within the radius have a covariance whose trace, and so each eigenvalue, is at most its
         # square; noise may have made more of it.
-        variance = min(max(variance, self.min_variance * self.radius**2 / d), self.radius**2 / d)
+        variance = min(max(variance, numerics.min_variance * self.radius**2 / d), self.radius**2 / d)
         left, values, right = np.linalg.svd(loadings, full_matrices=False)
         values = np.minimum(values, self.radius)
         loadings = (left * values) @ right
         project = right.T @ ((values / (values**2 + variance))[:, None] * left.T)
         inverse = right.T @ ((1 / (values**2 + variance))[:, None] * right)
         center = np.zeros(d) if self.center is None else np.broadcast_to(np.asarray(self.center, dtype=float), (d,))
-        bound = math.sqrt(k) + 3.0 if self.latent_radius is None else self.latent_radius
+        bound = math.sqrt(k) + 3.0 if numerics.latent_radius is None else numerics.latent_radius
         return project, [self.radius, bound], center, loadings, variance * inverse, [variance]
 
-    # read-outs
-    loadings_ = property(lambda self: self.parameters_[3], doc="(d, n_components) W.")
-    noise_variance_ = property(lambda self: float(self.parameters_[5][0]), doc="s^2.")
+    @property
+    def loadings_(self) -> np.ndarray:
+        """(d, n_components) W."""
+        return self.parameters_[3]
 
-    def get_covariance(self):
+    @property
+    def noise_variance_(self) -> float:
+        """s^2."""
+        return float(self.parameters_[5][0])
+
+    def get_covariance(self) -> np.ndarray:
         """(d, d) covariance of the model, W W^T + s^2 I."""
-        self._check_fitted()
-        return self.loadings_ @ self.loadings_.T + self.noise_variance_ * np.eye(len(self.loadings_))
+        return np.asarray(self.loadings_ @ self.loadings_.T + self.noise_variance_ * np.eye(len(self.loadings_)))
 
-    def transform(self, X):
+    def transform(self, X: Any) -> np.ndarray:
         """(n, n_components) latent means of public records."""
-        self._check_fitted()
-        return (np.asarray(X, dtype=float) - self.parameters_[2]) @ self.parameters_[0].T
+        return np.asarray((np.asarray(X, dtype=float) - self.parameters_[2]) @ self.parameters_[0].T)

@@ -12,6 +12,7 @@ from scipy.special import digamma
 from ...engine.averaging import RunningAverage, Schedule
 from ...engine.model import Model, Release
 from ...kernels import native
+from .options import LdaOptions
 from .planning import plan
 from .records import DocumentBlock
 from .shrinkage import ProductShrinkage
@@ -19,7 +20,6 @@ from .shrinkage import ProductShrinkage
 if TYPE_CHECKING:
     from ...engine.sampling import Sampler
     from ...mechanisms import GaussianMechanism
-    from .estimator import LdaOptions
 
 #: Words whose statistics are turned into parameters at a time.
 _CHUNK = 2048

@@ -9,8 +9,9 @@ import numpy as np
 from ...checks import check_choice
 from ...engine.model import Model, Release
 from ...engine.result import Public
-from .estimator import LatentDirichletAllocation, LdaOptions
+from .estimator import LatentDirichletAllocation
 from .model import LdaModel
+from .options import LdaOptions
 from .planning import DEFAULT_STEPS
 
 

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 
 from ...accounting import GaussianEvent, PoissonSampledEvent, SelfComposedEvent, calibrate_noise_multiplier
 from ...engine.averaging import Schedule
+from .options import LdaOptions
 
 #: Least (expected) minibatch, and its share of the records beyond that.
 _LEAST_BATCH, _BATCH_SHARE = 25_000, 0.25
@@ -39,8 +40,10 @@ class Plan:
 
     Attributes
     ----------
-    batch_size, n_steps, clip, learning_decay : float, int, float, float
+    batch_size, n_steps, clip : float, int, float
         Parameters of the estimator of the same names.
+    learning_decay : float
+        Of `LdaOptions`.
     noise_multiplier : float
         What the calibration will give.
     signal_to_noise : float
@@ -58,7 +61,8 @@ class Plan:
 
     def parameters(self) -> dict:
         """Keyword arguments for the estimator."""
-        return {name: getattr(self, name) for name in ("batch_size", "n_steps", "clip", "learning_decay")}
+        settings = {name: getattr(self, name) for name in ("batch_size", "n_steps", "clip")}
+        return {**settings, "options": LdaOptions(learning_decay=self.learning_decay)}
 
 
 def default_batch_size(n_records: int) -> int:

@@ -1,0 +1,68 @@
+"""Printed figures are still bounds."""
+
+import math
+from fractions import Fraction
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from vips_fast import accounting as acc
+from vips_fast.accounting import paper_table
+
+# Timings vary on shared machines; the same examples on every run.
+QUIET = settings(deadline=None, derandomize=True)
+
+
+@pytest.mark.parametrize(
+    ("value", "up", "down"),
+    [
+        (1.0049, "1.005", "1.004"),
+        (1.0040000000001, "1.005", "1.004"),
+        (1.004, "1.004", "1.004"),
+        (0.98398, "0.984", "0.9839"),
+        (9.9996, "10", "9.999"),
+        (0.3, "0.3", "0.3"),
+        (1e-7, "1e-07", "1e-07"),
+        (4.65658e-5, "4.657e-05", "4.656e-05"),
+        (123456.0, "1.235e+05", "1.234e+05"),
+        (0.0, "0", "0"),
+        (math.inf, "inf", "inf"),
+    ],
+)
+def test_rounding_of_a_figure(value, up, down):
+    assert (acc.rounded_up(value), acc.rounded_down(value)) == (up, down)
+
+
+@QUIET
+@given(st.floats(1e-300, 1e300), st.integers(1, 12))
+@example(1.0049, 3)
+@example(math.nextafter(1.004, 2.0), 4)
+@example(0.1 + 0.2, 4)
+def test_rounding_is_outwards_and_close(value, digits):
+    up, down = acc.rounded_up(value, digits), acc.rounded_down(value, digits)
+    assert float(down) <= value <= float(up)
+    # Neighbouring decimals: one unit of the last digit apart at most (half an ulp for reading doubles).
+    assert Fraction(up) - Fraction(down) <= Fraction(value) * Fraction(10) ** (1 - digits) * (1 + Fraction(1, 10**9))
+
+
+@pytest.mark.parametrize("target", [1.0049, 1.0040000000001, 0.99999, 1.23449999, 10.0 + 1e-9])
+def test_statements_never_round_down(target):
+    """An event whose epsilon ends on digits that rounding to the nearest would drop."""
+    z = acc.gaussian_noise_multiplier(target, 1e-5)
+    for event in (acc.GaussianEvent(z), acc.ApproximateDPEvent(target, 0.0)):
+        text = acc.describe(event, 1e-5)
+        shown = float(text[1 : text.index(",")])
+        assert acc.epsilon(event, 1e-5) <= shown <= acc.epsilon(event, 1e-5) * 1.001
+    # delta is stated as well, and a smaller one would be another statement.
+    text = acc.describe(acc.GaussianEvent(z), 1.23456749e-5)
+    assert float(text[text.index(",") + 1 : text.index(")")]) >= 1.23456749e-5
+
+
+def test_other_texts_round_up():
+    guarantee = acc.BayesianGuarantee(epsilon_mu=1.0049, delta_mu=1.23449e-5, order=8, steps=1, pairs_per_step=3)
+    assert str(guarantee).startswith("(1.005, 1.235e-05)-Bayesian")
+    cells = paper_table._cells(
+        paper_table.PaperRow(paper_table.SETTINGS[0], 1.00449, 1.00449, 1.00449, 1.00449, 1.00449, 1.00449, 1.0, 1.0)
+    )
+    assert cells[2:7] == ("1.005", "1.005", "1.005", "1.005", "[1.004, 1.005]")

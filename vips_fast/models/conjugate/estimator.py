@@ -1,0 +1,468 @@
+"""Private variational Bayes for a model of your own.
+
+Algorithms 1 and 2 of Park et al. (2020) fit any conjugate-exponential model, and
+Algorithm 4 any such model after Polya-Gamma augmentation: per record the expected
+sufficient statistics under the current parameters, their noised mean, and an
+M-step on that mean. `ConjugateEstimator` is the part that does not change. A model
+adds a function of one record, which Numba compiles, a bound on that function's L2
+norm, an M-step in Python, and whatever it wants to read out.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable
+from copy import copy
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from ...checks import check_number
+from ...engine.ledger import Ledger
+from ...engine.plan import RunPlan
+from ...engine.result import FitResult, Public
+from ..estimator import ArraySpec, PrivateEstimator
+from .model import ConjugateModel, Table, check_bound
+
+#: What is said of a statistics function that misbehaves, and of records that are not
+#: functions of their rows. Both are constant: they name no record.
+STATISTICS_WARNING = (
+    "statistics: a contribution raised, was not finite or was longer than norm_bound; "
+    "such contributions are left out or scaled down to the bound"
+)
+RECORDS_WARNING = (
+    "records: the record of a row differs with the rows beside it or from call to call; expected a function of that "
+    "row alone, since no guarantee holds otherwise"
+)
+
+#: Rows that are checked for finite numbers at a time.
+_CHUNK = 1 << 16
+
+
+class ConjugateEstimator(PrivateEstimator):
+    """Base of private estimators for conjugate-exponential models.
+
+    A subclass defines the members below and takes the parameters below as
+    ``**options`` of its constructor, which it hands to ``super().__init__``.
+
+    ``statistics(record, parameters, scratch, out)``
+        A static method that Numba can compile (plain Python or ``@njit``). It reads
+        ``record``, a float64 vector, and ``parameters``, a tuple of read-only float64
+        arrays, and writes the record's expected sufficient statistics to ``out``,
+        float64, ``n_statistics`` entries, all 0 before the call. ``scratch`` is
+        float64, ``n_scratch`` entries, 0 before the call. The result must depend on
+        the arguments alone: no random numbers and no BLAS (``@``, ``np.dot``), whose
+        rounding depends on where an array lies.
+    ``n_statistics(n_columns)``, ``n_scratch(n_columns)``
+        Entries of ``out`` and ``scratch`` for records of ``n_columns`` numbers.
+    ``norm_bound(n_columns)``
+        A proven L2 bound of ``out`` over all records, in [1e-100, 1e100].
+    ``start(n_columns, rng)``
+        Initial parameters, public: a tuple of arrays. ``rng`` is a numpy Generator
+        made from ``random_state``.
+    ``mstep(mean, noise_sd, parameters)``
+        Parameters of the next step, finite arrays of the same shapes, from the noised
+        mean of the statistics per record, the standard deviation of the noise in each
+        of its entries, and the last parameters. It uses no random numbers, so that the
+        model can be rebuilt from its releases.
+    ``nonnegative`` (class attribute, False)
+        True says that statistics are >= 0; negative ones are then set to 0 and
+        replacing a record costs sqrt(2) instead of 2 times the bound.
+    ``records(X, y)``
+        The records, one for each row of what `fit` is given; a default is provided. It
+        acts on **each row alone**, bit for bit: it may not center, scale, rank, encode
+        or drop rows by what the other rows hold, nor multiply matrices. A fit tries it
+        on invented rows in different company and warns if it does not.
+    ``check_parameters()``
+        Raise ValueError for the subclass's own parameters.
+
+    The functions are called on a private copy of the estimator: on ``self.n_records_``,
+    the public number of records, and ``self.n_columns_``, the columns of a record,
+    ``start`` and ``mstep`` may rely; what they assign to ``self`` is forgotten. All
+    that one step hands to the next is in the parameters.
+
+    Parameters
+    ----------
+    batch_size : float or None
+        (Expected) records of a minibatch; None takes all.
+    n_steps : int
+        Minibatches, each one release.
+    learning_decay, learning_offset : float
+        kappa and tau_0 of the step size (tau_0 + t)^-kappa, t = 0, 1, … A decay of 0
+        keeps only the last step's statistics.
+    clip_norm : float or None
+        L2 bound, in [1e-100, 1e100], to use in place of a larger ``norm_bound``:
+        contributions above it are scaled down, which is no fault then.
+    sampling, neighbors, target_epsilon, target_delta, noise_multiplier, n_records, n_jobs, callback
+        As in `vips_fast.LatentDirichletAllocation`.
+    private : bool
+        False adds no noise; contributions are still held to the bound.
+    invalid : {"raise", "drop"}
+        What a record with NaN or infinity does: end the fit before anything is spent,
+        or contribute nothing, of which nobody is told.
+    random_state : int, numpy Generator, RandomState or None
+        Seeds the initial parameters, which are public; and, only without privacy, the
+        minibatches.
+
+    Attributes
+    ----------
+    parameters_ : tuple of read-only float64 arrays
+        What the last M-step returned.
+    average_ : (n_statistics,) float64 array
+        Released mean of the statistics per record.
+    noise_sd_ : float
+        Standard deviation of the noise in each entry of ``average_``.
+    privacy_, ledger_, n_steps_, n_features_in_
+        As in `vips_fast.LatentDirichletAllocation`.
+    n_records_, n_columns_ : int
+        Public number of records; columns of a record.
+    diagnostics_ : list of dict, or None
+        Without privacy: in each step, how many contributions were scaled down
+        ("clipped"), and how many raised, were not finite or longer than ``norm_bound``
+        ("broken").
+
+    Notes
+    -----
+    What the user's function does cannot break the guarantee, as long as it is a
+    function of its arguments. Its result is replaced by the zero vector where it
+    raises or is not finite, scaled down to the bound C, truncated toward zero to a
+    lattice, and held to the bound again in exact integers. Adding or removing a record
+    then moves the sum by at most C, replacing one by 2 C; or, with entries >= 0, by
+    sqrt(2) C, as ||x - y||^2 <= ||x||^2 + ||y||^2.
+
+    Whether a training record broke the bound is private, so a private fit does not say
+    it. Instead, the function is tried on public test records, with the first and with
+    the last parameters, and a RuntimeWarning with a constant text says that it
+    misbehaves there. A fit with ``private=False`` also warns about training records.
+
+    The function is compiled with bounds checks, so that a wrong index is an exception,
+    not a crash. Functions that it calls are compiled as their authors chose.
+    """
+
+    #: Statistics are >= 0.
+    nonnegative = False
+
+    _figures_without_privacy = True
+    #: Set on the private copies whose functions are called.
+    _public: Public | None = None
+
+    def __init__(
+        self, *, batch_size: float | None = None, n_steps: int = 20, learning_decay: float = 0.7,
+        learning_offset: float = 1.0, clip_norm: float | None = None, sampling: str = "poisson",
+        neighbors: str | None = None, target_epsilon: float | None = None, target_delta: float | None = None,
+        noise_multiplier: float | None = None, private: bool = True, n_records: int | None = None,
+        invalid: str = "raise", n_jobs: int | None = None, random_state: Any = None,
+        callback: Callable[..., Any] | None = None,
+    ):
+        self.batch_size = batch_size
+        self.n_steps = n_steps
+        self.learning_decay = learning_decay
+        self.learning_offset = learning_offset
+        self.clip_norm = clip_norm
+        self.sampling = sampling
+        self.neighbors = neighbors
+        self.target_epsilon = target_epsilon
+        self.target_delta = target_delta
+        self.noise_multiplier = noise_multiplier
+        self.private = private
+        self.n_records = n_records
+        self.invalid = invalid
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.callback = callback
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Show the inherited parameters in the signature of a constructor that takes **options."""
+        super().__init_subclass__(**options)
+        own: Any = cls.__dict__.get("__init__")
+        if own is None:
+            return
+        parameters = list(inspect.signature(own).parameters.values())
+        if not any(p.kind is p.VAR_KEYWORD for p in parameters):
+            return
+        mine = [p for p in parameters if p.kind is not p.VAR_KEYWORD]
+        names = {p.name for p in mine}
+        inherited = inspect.signature(super(cls, cls).__init__).parameters.values()
+        own.__signature__ = inspect.Signature(
+            mine + [p.replace(kind=p.KEYWORD_ONLY) for p in inherited if p.name not in names and p.name != "self"]
+        )
+
+    # ------------------------------------------------- what a model defines
+
+    def n_statistics(self, n_columns: int) -> int:
+        """Entries of the statistics."""
+        raise NotImplementedError(f"{type(self).__name__} does not define n_statistics")
+
+    def n_scratch(self, n_columns: int) -> int:
+        """Entries of the scratch array."""
+        return 0
+
+    def norm_bound(self, n_columns: int) -> float:
+        """Proven L2 bound of the statistics of one record."""
+        raise NotImplementedError(f"{type(self).__name__} does not define norm_bound")
+
+    def start(self, n_columns: int, rng: np.random.Generator) -> tuple[Any, ...]:
+        """Initial parameters."""
+        raise NotImplementedError(f"{type(self).__name__} does not define start")
+
+    def mstep(self, mean: np.ndarray, noise_sd: float, parameters: tuple[np.ndarray, ...]) -> tuple[Any, ...]:
+        """Parameters of the next step."""
+        raise NotImplementedError(f"{type(self).__name__} does not define mstep")
+
+    def check_parameters(self) -> None:
+        """Raise a ValueError for a parameter of the subclass that is out of its range."""
+
+    def records(self, X: Any, y: Any = None) -> np.ndarray:
+        """Records as rows: the columns of X, then those of y if it is given."""
+        rows: np.ndarray = np.asarray(X)
+        if rows.ndim != 2 or rows.shape[1] == 0:
+            raise ValueError(f"X has {rows.ndim} dimensions: expected an array (n, d) with d >= 1")
+        if y is None:
+            return rows
+        y = np.asarray(y)
+        if y.ndim not in (1, 2) or len(y) != len(rows):
+            raise ValueError("y: expected an array (n,) or (n, m) with as many rows as X")
+        return np.column_stack([rows, y])
+
+    # ------------------------------------------------------------- fitting
+
+    def fit(self, X: Any, y: Any = None, *, transcript: str | Path | None = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array of numbers, shape (n, d)
+            A record a row. One whose statistics are not finite contributes zero.
+        y : array of numbers, shape (n,) or (n, m), or None
+            Further columns of the records, where the model has them.
+        transcript : str, path or None
+            New folder for the releases, from which the model can be made again.
+
+        Returns
+        -------
+        The estimator.
+
+        Raises
+        ------
+        ValueError
+            If a parameter, X or y is unusable, the run would overspend, or the M-step
+            returns numbers that are not finite or arrays of other shapes than the start.
+        TypeError
+            If Numba cannot compile ``statistics``, or the M-step returns no tuple. But
+            for the M-step's errors, nothing has been spent then.
+        """
+        return self._fit(X, y, transcript=transcript)
+
+    def partial_fit(self, X: Any, y: Any = None, *, transcript: str | Path | None = None) -> Self:
+        """One more step, from all rows of X; needs ``noise_multiplier``, if private.
+
+        The step joins the average with the next step size, as if it were a step of
+        `fit`. Calls with other records than before protect each record of each call.
+
+        Parameters
+        ----------
+        X, y, transcript : as in `fit`
+            A transcript of further calls goes to the folder of the first.
+
+        Returns
+        -------
+        The estimator.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As `fit`; and if the records have other columns than before.
+        """
+        return self._fit(X, y, partial=True, transcript=transcript)
+
+    def _fit(self, X: Any, y: Any = None, **how: Any) -> Self:
+        super()._fit(X, y, **how)
+        steps = self.diagnostics_ or []
+        broken = not self.private and any(step.get("broken") for step in steps)
+        if broken or self._restored().misbehaves():
+            warnings.warn(STATISTICS_WARNING, RuntimeWarning, stacklevel=3)
+        return self
+
+    def _prepare(
+        self, public: Public, partial: bool, before: FitResult | None, taints: tuple[str, ...] | None = None
+    ) -> tuple[ConjugateModel, RunPlan, Ledger]:
+        model, plan, ledger = super()._prepare(public, partial, before, taints)
+        assert isinstance(model, ConjugateModel)
+        # Taints are given where a model is rebuilt, which needs no compiler. The compiler
+        # comes last: all other refusals are quicker.
+        if taints is None and model.misbehaves():
+            warnings.warn(STATISTICS_WARNING, RuntimeWarning, stacklevel=5)
+        return model, plan, ledger
+
+    def _check_parameters(self) -> None:
+        self._check_privacy_parameters()
+        check_number("learning_decay", self.learning_decay, 0, 1)
+        check_number("learning_offset", self.learning_offset, 0, 1e9)
+        if self.clip_norm is not None:
+            check_bound("clip_norm", self.clip_norm)
+        self.check_parameters()
+
+    def _read(self, X: Any, y: Any = None, **extra: Any) -> tuple[Table, dict[str, Any]]:
+        array = self._array(X, y)
+        if len(array) == 0 and self.n_records is None:
+            raise ValueError("X: expected at least one row, or n_records")
+        if type(self).records is not ConjugateEstimator.records and self._mixes_rows(X, y):
+            warnings.warn(RECORDS_WARNING, RuntimeWarning, stacklevel=5)
+        usable = _finite_rows(array)
+        if usable is not None and self.invalid == "raise":
+            raise ValueError("X, y: expected finite numbers; invalid='drop' leaves out records that hold others")
+        shape, n_columns = _shape(X), array.shape[1]
+        return Table(array, usable), {"n_features": shape[1] if len(shape) == 2 else n_columns, "n_columns": n_columns}
+
+    def _array(self, X: Any, y: Any) -> np.ndarray:
+        """What ``records`` makes of X and y, checked: read-only rows of numbers."""
+        records = np.asarray(self._functions(None).records(X, y))
+        if records.ndim != 2 or records.shape[1] == 0:
+            raise ValueError(f"records gives an array of {records.ndim} dimensions: expected (n, d) with d >= 1")
+        if _shape(X)[:1] != (len(records),):
+            raise ValueError("records: expected one record for each row of X")
+        if records.dtype.kind not in "biuf":
+            raise ValueError(f"records have dtype {records.dtype}: expected numbers")
+        if records.dtype == np.bool_:
+            records = records.view(np.uint8) if records.flags.c_contiguous else records.astype(np.uint8)
+        elif records.dtype.kind == "f" and records.dtype not in (np.float32, np.float64):
+            with np.errstate(all="ignore"):  # a warning would tell of a value
+                records = records.astype(np.float64)
+        records = np.ascontiguousarray(records).view()
+        records.flags.writeable = False
+        return records
+
+    def _mixes_rows(self, X: Any, y: Any) -> bool:
+        """Whether the records of invented rows differ with the rows around them.
+
+        The rows have types and columns of X and y, which are public, and nothing else
+        of theirs. Where ``records`` does not take them, nothing is concluded.
+        """
+        for kind, largest in enumerate((2, 100, 0)):
+            rng = np.random.default_rng(kind)
+            few, many = [], []
+            for data in (X, y):
+                few.append(_invented(data, rng, 5, min(largest, 2)))
+                many.append(_invented(data, rng, 64, largest))
+                if many[-1] is not None:
+                    many[-1][7:12] = few[-1][::-1]
+            try:
+                with np.errstate(all="ignore"):
+                    alone, among = self._array(*few), self._array(*many)
+            except Exception:
+                continue
+            if not np.array_equal(alone[::-1], among[7:12], equal_nan=True):
+                return True
+        return False
+
+    def _functions(self, public: Public | None) -> Self:
+        """A copy whose functions are called: it knows public facts and no earlier result."""
+        functions = copy(self)
+        functions._public, functions._result, functions.callback = public, None, None
+        return functions
+
+    def _facts(self, n_rows: int, facts: dict[str, Any], partial: bool, before: FitResult | None) -> Public:
+        public = super()._facts(n_rows, facts, partial, before)
+        if before is not None:
+            self._check_columns(facts["n_columns"], before.public)
+        return public
+
+    def _check_columns(self, n_columns: int, public: Public) -> None:
+        if n_columns != public.n_columns:
+            raise ValueError(f"X and y give records of {n_columns} columns: expected {public.n_columns}, as in fit")
+
+    def _model(self, public: Public) -> ConjugateModel:
+        n_columns = check_number("n_columns", public.n_columns, 1, 2**31, integer=True)
+        return ConjugateModel(self._functions(public), n_columns, public.seed)
+
+    def _restored(self) -> ConjugateModel:
+        """The model as the last step left it."""
+        result = self._fitted()
+        model = self._model(result.public)
+        model.restore(result.state)
+        return model
+
+    def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
+        specs = {name: ArraySpec(array.shape) for name, array in self._model(public).result().items()}
+        return {**specs, "noise_sd": ArraySpec((1,), low=0.0)}
+
+    # ------------------------------------------------------------ read-outs
+
+    @property
+    def n_records_(self) -> int:
+        """Public number of records."""
+        return (self._public or self._fitted().public).n_records
+
+    @property
+    def n_columns_(self) -> int:
+        """Columns of a record."""
+        n_columns = (self._public or self._fitted().public).n_columns
+        assert n_columns is not None
+        return n_columns
+
+    @property
+    def parameters_(self) -> tuple[np.ndarray, ...]:
+        """What the last M-step returned."""
+        arrays = self._fitted().arrays
+        return tuple(arrays[f"parameter_{i}"] for i in range(len(arrays) - 2))
+
+    @property
+    def average_(self) -> np.ndarray:
+        """Released mean of the statistics per record."""
+        return self._fitted().arrays["average"]
+
+    @property
+    def noise_sd_(self) -> float:
+        """Standard deviation of the noise in each entry of ``average_``."""
+        return float(self._fitted().arrays["noise_sd"][0])
+
+    def expected_statistics(self, X: Any, y: Any = None) -> np.ndarray:
+        """Expected sufficient statistics of records under the fitted parameters, one row each.
+
+        They describe X and y: publish them only if these may be published.
+
+        Parameters
+        ----------
+        X, y : as in `fit`
+
+        Returns
+        -------
+        (n, n_statistics) float64 array
+            Not clipped; zero where ``statistics`` raised or was not finite.
+        """
+        model, array = self._restored(), self._array(X, y)
+        self._check_columns(array.shape[1], self._fitted().public)
+        return model.evaluate(array)[0]
+
+
+def _finite_rows(array: np.ndarray) -> np.ndarray | None:
+    """Which rows hold finite numbers alone; None if all do."""
+    if array.dtype.kind != "f":
+        return None
+    chunks = range(0, len(array), _CHUNK)
+    finite = [np.isfinite(array[first : first + _CHUNK]).all(axis=1) for first in chunks]
+    return None if all(part.all() for part in finite) else np.concatenate(finite)
+
+
+def _shape(data: Any) -> tuple[int, ...]:
+    """Shape of what may be an array, a table or a list of anything."""
+    try:
+        return tuple(getattr(data, "shape", None) or np.shape(data))
+    except ValueError:
+        return (len(data),)
+
+
+def _invented(data: Any, rng: np.random.Generator, n: int, largest: int) -> Any:
+    """n rows of the type and the columns of an array of numbers; None for other things.
+
+    They hold integers below ``largest``, or normal numbers where it is 0 and the type
+    can hold them.
+    """
+    shape, dtype = _shape(data), getattr(data, "dtype", None) or np.asarray(data).dtype
+    if len(shape) not in (1, 2) or dtype.kind not in "biuf":
+        return None
+    shape = (n, *shape[1:])
+    whole = rng.integers(0, 2 if dtype.kind == "b" else largest or 3, shape)
+    return (rng.normal(0, 3.0, shape) if dtype.kind == "f" and largest == 0 else whole).astype(dtype)

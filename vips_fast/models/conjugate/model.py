@@ -1,0 +1,246 @@
+"""The engine's model around the functions of a user's estimator."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from copy import copy
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...checks import check_number
+from ...engine.averaging import RunningAverage, Schedule
+from ...engine.model import Model, Release, array_of
+from ...engine.sampling import Sampler
+from ...mechanisms import GaussianMechanism
+from .compiled import Loops, buffers, loops_of
+
+if TYPE_CHECKING:
+    from .estimator import ConjugateEstimator
+
+#: Records of one block that is handed to a thread.
+BLOCK = 2048
+
+#: Range of norm bounds, and of radii and priors: squares and their inverses stay far from
+#: what a double can hold.
+LEAST_BOUND, LARGEST_BOUND = 1e-100, 1e100
+
+
+def check_bound(name: str, value: Any) -> float:
+    """A bound as a float; ValueError unless it is a number in [1e-100, 1e100].
+
+    Below, squares would underflow: a record could seem short that is far longer than its
+    bound. Above, they would overflow.
+    """
+    return float(check_number(name, value, LEAST_BOUND, LARGEST_BOUND))
+
+
+class Table:
+    """Records as rows of an array; what `ConjugateEstimator` hands to the engine.
+
+    Parameters
+    ----------
+    array : (n, n_columns) array of numbers, C-contiguous and read-only
+    usable : bool array of shape (n,), or None
+        Which records hold finite numbers alone; None where all do.
+    """
+
+    def __init__(self, array: np.ndarray, usable: np.ndarray | None = None):
+        self.array, self.usable, self.n_rows = array, usable, len(array)
+
+    def edges(self, rows: np.ndarray) -> np.ndarray:
+        """Boundaries of blocks of as many records each."""
+        return np.append(np.arange(0, len(rows), BLOCK), len(rows))
+
+    def block(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The array and the rows of it that are meant."""
+        return self.array, rows
+
+
+class ConjugateModel(Model):
+    """A user's functions as the engine wants them.
+
+    Parameters
+    ----------
+    functions : ConjugateEstimator
+        A private copy of the user's estimator that knows its public facts; its functions
+        are called, and nothing is read from the estimator itself.
+    n_columns : int
+        Columns of a record.
+    seed : int
+        For the public start.
+
+    Attributes
+    ----------
+    parameters : tuple of read-only float64 arrays
+        Of the next step.
+    average : (array, float)
+        Mean of the released statistics per record, and the noise in it.
+    clip : float
+        L2 bound of a contribution.
+    norm_bound : float
+        What the user has proven; ``clip`` is at most this.
+
+    Notes
+    -----
+    A contribution is a vector of integers on the lattice of the noise itself, so `round`
+    has nothing to do. Its norm is at most the clip C, whatever the user's function does
+    (proof in `vips_fast.models.conjugate.compiled`). Adding or removing a record moves
+    the exact sum by at most C; replacing one by ||q - q'|| <= 2 C, or, with entries
+    >= 0, which truncation toward zero preserves, by sqrt(||q||^2 + ||q'||^2) <= sqrt(2) C.
+    """
+
+    _spacing: float
+
+    def __init__(self, functions: ConjugateEstimator, n_columns: int, seed: int):
+        self.functions, self._n_columns = functions, n_columns
+        size = check_number("n_statistics", functions.n_statistics(n_columns), 1, 2**31, integer=True)
+        self._n_scratch = check_number("n_scratch", functions.n_scratch(n_columns), 0, 2**31, integer=True)
+        self.shape = (int(size),)
+        self.norm_bound = check_bound("norm_bound", functions.norm_bound(n_columns))
+        self.clip = self.norm_bound
+        if functions.clip_norm is not None:
+            self.clip = min(self.clip, check_bound("clip_norm", functions.clip_norm))
+        self._nonnegative = bool(functions.nonnegative)
+        self._schedule = Schedule(float(functions.learning_offset), float(functions.learning_decay))
+        self._average = RunningAverage(np.zeros(self.shape))
+        self._step = 0
+        self.parameters = self._checked(functions.start(n_columns, np.random.default_rng(seed)), "start")
+
+    def sensitivity(self, relation: str) -> float:
+        """C to add or remove a record; 2 C to replace one, sqrt(2) C if entries are >= 0."""
+        if relation == "add_remove":
+            return self.clip
+        return self.clip * (math.sqrt(2.0) if self._nonnegative else 2.0)
+
+    def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
+        """Take the lattice of the noise."""
+        self._spacing = mechanism.spacing
+
+    # ------------------------------------------------------------- records
+
+    @cached_property
+    def _loops(self) -> Loops:
+        return loops_of(type(self.functions))
+
+    def _buffers(self) -> tuple[np.ndarray, ...]:
+        return buffers(self._n_columns, self._n_scratch, self.shape[0])
+
+    def contribute(
+        self, block: tuple[np.ndarray, np.ndarray], words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]
+    ) -> None:
+        """See `Model.contribute`; the random words are not needed."""
+        if "buffers" not in scratch:
+            scratch["buffers"] = self._buffers()
+        counts = scratch["buffers"][-1]
+        counts[:] = 0
+        self._loops.add(
+            *block, self.parameters, self._nonnegative, self.clip, self.norm_bound, 1.0 / self._spacing,
+            math.floor(self.clip / self._spacing), *scratch["buffers"], out,
+        )
+        if "figures" in scratch:
+            figures = scratch["figures"]
+            for name, count in zip(("clipped", "broken"), counts.tolist(), strict=True):
+                figures[name] = figures.get(name, 0.0) + count
+
+    def evaluate(self, records: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Statistics of each record, unclipped, and which are good; the others are zero.
+
+        Raises
+        ------
+        TypeError
+            If Numba cannot compile the user's function.
+        """
+        values, good = np.zeros((len(records), *self.shape)), np.zeros(len(records), dtype=np.bool_)
+        (record, scratch, out, *_), loops = self._buffers(), self._loops
+        try:
+            loops.evaluate(records, self.parameters, self._nonnegative, record, scratch, out, values, good)
+        except Exception as error:
+            # Types alone are at fault here: what the function raises is caught inside the loop.
+            raise TypeError(f"{type(self.functions).__name__}.statistics: Numba cannot compile it: {error}") from error
+        return values, good
+
+    def misbehaves(self) -> bool:
+        """Whether a contribution of a public, invented record breaks what the model promises."""
+        normal = np.random.default_rng(0).standard_normal((16, self._n_columns))
+        scaled = [normal * scale for scale in (1e-3, 1.0, 1e3, 1e6)]
+        values, good = self.evaluate(np.concatenate([0 * normal[:1], *scaled, np.sign(normal), abs(np.sign(normal))]))
+        norms = np.sqrt((values * values).sum(axis=1))
+        return not good.all() or bool(norms.max() > self.norm_bound * (1 + 1e-9))
+
+    # -------------------------------------------------------------- M-step
+
+    @property
+    def average(self) -> tuple[np.ndarray, float]:
+        """Mean of the released statistics and sd of the noise in it, without the share of the start, which is 0."""
+        weight = 1.0 - self._average.initial_weight or 1.0  # 0 before the first release
+        return self._average.values / weight, self._average.noise_sd / weight
+
+    def update(self, release: Release) -> None:
+        """The user's M-step on the average.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If it does not return finite arrays of the shapes of the start.
+        """
+        self._average.add(release, self._schedule.rate(self._step))
+        self._step += 1
+        mean, noise_sd = self.average
+        # On a copy: what an M-step assigns to self is forgotten, as it would be by a run that is resumed.
+        returned = self._checked(copy(self.functions).mstep(mean, noise_sd, self.parameters), "mstep")
+        shapes, expected = [p.shape for p in returned], [p.shape for p in self.parameters]
+        if shapes != expected:
+            name = type(self.functions).__name__
+            raise ValueError(f"{name}.mstep returned arrays of shapes {shapes}: expected {expected}, as start returns")
+        self.parameters = returned
+
+    def _checked(self, parameters: Any, source: str) -> tuple[np.ndarray, ...]:
+        return checked_parameters(parameters, f"{type(self.functions).__name__}.{source}")
+
+    # --------------------------------------------------------------- state
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Average, its law, number of steps and parameters."""
+        return {"step": np.array([float(self._step)]), **self._average.state(), **self._named_parameters()}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """See `Model.restore`."""
+        step = float(array_of(state, "step", (1,))[0])
+        if step < 0 or step != math.floor(step):
+            raise ValueError("state: 'step' is not a number of steps")
+        parameters = [array_of(state, name, array.shape) for name, array in self._named_parameters().items()]
+        self._average.restore(state)
+        self._step, self.parameters = int(step), checked_parameters(parameters)
+
+    def result(self) -> dict[str, np.ndarray]:
+        """Average, sd of its noise, parameters."""
+        mean, noise_sd = self.average
+        return {"average": mean, "noise_sd": np.array([noise_sd]), **self._named_parameters()}
+
+    def _named_parameters(self) -> dict[str, np.ndarray]:
+        return {f"parameter_{i}": array for i, array in enumerate(self.parameters)}
+
+
+def checked_parameters(parameters: Any, source: str = "parameters") -> tuple[np.ndarray, ...]:
+    """Read-only copies as contiguous float64 arrays: one type each, so that nothing is compiled twice.
+
+    Raises
+    ------
+    TypeError
+        If it is no tuple or list, or empty.
+    ValueError
+        If a number is not finite.
+    """
+    if not isinstance(parameters, (tuple, list)) or not parameters:
+        raise TypeError(f"{source}: expected a tuple of arrays, got {type(parameters).__name__}")
+    out = []
+    for i, value in enumerate(parameters):
+        array = np.array(value, dtype=np.float64, order="C")
+        if not np.isfinite(array).all():
+            raise ValueError(f"{source}: array {i} is not finite; expected finite numbers")
+        array.flags.writeable = False
+        out.append(array)
+    return tuple(out)

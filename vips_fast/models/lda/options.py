@@ -1,0 +1,49 @@
+"""Numerics of the topic model."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from ...checks import check_choice, check_number
+
+
+@dataclass(frozen=True)
+class LdaOptions:
+    """Numerics of `LatentDirichletAllocation` that few users need to touch.
+
+    Attributes
+    ----------
+    learning_decay, learning_offset : float
+        κ and τ₀ of the step size (τ₀ + t)^−κ, t = 0, 1, …. A decay of None is chosen by
+        `vips_fast.plan`; an offset of 1 forgets the initial topics at once.
+    length_method : {"scale", "resample"}
+        How a document is brought to N words: "scale" multiplies its counts by N over
+        their sum; "resample" draws N words from its own bag with replacement, anew at
+        each visit (section 4.2). Scaling adds no sampling noise and gives smaller norms.
+    dtype : {"float32", "float64"}
+        Precision of the E-step.
+    max_doc_update_iter : int
+        Most E-step rounds for a document.
+    mean_change_tol : float
+        The E-step of a document stops when mean |change of γ| is below this; 0 runs a
+        fixed number of rounds.
+    """
+
+    learning_decay: float | None = None
+    learning_offset: float = 1.0
+    length_method: Literal["scale", "resample"] = "scale"
+    dtype: Literal["float32", "float64"] = "float32"
+    max_doc_update_iter: int = 100
+    mean_change_tol: float = 1e-3
+
+    def check(self) -> None:
+        """Raise a ValueError for a number out of its range."""
+        if self.learning_decay is not None:
+            check_number("learning_decay", self.learning_decay, 0, 1)
+        check_number("learning_offset", self.learning_offset, 0, 1e9)
+        check_choice("length_method", self.length_method, ("scale", "resample"))
+        check_choice("dtype", self.dtype, ("float32", "float64"))
+        check_number("max_doc_update_iter", self.max_doc_update_iter, 0, 2**31 - 1, integer=True)
+        check_number("mean_change_tol", self.mean_change_tol, 0, math.inf, high_open=True)
