@@ -1,0 +1,415 @@
+"""Private Bayesian logistic regression with Polya-Gamma variables (Algorithms 4 and 5 of Park et al. 2020)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from scipy import sparse
+from scipy.special import expit, ndtri
+
+from ...checks import check_flag, check_number
+from ...engine.loop import Progress
+from ...engine.model import Model
+from ...engine.result import Public
+from ...kernels.blr import triangle_size
+from ...kernels.threads import resolve_n_threads
+from ..estimator import ArraySpec, PrivateEstimator
+from .model import LogisticModel
+from .options import LogisticOptions
+from .records import LogisticRecords, design, not_finite, read_counts, read_labels, usable_rows
+from .spectrum import NODES, WEIGHTS
+
+if TYPE_CHECKING:
+    from .paper import PaperLogisticRegression
+
+
+class BayesianLogisticRegression(PrivateEstimator):
+    """Bayesian logistic regression whose posterior may be published.
+
+    The model is p(y | x, m) = Binomial(b, sigmoid(x . m)), m ~ N(0, 1/alpha I),
+    alpha ~ Gamma(prior_shape, prior_rate) (Eq. 43). With a Polya-Gamma variable xi
+    for each record it is conjugate: in each step the expected statistics
+    s1 = (y - b/2 - <xi> x . m0) x and s2 = <xi> x x^T (Eqs. 47-50, around a released
+    estimate m0, which is the same model in m - m0) of the records are clipped, summed
+    exactly and released with Gaussian noise, both in one release; everything after that
+    is post-processing. With a centre the noise of s2 multiplies m - m0, not m.
+
+    Parameters
+    ----------
+    row_norm : float
+        Public bound of the rows' L2 norm (without the intercept). Rows beyond it are
+        scaled down to it, in ``fit`` and in prediction; nothing is divided by the
+        data's own maximum. Not used with ``private=False``.
+    fit_intercept : bool
+    n_trials : float
+        b: the number of trials of each record, or the public bound of ``trials`` in
+        `fit`. 1 is classification, more is regression of counts.
+    n_steps : int
+        Releases.
+    sampling : {"full", "poisson", "without_replacement"}
+    neighbors : {"add_remove", "replace_one"} or None
+        None takes the relation that the sampling is accounted under ("add_remove"
+        for "full" and "poisson").
+    batch_size : float or None
+        (Expected) records of a minibatch; None takes all.
+    n_records : int or None
+        Public number of records; None takes the number of rows as public.
+    target_epsilon, target_delta : float or None
+        The guarantee; the noise multiplier is calibrated for it before the run.
+        target_delta None is min(1e-5, 1/(10 n_records)).
+    noise_multiplier : float or None
+        Noise standard deviation over the L2 sensitivity, instead of a target. With
+        both, a run that would pass the target is refused. With neither, the target
+        is epsilon = 1. 0 adds no noise and marks the model NOT PRIVATE.
+    private : bool
+        False fits without clipping and noise.
+    invalid : {"raise", "drop"}
+        What becomes of records whose values are not valid (NaN or infinity in X or y,
+        numbers of trials out of range): a ValueError, or they contribute nothing and
+        nothing is said.
+    options : LogisticOptions or None
+        Numerical settings; None takes their defaults.
+    n_jobs : int or None
+        Threads; -1 for all processors, None for ``VIPS_FAST_NUM_THREADS`` or 1.
+    random_state : int, numpy Generator, RandomState or None
+        Seeds the minibatches, only without privacy.
+    callback : callable(Progress) or None
+        Called after each step with what is public.
+
+    Attributes
+    ----------
+    coef_ : ndarray, float64, shape (1, d)
+        Posterior mean of the coefficients.
+    intercept_ : ndarray, float64, shape (1,)
+    covariance_ : ndarray, float64, shape (d + 1, d + 1) or (d, d)
+        Posterior covariance of (coefficients, weight of the constant), the latter
+        being intercept / intercept_scaling.
+    prior_shape_, prior_rate_, prior_precision_ : float
+        a_N, b_N (Eq. 53) and <alpha> = a_N / b_N.
+    classes_ : ndarray, shape (2,)
+        The two labels, sorted; for ``n_trials`` other than 1, [0, 1].
+    privacy_ : `vips_fast.Privacy`
+    ledger_ : `vips_fast.Ledger`
+    n_steps_, n_features_in_ : int
+    diagnostics_ : list of dict or None
+        With ``set_unsafe(diagnostics=True)``, for each step the drawn ``records`` and how
+        many of them were ``clipped``.
+
+    Notes
+    -----
+    *Sensitivity.* A record's contribution is (s1/C1, s2/C2), s2 with its Frobenius
+    norm, scaled down to norm 1. So adding or removing a record moves the sum by at
+    most 1 and replacing one by at most 2; sums are exact, and what their rounding to the
+    noise's lattice can add is taken off beforehand (`statistics.LogisticStatistics`).
+
+    *Labels.* The two values of y are taken as public.
+    """
+
+    _estimator_type = "classifier"
+    _options_type: ClassVar[type] = LogisticOptions
+
+    def __init__(
+        self, *, row_norm: float = 1.0, fit_intercept: bool = True, n_trials: float = 1, n_steps: int = 20,
+        sampling: str = "full", neighbors: str | None = None, batch_size: float | None = None, n_records: int | None = None,
+        target_epsilon: float | None = None, target_delta: float | None = None, noise_multiplier: float | None = None,
+        private: bool = True, invalid: str = "raise", options: LogisticOptions | None = None, n_jobs: int | None = None,
+        random_state: Any = None, callback: Callable[[Progress], None] | None = None,
+    ):
+        self.row_norm = row_norm
+        self.fit_intercept = fit_intercept
+        self.n_trials = n_trials
+        self.n_steps = n_steps
+        self.sampling = sampling
+        self.neighbors = neighbors
+        self.batch_size = batch_size
+        self.n_records = n_records
+        self.target_epsilon = target_epsilon
+        self.target_delta = target_delta
+        self.noise_multiplier = noise_multiplier
+        self.private = private
+        self.invalid = invalid
+        self.options = options
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.callback = callback
+
+    @classmethod
+    def paper(cls, **parameters: Any) -> PaperLogisticRegression:
+        """The paper's Algorithm 5, and ablations between it and this class.
+
+        Parameters
+        ----------
+        **parameters
+            Of this class, and the fields of `vips_fast.models.logistic.PaperOptions` by
+            their own names.
+
+        Returns
+        -------
+        PaperLogisticRegression
+        """
+        from .paper import PaperLogisticRegression
+
+        return PaperLogisticRegression.paper(**parameters)
+
+    # ------------------------------------------------------------- fitting
+
+    def fit(self, X: Any, y: Any, trials: Any = None, *, transcript: str | Path | None = None) -> Self:
+        """Fit to rows and their labels or counts.
+
+        Parameters
+        ----------
+        X : array or scipy sparse matrix, shape (n, d)
+            Finite numbers.
+        y : array, shape (n,)
+            Two labels of any kind, or with ``n_trials`` other than 1 numbers of
+            successes, in [0, trials].
+        trials : array, shape (n,), or None
+            Numbers of trials, at most ``n_trials``; None is ``n_trials`` for all.
+        transcript : str or path, or None
+            New folder that takes every release, so that the model can be made again.
+
+        Returns
+        -------
+        BayesianLogisticRegression
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a parameter or the data are unusable, or the run would overspend.
+            Nothing has been spent then.
+        MemoryError
+            If the statistics do not fit the machine.
+        """
+        return self._fit(X, y, trials=trials, transcript=transcript)
+
+    def _check_parameters(self) -> None:
+        check_number("row_norm", self.row_norm, 0, 1e100, low_open=True)
+        check_number("n_trials", self.n_trials, 0, 1e9, low_open=True)
+        check_flag("fit_intercept", self.fit_intercept)
+        if self.options is not None and not isinstance(self.options, self._options_type):
+            raise ValueError(f"options={self.options!r}: expected {self._options_type.__name__} or None")
+        self._check_privacy_parameters()
+        if self.sampling != "full" and self.batch_size is None:
+            raise ValueError(f"batch_size=None: expected a number with sampling={self.sampling!r}")
+
+    def _options(self) -> Any:
+        return self._options_type() if self.options is None else self.options
+
+    @property
+    def _constant(self) -> float:
+        """Entry of the column that is appended for the intercept; 0 without one."""
+        return float(self._options().intercept_scaling) if self.fit_intercept else 0.0
+
+    def _read(self, X: Any, y: Any = None, trials: Any = None) -> tuple[LogisticRecords, dict[str, Any]]:
+        matrix = design(X, self._constant)
+        n, d = matrix.shape
+        if n == 0 and self.n_records is None:
+            raise ValueError("X has no rows: expected at least one record")
+        _check_memory(d, resolve_n_threads(self.n_jobs))
+        if self.n_trials != 1 or trials is not None:
+            classes = np.array([0, 1])
+            successes, trials, problems = read_counts(y, trials, float(self.n_trials), n)
+        else:
+            classes, successes, problems = read_labels(y, n, self.invalid)
+        problems.append((not_finite(matrix), "X: expected finite values, found NaN or infinity"))
+        records = LogisticRecords.of(matrix, successes, trials, usable_rows(problems, self.invalid))
+        facts: dict[str, Any] = {"n_features": d - (self._constant > 0), "classes": classes}
+        if not self.private:
+            facts["scale"] = records.largest_norm()
+        return records, facts
+
+    def _model_settings(self) -> dict[str, Any]:
+        """What a model takes beside public facts."""
+        return {
+            "constant": self._constant, "row_norm": float(self.row_norm), "n_trials": float(self.n_trials),
+            "n_steps": int(self.n_steps), "private": bool(self.private), "options": self._options(),
+        }
+
+    def _model(self, public: Public) -> Model:
+        return LogisticModel(public, **self._model_settings())
+
+    def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
+        d = public.n_features + (self._constant > 0)
+        return {"weights": ArraySpec((d,)), "covariance": ArraySpec((d, d)), "prior": ArraySpec((2,), low=0.0)}
+
+    # ------------------------------------------------------------ read-outs
+
+    @property
+    def coef_(self) -> np.ndarray:
+        """Posterior mean of the coefficients, shape (1, d)."""
+        return self._fitted().arrays["weights"][None, : self.n_features_in_]
+
+    @property
+    def intercept_(self) -> np.ndarray:
+        """Posterior mean of the intercept, shape (1,)."""
+        constant = self._as_fitted()._constant
+        return self._fitted().arrays["weights"][-1:] * constant if constant else np.zeros(1)
+
+    @property
+    def covariance_(self) -> np.ndarray:
+        """Posterior covariance of coefficients and weight of the constant."""
+        return self._fitted().arrays["covariance"]
+
+    @property
+    def prior_shape_(self) -> float:
+        """a_N of q(alpha)."""
+        return float(self._fitted().arrays["prior"][0])
+
+    @property
+    def prior_rate_(self) -> float:
+        """b_N of q(alpha)."""
+        return float(self._fitted().arrays["prior"][1])
+
+    @property
+    def prior_precision_(self) -> float:
+        """Expected precision of the coefficients."""
+        return self.prior_shape_ / self.prior_rate_
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """The two labels, sorted."""
+        classes = self._fitted().public.classes
+        assert classes is not None
+        return classes
+
+    def _as_fitted(self) -> Self:
+        """An estimator with the settings of the fit, whatever was set afterwards."""
+        return self._from_settings(self._fitted().settings)
+
+    def _rows_of(self, X: Any) -> tuple[Any, np.ndarray]:
+        """Rows with their constant, and the factors that scale them down to the bound as in fit."""
+        fitted = self._as_fitted()
+        matrix = design(X, fitted._constant)
+        d = matrix.shape[1] - (fitted._constant > 0)
+        if d != self.n_features_in_:
+            raise ValueError(f"X has {d} columns: expected {self.n_features_in_}, as in fit")
+        if not_finite(matrix).any():
+            raise ValueError("X: expected finite values, found NaN or infinity")
+        if not fitted.private:
+            return matrix, np.ones(matrix.shape[0])
+        if sparse.issparse(matrix):
+            square = np.asarray(matrix.multiply(matrix).sum(axis=1)).reshape(-1)
+        else:
+            square = np.einsum("ij,ij->i", matrix, matrix)
+        bound = float(np.hypot(float(fitted.row_norm), fitted._constant))
+        return matrix, np.minimum(1.0, bound / np.maximum(np.sqrt(square), bound))
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Posterior mean of x . m.
+
+        Parameters
+        ----------
+        X : array or sparse matrix, shape (n, d)
+
+        Returns
+        -------
+        ndarray, float64, shape (n,)
+        """
+        matrix, scale = self._rows_of(X)
+        return np.asarray(matrix @ self._fitted().arrays["weights"]).reshape(-1) * scale
+
+    def decision_variance(self, X: Any) -> np.ndarray:
+        """Posterior variance of x . m, shape (n,)."""
+        matrix, scale = self._rows_of(X)
+        result = np.empty(matrix.shape[0])
+        for first in range(0, matrix.shape[0], 4096):
+            part = matrix[first : first + 4096]
+            product = part @ self.covariance_
+            if sparse.issparse(part):
+                result[first : first + 4096] = np.asarray(part.multiply(product).sum(axis=1)).reshape(-1)
+            else:
+                result[first : first + 4096] = np.einsum("ij,ij->i", part, product)
+        return np.maximum(result, 0.0) * scale**2
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Posterior predictive probabilities of the two classes, or of failure and success of one trial.
+
+        The expectation of sigmoid(x . m) over the posterior of m, not the value at
+        its mean.
+
+        Parameters
+        ----------
+        X : array or sparse matrix, shape (n, d)
+
+        Returns
+        -------
+        ndarray, float64, shape (n, 2)
+        """
+        mean, sd = self.decision_function(X), np.sqrt(self.decision_variance(X))
+        p = np.zeros(len(mean))
+        for node, weight in zip(NODES, WEIGHTS, strict=True):
+            p += weight * expit(mean + sd * node)
+        return np.stack([1 - p, p], axis=1)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The more probable class of each row."""
+        positive = self.decision_function(X) > 0
+        return self.classes_[positive.astype(int)]
+
+    def score(self, X: Any, y: Any, trials: Any = None) -> float:
+        """Accuracy on labels; on counts, the mean log predictive probability of a trial.
+
+        Parameters
+        ----------
+        X, y, trials
+            As in `fit`; public test data, nothing is noised here.
+        """
+        n_trials = float(self._as_fitted().n_trials)
+        if n_trials == 1 and trials is None:
+            y = np.asarray(y)
+            predicted = self.predict(X)
+            if y.shape != predicted.shape:
+                raise ValueError(f"y has shape {y.shape}: expected ({len(predicted)},), one entry for each row of X")
+            return float((predicted == y).mean())
+        p = np.clip(self.predict_proba(X)[:, 1], 1e-300, 1 - 1e-16)
+        y, trials, problems = read_counts(y, trials, n_trials, len(p))
+        usable_rows(problems, "raise")
+        b = np.full(len(y), n_trials) if trials is None else trials
+        return float((y * np.log(p) + (b - y) * np.log1p(-p)).sum() / b.sum())
+
+    def credible_interval(self, level: float = 0.9) -> np.ndarray:
+        """Central posterior intervals of the coefficients.
+
+        Parameters
+        ----------
+        level : float
+            In (0, 1).
+
+        Returns
+        -------
+        ndarray, float64, shape (d, 2)
+        """
+        check_number("level", level, 0, 1, low_open=True, high_open=True)
+        half = ndtri(0.5 + level / 2) * np.sqrt(np.diag(self.covariance_)[: self.coef_.shape[1]])
+        return np.stack([self.coef_[0] - half, self.coef_[0] + half], axis=1)
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn's tools may expect (needs scikit-learn)."""
+        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
+
+        return Tags(
+            estimator_type="classifier", target_tags=TargetTags(required=True),
+            classifier_tags=ClassifierTags(multi_class=False), input_tags=InputTags(sparse=True),
+        )
+
+
+def _check_memory(n_features: int, n_threads: int) -> None:
+    """Refuse, before anything is spent, statistics that the machine cannot hold; public numbers decide."""
+    triangle = 8 * triangle_size(n_features)
+    # Triangles: one for each thread (as far as the backend gives one), the rounded sum, the release and its
+    # values; squares: those of the model with their temporaries, and the copies in the result.
+    threads = max(1, min(n_threads, 2**31 // triangle))
+    need = (threads + 3) * triangle + 9 * 8 * n_features**2
+    try:
+        have = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return
+    if need > have:
+        raise MemoryError(
+            f"{n_features} features: the statistics need about {need / 2**30:.1f} GiB, and the machine has "
+            f"{have / 2**30:.1f} GiB"
+        )

@@ -1,0 +1,228 @@
+"""The posterior of logistic regression from noised statistics, their noise taken into account."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+
+from ...engine.averaging import Schedule
+from ...engine.model import Release, array_of
+from ...kernels.psd import one_blas_thread
+from .spectrum import LARGE, Spectrum, curvature_ratio, inverse
+from .statistics import LogisticStatistics
+
+
+class LogisticModel(LogisticStatistics):
+    """Algorithm 4 of Park et al. (2020) around a released centre, with averages that are never projected.
+
+    The gradients s1 and the points that they were taken at are averaged at the schedule's rate, the
+    matrices s2 with the precision that each has. At read-out the known law of the noise says which
+    eigenvalues of S, the average of s2, it can hide; q(m) is the posterior given the averages,
+    which say gradient + S (at - m) with noise, and the prior. The next centre is one Newton step.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        self._rate = Schedule(float(self.options.learning_offset), float(self.options.learning_decay))
+        self._gradient, self._at = np.zeros(self._d), np.zeros(self._d)
+        # Variance of the noise in an entry of the gradient; that of sampling, over the curvature.
+        self._variance = self._sampling = 0.0
+        # S with its precision off the diagonal (0 where there is no noise), and that when its spectrum was taken.
+        self._matrix: np.ndarray | None = None
+        self._precision = self._seen = 0.0
+        self._spectrum: Spectrum | None = None
+
+    # ----------------------------------------------------- what variants change
+
+    def _curvature(self, moment: float) -> float:
+        """Factor of S for the likelihood's own curvature; moment is tr(<m m^T> S) of the last posterior."""
+        return curvature_ratio(moment / self._n, self._b)
+
+    def _next_point(self, point: np.ndarray, mean: np.ndarray) -> np.ndarray:
+        """What the next step's <xi> and s1 are taken around."""
+        return point
+
+    # ------------------------------------------------------------- M-step
+
+    def update(self, release: Release) -> None:
+        """See `Model.update`."""
+        with one_blas_thread(self._d):
+            self._update(release)
+
+    def _update(self, release: Release) -> None:
+        linear, quadratic = self._current_scales()
+        values, noise = release.values, release.noise_sd * self._n
+        fresh, noise_gradient = values[: self._d] * (self._n * linear), noise * linear
+        exact = self._noise_free and self._fraction == 1
+        rate = 1.0 if exact or self._step == 0 else self._rate.rate(self._step)
+        self._gradient += rate * (fresh - self._gradient)
+        self._at += rate * ((np.zeros(self._d) if self._center() is None else self._point) - self._at)
+        self._variance = (1 - rate) ** 2 * self._variance + (rate * noise_gradient) ** 2
+        self._sampling = (1 - rate) ** 2 * self._sampling + rate**2 * (1 / self._fraction - 1)
+        if exact:
+            mean, covariance, point = self._exact(self._unpack(values) * (self._n * quadratic))
+        else:
+            if math.isfinite(quadratic):
+                self._average_matrix(self._unpack(values), self._n * quadratic, noise * quadratic / self._ratio, rate)
+            ratio = 1.0
+            if self.options.noise_aware and self._step > 0:
+                ratio = self._curvature(self._moment_of_last())
+            mean, covariance = self._read_out(ratio)
+            point = self._newton(ratio, fresh, noise_gradient)
+        self._set_posterior(mean, covariance, self._next_point(point, mean))
+
+    def _exact(self, curvature: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """What the read-out and the Newton step come to if all records are in and there is no noise."""
+        if self.options.noise_aware and self._step > 0:
+            moment = self._mean @ curvature @ self._mean + np.vdot(curvature, self._covariance)
+            curvature *= self._curvature(float(moment))
+        right = self._gradient + curvature @ self._at
+        curvature.flat[:: self._d + 1] += self._alpha
+        covariance = inverse(curvature)
+        return covariance @ right, covariance, self._point + covariance @ (self._gradient - self._alpha * self._point)
+
+    def _average_matrix(self, fresh: np.ndarray, scale: float, sd: float, rate: float) -> None:
+        """Average of the noised s2, each weighted by its precision, and its spectrum."""
+        fresh *= scale
+        if sd > 0:
+            total = self._precision + sd**-2
+            rate = sd**-2 / total
+        else:
+            total = 0.0
+        if self._matrix is None:
+            self._matrix = fresh
+        else:
+            fresh -= self._matrix
+            fresh *= rate
+            self._matrix += fresh
+        self._precision = total
+        renewed = self._spectrum is None or self._d <= LARGE or self._last() or sd == 0
+        if renewed or total > 1.1 * self._seen:
+            # Above that dimension only when the noise has fallen by 5 %.
+            self._seen = total
+            self._spectrum = Spectrum(self._matrix, self._noise_of(total))
+
+    @staticmethod
+    def _noise_of(precision: float) -> float:
+        return 0.0 if precision == 0 else precision**-0.5
+
+    def _known(self) -> Spectrum:
+        assert self._spectrum is not None  # made in the first step
+        return self._spectrum
+
+    def _last(self) -> bool:
+        return self._step + 1 == self._n_steps
+
+    def _moment_of_last(self) -> float:
+        """tr(<m m^T> S) of the last posterior."""
+        spectrum = self._known()
+        size = self._mean @ spectrum.apply(spectrum.likely, spectrum.bulk_likely, self._mean)
+        inside = np.einsum("ij,ij->j", spectrum.vectors, self._covariance @ spectrum.vectors)
+        size += inside @ (spectrum.likely - spectrum.bulk_likely) + spectrum.bulk_likely * np.trace(self._covariance)
+        return float(size)
+
+    def _read_out(self, ratio: float) -> tuple[np.ndarray, np.ndarray]:
+        """q(m) given the averages: gradient + S (m0 - m) seen with noise, and the prior."""
+        spectrum, alpha, aware = self._known(), self._alpha, self.options.noise_aware
+
+        def parts(values: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+            """Posterior precision, and the factors of the gradient and of the centre in the mean."""
+            curvature = np.asarray(values) * ratio
+            if not aware:
+                return curvature + alpha, np.ones_like(curvature), curvature
+            noise = self._variance + self._sampling * curvature
+            trust = np.divide(curvature, curvature + noise, out=np.ones_like(curvature), where=curvature + noise > 0)
+            return trust * curvature + alpha, trust, trust * curvature
+
+        # Where the noise hides the curvature, the mean moves as if it were the
+        # largest there could be: too large a step is worse than too small a one.
+        top, bulk = parts(spectrum.upper), parts(spectrum.bulk_upper)
+        mean = spectrum.apply(top[1] / top[0], float(bulk[1] / bulk[0]), self._gradient)
+        mean += spectrum.apply(top[2] / top[0], float(bulk[2] / bulk[0]), self._at)
+        if aware and not self._noise_free and (self._d <= LARGE or self._last()):
+            return mean, self._aware_covariance(ratio)
+        if aware:
+            top, bulk = parts(spectrum.likely), parts(spectrum.bulk_likely)
+        return mean, spectrum.matrix(1 / top[0], float(1 / bulk[0]))
+
+    def _aware_covariance(self, ratio: float) -> np.ndarray:
+        """Posterior covariance where the curvature is what is likely of each column.
+
+        A column of few records has little curvature though the noise could hide more.
+        """
+        assert self._matrix is not None
+        L = self._known().likely_matrix(self._matrix, self._precision**-0.5 * self._ratio)
+        L *= ratio
+        # With c an eigenvalue of L and noise of variance v + k c in the gradient, the
+        # precision is alpha + c^2 / (v + (1 + k) c).
+        seen = L * (1 + self._sampling)
+        seen.flat[:: self._d + 1] += self._variance
+        half = linalg.solve_triangular(linalg.cholesky(seen, lower=True, overwrite_a=True), L, lower=True, overwrite_b=True)
+        precision = half.T @ half
+        precision.flat[:: self._d + 1] += self._alpha
+        return inverse(precision)
+
+    def _newton(self, ratio: float, gradient: np.ndarray, noise_sd: float) -> np.ndarray:
+        """The next centre: one Newton step with the largest curvature there could be.
+
+        It is damped where the noise of one release says less than the prior.
+        """
+        if self._step == 0 and self._constant:
+            return self._base_rate(gradient[-1], noise_sd)
+        spectrum, alpha = self._known(), self._alpha
+        damping = alpha * noise_sd**2 if self.options.noise_aware else 0.0
+
+        def gain(curvature: float) -> float:
+            return curvature / (curvature * curvature + alpha * curvature + damping) if curvature > 0 else 1 / alpha
+
+        top = np.array([gain(ratio * value) for value in spectrum.upper])
+        bulk = gain(ratio * spectrum.bulk_upper) if len(spectrum.upper) < self._d else 0.0
+        return self._point + spectrum.apply(top, bulk, gradient - alpha * self._point)
+
+    def _base_rate(self, gradient: float, noise_sd: float) -> np.ndarray:
+        """The centre whose weight of the constant gives the observed share of successes, all others being 0.
+
+        The first gradient is sum (y - b/2) x. A start from there keeps what all
+        records have in common out of the directions that the noise hides, where
+        later steps are too short to correct it.
+        """
+        unit = self._n * self._b * self._constant
+        least = min(0.5, max(3 * noise_sd / unit, 1e-3))
+        share = min(max(0.5 + gradient / unit, least), 1 - least)
+        point = np.zeros(self._d)
+        point[-1] = math.log(share / (1 - share)) / self._constant
+        return point
+
+    # -------------------------------------------------------------- state
+
+    def state(self) -> dict[str, np.ndarray]:
+        """See `Model.state`. A spectrum is stored where it is not that of the matrix as it stands."""
+        empty = {"vectors": np.empty((self._d, 0)), "eigenvalues": np.empty((2, 0)), "bulk": np.zeros(2)}
+        return super().state() | {
+            "gradient": self._gradient.copy(), "at": self._at.copy(),
+            "matrix": np.empty((0, 0)) if self._matrix is None else self._matrix.copy(),
+            "law": np.array([self._variance, self._sampling, self._precision, self._seen]),
+        } | (empty if self._spectrum is None or self._d <= LARGE else self._spectrum.state())
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """See `Model.restore`."""
+        d = self._d
+        gradient, at, law = array_of(state, "gradient", (d,)), array_of(state, "at", (d,)), array_of(state, "law", (4,))
+        matrix, spectrum = array_of(state, "matrix"), Spectrum.from_state(state, d)
+        if matrix.shape not in ((0, 0), (d, d)):
+            raise ValueError(f"state: 'matrix' has shape {matrix.shape}, expected ({d}, {d})")
+        if (law < 0).any():
+            raise ValueError("state: 'law' is out of its range")
+        super().restore(state)
+        self._gradient, self._at = gradient, at
+        self._variance, self._sampling, self._precision, self._seen = law.tolist()
+        if matrix.size == 0:
+            self._matrix = self._spectrum = None
+        else:
+            self._matrix = matrix
+            with one_blas_thread(d):
+                self._spectrum = spectrum if d > LARGE else Spectrum(matrix, self._noise_of(self._precision))

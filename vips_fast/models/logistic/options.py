@@ -1,0 +1,80 @@
+"""Numerical settings of private logistic regression that few users need."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...checks import check_flag, check_number
+
+#: Share of the squared contribution bound that goes to the linear statistic, in
+#: the first step and in the others, where both are released around a centre.
+LINEAR_SHARE = (0.3, 0.95)
+
+
+@dataclass(frozen=True)
+class LogisticOptions:
+    """Options of `vips_fast.BayesianLogisticRegression`.
+
+    Parameters
+    ----------
+    intercept_scaling : float
+        The constant that is appended to each row for the intercept. It counts in the
+        norm: rows are bounded by hypot(row_norm, intercept_scaling).
+    prior_shape, prior_rate : float
+        a0 and b0 of alpha's Gamma prior.
+    linear_share : float, pair of float, or None
+        How the noise is split: the share of the squared bound of a contribution that
+        s1 may use, in the first step and in the others (or in all). s1's noise has a
+        standard deviation in proportion to share^-1/2, s2's to (1 - share)^-1/2. None
+        is (0.3, 0.95).
+    residual_clip : float
+        A record's s1 is bounded by residual_clip * b * row norm (the largest there can
+        be is 1) by a weight that does not depend on its y. At 0.5 and less the weight
+        is in proportion to 1/max(p, 1 - p), p the released model's probability for the
+        record.
+    noise_aware : bool
+        True makes the posterior that of m given the noised statistics, with the
+        likelihood's own curvature in place of that of its bound; False takes the
+        statistics as if they had no noise (Eq. 54), but for eigenvalues that the noise
+        can hide.
+    learning_decay, learning_offset : float
+        kappa and tau_0 of the averaging rate (tau_0 + t)^-kappa, t = 0, 1, ….
+
+    Raises
+    ------
+    ValueError
+        If an option is out of its range.
+    """
+
+    intercept_scaling: float = 1.0
+    prior_shape: float = 0.01
+    prior_rate: float = 0.01
+    linear_share: float | Sequence[float] | None = None
+    residual_clip: float = 0.5
+    noise_aware: bool = True
+    learning_decay: float = 0.5
+    learning_offset: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_number("intercept_scaling", self.intercept_scaling, 0, 1e100, low_open=True)
+        for name in ("prior_shape", "prior_rate"):
+            check_number(name, getattr(self, name), 0, 1e12, low_open=True)
+        check_number("residual_clip", self.residual_clip, 0, 1, low_open=True)
+        check_flag("noise_aware", self.noise_aware)
+        check_number("learning_decay", self.learning_decay, 0, 1)
+        check_number("learning_offset", self.learning_offset, 0, 2**53)
+        self.shares  # noqa: B018 - checks them
+
+    def _default_share(self) -> float | Sequence[float]:
+        return LINEAR_SHARE
+
+    @property
+    def shares(self) -> tuple[float, float]:
+        """The linear statistic's share in the first step and in the others."""
+        share = self._default_share() if self.linear_share is None else self.linear_share
+        pair = tuple(share) if isinstance(share, (tuple, list)) else (share, share)
+        if len(pair) != 2:
+            raise ValueError(f"linear_share={share!r}: expected a number or a pair")
+        first = check_number("linear_share", pair[0], 0, 1, low_open=True, high_open=True)
+        return first, check_number("linear_share", pair[1], 0, 1, low_open=True)

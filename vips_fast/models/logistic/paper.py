@@ -1,0 +1,203 @@
+"""The paper's own form of private logistic regression (Algorithm 5 of Park et al. 2020), and ablations of ours."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...checks import check_choice, check_flag
+from ...engine.averaging import Schedule
+from ...engine.model import Model, Release, array_of
+from ...engine.result import Public
+from ...kernels.psd import one_blas_thread, psd_project
+from .estimator import BayesianLogisticRegression
+from .model import LogisticModel
+from .options import LINEAR_SHARE, LogisticOptions
+from .spectrum import inverse
+from .statistics import LogisticStatistics
+
+#: The linear statistic's share without a centre, where it is the same in every step.
+LINEAR_SHARE_UNCENTRED = 0.5
+
+
+@dataclass(frozen=True)
+class PaperOptions(LogisticOptions):
+    """Options of `PaperLogisticRegression`, and those of `LogisticOptions`.
+
+    Parameters
+    ----------
+    update : {"paper", "average"}
+        "paper" is Algorithm 5: negative eigenvalues of each noised s2 go to 0 and the
+        natural parameters move by rho_t; it has no centre. "average" is the package's own.
+    center : bool
+        Whether the statistics are taken around a released centre.
+    form : {"analyze_gauss", "orthonormal"}
+        Noise of s2 off the diagonal: the same as on it (Eq. 58), or 1/sqrt(2) of that,
+        which is what the Frobenius sensitivity needs.
+    sensitivity : {"paper", "proven"}
+        "paper" (with ``update="paper"``) takes Eqs. 57 and 59, 2 b R for s1 and
+        b R^2 / 2 for s2, as if they were one block's, in place of ``linear_share``.
+        They are above what is needed, so the stated guarantee covers the fit.
+    linear_share : float, pair of float, or None
+        None is 0.5 without a centre.
+    """
+
+    update: str = "paper"
+    center: bool = False
+    form: str = "analyze_gauss"
+    sensitivity: str = "paper"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("update", self.update, ("paper", "average"))
+        check_choice("form", self.form, ("analyze_gauss", "orthonormal"))
+        check_choice("sensitivity", self.sensitivity, ("paper", "proven"))
+        check_flag("center", self.center)
+        if self.update == "paper" and self.center:
+            raise ValueError("center=True: expected False with update='paper', which has no centre")
+        if self.sensitivity == "paper" and self.update != "paper":
+            raise ValueError("sensitivity='paper': expected 'proven' with update='average', which the paper does not have")
+
+    def _default_share(self) -> float | Sequence[float]:
+        return LINEAR_SHARE if self.center else LINEAR_SHARE_UNCENTRED
+
+
+class PaperLogisticRegression(BayesianLogisticRegression):
+    """`BayesianLogisticRegression` in the paper's form; `BayesianLogisticRegression.paper` makes one."""
+
+    _options_type: ClassVar[type] = PaperOptions
+
+    @classmethod
+    def paper(cls, **parameters: Any) -> PaperLogisticRegression:
+        """See `BayesianLogisticRegression.paper`."""
+        names = [field.name for field in fields(PaperOptions)]
+        options = PaperOptions(**{name: parameters.pop(name) for name in names if name in parameters})
+        return cls(options=options, **parameters)
+
+    def _model(self, public: Public) -> Model:
+        options = self._options()
+        kind = _MODELS[options.update, bool(options.center)]
+        return kind(public, **self._model_settings())
+
+    def _sensitivity(self, model: Model, relation: str) -> float | None:
+        # Each block's own sensitivity is its unit.
+        return 1.0 if self._options().sensitivity == "paper" else None
+
+
+class _PaperForm(LogisticStatistics):
+    """The noise of s2 in either form."""
+
+    options: PaperOptions
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        self.off_diagonal = math.sqrt(2.0) if self.options.form == "orthonormal" else 1.0
+
+
+class _CentredModel(_PaperForm, LogisticModel):
+    """The package's own model."""
+
+
+class _Uncentred(_PaperForm):
+    """s1 = (y - b/2) x.
+
+    Notes
+    -----
+    *Replacing a record.* |s1|/C1 <= a and |s2|/C2 <= c for every record; for a share of the squared bound
+    a^2 + c^2 = 1, for the paper's scales (2 b R and b R^2 / 2) a = 1/4 and c = 1/2. Let two records be
+    (p u, q u u^T) and (p' u', q' u' u'^T), |u| = |u'| = 1, u . u' = t, |p|, |p'| <= a, 0 <= q, q' <= c. Then
+    |difference|^2 = p^2 + p'^2 - 2 p p' t + q^2 + q'^2 - 2 q q' t^2 <= 2 a^2 (1 + |t|) + q^2 + q'^2 - 2 q q' t^2, which
+    is convex in q and in q': the largest is at (c, c) or (c, 0). The largest over t is
+    B^2 = max{2 a^2 + 2 c^2 + a^4/(2 c^2) if a^2 <= 2 c^2 else 4 a^2, 4 a^2 + c^2}.
+
+    *Truncation.* B is about directions that both parts have in common, which truncation changes a little:
+    by less than g in an entry of s1/C1 and h in one of f, |f|^2 <= clip, so a contribution by less than
+    sqrt(d) (g + 2 h sqrt(clip)). Twice that (and a hundredth of it for rounding in double precision,
+    below 2^-38 of the clip) is part of the slack e of `LogisticStatistics`, and is absorbed as there.
+    """
+
+    label_free = False
+
+    def _private_clip(self) -> float:
+        return math.hypot(1 / 4, 1 / 2) if self.options.sensitivity == "paper" else 1.0
+
+    def _block_bounds(self, share: float) -> tuple[float, float]:
+        return (1 / 4, 1 / 2) if self.options.sensitivity == "paper" else super()._block_bounds(share)
+
+    def _residual_bound(self) -> float:
+        return 0.5
+
+    def _center(self) -> None:
+        return None
+
+    def sensitivity(self, relation: str) -> float:
+        """The clip for adding or removing a record; for replacing one see the notes."""
+        if relation == "add_remove" or not self._private:
+            return super().sensitivity(relation)
+        return max(replace_one_bound(*self._block_bounds(share)) for share in self.options.shares)
+
+    def _slack(self, spacing: float) -> float:
+        truncation = math.sqrt(self._d) * (spacing + 2 * self._grid * math.sqrt(self.clip))
+        return super()._slack(spacing) + 2.01 * truncation
+
+
+def replace_one_bound(a: float, c: float) -> float:
+    """Largest distance of two records' statistics whose parts are at most a and c; see `_Uncentred`."""
+    both = 2 * a * a + 2 * c * c + a**4 / (2 * c * c) if a * a <= 2 * c * c else 4 * a * a
+    return math.sqrt(max(both, 4 * a * a + c * c))
+
+
+class _UncentredModel(_Uncentred, LogisticModel):
+    """The package's averages and read-out without a centre."""
+
+    def _curvature(self, moment: float) -> float:
+        return 1.0
+
+    def _next_point(self, point: np.ndarray, mean: np.ndarray) -> np.ndarray:
+        return mean
+
+
+class _AlgorithmFive(_Uncentred):
+    """Running averages of projected statistics as if they had no noise (Eqs. 51-55)."""
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        self._rate = Schedule(float(self.options.learning_offset), float(self.options.learning_decay))
+        self._first, self._second = np.zeros(self._d), np.zeros((self._d, self._d))
+
+    def update(self, release: Release) -> None:
+        """See `Model.update`."""
+        with one_blas_thread(self._d):
+            self._update(release)
+
+    def _update(self, release: Release) -> None:
+        linear, quadratic = self._current_scales()
+        rate, values = self._rate.rate(self._step), release.values
+        self._first += rate * (values[: self._d] * (self._n * linear) - self._first)
+        if math.isfinite(quadratic):
+            # Negative eigenvalues of the noised s2 go to 0.
+            self._second += rate * (psd_project(self._unpack(values)) * (self._n * quadratic) - self._second)
+        precision = self._second.copy()
+        precision.flat[:: self._d + 1] += self._alpha
+        covariance = inverse(precision)
+        mean = covariance @ self._first
+        self._set_posterior(mean, covariance, mean)
+
+    def state(self) -> dict[str, np.ndarray]:
+        """See `Model.state`."""
+        return super().state() | {"first": self._first.copy(), "second": self._second.copy()}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """See `Model.restore`."""
+        first, second = array_of(state, "first", (self._d,)), array_of(state, "second", (self._d, self._d))
+        super().restore(state)
+        self._first, self._second = first, second
+
+
+_MODELS: dict[tuple[str, bool], type[LogisticStatistics]] = {
+    ("paper", False): _AlgorithmFive, ("average", False): _UncentredModel, ("average", True): _CentredModel,
+}

@@ -1,0 +1,227 @@
+"""Reading rows, labels and counts of trials for logistic regression.
+
+Shapes and dtypes are always checked. Values that are not valid are reported as masks, so that
+the caller may refuse them or let their records contribute nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from ...kernels.blr import MAX_FEATURES
+
+#: Stored entries of one block of records, and least rows of a dense one.
+BLOCK_ENTRIES, LEAST_ROWS = 65_536, 256
+
+#: A mask of records, and what was expected of them.
+Problem = tuple[np.ndarray, str]
+
+
+class Block(NamedTuple):
+    """Some records as the kernels take them; ``indptr`` and ``indices`` are of no use for dense rows."""
+
+    n_rows: int
+    indptr: np.ndarray | None
+    indices: np.ndarray
+    values: np.ndarray
+    unit: bool
+    y: np.ndarray
+    trials: np.ndarray | None
+
+
+@dataclass(frozen=True)
+class LogisticRecords:
+    """Design rows, dense or CSR, with their responses.
+
+    Attributes
+    ----------
+    n_rows, n_features : int
+        The constant's column is one of the features.
+    indptr, indices : int64 and int32 arrays, or None
+        None for dense rows.
+    values : float32 or float64 array
+        Flat; with ``unit`` every stored entry is 1 and the values are not read, which gives
+        the same bits.
+    y : float64 array
+        Successes.
+    trials : float64 array or None
+    usable : bool array or None
+    """
+
+    n_rows: int
+    n_features: int
+    indptr: np.ndarray | None
+    indices: np.ndarray | None
+    values: np.ndarray
+    unit: bool
+    y: np.ndarray
+    trials: np.ndarray | None = None
+    usable: np.ndarray | None = None
+
+    @classmethod
+    def of(
+        cls, matrix: Any, y: np.ndarray, trials: np.ndarray | None = None, usable: np.ndarray | None = None
+    ) -> LogisticRecords:
+        """From what `design` gives."""
+        n, d = matrix.shape
+        if sparse.issparse(matrix):
+            indptr, indices = matrix.indptr.astype(np.int64), np.ascontiguousarray(matrix.indices, dtype=np.int32)
+            return cls(n, d, indptr, indices, matrix.data, bool((matrix.data == 1).all()), y, trials, usable)
+        return cls(n, d, None, None, np.ascontiguousarray(matrix).reshape(-1), False, y, trials, usable)
+
+    def edges(self, rows: np.ndarray) -> np.ndarray:
+        """See `vips_fast.engine.model.Records`."""
+        if self.indptr is None:
+            step = max(LEAST_ROWS, BLOCK_ENTRIES // self.n_features)
+            return np.append(np.arange(0, len(rows), step), len(rows))
+        if len(rows) and int(rows[-1]) - int(rows[0]) == len(rows) - 1:
+            running = self.indptr[int(rows[0]) : int(rows[-1]) + 2] - self.indptr[int(rows[0])]
+        else:
+            running = np.concatenate([[0], np.cumsum(self.indptr[rows + 1] - self.indptr[rows])])
+        marks = np.arange(0, running[-1] + 1, BLOCK_ENTRIES)
+        return np.unique(np.append(np.searchsorted(running, marks, side="left"), [0, len(rows)]))
+
+    def block(self, rows: np.ndarray) -> Block:
+        """These records; ``rows`` increases."""
+        first, n = int(rows[0]) if len(rows) else 0, len(rows)
+        here: Any = rows
+        if n == 0 or int(rows[-1]) - first == n - 1:
+            here = slice(first, first + n)  # nothing is copied
+        y, trials = self.y[here], None if self.trials is None else self.trials[here]
+        if self.indptr is None or self.indices is None:
+            values = self.values.reshape(self.n_rows, self.n_features)[here].reshape(-1)
+            return Block(n, None, np.empty(0, np.int32), values, False, y, trials)
+        if isinstance(here, slice):
+            low, high = int(self.indptr[first]), int(self.indptr[first + n])
+            entries: Any = slice(low, high)
+            indptr = self.indptr[first : first + n + 1] - low
+        else:
+            sizes = self.indptr[rows + 1] - self.indptr[rows]
+            indptr = np.concatenate([[0], np.cumsum(sizes)])
+            entries = np.repeat(self.indptr[rows] - indptr[:-1], sizes) + np.arange(indptr[-1])
+        values = self.values[:0] if self.unit else self.values[entries]
+        return Block(n, indptr, self.indices[entries], values, self.unit, y, trials)
+
+    def largest_norm(self) -> float:
+        """Largest L2 norm of the usable rows, for fits without privacy; at least 1e-150."""
+        square = self.values.astype(np.float64) ** 2
+        if self.indptr is None:
+            sums = square.reshape(self.n_rows, self.n_features).sum(axis=1)
+        else:
+            owner = np.repeat(np.arange(self.n_rows), np.diff(self.indptr))
+            sums = np.bincount(owner, weights=square, minlength=self.n_rows)
+        sums = sums if self.usable is None else sums[self.usable]
+        return max(float(np.sqrt(sums.max(initial=0.0))), 1e-150)
+
+
+def design(X: Any, constant: float) -> Any:
+    """X as float32 or float64, C-ordered or canonical CSR, with a column of ``constant`` at the end (none if 0).
+
+    Raises
+    ------
+    ValueError
+        If X is not a table of numbers, or has too many columns.
+    """
+    sparse_rows = sparse.issparse(X)
+    if not sparse_rows:
+        X = np.asarray(X)
+    if X.ndim != 2 or X.dtype.kind not in "fiub":
+        raise ValueError(f"X has dtype {X.dtype} and shape {X.shape}: expected a table of numbers")
+    n, d = X.shape[0], X.shape[1] + (constant > 0)
+    if not 1 <= d <= MAX_FEATURES:
+        raise ValueError(f"X has {X.shape[1]} columns: expected at least one and at most {MAX_FEATURES} with the constant")
+    dtype = np.float32 if X.dtype == np.float32 else np.float64
+    if not sparse_rows:
+        if not constant:
+            return np.ascontiguousarray(X, dtype=dtype)
+        matrix = np.empty((n, d), dtype)
+        matrix[:, :-1], matrix[:, -1] = X, constant
+        return matrix
+    X = sparse.csr_array(X, dtype=dtype)
+    if X.nnz and (X.indices.min() < 0 or X.indices.max() >= X.shape[1]):
+        raise ValueError("X: expected column numbers below its number of columns")
+    if constant:
+        X = sparse.hstack([X, sparse.csr_array(np.full((n, 1), constant, dtype))], format="csr")
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
+
+
+def not_finite(matrix: Any) -> np.ndarray:
+    """The rows that hold NaN or infinity."""
+    if not sparse.issparse(matrix):
+        return np.asarray(~np.isfinite(matrix).all(axis=1))
+    mask = np.zeros(matrix.shape[0], dtype=bool)
+    mask[np.searchsorted(matrix.indptr, np.flatnonzero(~np.isfinite(matrix.data)), side="right") - 1] = True
+    return mask
+
+
+def read_labels(y: Any, n_rows: int, invalid: str) -> tuple[np.ndarray, np.ndarray, list[Problem]]:
+    """The two classes, y as 0 and 1, and what is invalid in it.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the shape does not fit X, labels are of several kinds, or there are not two of them.
+    """
+    y = _column("y", y, n_rows)
+    if y.dtype.kind == "O":
+        bad = np.array([label is None or (isinstance(label, float) and label != label) for label in y], dtype=bool)
+        if not all(isinstance(label, str) for label in y[~bad]):
+            raise TypeError("y: expected labels of one kind, all numbers or all strings")
+        y = np.where(bad, "", y).astype(str)
+    else:
+        bad = ~np.isfinite(y) if y.dtype.kind == "f" else np.zeros(n_rows, dtype=bool)
+    problems = [(bad, "y: expected two labels, found NaN or infinity")]
+    usable_rows(problems, invalid)
+    classes = np.unique(y[~bad])
+    if len(classes) != 2:
+        raise ValueError(f"y has {len(classes)} different labels: expected 2")
+    return classes, (y == classes[1]).astype(np.float64), problems
+
+
+def read_counts(
+    y: Any, trials: Any, n_trials: float, n_rows: int
+) -> tuple[np.ndarray, np.ndarray | None, list[Problem]]:
+    """Successes, trials, and what is invalid in them.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If a shape does not fit X, or a dtype is not one of numbers.
+    """
+    y = _column("y", y, n_rows)
+    if y.dtype.kind not in "fiub":
+        raise TypeError(f"y has dtype {y.dtype}: expected numbers of successes")
+    y, top, problems = y.astype(np.float64), np.full(n_rows, float(n_trials)), []
+    if trials is not None:
+        trials = _column("trials", trials, n_rows)
+        if trials.dtype.kind not in "fiub":
+            raise TypeError(f"trials has dtype {trials.dtype}: expected numbers")
+        trials = top = trials.astype(np.float64)
+        bad = ~((trials >= 0) & (trials <= n_trials))
+        problems.append((bad, f"trials: expected numbers in [0, {n_trials}], the public bound n_trials"))
+    problems.append((~((y >= 0) & (y <= top)), "y: expected numbers of successes in [0, trials]"))
+    return y, trials, problems
+
+
+def usable_rows(problems: list[Problem], invalid: str) -> np.ndarray | None:
+    """The rows without a problem, or None if that is all; with ``invalid="raise"`` a problem is a ValueError."""
+    bad = np.zeros_like(problems[0][0])
+    for mask, message in problems:
+        if invalid == "raise" and mask.any():
+            raise ValueError(message)
+        bad |= mask
+    return ~bad if bad.any() else None
+
+
+def _column(name: str, values: Any, n_rows: int) -> np.ndarray:
+    values = np.asarray(values)
+    if values.shape != (n_rows,):
+        raise ValueError(f"{name} has shape {values.shape}: expected ({n_rows},), one entry for each row of X")
+    return values

@@ -1,0 +1,205 @@
+"""What the known law of its noise says about a noised symmetric matrix, and about a curvature."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+from scipy import linalg
+from scipy.sparse.linalg import ArpackNoConvergence, eigsh
+from scipy.special import erfcx, expit
+
+from ...engine.model import array_of
+from ...kernels.blr import pg_mean
+
+#: Above this dimension eigenvectors come from Lanczos iterations.
+LARGE = 512
+
+#: Nodes and weights of the expectation of a function of a standard normal.
+NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(61)
+WEIGHTS = WEIGHTS / WEIGHTS.sum()
+
+#: The curvature of the likelihood over that of its Polya-Gamma bound is never
+#: taken to be less than this: a Newton step is then at most 1/0.55 < 2 of a step
+#: that is safe in every direction.
+LEAST_CURVATURE = 0.55
+
+
+class Spectrum:
+    """What the known law of its noise says about a noised symmetric matrix.
+
+    S + noise, the noise symmetric with independent normal entries of standard
+    deviation s off the diagonal: its eigenvalues fill [-2 s sqrt(d), 2 s sqrt(d)]
+    (Wigner). An eigenvalue L > s sqrt(d) of S shows as v = L + s^2 d / L > 2 s
+    sqrt(d), and its eigenvector as one with squared overlap 1 - s^2 d / L^2 with
+    the true one; a smaller L does not show (Benaych-Georges & Nadakuditi 2011).
+    So the eigenvalues above the edge are de-biased, L = (v + sqrt(v^2 - 4 s^2 d))/2,
+    and all others could be up to s sqrt(d), with the mean that the trace leaves.
+
+    Attributes
+    ----------
+    vectors : (d, k) array
+        Eigenvectors of what shows.
+    upper, bulk_upper : (k,) array, float
+        Largest eigenvalue there could be, along the vectors and elsewhere: what a
+        step may not ignore.
+    likely, bulk_likely : (k,) array, float
+        Estimate of v^T S v along the vectors and elsewhere.
+    """
+
+    def __init__(self, matrix: np.ndarray, noise_sd: float):
+        d = len(matrix)
+        hidden = noise_sd * math.sqrt(d)
+        edge = 2 * hidden
+        if noise_sd == 0:
+            values, vectors = np.linalg.eigh(matrix)
+            self.vectors = np.ascontiguousarray(vectors)
+            self.upper = self.likely = np.maximum(values, 0.0)
+            self.bulk_upper = self.bulk_likely = 0.0
+            return
+        if d <= LARGE:
+            values, vectors = np.linalg.eigh(matrix)
+            shown = values > edge
+            values, vectors = values[shown], vectors[:, shown]
+        else:
+            values, vectors = _above(matrix, edge)
+        self.vectors = np.ascontiguousarray(vectors)
+        self.upper = (values + np.sqrt(np.maximum(values**2 - edge**2, 0.0))) / 2
+        self.bulk_upper = hidden
+        left = (np.trace(matrix) - self.upper.sum()) / max(d - len(values), 1)
+        self.bulk_likely = float(min(max(left, 0.0), hidden)) if len(values) < d else 0.0
+        overlap = 1 - (hidden / self.upper) ** 2
+        self.likely = overlap * self.upper + (1 - overlap) * self.bulk_likely
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Arrays for `from_state`."""
+        return {
+            "vectors": self.vectors.copy(), "eigenvalues": np.stack([self.upper, self.likely]),
+            "bulk": np.array([self.bulk_upper, self.bulk_likely]),
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, np.ndarray], d: int) -> Spectrum:
+        """The same again, bit for bit; ValueError if an array is not one of this dimension."""
+        self = cls.__new__(cls)
+        self.vectors = array_of(state, "vectors")
+        if self.vectors.ndim != 2 or len(self.vectors) != d or self.vectors.shape[1] > d:
+            raise ValueError(f"state: 'vectors' has shape {self.vectors.shape}, expected ({d}, at most {d})")
+        self.upper, self.likely = array_of(state, "eigenvalues", (2, self.vectors.shape[1]))
+        self.bulk_upper, self.bulk_likely = array_of(state, "bulk", (2,)).tolist()
+        return self
+
+    def apply(self, top: np.ndarray, bulk: float, vector: np.ndarray) -> np.ndarray:
+        """Product of the matrix with these eigenvalues and a vector."""
+        return bulk * vector + self.vectors @ ((top - bulk) * (self.vectors.T @ vector))
+
+    def likely_matrix(self, matrix: np.ndarray, diagonal_sd: float) -> np.ndarray:
+        """Estimate of S: ``likely`` along the vectors; elsewhere diagonal, as far as the noised diagonal tells.
+
+        An entry of the diagonal has noise of ``diagonal_sd`` only, far less than the
+        edge of the spectrum. Its estimate is the posterior mean under an
+        exponential prior with the mean ``bulk_likely``.
+        """
+        shown = (self.vectors * self.likely) @ self.vectors.T
+        rest = nonnegative_mean(np.diag(matrix), diagonal_sd, max(self.bulk_likely, 1e-3 * diagonal_sd))
+        rest = np.maximum(rest - np.diag(shown), 0.0)
+        # (I - V V^T) rest (I - V V^T)
+        inside = self.vectors.T * rest
+        half = self.vectors @ (inside - 0.5 * (inside @ self.vectors) @ self.vectors.T)
+        shown -= half
+        shown -= half.T
+        shown.flat[:: len(shown) + 1] += rest
+        return shown
+
+    def matrix(self, top: np.ndarray, bulk: float) -> np.ndarray:
+        """The matrix with these eigenvalues."""
+        result = (self.vectors * (top - bulk)) @ self.vectors.T
+        result += result.T
+        result *= 0.5
+        result.flat[:: len(result) + 1] += bulk
+        return result
+
+
+def nonnegative_mean(observed: np.ndarray, noise_sd: float, prior_mean: float) -> np.ndarray:
+    """Posterior mean of a value with an exponential prior that is seen with normal noise.
+
+    Parameters
+    ----------
+    observed : array, float64
+    noise_sd, prior_mean : float
+        Above 0.
+
+    Returns
+    -------
+    ndarray, float64
+        Above 0.
+    """
+    # A normal with this mean, cut off below 0; phi/Phi(z) = sqrt(2/pi) / erfcx(-z/sqrt(2)).
+    z = (np.asarray(observed) - noise_sd**2 / prior_mean) / noise_sd
+    far = z < -1e3
+    with np.errstate(over="ignore"):
+        mean = z + math.sqrt(2 / math.pi) / erfcx(-z / math.sqrt(2))
+    return noise_sd * np.where(far, -1 / np.where(far, z, -1.0), np.maximum(mean, 0.0))
+
+
+def inverse(matrix: np.ndarray) -> np.ndarray:
+    """Inverse of a positive definite matrix, which is overwritten; C-ordered and exactly symmetric."""
+    # A symmetric matrix is its own transpose: LAPACK works on the upper triangle in place.
+    factor, info = linalg.lapack.dpotrf(matrix.T, lower=0, overwrite_a=1)
+    if info == 0:
+        factor, info = linalg.lapack.dpotri(factor, lower=0, overwrite_c=1)
+    if info:
+        raise np.linalg.LinAlgError(f"LAPACK info {info}: the posterior precision is not positive definite")
+    upper = np.triu(factor)
+    return np.ascontiguousarray(upper + np.triu(upper, 1).T)
+
+
+def _above(matrix: np.ndarray, edge: float) -> tuple[np.ndarray, np.ndarray]:
+    """Eigenvalues above ``edge`` with their vectors, by Lanczos: few are there where the dimension is large."""
+    d, k = len(matrix), 4
+    while k < d // 8:
+        try:
+            # 1e-4 of the eigenvalue: far below its noise.
+            values, vectors = eigsh(matrix, k, which="LA", tol=1e-4, v0=np.ones(d))
+        except ArpackNoConvergence:
+            break
+        if values.min() <= edge:
+            return values[values > edge], vectors[:, values > edge]
+        k *= 3
+    return linalg.eigh(matrix, subset_by_value=(edge, math.inf), driver="evr")
+
+
+def curvature_ratio(moment: float, n_trials: float) -> float:
+    """Curvature of the likelihood over that of its Polya-Gamma bound, for logits of a given size.
+
+    The bound's curvature b tanh(a/2)/(2a) is above the likelihood's, b p (1 - p), for
+    every logit a but 0. The ratio of their means is taken over a ~ N(0, c^2), c being
+    the solution of b c tanh(c/2)/2 = moment, where moment = sum_n <xi_n> a_n^2 / n is
+    known from released numbers: tr(<m m^T> S) / n.
+
+    Parameters
+    ----------
+    moment : float
+    n_trials : float
+
+    Returns
+    -------
+    float
+        In [0.55, 1].
+    """
+    # c tanh(c/2)/2 = v is solved by c between sqrt(4 v) (small) and 2 v + 2 (large); Newton from above.
+    v = max(moment, 0.0) / n_trials
+    c = 2 * v + 2
+    for _ in range(60):
+        t = math.tanh(c / 2)
+        change = (c * t / 2 - v) / (t / 2 + c * (1 - t * t) / 4)
+        c -= change
+        if abs(change) <= 1e-12 * c:
+            break
+    if c > 6:
+        # The ratio is below 0.5 here, and too narrow a function of a for the nodes.
+        return LEAST_CURVATURE
+    a = c * np.abs(NODES)
+    p = expit(a)
+    return max(LEAST_CURVATURE, float(WEIGHTS @ (p * (1 - p)) / (WEIGHTS @ pg_mean(a))))

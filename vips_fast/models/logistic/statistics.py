@@ -1,0 +1,233 @@
+"""The released statistics of logistic regression: contributions, their bounds and their lattices."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...engine.lattice import Fraction, rounded
+from ...engine.model import Model, array_of
+from ...engine.result import Public
+from ...kernels import native
+from ...kernels.blr import triangle_size, unpack_upper
+
+if TYPE_CHECKING:
+    from ...engine.sampling import Sampler
+    from ...mechanisms import GaussianMechanism
+    from .options import LogisticOptions
+
+#: log2 of the largest norm of a quadratic contribution in units of factor_grid^2.
+FACTOR_BITS = 41
+
+
+def factor_grid(clip: float) -> float:
+    """Grid h of the quadratic statistic's factors: the finest power of two with clip / h^2 < 2^41.
+
+    With clip = m 2^e, 1/2 <= m < 1, h = 2^ceil((e - 41) / 2) and so clip / h^2 < 2^e / 2^(e - 41).
+    It is a constant relative to the clip: it depends on no number of records or rows.
+    """
+    return math.ldexp(1.0, math.ceil((math.frexp(clip)[1] - FACTOR_BITS) / 2))
+
+
+class LogisticStatistics(Model):
+    """s1 = (y - b/2 - <xi> x . m0) x and s2 = <xi> x x^T of the records, around a released centre m0.
+
+    A contribution is (s1/C1, s2/C2), s2 with its Frobenius norm, scaled down to L2 norm
+    ``clip`` where it is longer.
+
+    Notes
+    -----
+    *Fine lattice.* s1/C1 is truncated toward zero to multiples of the noise's spacing g, s2/C2 =
+    f f^T through its factor f, truncated toward zero to integers a in units of h, h^2 = `factor_grid`
+    squared: a contribution is a a^T, exactly. Truncation makes no norm larger, and the kernel
+    checks g^2 |q|^2 + (h^2 |a|^2)^2 <= L^2 in integers. An entry of a a^T is at most |a|^2 <= L/h^2
+    < 2^41, so sums of 2^21 records stay below 2^62 (`capacity`); nothing is rounded before they are
+    finished, so that they are additive.
+
+    *Rounding.* `round` brings the finished sum of the D = d (d + 1)/2 entries of the triangle to the
+    noise's lattice, those off the diagonal times sqrt(2) (rounded down): coordinates in the
+    orthonormal basis {E_ii, (E_ij + E_ji)/sqrt(2)}, whose Euclidean norm is the Frobenius norm. It
+    is exact, so two sums that differ by x differ by at most |x| + 1 in each coordinate afterwards,
+    in units of g, and their distance grows by at most e = sqrt(D) g.
+
+    *The slack is absorbed.* Let t = 1 - e / clip and C1, C2 be divided by t before anything is
+    clipped, at L = t clip: every contribution is t times what it would be, the short ones too. Adding or
+    removing a record moves the sum by at most t clip + e = clip. If without rounding replacing one moved
+    it by at most B, it now moves it by at most t B + e = B - e (B/clip - 1), which is at most
+    B because B >= clip. (Clipping at clip - e alone would leave short contributions as
+    they are, and a pair of them would move by up to B + e.)
+    """
+
+    #: Records are scaled down by a weight that does not depend on their own y.
+    label_free = True
+    #: Coordinates of entries off the diagonal over the entries themselves.
+    off_diagonal = math.sqrt(2.0)
+    #: Most records whose sums fit int64 on the fine lattice.
+    capacity = 2**21
+
+    def __init__(
+        self, public: Public, *, constant: float, row_norm: float, n_trials: float, n_steps: int, private: bool,
+        options: LogisticOptions,
+    ):
+        self._n, self._d = public.n_records, public.n_features + (constant > 0)
+        self._b, self._n_steps, self._private, self._constant = n_trials, n_steps, private, constant
+        self.options = options
+        self.shape = (self._d + triangle_size(self._d),)
+        if private:
+            self._bound, self.clip = math.hypot(row_norm, constant), self._private_clip()
+        else:
+            # Both parts are at most 1 in their units: no record reaches the joint norm.
+            self._bound, self.clip = (public.scale or 1.0) * (1 + 1e-12), 1.5
+        self._grid = factor_grid(self.clip)
+        # Before the first step q(m) is not known, and <xi> = b/4.
+        self._step = 0
+        self._prior = float(options.prior_shape), float(options.prior_rate)
+        self._mean, self._point = np.zeros(self._d), np.zeros(self._d)
+        self._covariance = np.zeros((self._d, self._d))
+        self._moment: np.ndarray | None = None
+
+    # ------------------------------------------------------------- bounds
+
+    def _private_clip(self) -> float:
+        return 1.0
+
+    def _block_bounds(self, share: float) -> tuple[float, float]:
+        """Largest |s1|/C1 and |s2|/C2 for the linear statistic's share of the squared bound."""
+        return math.sqrt(share), math.sqrt(1 - share)
+
+    def _residual_bound(self) -> float:
+        """What |s1| may be, over b R: beyond that records are scaled down, or it is the most there is."""
+        return self.options.residual_clip
+
+    def _unit_scales(self, share: float) -> tuple[float, float]:
+        """C1 and C2; an infinite one leaves its part out."""
+        linear, quadratic = self._b * self._bound, self._b * self._bound**2 / 4
+        if not self._private:
+            return linear, quadratic
+        first, second = self._block_bounds(share)
+        return self._residual_bound() * linear / first, quadratic / second if second > 0 else math.inf
+
+    def sensitivity(self, relation: str) -> float:
+        """The clip for adding or removing a record, twice that for replacing one."""
+        return self.clip * (1.0 if relation == "add_remove" else 2.0)
+
+    def _slack(self, spacing: float) -> float:
+        """How far rounding can move two sums apart."""
+        return math.sqrt(triangle_size(self._d)) * spacing
+
+    def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
+        """Take lattice and scale; refuse noise whose lattice is too coarse for the dimension."""
+        spacing = mechanism.spacing
+        slack = self._slack(spacing) if self._private else 0.0
+        kept = self.clip - slack
+        if slack > 0.25 * self.clip or kept < 4 * spacing:
+            raise ValueError(
+                f"noise_multiplier={mechanism.noise_multiplier:.4g}: too large for {self._d} features, the rounding of "
+                f"their second moments would take {slack / self.clip:.0%} of a contribution; expected at most 25 %"
+            )
+        self._noise_free = mechanism.noise_multiplier == 0
+        self._fraction = sampler.expected_batch_size / self._n
+        self._spacing, self._kept = spacing, kept
+        self._scales = tuple(
+            (linear * self.clip / kept, quadratic * self.clip / kept)
+            for linear, quadratic in map(self._unit_scales, self.options.shares)
+        )
+        unit = self._grid * self._grid / spacing
+        self._on, self._off = Fraction.below(unit), Fraction.below(unit * self.off_diagonal)
+        #: The factor off the diagonal as it is, a little below sqrt(2).
+        self._ratio = self._off.value / unit
+
+    def _current_scales(self) -> tuple[float, float]:
+        """What s1 and s2 are divided by in this step, to the bit what the release says of them."""
+        return self._scales[min(self._step, 1)]
+
+    # ------------------------------------------------------------- E-step
+
+    def _center(self) -> np.ndarray | None:
+        """m0 of this step."""
+        return self._point if self._step else None
+
+    def contribute(self, block: Any, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
+        """See `Model.contribute`; ``block`` is a `vips_fast.models.logistic.records.Block`."""
+        n, d = block.n_rows, self._d
+        if len(scratch.get("weights", ((),))[0]) < n:
+            scratch["weights"] = np.empty((3, n))
+        if "workspace" not in scratch:
+            scratch["workspace"] = np.empty(native.blr_workspace(d, block.indptr is None) // 8 + 1).view(np.uint8)
+        linear, quadratic, norms = (part[:n] for part in scratch["weights"])
+        work, figures = scratch["workspace"], scratch.get("figures")
+        scale_linear, scale_quadratic = self._current_scales()
+        native.blr_weights(
+            d, block.indptr, block.indices, block.values, block.y, block.trials, self._moment, self._center(), self._bound,
+            self._b, scale_linear, scale_quadratic, self._kept, self._spacing, self._grid, self.label_free, work, linear,
+            quadratic, None, None if figures is None else norms, block.unit,
+        )
+        native.blr_accumulate(
+            d, 0, d, block.indptr, block.indices, block.values, linear, quadratic, work, out[:d],
+            out[d:] if math.isfinite(scale_quadratic) else None, block.unit,
+        )
+        if figures is not None:
+            figures["clipped"] = figures.get("clipped", 0.0) + float((norms > self._kept).sum())
+
+    def round(self, fine: np.ndarray, spacing: float) -> np.ndarray:
+        """See the class's notes; ``spacing`` is that of `prepare`."""
+        d = self._d
+        sums = np.empty(self.shape, dtype=np.int64)
+        sums[:d] = fine[:d]
+        sums[d:] = rounded(fine[d:], self._off)
+        i = np.arange(d)
+        diagonal = d + i * (2 * d - i + 1) // 2
+        sums[diagonal] = rounded(fine[diagonal], self._on)
+        return sums
+
+    # ------------------------------------------------------------- M-step
+
+    def _unpack(self, values: np.ndarray) -> np.ndarray:
+        """s2/C2 as a symmetric matrix, from the values of a release."""
+        return unpack_upper(values[self._d :], self._d, 1 / self._ratio)
+
+    @property
+    def _alpha(self) -> float:
+        """<alpha>, the expected precision of the coefficients."""
+        return self._prior[0] / self._prior[1]
+
+    def _set_posterior(self, mean: np.ndarray, covariance: np.ndarray, point: np.ndarray) -> None:
+        """q(m) = N(mean, covariance), from it q(alpha) (Eq. 53), and what the next E-step goes around."""
+        options = self.options
+        self._mean, self._covariance = np.ascontiguousarray(mean), np.ascontiguousarray(covariance)
+        rate = options.prior_rate + 0.5 * (mean @ mean + np.trace(self._covariance))
+        self._prior = options.prior_shape + self._d / 2, float(rate)
+        self._step += 1
+        self._set_point(point)
+
+    def _set_point(self, point: np.ndarray) -> None:
+        self._point = point
+        self._moment = self._covariance + np.outer(point, point) if self._step else None
+
+    @abstractmethod
+    def state(self) -> dict[str, np.ndarray]:
+        """See `Model.state`; this is what all variants have."""
+        return {
+            "progress": np.array([self._step, *self._prior]), "weights": self._mean.copy(),
+            "covariance": self._covariance.copy(), "point": self._point.copy(),
+        }
+
+    @abstractmethod
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """See `Model.restore`."""
+        d = self._d
+        step, shape, rate = array_of(state, "progress", (3,)).tolist()
+        if step != int(step) or step < 0 or not (shape > 0 and rate > 0):
+            raise ValueError("state: 'progress' is out of its range")
+        mean, covariance = array_of(state, "weights", (d,)), array_of(state, "covariance", (d, d))
+        point = array_of(state, "point", (d,))
+        self._step, self._prior, self._mean, self._covariance = int(step), (shape, rate), mean, covariance
+        self._set_point(point)
+
+    def result(self) -> dict[str, np.ndarray]:
+        """Mean and covariance of q(m), and q(alpha)'s shape and rate."""
+        return {"weights": self._mean, "covariance": self._covariance, "prior": np.array(self._prior)}
