@@ -16,7 +16,7 @@ import numpy as np
 from ..engine.model import Model, Release
 from ..models.estimator import Prepared, PrivateEstimator
 from ..models.lda import LatentDirichletAllocation, LdaOptions
-from ..models.lda import LatentDirichletAllocation as BayesianLogisticRegression
+from ..models.logistic import BayesianLogisticRegression
 from ..models.lda import LatentDirichletAllocation as SigmoidBeliefNetwork
 from .bench import Data
 
@@ -266,8 +266,8 @@ class LogisticAdapter(Adapter):
         return (self._unit(0), trials), (self._unit(0, -1.0), trials)
 
     def tight(self, neighbors: str) -> bool:
-        """Opposite rows come near the bound for replacing, and do not attain it."""
-        return neighbors == "add_remove"
+        """Opposite rows come near the bound for replacing and do not attain it; nor do the paper's statistics."""
+        return neighbors == "add_remove" and self.kind is self.estimator_type
 
     def base(self, n: int) -> list[Any]:
         """The other columns, with both labels."""

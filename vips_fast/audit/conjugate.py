@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..models.estimator import PrivateEstimator as ConjugateEstimator  # TEMP
+from ..models.conjugate import ConjugateEstimator
 from ..models.estimator import Prepared, same
 from .adapters import Adapter
 from .bench import Bench, Data, relation

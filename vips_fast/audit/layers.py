@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..engine.sampling import make_sampler
 from .adapters import adapter_for
 from .attack import layer_d, layer_e
 from .bench import Bench, Seams, relation
@@ -17,7 +18,7 @@ from .purity import layer_b
 from .rebuild import layer_g
 from .replay import layer_a
 from .report import AuditReport, LayerResult
-from .sizes import FULL, QUICK, Sizes
+from .sizes import FULL, N_RECORDS, QUICK, Sizes
 
 Layer = Callable[[Bench, Sizes, np.random.Generator], LayerResult]
 
@@ -77,8 +78,9 @@ def audit(
         # Both sides of a comparison have the same public start.
         adapter.settings["random_state"] = 0
     bench = Bench(adapter, relation(adapter), seams)
-    # Refuses settings that no fit takes.
-    bench.prepare(adapter.estimator(noise_multiplier=1.0), adapter.base(20))
+    # Refuses settings that no fit takes, and relations that the sampling is not accounted under.
+    make_sampler(adapter.estimator().sampling, adapter.estimator().neighbors, N_RECORDS, None)
+    bench.prepare(bench.whole(), adapter.base(N_RECORDS))
     sizes = sizes or (FULL if full else QUICK)
     done: list[LayerResult] = []
     for layer in chosen:

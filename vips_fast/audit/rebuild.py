@@ -132,10 +132,11 @@ class Fitted:
     def __init__(self, bench: Bench, folder: Path, rng: np.random.Generator):
         adapter = bench.adapter
         records = adapter.base(_RECORDS // 2) + [adapter.generated(rng, adapter.small) for _ in range(_RECORDS // 2)]
-        replaces = bench.neighbors == "replace_one"
-        self.estimator = bench.estimator(
-            **dict(adapter.settings, n_steps=_STEPS, n_records=_RECORDS if replaces else _RECORDS + 3, noise_multiplier=_MULTIPLIER)
-        )
+        settings = dict(adapter.settings, n_steps=_STEPS, noise_multiplier=_MULTIPLIER)
+        # The number of rows is public where a record is replaced, and private elsewhere.
+        settings["n_records"] = _RECORDS if bench.neighbors == "replace_one" else _RECORDS + 3
+        settings["batch_size"] = None if adapter.estimator().sampling == "full" else 10
+        self.estimator = bench.estimator(**settings)
         self.model, self.transcript = folder / "model", folder / "transcript"
         before = fingerprint(self.estimator.get_params())
         prepared = bench.prepare(self.estimator, records)

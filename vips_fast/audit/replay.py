@@ -113,9 +113,10 @@ def _rows(bench: Bench) -> Check:
     """Facts, plan and public start for data sets of many sizes, where the size is private."""
     if bench.neighbors == "replace_one":
         return Check("number of rows", True, detail="neighbours have as many rows")
-    estimator = bench.estimator(n_records=40, noise_multiplier=1.0, n_steps=3)
-    runs = [bench.prepare(estimator, bench.adapter.base(n)) for n in (2, 40, 41, 500)]
-    same = all(same_run(run, runs[0]) and alike(run.model.state(), runs[0].model.state()) for run in runs)
+    same, common = True, dict(n_records=40, n_steps=3)
+    for estimator in (bench.whole(**common), bench.whole(sampling="poisson", batch_size=10, **common)):
+        runs = [bench.prepare(estimator, bench.adapter.base(n)) for n in (2, 40, 41, 500)]
+        same &= all(same_run(run, runs[0]) and alike(run.model.state(), runs[0].model.state()) for run in runs)
     return Check("number of rows", same, detail="2, 40, 41 and 500 rows give one plan and one public start")
 
 
