@@ -88,8 +88,19 @@ class ConjugateAdapter(Adapter):
         return out
 
     def blank(self, entries: int) -> list[Any]:
-        """The columns are the user's, so these are two ordinary records."""
-        return self._examples()[:2]
+        """Two examples, with their columns again and again as far as the model takes that."""
+        bench, records = Bench(self, relation(self)), self._examples()[:2]
+        columns = self.small
+        while True:
+            wider = [(np.resize(x, columns), y) for x, y in records]
+            try:
+                size = math.prod(bench.prepare(bench.whole(), wider).model.shape)
+            except ValueError:
+                return records
+            records = wider
+            if size >= entries:
+                return records
+            columns *= 2
 
 
 def conjugate_adapter(
