@@ -2,15 +2,22 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-SOURCES := pyproject.toml setup.py csrc/sources.mk $(wildcard csrc/*.c csrc/*.h csrc/include/vips_fast/*.h vips_fast/kernels/*.pyx vips_fast/kernels/*.pxi)
+SOURCES := pyproject.toml setup.py csrc/sources.mk $(shell find csrc -name '*.[ch]') \
+    $(wildcard vips_fast/kernels/*.pyx vips_fast/kernels/*.pxi)
 
-.PHONY: demo test test-slow bench bench-compare lib sanitize clean
+.PHONY: demo test lint test-slow bench bench-compare lib sanitize clean
 
 demo: $(VENV)/.run
 	$(BIN)/vips-fast demo
 
-test: $(VENV)/.test
+test: lint
 	$(BIN)/python -m pytest
+
+# One width, sorted imports, types, the form of the C sources.
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/clang-format --dry-run -Werror $$(git ls-files 'csrc/*.c' 'csrc/*.h')
 
 # Full-size checks, minutes each.
 test-slow: $(VENV)/.test
@@ -56,7 +63,7 @@ $(VENV)/.run: $(VENV)/bin/python $(SOURCES)
 	touch $@
 
 $(VENV)/.test: $(VENV)/bin/python $(SOURCES)
-	$(BIN)/python -m pip install --quiet --editable ".[test,bench,plot]"
+	$(BIN)/python -m pip install --quiet --editable ".[test,bench,plot,lint]"
 	touch $@ $(VENV)/.run
 
 $(VENV)/.bench: $(VENV)/.test

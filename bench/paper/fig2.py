@@ -12,10 +12,16 @@ paper's. Writes bench/results/fig2.csv and fig2.png.
 
 import argparse
 
-from lda_common import K, RESULTS, Table, add_size_options, load, unigram_perplexity
+from lda_common import RESULTS, K, Table, add_size_options, load, unigram_perplexity
 
 from vips_fast import LatentDirichletAllocation
-from vips_fast.accounting import GaussianEvent, SelfComposedEvent, WithoutReplacementEvent, calibrate_noise_multiplier, epsilon
+from vips_fast.accounting import (
+    GaussianEvent,
+    SelfComposedEvent,
+    WithoutReplacementEvent,
+    calibrate_noise_multiplier,
+    epsilon,
+)
 
 DELTA = 1e-4
 
@@ -64,9 +70,9 @@ def plot(rows):
 
     figure, axes = plt.subplots(figsize=(8, 5))
     for colour, method in enumerate(("moments accountant", "strong composition", "no clipping", "average, shrinkage")):
-        for marker, size in zip("os^", sorted({row[1] for row in rows if row[0] == method})):
+        for marker, size in zip("os^", sorted({row[1] for row in rows if row[0] == method}), strict=False):
             points = sorted((row[3], row[4]) for row in rows if row[0] == method and row[1] == size)
-            axes.plot(*zip(*points), marker=marker, color=f"C{colour}", label=f"{method}, S = {size}")
+            axes.plot(*zip(*points, strict=False), marker=marker, color=f"C{colour}", label=f"{method}, S = {size}")
     axes.axhline(rows[0][4], color="grey", linestyle=":", label="unigram")
     axes.set(xlabel="epsilon (paper's accounting, delta = 1e-4)", ylabel="held-out perplexity")
     axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))

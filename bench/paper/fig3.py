@@ -9,7 +9,7 @@ import argparse
 import dataclasses
 
 from fig2 import DELTA, event
-from lda_common import K, RESULTS, Table, add_size_options, load, unigram_perplexity
+from lda_common import RESULTS, K, Table, add_size_options, load, unigram_perplexity
 
 from vips_fast import LatentDirichletAllocation
 from vips_fast.accounting import calibrate_noise_multiplier, epsilon
@@ -69,7 +69,7 @@ def plot(rows):
 
     figure, axes = plt.subplots(figsize=(7, 4.5))
     for method in dict.fromkeys(row[0] for row in rows[1:]):
-        axes.plot(*zip(*[row[1:] for row in rows if row[0] == method]), label=method)
+        axes.plot(*zip(*[row[1:] for row in rows if row[0] == method], strict=False), label=method)
     axes.axhline(rows[0][2], color="grey", linestyle=":", label="unigram")
     axes.set(xlabel="iteration", ylabel="held-out perplexity", yscale="log")
     axes.xaxis.get_major_locator().set_params(integer=True)

@@ -39,7 +39,8 @@ def resampled(X, rows, generator, length=LENGTH):
     if pointers[-1] < 2**31:
         pointers = pointers.astype(np.int32)
     return sp.csr_array(
-        (np.concatenate([c for _, c in parts]), np.concatenate([i for i, _ in parts]), pointers), shape=(len(rows), X.shape[1])
+        (np.concatenate([c for _, c in parts]), np.concatenate([i for i, _ in parts]), pointers),
+        shape=(len(rows), X.shape[1]),
     )
 
 
@@ -105,7 +106,7 @@ def matched(components, reference):
 def overlap(components, reference, n=10):
     """Mean share of the top n words that a topic has in common with its match."""
     ours, theirs = top_words(components[matched(components, reference)], n), top_words(reference, n)
-    return float(np.mean([len(set(a) & set(b)) / n for a, b in zip(ours, theirs)]))
+    return float(np.mean([len(set(a) & set(b)) / n for a, b in zip(ours, theirs, strict=False)]))
 
 
 class Table:

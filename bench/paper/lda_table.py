@@ -6,7 +6,8 @@
     python bench/paper/lda_table.py --grid [--scale 10] # the plan beside a grid of settings, one run each
 
 Accounting: adding or removing one document, Poisson sampling, PLD, delta = 10^-4.
-Writes bench/results/lda_table.csv, lda_sections.csv, lda_public_8000.csv and lda_grid.csv (with a scale, lda_grid_scale10.csv).
+Writes bench/results/lda_table.csv, lda_sections.csv, lda_public_8000.csv and lda_grid.csv (with a scale,
+lda_grid_scale10.csv).
 """
 
 import argparse
@@ -103,11 +104,19 @@ def main():
         X, Y = (sp.csr_array(sp.load_npz(DATA / f"{name}_sections.npz")) for name in ("train", "test"))
         Y = Y[:2000]
         n, scale = X.shape[0], 1
-        epsilons, extra, name = [2.0], dict(doc_length=100), f"lda_public_{arguments.public}" if arguments.public else "lda_sections"
+        epsilons, extra, name = (
+            [2.0],
+            dict(doc_length=100),
+            f"lda_public_{arguments.public}" if arguments.public else "lda_sections",
+        )
     else:
         n, scale = arguments.records, arguments.scale
         X, Y, _ = load(n // scale)
-        epsilons, extra, name = [0.3, 1.0, 3.0] if arguments.grid else [2.38, 1.0, 0.3], {}, "lda_grid" if arguments.grid else "lda_table"
+        epsilons, extra, name = (
+            [0.3, 1.0, 3.0] if arguments.grid else [2.38, 1.0, 0.3],
+            {},
+            "lda_grid" if arguments.grid else "lda_table",
+        )
     table = Table(name if scale == 1 else f"{name}_scale{scale}", columns)
     table.add("unigram", float("inf"), unigram_perplexity(X, Y), 0.0, float("nan"), float("nan"), 0.0)
     if arguments.public:
@@ -116,7 +125,9 @@ def main():
     model, best = row(table, "non-private", float("inf"), X, Y, None, jobs, 1 if arguments.grid else runs, **size)
     reference = model.components_
     if not arguments.grid:
-        model, longer = row(table, "  same, 40 steps", float("inf"), X, Y, reference, jobs, 1, **{**size, "n_steps": 40})
+        model, longer = row(
+            table, "  same, 40 steps", float("inf"), X, Y, reference, jobs, 1, **{**size, "n_steps": 40}
+        )
         if longer < best:
             best, reference = longer, model.components_
     for epsilon in arguments.epsilon or epsilons:
@@ -125,7 +136,9 @@ def main():
         print(f"    {ours / best:.3f} x the best non-private perplexity", flush=True)
         if arguments.grid:
             cells = [
-                row(table, label, epsilon, X, Y, reference, jobs, 1, **private(n, X.shape[1], epsilon, scale, **fixed))[1]
+                row(table, label, epsilon, X, Y, reference, jobs, 1, **private(n, X.shape[1], epsilon, scale, **fixed))[
+                    1
+                ]
                 for label, fixed in grid(n)
             ]
             print(f"    the plan has {ours / min(ours, *cells):.3f} x the best perplexity of the grid", flush=True)

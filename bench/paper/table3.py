@@ -9,7 +9,7 @@ Writes bench/results/table3.csv and table3.png.
 import argparse
 
 from fig2 import DELTA, event
-from lda_common import K, RESULTS, Table, add_size_options, load, matched, npmi, overlap, top_words
+from lda_common import RESULTS, K, Table, add_size_options, load, matched, npmi, overlap, top_words
 
 from vips_fast import LatentDirichletAllocation, plan
 from vips_fast.accounting import calibrate_noise_multiplier, epsilon
@@ -35,7 +35,11 @@ def main():
     chosen = (-share[range(K), top_words(share, 1)[:, 0]]).argsort()[: arguments.topics]
     table = Table("table3", ["method", "NPMI", "overlap", "topic", "words"])
     ours = plan(n, X.shape[1], K, target_epsilon=spent, target_delta=DELTA)
-    planned = {**ours.parameters(), "batch_size": ours.batch_size / scale, "noise_multiplier": ours.noise_multiplier / scale}
+    planned = {
+        **ours.parameters(),
+        "batch_size": ours.batch_size / scale,
+        "noise_multiplier": ours.noise_multiplier / scale,
+    }
     for name, options in (
         ("non-private", None),
         (f"plan, epsilon = {spent:.3g}", planned),

@@ -333,7 +333,10 @@ def edits(meta):
         return change
 
     yield "delta", lambda m: plan.update(delta=1e-9)
-    yield "relation", lambda m: plan.update(relation="replace_one" if plan["relation"] == "add_remove" else "add_remove")
+    yield (
+        "relation",
+        lambda m: plan.update(relation="replace_one" if plan["relation"] == "add_remove" else "add_remove"),
+    )
     yield "steps", lambda m: m.update(n_steps=1)
     yield "noise", lambda m: release["event"].update(noise_multiplier=100.0)
     yield "one record less", shorten(1)
@@ -489,7 +492,9 @@ def test_a_crash_while_saving_leaves_a_whole_model(existing, tmp_path, monkeypat
 def test_save_brings_files_and_folder_to_the_disk(tmp_path, monkeypatch):
     synced = []
     original = os.fsync
-    monkeypatch.setattr(durable.os, "fsync", lambda fd: (synced.append(os.readlink(f"/proc/self/fd/{fd}")), original(fd)))
+    monkeypatch.setattr(
+        durable.os, "fsync", lambda fd: (synced.append(os.readlink(f"/proc/self/fd/{fd}")), original(fd))
+    )
     fitted("own").save(tmp_path / "m")
     kinds = {os.path.basename(p) if p.endswith((".npz", ".json")) else "folder" for p in synced}
     assert kinds == {"model.npz", "model.json", "folder"} and str(tmp_path) in synced
@@ -548,7 +553,7 @@ def test_a_model_follows_from_its_transcript(name, tmp_path):
 
 
 def test_the_loop_writes_the_ledger_before_anything_is_drawn():
-    estimator, model, plan, records = prepared("own")
+    _, model, plan, records = prepared("own", batch_size=50)
     ledger = Ledger()
 
     class Fails:
@@ -558,8 +563,6 @@ def test_the_loop_writes_the_ledger_before_anything_is_drawn():
         def noise_key(self, step):
             return None
 
-    poisson = CASES["own"][0](batch_size=50)
-    model, plan, _ = poisson._prepare(poisson._facts(records.n_rows, {"n_features": 4}, False, None), False, None)
     with pytest.raises(RuntimeError, match="no randomness"):
         run(model, records, plan, ledger, Fails(), Threads(1))
     assert len(ledger) == 1

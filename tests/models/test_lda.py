@@ -152,7 +152,9 @@ def test_replay_of_neighbours_stays_within_the_declared_sensitivity():
         estimator = LatentDirichletAllocation(2, doc_length=40, clip=0.15, noise_multiplier=1.0, n_steps=1)
         model, plan, _ = estimator._prepare(Public(60, 21, trial), False, None)
         sums = [
-            Threads(1).sum(model, estimator._read(np.vstack([X, last]))[0], np.arange(21), np.arange(21, dtype=np.uint64))
+            Threads(1).sum(
+                model, estimator._read(np.vstack([X, last]))[0], np.arange(21), np.arange(21, dtype=np.uint64)
+            )
             for last in (extra, np.roll(extra, int(rng.integers(1, 60))))
         ]
         declared = math.floor(model.clip / plan.mechanism.spacing) ** 2 * 2
@@ -168,7 +170,11 @@ def test_paper_sensitivity_taints_only_where_it_is_wrong():
     options = dict(n_steps=1, doc_length=40, noise_multiplier=1.0)
     wrong = LatentDirichletAllocation.paper(2, batch_size=20, **options).fit(X)
     right = LatentDirichletAllocation.paper(2, batch_size=20, sampling="poisson", **options).fit(X)
-    assert not wrong.privacy_.private and math.isinf(wrong.privacy_.epsilon) and "sensitivity" in wrong.privacy_.statement()
+    assert (
+        not wrong.privacy_.private
+        and math.isinf(wrong.privacy_.epsilon)
+        and "sensitivity" in wrong.privacy_.statement()
+    )
     assert right.privacy_.private
 
 
@@ -194,7 +200,9 @@ def test_partial_fit_composes():
     model = LatentDirichletAllocation(2, doc_length=40, noise_multiplier=4.0, target_delta=1e-5)
     spent = [model.partial_fit(X).privacy_.epsilon for _ in range(3)]
     assert spent == sorted(spent) and len(model.ledger_) == 3 and model.n_steps_ == 3
-    capped = LatentDirichletAllocation(2, doc_length=40, noise_multiplier=4.0, target_epsilon=spent[1], target_delta=1e-5)
+    capped = LatentDirichletAllocation(
+        2, doc_length=40, noise_multiplier=4.0, target_epsilon=spent[1], target_delta=1e-5
+    )
     capped.partial_fit(X).partial_fit(X)
     before = capped.components_.copy()
     with pytest.raises(ValueError, match="noise_multiplier"):
@@ -205,7 +213,9 @@ def test_partial_fit_composes():
 
 def test_callback_sees_what_is_public():
     seen = []
-    model = LatentDirichletAllocation(2, n_steps=4, doc_length=40, batch_size=40, callback=lambda p: seen.append((p.step, p.epsilon, p.seconds)))
+    model = LatentDirichletAllocation(
+        2, n_steps=4, doc_length=40, batch_size=40, callback=lambda p: seen.append((p.step, p.epsilon, p.seconds))
+    )
     model.fit(corpus())
     steps, spent, seconds = zip(*seen, strict=True)
     assert steps == (1, 2, 3, 4) and list(spent) == sorted(spent) and spent[-1] == model.privacy_.epsilon
@@ -256,7 +266,10 @@ def test_a_prior_of_public_counts_is_added_to_what_was_counted(make):
 def test_public_topics_help_where_the_budget_is_small():
     public, private, test = corpus(1000, seed=1), corpus(2000, seed=2), corpus(300, seed=3)
     known = max(
-        (LatentDirichletAllocation(4, private=False, n_steps=40, doc_length=40, random_state=r).fit(public) for r in range(4)),
+        (
+            LatentDirichletAllocation(4, private=False, n_steps=40, doc_length=40, random_state=r).fit(public)
+            for r in range(4)
+        ),
         key=lambda fit: fit.score(public),
     )
     options = dict(doc_length=40, target_epsilon=0.1, target_delta=1e-5, random_state=0)
@@ -269,7 +282,9 @@ def test_public_topics_help_where_the_budget_is_small():
 
 def test_a_prior_array_is_kept_with_the_model(tmp_path):
     X, prior = corpus(), np.random.default_rng(0).gamma(2.0, 3.0, (3, 60))
-    model = LatentDirichletAllocation(3, topic_word_prior=prior, doc_length=40, random_state=0, noise_multiplier=2.0).partial_fit(X)
+    model = LatentDirichletAllocation(
+        3, topic_word_prior=prior, doc_length=40, random_state=0, noise_multiplier=2.0
+    ).partial_fit(X)
     model.save(tmp_path / "m")
     back = LatentDirichletAllocation.load(tmp_path / "m")
     np.testing.assert_array_equal(back.topic_word_prior, prior)
@@ -311,7 +326,9 @@ def test_accepts_counts_of_any_form(kind, form):
     counts = corpus(20).toarray().astype(kind)
     X = counts if form == "dense" else counts.tolist() if form == "list" else getattr(sp, form)(counts)
     fitted = LatentDirichletAllocation(2, private=False, n_steps=2, doc_length=40, random_state=0).fit(X)
-    twin = LatentDirichletAllocation(2, private=False, n_steps=2, doc_length=40, random_state=0).fit(counts.astype(np.int64))
+    twin = LatentDirichletAllocation(2, private=False, n_steps=2, doc_length=40, random_state=0).fit(
+        counts.astype(np.int64)
+    )
     np.testing.assert_array_equal(fitted.components_, twin.components_)
 
 

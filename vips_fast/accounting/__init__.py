@@ -1,7 +1,7 @@
 """Privacy accounting: events, accountants, calibration and comparison.
 
-An *event* describes a mechanism and how its data were sampled; an *accountant* computes
-(epsilon, delta) from events.  All bounds are rounded upwards: no function here under-reports.
+An *event* describes a mechanism and how its data were sampled; an *accountant* computes (epsilon, delta) from events.
+All bounds are rounded upwards: no function here under-reports.
 """
 
 from .accountants import ACCOUNTANTS, Accountant, default_accountant, delta, describe, epsilon, privacy_profile
@@ -32,13 +32,7 @@ from .events import (
     event_from_json,
     round_up_probability,
 )
-from .gaussian import (
-    gaussian_delta,
-    gaussian_epsilon,
-    gaussian_mu,
-    gaussian_mu_from_epsilon_delta,
-    gaussian_noise_multiplier,
-)
+from .gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu, gaussian_noise_multiplier
 from .generic import generic_epsilon_v1, generic_log_moment, moments_accountant_epsilon
 from .printing import rounded_down, rounded_up
 from .privacy_loss import PrivacyLoss
@@ -52,11 +46,10 @@ __all__ = [
     "PrivacyLoss", "RandomizedResponseEvent", "SelfComposedEvent", "WithoutReplacementEvent",
     "add_remove_to_replace_one", "amplify_epsilon_delta", "amplify_rdp_poisson", "basic_composition",
     "calibrate_noise_multiplier", "compare", "default_accountant", "delta", "delta_from_rdp", "describe", "epsilon",
-    "epsilon_curve", "epsilon_from_rdp", "epsilon_lower_bound", "event_from_dict", "event_from_json",
-    "gaussian_delta", "gaussian_epsilon", "gaussian_mu", "gaussian_mu_from_epsilon_delta",
-    "gaussian_noise_multiplier", "generic_epsilon_v1", "generic_log_moment", "kairouz_composition",
-    "moments_accountant_epsilon", "optimal_composition_epsilon", "optimal_composition_heterogeneous",
-    "plot_epsilon", "privacy_profile", "pure_epsilon", "renyi_divergence", "round_up_probability", "rounded_down",
-    "rounded_up", "strong_composition", "wang_rdp", "zcdp_delta", "zcdp_epsilon", "zcdp_rho", "zcdp_rho_for_target",
-    "zcdp_rho_gaussian",
+    "epsilon_curve", "epsilon_from_rdp", "epsilon_lower_bound", "event_from_dict", "event_from_json", "gaussian_delta",
+    "gaussian_epsilon", "gaussian_mu", "gaussian_noise_multiplier", "generic_epsilon_v1", "generic_log_moment",
+    "kairouz_composition", "moments_accountant_epsilon", "optimal_composition_epsilon",
+    "optimal_composition_heterogeneous", "plot_epsilon", "privacy_profile", "pure_epsilon", "renyi_divergence",
+    "round_up_probability", "rounded_down", "rounded_up", "strong_composition", "wang_rdp", "zcdp_delta",
+    "zcdp_epsilon", "zcdp_rho", "zcdp_rho_for_target", "zcdp_rho_gaussian",
 ]  # fmt: skip

@@ -1,7 +1,7 @@
 """The accountants: named methods that turn events into (epsilon, delta).
 
-`epsilon` and `delta` take an event and, optionally, the name of an accountant.  Without a name the
-tightest sound one is used.
+`epsilon` and `delta` take an event and, optionally, the name of an accountant. Without a name the tightest sound one
+is used.
 """
 
 from __future__ import annotations
@@ -29,27 +29,18 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Accountant:
-    """A named accountant.
-
-    Attributes
-    ----------
-    name : str
-    title : str
-        For a privacy statement.
-    source : str
-        Where its bound is proven.
-    tight : str
-        Where the bound is exact, in words.
-    epsilon, delta : callable
-        ``epsilon(event, delta, **options)`` and ``delta(event, epsilon, **options)``; both answer
-        upper bounds.
-    """
+    """A named accountant."""
 
     name: str
+    #: What it is called in a privacy statement.
     title: str
+    #: Where its bound is proven.
     source: str
+    #: Where the bound is exact, in words.
     tight: str
+    #: ``epsilon(event, delta, **options)``, an upper bound.
     epsilon: Callable[..., float]
+    #: ``delta(event, epsilon, **options)``, an upper bound.
     delta: Callable[..., float]
 
 
@@ -119,8 +110,8 @@ def _get(name: str) -> Accountant:
 def default_accountant(event: PrivacyEvent) -> str:
     """Name of the tightest sound accountant for `event`.
 
-    It is ``"gaussian"`` for compositions of whole-data Gaussian mechanisms, which it bounds exactly,
-    and ``"pld"`` for everything else.
+    It is ``"gaussian"`` for compositions of whole-data Gaussian mechanisms, which it bounds exactly, and ``"pld"``
+    for everything else.
     """
     return "gaussian" if gaussian_mu(check_event(event)) is not None else "pld"
 
@@ -144,20 +135,20 @@ def epsilon(event: PrivacyEvent, delta: float, accountant: str | None = None, **
     accountant : str or None
         A key of `ACCOUNTANTS`; None takes `default_accountant`.
     **options
-        Options of the accountant: ``rtol`` (pld), ``conversion`` and ``orders`` (rdp, wang),
-        ``bound`` (wang, autodp).
+        Options of the accountant: ``rtol`` (pld), ``conversion`` and ``orders`` (rdp, wang), ``bound`` (wang,
+        autodp).
 
     Returns
     -------
     float
-        >= 0; infinity where nothing is guaranteed.  The function is pure, and the last answers are
-        kept, so that asking again costs nothing.
+        >= 0; infinity where nothing is guaranteed. The function is pure, and the last answers are kept, so that
+        asking again costs nothing.
 
     Raises
     ------
     ValueError
-        delta outside (0, 1), unknown accountant, or an event that the named accountant cannot bound
-        (the message names one that can).
+        delta outside (0, 1), unknown accountant, or an event that the named accountant cannot bound (the message
+        names one that can).
     """
     check_event(event)
     return _ask("epsilon", event, check_delta(delta), accountant, options)
@@ -215,8 +206,8 @@ _RELATION_TEXT = {
 def describe(event: PrivacyEvent, delta: float, accountant: str | None = None, **options: Any) -> str:
     """One sentence that states the guarantee of `event` at `delta`; its figures are rounded up.
 
-    Example: "(0.984, 0.0001)-differentially private under replacing one record; accountant:
-    privacy-loss distribution (upper bound)."
+    Example: "(0.984, 0.0001)-differentially private under replacing one record; accountant: privacy-loss distribution
+    (upper bound)."
     """
     name = default_accountant(event) if accountant is None else accountant
     value = epsilon(event, delta, accountant, **options)

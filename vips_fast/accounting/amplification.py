@@ -11,9 +11,9 @@ from .checks import count, non_negative, probability
 def amplify_epsilon_delta(epsilon: float, delta: float, sampling_probability: float) -> tuple[float, float]:
     """(epsilon, delta) of an (epsilon, delta)-DP mechanism on a random sample.
 
-    It is (ln(1 + q (e^epsilon - 1)), q delta) (Balle, Barthe & Gaboardi 2018, theorems 8 and 9), for
-    Poisson sampling under add/remove, or sampling without replacement under replace-one, where the
-    base mechanism's statement is under the same relation.
+    It is (ln(1 + q (e^epsilon - 1)), q delta) (Balle, Barthe & Gaboardi 2018, theorems 8 and 9), for Poisson sampling
+    under add/remove, or sampling without replacement under replace-one, where the base mechanism's statement is under
+    the same relation.
     """
     epsilon, delta = non_negative("epsilon", epsilon), probability("delta", delta)
     q = probability("sampling_probability", sampling_probability)
@@ -25,9 +25,9 @@ def amplify_epsilon_delta(epsilon: float, delta: float, sampling_probability: fl
 def amplify_rdp_poisson(rdp: Callable[[int], float], sampling_probability: float, order: int) -> float:
     """Renyi bound of a mechanism on a Poisson sample, from the base's curve.
 
-    (1/(k-1)) ln((1-q)^(k-1) (1 + (k-1) q) + sum_{i=2..k} C(k, i) (1-q)^(k-i) q^i e^((i-1) rdp(i)))
-    (Zhu & Wang 2019, theorem 6; add/remove).  It is a bound for mechanisms whose odd central moments
-    of the likelihood ratio are not negative, such as the Gaussian and the Laplace mechanism.
+    (1/(k-1)) ln((1-q)^(k-1) (1 + (k-1) q) + sum_{i=2..k} C(k, i) (1-q)^(k-i) q^i e^((i-1) rdp(i))) (Zhu & Wang 2019,
+    theorem 6; add/remove). It is a bound for mechanisms whose odd central moments of the likelihood ratio are not
+    negative, such as the Gaussian and the Laplace mechanism.
 
     Parameters
     ----------
@@ -53,8 +53,8 @@ def amplify_rdp_poisson(rdp: Callable[[int], float], sampling_probability: float
 def add_remove_to_replace_one(epsilon: float, delta: float) -> tuple[float, float]:
     """Replace-one guarantee of an add/remove guarantee: one removal and one addition.
 
-    It is (2 epsilon, (1 + e^epsilon) delta).  The converse is false: replace-one says nothing about
-    data sets of different sizes.
+    It is (2 epsilon, (1 + e^epsilon) delta). The converse is false: replace-one says nothing about data sets of
+    different sizes.
     """
     epsilon, delta = non_negative("epsilon", epsilon), probability("delta", delta)
     return 2.0 * epsilon, min(1.0, (1.0 + math.exp(min(epsilon, 700.0))) * delta)

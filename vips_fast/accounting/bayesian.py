@@ -20,14 +20,8 @@ from .printing import rounded_up
 class BayesianGuarantee:
     """What the Bayesian accountant states: Bayesian differential privacy, not differential privacy.
 
-    Attributes
-    ----------
-    epsilon_mu, delta_mu : float
-        For a random record of the distribution that the data came from, the privacy loss exceeds
-        `epsilon_mu` with probability at most `delta_mu`.
-    order : int
-        The lambda in use.
-    steps, pairs_per_step : int
+    For a random record of the distribution that the data came from, the privacy loss exceeds `epsilon_mu` with
+    probability at most `delta_mu`; `order` is the lambda in use.
     """
 
     epsilon_mu: float
@@ -48,20 +42,18 @@ class BayesianGuarantee:
 class BayesianAccountant:
     """Accountant of the loss of random records in place of the worst one.
 
-    In each step the caller draws m >= 3 pairs of records and passes the L2 distances of their
-    contributions.  With c_i the ln-moment of pair i (`generic_log_moment`) and T the planned number
-    of steps, x_i = exp(T c_i) (Hoelder's inequality turns the expectation of a product over steps
-    into a product of T-th powers), and the step costs
+    In each step the caller draws m >= 3 pairs of records and passes the L2 distances of their contributions. With
+    c_i the ln-moment of pair i (`generic_log_moment`) and T the planned number of steps, x_i = exp(T c_i) (Hoelder's
+    inequality turns the expectation of a product over steps into a product of T-th powers), and the step costs
 
         ln(mean x + t sd(x) / sqrt(m - 1)) / T,
 
-    where t is the gamma-quantile of Student's t with m - 1 degrees of freedom.  After all steps
-    epsilon = (sum of costs - ln delta) / lambda, and the stated delta grows by 1 - gamma^T for the
-    estimates.
+    where t is the gamma-quantile of Student's t with m - 1 degrees of freedom. After all steps
+    epsilon = (sum of costs - ln delta) / lambda, and the stated delta grows by 1 - gamma^T for the estimates.
 
-    The result is not differential privacy.  It needs records that are independent and identically
-    distributed, says nothing about atypical records, and depends on the data, so it must not be
-    published without protection of its own.  It has no event: a ledger or budget cannot take it.
+    The result is not differential privacy. It needs records that are independent and identically distributed, says
+    nothing about atypical records, and depends on the data, so it must not be published without protection of its
+    own. It has no event: a ledger or budget cannot take it.
 
     Parameters
     ----------

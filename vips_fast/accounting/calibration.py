@@ -46,14 +46,13 @@ def _solve(f: Callable[[float], float], lo: float, hi: float, f_lo: float, f_hi:
 def calibrate_noise_multiplier(
     make_event: Callable[[float], PrivacyEvent], target_epsilon: float, target_delta: float,
     accountant: str | None = None, rtol: float = 1e-3, **options: Any,
-) -> float:  # fmt: skip
+) -> float: # fmt: skip
     """The smallest noise multiplier whose event meets (epsilon, delta).
 
     Parameters
     ----------
     make_event : callable
-        ``make_event(noise_multiplier)`` returns the event of the whole run; more noise must not cost
-        more privacy.
+        ``make_event(noise_multiplier)`` returns the event of the whole run; more noise must not cost more privacy.
     target_epsilon : float
         > 0.
     target_delta : float

@@ -20,50 +20,30 @@ from .privacy_loss import PrivacyLoss
 
 @dataclass(frozen=True)
 class ComparisonRow:
-    """One line of `compare`.
+    """One line of `compare`."""
 
-    Attributes
-    ----------
-    accountant : str
-        Name; ``"attack"`` for the lower bound.
-    kind : {"lower", "upper"}
-        A lower bound that an explicit attack reaches, or a proven bound.
-    epsilon : float
-    title, source : str
-        What it is and where it is proven.
-    default : bool
-        Whether `epsilon` would use it if no accountant were named.
-    """
-
+    #: Name; "attack" for the lower bound.
     accountant: str
+    #: "lower" for what an explicit attack reaches, "upper" for a proven bound.
     kind: str
     epsilon: float
+    #: What it is and where it is proven.
     title: str
     source: str
+    #: Whether `epsilon` would use it if no accountant were named.
     default: bool = False
 
 
 def epsilon_lower_bound(event: PrivacyEvent, delta: float, rtol: float = 5e-3) -> float:
     """The largest epsilon at `delta` that a known attack reaches.
 
-    No accountant can prove less.  For whole-data mechanisms and Poisson sampling the attack is the
-    worst case itself, so that the gap to accountant ``"pld"`` is numerical only.  For sampling without
-    replacement it is the better of two explicit pairs of data sets: one record that differs from n - 1
-    equal ones, and three mutually equidistant values.
+    No accountant can prove less. For whole-data mechanisms and Poisson sampling the attack is the worst case itself,
+    so that the gap to accountant ``"pld"`` is numerical only. For sampling without replacement it is the better of
+    two explicit pairs of data sets: one record that differs from n - 1 equal ones, and three mutually equidistant
+    values.
 
-    Parameters
-    ----------
-    event : PrivacyEvent
-    delta : float
-        In (0, 1).
-    rtol : float
-        Relative accuracy; the answer is a lower bound for every value.
-
-    Returns
-    -------
-    float
-        >= 0.  The bound is for the worst mechanism with the event's noise multiplier, not for a
-        particular model.
+    The bound is for the worst mechanism with the event's noise multiplier, not for a particular model. `rtol` is its
+    relative accuracy; it is a lower bound for every value of it.
     """
     trivial, delta = trivial_epsilon(check_event(event)), check_delta(delta)
     if trivial is not None:
@@ -87,22 +67,9 @@ def compare(
 ) -> list[ComparisonRow]:
     """Every sound accountant's epsilon for one event, and the best attack's.
 
-    Parameters
-    ----------
-    event : PrivacyEvent
-    delta : float
-        In (0, 1).
-    accountants : sequence of str or None
-        Names to compare; None takes all that apply.  An accountant that cannot bound the event, or whose
-        package is not installed, is left out, unless it was named.
-    rtol : float
-        Accuracy of the lower bound.
-
-    Returns
-    -------
-    list of ComparisonRow
-        First the attack, then the bounds from the smallest epsilon up.  The exact value lies between
-        the first two.
+    The attack, whose accuracy is `rtol`, comes first, then the bounds from the smallest epsilon up; the exact value
+    lies between the first two. Without `accountants` all are compared that can bound the event and whose packages
+    are installed.
     """
     best, delta = default_accountant(event), check_delta(delta)
     rows = []
@@ -126,25 +93,10 @@ def compare(
 def epsilon_curve(
     make_event: Callable[[int], PrivacyEvent], max_steps: int, delta: float,
     accountant: str | None = None, points: int = 24,
-) -> tuple[NDArray[np.int64], FloatArray]:  # fmt: skip
-    """epsilon against the number of steps.
+) -> tuple[NDArray[np.int64], FloatArray]: # fmt: skip
+    """Numbers of steps, at most `points` of them and evenly spaced up to `max_steps`, and their epsilons.
 
-    Parameters
-    ----------
-    make_event : callable
-        ``make_event(steps)`` returns the event of a run of that many steps.
-    max_steps : int
-        >= 1.
-    delta : float
-        In (0, 1).
-    accountant : str or None
-    points : int
-        At most this many numbers of steps, evenly spaced.
-
-    Returns
-    -------
-    steps : ndarray of int64
-    epsilons : ndarray of float64
+    ``make_event(steps)`` returns the event of a run of that many steps.
     """
     max_steps = count("max_steps", max_steps, 1)
     steps = np.unique(np.linspace(1, max_steps, min(points, max_steps)).round().astype(np.int64))
@@ -154,27 +106,11 @@ def epsilon_curve(
 def plot_epsilon(
     make_event: Callable[[int], PrivacyEvent], max_steps: int, delta: float, path: str | os.PathLike[str],
     accountants: Sequence[str] | None = None,
-) -> Path:  # fmt: skip
-    """Draw epsilon against the number of steps, one line for each accountant.
+) -> Path: # fmt: skip
+    """Draw `epsilon_curve` for each accountant, and return the path of the image.
 
-    Parameters
-    ----------
-    make_event, max_steps, delta
-        As in `epsilon_curve`.
-    path : path-like
-        Image file; its suffix chooses the format.
-    accountants : sequence of str or None
-        None takes the default accountant and, where they apply, "rdp", "wang" and "strong".
-
-    Returns
-    -------
-    Path
-        The file written.
-
-    Raises
-    ------
-    ImportError
-        If matplotlib is not installed.
+    The suffix of `path` chooses the format. Without `accountants`, the lines are those of the default accountant
+    and, where they apply, of "rdp", "wang" and "strong".
     """
     try:
         from matplotlib.figure import Figure

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -22,7 +22,6 @@ from .events import (
     rate_and_mechanism,
     touching_leaves,
 )
-from .inversion import delta_by_inversion
 from .privacy_loss import PrivacyLoss
 from .privacy_loss.pairs import pairs
 
@@ -36,15 +35,8 @@ def basic_composition(parts: Iterable[tuple[float, float]]) -> tuple[float, floa
 def strong_composition(epsilon: float, delta: float, k: int, slack: float) -> tuple[float, float]:
     """k-fold composition by Dwork & Roth 2014, theorem 3.20.
 
-    epsilon' = sqrt(2 k ln(1/slack)) epsilon + k epsilon (e^epsilon - 1) and delta' = k delta + slack.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-        Guarantee of each step.
-    k : int
-    slack : float
-        In (0, 1); the theorem's delta'.
+    epsilon' = sqrt(2 k ln(1/slack)) epsilon + k epsilon (e^epsilon - 1) and delta' = k delta + slack, where `epsilon`
+    and `delta` are the guarantee of each step and `slack`, in (0, 1), is the theorem's delta'.
     """
     epsilon, delta, k = non_negative("epsilon", epsilon), probability("delta", delta), count("k", k)
     slack = open_probability("slack", slack)
@@ -75,8 +67,8 @@ def kairouz_composition(epsilon: float, delta: float, k: int, slack: float) -> t
 def optimal_composition_epsilon(epsilon: float, delta: float, k: int, delta_total: float) -> float:
     """The optimal k-fold composition of (epsilon, delta)-DP mechanisms.
 
-    Kairouz, Oh & Viswanath 2015, theorem 3.3, between its discrete points as well: the exact
-    smallest epsilon at `delta_total`; infinity where k steps already exceed `delta_total`.
+    Kairouz, Oh & Viswanath 2015, theorem 3.3, between its discrete points as well: the exact smallest epsilon at
+    `delta_total`; infinity where k steps already exceed `delta_total`.
     """
     epsilon, delta, k = non_negative("epsilon", epsilon), probability("delta", delta), count("k", k)
     delta_total = open_probability("delta_total", delta_total)
@@ -94,15 +86,8 @@ def optimal_composition_epsilon(epsilon: float, delta: float, k: int, delta_tota
 def optimal_composition_heterogeneous(epsilons: Sequence[float], delta_total: float) -> float:
     """The optimal composition of pure-DP mechanisms (Murtagh & Vadhan 2016).
 
-    It is exact where the distinct epsilons lead to at most 2^20 distinct losses; otherwise it is the
-    privacy-loss distribution with relative accuracy 1e-6, rounded up.
-
-    Parameters
-    ----------
-    epsilons : sequence of float
-        Pure epsilons, each >= 0.
-    delta_total : float
-        In (0, 1).
+    It is exact where the distinct epsilons lead to at most 2^20 distinct losses; otherwise it is the privacy-loss
+    distribution with relative accuracy 1e-6, rounded up.
     """
     counts = Counter(non_negative("epsilons", e) for e in epsilons)
     counts.pop(0.0, None)
@@ -189,7 +174,7 @@ def pure_epsilon(event: PrivacyEvent) -> float:
     Notes
     -----
     Basic composition (Dwork & Roth 2014, theorem 3.14), each sampled step at
-    ln(1 + q (e^epsilon - 1)) (Balle, Barthe & Gaboardi 2018).  At delta = 0 nothing smaller holds for
+    ln(1 + q (e^epsilon - 1)) (Balle, Barthe & Gaboardi 2018). At delta = 0 nothing smaller holds for
     Laplace mechanisms and randomised responses.
     """
     leaves = touching_leaves(check_event(event))
@@ -234,6 +219,22 @@ def optimal_epsilon(event: PrivacyEvent, delta: float) -> float:
             continue
         best = min(best, _pure_composition(parts, slack) if parts else 0.0)
     return best
+
+
+def delta_by_inversion(epsilon_of: Callable[[float], float], target: float) -> float:
+    """The smallest delta with epsilon_of(delta) <= `target`, rounded up; 1 if there is none below 1."""
+    low, high = math.log(1e-300), -1e-12
+    if epsilon_of(math.exp(high)) > target:
+        return 1.0
+    if epsilon_of(math.exp(low)) <= target:
+        return math.exp(low)
+    while high - low > 1e-9 * max(1.0, abs(high)):
+        middle = 0.5 * (low + high)
+        if epsilon_of(math.exp(middle)) <= target:
+            high = middle
+        else:
+            low = middle
+    return math.exp(high)
 
 
 def basic_delta(event: PrivacyEvent, epsilon: float) -> float:

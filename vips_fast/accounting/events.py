@@ -1,8 +1,7 @@
 """Privacy events: immutable descriptions of what touched the data.
 
-An event states a mechanism, how its minibatch was drawn, and the neighbouring relation under
-which its noise multiplier was computed.  Accountants turn events into (epsilon, delta); events
-themselves compute nothing.
+An event states a mechanism, how its minibatch was drawn, and the neighbouring relation under which its noise
+multiplier was computed. Accountants turn events into (epsilon, delta); events themselves compute nothing.
 
 Neighbouring relations
 ----------------------
@@ -11,9 +10,8 @@ Neighbouring relations
 ``"replace_one"``
     Neighbours have the same number of records and differ in one of them.
 
-Poisson sampling is analysed under ``"add_remove"`` only and fixed-size sampling without
-replacement under ``"replace_one"`` only.  A composition of events of different relations has no
-meaning and is refused.
+Poisson sampling is analysed under ``"add_remove"`` only and fixed-size sampling without replacement under
+``"replace_one"`` only. A composition of events of different relations has no meaning and is refused.
 """
 
 from __future__ import annotations
@@ -32,8 +30,8 @@ REPLACE_ONE = "replace_one"
 def round_up_probability(numerator: int, denominator: int) -> float:
     """The smallest double >= numerator / denominator, a ratio in [0, 1].
 
-    It is meant for samplers that compare random bits with a threshold: a record is drawn with
-    probability threshold / 2**64, and the accounted probability must not be smaller.
+    It is meant for samplers that compare random bits with a threshold: a record is drawn with probability
+    threshold / 2**64, and the accounted probability must not be smaller.
     """
     numerator = count("numerator", numerator)
     denominator = count("denominator", denominator, 1)
@@ -68,8 +66,8 @@ class PrivacyEvent:
     def neighbors(self) -> str | None:
         """``"add_remove"``, ``"replace_one"``, or None where the event does not state its relation.
 
-        The relation is not stated by a mechanism on the whole data whose noise multiplier may
-        refer to either relation.
+        The relation is not stated by a mechanism on the whole data whose noise multiplier may refer to either
+        relation.
         """
         raise NotImplementedError
 
@@ -146,8 +144,8 @@ class GaussianEvent(PrivacyEvent):
     noise_multiplier : float
         Standard deviation of the noise over the L2 sensitivity under `neighbors`; > 0.
     neighbors : {"add_remove", "replace_one"} or None
-        The relation of that sensitivity.  Inside a sampled event, None becomes that event's
-        relation; elsewhere it means that the relation is not stated.
+        The relation of that sensitivity. Inside a sampled event, None becomes that event's relation; elsewhere it
+        means that the relation is not stated.
     """
 
     kind: ClassVar[str] = "gaussian"
@@ -173,7 +171,7 @@ class LaplaceEvent(PrivacyEvent):
 
     Notes
     -----
-    The event is accounted as a shift of one coordinate by the whole sensitivity.  Its epsilon and
+    The event is accounted as a shift of one coordinate by the whole sensitivity. Its epsilon and
     its Renyi divergences are never below those of a shift spread over several coordinates (they
     are convex in the shift and 0 at 0); that the same holds for the whole profile is checked
     numerically.
@@ -195,15 +193,15 @@ class RandomizedResponseEvent(PrivacyEvent):
     Parameters
     ----------
     truth_probability : float
-        Probability that the reported category is the true one, in [1 / n_categories, 1).  Each of
-        the other categories is reported with probability (1 - truth_probability) / (n_categories - 1).
+        Probability that the reported category is the true one, in [1 / n_categories, 1). Each of the other
+        categories is reported with probability (1 - truth_probability) / (n_categories - 1).
     n_categories : int
         Number of categories K >= 2.
 
     Notes
     -----
     The mechanism is local, so its relation is ``"replace_one"``: one individual's category is
-    replaced.  epsilon = ln(p (K - 1) / (1 - p)).
+    replaced. epsilon = ln(p (K - 1) / (1 - p)).
     """
 
     kind: ClassVar[str] = "randomized_response"
@@ -254,8 +252,8 @@ class ApproximateDPEvent(PrivacyEvent):
 def _check_sampled(event: PrivacyEvent, neighbors: str, outer: str) -> PrivacyEvent:
     """`event` under the relation of the sampled event `outer` around it.
 
-    Several Gaussian releases of one minibatch are again one Gaussian mechanism; other
-    compositions inside a sample have no closed form here and are refused.
+    Several Gaussian releases of one minibatch are again one Gaussian mechanism; other compositions inside a sample
+    have no closed form here and are refused.
     """
     if not isinstance(event, PrivacyEvent):
         raise TypeError(f"event must be a privacy event, got {type(event).__name__}")
@@ -279,9 +277,8 @@ class PoissonSampledEvent(PrivacyEvent):
     Parameters
     ----------
     sampling_probability : float
-        Each record is in the sample with this probability, independently.  A sampler that
-        compares random bits with a threshold must state the threshold's exact probability,
-        rounded up (`round_up_probability`).
+        Each record is in the sample with this probability, independently. A sampler that compares random bits with a
+        threshold must state the threshold's exact probability, rounded up (`round_up_probability`).
     event : PrivacyEvent
         The mechanism on the sample, its noise multiplier under ``"add_remove"``.
     """
@@ -437,8 +434,7 @@ def event_from_dict(data: Any) -> PrivacyEvent:
     Raises
     ------
     TypeError, ValueError
-        If `data` is not such a dictionary: unknown type, missing or extra keys, or values that
-        the event refuses.
+        If `data` is not such a dictionary: unknown type, missing or extra keys, or values that the event refuses.
     """
     if not isinstance(data, dict):
         raise TypeError(f"an event must be a dictionary, got {type(data).__name__}")

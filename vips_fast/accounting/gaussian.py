@@ -4,8 +4,8 @@ With mu = sensitivity / standard deviation, the privacy profile is (Balle & Wang
 
     delta(eps) = Phi(mu / 2 - eps / mu) - exp(eps) Phi(-mu / 2 - eps / mu).
 
-Compositions of Gaussian mechanisms are Gaussian: mu^2 adds up (Dong, Roth & Su 2022, corollary
-3.3), so a composition is as exact as one release.
+Compositions of Gaussian mechanisms are Gaussian: mu^2 adds up (Dong, Roth & Su 2022, corollary 3.3), so a composition
+is as exact as one release.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ from .events import GaussianEvent, PrivacyEvent, gaussian_mu_squared, rate_and_m
 def _round_up(mu: float) -> float:
     """Factor that covers the rounding of `gaussian_delta`'s two forms.
 
-    Both subtract numbers that agree to within about mu, which multiplies the rounding of the
-    special functions (a few ulp) by 1 / mu; exp(-a^2 / 2) adds a^2 / 2 ulp, below 1e-13 for every
-    delta above 1e-300.
+    Both subtract numbers that agree to within about mu, which multiplies the rounding of the special functions (a few
+    ulp) by 1 / mu; exp(-a^2 / 2) adds a^2 / 2 ulp, below 1e-13 for every delta above 1e-300.
     """
     return 1.0 + 1e-12 + 2e-15 / mu
 
@@ -46,9 +45,8 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
     a = mu / 2.0 - epsilon / mu
     b = -mu / 2.0 - epsilon / mu
     if b < 0.0 and a < 0.0:
-        # Both terms are small and nearly equal.  With the scaled complementary error function,
-        # Phi(x) = exp(-x^2 / 2) erfcx(-x / sqrt 2) / 2 and exp(eps) exp(-b^2 / 2) = exp(-a^2 / 2):
-        # the common factor can be taken out.
+        # Both terms are small and nearly equal. With the scaled complementary error function, Phi(x) = exp(-x^2 / 2)
+        # erfcx(-x / sqrt 2) / 2 and exp(eps) exp(-b^2 / 2) = exp(-a^2 / 2): the common factor can be taken out.
         r = math.sqrt(0.5)
         diff = float(erfcx(-a * r)) - float(erfcx(-b * r))
         return max(0.0, 0.5 * math.exp(-0.5 * a * a) * diff) * _round_up(mu)
@@ -79,8 +77,11 @@ def _upper_root(f: Callable[[float], float], low: float, high: float) -> float:
     return root
 
 
-def gaussian_mu_from_epsilon_delta(epsilon: float, delta: float) -> float:
-    """The largest mu whose Gaussian mechanism is (epsilon, delta)-DP, epsilon >= 0, delta in (0, 1)."""
+def gaussian_noise_multiplier(epsilon: float, delta: float) -> float:
+    """The smallest noise multiplier that is (epsilon, delta)-DP in one release, epsilon >= 0, delta in (0, 1).
+
+    Balle & Wang 2018, algorithm 1 ("analytic Gaussian mechanism").
+    """
     epsilon, delta = check_epsilon(epsilon), check_delta(delta)
     high = 1.0
     while gaussian_delta(high, epsilon) <= delta:
@@ -89,15 +90,7 @@ def gaussian_mu_from_epsilon_delta(epsilon: float, delta: float) -> float:
     while gaussian_delta(low, epsilon) > delta:
         low /= 2.0
     # In terms of 1/mu the excess is decreasing, so that the root is rounded to the safe side.
-    return 1.0 / _upper_root(lambda t: gaussian_delta(1.0 / t, epsilon) - delta, 1.0 / high, 1.0 / low)
-
-
-def gaussian_noise_multiplier(epsilon: float, delta: float) -> float:
-    """The smallest noise multiplier that is (epsilon, delta)-DP in one release.
-
-    Balle & Wang 2018, algorithm 1 ("analytic Gaussian mechanism").
-    """
-    return 1.0 / gaussian_mu_from_epsilon_delta(epsilon, delta)
+    return _upper_root(lambda z: gaussian_delta(1.0 / z, epsilon) - delta, 1.0 / high, 1.0 / low)
 
 
 # -- the accountant ---------------------------------------------------------------

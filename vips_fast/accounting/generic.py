@@ -1,17 +1,15 @@
 """The generic accountant of Triastcyn & Faltings (2019), which is the moments accountant.
 
 c(lambda) bounds the ln of the moment E[e^(lambda L)] of a step's loss L, and
-epsilon = min_lambda (sum c(lambda) - ln delta) / lambda.  For the Poisson-sampled Gaussian
-mechanism
+epsilon = min_lambda (sum c(lambda) - ln delta) / lambda. For the Poisson-sampled Gaussian mechanism
 
     c(lambda) = ln E_{k ~ Bin(lambda+1, q)} e^((k^2 - k) / (2 z^2)),
 
-which is the Renyi divergence of order lambda + 1 with the classical conversion (Mironov, Talwar &
-Zhang 2019); its relation is add/remove.
+which is the Renyi divergence of order lambda + 1 with the classical conversion (Mironov, Talwar & Zhang 2019); its
+relation is add/remove.
 
-The article's first version used a Gaussian with mean q C in place of the mixture ("sampling
-reduces the bound by q^2").  That is not a bound; `generic_epsilon_v1` computes it for comparison
-and no accountant uses it.
+The article's first version used a Gaussian with mean q C in place of the mixture ("sampling reduces the bound by
+q^2"). That is not a bound; `generic_epsilon_v1` computes it for comparison and no accountant uses it.
 """
 
 from __future__ import annotations
@@ -72,8 +70,8 @@ def moments_accountant_epsilon(
     Parameters
     ----------
     max_order : int or None
-        Largest lambda.  None takes floor(z^2 ln(1 / (q z))), the range of Abadi et al. 2016 (at
-        least 1), which their published script uses.
+        Largest lambda. None takes floor(z^2 ln(1 / (q z))), the range of Abadi et al. 2016 (at least 1), which their
+        published script uses.
     """
     q = probability("sampling_probability", sampling_probability)
     z, delta = positive("noise_multiplier", noise_multiplier), open_probability("delta", delta)
@@ -89,10 +87,9 @@ def generic_epsilon_v1(
 ) -> float:
     """The first version's formula, which is NOT a bound.
 
-    It is the minimum over real lambda of (T lambda (lambda + 1) q^2 / (2 z^2) - ln delta) / lambda.
-    For q = 0.05, z = 1.24, 20 steps and delta = 1e-4 it gives 0.79 where the exact value is 0.93.
-    `heuristic` must be ``"v1"``, so that nobody calls the function by accident.  No event,
-    accountant or budget accepts its result.
+    It is the minimum over real lambda of (T lambda (lambda + 1) q^2 / (2 z^2) - ln delta) / lambda. For q = 0.05,
+    z = 1.24, 20 steps and delta = 1e-4 it gives 0.79 where the exact value is 0.93. `heuristic` must be ``"v1"``, so
+    that nobody calls the function by accident. No event, accountant or budget accepts its result.
     """
     if heuristic != "v1":
         raise ValueError(

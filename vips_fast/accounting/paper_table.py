@@ -1,16 +1,14 @@
 """The paper's privacy figures, recomputed: ``python -m vips_fast.accounting.paper_table``.
 
-For each setting of Park, Foulds, Chaudhuri & Welling (2020) the printed
-epsilon stands beside
+For each setting of Park, Foulds, Chaudhuri & Welling (2020) the printed epsilon stands beside
 
-- the analytical moments accountant with the classical conversion, which is
-  what the paper used (theorem 9 of Wang et al. 2019 for the topic model and
-  the belief network, theorem 27 with 400 orders for the regression),
+- the analytical moments accountant with the classical conversion, which is what the paper used (theorem 9
+  of Wang et al. 2019 for the topic model and the belief network, theorem 27 with 400 orders for the regression),
 - the same curve with the tight conversion (theorem 9),
 - the tight value for Poisson sampling under add/remove (another relation),
 - the tight value for the paper's own sampling and relation,
-- that value and the best attack for the sensitivities that hold, since the
-  printed ones are too small or too large, and
+- that value and the best attack for the sensitivities that hold, since the printed ones are too small or too
+  large, and
 - the noise multiplier that reaches the printed epsilon, ours and theirs.
 """
 
@@ -20,38 +18,19 @@ import math
 import sys
 from dataclasses import dataclass
 
-import numpy as np
-
 from .accountants import epsilon
 from .calibration import calibrate_noise_multiplier
 from .comparison import epsilon_lower_bound
-from .events import (
-    GaussianEvent,
-    PoissonSampledEvent,
-    PrivacyEvent,
-    SelfComposedEvent,
-    WithoutReplacementEvent,
-)
+from .events import GaussianEvent, PoissonSampledEvent, PrivacyEvent, SelfComposedEvent, WithoutReplacementEvent
 from .printing import rounded_down, rounded_up
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A run of the paper and the factor by which its sensitivity is off.
+    """A run of the paper, with its printed epsilon.
 
-    Attributes
-    ----------
-    name : str
-    sample_size, n_records, steps : int
-    noise_multiplier : float
-        As the paper states it.
-    delta : float
-    printed : float
-        The paper's epsilon.
-    true_sensitivity : float
-        Sensitivity that holds over the one the paper divides by.
-    bound : {"thm9", "thm27"}
-    max_order : int
+    `true_sensitivity` is the sensitivity that holds over the one that the paper divides by; `bound` and `max_order`
+    say how the paper computed its figure.
     """
 
     name: str
@@ -79,9 +58,8 @@ class Setting:
 def blr_joint_sensitivity(c1: float, c2: float) -> float:
     """N times the replace-one L2 sensitivity of (s1 / c1, s2 / c2), in the regression.
 
-    s1 is the mean of (y - 1/2) x and s2 the mean of <xi> x x^T with
-    |x| <= 1 and 0 <= <xi> <= 1/4.  The distance is largest either for
-    orthogonal or for equal x with opposite y:
+    s1 is the mean of (y - 1/2) x and s2 the mean of <xi> x x^T with |x| <= 1 and 0 <= <xi> <= 1/4. The distance is
+    largest either for orthogonal or for equal x with opposite y:
 
         max{ 1/(2 c1^2) + 1/(8 c2^2) + c2^2 / (2 c1^4)  where 2 c2^2 <= c1^2,
              1/c1^2 + 1/(16 c2^2) }.
@@ -92,33 +70,25 @@ def blr_joint_sensitivity(c1: float, c2: float) -> float:
     return math.sqrt(value)
 
 
-def _settings() -> list[Setting]:
-    out = [
-        # Two documents with disjoint words reach sqrt(2) times the printed bound.
-        Setting("LDA S=20,000 of 400,000", 20000, 400000, 20, 1.24, 1e-4, 2.38, math.sqrt(2.0))
-    ]
-    for size, steps, printed in ((400, 150, 1.34), (800, 75, 1.74), (1600, 37, 2.44), (3200, 18, 3.34)):
-        # One of the seven blocks is a function of released parameters.
-        out.append(
-            Setting(f"SBN S={size:,} of 60,000", size, 60000, steps, 1.0, 1e-4, printed, math.sqrt(6.0 / 7.0))
-        )
-    for z, printed in ((1.0, 0.8), (6.0, 0.05), (12.0, 0.025)):
-        # Both statistics leave one minibatch, scaled by the printed 2/N and 1/(2N).
-        out.append(
-            Setting(
-                f"BLR q=0.004, z={z:g}", 1, 250, 100, z, 1e-3, printed,
-                blr_joint_sensitivity(2.0, 0.5), "thm27", 400,
-            )
-        )
-    return out
-
-
-SETTINGS: list[Setting] = _settings()
+SETTINGS: list[Setting] = [
+    # Two documents with disjoint words reach sqrt(2) times the printed bound.
+    Setting("LDA S=20,000 of 400,000", 20000, 400000, 20, 1.24, 1e-4, 2.38, math.sqrt(2.0)),
+    # One of the seven blocks is a function of released parameters.
+    *(
+        Setting(f"SBN S={size:,} of 60,000", size, 60000, steps, 1.0, 1e-4, printed, math.sqrt(6.0 / 7.0))
+        for size, steps, printed in ((400, 150, 1.34), (800, 75, 1.74), (1600, 37, 2.44), (3200, 18, 3.34))
+    ),
+    # Both statistics leave one minibatch, scaled by the printed 2/N and 1/(2N).
+    *(
+        Setting(f"BLR q=0.004, z={z:g}", 1, 250, 100, z, 1e-3, printed, blr_joint_sensitivity(2.0, 0.5), "thm27", 400)
+        for z, printed in ((1.0, 0.8), (6.0, 0.05), (12.0, 0.025))
+    ),
+]
 
 
 @dataclass(frozen=True)
 class PaperRow:
-    """Epsilons of one setting; see the module's text for each column."""
+    """Figures of one setting; the module's text explains each column."""
 
     setting: Setting
     wang: float
@@ -131,45 +101,35 @@ class PaperRow:
     noise_theirs: float
 
 
-def paper_rows(settings: list[Setting] | None = None) -> list[PaperRow]:
-    """Compute the table, a `PaperRow` for each of `settings` (default: all)."""
-    rows = []
-    for s in SETTINGS if settings is None else settings:
-        z, orders = s.noise_multiplier, np.arange(2, s.max_order + 1)
-        event = s.event(z)
-        true = s.event(z / s.true_sensitivity)
-        rows.append(
-            PaperRow(
-                setting=s,
-                wang=epsilon(event, s.delta, "wang", bound=s.bound, orders=orders),
-                wang_tight=epsilon(event, s.delta, "wang", conversion="tight", orders=orders),
-                poisson=epsilon(s.poisson_event(z), s.delta),
-                tight=epsilon(event, s.delta),
-                true_low=epsilon_lower_bound(true, s.delta),
-                true_high=epsilon(true, s.delta),
-                noise_ours=calibrate_noise_multiplier(s.event, s.printed, s.delta),
-                noise_theirs=calibrate_noise_multiplier(
-                    s.event, s.printed, s.delta, "wang", bound=s.bound, orders=orders
-                ),
-            )
-        )
-    return rows
+def paper_row(s: Setting) -> PaperRow:
+    """The figures of a setting."""
+    z, orders = s.noise_multiplier, tuple(range(2, s.max_order + 1))
+    event, true = s.event(z), s.event(z / s.true_sensitivity)
+    return PaperRow(
+        setting=s,
+        wang=epsilon(event, s.delta, "wang", bound=s.bound, orders=orders),
+        wang_tight=epsilon(event, s.delta, "wang", conversion="tight", orders=orders),
+        poisson=epsilon(s.poisson_event(z), s.delta),
+        tight=epsilon(event, s.delta),
+        true_low=epsilon_lower_bound(true, s.delta),
+        true_high=epsilon(true, s.delta),
+        noise_ours=calibrate_noise_multiplier(s.event, s.printed, s.delta),
+        noise_theirs=calibrate_noise_multiplier(s.event, s.printed, s.delta, "wang", bound=s.bound, orders=orders),
+    )
 
 
 _HEADER = (
-    "setting", "printed", "moments acct.", "tight conv.", "Poisson", "tight",
-    "true sens. [attack, bound]", "noise ours", "theirs",
-)
+    "setting", "printed", "moments acct.", "tight conv.", "Poisson", "tight", "true sens. [attack, bound]",
+    "noise ours", "theirs",
+)  # fmt: skip
 
 
-def _cells(row: PaperRow) -> tuple[str, ...]:
+def cells(row: PaperRow) -> tuple[str, ...]:
+    """The row as it is printed."""
     return (
         row.setting.name,
         f"{row.setting.printed:g}",
-        rounded_up(row.wang),
-        rounded_up(row.wang_tight),
-        rounded_up(row.poisson),
-        rounded_up(row.tight),
+        *(rounded_up(value) for value in (row.wang, row.wang_tight, row.poisson, row.tight)),
         f"[{rounded_down(row.true_low)}, {rounded_up(row.true_high)}]",
         f"{row.noise_ours:.3f}",
         f"{row.noise_theirs:.3f}",
@@ -178,7 +138,7 @@ def _cells(row: PaperRow) -> tuple[str, ...]:
 
 def main() -> int:
     """Print the table."""
-    rows = [_HEADER, *(_cells(row) for row in paper_rows())]
+    rows = [_HEADER, *(cells(paper_row(setting)) for setting in SETTINGS)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(_HEADER))]
     for row in rows:
         sys.stdout.write("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() + "\n")

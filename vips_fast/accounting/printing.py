@@ -11,8 +11,8 @@ def _rounded(value: float, digits: int, rounding: str) -> str:
     value = float(value)
     if value == 0.0 or not math.isfinite(value):
         return f"{value:g}"
-    # The decimal that Python prints for a double reads back as that double, so that rounding it
-    # outwards rounds the double outwards.
+    # The decimal that Python prints for a double reads back as that double, so that rounding it outwards rounds the
+    # double outwards.
     exact = Decimal(repr(value))
     shown = exact.quantize(Decimal(1).scaleb(exact.adjusted() + 1 - digits), rounding=rounding)
     return f"{float(shown):.{digits}g}"

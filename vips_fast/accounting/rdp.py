@@ -1,7 +1,7 @@
 """Renyi differential privacy: divergences, amplification, conversions, and the accountant.
 
-All divergences are exact up to quadrature (about 1e-12 relative) for any real order alpha > 1.
-With y = ln(1 - q + q e^L), L the loss of the base mechanism and Q its second distribution:
+All divergences are exact up to quadrature (about 1e-12 relative) for any real order alpha > 1. With
+y = ln(1 - q + q e^L), L the loss of the base mechanism and Q its second distribution:
 
 Poisson, add/remove (Mironov, Talwar & Zhang 2019):
     (alpha-1) D = ln(1 + E_Q[e^(alpha y) - 1 - alpha (e^y - 1)]),
@@ -121,15 +121,15 @@ class _DiscreteBase(Base):
 class _LaplaceBase(_DiscreteBase):
     def __init__(self, scale: float) -> None:
         e = self._e = 1.0 / scale
-        # Under Q there is an atom e^(-e)/2 at loss e, an atom 1/2 at -e, and between them the
-        # density exp(-(e + l) / 2) / 4.
+        # Under Q there is an atom e^(-e)/2 at loss e, an atom 1/2 at -e, and between them the density
+        # exp(-(e + l) / 2) / 4.
         super().__init__(
             [-e, e], [math.log(0.5), math.log(0.5) - e], lambda x: np.asarray(-0.5 * (e + x) - math.log(4.0))
         )
 
     def divergence(self, alpha: float) -> float:
-        # Mironov 2017, table II: ln(a/(2a-1) e^((a-1)/b) + (a-1)/(2a-1) e^(-a/b)), written as
-        # ln(1 + excess) so that a large scale b does not cancel.
+        # Mironov 2017, table II: ln(a/(2a-1) e^((a-1)/b) + (a-1)/(2a-1) e^(-a/b)), written as ln(1 + excess) so that
+        # a large scale b does not cancel.
         e, a = self._e, alpha
         if (a - 1.0) * e > 300.0:
             return e + math.log(a / (2.0 * a - 1.0)) / (a - 1.0)
@@ -197,8 +197,8 @@ def _poisson(base: Base, q: float, alpha: float) -> float:
     if isinstance(base, GaussianBase):
         # Mironov, Talwar & Zhang 2019, theorem 5: this direction is the larger.
         return forward / (alpha - 1.0)
-    # D(Q || mix): E_Q[e^((1-alpha) y)] = E_mix[e^(-alpha y)].  Cancellation does no harm here,
-    # because the directions are compared, not subtracted.
+    # D(Q || mix): E_Q[e^((1-alpha) y)] = E_mix[e^(-alpha y)]. Cancellation does no harm here, because the directions
+    # are compared, not subtracted.
     backward = log_sum((1.0 - alpha) * y + log_weight) - log_sum(log_weight)
     return max(forward, backward) / (alpha - 1.0)
 
@@ -248,13 +248,8 @@ def renyi_divergence(event: PrivacyEvent, order: ArrayLike) -> float | FloatArra
     Returns
     -------
     float or ndarray
-        In nats, shape of `order`.  For sampling without replacement this is the divergence of the
-        dominating pair (an upper bound).
-
-    Raises
-    ------
-    ValueError
-        For an order <= 1, or an event without a known divergence.
+        In nats, shape of `order`. For sampling without replacement this is the divergence of the dominating pair (an
+        upper bound).
     """
     curve = renyi_curve(event, order)
     return float(curve) if curve.ndim == 0 else curve
@@ -263,8 +258,8 @@ def renyi_divergence(event: PrivacyEvent, order: ArrayLike) -> float | FloatArra
 def default_orders(event: PrivacyEvent) -> FloatArray:
     """Real orders that hold the best one for epsilon between about 1e-3 and 100.
 
-    The useful orders reach to where sampling stops helping, of order 2 z^2 ln(1/q) for a Gaussian,
-    and to 2 ln(1/delta)/epsilon elsewhere.
+    The useful orders reach to where sampling stops helping, of order 2 z^2 ln(1/q) for a Gaussian, and to
+    2 ln(1/delta)/epsilon elsewhere.
     """
     top = 512.0
     for leaf in event.leaves():
@@ -289,9 +284,8 @@ def epsilon_from_rdp(orders: ArrayLike, rdp: ArrayLike, delta: float, conversion
     delta : float
         In (0, 1).
     conversion : {"tight", "classical"}
-        "classical": min rdp + ln(1/delta)/(alpha-1) (Mironov 2017, proposition 3).  "tight":
-        min rdp + ln(1 - 1/alpha) - ln(alpha delta)/(alpha-1) (Canonne, Kamath & Steinke 2020,
-        proposition 12), floored at 0.
+        "classical": min rdp + ln(1/delta)/(alpha-1) (Mironov 2017, proposition 3). "tight":
+        min rdp + ln(1 - 1/alpha) - ln(alpha delta)/(alpha-1), floored at 0 (Canonne, Kamath & Steinke 2020, prop. 12).
     """
     a, r = np.asarray(orders, float), np.asarray(rdp, float)
     if a.shape != r.shape or a.size == 0:

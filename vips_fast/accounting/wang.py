@@ -1,7 +1,7 @@
 """The paper's accountant for sampling without replacement: Wang, Balle & Kasiviswanathan 2019.
 
-Theorems 9 and 27 are upper bounds of the Renyi divergences at integer orders.  The accountant
-``"wang"`` computes them here, ``"autodp"`` asks the package autodp for the same bounds.
+Theorems 9 and 27 are upper bounds of the Renyi divergences at integer orders. The accountant ``"wang"`` computes
+them here, ``"autodp"`` asks the package autodp for the same bounds.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .checks import FloatArray, one_of
+from .composition import delta_by_inversion
 from .events import (
     GaussianEvent,
     PoissonSampledEvent,
@@ -23,7 +24,6 @@ from .events import (
     rate_and_mechanism,
     touching_leaves,
 )
-from .inversion import delta_by_inversion
 from .rdp import Base, GaussianBase, base_of, delta_from_rdp, epsilon_from_rdp, log_sum, renyi_curve
 
 _ORDERS = np.arange(2, 257)
@@ -39,8 +39,8 @@ def wang_rdp(event: PrivacyEvent, orders: ArrayLike, bound: str = "thm9") -> Flo
     orders : array_like of int
         Orders >= 2.
     bound : {"thm9", "thm27"}
-        Theorem 9 holds for every base mechanism; theorem 27 replaces its terms j >= 3 by exact even
-        moments of e^L - 1 where they are smaller.
+        Theorem 9 holds for every base mechanism; theorem 27 replaces its terms j >= 3 by exact even moments of
+        e^L - 1 where they are smaller.
 
     Returns
     -------

@@ -350,6 +350,8 @@ class PrivateEstimator:
                 f"X has {facts['n_features']} features, but {type(self).__name__} is expecting "
                 f"{before.public.n_features} features as input"
             )
+        if before is not None and not np.array_equal(before.public.classes, facts.get("classes")):
+            raise ValueError("y: expected the two labels of the calls before")
         seed = public_seed(self.random_state) if before is None else before.public.seed
         return Public(n_records=max(n_records, 1), seed=seed, **facts)
 
@@ -435,7 +437,9 @@ class PrivateEstimator:
             digests = []
             for release in one.releases():
                 if plan.event is not None:
-                    ledger.intend(plan.event, clip_norm=plan.mechanism.clip_norm, sensitivity=plan.mechanism.sensitivity)
+                    ledger.intend(
+                        plan.event, clip_norm=plan.mechanism.clip_norm, sensitivity=plan.mechanism.sensitivity
+                    )
                 model.update(release)
                 digests.append(release_digest(release))
             fresh._result = fresh._close(model, one.public, ledger, one.n_steps + plan.n_steps, None, digests)
@@ -456,6 +460,10 @@ class PrivateEstimator:
                 kind = exceptions.NotFittedError
             raise kind(f"This {type(self).__name__} instance is not fitted yet: call fit first")
         return self._result
+
+    def _as_fitted(self) -> Self:
+        """An estimator with the settings of the fit, whatever was set afterwards."""
+        return self._from_settings(self._fitted().settings)
 
     def __sklearn_is_fitted__(self) -> bool:
         return self._result is not None

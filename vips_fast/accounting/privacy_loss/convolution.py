@@ -1,15 +1,15 @@
 """The convolution of discretised pairs on one window of the grid of losses.
 
-It runs on the exponentially tilted distribution p(x) exp(theta x - K(theta)).  At the saddle point
-of the sought (epsilon, delta), rounding and wrap-around are relative to delta: a delta of 1e-30 is as
-accurate as one of 1e-2, and the window is as short as the tilted distribution, not as the support.
+It runs on the exponentially tilted distribution p(x) exp(theta x - K(theta)). At the saddle point of the sought
+(epsilon, delta), rounding and wrap-around are relative to delta: a delta of 1e-30 is as accurate as one of 1e-2, and
+the window is as short as the tilted distribution, not as the support.
 
 What is read from it is an upper bound, for four reasons.
 
 1. *Discretisation.*  The part of a pair (P, Q) whose loss lies between two grid points x < y is split
-   into two atoms at x and y that keep both its P-mass and its Q-mass (Doroshenko et al. 2022,
-   "connect the dots").  The original is a post-processing (a merge) of the split, so the split pair
-   dominates it.  The error is of second order in the spacing.
+   into two atoms at x and y that keep both its P-mass and its Q-mass (Doroshenko et al. 2022, "connect the dots").
+   The original is a post-processing (a merge) of the split, so the split pair dominates it. The error is of second
+   order in the spacing.
 2. *Tails.*  Mass below the grid moves up to its first point; mass above it keeps its Q-mass at the last
    point, and the remainder becomes an infinite loss.
 3. *Wrap-around* of the circular convolution: mass that wraps from below only adds; the mass above the
@@ -44,15 +44,7 @@ class Part(NamedTuple):
 
 
 class Cumulants(NamedTuple):
-    """Upper bounds of the cumulants K(theta) = ln E_P[e^(theta L)] of the composed loss.
-
-    Attributes
-    ----------
-    orders, values : ndarray
-        Orders theta > 0 and their cumulants.
-    low_orders, low_values : ndarray
-        The same for some theta < 0.
-    """
+    """Upper bounds of the cumulants K(theta) = ln E_P[e^(theta L)] at orders theta > 0, and at low orders theta < 0."""
 
     orders: FloatArray
     values: FloatArray
@@ -133,13 +125,13 @@ class Convolution:
     def __init__(
         self, parts: Sequence[Part], cumulants: Cumulants, theta: float, h: float,
         low: float, high: float, tail: float, eta: float,
-    ) -> None:  # fmt: skip
+    ) -> None: # fmt: skip
         from scipy import fft
 
         total = sum(part.repeats for part in parts)
         h = _spacing(parts, max(h, (high - low) / MAX_POINTS), tail)
-        # The window was chosen for the exact loss.  The discretised one differs by D in [-h, h] a
-        # step with mean >= 0: by Hoeffding's inequality hardly more than this in total.
+        # The window was chosen for the exact loss. The discretised one differs by D in [-h, h] a step with
+        # mean >= 0: by Hoeffding's inequality hardly more than this in total.
         margin = h * min(total + 2.0, 2.0 + math.sqrt(-2.0 * total * eta))
         low, high = low - margin, high + margin
         first = math.floor(low / h)
@@ -160,16 +152,15 @@ class Convolution:
             grid: FloatArray = h * np.arange(start, max(math.ceil(upper / h), start + 1) + 1, dtype=np.float64)
             mass, beyond = split(pair, grid)
             infinite.append((beyond, count))
-            # Each tail probability behind an interval mass errs by an ulp or two.  By summation by
-            # parts that moves the step's loss by a few ulp of 1 + its range.
+            # Each tail probability behind an interval mass errs by an ulp or two. By summation by parts that moves
+            # the step's loss by a few ulp of 1 + its range.
             self.drift += count * 8.0 * UNIT * (1.0 + float(grid[-1] - grid[0]))
             with np.errstate(divide="ignore"):
                 log_mass = np.log(mass)
             leave_cumulant += count * float(log_sum_exp(leave * grid + log_mass, 0))
             tilted = theta * grid + log_mass
             shift = float(np.max(tilted))
-            # An exponent x is good to |x| ulp; exponents far below the largest belong to masses that
-            # do not count.
+            # An exponent x is good to |x| ulp; exponents far below the largest belong to masses that do not count.
             reach = abs(theta) * max(abs(float(grid[0])), abs(float(grid[-1])))
             growth += count * 4.0 * UNIT * (4.0 + min(reach, 745.0 + abs(shift)))
             self._parts.append((grid, log_mass, count))
@@ -189,15 +180,14 @@ class Convolution:
         self.composed: FloatArray = np.maximum(np.roll(composed, -(first % n)), 0.0)
         self.p_infinite = union(infinite)
         self.log_wrapped = leave_cumulant - leave * top
-        # Rounding.  One forward transform of masses that sum to 1 errs by at most 8 u log2(n) in each
-        # coefficient (a complex product, a sum and a twiddle factor in each of log2(n) stages); a power
-        # of order T multiplies that by T, a product adds, and the inverse errs by the same relative
-        # amount.  The bound is written in the 2-norm and carried back by Parseval's theorem.
+        # Rounding. One forward transform of masses that sum to 1 errs by at most 8 u log2(n) in each coefficient (a
+        # complex product, a sum and a twiddle factor in each of log2(n) stages); a power of order T multiplies that
+        # by T, a product adds, and the inverse errs by the same relative amount. The bound is written in the 2-norm
+        # and carried back by Parseval's theorem.
         unit = 8.0 * UNIT * math.log2(max(n, 2))
         norm = math.sqrt(2.0 * float(np.sum(spectrum.real**2 + spectrum.imag**2))) + 1.0
         noise = unit * (total + 1) * norm / math.sqrt(n)
-        # 2-norm of the weights exp(-theta u)(1 - exp(-u)) on u = 0, h, 2h, ..., by
-        # 1 - exp(-u) <= min(1, u).
+        # 2-norm of the weights exp(-theta u)(1 - exp(-u)) on u = 0, h, 2h, ..., by 1 - exp(-u) <= min(1, u).
         r = math.exp(-2.0 * theta * h)
         flat = 1.0 / -math.expm1(-2.0 * theta * h)
         weight = min(flat, h * h * r * (1.0 + r) * flat**3)
@@ -209,8 +199,7 @@ class Convolution:
         """A_k = sum_{j >= k} p_j r^(j-k), r = exp(-theta h), and
         D_k = sum_{j >= k} p_j r^(j-k) (1 - exp(-(j-k) h)).
 
-        D is summed as it stands, not as a difference, because on small loss scales
-        1 - exp(-(j-k) h) is tiny.
+        D is summed as it stands, not as a difference, because on small loss scales 1 - exp(-(j-k) h) is tiny.
         """
         a = discounted_tail(self.composed, self.theta * self.h)
         source = np.zeros_like(a)
@@ -279,9 +268,9 @@ class Convolution:
     def _log_overread(self, x: FloatArray, low: float) -> FloatArray:
         """ln of what wrapped mass can add to delta at points x, chosen for x near `low`.
 
-        With W the width of the window, mass read at x or above comes from x + W or above and counts
-        exp(theta W) times: at most exp(K(lam) - lam x - (lam - theta) W) for any lam > theta.  Mass from
-        below the window counts exp(-theta W) times and is at most exp(K(-s) + s start).
+        With W the width of the window, mass read at x or above comes from x + W or above and counts exp(theta W)
+        times: at most exp(K(lam) - lam x - (lam - theta) W) for any lam > theta. Mass from below the window counts
+        exp(-theta W) times and is at most exp(K(-s) + s start).
         """
         known, theta, width = self._cumulants, self.theta, self.h * self.points
         start = self.h * self.first
@@ -320,8 +309,7 @@ def discounted_tail(p: FloatArray, rate: float) -> FloatArray:
 def power(spectrum: ComplexArray, count: int) -> ComplexArray:
     """spectrum ** count by squaring; coefficients that vanish are dropped early.
 
-    Below exp(-80 / count) the power is under 2e-35 of the total mass, far below the rounding that is
-    charged anyway.
+    Below exp(-80 / count) the power is under 2e-35 of the total mass, far below the rounding that is charged anyway.
     """
     if count == 1:
         return spectrum

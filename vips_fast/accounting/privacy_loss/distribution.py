@@ -1,10 +1,9 @@
 """Privacy-loss distributions of events: tight composition with upward rounding.
 
-Every answer is an upper bound; `convolution` says why.  Its window, tilt and spacing are chosen here.
+Every answer is an upper bound; `convolution` says why. Its window, tilt and spacing are chosen here.
 
-The spacing follows from the accuracy asked for.  Splitting inside an interval of width h multiplies
-the moment generating function of one step by at most 1 + theta (theta + 1) h^2 / 8, hence after T
-steps
+The spacing follows from the accuracy asked for. Splitting inside an interval of width h multiplies the moment
+generating function of one step by at most 1 + theta (theta + 1) h^2 / 8, hence after T steps
 
     relative error of delta <= T theta (theta + 1) h^2 / 8,
     absolute error of epsilon <= T (theta + 1) h^2 / 8
@@ -38,8 +37,8 @@ def _coarse(part: Part, tail: float) -> tuple[FloatArray, FloatArray]:
 class Direction:
     """Composition of several parts in one direction of the neighbouring relation.
 
-    `rough_epsilon` and `rough_delta` bound the answer by Renyi divergences and choose the tilt from
-    which `epsilon`, `epsilon_lower` and `delta` start.
+    `rough_epsilon` and `rough_delta` bound the answer by Renyi divergences and choose the tilt from which `epsilon`,
+    `epsilon_lower` and `delta` start.
     """
 
     def __init__(self, parts: Sequence[Part]) -> None:
@@ -76,7 +75,7 @@ class Direction:
     def _window(self, low: float, focus: float, eta: float) -> tuple[float, float, float]:
         """Tilt and window (theta, start, high) for answers at epsilon >= `low`, near `focus`.
 
-        `eta` is the ln of the error that wrap-around may cause.  With W the width of the window:
+        `eta` is the ln of the error that wrap-around may cause. With W the width of the window:
 
         - the mass above `high` is lost, at most exp(eta);
         - mass above low + W is read exp(theta W) times too large;
@@ -109,8 +108,8 @@ class Direction:
         if self.spread == 0.0:
             return 0.0
         th = self.cumulants.orders
-        # Tight conversion (Canonne, Kamath & Steinke 2020, proposition 12), at the delta that the
-        # truncated tails leave.
+        # Tight conversion (Canonne, Kamath & Steinke 2020, proposition 12), at the delta that the truncated tails
+        # leave.
         log_left = log_delta + math.log1p(-1e-2 * rtol)
         found = (self.cumulants.values - log_left - np.log1p(th)) / th + np.log(th / (1.0 + th))
         best = int(np.argmin(found))
@@ -169,11 +168,10 @@ class Direction:
     def epsilon_lower(self, delta: float, rtol: float) -> float:
         """A lower bound of the exact epsilon at `delta`.
 
-        Write X for the discretised and L for the exact loss of a step.  Inside an interval, D = X - L
-        is in [-h, h], and E[exp(-D)] = 1 gives 0 <= E[D] <= h^2 e^h / 6 and Var D <= h^2 e^h / 4 for
-        h <= 1/2.  By Bernstein's inequality the sum of T such D exceeds its mean by
-        t = sqrt(2 V ln(1/eta)) + (2/3) h e^h ln(1/eta) with probability <= eta.  The integrand of
-        delta(eps) does not decrease in the loss, hence
+        Write X for the discretised and L for the exact loss of a step. Inside an interval, D = X - L is in [-h, h],
+        and E[exp(-D)] = 1 gives 0 <= E[D] <= h^2 e^h / 6 and Var D <= h^2 e^h / 4 for h <= 1/2. By Bernstein's
+        inequality the sum of T such D exceeds its mean by t = sqrt(2 V ln(1/eta)) + (2/3) h e^h ln(1/eta) with
+        probability <= eta. The integrand of delta(eps) does not decrease in the loss, hence
 
             delta(eps) >= delta_X(eps + T E[D] + t) - eta - (cut tails).
         """
@@ -276,17 +274,17 @@ class PrivacyLoss:
     event : PrivacyEvent
         Any event but `NonPrivateEvent`.
     rtol : float
-        Relative accuracy of the answers (of epsilon in `epsilon`, of delta in `delta`).  The answers
-        are upper bounds for every value.
+        Relative accuracy of the answers (of epsilon in `epsilon`, of delta in `delta`). The answers are upper bounds
+        for every value.
     attack : int or None
-        None: the dominating pairs.  A number: samples without replacement are replaced by that
-        explicit attack (0: one record against none, 1: an equilateral triangle of records), whose
-        `epsilon_lower` bounds from below what any accountant can prove.
+        None: the dominating pairs. A number: samples without replacement are replaced by that explicit attack (0:
+        one record against none, 1: an equilateral triangle of records), whose `epsilon_lower` bounds from below what
+        any accountant can prove.
 
     Notes
     -----
-    One step is answered by its closed-form profile.  In a composition, whole-data Gaussian mechanisms
-    are merged into one.  The composition of distinct mechanisms is one product in Fourier space, and a
+    One step is answered by its closed-form profile. In a composition, whole-data Gaussian mechanisms
+    are merged into one. The composition of distinct mechanisms is one product in Fourier space, and a
     mechanism repeated T times costs log2(T) products.
     """
 

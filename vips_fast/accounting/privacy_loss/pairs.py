@@ -1,13 +1,13 @@
 """Dominating pairs of the mechanisms, as distributions of the privacy loss.
 
-A pair (P, Q) is described by the masses that P and Q give to intervals of the privacy loss
-L = ln dP/dQ.  Sampling acts on those masses in closed form:
+A pair (P, Q) is described by the masses that P and Q give to intervals of the privacy loss L = ln dP/dQ. Sampling
+acts on those masses in closed form:
 
 Poisson, add/remove (Zhu, Dong & Wang 2022, theorem 11): with r the base pair's likelihood ratio,
     the pair ((1-q) Q + q P, Q) and its mirror image.
 Without replacement, replace-one (Balle, Barthe & Gaboardi 2018, theorem 8):
     delta'(eps) = q delta(ln(1 + (e^eps - 1) / q)) for eps >= 0 and
-    delta'(-eps) = 1 - e^-eps + e^-eps delta'(eps).  The loss distribution of this profile is: the
+    delta'(-eps) = 1 - e^-eps + e^-eps delta'(eps). The loss distribution of this profile is: the
     part with base loss > 0 has loss +ln(1 - q + q r) under (1-q) Q + q P, its mirror image has loss
     -ln(1 - q + q r) under Q, and the rest of the mass sits at loss 0.
 """
@@ -34,8 +34,8 @@ from ..events import (
 )
 from ..gaussian import gaussian_delta
 
-# Covers the roundings of a closed form: its argument errs by a few ulp, and ln delta has slopes up
-# to about 10^3 in it.
+# Covers the roundings of a closed form: its argument errs by a few ulp, and ln delta has slopes up to about 10^3 in
+# it.
 _ROUND_UP = 1.0 + 1e-12
 
 
@@ -64,17 +64,11 @@ def _normal_masses(edges: FloatArray) -> FloatArray:
 
 
 class Pair:
-    """Interval masses of the loss of a pair (P, Q).
+    """Interval masses of the loss of a pair (P, Q)."""
 
-    Attributes
-    ----------
-    p_infinite : float
-        P-mass of an infinite loss.
-    max_loss : float
-        Largest finite loss (infinity where there is none).
-    """
-
+    #: P-mass of an infinite loss.
     p_infinite = 0.0
+    #: Largest finite loss (infinity where there is none).
     max_loss = math.inf
 
     def support(self, tail: float) -> tuple[float, float]:
@@ -88,8 +82,7 @@ class Pair:
     def masses(self, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
         """P- and Q-masses of L in (edges[i], edges[i + 1]], length ``len(edges) - 1``.
 
-        `edges` is increasing and may start at -inf and end at +inf (an infinite loss is not in the
-        last interval).
+        `edges` is increasing and may start at -inf and end at +inf (an infinite loss is not in the last interval).
         """
         raise NotImplementedError
 
@@ -259,8 +252,8 @@ class PoissonPair(Pair):
         self.max_loss = float(log_mix(q, base.max_loss))
 
     def support(self, tail: float) -> tuple[float, float]:
-        # (1-q) Q + q P leaves [low, high] with probability <= tail if Q does so with probability
-        # <= tail and P with probability <= tail / q.
+        # (1-q) Q + q P leaves [low, high] with probability <= tail if Q does so with probability <= tail and P with
+        # probability <= tail / q.
         p_low, p_high = self.base.support(min(0.5, tail / self.q))
         q_low, q_high = self.base.q_support(tail)
         return float(log_mix(self.q, min(p_low, q_low))), float(log_mix(self.q, max(p_high, q_high)))
@@ -296,8 +289,8 @@ class MirrorPair(Pair):
 
     def __init__(self, pair: PoissonPair) -> None:
         self.pair = pair
-        # r >= 0 bounds the mirrored loss -ln(1 - q + q r).  No loss is infinite, because Q has no mass
-        # where the mixture has none.
+        # r >= 0 bounds the mirrored loss -ln(1 - q + q r). No loss is infinite, because Q has no mass where the
+        # mixture has none.
         low = -pair.base.max_loss if pair.base.p_infinite == 0.0 else -math.inf
         self.max_loss = -float(log_mix(pair.q, low))
 
@@ -310,8 +303,8 @@ class MirrorPair(Pair):
         return q[::-1], p[::-1]
 
     def profile(self, epsilon: float) -> float:
-        # With e^-eps = 1 - q + q e^base, Q{L' < -eps} - e^eps P'{L' < -eps} is
-        # q e^(eps + base) (Q{L < base} - e^-base P{L < base}), and the base pair is symmetric.
+        # With e^-eps = 1 - q + q e^base, Q{L' < -eps} - e^eps P'{L' < -eps} is q e^(eps + base)
+        # (Q{L < base} - e^-base P{L < base}), and the base pair is symmetric.
         base = float(_log_unmix(self.pair.q, -epsilon))
         if base == -math.inf:
             return 0.0
@@ -380,10 +373,10 @@ class WithoutReplacementPair(Pair):
 class TrianglePair(Pair):
     """An attack on sampling without replacement: three equidistant records.
 
-    All records are equal but one, which takes one of two other values; the three values are the
-    corners of an equilateral triangle with sides equal to the sensitivity.  The outputs are
-    (1-q) N(0, s^2 I) + q N(a, s^2 I) against the same with b, |a| = |b| = |a - b| = 1, s the noise
-    multiplier.  With u along a - b and t along a + b, the loss
+    All records are equal but one, which takes one of two other values; the three values are the corners of an
+    equilateral triangle with sides equal to the sensitivity. The outputs are (1-q) N(0, s^2 I) + q N(a, s^2 I)
+    against the same with b, |a| = |b| = |a - b| = 1, s the noise multiplier. With u along a - b and t along a + b,
+    the loss
 
         ln (1-q + A e^(u/(2 s^2))) - ln (1-q + A e^(-u/(2 s^2))),
         A = q e^((sqrt(3) t - 1) / (2 s^2)),
@@ -394,9 +387,9 @@ class TrianglePair(Pair):
     def __init__(self, q: float, mu: float) -> None:
         self.q, self.mu = q, mu
         half_height = 0.5 * math.sqrt(3.0) * mu
-        # All lengths are in units of s.  The trapezoid rule in t converges geometrically: the
-        # integrand is analytic up to |Im t| = 1.8 / mu, so a spacing of min(1, 1/mu) / 2 errs by
-        # exp(-2 pi 1.8 / 0.5) = 1e-10 of it; beyond 9.5 standard deviations lies less than 1e-20.
+        # All lengths are in units of s. The trapezoid rule in t converges geometrically: the integrand is analytic
+        # up to |Im t| = 1.8 / mu, so a spacing of min(1, 1/mu) / 2 errs by exp(-2 pi 1.8 / 0.5) = 1e-10 of it; beyond
+        # 9.5 standard deviations lies less than 1e-20.
         start, stop = -9.5, half_height + 9.5
         t = np.linspace(start, stop, math.ceil((stop - start) * 2.0 * max(1.0, mu)) + 1)
         step = t[1] - t[0]

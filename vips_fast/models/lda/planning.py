@@ -110,7 +110,12 @@ def plan(
     ValueError
         If a number is out of its range.
     """
-    for name, value in (("n_records", n_records), ("n_features", n_features), ("n_components", n_components), ("doc_length", doc_length)):
+    for name, value in (
+        ("n_records", n_records),
+        ("n_features", n_features),
+        ("n_components", n_components),
+        ("doc_length", doc_length),
+    ):
         if int(value) != value or value < 1:
             raise ValueError(f"{name}={value!r}: expected an integer >= 1")
     size = default_batch_size(n_records) if batch_size is None else batch_size

@@ -1,0 +1,409 @@
+"""The bounds that logistic regression promises, its lattices, and its M-step."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.special import expit
+
+from vips_fast import BayesianLogisticRegression
+from vips_fast.engine.backend import Threads
+from vips_fast.engine.model import Release
+from vips_fast.engine.result import Public
+from vips_fast.kernels import reference
+from vips_fast.kernels.blr import triangle_size
+from vips_fast.models.logistic import spectrum as module
+from vips_fast.models.logistic.paper import replace_one_bound
+from vips_fast.models.logistic.records import LogisticRecords, design
+from vips_fast.models.logistic.spectrum import Spectrum, curvature_ratio, nonnegative_mean
+from vips_fast.models.logistic.statistics import factor_grid
+
+OURS = dict(update="average", form="orthonormal", sensitivity="proven")
+FORMS = {
+    "centred": {}, "centred, clip 0.2": dict(OURS, center=True, residual_clip=0.2),
+    "analyze gauss": dict(OURS, center=True, form="analyze_gauss"), "uncentred": OURS,
+    "uncentred, shares": dict(OURS, linear_share=(0.2, 0.7)), "paper": dict(sensitivity="proven"),
+    "all to s1": dict(OURS, center=True, linear_share=(0.3, 1.0)), "counts": {"n_trials": 4.0},
+    "paper's sensitivity": dict(sensitivity="paper"),
+}
+
+
+def rows_of(n=300, d=9, seed=0):
+    """Rows and labels without anything special, some of them longer than the bound."""
+    rng = np.random.default_rng([seed, n, d])
+    return rng.normal(size=(n, d)) / math.sqrt(d), rng.integers(0, 2, n).astype(float)
+
+
+def prepared(X, y, step, z=2.0, neighbors="add_remove", n_records=60, private=True, **form):
+    """Model at a step with a released state that has nothing special, its mechanism, and the records."""
+    kind = BayesianLogisticRegression.paper if set(form) - {"n_trials", "row_norm"} else BayesianLogisticRegression
+    estimator = kind(n_records=n_records, n_steps=10, noise_multiplier=z, neighbors=neighbors, private=private, **form)
+    estimator._check_parameters()
+    records = LogisticRecords.of(design(X, estimator._constant), np.asarray(y, dtype=float))
+    scale = None if private else records.largest_norm()
+    public = Public(n_features=X.shape[1], n_records=n_records, seed=0, scale=scale)
+    model, plan, _ = estimator._prepare(public, False, None)
+    rng, d = np.random.default_rng(7), records.n_features
+    if step:
+        A = rng.normal(size=(d, d))
+        model._step, model._covariance = step, A @ A.T
+        model._set_point(rng.normal(size=d) * 2)
+    return model, plan.mechanism, records
+
+
+def fine_sum(model, records, rows=None, n_threads=1):
+    rows = np.arange(records.n_rows) if rows is None else np.asarray(rows)
+    return Threads(n_threads).sum(model, records, rows, np.zeros(len(rows), np.uint64))
+
+
+def lattice_sum(X, y, step, **kwargs):
+    """Rounded sums, spacing and declared sensitivity."""
+    model, mechanism, records = prepared(X, y, step, **kwargs)
+    return model.round(fine_sum(model, records), mechanism.spacing), mechanism
+
+
+def distance(a, b):
+    """Euclidean distance of two lattice sums, exactly (Python integers) but for the root."""
+    return math.sqrt(sum(int(x) ** 2 for x in a - b))
+
+
+# --------------------------------------------- audit: replay, purity, additivity
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("step", [0, 1])
+def test_replay_of_neighbours(form, step):
+    """Generated neighbours, among them long rows, tiny rows and extreme labels: the sums move by no more than stated."""
+    rng = np.random.default_rng(3)
+    d, kwargs = 4, FORMS[form]
+    b = kwargs.get("n_trials", 1.0)
+    add = replace = 0.0
+    for trial in range(40):
+        X = rng.normal(size=(30, d)) * 10.0 ** rng.uniform(-2, 2)
+        y = rng.integers(0, int(b) + 1, 30).astype(float)
+        record = rng.normal(size=(1, d)) * 10.0 ** rng.uniform(-3, 6)
+        other = rng.normal(size=(1, d)) * 10.0 ** rng.uniform(-3, 6) if trial % 2 else -record
+        base, mechanism = lattice_sum(X, y, step, **kwargs)
+        with_one, _ = lattice_sum(np.vstack([X, record]), np.append(y, b), step, **kwargs)
+        add = max(add, distance(base, with_one) * mechanism.spacing / mechanism.sensitivity)
+        one, mechanism = lattice_sum(np.vstack([X, record]), np.append(y, b), step, neighbors="replace_one", **kwargs)
+        two, _ = lattice_sum(np.vstack([X, other]), np.append(y, b * (trial % 3 == 0)), step, neighbors="replace_one", **kwargs)
+        replace = max(replace, distance(one, two) * mechanism.spacing / mechanism.sensitivity)
+    assert add <= 1 and replace <= 1
+
+
+@pytest.mark.parametrize("form", ["centred", "uncentred"])
+def test_worst_case_neighbours_reach_the_bound(form):
+    """A row at the bound with <xi> = b/4 in the first step: nothing is given away."""
+    X, y = rows_of(30, 3)
+    worst = np.array([[3.0, 0.0, 0.0]])  # twice the bound and more: scaled to it, with its constant
+    kwargs = dict(OURS, center=form == "centred", intercept_scaling=1e-3, n_records=1000)
+    base, mechanism = lattice_sum(X, y, 0, **kwargs)
+    more, _ = lattice_sum(np.vstack([X, worst]), np.append(y, 1), 0, **kwargs)
+    # Truncated factors (2^-20), and the slack, below sqrt(10) g + 4 (g + 2^-19), g <= 2^-21.
+    assert 1 - 3e-5 < distance(base, more) * mechanism.spacing / mechanism.sensitivity <= 1
+    if form == "uncentred":
+        # Replace one: rows at 60 degrees with different labels reach B^2 = 2 + a^4 / (2 c^2), at a share of 0.3.
+        kwargs.update(linear_share=0.3, neighbors="replace_one", fit_intercept=False)
+        t = 0.3 / 1.4
+        other = 3 * np.array([[t, math.sqrt(1 - t * t), 0.0]])
+        base, mechanism = lattice_sum(np.vstack([X, worst]), np.append(y, 1), 0, **kwargs)
+        other, _ = lattice_sum(np.vstack([X, other]), np.append(y, 0), 0, **kwargs)
+        assert 1 - 3e-5 < distance(base, other) * mechanism.spacing / mechanism.sensitivity <= 1
+
+
+@pytest.mark.parametrize("share", [0.05, 0.3, 0.5, 0.7, 0.9, 1.0])
+def test_replace_one_bound(share):
+    """The closed form against a search over pairs of records."""
+    rng = np.random.default_rng(0)
+    a, c = math.sqrt(share), math.sqrt(1 - share)
+    p, p_, t = rng.choice([-a, a], 200_000), rng.choice([-a, a], 200_000), rng.uniform(-1, 1, 200_000)
+    q, q_ = rng.choice([0.0, c], 200_000), rng.choice([0.0, c], 200_000)
+    squares = p**2 + p_**2 - 2 * p * p_ * t + q**2 + q_**2 - 2 * q * q_ * t**2
+    bound = replace_one_bound(a, c) ** 2
+    # The search misses the maximum by the spacing of 200,000 points.
+    assert bound <= 4 + 1e-12 and bound * (1 - 1e-3) < squares.max() <= bound * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("form", ["uncentred", "uncentred, shares", "paper", "paper's sensitivity", "centred"])
+def test_rounding_is_absorbed_for_records_below_the_clip(form):
+    """A pair s1 = ±a u, <xi> about 0 on one side, with slack of a tenth of a contribution.
+
+    One of the two has a norm below the clip less the slack. Were it not scaled down as well, the
+    exact sums of the pair would be nearer to the declared distance than rounding can move them.
+    """
+    d, z = 60, 6_000.0
+    u, w = np.zeros((2, d))
+    u[0], w[1] = 1.0, 1.0
+    turned = math.cos(0.01) * u + math.sin(0.01) * w
+    kwargs = FORMS[form] | dict(row_norm=1.0, neighbors="replace_one", z=z, n_records=100)
+    if form != "centred":
+        kwargs["fit_intercept"] = False
+    sums = []
+    for row, label in ((u, 1.0), (turned, 0.0)):
+        model, mechanism, records = prepared(row[None], [label], 1, **kwargs)
+        d = records.n_features
+        model._moment = np.zeros((d, d))
+        model._moment[1, 1] = 1e16
+        fine = fine_sum(model, records).astype(float)
+        scale = np.where(np.diag(np.ones(d))[np.triu_indices(d)] == 1, 1.0, model.off_diagonal) * model._grid**2
+        sums.append(np.concatenate([fine[:d] * mechanism.spacing, fine[d:] * scale]))
+    slack = math.sqrt(triangle_size(d)) * mechanism.spacing
+    moved = float(np.linalg.norm(sums[0] - sums[1]))
+    assert slack > 0.03 * model.clip
+    assert moved + slack <= mechanism.sensitivity
+    if form == "uncentred":
+        # The bound of this pair, sqrt(4 a^2 + c^2), scaled by the very factor (to two lattice units, 0.002 each):
+        # nothing else was given away, and the short record shrinks as the long one does.
+        kept = model._kept / model.clip
+        assert moved == pytest.approx(kept * mechanism.sensitivity, abs=0.008)
+        assert np.linalg.norm(sums[1]) == pytest.approx(kept * math.sqrt(0.5), abs=0.004)
+
+
+@pytest.mark.parametrize("form", ["centred", "uncentred", "all to s1", "paper"])
+@pytest.mark.parametrize("step", [0, 1])
+@pytest.mark.parametrize("storage", [np.asarray, sp.csr_array])
+def test_contributions_are_additive_functions_of_the_record(form, step, storage):
+    """Any split into shards, any order and number of threads, after another minibatch: the same integers."""
+    X, y = rows_of()
+    X = storage(np.where(np.abs(X) < 0.05, 0.0, X))
+    model, _, records = prepared(X, y, step, n_records=300, **FORMS[form])
+    whole = fine_sum(model, records)
+    order = np.random.default_rng(1).permutation(300)
+    _, _, shuffled = prepared(X[order], y[order], step, n_records=300, **FORMS[form])
+    np.testing.assert_array_equal(fine_sum(model, shuffled), whole)
+    for n_shards in (1, 2, 5, 16, 300):
+        shards = [np.sort(part) for part in np.array_split(order, n_shards)]
+        np.testing.assert_array_equal(sum(fine_sum(model, records, rows) for rows in shards), whole)
+    for n_threads in (2, 7, 16):
+        np.testing.assert_array_equal(fine_sum(model, records, n_threads=n_threads), whole)
+    # Portions of what int64 holds, in Python integers.
+    model.capacity = 70
+    assert (fine_sum(model, records) == whole).all() and fine_sum(model, records).dtype == object
+    spacing = model._spacing
+    np.testing.assert_array_equal(model.round(fine_sum(model, records), spacing), model.round(whole, spacing))
+
+
+def test_lattices_do_not_know_how_many_records_there_are():
+    """The factors' grid is relative to the clip; a contribution fits int64 2^21 times."""
+    for clip in (1.0, 1.5, math.hypot(1 / 4, 1 / 2), 3.99, 4.0, 1e-9):
+        assert 2.0**38 <= clip / factor_grid(clip) ** 2 < 2.0**41
+    X, y = rows_of(20, 3)
+    sums = [fine_sum(*prepared(X, y, 1, n_records=n)[::2]) for n in (10, 60, 2**31)]
+    np.testing.assert_array_equal(sums[0], sums[1])
+    np.testing.assert_array_equal(sums[0], sums[2])
+    model, _, _ = prepared(X, y, 1)
+    assert model.capacity * model.clip / model._grid**2 < 2**62
+
+
+def test_statistics_are_read_back_at_their_scale():
+    """Sums of contributions that nothing clips against numpy, in both forms of the matrix and without privacy."""
+    X, y = rows_of(200, 4)
+    for form in ({}, dict(OURS, center=True, form="analyze_gauss"), {"private": False}):
+        kwargs = {"row_norm": 20.0} if form.get("private", True) else {}
+        model, mechanism, records = prepared(X, y, 1, **form, **kwargs)
+        linear, quadratic = model._current_scales()
+        values = model.round(fine_sum(model, records), mechanism.spacing) * mechanism.spacing
+        Z = np.hstack([X, np.ones((200, 1))])
+        xi = reference.pg_mean(np.sqrt(np.einsum("ij,jk,ik->i", Z, model._moment, Z)))
+        first, second = Z.T @ (y - 0.5 - xi * (Z @ model._point)), (Z * xi[:, None]).T @ Z
+        # 200 truncations at 2^-20 of the largest factor.
+        np.testing.assert_allclose(values[:5] * linear, first, atol=1e-4 * linear)
+        np.testing.assert_allclose(model._unpack(values) * quadratic, second, atol=1e-3 * quadratic)
+
+
+@pytest.mark.parametrize("z", [1.0, 5.0])
+def test_mu_of_one_step(z):
+    """Gaussian-DP: the releases of two worst-case neighbours are 1/z standard deviations apart, and no more."""
+    n_draws = 4000
+    X, y = rows_of(20, 2)
+    pair = [(X, y), (np.vstack([X, [[5.0, 0.0]]]), np.append(y, 1))]
+    releases, sums = [], []
+    for rows, labels in pair:
+        total, mechanism = lattice_sum(rows, labels, 0, z=z, **dict(OURS, center=True, intercept_scaling=1e-3))
+        draws = np.tile(total, (n_draws, 1))
+        mechanism.add_noise(draws, None)
+        releases.append(draws * mechanism.spacing)
+        sums.append(total.astype(float))
+    # The best test looks along the difference of the means; a third of the draws finds it.
+    third = n_draws // 3
+    direction = releases[1][:third].mean(axis=0) - releases[0][:third].mean(axis=0)
+    for w in (direction, sums[1] - sums[0]):
+        a, b = releases[0][third:] @ w, releases[1][third:] @ w
+        mu = (b.mean() - a.mean()) / math.sqrt((a.var() + b.var()) / 2)
+        # Standard error of mu with 2,667 draws a side, 5 of them: a false alarm in 10^6.
+        error = 5 * math.sqrt(2 / (n_draws - third) * (1 + mu * mu / 4))
+        assert mu - error <= 1 / z
+    assert mu + error >= 1 / z
+
+
+# -------------------------------------------------------------------- state
+
+
+def released(model, mechanism, records, step):
+    """The release of a step, its noise made from a known key."""
+    units = model.round(fine_sum(model, records), mechanism.spacing)
+    mechanism.add_noise(units, bytes([step] * 32))
+    return Release(step, units, mechanism.spacing / 60, mechanism.noise_sd / 60)
+
+
+@pytest.mark.parametrize("form", ["centred", "uncentred", "paper", "all to s1", "large", "no noise", "minibatch without noise"])
+def test_restored_state_goes_on_with_the_same_bits(monkeypatch, form):
+    if form == "large":
+        # As in many dimensions: a spectrum that is not renewed in each step.
+        for where in (module, __import__("vips_fast.models.logistic.model", fromlist=["LARGE"])):
+            monkeypatch.setattr(where, "LARGE", 3)
+    X, y = rows_of(60, 30)
+    kwargs = FORMS.get(form, {})
+    z = 0.0 if "no" in form.split()[0] or "without" in form else 2.0
+    models = [prepared(X, y, 0, z=z, **kwargs)[0] for _ in range(2)]
+    _, mechanism, records = prepared(X, y, 0, z=z, **kwargs)
+    if "minibatch" in form:
+        for model in models:
+            model._fraction = 0.5
+    ahead, behind = models
+    for step in range(10):
+        release = released(ahead, mechanism, records, step)
+        state = ahead.state()
+        assert all(array.dtype == np.float64 for array in state.values())
+        behind.restore(state)
+        ahead.update(release)
+        behind.update(release)
+        for name, array in ahead.state().items():
+            np.testing.assert_array_equal(behind.state()[name], array, err_msg=f"{name} after step {step}")
+    for name, array in ahead.result().items():
+        np.testing.assert_array_equal(behind.result()[name], array)
+    before = behind.state()
+    for change in ({"weights": np.zeros(3)}, {"covariance": np.full((31, 31), np.nan)}, {"progress": np.array([0.5, 1, 1])}):
+        with pytest.raises(ValueError, match="state: "):
+            behind.restore(before | change)
+    with pytest.raises(ValueError, match="no array 'point'"):
+        behind.restore({name: array for name, array in before.items() if name != "point"})
+
+
+# --------------------------------------------------------------- the M-step
+
+
+def wigner(rng, d, sd):
+    noise = np.triu(rng.normal(size=(d, d)) * sd)
+    return noise + np.triu(noise, 1).T
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_spectrum_follows_the_law_of_the_noise(monkeypatch, large):
+    """Three eigenvalues above what the noise can hide: size and overlap as the theory says."""
+    if large:
+        monkeypatch.setattr(module, "LARGE", 10)
+    d, sd = 400, 0.5
+    rng = np.random.default_rng(0)
+    hidden = sd * math.sqrt(d)
+    vectors = np.linalg.qr(rng.normal(size=(d, 3)))[0]
+    true = np.array([1.5, 3.0, 10.0]) * hidden
+    spectrum = Spectrum((vectors * true) @ vectors.T + 0.1 * np.eye(d) + wigner(rng, d, sd), sd)
+    assert spectrum.vectors.shape == (d, 3) and spectrum.bulk_upper == hidden
+    # Fluctuations are of the order of sd = hidden / 20.
+    np.testing.assert_allclose(spectrum.upper, true + 0.1, atol=4 * sd)
+    overlap = (np.abs(vectors.T @ spectrum.vectors) ** 2).max(axis=0)
+    np.testing.assert_allclose(overlap, 1 - (hidden / true) ** 2, atol=0.08)
+    assert spectrum.bulk_likely == pytest.approx(0.1, abs=0.1)
+    np.testing.assert_allclose(spectrum.likely, spectrum.upper * overlap, atol=0.08 * true.max())
+    # Nothing but noise: nothing shows (the edge's fluctuations are of the order of d^(-2/3)).
+    assert Spectrum(0.9 * wigner(rng, d, sd), sd).vectors.shape == (d, 0)
+    v = rng.normal(size=d)
+    np.testing.assert_allclose(spectrum.matrix(spectrum.upper, 0.3) @ v, spectrum.apply(spectrum.upper, 0.3, v))
+
+
+def test_lanczos_agrees_with_the_full_decomposition(monkeypatch):
+    rng = np.random.default_rng(1)
+    A = rng.normal(size=(300, 12)) * 4
+    matrix = A @ A.T + wigner(rng, 300, 1.0)
+    full = Spectrum(matrix, 1.0)
+    monkeypatch.setattr(module, "LARGE", 10)
+    few = Spectrum(matrix, 1.0)
+    np.testing.assert_allclose(np.sort(few.upper), np.sort(full.upper), rtol=1e-4)
+    np.testing.assert_allclose(few.matrix(few.upper, 0.0), full.matrix(full.upper, 0.0), atol=1e-2 * full.upper.max())
+    # Many shown eigenvalues: falls back on the direct method.
+    many = Spectrum(np.diag(np.arange(300.0)) + wigner(rng, 300, 0.1), 0.1)
+    assert len(many.upper) > 250
+
+
+def test_curvature_ratio():
+    assert curvature_ratio(0.0, 1.0) == pytest.approx(1.0)
+    assert curvature_ratio(-1.0, 1.0) == pytest.approx(1.0)
+    rng = np.random.default_rng(0)
+    for c in (0.5, 1.0, 2.0, 4.0):
+        a = c * rng.normal(size=400_000)
+        p = expit(a)
+        truth = (p * (1 - p)).mean() / reference.pg_mean(a).mean()
+        moment = c * math.tanh(c / 2) / 2
+        # 400,000 draws give three digits.
+        assert curvature_ratio(moment, 1.0) == pytest.approx(max(truth, 0.55), rel=5e-3)
+        assert curvature_ratio(3 * moment, 3.0) == pytest.approx(curvature_ratio(moment, 1.0))
+    assert curvature_ratio(1e6, 1.0) == 0.55
+
+
+def test_the_papers_update_step_by_step():
+    """Algorithm 5 without noise against numpy: running average of natural parameters from the prior."""
+    X, y = rows_of(400, 3)
+    design = np.hstack([X, np.ones((400, 1))])
+    design *= np.minimum(1, math.sqrt(2) / np.linalg.norm(design, axis=1))[:, None]
+    d, alpha = 4, 1.0
+    s1, s2, M = np.zeros(d), np.zeros((d, d)), np.zeros((d, d))
+    for t in range(6):
+        rho = min(1.0, (3.0 + t) ** -0.8)
+        xi = reference.pg_mean(np.sqrt(np.einsum("ij,jk,ik->i", design, M, design)))
+        s1 = (1 - rho) * s1 + rho * design.T @ (y - 0.5)
+        s2 = (1 - rho) * s2 + rho * (design * xi[:, None]).T @ design
+        covariance = np.linalg.inv(s2 + alpha * np.eye(d))
+        mean = covariance @ s1
+        alpha = (0.01 + d / 2) / (0.01 + 0.5 * (mean @ mean + np.trace(covariance)))
+        M = covariance + np.outer(mean, mean)
+    model = BayesianLogisticRegression.paper(noise_multiplier=0.0, learning_decay=0.8, learning_offset=3.0, n_steps=6).fit(X, y)
+    np.testing.assert_allclose(np.append(model.coef_[0], model.intercept_), mean, rtol=1e-3, atol=1e-3 * np.abs(mean).max())
+    np.testing.assert_allclose(model.covariance_, covariance, rtol=1e-2, atol=1e-3 * covariance.max())
+
+
+def test_the_papers_projection_leaves_no_negative_eigenvalue():
+    X, y = rows_of(50, 8)
+    model, mechanism, records = prepared(X, y, 0, sensitivity="paper")
+    release = released(model, mechanism, records, 0)
+    linear, quadratic = model._current_scales()
+    values, vectors = np.linalg.eigh(model._unpack(release.values) * (60 * quadratic))
+    assert values.min() < 0
+    model.update(release)
+    precision = (vectors * np.maximum(values, 0)) @ vectors.T + np.eye(9)
+    np.testing.assert_allclose(model.result()["covariance"], np.linalg.inv(precision), rtol=1e-8, atol=1e-10)
+
+
+def test_nonnegative_mean():
+    """Against the integral."""
+    grid = np.linspace(0, 60, 200_001)
+    for observed, sd, prior in ((-20.0, 3.0, 1.0), (-1.0, 1.0, 5.0), (0.0, 2.0, 2.0), (4.0, 1.0, 3.0), (30.0, 0.5, 100.0)):
+        log = -0.5 * ((observed - grid) / sd) ** 2 - grid / prior
+        density = np.exp(log - log.max())
+        got = nonnegative_mean(np.array([observed]), sd, prior)[0]
+        # The grid's step is 3e-4.
+        assert got == pytest.approx(float((grid * density).sum() / density.sum()), rel=1e-3, abs=2e-4)
+    # Far below zero, where the formula has no digits left: sd / |z|.
+    assert nonnegative_mean(np.array([-1e9]), 1.0, 1.0)[0] == pytest.approx(1e-9, rel=1e-3)
+    assert (nonnegative_mean(np.linspace(-1e4, 1e4, 999), 1.0, 1.0) > 0).all()
+
+
+def test_likely_matrix_keeps_what_shows_and_the_diagonal():
+    rng = np.random.default_rng(0)
+    d, sd = 120, 1.0
+    vector = rng.normal(size=d)
+    vector /= np.linalg.norm(vector)
+    small = np.where(np.arange(d) < 60, 4.0, 0.0)
+    noise = np.triu(rng.normal(size=(d, d)), 1)
+    noise = sd * (noise + noise.T + np.diag(rng.normal(size=d)) * math.sqrt(2))
+    truth = 500 * np.outer(vector, vector) + np.diag(small)
+    spectrum = Spectrum(truth + noise, sd)
+    assert len(spectrum.upper) < 9 and spectrum.upper.max() == pytest.approx(500, rel=0.1)
+    likely = spectrum.likely_matrix(truth + noise, math.sqrt(2) * sd)
+    assert np.linalg.eigvalsh(likely).min() > -1e-9
+    assert vector @ likely @ vector == pytest.approx(500, rel=0.1)
+    inside = likely - np.outer(vector, vector) * (vector @ likely @ vector)
+    # Noise of 1.4 an entry, 0.2 a mean of 60; the prior pulls both towards 2, which is what a uniform bulk would give.
+    assert np.diag(inside)[:60].mean() > 2.6 and np.diag(inside)[60:].mean() < 1.6
