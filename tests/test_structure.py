@@ -133,3 +133,39 @@ def test_no_file_has_outgrown_its_name():
     files += (root / "csrc").rglob("*.[ch]")
     long = {str(p.relative_to(root)): n for p in files if (n := len(p.read_text("utf-8").splitlines())) > MAX_LINES}
     assert not long
+
+
+@pytest.mark.parametrize("name", sorted(n for n in MODULES if n and not any(p.startswith("_") for p in n.split("."))))
+def test_every_public_function_is_annotated(name):
+    """Arguments and results of public functions and methods; mypy holds the annotations to the code."""
+    missing = []
+
+    def look(node, prefix):
+        for child in node.body:
+            if isinstance(child, ast.ClassDef) and not child.name.startswith("_"):
+                look(child, prefix + child.name + ".")
+            if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                if child.name.startswith("_") and child.name != "__init__":
+                    continue
+                decorators = {ast.unparse(d) for d in child.decorator_list}
+                static = "staticmethod" in decorators or not prefix
+                arguments = [*child.args.posonlyargs, *child.args.args][0 if static else 1 :] + child.args.kwonlyargs
+                arguments += [a for a in (child.args.vararg, child.args.kwarg) if a]
+                done = all(a.annotation for a in arguments) and (child.returns or child.name == "__init__")
+                if not done:
+                    missing.append(f"{prefix}{child.name}")
+
+    look(ast.parse(MODULES[name].read_text("utf-8")), "")
+    assert not missing
+
+
+def test_no_estimator_has_more_than_twenty_parameters():
+    from vips_fast import (
+        BayesianLogisticRegression,
+        ConjugateEstimator,
+        LatentDirichletAllocation,
+        SigmoidBeliefNetwork,
+    )
+
+    for kind in (BayesianLogisticRegression, ConjugateEstimator, LatentDirichletAllocation, SigmoidBeliefNetwork):
+        assert len(kind().get_params()) <= 20

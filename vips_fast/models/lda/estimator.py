@@ -299,7 +299,7 @@ class LatentDirichletAllocation(PrivateEstimator):
             corpus.indices,
             lambda a, b: corpus.data[indptr[a] : indptr[b]].astype(np.float64),
             table,
-            np.full(elog.shape[0], self._alpha),
+            np.full(elog.shape[0], self._as_fitted()._alpha),
             tol=float(self._options.mean_change_tol),
             max_iter=int(self._options.max_doc_update_iter),
             clip_norm=None,
@@ -338,7 +338,7 @@ class LatentDirichletAllocation(PrivateEstimator):
             Sum over documents of E[log p(n, theta, z | lambda)] - E[log q(theta, z)].
         """
         corpus, gamma, elog = self._posterior(X)
-        alpha, n_topics = self._alpha, elog.shape[0]
+        alpha, n_topics = self._as_fitted()._alpha, elog.shape[0]
         elog_theta = digamma(gamma) - digamma(gamma.sum(axis=1, keepdims=True))
         total = 0.0
         step = max(1, 4_000_000 // n_topics)

@@ -186,6 +186,16 @@ class BayesianLogisticRegression(PrivateEstimator):
         """
         return self._fit(X, y, trials=trials, transcript=transcript)
 
+    def partial_fit(self, X: Any, y: Any, trials: Any = None, *, transcript: str | Path | None = None) -> Self:
+        """One more step, made from all rows of X, which hold both labels of the calls before.
+
+        Each call is one release; the ledger composes the calls as if all were about the
+        same records. Give a ``noise_multiplier``. Sums are scaled by the public number of
+        records of a call: ``batch_size``, or, where neither it nor ``n_records`` is
+        given, the number of rows. Parameters and errors are those of `fit`.
+        """
+        return self._fit(X, y, trials=trials, partial=True, transcript=transcript)
+
     def _check_parameters(self) -> None:
         check_number("row_norm", self.row_norm, 0, 1e100, low_open=True)
         check_number("n_trials", self.n_trials, 0, 1e9, low_open=True)
@@ -275,10 +285,6 @@ class BayesianLogisticRegression(PrivateEstimator):
         classes = self._fitted().public.classes
         assert classes is not None
         return classes
-
-    def _as_fitted(self) -> Self:
-        """An estimator with the settings of the fit, whatever was set afterwards."""
-        return self._from_settings(self._fitted().settings)
 
     def _rows_of(self, X: Any) -> tuple[Any, np.ndarray]:
         """Rows with their constant, and the factors that scale them down to the bound as in fit."""

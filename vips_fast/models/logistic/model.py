@@ -115,7 +115,7 @@ class LogisticModel(LogisticStatistics):
         return self._spectrum
 
     def _last(self) -> bool:
-        return self._step + 1 == self._n_steps
+        return self._step + 1 >= self._n_steps
 
     def _moment_of_last(self) -> float:
         """tr(<m m^T> S) of the last posterior."""
