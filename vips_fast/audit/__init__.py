@@ -2,30 +2,37 @@
 
 `audit` runs the layers
 
-- A replay: the distance of exact sums of neighbouring data sets, noise frozen;
-- B purity: a record's contribution has the same bits whatever stands beside it;
+- A replay: how far one raw record moves the exact sums, the randomness of records frozen;
+- B purity: a record's contribution has the same bits whatever stands beside it, and sums are additive;
 - C noise: the law of what one release adds;
 - D mu: the Gaussian-DP parameter of one release, measured from two samples;
 - E profile: delta(epsilon) of whole runs, measured by the best known attack;
+- G rebuild: everything public, made again from the releases in a process without the data;
 
-on data that it makes itself. Nothing here looks at private data, and a passed
-audit is no proof: it bounds from below what an attacker can learn, and fails
-where that bound is above the claim.
+on data that it makes itself. (F, the mutants, is the audit's own test.) Nothing here
+reads private data, and a passed audit is no proof: it bounds from below what an attacker
+can learn, and fails where that bound is above the claim.
 """
 
 from .adapters import ADAPTERS, Adapter, adapter_for
+from .bench import Bench, ModelProxy, Seams
 from .conjugate import conjugate_adapter
 from .layers import LAYERS, audit
 from .report import AuditReport, Check, LayerResult
+from .sizes import Sizes
 from .statistics import delta_lower_bound, mu_interval, mu_lower_bound
 
 __all__ = [
     "ADAPTERS",
     "Adapter",
     "AuditReport",
+    "Bench",
     "Check",
     "LAYERS",
     "LayerResult",
+    "ModelProxy",
+    "Seams",
+    "Sizes",
     "adapter_for",
     "audit",
     "conjugate_adapter",

@@ -1,79 +1,68 @@
-"""What the layers need to know of each model: its hardest records and released states.
+"""What the layers need to know of each model: its hardest raw records and released states.
 
-A record of an adapter is whatever `Adapter.model` can stack into the model's data.
+An adapter knows a model as its users do, by settings, raw data and released numbers, and
+by the engine's contract. It never looks inside.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
-from ..inference import State
-from ..kernels import native
-from ..models import logistic
-from ..models.lda import LatentDirichletAllocation, _LdaModel
+from ..engine.model import Model, Release
+from ..models.estimator import Prepared, PrivateEstimator
+from ..models.lda import LatentDirichletAllocation, LdaOptions
 from ..models.logistic import BayesianLogisticRegression
-from ..models.sbn import SigmoidBeliefNetwork, _PolyaGammaModel, _QuadraticModel
+from ..models.lda import LatentDirichletAllocation as SigmoidBeliefNetwork
+from .bench import Data
 
-#: (2^-18 of the norm is kept back by clipping in float32, and truncation takes up
-#: to a lattice step an entry) squared distances this close to the bound reach it.
-EQUALITY = 1e-4
+
+#: As large as finite numbers get: a state of such numbers overflows wherever it is used.
+_HUGE = np.finfo(np.float64).max
 
 
 class Adapter(ABC):
     """One model class with settings, as the audit sees it.
+
+    A record of an adapter is raw: what `data` can stack into the arguments of ``fit``.
 
     Parameters
     ----------
     settings : dict
         Constructor arguments of the estimator. What a layer has to choose itself
         (sampling rate, steps, noise multiplier) overrides them.
+    kind : class or None
+        A subclass of ``estimator_type`` to audit in its place.
     """
 
-    estimator_type: type
+    estimator_type: ClassVar[type[PrivateEstimator]]
     #: Columns of records: for pairs and runs, and for layer B, where blocks matter.
-    small, wide = 4, 4
+    small: int = 4
+    wide: int = 4
     #: Records that give sixteen threads a block each.
-    many = 100
-    #: Settings of public post-processing that make whole runs quick, where none are given.
-    cheap: dict = {}
+    many: int = 100
+    #: Settings of post-processing that make whole runs quick, where none are given.
+    cheap: ClassVar[dict[str, Any]] = {}
     #: Whether `base` records contribute nothing where the worst pair does.
-    disjoint = False
+    disjoint: bool = False
 
-    def __init__(self, settings: dict):
-        self.settings = dict(settings)
+    def __init__(self, settings: dict[str, Any], kind: type[PrivateEstimator] | None = None):
+        self.settings, self.kind = dict(settings), kind or self.estimator_type
 
-    def estimator(self, **overrides):
+    def estimator(self, **overrides: Any) -> PrivateEstimator:
         """An unfitted estimator with the settings."""
-        return self.estimator_type(**{**self.settings, **overrides})
+        return self.kind(**{**self.settings, **overrides})
 
     @abstractmethod
-    def model(self, estimator, records):
-        """The engine's model over the records."""
+    def data(self, records: Sequence[Any]) -> Data:
+        """Raw records as the arguments of ``fit``."""
 
     @abstractmethod
-    def start(self, model) -> State:
-        """The public state that a run starts from."""
-
-    def prepare(self, model, mechanism, sampler) -> None:
-        """What the estimator's ``fit`` tells the model of mechanism and sampler."""
-
-    @abstractmethod
-    def sharp(self, model) -> None:
-        """Put the model in a released state in which worst-case records reach the bound."""
-
-    @abstractmethod
-    def scramble(self, model, rng) -> None:
-        """Put the model in another released state, drawn at random."""
-
-    @abstractmethod
-    def poison(self, model) -> None:
-        """Make the released parameters non-finite, if records are then still looked at."""
-
-    @abstractmethod
-    def worst_pair(self) -> tuple:
+    def worst_pair(self) -> tuple[Any, Any]:
         """(record to add, record it replaces): as far apart as two can be, in the sharp state."""
 
     def tight(self, neighbors: str) -> bool:
@@ -81,22 +70,69 @@ class Adapter(ABC):
         return True
 
     @abstractmethod
-    def base(self, n: int) -> list:
+    def base(self, n: int) -> list[Any]:
         """n other records, with as little in common with the worst pair as there can be."""
 
+    def company(self, columns: int) -> list[Any]:
+        """Records without which no data set is taken, such as one of each label."""
+        return []
+
     @abstractmethod
-    def generated(self, rng, columns: int) -> object:
+    def generated(self, rng: np.random.Generator, columns: int) -> Any:
         """A record drawn at random, extremes included."""
 
     @abstractmethod
-    def blank(self, entries: int) -> list:
-        """One or two records so wide that a release has about ``entries`` entries."""
+    def invalid(self) -> list[Any]:
+        """Records of the right form that hold values which are not valid."""
 
-    def exact_sums(self, model, records, words, spacing, n_threads=1) -> np.ndarray:
-        """Flat int64: the sum of the records' contributions, before any rounding of sums."""
-        sums = np.zeros(model.statistics_shape, dtype=np.int64)
-        model.estep(np.asarray(records, dtype=np.int64), words, spacing, sums, n_threads)
-        return sums.reshape(-1)
+    @abstractmethod
+    def blank(self, entries: int) -> list[Any]:
+        """Records so wide that a release has about ``entries`` entries, if they can be."""
+
+    # ---------------------------------------------------- states of the model
+
+    def sharp(self, prepared: Prepared) -> None:
+        """Put the model in a released state in which worst-case records reach the bound."""
+
+    def scramble(self, prepared: Prepared, rng: np.random.Generator, releases: int) -> None:
+        """Put the model in the state that releases drawn at random lead to."""
+        model, plan = prepared.model, prepared.plan
+        for step in range(releases):
+            scale = plan.mechanism.spacing / plan.sampler.expected_batch_size
+            size = model.clip * 10.0 ** rng.uniform(-3, 1) / math.sqrt(math.prod(model.shape))
+            units = np.rint(rng.standard_normal(model.shape) * (size / scale)).astype(np.int64)
+            model.update(Release(step, units, scale, size * rng.uniform(0.1, 2)))
+
+    def poison(self, prepared: Prepared) -> bool:
+        """Make the released parameters non-finite, through the contract alone.
+
+        A release of NaN is tried first. Where the model refuses it, its state is filled
+        with the largest finite numbers, as far as `Model.restore` takes them: these
+        overflow in the next step. Returns False where the model refuses everything.
+        """
+        model, before = prepared.model, prepared.model.state()
+        with np.errstate(all="ignore"):
+            try:
+                model.update(Release(0, np.ones(model.shape, dtype=np.int64), math.nan, math.nan))
+                return True
+            except (ValueError, ArithmeticError, np.linalg.LinAlgError):
+                model.restore(before)
+            poisoned = dict(before)
+            for name, array in before.items():
+                for value in (_HUGE, -_HUGE):
+                    if _takes(model, {**poisoned, name: np.full(array.shape, value)}):
+                        poisoned[name] = np.full(array.shape, value)
+                        break
+            model.restore(poisoned)
+        return any(poisoned[name] is not before[name] for name in before)
+
+
+def _takes(model: Model, state: dict[str, np.ndarray]) -> bool:
+    try:
+        model.restore(state)
+    except (ValueError, ArithmeticError, np.linalg.LinAlgError):
+        return False
+    return True
 
 
 class LdaAdapter(Adapter):
@@ -104,47 +140,40 @@ class LdaAdapter(Adapter):
 
     estimator_type = LatentDirichletAllocation
     wide, many = 320, 4200
-    cheap, disjoint = {"readout": "threshold", "max_doc_update_iter": 10}, True
+    cheap, disjoint = {"options": LdaOptions(max_doc_update_iter=10)}, True
 
-    def model(self, estimator, records):
+    def data(self, records: Sequence[Any]) -> Data:
+        """Counts as a sparse matrix."""
         from scipy.sparse import csr_array
 
-        counts = csr_array(np.asarray(records, dtype=np.int32))
-        counts.indices = counts.indices.astype(np.int32)
-        return _LdaModel(estimator, counts, counts.shape[0])
+        counts = np.asarray(records)
+        return {"X": csr_array(counts.astype(np.int32) if counts.dtype.kind in "iu" else counts)}
 
-    def start(self, model):
-        return model.initial_state()
+    def sharp(self, prepared: Prepared) -> None:
+        """Each word in one topic alone, so that a document of one word keeps its norm."""
+        n_words, n_topics = prepared.model.shape
+        units = np.zeros((n_words, n_topics), dtype=np.int64)
+        units[np.arange(n_words), np.arange(n_words) % n_topics] = 1
+        prepared.model.update(Release(0, units, 1e9, 0.0))
 
-    def sharp(self, model):
-        # Each word in one topic alone, so that a document of one word keeps its norm.
-        parameters = np.full(model.statistics_shape, 1e-3)
-        parameters[np.arange(model.n_words), np.arange(model.n_words) % model.n_topics] = 1e3
-        model._fill_table(parameters)
-
-    def scramble(self, model, rng):
-        scale = 10.0 ** rng.uniform(-5, 1)
-        average = rng.standard_normal(model.statistics_shape) * scale
-        model.mstep(State(average, noise_sd=scale * rng.uniform(0.1, 2)))
-
-    def poison(self, model):
-        model._table[:] = np.nan
-
-    def _one_word(self, word):
+    def _one_word(self, word: int) -> np.ndarray:
         record = np.zeros(self.small, dtype=np.int32)
         record[word] = self.settings.get("doc_length") or 500
         return record
 
-    def worst_pair(self):
+    def worst_pair(self) -> tuple[Any, Any]:
+        """Two documents of one word each, not the same."""
         return self._one_word(self.small - 1), self._one_word(self.small - 2)
 
-    def base(self, n):
+    def base(self, n: int) -> list[Any]:
+        """Documents of the other words."""
         records = [np.zeros(self.small, dtype=np.int32) for _ in range(n)]
         for number, record in enumerate(records):
             record[: self.small // 2] = 20 + 3 * np.arange(self.small // 2) + number
         return records
 
-    def generated(self, rng, columns):
+    def generated(self, rng: np.random.Generator, columns: int) -> Any:
+        """One word, all words or a bag of some."""
         record = np.zeros(columns, dtype=np.int32)
         kind = rng.integers(4)
         if kind == 0:
@@ -155,77 +184,63 @@ class LdaAdapter(Adapter):
             np.add.at(record, rng.integers(0, columns, int(rng.integers(1, 3 * columns))), 1)
         return record
 
-    def blank(self, entries):
+    def invalid(self) -> list[Any]:
+        """Counts that are negative, fractional, infinite, no numbers or too large."""
+        return [np.array([3.0] * (self.small - 1) + [bad]) for bad in (-1.0, 0.5, math.inf, math.nan, 2.0**60)]
+
+    def blank(self, entries: int) -> list[Any]:
+        """An empty document."""
         return [np.zeros(-(-entries // int(self.estimator().n_components)), dtype=np.int32)]
 
 
 class SbnAdapter(Adapter):
-    """Sigmoid belief networks, both bounds. A record is a vector of 0 and 1."""
+    """Sigmoid belief networks, all bounds. A record is a vector of 0 and 1."""
 
     estimator_type = SigmoidBeliefNetwork
     small, wide, many = 6, 12, 9000
 
     @property
     def _quadratic(self) -> bool:
-        return self.estimator().bound != "pg"
+        return hasattr(self.estimator(), "bound")
 
-    def model(self, estimator, records):
-        kind = _QuadraticModel if estimator.bound != "pg" else _PolyaGammaModel
-        return kind(estimator, np.ascontiguousarray(records, dtype=np.uint8))
+    def data(self, records: Sequence[Any]) -> Data:
+        """Rows of 0 and 1."""
+        return {"X": np.array([*records])}
 
-    def start(self, model):
-        return State(np.zeros(model.statistics_shape))
-
-    def prepare(self, model, mechanism, sampler):
-        model.set_spacing(mechanism.spacing)
-
-    def sharp(self, model):
-        if not self._quadratic:
-            # z = 1 and psi = 0: all six blocks at their longest.
-            model._w, model._variances = np.zeros_like(model._w), np.zeros_like(model._variances)
-            model._b = np.full_like(model._b, 60.0)
-
-    def scramble(self, model, rng):
+    def sharp(self, prepared: Prepared) -> None:
+        """Polya-Gamma: z = 1 and psi = 0, so that all six blocks are at their longest."""
         if self._quadratic:
-            while model._step < model._mean_steps:
-                model.mstep(State(rng.standard_normal(model.statistics_shape) * 0.5))
-        model._w = rng.standard_normal(model._w.shape) * 10.0 ** rng.uniform(-3, 1.5)
-        model._variances = rng.random(model._w.shape)
-        model._b = rng.standard_normal(model._b.shape) * 3
-        model._c = rng.standard_normal(model._c.shape) * 3
+            return
+        state = prepared.model.state()
+        for name in ("components", "weight_variances", "visible_bias", "visible_variance"):
+            state[name] = np.zeros(state[name].shape)
+        prepared.model.restore({**state, "hidden_bias": np.full(state["hidden_bias"].shape, 60.0)})
 
-    def poison(self, model):
-        model._w = np.full_like(model._w, np.nan)
-        model._c = np.full_like(model._c, np.nan)
-
-    def worst_pair(self):
+    def worst_pair(self) -> tuple[Any, Any]:
+        """All ones against none."""
         return np.ones(self.small, dtype=np.uint8), np.zeros(self.small, dtype=np.uint8)
 
-    def tight(self, neighbors):
-        # The bound for replacing one is not reached where q(z) has one sign for all records.
-        return self._quadratic or neighbors == "add_remove" and self.estimator().clip == 1
+    def tight(self, neighbors: str) -> bool:
+        """The bound for replacing one is not reached where q(z) has one sign for all records."""
+        return self._quadratic or (neighbors == "add_remove" and self.estimator().clip == 1)
 
-    def base(self, n):
-        return [(np.arange(self.small) + i) % 2 for i in range(n)]
+    def base(self, n: int) -> list[Any]:
+        """Alternating entries."""
+        return [((np.arange(self.small) + i) % 2).astype(np.uint8) for i in range(n)]
 
-    def generated(self, rng, columns):
+    def generated(self, rng: np.random.Generator, columns: int) -> Any:
+        """From none to all ones."""
         return (rng.random(columns) < rng.choice([0.0, 0.1, 0.5, 0.9, 1.0])).astype(np.uint8)
 
-    def blank(self, entries):
-        estimator = self.estimator()
-        k = int(estimator.n_components)
-        each = k + 1 if estimator.bound != "pg" else k * (k + 3) // 2 + 2
-        return [np.arange(-(-entries // each)) % 2]
+    def invalid(self) -> list[Any]:
+        """Entries that are neither 0 nor 1."""
+        return [np.array([1.0] * (self.small - 1) + [bad]) for bad in (2.0, 0.5, -1.0, math.nan, math.inf)]
 
-    def exact_sums(self, model, records, words, spacing, n_threads=1):
-        # The finished sums are rounded to the noise's lattice; what has to be exact is below it.
-        parts: list[np.ndarray] = []
-        model._add = lambda sums, name, fine, scale, spacing: parts.append(np.array(fine, dtype=np.int64).reshape(-1))
-        try:
-            super().exact_sums(model, records, words, spacing, n_threads)
-        finally:
-            del model._add
-        return np.concatenate(parts)
+    def blank(self, entries: int) -> list[Any]:
+        """Alternating entries."""
+        k = int(self.estimator().n_components)
+        each = k + 1 if self._quadratic else k * (k + 3) // 2 + 2
+        return [(np.arange(-(-entries // each)) % 2).astype(np.uint8)]
 
 
 class LogisticAdapter(Adapter):
@@ -234,88 +249,63 @@ class LogisticAdapter(Adapter):
     estimator_type = BayesianLogisticRegression
     small, wide, many = 3, 32, 40_000
 
-    def model(self, estimator, records):
-        rows = logistic.check_rows(
-            logistic._with_constant(np.array([x for x, _ in records]), estimator._constant), np.array([y for _, y in records])
-        )
-        return logistic._Model(estimator, rows)
+    def data(self, records: Sequence[Any]) -> Data:
+        """Rows and labels, or counts of successes."""
+        return {"X": np.array([x for x, _ in records]), "y": np.array([y for _, y in records])}
 
-    def start(self, model):
-        return State(np.zeros(model.statistics_shape))
+    # Sharp is the first step as it is: <xi> = b/4, and a row at its bound has both blocks at theirs.
 
-    def prepare(self, model, mechanism, sampler):
-        model.prepare(mechanism, sampler)
-
-    def sharp(self, model):
-        # The first step as it is: <xi> = b/4, and a row at its bound has both blocks at theirs.
-        pass
-
-    def scramble(self, model, rng):
-        d = model._d
-        center = rng.standard_normal(d) * 10.0 ** rng.uniform(-2, 1)
-        factor = rng.standard_normal((d, d)) * 10.0 ** rng.uniform(-3, 0)
-        model._center, model._mean = center, center.copy()
-        model._moment = factor @ factor.T + np.outer(center, center)
-        model._step = int(rng.integers(1, 3))
-
-    def poison(self, model):
-        model._moment = np.full((model._d, model._d), np.nan)
-        model._center = np.full(model._d, np.nan)
-        model._step = 1
-
-    def _unit(self, column, sign=1.0):
+    def _unit(self, column: int, sign: float = 1.0) -> np.ndarray:
         row = np.zeros(self.small)
         row[column] = sign * float(self.estimator().row_norm)
         return row
 
-    def worst_pair(self):
+    def worst_pair(self) -> tuple[Any, Any]:
+        """Opposite rows at their bound, with one label."""
         trials = float(self.estimator().n_trials)
         return (self._unit(0), trials), (self._unit(0, -1.0), trials)
 
-    def tight(self, neighbors):
-        estimator = self.estimator()
-        return neighbors == "add_remove" and estimator.sensitivity == "proven" and estimator.linear_share is None
+    def tight(self, neighbors: str) -> bool:
+        """Opposite rows come near the bound for replacing and do not attain it; nor do the paper's statistics."""
+        return neighbors == "add_remove" and self.kind is self.estimator_type
 
-    def base(self, n):
+    def base(self, n: int) -> list[Any]:
+        """The other columns, with both labels."""
         return [(self._unit(1 + i % (self.small - 1)), float(i % 2)) for i in range(n)]
 
-    def generated(self, rng, columns):
+    def company(self, columns: int) -> list[Any]:
+        """One record of each label."""
+        return [(np.zeros(columns), 0.0), (np.zeros(columns), float(self.estimator().n_trials))]
+
+    def generated(self, rng: np.random.Generator, columns: int) -> Any:
+        """Rows of all lengths."""
         row = rng.standard_normal(columns) * 10.0 ** rng.uniform(-2, 2)
         if rng.random() < 0.2:
             row[rng.integers(columns)] = rng.choice([0.0, 1e6, -1e6])
         return row, float(rng.integers(2)) * float(self.estimator().n_trials)
 
-    def blank(self, entries):
-        return [(np.zeros(max(1, math.isqrt(2 * entries) - 2)), 0.0)]
+    def invalid(self) -> list[Any]:
+        """Rows that are not finite."""
+        return [(np.array([0.5] * (self.small - 1) + [bad]), 1.0) for bad in (math.nan, math.inf, -math.inf)]
 
-    def exact_sums(self, model, records, words, spacing, n_threads=1):
-        # As it is before the finished sums are rounded to the noise's lattice.
-        class Unrounded:
-            """The kernels, but for the rounding of finished sums."""
-
-            blr_round = staticmethod(lambda *arguments: None)
-
-            def __getattr__(self, name):
-                return getattr(native, name)
-
-        logistic.native = Unrounded()
-        try:
-            return super().exact_sums(model, records, words, spacing, n_threads)
-        finally:
-            logistic.native = native
+    def blank(self, entries: int) -> list[Any]:
+        """Rows of zeros, with both labels."""
+        row = np.zeros(max(1, math.isqrt(2 * entries) - 2))
+        return [(row, 0.0), (row, 1.0)]
 
 
 #: Adapter of each model, by the name of the command line.
-ADAPTERS = {"lda": LdaAdapter, "sbn": SbnAdapter, "blr": LogisticAdapter}
+ADAPTERS: dict[str, type[Adapter]] = {"lda": LdaAdapter, "sbn": SbnAdapter, "blr": LogisticAdapter}
 
 
-def adapter_for(model, settings: dict | None = None) -> Adapter:
+def adapter_for(model: Any, settings: dict[str, Any] | None = None) -> Adapter:
     """The adapter of a name, an estimator class, an estimator with parameters or an adapter.
 
     Parameters
     ----------
     model : {"lda", "sbn", "blr"}, estimator class, unfitted estimator or Adapter
-        An adapter of your own audits a model of your own.
+        Subclasses of the three, such as those of their ``paper`` constructors, count as
+        well. An adapter of your own audits a model of your own.
     settings : dict or None
         Constructor arguments; they override those of an estimator or adapter.
 
@@ -326,27 +316,20 @@ def adapter_for(model, settings: dict | None = None) -> Adapter:
     """
     settings = dict(settings or {})
     if isinstance(model, Adapter):
-        return type(model)({**model.settings, **settings})
+        return type(model)({**model.settings, **settings}, model.kind)
+    kind = model if isinstance(model, type) else type(model)
     for name, adapter in ADAPTERS.items():
-        kind = adapter.estimator_type
-        if model == name or model is kind or type(model) is kind:
-            if type(model) is kind:
-                settings = {**model.get_params(), **settings}
-            unknown = sorted(set(settings) - set(kind._parameter_names()))
-            if unknown:
-                raise ValueError(f"settings: {unknown[0]!r} is not a parameter of {kind.__name__}")
-            return adapter(settings)
+        if model == name:
+            kind = adapter.estimator_type
+        if not issubclass(kind, adapter.estimator_type):
+            continue
+        if isinstance(model, kind):
+            settings = {**model.get_params(), **settings}
+        unknown = sorted(set(settings) - set(kind().get_params()))
+        if unknown:
+            raise ValueError(f"settings: {unknown[0]!r} is not a parameter of {kind.__name__}")
+        return adapter(settings, kind)
     raise ValueError(
         f"model={model!r}: expected one of {', '.join(map(repr, ADAPTERS))}, their class or an estimator, or an Adapter "
         "(`conjugate_adapter` makes one of a ConjugateEstimator)"
     )
-
-
-def squared_norm(array: np.ndarray) -> int:
-    """Sum of squares of an integer array, in integers of any length."""
-    return sum(int(v) * int(v) for v in array[array != 0].tolist())
-
-
-def is_close_below(square: int, bound: float) -> bool:
-    """Whether a squared distance reaches its bound, up to what clipping and truncation keep back."""
-    return square >= (1.0 - EQUALITY) * bound and math.isfinite(bound)

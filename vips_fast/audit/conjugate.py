@@ -3,116 +3,126 @@
 from __future__ import annotations
 
 import inspect
+import math
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from ..inference import State
-from ..models.base import _same
-from ..models.conjugate import _BLOCK, ConjugateEstimator, _checked_parameters, _checked_records, _ConjugateModel
+from ..models.conjugate import ConjugateEstimator
+from ..models.estimator import Prepared, same
 from .adapters import Adapter
-from .layers import relation
+from .bench import Bench, Data, relation
 
 #: Candidates among which the pair that is furthest apart is looked for.
 _CANDIDATES = 400
 
 
-class _Wide(list):
-    """Records of a release that is filled up with zeros to ``entries`` statistics."""
-
-    entries = 0
-
-
 class ConjugateAdapter(Adapter):
-    """See `conjugate_adapter`, which makes one. A record is a row of what the estimator's ``records`` gives."""
+    """See `conjugate_adapter`, which makes one. A record is (row of X, entry of y or None)."""
 
-    many = 16 * _BLOCK
-    examples: np.ndarray
-    parameters: tuple | None = None
+    many = 16 * 2048
+    X: np.ndarray
+    y: np.ndarray | None
+    parameters: tuple[np.ndarray, ...] | None = None
 
-    def model(self, estimator, records):
-        rows = np.array(list(records))
-        estimator.n_columns_, estimator.n_records_ = rows.shape[1], estimator._public_n_records(len(rows))
-        model = _ConjugateModel(estimator, _checked_records(rows))
-        if isinstance(records, _Wide):
-            # The statistics function sees a longer array, and no record is any longer for it.
-            model._n_statistics = max(model._n_statistics, records.entries)
-            model.statistics_shape = (model._n_statistics,)
-        return model
+    def data(self, records: Sequence[Any]) -> Data:
+        """X, and y where the model has it."""
+        X = np.array([x for x, _ in records])
+        return {"X": X} if self.y is None else {"X": X, "y": np.array([y for _, y in records])}
 
-    def start(self, model):
-        return State(np.zeros(model.statistics_shape))
+    def _examples(self) -> list[Any]:
+        return [(x, None if self.y is None else self.y[i]) for i, x in enumerate(self.X)]
 
-    def sharp(self, model):
-        if self.parameters is not None:
-            model.parameters = self.parameters
+    def sharp(self, prepared: Prepared) -> None:
+        """Take the given parameters, where there are some."""
+        if self.parameters is None:
+            return
+        state = prepared.model.state()
+        for number, array in enumerate(self.parameters):
+            state[f"parameter_{number}"] = np.asarray(array, dtype=np.float64)
+        prepared.model.restore(state)
 
-    def scramble(self, model, rng):
-        scale = model.clip_norm * 10.0 ** rng.uniform(-3, 1) / np.sqrt(model.statistics_shape[0])
-        released = rng.standard_normal(model.statistics_shape) * scale
-        model.mstep(State(released, noise_sd=scale, initial_weight=0.0, step=1))
-
-    def poison(self, model):
-        # Read-only like others: another type would be compiled anew.
-        poisoned = tuple(np.full_like(array, np.nan) for array in model.parameters)
-        for array in poisoned:
-            array.flags.writeable = False
-        model.parameters = poisoned
-
-    def worst_pair(self):
-        model = self.model(self.estimator(), self.examples)
-        self.sharp(model)
-        values, _ = model.evaluate(self.examples)
-        norms = np.linalg.norm(values, axis=1)
-        values *= np.minimum(1.0, model.clip_norm / np.maximum(norms, np.finfo(float).tiny))[:, None]
-        if relation(self) == "replace_one":
-            squares = (values**2).sum(axis=1)
+    def worst_pair(self) -> tuple[Any, Any]:
+        """Those two examples whose contributions are furthest apart; for adding one, the longest."""
+        examples, neighbors = self._examples(), relation(self)
+        bench = Bench(self, neighbors)
+        prepared = bench.prepare(bench.whole(n_records=len(examples)), examples)
+        self.sharp(prepared)
+        words = np.zeros(1, dtype=np.uint64)
+        values = np.array([bench.sums(prepared, [i], words) for i in range(len(examples))], dtype=np.float64)
+        squares = (values**2).sum(axis=1)
+        if neighbors == "replace_one":
             distances = squares[:, None] + squares[None, :] - 2 * values @ values.T
             first, second = np.unravel_index(int(np.argmax(distances)), distances.shape)
-        else:
-            first = int(np.argmax(norms))
-            second = (first + 1) % len(self.examples)
-        return self.examples[first], self.examples[second]
+            return examples[int(first)], examples[int(second)]
+        longest = int(np.argmax(squares))
+        return examples[longest], examples[(longest + 1) % len(examples)]
 
-    def tight(self, neighbors):
-        # Nobody has said that these records attain the bound.
+    def tight(self, neighbors: str) -> bool:
+        """Nobody has said that these records attain the bound."""
         return False
 
-    def base(self, n):
-        return [self.examples[i % len(self.examples)] for i in range(n)]
+    def base(self, n: int) -> list[Any]:
+        """The examples, again and again."""
+        examples = self._examples()
+        return [examples[i % len(examples)] for i in range(n)]
 
-    def generated(self, rng, columns):
-        example = self.examples[rng.integers(len(self.examples))]
+    def generated(self, rng: np.random.Generator, columns: int) -> Any:
+        """Examples, changed examples and random rows."""
+        number = int(rng.integers(len(self.X)))
+        x, y = self.X[number], None if self.y is None else self.y[int(rng.integers(len(self.X)))]
         kind = rng.integers(4)
         if kind < 2:
-            return example
-        drawn = rng.standard_normal(len(example)) * 10.0 ** rng.uniform(-3, 3)
-        return drawn if kind == 2 else np.where(rng.random(len(example)) < 0.5, example, drawn)
+            return x, y
+        drawn = rng.standard_normal(x.shape) * 10.0 ** rng.uniform(-3, 3)
+        return (drawn if kind == 2 else np.where(rng.random(x.shape) < 0.5, x, drawn)), y
 
-    def blank(self, entries):
-        records = _Wide(self.examples[:2])
-        records.entries = entries
-        return records
+    def invalid(self) -> list[Any]:
+        """Rows that are not finite."""
+        out = []
+        for bad in (math.nan, math.inf, -math.inf):
+            x = np.array(self.X[0], dtype=np.float64)
+            x[-1] = bad
+            out.append((x, None if self.y is None else self.y[0]))
+        return out
+
+    def blank(self, entries: int) -> list[Any]:
+        """Two examples, with their columns again and again as far as the model takes that."""
+        bench, records = Bench(self, relation(self)), self._examples()[:2]
+        columns = self.small
+        while True:
+            wider = [(np.resize(x, columns), y) for x, y in records]
+            try:
+                size = math.prod(bench.prepare(bench.whole(), wider).model.shape)
+            except ValueError:
+                return records
+            records = wider
+            if size >= entries:
+                return records
+            columns *= 2
 
 
-def conjugate_adapter(estimator: ConjugateEstimator, X, y=None, *, parameters: tuple | None = None) -> Adapter:
+def conjugate_adapter(
+    estimator: ConjugateEstimator, X: Any, y: Any = None, *, parameters: tuple[np.ndarray, ...] | None = None
+) -> Adapter:
     """What `audit` needs to audit a model of your own.
 
     ``audit(conjugate_adapter(estimator, X, y))`` runs all layers on it. The bound is
-    tried with pairs of the records given here, with changed copies of them and with
-    random numbers; layers D and E take those two of the records that are furthest
-    apart (for adding or removing one: the longest), so give records that come near
-    the bound.
+    tried with pairs of the rows given here, with changed copies of them and with random
+    numbers; layers D and E take those two of the rows that are furthest apart (for
+    adding or removing one: the longest), so give rows that come near the bound.
 
     Parameters
     ----------
     estimator : ConjugateEstimator
         Unfitted; its parameters are the settings that are audited.
     X, y : as for its ``fit``
-        Public or invented records, at least two. Of more than 400 the first 400 count.
+        Public or invented rows, at least two. Of more than 400 the first 400 count.
     parameters : tuple of arrays or None
         Parameters, as ``start`` and ``mstep`` return them, under which layers A and D
-        look at these records: those that make the longest contributions. None takes
-        the public start.
+        look at these rows: those that make the longest contributions. None takes the
+        public start.
 
     Returns
     -------
@@ -123,18 +133,21 @@ def conjugate_adapter(estimator: ConjugateEstimator, X, y=None, *, parameters: t
     TypeError
         If ``estimator`` is no ConjugateEstimator.
     ValueError
-        If there are fewer than two records, or X, y or parameters are unusable.
+        If there are fewer than two rows, or X, y or parameters are unusable.
     """
     if not isinstance(estimator, ConjugateEstimator):
         raise TypeError(f"estimator: expected an instance of a subclass of ConjugateEstimator, got {type(estimator).__name__}")
-    examples = np.asarray(_checked_records(estimator.records(X, y)), dtype=np.float64)[:_CANDIDATES]
-    if len(examples) < 2:
-        raise ValueError(f"X has {len(examples)} row: expected at least 2 records")
-    columns = examples.shape[1]
+    X = np.asarray(X)[:_CANDIDATES]
+    if X.ndim != 2 or len(X) < 2:
+        raise ValueError(f"X has shape {X.shape}: expected at least 2 rows")
     members = dict(
-        estimator_type=type(estimator), examples=examples, small=columns, wide=columns,
-        parameters=None if parameters is None else _checked_parameters(parameters, type(estimator)),
+        estimator_type=type(estimator), X=X, y=None if y is None else np.asarray(y)[:_CANDIDATES], small=X.shape[1],
+        wide=X.shape[1], parameters=parameters,
     )
     defaults = inspect.signature(type(estimator).__init__).parameters
-    settings = {name: value for name, value in estimator.get_params().items() if not _same(value, defaults[name].default)}
-    return type(f"{type(estimator).__name__}Adapter", (ConjugateAdapter,), members)(settings)
+    settings = {name: value for name, value in estimator.get_params().items() if not same(value, defaults[name].default)}
+    adapter: Adapter = type(f"{type(estimator).__name__}Adapter", (ConjugateAdapter,), members)(settings)
+    # Refuses unusable rows and parameters at once.
+    bench = Bench(adapter, relation(adapter))
+    adapter.sharp(bench.prepare(bench.whole(), adapter.base(len(X))))
+    return adapter

@@ -1,7 +1,7 @@
 """What the paper and its field compare with.
 
 Non-private variational Bayes is ``BayesianLogisticRegression(private=False,
-noise_aware=False)``.
+options=LogisticOptions(noise_aware=False))``.
 """
 
 from .dpsgd import DPSGDLogisticRegression

@@ -9,208 +9,205 @@ linear statistic is the score.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy import sparse
 from scipy.special import expit
 
-from ..accounting import BayesianAccountant
-from ..inference import Schedule, State
-from ..kernels.blr import accumulate, check_rows, factor_spacing
-from ..models.base import PrivateEstimator, check_number, public_generator
-from ..models.logistic import _largest_norm, _with_constant
+from ..accounting import BayesianAccountant, BayesianGuarantee
+from ..checks import check_flag, check_number
+from ..engine.backend import Backend, Threads
+from ..engine.loop import Progress
+from ..engine.model import Model, Release, array_of
+from ..engine.result import Public
+from ..kernels import native
+from ..kernels.threads import resolve_n_threads
+from ..models.estimator import ArraySpec
+from ..models.logistic.records import Block
+from ..models.logistic.statistics import factor_grid
+from .dpsgd import dense
+from .linear import LinearClassifier
 
 #: Orders lambda among which the Bayesian accountant's result is the least.
 _ORDERS = (1, 2, 4, 8, 16, 32, 64, 128)
 
 
-class _ScoreEstimator(PrivateEstimator):
-    """What the three have in common."""
+class ScoreModel(Model):
+    """Clipped scores as the engine's statistic; subclasses say where they are taken and what is done with them.
 
-    _estimator_type = "classifier"
-    update, sensitivity, learning_decay, learning_offset = "average", "proven", 0.0, 1.0
+    ``settings`` are the estimator's, by name. What is random here is a function of the public seed
+    and of the step: the releases' own noise is all that hides the records.
+    """
 
-    def _check_parameters(self) -> None:
-        for name in ("clip_norm", "prior_precision"):
-            check_number(name, getattr(self, name), 0, math.inf, low_open=True, high_open=True)
-        if not isinstance(self.fit_intercept, (bool, np.bool_)):
-            raise ValueError(f"fit_intercept={self.fit_intercept!r}: expected True or False")
-        self._check_privacy_parameters()
-        if self.sampling != "full" and self.batch_size is None:
-            raise ValueError(f"batch_size=None: expected a number with sampling={self.sampling!r}")
-
-    def fit(self, X, y):
-        """Fit to rows X, shape (n, d), dense or sparse, and two labels.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If a parameter or the data are unusable, or the run would overspend; nothing is spent.
-        """
-        self._check_parameters()
-        classes = np.unique(np.asarray(y))
-        if len(classes) != 2:
-            raise ValueError(f"y has {len(classes)} different labels: expected 2")
-        rows = check_rows(_with_constant(X, float(self.fit_intercept)), np.asarray(y) == classes[1])
-        model = self._kind(self, rows)
-        sampler, mechanism, ledger = self._set_up(model, rows.n_rows, int(self.n_steps))
-        model.prepare(mechanism, sampler)
-        self.n_features_in_ = rows.n_features - int(self.fit_intercept)
-        # A rate of 1: the state holds the last release alone.
-        self._run(
-            model, State(np.zeros(model.statistics_shape)), sampler, mechanism, ledger, int(self.n_steps), rows.n_rows,
-            schedule=Schedule(1.0, 0.0),
-        )
-        self.classes_ = classes
-        self._samples = model.result(self)
-        mean = self._samples.mean(axis=0)
-        d = self.n_features_in_
-        self.coef_ = mean[None, :d].copy()
-        self.intercept_ = mean[d:].copy() if self.fit_intercept else np.zeros(1)
-        return self
-
-    def _scores(self, X, weights) -> np.ndarray:
-        self._check_fitted()
-        X = sparse.csr_array(X) if sparse.issparse(X) else np.asarray(X, dtype=np.float64)
-        d = self.n_features_in_
-        if X.ndim != 2 or X.shape[1] != d:
-            raise ValueError(f"X has shape {X.shape}: expected (n, {d})")
-        value = np.asarray(X @ weights[:, :d].T)
-        return value + weights[:, d] if self.fit_intercept else value
-
-    def decision_function(self, X) -> np.ndarray:
-        """x . theta at the mean of the kept parameters, shape (n,)."""
-        self._check_fitted()
-        return self._scores(X, self._samples.mean(axis=0, keepdims=True))[:, 0]
-
-    def predict_proba(self, X) -> np.ndarray:
-        """Probabilities of the two classes, averaged over the kept parameters, shape (n, 2)."""
-        self._check_fitted()
-        p = expit(self._scores(X, self._samples)).mean(axis=1)
-        return np.stack([1 - p, p], axis=1)
-
-    def predict(self, X) -> np.ndarray:
-        """The more probable class of each row."""
-        positive = self.decision_function(X) > 0
-        return self.classes_[positive.astype(int)]
-
-    def score(self, X, y) -> float:
-        """Accuracy."""
-        return float((self.predict(X) == np.asarray(y)).mean())
-
-
-class _ScoreModel:
-    """Clipped scores as the engine's statistic; subclasses say where and what is done with them."""
-
-    def __init__(self, estimator, rows):
-        self._estimator, self._rows = estimator, rows
-        self._n = estimator._public_n_records(rows.n_rows)
-        self._d = rows.n_features
-        self._theta = np.zeros(self._d)
-        self._alpha = float(estimator.prior_precision)
-        self._step = 0
-        self.statistics_shape = (self._width(),)
+    def __init__(self, public: Public, settings: Mapping[str, Any]):
+        self._n, self._seed, self._settings = public.n_records, public.seed, settings
+        self._d = public.n_features + bool(settings["fit_intercept"])
+        self._alpha, self._n_steps = float(settings["prior_precision"]), int(settings["n_steps"])
+        self._longest = public.scale
         # Without privacy a bound that no score passes.
-        self.clip_norm = float(estimator.clip_norm) if estimator.private else 1e3 * max(1.0, _largest_norm(rows))
+        self.clip = float(settings["clip_norm"]) if public.scale is None else 1e3 * max(1.0, public.scale)
+        self.shape = (self._width(),)
+        self._theta, self._kept, self._step = self._start(), np.empty((0, self._width())), 0
+        self._take()
 
     def _width(self) -> int:
         return self._d
 
-    def sensitivity(self, neighbors: str) -> float:
-        """C for adding or removing a record, 2 C for replacing one."""
-        return self.clip_norm * (1.0 if neighbors == "add_remove" else 2.0)
+    def _start(self) -> np.ndarray:
+        return np.zeros(self._width())
 
-    def prepare(self, mechanism, sampler) -> None:
-        """Take what is public of the run."""
-        self._batch = sampler.expected_batch_size
-        #: Standard deviation of the noise on the gradient of the whole data's log-likelihood.
+    def sensitivity(self, relation: str) -> float:
+        """C for adding or removing a record, 2 C for replacing one."""
+        return self.clip * (1.0 if relation == "add_remove" else 2.0)
+
+    def prepare(self, mechanism: Any, sampler: Any) -> None:
+        """Take the lattice, and the noise on the gradient of the whole data's log-likelihood."""
+        self._spacing, self._batch = mechanism.spacing, sampler.expected_batch_size
         self._noise = mechanism.noise_sd * self._n / self._batch
 
-    def _at(self):
-        """(rows, theta) of the step's scores, the rows being those that multiply the residual."""
-        return self._rows, self._theta
+    def _draws(self, purpose: int) -> np.ndarray:
+        return np.random.default_rng([self._seed, self._step, purpose]).normal(size=self._d)
 
-    def estep(self, records, words, spacing, sums, n_threads):
+    def _take(self) -> None:
+        """The point of the next step's scores."""
+        self._center = self._theta
+        self._moment = np.outer(self._center, self._center)
+
+    def _rows(self, block: Block) -> Block:
+        """The rows that multiply the residual."""
+        return block
+
+    def contribute(self, block: Block, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
         """Add the truncated clipped scores."""
-        rows, theta = self._at()
-        if len(records) != rows.n_rows:
-            rows = rows.take(records)
-        sums += accumulate(
-            rows, np.outer(theta, theta), row_norm=1e100, n_trials=1.0, scale_linear=1.0, scale_quadratic=math.inf,
-            clip_norm=self.clip_norm, spacing=spacing, factor_grid=factor_spacing(self.clip_norm, 2 * self._n),
-            center=theta, linear_only=True, n_threads=n_threads,
+        block, width = self._rows(block), self.shape[0]
+        work = np.empty(native.blr_workspace(width, block.indptr is None) // 8 + 1).view(np.uint8)
+        linear, quadratic = np.empty((2, block.n_rows))
+        native.blr_weights(
+            width, block.indptr, block.indices, block.values, block.y, None, self._moment, self._center, 1e100, 1.0, 1.0,
+            math.inf, self.clip, self._spacing, factor_grid(self.clip), False, work, linear, quadratic, None, None, block.unit,
+        )
+        native.blr_accumulate(
+            width, 0, width, block.indptr, block.indices, block.values, linear, quadratic, work, out, None, block.unit
         )
 
-    def mstep(self, state) -> None:
-        """One step with the noised gradient of the log-likelihood."""
-        self._move(state.average * self._n)
+    def update(self, release: Release) -> None:
+        """One step with the noised gradient of the log-likelihood; the second half of the iterates is kept."""
+        self._theta = self._move(release.values * self._n)
+        if self._step >= self._n_steps // 2:
+            self._kept = np.vstack([self._kept, self._theta])
         self._step += 1
+        self._take()
 
-    def _late(self) -> bool:
-        return self._step >= int(self._estimator.n_steps) // 2
+    def _move(self, gradient: np.ndarray) -> np.ndarray:
+        raise NotImplementedError
+
+    def state(self) -> dict[str, np.ndarray]:
+        """See `Model.state`."""
+        return {"theta": self._theta.copy(), "kept": self._kept.copy(), "step": np.array([float(self._step)])}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """See `Model.restore`."""
+        theta, kept, step = array_of(state, "theta", self.shape), array_of(state, "kept"), array_of(state, "step", (1,))
+        if kept.ndim != 2 or kept.shape[1] != len(theta):
+            raise ValueError(f"state: 'kept' has shape {kept.shape}, expected rows of {len(theta)}")
+        self._theta, self._kept, self._step = theta, kept, int(step[0])
+        self._take()
+
+    def result(self) -> dict[str, np.ndarray]:
+        """The kept iterates."""
+        return {"samples": self._kept}
+
+
+class ScoreClassifier(LinearClassifier):
+    """What the three estimators have in common."""
+
+    _kind: ClassVar[type[ScoreModel]]
+
+    def _check_parameters(self) -> None:
+        for name in ("clip_norm", "prior_precision"):
+            check_number(name, getattr(self, name), 0, math.inf, low_open=True, high_open=True)
+        check_flag("fit_intercept", self.fit_intercept)
+        self._check_privacy_parameters()
+        if self.sampling != "full" and self.batch_size is None:
+            raise ValueError(f"batch_size=None: expected a number with sampling={self.sampling!r}")
+
+    def _model(self, public: Public) -> Model:
+        return self._kind(public, self._settings())
+
+    def _n_kept(self) -> int:
+        return int(self.n_steps) - int(self.n_steps) // 2
+
+    def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
+        return {"samples": ArraySpec((self._n_kept(), public.n_features + bool(self.fit_intercept)))}
 
 
 # ----------------------------------------------------------------- DPVI
 
 
-class _DPVIModel(_ScoreModel):
+class DPVIModel(ScoreModel):
     """theta = (mean, log sd); the gradient through m = mean + sd eta is (score, score eta sd)."""
 
-    def __init__(self, estimator, rows):
-        super().__init__(estimator, rows)
-        self._generator = public_generator(estimator.random_state)
-        self._mean, self._log_sd = np.zeros(self._d), np.full(self._d, math.log(float(estimator.initial_sd)))
+    def __init__(self, public: Public, settings: Mapping[str, Any]):
+        super().__init__(public, settings)
         self._squares = np.zeros(2 * self._d)
-        self._kept = []
-        self._draw()
 
-    def _width(self):
+    def _width(self) -> int:
         return 2 * self._d
 
-    def _draw(self):
-        self._eta = self._generator.normal(size=self._d) * np.exp(self._log_sd)
+    def _start(self) -> np.ndarray:
+        return np.concatenate([np.zeros(self._d), np.full(self._d, math.log(float(self._settings["initial_sd"])))])
 
-    def _at(self):
-        # Rows (x, x * eta sd); with theta = (mean, 1) their product is x . (mean + eta sd).
-        rows, d = self._rows, self._d
-        if rows.indptr is None:
-            X = rows.values.reshape(rows.n_rows, d).astype(np.float64)
-            rows = rows._replace(n_features=2 * d, values=np.hstack([X, X * self._eta]).reshape(-1))
-        else:
-            sizes = np.diff(rows.indptr)
-            total = int(rows.indptr[-1])
-            place = np.arange(total) + np.repeat(rows.indptr[:-1], sizes)
-            indices, values = np.empty(2 * total, np.int32), np.empty(2 * total)
-            indices[place], values[place] = rows.indices, rows.values
-            second = place + np.repeat(sizes, sizes)
-            indices[second], values[second] = rows.indices + d, rows.values * self._eta[rows.indices]
-            rows = rows._replace(n_features=2 * d, indptr=2 * rows.indptr, indices=indices, values=values, unit=False)
-        return rows, np.concatenate([self._mean, np.ones(d)])
+    def _take(self) -> None:
+        # Rows (x, x * eta sd); with the centre (mean, 1) their product is x . (mean + eta sd).
+        mean, log_sd = self._theta[: self._d], self._theta[self._d :]
+        self._eta = self._draws(0) * np.exp(log_sd)
+        self._center = np.concatenate([mean, np.ones(self._d)])
+        self._moment = np.outer(self._center, self._center)
 
-    def _move(self, gradient):
-        d, rate = self._d, float(self._estimator.learning_rate)
+    def _rows(self, block: Block) -> Block:
+        d = self._d
+        if block.indptr is None:
+            X = dense(block, d)
+            return block._replace(values=np.hstack([X, X * self._eta]).reshape(-1))
+        old = np.ones(len(block.indices)) if block.unit else block.values
+        sizes = np.diff(block.indptr)
+        place = np.arange(len(old)) + np.repeat(block.indptr[:-1], sizes)
+        second = place + np.repeat(sizes, sizes)
+        indices, values = np.empty(2 * len(old), np.int32), np.empty(2 * len(old))
+        indices[place], values[place] = block.indices, old
+        indices[second], values[second] = block.indices + d, old * self._eta[block.indices]
+        return block._replace(indptr=2 * block.indptr, indices=indices, values=values, unit=False)
+
+    def _move(self, gradient: np.ndarray) -> np.ndarray:
+        d, theta = self._d, self._theta.copy()
         # Prior and entropy: E log N(m | 0, 1/alpha) = -alpha (mean^2 + sd^2) / 2, entropy = sum log sd.
-        gradient = gradient.copy()
-        gradient[:d] -= self._alpha * self._mean
-        gradient[d:] += 1 - self._alpha * np.exp(2 * self._log_sd)
+        gradient[:d] -= self._alpha * theta[:d]
+        gradient[d:] += 1 - self._alpha * np.exp(2 * theta[d:])
         gradient /= self._n
         self._squares += gradient**2
-        change = rate * gradient / np.sqrt(self._squares + 1e-16)
-        self._mean = self._mean + change[:d]
-        self._log_sd = np.clip(self._log_sd + change[d:], -20.0, 5.0)
-        self._draw()
-        if self._late():
-            self._kept.append((self._mean, self._log_sd))
+        theta += float(self._settings["learning_rate"]) * gradient / np.sqrt(self._squares + 1e-16)
+        theta[d:] = np.clip(theta[d:], -20.0, 5.0)
+        return theta
 
-    def result(self, estimator):
-        mean, log_sd = (np.mean(part, axis=0) for part in zip(*self._kept, strict=True))
-        estimator.mean_, estimator.sd_ = mean, np.exp(log_sd)
-        # Antithetic draws: their mean is exact.
-        eta = public_generator(0).normal(size=(50, self._d)) * estimator.sd_
-        return mean + np.concatenate([eta, -eta])
+    def state(self) -> dict[str, np.ndarray]:
+        """See `Model.state`."""
+        return super().state() | {"squares": self._squares.copy()}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """See `Model.restore`."""
+        squares = array_of(state, "squares", self.shape)
+        super().restore(state)
+        self._squares = squares
+
+    def result(self) -> dict[str, np.ndarray]:
+        """Mean and standard deviation of q."""
+        average = self._kept.mean(axis=0)
+        return {"mean": average[: self._d], "sd": np.exp(average[self._d :])}
 
 
-class DPVILogisticRegression(_ScoreEstimator):
+class DPVILogisticRegression(ScoreClassifier):
     """Differentially private variational inference by clipped noisy gradients (Jälkö, Dikmen & Honkela 2017).
 
     q(m) is a product of normals; the gradient of the variational bound with respect to
@@ -235,17 +232,18 @@ class DPVILogisticRegression(_ScoreEstimator):
 
     Attributes
     ----------
-    coef_, intercept_, classes_, privacy_, ledger_, n_features_in_
     mean_, sd_ : ndarray
         q's, the intercept last.
     """
 
-    _kind = _DPVIModel
+    _kind = DPVIModel
 
     def __init__(
-        self, *, clip_norm=1.0, prior_precision=1.0, learning_rate=0.3, initial_sd=0.1, n_steps=200, sampling="poisson",
-        neighbors=None, batch_size=None, target_epsilon=None, target_delta=None, noise_multiplier=None,
-        fit_intercept=True, private=True, n_records=None, n_jobs=None, random_state=None, callback=None,
+        self, *, clip_norm: float = 1.0, prior_precision: float = 1.0, learning_rate: float = 0.3, initial_sd: float = 0.1,
+        n_steps: int = 200, sampling: str = "poisson", neighbors: str | None = None, batch_size: float | None = None,
+        target_epsilon: float | None = None, target_delta: float | None = None, noise_multiplier: float | None = None,
+        fit_intercept: bool = True, private: bool = True, n_records: int | None = None, n_jobs: int | None = None,
+        random_state: Any = None, callback: Callable[[Progress], None] | None = None,
     ):
         self.clip_norm = clip_norm
         self.prior_precision = prior_precision
@@ -265,45 +263,60 @@ class DPVILogisticRegression(_ScoreEstimator):
         self.random_state = random_state
         self.callback = callback
 
-    def _check_parameters(self):
+    def _check_parameters(self) -> None:
         super()._check_parameters()
         for name in ("learning_rate", "initial_sd"):
             check_number(name, getattr(self, name), 0, math.inf, low_open=True, high_open=True)
+
+    def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
+        d = public.n_features + bool(self.fit_intercept)
+        return {"mean": ArraySpec((d,)), "sd": ArraySpec((d,), low=0.0)}
+
+    @property
+    def mean_(self) -> np.ndarray:
+        """Means of q."""
+        return self._fitted().arrays["mean"]
+
+    @property
+    def sd_(self) -> np.ndarray:
+        """Standard deviations of q."""
+        return self._fitted().arrays["sd"]
+
+    def _samples(self) -> np.ndarray:
+        # Antithetic draws: their mean is exact.
+        eta = np.random.default_rng(0).normal(size=(50, len(self.mean_))) * self.sd_
+        return self.mean_ + np.concatenate([eta, -eta])
 
 
 # -------------------------------------------------------------- DP-SGLD
 
 
-class _SGLDModel(_ScoreModel):
-    def __init__(self, estimator, rows):
-        super().__init__(estimator, rows)
-        #: Longest score that the default step size reckons with; without privacy the data's own.
-        self._longest = min(self.clip_norm, 10.0) if estimator.private else _largest_norm(rows)
-        # Langevin noise: with privacy seeded by the operating system.
-        self._generator = np.random.default_rng() if estimator.private else public_generator(estimator.random_state)
-        self._kept = []
+class SGLDModel(ScoreModel):
+    """Langevin steps, the privacy's noise being part of Langevin's own."""
 
-    def _move(self, gradient):
-        step = self._estimator.step_size
+    @property
+    def step_size(self) -> float:
+        """Of every step."""
+        step = self._settings["step_size"]
         if step is None:
             # Curvature is at most N C^2 / 4 + alpha: scores are no longer than C where p is near 1/2.
-            step = 1.0 / (self._n * self._longest**2 / 4 + self._alpha)
-        if self._noise > 0:
-            # The private noise, (step / 2) sd, may not pass Langevin's sqrt(step).
-            step = min(step, 4.0 / self._noise**2)
+            longest = min(self.clip, 10.0) if self._longest is None else self._longest
+            step = 1.0 / (self._n * longest**2 / 4 + self._alpha)
+        # The private noise, (step / 2) sd, may not pass Langevin's sqrt(step).
+        return float(min(step, 4.0 / self._noise**2) if self._noise > 0 else step)
+
+    def _move(self, gradient: np.ndarray) -> np.ndarray:
+        step = self.step_size
         rest = max(step - (0.5 * step * self._noise) ** 2, 0.0)
-        self._theta = self._theta + 0.5 * step * (gradient - self._alpha * self._theta)
-        self._theta = self._theta + math.sqrt(rest) * self._generator.normal(size=self._d)
-        self.step_size = step
-        if self._late():
-            self._kept.append(self._theta)
+        drift = 0.5 * step * (gradient - self._alpha * self._theta)
+        return self._theta + drift + math.sqrt(rest) * self._draws(1)
 
-    def result(self, estimator):
-        estimator.step_size_ = self.step_size
-        return np.array(self._kept)
+    def result(self) -> dict[str, np.ndarray]:
+        """The kept iterates and the step size."""
+        return super().result() | {"step_size": np.array([self.step_size])}
 
 
-class DPSGLDLogisticRegression(_ScoreEstimator):
+class DPSGLDLogisticRegression(ScoreClassifier):
     """Differentially private stochastic gradient Langevin dynamics (Wang, Fienberg & Smola 2015).
 
     theta moves by (step / 2) (gradient of the log posterior) + N(0, step), the gradient
@@ -323,21 +336,22 @@ class DPSGLDLogisticRegression(_ScoreEstimator):
         As in `vips_fast.BayesianLogisticRegression`.
     fit_intercept : bool
     random_state : int, numpy Generator, RandomState or None
-        Seeds the minibatches and Langevin's noise of a fit that is not private.
+        Seeds Langevin's noise, which hides nothing, and the minibatches of a fit that is not private.
 
     Attributes
     ----------
-    coef_, intercept_, classes_, privacy_, ledger_, n_features_in_
     step_size_ : float
-        The last step's size.
+        The steps' size.
     """
 
-    _kind = _SGLDModel
+    _kind = SGLDModel
 
     def __init__(
-        self, *, clip_norm=1.0, prior_precision=1.0, step_size=None, n_steps=500, sampling="poisson", neighbors=None,
-        batch_size=None, target_epsilon=None, target_delta=None, noise_multiplier=None, fit_intercept=True,
-        private=True, n_records=None, n_jobs=None, random_state=None, callback=None,
+        self, *, clip_norm: float = 1.0, prior_precision: float = 1.0, step_size: float | None = None, n_steps: int = 500,
+        sampling: str = "poisson", neighbors: str | None = None, batch_size: float | None = None,
+        target_epsilon: float | None = None, target_delta: float | None = None, noise_multiplier: float | None = None,
+        fit_intercept: bool = True, private: bool = True, n_records: int | None = None, n_jobs: int | None = None,
+        random_state: Any = None, callback: Callable[[Progress], None] | None = None,
     ):
         self.clip_norm = clip_norm
         self.prior_precision = prior_precision
@@ -356,68 +370,80 @@ class DPSGLDLogisticRegression(_ScoreEstimator):
         self.random_state = random_state
         self.callback = callback
 
-    def _check_parameters(self):
+    def _check_parameters(self) -> None:
         super()._check_parameters()
         if self.step_size is not None:
             check_number("step_size", self.step_size, 0, math.inf, low_open=True, high_open=True)
+
+    def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
+        return super()._array_specs(public) | {"step_size": ArraySpec((1,), low=0.0)}
+
+    @property
+    def step_size_(self) -> float:
+        """The steps' size."""
+        return float(self._fitted().arrays["step_size"][0])
 
 
 # ------------------------------------- variational inference by sampling
 
 
-class _SamplingModel(_ScoreModel):
-    def __init__(self, estimator, rows):
-        super().__init__(estimator, rows)
-        self._kept = []
-        self._accountants = []
+class SamplingModel(ScoreModel):
+    """Gradient steps whose release's noise is the spread of samples of q."""
 
-    def prepare(self, mechanism, sampler):
+    accountants: tuple[BayesianAccountant, ...] = ()
+
+    def prepare(self, mechanism: Any, sampler: Any) -> None:
+        """As the base's, and the Bayesian accountants of all orders."""
         super().prepare(mechanism, sampler)
-        estimator = self._estimator
-        if estimator.bayesian_pairs:
-            self._pairs = np.random.default_rng()
+        if self._settings["bayesian_pairs"]:
             q = self._batch / self._n
-            self._accountants = [
-                BayesianAccountant(q, mechanism.noise_sd, int(estimator.n_steps), order) for order in _ORDERS
-            ]
+            self.accountants = tuple(BayesianAccountant(q, mechanism.noise_sd, self._n_steps, order) for order in _ORDERS)
 
-    def estep(self, records, words, spacing, sums, n_threads):
-        """Add the clipped scores; the Bayesian accountant also looks at pairs of records."""
-        super().estep(records, words, spacing, sums, n_threads)
-        if not self._accountants:
-            return
-        first, second = self._pairs.integers(0, self._rows.n_rows, size=(2, int(self._estimator.bayesian_pairs)))
-        distances = np.linalg.norm(self._clipped(first) - self._clipped(second), axis=1)
-        for accountant in self._accountants:
-            accountant.step(distances)
+    def clipped(self, block: Block) -> np.ndarray:
+        """Scores of a block as numbers, clipped."""
+        X = dense(block, self._d)
+        scores = (block.y - expit(X @ self._theta))[:, None] * X
+        return scores / np.maximum(1.0, np.linalg.norm(scores, axis=1) / self.clip)[:, None]
 
-    def _clipped(self, index):
-        rows = self._rows.take(index)
-        if rows.indptr is None:
-            X = rows.values.reshape(len(index), self._d).astype(np.float64)
-        else:
-            X = sparse.csr_array((rows.values, rows.indices, rows.indptr), shape=(len(index), self._d)).toarray()
-        scores = (rows.y - expit(X @ self._theta))[:, None] * X
-        return scores / np.maximum(1.0, np.linalg.norm(scores, axis=1) / self.clip_norm)[:, None]
+    def _step_size(self, step: int) -> float:
+        return float(self._settings["learning_rate"]) / self._n / math.sqrt(1 + step)
 
-    def _move(self, gradient):
+    def _move(self, gradient: np.ndarray) -> np.ndarray:
         # Step sizes fall as t^-1/2; the noise of the release is the spread of q's mean of samples.
-        step = float(self._estimator.learning_rate) / self._n / math.sqrt(1 + self._step)
-        self._theta = self._theta + step * (gradient - self._alpha * self._theta)
-        self.scale = step * self._noise * math.sqrt(self._estimator.n_samples)
-        if self._late():
-            self._kept.append(self._theta)
+        return self._theta + self._step_size(self._step) * (gradient - self._alpha * self._theta)
 
-    def result(self, estimator):
-        estimator.posterior_scale_ = self.scale
-        estimator.bayesian_ = None
-        if self._accountants:
-            delta = estimator.privacy_.delta
-            estimator.bayesian_ = min((a.guarantee(delta) for a in self._accountants), key=lambda g: g.epsilon_mu)
-        return np.array(self._kept)
+    def result(self) -> dict[str, np.ndarray]:
+        """The kept iterates, q's last spread, and what the Bayesian accountant says."""
+        scale = self._step_size(self._step - 1) * self._noise * math.sqrt(self._settings["n_samples"])
+        arrays = super().result() | {"scale": np.array([scale])}
+        if self.accountants:
+            delta = self._settings["target_delta"]
+            delta = min(1e-5, 0.1 / self._n) if delta is None else float(delta)
+            best = min((accountant.guarantee(delta) for accountant in self.accountants), key=lambda g: g.epsilon_mu)
+            arrays["bayesian"] = np.array([best.epsilon_mu, best.delta_mu, best.order, best.steps, best.pairs_per_step])
+        return arrays
 
 
-class VariationalSamplingLogisticRegression(_ScoreEstimator):
+class _PairsBackend(Threads):
+    """Threads, and in each step some pairs of records for the Bayesian accountants."""
+
+    def __init__(self, n_threads: int, n_pairs: int):
+        super().__init__(n_threads)
+        self._n_pairs, self._generator = n_pairs, np.random.default_rng()
+
+    def sum(
+        self, model: Any, records: Any, rows: np.ndarray, words: np.ndarray, figures: dict[str, float] | None = None
+    ) -> np.ndarray:
+        """See `Backend.sum`."""
+        chosen, where = np.unique(self._generator.integers(0, records.n_rows, 2 * self._n_pairs), return_inverse=True)
+        scores = model.clipped(records.block(chosen))[where]
+        distances = np.linalg.norm(scores[: self._n_pairs] - scores[self._n_pairs :], axis=1)
+        for accountant in model.accountants:
+            accountant.step(distances)
+        return super().sum(model, records, rows, words, figures)
+
+
+class VariationalSamplingLogisticRegression(ScoreClassifier):
     """Variational inference that releases samples of q in place of its parameters (Triastcyn & Faltings 2019).
 
     In each step q is a normal whose mean is one gradient step from the mean of the last
@@ -449,20 +475,21 @@ class VariationalSamplingLogisticRegression(_ScoreEstimator):
 
     Attributes
     ----------
-    coef_, intercept_, classes_, privacy_, ledger_, n_features_in_
     posterior_scale_ : float
         Standard deviation of q in the last step.
     bayesian_ : `vips_fast.accounting.BayesianGuarantee` or None
         Least over a fixed list of orders.
     """
 
-    _kind = _SamplingModel
+    _kind = SamplingModel
 
     def __init__(
-        self, *, clip_norm=1.0, prior_precision=1.0, learning_rate=10.0, n_samples=10, bayesian_pairs=0, n_steps=200,
-        sampling="poisson", neighbors=None, batch_size=None, target_epsilon=None, target_delta=None,
-        noise_multiplier=None, fit_intercept=True, private=True, n_records=None, n_jobs=None, random_state=None,
-        callback=None,
+        self, *, clip_norm: float = 1.0, prior_precision: float = 1.0, learning_rate: float = 10.0, n_samples: int = 10,
+        bayesian_pairs: int = 0, n_steps: int = 200, sampling: str = "poisson", neighbors: str | None = None,
+        batch_size: float | None = None, target_epsilon: float | None = None, target_delta: float | None = None,
+        noise_multiplier: float | None = None, fit_intercept: bool = True, private: bool = True,
+        n_records: int | None = None, n_jobs: int | None = None, random_state: Any = None,
+        callback: Callable[[Progress], None] | None = None,
     ):
         self.clip_norm = clip_norm
         self.prior_precision = prior_precision
@@ -483,7 +510,13 @@ class VariationalSamplingLogisticRegression(_ScoreEstimator):
         self.random_state = random_state
         self.callback = callback
 
-    def _check_parameters(self):
+    def fit(self, X: Any, y: Any, *, transcript: str | Path | None = None) -> Self:
+        """See `LinearClassifier.fit`; with ``bayesian_pairs`` the model cannot be made again from a transcript."""
+        if self.bayesian_pairs and transcript is not None:
+            raise ValueError("transcript: expected None with bayesian_pairs, whose figures are not in the releases")
+        return super().fit(X, y, transcript=transcript)
+
+    def _check_parameters(self) -> None:
         super()._check_parameters()
         check_number("learning_rate", self.learning_rate, 0, math.inf, low_open=True, high_open=True)
         check_number("n_samples", self.n_samples, 1, 2**31, integer=True)
@@ -493,8 +526,27 @@ class VariationalSamplingLogisticRegression(_ScoreEstimator):
         if pairs and (self.sampling == "without_replacement" or not self.private or self.noise_multiplier == 0):
             raise ValueError(f"bayesian_pairs={pairs}: expected 0 without noise or with sampling='without_replacement'")
 
-    def _set_up(self, *args, **kwargs):
-        sampler, mechanism, ledger = super()._set_up(*args, **kwargs)
-        if self.bayesian_pairs:
-            ledger.taint("bayesian_pairs: figures of pairs of training records were opened")
-        return sampler, mechanism, ledger
+    def _taints(self) -> tuple[str, ...]:
+        return ("bayesian_pairs: figures of pairs of training records were opened",) if self.bayesian_pairs else ()
+
+    def _backend(self) -> Backend:
+        n_threads = resolve_n_threads(self.n_jobs)
+        return _PairsBackend(n_threads, int(self.bayesian_pairs)) if self.bayesian_pairs else Threads(n_threads)
+
+    def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
+        specs = super()._array_specs(public) | {"scale": ArraySpec((1,), low=0.0)}
+        return specs | ({"bayesian": ArraySpec((5,))} if self.bayesian_pairs else {})
+
+    @property
+    def posterior_scale_(self) -> float:
+        """Standard deviation of q in the last step."""
+        return float(self._fitted().arrays["scale"][0])
+
+    @property
+    def bayesian_(self) -> BayesianGuarantee | None:
+        """What the Bayesian accountant says, where it was asked."""
+        figures = self._fitted().arrays.get("bayesian")
+        if figures is None:
+            return None
+        epsilon, delta, order, steps, pairs = figures.tolist()
+        return BayesianGuarantee(epsilon, delta, int(order), int(steps), int(pairs))

@@ -48,6 +48,33 @@ class ArraySpec:
     high: float = math.inf
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """All that a run is made of.
+
+    Attributes
+    ----------
+    records, public, model, plan, ledger, randomness, backend
+    partial : bool
+        Whether it is a call of ``partial_fit``.
+    n_steps : int
+        Steps done in earlier runs.
+    follows : str or None
+        Head of the ledger that the run goes on from.
+    """
+
+    records: Records
+    public: Public
+    model: Model
+    plan: RunPlan
+    ledger: Ledger
+    randomness: Randomness
+    backend: Backend
+    partial: bool = False
+    n_steps: int = 0
+    follows: str | None = None
+
+
 class PrivateEstimator:
     """Base of the estimators: parameters as in scikit-learn, privacy as in this package.
 
@@ -245,30 +272,52 @@ class PrivateEstimator:
     ) -> Self:
         """`fit` and `partial_fit` of all models."""
         with self._alone():
-            self._check_parameters()
-            if partial and self.private and self.noise_multiplier is None:
-                raise ValueError(
-                    "noise_multiplier=None: expected a number with partial_fit, since the number of calls to come is "
-                    "unknown"
-                )
             before = self._result if partial else None
             writer = None if transcript is None else TranscriptWriter(transcript, first=before is None)
-            records, facts = self._read(X, y, **extra)
-            public = self._facts(records.n_rows, facts, partial, before)
-            model, plan, ledger = self._prepare(public, partial, before)
-            done = 0 if before is None else before.n_steps
-            if writer is not None:
-                writer.begin(
-                    type(self).__name__, self._settings(), public, plan.public(), taints=list(plan.taints),
-                    follows=None if before is None else before.head, n_steps=done, partial=partial,
-                )
-            opened = self._diagnose or (self._figures_without_privacy and not self.private)
-            figures: list[dict[str, float]] | None = [] if opened else None
-            done = run(
-                model, records, plan, ledger, self._randomness(public), self._backend(), first_step=done, keep=writer,
-                callback=self.callback, figures=figures,
+            self.run(self.prepare(X, y, partial=partial, **extra), writer)
+        return self
+
+    def prepare(self, X: Any, y: Any = None, *, partial: bool = False, **extra: Any) -> Prepared:
+        """What a fit to these data would run with; nothing is drawn or spent, and the estimator stays as it is.
+
+        `fit` is ``prepare`` followed by `run`. Between the two, an audit puts its own parts in.
+
+        Raises
+        ------
+        ValueError
+            As `fit`.
+        """
+        self._check_parameters()
+        if partial and self.private and self.noise_multiplier is None:
+            raise ValueError(
+                "noise_multiplier=None: expected a number with partial_fit, since the number of calls to come is "
+                "unknown"
             )
-            self._result = self._close(model, public, ledger, done, figures, None if writer is None else writer.digests)
+        before = self._result if partial else None
+        records, facts = self._read(X, y, **extra)
+        public = self._facts(records.n_rows, facts, partial, before)
+        model, plan, ledger = self._prepare(public, partial, before)
+        return Prepared(
+            records, public, model, plan, ledger, self._randomness(public), self._backend(), partial,
+            0 if before is None else before.n_steps, None if before is None else before.head,
+        )
+
+    def run(self, prepared: Prepared, keep: TranscriptWriter | None = None) -> Self:
+        """Run what `prepare` made, and take the result over when all is done."""
+        model, public, plan, ledger = prepared.model, prepared.public, prepared.plan, prepared.ledger
+        if keep is not None:
+            keep.begin(
+                type(self).__name__, self._settings(), public, plan.public(), taints=list(plan.taints),
+                follows=prepared.follows, n_steps=prepared.n_steps, partial=prepared.partial,
+            )
+        opened = self._diagnose or (self._figures_without_privacy and not self.private)
+        figures: list[dict[str, float]] | None = [] if opened else None
+        done = run(
+            model, prepared.records, plan, ledger, prepared.randomness, prepared.backend, first_step=prepared.n_steps,
+            keep=keep, callback=self.callback, figures=figures,
+        )
+        digests = None if keep is None else keep.digests
+        self._result = self._close(model, public, ledger, done, figures, digests)
         return self
 
     @contextmanager

@@ -7,16 +7,21 @@ import pytest
 import scipy.sparse as sp
 
 from vips_fast import LatentDirichletAllocation, plan
-from vips_fast.planning import averaged_noise, default_batch_size, default_clip
+from vips_fast.models.lda import LdaOptions
+from vips_fast.models.lda.planning import averaged_noise, default_batch_size, default_clip
+
+
+def noise_sd(model):
+    return model._fitted().state["average_law"][0]
 
 
 def test_noise_of_the_average_is_the_loops():
     # The same schedule in the engine: the tracked sd of a fit over its one-step noise.
     X = sp.csr_array((40, 30), dtype=np.int64)
     for decay in (0.5, 0.7, 1.0):
-        model = LatentDirichletAllocation(2, n_steps=7, noise_multiplier=2.0, doc_length=50, learning_decay=decay).fit(X)
+        model = LatentDirichletAllocation(2, n_steps=7, noise_multiplier=2.0, doc_length=50, options=LdaOptions(decay)).fit(X)
         one = 2.0 * default_clip(50) * 50 / 40
-        assert model._noise_sd == pytest.approx(one * averaged_noise(7, decay), rel=1e-12)
+        assert noise_sd(model) == pytest.approx(one * averaged_noise(7, decay), rel=1e-12)
 
 
 def test_plan_is_what_the_estimator_does():
@@ -28,7 +33,7 @@ def test_plan_is_what_the_estimator_does():
     assert model.privacy_.batch_size == planned.batch_size == 300
     assert model.n_steps_ == planned.n_steps
     sd = planned.noise_multiplier * planned.clip * 20 / 300 * averaged_noise(planned.n_steps, planned.learning_decay)
-    assert model._noise_sd == pytest.approx(sd, rel=2e-3)
+    assert noise_sd(model) == pytest.approx(sd, rel=2e-3)
     again = LatentDirichletAllocation(3, doc_length=20, target_epsilon=2.0, target_delta=1e-5, **planned.parameters())
     assert again.fit(X).privacy_.noise_multiplier == pytest.approx(model.privacy_.noise_multiplier, rel=2e-3)
 

@@ -1,0 +1,196 @@
+"""Layers D and E: what an attacker measures, against what the accountant claims.
+
+The attacker sees every release, knows all records but the one in question, and knows
+neither the minibatches nor the noise.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..accounting import PrivacyEvent, SelfComposedEvent, delta, epsilon
+from ..engine.model import Release
+from ..models.estimator import Prepared
+from .bench import Bench, Still
+from .report import Check, LayerResult
+from .sizes import CONFIDENCE_ERROR, N_RECORDS, Sizes
+from .statistics import delta_lower_bound, mu_interval, mu_lower_bound
+
+MULTIPLIERS = (1.0, 2.0, 5.0)
+_STEPS, _RATE, _GRID = 20, 0.1, 9
+
+# ---------------------------------------------------------------------- D mu
+
+
+def _sides(bench: Bench) -> tuple[list[Any], list[Any]]:
+    """Records with and without the audited one; the rest of the data set is the same."""
+    extra, replaced = bench.adapter.worst_pair()
+    base = bench.adapter.base(N_RECORDS - 1)
+    return [*base, extra], [*base, replaced] if bench.neighbors == "replace_one" else base
+
+
+def _whole(bench: Bench, records: list[Any], multiplier: float, n_steps: int) -> Prepared:
+    """A run over all records in the sharp state; the public number of records is the same on both sides."""
+    estimator = bench.whole(noise_multiplier=multiplier, n_records=N_RECORDS, n_steps=n_steps)
+    prepared = bench.prepare(estimator, records)
+    bench.adapter.sharp(prepared)
+    return prepared
+
+
+def layer_d(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult:
+    """Gaussian-DP mu of one release of the whole data set, from two samples."""
+    sides = _sides(bench)
+    # All but the noise is known: the direction is that of the exact sums.
+    words = np.zeros(N_RECORDS, dtype=np.uint64)
+    exact = [
+        bench.sums(_whole(bench, records, 1.0, 1), np.arange(len(records)), words[: len(records)]).astype(np.float64)
+        for records in sides
+    ]
+    direction = exact[0] - exact[1]
+    length = float(np.linalg.norm(direction))
+    if length > 0:
+        direction = direction / length
+    checks, table = [], []
+    for z in MULTIPLIERS:
+        samples = []
+        for records in sides:
+            out: list[float] = []
+            prepared = _whole(bench, records, z, sizes.releases)
+            prepared = replace(prepared, model=Still(prepared.model))
+            bench.run(prepared, lambda release, out=out: out.append(float(release.values.reshape(-1) @ direction)))
+            samples.append(np.array(out))
+        mu, low, high = mu_interval(*samples, CONFIDENCE_ERROR)
+        free = mu_lower_bound(*samples, CONFIDENCE_ERROR)
+        claim = 1.0 / z
+        table.append(dict(noise_multiplier=z, mu=mu, low=low, high=high, distribution_free=free, claimed=claim))
+        checks.append(
+            Check(
+                f"noise multiplier {z:g}", max(low, free) <= claim, mu, claim,
+                f"mu in [{low:.4f}, {high:.4f}] for normal releases, at least {free:.4f} for any; "
+                f"{sizes.releases} releases a side",
+                2 * CONFIDENCE_ERROR,
+            )
+        )
+    title = f"mu of one release, {sizes.releases} releases a side"
+    return LayerResult("D", title, tuple(checks), figures={"mu": table})
+
+
+# ----------------------------------------------------------------- E profile
+
+
+class _Attack:
+    """Likelihood ratios, "with" against "without" the audited record, of one run's releases.
+
+    The sums of the rest of a minibatch are unknown. Their mean is taken off, and their
+    covariance, that of how many records of each kind were drawn, is accounted for.
+    """
+
+    def __init__(self, bench: Bench, prepared: Prepared):
+        adapter, self.bench = bench.adapter, bench
+        base = [] if adapter.disjoint else adapter.base(N_RECORDS - 1)
+        kinds: list[list[Any]] = []  # equal records of the base
+        for record in base:
+            same = [kind for kind in kinds if _alike(kind[0], record)]
+            (same[0].append(record) if same else kinds.append([record]))
+        self.counts = np.array([float(len(kind)) for kind in kinds])
+        extra, replaced = adapter.worst_pair()
+        self.signs = (1.0, -1.0) if bench.neighbors == "replace_one" else (1.0,)
+        own = [extra, replaced][: len(self.signs)]
+        estimator = bench.estimator(**_run_settings(bench, len(own) + len(kinds)))
+        # The attacker's own records: the model under attack looks at them as at any others.
+        self.records = bench.prepare(estimator, own + [kind[0] for kind in kinds]).records
+        self.variance = (prepared.plan.mechanism.noise_sd / prepared.plan.mechanism.spacing) ** 2
+
+    def follow(self, prepared: Prepared) -> None:
+        """Attack another run."""
+        self.prepared = replace(prepared, records=self.records)
+        self.score = 0.0
+
+    def __call__(self, release: Release) -> None:
+        """Add the log likelihood ratios of one release; the model is still as it was when the sum was made."""
+        word = np.zeros(1, dtype=np.uint64)
+        rows = range(len(self.signs) + len(self.counts))
+        sums = np.array([self.bench.sums(self.prepared, [row], word) for row in rows], dtype=np.float64)
+        owns, rest = sums[: len(self.signs)], sums[len(self.signs) :]
+        seen = release.units.reshape(-1).astype(np.float64)
+        if len(rest):
+            seen -= _RATE * (self.counts @ rest)
+            spread = np.diag(1.0 / (self.counts * _RATE * (1 - _RATE)))
+            inner = np.linalg.inv(self.variance * spread + rest @ rest.T)
+        for sign, own in zip(self.signs, owns, strict=True):
+            filtered = own - (rest @ own) @ inner @ rest if len(rest) else own
+            exponent = float((seen - 0.5 * own) @ filtered) / self.variance
+            self.score += sign * float(np.logaddexp(math.log1p(-_RATE), math.log(_RATE) + exponent))
+
+
+def _alike(a: Any, b: Any) -> bool:
+    """Whether two raw records are the same; a record is an array or a tuple of arrays and numbers."""
+    return all(map(np.array_equal, a, b)) if isinstance(a, tuple) else np.array_equal(a, b)
+
+
+def _run_settings(bench: Bench, n_rows: int, multiplier: float = 1.0) -> dict[str, Any]:
+    """Settings of a whole run at the layer's sampling rate."""
+    replaces = bench.neighbors == "replace_one"
+    n_records = n_rows if replaces else N_RECORDS
+    chosen = dict(
+        sampling="without_replacement" if replaces else "poisson", neighbors=None, n_records=n_records, n_steps=_STEPS,
+        batch_size=max(1, round(_RATE * n_records)), noise_multiplier=multiplier,
+    )
+    return {**bench.adapter.cheap, **bench.adapter.settings, **chosen}
+
+
+def _scores(bench: Bench, holds: bool, multiplier: float, n_runs: int) -> tuple[np.ndarray, PrivacyEvent]:
+    """Scores of whole runs on data that hold the audited record, or not; and the event of a run."""
+    sides = _sides(bench)
+    records = sides[0 if holds else 1]
+    estimator = bench.estimator(**_run_settings(bench, len(records), multiplier))
+    attack: _Attack | None = None
+    out = np.empty(n_runs)
+    for run in range(n_runs):
+        prepared = bench.prepare(estimator, records)
+        attack = attack or _Attack(bench, prepared)
+        attack.follow(prepared)
+        bench.run(prepared, attack)
+        out[run] = attack.score
+    return out, SelfComposedEvent(prepared.plan.sampler.event(multiplier), _STEPS)
+
+
+def layer_e(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult:
+    """delta(epsilon) of whole runs: the accountant's claim against what an attack attains."""
+    multiplier = float(bench.adapter.settings.get("noise_multiplier") or 1.0)
+    with_record, event = _scores(bench, True, multiplier, sizes.runs)
+    without, _ = _scores(bench, False, multiplier, sizes.runs)
+    grid = np.linspace(0.0, 0.8 * epsilon(event, 1e-3), _GRID).tolist()
+    claims = [delta(event, e) for e in grid]
+    half = sizes.runs // 2
+    thresholds = np.quantile(np.concatenate((with_record[:half], without[:half])), np.linspace(0.01, 0.99, 99))
+    measured, gains = [], []
+    for e, claim in zip(grid, claims, strict=True):
+        # Both tests of the relation: "more like with" and "more like without". Sign and
+        # threshold are chosen on one half of the runs and tried on the other.
+        guess, sign, t = max(
+            (delta_lower_bound(*_signed(sign, with_record[:half], without[:half]), e, sign * t, CONFIDENCE_ERROR), sign, sign * t)
+            for sign in (1, -1)
+            for t in thresholds
+        )
+        measured.append(delta_lower_bound(*_signed(sign, with_record[half:], without[half:]), e, t, CONFIDENCE_ERROR))
+        # The difference and not the ratio: a bound that is barely above a tiny claim does not repeat.
+        gains.append(guess - claim)
+    best = int(np.argmax(gains))
+    check = Check(
+        f"delta at epsilon = {grid[best]:.4f}", measured[best] <= claims[best], measured[best], claims[best],
+        f"Clopper-Pearson lower bound on {sizes.runs - half} runs a side, epsilon chosen on the others", CONFIDENCE_ERROR,
+    )
+    at = {
+        "epsilon": grid, "delta": claims, "measured": measured, "noise_multiplier": multiplier, "steps": _STEPS,
+        "sampling_probability": _RATE,
+    }
+    return LayerResult("E", f"profile of whole runs, {sizes.runs} a side", (check,), figures={"claimed": at})
+
+
+def _signed(sign: int, with_record: np.ndarray, without: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return (with_record, without) if sign > 0 else (-without, -with_record)

@@ -1,0 +1,205 @@
+"""The bench that a model is audited on: the engine's contract, and seams to put other parts in.
+
+All layers reach a model in one way, that of `PrivateEstimator.fit`: whole raw data sets
+go through the estimator's own reader, and what comes out is a `Prepared` run. Nothing
+here knows what a model is made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..engine.backend import Backend, Threads
+from ..engine.loop import run
+from ..engine.model import Model, Records, Release
+from ..engine.randomness import Randomness
+from ..engine.sampling import Sampler
+from ..mechanisms import GaussianMechanism
+from ..models.estimator import Prepared, PrivateEstimator
+
+#: Raw data as keyword arguments of `PrivateEstimator.prepare`.
+Data = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Seams:
+    """Where a part of the honest machinery may be wrapped or replaced.
+
+    Each is a callable that takes the honest part and returns the one to use; None
+    leaves the honest one. The audit's own tests put faults in here and see them caught.
+
+    Attributes
+    ----------
+    estimator, model, sampler, mechanism, randomness, backend : callable or None
+    """
+
+    estimator: Callable[[PrivateEstimator], PrivateEstimator] | None = None
+    model: Callable[[Model], Model] | None = None
+    sampler: Callable[[Sampler], Sampler] | None = None
+    mechanism: Callable[[GaussianMechanism], GaussianMechanism] | None = None
+    randomness: Callable[[Randomness], Randomness] | None = None
+    backend: Callable[[Backend], Backend] | None = None
+
+    def of(self, name: str, part: Any) -> Any:
+        """The part to use in place of an honest one."""
+        seam = getattr(self, name)
+        return part if seam is None else seam(part)
+
+
+class ModelProxy(Model):
+    """A model that hands everything on to another one; subclasses change a part of it."""
+
+    def __init__(self, inner: Model):
+        self.inner = inner
+        self.shape, self.clip, self.capacity = inner.shape, inner.clip, inner.capacity
+
+    @property
+    def fine_shape(self) -> tuple[int, ...]:
+        """The inner model's."""
+        return self.inner.fine_shape
+
+    def sensitivity(self, relation: str) -> float:
+        """The inner model's."""
+        return self.inner.sensitivity(relation)
+
+    def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
+        """The inner model's."""
+        self.inner.prepare(mechanism, sampler)
+
+    def contribute(self, block: Any, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
+        """The inner model's."""
+        self.inner.contribute(block, words, out, scratch)
+
+    def round(self, fine: np.ndarray, spacing: float) -> np.ndarray:
+        """The inner model's."""
+        return self.inner.round(fine, spacing)
+
+    def update(self, release: Release) -> None:
+        """The inner model's."""
+        self.inner.update(release)
+
+    def state(self) -> dict[str, np.ndarray]:
+        """The inner model's."""
+        return self.inner.state()
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """The inner model's."""
+        self.inner.restore(state)
+
+    def result(self) -> dict[str, np.ndarray]:
+        """The inner model's."""
+        return self.inner.result()
+
+
+class Still(ModelProxy):
+    """A model whose parameters stay as they are, so that all releases of a run have one law."""
+
+    def update(self, release: Release) -> None:
+        """Learn nothing."""
+
+
+class Watched:
+    """A backend that remembers which records, with which random words, each sum was made from."""
+
+    def __init__(self, inner: Backend):
+        self.inner, self.n_threads = inner, inner.n_threads
+        self.rows, self.words = np.zeros(0, np.int64), np.zeros(0, np.uint64)
+
+    def sum(
+        self, model: Model, records: Records, rows: np.ndarray, words: np.ndarray, figures: dict[str, float] | None = None
+    ) -> np.ndarray:
+        """The inner backend's."""
+        self.rows, self.words = rows, words
+        return self.inner.sum(model, records, rows, words, figures)
+
+
+class Subject(Protocol):
+    """What the bench needs of an `Adapter`."""
+
+    settings: dict[str, Any]
+
+    def estimator(self, **overrides: Any) -> PrivateEstimator:
+        """An unfitted estimator."""
+
+    def data(self, records: Sequence[Any]) -> Data:
+        """Raw records as the arguments of ``fit``."""
+
+
+class Bench:
+    """One adapter under one neighbouring relation, with seams.
+
+    Parameters
+    ----------
+    adapter : Adapter
+    neighbors : {"add_remove", "replace_one"}
+    seams : Seams
+    """
+
+    def __init__(self, adapter: Any, neighbors: str, seams: Seams | None = None):
+        self.adapter, self.neighbors, self.seams = adapter, neighbors, seams or Seams()
+
+    def estimator(self, **overrides: Any) -> PrivateEstimator:
+        """An unfitted estimator, through its seam."""
+        return self.seams.of("estimator", self.adapter.estimator(**overrides))
+
+    def whole(self, **overrides: Any) -> PrivateEstimator:
+        """An estimator that takes all records in each step."""
+        sampling = {"sampling": "full", "neighbors": self.neighbors, "batch_size": None, "noise_multiplier": 1.0}
+        return self.estimator(**{**sampling, **overrides})
+
+    def prepare(self, estimator: PrivateEstimator, records: Sequence[Any]) -> Prepared:
+        """A run over raw records, with the seams' parts in it."""
+        return self.prepare_data(estimator, self.adapter.data(records))
+
+    def prepare_data(self, estimator: PrivateEstimator, data: Data) -> Prepared:
+        """As `prepare`, over raw data."""
+        made = estimator.prepare(**data)
+        plan = replace(
+            made.plan, sampler=self.seams.of("sampler", made.plan.sampler),
+            mechanism=self.seams.of("mechanism", made.plan.mechanism),
+        )
+        return replace(
+            made, plan=plan, model=self.seams.of("model", made.model), backend=self.seams.of("backend", made.backend),
+            randomness=self.seams.of("randomness", made.randomness),
+        )
+
+    def fine(
+        self, prepared: Prepared, rows: Sequence[int] | np.ndarray, words: np.ndarray, n_threads: int = 1
+    ) -> np.ndarray:
+        """Exact sum of the contributions of rows, flat, before it is rounded to the noise's lattice."""
+        backend = self.seams.of("backend", Threads(n_threads))
+        rows, words = np.asarray(rows, dtype=np.int64), np.asarray(words, dtype=np.uint64)
+        if prepared.records.usable is not None:
+            kept = prepared.records.usable[rows]
+            rows, words = rows[kept], words[kept]
+        return backend.sum(prepared.model, prepared.records, rows, words).reshape(-1)
+
+    def sums(self, prepared: Prepared, rows: Sequence[int] | np.ndarray, words: np.ndarray) -> np.ndarray:
+        """What would be noised, flat: the exact sum on the noise's lattice."""
+        fine = self.fine(prepared, rows, words).reshape(prepared.model.fine_shape)
+        return prepared.model.round(fine, prepared.plan.mechanism.spacing).reshape(-1)
+
+    def run(self, prepared: Prepared, keep: Callable[[Release], None]) -> None:
+        """The engine's own loop; ``keep`` is called with each release before the model sees it."""
+        with np.errstate(all="ignore"):
+            # With few records the noise may drive the public parameters anywhere.
+            run(
+                prepared.model, prepared.records, prepared.plan, prepared.ledger, prepared.randomness, prepared.backend,
+                keep=keep,
+            )
+
+
+def squared_norm(array: np.ndarray) -> int:
+    """Sum of squares of an integer array, in integers of any length."""
+    return sum(int(v) * int(v) for v in array[array != 0].tolist())
+
+
+def relation(adapter: Subject) -> str:
+    """The neighbouring relation that an adapter's settings are accounted under."""
+    estimator = adapter.estimator()
+    replaces = estimator.sampling == "without_replacement" or estimator.neighbors == "replace_one"
+    return "replace_one" if replaces else "add_remove"

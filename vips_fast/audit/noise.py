@@ -1,0 +1,124 @@
+"""Layer C, noise: the law of what a release adds to the exact sum."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from ..accounting import SelfComposedEvent
+from ..engine.backend import Threads
+from ..kernels.lattice import is_power_of_two
+from ..models.estimator import Prepared
+from .bench import Bench, Still, Watched
+from .report import Check, LayerResult
+from .sizes import ERROR, Sizes
+
+_MULTIPLIER = 1.5
+
+
+def layer_c(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult:
+    """The law of noised sums less exact sums: two runs of the engine's loop, on two threads."""
+    first, second = _Noise(bench, sizes.draws), _Noise(bench, sizes.draws)
+    checks = _law(np.concatenate((first.units, second.units)), first.claimed)
+    checks += _lattice(first, second) + _independence(first, second)
+    words = [run.prepared.randomness.words(1000, "sample", 0) for run in (first, second)]
+    checks += [
+        Check("fresh sampling", bool((words[0] != words[1]).all()), detail="random words of two runs differ, all of 1,000"),
+        Check("charged", first.charged and second.charged, detail="the ledger holds the sampler's event for each release"),
+    ]
+    sd = float(np.concatenate((first.units, second.units)).std() / first.claimed)
+    return LayerResult("C", "noise of a release", tuple(checks), figures={"sd": sd, "draws": 2 * first.units.size})
+
+
+class _Noise:
+    """Released sums less exact ones, of one run whose parameters stay as they are.
+
+    Attributes
+    ----------
+    units : (releases, entries) int64 array
+        In lattice units.
+    claimed : float
+        Standard deviation that the declared sensitivity asks for, in lattice units.
+    """
+
+    def __init__(self, bench: Bench, draws: int):
+        records = bench.adapter.blank(-(-draws // 4))
+        entries = math.prod(self._prepare(bench, records, 2).model.shape)
+        # An even number of releases, so that steps can be compared in pairs.
+        n_steps = max(2, 2 * round(draws / (4 * entries)))
+        self.prepared = made = self._prepare(bench, records, n_steps)
+        model, mechanism = made.model, made.plan.mechanism
+        self.claimed = _MULTIPLIER * mechanism.sensitivity / mechanism.spacing
+        backend = Watched(made.backend)
+        made = replace(made, model=Still(model), backend=backend)
+        noises, self.off_lattice = [], 0.0
+
+        def keep(release) -> None:
+            # The exact sum is made here, apart from the backend that is audited.
+            fine = Threads(1).sum(model, made.records, backend.rows, backend.words)
+            noises.append((release.units - model.round(fine, mechanism.spacing)).reshape(-1))
+            units = release.values * (made.plan.sampler.expected_batch_size / mechanism.spacing)
+            self.off_lattice = max(self.off_lattice, float(np.abs(units - release.units).max() / (1 + np.abs(units).max())))
+
+        bench.run(made, keep)
+        self.units = np.array(noises)
+        event = made.plan.sampler.event(_MULTIPLIER)
+        self.charged = made.ledger.event() == SelfComposedEvent(event, n_steps)
+
+    @staticmethod
+    def _prepare(bench: Bench, records: list, n_steps: int) -> Prepared:
+        estimator = bench.whole(noise_multiplier=_MULTIPLIER, n_steps=n_steps, n_records=len(records), n_jobs=2)
+        return bench.prepare(estimator, records)
+
+
+def _normal(name: str, value: float, sd: float, centre: float, detail: str) -> Check:
+    from scipy.stats import norm
+
+    p = 2 * float(norm.sf(abs(value - centre) / sd))
+    return Check(name, p > ERROR, value, centre, f"{detail}; p = {p:.2g}", ERROR)
+
+
+def _law(units: np.ndarray, claimed: float) -> list[Check]:
+    from scipy.stats import chisquare, kstest
+
+    x = units.reshape(-1) / claimed
+    n = x.size
+    checks = [
+        _normal("standard deviation", float(x.std()), math.sqrt(0.5 / n), 1.0, f"{n} draws over the claimed sd"),
+        _normal("mean", float(x.mean()), 1 / math.sqrt(n), 0.0, "in standard deviations"),
+        _normal("skewness", float((x**3).mean()), math.sqrt(15 / n), 0.0, "third moment"),
+        _normal("symmetry", float((x > 0).mean() + 0.5 * (x == 0).mean()), 0.5 / math.sqrt(n), 0.5, "share above 0"),
+    ]
+    p = float(kstest(x, "norm").pvalue)
+    checks.append(Check("normal law", p > ERROR, p, detail="p of Kolmogorov and Smirnov's test", by_chance=ERROR))
+    low = np.bincount((units & 255).reshape(-1).astype(np.intp), minlength=256)
+    p = float(chisquare(low).pvalue)
+    checks.append(Check("low bytes uniform", p > ERROR, p, detail="p of a chi-square test", by_chance=ERROR))
+    return checks
+
+
+def _lattice(first: _Noise, second: _Noise) -> list[Check]:
+    spacings = {run.prepared.plan.mechanism.spacing for run in (first, second)}
+    off = max(first.off_lattice, second.off_lattice)
+    passed = off < 1e-12 and len(spacings) == 1 and is_power_of_two(next(iter(spacings)))
+    return [Check("lattice", passed, off, 0.0, "released sums are whole multiples of one power of two")]
+
+
+def _independence(first: _Noise, second: _Noise) -> list[Check]:
+    one, two = first.units / first.claimed, second.units / second.claimed
+    x = np.concatenate((one, two)).reshape(-1)
+    checks = []
+    for name, a, b in (
+        ("entries 1 apart", x[:-1], x[1:]),
+        ("entries 2 apart", x[:-2], x[2:]),
+        ("entries 8 apart, drawn as pairs", x[:-8], x[8:]),
+        ("two steps of a run", one[0::2], one[1::2]),
+        ("two runs, first steps", one[0::2], two[0::2]),
+        ("two runs, second steps", one[1::2], two[1::2]),
+        ("two runs, first and second step", one[0::2], two[1::2]),
+    ):
+        r = float((a * b).mean())
+        checks.append(_normal("uncorrelated: " + name, r, 1 / math.sqrt(a.size), 0.0, f"{a.size} pairs"))
+    return checks

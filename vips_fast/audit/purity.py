@@ -1,0 +1,174 @@
+"""Layer B, purity: a record's contribution has the same bits whatever stands beside it, and sums are additive."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..models.estimator import Prepared
+from .bench import Bench, ModelProxy
+from .report import Check, LayerResult
+from .sizes import Sizes
+
+_THREADS = (2, 7, 16)
+_SHARDS = (2, 5, 16)
+
+
+def layer_b(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult:
+    """Bits of one record's contribution, alone and in company, at the public start and later."""
+    adapter = bench.adapter
+    purity = _Purity(bench, [adapter.generated(rng, adapter.wide) for _ in range(adapter.many)], rng)
+    checks = [purity.shards("any shards, first step"), purity.threads(16, "16 threads, first step")]
+    adapter.scramble(purity.prepared, rng, 2)
+    purity.freeze()
+    checks += [purity.shards("any shards")] + [purity.threads(k, f"{k} threads") for k in _THREADS]
+    checks += purity.partitions() + purity.singles(sizes) + [_large(bench, sizes.rows, rng)]
+    return LayerResult("B", "purity of contributions", tuple(checks))
+
+
+def _large(bench: Bench, n_rows: int, rng: np.random.Generator) -> Check:
+    """A record as the first row of a small and of a very large data set: grids must not follow the number of rows."""
+    adapter, estimator = bench.adapter, bench.whole(n_records=1000)
+    record, word = adapter.generated(rng, adapter.small), rng.integers(0, 2**64, 1, dtype=np.uint64)
+    small = bench.prepare(estimator, [record, *adapter.base(2)])
+    adapter.scramble(small, rng, 2)
+    rows = np.arange(n_rows) % 3
+    rows[3:] = np.maximum(rows[3:], 1)
+    data = adapter.data([record, *adapter.base(2)])
+    large = bench.prepare_data(estimator, {name: array[rows] for name, array in data.items()})
+    large.model.restore(small.model.state())
+    same = np.array_equal(bench.fine(small, [0], word), bench.fine(large, [0], word))
+    return Check("in a large data set", same, detail=f"the record among 3 rows and among {n_rows}")
+
+
+class _Purity:
+    """Many records, their random words, and one released state that all comparisons share."""
+
+    def __init__(self, bench: Bench, records: list[Any], rng: np.random.Generator):
+        self.bench, self.rng, self.n, self.records = bench, rng, len(records), records
+        self.data = bench.adapter.data(records)
+        self.words = rng.integers(0, 2**64, self.n, dtype=np.uint64)
+        # The public number of records is the same for a record's own data set.
+        self.estimator = bench.whole(n_records=self.n)
+        self.prepared = bench.prepare_data(self.estimator, self.data)
+        self.everything = np.arange(self.n)
+        self.freeze()
+
+    def freeze(self) -> None:
+        """Take the model's state and the sum of all records under it."""
+        self.state = self.prepared.model.state()
+        self.whole = self.sum(self.everything)
+
+    def sum(self, rows: Sequence[int] | np.ndarray, n_threads: int = 1) -> np.ndarray:
+        """Exact sum of some records of the large data set."""
+        return self.bench.fine(self.prepared, rows, self.words[np.asarray(rows)], n_threads)
+
+    def alone(self, rows: np.ndarray) -> tuple[Prepared, np.ndarray]:
+        """A data set of these records only, read anew; and their words."""
+        own = self.bench.prepare_data(self.estimator, {name: array[rows] for name, array in self.data.items()})
+        own.model.restore(self.state)
+        return own, self.words[rows]
+
+    def threads(self, k: int, name: str) -> Check:
+        """The sum of all, by several threads."""
+        same = np.array_equal(self.sum(self.everything, k), self.whole)
+        return Check(name, same, detail=f"sum of {self.n} records, bit for bit")
+
+    def shards(self, name: str) -> Check:
+        """Additivity: shards that are read alone, added in any order."""
+        bad = 0
+        for count in _SHARDS:
+            shard_of = self.rng.integers(count, size=self.n)
+            total: Any = 0
+            for shard in self.rng.permutation(count):
+                own, words = self.alone(np.flatnonzero(shard_of == shard))
+                total = total + self.bench.fine(own, np.arange(len(words)), words)
+            bad += not np.array_equal(total, self.whole)
+        return Check(name, bad == 0, detail=f"{', '.join(map(str, _SHARDS))} data sets of their own, added in random order")
+
+    def partitions(self) -> list[Check]:
+        """Orders, chunks and portions of one data set."""
+        order, n = self.rng.permutation(self.n), self.n
+        shuffled = self.sum(order[:-1], 2) + self.sum(order[-1:])
+        cuts = np.sort(self.rng.choice(np.arange(1, n), min(20, n - 1), replace=False))
+        chunks = sum(self.sum(part) for part in np.split(self.everything, cuts))
+        return [
+            Check("any order", np.array_equal(shuffled, self.whole), detail="all but one record, shuffled, plus that record"),
+            Check("any chunks", np.array_equal(chunks, self.whole), detail=f"{len(cuts) + 1} chunks of unequal size"),
+            self._portions(),
+        ]
+
+    def _portions(self) -> Check:
+        """Sums that int64 could not hold are made of portions, in Python's integers, and round to the same."""
+        model, spacing = self.prepared.model, self.prepared.plan.mechanism.spacing
+        small = ModelProxy(model)
+        small.capacity = -(-self.n // 3)
+        exact = self.prepared.backend.sum(small, self.prepared.records, *self._kept())
+        same = exact.dtype == object and np.array_equal(exact.reshape(-1), self.whole)
+        same = same and np.array_equal(
+            model.round(exact, spacing), model.round(self.whole.reshape(model.fine_shape), spacing)
+        )
+        return Check("portions", bool(same), detail="three of them, added and rounded as integers of any length")
+
+    def _kept(self) -> tuple[np.ndarray, np.ndarray]:
+        usable = self.prepared.records.usable
+        return (self.everything, self.words) if usable is None else (self.everything[usable], self.words[usable])
+
+    def singles(self, sizes: Sizes) -> list[Check]:
+        """Records one by one."""
+        looked = np.sort(self.rng.choice(self.n, min(sizes.records, self.n), replace=False))
+        single = {int(i): self.sum([i]) for i in looked}
+        together = self.sum(looked)
+        some = [int(i) for i in looked[: max(1, min(20, len(looked)))]]
+
+        def differ(again: Any) -> int:
+            return sum(not np.array_equal(again(i), single[i]) for i in some)
+
+        checks = [
+            Check(
+                "alone and together", np.array_equal(sum(single.values()), together),
+                detail=f"{len(looked)} records alone, and in one batch",
+            ),
+            Check(
+                "any company", differ(lambda i: together - self.sum(np.setdiff1d(looked, [i]))) == 0,
+                detail=f"batch less the batch without the record, {len(some)} records",
+            ),
+            Check("after other minibatches", differ(lambda i: self.sum([i])) == 0, detail="the same record again, later"),
+            Check("its own data set", differ(self._own) == 0, detail="the record as the only one of another data set"),
+        ]
+        scratch, refused = self._poisoned()
+        words = "after one whose parameters were not finite" if not refused else "after one whose parameters were extreme"
+        checks += [
+            Check("after a poisoned minibatch", differ(lambda i: self.sum([i])) == 0, detail=f"the same again, {words}"),
+            Check("in a used workspace", differ(lambda i: self._in(scratch, i)) == 0, detail=f"the same scratch, {words}"),
+        ]
+        return checks
+
+    def _own(self, row: int) -> np.ndarray:
+        adapter = self.bench.adapter
+        own = self.bench.prepare(self.estimator, [self.records[row], *adapter.company(adapter.wide)])
+        own.model.restore(self.state)
+        return self.bench.fine(own, [0], self.words[[row]])
+
+    def _poisoned(self) -> tuple[dict[str, Any], bool]:
+        """Go over many records with poisoned parameters; returns the workspace that was used."""
+        model, records, scratch = self.prepared.model, self.prepared.records, {}
+        entered = self.bench.adapter.poison(self.prepared)
+        some = self.everything[: max(1, self.n // 10)]
+        with np.errstate(all="ignore"):
+            self.sum(some, 2)
+            edges = records.edges(some)
+            for first, last in zip(edges[:-1], edges[1:], strict=True):
+                part = some[first:last]
+                model.contribute(records.block(part), self.words[part], np.zeros(model.fine_shape, np.int64), scratch)
+        model.restore(self.state)
+        return scratch, not entered
+
+    def _in(self, scratch: dict[str, Any], row: int) -> np.ndarray:
+        model, records, rows = self.prepared.model, self.prepared.records, np.array([row])
+        out = np.zeros(model.fine_shape, dtype=np.int64)
+        if records.usable is None or records.usable[row]:
+            model.contribute(records.block(rows), self.words[rows], out, scratch)
+        return out.reshape(-1)

@@ -1,0 +1,202 @@
+"""Layer G, rebuild: everything that is public follows from the releases, or it leaked.
+
+A model is fitted to invented data with a transcript and saved. Another process, which
+never had a record, loads the saved model, makes it again from the transcript and
+compares (`vips_fast.models.rebuild.verify`). It also says what the loaded model's public
+attributes are; the fitted estimator itself, which the other process never sees, must
+have the same ones and hold nothing more.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..accounting import SelfComposedEvent, epsilon
+from ..engine.result import array_digest
+from ..engine.transcript import TranscriptWriter
+from ..models.estimator import PrivateEstimator
+from ..models.rebuild import verify
+from .bench import Bench
+from .report import Check, LayerResult
+from .sizes import Sizes
+
+_RECORDS, _STEPS, _MULTIPLIER = 40, 4, 2.0
+_STATED = re.compile(r"\(([^,]+), ([^)]+)\)-differential privacy")
+
+
+def fingerprint(value: Any) -> Any:
+    """What a value is, down to the bits of its arrays, in terms of JSON."""
+    if isinstance(value, np.ndarray):
+        return array_digest(value)
+    if isinstance(value, (np.generic, float, int, str, bytes, bool, type(None))):
+        return repr(value.item() if isinstance(value, np.generic) else value)
+    if isinstance(value, (tuple, list)):
+        return [fingerprint(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(name): fingerprint(item) for name, item in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: fingerprint(getattr(value, field.name)) for field in fields(value)}
+    if hasattr(value, "to_dict"):
+        return fingerprint(value.to_dict())
+    return f"{type(value).__module__}.{type(value).__qualname__}"
+
+
+def public_attributes(estimator: PrivateEstimator) -> dict[str, Any]:
+    """Fingerprints of all that a fitted estimator shows: attributes that end with an underscore, and its words."""
+    names = {n for n in [*dir(type(estimator)), *vars(estimator)] if n.endswith("_") and not n.startswith("_")}
+    out = {name: fingerprint(getattr(estimator, name)) for name in sorted(names) if hasattr(estimator, name)}
+    return {**out, "statement": str(estimator.privacy_), "repr": repr(estimator)}
+
+
+def held_values(estimator: PrivateEstimator) -> dict[str, Any]:
+    """Fingerprints of all that a pickle of the estimator would hold, but for the random state and the callback."""
+    state = estimator.__getstate__()
+    return {name: fingerprint(value) for name, value in state.items() if name not in ("random_state", "callback")}
+
+
+def rebuild_elsewhere(jobs: Iterable[tuple[type, Path, Path]]) -> list[dict[str, Any]]:
+    """Verify saved models in another process, which is told class, model folder and transcript and nothing else.
+
+    Parameters
+    ----------
+    jobs : iterable of (class, model folder, transcript folder)
+
+    Returns
+    -------
+    list of dict
+        For each the ``checks`` of `verify` as (name, passed, detail), and what the loaded
+        model has as ``attributes`` and ``held``.
+
+    Raises
+    ------
+    RuntimeError
+        If the other process fails.
+    """
+    lines = [
+        json.dumps({"module": cls.__module__, "class": cls.__qualname__, "model": str(model), "transcript": str(transcript)})
+        for cls, model, transcript in jobs
+    ]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-m", "vips_fast.audit.rebuild"], input="\n".join(lines), capture_output=True, text=True,
+        env=environment, check=False,
+    )
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    if done.returncode or len(answers) != len(lines):
+        raise RuntimeError(f"layer G: the other process failed: {done.stderr.strip()[-2000:]}")
+    return answers
+
+
+def answer(job: dict[str, str]) -> dict[str, Any]:
+    """What the other process says of one job."""
+    try:
+        cls = import_module(job["module"])
+        for name in job["class"].split("."):
+            cls = getattr(cls, name)
+    except (ImportError, AttributeError) as error:
+        return {"checks": [("class", False, f"cannot be imported in another process: {error}")], "attributes": {}, "held": {}}
+    try:
+        report = verify(job["model"], job["transcript"], cls=cls)
+        loaded = cls.load(job["model"])
+        checks = [(check.name, check.ok, check.detail) for check in report.checks]
+        return {"checks": checks, "attributes": public_attributes(loaded), "held": held_values(loaded)}
+    except Exception as error:  # of the class that is audited: without the data it may fail anywhere
+        return {"checks": [("rebuild", False, f"{type(error).__name__}: {error}")], "attributes": {}, "held": {}}
+
+
+class Fitted:
+    """A model fitted on the bench, saved with its transcript, ready to be rebuilt elsewhere.
+
+    Parameters
+    ----------
+    bench : Bench
+    folder : Path
+        Empty; model and transcript go there.
+    rng : Generator
+        Of the invented records.
+    """
+
+    def __init__(self, bench: Bench, folder: Path, rng: np.random.Generator):
+        adapter = bench.adapter
+        records = adapter.base(_RECORDS // 2) + [adapter.generated(rng, adapter.small) for _ in range(_RECORDS // 2)]
+        settings = dict(adapter.settings, n_steps=_STEPS, noise_multiplier=_MULTIPLIER)
+        # The number of rows is public where a record is replaced, and private elsewhere.
+        settings["n_records"] = _RECORDS if bench.neighbors == "replace_one" else _RECORDS + 3
+        settings["batch_size"] = None if adapter.estimator().sampling == "full" else 10
+        self.estimator = bench.estimator(**settings)
+        self.model, self.transcript = folder / "model", folder / "transcript"
+        before = fingerprint(self.estimator.get_params())
+        prepared = bench.prepare(self.estimator, records)
+        self.event = SelfComposedEvent(prepared.plan.sampler.event(_MULTIPLIER), _STEPS)
+        # What `fit` does, with the seams' parts.
+        with np.errstate(all="ignore"):
+            self.estimator.run(prepared, TranscriptWriter(self.transcript, first=True))
+        self.settings_kept = fingerprint(self.estimator.get_params()) == before
+        self.estimator.save(self.model)
+
+    @property
+    def job(self) -> tuple[type, Path, Path]:
+        """For `rebuild_elsewhere`."""
+        return type(self.estimator), self.model, self.transcript
+
+    def checks(self, answer: dict[str, Any]) -> list[Check]:
+        """What the other process found, and the fitted estimator against it."""
+        bad = [f"{name} ({detail})" if detail else name for name, passed, detail in answer["checks"] if not passed]
+        said = f"{len(answer['checks'])} comparisons in a process without the data" if not bad else "; ".join(bad)
+        checks = [Check("rebuilt bit for bit", bool(answer["checks"]) and not bad, detail=said)]
+        for name, own, other in (
+            ("public attributes", public_attributes(self.estimator), answer["attributes"]),
+            ("nothing else is held", held_values(self.estimator), answer["held"]),
+        ):
+            differ = sorted(n for n in {*own, *other} if own.get(n) != other.get(n))
+            said = ", ".join(differ) or f"{len(own)} of the fitted estimator and of the model made from its releases"
+            checks.append(Check(name, not differ, detail=said))
+        checks.append(Check("settings", self.settings_kept, detail="fit leaves the constructor's arguments as they are"))
+        return [*checks, self._statement()]
+
+    def _statement(self) -> Check:
+        """The printed numbers against the accountant's, composed anew from the plan of the run."""
+        privacy, ledger = self.estimator.privacy_, self.estimator.ledger_
+        text = privacy.statement()
+        if not ledger.private:
+            told = text.startswith("NOT PRIVATE") and privacy.epsilon == math.inf
+            return Check("statement", told, detail="a tainted model says that it is not private")
+        numbers = _STATED.match(text)
+        spent, stated = epsilon(self.event, privacy.delta), float(numbers[1]) if numbers else -1.0
+        honest = numbers is not None and float(numbers[2]) == privacy.delta and min(stated, privacy.epsilon) >= spent
+        return Check(
+            "statement", honest and ledger.event() == self.event, stated, spent,
+            "the printed epsilon, and the accountant's for the steps that were planned; the ledger holds these steps",
+        )
+
+
+def layer_g(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult:
+    """A model and its files, made again without the data."""
+    with tempfile.TemporaryDirectory() as folder:
+        fitted = Fitted(bench, Path(folder), rng)
+        (said,) = rebuild_elsewhere([fitted.job])
+        return LayerResult("G", "rebuild from the releases", tuple(fitted.checks(said)))
+
+
+def main() -> int:
+    """Read jobs from standard input, one JSON object in each line, and write one answer for each."""
+    for line in sys.stdin:
+        print(json.dumps(answer(json.loads(line))), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

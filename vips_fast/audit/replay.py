@@ -1,0 +1,148 @@
+"""Layer A, replay: how far one raw record moves what would be noised."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from ..models.estimator import Prepared, PrivateEstimator
+from .bench import Bench, squared_norm
+from .report import Check, LayerResult
+from .sizes import Sizes
+
+#: Released states in which pairs are compared: the sharp one, then one more release each.
+_STATES = 5
+_BASE = 5
+
+
+def declared_square(sensitivity: float, spacing: float) -> Fraction:
+    """A sensitivity in lattice units, squared, exactly."""
+    return Fraction(sensitivity) ** 2 / Fraction(spacing) ** 2
+
+
+class _Replay:
+    """Sums of whole raw data sets under one state and frozen random words.
+
+    Each data set is read anew, by an estimator of its own: whatever a reader makes of
+    the other records, or keeps, shows as a distance.
+    """
+
+    def __init__(self, bench: Bench, rng: np.random.Generator, number: int):
+        self.bench = bench
+        self.base = bench.adapter.base(_BASE)
+        self.words = rng.integers(0, 2**64, _BASE + 1, dtype=np.uint64)
+        self.prepared = bench.prepare(self._estimator(), self.base)
+        if number == 0:
+            bench.adapter.sharp(self.prepared)
+        else:
+            bench.adapter.scramble(self.prepared, rng, number)
+        self.state: Mapping[str, np.ndarray] = self.prepared.model.state()
+        mechanism = self.prepared.plan.mechanism
+        self.bound = declared_square(mechanism.sensitivity, mechanism.spacing)
+        self.facts_differ = 0
+
+    def _estimator(self, **overrides: Any) -> PrivateEstimator:
+        return self.bench.whole(n_records=_BASE + 1, **overrides)
+
+    def sums(self, extra: Sequence[Any], **overrides: Any) -> np.ndarray:
+        """What would be noised for the base and further records."""
+        prepared = self.bench.prepare(self._estimator(**overrides), [*self.base, *extra])
+        self.facts_differ += not overrides and not same_run(prepared, self.prepared)
+        prepared.model.restore(self.state)
+        rows = np.arange(_BASE + len(extra))
+        return self.bench.sums(prepared, rows, self.words[: len(rows)])
+
+
+def same_run(one: Prepared, other: Prepared) -> bool:
+    """Whether public facts and plan are the same."""
+    a, b = one.public, other.public
+    classes = np.array_equal(a.classes, b.classes) if a.classes is not None else b.classes is None
+    return replace(a, classes=None) == replace(b, classes=None) and classes and one.plan.public() == other.plan.public()
+
+
+def layer_a(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult:
+    """Distances of the exact sums of neighbouring raw data sets, the randomness of records frozen."""
+    adapter, neighbors = bench.adapter, bench.neighbors
+    each = -(-sizes.pairs // _STATES)
+    most, over, total, facts = Fraction(0), 0, 0, 0
+    reached = Fraction(0)
+    for number in range(_STATES):
+        replay = _Replay(bench, rng, number)
+        without = replay.sums([])
+        worst = adapter.worst_pair()
+        for pair in range(1 + each):
+            first, second = worst if pair == 0 else (adapter.generated(rng, adapter.small) for _ in range(2))
+            moved = replay.sums([first]) - (replay.sums([second]) if neighbors == "replace_one" else without)
+            share = squared_norm(moved) / replay.bound
+            if number == 0 and pair == 0:
+                reached = share
+            total += 1
+            over += share > 1
+            most = max(most, share)
+        facts += replay.facts_differ
+    checks = [
+        Check(
+            "distance of neighbours", over == 0, math.sqrt(most), 1.0,
+            f"largest of {total} pairs of raw data sets in {_STATES} released states over the declared L2 sensitivity; "
+            f"{over} beyond it",
+        ),
+        Check("public facts", facts == 0, detail="neighbouring data sets give the same public facts and the same plan"),
+    ]
+    if adapter.tight(neighbors):
+        checks.append(
+            Check(
+                "worst case is reached", reached >= 1 - EQUALITY, math.sqrt(reached), 1.0,
+                "distance of the worst pair over the declared sensitivity: the claim is not loose",
+            )
+        )
+    checks += [_rows(bench), _invalid(bench, rng), _not_finite(bench, rng)]
+    return LayerResult("A", "replay of neighbours", tuple(checks))
+
+
+#: Clipping in float32 keeps back 2^-18 of the norm, and truncation up to a lattice step in
+#: each entry: squared distances that are this close to the bound reach it.
+EQUALITY = 1e-4
+
+
+def _rows(bench: Bench) -> Check:
+    """Facts, plan and public start for data sets of many sizes, where the size is private."""
+    if bench.neighbors == "replace_one":
+        return Check("number of rows", True, detail="neighbours have as many rows")
+    same, common = True, dict(n_records=40, n_steps=3)
+    for estimator in (bench.whole(**common), bench.whole(sampling="poisson", batch_size=10, **common)):
+        runs = [bench.prepare(estimator, bench.adapter.base(n)) for n in (2, 40, 41, 500)]
+        same &= all(same_run(run, runs[0]) and alike(run.model.state(), runs[0].model.state()) for run in runs)
+    return Check("number of rows", same, detail="2, 40, 41 and 500 rows give one plan and one public start")
+
+
+def alike(one: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]) -> bool:
+    """Whether two states are the same, bit for bit."""
+    return one.keys() == other.keys() and all(one[k].tobytes() == other[k].tobytes() for k in one)
+
+
+def _invalid(bench: Bench, rng: np.random.Generator) -> Check:
+    """With ``invalid="drop"`` a record with invalid values must be as good as absent."""
+    replay = _Replay(bench, rng, 1)
+    without, moved, bad = replay.sums([], invalid="drop"), 0, bench.adapter.invalid()
+    for record in bad:
+        moved += not np.array_equal(replay.sums([record], invalid="drop"), without)
+    return Check("invalid records", moved == 0, detail=f"{len(bad)} of them, dropped: no sum moves")
+
+
+def _not_finite(bench: Bench, rng: np.random.Generator) -> Check:
+    """Contributions under parameters that are not finite."""
+    records = [bench.adapter.generated(rng, bench.adapter.small) for _ in range(20)]
+    prepared = bench.prepare(bench.whole(n_records=len(records)), records)
+    bench.adapter.scramble(prepared, rng, 2)
+    entered = bench.adapter.poison(prepared)
+    mechanism, words = prepared.plan.mechanism, rng.integers(0, 2**64, 1, dtype=np.uint64)
+    with np.errstate(all="ignore"):
+        longest = max(squared_norm(bench.sums(prepared, [row], words)) for row in range(len(records)))
+    share = longest / declared_square(mechanism.clip_norm, mechanism.spacing)
+    how = "when the parameters are not finite" if entered else "after releases of NaN, which the model refuses"
+    return Check("non-finite numbers", share <= 1, math.sqrt(share), 1.0, f"largest contribution over the clip norm {how}")

@@ -1,0 +1,178 @@
+"""What the two kinds of bound share: a statistic of several blocks, rounded once, each with its own scale."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...engine.lattice import Fraction, rounded
+from ...engine.model import Model, Release, array_of
+from ...engine.result import Public
+from .priors import WeightPrior
+
+if TYPE_CHECKING:
+    from ...engine.sampling import Sampler
+    from ...mechanisms import GaussianMechanism
+
+#: Records of a block of the E-step: its arrays stay in a core's second-level cache.
+BLOCK = 512
+
+#: Visible units whose K x K systems are solved at a time.
+BLOCK_SOLVE = 32
+
+#: Released probabilities are kept this far from 0 and 1.
+LEAST_PIXEL, LEAST_HIDDEN = 1e-3, 0.02
+
+
+@dataclass(frozen=True)
+class NetworkOptions:
+    """Numerics of a belief network, which few fits need to change.
+
+    Parameters
+    ----------
+    weight_variance, bias_variance : float
+        Prior variances of the weights (``weight_prior="gaussian"``) and of b and c (nu_b
+        and nu_c).
+    phi : float or None
+        Scale phi of the shrinkage prior; None learns phi_k and omega.
+    n_sweeps : int
+        Sweeps of the mean-field update of q(z), each from the same public start.
+    learning_decay, learning_offset : float
+        kappa and tau_0 of the step size (tau_0 + t)^-kappa of the running average, at
+        most 1. t = 0 is the first step after the mean image and an offset of None is 0,
+        so that the first update, made with random weights, is forgotten; with the
+        Polya-Gamma bound t = 0 is the first step and None is 1.
+    latent_clip, visible_clip : float
+        Bounds of the norms of z - E[z], in units of sqrt(K) / 2 (reached by z in {0, 1}
+        around 1/2), and of y - E[y], in units of the root mean square
+        sqrt(sum_j m_j (1 - m_j)) that the released mean image m implies. A record's
+        contribution is scaled to them. The Polya-Gamma bound does not use them.
+    dtype : {"float32", "float64"}
+        Precision of the Polya-Gamma E-step, which `score` uses under every bound.
+    """
+
+    weight_variance: float = 1.0
+    bias_variance: float = 100.0
+    phi: float | None = None
+    n_sweeps: int = 4
+    learning_decay: float = 1.0
+    learning_offset: float | None = None
+    latent_clip: float = 0.9
+    visible_clip: float = 1.15
+    dtype: str = "float32"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a model takes from its estimator."""
+
+    n_hidden: int
+    weight_prior: str
+    options: NetworkOptions
+    private: bool
+    n_threads: int
+
+
+class NetworkModel(Model):
+    """A statistic of several blocks, each divided by a bound of its norm.
+
+    Notes
+    -----
+    *Rounding.* A block of the statistic is a multiplier times what its fine integers
+    stand for. The multipliers hold the factor keep = 1 - slack / clip, where slack is a
+    little more than sqrt(d) g for d entries on a lattice of spacing g. Let D be the
+    distance that neighbours could reach without that factor: `sensitivity`, at least
+    ``clip``. Sums of neighbours are then at most keep D apart, whatever the records,
+    since the factor shrinks every contribution and not only those that are clipped. Each
+    is rounded once, exactly, from its exact fine sum: in each coordinate the distance
+    grows by at most one lattice unit. So the rounded sums are at most keep D + sqrt(d) g
+    <= D - slack + sqrt(d) g <= D apart. The thousandth by which slack passes sqrt(d) g
+    (g is at least 2^-31 of the clip) is far more than the error of computing the
+    multipliers in double precision. As the multipliers are rounded *down* to fractions
+    p / 2^k, the statistics read back are divided by those fractions themselves.
+
+    Attributes
+    ----------
+    blocks : dict of str to slice
+        Where each block of the statistic lies.
+    step : int
+        Steps done.
+    """
+
+    clip = 1.0
+
+    def __init__(self, settings: Settings, public: Public, blocks: Mapping[str, int]):
+        self.settings, self.options = settings, settings.options
+        self.n_visible, self.n_hidden, self.n_records = public.n_features, settings.n_hidden, public.n_records
+        self.step = 0
+        self.blocks, first = {}, 0
+        for name, size in blocks.items():
+            self.blocks[name] = slice(first, first + size)
+            first += size
+        self.shape = (first,)
+        self.prior = WeightPrior(
+            settings.weight_prior, self.n_visible, self.n_hidden, self.options.weight_variance, self.options.phi
+        )
+        self.start_weights = np.random.default_rng(public.seed).standard_normal((self.n_visible, self.n_hidden))
+        self.keep, self.spacing = 1.0, 1.0
+
+    @abstractmethod
+    def multiplier(self, name: str) -> float:
+        """Statistic that one natural unit of a block gives."""
+
+    @abstractmethod
+    def unit(self, name: str) -> float:
+        """What one fine integer of a block stands for, in natural units; a power of two."""
+
+    @abstractmethod
+    def parts(self, fine: np.ndarray) -> dict[str, np.ndarray]:
+        """Each block's exact integers, from the fine sums; linear."""
+
+    def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
+        """Take off the bounds what rounding to the lattice may add."""
+        slack = 1.001 * math.sqrt(self.shape[0]) * mechanism.spacing
+        if slack > 0.5 * self.clip:
+            raise ValueError("noise_multiplier: too large for the number of statistics; expected less noise a step")
+        self.keep, self.spacing = 1.0 - slack / self.clip, mechanism.spacing
+
+    def round(self, fine: np.ndarray, spacing: float) -> np.ndarray:
+        """Exact sums times their multipliers, to the nearest points of the lattice."""
+        out = np.zeros(self.shape, dtype=np.int64)
+        for name, part in self.parts(fine).items():
+            out[self.blocks[name]] = rounded(part.reshape(-1), self._fraction(name, spacing))
+        return out
+
+    def _fraction(self, name: str, spacing: float) -> Fraction:
+        return Fraction.below(self.multiplier(name) * self.unit(name) / spacing)
+
+    def exact_multiplier(self, name: str) -> float:
+        """The multiplier that `round` uses, a fraction just below `multiplier`."""
+        return self._fraction(name, self.spacing).value * (self.spacing / self.unit(name))
+
+    def read(self, release: Release, name: str) -> np.ndarray:
+        """A block's noised mean per record, in natural units."""
+        return release.units[self.blocks[name]] * (release.scale / self.exact_multiplier(name))
+
+    def state(self) -> dict[str, np.ndarray]:
+        """All that the next step needs, the published arrays among it."""
+        return {**self.result(), **self.prior.state(), "step": np.array([float(self.step)])}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Take steps done and prior from a `state`."""
+        (step,) = array_of(state, "step", (1,)).tolist()
+        if not (step >= 0 and step == int(step)):
+            raise ValueError("state: 'step' is expected to be a whole number")
+        self.prior.restore(state)
+        self.step = int(step)
+
+
+def room(scratch: dict[str, Any], name: str, make: Callable[[], Any]) -> Any:
+    """A buffer of the calling thread, made when it is first asked for."""
+    if name not in scratch:
+        scratch[name] = make()
+    return scratch[name]

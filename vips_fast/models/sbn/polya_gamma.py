@@ -1,0 +1,293 @@
+"""The Polya-Gamma bound of Algorithm 6 of Park et al. (2020), whose curvature differs between records."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+
+from ...engine.averaging import RunningAverage, Schedule
+from ...engine.model import Release, array_of
+from ...engine.result import Public
+from ...kernels import native, pg_mean
+from ...kernels.psd import one_blas_thread
+from ...kernels.sbn import MAX_PAIR_SCALE, record_blocks, visible_table, workspaces
+from ...kernels.threads import run_blocks
+from .network import BLOCK, BLOCK_SOLVE, LEAST_HIDDEN, LEAST_PIXEL, NetworkModel, Settings, room
+from .priors import hidden_bias
+from .spectra import diagonals, solve_repaired
+
+#: Records of a block of the second moments: as many as their kernel sums before it goes to main memory.
+MOMENTS_BLOCK = 1024
+
+#: Grids of q(z = 1) and of <xi>, which is at most 1/4.
+_UNIT_Z, _UNIT_XI = 2.0**-20, 2.0**-23
+
+#: Least share of a visible unit's curvature that its bias keeps to itself.
+_LEAST_OWN = 0.01
+
+#: A weight or bias beyond this saturates its pixel; noise may drive one there.
+_LARGEST_WEIGHT = 1e3
+
+
+class PolyaGammaModel(NetworkModel):
+    """The six noisy blocks of the complete-data statistic.
+
+    Notes
+    -----
+    *Sensitivity.* The blocks s_1, s_3, ..., s_7 of Algorithm 6 are divided by their
+    largest norms: sqrt(K), sqrt(J), sqrt(J)/4, sqrt(JK)/4, sqrt(JK) and
+    sqrt(JK(K-1)/2)/4, the last for the upper off-diagonal of s_7, whose diagonal is s_5.
+    All entries lie between 0 and their largest value, and all blocks are largest at once,
+    so adding, removing or replacing a record moves the sum by at most, and by as much as,
+    sqrt(6). With ``clip`` a replacing one moves it by at most min(sqrt(2) a, 1) sqrt(6):
+    ||x - y||^2 <= ||x||^2 + ||y||^2 for entries >= 0. s_2 is a function of released
+    parameters and gets no noise, but in the paper's construction, where it is a block
+    without contributions.
+
+    *Fine integers.* A record contributes z and xi truncated to multiples of 2^-20 and
+    2^-23, their products with y, and xi times pair products of z truncated to multiples
+    of 2^-22. Every product is one of truncated factors >= 0, so no norm grows.
+
+    *Capacity.* A second moment is at most 2^21 2^22 = 2^43 a record, all others less:
+    2^19 records stay within 2^62.
+    """
+
+    capacity = 2**19
+
+    def __init__(self, settings: Settings, public: Public, clip: float, paper: bool):
+        J, K = public.n_features, settings.n_hidden
+        pairs = K * (K - 1) // 2
+        self.paper = paper
+        if paper:
+            blocks = dict(s1=K, s2=K, s3=J, s4=J, s5=J * K, s6=J * K, s7=J * (pairs + K))
+        else:
+            blocks = dict(s1=K, s3=J, s4=J, s5=J * K, s6=J * K, s7=J * pairs)
+        # Largest norms, all six reached by a record of ones with z = 1 and psi = 0.
+        self.largest = {
+            "s1": math.sqrt(K), "s2": math.sqrt(K) / 4, "s3": math.sqrt(J), "s4": math.sqrt(J) / 4,
+            "s5": math.sqrt(J * K) / 4, "s6": math.sqrt(J * K),
+            "s7": math.sqrt(J) * K / 4 if paper else math.sqrt(J * max(pairs, 1)) / 4,
+        }
+        self.clip = clip * math.sqrt(6.0)
+        super().__init__(settings, public, blocks)
+        self._fine = dict(z=K, xi=J, cross=J * (K + 1), moments=J * (pairs + K))
+        # Where s_5 lies among the pairs k <= l.
+        self._diagonal = np.cumsum([0, *range(K, 1, -1)])
+        offset = self.options.learning_offset
+        self._schedule = Schedule(1.0 if offset is None else float(offset), float(self.options.learning_decay))
+        self._average = RunningAverage(np.zeros(self.shape))
+        self.w = 0.1 * self.start_weights
+        self.variances = np.zeros((J, K))
+        self.c, self.c_variance, self.b = np.zeros(J), np.zeros(J), np.zeros(K)
+        self.mean_image = np.full(J, 0.5)
+        self._derive()
+
+    def _derive(self) -> None:
+        """What the E-step makes of the parameters, once for all records."""
+        dtype = self.options.dtype
+        tables = visible_table(self.w, dtype), visible_table(self.w**2 + self.variances, dtype)
+        vectors = (x.astype(dtype) for x in (self.c, self.c_variance, self.b, expit(self.b)))
+        self._terms = (*tables, *vectors, int(self.options.n_sweeps))
+
+    def sensitivity(self, relation: str) -> float:
+        """a sqrt(6) for adding or removing a record, min(sqrt(2) a, 1) sqrt(6) for replacing one."""
+        return self.clip if relation == "add_remove" else min(math.sqrt(2.0) * self.clip, math.sqrt(6.0))
+
+    # -- statistics
+
+    @property
+    def fine_shape(self) -> tuple[int, ...]:
+        """z, xi, y x (z, 1) and all pairs k <= l for each visible unit."""
+        return (sum(self._fine.values()),)
+
+    def unit(self, name: str) -> float:
+        """Constant grids."""
+        if name in ("s5", "s7"):
+            return _UNIT_XI / MAX_PAIR_SCALE
+        return _UNIT_XI if name == "s4" else _UNIT_Z
+
+    def multiplier(self, name: str) -> float:
+        """One over a block's largest norm."""
+        return self.keep / self.largest[name]
+
+    def _views(self, fine: np.ndarray) -> dict[str, np.ndarray]:
+        ends = np.cumsum(list(self._fine.values()))
+        views = dict(zip(self._fine, np.split(fine, ends[:-1]), strict=True))
+        for name in ("cross", "moments"):
+            views[name] = views[name].reshape(self.n_visible, -1)
+        return views
+
+    def parts(self, fine: np.ndarray) -> dict[str, np.ndarray]:
+        """The noisy blocks; s_2 has no contributions."""
+        sums = self._views(fine)
+        cross, moments = sums["cross"], sums["moments"]
+        return {
+            "s1": sums["z"], "s3": cross[:, -1], "s4": sums["xi"], "s5": moments[:, self._diagonal],
+            "s6": cross[:, :-1],
+            "s7": moments if self.paper else np.delete(moments, self._diagonal, axis=1),
+        }
+
+    def contribute(self, block: np.ndarray, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
+        """Add the sums of products of y, z and xi."""
+        J, K, sums = self.n_visible, self.n_hidden, self._views(out)
+        area = room(scratch, "moments", lambda: workspaces("moments", J, K, 1)[0])
+        z, x = room(scratch, "factors", lambda: (np.empty((MOMENTS_BLOCK, K)), np.empty((MOMENTS_BLOCK, J))))
+        for first, last in record_blocks(len(block), MOMENTS_BLOCK):
+            y = block[first:last]
+            for i, e in record_blocks(len(y), BLOCK):
+                self._factors_of(y[i:e], z[i:e], x[i:e], sums, scratch)
+            native.sbn_moments(
+                x[: len(y)], z[: len(y)], 0, K * (K + 1) // 2, float(MAX_PAIR_SCALE), area, sums["moments"]
+            )
+
+    def _factors_of(
+        self, y: np.ndarray, z: np.ndarray, x: np.ndarray, sums: dict[str, np.ndarray], scratch: dict[str, Any]
+    ) -> None:
+        """q(z) of some records, and their <xi> in units; their other sums are added."""
+        J, K, n = self.n_visible, self.n_hidden, len(y)
+        kind = "pg_f32" if self.options.dtype == "float32" else "pg_f64"
+        area = room(scratch, "pg", lambda: workspaces(kind, J, K, 1)[0])
+        own = room(scratch, "own", lambda: (np.empty((BLOCK, J)), *np.ones((2, BLOCK, K + 1))))
+        xi, ones, v = (a[:n] for a in own)
+        native.sbn_pg(y, *self._terms, area, z, xi)
+        np.clip(z, 0.0, 1.0, out=z)
+        factor = self._shrinkage(y, z, xi)
+        if "figures" in scratch:
+            clipped = 0 if factor is None else np.count_nonzero(factor < 1.0)
+            scratch["figures"]["clipped"] = scratch["figures"].get("clipped", 0.0) + clipped
+        ones[:, :K] = z
+        native.sbn_clip(ones, None, factor, 0.0, _UNIT_Z, v, None)
+        native.sbn_clip(xi, None, factor, 0.0, _UNIT_XI, x, None)
+        native.sbn_cross(y, v, sums["cross"])
+        sums["z"] += v[:, :K].sum(axis=0).astype(np.int64)
+        sums["xi"] += x.sum(axis=0).astype(np.int64)
+
+    def _shrinkage(self, y: np.ndarray, z: np.ndarray, xi: np.ndarray) -> np.ndarray | None:
+        """Scale of each record's whole contribution, so that its joint norm is at most ``clip``.
+
+        Every block is a product of a record's own factors, so the joint norm needs
+        sums of squares alone. None where nothing can be longer.
+        """
+        if self.clip >= math.sqrt(6.0) or not self.settings.private:
+            return None
+        largest = self.largest
+        zz, xx = (z * z).sum(axis=1), (xi * xi).sum(axis=1)
+        on = y.sum(axis=1, dtype=np.float64)
+        pairs = np.maximum(zz * zz - (z**4).sum(axis=1), 0.0) / 2
+        square = (
+            zz / largest["s1"] ** 2 + on / largest["s3"] ** 2 + xx / largest["s4"] ** 2
+            + xx * zz / largest["s5"] ** 2 + on * zz / largest["s6"] ** 2 + xx * pairs / largest["s7"] ** 2
+        )
+        # The margin is above the rounding of the sums of squares.
+        norm = np.sqrt(square) * (1 + 1e-9)
+        return np.asarray(np.minimum(1.0, self.clip / np.maximum(norm, self.clip)))
+
+    # -- M-step
+
+    def update(self, release: Release) -> None:
+        """Appendix 5 from the running average, whose blocks are kept over their largest norms."""
+        fresh = np.empty(self.shape)
+        for name, part in self.blocks.items():
+            np.multiply(
+                release.units[part], release.scale / (self.exact_multiplier(name) * self.largest[name]), out=fresh[part]
+            )
+        law = Release(release.step, release.units, release.scale, release.noise_sd / self.keep)
+        self._average.add_values(fresh, law, self._schedule.rate(self.step))
+        self._maximise()
+        self.step += 1
+        self._derive()
+
+    def _block(self, name: str) -> np.ndarray:
+        return self._average.values[self.blocks[name]] * self.largest[name]
+
+    def _maximise(self) -> None:
+        J, K, n, sd = self.n_visible, self.n_hidden, self.n_records, self._average.noise_sd
+        z, y = self._block("s1"), self._block("s3")
+        xi = np.clip(self._block("s4"), 1e-3, 0.25)
+        xi_z, y_z = (self._block(name).reshape(J, -1) for name in ("s5", "s6"))
+        upper = self._average.values[self.blocks["s7"]].reshape(J, -1)
+        # PSD repair: to the edge of the known noise's spectrum.
+        least = max(1e-6, 2 * math.sqrt(K) * sd * self.largest["s7"])
+        c_variance = 1.0 / (1.0 / self.options.bias_variance + n * xi)
+        # q(w) for a given c is first + c times second. Neither z nor y is cut here: the
+        # equations would contradict each other, and a unit that is all but always on drift away.
+        right = np.stack([y_z - 0.5 * z, -xi_z], axis=2)
+        lines, variances = np.empty((J, K, 2)), np.empty((J, K))
+        blocks = record_blocks(J, BLOCK_SOLVE)
+
+        def work(block: int, worker: int) -> None:
+            part = slice(*blocks[block])
+            moments = self._moments(upper[part], xi_z[part])
+            lines[part], variances[part] = solve_repaired(
+                moments, least, self.prior.precision[part] / n, right[part], lapack
+            )
+
+        with one_blas_thread(K) as lapack:
+            run_blocks(len(blocks), self.settings.n_threads, work)
+        variances /= n
+        first, second = lines[:, :, 0], lines[:, :, 1]
+        # Eqs. 87 and 88 at their joint fixed point (the print of 88 has a factor 1/2 before the
+        # last term, which does not follow from the bound). ``own`` is what is left of xi when
+        # z is known, >= 0 but for noise and close to 0 where some z hardly varies.
+        own = np.maximum(xi + (second * xi_z).sum(axis=1), _LEAST_OWN * xi)
+        c = n * (y - 0.5 - (first * xi_z).sum(axis=1)) / (1.0 / self.options.bias_variance + n * own)
+        c = np.clip(c, -_LARGEST_WEIGHT, _LARGEST_WEIGHT)
+        w = np.clip(first + c[:, None] * second, -_LARGEST_WEIGHT, _LARGEST_WEIGHT)
+        self.w, self.variances, self.c, self.c_variance = w, variances, c, c_variance
+        self.mean_image = np.clip(y, LEAST_PIXEL, 1 - LEAST_PIXEL)
+        self.b = self._hidden_bias(np.clip(z, LEAST_HIDDEN, 1 - LEAST_HIDDEN))
+        self.prior.update(w * w + variances)
+
+    def _moments(self, upper: np.ndarray, diagonal: np.ndarray) -> np.ndarray:
+        """K x K matrices of some visible units, on and right of their diagonals."""
+        K, first = self.n_hidden, 0
+        moments = np.zeros((len(upper), K, K))
+        skip = 0 if self.paper else 1
+        for k in range(K - skip):
+            last = first + K - k - skip
+            np.multiply(upper[:, first:last], self.largest["s7"], out=moments[:, k, k + skip :])
+            first = last
+        if not self.paper:
+            diagonals(moments)[...] = diagonal
+        return moments
+
+    def _hidden_bias(self, z: np.ndarray) -> np.ndarray:
+        """Eqs. 85 and 86; the paper's construction adds noise to the public xi^(1)."""
+        n, variance = self.n_records, self.options.bias_variance
+        if not self.paper:
+            return hidden_bias(z, n, variance)
+        xi = np.clip(pg_mean(self.b) + self._block("s2") * n, 1e-3, 0.25)
+        return np.asarray((z - 0.5) / (1.0 / (variance * n) + xi))
+
+    # -- state
+
+    def result(self) -> dict[str, np.ndarray]:
+        """The released network."""
+        return {
+            "components": np.ascontiguousarray(self.w.T), "weight_variances": np.ascontiguousarray(self.variances.T),
+            "hidden_bias": self.b, "visible_bias": self.c, "visible_variance": self.c_variance,
+            "mean_image": self.mean_image,
+        }
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Network and averages."""
+        return {**super().state(), **self._average.state()}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Go on from a `state`; ValueError if it is not one of this shape."""
+        J, K = self.n_visible, self.n_hidden
+        w, variances = (array_of(state, name, (K, J)) for name in ("components", "weight_variances"))
+        c, c_variance = (array_of(state, name, (J,)) for name in ("visible_bias", "visible_variance"))
+        mean = array_of(state, "mean_image", (J,))
+        b = array_of(state, "hidden_bias", (K,))
+        if variances.min() < 0 or c_variance.min() < 0:
+            raise ValueError("state: variances are expected to be at least 0")
+        super().restore(state)
+        self._average.restore(state)
+        self.w, self.variances = np.ascontiguousarray(w.T), np.ascontiguousarray(variances.T)
+        self.c, self.c_variance, self.b, self.mean_image = c, c_variance, b, mean
+        self._derive()

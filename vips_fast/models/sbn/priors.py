@@ -1,0 +1,113 @@
+"""Priors of a belief network and their posteriors, all functions of released quantities."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from scipy.special import k0e, k1e, logit
+
+from ...engine.model import array_of
+from ...kernels import pg_mean
+
+
+def gig_means(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Means of X and 1/X under the generalised inverse Gaussian GIG(0, a, b).
+
+    Density proportional to exp(-(a x + b / x) / 2) / x. E[X] = sqrt(b/a) R and
+    E[1/X] = sqrt(a/b) R, R = K_1(s) / K_0(s), s = sqrt(a b). The exponentially scaled
+    Bessel functions keep R finite for large s, where both underflow; for s below
+    1e-300 R is -1 / (s log s) to double precision, and the floor gives its value there.
+
+    Parameters
+    ----------
+    a, b : arrays of floats > 0
+
+    Returns
+    -------
+    tuple of two arrays
+    """
+    s = np.sqrt(a) * np.sqrt(b)
+    small = np.maximum(s, 1e-300)
+    ratio = k1e(small) / k0e(small)
+    return np.sqrt(b / a) * ratio, np.sqrt(a / b) * ratio
+
+
+class WeightPrior:
+    """Prior precisions of the weights and, for shrinkage, their hyper-posteriors (appendix 5).
+
+    Two of the printed updates do not follow from the model and are corrected (as in Gan
+    et al. 2015): q(xi_jk) is Gam(1, E[zeta_jk] + E[phi_k]), which the print gives without
+    E[phi_k].
+
+    Parameters
+    ----------
+    kind : {"tpbn", "gaussian"}
+    n_visible, n_hidden : int
+    variance : float
+        Of the weights, for "gaussian".
+    phi : float or None
+        Scale of the shrinkage; None learns it.
+
+    Attributes
+    ----------
+    precision : (J, K) float64 array
+    """
+
+    def __init__(self, kind: str, n_visible: int, n_hidden: int, variance: float, phi: float | None):
+        self._shrinks, self._learns_phi = kind == "tpbn", phi is None
+        self.precision = np.full((n_visible, n_hidden), 1.0 if self._shrinks else 1.0 / variance)
+        self._xi = np.ones((n_visible, n_hidden))
+        self._phi = np.full(n_hidden, 1.0 if phi is None else float(phi))
+        self._omega = 1.0
+
+    def update(self, second_moment: np.ndarray) -> None:
+        """One pass of appendix 5 from E[w_jk^2]."""
+        if not self._shrinks:
+            return
+        n_visible, n_hidden = second_moment.shape
+        # Below the floor, 1/zeta is beyond any precision the data can oppose.
+        zeta, self.precision = gig_means(2.0 * self._xi, np.maximum(second_moment, 1e-12))
+        self._xi = 1.0 / (zeta + self._phi)
+        if self._learns_phi:
+            self._phi = (n_visible / 2 + 0.5) / (self._omega + self._xi.sum(axis=0))
+            self._omega = (n_hidden / 2 + 0.5) / (1.0 + float(self._phi.sum()))
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Arrays for `restore`; a Gaussian prior has none."""
+        if not self._shrinks:
+            return {}
+        return {
+            "prior_precision": self.precision, "prior_xi": self._xi, "prior_phi": self._phi,
+            "prior_omega": np.array([self._omega]),
+        }
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Go on from a `state`; ValueError if it is not one of this shape."""
+        if not self._shrinks:
+            return
+        precision, xi = (array_of(state, name, self._xi.shape) for name in ("prior_precision", "prior_xi"))
+        phi, omega = array_of(state, "prior_phi", self._phi.shape), array_of(state, "prior_omega", (1,))
+        if min(precision.min(), xi.min(), phi.min(), omega[0]) <= 0:
+            raise ValueError("state: the prior's arrays are expected to be positive")
+        self.precision, self._xi, self._phi, self._omega = precision, xi, phi, float(omega[0])
+
+
+def hidden_bias(mean: np.ndarray, n_records: float, variance: float) -> np.ndarray:
+    """q(b) of Eqs. 85 and 86 with q(xi^(1)) at its own optimum: the fixed point of both.
+
+    The iteration is that of the Jaakkola-Jordan bound, which rises each time; from the
+    log odds, the limit for a broad prior, it needs few rounds.
+
+    Parameters
+    ----------
+    mean : (K,) float64 array
+        Of the hidden units, in (0, 1).
+    n_records : float
+    variance : float
+        Prior variance of b.
+    """
+    b = logit(mean)
+    for _ in range(50):
+        b = (mean - 0.5) / (1.0 / (variance * n_records) + pg_mean(b))
+    return np.asarray(b)

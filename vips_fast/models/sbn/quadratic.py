@@ -1,0 +1,330 @@
+"""The quadratic bounds: one curvature for each visible unit, common to all records."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from scipy.special import expit, logit
+
+from ...engine.averaging import RunningAverage, Schedule
+from ...engine.model import Release, array_of
+from ...engine.result import Public
+from ...kernels import native, pg_mean
+from ...kernels.psd import one_blas_thread
+from ...kernels.sbn import record_blocks, workspaces
+from ...kernels.threads import run_blocks
+from .network import BLOCK, BLOCK_SOLVE, LEAST_HIDDEN, LEAST_PIXEL, NetworkModel, Settings, room
+from .priors import hidden_bias
+from .spectra import diagonals, floor_spectrum, symmetric
+
+#: The centre of the visible units is a multiple of 2^-12, so that sums about it are integers.
+_CENTER_BITS = 12
+
+#: Fine integers of z - E[z] are below 2^20 (what `sbn_gram` takes).
+_LATENT_BITS = 20
+
+#: Shares of the noise of the blocks, relative to the block y x z (1): the mean of z and
+#: its covariance have K and K (K - 1) / 2 entries against J K, and are averaged over all
+#: of them, so little of the norm goes to them.
+_SHARES = {"mean": 0.1, "cross": 1.0, "covariance": 0.15}
+
+#: Variances of z are kept above this.
+_LEAST_VARIANCE = 0.01
+
+#: Least curvature of Jaakkola's bound, that of |psi| = 10.
+_LEAST_CURVATURE = 0.05
+
+
+class QuadraticModel(NetworkModel):
+    """The bounds "jaakkola" and "bohning": the mean image first, then statistics about the released means.
+
+    Notes
+    -----
+    *Fine integers.* A record contributes 2 y_n - 1 in the first steps; afterwards, with
+    v_n the clipped and truncated z_n - zeta as integers, v_n, y_n x v_n and the upper
+    off-diagonal of v_n v_n'. These are plain sums, so any split of the records gives the
+    same. The centre of y is taken off in `parts`: sum_n (y_n - m) x v_n = sum_n y_n x v_n
+    - m x sum_n v_n, in integers, as m is a multiple of 2^-12.
+
+    *Capacity.* |v_nk| <= 2^20, so no entry of a record passes 2^40 in the products
+    v_nk v_nl, nor 2^32 in what `parts` makes of y_n x v_n: 2^22 records stay within 2^62.
+
+    *Sensitivity.* The first steps' block is (2 y - 1) / sqrt(J), of norm 1. Afterwards
+    ||v_n|| <= C_z min(1, C_y / ||y_n - m||) bounds the blocks by C_z, C_z C_y and C_z^2
+    sqrt((1 - 1/K) / 2), the last because the strict upper triangle of v v' has half of
+    ||v||^4 - sum_k v_k^4, and sum_k v_k^4 >= ||v||^4 / K. Each is divided by its bound,
+    times its share, and the whole by the root of the sum of squared shares: norm 1. So
+    adding or removing a record moves the sum by at most 1, replacing one by at most 2
+    (entries have signs).
+    """
+
+    capacity = 2**22
+
+    def __init__(self, settings: Settings, public: Public, bound: str, mean_steps: int):
+        J, K = public.n_features, settings.n_hidden
+        super().__init__(settings, public, dict(image=J, mean=K, cross=J * K, covariance=K * (K - 1) // 2))
+        self.bound, self.mean_steps = bound, mean_steps
+        offset = self.options.learning_offset
+        self._schedule = Schedule(0.0 if offset is None else float(offset), float(self.options.learning_decay))
+        self._image = np.zeros(J)
+        self._average = RunningAverage(np.zeros(K + J * K + K * K))
+        # Bounds that no record passes set the grid where nothing is clipped.
+        self.latent_bound, self.visible_bound = math.sqrt(K), math.sqrt(J)
+        if settings.private:
+            self.latent_bound = float(self.options.latent_clip) * math.sqrt(K) / 2
+        self._begin(np.full(J, 0.5), math.sqrt(J) / 2)
+
+    def _begin(self, mean: np.ndarray, spread: float) -> None:
+        """Public start of the network for a mean image."""
+        J, K = self.n_visible, self.n_hidden
+        self.mean_image = mean
+        if self.bound == "bohning":
+            self.expansion, self.curvature = logit(mean), np.full(J, 0.25)
+        else:
+            self.expansion, self.curvature = np.zeros(J), common_curvature(np.zeros(J), mean)
+        if self.settings.private:
+            self.visible_bound = float(self.options.visible_clip) * spread
+        # w . (y - m) then has a spread of about 1.
+        self.w = self.start_weights / spread
+        self.variances, self.covariance = np.zeros((J, K)), np.zeros((K, K))
+        self.zeta, self.b = np.full(K, 0.5), np.zeros(K)
+        self.c = self._mean_log_odds() - self.w @ self.zeta
+        self._derive()
+
+    def _derive(self) -> None:
+        """What the E-step makes of the parameters, once for all records."""
+        bits = np.ldexp(self.mean_image, _CENTER_BITS)
+        self._center_units = np.rint(bits).astype(np.int64)
+        self.center = np.ldexp(self._center_units.astype(np.float64), -_CENTER_BITS)
+        self._gram, self._linear = quadratic_terms(
+            self.w, self.covariance, self.c, self.expansion, self.curvature, self.b
+        )
+        self._z_start = expit(self.b)
+
+    def sensitivity(self, relation: str) -> float:
+        """1 for adding or removing a record, 2 for replacing one; see the notes."""
+        return 1.0 if relation == "add_remove" else 2.0
+
+    # -- statistics
+
+    def unit(self, name: str) -> float:
+        """Grids relative to the public bound of z - E[z] alone."""
+        latent = math.ldexp(1.0, math.frexp(self.latent_bound)[1] - _LATENT_BITS)
+        return {
+            "image": 1.0, "mean": latent, "cross": math.ldexp(latent, -_CENTER_BITS), "covariance": latent * latent
+        }[name]
+
+    def multiplier(self, name: str) -> float:
+        """A block's share over its bound."""
+        if name == "image":
+            return self.keep / math.sqrt(self.n_visible)
+        C = self.latent_bound
+        bound = {
+            "mean": C, "cross": C * self.visible_bound,
+            # Empty for K = 1, where any bound will do.
+            "covariance": C * C * math.sqrt(0.5 * (1 - 1 / max(self.n_hidden, 2))),
+        }[name]
+        return _SHARES[name] * self.keep / math.sqrt(sum(share**2 for share in _SHARES.values())) / bound
+
+    def parts(self, fine: np.ndarray) -> dict[str, np.ndarray]:
+        """The sums, with y x v about the centre of y."""
+        out = {name: fine[part] for name, part in self.blocks.items()}
+        cross = out["cross"].reshape(self.n_visible, self.n_hidden)
+        out["cross"] = cross * (1 << _CENTER_BITS) - self._center_units[:, None] * out["mean"]
+        return out
+
+    def contribute(self, block: np.ndarray, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
+        """Add 2 y - 1, or the sums of products of y and the clipped z - zeta."""
+        sums = {name: out[part] for name, part in self.blocks.items()}
+        for first, last in record_blocks(len(block), BLOCK):
+            y = block[first:last]
+            if self.step < self.mean_steps:
+                sums["image"] += 2 * y.sum(axis=0, dtype=np.int64) - len(y)
+            else:
+                self._joint(y, sums, scratch)
+
+    def _joint(self, y: np.ndarray, sums: dict[str, np.ndarray], scratch: dict[str, Any]) -> None:
+        J, K, n = self.n_visible, self.n_hidden, len(y)
+        area = room(scratch, "quadratic", lambda: workspaces("quadratic", J, K, 1)[0])
+        z, v = (a[:n] for a in room(scratch, "latent", lambda: np.empty((2, BLOCK, K))))
+        norms, lengths = (a[:n] for a in room(scratch, "norms", lambda: np.empty((2, BLOCK))))
+        native.sbn_quadratic(y, self.w, self._gram, self._linear, self._z_start, int(self.options.n_sweeps), area, z)
+        factor: np.ndarray | None = None
+        clip = 0.0
+        if self.settings.private:
+            native.sbn_visible_norms(y, self.center, norms)
+            clip = self.latent_bound
+            factor = np.minimum(1.0, self.visible_bound / np.maximum(norms, self.visible_bound))
+        native.sbn_clip(z, self.zeta, factor, clip, self.unit("mean"), v, lengths)
+        sums["mean"] += v.sum(axis=0).astype(np.int64)
+        native.sbn_cross(y, v, sums["cross"].reshape(J, K))
+        native.sbn_gram(v, room(scratch, "gram", lambda: workspaces("gram", J, K, 1)[0]), sums["covariance"])
+        if "figures" in scratch:
+            clipped = 0 if factor is None else np.count_nonzero((factor < 1.0) | (lengths > clip))
+            scratch["figures"]["clipped"] = scratch["figures"].get("clipped", 0.0) + clipped
+
+    # -- M-step
+
+    def update(self, release: Release) -> None:
+        """The mean image, or the network from the averaged statistics."""
+        # Matrices of this size gain nothing from BLAS threads, which only get in the way of ours.
+        with one_blas_thread(self.n_hidden):
+            if self.step < self.mean_steps:
+                self._update_mean(release)
+            else:
+                self._update_joint(release)
+            self.step += 1
+            self._derive()
+
+    def _update_mean(self, release: Release) -> None:
+        # The block holds 2 y - 1.
+        self._image = self._image + (0.5 + 0.5 * self.read(release, "image")) / self.mean_steps
+        if self.step + 1 < self.mean_steps:
+            return
+        sd = 0.5 * release.noise_sd / self.exact_multiplier("image") / math.sqrt(self.mean_steps)
+        least = min(0.4, max(LEAST_PIXEL, 2 * sd))
+        # E[m (1 - m)] under the noise falls short by its variance.
+        spread = float((self._image * (1 - self._image)).sum() + self.n_visible * sd * sd)
+        self._begin(np.clip(self._image, least, 1 - least), math.sqrt(min(max(spread, 1.0), self.n_visible / 4 + 1)))
+
+    def _mean_log_odds(self) -> np.ndarray:
+        """E[psi_j] at which the bound's slope in c_j is zero."""
+        return np.asarray(self.expansion + (self.mean_image - expit(self.expansion)) / self.curvature)
+
+    def _update_joint(self, release: Release) -> None:
+        J, K, zeta = self.n_visible, self.n_hidden, self.zeta
+        mean = np.clip(zeta + self.read(release, "mean"), LEAST_HIDDEN, 1 - LEAST_HIDDEN)
+        covariance = symmetric(self.read(release, "covariance"), K) - np.outer(mean - zeta, mean - zeta)
+        # E[z^2] = E[z]: the diagonal about the mean.
+        np.fill_diagonal(covariance, mean * (1 - mean))
+        fresh = np.concatenate([mean, self.read(release, "cross"), covariance.reshape(-1)])
+        rate = self._schedule.rate(self.step - self.mean_steps) if self._average.initial_weight < 1 else 1.0
+        # Its noise is that of an entry of the covariance.
+        noise_sd = release.noise_sd / self.exact_multiplier("covariance")
+        self._average.add_values(fresh, Release(release.step, release.units, release.scale, noise_sd), rate)
+        mean, cross, covariance = np.split(self._average.values, [K, K + J * K])
+        cross, variance = cross.reshape(J, K), self._average.noise_sd**2
+        # The noise's own spectrum ends at 2 sqrt(K) sd (the semicircle law): below that an
+        # eigenvalue says nothing, and too small a one would blow W up.
+        repaired = floor_spectrum(covariance.reshape(K, K), max(_LEAST_VARIANCE, 2 * math.sqrt(K * variance)))
+        shorten = None
+        if self.bound == "jaakkola":
+            ratio = self.exact_multiplier("covariance") / self.exact_multiplier("cross")
+            energy, shorten = denoised_energy(cross, repaired, variance * ratio**2)
+            self.curvature = common_curvature(energy, self.mean_image)
+        self._solve(cross, repaired, shorten)
+        self.zeta = mean.copy()
+        self.b = hidden_bias(mean, self.n_records, self.options.bias_variance)
+        self.c = self._mean_log_odds() - self.w @ mean
+
+    def _solve(self, cross: np.ndarray, covariance: np.ndarray, shorten: np.ndarray | None) -> None:
+        """q(W): with the centre of z at its mean, c drops out of the equations of W.
+
+        ``shorten`` is None or the factor of each unit's weights.
+        """
+        n, curvature = self.n_records, self.curvature
+        if self.settings.weight_prior == "gaussian":
+            # One decomposition serves all visible units: their matrices differ in
+            # kappa_j alone and the prior is isotropic.
+            values, vectors = np.linalg.eigh(covariance)
+            spread = 1.0 / (n * curvature[:, None] * values + self.prior.precision[0, 0])
+            w = n * (cross @ vectors * spread) @ vectors.T
+            variances = spread @ (vectors**2).T
+            total = (vectors * (curvature @ spread)) @ vectors.T
+        else:
+            w, variances = np.empty_like(cross), np.empty_like(cross)
+            blocks = record_blocks(self.n_visible, BLOCK_SOLVE)
+            totals = np.empty((len(blocks), *covariance.shape))
+
+            def work(block: int, worker: int) -> None:
+                first, last = blocks[block]
+                own = curvature[first:last, None, None]
+                precision = n * own * covariance
+                diagonals(precision)[...] += self.prior.precision[first:last]
+                sigma = np.linalg.inv(precision)
+                w[first:last] = n * np.matmul(sigma, cross[first:last, :, None])[:, :, 0]
+                variances[first:last] = diagonals(sigma)
+                totals[block] = (own * sigma).sum(axis=0)
+
+            run_blocks(len(blocks), self.settings.n_threads, work)
+            # In the order of the blocks, so that the sum does not depend on the threads.
+            total = totals.sum(axis=0)
+        if shorten is not None:
+            w *= shorten[:, None]
+        self.w, self.variances, self.covariance = np.ascontiguousarray(w), variances, total
+        self.prior.update(w * w + variances)
+
+    # -- state
+
+    def result(self) -> dict[str, np.ndarray]:
+        """The released network."""
+        return {
+            "components": np.ascontiguousarray(self.w.T), "weight_variances": np.ascontiguousarray(self.variances.T),
+            "weight_covariance": self.covariance, "hidden_bias": self.b, "visible_bias": self.c,
+            "expansion": self.expansion, "curvature": self.curvature, "mean_image": self.mean_image,
+        }
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Network, means about which the next statistics are taken, and averages."""
+        return {
+            **super().state(), **self._average.state(), "image": self._image, "hidden_mean": self.zeta,
+            "visible_bound": np.array([self.visible_bound]),
+        }
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Go on from a `state`; ValueError if it is not one of this shape."""
+        J, K = self.n_visible, self.n_hidden
+        w, variances = (array_of(state, name, (K, J)) for name in ("components", "weight_variances"))
+        covariance = array_of(state, "weight_covariance", (K, K))
+        b, zeta = (array_of(state, name, (K,)) for name in ("hidden_bias", "hidden_mean"))
+        c, expansion, curvature, mean, image = (
+            array_of(state, name, (J,)) for name in ("visible_bias", "expansion", "curvature", "mean_image", "image")
+        )
+        (visible_bound,) = array_of(state, "visible_bound", (1,)).tolist()
+        if not (visible_bound > 0 and curvature.min() > 0 and mean.min() > 0 and mean.max() < 1):
+            raise ValueError("state: bound, curvature or mean image are out of their ranges")
+        super().restore(state)
+        self._average.restore(state)
+        self.w, self.variances = np.ascontiguousarray(w.T), np.ascontiguousarray(variances.T)
+        self.covariance, self.b, self.zeta, self.c = covariance, b, zeta, c
+        self.expansion, self.curvature, self.mean_image = expansion, curvature, mean
+        self._image, self.visible_bound = image, visible_bound
+        self._derive()
+
+
+def quadratic_terms(
+    w: np.ndarray, covariance: np.ndarray, c: np.ndarray, expansion: np.ndarray, curvature: np.ndarray, b: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """``gram`` and ``linear`` of `sbn_quadratic`.
+
+    log p(y_j | psi) >= (y_j - sigmoid(e_j)) (psi - e_j) - kappa_j (psi - e_j)^2 / 2 +
+    constant (Jaakkola: e_j = 0); with psi = w . z + c, r = c - e and kappa_j E[w_j w_j']
+    summed over j the coefficient of z_k is
+    b_k + w_k . (y - sigmoid(e) - kappa r) - gram_kk / 2 - sum_{l != k} gram_kl z_l.
+    ``covariance`` is the sum over j of kappa_j times the weights' posterior covariances.
+    """
+    gram = (w.T * curvature) @ w + covariance
+    linear = b - w.T @ (expit(expansion) + curvature * (c - expansion)) - 0.5 * np.diag(gram)
+    return np.ascontiguousarray(gram), np.ascontiguousarray(linear)
+
+
+def denoised_energy(cross: np.ndarray, covariance: np.ndarray, variance: float) -> tuple[np.ndarray, np.ndarray]:
+    """a_j' S^-1 a_j of each row less what noise of ``variance`` in its entries adds on average, and the
+    factor that brings S^-1 a_j to the length that is left."""
+    inverse = np.linalg.inv(covariance)
+    raw = np.einsum("jk,jk->j", cross @ inverse, cross)
+    energy = np.maximum(raw - variance * np.trace(inverse), 0.0)
+    return energy, np.sqrt(energy / np.maximum(raw, 1e-300))
+
+
+def common_curvature(energy: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """kappa_j of Jaakkola's bound at its best common t_j, see the notes of `SigmoidBeliefNetwork`.
+
+    ``energy`` is a_j' S^-1 a_j; y_j's variance bounds it, so the root is at most 1/2.
+    """
+    root = np.sqrt(energy + (mean - 0.5) ** 2)
+    t = 2.0 * np.arctanh(np.minimum(2.0 * root, 0.99999))
+    return np.asarray(np.maximum(_LEAST_CURVATURE, pg_mean(t)))
