@@ -312,10 +312,19 @@ class PrivateEstimator:
             )
         opened = self._diagnose or (self._figures_without_privacy and not self.private)
         figures: list[dict[str, float]] | None = [] if opened else None
-        done = run(
-            model, prepared.records, plan, ledger, prepared.randomness, prepared.backend, first_step=prepared.n_steps,
-            keep=keep, callback=self.callback, figures=figures,
-        )
+        spent = len(ledger)
+        try:
+            done = run(
+                model, prepared.records, plan, ledger, prepared.randomness, prepared.backend, first_step=prepared.n_steps,
+                keep=keep, callback=self.callback, figures=figures,
+            )
+        except BaseException as error:
+            if len(ledger) > spent:
+                error.add_note(
+                    f"This fit ended early. Up to {len(ledger) - spent} releases were made and count as spent; the "
+                    "estimator is as it was before."
+                )
+            raise
         digests = None if keep is None else keep.digests
         self._result = self._close(model, public, ledger, done, figures, digests)
         return self
