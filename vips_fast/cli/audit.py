@@ -15,7 +15,7 @@ def add(commands: Any) -> None:
     """Add the command."""
     parser = command(commands, "audit", run, "try to break the privacy claim of a model and its settings")
     parser.add_argument("family", nargs="?", default="lda", metavar="MODEL", help="lda (default), sbn or blr")
-    parser.add_argument("--layers", default="A,B,C,D,E", help="some of A,B,C,D,E, default all")
+    parser.add_argument("--layers", metavar="A,B,…", help="some of the layers A, B, C, D, E and G, default all")
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", action="store_true", help="about a minute (default)")
     size.add_argument("--full", action="store_true", help="the sizes of the documentation, minutes")
@@ -37,7 +37,7 @@ def run(args: Namespace) -> int:
 
     if args.family not in ADAPTERS:
         raise ValueError(f"{args.family}: expected one of {', '.join(ADAPTERS)}")
-    layers = [layer.strip().upper() for layer in args.layers.split(",")]
+    layers = LAYERS if args.layers is None else [layer.strip().upper() for layer in args.layers.split(",")]
     if not set(layers) <= set(LAYERS):
         raise ValueError(f"--layers {args.layers}: expected some of {','.join(LAYERS)}")
     cls = ADAPTERS[args.family].estimator_type

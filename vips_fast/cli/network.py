@@ -25,7 +25,7 @@ def add(commands: Any, models: Any) -> None:
     )
     model, _, run = add_fit_groups(parser)
     model.add_argument("--components", dest="n_components", type=whole, required=True, help="number of hidden units")
-    run.add_argument("--bound", help="jaakkola, bohning or pg")
+    run.add_argument("--bound", help="jaakkola, bohning or pg; not with --paper")
 
     parser = command(commands, "plot", plot, "draw a network's weights or reconstructions")
     add_model(parser, "fit sbn")
@@ -53,6 +53,8 @@ def fit(args: Namespace) -> int:
     """Fit a sigmoid belief network."""
     from ..models.sbn import SigmoidBeliefNetwork
 
+    if args.paper and args.bound is not None:
+        raise ValueError(f"--bound {args.bound}: leave it out with --paper, which has a bound of its own")
     return run_fit(args, SigmoidBeliefNetwork, lambda estimator: Job((read_images(args.input, args.threshold),)))
 
 
