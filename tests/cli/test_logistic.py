@@ -29,8 +29,8 @@ def rows(tmp_path):
 @pytest.mark.parametrize(("name", "labels"), [("X.npy", "y.npy"), ("X.npz", "y.txt")])
 def test_fit_predict_and_verify(run, rows, name, labels):
     out, transcript = rows / "model", ["--transcript", rows / "transcript"]
-    fit = ["fit", "blr", rows / name, "--labels", rows / labels, "--names", rows / "names.txt", "--out", out, *transcript]
-    code, text, _ = run(*fit, "--epsilon", 5, "--delta", "1e-6")
+    fit = ["fit", "blr", rows / name, "--labels", rows / labels, "--names", rows / "names.txt", "--out", out]
+    code, text, _ = run(*fit, *transcript, "--epsilon", 5, "--delta", "1e-6")
     assert code == 0 and "matters" in text and "(5, 1e-06)-differential privacy" in text
     assert sorted(path.name for path in out.iterdir()) == ["coefficients.csv", "model.json", "model.npz", "privacy.txt"]
     model = BayesianLogisticRegression.load(out)
