@@ -221,8 +221,9 @@ def test_an_interrupted_fit_leaves_the_estimator_as_it_was(name, kind, tmp_path)
                     getattr(estimator, call)(*data())
                 held = public_view(estimator)
                 undo = interrupting(estimator, where, kind)
-                with pytest.raises((Stop, KeyboardInterrupt)):
+                with pytest.raises((Stop, KeyboardInterrupt)) as error:
                     getattr(estimator, then)(*data(seed=1))
+                assert f"Up to {where} releases were made" in "".join(error.value.__notes__)
                 undo()
                 assert public_view(estimator) == held
                 releases = 0 if held is None else held[3]

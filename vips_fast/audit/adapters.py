@@ -17,7 +17,8 @@ from ..engine.model import Model, Release
 from ..models.estimator import Prepared, PrivateEstimator
 from ..models.lda import LatentDirichletAllocation, LdaOptions
 from ..models.logistic import BayesianLogisticRegression
-from ..models.lda import LatentDirichletAllocation as SigmoidBeliefNetwork
+from ..models.sbn import SigmoidBeliefNetwork
+from ..models.sbn.paper import PaperSigmoidBeliefNetwork
 from .bench import Data
 
 
@@ -201,7 +202,7 @@ class SbnAdapter(Adapter):
 
     @property
     def _quadratic(self) -> bool:
-        return hasattr(self.estimator(), "bound")
+        return not issubclass(self.kind, PaperSigmoidBeliefNetwork)
 
     def data(self, records: Sequence[Any]) -> Data:
         """Rows of 0 and 1."""
@@ -222,7 +223,10 @@ class SbnAdapter(Adapter):
 
     def tight(self, neighbors: str) -> bool:
         """The bound for replacing one is not reached where q(z) has one sign for all records."""
-        return self._quadratic or (neighbors == "add_remove" and self.estimator().clip == 1)
+        if self._quadratic:
+            return True
+        estimator = self.estimator()
+        return neighbors == "add_remove" and estimator.clip == 1 and estimator.sensitivity == "proven"
 
     def base(self, n: int) -> list[Any]:
         """Alternating entries."""

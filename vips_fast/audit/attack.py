@@ -47,7 +47,7 @@ def layer_d(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult
     # All but the noise is known: the direction is that of the exact sums.
     words = np.zeros(N_RECORDS, dtype=np.uint64)
     exact = [
-        bench.sums(_whole(bench, records, 1.0, 1), np.arange(len(records)), words[: len(records)]).astype(np.float64)
+        bench.sums(_whole(bench, records, 1.0, 2), np.arange(len(records)), words[: len(records)]).astype(np.float64)
         for records in sides
     ]
     direction = exact[0] - exact[1]

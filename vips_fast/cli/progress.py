@@ -31,14 +31,14 @@ class ProgressLine:
 
     def __call__(self, progress: Progress) -> None:
         """Show a line, if one is due."""
-        from ..engine.statement import round_up
+        from ..accounting import rounded_up
 
         start = time.perf_counter()
         due = start >= self._next if self._terminal else progress.step % math.ceil(progress.n_steps / _LINES) == 0
         if not due and progress.step < progress.n_steps:
             return
         epsilon = progress.epsilon
-        spent = f", epsilon {round_up(epsilon, 3)}" if math.isfinite(epsilon) else ""
+        spent = f", epsilon {rounded_up(epsilon, 3)}" if math.isfinite(epsilon) else ""
         text = f"{self._label}: step {progress.step} of {progress.n_steps}{spent}, {progress.seconds:.1f} s"
         if not self._terminal:
             print(text, file=sys.stderr, flush=True)

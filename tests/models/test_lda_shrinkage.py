@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from vips_fast.models.shrinkage import ProductShrinkage, mean_one, word_masses
+from vips_fast.models.lda.shrinkage import ProductShrinkage, mean_one, word_masses
 
 V, K = 1500, 12
 
