@@ -3,12 +3,15 @@
 import ast
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from vips_fast.cli.main import build_parser
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ["embedding.md", "logistic.md", "networks.md", "own_model.md", "topics.md"]
@@ -52,6 +55,13 @@ def test_the_blocks_run(name, tmp_path):
     assert script
     (tmp_path / "script.py").write_text("\n".join(script))
     call("python", "script.py")
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda page: page.name)
+def test_the_commands_are_understood(page):
+    """Lines that begin with ``vips-fast`` name commands and options that there are."""
+    for line in re.findall(r"^ +vips-fast (.*)$", page.read_text(), re.M):
+        assert build_parser().parse_args(shlex.split(line, comments=True)).run, line
 
 
 def test_a_model_takes_under_60_lines():
