@@ -200,14 +200,17 @@ def test_no_neighbour_moves_the_sum_further_than_declared(bound, parameters, z):
             many = few.astype(object) * 2**25 + rng.integers(0, 2**20, few.shape)
             for pair in pairs:
                 y, other = (fine_of(model, np.asarray(row, dtype=np.uint8)[None]) for row in pair)
+                beside = []
                 for rest in (few, many):
                     with_y, with_other, without = (
                         model.round(fine, mechanism.spacing) for fine in (rest + y, rest + other, rest)
                     )
-                    added = with_y - without, with_other - without
-                    moved = max(map(norm, added if relation == "add_remove" else (with_y - with_other,)))
+                    beside.append(np.array([with_y - without, with_other - without, with_y - with_other]))
+                    moved = max(map(norm, beside[-1][:2] if relation == "add_remove" else beside[-1][2:]))
                     assert moved <= declared
                     longest = max(longest, moved / declared)
+                # Exact rounding: one lattice unit in a coordinate, however large the sum.
+                assert np.abs(beside[0] - beside[1]).max() <= 1
             advance(model, mechanism, base, 1)
     if bound != "pg":
         assert longest > 0.99  # the mean image's step is tight for every record

@@ -367,7 +367,8 @@ class PrivateEstimator:
                 f"X has {facts['n_features']} features, but {type(self).__name__} is expecting "
                 f"{before.public.n_features} features as input"
             )
-        if before is not None and not np.array_equal(before.public.classes, facts.get("classes")):
+        labels = None if before is None else before.public.classes
+        if labels is not None and not np.array_equal(labels, facts["classes"]):
             raise ValueError("y: expected the two labels of the calls before")
         seed = public_seed(self.random_state) if before is None else before.public.seed
         return Public(n_records=max(n_records, 1), seed=seed, **facts)
