@@ -23,6 +23,8 @@ def rows(tmp_path):
     np.save(tmp_path / "counts.npy", rng.binomial(5, expit(6 * X[:, 0])))
     (tmp_path / "y.txt").write_text("".join("yes\n" if v else "no\n" for v in y))
     (tmp_path / "names.txt").write_text("matters\ndoes not\n")
+    np.save(tmp_path / "words.npy", np.where(y, "yes", "no"))
+    (tmp_path / "bytes.txt").write_bytes(b"yes\n\xff\n")
     return tmp_path
 
 
@@ -75,6 +77,8 @@ def test_counts_and_the_papers_form(run, rows):
         (["--labels", "nothing.npy"], "nothing.npy"),
         (["--labels", "y.npy", "--format", "adult"], "is not UTF-8 text"),
         (["--labels", "y.txt", "--trials", "3"], "expected numbers with --trials"),
+        (["--labels", "words.npy", "--trials", "3"], "not a .npy file of numbers"),
+        (["--labels", "bytes.txt"], "bytes.txt: is not UTF-8 text"),
         (["--labels", "names.txt"], "y has shape (2,)"),
         (["--labels", "y.npy", "--steps", "0"], "argument --steps: '0': expected a whole number of at least 1"),
     ],

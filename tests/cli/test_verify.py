@@ -60,6 +60,16 @@ def test_another_model_of_the_same_settings_is_seen(run, files, published):
     assert run(*published)[0] == 1
 
 
+def test_a_model_of_ones_own(run, refused, tmp_path):
+    from ball_mean import Mean
+
+    model, transcript = tmp_path / "model", tmp_path / "transcript"
+    Mean(noise_multiplier=2.0, n_steps=3).fit(np.full((50, 2), 0.1), transcript=transcript).save(model)
+    verify = ["verify", model, "--transcript", transcript]
+    assert run(*verify, "--class", "ball_mean:Mean")[0] == 0
+    assert "'Mean' is not a class of this package; expected module:Class" in refused(*verify)
+
+
 def pem(path, key):
     """Write a key to a file."""
     if hasattr(key, "private_bytes"):

@@ -71,7 +71,7 @@ def _labels(args: Namespace) -> np.ndarray:
     import numpy as np
 
     if Path(args.labels).suffix == ".npy":
-        return read_array(args.labels, "biufU")
+        return read_array(args.labels, "biufU" if args.n_trials is None else "biuf")
     labels = np.array(read_lines(args.labels))
     try:
         return labels if args.n_trials is None else labels.astype(np.float64)
