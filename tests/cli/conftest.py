@@ -1,7 +1,5 @@
 """Commands run in this process, and a corpus of two clear topics."""
 
-import sys
-
 import numpy as np
 import pytest
 
@@ -33,12 +31,6 @@ def refused(run):
         return lines[0].removeprefix("vips-fast: error: ")
 
     return call
-
-
-@pytest.fixture
-def module():
-    """The beginning of a command for a process of its own."""
-    return [sys.executable, "-m", "vips_fast"]
 
 
 class Files:

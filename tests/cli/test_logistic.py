@@ -23,14 +23,16 @@ def rows(tmp_path):
     np.save(tmp_path / "counts.npy", rng.binomial(5, expit(6 * X[:, 0])))
     (tmp_path / "y.txt").write_text("".join("yes\n" if v else "no\n" for v in y))
     (tmp_path / "names.txt").write_text("matters\ndoes not\n")
+    np.save(tmp_path / "words.npy", np.where(y, "yes", "no"))
+    (tmp_path / "bytes.txt").write_bytes(b"yes\n\xff\n")
     return tmp_path
 
 
 @pytest.mark.parametrize(("name", "labels"), [("X.npy", "y.npy"), ("X.npz", "y.txt")])
 def test_fit_predict_and_verify(run, rows, name, labels):
     out, transcript = rows / "model", ["--transcript", rows / "transcript"]
-    fit = ["fit", "blr", rows / name, "--labels", rows / labels, "--names", rows / "names.txt", "--out", out, *transcript]
-    code, text, _ = run(*fit, "--epsilon", 5, "--delta", "1e-6")
+    fit = ["fit", "blr", rows / name, "--labels", rows / labels, "--names", rows / "names.txt", "--out", out]
+    code, text, _ = run(*fit, *transcript, "--epsilon", 5, "--delta", "1e-6")
     assert code == 0 and "matters" in text and "(5, 1e-06)-differential privacy" in text
     assert sorted(path.name for path in out.iterdir()) == ["coefficients.csv", "model.json", "model.npz", "privacy.txt"]
     model = BayesianLogisticRegression.load(out)
@@ -75,6 +77,8 @@ def test_counts_and_the_papers_form(run, rows):
         (["--labels", "nothing.npy"], "nothing.npy"),
         (["--labels", "y.npy", "--format", "adult"], "is not UTF-8 text"),
         (["--labels", "y.txt", "--trials", "3"], "expected numbers with --trials"),
+        (["--labels", "words.npy", "--trials", "3"], "not a .npy file of numbers"),
+        (["--labels", "bytes.txt"], "bytes.txt: is not UTF-8 text"),
         (["--labels", "names.txt"], "y has shape (2,)"),
         (["--labels", "y.npy", "--steps", "0"], "argument --steps: '0': expected a whole number of at least 1"),
     ],

@@ -1,6 +1,7 @@
 """Usage, exit codes, one-line errors, and what a command imports."""
 
 import errno
+import io
 import math
 import os
 import subprocess
@@ -9,10 +10,10 @@ import time
 
 import pytest
 
-import vips_fast.cli.main as _  # noqa: F401  (the module; its package's name `main` is the function)
 from vips_fast import cli, runtime_info
+from vips_fast.cli.progress import ProgressLine
 
-MAIN = sys.modules["vips_fast.cli.main"]
+MODULE = [sys.executable, "-m", "vips_fast"]
 
 
 def test_version_and_help(run):
@@ -23,25 +24,26 @@ def test_version_and_help(run):
         assert code == 0 and out.startswith("usage: vips-fast") and not err
 
 
-def test_help_needs_no_numerical_package(module):
-    """Help is for waiting users: the interpreter and argparse are all it takes."""
-    script = "import sys, vips_fast.cli; vips_fast.cli.main(['fit', 'lda', '--help']); print(*sys.modules)"
+@pytest.mark.parametrize(
+    "argv, unwanted",
+    [
+        (["fit", "lda", "--help"], {"numpy", "scipy", "vips_fast.accounting", "vips_fast.engine"}),
+        (["info"], {"numba", "autodp", "matplotlib", "sklearn", "scipy.special", "vips_fast.accounting"}),
+    ],
+)
+def test_a_command_imports_what_it_needs(argv, unwanted):
+    script = f"import sys, vips_fast.cli; vips_fast.cli.main({argv}); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    loaded = set(done.stdout.splitlines()[-1].split())
-    assert not loaded & {"numpy", "scipy", "numba", "matplotlib", "vips_fast.accounting", "vips_fast.engine"}
-    script = "import sys, vips_fast.cli; vips_fast.cli.main(['info']); print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert not set(done.stdout.splitlines()[-1].split()) & {"numba", "autodp", "matplotlib", "sklearn", "scipy.special"}
+    assert not unwanted & set(done.stdout.splitlines()[-1].split())
 
 
-def test_as_a_module(module):
-    done = subprocess.run([*module, "--version"], capture_output=True, text=True)
+def test_as_a_module():
+    done = subprocess.run([*MODULE, "--version"], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, f"vips-fast {runtime_info()['version']}\n", "")
-    assert subprocess.run([*module, "nonsense"], capture_output=True).returncode == 2
+    assert subprocess.run([*MODULE, "nonsense"], capture_output=True).returncode == 2
 
 
-PRIVACY = ["privacy", "--records", 1000, "--steps", 10]
-GOAL = [*PRIVACY, "--delta", 1e-5, "--epsilon", 1]
+GOAL = ["privacy", "--records", 1000, "--steps", 10, "--delta", 1e-5, "--epsilon", 1]
 FIT = ["fit", "lda", "absent", "--topics", 2, "--out", "o"]
 
 
@@ -50,30 +52,24 @@ FIT = ["fit", "lda", "absent", "--topics", 2, "--out", "o"]
     [
         ([], "the following arguments are required: COMMAND"),
         (["nonsense"], "invalid choice: 'nonsense'"),
-        (["fit", "nonsense"], "invalid choice: 'nonsense'"),
         (["fit", "lda"], "required: INPUT, --out, --topics"),
         (FIT, "one of the arguments --epsilon --noise-multiplier --non-private is required"),
         ([*FIT, "--epsilon", 1, "--noise-multiplier", 1], "not allowed with argument"),
         ([*FIT, "--epsilon", 1, "--invalid", "skip"], "invalid choice: 'skip'"),
         ([*FIT, "--epsilon", 1, "--prior-model", "a", "--topic-word-prior", 1], "not allowed with argument"),
         (["demo", "--epsilon", -1], "argument --epsilon: '-1': expected a number above 0"),
-        (["demo", "--epsilon", "inf"], "'inf': expected a number above 0"),
         (["demo", "--epsilon", "nan"], "'nan': expected a number above 0"),
         (["demo", "--delta", 1], "argument --delta: '1': expected a number between 0 and 1"),
         (["demo", "--topics", 0], "argument --topics: '0': expected a whole number of at least 1"),
-        (["demo", "--topics", 2.5], "'2.5': expected a whole number"),
         (["demo", "--jobs", 0], "argument --jobs: '0': expected a number of threads"),
         (["demo", "--seed", -1], "argument --seed: '-1': expected a whole number from 0"),
         (["demo", "--eps", 1], "unrecognized arguments: --eps 1"),
         (["topics", "absent"], "absent: no such folder; expected one written by vips-fast fit"),
-        (["transform", "absent", "x"], "absent: no such folder"),
-        (["transform", "m", "x", "--out", "t.txt"], "argument --out: 't.txt': expected a name that ends in .csv or .npy"),
-        (PRIVACY, "required: --delta"),
-        ([*PRIVACY, "--delta", 1e-5], "one of the arguments --noise-multiplier --epsilon is required"),
+        (["predict", "m", "x", "--out", "t.txt"], "argument --out: 't.txt': expected a name that ends in .csv or .npy"),
+        (GOAL[:5], "required: --delta"),
         ([*GOAL, "--noise-multiplier", 1], "not allowed with"),
-        ([*GOAL, "--batch", 1001], "batch_size=1001"),
-        ([*GOAL, "--sampling", "full", "--batch", 10], "leave out --batch"),
-        ([*GOAL, "--accountant", "mine"], "--accountant mine: expected one of gaussian"),
+        ([*GOAL, "--sampling", "full", "--batch", 10], "batch_size=10: expected None with sampling='full'"),
+        ([*GOAL, "--accountant", "mine"], "'mine'; expected one of "),
         ([*GOAL, "--plot", "x.gif"], "argument --plot: 'x.gif': expected a name that ends"),
         ([*GOAL, "--batch", 10, "--neighbors", "replace_one"], "expected 'add_remove' with sampling='poisson'"),
     ],
@@ -101,17 +97,18 @@ def test_exit_codes(refused, monkeypatch, error, code, message):
     def fail(args):
         raise error
 
-    monkeypatch.setattr(MAIN, "info", fail)
+    # By way of the module's name, since `vips_fast.cli.main` is the function.
+    monkeypatch.setattr(sys.modules["vips_fast.cli.main"], "info", fail)
     assert refused("info", code=code) == message
     if isinstance(error, (RuntimeError, KeyError)):
         with pytest.raises(type(error)):
             cli.main(["--debug", "info"])
 
 
-def test_a_closed_pipe_is_no_error(module):
+def test_a_closed_pipe_is_no_error():
     read, write = os.pipe()
     os.close(read)
-    done = subprocess.run([*module, "info"], stdout=write, stderr=subprocess.PIPE, text=True)
+    done = subprocess.run([*MODULE, "info"], stdout=write, stderr=subprocess.PIPE, text=True)
     os.close(write)
     assert (done.returncode, done.stderr) == (1, "")
 
@@ -142,8 +139,6 @@ class Step:
 
 @pytest.mark.parametrize("n_steps", [1, 7, 20, 21, 100, 100_000])
 def test_a_log_gets_twenty_lines_at_most(capsys, n_steps):
-    from vips_fast.cli.progress import ProgressLine
-
     Step.asked = 0
     with ProgressLine("fit") as progress:
         for step in range(1, n_steps + 1):
@@ -157,10 +152,6 @@ def test_a_log_gets_twenty_lines_at_most(capsys, n_steps):
 
 
 def test_a_terminal_gets_one_line_ten_times_a_second(monkeypatch):
-    import io
-
-    from vips_fast.cli.progress import ProgressLine
-
     terminal = io.StringIO()
     terminal.isatty = lambda: True
     monkeypatch.setattr(sys, "stderr", terminal)

@@ -46,12 +46,10 @@ def test_the_other_way_round(run):
 
 def test_whole_batches(run):
     argv = ["privacy", "--records", 1000, "--steps", 10, "--delta", 1e-5, "--noise-multiplier", 2]
-    code, out, err = run(*argv)
-    assert (code, err) == (0, "")
-    whole = figures(out)
+    whole = figures(run(*argv)[1])
     assert whole["expected batch"] == 1000 and whole["sampling probability"] == 1
-    out = run(*argv, "--sampling", "full", "--neighbors", "replace_one")[1]
-    assert figures(out) == whole and "under replacing one record" in out
+    code, out, err = run(*argv, "--sampling", "full", "--neighbors", "replace_one")
+    assert (code, figures(out), err) == (0, whole, "") and "under replacing one record" in out
 
 
 def test_comparison_and_plot(run, tmp_path):
@@ -93,7 +91,8 @@ def test_audit_follows_the_settings(run, refused, monkeypatch, tmp_path):
 
     monkeypatch.setattr(audit, "audit", replaced)
     sets = ["--set", "dtype=float64", "--set", "options.mean_change_tol=0", "--set", "doc_length=20"]
-    assert run("audit", "lda", "--layers", "b,A", "--clip", 0.2, *sets, "--json", tmp_path / "a.json")[:2] == (0, "passed\n")
+    argv = ["audit", "lda", "--layers", "b,A", "--clip", 0.2, *sets, "--json", tmp_path / "a.json"]
+    assert run(*argv)[:2] == (0, "passed\n")
     assert json.loads((tmp_path / "a.json").read_text()) == {"passed": True}
     options = LdaOptions(dtype="float64", mean_change_tol=0)
     assert asked["settings"] == dict(n_components=2, sampling="poisson", clip=0.2, doc_length=20, options=options)
@@ -102,8 +101,7 @@ def test_audit_follows_the_settings(run, refused, monkeypatch, tmp_path):
     for argv, message in (
         (["--set", "nonsense=1"], "'nonsense' is not a setting of LatentDirichletAllocation: expected one of "),
         (["--set", "dtype"], "--set dtype: expected NAME=VALUE"),
-        (["--layers", "A,Z"], "--layers A,Z: expected some of A,B,C,D,E,G"),
-        (["other"], "other: expected one of lda, "),
+        (["other"], "invalid choice: 'other'"),
     ):
         assert message in refused("audit", *argv)
 

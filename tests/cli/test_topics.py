@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
 
 import numpy as np
@@ -30,13 +31,13 @@ def test_fit_without_privacy(run, files):
 
     transform = ["transform", files.model, files.docs, "--jobs", 2]
     code, out, err = run(*transform)
-    head, *rows = out.splitlines()
-    assert (code, head) == (0, "topic1,topic2") and err.startswith("vips-fast: warning: NOT PRIVATE: ")
-    # Six significant digits are printed.
-    np.testing.assert_allclose([[float(v) for v in row.split(",")] for row in rows], same.transform(files.X), rtol=1e-5)
+    assert code == 0 and out.startswith("topic1,topic2\n") and err.startswith("vips-fast: warning: NOT PRIVATE: ")
     for name in ("t.npy", "t.csv"):
         assert run(*transform, "--out", files.folder / name)[0] == 0
     assert np.array_equal(np.load(files.folder / "t.npy", allow_pickle=False), same.transform(files.X))
+    # Six significant digits are printed.
+    printed = np.loadtxt(files.folder / "t.csv", delimiter=",", skiprows=1)
+    np.testing.assert_allclose(printed, same.transform(files.X), rtol=1e-5)
     assert (files.folder / "t.csv").read_text() == out
     assert files.names() == {"docs.txt", "words.txt", "model", "t.npy", "t.csv"}
 
@@ -51,16 +52,16 @@ def test_fit_with_privacy(run, files):
 def test_settings_reach_the_estimator(run, files):
     code, _, err = run(*files.fit(
         "--noise-multiplier", 3, "--delta", 0.5, "--sampling", "without_replacement", "--neighbors", "replace_one",
-        "--clip", 0.2, "--records", 60, "--batch-size", 20, "--doc-topic-prior", 0.3, "--topic-word-prior", 2, "--jobs", 2,
-        "--invalid", "drop",
+        "--clip", 0.2, "--records", 60, "--batch-size", 20, "--doc-topic-prior", 0.3, "--topic-word-prior", 2,
+        "--jobs", 2, "--invalid", "drop",
     ))  # fmt: skip
     assert code == 0 and "fit: step 5 of 5, epsilon " in err
     assert "warning: delta = 0.5 is not below 1 / 60 records" in err.splitlines()[-1]
     params = LatentDirichletAllocation.load(files.model).get_params()
     expected = dict(
         n_components=2, noise_multiplier=3.0, target_delta=0.5, target_epsilon=None, sampling="without_replacement",
-        neighbors="replace_one", clip=0.2, n_records=60, batch_size=20, doc_topic_prior=0.3, topic_word_prior=2.0, n_jobs=2,
-        n_steps=5, doc_length=30, random_state=1, private=True, invalid="drop", callback=None, options=None,
+        neighbors="replace_one", clip=0.2, n_records=60, batch_size=20, doc_topic_prior=0.3, topic_word_prior=2.0,
+        n_jobs=2, n_steps=5, doc_length=30, random_state=1, private=True, invalid="drop", callback=None, options=None,
     )
     assert params == expected
 
@@ -83,7 +84,7 @@ def test_a_prior_of_public_topics(run, refused, files):
     assert np.array_equal(model.topic_word_prior, 2.5 * known) and model.privacy_.private
     assert "(2, 6) topics and words; expected (3, 6)" in refused(*files.fit(*more, "--topics", 3, "--force"))
     (public / "vocab.txt").write_text("\n".join(files.words[::-1]) + "\n")
-    assert "other words, or in another order" in refused(*files.fit(*more, "--force"))
+    assert "other words, or another order" in refused(*files.fit(*more, "--force"))
     assert "expected with --prior-model" in refused(*files.fit("--epsilon", 1, "--prior-weight", 2))
     assert "none: no such folder" in refused(*files.fit("--epsilon", 1, "--prior-model", "none", "--force"))
 
@@ -95,10 +96,8 @@ def test_a_prior_of_public_topics(run, refused, files):
         (["--clip", 2], "clip=2.0"),
         (["--format", "csv"], "format is 'csv'; expected one of npz"),
         (["--features", 7], "docs.txt: has 6 words; expected 7"),
-        (["--sampling", "full", "--batch-size", 5], "batch_size=5"),
         (["--transcript", "{model}/t"], "expected a folder that is not inside --out"),
         (["--transcript", "{model}/.."], "expected a new or an empty folder"),
-        (["--vocab", "{model}/../docs.txt"], "docs.txt"),
         (["--vocab", "absent"], "absent: No such file or directory"),
     ],
 )
@@ -156,71 +155,37 @@ def test_models_that_cannot_be_read(run, refused, files):
     assert "docstrings: they have" in refused("transform", model, "docstrings")
     assert "--threshold: not for a topic model" in refused("transform", model, files.docs, "--threshold", 2)
     assert "holds a LatentDirichletAllocation" in refused("plot", model, "--out", "x.png")
-    whole = (model / "model.npz").read_bytes()
-    for broken in (whole[:100], b"", whole[:-30]):
-        (model / "model.npz").write_bytes(broken)
-        assert str(model) in refused("topics", model)
-    (model / "model.npz").write_bytes(whole)
+    (model / "model.npz").write_bytes((model / "model.npz").read_bytes()[:-30])
+    assert "model.npz" in refused("topics", model)
     (model / "model.json").write_text("{}")
-    assert str(model) in refused("topics", model)
+    assert "expected a saved model" in refused("topics", model)
     (model / "model.json").unlink()
     assert "model.json: No such file" in refused("topics", model)
 
 
-def test_texts(run, files):
-    texts = files.folder / "texts"
-    texts.mkdir()
-    for k in range(8):
-        (texts / f"{k}.txt").write_text("Red, green; blue! " if k % 2 else "pink Grey")
-    arguments = [texts if arg == files.docs else arg for arg in files.fit("--non-private", "--quiet")]
-    assert run(*arguments)[0] == 0
-    code, out, _ = run("transform", files.model, texts)
-    assert code == 0 and len(out.splitlines()) == 9
-
-
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-def test_an_interrupted_fit_leaves_what_was_there(run, files, module, how):
+def test_an_interrupted_fit_leaves_what_was_there(run, files, how):
     assert run(*files.fit("--non-private", "--quiet"))[0] == 0
     before = {path.name: path.read_bytes() for path in files.model.iterdir()}
     transcript = files.folder / "transcript"
     arguments = files.fit("--epsilon", 1, "--steps", 1_000_000, "--force", "--transcript", transcript)
-    process = subprocess.Popen(
-        [*module, *map(str, arguments)], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        # Jobs in the background of a script inherit an ignored SIGINT.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )  # fmt: skip
+    # Jobs in the background of a script inherit an ignored SIGINT.
+    pipes = dict(stderr=subprocess.PIPE, text=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+    process = subprocess.Popen([sys.executable, "-m", "vips_fast", *map(str, arguments)], **pipes)
     while process.poll() is None and not any(transcript.glob("run-*/release-*")):
         time.sleep(0.01)
     process.send_signal(how)
-    out, err = process.communicate(timeout=60)
-    assert {path.name: path.read_bytes() for path in files.model.iterdir()} == before and out == ""
+    _, err = process.communicate(timeout=60)
+    assert {path.name: path.read_bytes() for path in files.model.iterdir()} == before
     if how == signal.SIGINT:
         assert process.returncode == 130, err
         assert err.splitlines()[-1] == "vips-fast: error: interrupted"
         assert files.names() == {"docs.txt", "words.txt", "model", "transcript"}
 
 
-def test_a_fit_without_settings_follows_the_plan(run, files):
-    start = ["fit", "lda", files.docs, "--vocab", files.vocab, "--topics", 2, "--out", files.model]
-    code, _, err = run(*start, "--epsilon", 2, "--delta", 1e-3)
-    model = LatentDirichletAllocation.load(files.model)
-    assert code == 0 and model.n_steps_ in (20, 40) and model.privacy_.epsilon <= 2
-    assert f"step {model.n_steps_} of {model.n_steps_}" in err
-
-
 def test_plan(run):
-    arguments = ["plan", "--records", 400_000, "--words", 7702, "--topics", 50, "--epsilon", 1, "--delta", 1e-4]
-    code, out, _ = run(*arguments)
-    planned = plan(400_000, 7702, 50, target_epsilon=1.0, target_delta=1e-4)
+    sizes = ["--words", 7702, "--topics", 50, "--epsilon", 0.5, "--delta", 1e-4]
+    code, out, _ = run("plan", "--records", 400_000, *sizes)
+    planned = plan(400_000, 7702, 50, target_epsilon=0.5, target_delta=1e-4)
     assert code == 0 and "100000" in out and f"{planned.noise_multiplier:.4g}" in out
-    code, out, _ = run("plan", "--records", 2000, "--words", 7702, "--topics", 50, "--epsilon", 0.5)
-    assert code == 0 and "fewer topics" in out
-
-
-def test_wiki_in_one_line(run, data_dir, tmp_path):
-    wiki = data_dir / "wiki"
-    code, out, _ = run(
-        "fit", "lda", wiki / "test.npz", "--vocab", wiki / "vocab.txt", "--topics", 5, "--epsilon", 2, "--delta", 1e-5,
-        "--steps", 3, "--out", tmp_path / "m", "--quiet",
-    )
-    assert code == 0 and re.search(r"\((2|1\.99\d), 1e-05\)-differential privacy", out)
+    assert "fewer topics" in run("plan", "--records", 2000, *sizes)[1]

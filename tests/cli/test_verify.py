@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -18,9 +19,10 @@ def published(run, files):
     return ["verify", files.model, "--transcript", transcript]
 
 
-def test_a_model_follows_from_its_releases_without_the_data(files, module, published):
+def test_a_model_follows_from_its_releases_without_the_data(files, published):
     files.docs.unlink()
-    done = subprocess.run([*module, *map(str, published)], capture_output=True, text=True)
+    process = [sys.executable, "-m", "vips_fast", *map(str, published)]
+    done = subprocess.run(process, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert lines[-1] == "The model follows from its releases." and all(line.startswith("equal") for line in lines[:-1])
@@ -56,6 +58,16 @@ def test_another_model_of_the_same_settings_is_seen(run, files, published):
     shutil.rmtree(files.model)
     assert run(*files.fit("--epsilon", 2, "--words", 3, "--quiet", "--transcript", files.folder / "other"))[0] == 0
     assert run(*published)[0] == 1
+
+
+def test_a_model_of_ones_own(run, refused, tmp_path):
+    from ball_mean import Mean
+
+    model, transcript = tmp_path / "model", tmp_path / "transcript"
+    Mean(noise_multiplier=2.0, n_steps=3).fit(np.full((50, 2), 0.1), transcript=transcript).save(model)
+    verify = ["verify", model, "--transcript", transcript]
+    assert run(*verify, "--class", "ball_mean:Mean")[0] == 0
+    assert "'Mean' is not a class of this package; expected module:Class" in refused(*verify)
 
 
 def pem(path, key):

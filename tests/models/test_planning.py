@@ -19,7 +19,8 @@ def test_noise_of_the_average_is_the_loops():
     # The same schedule in the engine: the tracked sd of a fit over its one-step noise.
     X = sp.csr_array((40, 30), dtype=np.int64)
     for decay in (0.5, 0.7, 1.0):
-        model = LatentDirichletAllocation(2, n_steps=7, noise_multiplier=2.0, doc_length=50, options=LdaOptions(decay)).fit(X)
+        settings = dict(n_steps=7, noise_multiplier=2.0, doc_length=50, options=LdaOptions(decay))
+        model = LatentDirichletAllocation(2, **settings).fit(X)
         one = 2.0 * default_clip(50) * 50 / 40
         assert noise_sd(model) == pytest.approx(one * averaged_noise(7, decay), rel=1e-12)
 

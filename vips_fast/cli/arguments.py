@@ -4,8 +4,6 @@ An option of a fit whose destination is the name of an estimator's parameter, or
 the estimator by that name. What is not given is None and left to the estimator's own default.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 import sys
@@ -32,7 +30,9 @@ def command(owner: Any, name: str, run: Callable[[argparse.Namespace], int], hel
 # Types: argparse puts their messages behind the argument's name.
 
 
-def _kind(convert: Callable[[str], Any], good: Callable[[Any], bool], expected: str) -> Callable[[str], Any]:
+def kind(convert: Callable[[str], Any], good: Callable[[Any], bool], expected: str) -> Callable[[str], Any]:
+    """A type of arguments: text that ``convert`` turns into a good value."""
+
     def read(text: str) -> Any:
         try:
             value = convert(text)
@@ -45,16 +45,16 @@ def _kind(convert: Callable[[str], Any], good: Callable[[Any], bool], expected: 
     return read
 
 
-positive = _kind(float, lambda v: 0 < v < math.inf, "a number above 0")
-probability = _kind(float, lambda v: 0 < v < 1, "a number between 0 and 1")
-whole = _kind(int, lambda v: v >= 1, "a whole number of at least 1")
-jobs = _kind(int, lambda v: v >= 1 or v == -1, "a number of threads, or -1 for all")
-seed = _kind(int, lambda v: 0 <= v < 2**32, "a whole number from 0 to 2**32 - 1")
+positive = kind(float, lambda v: 0 < v < math.inf, "a number above 0")
+probability = kind(float, lambda v: 0 < v < 1, "a number between 0 and 1")
+whole = kind(int, lambda v: v >= 1, "a whole number of at least 1")
+jobs = kind(int, lambda v: v >= 1 or v == -1, "a number of threads, or -1 for all")
+seed = kind(int, lambda v: 0 <= v < 2**32, "a whole number from 0 to 2**32 - 1")
 
 
 def ending(*suffixes: str) -> Callable[[str], str]:
     """The name of a file that ends in one of these."""
-    return _kind(str, lambda v: v.endswith(suffixes), f"a name that ends in {' or '.join(suffixes)}")
+    return kind(str, lambda v: v.endswith(suffixes), f"a name that ends in {' or '.join(suffixes)}")
 
 
 # Arguments that several commands share.
@@ -72,10 +72,8 @@ def add_sampling(parser: Any, default: str | None = None) -> None:
         "--sampling", default=default, choices=("poisson", "without_replacement", "full"),
         help="how minibatches are drawn, default: " + (default or "the model's own"),
     )
-    parser.add_argument(
-        "--neighbors", choices=("add_remove", "replace_one"),
-        help="default: the relation that the sampling is accounted under",
-    )
+    relations = ("add_remove", "replace_one")
+    parser.add_argument("--neighbors", choices=relations, help="default: what the sampling is accounted under")
 
 
 def add_table(parser: Any) -> None:
@@ -100,9 +98,7 @@ def add_fit_groups(parser: Parser) -> tuple[Any, Any, Any]:
     goal.add_argument("--epsilon", dest="target_epsilon", type=positive, help="target epsilon")
     goal.add_argument("--noise-multiplier", type=positive, help="instead of a target")
     goal.add_argument("--non-private", dest="private", action="store_const", const=False, help="no noise, no guarantee")
-    privacy.add_argument(
-        "--delta", dest="target_delta", type=probability, help="target delta, default min(1e-5, 0.1 / records)"
-    )
+    privacy.add_argument("--delta", dest="target_delta", type=probability, help="default min(1e-5, 0.1 / records)")
     add_sampling(privacy)
     privacy.add_argument("--records", dest="n_records", type=whole, help="public number of records")
     privacy.add_argument(

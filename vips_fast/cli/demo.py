@@ -1,7 +1,5 @@
 """``demo``: private topics of this Python's docstrings."""
 
-from __future__ import annotations
-
 import time
 from argparse import Namespace
 from typing import Any
@@ -15,7 +13,6 @@ _STEPS = 10
 
 
 def add(commands: Any) -> None:
-    """Add the command."""
     parser = command(commands, "demo", run, "private topics of this Python's docstrings")
     parser.add_argument("--epsilon", type=positive, default=2.0, help="default 2")
     parser.add_argument("--delta", type=probability, default=1e-5, help="default 1e-5")
@@ -42,12 +39,9 @@ def run(args: Namespace) -> int:
     label = f"private, epsilon = {args.epsilon:g}"
     private = _fit(args, train, "private", target_epsilon=args.epsilon, target_delta=args.delta)
     free = _fit(args, train, "non-private", private=False)
+    titles = (label, "non-private")
     print()
-    print(
-        report.topics_table(
-            private.components_, corpus.vocabulary, args.words, free.components_, (label, "non-private"), width()
-        )
-    )
+    print(report.topics_table(private.components_, corpus.vocabulary, args.words, free.components_, titles, width()))
     given, asked = report.split_words(test, random_state=0)
     unigram = report.unigram_perplexity(train, asked)
     completions = [report.predictive_perplexity(m.transform(given), m.components_, asked) for m in (private, free)]

@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from . import texts
 from .folder import output_folder
@@ -53,16 +52,12 @@ def run_fit(args: argparse.Namespace, cls: type[Any], read: Callable[[Any], Job]
         model.save(folder)
         shown, statement = job.shown(model), texts.statement(model)
         for name, text in {**job.files(model), texts.PRIVACY: statement}.items():
-            write_file(folder / name, partial(_write, text))
+            write_file(folder / name, lambda file, text=text: file.write(text.encode()))
     print(f"{shown}\n{statement}Written to {out}." if shown else f"{statement}Written to {out}.")
     if model.private:
         warn_of_taints(model)
         warn_of_delta(model.privacy_.delta, model.privacy_.n_records)
     return 0
-
-
-def _write(text: str, file: IO[bytes]) -> None:
-    file.write(text.encode())
 
 
 def setting_names(cls: type[PrivateEstimator]) -> tuple[set[str], set[str]]:

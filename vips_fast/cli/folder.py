@@ -28,10 +28,13 @@ def output_folder(path: Path, force: bool) -> Iterator[Path]:
 
     if path.is_symlink() or (path.exists() and not path.is_dir()):
         raise ValueError(f"{path} exists and is not a folder")
+    replaceable = False
     if path.is_dir() and any(path.iterdir()):
         if not force:
             raise ValueError(f"{path} is not empty; --force replaces a model in it")
-        if not _holds_only_a_model(path):
+        with contextlib.suppress(OSError, ValueError):
+            replaceable = bool(kind_in(path)) and {entry.name for entry in path.iterdir()} <= MODEL_FILES
+        if not replaceable:
             raise ValueError(f"{path} holds no model of vips-fast, or other files too; --force does not apply")
     path = path.absolute()
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -42,14 +45,6 @@ def output_folder(path: Path, force: bool) -> Iterator[Path]:
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-
-
-def _holds_only_a_model(path: Path) -> bool:
-    try:
-        kind_in(path)
-    except (OSError, ValueError):
-        return False
-    return {entry.name for entry in path.iterdir()} <= MODEL_FILES
 
 
 def kind_in(folder: str | Path) -> type[PrivateEstimator]:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 
 def add(commands: Any, models: Any) -> None:
-    """Add the commands."""
     parser = command(models, "lda", fit, "fit a topic model and write it to a folder")
     add_input(parser)
     model, privacy, run = add_fit_groups(parser)
@@ -29,10 +28,8 @@ def add(commands: Any, models: Any) -> None:
     run.add_argument("--doc-topic-prior", type=positive, help="default 1 / topics")
     prior = run.add_mutually_exclusive_group()
     prior.add_argument("--topic-word-prior", type=positive, help="default 1 / topics")
-    prior.add_argument(
-        "--prior-model", metavar="DIR",
-        help="a model that fit wrote for PUBLIC documents, over the same words: its topics are the prior",
-    )
+    what = "a model that fit wrote for PUBLIC documents, over the same words: its topics are the prior"
+    prior.add_argument("--prior-model", metavar="DIR", help=what)
     run.add_argument("--prior-weight", type=positive, help="what a word of the public documents counts, default 1")
 
     parser = command(commands, "topics", topics, "print the topics of a fitted model")
@@ -51,10 +48,8 @@ def add(commands: Any, models: Any) -> None:
 
 def add_input(parser: Parser) -> None:
     """Arguments that say where documents are."""
-    parser.add_argument(
-        "input", metavar="INPUT",
-        help="CSR .npz, UCI docword, LDA-C, JSON Lines, a folder of .txt files, or the word docstrings",
-    )
+    what = "CSR .npz, UCI docword, LDA-C, JSON Lines, a folder of .txt files, or the word docstrings"
+    parser.add_argument("input", metavar="INPUT", help=what)
     parser.add_argument("--vocab", metavar="FILE", help="the public vocabulary, one word on each line")
     parser.add_argument("--format", help="npz, docword, ldac, jsonl or folder; default: look")
     parser.add_argument("--field", default="text", help="JSON Lines: field of the text")
@@ -124,7 +119,7 @@ def _prior(args: Namespace, corpus: Corpus) -> Any:
         raise ValueError(f"--prior-model {args.prior_model}: {known.shape} topics and words; expected {shape}")
     words = texts.kept_vocabulary(args.prior_model)
     if None not in (words, corpus.vocabulary) and words != corpus.vocabulary:
-        raise ValueError(f"--prior-model {args.prior_model}: other words, or in another order; expected those of --vocab")
+        raise ValueError(f"--prior-model {args.prior_model}: other words, or another order; expected those of --vocab")
     return known * (args.prior_weight or 1.0)
 
 

@@ -10,24 +10,19 @@ from . import texts
 from .arguments import Parser, add_fit_groups, add_model, add_table, command, positive, whole
 from .fit import Job, run_fit
 from .folder import load_model
-from .output import read_array, warn_of_taints, write_table
+from .output import read_array, read_lines, warn_of_taints, write_table
 
 if TYPE_CHECKING:
     import numpy as np
 
 
 def add(commands: Any, models: Any) -> None:
-    """Add the commands."""
     parser = command(models, "blr", fit, "fit a logistic regression and write it to a folder")
     _add_input(parser)
-    parser.add_argument(
-        "--labels", metavar="FILE", help="two labels, or counts with --trials: .npy, or text with one on each line"
-    )
+    parser.add_argument("--labels", metavar="FILE", help="two labels, or counts with --trials: .npy, or lines of text")
     parser.add_argument("--names", metavar="FILE", help="names of the columns, one on each line")
     _, privacy, run = add_fit_groups(parser)
-    privacy.add_argument(
-        "--row-norm", type=positive, help="public bound of the rows' norm, default 1; longer rows are scaled down"
-    )
+    privacy.add_argument("--row-norm", type=positive, help="bound that rows are scaled down to, default 1; public")
     run.add_argument("--trials", dest="n_trials", type=whole, help="trials of each record, default 1")
     run.add_argument("--no-intercept", dest="fit_intercept", action="store_const", const=False, help="no constant")
 
@@ -51,7 +46,7 @@ def _rows(args: Namespace) -> tuple[Any, Any, Any]:
     from ..data import read_abalone, read_adult
 
     if args.format != "matrix":
-        table = {"adult": read_adult, "abalone": read_abalone}[args.format](*args.input)
+        table = (read_adult if args.format == "adult" else read_abalone)(*args.input)
         return table.X, table.y, table.feature_names
     if len(args.input) != 1:
         raise ValueError(f"{len(args.input)} inputs: expected one with --format matrix")
@@ -76,8 +71,8 @@ def _labels(args: Namespace) -> np.ndarray:
     import numpy as np
 
     if Path(args.labels).suffix == ".npy":
-        return read_array(args.labels, "biufU")
-    labels = np.array(Path(args.labels).read_text("utf-8").splitlines())
+        return read_array(args.labels, "biufU" if args.n_trials is None else "biuf")
+    labels = np.array(read_lines(args.labels))
     try:
         return labels if args.n_trials is None else labels.astype(np.float64)
     except ValueError:
@@ -93,7 +88,7 @@ def fit(args: Namespace) -> int:
         if (y is None) == (args.labels is None):
             raise ValueError("give --labels FILE" if y is None else f"--format {args.format}: leave out --labels")
         if args.names is not None:
-            names = Path(args.names).read_text("utf-8").splitlines()
+            names = read_lines(args.names)
             if len(names) != X.shape[1]:
                 raise ValueError(f"{args.names}: {len(names)} names; expected {X.shape[1]}, one for each column")
         names = names or [f"x{j + 1}" for j in range(X.shape[1])]

@@ -5,14 +5,12 @@ its yardstick, an audit or a verification that fails); 2 bad usage or bad input;
 output, progress and errors to standard error.
 """
 
-from __future__ import annotations
-
 import os
 import sys
-from argparse import Action, Namespace
+from argparse import Namespace
 from collections.abc import Sequence
-from typing import Any
 
+from .. import __version__, runtime_info
 from . import audit, demo, lda, logistic, network, privacy, transform, verify
 from .arguments import Parser, command
 from .output import say
@@ -61,18 +59,10 @@ def _explained(error: Exception) -> tuple[str, int]:
     return f"internal error ({type(error).__name__}); --debug shows where", 1
 
 
-class _Version(Action):
-    def __call__(self, *arguments: Any) -> None:
-        from vips_fast import __version__
-
-        print(f"vips-fast {__version__}")
-        raise SystemExit(0)
-
-
 def build_parser() -> Parser:
-    """The parser of all commands."""
+    """The parser of all commands; each module's ``add`` adds its own."""
     parser = Parser("vips-fast", description="Differentially private variational Bayes (VIPS).", allow_abbrev=False)
-    parser.add_argument("--version", action=_Version, nargs=0, help="print the version")
+    parser.add_argument("--version", action="version", version=f"vips-fast {__version__}", help="print the version")
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     demo.add(commands)
@@ -93,7 +83,6 @@ def info(args: Namespace) -> int:
     import numpy
     import scipy
 
-    from .. import runtime_info
     from ..report import table
 
     known = runtime_info()

@@ -6,7 +6,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .arguments import add_fit_groups, add_model, command, ending, whole
+from .arguments import add_fit_groups, add_model, command, ending, kind, whole
 from .fit import Job, run_fit
 from .folder import load_model
 from .output import output_file, read_array
@@ -16,13 +16,10 @@ if TYPE_CHECKING:
 
 
 def add(commands: Any, models: Any) -> None:
-    """Add the commands."""
     parser = command(models, "sbn", fit, "fit a network of binary images and write it to a folder")
     parser.add_argument("input", metavar="INPUT", help="IDX images (plain or .gz), or a matrix as .npy")
-    parser.add_argument(
-        "--threshold", type=int, default=1,
-        help="a pixel is on from this value up, default 1 (128: upper half of a byte)",
-    )
+    what = "a pixel is on from this value up, default 1 (128: upper half of a byte)"
+    parser.add_argument("--threshold", type=int, default=1, help=what)
     model, _, run = add_fit_groups(parser)
     model.add_argument("--components", dest="n_components", type=whole, required=True, help="number of hidden units")
     run.add_argument("--bound", help="jaakkola, bohning or pg; not with --paper")
@@ -30,13 +27,12 @@ def add(commands: Any, models: Any) -> None:
     parser = command(commands, "plot", plot, "draw a network's weights or reconstructions")
     add_model(parser, "fit sbn")
     parser.add_argument("--out", metavar="FILE", type=ending(".png"), required=True, help="a .png file")
-    parser.add_argument(
-        "--images", metavar="INPUT",
-        help="show these records and their reconstructions, which are as private as they, instead of the weights",
-    )
+    what = "show these records and their reconstructions, which are as private as they, instead of the weights"
+    parser.add_argument("--images", metavar="INPUT", help=what)
     parser.add_argument("--count", type=whole, default=10, help="records of --images that are shown, default 10")
     parser.add_argument("--threshold", type=int, default=1, help="as in fit sbn")
-    parser.add_argument("--shape", metavar="HxW", help="height and width of an image, default square")
+    shape = kind(lambda text: tuple(map(int, text.split("x"))), lambda v: len(v) == 2 and min(v) > 0, "such as 28x28")
+    parser.add_argument("--shape", metavar="HxW", type=shape, help="height and width of an image, default square")
 
 
 def read_images(path: str, threshold: int) -> np.ndarray:
@@ -64,7 +60,7 @@ def plot(args: Namespace) -> int:
     from ..report import dictionary_grid, reconstruction_grid, save_png, square_shape
 
     model = load_model(args.model, SigmoidBeliefNetwork, "fit sbn", args.verify_key)
-    shape = square_shape(model.n_features_in_) if args.shape is None else _shape(args.shape)
+    shape = args.shape or square_shape(model.n_features_in_)
     if args.images is None:
         grid = dictionary_grid(model, shape)
     else:
@@ -73,10 +69,3 @@ def plot(args: Namespace) -> int:
         save_png(grid, part)
     print(f"Written to {args.out}.")
     return 0
-
-
-def _shape(text: str) -> tuple[int, int]:
-    height, _, width = text.partition("x")
-    if not (height.isdecimal() and width.isdecimal() and int(height) and int(width)):
-        raise ValueError(f"--shape {text}: expected HEIGHTxWIDTH, such as 28x28")
-    return int(height), int(width)

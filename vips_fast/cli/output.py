@@ -72,6 +72,15 @@ def _write_csv(file: IO[str], columns: Iterable[str], rows: np.ndarray) -> None:
     file.writelines(",".join(f"{value:.6g}" for value in row.tolist()) + "\n" for row in rows)
 
 
+def read_lines(path: str) -> list[str]:
+    """The lines of a text file."""
+    try:
+        return Path(path).read_text("utf-8").splitlines()
+    except UnicodeDecodeError:
+        # The error's own text quotes bytes of the file.
+        raise ValueError(f"{path}: is not UTF-8 text") from None
+
+
 def read_array(path: str, kinds: str) -> np.ndarray:
     """The array in a .npy file, whose dtype must be of one of these kinds (``numpy.dtype.kind``)."""
     import numpy as np

@@ -4,8 +4,6 @@ Each is a function of what the model publishes and of public inputs that stand i
 ``vocab.txt``, the names of the columns in ``coefficients.csv``.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Sequence

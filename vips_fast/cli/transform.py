@@ -1,7 +1,5 @@
 """``transform``: what a model says of new records."""
 
-from __future__ import annotations
-
 from argparse import Namespace
 from typing import Any
 
@@ -13,7 +11,6 @@ from .output import warn_of_taints, write_table
 
 
 def add(commands: Any) -> None:
-    """Add the command."""
     what = "print each record's topic proportions or hidden units, which are as private as the records"
     parser = command(commands, "transform", transform, what)
     add_model(parser, "fit lda or fit sbn")

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 
 def add(commands: Any) -> None:
-    """Add the commands."""
     what = "make a model again from its releases, without the data, and compare every file"
     parser = command(commands, "verify", verify, what)
     add_model(parser, "fit")
