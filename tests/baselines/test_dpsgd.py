@@ -81,7 +81,8 @@ def test_zcdp_scenario_is_as_the_textbook(data):
 
 def test_poisson_scenario_calibrates_with_renyi_divergences(data):
     X, y = data
-    model = DPSGDLogisticRegression("poisson", batch_size=40, n_steps=50, target_epsilon=1.0, target_delta=1e-5).fit(X, y)
+    model = DPSGDLogisticRegression("poisson", batch_size=40, n_steps=50, target_epsilon=1.0, target_delta=1e-5)
+    model.fit(X, y)
     event = model.ledger_.event()
     assert event.neighbors == "add_remove"
     assert 0.995 <= acc.epsilon(event, 1e-5, "rdp") <= 1.0
@@ -188,7 +189,7 @@ def test_callback_and_fit_without_intercept(data):
     X, y = data
     seen = []
     model = DPSGDLogisticRegression(
-        "zcdp", n_steps=4, fit_intercept=False, average=False, callback=lambda progress: seen.append((progress.step, progress.epsilon))
+        "zcdp", n_steps=4, fit_intercept=False, average=False, callback=lambda now: seen.append((now.step, now.epsilon))
     ).fit(X, y)
     assert [step for step, _ in seen] == [1, 2, 3, 4] and seen == sorted(seen, key=lambda pair: pair[1])
     assert model.intercept_ == 0.0

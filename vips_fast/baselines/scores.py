@@ -85,8 +85,9 @@ class ScoreModel(Model):
         work = np.empty(native.blr_workspace(width, block.indptr is None) // 8 + 1).view(np.uint8)
         linear, quadratic = np.empty((2, block.n_rows))
         native.blr_weights(
-            width, block.indptr, block.indices, block.values, block.y, None, self._moment, self._center, 1e100, 1.0, 1.0,
-            math.inf, self.clip, self._spacing, factor_grid(self.clip), False, work, linear, quadratic, None, None, block.unit,
+            width, block.indptr, block.indices, block.values, block.y, None, self._moment, self._center, 1e100, 1.0,
+            1.0, math.inf, self.clip, self._spacing, factor_grid(self.clip), False, work, linear, quadratic, None, None,
+            block.unit,
         )
         native.blr_accumulate(
             width, 0, width, block.indptr, block.indices, block.values, linear, quadratic, work, out, None, block.unit
@@ -224,7 +225,9 @@ class DPVILogisticRegression(ScoreClassifier):
         Adagrad's.
     initial_sd : float
         Standard deviations that q starts with.
-    n_steps, sampling, neighbors, batch_size, target_epsilon, target_delta, noise_multiplier, private, n_records, n_jobs, callback
+    n_steps, sampling, neighbors, batch_size, target_epsilon, target_delta, noise_multiplier
+        As in `vips_fast.BayesianLogisticRegression`.
+    private, n_records, n_jobs, callback
         As in `vips_fast.BayesianLogisticRegression`.
     fit_intercept : bool
     random_state : int, numpy Generator, RandomState or None
@@ -239,8 +242,9 @@ class DPVILogisticRegression(ScoreClassifier):
     _kind = DPVIModel
 
     def __init__(
-        self, *, clip_norm: float = 1.0, prior_precision: float = 1.0, learning_rate: float = 0.3, initial_sd: float = 0.1,
-        n_steps: int = 200, sampling: str = "poisson", neighbors: str | None = None, batch_size: float | None = None,
+        self, *, clip_norm: float = 1.0, prior_precision: float = 1.0, learning_rate: float = 0.3,
+        initial_sd: float = 0.1, n_steps: int = 200, sampling: str = "poisson", neighbors: str | None = None,
+        batch_size: float | None = None,
         target_epsilon: float | None = None, target_delta: float | None = None, noise_multiplier: float | None = None,
         fit_intercept: bool = True, private: bool = True, n_records: int | None = None, n_jobs: int | None = None,
         random_state: Any = None, callback: Callable[[Progress], None] | None = None,
@@ -332,7 +336,9 @@ class DPSGLDLogisticRegression(ScoreClassifier):
     step_size : float or None
         None is 1 / (n C^2 / 4 + prior_precision), C being clip_norm, at most 10, or without
         privacy the longest row's norm; or less where privacy asks for it.
-    n_steps, sampling, neighbors, batch_size, target_epsilon, target_delta, noise_multiplier, private, n_records, n_jobs, callback
+    n_steps, sampling, neighbors, batch_size, target_epsilon, target_delta, noise_multiplier
+        As in `vips_fast.BayesianLogisticRegression`.
+    private, n_records, n_jobs, callback
         As in `vips_fast.BayesianLogisticRegression`.
     fit_intercept : bool
     random_state : int, numpy Generator, RandomState or None
@@ -347,8 +353,8 @@ class DPSGLDLogisticRegression(ScoreClassifier):
     _kind = SGLDModel
 
     def __init__(
-        self, *, clip_norm: float = 1.0, prior_precision: float = 1.0, step_size: float | None = None, n_steps: int = 500,
-        sampling: str = "poisson", neighbors: str | None = None, batch_size: float | None = None,
+        self, *, clip_norm: float = 1.0, prior_precision: float = 1.0, step_size: float | None = None,
+        n_steps: int = 500, sampling: str = "poisson", neighbors: str | None = None, batch_size: float | None = None,
         target_epsilon: float | None = None, target_delta: float | None = None, noise_multiplier: float | None = None,
         fit_intercept: bool = True, private: bool = True, n_records: int | None = None, n_jobs: int | None = None,
         random_state: Any = None, callback: Callable[[Progress], None] | None = None,
@@ -397,7 +403,8 @@ class SamplingModel(ScoreModel):
         super().prepare(mechanism, sampler)
         if self._settings["bayesian_pairs"]:
             q = self._batch / self._n
-            self.accountants = tuple(BayesianAccountant(q, mechanism.noise_sd, self._n_steps, order) for order in _ORDERS)
+            run = q, mechanism.noise_sd, self._n_steps
+            self.accountants = tuple(BayesianAccountant(*run, order) for order in _ORDERS)
 
     def clipped(self, block: Block) -> np.ndarray:
         """Scores of a block as numbers, clipped."""
@@ -467,7 +474,9 @@ class VariationalSamplingLogisticRegression(ScoreClassifier):
         Pairs of records a step for the Bayesian accountant; 0 leaves it out. Its result
         is a data-dependent statement about a random record, not differential privacy; it
         is itself private, and asking for it marks the model NOT PRIVATE.
-    n_steps, sampling, neighbors, batch_size, target_epsilon, target_delta, noise_multiplier, private, n_records, n_jobs, callback
+    n_steps, sampling, neighbors, batch_size, target_epsilon, target_delta, noise_multiplier
+        As in `vips_fast.BayesianLogisticRegression`.
+    private, n_records, n_jobs, callback
         As in `vips_fast.BayesianLogisticRegression`.
     fit_intercept : bool
     random_state : int, numpy Generator, RandomState or None
