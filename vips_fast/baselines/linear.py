@@ -9,7 +9,13 @@ import numpy as np
 from scipy.special import expit
 
 from ..models.estimator import PrivateEstimator
-from ..models.logistic.records import LogisticRecords, design, not_finite, read_labels, usable_rows
+from ..models.logistic.records import (
+    LogisticRecords,
+    design,
+    not_finite,
+    read_labels,
+    usable_rows,
+)
 
 
 class LinearClassifier(PrivateEstimator):
