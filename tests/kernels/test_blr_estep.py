@@ -319,7 +319,7 @@ def test_bad_arguments(change, error, text):
         blr_estep(**arguments)
 
 
-def native(**change):
+def weights(**change):
     """The kernel below the checks, with valid arguments but for the changes."""
     d = 4
     a = dict(
@@ -354,9 +354,9 @@ def native(**change):
     ],
 )
 def test_kernel_statuses(change, text):
-    native()
+    weights()
     with pytest.raises(RuntimeError, match=text):
-        native(**change)
+        weights(**change)
 
 
 def test_accumulate_statuses():
