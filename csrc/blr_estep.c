@@ -48,21 +48,34 @@
  * by one more unit g a coordinate: the caller subtracts sqrt(number of
  * coordinates) g from the bound that it promises to get L.
  *
+ * A record whose numbers are not finite, or whose row's norm is outside
+ * [1e-140, 1e150], is the zero contribution: nothing below overflows then, and a
+ * factor times an entry is below 2^31 up to rounding.
+ *
  * A record's contribution is a function of that record, M, center and the
  * parameters alone: the order of the additions in x^T M x depends on the row's
  * own entries (CSR) or on d (dense), never on the block. */
 
 #include "blr_estep.h"
 #include "pg_mean.h"
-#include "vf_simd.h"
+#include "vf_math.h"
 
 /* Records of one group: their c go through one call of the Polya-Gamma mean,
  * and 128 products below 2^42 stay below 2^49, exact in a double. */
 #define GROUP 128
 /* Columns of one packed panel, a multiple of every vector width. */
 #define PANEL 16
+/* A linear factor times an entry is below the first, a quadratic one below the second. */
+#define LINEAR_LIMIT 0x1p31
+#define FACTOR_LIMIT 0x1p21
 /* Largest L/h^2, which keeps a factor below 2^21. */
 #define MAX_FACTOR_UNITS 4398046511104.0
+/* Limits of the parameters. Rows longer than the largest norm, or shorter than the
+ * root of the least square, contribute nothing: their squares leave the doubles. */
+#define LEAST 0x1p-100
+#define MAX_ROW_NORM 1e150
+#define MAX_SQUARE 1e300
+#define MIN_SQUARE 1e-280
 #define TRIANGLE_ROW(i, d) ((i) * (2 * (d) - (i) - 1) / 2)
 
 #if defined(VF_ISA_AVX512) || defined(VF_ISA_AVX2)
@@ -92,16 +105,15 @@ typedef struct {
     int shift;                                  /* log2(g / h^2) */
 } lattice;
 
-static int power_of_two(double x, int *exponent) {
-    return x > 0.0 && x <= 1e300 && frexp(x, exponent) == 0.5;
-}
-
 static int32_t prepare(const vf_blr_params *p, lattice *l) {
     int eg, eh;
-    if (!(p->row_norm > 0.0) || p->row_norm > 1e150) return VF_ERR_PARAMETER;
-    if (!(p->scale_linear > 0.0) || !(p->scale_quadratic > 0.0)) return VF_ERR_PARAMETER;
-    if (!(p->n_trials > 0.0) || p->n_trials > 1e15 || !(p->clip_norm > 0.0)) return VF_ERR_PARAMETER;
-    if (!power_of_two(p->spacing, &eg) || !power_of_two(p->factor_spacing, &eh)) return VF_ERR_PARAMETER;
+    if (!(p->row_norm >= LEAST && p->row_norm <= MAX_ROW_NORM)) return VF_ERR_PARAMETER;
+    if (!(p->scale_linear >= LEAST) || !(p->scale_quadratic >= LEAST)) return VF_ERR_PARAMETER;
+    if (!(p->n_trials > 0.0 && p->n_trials <= 1e15) || !(p->clip_norm > 0.0)) return VF_ERR_PARAMETER;
+    if (!vf_is_spacing(p->spacing, VF_MIN_SPACING, VF_MAX_SPACING)) return VF_ERR_PARAMETER;
+    if (!vf_is_spacing(p->factor_spacing, VF_MIN_SPACING, VF_MAX_SPACING)) return VF_ERR_PARAMETER;
+    (void)frexp(p->spacing, &eg);
+    (void)frexp(p->factor_spacing, &eh);
     const double units = floor(p->clip_norm / p->spacing);
     if (!(units >= 4.0) || units >= 2147483648.0) return VF_ERR_PARAMETER;
     const double factor_units = p->clip_norm / p->factor_spacing / p->factor_spacing;
@@ -128,6 +140,13 @@ VF_INLINE int inside(const lattice *l, uint64_t linear, uint64_t quadratic) {
     return q <= l->limit && linear <= l->limit * l->limit - q * q;
 }
 
+/* trunc(x) where |x| < limit <= 2^31; elsewhere 0, and *outside is set. */
+VF_INLINE int32_t truncated(double x, double limit, int *outside) {
+    const int in = fabs(x) < limit;
+    *outside |= !in;
+    return (int32_t)(in ? x : 0.0);
+}
+
 /* The body, once for each type of the stored values. */
 #define VALUE float
 #define KERNEL(name) VF_FN(name##_f32)
@@ -145,10 +164,11 @@ int32_t VF_FN(vf_blr_round)(int64_t n_features, double diagonal, double off_diag
     if (VF_OFF(sums)) return VF_ERR_ALIGNMENT;
     if (!(diagonal > 0.0) || !(off_diagonal > 0.0)) return VF_ERR_PARAMETER;
     int64_t k = 0;
-    for (int64_t i = 0; i < n_features; ++i) {
-        sums[k] = (int64_t)rint((double)sums[k] * diagonal);
-        ++k;
-        for (int64_t j = i + 1; j < n_features; ++j, ++k) sums[k] = (int64_t)rint((double)sums[k] * off_diagonal);
-    }
+    for (int64_t i = 0; i < n_features; ++i)
+        for (int64_t j = i; j < n_features; ++j, ++k) {
+            const double x = rint((double)sums[k] * (i == j ? diagonal : off_diagonal));
+            if (!(fabs(x) < 0x1p63)) return VF_ERR_RANGE;
+            sums[k] = (int64_t)x;
+        }
     return VF_OK;
 }

@@ -36,7 +36,7 @@ int32_t VF_FN(vf_blr_weights_f64)(int64_t n, int64_t n_features, const vf_blr_pa
  * row_begin..row_end-1 of the packed triangle sums_quadratic (whole arrays;
  * only entries of these rows are touched, so threads may share the arrays if
  * they own different rows). Either may be NULL. |linear x| and |quadratic x|
- * must be below 2^31 and 2^21, which vf_blr_weights sees to. */
+ * must be below 2^31 and 2^21, which vf_blr_weights sees to; VF_ERR_RANGE otherwise. */
 int32_t VF_FN(vf_blr_accumulate_f32)(int64_t n, int64_t n_features, int64_t row_begin, int64_t row_end,
                                      const int64_t *indptr, const int32_t *indices, const float *values,
                                      const double *linear, const double *quadratic, void *workspace,

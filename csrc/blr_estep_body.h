@@ -195,6 +195,7 @@ static int32_t KERNEL(check_rows)(int64_t n, int64_t d, const int64_t *indptr, c
     if (VF_OFF(indptr) | VF_OFF(indices) | VF_OFF(values)) return VF_ERR_ALIGNMENT;
     if (!indptr) return values ? VF_OK : VF_ERR_NULL;
     const int64_t begin = indptr[0], end = indptr[n];
+    if (begin < 0) return VF_ERR_INDPTR;
     for (int64_t r = 0; r < n; ++r)
         if (indptr[r + 1] < indptr[r]) return VF_ERR_INDPTR;
     if (begin == end) return VF_OK;
@@ -295,7 +296,7 @@ int32_t KERNEL(vf_blr_weights)(int64_t n, int64_t d, const vf_blr_params *params
             const double v1 = (worst > own ? worst : own) * length * l.inv_linear;
             const double v2 = e * length * length * l.inv_quadratic, v = sqrt(v1 * v1 + v2 * v2);
             /* What is not finite is the zero contribution. */
-            const int good = (v - v == 0.0) & (b >= 0.0) & (square[r] <= 1e300);
+            const int good = (v - v == 0.0) & (b >= 0.0) & (square[r] >= MIN_SQUARE) & (square[r] <= MAX_SQUARE);
             const double t = v > l.target ? l.target / v : 1.0;
             const double w = t * residual * clipped[r] * l.inv_linear * l.inv_spacing;
             const double f = sqrt(t * e * l.inv_quadratic) * clipped[r] * l.inv_factor;
@@ -390,25 +391,27 @@ int32_t KERNEL(vf_blr_accumulate)(int64_t n, int64_t d, int64_t row_begin, int64
     if (((uintptr_t)workspace & (sizeof(double) - 1)) != 0) return VF_ERR_ALIGNMENT;
 
     const int whole = row_begin == 0 && row_end == d;
+    int outside = 0;
     if (sums_linear)
         for (int64_t r = 0; r < n; ++r) {
             const double w = linear[r];
             if (w == 0.0) continue; /* also the records that are not finite */
-            if (!(fabs(w) <= 1e300)) return VF_ERR_PARAMETER;
             if (indptr && whole) {
                 for (int64_t i = indptr[r]; i < indptr[r + 1]; ++i)
-                    sums_linear[indices[i]] += (int32_t)(w * (values ? (double)values[i] : 1.0));
+                    sums_linear[indices[i]] += truncated(w * (values ? (double)values[i] : 1.0), LINEAR_LIMIT, &outside);
             } else if (indptr) {
                 for (int64_t i = indptr[r]; i < indptr[r + 1]; ++i) {
                     const int32_t j = indices[i];
                     if (j >= row_begin && j < row_end)
-                        sums_linear[j] += (int32_t)(w * (values ? (double)values[i] : 1.0));
+                        sums_linear[j] += truncated(w * (values ? (double)values[i] : 1.0), LINEAR_LIMIT, &outside);
                 }
             } else {
                 const VALUE *x = values + r * d;
-                for (int64_t j = row_begin; j < row_end; ++j) sums_linear[j] += (int32_t)(w * (double)x[j]);
+                for (int64_t j = row_begin; j < row_end; ++j)
+                    sums_linear[j] += truncated(w * (double)x[j], LINEAR_LIMIT, &outside);
             }
         }
+    if (outside) return VF_ERR_RANGE;
     if (!sums_quadratic) return VF_OK;
 
     if (indptr) {
@@ -422,7 +425,8 @@ int32_t KERNEL(vf_blr_accumulate)(int64_t n, int64_t d, int64_t row_begin, int64
             if (f == 0.0 || m == 0) continue;
             const int32_t *index = indices + lo;
             const double *v = KERNEL(row_values)(m, values ? values + lo : NULL, x);
-            for (int64_t i = 0; i < m; ++i) a[i] = (int64_t)(int32_t)(f * v[i]);
+            for (int64_t i = 0; i < m; ++i) a[i] = (int64_t)truncated(f * v[i], FACTOR_LIMIT, &outside);
+            if (outside) return VF_ERR_RANGE;
             if (whole) {
                 KERNEL(sparse_outer)(m, d, index, a, sums_quadratic);
                 continue;
@@ -452,10 +456,12 @@ int32_t KERNEL(vf_blr_accumulate)(int64_t n, int64_t d, int64_t row_begin, int64
                     memset(p, 0, PANEL * sizeof(double));
                     continue;
                 }
-                for (int64_t j = 0; j < m; ++j) p[j] = (double)(int32_t)(f * (double)x[j0 + j]);
+                for (int64_t j = 0; j < m; ++j)
+                    p[j] = (double)truncated(f * (double)x[j0 + j], FACTOR_LIMIT, &outside);
                 for (int64_t j = m; j < PANEL; ++j) p[j] = 0.0;
             }
         }
+        if (outside) return VF_ERR_RANGE;
         for (int64_t i0 = row_begin / 4 * 4; i0 < row_end; i0 += 4) {
             const double *a = panels + i0 / PANEL * PANEL * GROUP + i0 % PANEL;
             for (int64_t j0 = i0 / PANEL * PANEL; j0 < d_pad; j0 += PANEL)

@@ -166,8 +166,9 @@ int32_t VF_FN(vf_lda_gather)(int64_t n_docs, int64_t n_rows, int64_t capacity, i
     int64_t used = 0;
     for (int64_t d = 0; d < n_docs; ++d) {
         if (rows[d] < 0 || rows[d] >= n_rows) return VF_ERR_INDEX;
-        const int64_t lo = indptr[rows[d]], n = indptr[rows[d] + 1] - lo;
-        if (n < 0) return VF_ERR_INDPTR;
+        const int64_t lo = indptr[rows[d]], end = indptr[rows[d] + 1];
+        if (lo < 0 || end < lo) return VF_ERR_INDPTR;
+        const int64_t n = end - lo;
         if (n > capacity - used) return VF_ERR_WORKSPACE;
         const int32_t *c = counts + lo, *word = indices + lo;
         double *out = out_counts + used;

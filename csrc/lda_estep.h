@@ -21,9 +21,13 @@ int64_t VF_FN(vf_lda_workspace_f64)(int64_t n_topics, int64_t max_doc_words);
 /* The E-step of Algorithm 3 for n_docs documents in CSR form.
  *
  * indptr[n_docs + 1], with indices[indptr[d] .. indptr[d+1]) strictly
- * increasing word numbers and counts of the same length, finite and >= 0
- * (a document with any other count, or whose result is not finite, counts as
- * empty). alpha[K] > 0. Outputs, each of which may be NULL:
+ * increasing word numbers and counts of the same length, finite and >= 0. A
+ * document with any other count, or with a sum of counts outside
+ * [VF_LDA_MIN_WORDS, VF_LDA_MAX_WORDS], or whose result is not finite, counts as
+ * empty. alpha[K] in [VF_LDA_MIN_ALPHA, VF_LDA_MAX_ALPHA]; params->spacing a power
+ * of two in [VF_LDA_MIN_SPACING, VF_LDA_MAX_SPACING], params->clip_norm / spacing
+ * in [1, 2^31). VF_ERR_RANGE if, without clipping, the counts of all documents
+ * together exceed 2^62 spacings. Outputs, each of which may be NULL:
  *   gamma[n_docs * K]   variational Dirichlet parameters
  *   sums[n_words * K]   ADDED to: integer statistics, word-major, in units of
  *                       params->spacing

@@ -230,12 +230,12 @@ int32_t KERNEL(vf_lda_estep)(int64_t n_docs, int64_t n_topics, int64_t n_words, 
         return VF_ERR_ALIGNMENT;
     if (!(params->tol >= 0.0) || params->max_iter < 0) return VF_ERR_PARAMETER;
     for (int64_t k = 0; k < n_topics; ++k)
-        if (!(alpha[k] > 0.0) || alpha[k] > 1e30) return VF_ERR_PARAMETER;
+        if (!(alpha[k] >= VF_LDA_MIN_ALPHA && alpha[k] <= VF_LDA_MAX_ALPHA)) return VF_ERR_PARAMETER;
     const int clip = params->clip_norm > 0.0;
     const double C = params->clip_norm;
     uint64_t limit = 0; /* floor(C/g), the bound on the norm in lattice units */
     if (sums) {
-        if (!(params->spacing > 0.0) || params->spacing > 1e300) return VF_ERR_PARAMETER;
+        if (!vf_is_spacing(params->spacing, VF_LDA_MIN_SPACING, VF_LDA_MAX_SPACING)) return VF_ERR_PARAMETER;
         if (clip) {
             /* Below 2^31 a sum of squares fits 64 bits and the check is exact;
              * the total must stay inside int64 with room for noise. */
@@ -246,9 +246,10 @@ int32_t KERNEL(vf_lda_estep)(int64_t n_docs, int64_t n_topics, int64_t n_words, 
         }
     }
     int64_t max_words = 0;
+    double total_words = 0.0;
     for (int64_t d = 0; d < n_docs; ++d) {
+        if (indptr[d] < 0 || indptr[d + 1] < indptr[d]) return VF_ERR_INDPTR;
         const int64_t lo = indptr[d], n = indptr[d + 1] - lo;
-        if (n < 0) return VF_ERR_INDPTR;
         max_words = n > max_words ? n : max_words;
         if (n > 0 && (!indices || !counts)) return VF_ERR_NULL;
         int32_t previous = -1;
@@ -256,7 +257,14 @@ int32_t KERNEL(vf_lda_estep)(int64_t n_docs, int64_t n_topics, int64_t n_words, 
             if (indices[i] <= previous || indices[i] >= n_words) return VF_ERR_INDEX;
             previous = indices[i];
         }
+        if (sums && !clip) {
+            /* A contribution's entries add up to the document's counts. */
+            double words = 0.0;
+            for (int64_t i = lo; i < lo + n; ++i) words += counts[i] >= 0.0 ? counts[i] : NAN;
+            if (words <= VF_LDA_MAX_WORDS) total_words += words;
+        }
     }
+    if (total_words > 0x1p62 * params->spacing) return VF_ERR_RANGE;
     const int64_t need = KERNEL(vf_lda_workspace)(n_topics, max_words);
     if (need < 0) return VF_ERR_SIZE;
     if (workspace_bytes < need) return VF_ERR_WORKSPACE;
@@ -288,7 +296,7 @@ int32_t KERNEL(vf_lda_estep)(int64_t n_docs, int64_t n_topics, int64_t n_words, 
             count[n] = (REAL)counts[i];
             n += counts[i] > 0.0;
         }
-        if (!(total > 0.0) || total > 1e15) goto done;
+        if (!(total >= VF_LDA_MIN_WORDS && total <= VF_LDA_MAX_WORDS)) goto done;
 
         const int64_t np = ROUND_UP(n, LANES);
         for (int64_t i = n; i < np; ++i) count[i] = 0;
@@ -341,7 +349,6 @@ int32_t KERNEL(vf_lda_estep)(int64_t n_docs, int64_t n_topics, int64_t n_words, 
         if (!sums) goto done;
         double factor = 1.0 / params->spacing;
         if (!clip) {
-            if (norm * factor > 4.6e18) goto done;
             for (int64_t i = 0; i < n; ++i) {
                 int64_t *s = sums + (int64_t)word[i] * n_topics;
                 for (int64_t a = 0; a < n_active; ++a) s[topic[a]] += (int64_t)(tile[row[a] + i] * (REAL)factor);
@@ -349,8 +356,12 @@ int32_t KERNEL(vf_lda_estep)(int64_t n_docs, int64_t n_topics, int64_t n_words, 
             goto done;
         }
         if (norm > C * (1.0 - CLIP_MARGIN)) factor *= C * (1.0 - CLIP_MARGIN) / norm;
-        while (VF_UNLIKELY(KERNEL(lda_truncate)(n_active, np, row, (REAL)factor, tile, lattice) > limit * limit))
-            factor *= 1.0 - 0x1p-16;
+        for (;;) {
+            const uint64_t squares = KERNEL(lda_truncate)(n_active, np, row, (REAL)factor, tile, lattice);
+            if (VF_LIKELY(squares <= limit * limit)) break;
+            /* Shorter by what is too much, and a little more than rounding can undo. */
+            factor *= (double)limit / sqrt((double)squares) * (1.0 - 0x1p-16);
+        }
         for (int64_t i = 0; i < n; ++i) {
             /* Rows of sums are far apart: ask for one a few words ahead. */
             const char *ahead = (const char *)(sums + (int64_t)word[i + 6 < n ? i + 6 : n - 1] * n_topics);

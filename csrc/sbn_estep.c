@@ -30,7 +30,7 @@
 
 #include "sbn_estep.h"
 
-#include "vf_simd.h"
+#include "vf_math.h"
 
 /* For loops that need all registers: inlined, the compiler gives some of them to
  * the constants of the loops around. */
@@ -235,7 +235,7 @@ int32_t VF_FN(vf_sbn_clip)(int64_t n_records, int64_t n_columns, double clip_nor
     if (sizes_bad(n_records, n_columns, 1)) return VF_ERR_SIZE;
     if (n_records > 0 && (!x || !units)) return VF_ERR_NULL;
     if (VF_OFF(x) | VF_OFF(center) | VF_OFF(factor) | VF_OFF(units) | VF_OFF(norms)) return VF_ERR_ALIGNMENT;
-    if (!(spacing > 0.0) || spacing > 1e300) return VF_ERR_PARAMETER;
+    if (!vf_is_spacing(spacing, VF_MIN_SPACING, VF_MAX_SPACING)) return VF_ERR_PARAMETER;
     const int clip = clip_norm > 0.0;
     /* Below 2^31 the sum of squares fits 64 bits. */
     if (clip && !(clip_norm / spacing >= 1.0 && clip_norm / spacing < 2147483648.0)) return VF_ERR_PARAMETER;
@@ -250,16 +250,14 @@ int32_t VF_FN(vf_sbn_clip)(int64_t n_records, int64_t n_columns, double clip_nor
             square += v * v;
             top = fabs(v) > top ? fabs(v) : top;
         }
-        double scale = f / spacing;
+        const double norm = sqrt(square), scale = f / spacing * (clip && norm > clip_norm ? clip_norm / norm : 1.0);
         /* Not finite, or past what a double holds exactly: the zero vector. */
-        if (!(square <= 1e300) || !(f > 0.0) || !(top * scale <= 4503599627370496.0)) {
+        if (!(square <= 1e300) || !(f > 0.0 && f <= 1.0) || !(top * scale <= 0x1p52)) {
             memset(out, 0, (size_t)n_columns * sizeof(double));
             if (norms) norms[n] = 0.0;
             continue;
         }
-        const double norm = sqrt(square);
         if (norms) norms[n] = norm;
-        if (clip && norm > clip_norm) scale *= clip_norm / norm;
         for (int64_t i = 0; i < n_columns; ++i) out[i] = trunc(out[i] * scale);
         if (!clip) continue;
         const uint64_t limit = (uint64_t)floor(clip_norm * f / spacing);
@@ -297,11 +295,22 @@ int32_t VF_FN(vf_sbn_visible_norms)(int64_t n_records, int64_t n_visible, const 
 
 /* ----------------------------------------------------------- exact sums */
 
+/* Is some v no integer in [low, high], |low|, |high| < 2^51? Adding and subtracting 1.5 2^52 rounds to one. */
+static int off_lattice(int64_t n, const double *v, double low, double high) {
+    int bad = 0;
+    for (int64_t i = 0; i < n; ++i) {
+        const double rounded = v[i] + 0x1.8p52 - 0x1.8p52;
+        bad |= !(v[i] >= low) | !(v[i] <= high) | (rounded != v[i]);
+    }
+    return bad;
+}
+
 int32_t VF_FN(vf_sbn_cross)(int64_t n_records, int64_t n_visible, int64_t n_hidden, const uint8_t *y, const double *v,
                             int64_t *sums) {
     if (sizes_bad(n_records, n_visible, n_hidden)) return VF_ERR_SIZE;
     if (n_records > 0 && (!y || !v || !sums)) return VF_ERR_NULL;
     if (VF_OFF(v) | VF_OFF(sums)) return VF_ERR_ALIGNMENT;
+    if (off_lattice(n_records * n_hidden, v, -(0x1p31 - 1), 0x1p31 - 1)) return VF_ERR_RANGE;
     int64_t q[64];
     for (int64_t n = 0; n < n_records; ++n) {
         const uint8_t *row = y + n * n_visible;
@@ -333,6 +342,7 @@ int32_t VF_FN(vf_sbn_gram)(int64_t n_records, int64_t n_hidden, const double *v,
     if (!workspace || (n_records > 0 && (!v || !sums))) return VF_ERR_NULL;
     if (VF_OFF(v) | VF_OFF(sums)) return VF_ERR_ALIGNMENT;
     if (workspace_bytes < VF_FN(vf_sbn_gram_workspace)(n_hidden)) return VF_ERR_WORKSPACE;
+    if (off_lattice(n_records * n_hidden, v, -0x1p20, 0x1p20)) return VF_ERR_RANGE;
     double *acc = align_up(workspace);
     for (int64_t first = 0; first < n_records; first += GRAM_FLUSH) {
         const int64_t end = first + GRAM_FLUSH < n_records ? first + GRAM_FLUSH : n_records;
@@ -408,10 +418,15 @@ int32_t VF_FN(vf_sbn_moments)(int64_t n_records, int64_t n_visible, int64_t n_hi
                               int64_t workspace_bytes, int64_t *sums) {
     if (sizes_bad(n_records, n_visible, n_hidden)) return VF_ERR_SIZE;
     if (first < 0 || last < first || last > n_hidden * (n_hidden + 1) / 2) return VF_ERR_SIZE;
-    if (!(pair_scale > 0.0) || pair_scale > 4194304.0) return VF_ERR_PARAMETER;
+    if (!vf_is_spacing(pair_scale, VF_MIN_SPACING, 0x1p22)) return VF_ERR_PARAMETER;
     if (!workspace || (n_records > 0 && last > first && (!x || !z || !sums))) return VF_ERR_NULL;
     if (VF_OFF(x) | VF_OFF(z) | VF_OFF(sums)) return VF_ERR_ALIGNMENT;
     if (workspace_bytes < VF_FN(vf_sbn_moments_workspace)(n_visible, n_hidden)) return VF_ERR_WORKSPACE;
+    if (first == last) return VF_OK;
+    if (off_lattice(n_records * n_visible, x, 0.0, 0x1p21)) return VF_ERR_RANGE;
+    int outside = 0;
+    for (int64_t i = 0; i < n_records * n_hidden; ++i) outside |= !(z[i] >= 0.0) | !(z[i] <= 1.0);
+    if (outside) return VF_ERR_RANGE;
     const int64_t n_panels = ROUND_UP(n_visible, MOM_ROWS) / MOM_ROWS, n_pairs = n_hidden * (n_hidden + 1) / 2;
     double *packed = align_up(workspace), *pairs = packed + MOM_DEPTH * n_panels * MOM_ROWS;
 

@@ -41,21 +41,23 @@ int32_t VF_FN(vf_sbn_quadratic)(int64_t n_records, int64_t n_visible, int64_t n_
  * clip_norm (<= 0: no clipping), times factor[n] in (0, 1] (NULL: one) and
  * truncated toward zero to multiples of spacing, a power of two: units[n * m],
  * integers. sum units^2 <= floor(clip_norm * factor / spacing)^2 is checked in
- * exact integers. A row with an entry that is not finite becomes zero.
+ * exact integers. spacing is in [VF_MIN_SPACING, VF_MAX_SPACING], clip_norm / spacing
+ * in [1, 2^31). A row becomes zero if an entry is not finite, if its norm exceeds 1e150,
+ * if its factor is outside (0, 1] or if, without clipping, an entry exceeds 2^52 spacings.
  * norms[n]: L2 norm before clipping (may be NULL). */
 int32_t VF_FN(vf_sbn_clip)(int64_t n_records, int64_t n_columns, double clip_norm, double spacing, const double *x,
                            const double *center, const double *factor, double *units, double *norms);
 
-/* norms[n]: L2 norm of y - center, an an upper bound, within 2e-9 relative. */
+/* norms[n]: L2 norm of y - center, as an upper bound, within 2e-9 relative. */
 int32_t VF_FN(vf_sbn_visible_norms)(int64_t n_records, int64_t n_visible, const uint8_t *y, const double *center,
                                     double *norms);
 
-/* sums[J * K] += sum_n y_nj v_nk for integers v (as doubles, |v| < 2^31). */
+/* sums[J * K] += sum_n y_nj v_nk for integers v (as doubles, |v| < 2^31; VF_ERR_RANGE otherwise). */
 int32_t VF_FN(vf_sbn_cross)(int64_t n_records, int64_t n_visible, int64_t n_hidden, const uint8_t *y, const double *v,
                             int64_t *sums);
 
 /* sums[K * (K - 1) / 2] += sum_n v_nk v_nl, k < l, a row k after the other, for
- * integers v (as doubles, |v| <= 2^20). */
+ * integers v (as doubles, |v| <= 2^20; VF_ERR_RANGE otherwise). */
 int32_t VF_FN(vf_sbn_gram)(int64_t n_records, int64_t n_hidden, const double *v, void *workspace,
                            int64_t workspace_bytes, int64_t *sums);
 
@@ -63,7 +65,8 @@ int32_t VF_FN(vf_sbn_gram)(int64_t n_records, int64_t n_hidden, const double *v,
  * the upper triangle (k <= l, a row k after the other, K (K + 1) / 2 in all)
  *   sums[j * K (K + 1) / 2 + p] += sum_n x_nj trunc(pair_scale * z_nk z_nl),
  * with z_nk in place of z_nk z_nl on the diagonal. x holds integers (as doubles)
- * in [0, 2^21]; z is in [0, 1]; pair_scale is a power of two, at most 2^22.
+ * in [0, 2^21]; z is in [0, 1]; VF_ERR_RANGE otherwise. pair_scale is a power of
+ * two in [VF_MIN_SPACING, 2^22].
  * Calls for disjoint ranges of pairs may run at once on the same sums. */
 int32_t VF_FN(vf_sbn_moments)(int64_t n_records, int64_t n_visible, int64_t n_hidden, int64_t first, int64_t last,
                               double pair_scale, const double *x, const double *z, void *workspace,

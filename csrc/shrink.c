@@ -9,12 +9,18 @@
 #include "shrink.h"
 #include "vf_math.h"
 
+/* With these limits (x - b r)^2 stays below 10^37 in float32, and so does a mean. */
+#define MIN_SD 1e-20
+#define MAX_SD 1e20
+#define MAX_RATIO 1e12
+#define MAX_GRID 1e6f
+
 int32_t VF_FN(vf_shrink_means)(int64_t n_words, int64_t n_topics, int64_t n_grid, int64_t n_bands, double sd,
                                const double *average, const double *word_mass, const double *topic_weight,
                                const float *grid, const float *prior, const int32_t *band, float *workspace,
                                float *means, double *responsibility) {
     if (n_words < 0 || n_topics < 1 || n_grid < 1 || n_grid > VF_SHRINK_GRID || n_bands < 1) return VF_ERR_SIZE;
-    if (!(sd > 0.0)) return VF_ERR_PARAMETER;
+    if (!(sd >= MIN_SD && sd <= MAX_SD)) return VF_ERR_PARAMETER;
     if (n_words == 0) return VF_OK;
     if (!average || !word_mass || !topic_weight || !grid || !prior || !band || !workspace) return VF_ERR_NULL;
     if (VF_OFF(average) | VF_OFF(word_mass) | VF_OFF(topic_weight) | VF_OFF(grid) | VF_OFF(prior) | VF_OFF(band) |
@@ -23,6 +29,8 @@ int32_t VF_FN(vf_shrink_means)(int64_t n_words, int64_t n_topics, int64_t n_grid
     const int64_t padded = (n_topics + VF_NF - 1) / VF_NF * VF_NF;
     float *x = workspace, *b = workspace + padded;
     const double inverse = 1.0 / sd;
+    for (int64_t g = 0; g < n_grid; ++g)
+        if (!(fabsf(grid[g]) <= MAX_GRID) || (g > 0 && !(grid[g] > grid[g - 1]))) return VF_ERR_PARAMETER;
     float width[VF_SHRINK_GRID];
     for (int64_t g = 0; g < n_grid; ++g) {
         const int64_t before = g > 0 ? g - 1 : g, after = g + 1 < n_grid ? g + 1 : g;
@@ -31,10 +39,21 @@ int32_t VF_FN(vf_shrink_means)(int64_t n_words, int64_t n_topics, int64_t n_grid
     for (int64_t v = 0; v < n_words; ++v) {
         if (band[v] < 0 || band[v] >= n_bands) return VF_ERR_INDEX;
         const float *weight = prior + (int64_t)band[v] * n_grid;
-        for (int64_t k = 0; k < n_topics; ++k) {
-            x[k] = (float)(average[v * n_topics + k] * inverse);
-            b[k] = (float)(word_mass[v] * topic_weight[k] * inverse);
+        float heaviest = 0.0f;
+        for (int64_t g = 0; g < n_grid; ++g) {
+            if (!(weight[g] >= 0.0f && weight[g] <= 1e10f)) return VF_ERR_PARAMETER;
+            heaviest = weight[g] > heaviest ? weight[g] : heaviest;
         }
+        if (!(heaviest >= 1e-10f)) return VF_ERR_PARAMETER;
+        int outside = 0;
+        for (int64_t k = 0; k < n_topics; ++k) {
+            const double seen = average[v * n_topics + k] * inverse, unit = word_mass[v] * topic_weight[k] * inverse;
+            const int in = (fabs(seen) <= MAX_RATIO) & (fabs(unit) <= MAX_RATIO);
+            outside |= !in;
+            x[k] = (float)(in ? seen : 0.0);
+            b[k] = (float)(in ? unit : 0.0);
+        }
+        if (outside) return VF_ERR_RANGE;
         for (int64_t k = n_topics; k < padded; ++k) x[k] = b[k] = 0.0f;
         vff total[VF_SHRINK_GRID];
         for (int64_t g = 0; g < n_grid; ++g) total[g] = vff_set1(0.0f);

@@ -17,7 +17,9 @@
  *                                      over the band's entries (the EM update of the
  *                                      prior, up to normalisation)
  * Sizes: 1 <= n_grid <= VF_SHRINK_GRID; band values in [0, n_bands). The workspace
- * holds 2 K + 32 floats. */
+ * holds 2 K + 32 floats. Limits: sd in [1e-20, 1e20], |grid| <= 10^6, prior in [0, 1e10]
+ * with an entry of at least 1e-10 in each row that is used (VF_ERR_PARAMETER);
+ * |average| and |word_mass topic_weight| of at most 1e12 sd (VF_ERR_RANGE). */
 int32_t VF_FN(vf_shrink_means)(int64_t n_words, int64_t n_topics, int64_t n_grid, int64_t n_bands, double sd,
                                const double *average, const double *word_mass, const double *topic_weight,
                                const float *grid, const float *prior, const int32_t *band, float *workspace,

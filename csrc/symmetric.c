@@ -19,22 +19,17 @@
 #define ROWS 32
 /* Side of the square tiles of the symmetry check. */
 #define TILE 64
-#if defined(__GNUC__)
-#define PREFETCH(p, write) __builtin_prefetch((p), (write))
-#else
-#define PREFETCH(p, write) ((void)(p))
-#endif
 
 /* The matrix as 64-bit words, whatever their type. */
 VF_INLINE void *word(const void *matrix, int64_t stride, int64_t i, int64_t j) {
     return (char *)(uintptr_t)matrix + 8 * (i * stride + j);
 }
 
-/* Touch rows begin .. end - 1 (below `d`), columns from col to col + width, ahead of their use. */
+/* Fetch rows begin .. end - 1 (below `d`), columns from col to col + width, ahead of writing them. */
 VF_INLINE void touch(const void *matrix, int64_t stride, int64_t begin, int64_t end, int64_t d, int64_t col,
-                     int64_t width, int write) {
+                     int64_t width) {
     for (int64_t i = begin; i < end && i < d; ++i)
-        for (int64_t j = 0; j < width + 7; j += 8) PREFETCH(word(matrix, stride, i, col + (j < width ? j : width - 1)), write);
+        for (int64_t j = 0; j < width + 7; j += 8) VF_PREFETCH(word(matrix, stride, i, col + (j < width ? j : width - 1)));
 }
 
 VF_INLINE void load_transposed(const void *matrix, int64_t stride, int64_t i, int64_t j, vfq block[VF_ND]) {
@@ -48,7 +43,7 @@ static void mirror(int64_t d, int64_t begin, int64_t end, int64_t stride, void *
         for (int64_t j = i + 1; j < end; ++j) memcpy(word(matrix, stride, j, i), word(matrix, stride, i, j), 8);
     int64_t j = end;
     for (; j + VF_ND <= d; j += VF_ND) {
-        touch(matrix, stride, j + 8, j + 8 + VF_ND, d, begin, end - begin, 1);
+        touch(matrix, stride, j + 8, j + 8 + VF_ND, d, begin, end - begin);
         int64_t i = begin;
         for (; i + VF_ND <= end; i += VF_ND) {
             vfq block[VF_ND];
@@ -105,6 +100,7 @@ VF_INLINE int64_t packed(int64_t d, int64_t row) { return row * d - row * (row -
 /* d * d fits, and so does every element number. */
 static int32_t check_sizes(int64_t d, int64_t row_begin, int64_t row_end, int64_t stride, const void *matrix) {
     if (d < 1 || d > INT32_MAX || row_begin < 0 || row_end > d || row_begin > row_end || stride < d) return VF_ERR_SIZE;
+    if (stride > INT64_MAX / 16 / d) return VF_ERR_SIZE;
     if (!matrix) return VF_ERR_NULL;
     return ((uintptr_t)matrix & 7u) ? VF_ERR_ALIGNMENT : VF_OK; /* int64_t or double */
 }

@@ -4,6 +4,12 @@
 
 #include "vf_simd.h"
 
+/* Is x a power of two in [low, high]? */
+VF_INLINE int vf_is_spacing(double x, double low, double high) {
+    int exponent;
+    return x >= low && x <= high && frexp(x, &exponent) == 0.5;
+}
+
 /* exp(x) for x <= 0, to 2 units in the last place; below the cap it is a tiny
  * positive number instead of a denormal. */
 VF_INLINE vff vff_exp_neg(vff x) {

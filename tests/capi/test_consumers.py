@@ -101,6 +101,12 @@ def test_every_status_code_from_c(tmp_path, library):
     assert seen == set(current()["status"].values())
 
 
+def test_hostile_input_from_c(tmp_path, library):
+    command = [compiler(), "-std=c11", "-Wall", "-Wextra", f"-I{ROOT / 'csrc' / 'include'}"]
+    call([*command, CONSUMERS / "hostile.c", library, "-lm", "-o", tmp_path / "hostile"])
+    call([tmp_path / "hostile"])
+
+
 def fake_package(folder, change):
     """A package whose capsule holds a changed copy of the table."""
     package = folder / "vips_fast" / "kernels"

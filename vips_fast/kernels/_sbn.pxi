@@ -26,12 +26,6 @@ def sbn_workspace(kind, int64_t n_visible, int64_t n_hidden, isa=None):
     return size
 
 
-cdef int _same(int64_t have, int64_t want) except -1:
-    if have != want:
-        raise RuntimeError("kernel: an array has the wrong shape")
-    return 0
-
-
 def sbn_pg(const uint8_t[:, ::1] y, const real[:, ::1] w, const real[:, ::1] w2, const real[::1] c,
            const real[::1] c_var, const real[::1] b, const real[::1] start, int32_t n_sweeps, workspace,
            double[:, ::1] z, double[:, ::1] xi, isa=None):

@@ -13,11 +13,18 @@ def shrink_means(const double[:, ::1] average, double sd, const double[::1] word
     cdef int32_t status
     if average.shape[0] == 0:
         return
-    if workspace.shape[0] < 2 * average.shape[1] + 32:
-        raise RuntimeError("workspace is too small")
+    _room(workspace.shape[0], 2 * average.shape[1] + 32)
+    _same(word_mass.shape[0], average.shape[0])
+    _same(topic_weight.shape[0], average.shape[1])
+    _same(band.shape[0], average.shape[0])
+    _same(prior.shape[1], grid.shape[0])
     if means is not None:
+        _same(means.shape[0], average.shape[0])
+        _same(means.shape[1], average.shape[1])
         pm = &means[0, 0]
     if responsibility is not None:
+        _same(responsibility.shape[0], prior.shape[0])
+        _same(responsibility.shape[1], prior.shape[1])
         pr = &responsibility[0, 0]
     with nogil:
         status = api.shrink_means(average.shape[0], average.shape[1], grid.shape[0], prior.shape[0], sd,

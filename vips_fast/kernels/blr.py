@@ -10,7 +10,7 @@ from scipy import sparse
 
 from .threads import resolve_n_threads, run_blocks
 from . import native
-from .lattice import MAX_NORM_UNITS, is_power_of_two, noise_spacing
+from .lattice import MAX_SPACING, MIN_SPACING, checked_spacing, is_power_of_two
 from .lda import document_blocks
 from .results import BlrEStep
 
@@ -386,11 +386,12 @@ def blr_estep(
     """
     rows = check_rows(X, y, trials)
     d = rows.n_features
-    for name, value in (("n_trials", n_trials), ("row_norm", row_norm)):
-        if not (np.isfinite(value) and value > 0):
-            raise ValueError(f"{name}={value!r}: expected a finite number > 0")
-    if len(scales) != 2 or not all(scale > 0 for scale in scales):
-        raise ValueError(f"scales={scales!r}: expected two positive numbers")
+    if not 0 < n_trials <= 1e15:
+        raise ValueError(f"n_trials={n_trials!r}: expected a number in (0, 1e15]")
+    if not 2.0**-100 <= row_norm <= 1e150:
+        raise ValueError(f"row_norm={row_norm!r}: expected a number in [2^-100, 1e150]")
+    if len(scales) != 2 or not all(scale >= 2.0**-100 for scale in scales):
+        raise ValueError(f"scales={scales!r}: expected two numbers of at least 2^-100")
     if len(rows.y) and (rows.y.min() < 0 or (rows.y > (n_trials if rows.trials is None else rows.trials)).any()):
         raise ValueError("y: expected values in [0, number of trials]")
     if rows.trials is not None and len(rows.trials) and rows.trials.max() > n_trials:
@@ -416,10 +417,10 @@ def blr_estep(
         # Twice the largest norm there can be: never reached.
         reach = n_trials * row_norm * (0.5 if center is None else 1.0 + 0.25 * row_norm * np.linalg.norm(center))
         clip_norm = 2.0 * math.hypot(reach / scales[0], n_trials * row_norm**2 / (4 * scales[1]))
-    spacing = noise_spacing(0.0, clip_norm) if spacing is None else spacing
-    if not 4 <= clip_norm / spacing < MAX_NORM_UNITS:
-        raise ValueError(f"spacing={spacing!r}: expected clip_norm / spacing in [4, 2^31)")
+    spacing = checked_spacing(spacing, clip_norm, least_units=4)
     grid = factor_spacing(clip_norm, rows.n_rows)
+    if not MIN_SPACING <= grid <= MAX_SPACING:
+        raise ValueError(f"clip_norm={clip_norm!r}: the factors' spacing is {grid!r}, expected one in [2^-100, 2^100]")
 
     xi, norms = np.empty(rows.n_rows), np.empty(rows.n_rows)
     sums = accumulate(

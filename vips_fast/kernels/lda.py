@@ -6,7 +6,7 @@ import numpy as np
 
 from .threads import resolve_n_threads, run_blocks
 from . import native
-from .lattice import MAX_NORM_UNITS, check_range, count_spacing, is_power_of_two, noise_spacing
+from .lattice import LDA_MAX_SPACING, LDA_MIN_SPACING, check_range, checked_spacing, count_spacing, is_power_of_two
 from .results import LdaEStep
 
 #: Stored entries of one block: large enough that handing it out costs nothing,
@@ -147,11 +147,11 @@ def lda_estep(
     indices : (nnz,) integer array
         Word numbers in [0, V), in any order within a document; repeated words add.
     counts : (nnz,) integer or float array
-        Finite, >= 0.
+        Finite, >= 0. A document of less than 1e-30 words counts as empty.
     exp_elog_beta : (K, V) float array
         exp(E[log beta]), finite, >= 0. A factor common to a word's column cancels.
     alpha : float or (K,) float array
-        Dirichlet prior of the topic proportions, > 0.
+        Dirichlet prior of the topic proportions, in [1e-30, 1e30].
     tol : float
         Stop when mean |change of gamma| < tol; 0 runs exactly ``max_iter`` rounds.
     max_iter : int
@@ -159,7 +159,7 @@ def lda_estep(
     clip_norm : float or None
         Bound of a contribution's L2 norm, > 0; None does not clip.
     spacing : float or None
-        Lattice spacing of the sums, a power of two. None: 2^-30 of the clip norm's
+        Lattice spacing of the sums, a power of two in [2^-60, 2^60]; clip_norm / spacing is in [1, 2^31). None: 2^-30 of the clip norm's
         power of two, or, without clipping, the finest at which the sums fit 62 bits.
     dtype : {"float32", "float64"}
         Precision of the rounds.
@@ -192,8 +192,8 @@ def lda_estep(
     if alpha.shape not in ((), (n_topics,)):
         raise ValueError(f"alpha has shape {alpha.shape}: expected a number or ({n_topics},)")
     alpha = np.ascontiguousarray(np.broadcast_to(alpha, (n_topics,)))
-    if not (np.isfinite(alpha).all() and alpha.min() > 0 and alpha.max() <= 1e30):
-        raise ValueError("alpha: expected finite values > 0")
+    if not (alpha.min() >= 1e-30 and alpha.max() <= 1e30):  # NaN fails
+        raise ValueError("alpha: expected values in [1e-30, 1e30]")
     if not (np.isfinite(tol) and tol >= 0):
         raise ValueError(f"tol={tol!r}: expected a finite number >= 0")
     if int(max_iter) != max_iter or not 0 <= max_iter < 2**31:
@@ -211,13 +211,13 @@ def lda_estep(
         longest = float(totals.max(initial=0.0))
     if longest > 1e15:
         raise ValueError("counts: expected at most 1e15 words a document")
+    limits = {"low": LDA_MIN_SPACING, "high": LDA_MAX_SPACING}
     if clip_norm is not None:
-        spacing = noise_spacing(0.0, clip_norm) if spacing is None else spacing
+        spacing = checked_spacing(spacing, clip_norm, **limits)
         units = clip_norm / spacing
-        if not 1 <= units < MAX_NORM_UNITS:
-            raise ValueError(f"spacing={spacing!r}: expected clip_norm / spacing in [1, 2^31)")
     else:
         spacing = count_spacing(longest, total) if spacing is None else spacing
+        checked_spacing(spacing, spacing, **limits)
         units = total / spacing
     check_range(1 if clip_norm is None else n_docs, units)
 

@@ -66,6 +66,18 @@ cdef int _check(int32_t status) except -1:
     return 0
 
 
+cdef int _same(int64_t have, int64_t want) except -1:
+    if have != want:
+        raise RuntimeError("kernel: an array has the wrong shape")
+    return 0
+
+
+cdef int _room(int64_t have, int64_t need) except -1:
+    if have < need:
+        raise RuntimeError("kernel: an array is too short")
+    return 0
+
+
 include "_lda.pxi"
 include "_shrink.pxi"
 include "_noise.pxi"

@@ -11,7 +11,7 @@ import numpy as np
 
 from .threads import resolve_n_threads, run_blocks
 from . import native
-from .lattice import is_power_of_two
+from .lattice import MAX_SPACING, MIN_SPACING, checked_spacing, is_power_of_two
 from .results import SbnEStep
 
 #: Records of one block. A block's z and sums stay in a core's second-level cache.
@@ -227,13 +227,14 @@ def sbn_clip(x, center=None, factor=None, *, clip_norm=None, spacing, n_threads=
     Parameters
     ----------
     x : (n, m) float array
-        A row with an entry that is not finite becomes the zero vector.
+        A row becomes the zero vector if an entry is not finite, if its norm exceeds 1e150 or if, without
+        clipping, an entry exceeds 2^52 spacings.
     center : (m,) float array or None
     factor : (n,) float array in (0, 1] or None
     clip_norm : float or None
         None does not clip.
     spacing : float
-        A power of two; clip_norm / spacing in [1, 2^31).
+        A power of two in [2^-100, 2^100]; clip_norm / spacing in [1, 2^31).
 
     Returns
     -------
@@ -252,10 +253,10 @@ def sbn_clip(x, center=None, factor=None, *, clip_norm=None, spacing, n_threads=
         factor = _array("factor", factor, (len(x),), 0.0, 1.0)
         if factor.min() <= 0:
             raise ValueError("factor: expected values in (0, 1]")
-    if not is_power_of_two(spacing):
-        raise ValueError(f"spacing={spacing!r}: expected a positive power of two")
-    if clip_norm is not None and not (clip_norm > 0 and 1 <= clip_norm / spacing < 2**31):
-        raise ValueError(f"clip_norm={clip_norm!r}: expected clip_norm / spacing in [1, 2^31) or None")
+    if not (is_power_of_two(spacing) and MIN_SPACING <= spacing <= MAX_SPACING):
+        raise ValueError(f"spacing={spacing!r}: expected a power of two in [2^-100, 2^100]")
+    if clip_norm is not None:
+        checked_spacing(spacing, clip_norm)
     n_threads = resolve_n_threads(n_threads, "n_threads")
     units, norms = np.empty_like(x), np.empty(len(x))
     blocks = record_blocks(len(x))
@@ -400,8 +401,8 @@ def sbn_moments(x, z, *, pair_scale=float(MAX_PAIR_SCALE), n_threads=1, isa=None
     z = _array("z", _matrix("z", z), np.shape(z), 0.0, 1.0)
     if len(x) != len(z):
         raise ValueError(f"z has {len(z)} rows: expected {len(x)}, the rows of x")
-    if not (is_power_of_two(pair_scale) and pair_scale <= MAX_PAIR_SCALE):
-        raise ValueError(f"pair_scale={pair_scale!r}: expected a power of two of at most 2^22")
+    if not (is_power_of_two(pair_scale) and MIN_SPACING <= pair_scale <= MAX_PAIR_SCALE):
+        raise ValueError(f"pair_scale={pair_scale!r}: expected a power of two in [2^-100, 2^22]")
     n_threads = resolve_n_threads(n_threads, "n_threads")
     n_visible, n_hidden = x.shape[1], z.shape[1]
     n_pairs = n_hidden * (n_hidden + 1) // 2

@@ -37,6 +37,19 @@ typedef enum vf_status {
 
 #define VF_ABI_VERSION 1
 
+/* The lattice spacings that the kernels take, powers of two. The LDA E-step's range is
+ * narrower: squares of numbers below its spacing may underflow in float32. */
+#define VF_MIN_SPACING 0x1p-100
+#define VF_MAX_SPACING 0x1p100
+#define VF_LDA_MIN_SPACING 0x1p-60
+#define VF_LDA_MAX_SPACING 0x1p60
+
+/* Limits of the LDA E-step: entries of the prior, and words of one document. */
+#define VF_LDA_MIN_ALPHA 1e-30
+#define VF_LDA_MAX_ALPHA 1e30
+#define VF_LDA_MIN_WORDS 1e-30
+#define VF_LDA_MAX_WORDS 1e15
+
 /* How vf_api.lda_gather brings a document to a length. */
 #define VF_LDA_AS_IS 0
 #define VF_LDA_RESAMPLE 1
@@ -62,17 +75,17 @@ typedef enum vf_status {
 typedef struct vf_lda_params {
     double tol;        /* stop when mean_k |change of gamma_k| < tol; 0: run max_iter rounds */
     int32_t max_iter;  /* most rounds a document, >= 0 */
-    double clip_norm;  /* L2 bound C of a document's contribution; <= 0: no clipping */
-    double spacing;    /* lattice spacing g of the integer sums, a power of two */
+    double clip_norm;  /* L2 bound C of a document's contribution, C/g in [1, 2^31); <= 0: no clipping */
+    double spacing;    /* lattice spacing g of the integer sums, a power of two; not read where sums is NULL */
 } vf_lda_params;
 
 /* Per-call parameters of the logistic regression E-step; see csrc/blr_estep.c. */
 typedef struct vf_blr_params {
-    double row_norm;        /* R: rows are scaled down to this L2 norm */
-    double n_trials;        /* b, the number of trials of each record without its own */
-    double scale_linear;    /* C1, > 0; infinite leaves the linear statistic out */
-    double scale_quadratic; /* C2, > 0; infinite leaves the quadratic statistic out */
-    double clip_norm;       /* L2 bound L of the scaled contribution */
+    double row_norm;        /* R in [2^-100, 1e150]: rows are scaled down to this L2 norm */
+    double n_trials;        /* b in (0, 1e15], the number of trials of each record without its own */
+    double scale_linear;    /* C1 >= 2^-100; infinite leaves the linear statistic out */
+    double scale_quadratic; /* C2 >= 2^-100; infinite leaves the quadratic statistic out */
+    double clip_norm;       /* L2 bound L of the scaled contribution; L/g in [4, 2^31), L/h^2 in [1, 2^42] */
     double spacing;         /* lattice spacing g of the linear statistic, a power of two */
     double factor_spacing;  /* lattice spacing h of the quadratic statistic's factors, a power of two */
     int32_t label_free;     /* nonzero: the joint clip looks at the worst y in place of the record's own */
