@@ -12,7 +12,7 @@ extern const vf_api vf_table_baseline, vf_table_avx2, vf_table_avx512;
 static int has_baseline(void) { return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt"); }
 static int has_avx2(void) {
     return has_baseline() && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-           __builtin_cpu_supports("bmi2");
+           __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
 }
 static int has_avx512(void) {
     return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
