@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-SOURCES := pyproject.toml setup.py csrc/sources.mk $(wildcard csrc/*.c csrc/*.h csrc/include/vips_fast/*.h vips_fast/kernels/*.pyx vips_fast/kernels/*.pxi)
+SOURCES := pyproject.toml setup.py csrc/sources.mk csrc/kernels.toml $(wildcard csrc/*.[ch] csrc/*/*.[ch] vips_fast/kernels/*.pyx vips_fast/kernels/*.pxi)
 
 .PHONY: demo test test-slow bench bench-compare lib sanitize clean
 

@@ -1,10 +1,14 @@
 # The kernel sources and their compiler flags, for setup.py and for csrc/Makefile.
-# One NAME = value a line; $(NAME) refers to an earlier line.
+# Each line is NAME = value; $(NAME) refers to an earlier line.
 
-# Compiled once per instruction set.
-KERNEL_SOURCES = lda_estep.c shrink.c pg_mean.c blr_estep.c sbn_estep.c chacha20.c gaussian.c symmetric.c table.c
+# Compiled once for each instruction set.
+LDA = lda/estep.c lda/gather.c lda/shrink.c
+BLR = blr/pg_mean.c blr/estep.c
+SBN = sbn/pg.c sbn/quadratic.c sbn/sums.c
+NOISE = noise/chacha20.c noise/gaussian.c noise/symmetric.c
+KERNEL_SOURCES = $(LDA) $(BLR) $(SBN) $(NOISE) table.c
 # Compiled once.
-COMMON_SOURCES = dispatch.c gaussian_exact.c os_random.c
+COMMON_SOURCES = dispatch.c status.c noise/gaussian_exact.c noise/os_random.c
 
 # -ffp-contract=off: a multiply-add is fused only where the source says so, so
 # that error bounds hold as written. No -ffast-math, no -march=native.

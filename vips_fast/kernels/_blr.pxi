@@ -1,4 +1,4 @@
-# Bindings of csrc/pg_mean.h and csrc/blr_estep.h.
+# Bindings of the kernels in csrc/blr.
 
 
 def pg_mean(const real[::1] c, double b, real[::1] out, isa=None):

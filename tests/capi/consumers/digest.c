@@ -97,9 +97,9 @@ static void integers(const vf_api *api) {
         show("blr_accumulate, quadratic", status, sizeof triangle, triangle);
     }
     for (int mode = VF_LDA_AS_IS; mode <= VF_LDA_SCALE; ++mode) {
-        const int32_t status =
-            api->lda_gather(ROWS, ROWS, 1 << 14, mode, 100, rows, indptr, indices, counts, seeds,
-                            VF_LDA_RESAMPLE_TOKENS, scratch, out_indptr, places, (double *)area);
+        const vf_gather_params p = {ROWS, ROWS, 1 << 14, 100, VF_LDA_RESAMPLE_TOKENS, mode};
+        const int32_t status = api->lda_gather(&p, rows, indptr, indices, counts, seeds, scratch, out_indptr, places,
+                                               (double *)area);
         show("lda_gather, rows", status, sizeof out_indptr, out_indptr);
         show("lda_gather, words", status, (size_t)out_indptr[ROWS] * 4, places);
         show("lda_gather, counts", status, (size_t)out_indptr[ROWS] * 8, area);

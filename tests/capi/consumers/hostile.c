@@ -81,13 +81,13 @@ static void lda(const vf_api *api) {
             }
     const vf_lda_params unclipped = {1e-3, 50, 0.0, 0x1p-60};
     expect(api, "lda_estep, sums leave int64", VF_ERR_RANGE, ESTEP(f64, table, unclipped, plain, words, counts, alpha));
-#define GATHER(mode, starts_in, n_rows)                                                                            \
-    api->lda_gather(1, n_rows, 8, mode, 10, rows, starts_in, words, items, seeds, VF_LDA_RESAMPLE_TOKENS, scratch, \
-                    starts, places, values)
+#define GATHER(starts_in) \
+    api->lda_gather(&p, rows, starts_in, words, items, seeds, scratch, starts, places, values)
     for (int mode = VF_LDA_AS_IS; mode <= VF_LDA_SCALE; ++mode) {
-        expect(api, "lda_gather, good", VF_OK, GATHER(mode, plain, 1));
-        expect(api, "lda_gather, first row pointer below 0", VF_ERR_INDPTR, GATHER(mode, before, 1));
-        expect(api, "lda_gather, row pointers at the ends", VF_ERR_INDPTR, GATHER(mode, far, 1));
+        const vf_gather_params p = {1, 1, 8, 10, VF_LDA_RESAMPLE_TOKENS, mode};
+        expect(api, "lda_gather, good", VF_OK, GATHER(plain));
+        expect(api, "lda_gather, first row pointer below 0", VF_ERR_INDPTR, GATHER(before));
+        expect(api, "lda_gather, row pointers at the ends", VF_ERR_INDPTR, GATHER(far));
     }
 }
 
@@ -193,8 +193,9 @@ static void shrink(const vf_api *api) {
     const int32_t band[] = {0};
     float work[2 + 32], means[1];
     double responsibility[3];
-#define SHRINK(sd, average, mass, weight, grid, prior)                                                                 \
-    api->shrink_means(1, 1, 3, 1, sd, average, mass, weight, grid, prior, band, work, means, responsibility)
+#define SHRINK(sd, average, mass, weight, grid, prior)                                                           \
+    api->shrink_means(&(vf_shrink_params){1, 1, 3, 1, sd}, average, mass, weight, grid, prior, band, work, means, \
+                      responsibility)
     for (int i = 0; i < 2 * n; ++i)
         for (int j = 0; j < n; ++j)
             for (int k = 0; k < n; ++k) {
