@@ -75,14 +75,13 @@
 #define MAX_ROW_NORM 1e150
 #define MAX_SQUARE 1e300
 #define MIN_SQUARE 1e-280
-#define TRIANGLE_ROW(i, d) ((i) * (2 * (d) - (i) - 1) / 2)
+#define TRIANGLE_ROW(i, d) ((i) * (2 * (d) - (i)-1) / 2)
 
 #if defined(VF_ISA_AVX512) || defined(VF_ISA_AVX2)
 #define MULADD(a, b, c) __builtin_fma(a, b, c)
 #else
 #define MULADD(a, b, c) ((a) * (b) + (c))
 #endif
-
 
 int64_t VF_FN(vf_blr_workspace)(int64_t n_features, int32_t dense) {
     if (n_features < 1 || n_features > INT32_MAX / 2) return -1;
@@ -160,8 +159,7 @@ static void weigh(const lattice *l, int64_t n, int label_free, const double *y, 
         const double v1 = (worst > own ? worst : own) * length * l->inv_linear;
         const double v2 = e * length * length * l->inv_quadratic, v = sqrt(v1 * v1 + v2 * v2);
         /* What is not finite is the zero contribution. */
-        const int good =
-            (v - v == 0.0) & (b >= 0.0) & (g->square[r] >= MIN_SQUARE) & (g->square[r] <= MAX_SQUARE);
+        const int good = (v - v == 0.0) & (b >= 0.0) & (g->square[r] >= MIN_SQUARE) & (g->square[r] <= MAX_SQUARE);
         const double t = v > l->target ? l->target / v : 1.0;
         const double w = t * residual * clipped[r] * l->inv_linear * l->inv_spacing;
         const double f = sqrt(t * e * l->inv_quadratic) * clipped[r] * l->inv_factor;

@@ -11,7 +11,7 @@ VF_INLINE const double *LOCAL(row_values)(int64_t m, const REAL *VF_RESTRICT val
 
 /* x . center, or x . x without one; four sums side by side. */
 VF_INLINE double LOCAL(sparse_dot)(int64_t m, const int32_t *VF_RESTRICT index, const double *VF_RESTRICT x,
-                                    const double *VF_RESTRICT center) {
+                                   const double *VF_RESTRICT center) {
     double s0 = 0.0, s1 = 0.0, s2 = 0.0, s3 = 0.0;
     int64_t i = 0;
 #define OTHER(i) (center ? center[index[i]] : x[i])
@@ -28,8 +28,8 @@ VF_INLINE double LOCAL(sparse_dot)(int64_t m, const int32_t *VF_RESTRICT index, 
 
 /* x^T M x of a sparse row: four rows of M at a time, in tiles of 4 x 4, then
  * what is left over. The diagonal counts once, what is right of it twice. */
-VF_INLINE double LOCAL(sparse_form)(int64_t m, int64_t d, const int32_t *VF_RESTRICT index,
-                                     const double *VF_RESTRICT x, const double *VF_RESTRICT M) {
+VF_INLINE double LOCAL(sparse_form)(int64_t m, int64_t d, const int32_t *VF_RESTRICT index, const double *VF_RESTRICT x,
+                                    const double *VF_RESTRICT M) {
     double total = 0.0;
     int64_t i = 0;
     for (; i + 4 <= m; i += 4) {
@@ -70,8 +70,8 @@ VF_INLINE double LOCAL(sparse_form)(int64_t m, int64_t d, const int32_t *VF_REST
 }
 
 /* sums += a a^T of a sparse row, upper triangle, in the order of sparse_form. */
-VF_INLINE void LOCAL(sparse_outer)(int64_t m, int64_t d, const int32_t *VF_RESTRICT index,
-                                    const int64_t *VF_RESTRICT a, int64_t *sums) {
+VF_INLINE void LOCAL(sparse_outer)(int64_t m, int64_t d, const int32_t *VF_RESTRICT index, const int64_t *VF_RESTRICT a,
+                                   int64_t *sums) {
     int64_t i = 0;
     for (; i + 4 <= m; i += 4) {
         const int64_t k0 = index[i], k1 = index[i + 1], k2 = index[i + 2], k3 = index[i + 3];
@@ -128,7 +128,7 @@ VF_INLINE void LOCAL(sparse_outer)(int64_t m, int64_t d, const int32_t *VF_RESTR
  * records at a time. Column j adds over k = 0, 1, ...; columns add by a fixed
  * tree within a strip and strips in order. */
 static void LOCAL(dense_forms)(int64_t n, int64_t d, int64_t d_pad, const double *VF_RESTRICT rows,
-                                const double *VF_RESTRICT M, double *VF_RESTRICT strip, double *VF_RESTRICT form) {
+                               const double *VF_RESTRICT M, double *VF_RESTRICT strip, double *VF_RESTRICT form) {
     for (int64_t r = 0; r < n; ++r) form[r] = 0.0;
     for (int64_t j0 = 0; j0 < d_pad; j0 += PANEL) {
         const int64_t k_end = j0 + PANEL < d ? j0 + PANEL : d, j_end = j0 + PANEL < d ? j0 + PANEL : d;
@@ -170,7 +170,7 @@ static void LOCAL(dense_forms)(int64_t n, int64_t d, int64_t d_pad, const double
 
 /* Sums of squares of trunc(w x) and trunc(f x) over one row; both fit int32. */
 VF_INLINE void LOCAL(squares)(int64_t m, const REAL *VF_RESTRICT x, double w, double f, uint64_t *linear,
-                               uint64_t *quadratic) {
+                              uint64_t *quadratic) {
     if (!x) {
         const int64_t q = (int64_t)w, a = (int64_t)f;
         *linear = (uint64_t)m * (uint64_t)(q * q);
@@ -189,7 +189,7 @@ VF_INLINE void LOCAL(squares)(int64_t m, const REAL *VF_RESTRICT x, double w, do
 }
 
 static int32_t LOCAL(check_rows)(int64_t n, int64_t d, const int64_t *indptr, const int32_t *indices,
-                                  const REAL *values) {
+                                 const REAL *values) {
     if (n < 0 || d < 1 || d > INT32_MAX / 2) return VF_ERR_SIZE;
     if (n == 0) return VF_OK;
     if (VF_OFF(indptr) | VF_OFF(indices) | VF_OFF(values)) return VF_ERR_ALIGNMENT;
@@ -216,9 +216,9 @@ static int32_t LOCAL(check_rows)(int64_t n, int64_t d, const int64_t *indptr, co
 }
 
 /* x . x, x . center and x^T M x of the records of a group. */
-static void LOCAL(sparse_group)(int64_t n, int64_t d, const int64_t *indptr, const int32_t *indices,
-                                const REAL *values, const double *M, const double *center, double *x, double *square,
-                                double *shift, double *form) {
+static void LOCAL(sparse_group)(int64_t n, int64_t d, const int64_t *indptr, const int32_t *indices, const REAL *values,
+                                const double *M, const double *center, double *x, double *square, double *shift,
+                                double *form) {
     for (int64_t r = 0; r < n; ++r) {
         const int64_t lo = indptr[r], m = indptr[r + 1] - lo;
         square[r] = shift[r] = form[r] = 0.0;
@@ -291,8 +291,8 @@ int32_t KERNEL(vf_blr_weights)(int64_t n, int64_t d, const vf_blr_params *params
         const int64_t size = n - first < GROUP ? n - first : GROUP;
         group g;
         if (indptr)
-            LOCAL(sparse_group)(size, d, indptr + first, indices, values, second_moment, center, area, g.square,
-                                g.shift, g.form);
+            LOCAL(sparse_group)
+            (size, d, indptr + first, indices, values, second_moment, center, area, g.square, g.shift, g.form);
         else
             LOCAL(dense_group)(size, d, values + first * d, second_moment, center, area, g.square, g.shift, g.form);
         for (int64_t r = 0; r < size; ++r) g.trials[r] = trials ? trials[first + r] : params->n_trials;
@@ -313,7 +313,7 @@ int32_t KERNEL(vf_blr_weights)(int64_t n, int64_t d, const vf_blr_params *params
  * group of records in doubles (exact, see the head of estep.c), then added
  * to the int64 sums. a is the i-rows' panel, b the columns'. */
 static void LOCAL(tile)(int64_t n, int64_t d, int64_t i0, int64_t i_begin, int64_t i_end, int64_t j0,
-                         const double *VF_RESTRICT a, const double *VF_RESTRICT b, int64_t *VF_RESTRICT sums) {
+                        const double *VF_RESTRICT a, const double *VF_RESTRICT b, int64_t *VF_RESTRICT sums) {
     double out[4][PANEL];
     for (int64_t l = 0; l < PANEL; l += 2 * VF_ND) {
         vfd a0 = vfd_set1(0), a1 = a0, a2 = a0, a3 = a0, b0 = a0, b1 = a0, b2 = a0, b3 = a0;
@@ -453,10 +453,9 @@ int32_t KERNEL(vf_blr_accumulate)(int64_t n, int64_t d, int64_t row_begin, int64
         return VF_ERR_ALIGNMENT;
     if (workspace_bytes < VF_FN(vf_blr_workspace)(d, indptr == NULL)) return VF_ERR_WORKSPACE;
     double *area = VF_ALIGN_UP(workspace);
-    if (sums_linear)
-        status = LOCAL(add_linear)(n, d, row_begin, row_end, indptr, indices, values, linear, sums_linear);
+    if (sums_linear) status = LOCAL(add_linear)(n, d, row_begin, row_end, indptr, indices, values, linear, sums_linear);
     if (status != VF_OK || !sums_quadratic) return status;
-    return indptr ? LOCAL(add_sparse)(n, d, row_begin, row_end, indptr, indices, values, quadratic, area,
-                                      sums_quadratic)
-                  : LOCAL(add_dense)(n, d, row_begin, row_end, values, quadratic, area, sums_quadratic);
+    return indptr
+               ? LOCAL(add_sparse)(n, d, row_begin, row_end, indptr, indices, values, quadratic, area, sums_quadratic)
+               : LOCAL(add_dense)(n, d, row_begin, row_end, values, quadratic, area, sums_quadratic);
 }

@@ -36,8 +36,12 @@ VF_INLINE vfd pg_pick_f64(vfd a, vfd b, vfd x, vfd y) {
     return _mm512_mask_blend_pd(_mm512_cmp_pd_mask(a, b, _CMP_LT_OQ), y, x);
 }
 #elif defined(VF_ISA_AVX2)
-VF_INLINE vff pg_pick_f32(vff a, vff b, vff x, vff y) { return _mm256_blendv_ps(y, x, _mm256_cmp_ps(a, b, _CMP_LT_OQ)); }
-VF_INLINE vfd pg_pick_f64(vfd a, vfd b, vfd x, vfd y) { return _mm256_blendv_pd(y, x, _mm256_cmp_pd(a, b, _CMP_LT_OQ)); }
+VF_INLINE vff pg_pick_f32(vff a, vff b, vff x, vff y) {
+    return _mm256_blendv_ps(y, x, _mm256_cmp_ps(a, b, _CMP_LT_OQ));
+}
+VF_INLINE vfd pg_pick_f64(vfd a, vfd b, vfd x, vfd y) {
+    return _mm256_blendv_pd(y, x, _mm256_cmp_pd(a, b, _CMP_LT_OQ));
+}
 #elif defined(VF_ISA_BASELINE)
 VF_INLINE vff pg_pick_f32(vff a, vff b, vff x, vff y) { return _mm_blendv_ps(y, x, _mm_cmplt_ps(a, b)); }
 VF_INLINE vfd pg_pick_f64(vfd a, vfd b, vfd x, vfd y) { return _mm_blendv_pd(y, x, _mm_cmplt_pd(a, b)); }
@@ -66,12 +70,12 @@ static const double exp_f64[] = {
     1.6666666666666412649e-1, 5.0000000000000106273e-1,
 };
 static const float inner_f32[] = {
-    1.307953500001587286e-7f,  -1.9964321374678614101e-6f, 2.1192188131867719244e-5f,
+    1.307953500001587286e-7f,   -1.9964321374678614101e-6f, 2.1192188131867719244e-5f,
     -2.1072953986426225215e-4f, 2.0833134380116888786e-3f,  -2.083333175170717362e-2f,
 };
 static const float exp_f32[] = {
-    1.3814627146005319798e-3f, 8.3687167364345381371e-3f, 4.1668387582267320371e-2f, 1.6666520634559330303e-1f,
-    4.9999993449376479845e-1f,
+    1.3814627146005319798e-3f, 8.3687167364345381371e-3f, 4.1668387582267320371e-2f,
+    1.6666520634559330303e-1f, 4.9999993449376479845e-1f,
 };
 
 #define N_COEFFICIENTS(table) ((int)(sizeof(table) / sizeof *(table)))

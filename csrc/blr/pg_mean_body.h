@@ -37,8 +37,7 @@ int32_t KERNEL(vf_pg_mean)(int64_t n, REAL b, const REAL *c, REAL *out) {
     if (!(b > 0 && b - b == 0)) return VF_ERR_PARAMETER;
     const VEC scale = OP(set1)(b);
     int64_t i = 0;
-    for (; i + LANES <= n; i += LANES)
-        OP(store)(out + i, OP(mul)(scale, LOCAL(pg_mean_vector)(OP(load)(c + i))));
+    for (; i + LANES <= n; i += LANES) OP(store)(out + i, OP(mul)(scale, LOCAL(pg_mean_vector)(OP(load)(c + i))));
     if (i < n) {
         REAL tail[LANES] = {0};
         memcpy(tail, c + i, (size_t)(n - i) * sizeof(REAL));

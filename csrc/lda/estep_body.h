@@ -43,7 +43,7 @@ int64_t KERNEL(vf_lda_workspace)(int64_t n_topics, int64_t max_doc_words) {
 /* rho[i] = count[i] / sum_a theta[a] tile[a][i] for all words. Eight sums at a
  * time: enough independent chains to hide the latency of a multiply-add. */
 static void LOCAL(lda_rho)(int64_t n_active, int64_t np, const int64_t *VF_RESTRICT row, const REAL *VF_RESTRICT theta,
-                            const REAL *VF_RESTRICT tile, const REAL *VF_RESTRICT count, REAL *VF_RESTRICT rho) {
+                           const REAL *VF_RESTRICT tile, const REAL *VF_RESTRICT count, REAL *VF_RESTRICT rho) {
     const VEC floor_ = OP(set1)(LOCAL(sum_floor));
     int64_t i = 0;
 #define STEP(j) s##j = OP(fma)(t, OP(load)(b + j * LANES), s##j)
@@ -53,18 +53,18 @@ static void LOCAL(lda_rho)(int64_t n_active, int64_t np, const int64_t *VF_RESTR
         for (int64_t a = 0; a < n_active; ++a) {
             const REAL *b = tile + row[a] + i;
             const VEC t = OP(set1)(theta[a]);
-            STEP(0); STEP(1); STEP(2); STEP(3); STEP(4); STEP(5); STEP(6); STEP(7);
+            VF_EACH8(STEP);
         }
-        RATIO(0); RATIO(1); RATIO(2); RATIO(3); RATIO(4); RATIO(5); RATIO(6); RATIO(7);
+        VF_EACH8(RATIO);
     }
     for (; i + 4 * LANES <= np; i += 4 * LANES) {
         VEC s0 = floor_, s1 = floor_, s2 = floor_, s3 = floor_;
         for (int64_t a = 0; a < n_active; ++a) {
             const REAL *b = tile + row[a] + i;
             const VEC t = OP(set1)(theta[a]);
-            STEP(0); STEP(1); STEP(2); STEP(3);
+            VF_EACH4(STEP);
         }
-        RATIO(0); RATIO(1); RATIO(2); RATIO(3);
+        VF_EACH4(RATIO);
     }
     for (; i < np; i += LANES) {
         VEC s0 = floor_;
@@ -81,8 +81,8 @@ static void LOCAL(lda_rho)(int64_t n_active, int64_t np, const int64_t *VF_RESTR
 
 /* dot[a] = sum_i rho[i] tile[a][i], eight topics at a time to share the loads
  * of rho, then four; row[] is padded with its last entry to a multiple of eight. */
-static void LOCAL(lda_dots)(int64_t n_active, int64_t np, const int64_t *VF_RESTRICT row,
-                             const REAL *VF_RESTRICT tile, const REAL *VF_RESTRICT rho, REAL *VF_RESTRICT dot) {
+static void LOCAL(lda_dots)(int64_t n_active, int64_t np, const int64_t *VF_RESTRICT row, const REAL *VF_RESTRICT tile,
+                            const REAL *VF_RESTRICT rho, REAL *VF_RESTRICT dot) {
     const VEC zero = OP(set1)(0);
     int64_t a = 0;
 #define STEP(j) s##j = OP(fma)(r, OP(load)(tile + row[a + j] + i), s##j)
@@ -90,7 +90,7 @@ static void LOCAL(lda_dots)(int64_t n_active, int64_t np, const int64_t *VF_REST
         VEC s0 = zero, s1 = zero, s2 = zero, s3 = zero, s4 = zero, s5 = zero, s6 = zero, s7 = zero;
         for (int64_t i = 0; i < np; i += LANES) {
             const VEC r = OP(load)(rho + i);
-            STEP(0); STEP(1); STEP(2); STEP(3); STEP(4); STEP(5); STEP(6); STEP(7);
+            VF_EACH8(STEP);
         }
         OP(sum4)(dot + a, s0, s1, s2, s3);
         OP(sum4)(dot + a + 4, s4, s5, s6, s7);
@@ -99,7 +99,7 @@ static void LOCAL(lda_dots)(int64_t n_active, int64_t np, const int64_t *VF_REST
         VEC s0 = zero, s1 = zero, s2 = zero, s3 = zero;
         for (int64_t i = 0; i < np; i += LANES) {
             const VEC r = OP(load)(rho + i);
-            STEP(0); STEP(1); STEP(2); STEP(3);
+            VF_EACH4(STEP);
         }
         OP(sum4)(dot + a, s0, s1, s2, s3);
     }
@@ -112,8 +112,8 @@ static void LOCAL(lda_dots)(int64_t n_active, int64_t np, const int64_t *VF_REST
  * (see lda_pad). Returns the summed |change of gamma|; *spare says whether some
  * topic's theta is below *floor_ and its gamma - alpha below rest. */
 static double LOCAL(lda_gamma_theta)(int first, int64_t n_active, REAL rest, const REAL *VF_RESTRICT alpha,
-                                      REAL *VF_RESTRICT dot, REAL *VF_RESTRICT gamma, REAL *VF_RESTRICT theta,
-                                      REAL *VF_RESTRICT shift, REAL *floor_, int *spare) {
+                                     REAL *VF_RESTRICT dot, REAL *VF_RESTRICT gamma, REAL *VF_RESTRICT theta,
+                                     REAL *VF_RESTRICT shift, REAL *floor_, int *spare) {
     const int64_t padded = VF_ROUND_UP(n_active, LANES);
     const VEC zero = OP(set1)(0);
     VEC low = OP(set1)((REAL)1e37), change = zero;
@@ -184,7 +184,7 @@ static void LOCAL(lda_tile)(int64_t n, int64_t np, int64_t stride, const int32_t
 
 /* Turn the active rows of the tile into the contribution c_i phi_ik; its norm. */
 static double LOCAL(lda_contribution)(int64_t n_active, int64_t np, const int64_t *row, const REAL *theta,
-                                       const REAL *rho, REAL *tile) {
+                                      const REAL *rho, REAL *tile) {
     double square = 0.0;
     for (int64_t a = 0; a < n_active; ++a) {
         REAL *b = tile + row[a];
@@ -203,7 +203,7 @@ static double LOCAL(lda_contribution)(int64_t n_active, int64_t np, const int64_
 /* lattice = trunc(factor * contribution); its sum of squares, exact: a value is
  * below 2^31 and a document's sum of squares below 2^63. */
 static uint64_t LOCAL(lda_truncate)(int64_t n_active, int64_t np, const int64_t *row, REAL factor, const REAL *tile,
-                                     int32_t *lattice) {
+                                    int32_t *lattice) {
     uint64_t squares = 0;
     const VEC f = OP(set1)(factor);
     for (int64_t a = 0; a < n_active; ++a) {
@@ -370,8 +370,10 @@ int32_t KERNEL(vf_lda_estep)(int64_t n_docs, int64_t n_topics, int64_t n_words, 
             if (sums || norms) {
                 LOCAL(lda_rho)(e.n_active, e.n_padded, e.row, e.theta, e.tile, e.count, e.rho);
                 norm = LOCAL(lda_contribution)(e.n_active, e.n_padded, e.row, e.theta, e.rho, e.tile);
-                if (!(norm <= 1e18)) norm = 0.0; /* not finite */
-                else if (sums) LOCAL(release)(&e, params, norm, sums);
+                if (!(norm <= 1e18))
+                    norm = 0.0; /* not finite */
+                else if (sums)
+                    LOCAL(release)(&e, params, norm, sums);
             }
         }
         if (n_iter) n_iter[d] = rounds;

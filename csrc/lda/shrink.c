@@ -58,7 +58,8 @@ static int32_t scale_word(int64_t n_topics, int64_t padded, double sd, double wo
     return outside ? VF_ERR_RANGE : VF_OK;
 }
 
-/* Posterior weights of the components for VF_NF entries, up to scale, in q; their sum and the sum of q times the mean. */
+/* Posterior weights of the components for VF_NF entries, up to scale, in q; their sum, and the sum of the components'
+ * means with these weights. */
 VF_INLINE void weigh(int64_t n_grid, vff x, vff b, const float *grid, const float *width, const float *weight, vff *q,
                      vff *sum, vff *moment) {
     const vff one = vff_set1(1.0f), half = vff_set1(0.5f);
@@ -84,8 +85,8 @@ VF_INLINE void weigh(int64_t n_grid, vff x, vff b, const float *grid, const floa
 int32_t VF_FN(vf_shrink_means)(const vf_shrink_params *params, const double *average, const double *word_mass,
                                const double *topic_weight, const float *grid, const float *prior, const int32_t *band,
                                float *workspace, float *means, double *responsibility) {
-    int32_t status = check(params, average, word_mass, topic_weight, grid, prior, band, workspace, means,
-                           responsibility);
+    int32_t status =
+        check(params, average, word_mass, topic_weight, grid, prior, band, workspace, means, responsibility);
     if (status != VF_OK) return status;
     const int64_t n_topics = params->n_topics, n_grid = params->n_grid, padded = VF_ROUND_UP(n_topics, VF_NF);
     float *x = workspace, *b = workspace + padded;

@@ -13,9 +13,11 @@ VF_INLINE void blocks(const uint32_t *key, vfw counter, const uint32_t *nonce, v
     for (int i = 0; i < 8; ++i) x[4 + i] = vfw_set1(key[i]);
     x[12] = counter;
     for (int i = 0; i < 3; ++i) x[13 + i] = vfw_set1(nonce[i]);
-#define STEP(a, b, c, d, n, m)                                        \
-    x[a] = vfw_add(x[a], x[b]); x[d] = vfw_rotl(vfw_xor(x[d], x[a]), n); \
-    x[c] = vfw_add(x[c], x[d]); x[b] = vfw_rotl(vfw_xor(x[b], x[c]), m);
+#define STEP(a, b, c, d, n, m)               \
+    x[a] = vfw_add(x[a], x[b]);              \
+    x[d] = vfw_rotl(vfw_xor(x[d], x[a]), n); \
+    x[c] = vfw_add(x[c], x[d]);              \
+    x[b] = vfw_rotl(vfw_xor(x[b], x[c]), m);
 /* Four independent quarter rounds, step by step, to fill the pipeline. */
 #define FOUR(n, m, a, b, c, d, e, f, g, h, i, j, k, l, o, p, q, r) \
     STEP(a, b, c, d, n, m) STEP(e, f, g, h, n, m) STEP(i, j, k, l, n, m) STEP(o, p, q, r, n, m)

@@ -39,18 +39,18 @@
 
 /* -ln(1 - g) / g on [0, 1/2]. */
 static const double LOG_POLY[16] = {
-    0x1.fffffffffd211p-1, 0x1.00000003ee28dp-1, 0x1.555552215e30bp-2, 0x1.00009c8f06655p-2,
-    0x1.9977938ef46a1p-3, 0x1.57ac252ecc976p-3, 0x1.08cc2537c27bcp-3, 0x1.e7ac3656af62ap-3,
+    0x1.fffffffffd211p-1,  0x1.00000003ee28dp-1, 0x1.555552215e30bp-2,  0x1.00009c8f06655p-2,
+    0x1.9977938ef46a1p-3,  0x1.57ac252ecc976p-3, 0x1.08cc2537c27bcp-3,  0x1.e7ac3656af62ap-3,
     -0x1.230b5b29ae19ap-1, 0x1.8a0f6289d6722p+1, -0x1.2eacec7b45567p+3, 0x1.6479d542e4e26p+4,
     -0x1.238b9c93a7315p+5, 0x1.44b33c6d6ba15p+5, -0x1.b58214c9153acp+4, 0x1.18a770509bfbfp+3,
 };
 /* sin((pi/2) t) / t and cos((pi/2) t) in t^2, |t| <= 1/2. */
 static const double SIN_POLY[6] = {
-    0x1.921fb54442c54p+0, -0x1.4abbce625124ep-1, 0x1.466bc66c98e29p-4,
+    0x1.921fb54442c54p+0,  -0x1.4abbce625124ep-1, 0x1.466bc66c98e29p-4,
     -0x1.32d2c3ac1f5b9p-8, 0x1.5070820aebe0cp-13, -0x1.dcdbb0cbee8eap-19,
 };
 static const double COS_POLY[7] = {
-    0x1.0000000000000p+0, -0x1.3bd3cc9be458bp+0, 0x1.03c1f081b078ep-2, -0x1.55d3c7dbfe0bap-6,
+    0x1.0000000000000p+0,  -0x1.3bd3cc9be458bp+0,  0x1.03c1f081b078ep-2,  -0x1.55d3c7dbfe0bap-6,
     0x1.e1f4fb6117d56p-11, -0x1.a6c9c22955fabp-16, 0x1.f3dbf2450d383p-22,
 };
 #define LN2 0x1.62e42fefa39efp-1
@@ -58,9 +58,9 @@ static const double COS_POLY[7] = {
 /* What a run over a range of elements needs and finds. */
 typedef struct {
     const uint32_t *key;
-    double scale;          /* of every element, where scales is NULL */
-    const double *scales;  /* of each element of the current group */
-    int64_t first, end;    /* elements that count */
+    double scale;         /* of every element, where scales is NULL */
+    const double *scales; /* of each element of the current group */
+    int64_t first, end;   /* elements that count */
     int32_t status;
     /* vf_gaussian_flagged alone: */
     int list;
@@ -178,10 +178,17 @@ VF_INLINE int32_t range_noise(int64_t n, int64_t first, double scale, const uint
 int32_t VF_FN(vf_gaussian_group)(const uint32_t *key, int64_t group, double scale, const double *scales,
                                  uint64_t *out) {
     uint64_t words[GROUP];
-    run r = {.key = key, .scale = scale, .scales = scales, .first = group * GROUP, .end = group * GROUP + GROUP,
+    run r = {.key = key,
+             .scale = scale,
+             .scales = scales,
+             .first = group * GROUP,
+             .end = group * GROUP + GROUP,
              .status = VF_OK};
     VF_FN(vf_chacha20_group)(key, (uint64_t)group, words);
-    if (scales) group_noise(&r, group, words, 1, 0, out); else group_noise(&r, group, words, 0, 0, out);
+    if (scales)
+        group_noise(&r, group, words, 1, 0, out);
+    else
+        group_noise(&r, group, words, 0, 0, out);
     vf_wipe(words, sizeof words);
     return r.status;
 }
@@ -238,7 +245,12 @@ int32_t VF_FN(vf_gaussian_flagged)(int64_t n, int64_t first, double scale, const
     uint32_t k[8];
     uint64_t words[GROUP], noise[GROUP];
     vf_load_key(key, k);
-    run r = {.key = k, .scale = scale, .first = first, .end = first + n, .list = 1, .capacity = capacity,
+    run r = {.key = k,
+             .scale = scale,
+             .first = first,
+             .end = first + n,
+             .list = 1,
+             .capacity = capacity,
              .indices = indices};
     for (int64_t group = first / GROUP; n > 0 && group <= (r.end - 1) / GROUP; ++group) {
         VF_FN(vf_chacha20_group)(k, (uint64_t)group, words);

@@ -22,7 +22,6 @@
 
 /* The 128 elements of one group, for the other kernels: at `scale`, or where
  * scales is not NULL at scales[128], none above `scale`. key[8] in host order. */
-int32_t VF_FN(vf_gaussian_group)(const uint32_t *key, int64_t group, double scale, const double *scales,
-                                 uint64_t *out);
+int32_t VF_FN(vf_gaussian_group)(const uint32_t *key, int64_t group, double scale, const double *scales, uint64_t *out);
 
 #endif

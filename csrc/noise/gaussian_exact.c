@@ -20,7 +20,7 @@
 
 #define MAX_LIMBS VF_EXACT_MAX_LIMBS
 #define RADIUS_BITS 50 /* a root with a larger radius loses limbs */
-#define MAX_ZEROS 1024                 /* leading zero bits of U; beyond: 2^-1024 of all keystreams */
+#define MAX_ZEROS 1024 /* leading zero bits of U; beyond: 2^-1024 of all keystreams */
 
 typedef struct {
     uint32_t w[MAX_LIMBS]; /* w[limbs - 1] is the integer part */
@@ -210,7 +210,10 @@ static void ball_cos_sin(int n, const ball *a, ball *cosine, ball *sine) {
         ball_div_small(n, &next, k);
         term = next;
         ball *to = k % 2 ? sine : cosine;
-        if (k % 4 < 2) ball_add(n, to, &term); else ball_sub(n, to, &term);
+        if (k % 4 < 2)
+            ball_add(n, to, &term);
+        else
+            ball_sub(n, to, &term);
     }
     cosine->radius += term.radius + 1;
     sine->radius += term.radius + 1;
@@ -268,7 +271,7 @@ static int ball_sqrt(int n, const ball *a, ball *out) {
 typedef struct {
     const uint32_t *key;
     uint32_t pair[2];
-    int64_t at;          /* number of the block held, -1: none */
+    int64_t at; /* number of the block held, -1: none */
     uint32_t block[16];
 } refinement;
 
@@ -376,7 +379,10 @@ int32_t vf_gaussian_exact_unchecked(uint64_t u, uint64_t v, int64_t index, doubl
         ball_constant(n, HALF_PI, &half_pi);
         ball_mul(n, &half_pi, &t, &angle);
         ball_cos_sin(n, &angle, &cosine, &sine);
-        if (is_sine != t_negative) ball_add(n, &cosine, &sine); else ball_sub(n, &cosine, &sine);
+        if (is_sine != t_negative)
+            ball_add(n, &cosine, &sine);
+        else
+            ball_sub(n, &cosine, &sine);
         minus_log(n, zeros, &m, &log_);
         const int cut = ball_sqrt(n, &log_, &root);
         if (cut >= 0) {

@@ -29,7 +29,8 @@ VF_INLINE void *word(const void *matrix, int64_t stride, int64_t i, int64_t j) {
 VF_INLINE void touch(const void *matrix, int64_t stride, int64_t begin, int64_t end, int64_t d, int64_t col,
                      int64_t width) {
     for (int64_t i = begin; i < end && i < d; ++i)
-        for (int64_t j = 0; j < width + 7; j += 8) VF_PREFETCH(word(matrix, stride, i, col + (j < width ? j : width - 1)));
+        for (int64_t j = 0; j < width + 7; j += 8)
+            VF_PREFETCH(word(matrix, stride, i, col + (j < width ? j : width - 1)));
 }
 
 VF_INLINE void load_transposed(const void *matrix, int64_t stride, int64_t i, int64_t j, vfq block[VF_ND]) {

@@ -6,8 +6,8 @@ static void KERNEL(add_row)(int64_t n, SPACING_ARG const uint64_t *noise, ITEM *
 }
 
 /* Noise and mirror together, while the rows are in cache. */
-static int32_t KERNEL(symmetric)(int64_t d, int64_t row_begin, int64_t row_end, double scale_diagonal,
-                                 double scale_off, SPACING_ARG const uint8_t *key, int64_t stride, ITEM *matrix) {
+static int32_t KERNEL(symmetric)(int64_t d, int64_t row_begin, int64_t row_end, double scale_diagonal, double scale_off,
+                                 SPACING_ARG const uint8_t *key, int64_t stride, ITEM *matrix) {
     uint32_t k[8];
     uint64_t noise[GROUP];
     double scales[GROUP];
@@ -30,7 +30,8 @@ static int32_t KERNEL(symmetric)(int64_t d, int64_t row_begin, int64_t row_end, 
         if (s != VF_OK) status = s;
         while (row < row_end && at < group_end) {
             const int64_t row_stop = packed(d, row + 1), stop = row_stop < group_end ? row_stop : group_end;
-            KERNEL(add_row)(stop - at, SPACING noise + (at - group * GROUP), matrix + row * stride + row + (at - packed(d, row)));
+            KERNEL(add_row)
+            (stop - at, SPACING noise + (at - group * GROUP), matrix + row * stride + row + (at - packed(d, row)));
             at = stop;
             if (at == row_stop) {
                 ++row;
@@ -57,7 +58,7 @@ static int32_t KERNEL(check)(int64_t d, int64_t row_begin, int64_t row_end, int6
             for (int64_t i = r0; i < r1; ++i)
                 for (int64_t j = c0; j < c1; ++j) bad |= !GOOD(matrix[i * stride + j]);
             if (bad) return VF_ERR_RANGE;
-            /* Equal bits settle a whole tile; a tile at the edge, or with a zero of each sign, is looked at by value. */
+            /* Equal bits settle a whole tile; a tile at the edge, or with a zero of each sign, is compared by value. */
             if (r1 - r0 == TILE && c1 - c0 == TILE && same_bits(r0, c0, stride, matrix)) continue;
             for (int64_t i = r0; i < r1; ++i)
                 for (int64_t j = c0; j < c1; ++j)

@@ -20,9 +20,8 @@ int64_t KERNEL(vf_sbn_pg_workspace)(int64_t n_visible, int64_t n_hidden) {
 }
 
 /* xi and the residual from psi's mean (in res) and variance, all padded. */
-VF_NOINLINE void LOCAL(pg_refresh)(int64_t n_visible, int64_t stride, const uint8_t *y,
-                                           REAL *VF_RESTRICT psi_res, const REAL *VF_RESTRICT var,
-                                           REAL *VF_RESTRICT xi) {
+VF_NOINLINE void LOCAL(pg_refresh)(int64_t n_visible, int64_t stride, const uint8_t *y, REAL *VF_RESTRICT psi_res,
+                                   const REAL *VF_RESTRICT var, REAL *VF_RESTRICT xi) {
     const VEC zero = OP(set1)(0);
     for (int64_t j = 0; j < stride; j += LANES) {
         const VEC psi = OP(load)(psi_res + j), v = OP(max)(OP(load)(var + j), zero);
@@ -35,10 +34,9 @@ VF_NOINLINE void LOCAL(pg_refresh)(int64_t n_visible, int64_t stride, const uint
 }
 
 /* var_j = c_var_j + sum_k (w2_jk z_k - w_jk^2 z_k^2); z and var: [..][record]. */
-VF_NOINLINE void LOCAL(pg_variance)(int64_t n_visible, int64_t stride, int64_t n_hidden,
-                                            const REAL *VF_RESTRICT w, const REAL *VF_RESTRICT w2,
-                                            const REAL *VF_RESTRICT c_var, const REAL *VF_RESTRICT z,
-                                            REAL *VF_RESTRICT var) {
+VF_NOINLINE void LOCAL(pg_variance)(int64_t n_visible, int64_t stride, int64_t n_hidden, const REAL *VF_RESTRICT w,
+                                    const REAL *VF_RESTRICT w2, const REAL *VF_RESTRICT c_var,
+                                    const REAL *VF_RESTRICT z, REAL *VF_RESTRICT var) {
     REAL *v0 = var, *v1 = var + stride, *v2 = v1 + stride, *v3 = v2 + stride;
     for (int64_t j = 0; j < stride; ++j) v0[j] = v1[j] = v2[j] = v3[j] = j < n_visible ? c_var[j] : 0;
     for (int64_t k = 0; k < n_hidden; k += 2) {
@@ -54,9 +52,9 @@ VF_NOINLINE void LOCAL(pg_variance)(int64_t n_visible, int64_t stride, int64_t n
         for (int64_t j = 0; j < stride; j += LANES) {
             const VEC p = OP(load)(qa + j), q = OP(load)(qb + j), x = OP(load)(wa + j), y = OP(load)(wb + j);
             const VEC xx = OP(mul)(x, x), yy = OP(mul)(y, y);
-#define PG_VAR(i)                                                                                      \
-    OP(store)(v##i + j, OP(add)(OP(fma)(q, b##i, OP(fma)(p, a##i, OP(load)(v##i + j))),                \
-                                OP(fma)(yy, t##i, OP(mul)(xx, s##i))))
+#define PG_VAR(i) \
+    OP(store)     \
+    (v##i + j, OP(add)(OP(fma)(q, b##i, OP(fma)(p, a##i, OP(load)(v##i + j))), OP(fma)(yy, t##i, OP(mul)(xx, s##i))))
             PG_VAR(0);
             PG_VAR(1);
             PG_VAR(2);
@@ -68,7 +66,7 @@ VF_NOINLINE void LOCAL(pg_variance)(int64_t n_visible, int64_t stride, int64_t n
 
 /* h[unit][record] = sum_j xi_j E[w_jk^2], two units at a time. */
 VF_NOINLINE void LOCAL(pg_half)(int64_t stride, int64_t n_hidden, const REAL *VF_RESTRICT w2,
-                                        const REAL *VF_RESTRICT xi, REAL *VF_RESTRICT h) {
+                                const REAL *VF_RESTRICT xi, REAL *VF_RESTRICT h) {
     const REAL *x0 = xi, *x1 = xi + stride, *x2 = x1 + stride, *x3 = x2 + stride;
     for (int64_t k = 0; k < n_hidden; k += 2) {
         const REAL *qa = w2 + k * stride, *qb = w2 + (k + 1 < n_hidden ? k + 1 : k) * stride;
@@ -87,9 +85,8 @@ VF_NOINLINE void LOCAL(pg_half)(int64_t stride, int64_t n_hidden, const REAL *VF
 
 /* dot[i] = sum_j w_ji r_j and a[i][l] = sum_j xi_j w_ji w_jl, l >= i, of four units. */
 VF_NOINLINE void LOCAL(pg_sums)(int64_t stride, const REAL *VF_RESTRICT w0, const REAL *VF_RESTRICT w1,
-                                        const REAL *VF_RESTRICT w2, const REAL *VF_RESTRICT w3,
-                                        const REAL *VF_RESTRICT res, const REAL *VF_RESTRICT xi, REAL dot[PG_UNITS],
-                                        REAL a[PG_UNITS][PG_UNITS]) {
+                                const REAL *VF_RESTRICT w2, const REAL *VF_RESTRICT w3, const REAL *VF_RESTRICT res,
+                                const REAL *VF_RESTRICT xi, REAL dot[PG_UNITS], REAL a[PG_UNITS][PG_UNITS]) {
     const VEC zero = OP(set1)(0);
     VEC d0 = zero, d1 = zero, d2 = zero, d3 = zero, a00 = zero, a01 = zero, a02 = zero, a03 = zero, a11 = zero;
     VEC a12 = zero, a13 = zero, a22 = zero, a23 = zero, a33 = zero;
@@ -122,8 +119,8 @@ VF_NOINLINE void LOCAL(pg_sums)(int64_t stride, const REAL *VF_RESTRICT w0, cons
 
 /* r_j -= xi_j sum_i w_ji dz_i */
 VF_NOINLINE void LOCAL(pg_update)(int64_t stride, const REAL *VF_RESTRICT w0, const REAL *VF_RESTRICT w1,
-                                          const REAL *VF_RESTRICT w2, const REAL *VF_RESTRICT w3,
-                                          const REAL *VF_RESTRICT xi, const REAL dz[PG_UNITS], REAL *VF_RESTRICT res) {
+                                  const REAL *VF_RESTRICT w2, const REAL *VF_RESTRICT w3, const REAL *VF_RESTRICT xi,
+                                  const REAL dz[PG_UNITS], REAL *VF_RESTRICT res) {
     const VEC e0 = OP(set1)(-dz[0]), e1 = OP(set1)(-dz[1]), e2 = OP(set1)(-dz[2]), e3 = OP(set1)(-dz[3]);
     for (int64_t j = 0; j < stride; j += LANES) {
         const VEC u = OP(fma)(OP(load)(w1 + j), e1, OP(mul)(OP(load)(w0 + j), e0));
@@ -153,8 +150,7 @@ static void LOCAL(pg_sweep)(int64_t stride, int64_t n_hidden, const REAL *w, con
         for (int i = 0; i < PG_UNITS && k + i < n_hidden; ++i) {
             REAL *zk = z + (k + i) * PG_RECORDS, d[PG_RECORDS];
             const REAL *hk = h + (k + i) * PG_RECORDS;
-            for (int r = 0; r < PG_RECORDS; ++r)
-                d[r] = b[k + i] + dot[r][i] + zk[r] * a[r][i][i] - (REAL)0.5 * hk[r];
+            for (int r = 0; r < PG_RECORDS; ++r) d[r] = b[k + i] + dot[r][i] + zk[r] * a[r][i][i] - (REAL)0.5 * hk[r];
             LOCAL(sigmoid_records)(d);
             for (int r = 0; r < PG_RECORDS; ++r) {
                 dz[r][i] = d[r] - zk[r];
@@ -175,8 +171,8 @@ static void LOCAL(pg_psi)(int64_t n_visible, int64_t stride, const uint8_t *cons
 }
 
 int32_t KERNEL(vf_sbn_pg)(const vf_sbn_params *params, const uint8_t *y, const REAL *w, const REAL *w2, const REAL *c,
-                          const REAL *c_var, const REAL *b, const REAL *start, void *workspace,
-                          int64_t workspace_bytes, double *z_out, double *xi_out) {
+                          const REAL *c_var, const REAL *b, const REAL *start, void *workspace, int64_t workspace_bytes,
+                          double *z_out, double *xi_out) {
     const int32_t status = check_params(params);
     if (status != VF_OK) return status;
     const int64_t n_records = params->n_records, n_visible = params->n_visible, n_hidden = params->n_hidden;
@@ -217,7 +213,8 @@ int32_t KERNEL(vf_sbn_pg)(const vf_sbn_params *params, const uint8_t *y, const R
         for (int64_t r = 0; r < here; ++r) {
             for (int64_t k = 0; k < n_hidden; ++k) z_out[(first + r) * n_hidden + k] = (double)z[k * PG_RECORDS + r];
             if (xi_out)
-                for (int64_t j = 0; j < n_visible; ++j) xi_out[(first + r) * n_visible + j] = (double)xi[r * stride + j];
+                for (int64_t j = 0; j < n_visible; ++j)
+                    xi_out[(first + r) * n_visible + j] = (double)xi[r * stride + j];
         }
     }
     return VF_OK;

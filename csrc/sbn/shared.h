@@ -51,7 +51,8 @@ VF_INLINE vfd expm1_small_f64(vfd r) {
 /* log 2 in two parts with opposite signs, the first short enough that a multiple of it is exact; where an exponential
  * is cut off. */
 static const float log2_high_f32 = -0.693359375f, log2_low_f32 = 2.12194440e-4f, exp_cap_f32 = 80.0f;
-static const double log2_high_f64 = -6.93145751953125e-1, log2_low_f64 = -1.42860682030941723212e-6, exp_cap_f64 = 700.0;
+static const double log2_high_f64 = -6.93145751953125e-1, log2_low_f64 = -1.42860682030941723212e-6,
+                    exp_cap_f64 = 700.0;
 
 #include "simd/real_f32.h"
 

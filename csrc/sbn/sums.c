@@ -160,7 +160,7 @@ int64_t VF_FN(vf_sbn_moments_workspace)(int64_t n_visible, int64_t n_hidden) {
 
 /* tile[r][c] = sum_i a[i][r] p[i][c] */
 VF_NOINLINE void moments_tile(int64_t depth, const double *VF_RESTRICT a, const double *VF_RESTRICT p,
-                            double *VF_RESTRICT tile) {
+                              double *VF_RESTRICT tile) {
     vfd s[MOM_ROWS][MOM_VECS];
     for (int r = 0; r < MOM_ROWS; ++r) s[r][0] = s[r][1] = s[r][2] = vfd_set1(0.0);
     for (int64_t i = 0; i < depth; ++i, a += MOM_ROWS, p += MOM_COLS) {
@@ -215,8 +215,7 @@ static void form_panel(int64_t depth, int64_t n_hidden, int64_t cols, double pai
                 for (int64_t m = 0; m < run; ++m) out[m] = (int32_t)(*zk * pair_scale * zl[m]);
         }
         if (*k == *l)
-            for (int64_t i = 0; i < depth; ++i)
-                panel[c + i * MOM_COLS] = (int32_t)(z[i * n_hidden + *k] * pair_scale);
+            for (int64_t i = 0; i < depth; ++i) panel[c + i * MOM_COLS] = (int32_t)(z[i * n_hidden + *k] * pair_scale);
         c += run;
         *l += run;
         if (*l == n_hidden) *l = ++*k;
@@ -272,8 +271,8 @@ int32_t VF_FN(vf_sbn_moments)(int64_t n_records, int64_t n_visible, int64_t n_hi
             const int64_t stop = last - group < MOM_GROUP * MOM_COLS ? last : group + MOM_GROUP * MOM_COLS;
             double *panel = pairs;
             for (int64_t p = group; p < stop; p += MOM_COLS, panel += MOM_DEPTH * MOM_COLS)
-                form_panel(depth, n_hidden, stop - p < MOM_COLS ? stop - p : MOM_COLS, pair_scale,
-                           z + begin * n_hidden, &k, &l, panel);
+                form_panel(depth, n_hidden, stop - p < MOM_COLS ? stop - p : MOM_COLS, pair_scale, z + begin * n_hidden,
+                           &k, &l, panel);
             for (int64_t j = 0; j < n_visible; j += MOM_ROWS) {
                 const int64_t rows = n_visible - j < MOM_ROWS ? n_visible - j : MOM_ROWS;
                 panel = pairs;

@@ -24,10 +24,14 @@
 
 #define VF_FN(name) VF_CAT(name, VF_ISA_NAME)
 
-#define VF_ROUND_UP(n, m) (((n) + (m) - 1) / (m) * (m))
+/* f(0), f(1), ... for loops that are unrolled by hand. */
+#define VF_EACH4(f) f(0), f(1), f(2), f(3)
+#define VF_EACH8(f) VF_EACH4(f), f(4), f(5), f(6), f(7)
+
+#define VF_ROUND_UP(n, m) (((n) + (m)-1) / (m) * (m))
 
 /* Not 0 if an array of numbers is not aligned to its element type; NULL is. */
-#define VF_OFF(p) ((uintptr_t)(p) & (sizeof *(p) - 1))
+#define VF_OFF(p) ((uintptr_t)(p) & (sizeof *(p)-1))
 
 /* A workspace may lie anywhere, but vectors that straddle cache lines cost twice. */
 #define VF_LINE 64

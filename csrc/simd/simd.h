@@ -49,9 +49,7 @@ VF_INLINE vff vff_rint(vff a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEA
 VF_INLINE float vff_sum(vff a) { return _mm512_reduce_add_ps(a); }
 VF_INLINE float vff_hmax(vff a) { return _mm512_reduce_max_ps(a); }
 /* out[j] = sum of sj, four sums at the cost of little more than one. */
-VF_INLINE __m256 vff_fold_(__m512 a) {
-    return _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
-}
+VF_INLINE __m256 vff_fold_(__m512 a) { return _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1)); }
 VF_INLINE void vff_sum4(float *out, vff s0, vff s1, vff s2, vff s3) {
     const __m256 a = vff_fold_(s0), b = vff_fold_(s1), c = vff_fold_(s2), d = vff_fold_(s3);
     const __m256 ab = _mm256_add_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
@@ -319,14 +317,25 @@ typedef double vfd __attribute__((vector_size(16)));
 #define VF_AT(a, i) ((a)[i])
 #define VF_OP_(T, N, a, op, b) return (a)op(b)
 #else
-typedef struct { float v[VF_NF]; } vff;
-typedef struct { double v[VF_ND]; } vfd;
+typedef struct {
+    float v[VF_NF];
+} vff;
+typedef struct {
+    double v[VF_ND];
+} vfd;
 #define VF_AT(a, i) ((a).v[i])
 #define VF_OP_(T, N, a, op, b) VF_MAP_(T, N, VF_AT(a, i) op VF_AT(b, i))
 #endif
-#define VF_MAP_(T, N, expr) T r = {0}; for (int i = 0; i < (N); ++i) VF_AT(r, i) = (expr); return r
+#define VF_MAP_(T, N, expr)                             \
+    T r = {0};                                          \
+    for (int i = 0; i < (N); ++i) VF_AT(r, i) = (expr); \
+    return r
 VF_INLINE vff vff_set1(float x) { VF_MAP_(vff, VF_NF, x); }
-VF_INLINE vff vff_load(const float *p) { vff r; memcpy(&r, p, sizeof r); return r; }
+VF_INLINE vff vff_load(const float *p) {
+    vff r;
+    memcpy(&r, p, sizeof r);
+    return r;
+}
 VF_INLINE void vff_store(float *p, vff a) { memcpy(p, &a, sizeof a); }
 VF_INLINE vff vff_add(vff a, vff b) { VF_OP_(vff, VF_NF, a, +, b); }
 VF_INLINE vff vff_sub(vff a, vff b) { VF_OP_(vff, VF_NF, a, -, b); }
@@ -353,7 +362,11 @@ VF_INLINE vff vff_pow2(vff n) {
     return r;
 }
 VF_INLINE vfd vfd_set1(double x) { VF_MAP_(vfd, VF_ND, x); }
-VF_INLINE vfd vfd_load(const double *p) { vfd r; memcpy(&r, p, sizeof r); return r; }
+VF_INLINE vfd vfd_load(const double *p) {
+    vfd r;
+    memcpy(&r, p, sizeof r);
+    return r;
+}
 VF_INLINE void vfd_store(double *p, vfd a) { memcpy(p, &a, sizeof a); }
 VF_INLINE vfd vfd_add(vfd a, vfd b) { VF_OP_(vfd, VF_ND, a, +, b); }
 VF_INLINE vfd vfd_sub(vfd a, vfd b) { VF_OP_(vfd, VF_ND, a, -, b); }
@@ -398,8 +411,12 @@ VF_INLINE void vfd_transpose4(const double *const *src, vfd out[4]) {
     }
 }
 /* Truncation toward zero; the values must fit int32. */
-VF_INLINE void vff_store_i32(int32_t *p, vff a) { for (int i = 0; i < VF_NF; ++i) p[i] = (int32_t)VF_AT(a, i); }
-VF_INLINE void vfd_store_i32(int32_t *p, vfd a) { for (int i = 0; i < VF_ND; ++i) p[i] = (int32_t)VF_AT(a, i); }
+VF_INLINE void vff_store_i32(int32_t *p, vff a) {
+    for (int i = 0; i < VF_NF; ++i) p[i] = (int32_t)VF_AT(a, i);
+}
+VF_INLINE void vfd_store_i32(int32_t *p, vfd a) {
+    for (int i = 0; i < VF_ND; ++i) p[i] = (int32_t)VF_AT(a, i);
+}
 #undef VF_MAP_
 #undef VF_OP_
 #endif

@@ -28,7 +28,8 @@ VF_INLINE vfq vfq_sub(vfq a, vfq b) { return _mm512_sub_epi64(a, b); }
 VF_INLINE vfd vfq_to_f64(vfq a) { return _mm512_cvtepi64_pd(a); }
 VF_INLINE vfq vfq_bits(vfd a) { return _mm512_castpd_si512(a); }
 VF_INLINE vfd vfd_flip_sign(vfd a, vfq s) { /* a ^ (s & sign bit) */
-    return _mm512_castsi512_pd(_mm512_ternarylogic_epi64(_mm512_castpd_si512(a), s, _mm512_set1_epi64(INT64_MIN), 0x78));
+    return _mm512_castsi512_pd(
+        _mm512_ternarylogic_epi64(_mm512_castpd_si512(a), s, _mm512_set1_epi64(INT64_MIN), 0x78));
 }
 VF_INLINE vfm vfd_abs_gt(vfd a, vfd b) { return _mm512_cmp_pd_mask(_mm512_abs_pd(a), b, _CMP_NLE_UQ); }
 VF_INLINE vfm vfd_abs_lt(vfd a, vfd b) { return _mm512_cmp_pd_mask(_mm512_abs_pd(a), b, _CMP_NGE_UQ); }
@@ -109,8 +110,8 @@ VF_INLINE unsigned vfm_bits(vfm a) { return (unsigned)_mm256_movemask_pd(a); }
 VF_INLINE void vfd_split_unit(vfd s, vfd *exponent, vfd *gap) {
     const __m256i bits = _mm256_castpd_si256(s);
     /* The biased exponent k as the double 2^52 + k. */
-    const __m256d biased = _mm256_castsi256_pd(
-        _mm256_or_si256(_mm256_srli_epi64(bits, 52), _mm256_castpd_si256(_mm256_set1_pd(0x1p52))));
+    const __m256d biased =
+        _mm256_castsi256_pd(_mm256_or_si256(_mm256_srli_epi64(bits, 52), _mm256_castpd_si256(_mm256_set1_pd(0x1p52))));
     const __m256d e = _mm256_sub_pd(_mm256_set1_pd(0x1p52 + 1086.0), biased);
     const __m256d m = _mm256_castsi256_pd(_mm256_or_si256(
         _mm256_and_si256(bits, _mm256_set1_epi64x(0x000fffffffffffffLL)), _mm256_castpd_si256(_mm256_set1_pd(0.5))));
@@ -159,9 +160,7 @@ VF_INLINE vfd vfq_to_f64(vfq a) {
     return _mm_add_pd(f, _mm_castsi128_pd(low));
 }
 VF_INLINE vfq vfq_bits(vfd a) { return _mm_castpd_si128(a); }
-VF_INLINE vfd vfd_flip_sign(vfd a, vfq s) {
-    return _mm_xor_pd(a, _mm_and_pd(_mm_castsi128_pd(s), _mm_set1_pd(-0.0)));
-}
+VF_INLINE vfd vfd_flip_sign(vfd a, vfq s) { return _mm_xor_pd(a, _mm_and_pd(_mm_castsi128_pd(s), _mm_set1_pd(-0.0))); }
 VF_INLINE vfm vfd_abs_gt(vfd a, vfd b) { return _mm_cmpnle_pd(vfd_abs(a), b); }
 VF_INLINE vfm vfd_abs_lt(vfd a, vfd b) { return _mm_cmpnge_pd(vfd_abs(a), b); }
 VF_INLINE vfm vfm_or(vfm a, vfm b) { return _mm_or_pd(a, b); }
@@ -171,8 +170,8 @@ VF_INLINE void vfd_split_unit(vfd s, vfd *exponent, vfd *gap) {
     const __m128d biased =
         _mm_castsi128_pd(_mm_or_si128(_mm_srli_epi64(bits, 52), _mm_castpd_si128(_mm_set1_pd(0x1p52))));
     const __m128d e = _mm_sub_pd(_mm_set1_pd(0x1p52 + 1086.0), biased);
-    const __m128d m = _mm_castsi128_pd(_mm_or_si128(_mm_and_si128(bits, _mm_set1_epi64x(0x000fffffffffffffLL)),
-                                                    _mm_castpd_si128(_mm_set1_pd(0.5))));
+    const __m128d m = _mm_castsi128_pd(
+        _mm_or_si128(_mm_and_si128(bits, _mm_set1_epi64x(0x000fffffffffffffLL)), _mm_castpd_si128(_mm_set1_pd(0.5))));
     *exponent = _mm_blendv_pd(e, _mm_setzero_pd(), s);
     *gap = _mm_blendv_pd(_mm_sub_pd(_mm_set1_pd(1.0), m), _mm_mul_pd(s, _mm_set1_pd(-0x1p-64)), s);
 }
@@ -193,14 +192,27 @@ typedef uint32_t vfw __attribute__((vector_size(16)));
 typedef uint64_t vfq __attribute__((vector_size(16)));
 #define VF_OP_(T, N, a, op, b) return (a)op(b)
 #else
-typedef struct { uint32_t v[VF_NW]; } vfw;
-typedef struct { uint64_t v[VF_ND]; } vfq;
+typedef struct {
+    uint32_t v[VF_NW];
+} vfw;
+typedef struct {
+    uint64_t v[VF_ND];
+} vfq;
 #define VF_OP_(T, N, a, op, b) VF_MAP_(T, N, VF_AT(a, i) op VF_AT(b, i))
 #endif
-typedef struct { unsigned v[VF_ND]; } vfm;
-#define VF_MAP_(T, N, expr) T r; for (int i = 0; i < (N); ++i) VF_AT(r, i) = (expr); return r
+typedef struct {
+    unsigned v[VF_ND];
+} vfm;
+#define VF_MAP_(T, N, expr)                             \
+    T r;                                                \
+    for (int i = 0; i < (N); ++i) VF_AT(r, i) = (expr); \
+    return r
 VF_INLINE vfw vfw_set1(uint32_t x) { VF_MAP_(vfw, VF_NW, x); }
-VF_INLINE vfw vfw_load(const uint32_t *p) { vfw r; memcpy(&r, p, sizeof r); return r; }
+VF_INLINE vfw vfw_load(const uint32_t *p) {
+    vfw r;
+    memcpy(&r, p, sizeof r);
+    return r;
+}
 VF_INLINE void vfw_store(uint32_t *p, vfw a) { memcpy(p, &a, sizeof a); }
 VF_INLINE vfw vfw_add(vfw a, vfw b) { VF_OP_(vfw, VF_NW, a, +, b); }
 VF_INLINE vfw vfw_xor(vfw a, vfw b) { VF_OP_(vfw, VF_NW, a, ^, b); }
@@ -211,12 +223,20 @@ VF_INLINE vfq vfq_shl(vfq a, int n) { return a << n; }
 VF_INLINE vfw vfw_rotl(vfw a, int n) { VF_MAP_(vfw, VF_NW, VF_AT(a, i) << n | VF_AT(a, i) >> (32 - n)); }
 VF_INLINE vfq vfq_shl(vfq a, int n) { VF_MAP_(vfq, VF_ND, VF_AT(a, i) << n); }
 #endif
-VF_INLINE vfq vfq_load(const uint64_t *p) { vfq r; memcpy(&r, p, sizeof r); return r; }
+VF_INLINE vfq vfq_load(const uint64_t *p) {
+    vfq r;
+    memcpy(&r, p, sizeof r);
+    return r;
+}
 VF_INLINE void vfq_store(uint64_t *p, vfq a) { memcpy(p, &a, sizeof a); }
 VF_INLINE vfq vfq_add(vfq a, vfq b) { VF_OP_(vfq, VF_ND, a, +, b); }
 VF_INLINE vfq vfq_sub(vfq a, vfq b) { VF_OP_(vfq, VF_ND, a, -, b); }
 VF_INLINE vfd vfq_to_f64(vfq a) { VF_MAP_(vfd, VF_ND, (double)(int64_t)VF_AT(a, i)); }
-VF_INLINE vfq vfq_bits(vfd a) { vfq r; memcpy(&r, &a, sizeof r); return r; }
+VF_INLINE vfq vfq_bits(vfd a) {
+    vfq r;
+    memcpy(&r, &a, sizeof r);
+    return r;
+}
 VF_INLINE vfd vfd_flip_sign(vfd a, vfq s) {
     vfq b = vfq_bits(a);
     for (int i = 0; i < VF_ND; ++i) VF_AT(b, i) ^= VF_AT(s, i) & 0x8000000000000000u;

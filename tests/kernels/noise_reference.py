@@ -25,7 +25,7 @@ def pair_bits(key, indices):
     tails[:, 0], tails[:, 3] = 0, 1
     tails[:, 1], tails[:, 2] = cosine & 0xFFFFFFFF, cosine >> 32
     more = chacha20_blocks(key, tails)
-    for i, c, block in zip(indices.tolist(), cosine.tolist(), more):
+    for i, c, block in zip(indices.tolist(), cosine.tolist(), more, strict=True):
         group = words[c // 128] if words else chacha20_words(128, key, c // 128 * 128)
         u, v = int(group[c % 128]), int(group[c % 128 + 8])
         tail_u = int.from_bytes(block[:4].astype(">u4").tobytes(), "big")

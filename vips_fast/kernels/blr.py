@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from .threads import resolve_n_threads, run_blocks
 from . import native
 from .lattice import MAX_SPACING, MIN_SPACING, checked_spacing, is_power_of_two
 from .lda import document_blocks
 from .results import BlrEStep
+from .threads import resolve_n_threads, run_blocks
 
 #: Stored entries of one block of records.
 BLOCK_ENTRIES = 65_536

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from .threads import resolve_n_threads, run_blocks
 from . import native
 from .lattice import LDA_MAX_SPACING, LDA_MIN_SPACING, check_range, checked_spacing, count_spacing, is_power_of_two
 from .results import LdaEStep
+from .threads import resolve_n_threads, run_blocks
 
 #: Stored entries of one block: large enough that handing it out costs nothing,
 #: small enough that threads end together.

@@ -16,9 +16,9 @@ from numbers import Integral, Real
 
 import numpy as np
 
-from .threads import resolve_n_threads, run_blocks
 from . import native
 from .lattice import is_power_of_two
+from .threads import resolve_n_threads, run_blocks
 
 #: Largest scale, 2^50: with `REACH` it keeps draws below 2^56.
 MAX_SCALE = native.GAUSSIAN_MAX_SCALE

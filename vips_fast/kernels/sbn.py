@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from .threads import resolve_n_threads, run_blocks
 from . import native
 from .lattice import MAX_SPACING, MIN_SPACING, checked_spacing, is_power_of_two
 from .results import SbnEStep
+from .threads import resolve_n_threads, run_blocks
 
 #: Records of one block. A block's z and sums stay in a core's second-level cache.
 BLOCK_RECORDS = 512

@@ -44,8 +44,8 @@ static void noise(const vf_api *api, const uint8_t *key) {
              D * D * 8, area);
     }
     memset(matrix, 0, sizeof matrix);
-    show("symmetric_gaussian_f64", api->symmetric_gaussian_f64(D, 0, D, 1e6, 7e5, 0x1p-9, key, D, matrix), sizeof matrix,
-         matrix);
+    show("symmetric_gaussian_f64", api->symmetric_gaussian_f64(D, 0, D, 1e6, 7e5, 0x1p-9, key, D, matrix),
+         sizeof matrix, matrix);
     for (int i = 0; i < 40; ++i) {
         const uint64_t u = random_bits(), v = random_bits();
         failed |= api->gaussian_exact(u, v, i, 0x1p50, 3 + i % 5, key, area + i) != VF_OK;
@@ -74,7 +74,8 @@ static void integers(const vf_api *api) {
     memset(sums, 0, sizeof sums);
     show("sbn_gram", api->sbn_gram(ROWS, K, v, work, sizeof work, sums), K * (K - 1) / 2 * 8, sums);
     memset(sums, 0, sizeof sums);
-    show("sbn_moments", api->sbn_moments(ROWS, J, K, 0, PAIRS, 0x1p22, x, z, work, sizeof work, sums), sizeof sums, sums);
+    show("sbn_moments", api->sbn_moments(ROWS, J, K, 0, PAIRS, 0x1p22, x, z, work, sizeof work, sums), sizeof sums,
+         sums);
 
     int64_t n = 0;
     for (int r = 0; r < ROWS; ++r) {
@@ -98,8 +99,8 @@ static void integers(const vf_api *api) {
     }
     for (int mode = VF_LDA_AS_IS; mode <= VF_LDA_SCALE; ++mode) {
         const vf_gather_params p = {ROWS, ROWS, 1 << 14, 100, VF_LDA_RESAMPLE_TOKENS, mode};
-        const int32_t status = api->lda_gather(&p, rows, indptr, indices, counts, seeds, scratch, out_indptr, places,
-                                               (double *)area);
+        const int32_t status =
+            api->lda_gather(&p, rows, indptr, indices, counts, seeds, scratch, out_indptr, places, (double *)area);
         show("lda_gather, rows", status, sizeof out_indptr, out_indptr);
         show("lda_gather, words", status, (size_t)out_indptr[ROWS] * 4, places);
         show("lda_gather, counts", status, (size_t)out_indptr[ROWS] * 8, area);

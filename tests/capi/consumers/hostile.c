@@ -58,15 +58,19 @@ static void lda(const vf_api *api) {
                                                          BYTES, gamma, sums, n_iter, norms))
     const vf_lda_params good = {1e-3, 50, 1.0, 0x1p-20};
     expect(api, "lda_estep, good", VF_OK, ESTEP(f64, table, good, plain, words, counts, alpha));
-    expect(api, "lda_estep, first row pointer below 0", VF_ERR_INDPTR, ESTEP(f64, table, good, before, words, counts, alpha));
-    expect(api, "lda_estep, row pointers at the ends", VF_ERR_INDPTR, ESTEP(f64, table, good, far, words, counts, alpha));
-    expect(api, "lda_estep, prior underflows", VF_ERR_PARAMETER, ESTEP(f64, table, good, plain, words, counts, tiny_alpha));
+    expect(api, "lda_estep, first row pointer below 0", VF_ERR_INDPTR,
+           ESTEP(f64, table, good, before, words, counts, alpha));
+    expect(api, "lda_estep, row pointers at the ends", VF_ERR_INDPTR,
+           ESTEP(f64, table, good, far, words, counts, alpha));
+    expect(api, "lda_estep, prior underflows", VF_ERR_PARAMETER,
+           ESTEP(f64, table, good, plain, words, counts, tiny_alpha));
     const double spacings[] = {5e-324, 0x1p-1030, 0x1p-1000, 0x1p-61, 0x1p61, 0x1p1000, 0.3, INFINITY, NAN};
     for (size_t i = 0; i < sizeof spacings / sizeof *spacings; ++i)
         for (int clip = -1; clip < 31; clip += 8) {
             const vf_lda_params p = {1e-3, 50, clip < 0 ? 0.0 : spacings[i] * ldexp(1.0, clip), spacings[i]};
             expect(api, "lda_estep_f64, spacing", VF_ERR_PARAMETER, ESTEP(f64, table, p, plain, words, counts, alpha));
-            expect(api, "lda_estep_f32, spacing", VF_ERR_PARAMETER, ESTEP(f32, table32, p, plain, words, counts, alpha));
+            expect(api, "lda_estep_f32, spacing", VF_ERR_PARAMETER,
+                   ESTEP(f32, table32, p, plain, words, counts, alpha));
         }
     /* From the least spacing to the largest, counts of every size: what is added stays within the clip norm. */
     for (int e = -60; e <= 60; e += 4)
@@ -75,14 +79,15 @@ static void lda(const vf_api *api) {
                 const double C = ldexp(1.0, e + units), values[] = {pow(10, size), pow(10, size) / 3};
                 const vf_lda_params p = {1e-3, 20, C, ldexp(1.0, e)};
                 expect(api, "lda_estep_f64, extremes", VF_OK, ESTEP(f64, table, p, plain, words, values, alpha));
-                require(api, "lda_estep_f64 adds more than the clip norm", norm_of(WORDS * TOPICS, sums, p.spacing) <= C);
+                require(api, "lda_estep_f64 adds more than the clip norm",
+                        norm_of(WORDS * TOPICS, sums, p.spacing) <= C);
                 expect(api, "lda_estep_f32, extremes", VF_OK, ESTEP(f32, table32, p, plain, words, values, alpha));
-                require(api, "lda_estep_f32 adds more than the clip norm", norm_of(WORDS * TOPICS, sums, p.spacing) <= C);
+                require(api, "lda_estep_f32 adds more than the clip norm",
+                        norm_of(WORDS * TOPICS, sums, p.spacing) <= C);
             }
     const vf_lda_params unclipped = {1e-3, 50, 0.0, 0x1p-60};
     expect(api, "lda_estep, sums leave int64", VF_ERR_RANGE, ESTEP(f64, table, unclipped, plain, words, counts, alpha));
-#define GATHER(starts_in) \
-    api->lda_gather(&p, rows, starts_in, words, items, seeds, scratch, starts, places, values)
+#define GATHER(starts_in) api->lda_gather(&p, rows, starts_in, words, items, seeds, scratch, starts, places, values)
     for (int mode = VF_LDA_AS_IS; mode <= VF_LDA_SCALE; ++mode) {
         const vf_gather_params p = {1, 1, 8, 10, VF_LDA_RESAMPLE_TOKENS, mode};
         expect(api, "lda_gather, good", VF_OK, GATHER(plain));
@@ -99,15 +104,16 @@ static void regression(const vf_api *api) {
     double linear[1], quadratic[1], xi[1], norms[1];
     int64_t sums[2], triangle[3];
     const vf_blr_params good = {1.0, 1.0, 1.0, 1.0, 1.0, 0x1p-20, 0x1p-10, 0};
-#define WEIGHTS(p, starts, index, values, y)                                                                       \
+#define WEIGHTS(p, starts, index, values, y)                                                                         \
     api->blr_weights_f64(1, 2, &(p), starts, index, values, y, NULL, NULL, NULL, room, BYTES, linear, quadratic, xi, \
                          norms)
-#define ADD(starts, index, values)                                                                                   \
-    (memset(sums, 0, sizeof sums), memset(triangle, 0, sizeof triangle),                                             \
+#define ADD(starts, index, values)                                       \
+    (memset(sums, 0, sizeof sums), memset(triangle, 0, sizeof triangle), \
      api->blr_accumulate_f64(1, 2, 0, 2, starts, index, values, linear, quadratic, room, BYTES, sums, triangle))
     const double one = 1;
     expect(api, "blr_weights, good", VF_OK, WEIGHTS(good, plain, columns, ordinary, &one));
-    expect(api, "blr_weights, first row pointer below 0", VF_ERR_INDPTR, WEIGHTS(good, before, columns, ordinary, &one));
+    expect(api, "blr_weights, first row pointer below 0", VF_ERR_INDPTR,
+           WEIGHTS(good, before, columns, ordinary, &one));
     expect(api, "blr_weights, row pointers at the ends", VF_ERR_INDPTR, WEIGHTS(good, far, columns, ordinary, &one));
     expect(api, "blr_accumulate, first row pointer below 0", VF_ERR_INDPTR, ADD(before, columns, ordinary));
     linear[0] = 0x1p31;
@@ -117,7 +123,8 @@ static void regression(const vf_api *api) {
     quadratic[0] = NAN;
     expect(api, "blr_accumulate, a quadratic factor that is no number", VF_ERR_RANGE, ADD(plain, columns, ordinary));
 
-    const double sizes[] = {0, 5e-324, 1e-310, 1e-200, 1e-162, 1e-154, 1e-100, 1e-20, 1, 1e20, 1e100, 1e154, 1e200, 1e308};
+    const double sizes[] = {0,     5e-324, 1e-310, 1e-200, 1e-162, 1e-154, 1e-100,
+                            1e-20, 1,      1e20,   1e100,  1e154,  1e200,  1e308};
     const int n = sizeof sizes / sizeof *sizes;
     for (int i = 0; i < n; ++i)
         for (int j = 0; j < n; ++j)
@@ -136,7 +143,7 @@ static void regression(const vf_api *api) {
         for (int i = 0; i < 6 + (field >= 5); ++i) {
             vf_blr_params p = good;
             memcpy((char *)&p + field * sizeof(double), &bad[i], sizeof(double));
-            if (field == 1 && (i == 1 || i == 2)) continue;         /* few trials are trials */
+            if (field == 1 && (i == 1 || i == 2)) continue;     /* few trials are trials */
             if ((field == 2 || field == 3) && i == 3) continue; /* a large scale leaves a statistic out */
             expect(api, "blr_weights, parameter", VF_ERR_PARAMETER, WEIGHTS(p, plain, columns, ordinary, &one));
         }
@@ -145,14 +152,16 @@ static void regression(const vf_api *api) {
 
 static void belief_network(const vf_api *api) {
     enum { J = 2, K = 3, PAIRS = K * (K + 1) / 2 };
-    const double x[J] = {5, 7}, z[K] = {.1, .5, 1}, nan_[K] = {NAN, 0, 0}, big[K] = {0x1p31, 0, 0}, half[K] = {.5, 0, 0};
+    const double x[J] = {5, 7}, z[K] = {.1, .5, 1}, nan_[K] = {NAN, 0, 0}, big[K] = {0x1p31, 0, 0},
+                 half[K] = {.5, 0, 0};
     const double above[K] = {1.5, 0, 0};
     const uint8_t y[J] = {0, 1};
     int64_t sums[J * PAIRS] = {0};
     static double area[1 << 18];
 #define MOMENTS(first, last, x, z) api->sbn_moments(1, J, K, first, last, 1024.0, x, z, area, sizeof area, sums)
     for (int first = 0; first <= PAIRS; ++first)
-        for (int last = first; last <= PAIRS; ++last) expect(api, "sbn_moments, part", VF_OK, MOMENTS(first, last, x, z));
+        for (int last = first; last <= PAIRS; ++last)
+            expect(api, "sbn_moments, part", VF_OK, MOMENTS(first, last, x, z));
     expect(api, "sbn_moments, beyond the last pair", VF_ERR_SIZE, MOMENTS(PAIRS, PAIRS + 1, x, z));
     expect(api, "sbn_moments, z is no number", VF_ERR_RANGE, MOMENTS(0, PAIRS, x, nan_));
     expect(api, "sbn_moments, z above 1", VF_ERR_RANGE, MOMENTS(0, PAIRS, x, above));
@@ -163,7 +172,8 @@ static void belief_network(const vf_api *api) {
         expect(api, "sbn_cross, v", VF_ERR_RANGE, api->sbn_cross(1, J, K, y, wrong[i], sums));
         expect(api, "sbn_gram, v", VF_ERR_RANGE, api->sbn_gram(1, K, wrong[i], area, sizeof area, sums));
     }
-    const double sizes[] = {0, 5e-324, 1e-310, 1e-162, 1e-154, 1e-20, 1, 1e20, 1e100, 1e149, 1e154, 1e308, INFINITY, NAN};
+    const double sizes[] = {0,    5e-324, 1e-310, 1e-162, 1e-154, 1e-20,    1,
+                            1e20, 1e100,  1e149,  1e154,  1e308,  INFINITY, NAN};
     const int n = sizeof sizes / sizeof *sizes;
     for (int i = 0; i < n; ++i)
         for (int j = 0; j < n; ++j)
@@ -174,7 +184,8 @@ static void belief_network(const vf_api *api) {
                 expect(api, "sbn_clip, extremes", VF_OK, api->sbn_clip(1, 2, C, g, row, NULL, &factor, units, NULL));
                 q[0] = (int64_t)units[0], q[1] = (int64_t)units[1];
                 require(api, "sbn_clip leaves more than the clip norm", norm_of(2, q, 1.0) <= 1000);
-                expect(api, "sbn_clip, no clipping", VF_OK, api->sbn_clip(1, 2, 0.0, g, row, NULL, &factor, units, NULL));
+                expect(api, "sbn_clip, no clipping", VF_OK,
+                       api->sbn_clip(1, 2, 0.0, g, row, NULL, &factor, units, NULL));
             }
     const double spacings[] = {5e-324, 0x1p-1030, 0x1p-101, 0x1p101, 0.3, INFINITY, NAN, -1};
     for (int i = 0; i < 8; ++i) {
@@ -193,7 +204,7 @@ static void shrink(const vf_api *api) {
     const int32_t band[] = {0};
     float work[2 + 32], means[1];
     double responsibility[3];
-#define SHRINK(sd, average, mass, weight, grid, prior)                                                           \
+#define SHRINK(sd, average, mass, weight, grid, prior)                                                            \
     api->shrink_means(&(vf_shrink_params){1, 1, 3, 1, sd}, average, mass, weight, grid, prior, band, work, means, \
                       responsibility)
     for (int i = 0; i < 2 * n; ++i)
@@ -202,14 +213,16 @@ static void shrink(const vf_api *api) {
                 const double average = i < n ? sizes[i] : -sizes[i - n], mass = sizes[j], one = 1;
                 memset(responsibility, 0, sizeof responsibility);
                 const int32_t status = SHRINK(sizes[k], &average, &mass, &one, grid, prior);
-                require(api, "shrink_means: status", status == VF_OK || status == VF_ERR_RANGE || status == VF_ERR_PARAMETER);
+                require(api, "shrink_means: status",
+                        status == VF_OK || status == VF_ERR_RANGE || status == VF_ERR_PARAMETER);
                 require(api, "shrink_means: a result that is no number",
                         status != VF_OK || (means[0] >= 0 && means[0] <= 3e38f && responsibility[1] <= 1));
             }
     const double one = 1;
     expect(api, "shrink_means, average", VF_ERR_RANGE, SHRINK(1.0, &sizes[6], &one, &one, grid, prior));
     expect(api, "shrink_means, sd", VF_ERR_PARAMETER, SHRINK(1e-300, &one, &one, &one, grid, prior));
-    const float falls[] = {0, 2, .5f}, endless[] = {0, 1, INFINITY}, no_prior[] = {0, 0, 0}, nan_prior[] = {.2f, NAN, 1};
+    const float falls[] = {0, 2, .5f}, endless[] = {0, 1, INFINITY}, no_prior[] = {0, 0, 0},
+                nan_prior[] = {.2f, NAN, 1};
     expect(api, "shrink_means, grid falls", VF_ERR_PARAMETER, SHRINK(1.0, &one, &one, &one, falls, prior));
     expect(api, "shrink_means, grid is infinite", VF_ERR_PARAMETER, SHRINK(1.0, &one, &one, &one, endless, prior));
     expect(api, "shrink_means, prior of nothing", VF_ERR_PARAMETER, SHRINK(1.0, &one, &one, &one, grid, no_prior));
@@ -221,9 +234,11 @@ static void noise(const vf_api *api) {
     int64_t x[4] = {1, 2, 2, 1};
     double real[4] = {1, 2, 2, 1};
     const int64_t stride = INT64_MAX / 2;
-    expect(api, "symmetric_gaussian, stride", VF_ERR_SIZE, api->symmetric_gaussian_i64(2, 0, 2, 1.0, 1.0, key, stride, x));
+    expect(api, "symmetric_gaussian, stride", VF_ERR_SIZE,
+           api->symmetric_gaussian_i64(2, 0, 2, 1.0, 1.0, key, stride, x));
     expect(api, "symmetric_check, stride", VF_ERR_SIZE, api->symmetric_check_f64(2, 0, 2, 9, 1.0, stride, real));
-    expect(api, "rounded_gaussian, end of the range", VF_ERR_SIZE, api->rounded_gaussian(4, INT64_MAX - 4, 1.0, key, x));
+    expect(api, "rounded_gaussian, end of the range", VF_ERR_SIZE,
+           api->rounded_gaussian(4, INT64_MAX - 4, 1.0, key, x));
     expect(api, "chacha20_words, end of the range", VF_ERR_SIZE,
            api->chacha20_words(4, INT64_MAX - 3, key, (uint64_t *)x));
     int64_t found;

@@ -106,9 +106,3 @@ def symmetric_gaussian(
     noise += np.triu(noise, 1).T
     matrix += noise if spacing is None else noise * spacing
     return matrix
-
-
-def psd_project(A, floor=0.0) -> np.ndarray:
-    """See `vips_fast.kernels.psd_project`."""
-    w, V = np.linalg.eigh(A)
-    return (V * np.maximum(w, floor)) @ V.T

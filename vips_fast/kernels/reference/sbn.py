@@ -5,11 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import expit
 
-
-def _pg_mean(t):
-    """Mean of PG(1, t): tanh(t/2) / (2t), 1/4 at 0."""
-    t = np.abs(t)
-    return np.where(t < 1e-6, 0.25, np.tanh(t / 2) / (2 * np.maximum(t, 1e-6)))
+from .blr import pg_mean
 
 
 def sbn_pg(y, w, w2, c, c_var, b, start, *, n_sweeps=5, dtype="float64", n_threads=1):
@@ -20,7 +16,7 @@ def sbn_pg(y, w, w2, c, c_var, b, start, *, n_sweeps=5, dtype="float64", n_threa
     def xi_of(z):
         psi = c + z @ w.T
         var = c_var + z @ w2.T - (z * z) @ (w * w).T
-        return psi, _pg_mean(np.sqrt(psi * psi + np.maximum(var, 0)))
+        return psi, pg_mean(np.sqrt(psi * psi + np.maximum(var, 0)))
 
     psi, xi = xi_of(z)
     for _ in range(n_sweeps):
