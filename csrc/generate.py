@@ -78,7 +78,8 @@ def comment(text: str, indent: int = 0) -> str:
     pad = " " * indent
     lines: list[str] = []
     for listed, group in groupby(text.splitlines(), key=lambda line: line.startswith("  ")):
-        lines += list(group) if listed else textwrap.wrap(" ".join(group), WIDTH - indent - 6)
+        part = list(group)
+        lines += part if listed else textwrap.wrap(" ".join(part), WIDTH - indent - 6)
     return pad + "/* " + f"\n{pad} * ".join(lines) + " */"
 
 
@@ -93,7 +94,8 @@ def public_header(d: dict[str, Any]) -> str:
     out += [f"#define VF_ABI_VERSION {d['abi_version']}", ""]
     out += ["/* Status codes are never renumbered; new ones are added at the end. */", "typedef enum vf_status {"]
     last = list(d["status"])[-1]
-    out += fields([(f"{name} = {code}{'' if name == last else ','}", text) for name, (code, text) in d["status"].items()])
+    codes = [(name, f"{name} = {code}", text) for name, (code, text) in d["status"].items()]
+    out += fields([(code if name == last else code + ",", text) for name, code, text in codes])
     out += ["} vf_status;", ""]
     for name, (_, value, *text) in d["constants"].items():
         out += [comment(t) for t in text] + [f"#define {name} {value}"]
@@ -181,7 +183,8 @@ def plain(d: dict[str, Any]) -> dict[str, Any]:
 
 def python_module(d: dict[str, Any]) -> str:
     p = plain(d)
-    out = ['"""The C interface as data, for the Numba types.', "", NOTICE, '"""', "", f"ABI_VERSION = {p['abi_version']}"]
+    out = ['"""The C interface as data, for the Numba types.', "", NOTICE, '"""', ""]
+    out.append(f"ABI_VERSION = {p['abi_version']}")
     notes = {"structures": "Fields and their types.", "functions": "Return type and types of the arguments."}
     for name, note in notes.items():
         out += ["", f"#: {note}", f"{name.upper()} = {{"]

@@ -44,7 +44,7 @@
  * order, block and thread gives the same bits.
  *
  * At the end of a pass vf_blr_round turns the sum of a a^T into coordinates on
- * the lattice g. Two neighbouring sums, both rounded to nearest, can move apart
+ * the lattice g. Two neighboring sums, both rounded to nearest, can move apart
  * by one more unit g a coordinate: the caller subtracts sqrt(number of
  * coordinates) g from the bound that it promises to get L.
  *

@@ -115,7 +115,7 @@ VF_INLINE void vfd_split_unit(vfd s, vfd *exponent, vfd *gap) {
     const __m256d e = _mm256_sub_pd(_mm256_set1_pd(0x1p52 + 1086.0), biased);
     const __m256d m = _mm256_castsi256_pd(_mm256_or_si256(
         _mm256_and_si256(bits, _mm256_set1_epi64x(0x000fffffffffffffLL)), _mm256_castpd_si256(_mm256_set1_pd(0.5))));
-    /* blendv looks at the sign bit of its last argument alone. */
+    /* blendv uses only the sign bit of its last argument. */
     *exponent = _mm256_blendv_pd(e, _mm256_setzero_pd(), s);
     *gap = _mm256_blendv_pd(_mm256_sub_pd(_mm256_set1_pd(1.0), m), _mm256_mul_pd(s, _mm256_set1_pd(-0x1p-64)), s);
 }

@@ -125,7 +125,7 @@ def boundary_scales(x, magnitude):
 
 
 def check_boundaries(n, first, isas):
-    """Between two neighbouring scales the draw must step from m to m + 1: the closest a double can come."""
+    """Between two neighboring scales the draw must step from m to m + 1: the closest a double can come."""
     rng = np.random.default_rng(first)
     indices = np.unique(rng.integers(0, 2**44, n) + first)
     keys = {isa: native.Key(KEY) for isa in isas}

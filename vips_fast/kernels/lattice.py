@@ -27,7 +27,8 @@ def is_power_of_two(x: float) -> bool:
 
 
 def checked_spacing(
-    spacing: float | None, clip_norm: float, *, least_units: int = 1, low: float = MIN_SPACING, high: float = MAX_SPACING
+    spacing: float | None, clip_norm: float, *, least_units: int = 1, low: float = MIN_SPACING,
+    high: float = MAX_SPACING,
 ) -> float:
     """The given spacing, or for None the one that `noise_spacing` chooses without noise, if the kernels take it.
 
@@ -96,5 +97,6 @@ def check_range(n_records: int, norm_units: float, name: str = "spacing") -> Non
     """Raise ValueError if n_records contributions of norm_units could leave int64."""
     if n_records * norm_units >= SUM_LIMIT:
         raise ValueError(
-            f"{name}: {n_records} records of up to {norm_units:.3g} lattice units could pass 2^62; expected a coarser spacing"
+            f"{name}: {n_records} records of up to {norm_units:.3g} lattice units could pass 2^62; "
+            "expected a coarser spacing"
         )

@@ -137,7 +137,8 @@ def parameters(name: str, **values: float) -> np.ndarray:
     out = np.zeros(1, dtype=structure_dtype(name))
     for field, value in values.items():
         if field not in (out.dtype.names or ()):
-            raise ValueError(f"{field}={value!r}: {name} has no such field, expected one of {list(out.dtype.names or ())}")
+            known = [known for known, _ in STRUCTURES[name]]
+            raise ValueError(f"{field}={value!r}: {name} has no such field, expected one of {known}")
         out[field] = value
     return out
 
