@@ -122,7 +122,7 @@ class ObjectivePerturbationLogisticRegression(LinearClassifier):
             self._check_parameters()
             records, facts = self._read(X, y)
             public = self._facts(records.n_rows, facts, False, None)
-            target, delta = float(self.target_epsilon), self._delta(public.n_records)
+            target, delta = float(self.target_epsilon or 1.0), self._delta(public.n_records)
             bound = math.hypot(self.row_norm, self._constant) if public.scale is None else public.scale
             curvature = bound**2 / (4 * math.expm1(self.curvature_share * target)) if self.private else 0.0
             ridge, noise_sd = max(float(self.alpha), curvature), 0.0

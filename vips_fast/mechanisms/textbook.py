@@ -174,7 +174,7 @@ def gaussian_mechanism(
         raise OverflowError("value is too large for this sensitivity and noise")
     sums = np.ascontiguousarray(units.astype(np.int64).reshape(-1))
     final.add_noise(sums, None)
-    return (sums * final.spacing).reshape(value.shape), event
+    return np.asarray(sums * final.spacing).reshape(value.shape), event
 
 
 def randomized_response_truth_probability(epsilon: float, n_categories: int = 2) -> float:

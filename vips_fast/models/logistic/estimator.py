@@ -233,15 +233,15 @@ class BayesianLogisticRegression(PrivateEstimator):
             facts["scale"] = records.largest_norm()
         return records, facts
 
-    def _model_settings(self) -> dict[str, Any]:
+    def _model_settings(self, public: Public) -> dict[str, Any]:
         """What a model takes beside public facts."""
         return {
             "constant": self._constant, "row_norm": float(self.row_norm), "n_trials": float(self.n_trials),
-            "n_steps": int(self.n_steps), "private": bool(self.private), "options": self._options(),
+            "n_steps": self._resolve_n_steps(public), "private": bool(self.private), "options": self._options(),
         }
 
     def _model(self, public: Public) -> Model:
-        return LogisticModel(public, **self._model_settings())
+        return LogisticModel(public, **self._model_settings(public))
 
     def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
         d = public.n_features + (self._constant > 0)

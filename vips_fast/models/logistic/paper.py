@@ -81,7 +81,7 @@ class PaperLogisticRegression(BayesianLogisticRegression):
     def _model(self, public: Public) -> Model:
         options = self._options()
         kind = _MODELS[options.update, bool(options.center)]
-        return kind(public, **self._model_settings())
+        return kind(public, **self._model_settings(public))
 
     def _sensitivity(self, model: Model, relation: str) -> float | None:
         # Each block's own sensitivity is its unit.

@@ -222,7 +222,7 @@ private, n_jobs, random_state, callback
         return self._build(settings, public)
 
     def _build(self, settings: Settings, public: Public) -> NetworkModel:
-        return QuadraticModel(settings, public, self.bound, max(1, int(self.n_steps) // 10))
+        return QuadraticModel(settings, public, self.bound, max(1, self._resolve_n_steps(public) // 10))
 
     def _entries(self, n_visible: int) -> int:
         """Entries of the statistic, about."""
