@@ -204,7 +204,7 @@ typedef struct {
     unsigned v[VF_ND];
 } vfm;
 #define VF_MAP_(T, N, expr)                             \
-    T r;                                                \
+    T r = {0};                                          \
     for (int i = 0; i < (N); ++i) VF_AT(r, i) = (expr); \
     return r
 VF_INLINE vfw vfw_set1(uint32_t x) { VF_MAP_(vfw, VF_NW, x); }

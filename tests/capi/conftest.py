@@ -33,7 +33,14 @@ def call(command, **options):
 def build_shared(source, target, include):
     """Compile a C file into an extension module."""
     python = sysconfig.get_paths()["include"]
-    call([compiler(), "-O1", "-Wall", "-shared", "-fPIC", "-pthread", f"-I{python}", f"-I{include}", source, "-o", target])
+    command = [compiler(), "-O1", "-Wall", "-shared", "-fPIC", "-pthread", f"-I{python}", f"-I{include}"]
+    call([*command, source, "-o", target])
+
+
+def build_program(source, target, library):
+    """Compile a C program against the static library of the source tree."""
+    command = [compiler(), "-std=c11", "-Wall", "-Wextra", f"-I{ROOT / 'csrc' / 'include'}"]
+    call([*command, source, library, "-lm", "-o", target])
 
 
 @pytest.fixture(scope="session")

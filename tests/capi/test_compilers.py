@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from .conftest import CONSUMERS, ROOT, call
+from .conftest import CONSUMERS, ROOT, build_program, call
 
 # Of the lines that consumers/digest.c prints for one instruction set.
 EXPECTED = "daba093f499d84124c53ead2197bef3c565f92ba88b98556ae1b012e0cd7b555"
@@ -76,9 +76,8 @@ def test_a_changed_bit_is_seen(library, tmp_path):
     other = source.replace("7 * i + 1", "7 * i + 2")
     assert other != source
     (tmp_path / "other.c").write_text(other)
-    cc = os.environ.get("CC") or "cc"
-    call([cc, "-std=c11", f"-I{ROOT / 'csrc' / 'include'}", tmp_path / "other.c", library, "-lm", "-o", tmp_path / "other"])
-    call([cc, "-std=c11", f"-I{ROOT / 'csrc' / 'include'}", CONSUMERS / "digest.c", library, "-lm", "-o", tmp_path / "same"])
+    build_program(tmp_path / "other.c", tmp_path / "other", library)
+    build_program(CONSUMERS / "digest.c", tmp_path / "same", library)
     ours, theirs = digest_lines(tmp_path / "same")["portable"], digest_lines(tmp_path / "other")["portable"]
     different = {a.split()[0].rstrip(",") for a, b in zip(ours, theirs, strict=True) if a != b}
     assert different >= {"chacha20_fill", "chacha20_words", "rounded_gaussian", "symmetric_gaussian_f64"}

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from .conftest import CONSUMERS, ROOT, build_shared, call, compiler
+from .conftest import CONSUMERS, build_program, build_shared, call, compiler
 
 HERE = Path(__file__).resolve().parent
 SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
@@ -69,7 +69,7 @@ def test_numba_function(folder, environment):
 def test_ten_line_program_without_python(tmp_path, library):
     source = CONSUMERS / "ten_lines.c"
     assert len(source.read_text().splitlines()) == 10
-    call([compiler(), "-std=c11", "-Wall", "-Wextra", f"-I{ROOT / 'csrc' / 'include'}", source, library, "-lm", "-o", tmp_path / "ten"])
+    build_program(source, tmp_path / "ten", library)
     means = [float(x) for x in call([tmp_path / "ten"]).split()]
     exact = [0.25, np.tanh(0.5) / 2, np.tanh(10) / 40]
     # Documented: within 2 units in the last place.
@@ -97,15 +97,14 @@ def test_no_writable_globals(library):
 
 
 def test_every_status_code_from_c(tmp_path, library):
-    call([compiler(), "-std=c11", "-Wall", f"-I{ROOT / 'csrc' / 'include'}", CONSUMERS / "errors.c", library, "-lm", "-o", tmp_path / "errors"])
+    build_program(CONSUMERS / "errors.c", tmp_path / "errors", library)
     out = call([tmp_path / "errors"])
     seen = {int(line.split()[0]) for line in out.splitlines() if re.match(r"\d+ ", line)}
     assert seen == set(json.loads((HERE / "interface.json").read_text())["status"].values())
 
 
 def test_hostile_input_from_c(tmp_path, library):
-    command = [compiler(), "-std=c11", "-Wall", "-Wextra", f"-I{ROOT / 'csrc' / 'include'}"]
-    call([*command, CONSUMERS / "hostile.c", library, "-lm", "-o", tmp_path / "hostile"])
+    build_program(CONSUMERS / "hostile.c", tmp_path / "hostile", library)
     call([tmp_path / "hostile"])
 
 
@@ -173,7 +172,8 @@ def test_numba_types_in_this_process():
 
     assert "lda_estep_f32" in numba_types.names() and "status_message" not in numba_types.names()
     pointer = numba.types.voidptr
-    assert numba_types.signature("pg_mean_f32") == numba.types.int32(numba.types.int64, numba.types.float32, pointer, pointer)
+    expected = numba.types.int32(numba.types.int64, numba.types.float32, pointer, pointer)
+    assert numba_types.signature("pg_mean_f32") == expected
     prototype = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_double, ctypes.c_void_p, ctypes.c_void_p)
     c, out = np.array([0.0, 2.0]), np.empty(2)
     assert prototype(numba_types.address("pg_mean_f64"))(2, 1.0, c.ctypes.data, out.ctypes.data) == 0

@@ -234,6 +234,7 @@ if __name__ == "__main__":
         print(
             f"{'with' if fused else 'without'} FMA: angle {nstr(log(mpf(angle.b), 2), 6)},",
             f"radius {nstr(log(max(mpf(e.b) for _, e in radii), 2), 6)},",
-            f"whole {nstr(log(bound(fused, k), 2), 6)} (log2); largest radius {nstr(max(mpf(r.b) for r, _ in radii), 6)}",
+            f"whole {nstr(log(bound(fused, k), 2), 6)} (log2);",
+            f"largest radius {nstr(max(mpf(r.b) for r, _ in radii), 6)}",
         )
     print("BOUND", float(k["BOUND"]), "GUARD", float(k["GUARD"]))

@@ -20,7 +20,8 @@ def pair_bits(key, indices):
     indices = np.asarray(indices, dtype=np.int64)
     cosine = indices & ~8
     starts = np.unique(cosine // 128)
-    words = {int(g): chacha20_words(128, key, int(g) * 128) for g in starts} if len(starts) < len(indices) / 16 else None
+    shared = len(starts) < len(indices) / 16
+    words = {int(g): chacha20_words(128, key, int(g) * 128) for g in starts} if shared else None
     tails = np.empty((len(indices), 4), dtype=np.uint32)
     tails[:, 0], tails[:, 3] = 0, 1
     tails[:, 1], tails[:, 2] = cosine & 0xFFFFFFFF, cosine >> 32

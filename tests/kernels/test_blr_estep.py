@@ -122,7 +122,7 @@ def test_unit_entries_take_the_same_bits():
 def squared_norm(sums, d, spacing, grid):
     """Squared joint norm of one record's integers, exactly (a power of two times an integer)."""
     linear, packed = sums[:d].astype(object), sums[d:].astype(object)
-    weight = np.where(np.repeat(np.arange(d), np.arange(d, 0, -1)) == np.concatenate([np.arange(i, d) for i in range(d)]), 1, 2)
+    weight = np.where(np.equal(*np.triu_indices(d)), 1, 2)
     ratio = int(round(math.log2(spacing / grid**2)))
     assert ratio >= 0
     return int((linear * linear).sum()) * 4**ratio + int((weight * packed * packed).sum())
@@ -153,13 +153,14 @@ def test_joint_norm_holds_in_integers(isa, storage, seed):
 
 
 def test_label_free_weights_do_not_depend_on_the_label():
-    """The quadratic statistic has the same weight for either label, and the linear one changes by that weight times x."""
+    """Either label gives the quadratic statistic the same weight, and the linear one changes by that weight times x."""
     X, y, M, m0 = problem(30, 6, seed=14)
     lattice = dict(spacing=2.0**-26, factor_grid=2.0**-20, label_free=True, row_norm=3.0)
     for i in range(30):
         a, b = (sums_of(X[i : i + 1], np.array([label]), M, m0, **lattice) for label in (0.0, 1.0))
         np.testing.assert_array_equal(a[6:], b[6:])
-        own = [sums_of(X[i : i + 1], np.array([label]), M, m0, **(lattice | {"label_free": False})) for label in (0.0, 1.0)]
+        bound = lattice | {"label_free": False}
+        own = [sums_of(X[i : i + 1], np.array([label]), M, m0, **bound) for label in (0.0, 1.0)]
         # Never longer than with the record's own label.
         assert np.abs(a[:6]).max() <= np.abs(own[0][:6]).max() and np.abs(b[:6]).max() <= np.abs(own[1][:6]).max()
 
@@ -173,7 +174,9 @@ def test_worst_case_neighbours():
     worst = np.zeros((1, d))
     worst[0, 2] = row_norm  # an exact lattice vector: nothing is lost to truncation
     grid = factor_spacing(sensitivity, 64)
-    kwargs = dict(row_norm=row_norm, scale_linear=c1, scale_quadratic=c2, clip_norm=sensitivity, spacing=spacing, factor_grid=grid)
+    kwargs = dict(
+        row_norm=row_norm, scale_linear=c1, scale_quadratic=c2, clip_norm=sensitivity, spacing=spacing, factor_grid=grid
+    )
     before = sums_of(X, y, None, **kwargs)
     after = sums_of(np.vstack([X, worst]), np.append(y, 1), None, **kwargs)
     step = math.sqrt(squared_norm(after - before, d, spacing, grid)) * grid**2
@@ -243,7 +246,8 @@ def test_empty_and_large_sizes():
     got = blr_estep(X, y, np.eye(d))
     dense = blr_estep(X.toarray(), y, np.eye(d))
     np.testing.assert_allclose(got.quadratic, dense.quadratic, atol=1e-12 * np.linalg.norm(dense.quadratic))
-    assert np.count_nonzero(got.quadratic) <= (X.indptr[1:] - X.indptr[:-1] + 1).astype(int) @ (X.indptr[1:] - X.indptr[:-1])
+    sizes = np.diff(X.indptr).astype(int)
+    assert np.count_nonzero(got.quadratic) <= (sizes + 1) @ sizes
 
 
 NAN = float("nan")
@@ -290,7 +294,8 @@ def weights(**change):
         n_features=d, indptr=np.array([0, 2, 3]), indices=np.array([0, 3, 1], np.int32), values=np.ones(3),
         y=np.ones(2), trials=None, second_moment=np.eye(d), center=None, row_norm=1.0, n_trials=1.0, scale_linear=1.0,
         scale_quadratic=1.0, clip_norm=1.0, spacing=2.0**-10, factor_spacing=2.0**-20,
-        label_free=False, workspace=np.empty(20_000, np.uint8), linear=np.empty(2), quadratic=np.empty(2), xi=None, norms=None,
+        label_free=False, workspace=np.empty(20_000, np.uint8), linear=np.empty(2), quadratic=np.empty(2), xi=None,
+        norms=None,
     ) | change
     native.blr_weights(*a.values())
 

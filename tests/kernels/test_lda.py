@@ -76,7 +76,8 @@ def test_matches_scikit_learn():
     X = X[np.diff(X.indptr) > 0]
     beta = topics(rng, 15, 120)
     # scikit-learn starts from gamma = 1 (no random state), which a stop at 1e-10 forgets.
-    theirs_gamma, theirs = lda._update_doc_distribution(sp.csr_matrix(X.astype(float)), beta, 0.4, 4000, 1e-10, True, None)
+    matrix = sp.csr_matrix(X.astype(float))
+    theirs_gamma, theirs = lda._update_doc_distribution(matrix, beta, 0.4, 4000, 1e-10, True, None)
     ours = call(X, beta, 0.4, tol=1e-10, max_iter=4000, dtype="float64")
     np.testing.assert_allclose(ours.gamma, theirs_gamma, rtol=1e-5, atol=1e-5)
     # Their statistics lack the factor exp(E[log beta]).
@@ -215,7 +216,8 @@ def test_gather_resamples_each_row_from_its_own_seed():
         rows = np.asarray(rows, dtype=np.int64)
         out = np.empty(len(rows) + 1, dtype=np.int64), np.empty(5000, dtype=np.int32), np.empty(5000)
         scratch = np.empty(native.LDA_RESAMPLE_TOKENS, dtype=np.uint32)
-        native.lda_gather(rows, mode, length, indptr, indices, X.data, np.asarray(seeds, dtype=np.uint64), scratch, *out)
+        seeds = np.asarray(seeds, dtype=np.uint64)
+        native.lda_gather(rows, mode, length, indptr, indices, X.data, seeds, scratch, *out)
         return sp.csr_array((out[2][: out[0][-1]], out[1][: out[0][-1]], out[0]), shape=(len(rows), 50)).toarray()
 
     seeds = rng.integers(0, 2**64, 30, dtype=np.uint64)
@@ -240,8 +242,8 @@ def test_gather_resamples_in_proportion(total):
     length = 200_000
     out = np.empty(2, dtype=np.int64), np.empty(4, dtype=np.int32), np.empty(4)
     native.lda_gather(
-        np.zeros(1, dtype=np.int64), native.LDA_RESAMPLE, length, np.array([0, 4]), np.arange(4, dtype=np.int32), counts,
-        np.array([12345], dtype=np.uint64), np.empty(native.LDA_RESAMPLE_TOKENS, dtype=np.uint32), *out,
+        np.zeros(1, dtype=np.int64), native.LDA_RESAMPLE, length, np.array([0, 4]), np.arange(4, dtype=np.int32),
+        counts, np.array([12345], dtype=np.uint64), np.empty(native.LDA_RESAMPLE_TOKENS, dtype=np.uint32), *out,
     )
     # Five standard deviations of a binomial; the seed is fixed.
     assert (np.abs(out[2] - length * p) < 5 * np.sqrt(length * p * (1 - p))).all()

@@ -7,7 +7,14 @@ import pickle
 import numpy as np
 import pytest
 
-from vips_fast.kernels import add_rounded_gaussian, chacha20_fill, native, noise, reference, rounded_gaussian
+from vips_fast.kernels import (
+    add_rounded_gaussian,
+    chacha20_fill,
+    native,
+    noise,
+    reference,
+    rounded_gaussian,
+)
 from vips_fast.kernels.reference.noise import chacha20_words, gaussian_elements
 
 ISAS = native.isas_available()
@@ -46,7 +53,8 @@ def test_rfc8439_blocks(isa, key, nonce, counter, stream):
 def test_rfc8439_encryption(isa):
     """Section 2.4.2: the keystream of the "sunscreen" message."""
     message = (
-        b"Ladies and Gentlemen of the class of '99: If I could offer you only one tip for the future, sunscreen would be it."
+        b"Ladies and Gentlemen of the class of '99: If I could offer you only one tip for the future, "
+        b"sunscreen would be it."
     )
     cipher = (
         "6e2e359a2568f98041ba0728dd0d6981e97e7aec1d4360c20a27afccfd9fae0bf91b65c5524733ab8f593dabcd62b357"
@@ -221,7 +229,9 @@ def test_sums_of_wrong_kind(sums, error, match, no_key):
         add_rounded_gaussian(sums, 1.0)
 
 
-@pytest.mark.parametrize("key, error", [(b"short", ValueError), (bytes(33), ValueError), ("x" * 32, TypeError), (7, TypeError)])
+@pytest.mark.parametrize(
+    "key, error", [(b"short", ValueError), (bytes(33), ValueError), ("x" * 32, TypeError), (7, TypeError)]
+)
 def test_bad_test_key_is_refused_and_not_shown(key, error, no_key):
     with pytest.raises(error, match="unsafe_test_key: expected 32 bytes") as info:
         rounded_gaussian(1.0, 3, unsafe_test_key=key)
@@ -236,7 +246,8 @@ def test_unknown_instruction_set_and_threads():
 
 
 @pytest.mark.parametrize("arguments, match", [
-    (dict(n_bytes=-1), "n_bytes=-1"), (dict(key=bytes(31)), "key: expected 32"), (dict(nonce=bytes(8)), "nonce: expected 12"),
+    (dict(n_bytes=-1), "n_bytes=-1"), (dict(key=bytes(31)), "key: expected 32"),
+    (dict(nonce=bytes(8)), "nonce: expected 12"),
     (dict(counter=-1), "counter=-1"), (dict(counter=2**32), "counter="), (dict(n_bytes=2**38 + 1), "n_bytes="),
 ])
 def test_chacha20_fill_bad_input(arguments, match):

@@ -5,7 +5,14 @@ import math
 import numpy as np
 import pytest
 
-from vips_fast.kernels import floor_spectrum, psd, psd_project, reference, solve_repaired, symmetric_gaussian
+from vips_fast.kernels import (
+    floor_spectrum,
+    psd,
+    psd_project,
+    reference,
+    solve_repaired,
+    symmetric_gaussian,
+)
 
 KEY = bytes(range(50, 82))
 

@@ -1,4 +1,4 @@
-"""Every kernel against its twin in kernels.reference: one registry, one test over instruction set, precision and size."""
+"""Every kernel against its twin in kernels.reference: one registry, one test over instruction sets and sizes."""
 
 import subprocess
 import sys
@@ -136,7 +136,7 @@ def blr_compare(ours, twin, precision):
     np.testing.assert_allclose(ours.xi, twin.xi, rtol=1e-13, atol=0)
     np.testing.assert_allclose(ours.norms, twin.norms, rtol=1e-12, atol=1e-15)
     # A rounding in a factor can move an entry of one record across a lattice point: one unit for 20 records, of 2^-30
-    # and (in a a^T) 2^-20 of the bound. The sums agree to 1e-12 of their norm apart from such moves; there are none here.
+    # and (in a a^T) 2^-20 of the bound. The sums agree to 1e-12 of their norm apart from such moves; here are none.
     for a, b in ((ours.linear, twin.linear), (ours.quadratic, twin.quadratic)):
         assert np.abs(a - b).max() <= 1e-12 * np.linalg.norm(b)
 
@@ -199,7 +199,8 @@ def units(rng, n, m, low, high):
 
 def sbn_cross_arguments(rng, size):
     for n, n_visible, n_hidden in shapes(size):
-        yield ((rng.random((n, n_visible)) < 0.3).astype(np.uint8), units(rng, n, n_hidden, -(2**31) + 1, 2**31 - 1)), {}
+        y = (rng.random((n, n_visible)) < 0.3).astype(np.uint8)
+        yield (y, units(rng, n, n_hidden, -(2**31) + 1, 2**31 - 1)), {}
 
 
 def sbn_gram_arguments(rng, size):
@@ -327,7 +328,9 @@ def test_a_wrong_result_is_seen():
         expected = twin(*args, **kwargs)
         parts = list(expected) if isinstance(expected, tuple) else [expected]
         wrong = [np.add(parts[0], 2 + np.abs(parts[0]), dtype=parts[0].dtype, casting="unsafe"), *parts[1:]]
-        made = (type(expected)(*wrong) if hasattr(expected, "_fields") else tuple(wrong)) if len(parts) > 1 else wrong[0]
+        made = wrong[0] if len(parts) == 1 else tuple(wrong)
+        if hasattr(expected, "_fields"):
+            made = type(expected)(*wrong)
         with pytest.raises(AssertionError):
             case.compare(made, expected, case.precisions[-1])
 
@@ -340,4 +343,5 @@ def test_import_is_light():
         "sys.modules['vips_fast'] = package; import vips_fast.kernels; "
         "print([m for m in ('numba', 'scipy.special', 'scipy.linalg') if m in sys.modules])"
     )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -50,8 +50,8 @@ def sbn_quadratic(
 
 
 def sbn_clip(
-    x: np.ndarray, center: np.ndarray | None = None, factor: np.ndarray | None = None, *, clip_norm: float | None = None,
-    spacing: float, n_threads: int = 1,
+    x: np.ndarray, center: np.ndarray | None = None, factor: np.ndarray | None = None, *,
+    clip_norm: float | None = None, spacing: float, n_threads: int = 1,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Center, scale and truncate rows to integers; see `vips_fast.kernels.sbn_clip`."""
     x = np.array(x, dtype=np.float64)
