@@ -103,7 +103,9 @@ def test_a_prior_of_public_topics(run, refused, files):
 )
 def test_fit_refuses_and_leaves_nothing(refused, files, more, message):
     more = [str(word).format(model=files.model) for word in more]
-    assert message in refused(*files.fit("--epsilon", 1, *more))
+    command, family, docs, *others = files.fit("--epsilon", 1, *more)
+    # Places are made sure before data are read.
+    assert message in refused(command, family, "absent" if "--transcript" in more else docs, *others)
     assert files.names() == {"docs.txt", "words.txt"}
 
 
