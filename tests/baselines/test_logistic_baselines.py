@@ -37,7 +37,9 @@ ENGINE = {
 
 
 @pytest.mark.parametrize("kind", ENGINE)
-@pytest.mark.parametrize("sampling", [{"sampling": "full"}, {"batch_size": 400}, {"sampling": "without_replacement", "batch_size": 400}])
+@pytest.mark.parametrize(
+    "sampling", [{"sampling": "full"}, {"batch_size": 400}, {"sampling": "without_replacement", "batch_size": 400}]
+)
 def test_learns_within_its_budget(data, kind, sampling):
     X, y, _ = data
     model = kind(**ENGINE[kind], **sampling, target_epsilon=3.0, target_delta=1e-5).fit(X, y)
@@ -54,9 +56,8 @@ def test_learns_within_its_budget(data, kind, sampling):
 def test_sparse_rows_and_labels(data, kind):
     X, y, _ = data
     labels = np.array(["no", "yes"])[y]
-    dense, sparse = (
-        kind(**ENGINE[kind], sampling="full", private=False, random_state=0).fit(form, labels) for form in (X, sp.csr_array(X))
-    )
+    settings = dict(ENGINE[kind], sampling="full", private=False, random_state=0)
+    dense, sparse = (kind(**settings).fit(form, labels) for form in (X, sp.csr_array(X)))
     assert dense.classes_.tolist() == ["no", "yes"]
     np.testing.assert_allclose(sparse.coef_, dense.coef_, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(sparse.decision_function(sp.csr_array(X[:9])), sparse.decision_function(X[:9]))
@@ -88,7 +89,8 @@ def test_contributions_are_clipped_scores(data, storage):
     scores = (y - expit(Z @ theta))[:, None] * Z
     clipped = scores * np.minimum(1, 0.4 / np.linalg.norm(scores, axis=1))[:, None]
     # 200 truncations of less than one lattice unit.
-    np.testing.assert_allclose(total(model, records) * mechanism.spacing, clipped.sum(axis=0), atol=200 * mechanism.spacing)
+    spacing = mechanism.spacing
+    np.testing.assert_allclose(total(model, records) * spacing, clipped.sum(axis=0), atol=200 * spacing)
 
     model, mechanism, records = scores_model(DPVILogisticRegression(clip_norm=0.4), storage(X), y)
     model._theta[:6] = theta
@@ -96,12 +98,13 @@ def test_contributions_are_clipped_scores(data, storage):
     residual = y - expit(Z @ (theta + model._eta))
     scores = residual[:, None] * np.hstack([Z, Z * model._eta])
     clipped = scores * np.minimum(1, 0.4 / np.linalg.norm(scores, axis=1))[:, None]
-    np.testing.assert_allclose(total(model, records) * mechanism.spacing, clipped.sum(axis=0), atol=200 * mechanism.spacing)
+    spacing = mechanism.spacing
+    np.testing.assert_allclose(total(model, records) * spacing, clipped.sum(axis=0), atol=200 * spacing)
 
 
 @pytest.mark.parametrize("kind", ENGINE)
 def test_replay_and_additivity(data, kind):
-    """Adding a record moves the sum by at most C, whatever the record; any split of the records gives the same integers."""
+    """Adding a record moves the sum by at most C, whatever it is; any split of the records gives the same integers."""
     X, y, _ = data
     X, y = X[:60] * 5, y[:60].astype(float)
     model, mechanism, records = scores_model(kind(clip_norm=0.7), X, y)
@@ -150,14 +153,15 @@ def test_langevin_samples_have_the_posteriors_spread():
     rng = np.random.default_rng(2)
     X = np.ones((400, 1))
     y = (rng.random(400) < 0.4).astype(int)
-    model = DPSGLDLogisticRegression(private=False, sampling="full", n_steps=20_000, fit_intercept=False, step_size=0.004).fit(X, y)
+    settings = dict(sampling="full", fit_intercept=False)
+    model = DPSGLDLogisticRegression(private=False, n_steps=20_000, step_size=0.004, **settings).fit(X, y)
     p = y.mean()
     # Posterior about N(logit p, 1/(n p (1 - p) + 1)). 10,000 samples, each ten alike, give 2 %, and the
     # finite step adds step * curvature / 8 = 5 %.
     assert model.coef_[0, 0] == pytest.approx(math.log(p / (1 - p)), abs=0.04)
     assert model._samples().std() == pytest.approx((400 * p * (1 - p) + 1) ** -0.5, rel=0.2)
     # With privacy the step leaves room for its noise: (step / 2) sd <= sqrt(step).
-    private = DPSGLDLogisticRegression(sampling="full", n_steps=5, noise_multiplier=30.0, fit_intercept=False).fit(X, y)
+    private = DPSGLDLogisticRegression(n_steps=5, noise_multiplier=30.0, **settings).fit(X, y)
     assert private.step_size_ <= 4 / 30.0**2 * (1 + 1e-12)
 
 
@@ -172,13 +176,15 @@ def test_samples_of_q_are_the_noise(data):
 
 def test_the_bayesian_accountants_figure_is_no_guarantee(data):
     X, y, _ = data
-    model = VariationalSamplingLogisticRegression(batch_size=400, n_steps=20, target_epsilon=1.0, bayesian_pairs=200).fit(X, y)
+    model = VariationalSamplingLogisticRegression(batch_size=400, n_steps=20, target_epsilon=1.0, bayesian_pairs=200)
+    model.fit(X, y)
     assert 0 < model.bayesian_.epsilon_mu and "not differential privacy" in str(model.bayesian_)
     assert not model.privacy_.private and math.isinf(model.privacy_.epsilon)
     with pytest.raises(ValueError, match="bayesian_pairs=2"):
         VariationalSamplingLogisticRegression(batch_size=400, bayesian_pairs=2).fit(X, y)
     with pytest.raises(ValueError, match="bayesian_pairs=9"):
-        VariationalSamplingLogisticRegression(sampling="without_replacement", batch_size=400, bayesian_pairs=9).fit(X, y)
+        kind = VariationalSamplingLogisticRegression
+        kind(sampling="without_replacement", batch_size=400, bayesian_pairs=9).fit(X, y)
     with pytest.raises(ValueError, match="transcript"):
         VariationalSamplingLogisticRegression(batch_size=400, bayesian_pairs=9).fit(X, y, transcript="nowhere")
 
@@ -230,7 +236,8 @@ def test_privacy_loss_of_objective_perturbation():
     theta = rng.normal(scale=3 * s / ridge, size=400_000)
 
     def log_density(theta, y):
-        gradient = (expit(theta)[:, None] - np.append(0.0, 1.0)) @ np.array([(y == 0).sum(), (y == 1).sum()]) + ridge * theta
+        counts = np.array([(y == 0).sum(), (y == 1).sum()])
+        gradient = (expit(theta)[:, None] - np.append(0.0, 1.0)) @ counts + ridge * theta
         curvature = len(y) * expit(theta) * expit(-theta) + ridge
         return -0.5 * (gradient / s) ** 2 + np.log(curvature)
 

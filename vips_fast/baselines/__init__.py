@@ -5,8 +5,10 @@ options=LogisticOptions(noise_aware=False))``.
 """
 
 from .dpsgd import DPSGDLogisticRegression
+from .dpvi import DPVILogisticRegression
+from .langevin import DPSGLDLogisticRegression
 from .objective import ObjectivePerturbationLogisticRegression
-from .scores import DPSGLDLogisticRegression, DPVILogisticRegression, VariationalSamplingLogisticRegression
+from .sampling import VariationalSamplingLogisticRegression
 
 __all__ = [
     "DPSGDLogisticRegression",

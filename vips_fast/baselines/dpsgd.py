@@ -11,7 +11,13 @@ import numpy as np
 from scipy import sparse
 from scipy.special import expit
 
-from ..accounting import PrivacyEvent, SelfComposedEvent, calibrate_noise_multiplier, epsilon, pure_epsilon
+from ..accounting import (
+    PrivacyEvent,
+    SelfComposedEvent,
+    calibrate_noise_multiplier,
+    epsilon,
+    pure_epsilon,
+)
 from ..checks import check_choice, check_flag, check_number
 from ..engine.ledger import Ledger
 from ..engine.loop import Progress
@@ -112,7 +118,7 @@ class DPSGDLogisticRegression(LinearClassifier):
         self.callback = callback
 
     @property
-    def sampling(self) -> str:  # type: ignore[override]
+    def sampling(self) -> str:
         """What the scenario samples by."""
         return _SCENARIOS[self.scenario][0]
 
@@ -176,7 +182,8 @@ class DPSGDLogisticRegression(LinearClassifier):
         self, public: Public, partial: bool, before: FitResult | None, taints: tuple[str, ...] | None = None
     ) -> tuple[Model, RunPlan, Ledger]:
         """As the base's, but for the accountant that calibrates and the kind of noise."""
-        model, sampler, n_steps, delta = self._model(public), self._sampler(public), int(self.n_steps), self._delta(public.n_records)
+        model, sampler = self._model(public), self._sampler(public)
+        n_steps, delta = int(self.n_steps), self._delta(public.n_records)
         z = self._noise(sampler, n_steps, delta) if self.private else 0.0
         kind: Any = LaplaceMechanism if self.scenario == "laplace" else GaussianMechanism
         mechanism = kind(z, model.sensitivity(sampler.neighbors), model.clip)
@@ -279,7 +286,7 @@ class GradientModel(Model):
         """One step of gradient descent."""
         self._theta = self._theta - self._rate * (release.values + self._alpha * self._theta)
         if self._step >= self._first:
-            self._sum += self._theta
+            self._sum = self._sum + self._theta
         self._step += 1
 
     def state(self) -> dict[str, np.ndarray]:
@@ -288,8 +295,8 @@ class GradientModel(Model):
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """See `Model.restore`."""
-        theta, total, step = array_of(state, "theta", self.shape), array_of(state, "sum", self.shape), array_of(state, "step", (1,))
-        self._theta, self._sum, self._step = theta, total, int(step[0])
+        theta, total = array_of(state, "theta", self.shape), array_of(state, "sum", self.shape)
+        self._theta, self._sum, self._step = theta, total, int(array_of(state, "step", (1,))[0])
 
     def result(self) -> dict[str, np.ndarray]:
         """The mean of the iterates that are kept."""

@@ -67,7 +67,7 @@ class LaplaceMechanism:
 
 
 def discrete_laplace(scale: int) -> int:
-    """k with a probability in proportion to exp(-|k| / scale), exactly (Canonne, Kamath & Steinke 2020, Algorithm 2)."""
+    """k with a probability in proportion to exp(-|k| / scale), exactly (Canonne, Kamath & Steinke 2020)."""
 
     def happens(numerator: int, denominator: int) -> bool:
         """With probability exp(-numerator / denominator), numerator <= denominator: von Neumann's series."""

@@ -9,7 +9,13 @@ import numpy as np
 from scipy.special import expit
 
 from ..models.estimator import PrivateEstimator
-from ..models.logistic.records import LogisticRecords, design, not_finite, read_labels, usable_rows
+from ..models.logistic.records import (
+    LogisticRecords,
+    design,
+    not_finite,
+    read_labels,
+    usable_rows,
+)
 
 
 class LinearClassifier(PrivateEstimator):
@@ -25,8 +31,18 @@ class LinearClassifier(PrivateEstimator):
 
     _estimator_type = "classifier"
     # Parameters of the package's estimators that a baseline need not have.
-    sampling, neighbors, batch_size, n_steps, invalid = "full", None, None, 1, "raise"
-    noise_multiplier = n_jobs = callback = None
+    sampling: Any = "full"
+    invalid: Any = "raise"
+    n_steps: Any = 1
+    neighbors: Any = None
+    batch_size: Any = None
+    noise_multiplier: Any = None
+    n_jobs: Any = None
+    callback: Any = None
+    # Those that all have.
+    fit_intercept: bool
+    private: bool
+    n_records: int | None
 
     @property
     def _constant(self) -> float:
@@ -42,7 +58,7 @@ class LinearClassifier(PrivateEstimator):
         """
         return self._fit(X, y, transcript=transcript)
 
-    def _read(self, X: Any, y: Any = None) -> tuple[LogisticRecords, dict[str, Any]]:
+    def _read(self, X: Any, y: Any = None, **extra: Any) -> tuple[Any, dict[str, Any]]:
         matrix = design(X, self._constant)
         n, d = matrix.shape
         classes, target, problems = read_labels(y, n, "raise")
@@ -63,7 +79,7 @@ class LinearClassifier(PrivateEstimator):
     def coef_(self) -> np.ndarray:
         """Mean of the kept coefficients, shape (1, d)."""
         d = self.n_features_in_
-        return self._samples()[:, :d].mean(axis=0, keepdims=True)
+        return np.asarray(self._samples()[:, :d].mean(axis=0, keepdims=True))
 
     @property
     def intercept_(self) -> np.ndarray:
@@ -87,7 +103,7 @@ class LinearClassifier(PrivateEstimator):
 
     def decision_function(self, X: Any) -> np.ndarray:
         """x . theta at the mean of the kept parameters, shape (n,)."""
-        return self._margins(X, self._samples().mean(axis=0, keepdims=True))[:, 0]
+        return np.asarray(self._margins(X, self._samples().mean(axis=0, keepdims=True))[:, 0])
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the two classes, averaged over the kept parameters, shape (n, 2)."""
@@ -97,7 +113,7 @@ class LinearClassifier(PrivateEstimator):
     def predict(self, X: Any) -> np.ndarray:
         """The more probable class of each row."""
         positive = self.decision_function(X) > 0
-        return self.classes_[positive.astype(int)]
+        return np.asarray(self.classes_[positive.astype(int)])
 
     def score(self, X: Any, y: Any) -> float:
         """Accuracy."""

@@ -77,8 +77,8 @@ class ObjectivePerturbationLogisticRegression(LinearClassifier):
 
     def __init__(
         self, *, row_norm: float = 1.0, fit_intercept: bool = True, intercept_scaling: float = 1.0,
-        target_epsilon: float = 1.0, target_delta: float | None = None, curvature_share: float = 0.1, alpha: float = 0.0,
-        private: bool = True, n_records: int | None = None, random_state: Any = None,
+        target_epsilon: float = 1.0, target_delta: float | None = None, curvature_share: float = 0.1,
+        alpha: float = 0.0, private: bool = True, n_records: int | None = None, random_state: Any = None,
     ):
         self.row_norm = row_norm
         self.fit_intercept = fit_intercept
@@ -161,7 +161,9 @@ class ObjectivePerturbationLogisticRegression(LinearClassifier):
             return result.privacy
         event = result.ledger.event()
         assert isinstance(event, ApproximateDPEvent)
-        return dataclasses.replace(result.privacy, epsilon=event.epsilon, delta=event.delta, accountant="objective perturbation")
+        return dataclasses.replace(
+            result.privacy, epsilon=event.epsilon, delta=event.delta, accountant="objective perturbation"
+        )
 
     @property
     def ridge_(self) -> float:
