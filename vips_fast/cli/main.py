@@ -28,23 +28,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as stop:
         # argparse leaves this way, after --help with 0, after an error with 2.
         return stop.code if isinstance(stop.code, int) else 1
-    except KeyboardInterrupt:
-        say("error: interrupted")
-        return 130
     except BrokenPipeError:
         # The reader of a pipe has seen enough; flushing at exit would say so again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except Exception as error:
-        if debug:
+    except (Exception, KeyboardInterrupt) as error:
+        if debug and isinstance(error, Exception):
             raise
         message, code = _explained(error)
-        say(f"error: {message}")
+        # A fit that ended early notes what it spent.
+        say(". ".join([f"error: {message}", *getattr(error, "__notes__", ())]))
         return code
 
 
-def _explained(error: Exception) -> tuple[str, int]:
+def _explained(error: BaseException) -> tuple[str, int]:
     """What an error says to the caller, and the exit code."""
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted", 130
     if isinstance(error, (ValueError, ImportError)):
         return str(error), 2 if isinstance(error, ValueError) else 1
     if isinstance(error, OSError):
