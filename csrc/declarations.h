@@ -66,7 +66,6 @@ int32_t VF_FN(vf_blr_accumulate_f64)(int64_t n, int64_t n_features, int64_t row_
                                      const int64_t *indptr, const int32_t *indices, const double *values,
                                      const double *linear, const double *quadratic, void *workspace,
                                      int64_t workspace_bytes, int64_t *sums_linear, int64_t *sums_quadratic);
-int32_t VF_FN(vf_blr_round)(int64_t n_features, double diagonal, double off_diagonal, int64_t *sums);
 int64_t VF_FN(vf_sbn_pg_workspace_f32)(int64_t n_visible, int64_t n_hidden);
 int64_t VF_FN(vf_sbn_pg_workspace_f64)(int64_t n_visible, int64_t n_hidden);
 int64_t VF_FN(vf_sbn_quadratic_workspace)(int64_t n_visible, int64_t n_hidden);

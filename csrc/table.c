@@ -35,7 +35,6 @@ const vf_api VF_FN(vf_table) = {
     .blr_weights_f64 = VF_FN(vf_blr_weights_f64),
     .blr_accumulate_f32 = VF_FN(vf_blr_accumulate_f32),
     .blr_accumulate_f64 = VF_FN(vf_blr_accumulate_f64),
-    .blr_round = VF_FN(vf_blr_round),
     .sbn_pg_workspace_f32 = VF_FN(vf_sbn_pg_workspace_f32),
     .sbn_pg_workspace_f64 = VF_FN(vf_sbn_pg_workspace_f64),
     .sbn_quadratic_workspace = VF_FN(vf_sbn_quadratic_workspace),

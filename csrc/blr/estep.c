@@ -43,10 +43,10 @@
  * doubles by a tiled product (dense rows) or directly in int64 (CSR), and every
  * order, block and thread gives the same bits.
  *
- * At the end of a pass vf_blr_round turns the sum of a a^T into coordinates on
- * the lattice g. Two neighboring sums, both rounded to nearest, can move apart
- * by one more unit g a coordinate: the caller subtracts sqrt(number of
- * coordinates) g from the bound that it promises to get L.
+ * At the end of a pass the caller turns the sum of a a^T into coordinates on
+ * the lattice g, in exact integers. Two neighboring sums, both rounded to
+ * nearest, can move apart by one more unit g a coordinate, for which the caller
+ * leaves room in the bound that it promises.
  *
  * A record whose numbers are not finite, or whose row's norm is outside
  * [1e-140, 1e150], is the zero contribution: nothing below overflows then, and a
@@ -184,18 +184,3 @@ VF_INLINE int32_t truncated(double x, double limit, int *outside) {
 #include "simd/real_f64.h"
 
 #include "blr/estep_body.h"
-
-int32_t VF_FN(vf_blr_round)(int64_t n_features, double diagonal, double off_diagonal, int64_t *sums) {
-    if (n_features < 1) return VF_ERR_SIZE;
-    if (!sums) return VF_ERR_NULL;
-    if (VF_OFF(sums)) return VF_ERR_ALIGNMENT;
-    if (!(diagonal > 0.0) || !(off_diagonal > 0.0)) return VF_ERR_PARAMETER;
-    int64_t k = 0;
-    for (int64_t i = 0; i < n_features; ++i)
-        for (int64_t j = i; j < n_features; ++j, ++k) {
-            const double x = rint((double)sums[k] * (i == j ? diagonal : off_diagonal));
-            if (!(fabs(x) < 0x1p63)) return VF_ERR_RANGE;
-            sums[k] = (int64_t)x;
-        }
-    return VF_OK;
-}

@@ -570,3 +570,18 @@ def test_the_loop_writes_the_ledger_before_anything_is_drawn():
     with pytest.raises(RuntimeError, match="no randomness"):
         run(model, records, plan, ledger, Fails(), Threads(1))
     assert len(ledger) == 1
+
+
+EDGES = [("lda", dict(clip=c, doc_topic_prior=p)) for c in (1e-30, 1e-12, 1.0) for p in (1e-30, 1e6)]
+EDGES += [(n, dict(row_norm=r)) for n in ("logistic", "logistic-paper") for r in (1e-12, 1e5, 1e12)]
+EDGES += [(n, {}) for n in ("network", "network-paper", "own")]
+
+
+@pytest.mark.parametrize("noise_multiplier", [1e-6, 1e-3, 1e3, 1e6])
+@pytest.mark.parametrize("name, options", EDGES)
+def test_settings_at_their_edges_are_refused_before_anything_is_spent_or_fit(name, options, noise_multiplier):
+    make, data = CASES[name]
+    try:
+        make(noise_multiplier=noise_multiplier, **options).fit(*data(60))
+    except ValueError as error:
+        assert not getattr(error, "__notes__", ()), "releases were made"

@@ -205,18 +205,6 @@ def test_non_finite_records_contribute_nothing(isa, dense):
     np.testing.assert_array_equal(got, clean)
 
 
-def test_rounding_to_the_lattice():
-    d = 70
-    rng = np.random.default_rng(11)
-    sums = rng.integers(-(2**40), 2**40, triangle_size(d))
-    rows, columns = np.triu_indices(d)
-    factor = np.where(rows == columns, 2.0**-7, np.sqrt(2) * 2.0**-7)
-    for isa in ISAS:
-        got = sums.copy()
-        native.blr_round(d, 2.0**-7, np.sqrt(2) * 2.0**-7, got, isa)
-        np.testing.assert_array_equal(got, np.rint(sums * factor).astype(np.int64))
-
-
 def test_unpack_upper():
     for d in (1, 2, 5, 255, 256, 257, 600):
         packed = np.random.default_rng(d).normal(size=triangle_size(d))

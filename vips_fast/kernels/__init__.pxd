@@ -141,7 +141,6 @@ cdef extern from "vips_fast/vips_fast.h" nogil:
                                       const double *linear, const double *quadratic, void *workspace,
                                       int64_t workspace_bytes, int64_t *sums_linear,
                                       int64_t *sums_quadratic) noexcept nogil
-        int32_t (*blr_round)(int64_t n_features, double diagonal, double off_diagonal, int64_t *sums) noexcept nogil
         int64_t (*sbn_pg_workspace_f32)(int64_t n_visible, int64_t n_hidden) noexcept nogil
         int64_t (*sbn_pg_workspace_f64)(int64_t n_visible, int64_t n_hidden) noexcept nogil
         int64_t (*sbn_quadratic_workspace)(int64_t n_visible, int64_t n_hidden) noexcept nogil

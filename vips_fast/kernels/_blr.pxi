@@ -144,14 +144,3 @@ def blr_accumulate(int64_t n_features, int64_t row_begin, int64_t row_end, const
             status = api.blr_accumulate_f64(n, n_features, row_begin, row_end, pp, pi, pv, &linear[0], &quadratic[0],
                                             &work[0], work.shape[0], pl, pq)
     _check(status)
-
-
-def blr_round(int64_t n_features, double diagonal, double off_diagonal, int64_t[::1] sums, isa=None):
-    """Turn sums of products into lattice coordinates, in place."""
-    cdef const vf_api *api = _table(isa)
-    cdef int32_t status
-    if sums.shape[0] != n_features * (n_features + 1) // 2:
-        raise RuntimeError("sums has the wrong length")
-    with nogil:
-        status = api.blr_round(n_features, diagonal, off_diagonal, &sums[0])
-    _check(status)

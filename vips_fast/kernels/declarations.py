@@ -93,7 +93,6 @@ FUNCTIONS = {
         "int32_t", "int64_t", "int64_t", "int64_t", "int64_t", "const int64_t *", "const int32_t *", "const double *",
         "const double *", "const double *", "void *", "int64_t", "int64_t *", "int64_t *",
     ],
-    "blr_round": ["int32_t", "int64_t", "double", "double", "int64_t *"],
     "sbn_pg_workspace_f32": ["int64_t", "int64_t", "int64_t"],
     "sbn_pg_workspace_f64": ["int64_t", "int64_t", "int64_t"],
     "sbn_quadratic_workspace": ["int64_t", "int64_t", "int64_t"],

@@ -244,10 +244,6 @@ typedef struct vf_api {
                                   const double *linear, const double *quadratic, void *workspace,
                                   int64_t workspace_bytes, int64_t *sums_linear, int64_t *sums_quadratic);
 
-    /* sums[k] = rint(sums[k] * diagonal) for the diagonal entries of a packed triangle and rint(sums[k] *
-     * off_diagonal) for the others, in place. */
-    int32_t (*blr_round)(int64_t n_features, double diagonal, double off_diagonal, int64_t *sums);
-
     /* Bytes of workspace of the kernel of this name; -1 if a size is out of range. So for the next three. */
     int64_t (*sbn_pg_workspace_f32)(int64_t n_visible, int64_t n_hidden);
     int64_t (*sbn_pg_workspace_f64)(int64_t n_visible, int64_t n_hidden);

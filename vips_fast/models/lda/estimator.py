@@ -202,7 +202,7 @@ class LatentDirichletAllocation(PrivateEstimator):
     def _check_parameters(self) -> None:
         check_number("n_components", self.n_components, 1, 2**20, integer=True)
         if self.doc_topic_prior is not None:
-            check_number("doc_topic_prior", self.doc_topic_prior, 0, 1e6, low_open=True)
+            check_number("doc_topic_prior", self.doc_topic_prior, 1e-30, 1e6)
         if self._informed:
             _check_prior(self.topic_word_prior, int(self.n_components))
         elif self.topic_word_prior is not None:

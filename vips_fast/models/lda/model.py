@@ -12,6 +12,7 @@ from scipy.special import digamma
 from ...engine.averaging import RunningAverage, Schedule
 from ...engine.model import Model, Release
 from ...kernels import native
+from ...kernels.lattice import LDA_MAX_SPACING, LDA_MIN_SPACING, checked_spacing
 from .options import LdaOptions
 from .planning import plan
 from .records import DocumentBlock
@@ -100,7 +101,7 @@ class LdaModel(Model):
 
     def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
         """Take the lattice; choose the step size where it is left to the plan."""
-        self._spacing = mechanism.spacing
+        self._spacing = checked_spacing(mechanism.spacing, self.clip, low=LDA_MIN_SPACING, high=LDA_MAX_SPACING)
         if self._options.learning_decay is None and self._length is not None and mechanism.noise_multiplier > 0:
             self._decay = plan(
                 self.n_records, self.n_words, self.n_topics, doc_length=self._length, n_steps=self._n_steps,

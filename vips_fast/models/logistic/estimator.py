@@ -198,8 +198,8 @@ class BayesianLogisticRegression(PrivateEstimator):
         return self._fit(X, y, trials=trials, partial=True, transcript=transcript)
 
     def _check_parameters(self) -> None:
-        check_number("row_norm", self.row_norm, 0, 1e100, low_open=True)
-        check_number("n_trials", self.n_trials, 0, 1e9, low_open=True)
+        check_number("row_norm", self.row_norm, 1e-12, 1e12)
+        check_number("n_trials", self.n_trials, 1e-3, 1e9)
         check_flag("fit_intercept", self.fit_intercept)
         if self.options is not None and not isinstance(self.options, self._options_type):
             raise ValueError(f"options={self.options!r}: expected {self._options_type.__name__} or None")

@@ -57,7 +57,7 @@ class LogisticOptions:
     learning_offset: float = 1.0
 
     def __post_init__(self) -> None:
-        check_number("intercept_scaling", self.intercept_scaling, 0, 1e100, low_open=True)
+        check_number("intercept_scaling", self.intercept_scaling, 1e-12, 1e12)
         for name in ("prior_shape", "prior_rate"):
             check_number(name, getattr(self, name), 0, 1e12, low_open=True)
         check_number("residual_clip", self.residual_clip, 0, 1, low_open=True)

@@ -144,13 +144,22 @@ def nonnegative_mean(observed: np.ndarray, noise_sd: float, prior_mean: float) -
 
 
 def inverse(matrix: np.ndarray) -> np.ndarray:
-    """Inverse of a positive definite matrix, which is overwritten; C-ordered and exactly symmetric."""
+    """Inverse of a positive definite matrix, which is overwritten; C-ordered and exactly symmetric.
+
+    Where rounding has made the matrix indefinite, eigenvalues below its precision are raised to that: a release is
+    spent by then, and the model has to be read out of it whatever the noise was.
+    """
+    diagonal = np.diag(matrix).copy()
     # A symmetric matrix is its own transpose: LAPACK works on the upper triangle in place.
     factor, info = linalg.lapack.dpotrf(matrix.T, lower=0, overwrite_a=1)
     if info == 0:
         factor, info = linalg.lapack.dpotri(factor, lower=0, overwrite_c=1)
     if info:
-        raise np.linalg.LinAlgError(f"LAPACK info {info}: the posterior precision is not positive definite")
+        # LAPACK wrote below and on the diagonal; above it the matrix is as it was.
+        upper = np.triu(matrix, 1)
+        values, vectors = np.linalg.eigh(upper + upper.T + np.diag(diagonal))
+        values = np.maximum(values, len(matrix) * np.finfo(float).eps * np.abs(values).max())
+        factor = (vectors / values) @ vectors.T
     upper = np.triu(factor)
     return np.ascontiguousarray(upper + np.triu(upper, 1).T)
 

@@ -14,6 +14,7 @@ from ...engine.model import Model, array_of
 from ...engine.result import Public
 from ...kernels import native
 from ...kernels.blr import triangle_size, unpack_upper
+from ...kernels.lattice import checked_spacing
 
 if TYPE_CHECKING:
     from ...engine.sampling import Sampler
@@ -121,7 +122,7 @@ class LogisticStatistics(Model):
 
     def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
         """Take lattice and scale; refuse noise whose lattice is too coarse for the dimension."""
-        spacing = mechanism.spacing
+        spacing = checked_spacing(mechanism.spacing, self.clip)
         slack = self._slack(spacing) if self._private else 0.0
         kept = self.clip - slack
         if slack > 0.25 * self.clip or kept < 4 * spacing:
