@@ -16,6 +16,7 @@ from ..models.logistic.records import (
     read_labels,
     usable_rows,
 )
+from ..models.spending import Payer
 
 
 class LinearClassifier(PrivateEstimator):
@@ -48,7 +49,7 @@ class LinearClassifier(PrivateEstimator):
     def _constant(self) -> float:
         return float(self.fit_intercept)
 
-    def fit(self, X: Any, y: Any, *, transcript: str | Path | None = None) -> Self:
+    def fit(self, X: Any, y: Any, *, transcript: str | Path | None = None, budget: Payer = None) -> Self:
         """Fit to rows X, shape (n, d), dense or sparse, and two labels.
 
         Raises
@@ -56,7 +57,7 @@ class LinearClassifier(PrivateEstimator):
         ValueError, TypeError
             If a parameter or the data are unusable, or the run would overspend; nothing is spent.
         """
-        return self._fit(X, y, transcript=transcript)
+        return self._fit(X, y, transcript=transcript, budget=budget)
 
     def _read(self, X: Any, y: Any = None, **extra: Any) -> tuple[Any, dict[str, Any]]:
         matrix = design(X, self._constant)

@@ -18,6 +18,7 @@ from ..engine.ledger import Ledger
 from ..engine.result import FitResult
 from ..engine.statement import Privacy
 from ..models.logistic.records import design
+from ..models.spending import Payer
 from .linear import LinearClassifier
 
 #: At which the ledger of a pure guarantee is read; the statement is the pure one.
@@ -108,8 +109,8 @@ class ObjectivePerturbationLogisticRegression(LinearClassifier):
         if self.n_records is not None:
             check_number("n_records", self.n_records, 1, 2**53, integer=True)
 
-    def fit(self, X: Any, y: Any, *, transcript: str | Path | None = None) -> Self:
-        """Fit to rows X, shape (n, d), dense or sparse, and two labels; there is no transcript.
+    def fit(self, X: Any, y: Any, *, transcript: str | Path | None = None, budget: Payer = None) -> Self:
+        """Fit to rows X, shape (n, d), dense or sparse, and two labels; there is no transcript and no budget.
 
         Raises
         ------
@@ -118,6 +119,8 @@ class ObjectivePerturbationLogisticRegression(LinearClassifier):
         """
         if transcript is not None:
             raise ValueError("transcript: expected None, this model is not made from releases of statistics")
+        if budget is not None:
+            raise ValueError("budget: expected None, no filter can bound this model's one release")
         with self._alone():
             self._check_parameters()
             records, facts = self._read(X, y)

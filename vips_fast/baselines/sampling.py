@@ -18,6 +18,7 @@ from ..engine.result import Public
 from ..kernels.threads import resolve_n_threads
 from ..models.estimator import ArraySpec
 from ..models.logistic.records import Block
+from ..models.spending import Payer
 from .dpsgd import dense
 from .scores import ScoreClassifier, ScoreModel
 
@@ -151,11 +152,11 @@ class VariationalSamplingLogisticRegression(ScoreClassifier):
         self.random_state = random_state
         self.callback = callback
 
-    def fit(self, X: Any, y: Any, *, transcript: str | Path | None = None) -> Self:
+    def fit(self, X: Any, y: Any, *, transcript: str | Path | None = None, budget: Payer = None) -> Self:
         """See `LinearClassifier.fit`; with ``bayesian_pairs`` the model cannot be made again from a transcript."""
         if self.bayesian_pairs and transcript is not None:
             raise ValueError("transcript: expected None with bayesian_pairs, whose figures are not in the releases")
-        return super().fit(X, y, transcript=transcript)
+        return super().fit(X, y, transcript=transcript, budget=budget)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -94,7 +94,7 @@ def add_fit_groups(parser: Parser) -> tuple[Any, Any, Any]:
     model.add_argument("--transcript", metavar="DIR", help="new folder that keeps the releases, for `vips-fast verify`")
     model.add_argument("--paper", action="store_true", help="the paper's own algorithm and constants, to compare with")
     privacy = parser.add_argument_group("privacy")
-    goal = privacy.add_mutually_exclusive_group(required=True)
+    goal = privacy.add_mutually_exclusive_group()
     goal.add_argument("--epsilon", dest="target_epsilon", type=positive, help="target epsilon")
     goal.add_argument("--noise-multiplier", type=positive, help="instead of a target")
     goal.add_argument("--non-private", dest="private", action="store_const", const=False, help="no noise, no guarantee")

@@ -37,7 +37,10 @@ def run_fit(args: argparse.Namespace, cls: type[Any], read: Callable[[Any], Job]
     """
     from ..engine.durable import write_file
     from ..engine.transcript import TranscriptWriter
+    from ..models.spending import Spending
 
+    if args.budget is None and args.target_epsilon is None and args.noise_multiplier is None and args.private is None:
+        raise ValueError("one of --epsilon, --noise-multiplier, --non-private and --budget is required")
     model = (cls.paper if args.paper else cls)(**settings_of(cls, given(cls, args)))
     model._check_parameters()
     out, transcript = Path(args.out), None if args.transcript is None else Path(args.transcript).resolve()
@@ -45,15 +48,19 @@ def run_fit(args: argparse.Namespace, cls: type[Any], read: Callable[[Any], Job]
         TranscriptWriter(transcript, first=True)  # refuses a folder that is in use
         if transcript.is_relative_to(out.resolve()):
             raise ValueError(f"--transcript {args.transcript}: expected a folder that is not inside --out {out}")
-    with output_folder(out, args.force) as folder:
+    with output_folder(out, args.force) as folder, Spending(model, args.budget) as spending:
         job = read(model)
         with ProgressLine("fit") as progress:
-            model.set_params(callback=None if args.quiet else progress).fit(*job.data, transcript=transcript)
+            model.set_params(callback=None if args.quiet else progress).fit(
+                *job.data, transcript=transcript, budget=spending
+            )
         model.save(folder)
         shown, statement = job.shown(model), texts.statement(model)
         for name, text in {**job.files(model), texts.PRIVACY: statement}.items():
             write_file(folder / name, lambda file, text=text: file.write(text.encode()))
     print(f"{shown}\n{statement}Written to {out}." if shown else f"{statement}Written to {out}.")
+    if spending.budget is not None:
+        print(texts.charged(spending.budget))
     if model.private:
         warn_of_taints(model)
         warn_of_delta(model.privacy_.delta, model.privacy_.n_records)

@@ -1,8 +1,8 @@
 """From arguments to an exit code.
 
 Exit codes: 0 done; 1 something failed that is not the caller's fault, or the answer is no (a demo that does not beat
-its yardstick, an audit or a verification that fails); 2 bad usage or bad input; 130 interrupted. Results go to standard
-output, progress and errors to standard error.
+its yardstick, an audit or a verification that fails); 2 bad usage or bad input; 3 refused by the budget of the data
+set; 130 interrupted. Results go to standard output, progress and errors to standard error.
 """
 
 import os
@@ -11,7 +11,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 
 from .. import __version__, runtime_info
-from . import audit, demo, lda, logistic, network, privacy, transform, verify
+from . import audit, budget, demo, lda, logistic, network, privacy, transform, verify
 from .arguments import Parser, command
 from .output import say
 
@@ -46,7 +46,7 @@ def _explained(error: BaseException) -> tuple[str, int]:
     if isinstance(error, KeyboardInterrupt):
         return "interrupted", 130
     if isinstance(error, (ValueError, ImportError)):
-        return str(error), 2 if isinstance(error, ValueError) else 1
+        return str(error), getattr(error, "exit_code", 2) if isinstance(error, ValueError) else 1
     if isinstance(error, OSError):
         given = (FileNotFoundError, FileExistsError, PermissionError, IsADirectoryError, NotADirectoryError)
         where = f"{error.filename}: " if error.filename is not None else ""
@@ -70,7 +70,7 @@ def build_parser() -> Parser:
     models = fit.add_subparsers(dest="family", required=True, metavar="MODEL")
     for family in (lda, logistic, network):
         family.add(commands, models)
-    for module in (transform, privacy, verify, audit):
+    for module in (transform, privacy, budget, verify, audit):
         module.add(commands)
     command(commands, "info", info, "version, instruction sets, threads")
     return parser

@@ -20,6 +20,17 @@ def statement(model: Any) -> str:
     return paragraph(model.privacy_.statement()) + "\n"
 
 
+def charged(budget: Any) -> str:
+    """What a budget says after a fit, in one line; its head is what a rollback of the file is seen by."""
+    from ..accounting.printing import rounded_down, rounded_up
+
+    said = budget.show()
+    return (
+        f"Charged to the budget of {said['dataset']}: epsilon = {rounded_up(said['spent'])} of {said['epsilon']:g} "
+        f"spent at delta = {said['delta']:g}, {rounded_down(said['left'])} left; head {said['head']}"
+    )
+
+
 def topics(model: Any, vocabulary: Sequence[str] | None, n_words: int) -> str:
     """The commonest words of each topic, for ``topics.txt``."""
     from ..report import topics_table

@@ -1,171 +1,484 @@
-"""A privacy budget shared by several fits on the same records."""
+"""The privacy budget of a data set: a file that every fit on these data charges.
+
+A budget belongs to the data, not to an object: copies, clones, threads, forks and other processes that name the same
+file all charge it. A run *reserves* what it plans, has each release written to the file before its noise is drawn, and
+gives back at its end what it never drew. What that adds up to is decided by a filter (`vips_fast.engine.filters`),
+since the next run is chosen in view of the results so far; what a crash or a damaged file counts as is said, and
+shown, in `vips_fast.engine.budget_file`.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+import copy
+import os
+import secrets
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Self
 
-from ..accounting import rounded_up
-from ..accounting.accountants import check_delta, check_epsilon, check_event, describe, epsilon
-from ..accounting.calibration import calibrate_noise_multiplier
-from ..accounting.events import ComposedEvent, PrivacyEvent, event_from_dict
+from ..accounting import PrivacyEvent, SelfComposedEvent, rounded_up
+from ..accounting.accountants import check_delta, check_epsilon
+from .budget_file import BudgetDamagedError, BudgetFile, create
+from .budget_state import BudgetState
+from .filters import FILTERS, declared_epsilon, smallest_noise
+from .holder import is_dead, this_process
+from .sampling import RELATIONS
 
-__all__ = ["Budget", "BudgetExceededError"]
+__all__ = ["Budget", "BudgetDamagedError", "BudgetExceededError", "Reservation"]
 
 
 class BudgetExceededError(ValueError):
-    """A fit would spend more than the budget holds; nothing was spent."""
+    """A charge that the budget does not hold. What was asked for has not been drawn."""
+
+    #: Of a command that ends with this error.
+    exit_code = 3
+
+
+_budgets: weakref.WeakSet[Budget] = weakref.WeakSet()
 
 
 class Budget:
-    """Composes the events of several fits and refuses to overspend.
+    """The budget in a file; `create` makes a new one.
 
-    The events are composed by one accountant as a whole, which is tighter
-    than adding the epsilons of the fits.
+    Safe in several threads and processes, and after a fork. Two objects on one file are one budget.
 
     Parameters
     ----------
-    target_epsilon : float
-        > 0 and finite.
-    target_delta : float
-        In (0, 1).
-    accountant : str or None
-        As in `epsilon`.
+    path : str or path
 
-    Notes
-    -----
-    Releases may depend on earlier releases.  The events themselves (noise
-    multipliers, rates, numbers of steps) must not be chosen in view of
-    earlier private results: composition theorems for whole curves assume
-    them fixed.  A refusal depends on events only and is public.
+    Attributes
+    ----------
+    epsilon, delta : float
+        What all runs together may spend.
+    dataset, relation, unit : str
+    identity : str
+        The budget's own name, drawn when it was made.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    BudgetDamagedError
+        If it is damaged before its end. A torn end is none: it counts as spent.
     """
 
-    def __init__(self, target_epsilon: float, target_delta: float, accountant: str | None = None) -> None:
-        self._epsilon = check_epsilon(target_epsilon, "target_epsilon")
-        if self._epsilon == 0.0:
-            raise ValueError("target_epsilon must be > 0, got 0.0")
-        self._delta = check_delta(target_delta, "target_delta")
-        self._accountant = accountant
-        self._events: tuple[PrivacyEvent, ...] = ()
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(os.path.abspath(path))
+        self._file, self._state = BudgetFile(self.path), BudgetState()
+        self._lock = threading.Lock()
+        self._name: str | None = None
+        with self._reading() as state:
+            self._name = self.identity = state.name
+            #: What never changes: the target, and what the budget is about.
+            self.epsilon, self.delta, self.dataset = state.epsilon, state.delta, state.dataset
+            self.relation, self.unit = state.relation, state.unit
+        _budgets.add(self)
 
-    @property
-    def target_epsilon(self) -> float:
-        return self._epsilon
+    def __reduce__(self) -> tuple[type[Budget], tuple[Path]]:
+        return type(self), (self.path,)
 
-    @property
-    def target_delta(self) -> float:
-        return self._delta
-
-    @property
-    def events(self) -> tuple[PrivacyEvent, ...]:
-        """The charged events, in order."""
-        return self._events
-
-    @property
-    def event(self) -> ComposedEvent:
-        """Their composition."""
-        return ComposedEvent(self._events)
-
-    def __repr__(self) -> str:
-        return (
-            f"Budget(target_epsilon={self._epsilon!r}, target_delta={self._delta!r}, "
-            f"spent_epsilon={rounded_up(self.spent_epsilon())}, fits={len(self._events)})"
-        )
-
-    def _total(self, event: PrivacyEvent | None) -> float:
-        events = self._events if event is None else (*self._events, check_event(event))
-        return epsilon(ComposedEvent(events), self._delta, self._accountant)
-
-    def spent_epsilon(self) -> float:
-        """epsilon at `target_delta` of everything charged so far."""
-        return self._total(None)
-
-    def remaining_epsilon(self) -> float:
-        """target_epsilon - spent_epsilon().
-
-        A summary only: fits compose better than this difference suggests.
-        """
-        return self._epsilon - self.spent_epsilon()
-
-    def check(self, event: PrivacyEvent) -> float:
-        """epsilon after `event`, without charging it.
-
-        Raises
-        ------
-        BudgetExceededError
-            If it exceeds the target.
-        ValueError
-            If the event's relation differs from that of the charged events.
-        """
-        total = self._total(event)
-        if total > self._epsilon and self._accountant in (None, "pld") and math.isfinite(total):
-            # Close calls deserve the accountant's best accuracy.
-            if total <= self._epsilon * 1.001:
-                composed = ComposedEvent((*self._events, event))
-                total = min(total, epsilon(composed, self._delta, self._accountant, rtol=1e-7))
-        if total > self._epsilon:
-            raise BudgetExceededError(
-                f"the fit would bring epsilon to {rounded_up(total, 6)} at delta = {self._delta:g}, "
-                f"above target_epsilon = {self._epsilon:g} "
-                f"({rounded_up(self.spent_epsilon(), 6)} is spent); add noise, take fewer steps, or "
-                "sample less"
-            )
-        return total
-
-    def charge(self, event: PrivacyEvent) -> float:
-        """Charge `event`; call it before the fit's first release.
-
-        Returns
-        -------
-        float
-            epsilon after it.
-
-        Raises
-        ------
-        BudgetExceededError
-            If it would exceed the target; then nothing is charged.
-        """
-        total = self.check(event)
-        self._events = (*self._events, event)
-        return total
-
-    def calibrate_noise_multiplier(
-        self, make_event: Callable[[float], PrivacyEvent], rtol: float = 1e-3
-    ) -> float:
-        """The smallest noise multiplier whose event still fits the budget.
+    @classmethod
+    def create(
+        cls, path: str | Path, epsilon: float, delta: float, *, dataset: str, relation: str = "add_remove",
+        unit: str = "record", filter: str = "auto",
+    ) -> Self:  # fmt: skip
+        """Make a new file; nothing is ever replaced.
 
         Parameters
         ----------
-        make_event : callable
-            ``make_event(noise_multiplier)`` returns the event of the next fit.
-        rtol : float
-            As in `calibrate_noise_multiplier`.
+        path : str or path
+        epsilon, delta : float
+            What all runs together may spend: epsilon > 0, delta in (0, 1).
+        dataset : str
+            Name of the data set.
+        relation : {"add_remove", "replace_one"}
+        unit : str
+            What neighbours differ by.
+        filter : {"auto", "gaussian", "renyi"}
+            How runs that were not declared ahead add up. "auto" takes "gaussian" if the first run uses the whole data
+            set in every step, else "renyi". With "gaussian" a run on samples counts as if it used the whole data set.
+
+        Raises
+        ------
+        FileExistsError
+            If the name is taken.
+        ValueError
+            If an argument is out of its range.
         """
-        return calibrate_noise_multiplier(
-            lambda z: ComposedEvent((*self._events, make_event(z))),
-            self._epsilon, self._delta, self._accountant, rtol,
-        )
-
-    def statement(self) -> str:
-        """One sentence about everything charged so far."""
-        return describe(self.event, self._delta, self._accountant)
-
-    def to_dict(self) -> dict:
-        """Targets and events as JSON values."""
-        return {
-            "target_epsilon": self._epsilon,
-            "target_delta": self._delta,
-            "accountant": self._accountant,
-            "events": [event.to_dict() for event in self._events],
+        epsilon, delta = check_epsilon(epsilon), check_delta(delta)
+        if epsilon == 0.0:
+            raise ValueError("epsilon=0: expected a number above 0")
+        if relation not in RELATIONS:
+            raise ValueError(f"relation={relation!r}: expected 'add_remove' or 'replace_one'")
+        if filter not in ("auto", *FILTERS):
+            raise ValueError(f"filter={filter!r}: expected 'auto', 'gaussian' or 'renyi'")
+        for name, text in (("dataset", dataset), ("unit", unit)):
+            if not isinstance(text, str) or not text.strip() or not text.isprintable():
+                raise ValueError(f"{name}={text!r}: expected a name")
+        record = {
+            "kind": "budget", "number": 0, "budget": secrets.token_hex(8), "dataset": dataset, "relation": relation,
+            "unit": unit, "epsilon": epsilon, "delta": delta, "filter": filter, "at": int(time.time()),
         }
+        create(Path(os.path.abspath(path)), record)
+        return cls(path)
 
     @classmethod
-    def from_dict(cls, data: dict) -> Budget:
-        """The budget that `to_dict` described."""
-        names = {"target_epsilon", "target_delta", "accountant", "events"}
-        if not isinstance(data, dict) or set(data) != names:
-            raise ValueError(f"a budget has the keys {sorted(names)}")
-        budget = cls(data["target_epsilon"], data["target_delta"], data["accountant"])
-        budget._events = tuple(event_from_dict(item) for item in data["events"])
-        ComposedEvent(budget._events)
-        return budget
+    def of(cls, budget: str | Path | Budget) -> Budget:
+        """A budget, or that of a path."""
+        return budget if isinstance(budget, Budget) else cls(budget)
+
+    # ------------------------------------------------------------ the file
+
+    @contextmanager
+    def _locked(self, *, write: bool) -> Iterator[BudgetState]:
+        """The state, brought up to the file, while its lock is held; a torn end is settled before anything is added."""
+        with self._lock:
+            try:
+                with self._file.locked(write=write) as records:
+                    for record in records:
+                        self._apply(record)
+                    if self._name not in (None, self._state.name):
+                        raise BudgetDamagedError(f"{self.path}: another budget has taken the place of this one")
+                    if self._file.torn and write:
+                        self._append({"kind": "torn", "at": int(time.time())})
+                    yield self._state
+            except BudgetExceededError:
+                raise
+            except BaseException:
+                # Whatever went wrong, what is in memory may not be what is on the disk.
+                self._file.forget()
+                self._state = BudgetState()
+                raise
+
+    def _apply(self, record: dict[str, Any]) -> None:
+        try:
+            self._state.apply(record)
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, RecursionError) as error:
+            reason = str(error) if isinstance(error, ValueError) else type(error).__name__
+            raise BudgetDamagedError(f"{self.path}: record {record.get('number')} is malformed: {reason}") from None
+
+    def _append(self, record: dict[str, Any]) -> None:
+        self._file.append(record)
+        self._apply(dict(record, number=len(self._file.heads) - 1))
+
+    @contextmanager
+    def _reading(self) -> Iterator[BudgetState]:
+        """A state to read from while nobody changes it; after a torn end all that was open counts as spent in it."""
+        with self._locked(write=False) as state:
+            if self._file.torn:
+                state = copy.deepcopy(state)
+                state.settle()
+            yield state
+
+    # -------------------------------------------------------------- figures
+
+    @property
+    def head(self) -> str:
+        """Hash that stands for the whole file as it is now."""
+        with self._reading():
+            return self._file.heads[-1]
+
+    @property
+    def spent(self) -> float:
+        """Epsilon of what was drawn, by the filter that decides."""
+        with self._reading() as state:
+            return state.total(reserved=False)
+
+    @property
+    def left(self) -> float:
+        """Epsilon that is neither spent nor reserved. A summary: what fits is decided by `reserve`."""
+        with self._reading() as state:
+            return max(0.0, state.epsilon - state.total(reserved=True))
+
+    def knows(self, head: str) -> bool:
+        """Whether a head, as a model keeps it, belongs to this file's history; False after a rollback."""
+        with self._reading():
+            return head in self._file.heads
+
+    def show(self) -> dict[str, Any]:
+        """Everything there is to say, JSON-ready."""
+        with self._reading() as state:
+            reserved = state.total(reserved=True)
+            runs = [
+                {
+                    "run": name, "what": run.what, "at": run.at, "reserved": run.count, "drawn": run.drawn,
+                    "counted": run.spent, "list": None if run.item is None else run.item[0],
+                    "state": "closed" if not run.open else "abandoned" if is_dead(run.holder) else "open",
+                    "holder": {key: run.holder[key] for key in ("host", "pid")}, "event": run.event.to_dict(),
+                }
+                for name, run in state.runs.items()
+            ]
+            lists = [
+                {
+                    "list": key, "name": one.name, "at": one.at, "epsilon": one.epsilon, "delta": one.delta,
+                    "begun": one.begun,
+                    "runs": [[event.to_dict(), n, t] for (event, n), t in zip(one.items, one.taken, strict=True)],
+                }
+                for key, one in state.lists.items()
+            ]
+            return {
+                "spent": state.total(reserved=False), "left": max(0.0, state.epsilon - reserved),
+                "epsilon": state.epsilon, "delta": state.delta, "dataset": state.dataset, "unit": state.unit,
+                "relation": state.relation, "filter": state.filter, "runs": runs, "lists": lists,
+                "tight": state.tight(), "head": self._file.heads[-1], "records": len(self._file.heads),
+                "torn": self._file.torn,
+            }
+
+    def __repr__(self) -> str:
+        return (
+            f"Budget({str(self.path)!r}): {self.dataset}, epsilon = {rounded_up(self.spent)} of {self.epsilon:g} at "
+            f"delta = {self.delta:g} spent"
+        )
+
+    # -------------------------------------------------------------- charging
+
+    def check_plan(self, relation: str, unit: str, delta: float) -> None:
+        """Refuse a plan that is about something else than this budget.
+
+        Raises
+        ------
+        ValueError
+            If relation, unit or delta are not the budget's.
+        """
+        for name, plans, own in (
+            ("neighbors", relation, self.relation), ("unit", unit, self.unit), ("target_delta", delta, self.delta),
+        ):
+            if plans != own:
+                raise ValueError(
+                    f"{self.path}: the run has {name}={plans!r}, the budget of {self.dataset} is for {own!r}"
+                )
+
+    def check(self, event: PrivacyEvent, count: int = 1) -> None:
+        """Raise BudgetExceededError if ``count`` releases of an event do not fit now; nothing is reserved."""
+        with self._reading() as state:
+            self._admit(state, event, count)
+
+    def _admit(self, state: BudgetState, event: PrivacyEvent, count: int) -> tuple[str, int] | None:
+        """The place of a list that a run draws from, None for outside lists, BudgetExceededError if it does not fit."""
+        if event.neighbors != state.relation:
+            raise ValueError(
+                f"{self.path}: the event is about neighbors={event.neighbors!r}, the budget of {state.dataset} is for "
+                f"{state.relation!r}"
+            )
+        item = state.item_for(event, count)
+        if item is not None:
+            return item
+        total = state.with_run(event, count)
+        if not total <= state.epsilon:
+            raise BudgetExceededError(self._refusal(state, event, count, total))
+        return None
+
+    def _refusal(self, state: BudgetState, event: PrivacyEvent, count: int, total: float) -> str:
+        held = [run for run in state.live.values() if run.held]
+        waiting = f", {sum(run.held for run in held)} releases are reserved by {len(held)} runs" if held else ""
+        if state.rest_delta is None and state.free_delta <= 0.0:
+            why = "all of its delta belongs to lists declared ahead, and none of them holds this run"
+        else:
+            why = (
+                f"{count} releases more would bring it to epsilon = {rounded_up(total, 6)}, its limit is "
+                f"{state.epsilon:g} at delta = {state.delta:g} ({rounded_up(state.total(reserved=False), 6)} is "
+                f"spent{waiting}; {state.filter_for(event)} filter)"
+            )
+        return f"{self.path}: the budget of {state.dataset} does not hold this run: {why}"
+
+    def reserve(self, event: PrivacyEvent, count: int, *, what: str = "") -> Reservation:
+        """Reserve so many releases of an event; what ended processes had reserved is given back first.
+
+        Raises
+        ------
+        BudgetExceededError
+            If they do not fit. Nothing is reserved then.
+        ValueError
+            If the event's relation is another, or no filter can bound it.
+        """
+        if count < 1:
+            raise ValueError(f"count={count!r}: expected at least 1")
+        run = secrets.token_hex(6)
+        with self._locked(write=True) as state:
+            self._give_back_abandoned(state)
+            item = self._admit(state, event, count)
+            self._append({
+                "kind": "reserve", "run": run, "event": event.to_dict(), "count": int(count), "what": what,
+                "holder": this_process(), "at": int(time.time()), "item": item,
+            })  # fmt: skip
+            return Reservation(self, run, event, int(count), self._file.heads[-1])
+
+    def reserve_list(
+        self, events: Sequence[PrivacyEvent], *, name: str = "", delta: float | None = None
+    ) -> dict[str, Any]:
+        """Declare runs ahead, so that they are composed as one by privacy-loss distributions.
+
+        A run whose event, noise multiplier included, is one of the list's draws from it, in any order.
+
+        Parameters
+        ----------
+        events : sequence of PrivacyEvent
+            One for each run, repeated steps as `SelfComposedEvent`.
+        name : str
+        delta : float or None
+            Share of the budget's delta. None takes all that is left: then no run outside lists can follow.
+
+        Returns
+        -------
+        dict
+            ``list``, ``epsilon`` and ``delta``.
+
+        Raises
+        ------
+        BudgetExceededError
+            If the list does not fit, or no delta is left for it.
+        """
+        items: list[tuple[PrivacyEvent, int]] = []
+        for event in events:
+            count, one = 1, event
+            while isinstance(one, SelfComposedEvent):
+                count, one = count * one.count, one.event
+            if count < 1 or one.neighbors != self.relation:
+                raise ValueError(
+                    f"{self.path}: a declared run is about neighbors={one.neighbors!r} with {count} releases; expected "
+                    f"{self.relation!r} and at least one"
+                )
+            items.append((one, count))
+        if not items:
+            raise ValueError("events: expected at least one run")
+        key = secrets.token_hex(6)
+        with self._locked(write=True) as state:
+            free = 0.0 if state.rest_delta is not None else state.free_delta
+            share = free if delta is None else check_delta(delta)
+            if not 0.0 < share <= free:
+                raise BudgetExceededError(
+                    f"{self.path}: a list with a delta of {share:g} does not fit the budget of {state.dataset}: "
+                    f"{free:g} of {state.delta:g} is left for lists; declare them before the first run that is in none"
+                )
+            cost = declared_epsilon(_counted(items), share)
+            total = state.listed(reserved=True) + cost
+            if not total <= state.epsilon:
+                raise BudgetExceededError(
+                    f"{self.path}: the list would bring the budget of {state.dataset} to epsilon = "
+                    f"{rounded_up(total, 6)}, its limit is {state.epsilon:g}"
+                )
+            self._append({
+                "kind": "list", "list": key, "name": name, "items": [[e.to_dict(), n] for e, n in items],
+                "epsilon": cost, "delta": share, "at": int(time.time()),
+            })  # fmt: skip
+        return {"list": key, "epsilon": cost, "delta": share}
+
+    def noise_multiplier(self, make_event: Callable[[float], PrivacyEvent], count: int) -> float:
+        """The smallest noise multiplier with which so many releases fit what is left.
+
+        Raises
+        ------
+        BudgetExceededError
+            If none does.
+        """
+        with self._reading() as state:
+            # Those that ended will have given back by the time that this run reserves.
+            with suppress(ValueError):
+                state = self._without_abandoned(state)
+            found = smallest_noise(lambda z: state.with_run(make_event(z), count), state.epsilon)
+            if found is None:
+                raise BudgetExceededError(self._refusal(state, make_event(1e7), count, float("inf")))
+            return found
+
+    @staticmethod
+    def _without_abandoned(state: BudgetState) -> BudgetState:
+        dead = [name for name, run in state.live.items() if is_dead(run.holder)]
+        if not dead:
+            return state
+        state = copy.deepcopy(state)
+        for name in dead:
+            state.apply({"kind": "close", "run": name, "number": -1})
+        return state
+
+    def _give_back_abandoned(self, state: BudgetState) -> None:
+        for name in [name for name, run in state.live.items() if is_dead(run.holder)]:
+            self._append({"kind": "close", "run": name, "at": int(time.time()), "why": "its process had ended"})
+
+    def give_back(self, run: str) -> None:
+        """Close a reservation whose holder cannot be judged from here. Should it live after all, it draws no more.
+
+        Raises
+        ------
+        ValueError
+            If there is no open one of this name.
+        """
+        with self._locked(write=True) as state:
+            if run not in state.live:
+                raise ValueError(f"{self.path}: {run!r} is no open reservation")
+            self._append({"kind": "close", "run": run, "at": int(time.time()), "why": "given back by hand"})
+
+
+def _counted(items: list[tuple[PrivacyEvent, int]]) -> dict[PrivacyEvent, int]:
+    counts: dict[PrivacyEvent, int] = {}
+    for event, count in items:
+        counts[event] = counts.get(event, 0) + count
+    return counts
+
+
+class Reservation:
+    """What a run may draw from a budget; made by `Budget.reserve`. Closing it gives the rest back.
+
+    Attributes
+    ----------
+    budget : Budget
+    run : str
+        Its name in the file.
+    event : PrivacyEvent
+    count : int
+    head : str
+        Head of the file with the reservation as its last record.
+    """
+
+    def __init__(self, budget: Budget, run: str, event: PrivacyEvent, count: int, head: str) -> None:
+        self.budget, self.run, self.event, self.count, self.head = budget, run, event, count, head
+        self._made, self._pid, self._closed = 0, os.getpid(), False
+
+    def release(self) -> None:
+        """Record one release; it is on the disk, and spent, when this returns. Then its key may be drawn.
+
+        Raises
+        ------
+        BudgetExceededError
+            If all of the reservation is drawn, or it was given back.
+        """
+        budget = self.budget
+        with budget._locked(write=True) as state:
+            run = state.live.get(self.run)
+            if run is None or max(run.drawn, self._made) >= run.count:
+                what = "was given back" if run is None else f"has been drawn in full ({run.count} releases)"
+                raise BudgetExceededError(
+                    f"{budget.path}: the reservation {self.run} of {self.count} releases {what}; this release is not "
+                    "paid for and was not made"
+                )
+            budget._append({"kind": "release", "run": self.run})
+            self._made += 1
+
+    def close(self) -> None:
+        """Give back what was not drawn. In a forked child it does nothing: the parent's run may go on."""
+        if self._closed or os.getpid() != self._pid:
+            return
+        with self.budget._locked(write=True) as state:
+            if self.run in state.live:
+                self.budget._append({"kind": "close", "run": self.run, "at": int(time.time()), "why": "done"})
+        self._closed = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def _forked() -> None:
+    # Another thread of the parent may have held a lock, or been in the middle of a change, at the moment of the fork.
+    for budget in list(_budgets):
+        budget._lock = threading.Lock()
+        budget._file.forget()
+        budget._state = BudgetState()
+
+
+os.register_at_fork(after_in_child=_forked)

@@ -31,7 +31,8 @@ class Ledger:
 
     The kinds of records are "plan" (the public numbers of a run), "release" (one noised
     release, written before its noise is drawn), "taint" (a reason why the stated
-    guarantee does not cover the model) and "close" (the digest of what a run published).
+    guarantee does not cover the model), "budget" (which budget of the data set pays for
+    the run that follows) and "close" (the digest of what a run published).
     Appending is safe from several threads. A ledger that belongs to a fitted model is
     frozen; `copy` gives one that can go on.
     """
@@ -105,6 +106,16 @@ class Ledger:
         """Record the public numbers of a run that is about to begin."""
         with self._lock:
             self._append({"kind": "plan", "plan": plan})
+
+    def charge_to(self, budget: dict[str, str]) -> None:
+        """Record which budget pays for the run that is about to begin, and its head then."""
+        with self._lock:
+            self._append({"kind": "budget", "budget": dict(budget)})
+
+    @property
+    def budget(self) -> dict[str, str] | None:
+        """The budget that paid for the last run that one paid for, or None."""
+        return next((dict(r["budget"]) for r in reversed(self._records) if r["kind"] == "budget"), None)
 
     def taint(self, reason: str) -> None:
         """Mark the ledger NOT PRIVATE, for good."""
@@ -189,6 +200,8 @@ class Ledger:
             if not isinstance(record["plan"], dict):
                 raise TypeError
             self.open(record["plan"])
+        elif kind == "budget":
+            self.charge_to({str(key): str(value) for key, value in record["budget"].items()})
         elif kind == "taint":
             self.taint(str(record["reason"]))
         elif kind == "release":

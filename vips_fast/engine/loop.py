@@ -51,6 +51,7 @@ def run(
     model: Model, records: Records, plan: RunPlan, ledger: Ledger, randomness: Randomness, backend: Backend, *,
     first_step: int = 0, keep: Callable[[Release], None] | None = None,
     callback: Callable[[Progress], None] | None = None, figures: list[dict[str, float]] | None = None,
+    charge: Callable[[], None] | None = None,
 ) -> int:
     """Run a plan, updating model and ledger.
 
@@ -71,6 +72,9 @@ def run(
         Called after each step. What it raises ends the run.
     figures : list or None
         Takes a dict of un-noised figures for each step. The plan has to be tainted.
+    charge : callable() or None
+        Called before anything of a step is drawn: what the budget of the data set has to know is on the disk when it
+        returns. What it raises ends the run.
 
     Returns
     -------
@@ -87,6 +91,8 @@ def run(
         step = first_step + number
         if event is not None:
             # Before anything is drawn: an interrupted step is spent all the same.
+            if charge is not None:
+                charge()
             ledger.intend(event, clip_norm=mechanism.clip_norm, sensitivity=mechanism.sensitivity)
         rows = sampler.draw(records.n_rows, randomness, step)
         words = randomness.words(len(rows), "record", step)

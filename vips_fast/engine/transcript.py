@@ -44,6 +44,8 @@ class Run:
         Steps done before the run.
     partial : bool
         Whether it was a call of ``partial_fit``.
+    budget : dict or None
+        What the ledger says of the budget that paid.
     """
 
     path: Path
@@ -55,6 +57,7 @@ class Run:
     follows: str | None
     n_steps: int
     partial: bool
+    budget: dict[str, str] | None = None
 
     def releases(self) -> Iterator[Release]:
         """The releases, in order; ValueError where one is missing or malformed."""
@@ -162,7 +165,7 @@ def _read_run(folder: Path) -> Run:
             raise TypeError
         return Run(
             folder, meta["model"], settings, public, meta["plan"], tuple(meta["taints"]), meta["follows"],
-            meta["n_steps"], meta["partial"],
+            meta["n_steps"], meta["partial"], meta.get("budget"),
         )
     except (KeyError, TypeError, ValueError, RecursionError):
         raise ValueError(f"{folder / 'run.json'}: not a run that this version wrote") from None

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import inspect
 import math
-import operator
-import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass, field, is_dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -33,6 +31,8 @@ from ..engine.statement import Privacy
 from ..engine.transcript import Run, TranscriptWriter, release_digest
 from ..kernels.threads import resolve_n_threads
 from . import persistence
+from .settings import public_seed, same
+from .spending import Payer, Spending, planning
 
 
 class NotFittedError(ValueError, AttributeError):
@@ -65,6 +65,8 @@ class Prepared:
         Steps done in earlier runs.
     follows : str or None
         Head of the ledger that the run goes on from.
+    spending : Spending
+        What pays for it.
     """
 
     records: Records
@@ -79,6 +81,7 @@ class Prepared:
     partial: bool = False
     n_steps: int = 0
     follows: str | None = None
+    spending: Spending = field(default_factory=Spending)
 
 
 class PrivateEstimator:
@@ -274,19 +277,21 @@ class PrivateEstimator:
     # ------------------------------------------------------------- fitting
 
     def _fit(
-        self, X: Any, y: Any = None, *, partial: bool = False, transcript: str | Path | None = None, **extra: Any
+        self, X: Any, y: Any = None, *, partial: bool = False, transcript: str | Path | None = None,
+        budget: Payer = None, **extra: Any,
     ) -> Self:
         """`fit` and `partial_fit` of all models."""
         with self._alone():
             before = self._result if partial else None
             writer = None if transcript is None else TranscriptWriter(transcript, first=before is None)
-            self.run(self.prepare(X, y, partial=partial, **extra), writer)
+            self.run(self.prepare(X, y, partial=partial, budget=budget, **extra), writer)
         return self
 
-    def prepare(self, X: Any, y: Any = None, *, partial: bool = False, **extra: Any) -> Prepared:
+    def prepare(self, X: Any, y: Any = None, *, partial: bool = False, budget: Payer = None, **extra: Any) -> Prepared:
         """What a fit to these data would run with; nothing is drawn or spent, and the estimator stays as it is.
 
-        `fit` is ``prepare`` followed by `run`. Between the two, an audit puts its own parts in.
+        `fit` is ``prepare`` followed by `run`. Between the two, an audit puts its own parts in. With a budget the run
+        is reserved; `run` gives back what it does not draw.
 
         Raises
         ------
@@ -300,29 +305,35 @@ class PrivateEstimator:
                 "unknown"
             )
         before = self._result if partial else None
-        records, facts = self._read(X, y, **extra)
-        public = self._facts(records.n_rows, facts, partial, before)
-        model, plan, ledger = self._prepare(public, partial, before)
-        diagnoses = self._diagnose or (self._figures_without_privacy and not self.private)
-        return Prepared(
-            records, public, model, plan, ledger, self._randomness(public), self._backend(), self._settings(), diagnoses,
-            partial, 0 if before is None else before.n_steps, None if before is None else before.head,
-        )
+        with planning(self, budget, partial) as spending:
+            records, facts = self._read(X, y, **extra)
+            public = self._facts(records.n_rows, facts, partial, before)
+            chosen: Self = spending.settle(public)
+            model, plan, ledger = chosen._prepare(public, partial, before)
+            spending.confirm(plan)
+            diagnoses = self._diagnose or (self._figures_without_privacy and not self.private)
+            return Prepared(
+                records, public, model, plan, ledger, self._randomness(public), self._backend(), chosen._settings(),
+                diagnoses, partial, 0 if before is None else before.n_steps, None if before is None else before.head,
+                spending,
+            )
 
     def run(self, prepared: Prepared, keep: TranscriptWriter | None = None) -> Self:
         """Run what `prepare` made, and take the result over when all is done."""
         model, public, plan, ledger = prepared.model, prepared.public, prepared.plan, prepared.ledger
-        if keep is not None:
-            keep.begin(
-                type(self).__name__, prepared.settings, public, plan.public(), taints=list(plan.taints),
-                follows=prepared.follows, n_steps=prepared.n_steps, partial=prepared.partial,
-            )
         figures: list[dict[str, float]] | None = [] if prepared.diagnoses else None
-        spent = len(ledger)
+        spent, spending = len(ledger), prepared.spending
         try:
+            if keep is not None:
+                keep.begin(
+                    type(self).__name__, prepared.settings, public, plan.public(), taints=list(plan.taints),
+                    follows=prepared.follows, n_steps=prepared.n_steps, partial=prepared.partial, budget=spending.facts,
+                )
+            spending.record(ledger)
             done = run(
                 model, prepared.records, plan, ledger, prepared.randomness, prepared.backend,
                 first_step=prepared.n_steps, keep=keep, callback=self.callback, figures=figures,
+                charge=spending.release,
             )
         except BaseException as error:
             if len(ledger) > spent:
@@ -331,6 +342,8 @@ class PrivateEstimator:
                     "estimator is as it was before."
                 )
             raise
+        finally:
+            spending.close()
         self._result = FitResult.make(
             type(self).__name__, prepared.settings, public, done, model.result(), model.state(), ledger, figures,
             None if keep is None else keep.digests,
@@ -373,18 +386,20 @@ class PrivateEstimator:
         seed = public_seed(self.random_state) if before is None else before.public.seed
         return Public(n_records=max(n_records, 1), seed=seed, **facts)
 
+    def _schedule(self, public: Public, partial: bool) -> tuple[Sampler, int]:
+        """Sampler and number of steps of a run."""
+        if not partial:
+            return self._sampler(public), self._resolve_n_steps(public)
+        size = public.n_records if self.batch_size is None else int(self.batch_size)
+        accounted = "replace_one" if self.sampling == "without_replacement" else "add_remove"
+        return FullSampler(size, self.neighbors or accounted), 1
+
     def _prepare(
         self, public: Public, partial: bool, before: FitResult | None, taints: tuple[str, ...] | None = None
     ) -> tuple[Model, RunPlan, Ledger]:
         """Model, plan and ledger of a run; every refusal that needs no records happens here."""
         model = self._model(public)
-        if partial:
-            size = public.n_records if self.batch_size is None else int(self.batch_size)
-            accounted = "replace_one" if self.sampling == "without_replacement" else "add_remove"
-            sampler: Sampler = FullSampler(size, self.neighbors or accounted)
-            n_steps = 1
-        else:
-            sampler, n_steps = self._sampler(public), self._resolve_n_steps(public)
+        sampler, n_steps = self._schedule(public, partial)
         plan = make_plan(
             model, sampler, n_steps=n_steps, delta=self._delta(public.n_records), private=bool(self.private),
             target_epsilon=self.target_epsilon, noise_multiplier=self.noise_multiplier,
@@ -439,6 +454,8 @@ class PrivateEstimator:
             model, plan, ledger = fresh._prepare(one.public, one.partial, before, one.taints)
             if plan.public() != one.plan or plan.taints != one.taints:
                 raise ValueError(f"{one.path}: its plan is not the one that its settings lead to")
+            if one.budget is not None:
+                ledger.charge_to(one.budget)
             ledger.open(plan.public())
             for reason in plan.taints:
                 ledger.taint(reason)
@@ -567,34 +584,3 @@ class PrivateEstimator:
         """
         self._result, signature = persistence.sign(self._fitted(), key)
         return signature
-
-
-def public_seed(random_state: Any) -> int:
-    """A seed for what is public, from scikit-learn's kinds of ``random_state``.
-
-    Raises
-    ------
-    ValueError
-        If it is none of them.
-    """
-    if random_state is None:
-        return secrets.randbits(63)
-    if isinstance(random_state, np.random.RandomState):
-        return int(random_state.randint(0, 2**62, dtype=np.int64))
-    if isinstance(random_state, np.random.Generator):
-        return int(random_state.integers(0, 2**62))
-    try:
-        seed = operator.index(random_state)
-    except TypeError:
-        seed = -1
-    if seed < 0:
-        raise ValueError(f"random_state={random_state!r}: expected an integer >= 0, a numpy generator or None")
-    return seed
-
-
-def same(a: Any, b: Any) -> bool:
-    """Whether two arguments are the same; arrays never are, but for identity."""
-    try:
-        return bool(a is b or a == b)
-    except ValueError:
-        return False

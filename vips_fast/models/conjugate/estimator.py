@@ -24,6 +24,7 @@ from ...engine.ledger import Ledger
 from ...engine.plan import RunPlan
 from ...engine.result import FitResult, Public
 from ..estimator import ArraySpec, PrivateEstimator
+from ..spending import Payer
 from .model import ConjugateModel, Table, check_bound
 
 #: What is said of a statistics function that misbehaves, and of records that are not
@@ -228,7 +229,7 @@ class ConjugateEstimator(PrivateEstimator):
 
     # ------------------------------------------------------------- fitting
 
-    def fit(self, X: Any, y: Any = None, *, transcript: str | Path | None = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, transcript: str | Path | None = None, budget: Payer = None) -> Self:
         """Fit the model.
 
         Parameters
@@ -239,6 +240,8 @@ class ConjugateEstimator(PrivateEstimator):
             Further columns of the records, where the model has them.
         transcript : str, path or None
             New folder for the releases, from which the model can be made again.
+        budget : str, path, Budget or None
+            The budget of the data set, which pays for the run (`vips_fast.engine.budget`).
 
         Returns
         -------
@@ -253,9 +256,9 @@ class ConjugateEstimator(PrivateEstimator):
             If Numba cannot compile ``statistics``, or the M-step returns no tuple. But
             for the M-step's errors, nothing has been spent then.
         """
-        return self._fit(X, y, transcript=transcript)
+        return self._fit(X, y, transcript=transcript, budget=budget)
 
-    def partial_fit(self, X: Any, y: Any = None, *, transcript: str | Path | None = None) -> Self:
+    def partial_fit(self, X: Any, y: Any = None, *, transcript: str | Path | None = None, budget: Payer = None) -> Self:
         """One more step, from all rows of X; needs ``noise_multiplier``, if private.
 
         The step joins the average with the next step size, as if it were a step of
@@ -263,7 +266,7 @@ class ConjugateEstimator(PrivateEstimator):
 
         Parameters
         ----------
-        X, y, transcript : as in `fit`
+        X, y, transcript, budget : as in `fit`
             A transcript of further calls goes to the folder of the first.
 
         Returns
@@ -275,7 +278,7 @@ class ConjugateEstimator(PrivateEstimator):
         ValueError, TypeError
             As `fit`; and if the records have other columns than before.
         """
-        return self._fit(X, y, partial=True, transcript=transcript)
+        return self._fit(X, y, partial=True, transcript=transcript, budget=budget)
 
     def _fit(self, X: Any, y: Any = None, **how: Any) -> Self:
         super()._fit(X, y, **how)

@@ -17,6 +17,7 @@ from ...engine.sampling import Sampler, make_sampler
 from ...kernels.lda import estep_blocks, scaled_table
 from ...kernels.threads import resolve_n_threads
 from ..estimator import ArraySpec, PrivateEstimator
+from ..spending import Payer
 from .model import LdaModel
 from .options import LdaOptions
 from .planning import DEFAULT_STEPS, default_batch_size, default_clip, plan
@@ -147,7 +148,7 @@ class LatentDirichletAllocation(PrivateEstimator):
 
     # ------------------------------------------------------------- fitting
 
-    def fit(self, X: Any, y: Any = None, *, transcript: str | Path | None = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, transcript: str | Path | None = None, budget: Payer = None) -> Self:
         """Fit the topics to documents.
 
         Parameters
@@ -158,6 +159,8 @@ class LatentDirichletAllocation(PrivateEstimator):
         transcript : path or None
             New folder that keeps the releases, from which the model can be made again
             (`vips_fast.verify`).
+        budget : str, path, Budget or None
+            The budget of the data set, which pays for the run (`vips_fast.engine.budget`).
 
         Returns
         -------
@@ -171,9 +174,9 @@ class LatentDirichletAllocation(PrivateEstimator):
         RuntimeError
             If another thread is fitting this estimator.
         """
-        return self._fit(X, transcript=transcript)
+        return self._fit(X, transcript=transcript, budget=budget)
 
-    def partial_fit(self, X: Any, y: Any = None, *, transcript: str | Path | None = None) -> Self:
+    def partial_fit(self, X: Any, y: Any = None, *, transcript: str | Path | None = None, budget: Payer = None) -> Self:
         """One more step, made from all rows of X.
 
         Each call is one release over the whole of X. The ledger composes the calls as if
@@ -184,7 +187,7 @@ class LatentDirichletAllocation(PrivateEstimator):
 
         Parameters and errors are those of `fit`; a transcript is continued.
         """
-        return self._fit(X, partial=True, transcript=transcript)
+        return self._fit(X, partial=True, transcript=transcript, budget=budget)
 
     def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
         """Fit, then give X's topic proportions (which describe X: they are not private)."""

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from .paper import PaperLogisticRegression
 
 
+from ..spending import Payer
+
+
 class BayesianLogisticRegression(PrivateEstimator):
     """Bayesian logistic regression whose posterior may be published.
 
@@ -158,7 +161,9 @@ class BayesianLogisticRegression(PrivateEstimator):
 
     # ------------------------------------------------------------- fitting
 
-    def fit(self, X: Any, y: Any, trials: Any = None, *, transcript: str | Path | None = None) -> Self:
+    def fit(
+        self, X: Any, y: Any, trials: Any = None, *, transcript: str | Path | None = None, budget: Payer = None,
+    ) -> Self:  # fmt: skip
         """Fit to rows and their labels or counts.
 
         Parameters
@@ -172,6 +177,8 @@ class BayesianLogisticRegression(PrivateEstimator):
             Numbers of trials, at most ``n_trials``; None is ``n_trials`` for all.
         transcript : str or path, or None
             New folder that takes every release, so that the model can be made again.
+        budget : str, path, Budget or None
+            The budget of the data set, which pays for the run (`vips_fast.engine.budget`).
 
         Returns
         -------
@@ -185,9 +192,11 @@ class BayesianLogisticRegression(PrivateEstimator):
         MemoryError
             If the statistics do not fit the machine.
         """
-        return self._fit(X, y, trials=trials, transcript=transcript)
+        return self._fit(X, y, trials=trials, transcript=transcript, budget=budget)
 
-    def partial_fit(self, X: Any, y: Any, trials: Any = None, *, transcript: str | Path | None = None) -> Self:
+    def partial_fit(
+        self, X: Any, y: Any, trials: Any = None, *, transcript: str | Path | None = None, budget: Payer = None,
+    ) -> Self:  # fmt: skip
         """One more step, made from all rows of X, which hold both labels of the calls before.
 
         Each call is one release; the ledger composes the calls as if all were about the
@@ -195,7 +204,7 @@ class BayesianLogisticRegression(PrivateEstimator):
         records of a call: ``batch_size``, or, where neither it nor ``n_records`` is
         given, the number of rows. Parameters and errors are those of `fit`.
         """
-        return self._fit(X, y, trials=trials, partial=True, transcript=transcript)
+        return self._fit(X, y, trials=trials, partial=True, transcript=transcript, budget=budget)
 
     def _check_parameters(self) -> None:
         check_number("row_norm", self.row_norm, 1e-12, 1e12)

@@ -18,7 +18,9 @@ from ...engine.model import Model
 from ...engine.result import Public
 from ...kernels.sbn import record_blocks, sbn_pg, sbn_quadratic
 from ...kernels.threads import resolve_n_threads
-from ..estimator import ArraySpec, PrivateEstimator, public_seed
+from ..estimator import ArraySpec, PrivateEstimator
+from ..settings import public_seed
+from ..spending import Payer
 from .network import BLOCK, BLOCK_SOLVE, NetworkModel, NetworkOptions, Settings
 from .quadratic import QuadraticModel, quadratic_terms
 from .records import BinaryRecords
@@ -148,7 +150,7 @@ private, n_jobs, random_state, callback
 
     # ------------------------------------------------------------------ fit
 
-    def fit(self, Y: Any, y: Any = None, *, transcript: str | Path | None = None) -> Self:
+    def fit(self, Y: Any, y: Any = None, *, transcript: str | Path | None = None, budget: Payer = None) -> Self:
         """Fit to binary records.
 
         Parameters
@@ -159,6 +161,8 @@ private, n_jobs, random_state, callback
         transcript : str or path, or None
             Folder to keep the releases in, from which the model can be made again
             without the data (`vips_fast.verify`).
+        budget : str, path, Budget or None
+            The budget of the data set, which pays for the run (`vips_fast.engine.budget`).
 
         Returns
         -------
@@ -172,11 +176,11 @@ private, n_jobs, random_state, callback
         MemoryError
             Before the run, if the statistics would not fit the memory. Nothing is spent.
         """
-        return self._fit(Y, y, transcript=transcript)
+        return self._fit(Y, y, transcript=transcript, budget=budget)
 
-    def partial_fit(self, Y: Any, y: Any = None, *, transcript: str | Path | None = None) -> Self:
+    def partial_fit(self, Y: Any, y: Any = None, *, transcript: str | Path | None = None, budget: Payer = None) -> Self:
         """One more step, from all rows of Y; parameters and errors as in `fit`."""
-        return self._fit(Y, y, partial=True, transcript=transcript)
+        return self._fit(Y, y, partial=True, transcript=transcript, budget=budget)
 
     def _check_parameters(self) -> None:
         check_number("n_components", self.n_components, 1, 2**20, integer=True)

@@ -1,0 +1,188 @@
+"""``budget``: the file that holds what all fits on one data set may spend, and have spent."""
+
+from __future__ import annotations
+
+import json
+import time
+from argparse import Namespace
+from typing import Any
+
+from .arguments import command, positive, probability
+
+#: Keys of ``budget show --json``.
+_KEYS = ("spent", "left", "epsilon", "delta", "dataset", "unit", "runs")
+
+
+def add(commands: Any) -> None:
+    """Add the commands."""
+    what = "the privacy budget of a data set: make, show, check, declare runs ahead"
+    group = commands.add_parser("budget", help=what, description=what, allow_abbrev=False)
+    known = group.add_subparsers(dest="budget_command", required=True, metavar="COMMAND")
+
+    parser = command(known, "create", create, "make the budget of a data set; an existing file is never replaced")
+    parser.add_argument("file", metavar="FILE", help="new file")
+    parser.add_argument("--epsilon", type=positive, required=True, help="what all fits together may spend")
+    parser.add_argument("--delta", type=probability, required=True)
+    parser.add_argument("--dataset", metavar="NAME", required=True, help="name of the data set")
+    parser.add_argument(
+        "--relation", choices=("add_remove", "replace_one"), default="add_remove", help="default add_remove"
+    )
+    parser.add_argument("--unit", default="record", help="what neighbours differ by, default record")
+    parser.add_argument(
+        "--filter", choices=("auto", "gaussian", "renyi"), default="auto",
+        help="how fits add up: gaussian for whole batches, renyi for all; auto (default) is that of the first fit",
+    )
+
+    parser = command(known, "show", show, "what is spent and left, by whom, and who holds a reservation")
+    parser.add_argument("file", metavar="FILE")
+    parser.add_argument("--json", action="store_true", help=f"one JSON object with the keys {', '.join(_KEYS)}")
+
+    parser = command(known, "check", check, "whether the file is whole, and a head belongs to it")
+    parser.add_argument("file", metavar="FILE")
+    parser.add_argument("--head", metavar="HASH", help="the budget's head that a model keeps; exit code 3 if not there")
+    parser.add_argument(
+        "--give-back", metavar="RUN",
+        help="close the reservation of a process on another host that has ended; should it live, it draws no more",
+    )
+
+    parser = command(known, "reserve", reserve, "declare runs ahead, which are then composed as one")
+    parser.add_argument("file", metavar="FILE")
+    parser.add_argument(
+        "--plan", metavar="JSON", required=True,
+        help='a list of runs: {"event": {...}, "steps": n}, or {"records", "batch_size", "steps", "noise_multiplier"} '
+        'with "sampling" and "neighbors" as for fit',
+    )
+    parser.add_argument("--name", default="", help="what for")
+    parser.add_argument(
+        "--delta", type=probability, help="share of the budget's delta; default: all that is left"
+    )
+
+
+def create(args: Namespace) -> int:
+    """Make a budget."""
+    from ..engine.budget import Budget
+
+    budget = Budget.create(
+        args.file, args.epsilon, args.delta, dataset=args.dataset, relation=args.relation, unit=args.unit,
+        filter=args.filter,
+    )
+    print(f"Written to {args.file}: epsilon = {args.epsilon:g}, delta = {args.delta:g} for {args.dataset}.")
+    print(f"head {budget.head}")
+    return 0
+
+
+def show(args: Namespace) -> int:
+    """Print a budget."""
+    from ..accounting.printing import rounded_down, rounded_up
+    from ..engine.budget import Budget
+    from ..report import table
+
+    said = Budget(args.file).show()
+    if args.json:
+        print(json.dumps({key: said[key] for key in _KEYS}, sort_keys=True))
+        return 0
+    how = {"gaussian": "Gaussian filter", "renyi": "Renyi filter", "auto": "the first run decides the filter"}
+    rows = [
+        ("data set", said["dataset"]), ("limit", f"epsilon = {said['epsilon']:g} at delta = {said['delta']:g}"),
+        ("neighbours", f"{said['relation']}, unit: {said['unit']}"),
+        ("spent", f"{rounded_up(said['spent'])} ({how[said['filter']]})"), ("left", rounded_down(said["left"])),
+        ("for information", f"{rounded_up(said['tight'])} if all that was drawn had been fixed beforehand"),
+        ("head", said["head"]),
+    ]
+    print(table(rows))
+    if said["torn"]:
+        print("\nThe end of the file is torn: every open reservation counts as spent to the full.")
+    if said["lists"]:
+        lines = [
+            (
+                one["list"], one["name"], _time(one["at"]),
+                f"{sum(taken for _, _, taken in one['runs'])}/{sum(count for _, count, _ in one['runs'])}",
+                rounded_up(one["epsilon"]), f"{one['delta']:g}", "begun" if one["begun"] else "reserved",
+            )
+            for one in said["lists"]
+        ]
+        print("\n" + table(lines, ("list", "name", "declared", "releases", "epsilon", "delta", "")))
+    if said["runs"]:
+        runs = [
+            (one["run"], one["what"], _time(one["at"]), f"{one['counted']}/{one['reserved']}", _state(one))
+            for one in said["runs"]
+        ]
+        print("\n" + table(runs, ("run", "what", "begun", "releases", "")))
+    return 0
+
+
+def _time(seconds: int) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
+
+
+def _state(run: dict[str, Any]) -> str:
+    if run["state"] == "closed":
+        return "done" if run["counted"] == run["reserved"] else "ended early, the rest given back"
+    holder = f"process {run['holder']['pid']} on {run['holder']['host']}"
+    return f"held by {holder}" if run["state"] == "open" else f"{holder} has ended, the next run takes the rest back"
+
+
+def check(args: Namespace) -> int:
+    """Check a budget's integrity; 3 if a head is not of its history."""
+    from ..engine.budget import Budget
+    from .output import say
+
+    budget = Budget(args.file)
+    if args.give_back is not None:
+        budget.give_back(args.give_back)
+    said = budget.show()
+    if args.head is not None and not budget.knows(args.head):
+        say(f"error: {args.file} does not hold the head {args.head}: another budget, or an older copy was put back")
+        return 3
+    torn = "; its end is torn, open reservations count as spent" if said["torn"] else ""
+    print(f"{args.file}: {said['records']} records, unbroken{torn}; head {said['head']}")
+    return 0
+
+
+def reserve(args: Namespace) -> int:
+    """Declare runs ahead."""
+    from ..accounting.printing import rounded_down, rounded_up
+    from ..engine.budget import Budget
+
+    budget = Budget(args.file)
+    try:
+        with open(args.plan, encoding="utf-8") as file:
+            plans = json.load(file)
+    except (ValueError, RecursionError):
+        raise ValueError(f"--plan {args.plan}: not a JSON file") from None
+    if not isinstance(plans, list):
+        raise ValueError(f"--plan {args.plan}: expected a list of runs")
+    events = [_event(args.plan, number, plan) for number, plan in enumerate(plans)]
+    made = budget.reserve_list(events, name=args.name, delta=args.delta)
+    print(
+        f"Declared {len(events)} runs: epsilon = {rounded_up(made['epsilon'])} at delta = {made['delta']:g}, "
+        f"{rounded_down(budget.left)} left for others; list {made['list']}, head {budget.head}"
+    )
+    return 0
+
+
+def _event(path: str, number: int, plan: Any) -> Any:
+    """The event of a declared run."""
+    from ..accounting import SelfComposedEvent, event_from_dict
+    from ..engine.sampling import make_sampler
+
+    where = f"--plan {path}: run {number}"
+    if not isinstance(plan, dict):
+        raise ValueError(f"{where}: expected an object")
+    given = dict(plan)
+    steps = given.pop("steps", 1)
+    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
+        raise ValueError(f"{where}: steps={steps!r}: expected a whole number of at least 1")
+    try:
+        if set(given) == {"event"}:
+            return SelfComposedEvent(event_from_dict(given["event"]), steps)
+        noise, records = given.pop("noise_multiplier"), given.pop("records")
+        sampling, neighbors = given.pop("sampling", "poisson"), given.pop("neighbors", None)
+        sampler = make_sampler(sampling, neighbors, records, given.pop("batch_size", None))
+        if given:
+            raise ValueError(f"unknown key {sorted(given)[0]!r}")
+        return SelfComposedEvent(sampler.event(noise), steps)
+    except KeyError as error:
+        raise ValueError(f"{where}: {error.args[0]!r} is missing") from None
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"{where}: {error}") from None

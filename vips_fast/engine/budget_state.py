@@ -1,0 +1,251 @@
+"""What a budget's records say: who has reserved and drawn what, and what that adds up to.
+
+A budget holds *runs*, each with an event, how many releases of it were reserved and how many were drawn, and *lists* of
+runs that were declared ahead. The lists and the rest (every run that is not of a list, by one filter) are private with
+an (epsilon, delta) of their own each, fixed when they begin, and these add up; that holds for interactive mechanisms
+whose queries are interleaved and chosen adaptively as well (Lyu 2022; Vadhan & Zhang 2023; Haney et al. 2023).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..accounting import PrivacyEvent, event_from_dict
+from .filters import (
+    FILTERS,
+    Counts,
+    declared_epsilon,
+    gaussian_filter_epsilon,
+    is_whole_gaussian,
+    renyi_filter_epsilon,
+    renyi_orders,
+)
+
+
+@dataclass
+class BudgetRun:
+    """A reservation, open or closed.
+
+    Attributes
+    ----------
+    event : PrivacyEvent
+        Of one release.
+    count, drawn : int
+        Releases reserved; releases drawn.
+    what : str
+        What for, in words.
+    holder : dict
+        See `vips_fast.engine.holder`.
+    at : int
+        When it was made, in seconds of the epoch.
+    item : (str, int) or None
+        The declared list that it draws from, and the place in it.
+    open : bool
+    settled : bool
+        Counted as spent to the full, since a record of the file was lost.
+    """
+
+    event: PrivacyEvent
+    count: int
+    what: str
+    holder: dict[str, Any]
+    at: int
+    item: tuple[str, int] | None = None
+    drawn: int = 0
+    open: bool = True
+    settled: bool = False
+
+    @property
+    def spent(self) -> int:
+        """Releases that count as made."""
+        return self.count if self.settled else self.drawn
+
+    @property
+    def held(self) -> int:
+        """Releases that may still be made."""
+        return self.count - self.spent if self.open else 0
+
+
+@dataclass
+class DeclaredList:
+    """Runs declared ahead, composed as one: event and number of each, number taken, and what all cost."""
+
+    name: str
+    items: list[tuple[PrivacyEvent, int]]
+    epsilon: float
+    delta: float
+    at: int
+    taken: list[int] = field(default_factory=list)
+    begun: bool = False
+
+
+class BudgetState:
+    """The records of a budget, applied one by one.
+
+    Attributes
+    ----------
+    name, dataset, relation, unit : str
+    epsilon, delta : float
+    filter : str
+        "gaussian" or "renyi", or "auto" until the first run decides.
+    runs : dict of `BudgetRun`
+    lists : dict of `DeclaredList`
+    rest_delta : float or None
+        Share of delta of the runs outside lists; None before the first.
+    """
+
+    def __init__(self) -> None:
+        self.name = self.dataset = self.relation = self.unit = ""
+        self.epsilon = self.delta = 0.0
+        self.filter = "auto"
+        self.runs: dict[str, BudgetRun] = {}
+        self.lists: dict[str, DeclaredList] = {}
+        self.rest_delta: float | None = None
+        self._drawn: Counter[PrivacyEvent] = Counter()  # by runs that are closed and of no list
+        self._live: dict[str, BudgetRun] = {}
+
+    # ---------------------------------------------------------------- records
+
+    def apply(self, record: dict[str, Any]) -> None:
+        """Take a record in; KeyError, TypeError or ValueError if it does not fit those before."""
+        kind = record["kind"]
+        if (kind == "budget") != (record["number"] == 0):
+            raise ValueError("the first record has to be the budget's own, and no other")
+        apply: Callable[[dict[str, Any]], None] = {
+            "budget": self._budget, "reserve": self._reserve, "release": self._release, "close": self._close,
+            "list": self._list, "torn": self._torn,
+        }[kind]
+        apply(record)
+
+    def _budget(self, record: dict[str, Any]) -> None:
+        self.name, self.dataset = str(record["budget"]), str(record["dataset"])
+        self.relation, self.unit = str(record["relation"]), str(record["unit"])
+        self.epsilon, self.delta = float(record["epsilon"]), float(record["delta"])
+        self.filter = str(record["filter"])
+
+    def _reserve(self, record: dict[str, Any]) -> None:
+        event, item = event_from_dict(record["event"]), record["item"]
+        run = BudgetRun(event, int(record["count"]), str(record["what"]), dict(record["holder"]), int(record["at"]))
+        if record["run"] in self.runs or run.count < 1:
+            raise ValueError("a reservation is made twice, or is empty")
+        if item is None:
+            if self.filter == "auto":
+                self.filter = self.filter_for(event)
+            if self.rest_delta is None:
+                self.rest_delta = self.free_delta
+        else:
+            declared = self.lists[item[0]]
+            declared.taken[item[1]] += run.count
+            if declared.items[item[1]][0] != event or declared.taken[item[1]] > declared.items[item[1]][1]:
+                raise ValueError("a reservation takes what its list does not hold")
+            run.item = (item[0], int(item[1]))
+        self.runs[record["run"]] = self._live[record["run"]] = run
+
+    def _release(self, record: dict[str, Any]) -> None:
+        run = self._live[record["run"]]
+        if run.drawn >= run.count:
+            raise ValueError("a run has drawn more than it reserved")
+        run.drawn += 1
+        if run.item is not None:
+            self.lists[run.item[0]].begun = True
+
+    def _close(self, record: dict[str, Any]) -> None:
+        run = self._live.pop(record["run"])
+        run.open = False
+        if run.item is None:
+            self._drawn[run.event] += run.spent
+        else:
+            self.lists[run.item[0]].taken[run.item[1]] -= run.count - run.spent
+
+    def _list(self, record: dict[str, Any]) -> None:
+        items = [(event_from_dict(event), int(count)) for event, count in record["items"]]
+        self.lists[record["list"]] = DeclaredList(
+            str(record["name"]), items, float(record["epsilon"]), float(record["delta"]), int(record["at"]),
+            [0] * len(items),
+        )
+
+    def _torn(self, record: dict[str, Any]) -> None:
+        self.settle()
+
+    def settle(self) -> None:
+        """Count every open reservation as spent to the full."""
+        for run in self._live.values():
+            run.settled = True
+            if run.item is not None:
+                self.lists[run.item[0]].begun = True
+
+    # ------------------------------------------------------------------- sums
+
+    @property
+    def live(self) -> dict[str, BudgetRun]:
+        """The open reservations."""
+        return self._live
+
+    @property
+    def free_delta(self) -> float:
+        """What lists have left of delta, rounded down."""
+        if not self.lists:
+            return self.delta
+        return max(0.0, self.delta - math.fsum(one.delta for one in self.lists.values()) * (1 + 1e-15))
+
+    def filter_for(self, event: PrivacyEvent) -> str:
+        """The filter that a run outside lists is counted by."""
+        if self.filter in FILTERS:
+            return self.filter
+        return "gaussian" if is_whole_gaussian(event) else "renyi"
+
+    def rest(self, *, reserved: bool) -> Counter[PrivacyEvent]:
+        """Releases outside lists: those drawn, and with ``reserved`` those that may be."""
+        counts = Counter(self._drawn)
+        for run in self._live.values():
+            if run.item is None:
+                counts[run.event] += run.count if reserved else run.spent
+        return counts
+
+    def filtered(self, counts: Counts, name: str | None = None) -> float:
+        """Epsilon of releases outside lists, by the filter that decides."""
+        delta = self.free_delta if self.rest_delta is None else self.rest_delta
+        if not any(counts.values()):
+            return 0.0
+        if delta <= 0.0:
+            return math.inf
+        if (name or self.filter) == "gaussian":
+            return gaussian_filter_epsilon(counts, delta)
+        return renyi_filter_epsilon(counts, delta, renyi_orders(self.epsilon, self.delta))
+
+    def listed(self, *, reserved: bool) -> float:
+        """Epsilon of the lists: those begun, and with ``reserved`` all."""
+        return math.fsum(one.epsilon for one in self.lists.values() if reserved or one.begun)
+
+    def total(self, *, reserved: bool) -> float:
+        """Epsilon of everything drawn, and with ``reserved`` of what may still be."""
+        return self.listed(reserved=reserved) + self.filtered(self.rest(reserved=reserved))
+
+    def with_run(self, event: PrivacyEvent, count: int) -> float:
+        """Epsilon of everything, and of a further run outside lists."""
+        counts = self.rest(reserved=True)
+        counts[event] += count
+        return self.listed(reserved=True) + self.filtered(counts, self.filter_for(event))
+
+    def item_for(self, event: PrivacyEvent, count: int) -> tuple[str, int] | None:
+        """A place of a list that still holds so many releases of an event."""
+        for key, one in self.lists.items():
+            for place, (declared, number) in enumerate(one.items):
+                if declared == event and number - one.taken[place] >= count:
+                    return key, place
+        return None
+
+    def drawn(self) -> Counter[PrivacyEvent]:
+        """All releases that count as made, of lists too."""
+        counts: Counter[PrivacyEvent] = Counter()
+        for run in self.runs.values():
+            counts[run.event] += run.spent
+        return counts
+
+    def tight(self) -> float:
+        """Epsilon of all that was drawn, if all of it had been fixed beforehand; decides nothing."""
+        return declared_epsilon(self.drawn(), self.delta)

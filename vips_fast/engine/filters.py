@@ -1,0 +1,162 @@
+"""Filters: what releases add up to when each run may be chosen in view of all results so far.
+
+Composition theorems for whole curves want the events fixed beforehand. Across runs they are not: whoever sees a result
+chooses the next run by it. A *filter* is a bound that holds all the same. Three are used here.
+
+Gaussian (Smith & Thakurta 2022; Koskela, Tobaben & Honkela 2023), where every release is a Gaussian mechanism on all
+the data: the sum of mu^2 = 1 / noise_multiplier^2 stays within a limit B, and the whole is as private as one Gaussian
+mechanism with mu = sqrt(B). Nothing is lost. *Proof.* Let W be a Brownian motion, with drift 1 on one of the two data
+sets and without on the other. A release at mu, chosen by what was seen before, is a function of the increment of W over
+the next mu^2 of time and of fresh coins that know nothing of the data. The times add up to B at most, so everything
+that was seen is a function of W on [0, B] and of coins, and W on [0, B] tells as much as W(B) ~ N(B or 0, B) does.
+
+Renyi (Feldman & Zrnic 2021, theorem 4.3): at one order alpha, fixed beforehand, the sum of the divergences stays
+within a limit, and the whole has that Renyi divergence. *Several orders.* To go on as long as *any* order is within its
+limit is no such filter: which order it will be depends on what was seen. Let b be the event that order alpha_b is the
+one at the end. Only the part of delta in b is bounded by that order's theorem, and the parts add up: with the limits of
+each order for the whole delta the sum may reach (number of orders) * delta; two orders and two releases are enough to
+pass delta by 46 % (in the tests). So the orders *share* delta here: order k
+has the limit that belongs to w_k * delta, and the w_k add up to 1 at most. *Proof.* For each k stop the interaction
+when order k would pass its limit; what has been stopped is (epsilon, w_k delta)-private. On the event that k was within
+its limit at the end nothing was stopped, and every outcome lies in such an event, so for any set S of outcomes
+P(S) <= sum_k P(S and k) <= sum_k (e^epsilon Q(S and k) + w_k delta) <= e^epsilon Q(S) + delta, with each outcome
+assigned to one k. The orders and weights are a function of the target alone: half of delta goes to the order that is
+best for a Gaussian mechanism which just meets the target, the rest mostly to smaller ones, which serve strong noise at
+small sampling rates.
+
+Declared (`declared_epsilon`): a list of events fixed before any of them is released, in whatever order they are then
+taken and whether or not all are, composes by privacy-loss distributions. *Proof.* Each event has a dominating pair;
+draw one output of each pair beforehand. A release of event i, whatever was chosen to be computed with it, is a function
+of the i-th output and of coins; so all that is seen is a function of the product of the outputs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+
+import numpy as np
+
+from ..accounting import (
+    ComposedEvent,
+    PrivacyEvent,
+    SelfComposedEvent,
+    epsilon,
+    epsilon_from_rdp,
+    gaussian_epsilon,
+    renyi_divergence,
+)
+from ..accounting.gaussian import gaussian_mu
+
+#: Events with how often each was, or may be, released.
+Counts = Mapping[PrivacyEvent, int]
+
+FILTERS = ("gaussian", "renyi")
+
+# Quadrature is good to 1e-12; the sums are raised by more.
+_UP = 1.0 + 1e-10
+
+
+def is_whole_gaussian(event: PrivacyEvent) -> bool:
+    """Whether an event is made of Gaussian mechanisms on all the data."""
+    return gaussian_mu(event) is not None
+
+
+@lru_cache(maxsize=64)
+def renyi_orders(target_epsilon: float, target_delta: float) -> tuple[tuple[float, float], ...]:
+    """Orders of the Renyi filter, each with its share of delta; a function of the target alone."""
+    grid = 1.0 + np.geomspace(1e-2, 1e7, 8001)
+    # The largest rho with rho * alpha + conversion <= epsilon, at its best order.
+    conversion = np.log1p(-1.0 / grid) - np.log(grid * target_delta) / (grid - 1.0)
+    best = float(grid[int(np.argmax((target_epsilon - conversion) / grid))]) - 1.0
+    steps = [(0, 0.5), *((-k, 0.4 * 2.0**-k) for k in range(1, 7)), *((k, 0.1 * 2.0**-k) for k in range(1, 8))]
+    return tuple((1.0 + best * 2.0**k, share) for k, share in steps)
+
+
+@lru_cache(maxsize=4096)
+def _divergences(event: PrivacyEvent, orders: tuple[float, ...]) -> np.ndarray:
+    return np.asarray(renyi_divergence(event, np.array(orders)))
+
+
+def renyi_filter_epsilon(counts: Counts, delta: float, orders: tuple[tuple[float, float], ...]) -> float:
+    """Epsilon of releases by the Renyi filter; 0 for none.
+
+    Parameters
+    ----------
+    counts : mapping of events to numbers
+    delta : float
+    orders : tuple of (order, share of delta)
+        Fixed before the first release.
+
+    Raises
+    ------
+    ValueError
+        If an event has no known Renyi divergence.
+    """
+    if not any(counts.values()):
+        return 0.0
+    alphas = tuple(alpha for alpha, _ in orders)
+    total = np.sum([count * _divergences(event, alphas) for event, count in counts.items() if count], axis=0) * _UP
+    return min(
+        epsilon_from_rdp([alpha], [rho], delta * share) for (alpha, share), rho in zip(orders, total, strict=True)
+    )
+
+
+def gaussian_filter_epsilon(counts: Counts, delta: float) -> float:
+    """Epsilon of Gaussian releases by the Gaussian filter.
+
+    A release from a sample counts as if all the data were used: a mixture of the neighbours' laws is told apart from
+    one of them no better than the other is.
+
+    Raises
+    ------
+    ValueError
+        If an event is not Gaussian.
+    """
+    square = math.fsum(count * _mu_squared(event) for event, count in counts.items())
+    return gaussian_epsilon(math.sqrt(square), delta) if square else 0.0
+
+
+@lru_cache(maxsize=4096)
+def _mu_squared(event: PrivacyEvent) -> float:
+    parts = []
+    for leaf, repeats in event.leaves().items():
+        mu = gaussian_mu(getattr(leaf, "event", leaf))
+        if mu is None:
+            raise ValueError(f"the Gaussian filter composes Gaussian mechanisms only, got {event.to_json()}")
+        parts.append(repeats * mu**2)
+    return math.fsum(parts)
+
+
+def declared_epsilon(counts: Counts, delta: float) -> float:
+    """Epsilon of releases whose events were all fixed beforehand, by the tightest accountant."""
+    event = composed(counts)
+    return 0.0 if event is None else epsilon(event, delta)
+
+
+def composed(counts: Counts) -> PrivacyEvent | None:
+    """Releases as one event; None for none."""
+    parts = tuple(SelfComposedEvent(event, count) for event, count in counts.items() if count)
+    return ComposedEvent(parts) if parts else None
+
+
+def smallest_noise(cost: Callable[[float], float], limit: float, rtol: float = 1e-4) -> float | None:
+    """The smallest noise multiplier with ``cost(noise_multiplier) <= limit``, by bisection; None if there is none.
+
+    ``cost`` falls with the noise, and the answer has been tried: its own cost is within the limit.
+    """
+    high = 1.0
+    while cost(high) > limit:
+        high *= 2.0
+        if high > 1e7:
+            return None
+    low = high / 2.0
+    while cost(low) <= limit:
+        low, high = low / 2.0, low
+        if high < 1e-3:
+            return high
+    while high / low > 1.0 + rtol:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if cost(middle) <= limit else (middle, high)
+    return high
