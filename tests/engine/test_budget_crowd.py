@@ -1,0 +1,132 @@
+"""Many at once, and killed at any moment: never above the target, never an under-count."""
+
+import json
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+from cases import CASES
+
+from vips_fast.accounting import GaussianEvent
+from vips_fast.engine.budget import Budget, BudgetExceededError
+
+
+def forked(work, *given):
+    """Number of a child process that does its work and ends."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            work(*given)
+            code = 0
+        finally:
+            os._exit(code)
+    return child
+
+
+def charge_at_random(path, seconds, seed, report):
+    """Four threads that reserve, draw and give back at random; what was accepted goes to a file."""
+    stop, accepted, refused, shared = time.monotonic() + seconds, [], [], Budget(path)
+
+    def work(number):
+        rng = np.random.default_rng([seed, number])
+        budget = shared if number % 2 else Budget(path)
+        while time.monotonic() < stop:
+            z = float(rng.choice([60.0, 90.0, 120.0]))
+            event, count = GaussianEvent(z, "add_remove"), int(rng.integers(1, 9))
+            try:
+                held = budget.reserve(event, count)
+            except BudgetExceededError:
+                refused.append(z)
+                time.sleep(0.01)
+                continue
+            for _ in range(int(rng.integers(0, count + 1))):
+                held.release()
+                accepted.append(z)
+            held.close()
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    report.write_text(json.dumps([accepted, len(refused)]))
+
+
+def crowd(tmp_path, seconds, epsilon):
+    path = tmp_path / "b"
+    Budget.create(path, epsilon, 1e-6, dataset="ward7")
+    reports = [tmp_path / f"report-{n}" for n in range(4)]
+    children = [forked(charge_at_random, path, seconds, n, report) for n, report in enumerate(reports)]
+    assert [os.waitpid(child, 0)[1] for child in children] == [0] * 4
+    found = [json.loads(report.read_text()) for report in reports]
+    accepted = [z for one, _ in found for z in one]
+    said = Budget(path).show()
+    drawn = {}
+    for run in said["runs"]:
+        z = run["event"]["noise_multiplier"]
+        drawn[z] = drawn.get(z, 0) + run["drawn"]
+    assert {z: n for z, n in drawn.items() if n} == {z: accepted.count(z) for z in set(accepted)}
+    assert 0.9 * epsilon < said["spent"] <= epsilon
+    assert {run["state"] for run in said["runs"]} == {"closed"}
+    assert said["left"] == pytest.approx(epsilon - said["spent"])
+    assert sum(refused for _, refused in found) > 0
+
+
+def test_sixteen_threads_in_four_processes(tmp_path):
+    crowd(tmp_path, 5.0, 1.5)
+
+
+@pytest.mark.slow
+def test_sixteen_threads_in_four_processes_for_long(tmp_path):
+    crowd(tmp_path, 60.0, 3.0)
+
+
+def fit_for_ever(name, path, folder):
+    make, data = CASES[name]
+    number = 0
+    while True:
+        make(n_steps=6, noise_multiplier=60.0, n_jobs=1).fit(
+            *data(), budget=path, transcript=folder / f"{os.getpid()}-{number}"
+        )
+        number += 1
+
+
+def killed(tmp_path, rounds):
+    """Two fitting processes at a time on one budget, each killed at a random moment."""
+    rng, path = np.random.default_rng(rounds), tmp_path / "b"
+    budget = Budget.create(path, 20.0, 1e-5, dataset="ward7", filter="renyi")
+    kinds = ["lda", "logistic", "network"]
+    for number in range(rounds // 2):
+        children = [forked(fit_for_ever, kinds[(number + k) % 3], path, tmp_path / "t") for k in range(2)]
+        for child in children:
+            time.sleep(float(rng.uniform(0.0, 0.15)))
+            os.kill(child, signal.SIGKILL)
+        for child in children:
+            os.waitpid(child, 0)
+        said = budget.show()
+        reached = sum(1 for _ in (tmp_path / "t").glob("*/run-*/release-*.npz"))
+        drawn = sum(run["counted"] for run in said["runs"])
+        # A release that was paid for and did not reach its file: at most one a kill.
+        assert reached <= drawn <= reached + 2 * (number + 1)
+    with budget.reserve(GaussianEvent(60.0, "add_remove"), 1):
+        pass
+    said = budget.show()
+    assert all(run["state"] == "closed" for run in said["runs"]) and said["left"] == pytest.approx(20.0 - said["spent"])
+    return reached
+
+
+def test_thirty_kills(tmp_path):
+    # Compilation and the loading of libraries happen here, not in each child.
+    for name in ("lda", "logistic", "network"):
+        make, data = CASES[name]
+        make(n_jobs=1).fit(*data())
+    assert killed(tmp_path, 30) > 30
+
+
+@pytest.mark.slow
+def test_a_thousand_kills(tmp_path):
+    killed(tmp_path, 1000)

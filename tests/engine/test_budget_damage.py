@@ -1,0 +1,269 @@
+"""Files that were cut, damaged, or could not be written: never an under-count, never an unforeseen error."""
+
+import os
+import resource
+import signal
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from vips_fast.accounting import GaussianEvent
+from vips_fast.engine.budget import Budget, BudgetDamagedError, BudgetExceededError
+
+EVENTS = [GaussianEvent(z, "add_remove") for z in (20.0, 25.0, 30.0)]
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory):
+    """The bytes of a budget after each append, with what had been drawn by then; two runs stay open."""
+    path = tmp_path_factory.mktemp("budget") / "b"
+    budget = Budget.create(path, 3.0, 1e-6, dataset="ward7")
+    drawn, files = Counter(), []
+
+    def note():
+        files.append((path.read_bytes(), Counter(drawn)))
+
+    def release(held):
+        held.release()
+        drawn[held.event] += 1
+        note()
+
+    note()
+    first = budget.reserve(EVENTS[0], 3)
+    note()
+    release(first)
+    release(first)
+    second = budget.reserve(EVENTS[1], 2)
+    note()
+    release(second)
+    release(first)
+    first.close()
+    note()
+    release(second)
+    third = budget.reserve(EVENTS[2], 4)
+    note()
+    release(third)
+    release(third)
+    return files
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Without waiting for the disk, which these tests have nothing to learn from."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+
+def put(path, data):
+    """A new file: ext4 brings one that is cut to nothing and written again to the disk at once."""
+    path.unlink(missing_ok=True)
+    path.write_bytes(data)
+
+
+def counted(path):
+    """What a file says was drawn, or None where it is refused."""
+    try:
+        budget = Budget(path)
+        said = Counter()
+        for run in budget.show()["runs"]:
+            said[GaussianEvent(run["event"]["noise_multiplier"], "add_remove")] += run["counted"]
+        return said
+    except BudgetDamagedError as error:
+        assert str(error).startswith(str(path))
+        return None
+
+
+def charged_on(path):
+    """The same after a further run, which settles a torn end."""
+    budget = Budget(path)
+    with budget.reserve(EVENTS[0], 1):
+        pass
+    return counted(path)
+
+
+def covers(said, drawn):
+    return said is None or all(said[event] >= count for event, count in drawn.items())
+
+
+def test_cut_at_every_byte(history, tmp_path, quick):
+    path, (whole, drawn) = tmp_path / "b", history[-1]
+    refused = []
+    for size in range(len(whole)):
+        put(path, whole[:size])
+        said = counted(path)
+        assert covers(said, drawn), size
+        if said is None:
+            refused.append(size)
+        else:
+            assert covers(charged_on(path), drawn), size
+    # A cut within the last record is settled, whatever the byte; a cut before it is refused.
+    assert refused == list(range(len(history[-2][0])))
+
+
+def test_a_crash_in_the_middle_of_an_append(history, tmp_path, quick):
+    """Any prefix of the bytes on their way, under the old first line or the new: nothing is lost, the file goes on."""
+    path = tmp_path / "b"
+    for (before, drawn), (after, _) in zip(history[:-1], history[1:], strict=True):
+        for size in range(len(before), len(after) + 1):
+            for first in (before, after):
+                put(path, first[:41] + after[41:size])
+                said = counted(path)
+                assert said is not None and covers(said, drawn), size
+                if size % 7 == 0:
+                    assert covers(charged_on(path), drawn), size
+
+
+def test_random_flips(history, tmp_path, quick):
+    flips(history, tmp_path, 2000)
+
+
+@pytest.mark.slow
+def test_many_random_flips(history, tmp_path, quick):
+    flips(history, tmp_path, 10_000)
+
+
+def flips(history, tmp_path, number):
+    rng, path, (whole, drawn) = np.random.default_rng(number), tmp_path / "b", history[-1]
+    refused = 0
+    for _ in range(number):
+        data = bytearray(whole)
+        for _ in range(rng.integers(1, 4)):
+            data[rng.integers(len(data))] ^= 1 << int(rng.integers(8))
+        put(path, data)
+        said = counted(path)
+        assert covers(said, drawn)
+        if said is None:
+            refused += 1
+        elif rng.random() < 0.1:
+            assert covers(charged_on(path), drawn)
+    assert refused > number // 2
+
+
+@pytest.mark.parametrize("record", [0, 1, 3, 8])
+def test_the_message_names_the_record(history, tmp_path, record):
+    path = tmp_path / "ward7.budget"
+    lines = history[-1][0].split(b"\n")
+    lines[record + 1] = lines[record + 1].replace(b'"kind"', b'"Kind"')
+    put(path, b"\n".join(lines))
+    with pytest.raises(BudgetDamagedError, match=f"ward7.budget: record {record} is damaged"):
+        Budget(path)
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\n", b"PK\x03\x04", b"vips_fast budget 9 000000000001 00000000\n", bytes(1000)]
+)
+def test_what_is_no_budget(tmp_path, data):
+    (tmp_path / "b").write_bytes(data)
+    with pytest.raises(BudgetDamagedError, match="not a budget|damaged"):
+        Budget(tmp_path / "b")
+
+
+def test_records_missing_in_the_middle(history, tmp_path):
+    path, lines = tmp_path / "b", history[-1][0].split(b"\n")
+    put(path, b"\n".join(lines[:4] + lines[5:]))
+    with pytest.raises(BudgetDamagedError):
+        Budget(path)
+    # Lines that hash well and make no sense together: two releases of a run that is closed.
+    put(path, b"\n".join(lines + lines[3:4]))
+    with pytest.raises(BudgetDamagedError):
+        Budget(path)
+
+
+def test_an_older_file_with_its_own_first_line_is_valid(history, tmp_path):
+    """A rollback of everything cannot be seen; the head of a later model tells."""
+    path = tmp_path / "b"
+    put(path, history[-1][0])
+    head = Budget(path).head
+    put(path, history[4][0])
+    assert counted(path) == history[4][1] and not Budget(path).knows(head)
+
+
+def test_a_torn_end_counts_every_open_reservation(history, tmp_path):
+    path, (whole, _) = tmp_path / "b", history[-1]
+    put(path, whole[:-1])
+    budget = Budget(path)
+    said = budget.show()
+    assert said["torn"] and [run["counted"] for run in said["runs"]] == [3, 2, 4]
+    with budget.reserve(EVENTS[0], 2) as held:  # goes on, behind a record that says so
+        held.release()
+    said = Budget(path).show()
+    assert not said["torn"] and [run["counted"] for run in said["runs"]] == [3, 2, 4, 1]
+    assert [run["state"] for run in said["runs"]][2:] == ["open", "closed"]
+
+
+def test_the_holder_of_a_torn_end_goes_on(tmp_path):
+    """What it draws is paid for already, and no more than it reserved."""
+    path = tmp_path / "b"
+    held = Budget.create(path, 3.0, 1e-6, dataset="ward7").reserve(EVENTS[0], 3)
+    held.release()
+    held.release()
+    path.write_bytes(path.read_bytes()[:-5])  # its own second release
+    again = type(held)(Budget(path), held.run, held.event, held.count, held.head)
+    again._made = 2
+    again.release()
+    with pytest.raises(BudgetExceededError, match="in full"):
+        again.release()
+    again.close()
+    assert [run["counted"] for run in Budget(path).show()["runs"]] == [3]
+
+
+def test_a_disk_that_is_full(tmp_path):
+    """A short write, then an error: the file is as before, and the next run starts."""
+    path = tmp_path / "b"
+    budget = Budget.create(path, 3.0, 1e-6, dataset="ward7")
+    held = budget.reserve(EVENTS[0], 3)
+    whole = path.read_bytes()
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (len(whole) + 30, resource.RLIM_INFINITY))
+            held.release()
+        except OSError as error:
+            code = 0 if error.filename == str(path) and path.read_bytes() == whole else 2
+        finally:
+            os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
+    held.release()
+    assert counted(path) == {EVENTS[0]: 1}
+
+
+@pytest.mark.parametrize("call", ["pwrite", "fsync", "ftruncate"])
+def test_a_fault_at_each_call(tmp_path, monkeypatch, call):
+    """The call fails once, at each of its occurrences: what was drawn is counted, and the next run starts."""
+    path = tmp_path / "b"
+    for which in range(8):
+        if path.exists():
+            path.unlink()
+        budget, drawn, calls = Budget.create(path, 3.0, 1e-6, dataset="ward7"), 0, [0]
+        original = getattr(os, call)
+
+        def fail(*given, calls=calls, which=which, original=original):
+            calls[0] += 1
+            if calls[0] == which + 1:
+                raise OSError(28, "No space left on device")
+            return original(*given)
+
+        monkeypatch.setattr(os, call, fail)
+        try:
+            with budget.reserve(EVENTS[0], 3) as held:
+                for _ in range(3):
+                    held.release()
+                    drawn += 1
+        except OSError as error:
+            assert error.filename == str(path)
+        monkeypatch.undo()
+        assert covers(counted(path), {EVENTS[0]: drawn}) and counted(path) is not None
+        assert covers(charged_on(path), {EVENTS[0]: drawn})
+
+
+def test_a_file_that_may_not_be_written(tmp_path):
+    path = tmp_path / "b"
+    budget = Budget.create(path, 3.0, 1e-6, dataset="ward7")
+    path.unlink()
+    with pytest.raises(FileNotFoundError):
+        budget.reserve(EVENTS[0], 1)
+    path.mkdir()
+    with pytest.raises(IsADirectoryError):
+        budget.reserve(EVENTS[0], 1)
