@@ -15,7 +15,7 @@ from vips_fast.audit.statistics import clopper_pearson
 from vips_fast.models.lda import LdaOptions
 from vips_fast.models.sbn import NetworkOptions
 
-SIZES = Sizes(pairs=500, records=40, draws=400_000, releases=5_000, runs=300)
+SIZES = Sizes(pairs=500, records=40, draws=400_000, releases=3_000, runs=300)
 
 LDA = {
     "add_remove": LatentDirichletAllocation(2),
@@ -107,18 +107,16 @@ def test_mu_of_one_release_of_the_logistic_regression(name):
 
 def test_the_papers_sensitivity_is_caught():
     model = LatentDirichletAllocation.paper(2, sampling="full", neighbors="replace_one")
-    # At 8,000 releases a side the distribution-free bound is 1.21 +- 0.04: above 1 but once in 10^6.
-    report = audit(model, layers="AD", sizes=replace(SIZES, releases=8_000))
+    report = audit(model, layers="AD", sizes=replace(SIZES, releases=3_000))
     assert not report.layer("A").passed and not report.passed
     first = report.layer("D").figures["mu"][0]
     # sqrt(2) N/S against N/S: mu = 1.414 where 1 is claimed.
-    assert first["low"] > 1 and first["distribution_free"] > 1
-    assert first["low"] <= math.sqrt(2) <= first["high"]
+    assert 1 < first["low"] <= math.sqrt(2) <= first["high"]
     assert "THE CLAIM DOES NOT HOLD" in report.text()
 
 
 @pytest.mark.parametrize("model, runs", [
-    (LDA["paper"], 300), (LDA["add_remove"], 40), (SBN["jaakkola"], 40), (SBN["pg"], 40), (BLR["centred"], 40),
+    (LDA["paper"], 200), (LDA["add_remove"], 40), (SBN["jaakkola"], 30), (SBN["pg"], 30), (BLR["centred"], 40),
 ], ids=["lda_paper", "lda", "sbn", "sbn_pg", "blr"])
 def test_profile_of_whole_runs(model, runs):
     claimed = passes(model, "E", replace(SIZES, runs=runs)).claimed
@@ -141,6 +139,7 @@ def test_full_sizes(model, passes):
     else:
         # E may see it too; at these sizes it is not sure to.
         assert {"A", "D"} <= {layer.layer for layer in report.layers if not layer.passed} <= {"A", "D", "E"}
+        assert report.layer("D").figures["mu"][0]["distribution_free"] > 1
 
 
 #: A run of the belief network takes ten times as long as one of the topic model. Steps driven
