@@ -2,8 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-SOURCES := pyproject.toml setup.py csrc/sources.mk $(shell find csrc -name '*.[ch]') \
-    $(wildcard vips_fast/kernels/*.pyx vips_fast/kernels/*.pxi)
+SOURCES := pyproject.toml setup.py csrc/sources.mk csrc/kernels.toml \
+    $(wildcard csrc/*.[ch] csrc/*/*.[ch] vips_fast/kernels/*.pyx vips_fast/kernels/*.pxi)
 
 .PHONY: demo test lint test-slow bench bench-compare lib sanitize clean
 
@@ -43,7 +43,7 @@ RUNTIMES = $(shell $(CC) -print-file-name=libasan.so) $(shell $(CC) -print-file-
 SANITIZE_PYTHON ?= $(BIN)/python
 sanitize: $(if $(filter $(BIN)/python,$(SANITIZE_PYTHON)),$(VENV)/.test)
 	$(MAKE) -C csrc BUILD=../build/sanitize/c SANITIZE="$(SANITIZE)"
-	for name in errors ten_lines; do \
+	for name in errors hostile ten_lines; do \
 	    $(CC) -std=c11 $(SANITIZE) -Icsrc/include tests/capi/consumers/$$name.c build/sanitize/c/libvips_fast.a -lm \
 	        -o build/sanitize/$$name && ./build/sanitize/$$name || exit 1; \
 	done

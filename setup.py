@@ -1,12 +1,14 @@
-"""Build of the C kernels, once per instruction set, and of the Cython module.
+"""Build of the C kernels, once for each instruction set, and of the Cython module.
 
-Each kernel file in csrc is compiled for every instruction set of the target
-machine (see csrc/vf_isa.h); dispatch.c picks one at import. The list of sources
-and flags is csrc/sources.mk, which csrc/Makefile shares. Metadata is in
+csrc/generate.py first brings the files up to date that repeat the kernels' declarations
+(csrc/kernels.toml). Each kernel file in csrc is then compiled for every instruction set
+of the target machine (see csrc/simd/isa.h); csrc/dispatch.c picks one at import. The list
+of sources and flags is csrc/sources.mk, which csrc/Makefile shares. Metadata is in
 pyproject.toml.
 """
 
 import platform
+import runpy
 import shutil
 from pathlib import Path
 
@@ -15,12 +17,13 @@ from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).parent.resolve()
+CSRC = ROOT / "csrc"
 
 
 def make_variables(path: Path) -> dict[str, list[str]]:
     """The variables of csrc/sources.mk, each a list of words."""
-    out = {}
-    for line in path.read_text().splitlines():
+    out: dict[str, list[str]] = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
         if line.strip() and not line.startswith("#"):
             name, value = (part.strip() for part in line.split("=", 1))
             words = (out[word[2:-1]] if word.startswith("$(") else [word] for word in value.split())
@@ -28,57 +31,53 @@ def make_variables(path: Path) -> dict[str, list[str]]:
     return out
 
 
-BUILD = make_variables(ROOT / "csrc" / "sources.mk")
-KERNEL_SOURCES, COMMON_SOURCES, FLAGS = BUILD["KERNEL_SOURCES"], BUILD["COMMON_SOURCES"], BUILD["FLAGS"]
-X86_SETS = {name: BUILD[name] for name in BUILD["X86_SETS"]}
+BUILD = make_variables(CSRC / "sources.mk")
 
 
 class BuildKernels(build_ext):
     """Compile csrc for each instruction set, then link it into the Cython module."""
 
-    def build_extension(self, ext):
-        sets = {"PORTABLE": []}
-        macros = []
-        if platform.machine().lower() in ("x86_64", "amd64"):
-            sets.update(X86_SETS)
-            macros.append(("VF_HAVE_X86", "1"))
-        include = [str(ROOT / "csrc"), str(ROOT / "csrc" / "include")]
-        sanitize = ext.extra_compile_args
-        objects = self.compiler.compile(
-            [f"csrc/{name}" for name in COMMON_SOURCES],
-            output_dir=self.build_temp, macros=macros, include_dirs=include, extra_postargs=FLAGS + sanitize,
-        )
-        for name, flags in sets.items():
-            objects += self.compiler.compile(
-                [f"csrc/{source}" for source in KERNEL_SOURCES],
-                output_dir=str(Path(self.build_temp) / name.lower()),
-                macros=[(f"VF_ISA_{name}", "1")], include_dirs=include, extra_postargs=FLAGS + flags + sanitize,
+    def build_extension(self, ext: Extension) -> None:
+        include = [str(CSRC), str(CSRC / "include")]
+
+        def compile_all(sources: str, folder: str, macro: str | None, flags: list[str]) -> list[str]:
+            return self.compiler.compile(
+                [f"csrc/{name}" for name in BUILD[sources]], output_dir=str(Path(self.build_temp) / folder),
+                macros=[(macro, "1")] if macro else [], include_dirs=include, extra_postargs=BUILD["FLAGS"] + flags,
             )
+
+        x86 = platform.machine().lower() in ("x86_64", "amd64")
+        objects = compile_all("COMMON_SOURCES", "common", "VF_HAVE_X86" if x86 else None, [])
+        for name in ["PORTABLE", *(BUILD["X86_SETS"] if x86 else [])]:
+            objects += compile_all("KERNEL_SOURCES", name.lower(), f"VF_ISA_{name}", BUILD.get(name, []))
         ext.extra_objects = objects
         super().build_extension(ext)
 
 
-class CopyHeader(build_py):
-    """Ship the public C header inside the package, where get_include() finds it."""
+class CopyHeaders(build_py):
+    """Ship the public C headers inside the package, where get_include() finds them."""
 
-    def run(self):
+    def run(self) -> None:
         super().run()
         if not self.editable_mode:
             target = Path(self.build_lib) / "vips_fast" / "include" / "vips_fast"
             target.mkdir(parents=True, exist_ok=True)
-            for header in (ROOT / "csrc" / "include" / "vips_fast").glob("*.h"):
+            for header in (CSRC / "include" / "vips_fast").glob("*.h"):
                 shutil.copy(header, target)
 
 
+runpy.run_path(str(CSRC / "generate.py"))["write"]()
 setup(
     ext_modules=[
         Extension(
             "vips_fast.kernels.native",
             ["vips_fast/kernels/native.pyx"],
             include_dirs=["csrc/include"],
-            depends=[str(p.relative_to(ROOT)) for p in sorted((ROOT / "csrc").rglob("*.[ch]"))]
-            + [str(p.relative_to(ROOT)) for p in sorted((ROOT / "vips_fast" / "kernels").glob("*.pxi"))],
+            # The bindings convert and call; optimizing them further doubles the time of a build.
+            extra_compile_args=["-O1"],
+            depends=[str(p.relative_to(ROOT)) for p in sorted(CSRC.rglob("*.[ch]"))]
+            + [str(p.relative_to(ROOT)) for p in sorted((ROOT / "vips_fast" / "kernels").glob("*.p*i*"))],
         )
     ],
-    cmdclass={"build_ext": BuildKernels, "build_py": CopyHeader},
+    cmdclass={"build_ext": BuildKernels, "build_py": CopyHeaders},
 )

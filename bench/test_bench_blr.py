@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from vips_fast import BayesianLogisticRegression
+from vips_fast.engine.backend import Threads
 from vips_fast.kernels import blr_estep, pg_mean, reference
 from vips_fast.kernels.blr import accumulate, check_rows, factor_spacing
 
@@ -50,7 +52,8 @@ def adult():
     else:
         sizes = np.array([9, 16, 7, 15, 6, 5, 2, 42, 1, 1, 1, 1, 1, 1])
         start = np.concatenate([[0], np.cumsum(sizes)])
-        columns = np.stack([s + np.minimum(rng.exponential(k / 4, 40_000).astype(int), k - 1) for s, k in zip(start, sizes)], axis=1)
+        drawn = [np.minimum(rng.exponential(k / 4, 40_000).astype(int), k - 1) for k in sizes]
+        columns = np.stack(drawn, axis=1) + start[: len(sizes)]
         values = np.where(sizes > 1, 1.0, rng.random((40_000, len(sizes))))
         X = sp.csr_array((values.ravel(), columns.ravel().astype(np.int32), np.arange(0, values.size + 1, len(sizes))))
         y = (rng.random(40_000) < 0.24).astype(float)
@@ -90,9 +93,30 @@ def test_w5_estep_adult(adult, paired):
             "numpy dense": lambda: numpy_estep(dense, y, M),
             "ours, all entries 1": lambda: accumulate(unit, M, **LATTICE),
         },
-        f"W5 E-step, Adult one-hot, {X.shape[0]} x {X.shape[1]}, {X.nnz / X.shape[0]:.1f} entries a row, clipped, one thread",
+        f"W5 E-step, Adult one-hot, {X.shape[0]} x {X.shape[1]}, {X.nnz / X.shape[0]:.1f} entries a row, clipped, "
+        "one thread",
         rounds=9,
     )
+
+
+def test_w5_engine_adult(adult, paired):
+    """What the engine adds to the kernels: blocks of the records, and a sum that any backend could make."""
+    X, _, y, M = adult
+    estimator = BayesianLogisticRegression(row_norm=3.3, fit_intercept=False, noise_multiplier=30.0)
+    records, facts = estimator._read(X, y)
+    model, _, _ = estimator._prepare(estimator._facts(len(y), facts, False, None), False, None)
+    d = X.shape[1]
+    model.restore(model.state() | {"progress": np.array([1.0, 1.0, 1.0]), "covariance": M})
+    all_rows, words, rows = np.arange(len(y)), np.zeros(len(y), np.uint64), check_rows(X, y)
+    options = dict(LATTICE, clip_norm=model._kept, spacing=model._spacing, factor_grid=model._grid, center=np.zeros(d))
+    options["scale_linear"], options["scale_quadratic"] = model._current_scales()
+    paired(
+        lambda: Threads(1).sum(model, records, all_rows, words),
+        {"driver of the kernels": lambda: accumulate(rows, model._moment, **options)},
+        f"W5 E-step by the engine, Adult one-hot, {len(y)} x {d}, one thread", rounds=9,
+    )
+    sums = Threads(1).sum(model, records, all_rows, words)
+    np.testing.assert_array_equal(sums, accumulate(rows, model._moment, **options))
 
 
 def test_w5_two_threads(adult, paired):
@@ -100,7 +124,8 @@ def test_w5_two_threads(adult, paired):
     # Eight times Adult: once takes 3 ms, in which two threads have hardly begun.
     rows = check_rows(sp.csr_array(sp.vstack([X] * 8)), np.tile(y, 8))
     paired(
-        lambda: accumulate(rows, M, n_threads=2, **LATTICE), {"ours on one thread": lambda: accumulate(rows, M, **LATTICE)},
+        lambda: accumulate(rows, M, n_threads=2, **LATTICE),
+        {"ours on one thread": lambda: accumulate(rows, M, **LATTICE)},
         f"W5 E-step, Adult one-hot eight times, {8 * X.shape[0]} x {X.shape[1]}, clipped, two threads", rounds=9,
     )
 

@@ -14,6 +14,9 @@ import pytest
 from scipy.special import digamma
 
 import vips_fast
+from vips_fast.engine.backend import Threads
+from vips_fast.engine.plan import make_plan
+from vips_fast.engine.result import Public
 from vips_fast.kernels import lda_estep
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -23,10 +26,9 @@ N, D, K, RADIUS = 1_000_000, 10, 5, 12.0
 def test_estep_from_c_beside_python(paired, tmp_path):
     """The same documents, parameters and single thread; each call makes its table and its sums."""
     target = tmp_path / f"extension{sysconfig.get_config_var('EXT_SUFFIX')}"
-    subprocess.run(
-        ["cc", "-O2", "-shared", "-fPIC", "-pthread", f"-I{sysconfig.get_paths()['include']}", f"-I{vips_fast.get_include()}",
-         str(ROOT / "tests" / "capi" / "consumers" / "extension.c"), "-o", str(target)], check=True,
-    )
+    include = [f"-I{sysconfig.get_paths()['include']}", f"-I{vips_fast.get_include()}"]
+    source = str(ROOT / "tests" / "capi" / "consumers" / "extension.c")
+    subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-pthread", *include, source, "-o", str(target)], check=True)
     sys.path.insert(0, str(tmp_path))
     import extension
 
@@ -48,7 +50,8 @@ def test_estep_from_c_beside_python(paired, tmp_path):
         return lda_estep(indptr, indices, counts, beta, alpha, clip_norm=50.0, spacing=2.0**-20).gamma
 
     np.testing.assert_array_equal(from_c(), from_python())
-    ratios = paired(from_c, {"Python's kernel": from_python}, f"E-step of {n_docs} documents of {length} words, from C", rounds=9)
+    work = f"E-step of {n_docs} documents of {length} words, from C"
+    ratios = paired(from_c, {"Python's kernel": from_python}, work, rounds=9)
     # No dearer than from Python, within what two neighbouring runs differ by.
     assert ratios["Python's kernel"] > 0.9
 
@@ -78,20 +81,18 @@ def numpy_statistics(X, constant, linear, quadratic):
 
 
 def test_numba_estep_beside_numpy(paired, benchmark, mixture):
-    from vips_fast.models.conjugate import _ConjugateModel
     from vips_fast.models.examples import GaussianMixture
 
     X, _, start = mixture
-    X = X[:200_000]
-    estimator = GaussianMixture(K, radius=RADIUS, means_init=start)
-    estimator.n_columns_, estimator.n_records_ = D, len(X)
-    model = _ConjugateModel(estimator, X)
-    rows, words, spacing = np.arange(len(X)), np.zeros(len(X), dtype=np.uint64), 2.0**-22
+    estimator = GaussianMixture(K, radius=RADIUS, means_init=start, sampling="full", private=False)
+    records, facts = estimator._read(X[:200_000])
+    X, public = records.array, Public(n_records=200_000, seed=0, **facts)
+    model = estimator._model(public)
+    spacing = make_plan(model, estimator._sampler(public), n_steps=1, delta=1e-5, private=False).mechanism.spacing
+    rows, words = np.arange(len(X)), np.zeros(len(X), dtype=np.uint64)
 
     def ours():
-        sums = np.zeros(model.statistics_shape, dtype=np.int64)
-        model.estep(rows, words, spacing, sums, 1)
-        return sums * spacing
+        return Threads(1).sum(model, records, rows, words) * spacing
 
     def plain():
         return numpy_statistics(X, *model.parameters[:3])
@@ -122,7 +123,8 @@ def test_private_mixture_beside_the_others(benchmark, mixture):
         warnings.simplefilter("ignore")  # it says that 15 rounds are few
         theirs.fit(X)
     scores = {
-        "private, epsilon 1": private.score(test), "not private": plain.score(test), "scikit-learn": float(theirs.score(test)),
+        "private, epsilon 1": private.score(test), "not private": plain.score(test),
+        "scikit-learn": float(theirs.score(test)),
     }
     benchmark.extra_info.update(log_likelihood=scores, epsilon=private.privacy_.epsilon)
     print(f"\nmean log-likelihood of {len(test)} test records: " + ", ".join(f"{k} {v:.4f}" for k, v in scores.items()),

@@ -12,7 +12,7 @@ extern const vf_api vf_table_baseline, vf_table_avx2, vf_table_avx512;
 static int has_baseline(void) { return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt"); }
 static int has_avx2(void) {
     return has_baseline() && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-           __builtin_cpu_supports("bmi2");
+           __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
 }
 static int has_avx512(void) {
     return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
@@ -41,21 +41,4 @@ const vf_api *vf_dispatch(void) {
         if (api) return api;
     }
     return NULL;
-}
-
-const char *vf_status_message(int32_t status) {
-    switch (status) {
-        case VF_OK: return "success";
-        case VF_ERR_NULL: return "a required pointer is NULL";
-        case VF_ERR_SIZE: return "a size is out of range or overflows";
-        case VF_ERR_INDEX: return "a column index is out of range or not strictly increasing within its row";
-        case VF_ERR_INDPTR: return "row pointers fall";
-        case VF_ERR_PARAMETER: return "a parameter is out of its range";
-        case VF_ERR_WORKSPACE: return "the workspace is too small";
-        case VF_ERR_ALIGNMENT: return "an array is not aligned to its element type";
-        case VF_ERR_RANGE: return "a number is so large that adding noise could overflow, or is off its lattice";
-        case VF_ERR_ENTROPY: return "no random bits";
-        case VF_ERR_ABI: return "a function table of another interface version or size";
-        default: return "unknown status";
-    }
 }

@@ -3,12 +3,15 @@
 import ast
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from vips_fast.cli.main import build_parser
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ["embedding.md", "logistic.md", "networks.md", "own_model.md", "topics.md"]
@@ -54,8 +57,19 @@ def test_the_blocks_run(name, tmp_path):
     call("python", "script.py")
 
 
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_commands_are_understood(page):
+    """Lines that begin with ``vips-fast`` name commands and options that there are."""
+    for line in re.findall(r"^ +vips-fast (.*)$", page.read_text(), re.M):
+        assert build_parser().parse_args(shlex.split(line, comments=True)).run, line
+
+
 def test_a_model_takes_under_60_lines():
-    (whole, *_) = [code for language, _, code in blocks((ROOT / "docs" / "own_model.md").read_text()) if language == "python"]
+    page = (ROOT / "docs" / "own_model.md").read_text()
+    whole = next(code for language, _, code in blocks(page) if language == "python")
     assert "class PoissonMixture(ConjugateEstimator)" in whole
     (node,) = [node for node in ast.parse(whole).body if isinstance(node, ast.ClassDef)]
     lines = [line for line in whole.splitlines()[node.lineno - 1 : node.end_lineno] if line.strip()]

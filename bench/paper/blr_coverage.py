@@ -18,6 +18,7 @@ from lda_common import RESULTS
 from scipy.special import expit
 
 from vips_fast import BayesianLogisticRegression
+from vips_fast.models.logistic import LogisticOptions
 
 
 def simulate(seed, n, d, scale=3.0):
@@ -39,7 +40,8 @@ def main():
     with open(RESULTS / "blr_coverage.csv", "w", newline="") as file:
         table = csv.writer(file)
         table.writerow(["n", "d", "epsilon", "noise_aware", "coverage", "half_width", "rmse"])
-        print(f"{'n':>6} {'d':>4} {'epsilon':>8}   {'noise-aware: coverage':>22} {'width':>7} {'rmse':>7}   {'not: coverage':>14} {'width':>7} {'rmse':>7}")
+        head = f"{'n':>6} {'d':>4} {'epsilon':>8}   {'noise-aware: coverage':>22} {'width':>7} {'rmse':>7}"
+        print(f"{head}   {'not: coverage':>14} {'width':>7} {'rmse':>7}")
         for n, d in ((5_000, 10), (20_000, 10), (20_000, 30)):
             for epsilon in (0.1, 0.5, 2.0, math.inf):
                 line = f"{n:6} {d:4} {epsilon:8g}"
@@ -47,8 +49,11 @@ def main():
                     figures = []
                     for run in range(arguments.runs):
                         X, y, weights = simulate(run, n, d)
-                        budget = dict(private=False) if math.isinf(epsilon) else dict(target_epsilon=epsilon, target_delta=1e-5)
-                        model = BayesianLogisticRegression(noise_aware=aware, n_jobs=arguments.jobs, **budget).fit(X, y)
+                        budget = dict(target_epsilon=epsilon, target_delta=1e-5)
+                        if math.isinf(epsilon):
+                            budget = dict(private=False)
+                        options = LogisticOptions(noise_aware=aware)
+                        model = BayesianLogisticRegression(options=options, n_jobs=arguments.jobs, **budget).fit(X, y)
                         interval = model.credible_interval(0.9)
                         inside = (interval[:, 0] <= weights) & (weights <= interval[:, 1])
                         error = model.coef_[0] - weights

@@ -77,19 +77,19 @@ def main():
     from sklearn.metrics import roc_auc_score
 
     jobs, steps = arguments.jobs, {} if arguments.steps is None else {"n_steps": arguments.steps}
-    algorithm = dict(update="paper", center=False, form="analyze_gauss", n_steps=arguments.paper_steps)
+    algorithm = dict(row_norm=ROW_NORM, n_jobs=jobs, sensitivity="proven", n_steps=arguments.paper_steps)
 
     def methods(epsilon):
         budget = dict(target_epsilon=epsilon, target_delta=DELTA)
         if math.isinf(epsilon):
-            yield "variational Bayes, no privacy", BayesianLogisticRegression(row_norm=ROW_NORM, private=False, n_jobs=jobs)
+            yield "variational Bayes, no privacy", BayesianLogisticRegression(private=False, n_jobs=jobs)
             yield "penalised likelihood, no privacy", ObjectivePerturbationLogisticRegression(private=False, alpha=1.0)
             return
         yield "ours", BayesianLogisticRegression(row_norm=ROW_NORM, n_jobs=jobs, **steps, **budget)
-        yield "Algorithm 5, exact accounting", BayesianLogisticRegression(row_norm=ROW_NORM, n_jobs=jobs, **algorithm, **budget)
+        yield "Algorithm 5, exact accounting", BayesianLogisticRegression.paper(**algorithm, **budget)
         z = strong_composition_noise(epsilon, arguments.paper_steps)
-        yield "Algorithm 5, strong composition", BayesianLogisticRegression(
-            row_norm=ROW_NORM, n_jobs=jobs, noise_multiplier=z, target_delta=DELTA, **algorithm
+        yield "Algorithm 5, strong composition", BayesianLogisticRegression.paper(
+            noise_multiplier=z, target_delta=DELTA, **algorithm
         )
         yield "objective perturbation", ObjectivePerturbationLogisticRegression(row_norm=ROW_NORM, **budget)
         yield "objective perturbation, delta = 0", ObjectivePerturbationLogisticRegression(
@@ -105,7 +105,9 @@ def main():
             X, y, p = simulate(run)
             rows = slice(10_000), slice(10_000, None)
             best = roc_auc_score(y[rows[1]], p[rows[1]])
-            print(f"run {run}: {X.nnz / X.shape[0]:.1f} codes a patient, {y.mean():.1%} cases, the true model's AUC {best:.4f}", flush=True)
+            codes = X.nnz / X.shape[0]
+            cases = f"{codes:.1f} codes a patient, {y.mean():.1%} cases"
+            print(f"run {run}: {cases}, the true model's AUC {best:.4f}", flush=True)
             for epsilon in [math.inf, *arguments.epsilon]:
                 for name, model in methods(epsilon):
                     start = time.perf_counter()

@@ -40,11 +40,12 @@ from vips_fast.baselines import (
     VariationalSamplingLogisticRegression,
 )
 from vips_fast.data import read_abalone, read_adult
+from vips_fast.models.logistic import LogisticOptions
 
 DELTA = 1e-3
 DATA = Path(os.environ.get("VIPS_FAST_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
 FIELDS = ["method", "epsilon", "run", "auc", "log_likelihood", "sound", "seconds"]
-PAPER = dict(update="paper", center=False, form="analyze_gauss", sampling="poisson")
+PAPER = dict(sensitivity="proven", sampling="poisson")
 BASELINES = {
     "objective perturbation": ObjectivePerturbationLogisticRegression,
     "DPVI": DPVILogisticRegression,
@@ -54,7 +55,7 @@ BASELINES = {
 #: method -> settings; ``q`` is turned into a batch size.
 SETTINGS = {
     "ours": {},
-    "ours, noise_aware=False": dict(noise_aware=False),
+    "ours, noise_aware=False": dict(options=LogisticOptions(noise_aware=False)),
     "paper's algorithm": dict(PAPER, q=0.004, n_steps=100),
     "paper's algorithm, q = 0.1": dict(PAPER, q=0.1, n_steps=10),
     "objective perturbation": dict(row_norm=2.0, curvature_share=0.1),
@@ -84,13 +85,14 @@ def estimator(method, epsilon, n, jobs, settings=None):
 
         return LogisticRegression(max_iter=2000)
     if method == "non-private VB":
-        return BayesianLogisticRegression(private=False, noise_aware=False, n_jobs=jobs)
+        return BayesianLogisticRegression(private=False, options=LogisticOptions(noise_aware=False), n_jobs=jobs)
     options = dict(SETTINGS[method] if settings is None else settings, target_epsilon=epsilon, target_delta=DELTA)
     if "q" in options:
         options["batch_size"] = options.pop("q") * n
     if method != "objective perturbation":
         options["n_jobs"] = jobs
-    return BASELINES.get(method, BayesianLogisticRegression)(**options)
+    ours = BayesianLogisticRegression.paper if method.startswith("paper's") else BayesianLogisticRegression
+    return BASELINES.get(method, ours)(**options)
 
 
 def one(method, epsilon, run, X, y, jobs, settings=None):
@@ -122,8 +124,10 @@ def summary(rows, order):
         spread = statistics.stdev(auc.values()) if len(auc) > 1 else 0.0
         ours = cells.get((epsilon, "ours"), {})
         gap = [float(ours[run]["auc"]) - auc[run] for run in auc if run in ours]
-        shown = f"{np.mean(gap):+.4f} ({np.std(gap) / max(1, len(gap) - 1) ** 0.5:.4f})" if gap and method != "ours" else ""
-        mean = {name: statistics.mean(float(row[name]) for row in group.values()) for name in ("log_likelihood", "seconds")}
+        shown = f"{np.mean(gap):+.4f} ({np.std(gap) / max(1, len(gap) - 1) ** 0.5:.4f})" if gap else ""
+        shown = "" if method == "ours" else shown
+        names = ("log_likelihood", "seconds")
+        mean = {name: statistics.mean(float(row[name]) for row in group.values()) for name in names}
         lines.append(
             f"{epsilon:8g}  {method:28}{len(auc):5}  {statistics.mean(auc.values()):.4f} ± {spread:.4f}   {shown:^18} "
             f"{mean['log_likelihood']:9.4f} {mean['seconds']:6.2f}"
@@ -160,7 +164,10 @@ def main(argv=None):
     parser.add_argument("--methods", nargs="+", default=[*NON_PRIVATE, *SETTINGS], choices=[*NON_PRIVATE, *SETTINGS])
     parser.add_argument("--jobs", type=int, default=-1)
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--tune", metavar="METHOD", type=lambda name: {m.lower(): m for m in GRIDS}.get(name.lower(), name), choices=list(GRIDS))
+    spelled = {method.lower(): method for method in GRIDS}
+    parser.add_argument(
+        "--tune", metavar="METHOD", type=lambda name: spelled.get(name.lower(), name), choices=list(GRIDS)
+    )
     arguments = parser.parse_args(argv)
     X, y = load(arguments.data)
     if arguments.tune:
@@ -195,10 +202,12 @@ def bayesian(epsilons, X, y, jobs):
     """One run each of variational inference by sampling under the generic and the Bayesian accountant."""
     train, _ = split(len(y), 0)
     for epsilon in epsilons:
-        model = estimator("sampling VI", epsilon, len(train), jobs).set_params(bayesian_pairs=1000).fit(X[train], y[train])
+        model = estimator("sampling VI", epsilon, len(train), jobs).set_params(bayesian_pairs=1000)
+        model.fit(X[train], y[train])
         privacy, q = model.privacy_, model.privacy_.batch_size / len(train)
         generic = moments_accountant_epsilon(q, privacy.noise_multiplier, privacy.steps, DELTA, max_order=512)
-        print(f"sampling VI, epsilon {epsilon:g} (privacy loss distribution): generic accountant {generic:.4g}; {model.bayesian_}")
+        said = f"generic accountant {generic:.4g}; {model.bayesian_}"
+        print(f"sampling VI, epsilon {epsilon:g} (privacy loss distribution): {said}")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ above 0, delta = 10^-4), mean and standard deviation over the runs of:
 - mean image: every test image predicted by the training mean (no model at all; a
   private model below it has learned nothing), with the score of independent pixels;
 - non-private: Algorithm 6 without noise;
-- paper, moments accountant: Algorithm 6 with the paper's seven blocks and noise
+- paper, moments accountant: Algorithm 6 (`SigmoidBeliefNetwork.paper`) with the paper's seven blocks and noise
   multiplier 1; ``printed`` is the epsilon the paper gives, ``sound`` what the
   without-replacement accountant proves of the same run;
 - paper, strong composition: the same with the noise that strong composition needs for
@@ -38,6 +38,7 @@ import numpy as np
 
 from vips_fast import SigmoidBeliefNetwork
 from vips_fast.data import load_mnist
+from vips_fast.models.sbn import NetworkOptions
 
 DELTA = 1e-4
 #: Batch size -> epsilon printed below Fig. 8.
@@ -76,14 +77,16 @@ def estimator(method, K, S, n, seed, jobs):
     """The estimator of one cell of the table."""
     steps = n // S
     common = dict(n_components=K, random_state=seed, n_jobs=jobs, target_delta=DELTA)
-    algorithm_6 = dict(bound="pg", sampling="without_replacement", batch_size=S, n_steps=steps, learning_decay=0.7)
+    algorithm_6 = dict(
+        sampling="without_replacement", batch_size=S, n_steps=steps, options=NetworkOptions(learning_decay=0.7)
+    )
     if method == "non-private":
-        return SigmoidBeliefNetwork(private=False, **algorithm_6, **common)
+        return SigmoidBeliefNetwork.paper(private=False, **algorithm_6, **common)
     if method == "paper, moments accountant":
-        return SigmoidBeliefNetwork(noise_multiplier=1.0, sensitivity="paper", **algorithm_6, **common)
+        return SigmoidBeliefNetwork.paper(noise_multiplier=1.0, sensitivity="paper", **algorithm_6, **common)
     if method == "paper, strong composition":
         z = strong_composition_noise(PRINTED[S], S / n, steps)
-        return SigmoidBeliefNetwork(noise_multiplier=z, sensitivity="paper", **algorithm_6, **common)
+        return SigmoidBeliefNetwork.paper(noise_multiplier=z, sensitivity="paper", **algorithm_6, **common)
     if method == "ours":
         return SigmoidBeliefNetwork(target_epsilon=PRINTED[S], sampling="full", **common)
     if method == "ours, epsilon 0.5":

@@ -1,4 +1,4 @@
-"""The named accountants, calibration, budgets, comparison, plots."""
+"""The named accountants, calibration, comparison, plots, and the paper's table."""
 
 import math
 import subprocess
@@ -59,8 +59,9 @@ def test_every_accountant_is_above_the_attack(event):
 @pytest.mark.parametrize("event", EVENTS.values(), ids=EVENTS)
 def test_delta_inverts_epsilon(event):
     for name, eps in applicable(event):
-        # The slow inversions of loose theorems need one event each.
-        if eps > 5 or math.isinf(eps):
+        # delta of the theorems is found by inversion, which is slow and the same code for every event.
+        slow = name in ("strong", "optimal", "autodp") and isinstance(event, acc.ComposedEvent)
+        if slow or eps > 5:
             continue
         again = acc.delta(event, eps, name)
         # delta falls by about e^(-slope rtol eps) within epsilon's accuracy.
@@ -163,12 +164,6 @@ def test_calibrated_noise_is_the_smallest(accountant):
     z = acc.calibrate_noise_multiplier(make, 2.0, 1e-5, accountant)
     assert acc.epsilon(make(z), 1e-5, accountant) <= 2.0
     assert acc.epsilon(make(z * 0.998), 1e-5, accountant) > 2.0
-
-
-def test_calibrated_noise_of_the_paper():
-    """The noise that reaches the printed epsilon of the topic model."""
-    z = acc.calibrate_noise_multiplier(lambda z: fixed(20000, 400000, z), 2.38, 1e-4)
-    assert z == pytest.approx(0.843, abs=1e-3)
 
 
 def test_calibration_extremes():

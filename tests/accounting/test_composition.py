@@ -4,7 +4,6 @@ import itertools
 import math
 
 import mpmath
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,8 +18,8 @@ def enumerated_epsilon(epsilons, delta):
     """Optimal composition of pure mechanisms by listing all 2^k outcomes."""
     atoms = []
     for signs in itertools.product((1, -1), repeat=len(epsilons)):
-        p = math.prod(1 / (1 + math.exp(-s * e)) for s, e in zip(signs, epsilons))
-        atoms.append((sum(s * e for s, e in zip(signs, epsilons)), p))
+        p = math.prod(1 / (1 + math.exp(-s * e)) for s, e in zip(signs, epsilons, strict=True))
+        atoms.append((sum(s * e for s, e in zip(signs, epsilons, strict=True)), p))
     low, high = 0.0, sum(epsilons)
     for _ in range(100):
         mid = (low + high) / 2

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from vips_fast import accounting as acc
 
-
 # Timings vary on shared machines; the same examples on every run.
 QUIET = settings(deadline=None, derandomize=True)
 

@@ -26,7 +26,7 @@ def test_log_moment_is_the_binomial_sum(q, z, lam):
     # The binomial weights come from log-gammas, good to about 1e-13 here.
     assert got == pytest.approx(float(want), rel=1e-11)
     # It is the Renyi divergence of order lambda + 1.
-    assert got == pytest.approx(lam * acc.renyi_divergence(acc.PoissonSampledEvent(q, acc.GaussianEvent(z)), lam + 1.0), rel=1e-9)
+    assert got == pytest.approx(lam * acc.renyi_divergence(poisson(q, z), lam + 1.0), rel=1e-9)
 
 
 def test_log_moment_limits():

@@ -10,12 +10,6 @@ import numpy as np
 import pytest
 
 from vips_fast import accounting as acc
-from vips_fast.accounting import rdp
-from vips_fast.accounting.gaussian import (
-    gaussian_delta,
-    gaussian_epsilon,
-    gaussian_noise_multiplier,
-)
 
 
 def poisson(q, z, steps=1):
@@ -45,58 +39,48 @@ def _gaussians(p):
     return acc.ComposedEvent([acc.SelfComposedEvent(acc.GaussianEvent(z), n) for z, n in p["steps"]])
 
 
+def _laplace(p):
+    return acc.LaplaceEvent(p["scale"] / p["sensitivity"])
+
+
+def _wang(p, bound):
+    return acc.wang_rdp(without_replacement(p["q"], p["sigma"]).event, [p["alpha"]], bound)
+
+
+def _of(p, names):
+    return (p[name] for name in names.split())
+
+
 COMPUTE = {
-    "gaussian_delta": lambda p: gaussian_delta(p["sensitivity"] / p["sigma"], p["eps"]),
-    "gaussian_eps": lambda p: gaussian_epsilon(p["sensitivity"] / p["sigma"], p["delta"]),
-    "gaussian_sigma": lambda p: p["sensitivity"] * gaussian_noise_multiplier(p["eps"], p["delta"]),
+    "gaussian_delta": lambda p: acc.gaussian_delta(p["sensitivity"] / p["sigma"], p["eps"]),
+    "gaussian_eps": lambda p: acc.gaussian_epsilon(p["sensitivity"] / p["sigma"], p["delta"]),
+    "gaussian_sigma": lambda p: p["sensitivity"] * acc.gaussian_noise_multiplier(p["eps"], p["delta"]),
     "gaussian_composition_eps": lambda p: acc.epsilon(_gaussians(p), p["delta"]),
     "zcdp_rho_gaussian": lambda p: acc.zcdp_rho_gaussian(p["sensitivity"], p["sigma"]),
     "zcdp_eps_simple": lambda p: acc.zcdp_epsilon(p["rho"], p["delta"], "simple"),
     "zcdp_eps_optimal_alpha": lambda p: acc.zcdp_epsilon(p["rho"], p["delta"]),
     "zcdp_rho_from_eps": lambda p: acc.zcdp_rho_for_target(p["eps"], p["delta"]),
     "basic_composition": lambda p: acc.basic_composition(p["parts"]),
-    "strong_composition_DR320": lambda p: acc.strong_composition(
-        p["eps"], p["delta"], p["k"], p["delta_slack"]
-    ),
-    "strong_composition_KOV_simple": lambda p: acc.kairouz_composition(
-        p["eps"], p["delta"], p["k"], p["delta_slack"]
-    ),
-    "kairouz_optimal_homogeneous": lambda p: acc.optimal_composition_epsilon(
-        p["eps"], p["delta"], p["k"], p["delta_total"]
-    ),
-    "optimal_heterogeneous_pure": lambda p: acc.optimal_composition_heterogeneous(
-        p["eps_list"], p["delta_total"]
-    ),
-    "abadi_script_eps": lambda p: acc.moments_accountant_epsilon(
-        p["q"], p["sigma"], p["T"], p["delta"]
-    ),
-    "subsample_epsdelta": lambda p: acc.amplify_epsilon_delta(p["eps"], p["delta"], p["q"]),
-    "group_addremove_to_replace": lambda p: acc.add_remove_to_replace_one(p["eps"], p["delta"]),
-    "laplace_rdp": lambda p: rdp.renyi_divergence(
-        acc.LaplaceEvent(p["scale"] / p["sensitivity"]), p["alpha"]
-    ),
-    "laplace_delta": lambda p: acc.delta(
-        acc.LaplaceEvent(p["scale"] / p["sensitivity"]), p["eps"], rtol=1e-7
-    ),
-    "laplace_composition_eps": lambda p: acc.epsilon(
-        acc.SelfComposedEvent(acc.LaplaceEvent(p["scale"] / p["sensitivity"]), p["T"]), p["delta"]
-    ),
-    "rr_rdp": lambda p: rdp.renyi_divergence(acc.RandomizedResponseEvent(p["p"]), p["alpha"]),
+    "strong_composition_DR320": lambda p: acc.strong_composition(*_of(p, "eps delta k delta_slack")),
+    "strong_composition_KOV_simple": lambda p: acc.kairouz_composition(*_of(p, "eps delta k delta_slack")),
+    "kairouz_optimal_homogeneous": lambda p: acc.optimal_composition_epsilon(*_of(p, "eps delta k delta_total")),
+    "optimal_heterogeneous_pure": lambda p: acc.optimal_composition_heterogeneous(*_of(p, "eps_list delta_total")),
+    "abadi_script_eps": lambda p: acc.moments_accountant_epsilon(*_of(p, "q sigma T delta")),
+    "subsample_epsdelta": lambda p: acc.amplify_epsilon_delta(*_of(p, "eps delta q")),
+    "group_addremove_to_replace": lambda p: acc.add_remove_to_replace_one(*_of(p, "eps delta")),
+    "laplace_rdp": lambda p: acc.renyi_divergence(_laplace(p), p["alpha"]),
+    "laplace_delta": lambda p: acc.delta(_laplace(p), p["eps"], rtol=1e-7),
+    "laplace_composition_eps": lambda p: acc.epsilon(acc.SelfComposedEvent(_laplace(p), p["T"]), p["delta"]),
+    "rr_rdp": lambda p: acc.renyi_divergence(acc.RandomizedResponseEvent(p["p"]), p["alpha"]),
     "rr_delta": lambda p: acc.delta(acc.RandomizedResponseEvent(p["p"]), p["eps"], rtol=1e-7),
     "rr_kary_eps": lambda p: acc.RandomizedResponseEvent(p["p_true"], p["K"]).epsilon,
     "rr_composition_eps": lambda p: acc.epsilon(
         acc.SelfComposedEvent(acc.RandomizedResponseEvent(p["p"]), p["T"]), p["delta"]
     ),
-    "poisson_rdp": lambda p: rdp.renyi_divergence(poisson(p["q"], p["sigma"]), p["alpha"]),
-    "wor_rdp_profile": lambda p: rdp.renyi_divergence(
-        without_replacement(p["q"], p["sigma"]), p["alpha"]
-    ),
-    "wor_rdp_wang_thm9": lambda p: acc.wang_rdp(
-        without_replacement(p["q"], p["sigma"]).event, [p["alpha"]], "thm9"
-    )[0],
-    "wor_rdp_wang_thm27": lambda p: acc.wang_rdp(
-        without_replacement(p["q"], p["sigma"]).event, [p["alpha"]], "thm27"
-    )[0],
+    "poisson_rdp": lambda p: acc.renyi_divergence(poisson(p["q"], p["sigma"]), p["alpha"]),
+    "wor_rdp_profile": lambda p: acc.renyi_divergence(without_replacement(p["q"], p["sigma"]), p["alpha"]),
+    "wor_rdp_wang_thm9": lambda p: _wang(p, "thm9"),
+    "wor_rdp_wang_thm27": lambda p: _wang(p, "thm27"),
     "poisson_rdp_eps": lambda p: acc.epsilon(
         _steps(poisson, p), p["delta"], "rdp", conversion=_conversion(p), orders=_orders(p)
     ),
@@ -104,9 +88,7 @@ COMPUTE = {
         _steps(without_replacement, p), p["delta"], "wang",
         bound=p["bound"], conversion=_conversion(p), orders=_orders(p),
     ),
-    "rdp_curve_to_eps": lambda p: rdp.epsilon_from_rdp(
-        p["orders"], p["rdp"], p["delta"], _conversion(p)
-    ),
+    "rdp_curve_to_eps": lambda p: acc.epsilon_from_rdp(*_of(p, "orders rdp delta"), _conversion(p)),
     "poisson_pld_eps": lambda p: acc.epsilon(_steps(poisson, p), p["delta"]),
     "poisson_pld_delta": lambda p: acc.delta(_steps(poisson, p), p["eps"]),
     "wor_pld_eps": lambda p: acc.epsilon(_steps(without_replacement, p), p["delta"]),
@@ -126,9 +108,7 @@ def test_golden(kind, golden):
         wanted = np.atleast_1d(case["value"])
         assert computed.shape == wanted.shape, case["id"]
         error = np.abs(computed - wanted)
-        assert np.all(error <= case["rtol"] * np.abs(wanted) + case["atol"]), (
-            case["id"], computed, wanted,
-        )
+        assert np.all(error <= case["rtol"] * np.abs(wanted) + case["atol"]), (case["id"], computed, wanted)
 
 
 @pytest.mark.parametrize("kind", ["poisson_pld_eps", "wor_pld_eps"])

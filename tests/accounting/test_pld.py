@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from vips_fast import accounting as acc
 from vips_fast.accounting.privacy_loss import convolution, distribution
 from vips_fast.accounting.privacy_loss.convolution import Part
-from vips_fast.accounting.privacy_loss.pairs import GaussianPair, LaplacePair, WithoutReplacementPair, pairs
+from vips_fast.accounting.privacy_loss.pairs import GaussianPair, WithoutReplacementPair, pairs
 
 # Timings vary on shared machines; the same examples on every run.
 QUIET = settings(deadline=None, derandomize=True)
@@ -135,7 +135,7 @@ def binomial_profile_epsilon(eps0, steps, delta):
         loss = [(2 * i - steps) * mpmath.mpf(eps0) for i in range(steps + 1)]
 
         def profile(e):
-            return sum(m * (1 - mpmath.exp(e - x)) for m, x in zip(mass, loss) if x > e)
+            return sum(m * (1 - mpmath.exp(e - x)) for m, x in zip(mass, loss, strict=True) if x > e)
 
         low, high = mpmath.mpf(0), steps * mpmath.mpf(eps0)
         for _ in range(120):
@@ -161,8 +161,8 @@ def test_pure_steps_never_cost_more_than_their_sum():
 
 @settings(QUIET, max_examples=30)
 @given(st.lists(st.tuples(st.floats(0.3, 3.0), st.integers(1, 3)), min_size=1, max_size=3), st.floats(-8, -1))
-def test_laplace_composition_above_monte_carlo_free_bound(parts, log_delta):
-    """A coarser PLD dominates a finer one and both dominate the merged-interval PLD."""
+def test_coarse_grids_dominate_fine_ones(parts, log_delta):
+    """A coarser grid answers with more, a finer one with less, and none with less than the lower bound."""
     delta = 10**log_delta
     event = acc.ComposedEvent([acc.SelfComposedEvent(acc.LaplaceEvent(b), n) for b, n in parts])
     fine = acc.epsilon(event, delta, rtol=1e-6)
@@ -447,17 +447,9 @@ def test_power_of_a_spectrum(count):
     np.testing.assert_allclose(got, want, rtol=4e-16 * count, atol=3e-35)
 
 
-def test_laplace_nodes_and_support():
-    pair = LaplacePair(2.0)
-    assert pair.support(1e-9) == (-0.5, 0.5)
-    p, q = pair.masses(np.array([-np.inf, 0.0, 0.5, np.inf]))
-    assert p[2] == 0.0 and q[2] == 0.0
-    assert p.sum() == pytest.approx(1.0, abs=1e-15)
-
-
-@pytest.mark.parametrize(("rtol", "match"), [(0.0, "rtol"), (1.0, "rtol")])
-def test_bad_rtol(rtol, match):
-    with pytest.raises(ValueError, match=match):
+@pytest.mark.parametrize("rtol", [0.0, 1.0])
+def test_bad_rtol(rtol):
+    with pytest.raises(ValueError, match="rtol"):
         acc.PrivacyLoss(poisson(0.1, 1.0), rtol)
 
 
@@ -466,16 +458,12 @@ def test_bad_rtol(rtol, match):
 
 @pytest.mark.parametrize(("q", "z", "steps", "delta"), [(0.05, 1.24, 20, 1e-4), (0.2, 3.0, 50, 1e-6)])
 def test_agrees_with_dp_accounting(q, z, steps, delta):
-    dp_pld = pytest.importorskip(
-        "dp_accounting.pld.pld_privacy_accountant", reason="dp-accounting is not installed"
-    )
+    dp_pld = pytest.importorskip("dp_accounting.pld.pld_privacy_accountant", reason="dp-accounting is not installed")
     import dp_accounting
 
     interval = 1e-4
     account = dp_pld.PLDAccountant(value_discretization_interval=interval)
-    account.compose(
-        dp_accounting.PoissonSampledDpEvent(q, dp_accounting.GaussianDpEvent(z)), steps
-    )
+    account.compose(dp_accounting.PoissonSampledDpEvent(q, dp_accounting.GaussianDpEvent(z)), steps)
     theirs = account.get_epsilon(delta)
     ours = acc.epsilon(poisson(q, z, steps), delta, rtol=1e-6)
     # Both are upper bounds; theirs errs by up to T h^2 / 8 times its slope, and

@@ -4,10 +4,15 @@ import math
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
+from scipy import stats
 
 from vips_fast import accounting as acc
 from vips_fast.baselines import DPSGDLogisticRegression
-from vips_fast.baselines.dpsgd import LaplaceMechanism, _Gradient
+from vips_fast.baselines.dpsgd import GradientModel
+from vips_fast.baselines.laplace import LaplaceMechanism, discrete_laplace
+from vips_fast.engine.backend import Threads
+from vips_fast.models.logistic.records import LogisticRecords, design
 
 
 @pytest.fixture(scope="module")
@@ -77,18 +82,29 @@ def test_zcdp_scenario_is_as_the_textbook(data):
 
 def test_poisson_scenario_calibrates_with_renyi_divergences(data):
     X, y = data
-    model = DPSGDLogisticRegression("poisson", batch_size=40, n_steps=50, target_epsilon=1.0, target_delta=1e-5).fit(X, y)
+    model = DPSGDLogisticRegression("poisson", batch_size=40, n_steps=50, target_epsilon=1.0, target_delta=1e-5)
+    model.fit(X, y)
     event = model.ledger_.event()
     assert event.neighbors == "add_remove"
     assert 0.995 <= acc.epsilon(event, 1e-5, "rdp") <= 1.0
     assert model.privacy_.epsilon < 1.0
 
 
+@pytest.mark.parametrize("n_rows", [3000, 4000])
+def test_the_rate_is_that_of_the_public_number_of_records(data, n_rows):
+    """Rows may be more or fewer: neither the rate nor the noise knows."""
+    X, y = data
+    model = DPSGDLogisticRegression("poisson", batch_size=500, n_steps=3, n_records=2000, noise_multiplier=1.0)
+    model.fit(X[:n_rows], y[:n_rows])
+    assert model.ledger_.event().event.sampling_probability == 0.25
+    assert (model.privacy_.n_records, model.privacy_.batch_size) == (2000, 500.0)
+
+
 def contributions(X, y, theta, records, order=2, clip=1.0, spacing=2.0**-20):
-    model = _Gradient(DPSGDLogisticRegression(clip_norm=clip), X, y, order)
-    model._theta = np.asarray(theta, float)
-    ratio = clip / spacing
-    return np.array(model.contributions(np.asarray(records), spacing, int(ratio) ** order)), model
+    rows = LogisticRecords.of(design(X, 1.0), np.asarray(y, float))
+    model = GradientModel(rows.n_features, clip=clip, order=order, rate=1.0, alpha=0.0, first=0)
+    model._theta, model._spacing = np.asarray(theta, float), spacing
+    return np.array(model.contributions(rows.block(np.asarray(records)))), model
 
 
 @pytest.mark.filterwarnings("error")
@@ -111,9 +127,17 @@ def test_a_contribution_depends_on_its_record_alone(data):
     X, y = data
     theta = np.array([1.0, -2.0, 0.5, 3.0, 0.0, 0.1])
     whole, _ = contributions(X, y.astype(float), theta, np.arange(len(X)))
-    for records in ([17], [3999, 17, 4], list(range(10, 30))):
+    for records in ([17], [4, 17, 3999], list(range(10, 30))):
         part, _ = contributions(X, y.astype(float), theta, records)
         np.testing.assert_array_equal(part, whole[:, records])
+    sparse = LogisticRecords.of(design(sp.csr_array(X), 1.0), y.astype(float))
+    model = GradientModel(6, clip=1.0, order=2, rate=1.0, alpha=0.0, first=0)
+    model._theta, model._spacing = theta, 2.0**-20
+    words = np.zeros(len(X), np.uint64)
+    for n_shards in (1, 3):
+        shards = np.array_split(np.arange(len(X)), n_shards)
+        total = sum(Threads(2).sum(model, sparse, shard, words[: len(shard)]) for shard in shards)
+        np.testing.assert_array_equal(total, whole.sum(axis=1))
 
 
 def test_replacing_a_record_moves_the_sum_by_the_sensitivity():
@@ -128,7 +152,7 @@ def test_replacing_a_record_moves_the_sum_by_the_sensitivity():
 
 
 def test_laplace_mechanism_of_the_baseline():
-    mechanism = LaplaceMechanism(2.0, 3.0, 1.5, 1000)
+    mechanism = LaplaceMechanism(2.0, 3.0, 1.5)
     sums = np.zeros(20_000, dtype=np.int64)
     mechanism.add_noise(sums, None)
     scale = np.abs(sums).mean() * mechanism.spacing
@@ -137,10 +161,20 @@ def test_laplace_mechanism_of_the_baseline():
     with pytest.raises(ValueError, match="no key"):
         mechanism.add_noise(sums, bytes(32))
     with pytest.raises(ValueError, match="expected at most"):
-        LaplaceMechanism(2.0**24, 1.0, 1.0, 10)
+        LaplaceMechanism(2.0**24, 1.0, 1.0)
     untouched = np.arange(3)
-    LaplaceMechanism(0.0, 1.0, 1.0, 10).add_noise(untouched, None)
+    LaplaceMechanism(0.0, 1.0, 1.0).add_noise(untouched, None)
     np.testing.assert_array_equal(untouched, np.arange(3))
+
+
+@pytest.mark.parametrize("scale", [1, 3])
+def test_discrete_laplace(scale):
+    k = np.arange(-5 * scale, 5 * scale + 1)
+    draws = np.array([discrete_laplace(scale) for _ in range(20_000)])
+    seen = np.array([*((draws == value).sum() for value in k), (np.abs(draws) > k[-1]).sum()])
+    weights = np.exp(-np.abs(k) / scale) * math.tanh(0.5 / scale)
+    # At least 22 are expected in each cell; one run in a million fails.
+    assert stats.chisquare(seen, 20_000 * np.append(weights, 1 - weights.sum())).pvalue > 1e-6
 
 
 def test_save_and_load(data, tmp_path):
@@ -156,10 +190,9 @@ def test_callback_and_fit_without_intercept(data):
     X, y = data
     seen = []
     model = DPSGDLogisticRegression(
-        "zcdp", n_steps=4, fit_intercept=False, average=False, callback=lambda *args: seen.append(args)
+        "zcdp", n_steps=4, fit_intercept=False, average=False, callback=lambda now: seen.append((now.step, now.epsilon))
     ).fit(X, y)
-    assert [step for step, _, _ in seen] == [1, 2, 3, 4]
-    assert sorted(eps for _, eps, _ in seen) == [eps for _, eps, _ in seen]
+    assert [step for step, _ in seen] == [1, 2, 3, 4] and seen == sorted(seen, key=lambda pair: pair[1])
     assert model.intercept_ == 0.0
 
 
@@ -189,17 +222,16 @@ def test_bad_parameters(data, settings, match):
     model = DPSGDLogisticRegression(**settings)
     with pytest.raises(ValueError, match=match):
         model.fit(*data)
-    # Nothing was released.
-    assert not hasattr(model, "ledger_")
+    assert not model.__sklearn_is_fitted__()  # nothing was released
 
 
 @pytest.mark.parametrize(
     ("X", "y", "match"),
     [
-        (np.zeros(3), np.zeros(3), "X has shape"),
+        (np.zeros(3), np.zeros(3), "X has dtype float64 and shape"),
         (np.zeros((3, 2)), np.zeros(2), "y has shape"),
-        (np.full((3, 2), np.nan), np.zeros(3), "X: expected finite"),
-        (np.zeros((3, 2)), np.array([0, 1, 2]), "y: expected labels 0 and 1"),
+        (np.full((3, 2), np.nan), np.array([0, 1, 1]), "X: expected finite"),
+        (np.zeros((3, 2)), np.array([0, 1, 2]), "y has 3 different labels"),
     ],
 )
 def test_bad_records(X, y, match):

@@ -14,11 +14,10 @@ from vips_fast.baselines import (
     VariationalSamplingLogisticRegression,
 )
 from vips_fast.baselines.objective import gaussian_noise_sd
-from vips_fast.baselines.scores import _DPVIModel, _SGLDModel
-from vips_fast.kernels.blr import check_rows
-from vips_fast.mechanisms import GaussianMechanism
-from vips_fast.models.logistic import _with_constant
-from vips_fast.sampling import FullSampler
+from vips_fast.engine.backend import Threads
+from vips_fast.engine.result import Public
+from vips_fast.engine.transcript import read_transcript
+from vips_fast.models.logistic.records import LogisticRecords, design
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +37,9 @@ ENGINE = {
 
 
 @pytest.mark.parametrize("kind", ENGINE)
-@pytest.mark.parametrize("sampling", [{"sampling": "full"}, {"batch_size": 400}, {"sampling": "without_replacement", "batch_size": 400}])
+@pytest.mark.parametrize(
+    "sampling", [{"sampling": "full"}, {"batch_size": 400}, {"sampling": "without_replacement", "batch_size": 400}]
+)
 def test_learns_within_its_budget(data, kind, sampling):
     X, y, _ = data
     model = kind(**ENGINE[kind], **sampling, target_epsilon=3.0, target_delta=1e-5).fit(X, y)
@@ -55,20 +56,24 @@ def test_learns_within_its_budget(data, kind, sampling):
 def test_sparse_rows_and_labels(data, kind):
     X, y, _ = data
     labels = np.array(["no", "yes"])[y]
-    dense, sparse = (
-        kind(**ENGINE[kind], sampling="full", private=False, random_state=0).fit(form, labels) for form in (X, sp.csr_array(X))
-    )
+    settings = dict(ENGINE[kind], sampling="full", private=False, random_state=0)
+    dense, sparse = (kind(**settings).fit(form, labels) for form in (X, sp.csr_array(X)))
     assert dense.classes_.tolist() == ["no", "yes"]
     np.testing.assert_allclose(sparse.coef_, dense.coef_, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(sparse.decision_function(sp.csr_array(X[:9])), sparse.decision_function(X[:9]))
 
 
-def scores_model(kind, estimator, X, y):
-    rows = check_rows(_with_constant(X, float(estimator.fit_intercept)), y)
-    model = kind(estimator, rows)
-    mechanism = GaussianMechanism(2.0, model.sensitivity("add_remove"), model.clip_norm, len(y))
-    model.prepare(mechanism, FullSampler(len(y)))
-    return model, mechanism
+def scores_model(estimator, X, y):
+    """Model with noise of 2 sensitivities, its mechanism and the records."""
+    records = LogisticRecords.of(design(X, float(estimator.fit_intercept)), np.asarray(y, float))
+    estimator.set_params(noise_multiplier=2.0, sampling="full")
+    model, plan, _ = estimator._prepare(Public(n_features=X.shape[1], n_records=60, seed=3), False, None)
+    return model, plan.mechanism, records
+
+
+def total(model, records, rows=None, n_threads=2):
+    rows = np.arange(records.n_rows) if rows is None else rows
+    return Threads(n_threads).sum(model, records, rows, np.zeros(len(rows), np.uint64))
 
 
 @pytest.mark.parametrize("storage", [np.asarray, sp.csr_array])
@@ -77,46 +82,56 @@ def test_contributions_are_clipped_scores(data, storage):
     X, y, _ = data
     X, y = X[:200], y[:200].astype(float)
     theta = np.array([1.0, -2.0, 0.5, 1.0, 0.0, 0.3])
-    design = np.hstack([X, np.ones((200, 1))])
-    model, mechanism = scores_model(_SGLDModel, DPSGLDLogisticRegression(clip_norm=0.4), storage(X), y)
+    Z = np.hstack([X, np.ones((200, 1))])
+    model, mechanism, records = scores_model(DPSGLDLogisticRegression(clip_norm=0.4), storage(X), y)
     model._theta = theta
-    sums = np.zeros(6, np.int64)
-    model.estep(np.arange(200), None, mechanism.spacing, sums, 1)
-    scores = (y - expit(design @ theta))[:, None] * design
+    model._take()
+    scores = (y - expit(Z @ theta))[:, None] * Z
     clipped = scores * np.minimum(1, 0.4 / np.linalg.norm(scores, axis=1))[:, None]
     # 200 truncations of less than one lattice unit.
-    np.testing.assert_allclose(sums * mechanism.spacing, clipped.sum(axis=0), atol=200 * mechanism.spacing)
+    spacing = mechanism.spacing
+    np.testing.assert_allclose(total(model, records) * spacing, clipped.sum(axis=0), atol=200 * spacing)
 
-    model, mechanism = scores_model(_DPVIModel, DPVILogisticRegression(clip_norm=0.4, random_state=3), storage(X), y)
-    model._mean = theta
-    sums = np.zeros(12, np.int64)
-    model.estep(np.arange(200), None, mechanism.spacing, sums, 1)
-    residual = y - expit(design @ (theta + model._eta))
-    scores = residual[:, None] * np.hstack([design, design * model._eta])
+    model, mechanism, records = scores_model(DPVILogisticRegression(clip_norm=0.4), storage(X), y)
+    model._theta[:6] = theta
+    model._take()
+    residual = y - expit(Z @ (theta + model._eta))
+    scores = residual[:, None] * np.hstack([Z, Z * model._eta])
     clipped = scores * np.minimum(1, 0.4 / np.linalg.norm(scores, axis=1))[:, None]
-    np.testing.assert_allclose(sums * mechanism.spacing, clipped.sum(axis=0), atol=200 * mechanism.spacing)
+    spacing = mechanism.spacing
+    np.testing.assert_allclose(total(model, records) * spacing, clipped.sum(axis=0), atol=200 * spacing)
 
 
 @pytest.mark.parametrize("kind", ENGINE)
-def test_replay_and_purity(data, kind):
-    """Adding a record moves the sum by at most C, whatever the record; alone or in company its integers are the same."""
+def test_replay_and_additivity(data, kind):
+    """Adding a record moves the sum by at most C, whatever it is; any split of the records gives the same integers."""
     X, y, _ = data
     X, y = X[:60] * 5, y[:60].astype(float)
-    estimator = kind(clip_norm=0.7, n_records=60, **({"random_state": 0} if kind is DPVILogisticRegression else {}))
-
-    def total(X, y):
-        model, mechanism = scores_model(kind._kind, estimator, X, y)
-        sums = np.zeros(model.statistics_shape, np.int64)
-        model.estep(np.arange(len(y)), None, mechanism.spacing, sums, 2)
-        return sums, mechanism
-
-    whole, mechanism = total(X, y)
-    parts = sum(total(X[i : i + 1], y[i : i + 1])[0] for i in range(60))
-    np.testing.assert_array_equal(whole, parts)
+    model, mechanism, records = scores_model(kind(clip_norm=0.7), X, y)
+    whole = total(model, records)
+    for n_shards in (2, 5, 60):
+        shards = np.array_split(np.arange(60), n_shards)
+        np.testing.assert_array_equal(sum(total(model, records, rows) for rows in shards), whole)
     for scale in (1e-3, 1.0, 1e6):
-        more, _ = total(np.vstack([X, scale * X[:1]]), np.append(y, 1 - y[0]))
-        moved = math.sqrt(sum(int(v) ** 2 for v in more - whole)) * mechanism.spacing
+        more = LogisticRecords.of(design(np.vstack([X, scale * X[:1]]), 1.0), np.append(y, 1 - y[0]))
+        moved = math.sqrt(sum(int(v) ** 2 for v in total(model, more) - whole)) * mechanism.spacing
         assert moved <= mechanism.sensitivity == 0.7
+
+
+@pytest.mark.parametrize("kind", ENGINE)
+def test_one_result_in_files_and_from_a_transcript(data, kind, tmp_path):
+    """Whatever is read of a fit is in its result: a later change of settings changes nothing."""
+    X, y, _ = data
+    model = kind(n_steps=6, batch_size=400).fit(X, y, transcript=tmp_path / "transcript")
+    model.save(tmp_path / "model")
+    expected = model.predict_proba(X[:9])
+    for other in (kind.load(tmp_path / "model"), kind._rebuild(read_transcript(tmp_path / "transcript"))):
+        np.testing.assert_array_equal(other.predict_proba(X[:9]), expected)
+        assert other.privacy_ == model.privacy_ and other.ledger_.head == model.ledger_.head
+    model.set_params(fit_intercept=False, clip_norm=9.0, n_steps=2)
+    np.testing.assert_array_equal(model.predict_proba(X[:9]), expected)
+    with pytest.raises(AttributeError):
+        model.coef_ = 0
 
 
 def test_dpvi_without_noise_is_mean_field_variational_inference():
@@ -138,14 +153,15 @@ def test_langevin_samples_have_the_posteriors_spread():
     rng = np.random.default_rng(2)
     X = np.ones((400, 1))
     y = (rng.random(400) < 0.4).astype(int)
-    model = DPSGLDLogisticRegression(private=False, sampling="full", n_steps=20_000, fit_intercept=False, step_size=0.004).fit(X, y)
+    settings = dict(sampling="full", fit_intercept=False)
+    model = DPSGLDLogisticRegression(private=False, n_steps=20_000, step_size=0.004, **settings).fit(X, y)
     p = y.mean()
     # Posterior about N(logit p, 1/(n p (1 - p) + 1)). 10,000 samples, each ten alike, give 2 %, and the
     # finite step adds step * curvature / 8 = 5 %.
     assert model.coef_[0, 0] == pytest.approx(math.log(p / (1 - p)), abs=0.04)
-    assert model._samples.std() == pytest.approx((400 * p * (1 - p) + 1) ** -0.5, rel=0.2)
+    assert model._samples().std() == pytest.approx((400 * p * (1 - p) + 1) ** -0.5, rel=0.2)
     # With privacy the step leaves room for its noise: (step / 2) sd <= sqrt(step).
-    private = DPSGLDLogisticRegression(sampling="full", n_steps=5, noise_multiplier=30.0, fit_intercept=False).fit(X, y)
+    private = DPSGLDLogisticRegression(n_steps=5, noise_multiplier=30.0, **settings).fit(X, y)
     assert private.step_size_ <= 4 / 30.0**2 * (1 + 1e-12)
 
 
@@ -160,13 +176,17 @@ def test_samples_of_q_are_the_noise(data):
 
 def test_the_bayesian_accountants_figure_is_no_guarantee(data):
     X, y, _ = data
-    model = VariationalSamplingLogisticRegression(batch_size=400, n_steps=20, target_epsilon=1.0, bayesian_pairs=200).fit(X, y)
+    model = VariationalSamplingLogisticRegression(batch_size=400, n_steps=20, target_epsilon=1.0, bayesian_pairs=200)
+    model.fit(X, y)
     assert 0 < model.bayesian_.epsilon_mu and "not differential privacy" in str(model.bayesian_)
     assert not model.privacy_.private and math.isinf(model.privacy_.epsilon)
     with pytest.raises(ValueError, match="bayesian_pairs=2"):
         VariationalSamplingLogisticRegression(batch_size=400, bayesian_pairs=2).fit(X, y)
     with pytest.raises(ValueError, match="bayesian_pairs=9"):
-        VariationalSamplingLogisticRegression(sampling="without_replacement", batch_size=400, bayesian_pairs=9).fit(X, y)
+        kind = VariationalSamplingLogisticRegression
+        kind(sampling="without_replacement", batch_size=400, bayesian_pairs=9).fit(X, y)
+    with pytest.raises(ValueError, match="transcript"):
+        VariationalSamplingLogisticRegression(batch_size=400, bayesian_pairs=9).fit(X, y, transcript="nowhere")
 
 
 # ------------------------------------------------------- objective perturbation
@@ -216,7 +236,8 @@ def test_privacy_loss_of_objective_perturbation():
     theta = rng.normal(scale=3 * s / ridge, size=400_000)
 
     def log_density(theta, y):
-        gradient = (expit(theta)[:, None] - np.append(0.0, 1.0)) @ np.array([(y == 0).sum(), (y == 1).sum()]) + ridge * theta
+        counts = np.array([(y == 0).sum(), (y == 1).sum()])
+        gradient = (expit(theta)[:, None] - np.append(0.0, 1.0)) @ counts + ridge * theta
         curvature = len(y) * expit(theta) * expit(-theta) + ridge
         return -0.5 * (gradient / s) ** 2 + np.log(curvature)
 
@@ -245,7 +266,7 @@ def test_bad_data(kind, X, y, text):
     model = kind(batch_size=2) if kind in ENGINE else kind()
     with pytest.raises(ValueError, match=text):
         model.fit(X, np.asarray(y))
-    assert not hasattr(model, "ledger_")
+    assert not model.__sklearn_is_fitted__()
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Upper bound of the error of the fast path in csrc/gaussian.c.
+"""Upper bound of the error of the fast path in csrc/noise/gaussian.c.
 
 The polynomials and constants are read from the C file, so that the bound is about
 the code as it stands. Every step of `box_muller` and of the scaling after it is
@@ -18,7 +18,7 @@ from pathlib import Path
 from mpmath import iv, mpf
 
 iv.prec = 150
-SOURCE = Path(__file__).resolve().parents[2] / "csrc" / "gaussian.c"
+SOURCE = Path(__file__).resolve().parents[2] / "csrc" / "noise" / "gaussian.c"
 U = iv.mpf(2) ** -53
 FEW = 24  # Taylor terms; the rest is bounded as a geometric series
 NEAR_ZERO = Fraction(1, 2**16)  # below it the logarithm's polynomial is compared by its coefficients

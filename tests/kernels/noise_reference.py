@@ -1,4 +1,4 @@
-"""Rounded Gaussian draws in mpmath, from the same bits and straight from the definition in csrc/gaussian.h.
+"""Rounded Gaussian draws in mpmath, from the same bits, by the definition in csrc/noise/gaussian.h.
 
 Nothing here is shared with the C code but the keystream's definition. U and t get
 128 bits beyond their first 64 (62), so a draw is known to about 2^-180; the tests
@@ -25,7 +25,7 @@ def pair_bits(key, indices):
     tails[:, 0], tails[:, 3] = 0, 1
     tails[:, 1], tails[:, 2] = cosine & 0xFFFFFFFF, cosine >> 32
     more = chacha20_blocks(key, tails)
-    for i, c, block in zip(indices.tolist(), cosine.tolist(), more):
+    for i, c, block in zip(indices.tolist(), cosine.tolist(), more, strict=True):
         group = words[c // 128] if words else chacha20_words(128, key, c // 128 * 128)
         u, v = int(group[c % 128]), int(group[c % 128 + 8])
         tail_u = int.from_bytes(block[:4].astype(">u4").tobytes(), "big")

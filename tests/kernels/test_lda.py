@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from vips_fast.kernels import native, lda_estep, reference
+from vips_fast.kernels import lda_estep, native, reference
 
 ISAS = native.isas_available()
 # float32 rounds differ from float64 by its resolution times the number of
@@ -35,43 +35,6 @@ def call(X, beta, alpha, **options):
     return lda_estep(X.indptr, X.indices, X.data, beta, alpha, **options)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("isa", ISAS)
-@pytest.mark.parametrize("n_topics", [1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 50, 64, 65])
-def test_matches_reference_over_topics(isa, dtype, n_topics):
-    rng = np.random.default_rng(n_topics)
-    X = documents(rng, 12, 40, 37)
-    beta = topics(rng, n_topics, 40)
-    for alpha in (1.0 / n_topics, 0.5):
-        ours = call(X, beta, alpha, tol=0, max_iter=60, dtype=dtype, isa=isa)
-        twin = reference.lda_estep(X.indptr, X.indices, X.data, beta, alpha, tol=0, max_iter=60)
-        scale = np.linalg.norm(twin.sstats)
-        assert np.linalg.norm(ours.sstats - twin.sstats) <= TOLERANCE[dtype] * scale
-        # A topic that left the loops shows gamma = alpha instead of alpha + its rest (< 1e-5).
-        np.testing.assert_allclose(ours.gamma, twin.gamma, rtol=20 * TOLERANCE[dtype], atol=1e-5 + 20 * TOLERANCE[dtype])
-        np.testing.assert_array_equal(ours.n_iter, twin.n_iter)
-        np.testing.assert_allclose(ours.norms, twin.norms, rtol=20 * TOLERANCE[dtype])
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("isa", ISAS)
-@pytest.mark.parametrize("n_distinct", [1, 2, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 200])
-def test_matches_reference_over_document_sizes(isa, dtype, n_distinct):
-    rng = np.random.default_rng(n_distinct)
-    n_words = 200
-    row = np.zeros((1, n_words), dtype=np.int64)
-    row[0, rng.choice(n_words, n_distinct, replace=False)] = rng.integers(1, 9, n_distinct)
-    X = sp.csr_array(row)
-    beta = topics(rng, 20, n_words)
-    for clip in (None, 0.7 * np.sqrt((X.data.astype(float) ** 2).sum())):
-        options = dict(tol=0, max_iter=40, clip_norm=clip)
-        ours = call(X, beta, 0.05, dtype=dtype, isa=isa, **options)
-        twin = reference.lda_estep(X.indptr, X.indices, X.data, beta, 0.05, **options)
-        # The lattice of a clipped sum is 2^-30 of the clip norm: one step of it an entry.
-        lattice = 2.0**-29 * np.sqrt(twin.sstats.size)
-        assert np.linalg.norm(ours.sstats - twin.sstats) <= (TOLERANCE[dtype] + lattice) * np.linalg.norm(twin.sstats)
-
-
 @pytest.mark.parametrize("isa", ISAS)
 def test_degenerate_shapes(isa):
     one = call(sp.csr_array(np.array([[3]])), np.ones((1, 1)), 0.5, isa=isa, dtype="float64")
@@ -100,7 +63,7 @@ def test_repeated_and_unsorted_words_are_the_sum():
     beta = topics(rng, 6, 9)
     messy = lda_estep([0, 5], [7, 2, 7, 0, 2], [1, 2, 3, 4, 5], beta, 0.2, clip_norm=3.0)
     clean = lda_estep([0, 3], [0, 2, 7], [4, 7, 4], beta, 0.2, clip_norm=3.0)
-    for a, b in zip(messy, clean):
+    for a, b in zip(messy, clean, strict=True):
         np.testing.assert_array_equal(a, b)
     # Counted apart, the repeated words would pass a bound on the norm.
     assert np.linalg.norm(messy.sstats) <= 3.0
@@ -137,7 +100,7 @@ def test_same_bits_for_any_threads_order_and_company(isa, dtype):
     options = dict(clip_norm=20.0, dtype=dtype, isa=isa)
     one = call(X, beta, 0.1, **options)
     for n_threads in (2, 3, 7):
-        for a, b in zip(one, call(X, beta, 0.1, n_threads=n_threads, **options)):
+        for a, b in zip(one, call(X, beta, 0.1, n_threads=n_threads, **options), strict=True):
             np.testing.assert_array_equal(a, b)
     order = rng.permutation(400)
     shuffled = call(X[order], beta, 0.1, **options)
@@ -219,6 +182,12 @@ GOOD = dict(indptr=[0, 2, 3], indices=[0, 2, 1], counts=[1, 2, 3], exp_elog_beta
         (dict(spacing=2.0**-80), "spacing"),
         (dict(clip_norm=1.0, spacing=2.0**-40), "spacing"),
         (dict(clip_norm=1.0, spacing=4.0), "spacing"),
+        (dict(clip_norm=8.9e-308, spacing=2.0**-1030), "spacing"),
+        (dict(clip_norm=8.9e-308), "clip_norm"),
+        (dict(clip_norm=1e300), "clip_norm"),
+        (dict(spacing=2.0**61), "spacing"),
+        (dict(alpha=1e-31), "alpha"),
+        (dict(alpha=np.nan), "alpha"),
         (dict(dtype="float16"), "dtype"),
         (dict(n_threads=0), "n_threads"),
         (dict(isa="mmx"), "isa"),
@@ -233,7 +202,7 @@ def test_inputs_are_not_changed():
     X = sp.csr_array(np.array([[0, 2, 1], [3, 0, 0]]))
     copies = [a.copy() for a in (X.indptr, X.indices, X.data)]
     call(X, np.ones((2, 3)), 0.5)
-    for before, after in zip(copies, (X.indptr, X.indices, X.data)):
+    for before, after in zip(copies, (X.indptr, X.indices, X.data), strict=True):
         np.testing.assert_array_equal(before, after)
 
 

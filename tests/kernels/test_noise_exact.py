@@ -98,7 +98,7 @@ def check_flagged(n_searched, at_least, isa=None):
     share = 2 * 2.0**-42 * SCALE + 2.0**-20
     assert abs(len(handed_on) - share * n_searched) < 6 * math.sqrt(share * n_searched)
     key = native.Key(KEY)
-    for i, exact in zip(handed_on.tolist(), noise_reference.exact_draws(KEY, handed_on, SCALE)):
+    for i, exact in zip(handed_on.tolist(), noise_reference.exact_draws(KEY, handed_on, SCALE), strict=True):
         draw = np.empty(1, dtype=np.int64)
         native.rounded_gaussian(key, i, SCALE, draw, isa)
         assert draw[0] == exact
@@ -125,12 +125,12 @@ def boundary_scales(x, magnitude):
 
 
 def check_boundaries(n, first, isas):
-    """Between two neighbouring scales the draw must step from m to m + 1: the closest a double can come."""
+    """Between two neighboring scales the draw must step from m to m + 1: the closest a double can come."""
     rng = np.random.default_rng(first)
     indices = np.unique(rng.integers(0, 2**44, n) + first)
     keys = {isa: native.Key(KEY) for isa in isas}
     draw = np.empty(1, dtype=np.int64)
-    for i, x in zip(indices.tolist(), noise_reference.normals(KEY, indices)):
+    for i, x in zip(indices.tolist(), noise_reference.normals(KEY, indices), strict=True):
         magnitude = 2.0 ** rng.uniform(-3, 40) if i % 4 == 0 else 2.0 ** rng.uniform(22, 23)
         m, low, high = boundary_scales(x, magnitude)
         for scale, expected in ((low, m), (high, m + 1)):
@@ -193,7 +193,7 @@ def test_extreme_words(index):
 def test_result_does_not_depend_on_the_precision_begun_with():
     """64 bits of fraction leave about 1 draw in 100 at scale 2^50 undecided; they must end like the others."""
     words = chacha20_words(3000, b"\5" * 32).tolist()
-    for j, (u, v) in enumerate(zip(words[::2], words[1::2])):
+    for j, (u, v) in enumerate(zip(words[::2], words[1::2], strict=True)):
         results = {from_words(u, v, j, 2.0**50, limbs) for limbs in (3, 4, 7, 25)}
         assert len(results) == 1
 

@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 
 from vips_fast.kernels import (
-    native, reference, sbn_clip, sbn_cross, sbn_gram, sbn_moments, sbn_pg, sbn_quadratic, sbn_visible_norms,
+    native,
+    reference,
+    sbn_clip,
+    sbn_cross,
+    sbn_gram,
+    sbn_moments,
+    sbn_pg,
+    sbn_quadratic,
+    sbn_visible_norms,
 )
 
 ISAS = native.isas_available()
@@ -29,30 +37,6 @@ def network(rng, n, n_visible, n_hidden, scale=0.5):
 def quadratic_arguments(p):
     gram = 0.25 * p["w"].T @ p["w"]
     return p["y"], p["w"], gram, p["b"] - 0.5 * np.diag(gram), p["start"]
-
-
-@pytest.mark.parametrize("isa", ISAS)
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_pg_matches_reference_over_sizes(isa, dtype):
-    for size in EDGES:
-        for n, n_visible, n_hidden in [(5, size, 6), (5, 20, size), (size, 9, 5)]:
-            p = network(np.random.default_rng(size), n, n_visible, n_hidden)
-            for sweeps in (0, 1, 6):
-                z, xi = sbn_pg(**p, n_sweeps=sweeps, dtype=dtype, isa=isa)
-                z0, xi0 = reference.sbn_pg(**p, n_sweeps=sweeps)
-                np.testing.assert_allclose(z, z0, rtol=0, atol=TOLERANCE[dtype])
-                np.testing.assert_allclose(xi, xi0, rtol=0, atol=TOLERANCE[dtype])
-
-
-@pytest.mark.parametrize("isa", ISAS)
-def test_quadratic_matches_reference_over_sizes(isa):
-    for size in EDGES + [127, 128, 129]:
-        for n, n_visible, n_hidden in [(5, size, 6), (5, 20, size), (size, 9, 5)]:
-            p = network(np.random.default_rng(size), n, n_visible, n_hidden)
-            for sweeps in (0, 1, 6):
-                ours = sbn_quadratic(*quadratic_arguments(p), n_sweeps=sweeps, isa=isa)
-                theirs = reference.sbn_quadratic(*quadratic_arguments(p), n_sweeps=sweeps)
-                np.testing.assert_allclose(ours, theirs, rtol=0, atol=TOLERANCE["float64"])
 
 
 def test_pg_update_is_a_fixed_point_of_the_papers_equation():
@@ -146,20 +130,6 @@ def test_threads_do_not_change_a_bit(n_threads):
 
 
 @pytest.mark.parametrize("isa", ISAS)
-def test_sums_are_exact_integers_over_sizes(isa):
-    for size in EDGES:
-        for n, n_visible, n_hidden in [(9, size, 6), (9, 20, size), (size, 9, 5)]:
-            rng = np.random.default_rng(size)
-            y = (rng.random((n, n_visible)) < 0.3).astype(np.uint8)
-            v = rng.integers(-(2**20), 2**20, (n, n_hidden), endpoint=True).astype(float)
-            z = rng.random((n, n_hidden))
-            x = rng.integers(0, 2**21, (n, n_visible), endpoint=True).astype(float)
-            assert np.array_equal(sbn_cross(y, v, isa=isa), reference.sbn_cross(y, v))
-            assert np.array_equal(sbn_gram(v, isa=isa), reference.sbn_gram(v))
-            assert np.array_equal(sbn_moments(x, z, isa=isa), reference.sbn_moments(x, z))
-
-
-@pytest.mark.parametrize("isa", ISAS)
 def test_sums_stay_exact_at_the_largest_inputs(isa):
     # Past the records after which the double accumulators are flushed.
     n = 5000  # more than any kernel adds at once
@@ -191,7 +161,7 @@ def test_clip_bounds_the_norm_in_integers(isa):
             assert (np.abs(units) * spacing <= np.abs((x - center) * factor[:, None]) * (1 + 1e-15)).all()
             if clip is None:
                 continue
-            for row, f in zip(units, factor):
+            for row, f in zip(units, factor, strict=True):
                 assert sum(int(q) ** 2 for q in row) <= int(np.floor(clip * f / spacing)) ** 2
 
 
@@ -215,7 +185,7 @@ def test_visible_norms_are_upper_bounds(isa):
         y, center = (rng.random((20, m)) < 0.4).astype(np.uint8), rng.random(m)
         norms = sbn_visible_norms(y, center, isa=isa)
         np.testing.assert_allclose(norms, reference.sbn_visible_norms(y, center), rtol=1e-12)
-        true = [np.sqrt(sum((int(a) - b) ** 2 for a, b in zip(row, center))) for row in y]
+        true = [np.sqrt(sum((int(a) - b) ** 2 for a, b in zip(row, center, strict=True))) for row in y]
         assert (norms >= true).all()
 
 

@@ -167,7 +167,7 @@ def test_no_seed_reaches_a_private_fit():
 def test_callback_and_diagnostics():
     X, y, _ = data(500, 3)
     seen = []
-    model = BayesianLogisticRegression(n_steps=3, callback=lambda progress: seen.append((progress.step, progress.epsilon)))
+    model = BayesianLogisticRegression(n_steps=3, callback=lambda now: seen.append((now.step, now.epsilon)))
     model.fit(X, y)
     assert [step for step, _ in seen] == [1, 2, 3] and seen[-1][1] == model.privacy_.epsilon
     assert model.diagnostics_ is None
@@ -183,7 +183,7 @@ def test_invalid_records_contribute_nothing(storage):
     X, y, _ = data(300, 3)
     counts, trials = y.astype(float), np.ones(300)
     bad_X, bad_y, bad_trials = X.copy(), np.array(["no", "yes"], dtype=object)[y], trials.copy()
-    bad_X[[3, 7], [0, 2]], bad_y[[11, 12]], bad_trials[[20, 21, 22]] = [math.nan, math.inf], [None, math.nan], [-1, 5, math.nan]
+    bad_X[[3, 7], [0, 2]], bad_y[[11, 12]], bad_trials[[20, 21, 22]] = [NAN, math.inf], [None, NAN], [-1, 5, NAN]
     counts[30] = 2
     arguments = dict(n_records=300, invalid="drop", noise_multiplier=1.0, n_steps=3)
     dropped = keyed(**arguments).fit(storage(bad_X), bad_y)
@@ -192,7 +192,8 @@ def test_invalid_records_contribute_nothing(storage):
     np.testing.assert_array_equal(dropped.coef_, keyed(**arguments).fit(storage(X[good]), y[good]).coef_)
     dropped = keyed(**arguments).fit(storage(X), counts, trials=bad_trials)
     good = np.setdiff1d(np.arange(300), [20, 21, 22, 30])
-    np.testing.assert_array_equal(dropped.coef_, keyed(**arguments).fit(storage(X[good]), counts[good], trials=trials[good]).coef_)
+    others = keyed(**arguments).fit(storage(X[good]), counts[good], trials=trials[good])
+    np.testing.assert_array_equal(dropped.coef_, others.coef_)
     assert BayesianLogisticRegression(private=False, invalid="drop").fit(storage(bad_X), y).score(X, y) > 0.6
 
 
@@ -298,7 +299,10 @@ def test_long_rows_are_scaled_in_fit_and_in_prediction():
 
 @pytest.mark.parametrize(
     "kwargs",
-    [{}, {"fit_intercept": False}, {"options": LogisticOptions(intercept_scaling=3.0, linear_share=(0.4, 0.9))}, {"paper": True}],
+    [
+        {}, {"fit_intercept": False}, {"options": LogisticOptions(intercept_scaling=3.0, linear_share=(0.4, 0.9))},
+        {"paper": True},
+    ],
 )
 def test_save_and_load(tmp_path, kwargs):
     X, y, _ = data(300, 3)
@@ -359,7 +363,7 @@ NAN = float("nan")
         ({"invalid": "ignore"}, {}, ValueError, "invalid='ignore'"),
         ({"sampling": "poisson"}, {}, ValueError, "batch_size=None"),
         ({"sampling": "poisson", "batch_size": 41}, {}, ValueError, "batch_size=41"),
-        ({"sampling": "poisson", "batch_size": 4, "neighbors": "replace_one"}, {}, ValueError, "neighbors='replace_one'"),
+        ({"sampling": "poisson", "batch_size": 4, "neighbors": "replace_one"}, {}, ValueError, "neighbors='replace"),
         ({"n_steps": 0}, {}, ValueError, "n_steps=0"),
         ({"target_epsilon": -1}, {}, ValueError, "target_epsilon=-1"),
         ({"noise_multiplier": 1e7}, {}, ValueError, "noise_multiplier=1"),
@@ -398,7 +402,7 @@ def test_too_many_features_for_the_memory(monkeypatch):
     monkeypatch.setattr(estimator.os, "sysconf", lambda name: 4096 if name == "SC_PAGE_SIZE" else 2**12)
     wide = sp.random_array((40, 5000), density=0.01, rng=np.random.default_rng(0), format="csr")
     model = BayesianLogisticRegression()
-    with pytest.raises(MemoryError, match=r"5001 features: the statistics need about \d\.\d GiB, and the machine has 0\.0 GiB"):
+    with pytest.raises(MemoryError, match=r"5001 features: the statistics need about \d\.\d GiB, .* has 0\.0 GiB"):
         model.fit(wide, Y)
     assert not model.__sklearn_is_fitted__()
 

@@ -1,12 +1,14 @@
 """What the paper and its field compare with.
 
 Non-private variational Bayes is ``BayesianLogisticRegression(private=False,
-noise_aware=False)``.
+options=LogisticOptions(noise_aware=False))``.
 """
 
 from .dpsgd import DPSGDLogisticRegression
+from .dpvi import DPVILogisticRegression
+from .langevin import DPSGLDLogisticRegression
 from .objective import ObjectivePerturbationLogisticRegression
-from .scores import DPSGLDLogisticRegression, DPVILogisticRegression, VariationalSamplingLogisticRegression
+from .sampling import VariationalSamplingLogisticRegression
 
 __all__ = [
     "DPSGDLogisticRegression",

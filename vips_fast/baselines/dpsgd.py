@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
+from scipy import sparse
+from scipy.special import expit
 
-from .. import inference
 from ..accounting import (
-    LaplaceEvent,
+    PrivacyEvent,
     SelfComposedEvent,
-    WithoutReplacementEvent,
     calibrate_noise_multiplier,
     epsilon,
     pure_epsilon,
 )
-from ..accounting.textbook import _rounded_laplace
-from ..kernels.lattice import MAX_NORM_UNITS, check_range, noise_spacing
-from ..ledger import Ledger
+from ..checks import check_choice, check_flag, check_number
+from ..engine.ledger import Ledger
+from ..engine.loop import Progress
+from ..engine.model import Model, Release, array_of
+from ..engine.plan import RunPlan
+from ..engine.result import FitResult, Public
+from ..engine.sampling import Sampler, make_sampler
+from ..engine.statement import Privacy
 from ..mechanisms import GaussianMechanism
-from ..models.base import Privacy, PrivateEstimator, check_choice, check_number
-from ..sampling import FixedSizeSampler, FullSampler, PoissonSampler
-from ..threads import resolve_n_threads
-
-#: Records whose gradients are held at a time.
-_BLOCK = 4096
+from ..models.estimator import ArraySpec
+from ..models.logistic.records import Block
+from .laplace import LaplaceMechanism, LaplaceSampler
+from .linear import LinearClassifier
 
 #: Scaling before truncation, so that rounding of the norm cannot pass the bound.
 _SHRINK = 1.0 - 2.0**-40
@@ -38,82 +43,7 @@ _SCENARIOS = {
 }
 
 
-@dataclass(frozen=True)
-class LaplaceMechanism:
-    """Exactly rounded Laplace noise for an integer sum of clipped contributions.
-
-    The twin of `vips_fast.mechanisms.GaussianMechanism` for the L1 norm:
-    round(integer + Laplace) is post-processing of the Laplace mechanism.
-
-    Parameters
-    ----------
-    noise_multiplier : float
-        Scale of the noise over ``sensitivity``; 0 adds nothing (not private).
-    sensitivity : float
-        L1 sensitivity of the sum.
-    clip_norm : float
-        L1 bound of one contribution.
-    max_records : int
-        Most records that one sum can hold.
-    """
-
-    noise_multiplier: float
-    sensitivity: float
-    clip_norm: float
-    max_records: int
-
-    def __post_init__(self):
-        units = self.clip_norm / self.spacing
-        if not 1 <= units < MAX_NORM_UNITS:
-            raise ValueError(
-                f"noise_multiplier={self.noise_multiplier!r}: the noise is "
-                f"{self.noise_multiplier * self.sensitivity / self.clip_norm:.3g} times a whole contribution; "
-                "expected at most 2^21 times"
-            )
-        check_range(self.max_records, units, "n_records")
-
-    @property
-    def noise_sd(self) -> float:
-        """Standard deviation of the noise: sqrt(2) times its scale."""
-        return math.sqrt(2.0) * self.noise_multiplier * self.sensitivity
-
-    @property
-    def spacing(self) -> float:
-        """Lattice spacing, a power of two, from public numbers alone."""
-        return noise_spacing(self.noise_multiplier * self.sensitivity, self.clip_norm)
-
-    def add_noise(self, sums: np.ndarray, key: bytes | None, n_threads: int = 1) -> None:
-        """Add this release's noise to the int64 sum, in place, from the operating system's generator."""
-        if self.noise_multiplier == 0:
-            return
-        if key is not None:
-            raise ValueError("the Laplace mechanism takes no key")
-        # Rounded up to a whole number of lattice steps: more noise, never less.
-        scale = math.ceil(self.noise_multiplier * self.sensitivity / self.spacing * (1.0 + 2.0**-50))
-        flat = sums.reshape(-1)
-        for i in range(flat.size):
-            flat[i] += _rounded_laplace(scale)
-
-
-class _LaplaceSampler:
-    """A sampler whose releases are Laplace mechanisms."""
-
-    def __init__(self, sampler):
-        self._sampler = sampler
-        self.neighbors = sampler.neighbors
-        self.n_records = sampler.n_records
-        self.expected_batch_size = sampler.expected_batch_size
-        self.draw = sampler.draw
-
-    def event(self, noise_multiplier: float):
-        inner = LaplaceEvent(noise_multiplier, self.neighbors)
-        size = int(self.expected_batch_size)
-        if size == self.n_records:
-            return inner
-        return WithoutReplacementEvent(size, self.n_records, inner)
-
-
-class DPSGDLogisticRegression(PrivateEstimator):
+class DPSGDLogisticRegression(LinearClassifier):
     """Logistic regression by noisy clipped gradient steps.
 
     theta_{t+1} = theta_t - learning_rate (mean clipped gradient + noise +
@@ -148,17 +78,10 @@ class DPSGDLogisticRegression(PrivateEstimator):
     n_records : int or None
         Public number of records; None takes the number of rows.
     n_jobs : int or None
-        Threads of the noise.
+        Threads.
     random_state : int, numpy Generator, RandomState or None
         Seeds the batches of a fit that is not private.
-    callback : callable(step, epsilon, seconds) or None
-
-    Attributes
-    ----------
-    coef_ : ndarray, float64, shape (1, n_features)
-    intercept_ : ndarray, float64, shape (1,)
-    classes_ : ndarray, [0, 1]
-    privacy_, ledger_, n_features_in_
+    callback : callable(Progress) or None
 
     Notes
     -----
@@ -169,9 +92,12 @@ class DPSGDLogisticRegression(PrivateEstimator):
     """
 
     def __init__(
-        self, scenario="poisson", *, accountant="textbook", clip_norm=1.0, learning_rate=1.0, alpha=0.0, batch_size=None,
-        n_steps=100, average=True, fit_intercept=True, target_epsilon=None, target_delta=None, noise_multiplier=None,
-        private=True, n_records=None, n_jobs=None, random_state=None, callback=None,
+        self, scenario: str = "poisson", *, accountant: str | None = "textbook", clip_norm: float = 1.0,
+        learning_rate: float = 1.0, alpha: float = 0.0, batch_size: float | None = None, n_steps: int = 100,
+        average: bool = True, fit_intercept: bool = True, target_epsilon: float | None = None,
+        target_delta: float | None = None, noise_multiplier: float | None = None, private: bool = True,
+        n_records: int | None = None, n_jobs: int | None = None, random_state: Any = None,
+        callback: Callable[[Progress], None] | None = None,
     ):
         self.scenario = scenario
         self.accountant = accountant
@@ -191,60 +117,48 @@ class DPSGDLogisticRegression(PrivateEstimator):
         self.random_state = random_state
         self.callback = callback
 
-    # ------------------------------------------------------------------ fit
+    @property
+    def sampling(self) -> str:
+        """What the scenario samples by."""
+        return _SCENARIOS[self.scenario][0]
 
     def _check_parameters(self) -> None:
         check_choice("scenario", self.scenario, tuple(_SCENARIOS))
-        for name in ("private", "average", "fit_intercept"):
-            if not isinstance(getattr(self, name), (bool, np.bool_)):
-                raise ValueError(f"{name}={getattr(self, name)!r}: expected True or False")
-        check_number("clip_norm", self.clip_norm, 0, math.inf, low_open=True, high_open=True)
-        check_number("learning_rate", self.learning_rate, 0, math.inf, low_open=True, high_open=True)
+        for name in ("average", "fit_intercept"):
+            check_flag(name, getattr(self, name))
+        for name in ("clip_norm", "learning_rate"):
+            check_number(name, getattr(self, name), 0, math.inf, low_open=True, high_open=True)
         check_number("alpha", self.alpha, 0, math.inf, high_open=True)
-        check_number("n_steps", self.n_steps, 1, 2**31, integer=True)
-        if self.target_epsilon is not None:
-            check_number("target_epsilon", self.target_epsilon, 0, math.inf, low_open=True, high_open=True)
-        if self.target_delta is not None:
-            if self.scenario == "laplace":
-                raise ValueError(f"target_delta={self.target_delta!r}: expected None, scenario 'laplace' has delta = 0")
-            check_number("target_delta", self.target_delta, 0, 1, low_open=True, high_open=True)
-        if self.noise_multiplier is not None:
-            check_number("noise_multiplier", self.noise_multiplier, 0, math.inf, high_open=True)
-        if self.n_records is not None:
-            check_number("n_records", self.n_records, 1, 2**53, integer=True)
-        if self.callback is not None and not callable(self.callback):
-            raise ValueError(f"callback={self.callback!r}: expected a callable or None")
-        resolve_n_threads(self.n_jobs)
+        if self.scenario == "laplace" and self.target_delta is not None:
+            raise ValueError(f"target_delta={self.target_delta!r}: expected None, scenario 'laplace' has delta = 0")
+        self._check_privacy_parameters()
 
-    def _sampler(self, n_rows: int):
-        size = n_rows if self.batch_size is None else self.batch_size
-        check_number("batch_size", size, 0, n_rows, low_open=True)
-        if self.scenario == "poisson":
-            return PoissonSampler(n_rows, float(size))
-        if self.scenario == "zcdp":
-            if size != n_rows:
-                raise ValueError(f"batch_size={self.batch_size!r}: expected None, scenario 'zcdp' takes all records")
-            return FullSampler(n_rows, "replace_one")
-        return _LaplaceSampler(FixedSizeSampler(n_rows, check_number("batch_size", size, 1, n_rows, integer=True)))
+    def _sampler(self, public: Public) -> Sampler:
+        sampling, neighbors, _, order = _SCENARIOS[self.scenario]
+        # The rate is that of the public number of records, never of the rows.
+        sampler = make_sampler(sampling, neighbors, public.n_records, self.batch_size)
+        return LaplaceSampler(public.n_records, int(sampler.expected_batch_size)) if order == 1 else sampler
 
-    def _epsilon(self, event, delta: float) -> float:
+    # ---------------------------------------------------------------- noise
+
+    def _epsilon(self, event: PrivacyEvent, delta: float) -> float:
         """The epsilon that calibrates."""
         if self.scenario == "laplace":
             return pure_epsilon(event)
         name, options = self._calibrating()
         return epsilon(event, delta, name, **options)
 
-    def _calibrating(self) -> tuple[str | None, dict]:
+    def _calibrating(self) -> tuple[str | None, dict[str, Any]]:
         if self.accountant != "textbook":
             return self.accountant, {}
         name = _SCENARIOS[self.scenario][2]
         return name, {"conversion": "simple"} if name == "zcdp" else {}
 
-    def _noise(self, sampler, n_steps: int, delta: float) -> float:
+    def _noise(self, sampler: Sampler, n_steps: int, delta: float) -> float:
         """The noise multiplier of the run; refuses a run over its target."""
         target = 1.0 if self.target_epsilon is None else float(self.target_epsilon)
 
-        def event(z):
+        def event(z: float) -> PrivacyEvent:
             return SelfComposedEvent(sampler.event(z), n_steps)
 
         if self.noise_multiplier is not None:
@@ -260,226 +174,138 @@ class DPSGDLogisticRegression(PrivateEstimator):
         if self.scenario == "laplace":
             # T ln(1 + q (e^(1/z) - 1)) = epsilon, solved for z and rounded up.
             q = sampler.expected_batch_size / sampler.n_records
-            z = (1.0 + 1e-12) / math.log1p(math.expm1(target / n_steps) / q)
-            return z
+            return (1.0 + 1e-12) / math.log1p(math.expm1(target / n_steps) / q)
         name, options = self._calibrating()
         return calibrate_noise_multiplier(event, target, delta, name, **options)
 
-    def fit(self, X, y):
-        """Fit to records X and labels y.
-
-        Parameters
-        ----------
-        X : array_like, shape (n_records, n_features)
-            Finite; its scaling must not have been learned from the records.
-        y : array_like, shape (n_records,)
-            Labels 0 and 1.
-
-        Returns
-        -------
-        DPSGDLogisticRegression
-            Itself.
-
-        Raises
-        ------
-        ValueError
-            For a parameter out of range, bad input, or a run over its target;
-            before anything is released.
-        """
-        self._check_parameters()
-        X, y = _check_records(X, y)
-        n_rows, n_features = X.shape
-        sampler = self._sampler(n_rows)
-        n_steps = int(self.n_steps)
-        delta = 0.0 if self.scenario == "laplace" else self._delta(self._public_n_records(n_rows))
-        order = _SCENARIOS[self.scenario][3]
-        model = _Gradient(self, X, y, order)
+    def _prepare(
+        self, public: Public, partial: bool, before: FitResult | None, taints: tuple[str, ...] | None = None
+    ) -> tuple[Model, RunPlan, Ledger]:
+        """As the base's, but for the accountant that calibrates and the kind of noise."""
+        model, sampler = self._model(public), self._sampler(public)
+        n_steps, delta = int(self.n_steps), self._delta(public.n_records)
         z = self._noise(sampler, n_steps, delta) if self.private else 0.0
-        mechanism = (LaplaceMechanism if order == 1 else GaussianMechanism)(
-            z, model.sensitivity(sampler.neighbors), model.clip_norm, n_rows
+        kind: Any = LaplaceMechanism if self.scenario == "laplace" else GaussianMechanism
+        mechanism = kind(z, model.sensitivity(sampler.neighbors), model.clip)
+        model.prepare(mechanism, sampler)
+        if taints is None:
+            known = "fitted with private=False" if not self.private else "noise_multiplier=0"
+            taints = ((known,) if z == 0 else ()) + self._unsafe_taints()
+        return model, RunPlan(sampler, mechanism, n_steps, delta, taints=taints), Ledger()
+
+    @property
+    def privacy_(self) -> Privacy:
+        """The guarantee; for "laplace" the pure one."""
+        result = self._fitted()
+        return pure_statement(result) if result.settings["scenario"] == "laplace" else result.privacy
+
+    # ---------------------------------------------------------------- model
+
+    def _model(self, public: Public) -> Model:
+        # |p - y| <= 1: no gradient is longer than its record.
+        clip = float(self.clip_norm) if public.scale is None else 1.001 * public.scale
+        order = _SCENARIOS[self.scenario][3]
+        if order == 1 and public.scale is not None:
+            clip *= math.sqrt(public.n_features + 1)  # the L1 norm of a record
+        return GradientModel(
+            public.n_features + bool(self.fit_intercept), clip=clip, order=order, rate=float(self.learning_rate),
+            alpha=float(self.alpha), first=int(self.n_steps) // 2 if self.average else int(self.n_steps) - 1,
         )
-        ledger = Ledger()
-        if not self.private:
-            ledger.taint("fitted with private=False")
-        elif z == 0.0:
-            ledger.taint("noise_multiplier=0")
-        if getattr(self, "_unsafe_test_key", None) is not None and self.private:
-            ledger.taint("unsafe_test_key: noise and sampling are known")
 
-        def spent() -> float:
-            if not ledger.private:
-                return math.inf
-            return pure_epsilon(ledger.event()) if self.scenario == "laplace" else ledger.epsilon(delta)
-
-        report = None
-        if self.callback is not None:
-
-            def report(step, seconds):
-                self.callback(step, spent(), seconds)
-
-        state = inference.State(np.zeros(model.statistics_shape))
-        self.ledger_ = ledger
-        inference.run(
-            model, sampler, mechanism, ledger, self._randomness(), state, n_steps=n_steps,
-            # A step size of 1: the state holds this step's noised mean gradient alone.
-            schedule=inference.Schedule(1.0, 0.0), n_threads=resolve_n_threads(self.n_jobs), callback=report,
-        )
-        theta = model.result()
-        self.classes_ = np.array([0, 1])
-        self.n_features_in_ = n_features
-        self.coef_ = theta[None, :n_features].copy()
-        self.intercept_ = theta[n_features:].copy() if self.fit_intercept else np.zeros(1)
-        self.privacy_ = Privacy(
-            epsilon=spent(),
-            delta=delta,
-            neighbors=sampler.neighbors,
-            accountant="basic" if self.scenario == "laplace" else ledger.accountant() or "none",
-            steps=state.step,
-            noise_multiplier=z,
-            sampling="full" if sampler.expected_batch_size == n_rows else _SCENARIOS[self.scenario][0],
-            batch_size=sampler.expected_batch_size,
-            n_records=self._public_n_records(n_rows),
-            taints=ledger.taints,
-        )
-        return self
-
-    # ------------------------------------------------------------- read-outs
-
-    def decision_function(self, X) -> np.ndarray:
-        """Log-odds of label 1, shape (n,)."""
-        self._check_fitted()
-        X = np.asarray(X, float)
-        if X.ndim != 2 or X.shape[1] != self.n_features_in_:
-            raise ValueError(f"X has shape {X.shape}: expected (n, {self.n_features_in_})")
-        return X @ self.coef_[0] + self.intercept_[0]
-
-    def predict_proba(self, X) -> np.ndarray:
-        """Probabilities of labels 0 and 1, shape (n, 2)."""
-        from scipy.special import expit
-
-        p = expit(self.decision_function(X))
-        return np.column_stack([1.0 - p, p])
-
-    def predict(self, X) -> np.ndarray:
-        """Labels, shape (n,)."""
-        return (self.decision_function(X) > 0).astype(int)
-
-    def score(self, X, y) -> float:
-        """Accuracy."""
-        return float(np.mean(self.predict(X) == np.asarray(y)))
-
-    def _arrays(self):
-        return {"coef": self.coef_, "intercept": self.intercept_}
-
-    def _restore(self, arrays):
-        self.coef_, self.intercept_ = arrays["coef"], arrays["intercept"]
-        self.classes_ = np.array([0, 1])
+    def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
+        return {"samples": ArraySpec((1, public.n_features + bool(self.fit_intercept)))}
 
 
-def _check_records(X, y) -> tuple[np.ndarray, np.ndarray]:
-    """X as float64 and y as float64 of 0 and 1; messages hold no values."""
-    X = np.asarray(X, dtype=np.float64)
-    y = np.asarray(y)
-    if X.ndim != 2 or X.shape[0] < 1 or X.shape[1] < 1:
-        raise ValueError(f"X has shape {X.shape}: expected (n_records, n_features), both at least 1")
-    if y.shape != (X.shape[0],):
-        raise ValueError(f"y has shape {y.shape}: expected ({X.shape[0]},)")
-    if not np.all(np.isfinite(X)):
-        raise ValueError("X: expected finite numbers")
-    if not np.all((y == 0) | (y == 1)):
-        raise ValueError("y: expected labels 0 and 1")
-    return X, y.astype(np.float64)
+def pure_statement(result: FitResult) -> Privacy:
+    """The statement with delta = 0 of a ledger whose events all have one."""
+    privacy, event = result.privacy, result.ledger.event()
+    if not privacy.private or event is None:
+        return dataclasses.replace(privacy, delta=0.0)
+    return dataclasses.replace(privacy, epsilon=pure_epsilon(event), delta=0.0, accountant="basic")
 
 
-class _Gradient:
-    """Clipped, truncated gradients of the logistic loss, for the engine's loop.
+class GradientModel(Model):
+    """Clipped, truncated gradients of the logistic loss.
 
     A record's integers depend on that record and theta alone, bit for bit:
     sums over features run column by column with elementwise operations, so
     that neither the batch nor the block has an influence.
     """
 
-    def __init__(self, estimator: DPSGDLogisticRegression, X, y, order: int) -> None:
-        self._order = order
-        self._private = bool(estimator.private)
-        columns = [np.ascontiguousarray(X[:, j]) for j in range(X.shape[1])]
-        if estimator.fit_intercept:
-            columns.append(np.ones(len(y)))
-        self._columns, self._y = columns, y
-        self._rate, self._alpha = float(estimator.learning_rate), float(estimator.alpha)
-        self._first = int(estimator.n_steps) // 2 if estimator.average else int(estimator.n_steps) - 1
-        self._theta = np.zeros(len(columns))
-        self._sum = np.zeros(len(columns))
-        self._kept = 0
-        self.statistics_shape = (len(columns),)
-        self.clip_norm = float(estimator.clip_norm)
-        if not self._private:
-            # |p - y| <= 1: no gradient is longer than its record.
-            norms = np.zeros(len(y))
-            for column in columns:
-                norms += np.abs(column)
-            self.clip_norm = max(1e-300, 1.001 * float(norms.max()))
+    def __init__(self, d: int, *, clip: float, order: int, rate: float, alpha: float, first: int):
+        self.shape, self.clip, self._order = (d,), clip, order
+        self._rate, self._alpha, self._first = rate, alpha, first
+        self._theta, self._sum = np.zeros(d), np.zeros(d)
+        self._step = 0
 
-    def sensitivity(self, neighbors: str) -> float:
+    def sensitivity(self, relation: str) -> float:
         """C for adding or removing a record, 2 C for replacing one."""
-        return self.clip_norm if neighbors == "add_remove" else 2.0 * self.clip_norm
+        return self.clip if relation == "add_remove" else 2.0 * self.clip
 
-    def estep(self, records, words, spacing, sums, n_threads) -> None:
-        # floor((C / g)^2) and floor(C / g), exactly: g is a power of two.
-        ratio = self.clip_norm / spacing
-        numerator, denominator = ratio.as_integer_ratio()
-        bound = numerator // denominator
-        if self._order == 2:
-            bound = numerator**2 // denominator**2
-        for first in range(0, len(records), _BLOCK):
-            units = self.contributions(records[first : first + _BLOCK], spacing, bound)
-            for j, column in enumerate(units):
-                sums[j] += int(column.sum(dtype=np.int64))
+    def prepare(self, mechanism: Any, sampler: Sampler) -> None:
+        """Take the lattice."""
+        self._spacing = mechanism.spacing
 
-    def contributions(self, records, spacing: float, bound: int) -> list[np.ndarray]:
+    def contribute(self, block: Block, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
+        """See `Model.contribute`."""
+        for j, units in enumerate(self.contributions(block)):
+            out[j] += int(units.sum(dtype=np.int64))
+
+    def contributions(self, block: Block) -> list[np.ndarray]:
         """Integer gradients of some records, one int64 array a feature."""
-        from scipy.special import expit
-
-        columns = [column[records] for column in self._columns]
+        columns = [np.ascontiguousarray(column) for column in dense(block, self.shape[0]).T]
         # Overflow makes a norm infinite and the contribution zero, silently:
         # a warning would tell of the record.
         with np.errstate(all="ignore"):
-            margin = np.zeros(len(records))
-            for column, weight in zip(columns, self._theta):
+            margin = np.zeros(block.n_rows)
+            for column, weight in zip(columns, self._theta, strict=True):
                 margin += column * weight
-            residual = expit(margin) - self._y[records]
+            residual = expit(margin) - block.y
             gradients = [residual * column for column in columns]
-            norm = np.zeros(len(records))
+            norm = np.zeros(block.n_rows)
             for gradient in gradients:
                 norm += np.abs(gradient) if self._order == 1 else gradient * gradient
             if self._order == 2:
                 norm = np.sqrt(norm)
-            factor = np.minimum(1.0, self.clip_norm / norm) * (_SHRINK / spacing)
-        good = np.isfinite(norm) & np.isfinite(factor)
-        units = []
-        for gradient in gradients:
-            scaled = np.where(good, gradient, 0.0) * np.where(good, factor, 0.0)
-            units.append(np.trunc(scaled).astype(np.int64))
-        # The bound in integers; a record over it (none by the margin above)
-        # contributes nothing.
-        size = np.zeros(len(records), dtype=np.int64)
+            factor = np.minimum(1.0, self.clip / norm) * (_SHRINK / self._spacing)
+            good = np.isfinite(norm) & np.isfinite(factor)
+            factor = np.where(good, factor, 0.0)
+            units = [np.trunc(np.where(good, gradient, 0.0) * factor).astype(np.int64) for gradient in gradients]
+        # The bound in integers, exactly: g is a power of two. A record over it (none by the
+        # margin above) contributes nothing.
+        numerator, denominator = (self.clip / self._spacing).as_integer_ratio()
+        bound = numerator**self._order // denominator**self._order
+        size = np.zeros(block.n_rows, dtype=np.int64)
         for column in units:
             size += np.abs(column) if self._order == 1 else column * column
-        over = size > bound
-        if over.any():
-            for column in units:
-                column[over] = 0
+        for column in units:
+            column[size > bound] = 0
         return units
 
-    def project(self, released) -> None:
-        """Nothing to repair in a gradient."""
+    def update(self, release: Release) -> None:
+        """One step of gradient descent."""
+        self._theta = self._theta - self._rate * (release.values + self._alpha * self._theta)
+        if self._step >= self._first:
+            self._sum = self._sum + self._theta
+        self._step += 1
 
-    def mstep(self, state) -> None:
-        self._theta = self._theta - self._rate * (state.average + self._alpha * self._theta)
-        if state.step > self._first:
-            self._sum += self._theta
-            self._kept += 1
+    def state(self) -> dict[str, np.ndarray]:
+        """See `Model.state`."""
+        return {"theta": self._theta.copy(), "sum": self._sum.copy(), "step": np.array([float(self._step)])}
 
-    def result(self) -> np.ndarray:
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """See `Model.restore`."""
+        theta, total = array_of(state, "theta", self.shape), array_of(state, "sum", self.shape)
+        self._theta, self._sum, self._step = theta, total, int(array_of(state, "step", (1,))[0])
+
+    def result(self) -> dict[str, np.ndarray]:
         """The mean of the iterates that are kept."""
-        return self._sum / max(1, self._kept)
+        return {"samples": self._sum[None] / max(1, self._step - self._first)}
+
+
+def dense(block: Block, d: int) -> np.ndarray:
+    """The rows of a block as a float64 table."""
+    if block.indptr is None:
+        return block.values.reshape(block.n_rows, d).astype(np.float64)
+    values = np.ones(len(block.indices)) if block.unit else block.values.astype(np.float64)
+    return sparse.csr_array((values, block.indices, block.indptr), shape=(block.n_rows, d)).toarray()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -10,13 +13,18 @@ from scipy.sparse import linalg
 from scipy.special import expit, ndtr, ndtri
 
 from ..accounting import ApproximateDPEvent
-from ..kernels.blr import check_rows
-from ..ledger import Ledger
-from ..models.base import Privacy, PrivateEstimator, check_number
-from ..models.logistic import _largest_norm, _with_constant
+from ..checks import check_flag, check_number
+from ..engine.ledger import Ledger
+from ..engine.result import FitResult
+from ..engine.statement import Privacy
+from ..models.logistic.records import design
+from .linear import LinearClassifier
+
+#: At which the ledger of a pure guarantee is read; the statement is the pure one.
+_SOME_DELTA = 1e-6
 
 
-class ObjectivePerturbationLogisticRegression(PrivateEstimator):
+class ObjectivePerturbationLogisticRegression(LinearClassifier):
     """Empirical risk minimisation with a random linear term (Chaudhuri, Monteleoni & Sarwate 2011).
 
     theta minimises sum_n log(1 + exp(-s_n x_n . theta)) + (ridge / 2) |theta|^2 + b . theta,
@@ -48,12 +56,8 @@ class ObjectivePerturbationLogisticRegression(PrivateEstimator):
 
     Attributes
     ----------
-    coef_ : ndarray, shape (1, d)
-    intercept_ : ndarray, shape (1,)
-    classes_ : ndarray, shape (2,)
     ridge_, noise_sd_ : float
         The penalty in use; the standard deviation of an entry of b (0 for the pure form).
-    privacy_, ledger_, n_features_in_
 
     Notes
     -----
@@ -71,11 +75,10 @@ class ObjectivePerturbationLogisticRegression(PrivateEstimator):
     noise is floating-point: this is a baseline, not a hardened mechanism.
     """
 
-    _estimator_type = "classifier"
-
     def __init__(
-        self, *, row_norm=1.0, fit_intercept=True, intercept_scaling=1.0, target_epsilon=1.0, target_delta=None,
-        curvature_share=0.1, alpha=0.0, private=True, n_records=None, random_state=None,
+        self, *, row_norm: float = 1.0, fit_intercept: bool = True, intercept_scaling: float = 1.0,
+        target_epsilon: float = 1.0, target_delta: float | None = None, curvature_share: float = 0.1,
+        alpha: float = 0.0, private: bool = True, n_records: int | None = None, random_state: Any = None,
     ):
         self.row_norm = row_norm
         self.fit_intercept = fit_intercept
@@ -88,89 +91,110 @@ class ObjectivePerturbationLogisticRegression(PrivateEstimator):
         self.n_records = n_records
         self.random_state = random_state
 
-    def fit(self, X, y):
-        """Fit to rows X, shape (n, d), dense or sparse, and two labels.
+    @property
+    def _constant(self) -> float:
+        return float(self.intercept_scaling) if self.fit_intercept else 0.0
+
+    def _check_parameters(self) -> None:
+        for name in ("row_norm", "intercept_scaling"):
+            check_number(name, getattr(self, name), 0, 1e100, low_open=True)
+        for name in ("fit_intercept", "private"):
+            check_flag(name, getattr(self, name))
+        check_number("target_epsilon", self.target_epsilon, 0, math.inf, low_open=True, high_open=True)
+        check_number("curvature_share", self.curvature_share, 0, 1, low_open=True, high_open=True)
+        check_number("alpha", self.alpha, 0, math.inf, high_open=True)
+        if self.target_delta is not None:
+            check_number("target_delta", self.target_delta, 0, 1, high_open=True)
+        if self.n_records is not None:
+            check_number("n_records", self.n_records, 1, 2**53, integer=True)
+
+    def fit(self, X: Any, y: Any, *, transcript: str | Path | None = None) -> Self:
+        """Fit to rows X, shape (n, d), dense or sparse, and two labels; there is no transcript.
 
         Raises
         ------
         ValueError, TypeError
             If a parameter or the data are unusable; nothing is spent.
         """
-        for name in ("row_norm", "intercept_scaling"):
-            check_number(name, getattr(self, name), 0, 1e100, low_open=True)
-        target = check_number("target_epsilon", self.target_epsilon, 0, math.inf, low_open=True, high_open=True)
-        share = check_number("curvature_share", self.curvature_share, 0, 1, low_open=True, high_open=True)
-        check_number("alpha", self.alpha, 0, math.inf, high_open=True)
-        if self.target_delta is not None:
-            check_number("target_delta", self.target_delta, 0, 1, high_open=True)
-        classes = np.unique(np.asarray(y))
-        if len(classes) != 2:
-            raise ValueError(f"y has {len(classes)} different labels: expected 2")
-        constant = float(self.intercept_scaling) if self.fit_intercept else 0.0
-        X = _with_constant(X, constant)
-        rows = check_rows(X, np.asarray(y) == classes[1])
-        d = rows.n_features
-        n_records = self._public_n_records(rows.n_rows)
-        delta = self._delta(n_records)
-        bound = math.hypot(self.row_norm, constant) if self.private else _largest_norm(rows)
-        A = sparse.csr_array(X, dtype=np.float64) if sparse.issparse(X) else np.asarray(X, dtype=np.float64)
-        norms = np.sqrt(np.asarray((A.multiply(A) if sparse.issparse(A) else A * A).sum(axis=1)).reshape(-1))
-        scale = np.minimum(1.0, bound / np.maximum(norms, bound))
-        A = sparse.diags_array(scale) @ A if sparse.issparse(A) else A * scale[:, None]
+        if transcript is not None:
+            raise ValueError("transcript: expected None, this model is not made from releases of statistics")
+        with self._alone():
+            self._check_parameters()
+            records, facts = self._read(X, y)
+            public = self._facts(records.n_rows, facts, False, None)
+            target, delta = float(self.target_epsilon), self._delta(public.n_records)
+            bound = math.hypot(self.row_norm, self._constant) if public.scale is None else public.scale
+            curvature = bound**2 / (4 * math.expm1(self.curvature_share * target)) if self.private else 0.0
+            ridge, noise_sd = max(float(self.alpha), curvature), 0.0
+            A, scale = _scaled(design(X, self._constant), bound)
+            A = sparse.diags_array(scale) @ A if sparse.issparse(A) else A * scale[:, None]
 
-        ledger = Ledger()
-        b, self.noise_sd_ = np.zeros(d), 0.0
-        self.ridge_ = max(float(self.alpha), bound**2 / (4 * math.expm1(share * target)) if self.private else 0.0)
-        if self.private:
-            ledger.intend(ApproximateDPEvent(target, delta, "add_remove"), clip_norm=bound, sensitivity=bound)
-            left = target - math.log1p(bound**2 / (4 * self.ridge_))
-            generator = np.random.default_rng()  # seeded by the operating system
-            direction = generator.normal(size=d)
-            if delta == 0:
-                b = direction / np.linalg.norm(direction) * generator.gamma(d, bound / left)
+            ledger, b = Ledger(), np.zeros(records.n_features)
+            left = target - math.log1p(bound**2 / (4 * ridge)) if self.private else 0.0
+            if self.private and delta > 0:
+                noise_sd = gaussian_noise_sd(left, delta, bound)
+            ledger.open({
+                "relation": "add_remove", "unit": "record", "sampling": "full", "n_records": public.n_records,
+                "batch_size": float(public.n_records), "n_steps": 1, "noise_multiplier": noise_sd / bound,
+                "clip_norm": bound, "sensitivity": bound, "delta": delta or _SOME_DELTA,
+            })
+            if self.private:
+                ledger.intend(ApproximateDPEvent(target, delta, "add_remove"), clip_norm=bound, sensitivity=bound)
+                generator = np.random.default_rng()  # seeded by the operating system
+                direction = generator.normal(size=len(b))
+                length = noise_sd if delta > 0 else generator.gamma(len(b), bound / left) / np.linalg.norm(direction)
+                b = direction * length
             else:
-                self.noise_sd_ = gaussian_noise_sd(left, delta, bound)
-                b = direction * self.noise_sd_
-        else:
-            ledger.taint("fitted with private=False")
-        theta = _minimise(A, rows.y, self.ridge_, b)
-        self.ledger_, self.classes_, self.n_features_in_ = ledger, classes, d - (constant > 0)
-        self.coef_ = theta[None, : self.n_features_in_].copy()
-        self.intercept_ = theta[self.n_features_in_ :] * constant if constant else np.zeros(1)
-        self.privacy_ = Privacy(
-            epsilon=target if self.private else math.inf, delta=delta, neighbors="add_remove", accountant="objective perturbation",
-            steps=1, noise_multiplier=self.noise_sd_ / bound, sampling="full", batch_size=float(rows.n_rows),
-            n_records=n_records, taints=ledger.taints,
-        )
+                ledger.taint("fitted with private=False")
+            theta = _minimise(A, records.y, ridge, b)
+            if self._constant:
+                theta[-1] *= self._constant
+            arrays = {"samples": theta[None], "noise": np.array([ridge, noise_sd, bound])}
+            self._result = FitResult.make(type(self).__name__, self._settings(), public, 1, arrays, {}, ledger)
         return self
 
-    def decision_function(self, X) -> np.ndarray:
-        """x . theta, rows scaled down to the bound as in fit."""
-        self._check_fitted()
-        constant = float(self.intercept_scaling) if self.fit_intercept else 0.0
-        X = sparse.csr_array(X) if sparse.issparse(X) else np.asarray(X, dtype=np.float64)
-        if X.ndim != 2 or X.shape[1] != self.n_features_in_:
-            raise ValueError(f"X has shape {X.shape}: expected (n, {self.n_features_in_})")
-        value = np.asarray(X @ self.coef_[0]).reshape(-1) + self.intercept_[0]
-        if not self.private:
-            return value
-        square = np.asarray((X.multiply(X) if sparse.issparse(X) else X * X).sum(axis=1)).reshape(-1)
-        bound = math.hypot(self.row_norm, constant)
-        return value * np.minimum(1.0, bound / np.maximum(np.sqrt(square + constant**2), bound))
+    @property
+    def privacy_(self) -> Privacy:
+        """The guarantee, which is the target."""
+        result = self._fitted()
+        if not result.ledger.private:
+            return result.privacy
+        event = result.ledger.event()
+        assert isinstance(event, ApproximateDPEvent)
+        return dataclasses.replace(
+            result.privacy, epsilon=event.epsilon, delta=event.delta, accountant="objective perturbation"
+        )
 
-    def predict_proba(self, X) -> np.ndarray:
+    @property
+    def ridge_(self) -> float:
+        """The penalty in use."""
+        return float(self._fitted().arrays["noise"][0])
+
+    @property
+    def noise_sd_(self) -> float:
+        """Standard deviation of an entry of b."""
+        return float(self._fitted().arrays["noise"][1])
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """x . theta, rows scaled down to the bound as in fit."""
+        settings = self._fitted().settings
+        value = super().decision_function(X)
+        if not settings["private"]:
+            return value
+        constant = float(settings["intercept_scaling"]) if settings["fit_intercept"] else 0.0
+        return value * _scaled(design(X, constant), float(self._fitted().arrays["noise"][2]))[1]
+
+    def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the two classes, shape (n, 2)."""
         p = expit(self.decision_function(X))
         return np.stack([1 - p, p], axis=1)
 
-    def predict(self, X) -> np.ndarray:
-        """The more probable class of each row."""
-        positive = self.decision_function(X) > 0
-        return self.classes_[positive.astype(int)]
 
-    def score(self, X, y) -> float:
-        """Accuracy."""
-        return float((self.predict(X) == np.asarray(y)).mean())
+def _scaled(matrix: Any, bound: float) -> tuple[Any, np.ndarray]:
+    """The rows as float64, and the factors that scale those beyond the bound down to it."""
+    matrix = matrix.astype(np.float64)
+    squares = (matrix.multiply(matrix) if sparse.issparse(matrix) else matrix * matrix).sum(axis=1)
+    return matrix, np.minimum(1.0, bound / np.maximum(np.sqrt(np.asarray(squares).reshape(-1)), bound))
 
 
 def gaussian_noise_sd(epsilon: float, delta: float, bound: float) -> float:
@@ -182,13 +206,13 @@ def gaussian_noise_sd(epsilon: float, delta: float, bound: float) -> float:
     return s
 
 
-def _minimise(A, y, ridge: float, b: np.ndarray) -> np.ndarray:
+def _minimise(A: Any, y: np.ndarray, ridge: float, b: np.ndarray) -> np.ndarray:
     """The minimiser of the perturbed objective: Newton steps by conjugate gradients, halved until they descend."""
     sign = 2 * y - 1
     theta = np.zeros(A.shape[1])
 
-    def value(theta, margin):
-        return np.logaddexp(0, -margin).sum() + 0.5 * ridge * theta @ theta + b @ theta
+    def value(theta: np.ndarray, margin: np.ndarray) -> float:
+        return float(np.logaddexp(0, -margin).sum() + 0.5 * ridge * theta @ theta + b @ theta)
 
     margin = sign * np.asarray(A @ theta).reshape(-1)
     here = value(theta, margin)

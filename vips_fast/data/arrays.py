@@ -39,8 +39,12 @@ def check_invalid(invalid: str) -> bool:
     return bool(invalid == "drop")
 
 
-def check_shape(shape: tuple[int, ...], n_features: int | None, name: str, owner: str | None = None) -> None:
-    """Refuse what is not a matrix with a row and a column, or has another width than `n_features`.
+def check_shape(
+    shape: tuple[int, ...], n_features: int | None, name: str, owner: str | None = None, least_rows: int = 1
+) -> None:
+    """Refuse what is not a matrix with a column and a row, or has another width than `n_features`.
+
+    With `least_rows=0` no rows are fine: where the number of records is public and given, how many there are is not.
 
     The messages are in scikit-learn's words, which its own tests of estimators look for.
     """
@@ -50,7 +54,7 @@ def check_shape(shape: tuple[int, ...], n_features: int | None, name: str, owner
             "Reshape your data: a single row has shape (1, V)"
         )
     for size, what in zip(shape, ("sample", "feature"), strict=True):
-        if size == 0:
+        if size == 0 and (what == "feature" or least_rows):
             raise ValueError(f"{name} has 0 {what}(s) (shape={tuple(shape)}) while a minimum of 1 is required.")
     if shape[1] > INT32_MAX:
         raise ValueError(f"{name} has {shape[1]} columns; expected fewer than 2**31")

@@ -87,6 +87,7 @@ def documents(
     name: str = "X",
     invalid: str = "raise",
     owner: str = "LatentDirichletAllocation",
+    least_rows: int = 1,
 ) -> sparse.csr_array:
     """Counts of words in the types that the kernels read.
 
@@ -98,6 +99,8 @@ def documents(
         As for `check_counts`, with the limits of the kernels: counts below 2**31, row sums below 2**32.
     owner : str
         The estimator that expects `n_features` columns, for the message.
+    least_rows : int
+        0 takes a matrix without rows too.
 
     Returns
     -------
@@ -110,7 +113,7 @@ def documents(
     ValueError, TypeError
         As `check_counts`.
     """
-    return _csr(*_checked(X, n_features, name, False, invalid, _KERNELS, owner))
+    return _csr(*_checked(X, n_features, name, False, invalid, _KERNELS, owner, least_rows))
 
 
 def _csr(data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, shape: tuple[int, int]) -> sparse.csr_array:
@@ -129,13 +132,14 @@ def _checked(
     invalid: str,
     limits: _Limits,
     owner: str | None,
+    least_rows: int = 1,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[int, int]]:
     """Arrays of the canonical CSR matrix (indices int32, indptr int64) and its shape."""
     drop = check_invalid(invalid)
     is_sparse = sparse.issparse(X)
     if not is_sparse:
         X = dense_matrix(X, name)
-    check_shape(X.shape, n_features, name, owner)
+    check_shape(X.shape, n_features, name, owner, least_rows)
     _check_kind(X.dtype, name)
     parts = csr_arrays(X, name) if is_sparse else _nonzero(X)
 
@@ -219,7 +223,7 @@ def _complaint(bad: np.ndarray, bits: int) -> str:
 def _rows_too_long(parts: Parts, name: str, bits: int, drop: bool) -> np.ndarray:
     """Rows whose counts sum to 2**bits or more; without `drop`, an error instead."""
     data, _, indptr = parts
-    longest = int(np.diff(indptr).max())
+    longest = int(np.diff(indptr).max(initial=0))
     if longest == 0 or float(data.max()) * longest < 2**bits:
         return np.empty(0, np.int64)
     found = []

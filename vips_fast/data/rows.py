@@ -19,6 +19,7 @@ def binary_records(
     name: str = "Y",
     invalid: str = "raise",
     owner: str = "SigmoidBeliefNetwork",
+    least_rows: int = 1,
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Check records whose entries are 0 and 1.
 
@@ -35,6 +36,8 @@ def binary_records(
         usable, and says nothing about it.
     owner : str
         The estimator that expects `n_features` columns, for the message.
+    least_rows : int
+        0 takes a matrix without rows too.
 
     Returns
     -------
@@ -50,7 +53,7 @@ def binary_records(
         `n_features`, or (with "raise") holds anything but 0 and 1. No entry is shown.
     """
     drop = check_invalid(invalid)
-    Y = _matrix(Y, n_features, name, owner)
+    Y = _matrix(Y, n_features, name, owner, least_rows)
     shared = not sparse.issparse(Y) and Y.dtype == np.uint8
     records = aligned(Y) if shared else np.empty(Y.shape, np.uint8)
     usable = np.ones(Y.shape[0], bool)
@@ -113,7 +116,7 @@ def numeric_records(
     return view
 
 
-def _matrix(X: Any, n_features: int | None, name: str, owner: str) -> Any:
+def _matrix(X: Any, n_features: int | None, name: str, owner: str, least_rows: int = 1) -> Any:
     """Booleans or real numbers, shape (n, J), as an array or as a sparse matrix whose index arrays are sound."""
     if np.ma.isMaskedArray(X):
         raise ValueError(f"{name} is a masked array; expected an array without a mask")
@@ -122,7 +125,7 @@ def _matrix(X: Any, n_features: int | None, name: str, owner: str) -> Any:
             X = np.asarray(X)
         except ValueError:
             raise ValueError(f"{name} is not a rectangular array of numbers") from None
-    check_shape(X.shape, n_features, name, owner)
+    check_shape(X.shape, n_features, name, owner, least_rows)
     if X.dtype.kind not in "biuf":
         raise ValueError(f"{name} has dtype {X.dtype}: expected booleans or numbers")
     if sparse.issparse(X):

@@ -15,7 +15,7 @@ from ..kernels.threads import run_blocks
 from .model import Model, Records
 
 #: Bytes of all threads' accumulators together, beyond which fewer threads are used.
-_ACCUMULATOR_BYTES = 2**31
+ACCUMULATOR_BYTES = 2**31
 
 
 class Backend(Protocol):
@@ -62,7 +62,7 @@ class Threads:
         edges = records.edges(rows)
         n_blocks = len(edges) - 1
         total = np.zeros(model.fine_shape, dtype=np.int64)
-        n_threads = max(1, min(self.n_threads, n_blocks, _ACCUMULATOR_BYTES // max(total.nbytes, 1)))
+        n_threads = max(1, min(self.n_threads, n_blocks, ACCUMULATOR_BYTES // max(total.nbytes, 1)))
         outs: list[np.ndarray] = [total] + [np.zeros_like(total) for _ in range(n_threads - 1)]
         scratches: list[dict[str, Any]] = [{} for _ in range(n_threads)]
         if figures is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from ..accounting import rounded_up
 from ..accounting.accountants import check_delta, check_epsilon, check_event, describe, epsilon
 from ..accounting.calibration import calibrate_noise_multiplier
 from ..accounting.events import ComposedEvent, PrivacyEvent, event_from_dict
@@ -68,7 +69,7 @@ class Budget:
     def __repr__(self) -> str:
         return (
             f"Budget(target_epsilon={self._epsilon!r}, target_delta={self._delta!r}, "
-            f"spent_epsilon={self.spent_epsilon():.4g}, fits={len(self._events)})"
+            f"spent_epsilon={rounded_up(self.spent_epsilon())}, fits={len(self._events)})"
         )
 
     def _total(self, event: PrivacyEvent | None) -> float:
@@ -104,9 +105,9 @@ class Budget:
                 total = min(total, epsilon(composed, self._delta, self._accountant, rtol=1e-7))
         if total > self._epsilon:
             raise BudgetExceededError(
-                f"the fit would bring epsilon to {total:.6g} at delta = {self._delta:g}, "
+                f"the fit would bring epsilon to {rounded_up(total, 6)} at delta = {self._delta:g}, "
                 f"above target_epsilon = {self._epsilon:g} "
-                f"({self.spent_epsilon():.6g} is spent); add noise, take fewer steps, or "
+                f"({rounded_up(self.spent_epsilon(), 6)} is spent); add noise, take fewer steps, or "
                 "sample less"
             )
         return total

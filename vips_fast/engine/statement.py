@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from ..accounting import rounded_up
 from .ledger import Ledger
 
 _RELATIONS = {"add_remove": "adding or removing one {unit}", "replace_one": "replacing one {unit}"}
@@ -91,7 +92,7 @@ class Privacy:
         relation = _RELATIONS[self.neighbors].format(unit=self.unit)
         how = _SAMPLINGS[self.sampling].format(size=self.batch_size, unit=self.unit)
         return (
-            f"({round_up(self.epsilon)}, {self.delta!r})-differential privacy with respect to {relation} of "
+            f"({rounded_up(self.epsilon)}, {self.delta!r})-differential privacy with respect to {relation} of "
             f"{self.n_records}: {self.steps} releases, {how}, noise multiplier {self.noise_multiplier:.4g}, "
             f"accountant {self.accountant!r}. The number of {self.unit}s, the vocabulary or the columns, and all "
             "parameters are taken as public. The time that the fit took is not covered."
@@ -105,12 +106,3 @@ _SAMPLINGS = {
     "without_replacement": "minibatches of {size:g} {unit}s (without replacement)",
     "full": "the whole data set in each step",
 }
-
-
-def round_up(value: float, digits: int = 4) -> str:
-    """A positive number with so many significant digits, never below its value."""
-    if not value > 0 or math.isinf(value):
-        return f"{value:g}"
-    unit = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
-    text = f"{math.ceil(value / unit - 1e-9) * unit:.{digits}g}"
-    return text if float(text) >= value else f"{value + unit:.{digits}g}"

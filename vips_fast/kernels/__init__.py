@@ -1,11 +1,24 @@
-"""The hand-optimised kernels behind a thin, checked Python interface."""
+"""The hand-optimized kernels behind a thin, checked Python interface; `reference` has their twins in plain numpy."""
 
 from .blr import blr_estep, pg_mean, unpack_upper
 from .lda import lda_estep
-from .noise import add_rounded_gaussian, chacha20_fill, rounded_gaussian, symmetric_gaussian
-from .psd import psd_project
+from .noise import (
+    add_rounded_gaussian,
+    chacha20_fill,
+    rounded_gaussian,
+    symmetric_gaussian,
+)
+from .psd import floor_spectrum, psd_project, solve_repaired
 from .results import BlrEStep, LdaEStep, SbnEStep
-from .sbn import sbn_clip, sbn_cross, sbn_gram, sbn_moments, sbn_pg, sbn_quadratic, sbn_visible_norms
+from .sbn import (
+    sbn_clip,
+    sbn_cross,
+    sbn_gram,
+    sbn_moments,
+    sbn_pg,
+    sbn_quadratic,
+    sbn_visible_norms,
+)
 
 __all__ = [
     "BlrEStep",
@@ -14,6 +27,7 @@ __all__ = [
     "add_rounded_gaussian",
     "blr_estep",
     "chacha20_fill",
+    "floor_spectrum",
     "lda_estep",
     "pg_mean",
     "psd_project",
@@ -25,6 +39,7 @@ __all__ = [
     "sbn_pg",
     "sbn_quadratic",
     "sbn_visible_norms",
+    "solve_repaired",
     "symmetric_gaussian",
     "unpack_upper",
 ]

@@ -1,4 +1,4 @@
-# Bindings of csrc/pg_mean.h and csrc/blr_estep.h.
+# Bindings of the kernels in csrc/blr.
 
 
 def pg_mean(const real[::1] c, double b, real[::1] out, isa=None):
@@ -56,6 +56,15 @@ def blr_weights(int64_t n_features, const int64_t[::1] indptr, const int32_t[::1
     cdef int32_t status
     if n == 0:
         return
+    if indptr is None:
+        _room(values.shape[0], n * n_features)
+    else:
+        _room(indptr.shape[0], n + 1)
+        _room(indices.shape[0], indptr[n])
+        if not unit_values:
+            _room(values.shape[0], indptr[n])
+    _room(linear.shape[0], n)
+    _room(quadratic.shape[0], n)
     if indptr is not None:
         pp = &indptr[0]
         if indices.shape[0]:
@@ -65,14 +74,20 @@ def blr_weights(int64_t n_features, const int64_t[::1] indptr, const int32_t[::1
     elif not unit_values and indptr is not None:
         pv = <const real *> &params  # no entries: never read, but not NULL, which would mean ones
     if trials is not None:
+        _room(trials.shape[0], n)
         pt = &trials[0]
     if second_moment is not None:
+        _same(second_moment.shape[0], n_features)
+        _same(second_moment.shape[1], n_features)
         pm = &second_moment[0, 0]
     if center is not None:
+        _same(center.shape[0], n_features)
         pc = &center[0]
     if xi is not None:
+        _room(xi.shape[0], n)
         px = &xi[0]
     if norms is not None:
+        _room(norms.shape[0], n)
         pn = &norms[0]
     with nogil:
         if real is float:
@@ -101,6 +116,14 @@ def blr_accumulate(int64_t n_features, int64_t row_begin, int64_t row_end, const
     cdef int32_t status
     if n == 0:
         return
+    if indptr is None:
+        _room(values.shape[0], n * n_features)
+    else:
+        _room(indptr.shape[0], n + 1)
+        _room(indices.shape[0], indptr[n])
+        if not unit_values:
+            _room(values.shape[0], indptr[n])
+    _room(quadratic.shape[0], n)
     if indptr is not None:
         pp = &indptr[0]
         if indices.shape[0]:
@@ -108,8 +131,10 @@ def blr_accumulate(int64_t n_features, int64_t row_begin, int64_t row_end, const
     if not unit_values:
         pv = &values[0] if values.shape[0] else <const real *> &nothing
     if sums_linear is not None:
+        _room(sums_linear.shape[0], n_features)
         pl = &sums_linear[0]
     if sums_quadratic is not None:
+        _room(sums_quadratic.shape[0], n_features * (n_features + 1) // 2)
         pq = &sums_quadratic[0]
     with nogil:
         if real is float:

@@ -1,4 +1,4 @@
-# Bindings of csrc/chacha20.h, csrc/gaussian.h, csrc/symmetric.h and csrc/os_random.h.
+# Bindings of the kernels in csrc/noise.
 
 GAUSSIAN_MAX_SCALE = <double> VF_GAUSSIAN_MAX_SCALE
 GAUSSIAN_REACH = VF_GAUSSIAN_REACH

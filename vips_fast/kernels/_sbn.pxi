@@ -1,4 +1,4 @@
-# Bindings of csrc/sbn_estep.h. Arrays are checked by kernels/sbn.py; shapes that
+# Bindings of the kernels in csrc/sbn. Arrays are checked by kernels/sbn.py; shapes that
 # would let a kernel read past an end are checked here again.
 
 
@@ -26,18 +26,13 @@ def sbn_workspace(kind, int64_t n_visible, int64_t n_hidden, isa=None):
     return size
 
 
-cdef int _same(int64_t have, int64_t want) except -1:
-    if have != want:
-        raise RuntimeError("kernel: an array has the wrong shape")
-    return 0
-
-
 def sbn_pg(const uint8_t[:, ::1] y, const real[:, ::1] w, const real[:, ::1] w2, const real[::1] c,
            const real[::1] c_var, const real[::1] b, const real[::1] start, int32_t n_sweeps, workspace,
            double[:, ::1] z, double[:, ::1] xi, isa=None):
     """q(z) of a block of records under the Polya-Gamma bound; xi may be None."""
     cdef const vf_api *api = _table(isa)
     cdef int64_t n = y.shape[0], j = y.shape[1], k = w.shape[0]
+    cdef vf_sbn_params params
     cdef unsigned char[::1] work = workspace
     cdef double *px = NULL
     cdef int32_t status
@@ -56,12 +51,13 @@ def sbn_pg(const uint8_t[:, ::1] y, const real[:, ::1] w, const real[:, ::1] w2,
         _same(xi.shape[0], n)
         _same(xi.shape[1], j)
         px = &xi[0, 0]
+    params.n_records, params.n_visible, params.n_hidden, params.n_sweeps = n, j, k, n_sweeps
     with nogil:
         if real is float:
-            status = api.sbn_pg_f32(n, j, k, n_sweeps, &y[0, 0], &w[0, 0], &w2[0, 0], &c[0], &c_var[0], &b[0],
+            status = api.sbn_pg_f32(&params, &y[0, 0], &w[0, 0], &w2[0, 0], &c[0], &c_var[0], &b[0],
                                     &start[0], &work[0], work.shape[0], &z[0, 0], px)
         else:
-            status = api.sbn_pg_f64(n, j, k, n_sweeps, &y[0, 0], &w[0, 0], &w2[0, 0], &c[0], &c_var[0], &b[0],
+            status = api.sbn_pg_f64(&params, &y[0, 0], &w[0, 0], &w2[0, 0], &c[0], &c_var[0], &b[0],
                                     &start[0], &work[0], work.shape[0], &z[0, 0], px)
     _check(status)
 
@@ -71,6 +67,7 @@ def sbn_quadratic(const uint8_t[:, ::1] y, const double[:, ::1] w, const double[
     """q(z) of a block of records under the quadratic bound of constant curvature."""
     cdef const vf_api *api = _table(isa)
     cdef int64_t n = y.shape[0], j = y.shape[1], k = w.shape[1]
+    cdef vf_sbn_params params
     cdef unsigned char[::1] work = workspace
     cdef int32_t status
     if n == 0:
@@ -82,8 +79,9 @@ def sbn_quadratic(const uint8_t[:, ::1] y, const double[:, ::1] w, const double[
     _same(start.shape[0], k)
     _same(z.shape[0], n)
     _same(z.shape[1], k)
+    params.n_records, params.n_visible, params.n_hidden, params.n_sweeps = n, j, k, n_sweeps
     with nogil:
-        status = api.sbn_quadratic(n, j, k, n_sweeps, &y[0, 0], &w[0, 0], &gram[0, 0], &linear[0], &start[0],
+        status = api.sbn_quadratic(&params, &y[0, 0], &w[0, 0], &gram[0, 0], &linear[0], &start[0],
                                    &work[0], work.shape[0], &z[0, 0])
     _check(status)
 

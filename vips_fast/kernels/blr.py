@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
-from .threads import resolve_n_threads, run_blocks
 from . import native
-from .lattice import MAX_NORM_UNITS, is_power_of_two, noise_spacing
+from .lattice import MAX_SPACING, MIN_SPACING, checked_spacing, is_power_of_two
 from .lda import document_blocks
 from .results import BlrEStep
+from .threads import resolve_n_threads, run_blocks
 
 #: Stored entries of one block of records.
 BLOCK_ENTRIES = 65_536
@@ -28,7 +29,7 @@ MAX_FACTOR_BITS = 41
 MAX_FEATURES = 32_768
 
 
-def pg_mean(c, out=None, *, b=1.0, isa=None):
+def pg_mean(c: ArrayLike, out: np.ndarray | None = None, *, b: float = 1.0, isa: str | None = None) -> np.ndarray:
     """Mean of the Polya-Gamma distribution PG(b, c): b tanh(c/2) / (2c).
 
     <xi> of Park et al. (2020), section 6.2 (Polson, Scott & Windle 2013, section
@@ -113,7 +114,7 @@ class Rows(NamedTuple):
         )
 
 
-def check_rows(X, y, trials=None) -> Rows:
+def check_rows(X: Any, y: ArrayLike, trials: ArrayLike | None = None) -> Rows:
     """Validate design rows and responses once, before any number is computed from them.
 
     Parameters
@@ -163,7 +164,7 @@ def check_rows(X, y, trials=None) -> Rows:
     if not np.isfinite(values).all():
         raise ValueError("X: expected finite values, found NaN or infinity")
 
-    def column(name, array):
+    def column(name: str, array: Any) -> np.ndarray:
         array = np.asarray(array)
         if array.shape != (shape[0],):
             raise ValueError(f"{name} has shape {array.shape}: expected ({shape[0]},), one entry for each row of X")
@@ -208,10 +209,11 @@ def unpack_upper(packed: np.ndarray, n_features: int, off_diagonal: float = 1.0)
         np.multiply(row[1:], off_diagonal, out=matrix[i, i + 1 :])
         start += d - i
     for i in range(0, d, 256):
-        # Mirrored in blocks: a column at a time would touch a cache line an entry.
+        # Mirrored in blocks: one column at a time would touch a cache line for each entry.
         block = slice(i, min(i + 256, d))
         matrix[block, : block.stop] = np.where(
-            np.tri(block.stop - i, block.stop, i - 1, dtype=bool), matrix[: block.stop, block].T, matrix[block, : block.stop]
+            np.tri(block.stop - i, block.stop, i - 1, dtype=bool), matrix[: block.stop, block].T,
+            matrix[block, : block.stop],
         )
     return matrix
 
@@ -235,9 +237,11 @@ def factor_spacing(clip_norm: float, n_records: int) -> float:
 
 
 def accumulate(
-    rows: Rows, second_moment, *, row_norm, n_trials, scale_linear, scale_quadratic, clip_norm, spacing, factor_grid,
-    center=None, label_free=False, linear_only=False, n_threads=1, xi=None, norms=None, isa=None,
-):
+    rows: Rows, second_moment: np.ndarray | None, *, row_norm: float, n_trials: float, scale_linear: float,
+    scale_quadratic: float, clip_norm: float, spacing: float, factor_grid: float, center: np.ndarray | None = None,
+    label_free: bool = False, linear_only: bool = False, n_threads: int = 1, xi: np.ndarray | None = None,
+    norms: np.ndarray | None = None, isa: str | None = None,
+) -> np.ndarray:
     """Integer sums over all records: the unchecked core of `blr_estep` and of the model.
 
     Returns
@@ -267,20 +271,20 @@ def accumulate(
     scratch = [(np.empty(kept), np.empty(kept)) for _ in range(1 if share else n_threads)]
     accumulators = [sums] + [np.zeros_like(sums) for _ in range(0 if share else n_threads - 1)]
 
-    def block(first, last):
+    def block(first: int, last: int) -> tuple[np.ndarray | None, np.ndarray, np.ndarray]:
         """CSR or dense arrays of records first..last as the kernels take them."""
         if dense:
             return None, np.empty(0, np.int32), rows.values[first * d : last * d]
         lo, hi = int(rows.indptr[first]), int(rows.indptr[last])
         return rows.indptr[first : last + 1] - lo, rows.indices[lo:hi], rows.values[lo:hi]
 
-    def weights(k, worker):
+    def weights(k: int, worker: int) -> tuple[np.ndarray, np.ndarray]:
         first, last = int(edges[k]), int(edges[k + 1])
         linear, quadratic = scratch[0 if share else worker]
         own = slice(first, last) if share else slice(0, last - first)
         return linear[own], quadratic[own]
 
-    def weigh(k, worker):
+    def weigh(k: int, worker: int) -> None:
         first, last = int(edges[k]), int(edges[k + 1])
         part = slice(first, last)
         native.blr_weights(
@@ -290,7 +294,7 @@ def accumulate(
             rows.unit, isa,
         )
 
-    def add(k, worker, target, row_begin, row_end):
+    def add(k: int, worker: int, target: np.ndarray, row_begin: int, row_end: int) -> None:
         first, last = int(edges[k]), int(edges[k + 1])
         native.blr_accumulate(
             d, row_begin, row_end, *block(first, last), *weights(k, worker), work[worker],
@@ -323,8 +327,10 @@ def accumulate(
 
 
 def blr_estep(
-    X, y, second_moment=None, *, trials=None, n_trials=1.0, row_norm=1.0, center=None, scales=(1.0, 1.0),
-    clip_norm=None, label_free=False, spacing=None, n_threads=1, isa=None,
+    X: Any, y: ArrayLike, second_moment: ArrayLike | None = None, *, trials: ArrayLike | None = None,
+    n_trials: float = 1.0, row_norm: float = 1.0, center: ArrayLike | None = None,
+    scales: tuple[float, float] = (1.0, 1.0), clip_norm: float | None = None, label_free: bool = False,
+    spacing: float | None = None, n_threads: int = 1, isa: str | None = None,
 ) -> BlrEStep:
     """E-step of Bayesian logistic regression with Polya-Gamma variables.
 
@@ -386,11 +392,12 @@ def blr_estep(
     """
     rows = check_rows(X, y, trials)
     d = rows.n_features
-    for name, value in (("n_trials", n_trials), ("row_norm", row_norm)):
-        if not (np.isfinite(value) and value > 0):
-            raise ValueError(f"{name}={value!r}: expected a finite number > 0")
-    if len(scales) != 2 or not all(scale > 0 for scale in scales):
-        raise ValueError(f"scales={scales!r}: expected two positive numbers")
+    if not 0 < n_trials <= 1e15:
+        raise ValueError(f"n_trials={n_trials!r}: expected a number in (0, 1e15]")
+    if not 2.0**-100 <= row_norm <= 1e150:
+        raise ValueError(f"row_norm={row_norm!r}: expected a number in [2^-100, 1e150]")
+    if len(scales) != 2 or not all(scale >= 2.0**-100 for scale in scales):
+        raise ValueError(f"scales={scales!r}: expected two numbers of at least 2^-100")
     if len(rows.y) and (rows.y.min() < 0 or (rows.y > (n_trials if rows.trials is None else rows.trials)).any()):
         raise ValueError("y: expected values in [0, number of trials]")
     if rows.trials is not None and len(rows.trials) and rows.trials.max() > n_trials:
@@ -416,10 +423,10 @@ def blr_estep(
         # Twice the largest norm there can be: never reached.
         reach = n_trials * row_norm * (0.5 if center is None else 1.0 + 0.25 * row_norm * np.linalg.norm(center))
         clip_norm = 2.0 * math.hypot(reach / scales[0], n_trials * row_norm**2 / (4 * scales[1]))
-    spacing = noise_spacing(0.0, clip_norm) if spacing is None else spacing
-    if not 4 <= clip_norm / spacing < MAX_NORM_UNITS:
-        raise ValueError(f"spacing={spacing!r}: expected clip_norm / spacing in [4, 2^31)")
+    spacing = checked_spacing(spacing, clip_norm, least_units=4)
     grid = factor_spacing(clip_norm, rows.n_rows)
+    if not MIN_SPACING <= grid <= MAX_SPACING:
+        raise ValueError(f"clip_norm={clip_norm!r}: the factors' spacing is {grid!r}, expected one in [2^-100, 2^100]")
 
     xi, norms = np.empty(rows.n_rows), np.empty(rows.n_rows)
     sums = accumulate(
@@ -428,7 +435,7 @@ def blr_estep(
         label_free=bool(label_free), n_threads=n_threads, xi=xi, norms=norms, isa=isa,
     )
 
-    def unscaled(part, unit, scale):
+    def unscaled(part: np.ndarray, unit: float, scale: float) -> np.ndarray:
         return part * (unit * scale) if math.isfinite(scale) else np.zeros(len(part))
 
     return BlrEStep(unscaled(sums[:d], spacing, scales[0]), unscaled(sums[d:], grid * grid, scales[1]), xi, norms)

@@ -16,10 +16,49 @@ SUM_LIMIT = 2**62
 #: C/g below this keeps a contribution's sum of squares inside 64 bits.
 MAX_NORM_UNITS = 2**31
 
+#: The lattice spacings that the kernels take (see csrc/include/vips_fast/vips_fast.h).
+MIN_SPACING, MAX_SPACING = 2.0**-100, 2.0**100
+LDA_MIN_SPACING, LDA_MAX_SPACING = 2.0**-60, 2.0**60
+
 
 def is_power_of_two(x: float) -> bool:
     """Whether x is a positive finite power of two."""
     return x > 0 and math.isfinite(x) and math.frexp(x)[0] == 0.5
+
+
+def checked_spacing(
+    spacing: float | None, clip_norm: float, *, least_units: int = 1, low: float = MIN_SPACING,
+    high: float = MAX_SPACING,
+) -> float:
+    """The given spacing, or for None the one that `noise_spacing` chooses without noise, if the kernels take it.
+
+    Parameters
+    ----------
+    spacing : float or None
+    clip_norm : float
+        L2 bound C of one record's contribution, > 0.
+    least_units : int
+        Least C/g; the largest is below 2^31 for every kernel.
+    low, high : float
+        Range of the spacing.
+
+    Raises
+    ------
+    ValueError
+        With the argument's name and value, and the range that was expected.
+    """
+    bounds = f"[2^{math.frexp(low)[1] - 1}, 2^{math.frexp(high)[1] - 1}]"
+    if spacing is None:
+        spacing = noise_spacing(0.0, clip_norm)
+        if not low <= spacing <= high:
+            raise ValueError(f"clip_norm={clip_norm!r}: its lattice spacing is {spacing!r}, expected one in {bounds}")
+    if not (is_power_of_two(spacing) and low <= spacing <= high):
+        raise ValueError(f"spacing={spacing!r}: expected a power of two in {bounds}")
+    if not least_units <= clip_norm / spacing < MAX_NORM_UNITS:
+        raise ValueError(
+            f"spacing={spacing!r}: expected clip_norm / spacing in [{least_units}, 2^31), where clip_norm={clip_norm!r}"
+        )
+    return spacing
 
 
 def noise_spacing(noise_sd: float, clip_norm: float) -> float:
@@ -58,5 +97,6 @@ def check_range(n_records: int, norm_units: float, name: str = "spacing") -> Non
     """Raise ValueError if n_records contributions of norm_units could leave int64."""
     if n_records * norm_units >= SUM_LIMIT:
         raise ValueError(
-            f"{name}: {n_records} records of up to {norm_units:.3g} lattice units could pass 2^62; expected a coarser spacing"
+            f"{name}: {n_records} records of up to {norm_units:.3g} lattice units could pass 2^62; "
+            "expected a coarser spacing"
         )

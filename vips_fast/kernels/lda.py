@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Callable
 
-from .threads import resolve_n_threads, run_blocks
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
+
 from . import native
-from .lattice import MAX_NORM_UNITS, check_range, count_spacing, is_power_of_two, noise_spacing
+from .lattice import (
+    LDA_MAX_SPACING,
+    LDA_MIN_SPACING,
+    check_range,
+    checked_spacing,
+    count_spacing,
+    is_power_of_two,
+)
 from .results import LdaEStep
+from .threads import resolve_n_threads, run_blocks
 
 #: Stored entries of one block: large enough that handing it out costs nothing,
 #: small enough that threads end together.
 BLOCK_NNZ = 40_000
 
 
-def _real_dtype(dtype):
+def _real_dtype(dtype: DTypeLike) -> np.dtype:
     dtype = np.dtype(dtype)
     if dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
         raise ValueError(f"dtype={dtype.name!r}: expected 'float32' or 'float64'")
@@ -32,7 +42,7 @@ def document_blocks(indptr: np.ndarray, block_nnz: int = BLOCK_NNZ) -> np.ndarra
     return np.asarray(edges)
 
 
-def scaled_table(exp_elog_beta: np.ndarray, dtype, isa=None) -> np.ndarray:
+def scaled_table(exp_elog_beta: np.ndarray, dtype: DTypeLike, isa: str | None = None) -> np.ndarray:
     """Word-major (V, K padded to fours) table, each word's row divided by its maximum (the factor cancels in phi)."""
     n_topics, n_words = exp_elog_beta.shape
     table = np.empty((n_words, native.lda_stride(n_topics)), dtype=dtype)
@@ -41,9 +51,11 @@ def scaled_table(exp_elog_beta: np.ndarray, dtype, isa=None) -> np.ndarray:
 
 
 def estep_blocks(
-    indptr, indices, counts_of_block, table, alpha, *, tol, max_iter, clip_norm, spacing, n_threads=1, gamma=None,
-    sums=None, n_iter=None, norms=None, isa=None,
-):
+    indptr: np.ndarray, indices: np.ndarray, counts_of_block: Callable[[int, int], np.ndarray], table: np.ndarray,
+    alpha: np.ndarray, *, tol: float, max_iter: int, clip_norm: float | None, spacing: float, n_threads: int = 1,
+    gamma: np.ndarray | None = None, sums: np.ndarray | None = None, n_iter: np.ndarray | None = None,
+    norms: np.ndarray | None = None, isa: str | None = None,
+) -> None:
     """Run the kernel over blocks of documents on threads, adding to ``sums``.
 
     The unchecked core of `lda_estep` and of the topic model: arrays must be valid
@@ -62,10 +74,10 @@ def estep_blocks(
     workspaces = [np.empty(bytes_needed // 8 + 1).view(np.uint8) for _ in range(n_threads)]
     accumulators = [sums] + [None if sums is None else np.zeros_like(sums) for _ in range(n_threads - 1)]
 
-    def part(array, first, last):
+    def part(array: np.ndarray | None, first: int, last: int) -> np.ndarray | None:
         return None if array is None else array[first:last]
 
-    def work(block, worker):
+    def work(block: int, worker: int) -> None:
         first, last = int(edges[block]), int(edges[block + 1])
         lo, hi = int(indptr[first]), int(indptr[last])
         native.lda_estep(
@@ -76,11 +88,13 @@ def estep_blocks(
 
     run_blocks(n_blocks, n_threads, work)
     for extra in accumulators[1:]:
-        if extra is not None:
+        if extra is not None and sums is not None:
             sums += extra
 
 
-def _checked_csr(indptr, indices, counts, n_words):
+def _checked_csr(
+    indptr: ArrayLike, indices: ArrayLike, counts: ArrayLike, n_words: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """CSR arrays in the kernel's types, canonical; the caller's arrays are not changed."""
     indptr, indices, counts = np.asarray(indptr), np.asarray(indices), np.asarray(counts)
     for name, array in (("indptr", indptr), ("indices", indices), ("counts", counts)):
@@ -107,12 +121,14 @@ def _checked_csr(indptr, indices, counts, n_words):
     return np.ascontiguousarray(indptr), np.ascontiguousarray(indices, dtype=np.int32), np.ascontiguousarray(counts)
 
 
-def _check_indices(indices, n_words):
+def _check_indices(indices: np.ndarray, n_words: int) -> None:
     if len(indices) and (indices.min() < 0 or indices.max() >= n_words):
         raise ValueError(f"indices: expected values in [0, {n_words}), the columns of exp_elog_beta")
 
 
-def _canonical(indptr, indices, counts, n_words):
+def _canonical(
+    indptr: np.ndarray, indices: np.ndarray, counts: np.ndarray, n_words: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Checked copies with strictly increasing words in each document, repeated ones added."""
     from scipy.sparse import csr_array
 
@@ -123,8 +139,9 @@ def _canonical(indptr, indices, counts, n_words):
 
 
 def lda_estep(
-    indptr, indices, counts, exp_elog_beta, alpha, *, tol=1e-3, max_iter=100, clip_norm=None, spacing=None,
-    dtype="float32", n_threads=1, isa=None,
+    indptr: ArrayLike, indices: ArrayLike, counts: ArrayLike, exp_elog_beta: ArrayLike, alpha: ArrayLike, *,
+    tol: float = 1e-3, max_iter: int = 100, clip_norm: float | None = None, spacing: float | None = None,
+    dtype: DTypeLike = "float32", n_threads: int = 1, isa: str | None = None,
 ) -> LdaEStep:
     """Variational E-step of latent Dirichlet allocation over sparse documents.
 
@@ -147,11 +164,11 @@ def lda_estep(
     indices : (nnz,) integer array
         Word numbers in [0, V), in any order within a document; repeated words add.
     counts : (nnz,) integer or float array
-        Finite, >= 0.
+        Finite, >= 0. A document of less than 1e-30 words counts as empty.
     exp_elog_beta : (K, V) float array
         exp(E[log beta]), finite, >= 0. A factor common to a word's column cancels.
     alpha : float or (K,) float array
-        Dirichlet prior of the topic proportions, > 0.
+        Dirichlet prior of the topic proportions, in [1e-30, 1e30].
     tol : float
         Stop when mean |change of gamma| < tol; 0 runs exactly ``max_iter`` rounds.
     max_iter : int
@@ -159,8 +176,9 @@ def lda_estep(
     clip_norm : float or None
         Bound of a contribution's L2 norm, > 0; None does not clip.
     spacing : float or None
-        Lattice spacing of the sums, a power of two. None: 2^-30 of the clip norm's
-        power of two, or, without clipping, the finest at which the sums fit 62 bits.
+        Lattice spacing of the sums, a power of two in [2^-60, 2^60]; clip_norm / spacing is in [1, 2^31).
+        None: 2^-30 of the clip norm's power of two, or, without clipping, the finest at which the sums fit
+        62 bits.
     dtype : {"float32", "float64"}
         Precision of the rounds.
     n_threads : int
@@ -192,8 +210,8 @@ def lda_estep(
     if alpha.shape not in ((), (n_topics,)):
         raise ValueError(f"alpha has shape {alpha.shape}: expected a number or ({n_topics},)")
     alpha = np.ascontiguousarray(np.broadcast_to(alpha, (n_topics,)))
-    if not (np.isfinite(alpha).all() and alpha.min() > 0 and alpha.max() <= 1e30):
-        raise ValueError("alpha: expected finite values > 0")
+    if not (alpha.min() >= 1e-30 and alpha.max() <= 1e30):  # NaN fails
+        raise ValueError("alpha: expected values in [1e-30, 1e30]")
     if not (np.isfinite(tol) and tol >= 0):
         raise ValueError(f"tol={tol!r}: expected a finite number >= 0")
     if int(max_iter) != max_iter or not 0 <= max_iter < 2**31:
@@ -211,13 +229,13 @@ def lda_estep(
         longest = float(totals.max(initial=0.0))
     if longest > 1e15:
         raise ValueError("counts: expected at most 1e15 words a document")
+    limits = {"low": LDA_MIN_SPACING, "high": LDA_MAX_SPACING}
     if clip_norm is not None:
-        spacing = noise_spacing(0.0, clip_norm) if spacing is None else spacing
+        spacing = checked_spacing(spacing, clip_norm, **limits)
         units = clip_norm / spacing
-        if not 1 <= units < MAX_NORM_UNITS:
-            raise ValueError(f"spacing={spacing!r}: expected clip_norm / spacing in [1, 2^31)")
     else:
         spacing = count_spacing(longest, total) if spacing is None else spacing
+        checked_spacing(spacing, spacing, **limits)
         units = total / spacing
     check_range(1 if clip_norm is None else n_docs, units)
 
@@ -227,17 +245,18 @@ def lda_estep(
     sums = np.zeros((n_words, n_topics), dtype=np.int64)
     table = scaled_table(beta, real, isa)
 
-    def run():
+    def run() -> None:
         estep_blocks(
-            indptr, indices, lambda first, last: counts[indptr[first] : indptr[last]].astype(np.float64, copy=False), table,
-            alpha, tol=float(tol), max_iter=int(max_iter), clip_norm=clip_norm, spacing=spacing, n_threads=n_threads,
+            indptr, indices,
+            lambda first, last: counts[indptr[first] : indptr[last]].astype(np.float64, copy=False), table, alpha,
+            tol=float(tol), max_iter=int(max_iter), clip_norm=clip_norm, spacing=spacing, n_threads=n_threads,
             gamma=gamma, sums=sums, n_iter=n_iter, norms=norms, isa=isa,
         )
 
     try:
         run()
     except native.IndexStatus:
-        # The kernel found words out of range or order; it looks anyway, so the usual case pays nothing for it.
+        # The kernel found words out of range or order. It checks them in any case: checking here would cost twice.
         indptr, indices, counts = _canonical(indptr, indices, counts, n_words)
         sums[...] = 0
         run()

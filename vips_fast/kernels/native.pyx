@@ -12,8 +12,10 @@ import os
 import numpy as np
 
 from vips_fast.kernels cimport (
-    VF_ERR_ENTROPY, VF_ERR_PARAMETER, VF_ERR_RANGE, VF_GAUSSIAN_MAX_SCALE, VF_GAUSSIAN_REACH, VF_LDA_AS_IS, VF_LDA_RESAMPLE,
-    VF_LDA_RESAMPLE_TOKENS, VF_LDA_SCALE, VF_LDA_STRIDE, VF_SBN_STRIDE, VF_SHRINK_GRID, vf_api, vf_blr_params, vf_lda_params,
+    VF_ERR_ENTROPY, VF_ERR_INDEX, VF_ERR_PARAMETER, VF_ERR_RANGE, VF_GAUSSIAN_MAX_SCALE, VF_GAUSSIAN_REACH,
+    VF_LDA_AS_IS, VF_LDA_RESAMPLE,
+    VF_LDA_RESAMPLE_TOKENS, VF_LDA_SCALE, VF_LDA_STRIDE, VF_SBN_STRIDE, VF_SHRINK_GRID, vf_api, vf_blr_params,
+    vf_gather_params, vf_lda_params, vf_sbn_params, vf_shrink_params,
 )
 
 # What only the package itself links.
@@ -59,15 +61,26 @@ class IndexStatus(RuntimeError):
 
 
 cdef int _check(int32_t status) except -1:
-    if status == 3:  # VF_ERR_INDEX
+    if status == VF_ERR_INDEX:
         raise IndexStatus("kernel: " + vf_status_message(status).decode())
     if status != 0:
         raise RuntimeError("kernel: " + vf_status_message(status).decode())
     return 0
 
 
+cdef int _same(int64_t have, int64_t want) except -1:
+    if have != want:
+        raise RuntimeError("kernel: an array has the wrong shape")
+    return 0
+
+
+cdef int _room(int64_t have, int64_t need) except -1:
+    if have < need:
+        raise RuntimeError("kernel: an array is too short")
+    return 0
+
+
 include "_lda.pxi"
-include "_shrink.pxi"
 include "_noise.pxi"
 include "_blr.pxi"
 include "_sbn.pxi"

@@ -10,15 +10,20 @@ known one; noise made so protects nobody.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
 from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .threads import resolve_n_threads, run_blocks
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
 from . import native
 from .lattice import is_power_of_two
+from .threads import resolve_n_threads, run_blocks
 
 #: Largest scale, 2^50: with `REACH` it keeps draws below 2^56.
 MAX_SCALE = native.GAUSSIAN_MAX_SCALE
@@ -32,7 +37,7 @@ BLOCK = 1 << 16
 _INT64_MAX = 2**63 - 1
 
 
-def _checked_scale(scale, name="scale") -> float:
+def _checked_scale(scale: Any, name: str = "scale") -> float:
     if isinstance(scale, (bool, np.bool_)) or not isinstance(scale, Real):
         raise TypeError(f"{name}={scale!r}: expected a real number")
     value = float(scale)
@@ -41,7 +46,7 @@ def _checked_scale(scale, name="scale") -> float:
     return value
 
 
-def _checked_size(size) -> tuple[int, ...]:
+def _checked_size(size: Any) -> tuple[int, ...]:
     shape = tuple(size) if isinstance(size, (tuple, list)) else (size,)
     for n in shape:
         if isinstance(n, (bool, np.bool_)) or not isinstance(n, Integral):
@@ -51,7 +56,7 @@ def _checked_size(size) -> tuple[int, ...]:
     return tuple(int(n) for n in shape)
 
 
-def _checked_key(key) -> None:
+def _checked_key(key: Any) -> None:
     """Refuse a malformed test key before anything is done; the key is not shown."""
     if key is None:
         return
@@ -61,11 +66,11 @@ def _checked_key(key) -> None:
         raise ValueError(f"unsafe_test_key: expected 32 bytes or None, got {memoryview(key).nbytes}")
 
 
-def _key(key) -> native.Key:
+def _key(key: Any) -> native.Key:
     return native.Key() if key is None else native.Key(memoryview(key).cast("B"))
 
 
-def _over_blocks(n: int, n_threads: int, work) -> None:
+def _over_blocks(n: int, n_threads: int, work: Callable[[int, int], None]) -> None:
     """work(start, stop) over 0..n, in blocks where there are threads to share them."""
     if n_threads == 1:
         work(0, n)
@@ -73,7 +78,9 @@ def _over_blocks(n: int, n_threads: int, work) -> None:
     run_blocks(-(-n // BLOCK), n_threads, lambda block, _: work(block * BLOCK, min(n, (block + 1) * BLOCK)))
 
 
-def chacha20_fill(n_bytes: int, key, *, nonce=bytes(12), counter: int = 0, isa: str | None = None) -> np.ndarray:
+def chacha20_fill(
+    n_bytes: int, key: Buffer, *, nonce: Buffer = bytes(12), counter: int = 0, isa: str | None = None
+) -> np.ndarray:
     """ChaCha20 keystream as RFC 8439 defines it (section 2.4).
 
     Parameters
@@ -113,7 +120,8 @@ def chacha20_fill(n_bytes: int, key, *, nonce=bytes(12), counter: int = 0, isa: 
 
 
 def rounded_gaussian(
-    scale: float, size, *, unsafe_test_key=None, n_threads: int = 1, isa: str | None = None
+    scale: float, size: int | tuple[int, ...], *, unsafe_test_key: Buffer | None = None, n_threads: int = 1,
+    isa: str | None = None,
 ) -> np.ndarray:
     """Independent draws of round(N(0, scale^2)), exactly rounded.
 
@@ -164,7 +172,7 @@ def rounded_gaussian(
 
 
 def add_rounded_gaussian(
-    sums: np.ndarray, scale: float, *, unsafe_test_key=None, n_threads: int = 1, isa: str | None = None
+    sums: np.ndarray, scale: float, *, unsafe_test_key: Buffer | None = None, n_threads: int = 1, isa: str | None = None
 ) -> None:
     """Add independent draws of round(N(0, scale^2)) to an int64 array, in place.
 
@@ -225,8 +233,8 @@ def half_power_scale(scale: float) -> float:
 
 
 def symmetric_gaussian(
-    matrix_or_size, scale: float, *, form: str = "orthonormal", spacing: float | None = None, unsafe_test_key=None,
-    n_threads: int = 1, isa: str | None = None,
+    matrix_or_size: np.ndarray | int, scale: float, *, form: str = "orthonormal", spacing: float | None = None,
+    unsafe_test_key: Buffer | None = None, n_threads: int = 1, isa: str | None = None,
 ) -> np.ndarray:
     """Add exactly rounded Gaussian noise to a symmetric matrix on a lattice, in place.
 
@@ -321,7 +329,7 @@ def symmetric_gaussian(
     else:
         symmetric = []
 
-        def check(block, _):
+        def check(block: int, _: int) -> None:
             symmetric.append(
                 native.symmetric_check(edges[block], edges[block + 1], limit, spacing or 1.0, matrix, isa)
             )
@@ -344,7 +352,7 @@ def symmetric_gaussian(
 
 
 def _row_edges(d: int, n_threads: int) -> list[int]:
-    """Boundaries of blocks of rows with about equal parts of the upper triangle, multiples of 32 (the kernel's tile)."""
+    """Boundaries of blocks of rows with about equal parts of the upper triangle: multiples of the kernel's 32 rows."""
     n_blocks = 1 if n_threads == 1 else 4 * n_threads
     edges = [0]
     for k in range(1, n_blocks):

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from numbers import Real
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +22,7 @@ _FEW = 1 / 7
 
 
 @cache
-def _thread_controller():
+def _thread_controller() -> Any:
     """threadpoolctl's view of the loaded BLAS libraries, or None where it is not installed."""
     try:
         from threadpoolctl import ThreadpoolController
@@ -29,8 +32,11 @@ def _thread_controller():
 
 
 @contextmanager
-def one_blas_thread(d: int):
-    """One BLAS thread while matrices of dimension d < 512 are worked on, where threadpoolctl is installed."""
+def one_blas_thread(d: int) -> Iterator[ModuleType]:
+    """Limit BLAS to one thread for work on matrices of dimension d < 512, where threadpoolctl is installed.
+
+    Gives `scipy.linalg.lapack`.
+    """
     # Loaded before the controller looks for BLAS libraries.
     from scipy.linalg import lapack
 
@@ -100,12 +106,12 @@ def psd_project(A: np.ndarray, floor: float = 0.0) -> np.ndarray:
     return out
 
 
-def _fortran(A):
+def _fortran(A: np.ndarray) -> np.ndarray:
     """A fresh Fortran-ordered copy; A is symmetric, so that its transpose will do."""
     return np.array(A.T if A.flags.c_contiguous else A, order="F")
 
 
-def raise_spectrum(A, floor, lapack):
+def raise_spectrum(A: np.ndarray, floor: float, lapack: ModuleType) -> np.ndarray | None:
     """`psd_project` without its checks; None for floor I, where a Cholesky factorisation shows that nothing is above.
 
     Rows' entries on and right of the diagonal are read, and in the result they alone
@@ -120,7 +126,7 @@ def raise_spectrum(A, floor, lapack):
         shifted.flat[:: d + 1] += floor
         if lapack.dpotrf(shifted, lower=1, overwrite_a=1, clean=0)[1] == 0:
             return None
-    # A tenth of the whole for large d, where noise all but surely has left negative eigenvalues.
+    # Not for large d: it costs a tenth of the whole there, and noise has all but surely left negative eigenvalues.
     if d < _CHOLESKY_BELOW and A.diagonal().min() > floor:
         shifted = _fortran(A)
         if floor:
@@ -153,17 +159,85 @@ def raise_spectrum(A, floor, lapack):
     return out
 
 
+def floor_spectrum(matrices: np.ndarray, least: float) -> np.ndarray:
+    """Symmetric matrices with eigenvalues below ``least`` raised to it, all at once.
+
+    `psd_project` for many small matrices: without its checks, and by one batched
+    eigendecomposition.
+
+    Parameters
+    ----------
+    matrices : (..., d, d) float64 array
+        Symmetric.
+    least : float
+
+    Returns
+    -------
+    (..., d, d) float64 array
+    """
+    values, vectors = np.linalg.eigh(matrices)
+    return (vectors * np.maximum(values, least)[..., None, :]) @ np.swapaxes(vectors, -1, -2)
+
+
+def solve_repaired(
+    moments: np.ndarray, least: float, extra: np.ndarray, right: np.ndarray, lapack: ModuleType
+) -> tuple[np.ndarray, np.ndarray]:
+    """Solve (F(M_j) + diag(e_j)) x = r for many j, F the repair of `floor_spectrum`.
+
+    Equivalent to ``A = floor_spectrum(moments, least) + diag(extra)``, then
+    ``np.linalg.solve(A, right)`` and the diagonals of ``np.linalg.inv(A)``.
+
+    Parameters
+    ----------
+    moments : (m, d, d) C-contiguous float64 array
+        Symmetric; entries on and right of the diagonals are read. Overwritten.
+    least : float
+        Least eigenvalue of F(M_j), > 0.
+    extra : (m, d) float64 array
+        >= 0.
+    right : (m, d, r) float64 array
+    lapack : module
+        `scipy.linalg.lapack`, as `one_blas_thread` gives it.
+
+    Returns
+    -------
+    solutions : (m, d, r) float64 array
+    variances : (m, d) float64 array
+        Diagonals of the inverses.
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        If a factorization fails.
+    """
+    solutions, variances = np.empty(right.shape), np.empty(extra.shape)
+    for j, matrix in enumerate(moments):
+        repaired = raise_spectrum(matrix, least, lapack)
+        if repaired is None:
+            # F is least I: noise drowned the matrix.
+            variances[j] = 1.0 / (least + extra[j])
+            solutions[j] = variances[j][:, None] * right[j]
+            continue
+        repaired.flat[:: len(matrix) + 1] += extra[j]
+        factor, info = lapack.dpotrf(repaired.T if repaired.flags.c_contiguous else repaired, lower=1, overwrite_a=1)
+        _require(info, "dpotrf")
+        solutions[j] = lapack.dpotrs(factor, right[j], lower=1)[0]
+        inverse, _ = lapack.dtrtri(factor, lower=1, overwrite_c=1)
+        variances[j] = np.einsum("ik,ik->k", inverse, inverse)
+    return solutions, variances
+
+
 def _require(info: int, routine: str) -> None:
     if info != 0:
         raise np.linalg.LinAlgError(f"{routine} failed (info={info})")
 
 
-def _count_below(diagonal, beside, floor) -> int:
+def _count_below(diagonal: np.ndarray, beside: np.ndarray, floor: float) -> int:
     """Eigenvalues of a tridiagonal matrix below floor: negative pivots of T - floor I."""
     below, pivot = 0, 1.0
     # Divided first: a square could overflow or vanish. An infinite pivot has the right sign and effect.
     with np.errstate(over="ignore", divide="ignore"):
-        for x, b in zip(diagonal - floor, np.append(0.0, beside)):
+        for x, b in zip(diagonal - floor, np.append(0.0, beside), strict=True):
             pivot = x - b * (b / pivot) if b else x
             if pivot == 0:
                 pivot = np.finfo(np.float64).tiny
@@ -171,7 +245,9 @@ def _count_below(diagonal, beside, floor) -> int:
     return below
 
 
-def _tridiagonal_eigenpairs(diagonal, beside, first, last, lapack):
+def _tridiagonal_eigenpairs(
+    diagonal: np.ndarray, beside: np.ndarray, first: int, last: int, lapack: ModuleType
+) -> tuple[np.ndarray, np.ndarray]:
     """Eigenpairs first .. last - 1 in ascending order, vectors as Fortran-ordered columns."""
     d = len(diagonal)
     stevd = getattr(lapack, "dstevd", None)  # absent from older SciPy

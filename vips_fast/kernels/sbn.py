@@ -7,12 +7,16 @@ same bits for any number of threads and any blocks.
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Callable
+from typing import Any
 
-from .threads import resolve_n_threads, run_blocks
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
+
 from . import native
-from .lattice import is_power_of_two
+from .lattice import MAX_SPACING, MIN_SPACING, checked_spacing, is_power_of_two
 from .results import SbnEStep
+from .threads import resolve_n_threads, run_blocks
 
 #: Records of one block. A block's z and sums stay in a core's second-level cache.
 BLOCK_RECORDS = 512
@@ -20,20 +24,20 @@ BLOCK_RECORDS = 512
 #: The second moments' pairs go to threads in multiples of this, a multiple of every panel width.
 BLOCK_PAIRS = 24
 
-#: Largest integers that the exact sums take (see csrc/sbn_estep.c).
+#: Largest integers that the exact sums take (see csrc/sbn/sums.c).
 MAX_CROSS_UNITS = 2**31 - 1
 MAX_GRAM_UNITS = 2**20
 MAX_WEIGHT_UNITS = 2**21
 MAX_PAIR_SCALE = 2**22
 
 
-def workspaces(kind: str, n_visible: int, n_hidden: int, n_threads: int, isa=None) -> list[np.ndarray]:
+def workspaces(kind: str, n_visible: int, n_hidden: int, n_threads: int, isa: str | None = None) -> list[np.ndarray]:
     """One workspace of the kernel ``kind`` for each thread."""
     size = native.sbn_workspace(kind, n_visible, n_hidden, isa)
     return [np.empty(size, dtype=np.uint8) for _ in range(n_threads)]
 
 
-def visible_table(w: np.ndarray, dtype=np.float64) -> np.ndarray:
+def visible_table(w: np.ndarray, dtype: DTypeLike = np.float64) -> np.ndarray:
     """Hidden-unit-major (K, stride) copy of a (J, K) array, rows padded with zeros."""
     shape = (w.shape[1], native.sbn_stride(w.shape[0]))
     # Rows start on cache lines: vectors that straddle two cost twice.
@@ -49,7 +53,7 @@ def record_blocks(n_records: int, block: int = BLOCK_RECORDS) -> list[tuple[int,
     return [(i, min(i + block, n_records)) for i in range(0, n_records, block)]
 
 
-def _binary(y):
+def _binary(y: Any) -> np.ndarray:
     """The records as C-contiguous uint8; anything but 0 and 1 is refused."""
     y = np.asarray(y)
     if y.ndim != 2 or y.shape[1] < 1:
@@ -61,7 +65,9 @@ def _binary(y):
     return np.ascontiguousarray(y, dtype=np.uint8)
 
 
-def _array(name, value, shape, low=-np.inf, high=np.inf):
+def _array(
+    name: str, value: ArrayLike, shape: tuple[int, ...], low: float = -np.inf, high: float = np.inf
+) -> np.ndarray:
     """A finite C-contiguous float64 array of the given shape with entries in [low, high]."""
     array = np.ascontiguousarray(value, dtype=np.float64)
     if array.shape != shape:
@@ -71,14 +77,14 @@ def _array(name, value, shape, low=-np.inf, high=np.inf):
     return array
 
 
-def _matrix(name, value):
+def _matrix(name: str, value: ArrayLike) -> np.ndarray:
     array = np.asarray(value, dtype=np.float64)
     if array.ndim != 2 or 0 in array.shape:
         raise ValueError(f"{name} has shape {array.shape}: expected two dimensions of at least 1")
     return np.ascontiguousarray(array)
 
 
-def _sweeps(n_sweeps):
+def _sweeps(n_sweeps: Any) -> int:
     if isinstance(n_sweeps, (bool, np.bool_)) or not isinstance(n_sweeps, (int, np.integer)):
         raise TypeError(f"n_sweeps={n_sweeps!r}: expected an integer")
     if not 0 <= n_sweeps < 2**31:
@@ -86,7 +92,7 @@ def _sweeps(n_sweeps):
     return int(n_sweeps)
 
 
-def _units(name, value, limit, low=None):
+def _units(name: str, value: ArrayLike, limit: int, low: int | None = None) -> np.ndarray:
     """Integers held in a float64 matrix."""
     array = _matrix(name, value)
     low = -limit if low is None else low
@@ -98,7 +104,10 @@ def _units(name, value, limit, low=None):
     return array
 
 
-def sbn_pg(y, w, w2, c, c_var, b, start, *, n_sweeps=5, dtype="float32", n_threads=1, isa=None) -> SbnEStep:
+def sbn_pg(
+    y: ArrayLike, w: ArrayLike, w2: ArrayLike, c: ArrayLike, c_var: ArrayLike, b: ArrayLike, start: ArrayLike, *,
+    n_sweeps: int = 5, dtype: str = "float32", n_threads: int = 1, isa: str | None = None,
+) -> SbnEStep:
     """Mean-field q(z) of a sigmoid belief network under the Polya-Gamma bound.
 
     From z = start, sweeps of z_k = sigmoid(d_k), k = 0..K-1 in turn, with d_k of
@@ -153,9 +162,10 @@ def sbn_pg(y, w, w2, c, c_var, b, start, *, n_sweeps=5, dtype="float32", n_threa
     table, table2 = visible_table(w, dtype), visible_table(w2, dtype)
     c, c_var, b, start = (array.astype(dtype) for array in (c, c_var, b, start))
     blocks = record_blocks(len(y))
-    work_areas = workspaces("pg_f32" if dtype == "float32" else "pg_f64", n_visible, n_hidden, min(n_threads, max(1, len(blocks))), isa)
+    kind = "pg_f32" if dtype == "float32" else "pg_f64"
+    work_areas = workspaces(kind, n_visible, n_hidden, min(n_threads, max(1, len(blocks))), isa)
 
-    def work(block, worker):
+    def work(block: int, worker: int) -> None:
         i, e = blocks[block]
         native.sbn_pg(y[i:e], table, table2, c, c_var, b, start, n_sweeps, work_areas[worker], z[i:e], xi[i:e], isa)
 
@@ -163,7 +173,10 @@ def sbn_pg(y, w, w2, c, c_var, b, start, *, n_sweeps=5, dtype="float32", n_threa
     return SbnEStep(z, xi)
 
 
-def sbn_quadratic(y, w, gram, linear, start, *, n_sweeps=5, n_threads=1, isa=None) -> np.ndarray:
+def sbn_quadratic(
+    y: ArrayLike, w: ArrayLike, gram: ArrayLike, linear: ArrayLike, start: ArrayLike, *, n_sweeps: int = 5,
+    n_threads: int = 1, isa: str | None = None,
+) -> np.ndarray:
     """Mean-field q(z) of a sigmoid belief network under a bound whose curvature all records share.
 
     With log(1 + e^psi) bounded by a parabola of curvature kappa_j (1/4: Bohning 1992;
@@ -206,7 +219,7 @@ def sbn_quadratic(y, w, gram, linear, start, *, n_sweeps=5, n_threads=1, isa=Non
     blocks = record_blocks(len(y))
     work_areas = workspaces("quadratic", n_visible, n_hidden, min(n_threads, max(1, len(blocks))), isa)
 
-    def work(block, worker):
+    def work(block: int, worker: int) -> None:
         i, e = blocks[block]
         native.sbn_quadratic(y[i:e], w, gram, linear, start, n_sweeps, work_areas[worker], z[i:e], isa)
 
@@ -214,7 +227,10 @@ def sbn_quadratic(y, w, gram, linear, start, *, n_sweeps=5, n_threads=1, isa=Non
     return z
 
 
-def sbn_clip(x, center=None, factor=None, *, clip_norm=None, spacing, n_threads=1, isa=None):
+def sbn_clip(
+    x: ArrayLike, center: ArrayLike | None = None, factor: ArrayLike | None = None, *, clip_norm: float | None = None,
+    spacing: float, n_threads: int = 1, isa: str | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
     """Center, clip and truncate rows to integers.
 
     Row n of x - center is scaled to an L2 norm of at most ``clip_norm``, times
@@ -227,13 +243,14 @@ def sbn_clip(x, center=None, factor=None, *, clip_norm=None, spacing, n_threads=
     Parameters
     ----------
     x : (n, m) float array
-        A row with an entry that is not finite becomes the zero vector.
+        A row becomes the zero vector if an entry is not finite, if its norm exceeds 1e150 or if, without
+        clipping, an entry exceeds 2^52 spacings.
     center : (m,) float array or None
     factor : (n,) float array in (0, 1] or None
     clip_norm : float or None
         None does not clip.
     spacing : float
-        A power of two; clip_norm / spacing in [1, 2^31).
+        A power of two in [2^-100, 2^100]; clip_norm / spacing in [1, 2^31).
 
     Returns
     -------
@@ -252,15 +269,15 @@ def sbn_clip(x, center=None, factor=None, *, clip_norm=None, spacing, n_threads=
         factor = _array("factor", factor, (len(x),), 0.0, 1.0)
         if factor.min() <= 0:
             raise ValueError("factor: expected values in (0, 1]")
-    if not is_power_of_two(spacing):
-        raise ValueError(f"spacing={spacing!r}: expected a positive power of two")
-    if clip_norm is not None and not (clip_norm > 0 and 1 <= clip_norm / spacing < 2**31):
-        raise ValueError(f"clip_norm={clip_norm!r}: expected clip_norm / spacing in [1, 2^31) or None")
+    if not (is_power_of_two(spacing) and MIN_SPACING <= spacing <= MAX_SPACING):
+        raise ValueError(f"spacing={spacing!r}: expected a power of two in [2^-100, 2^100]")
+    if clip_norm is not None:
+        checked_spacing(spacing, clip_norm)
     n_threads = resolve_n_threads(n_threads, "n_threads")
     units, norms = np.empty_like(x), np.empty(len(x))
     blocks = record_blocks(len(x))
 
-    def work(block, worker):
+    def work(block: int, worker: int) -> None:
         i, e = blocks[block]
         part = None if factor is None else factor[i:e]
         native.sbn_clip(x[i:e], center, part, clip_norm or 0.0, spacing, units[i:e], norms[i:e], isa)
@@ -269,7 +286,7 @@ def sbn_clip(x, center=None, factor=None, *, clip_norm=None, spacing, n_threads=
     return units, norms
 
 
-def sbn_visible_norms(y, center, *, n_threads=1, isa=None) -> np.ndarray:
+def sbn_visible_norms(y: ArrayLike, center: ArrayLike, *, n_threads: int = 1, isa: str | None = None) -> np.ndarray:
     """L2 norms of the rows of y - center, times 1 + 1e-9 so that rounding never makes one too small.
 
     Equivalent to ``vips_fast.kernels.reference.sbn_visible_norms(y, center)``.
@@ -302,8 +319,10 @@ def sbn_visible_norms(y, center, *, n_threads=1, isa=None) -> np.ndarray:
     return norms
 
 
-def _reduced(shape, n_records, n_threads, add):
-    """Exact integer sum over blocks of records: one accumulator a thread, added at the end."""
+def _reduced(
+    shape: int | tuple[int, ...], n_records: int, n_threads: int, add: Callable[[int, int, int, np.ndarray], None]
+) -> np.ndarray:
+    """Exact integer sum over blocks of records: one accumulator for each thread, added at the end."""
     blocks = record_blocks(n_records)
     n_threads = max(1, min(n_threads, len(blocks)))
     sums = [np.zeros(shape, dtype=np.int64) for _ in range(n_threads)]
@@ -313,7 +332,7 @@ def _reduced(shape, n_records, n_threads, add):
     return sums[0]
 
 
-def sbn_cross(y, v, *, n_threads=1, isa=None) -> np.ndarray:
+def sbn_cross(y: ArrayLike, v: ArrayLike, *, n_threads: int = 1, isa: str | None = None) -> np.ndarray:
     """Exact integer sums sum_n y_nj v_nk.
 
     Equivalent to ``vips_fast.kernels.reference.sbn_cross(y, v)``, that is ``y.T @ v`` in int64.
@@ -342,7 +361,7 @@ def sbn_cross(y, v, *, n_threads=1, isa=None) -> np.ndarray:
     )
 
 
-def sbn_gram(v, *, n_threads=1, isa=None) -> np.ndarray:
+def sbn_gram(v: ArrayLike, *, n_threads: int = 1, isa: str | None = None) -> np.ndarray:
     """Exact integer sums sum_n v_nk v_nl, k < l.
 
     Equivalent to ``vips_fast.kernels.reference.sbn_gram(v)``, the upper triangle of ``v.T @ v`` in int64.
@@ -354,7 +373,7 @@ def sbn_gram(v, *, n_threads=1, isa=None) -> np.ndarray:
     Returns
     -------
     (K (K - 1) / 2,) int64 array
-        A row k of the strict upper triangle after the other.
+        The strict upper triangle, row after row.
 
     Raises
     ------
@@ -370,7 +389,9 @@ def sbn_gram(v, *, n_threads=1, isa=None) -> np.ndarray:
     )
 
 
-def sbn_moments(x, z, *, pair_scale=float(MAX_PAIR_SCALE), n_threads=1, isa=None) -> np.ndarray:
+def sbn_moments(
+    x: ArrayLike, z: ArrayLike, *, pair_scale: float = float(MAX_PAIR_SCALE), n_threads: int = 1, isa: str | None = None
+) -> np.ndarray:
     """Exact weighted second moments for all visible units at once.
 
     sum_n x_nj trunc(pair_scale * z_nk z_nl) for k <= l, with z_nk in place of
@@ -389,7 +410,7 @@ def sbn_moments(x, z, *, pair_scale=float(MAX_PAIR_SCALE), n_threads=1, isa=None
     Returns
     -------
     (J, K (K + 1) / 2) int64 array
-        A row k of the upper triangle after the other.
+        The upper triangle, row after row.
 
     Raises
     ------
@@ -400,8 +421,8 @@ def sbn_moments(x, z, *, pair_scale=float(MAX_PAIR_SCALE), n_threads=1, isa=None
     z = _array("z", _matrix("z", z), np.shape(z), 0.0, 1.0)
     if len(x) != len(z):
         raise ValueError(f"z has {len(z)} rows: expected {len(x)}, the rows of x")
-    if not (is_power_of_two(pair_scale) and pair_scale <= MAX_PAIR_SCALE):
-        raise ValueError(f"pair_scale={pair_scale!r}: expected a power of two of at most 2^22")
+    if not (is_power_of_two(pair_scale) and MIN_SPACING <= pair_scale <= MAX_PAIR_SCALE):
+        raise ValueError(f"pair_scale={pair_scale!r}: expected a power of two in [2^-100, 2^22]")
     n_threads = resolve_n_threads(n_threads, "n_threads")
     n_visible, n_hidden = x.shape[1], z.shape[1]
     n_pairs = n_hidden * (n_hidden + 1) // 2
@@ -410,7 +431,7 @@ def sbn_moments(x, z, *, pair_scale=float(MAX_PAIR_SCALE), n_threads=1, isa=None
     blocks = record_blocks(n_pairs, BLOCK_PAIRS * -(-n_pairs // (BLOCK_PAIRS * n_threads)))
     areas = workspaces("moments", n_visible, n_hidden, min(n_threads, len(blocks)), isa)
 
-    def work(block, worker):
+    def work(block: int, worker: int) -> None:
         native.sbn_moments(x, z, *blocks[block], pair_scale, areas[worker], sums, isa)
 
     run_blocks(len(blocks), n_threads, work)

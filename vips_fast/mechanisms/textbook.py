@@ -160,7 +160,7 @@ def gaussian_mechanism(
     value = _finite(value)
 
     def mechanism(moved: float) -> GaussianMechanism:
-        return GaussianMechanism(event.noise_multiplier, moved, moved, 1)
+        return GaussianMechanism(event.noise_multiplier, moved, moved)
 
     # The spacing depends on the sensitivity and the other way round: take the
     # spacing of twice the sensitivity, which is not smaller, to charge for it.

@@ -55,6 +55,10 @@ class Prepared:
     Attributes
     ----------
     records, public, model, plan, ledger, randomness, backend
+    settings : mapping
+        The estimator's, as the plan was made from them.
+    diagnoses : bool
+        Whether un-noised figures are kept; the plan is tainted then.
     partial : bool
         Whether it is a call of ``partial_fit``.
     n_steps : int
@@ -70,6 +74,8 @@ class Prepared:
     ledger: Ledger
     randomness: Randomness
     backend: Backend
+    settings: Mapping[str, Any]
+    diagnoses: bool
     partial: bool = False
     n_steps: int = 0
     follows: str | None = None
@@ -297,9 +303,10 @@ class PrivateEstimator:
         records, facts = self._read(X, y, **extra)
         public = self._facts(records.n_rows, facts, partial, before)
         model, plan, ledger = self._prepare(public, partial, before)
+        diagnoses = self._diagnose or (self._figures_without_privacy and not self.private)
         return Prepared(
-            records, public, model, plan, ledger, self._randomness(public), self._backend(), partial,
-            0 if before is None else before.n_steps, None if before is None else before.head,
+            records, public, model, plan, ledger, self._randomness(public), self._backend(), self._settings(), diagnoses,
+            partial, 0 if before is None else before.n_steps, None if before is None else before.head,
         )
 
     def run(self, prepared: Prepared, keep: TranscriptWriter | None = None) -> Self:
@@ -307,17 +314,27 @@ class PrivateEstimator:
         model, public, plan, ledger = prepared.model, prepared.public, prepared.plan, prepared.ledger
         if keep is not None:
             keep.begin(
-                type(self).__name__, self._settings(), public, plan.public(), taints=list(plan.taints),
+                type(self).__name__, prepared.settings, public, plan.public(), taints=list(plan.taints),
                 follows=prepared.follows, n_steps=prepared.n_steps, partial=prepared.partial,
             )
-        opened = self._diagnose or (self._figures_without_privacy and not self.private)
-        figures: list[dict[str, float]] | None = [] if opened else None
-        done = run(
-            model, prepared.records, plan, ledger, prepared.randomness, prepared.backend, first_step=prepared.n_steps,
-            keep=keep, callback=self.callback, figures=figures,
+        figures: list[dict[str, float]] | None = [] if prepared.diagnoses else None
+        spent = len(ledger)
+        try:
+            done = run(
+                model, prepared.records, plan, ledger, prepared.randomness, prepared.backend,
+                first_step=prepared.n_steps, keep=keep, callback=self.callback, figures=figures,
+            )
+        except BaseException as error:
+            if len(ledger) > spent:
+                error.add_note(
+                    f"This fit ended early. Up to {len(ledger) - spent} releases were made and count as spent; the "
+                    "estimator is as it was before."
+                )
+            raise
+        self._result = FitResult.make(
+            type(self).__name__, prepared.settings, public, done, model.result(), model.state(), ledger, figures,
+            None if keep is None else keep.digests,
         )
-        digests = None if keep is None else keep.digests
-        self._result = self._close(model, public, ledger, done, figures, digests)
         return self
 
     @contextmanager
@@ -350,7 +367,8 @@ class PrivateEstimator:
                 f"X has {facts['n_features']} features, but {type(self).__name__} is expecting "
                 f"{before.public.n_features} features as input"
             )
-        if before is not None and not np.array_equal(before.public.classes, facts.get("classes")):
+        labels = None if before is None else before.public.classes
+        if labels is not None and not np.array_equal(labels, facts["classes"]):
             raise ValueError("y: expected the two labels of the calls before")
         seed = public_seed(self.random_state) if before is None else before.public.seed
         return Public(n_records=max(n_records, 1), seed=seed, **facts)
@@ -400,16 +418,6 @@ class PrivateEstimator:
     def _backend(self) -> Backend:
         return Threads(resolve_n_threads(self.n_jobs))
 
-    def _close(
-        self, model: Model, public: Public, ledger: Ledger, n_steps: int, figures: list[dict[str, float]] | None,
-        transcript: list[str] | None,
-    ) -> FitResult:
-        """The result of a run that is done."""
-        return FitResult.make(
-            type(self).__name__, self._settings(), public, n_steps, model.result(), model.state(), ledger, figures,
-            transcript,
-        )
-
     @classmethod
     def _rebuild(cls, runs: list[Run]) -> Self:
         """The estimator that a transcript's releases lead to, made without data.
@@ -442,7 +450,10 @@ class PrivateEstimator:
                     )
                 model.update(release)
                 digests.append(release_digest(release))
-            fresh._result = fresh._close(model, one.public, ledger, one.n_steps + plan.n_steps, None, digests)
+            fresh._result = FitResult.make(
+                cls.__name__, fresh._settings(), one.public, one.n_steps + plan.n_steps, model.result(), model.state(),
+                ledger, None, digests,
+            )
             estimator = fresh
         assert estimator is not None
         return estimator

@@ -32,7 +32,7 @@ _HOMES = {
     "LatentDirichletAllocation": "vips_fast.models.lda",
     "PaperLatentDirichletAllocation": "vips_fast.models.lda.paper",
     "BayesianLogisticRegression": "vips_fast.models.logistic",
-    "PaperBayesianLogisticRegression": "vips_fast.models.logistic.paper",
+    "PaperLogisticRegression": "vips_fast.models.logistic.paper",
     "SigmoidBeliefNetwork": "vips_fast.models.sbn",
     "PaperSigmoidBeliefNetwork": "vips_fast.models.sbn.paper",
 }

@@ -3,12 +3,12 @@
 import numpy as np
 from numba import njit, prange
 
-from vips_fast import numba_api
+from vips_fast.kernels import numba_types
 
-make_table = numba_api.lda_table_f32
-workspace_bytes = numba_api.lda_workspace_f32
-lda_estep = numba_api.lda_estep_f32
-null = numba_api.null
+make_table = numba_types.lda_table_f32
+workspace_bytes = numba_types.lda_workspace_f32
+lda_estep = numba_types.lda_estep_f32
+null = numba_types.null
 
 
 @njit(parallel=True)
@@ -35,5 +35,5 @@ def estep_njit(indptr, indices, counts, beta, alpha, params, n_threads, gamma, s
 
 
 def estep(indptr, indices, counts, beta, alpha, tol, max_iter, clip_norm, spacing, n_threads, gamma, sums):
-    params = numba_api.lda_params(tol, max_iter, clip_norm, spacing)
+    params = numba_types.lda_params(tol, max_iter, clip_norm, spacing)
     return estep_njit(indptr, indices, counts, beta, alpha, params, n_threads, gamma, sums)

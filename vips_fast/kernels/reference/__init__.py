@@ -2,14 +2,29 @@
 
 from .blr import blr_estep, pg_mean
 from .lda import lda_estep
-from .noise import add_rounded_gaussian, chacha20_fill, psd_project, rounded_gaussian, symmetric_gaussian
-from .sbn import sbn_clip, sbn_cross, sbn_gram, sbn_moments, sbn_pg, sbn_quadratic, sbn_visible_norms
+from .noise import (
+    add_rounded_gaussian,
+    chacha20_fill,
+    rounded_gaussian,
+    symmetric_gaussian,
+)
+from .psd import floor_spectrum, psd_project, solve_repaired
+from .sbn import (
+    sbn_clip,
+    sbn_cross,
+    sbn_gram,
+    sbn_moments,
+    sbn_pg,
+    sbn_quadratic,
+    sbn_visible_norms,
+)
 from .shrink import shrink_means
 
 __all__ = [
     "add_rounded_gaussian",
     "blr_estep",
     "chacha20_fill",
+    "floor_spectrum",
     "lda_estep",
     "pg_mean",
     "psd_project",
@@ -22,5 +37,6 @@ __all__ = [
     "sbn_quadratic",
     "sbn_visible_norms",
     "shrink_means",
+    "solve_repaired",
     "symmetric_gaussian",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -12,8 +13,8 @@ from ..lattice import noise_spacing
 from ..results import BlrEStep
 
 
-def pg_mean(c, out=None, *, b=1.0):
-    """b tanh(c/2)/(2c), by three terms of the series where the quotient loses digits; see `vips_fast.kernels.pg_mean`."""
+def pg_mean(c: np.ndarray, out: np.ndarray | None = None, *, b: float = 1.0) -> np.ndarray:
+    """b tanh(c/2)/(2c), by its series where the quotient loses digits; see `vips_fast.kernels.pg_mean`."""
     c = np.abs(np.asarray(c, dtype=np.float64))
     y = np.minimum(c, 1e-2) ** 2
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
@@ -24,7 +25,10 @@ def pg_mean(c, out=None, *, b=1.0):
     return result
 
 
-def clip_weights(x, y, b, second_moment, center, row_norm, scales, clip_norm, label_free, spacing, grid):
+def clip_weights(
+    x: np.ndarray, y: float, b: float, second_moment: np.ndarray, center: np.ndarray, row_norm: float,
+    scales: tuple[float, float], clip_norm: float, label_free: bool, spacing: float, grid: float,
+) -> tuple[float, float, float, float]:
     """One record's factors (linear, quadratic), its <xi> and its joint norm."""
     norm = math.sqrt(x @ x)
     if norm > row_norm:
@@ -42,15 +46,17 @@ def clip_weights(x, y, b, second_moment, center, row_norm, scales, clip_norm, la
     return linear, quadratic, xi, joint
 
 
-def contribution(x, linear, quadratic):
+def contribution(x: np.ndarray, linear: float, quadratic: float) -> tuple[np.ndarray, np.ndarray]:
     """Integers of one record: q of s1, and the factor a of a a^T."""
     return np.trunc(linear * x).astype(np.int64), np.trunc(quadratic * x).astype(np.int64)
 
 
 def blr_estep(
-    X, y, second_moment=None, *, trials=None, n_trials=1.0, row_norm=1.0, center=None, scales=(1.0, 1.0),
-    clip_norm=None, label_free=False, spacing=None, n_threads=1,
-):
+    X: Any, y: np.ndarray, second_moment: np.ndarray | None = None, *, trials: np.ndarray | None = None,
+    n_trials: float = 1.0, row_norm: float = 1.0, center: np.ndarray | None = None,
+    scales: tuple[float, float] = (1.0, 1.0), clip_norm: float | None = None, label_free: bool = False,
+    spacing: float | None = None, n_threads: int = 1,
+) -> BlrEStep:
     """E-step of Eqs. 47-50, one record after the other; see `vips_fast.kernels.blr_estep`."""
     X = X.toarray() if sparse.issparse(X) else np.asarray(X)
     X = X.astype(np.float64)

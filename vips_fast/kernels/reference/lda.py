@@ -10,9 +10,10 @@ from ..results import LdaEStep
 
 
 def lda_estep(
-    indptr, indices, counts, exp_elog_beta, alpha, *, tol=1e-3, max_iter=100, clip_norm=None, spacing=None,
-    dtype="float64", n_threads=1,
-):
+    indptr: np.ndarray, indices: np.ndarray, counts: np.ndarray, exp_elog_beta: np.ndarray, alpha: np.ndarray, *,
+    tol: float = 1e-3, max_iter: int = 100, clip_norm: float | None = None, spacing: float | None = None,
+    dtype: str = "float64", n_threads: int = 1,
+) -> LdaEStep:
     """E-step of Algorithm 3, one document after the other; see `vips_fast.kernels.lda_estep`.
 
     Always float64 and one thread; `dtype` and `n_threads` are accepted so that the
@@ -43,7 +44,7 @@ def lda_estep(
         b = beta[:, columns]
         g = alpha + totals[d] / n_topics
 
-        def weights(g):
+        def weights(g: np.ndarray) -> np.ndarray:
             # The common factor exp(-psi(sum gamma)) cancels in phi.
             e = digamma(g)
             return np.exp(e - e.max())

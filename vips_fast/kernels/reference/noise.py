@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 _CONSTANTS = np.frombuffer(b"expand 32-byte k", dtype="<u4")
 
 
-def chacha20_blocks(key, tails) -> np.ndarray:
+def chacha20_blocks(key: bytes, tails: ArrayLike) -> np.ndarray:
     """ChaCha20 blocks as (n, 16) uint32; ``tails`` holds state words 12..15 of each, (n, 4)."""
     tails = np.asarray(tails, dtype=np.uint32)
     start = np.empty((16, len(tails)), dtype=np.uint32)
@@ -22,12 +23,12 @@ def chacha20_blocks(key, tails) -> np.ndarray:
     start[12:] = tails.T
     x = start.copy()
 
-    def step(a, b, d, n):
+    def step(a: int, b: int, d: int, n: int) -> None:
         x[a] += x[b]
         turned = x[d] ^ x[a]
         x[d] = turned << np.uint32(n) | turned >> np.uint32(32 - n)
 
-    def quarter_round(a, b, c, d):
+    def quarter_round(a: int, b: int, c: int, d: int) -> None:
         step(a, b, d, 16)
         step(c, d, b, 12)
         step(a, b, d, 8)
@@ -41,7 +42,7 @@ def chacha20_blocks(key, tails) -> np.ndarray:
     return (x + start).T
 
 
-def chacha20_fill(n_bytes, key, *, nonce=bytes(12), counter=0) -> np.ndarray:
+def chacha20_fill(n_bytes: int, key: bytes, *, nonce: bytes = bytes(12), counter: int = 0) -> np.ndarray:
     """RFC 8439 keystream; see `vips_fast.kernels.chacha20_fill`."""
     n_blocks = -(-n_bytes // 64)
     tails = np.empty((n_blocks, 4), dtype=np.uint32)
@@ -50,8 +51,8 @@ def chacha20_fill(n_bytes, key, *, nonce=bytes(12), counter=0) -> np.ndarray:
     return np.frombuffer(chacha20_blocks(key, tails).astype("<u4").tobytes(), dtype=np.uint8)[:n_bytes]
 
 
-def chacha20_words(n, key, first=0) -> np.ndarray:
-    """Element words first .. first + n - 1 as uint64 (csrc/chacha20.h)."""
+def chacha20_words(n: int, key: bytes, first: int = 0) -> np.ndarray:
+    """Element words first .. first + n - 1 as uint64 (csrc/noise/chacha20.h)."""
     groups = np.arange(first // 128, -(-(first + n) // 128))
     blocks = (groups[:, None] * 16 + np.arange(16)).reshape(-1).astype(np.uint64)
     tails = np.zeros((len(blocks), 4), dtype=np.uint32)
@@ -63,8 +64,8 @@ def chacha20_words(n, key, first=0) -> np.ndarray:
     return words[first % 128 : first % 128 + n]
 
 
-def gaussian_elements(n, key, first=0) -> np.ndarray:
-    """Standard normal x_first .. x_(first + n - 1) of a key (csrc/gaussian.h) in float64."""
+def gaussian_elements(n: int, key: bytes, first: int = 0) -> np.ndarray:
+    """Standard normal x_first .. x_(first + n - 1) of a key (csrc/noise/gaussian.h) in float64."""
     start = first // 128 * 128
     count = -(-(first + n) // 128) * 128 - start
     words = chacha20_words(count, key, start).reshape(-1, 2, 8)
@@ -80,19 +81,22 @@ def gaussian_elements(n, key, first=0) -> np.ndarray:
     return np.stack([cosine, sine], axis=1).reshape(-1)[first - start : first - start + n]
 
 
-def rounded_gaussian(scale, size, *, unsafe_test_key, n_threads=1) -> np.ndarray:
+def rounded_gaussian(
+    scale: float, size: int | tuple[int, ...], *, unsafe_test_key: bytes, n_threads: int = 1
+) -> np.ndarray:
     """See `vips_fast.kernels.rounded_gaussian`; a key must be given."""
     n = math.prod(size) if isinstance(size, tuple) else size
     return np.rint(scale * gaussian_elements(n, unsafe_test_key)).astype(np.int64).reshape(size)
 
 
-def add_rounded_gaussian(sums, scale, *, unsafe_test_key, n_threads=1) -> None:
+def add_rounded_gaussian(sums: np.ndarray, scale: float, *, unsafe_test_key: bytes, n_threads: int = 1) -> None:
     """See `vips_fast.kernels.add_rounded_gaussian`; a key must be given."""
     sums += rounded_gaussian(scale, sums.shape, unsafe_test_key=unsafe_test_key)
 
 
 def symmetric_gaussian(
-    matrix_or_size, scale, *, form="orthonormal", spacing=None, unsafe_test_key, n_threads=1
+    matrix_or_size: np.ndarray | int, scale: float, *, form: str = "orthonormal", spacing: float | None = None,
+    unsafe_test_key: bytes, n_threads: int = 1,
 ) -> np.ndarray:
     """See `vips_fast.kernels.symmetric_gaussian`; a key must be given."""
     matrix = matrix_or_size
@@ -106,9 +110,3 @@ def symmetric_gaussian(
     noise += np.triu(noise, 1).T
     matrix += noise if spacing is None else noise * spacing
     return matrix
-
-
-def psd_project(A, floor=0.0) -> np.ndarray:
-    """See `vips_fast.kernels.psd_project`."""
-    w, V = np.linalg.eigh(A)
-    return (V * np.maximum(w, floor)) @ V.T

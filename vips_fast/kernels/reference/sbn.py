@@ -5,22 +5,21 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import expit
 
-
-def _pg_mean(t):
-    """Mean of PG(1, t): tanh(t/2) / (2t), 1/4 at 0."""
-    t = np.abs(t)
-    return np.where(t < 1e-6, 0.25, np.tanh(t / 2) / (2 * np.maximum(t, 1e-6)))
+from .blr import pg_mean
 
 
-def sbn_pg(y, w, w2, c, c_var, b, start, *, n_sweeps=5, dtype="float64", n_threads=1):
+def sbn_pg(
+    y: np.ndarray, w: np.ndarray, w2: np.ndarray, c: np.ndarray, c_var: np.ndarray, b: np.ndarray, start: np.ndarray, *,
+    n_sweeps: int = 5, dtype: str = "float64", n_threads: int = 1,
+) -> tuple[np.ndarray, np.ndarray]:
     """Residual form of Eq. 70 over all records at once, always float64; see `vips_fast.kernels.sbn_pg`."""
     y, w, w2 = np.asarray(y, dtype=np.float64), np.asarray(w, dtype=np.float64), np.asarray(w2, dtype=np.float64)
     z = np.tile(np.asarray(start, dtype=np.float64), (len(y), 1))
 
-    def xi_of(z):
+    def xi_of(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         psi = c + z @ w.T
         var = c_var + z @ w2.T - (z * z) @ (w * w).T
-        return psi, _pg_mean(np.sqrt(psi * psi + np.maximum(var, 0)))
+        return psi, pg_mean(np.sqrt(psi * psi + np.maximum(var, 0)))
 
     psi, xi = xi_of(z)
     for _ in range(n_sweeps):
@@ -34,7 +33,10 @@ def sbn_pg(y, w, w2, c, c_var, b, start, *, n_sweeps=5, dtype="float64", n_threa
     return z, xi
 
 
-def sbn_quadratic(y, w, gram, linear, start, *, n_sweeps=5, n_threads=1):
+def sbn_quadratic(
+    y: np.ndarray, w: np.ndarray, gram: np.ndarray, linear: np.ndarray, start: np.ndarray, *, n_sweeps: int = 5,
+    n_threads: int = 1,
+) -> np.ndarray:
     """Coordinate updates under the constant-curvature bound; see `vips_fast.kernels.sbn_quadratic`."""
     y = np.asarray(y, dtype=np.float64)
     off = np.array(gram, dtype=np.float64)
@@ -47,7 +49,10 @@ def sbn_quadratic(y, w, gram, linear, start, *, n_sweeps=5, n_threads=1):
     return z
 
 
-def sbn_clip(x, center=None, factor=None, *, clip_norm=None, spacing, n_threads=1):
+def sbn_clip(
+    x: np.ndarray, center: np.ndarray | None = None, factor: np.ndarray | None = None, *, clip_norm: float | None = None,
+    spacing: float, n_threads: int = 1,
+) -> tuple[np.ndarray, np.ndarray]:
     """Center, scale and truncate rows to integers; see `vips_fast.kernels.sbn_clip`."""
     x = np.array(x, dtype=np.float64)
     if center is not None:
@@ -69,30 +74,30 @@ def sbn_clip(x, center=None, factor=None, *, clip_norm=None, spacing, n_threads=
     return units, norms
 
 
-def sbn_visible_norms(y, center, *, n_threads=1):
+def sbn_visible_norms(y: np.ndarray, center: np.ndarray, *, n_threads: int = 1) -> np.ndarray:
     """L2 norms of y - center, times 1 + 1e-9; see `vips_fast.kernels.sbn_visible_norms`."""
     return np.sqrt(((np.asarray(y, dtype=np.float64) - center) ** 2).sum(axis=1)) * (1 + 1e-9)
 
 
-def sbn_cross(y, v, *, n_threads=1):
+def sbn_cross(y: np.ndarray, v: np.ndarray, *, n_threads: int = 1) -> np.ndarray:
     """y'v in integers; see `vips_fast.kernels.sbn_cross`."""
     return np.asarray(y, dtype=np.int64).T @ np.asarray(v).astype(np.int64)
 
 
-def sbn_gram(v, *, n_threads=1):
+def sbn_gram(v: np.ndarray, *, n_threads: int = 1) -> np.ndarray:
     """Upper triangle of v'v without its diagonal, in integers; see `vips_fast.kernels.sbn_gram`."""
     v = np.asarray(v).astype(np.int64)
     return (v.T @ v)[np.triu_indices(v.shape[1], 1)]
 
 
-def sbn_moments(x, z, *, pair_scale=2.0**22, n_threads=1):
+def sbn_moments(x: np.ndarray, z: np.ndarray, *, pair_scale: float = 2.0**22, n_threads: int = 1) -> np.ndarray:
     """Weighted second moments, one visible unit after the other; see `vips_fast.kernels.sbn_moments`."""
     x, z = np.asarray(x), np.asarray(z, dtype=np.float64)
-    k, l = np.triu_indices(z.shape[1])
-    products = z[:, k] * z[:, l]
-    products[:, k == l] = z
+    rows, columns = np.triu_indices(z.shape[1])
+    products = z[:, rows] * z[:, columns]
+    products[:, rows == columns] = z
     products = np.trunc(products * pair_scale).astype(np.int64)
-    out = np.empty((x.shape[1], len(k)), dtype=np.int64)
+    out = np.empty((x.shape[1], len(rows)), dtype=np.int64)
     for j in range(x.shape[1]):
         out[j] = x[:, j].astype(np.int64) @ products
     return out

@@ -5,12 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 
-def shrink_means(average, sd, word_mass, topic_weight, grid, prior, band):
+def shrink_means(
+    average: np.ndarray, sd: float, word_mass: np.ndarray, topic_weight: np.ndarray, grid: np.ndarray, prior: np.ndarray,
+    band: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
     """Posterior means of m given average = m + N(0, sd^2).
 
     m = word_mass * topic_weight * r, and r is drawn, with probability
     prior[band[v], g], from N(grid[g], h_g^2), where h_g is half the mean distance of
-    grid[g] from its neighbours; h_0 = 0 (see csrc/shrink.h).
+    grid[g] from its neighbors; h_0 = 0.
 
     Parameters
     ----------
@@ -42,8 +45,8 @@ def shrink_means(average, sd, word_mass, topic_weight, grid, prior, band):
     exponent = -0.5 * distance**2 / variance
     weight = np.exp(exponent - exponent.max(axis=2, keepdims=True)) / np.sqrt(variance) * prior[band][:, None, :]
     weight /= weight.sum(axis=2, keepdims=True)
-    centres = scale * grid + (1.0 - 1.0 / variance) * distance
-    means = np.maximum((weight * centres).sum(axis=2), 0.0) * sd
+    centers = scale * grid + (1.0 - 1.0 / variance) * distance
+    means = np.maximum((weight * centers).sum(axis=2), 0.0) * sd
     responsibility = np.zeros(prior.shape)
     np.add.at(responsibility, band, weight.sum(axis=1))
     return means, responsibility

@@ -164,7 +164,8 @@ def _make(function: Any) -> Loops:
 
     @numba.njit(nogil=True)
     def add(  # type: ignore[no-untyped-def]
-        records, rows, parameters, nonnegative, clip, bound, units_per_one, limit, record, scratch, out, units, counts, sums
+        records, rows, parameters, nonnegative, clip, bound, units_per_one, limit, record, scratch, out, units, counts,
+        sums,
     ):
         target = clip * (1.0 - 2.0**-40)
         safe = clip * (1.0 - 2.0**-20)

@@ -114,8 +114,9 @@ class BayesianLogisticRegression(PrivateEstimator):
 
     def __init__(
         self, *, row_norm: float = 1.0, fit_intercept: bool = True, n_trials: float = 1, n_steps: int = 20,
-        sampling: str = "full", neighbors: str | None = None, batch_size: float | None = None, n_records: int | None = None,
-        target_epsilon: float | None = None, target_delta: float | None = None, noise_multiplier: float | None = None,
+        sampling: str = "full", neighbors: str | None = None, batch_size: float | None = None,
+        n_records: int | None = None, target_epsilon: float | None = None, target_delta: float | None = None,
+        noise_multiplier: float | None = None,
         private: bool = True, invalid: str = "raise", options: LogisticOptions | None = None, n_jobs: int | None = None,
         random_state: Any = None, callback: Callable[[Progress], None] | None = None,
     ):
@@ -214,7 +215,7 @@ class BayesianLogisticRegression(PrivateEstimator):
         """Entry of the column that is appended for the intercept; 0 without one."""
         return float(self._options().intercept_scaling) if self.fit_intercept else 0.0
 
-    def _read(self, X: Any, y: Any = None, trials: Any = None) -> tuple[LogisticRecords, dict[str, Any]]:
+    def _read(self, X: Any, y: Any = None, trials: Any = None, **extra: Any) -> tuple[Any, dict[str, Any]]:
         matrix = design(X, self._constant)
         n, d = matrix.shape
         if n == 0 and self.n_records is None:
@@ -354,7 +355,7 @@ class BayesianLogisticRegression(PrivateEstimator):
     def predict(self, X: Any) -> np.ndarray:
         """The more probable class of each row."""
         positive = self.decision_function(X) > 0
-        return self.classes_[positive.astype(int)]
+        return np.asarray(self.classes_[positive.astype(int)])
 
     def score(self, X: Any, y: Any, trials: Any = None) -> float:
         """Accuracy on labels; on counts, the mean log predictive probability of a trial.

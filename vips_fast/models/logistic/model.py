@@ -161,7 +161,8 @@ class LogisticModel(LogisticStatistics):
         # precision is alpha + c^2 / (v + (1 + k) c).
         seen = L * (1 + self._sampling)
         seen.flat[:: self._d + 1] += self._variance
-        half = linalg.solve_triangular(linalg.cholesky(seen, lower=True, overwrite_a=True), L, lower=True, overwrite_b=True)
+        root = linalg.cholesky(seen, lower=True, overwrite_a=True)
+        half = linalg.solve_triangular(root, L, lower=True, overwrite_b=True)
         precision = half.T @ half
         precision.flat[:: self._d + 1] += self._alpha
         return inverse(precision)

@@ -60,7 +60,7 @@ class PaperOptions(LogisticOptions):
         if self.update == "paper" and self.center:
             raise ValueError("center=True: expected False with update='paper', which has no centre")
         if self.sensitivity == "paper" and self.update != "paper":
-            raise ValueError("sensitivity='paper': expected 'proven' with update='average', which the paper does not have")
+            raise ValueError("sensitivity='paper': expected 'proven' with update='average', which the paper has not")
 
     def _default_share(self) -> float | Sequence[float]:
         return LINEAR_SHARE if self.center else LINEAR_SHARE_UNCENTRED

@@ -133,7 +133,9 @@ def design(X: Any, constant: float) -> Any:
         raise ValueError(f"X has dtype {X.dtype} and shape {X.shape}: expected a table of numbers")
     n, d = X.shape[0], X.shape[1] + (constant > 0)
     if not 1 <= d <= MAX_FEATURES:
-        raise ValueError(f"X has {X.shape[1]} columns: expected at least one and at most {MAX_FEATURES} with the constant")
+        raise ValueError(
+            f"X has {X.shape[1]} columns: expected at least one and at most {MAX_FEATURES} with the constant"
+        )
     dtype = np.float32 if X.dtype == np.float32 else np.float64
     if not sparse_rows:
         if not constant:

@@ -162,9 +162,9 @@ class LogisticStatistics(Model):
         work, figures = scratch["workspace"], scratch.get("figures")
         scale_linear, scale_quadratic = self._current_scales()
         native.blr_weights(
-            d, block.indptr, block.indices, block.values, block.y, block.trials, self._moment, self._center(), self._bound,
-            self._b, scale_linear, scale_quadratic, self._kept, self._spacing, self._grid, self.label_free, work, linear,
-            quadratic, None, None if figures is None else norms, block.unit,
+            d, block.indptr, block.indices, block.values, block.y, block.trials, self._moment, self._center(),
+            self._bound, self._b, scale_linear, scale_quadratic, self._kept, self._spacing, self._grid, self.label_free,
+            work, linear, quadratic, None, None if figures is None else norms, block.unit,
         )
         native.blr_accumulate(
             d, 0, d, block.indptr, block.indices, block.values, linear, quadratic, work, out[:d],

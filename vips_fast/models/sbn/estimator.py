@@ -12,6 +12,8 @@ import numpy as np
 from scipy.special import expit
 
 from ...checks import check_choice, check_number
+from ...data.rows import binary_records
+from ...engine.backend import ACCUMULATOR_BYTES
 from ...engine.model import Model
 from ...engine.result import Public
 from ...kernels.sbn import record_blocks, sbn_pg, sbn_quadratic
@@ -19,7 +21,7 @@ from ...kernels.threads import resolve_n_threads
 from ..estimator import ArraySpec, PrivateEstimator, public_seed
 from .network import BLOCK, BLOCK_SOLVE, NetworkModel, NetworkOptions, Settings
 from .quadratic import QuadraticModel, quadratic_terms
-from .records import BinaryRecords, binary_records
+from .records import BinaryRecords
 
 #: Sweeps of the read-outs, which start afresh and are not part of a release.
 _READ_SWEEPS = 12
@@ -202,12 +204,13 @@ private, n_jobs, random_state, callback
         return NetworkOptions() if self.options is None else self.options
 
     def _records(
-        self, Y: Any, n_features: int | None = None, invalid: str = "raise"
+        self, Y: Any, n_features: int | None = None, invalid: str = "raise", least_rows: int = 1
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        return binary_records(Y, n_features, name="Y", invalid=invalid, owner=type(self).__name__)
+        owner = type(self).__name__
+        return binary_records(Y, n_features, name="Y", invalid=invalid, owner=owner, least_rows=least_rows)
 
     def _read(self, X: Any, y: Any = None, **extra: Any) -> tuple[BinaryRecords, dict[str, Any]]:
-        rows, usable = self._records(X, invalid=self.invalid)
+        rows, usable = self._records(X, invalid=self.invalid, least_rows=int(self.n_records is None))
         return BinaryRecords(rows, usable, self._block, resolve_n_threads(self.n_jobs)), {"n_features": rows.shape[1]}
 
     def _model(self, public: Public) -> Model:
@@ -235,7 +238,7 @@ private, n_jobs, random_state, callback
         K, entries, threads = int(self.n_components), self._entries(n_visible), resolve_n_threads(self.n_jobs)
         # Sums, release, averages and their state; each thread's sums; the systems that it solves.
         need = 8 * (5 * entries + 4 * threads * BLOCK_SOLVE * K * K)
-        need += max(8 * entries, min(8 * threads * entries, 2**31))
+        need += max(8 * entries, min(8 * threads * entries, ACCUMULATOR_BYTES))
         if need > have:
             raise MemoryError(
                 f"n_components={K}: the statistics of {n_visible} visible units need about {need / 2**30:.0f} GiB with "

@@ -77,6 +77,7 @@ class PolyaGammaModel(NetworkModel):
         self._fine = dict(z=K, xi=J, cross=J * (K + 1), moments=J * (pairs + K))
         # Where s_5 lies among the pairs k <= l.
         self._diagonal = np.cumsum([0, *range(K, 1, -1)])
+        self._beside = np.isin(np.arange(pairs + K), self._diagonal, invert=True)
         offset = self.options.learning_offset
         self._schedule = Schedule(1.0 if offset is None else float(offset), float(self.options.learning_decay))
         self._average = RunningAverage(np.zeros(self.shape))
@@ -128,7 +129,7 @@ class PolyaGammaModel(NetworkModel):
         return {
             "s1": sums["z"], "s3": cross[:, -1], "s4": sums["xi"], "s5": moments[:, self._diagonal],
             "s6": cross[:, :-1],
-            "s7": moments if self.paper else np.delete(moments, self._diagonal, axis=1),
+            "s7": moments if self.paper else np.compress(self._beside, moments, axis=1),
         }
 
     def contribute(self, block: np.ndarray, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:

@@ -66,12 +66,12 @@ def solve_repaired(
 
 def diagonals(matrices: np.ndarray) -> np.ndarray:
     """Writable view of the diagonals of (n, K, K) matrices."""
-    return np.einsum("jkk->jk", matrices)
+    view: np.ndarray = np.einsum("jkk->jk", matrices)
+    return view
 
 
 def symmetric(upper: np.ndarray, n_hidden: int) -> np.ndarray:
     """A K x K matrix with diagonal 0 from its strict upper triangle, row after row."""
     out = np.zeros((n_hidden, n_hidden))
     out[np.triu_indices(n_hidden, 1)] = upper
-    out += out.T
-    return out
+    return np.asarray(out + out.T)

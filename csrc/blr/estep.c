@@ -1,0 +1,201 @@
+/* E-step of Bayesian logistic regression, Park et al. (2020), Eqs. 47-50.
+ *
+ * A record (x, y of b trials) under q(m) with M = <m m^T> has
+ *
+ *     c  = sqrt(x^T M x)                             (Eq. 49)
+ *     xi = b tanh(c/2)/(2c)                          (mean of PG(b, c))
+ *     s1 = (y - b/2 - xi x^T center) x               (Eq. 50 for center = 0)
+ *     s2 = xi x x^T
+ *
+ * center is a public vector. Around it the likelihood of m = center + delta is
+ * exp(s1^T delta - delta^T s2 delta / 2) up to a constant: the same model and
+ * the same sufficient statistics, shifted by s2 center. Since c >= |x^T center|
+ * when M contains center center^T, |y - b/2 - xi x^T center| <= b.
+ *
+ * Rows longer than the public bound R are scaled to norm R first.
+ *
+ * The factor by which a long contribution is scaled down may depend on the
+ * record's own y (label_free = 0), or be that of the worst y in [0, b]
+ * (label_free = 1). The second is a weight that is a function of x and released
+ * numbers alone, so that sum_n w_n (y_n - E[y_n | x_n]) x_n keeps its zero at the
+ * true m; the first pulls every probability away from 1/2.
+ *
+ * What is released is the vector v = (s1/C1, s2/C2), s2 being taken in the
+ * orthonormal basis {E_ii, (E_ij + E_ji)/sqrt(2)} of the symmetric matrices,
+ * i.e. with coordinates s2_ii and sqrt(2) s2_ij (i < j), so that its Euclidean
+ * norm is the Frobenius norm of s2. v is scaled down to norm L if it is longer.
+ * Gaussian noise of one standard deviation z L on all coordinates of v, that is
+ * z L C2/sqrt(2) on an off-diagonal entry of s2, then has the noise multiplier
+ * z. (The form with z L C2 on all entries i <= j of s2 has as its coordinates
+ * the entries themselves; their norm is at most the Frobenius norm, so the same
+ * clip serves and is conservative.)
+ *
+ * Integers. s1/C1 is truncated toward zero to multiples of g. s2/C2 = f f^T
+ * with the factor f = sqrt(xi/C2) x; f is truncated toward zero to a = integers
+ * in units of h, and the contribution is a a^T in units of h^2: its Frobenius
+ * norm is sum a_i^2, exactly, and cannot exceed that of s2/C2. So the bound
+ *
+ *     g^2 sum q_i^2 + (h^2 sum a_i^2)^2 <= L^2
+ *
+ * is checked in integers in one pass over the row (h^2 sum a^2 is rounded up to
+ * a multiple of g), and a record that fails is shrunk until it holds. Products
+ * of the a are below 2^42, so a block of 128 records is summed exactly in
+ * doubles by a tiled product (dense rows) or directly in int64 (CSR), and every
+ * order, block and thread gives the same bits.
+ *
+ * At the end of a pass vf_blr_round turns the sum of a a^T into coordinates on
+ * the lattice g. Two neighboring sums, both rounded to nearest, can move apart
+ * by one more unit g a coordinate: the caller subtracts sqrt(number of
+ * coordinates) g from the bound that it promises to get L.
+ *
+ * A record whose numbers are not finite, or whose row's norm is outside
+ * [1e-140, 1e150], is the zero contribution: nothing below overflows then, and a
+ * factor times an entry is below 2^31 up to rounding.
+ *
+ * A record's contribution is a function of that record, M, center and the
+ * parameters alone: the order of the additions in x^T M x depends on the row's
+ * own entries (CSR) or on d (dense), never on the block. */
+
+#include "declarations.h"
+#include "simd/math.h"
+
+/* Records of one group: their c go through one call of the Polya-Gamma mean,
+ * and 128 products below 2^42 stay below 2^49, exact in a double. */
+#define GROUP 128
+/* Columns of one packed panel, a multiple of every vector width. */
+#define PANEL 16
+/* A linear factor times an entry is below the first, a quadratic one below the second. */
+#define LINEAR_LIMIT 0x1p31
+#define FACTOR_LIMIT 0x1p21
+/* Largest L/h^2, which keeps a factor below 2^21. */
+#define MAX_FACTOR_UNITS 4398046511104.0
+/* Limits of the parameters. Rows longer than the largest norm, or shorter than the
+ * root of the least square, contribute nothing: their squares leave the doubles. */
+#define LEAST 0x1p-100
+#define MAX_ROW_NORM 1e150
+#define MAX_SQUARE 1e300
+#define MIN_SQUARE 1e-280
+#define TRIANGLE_ROW(i, d) ((i) * (2 * (d) - (i)-1) / 2)
+
+#if defined(VF_ISA_AVX512) || defined(VF_ISA_AVX2)
+#define MULADD(a, b, c) __builtin_fma(a, b, c)
+#else
+#define MULADD(a, b, c) ((a) * (b) + (c))
+#endif
+
+int64_t VF_FN(vf_blr_workspace)(int64_t n_features, int32_t dense) {
+    if (n_features < 1 || n_features > INT32_MAX / 2) return -1;
+    const int64_t d = VF_ROUND_UP(n_features, PANEL);
+    /* CSR: one row's values and its factors. Dense: a group of rows and one strip of M. */
+    return (dense ? GROUP + PANEL : 2) * d * (int64_t)sizeof(double) + VF_LINE;
+}
+
+/* Everything about the lattice that does not depend on the record. */
+typedef struct {
+    double row_norm, inv_linear, inv_quadratic; /* R, 1/C1, 1/C2 */
+    double target;                              /* clip to this: L less two units */
+    double inv_spacing, inv_factor;             /* 1/g, 1/h */
+    uint64_t limit;                             /* floor(L/g) */
+    int shift;                                  /* log2(g / h^2) */
+} lattice;
+
+static int32_t prepare(const vf_blr_params *p, lattice *l) {
+    int eg, eh;
+    if (!(p->row_norm >= LEAST && p->row_norm <= MAX_ROW_NORM)) return VF_ERR_PARAMETER;
+    if (!(p->scale_linear >= LEAST) || !(p->scale_quadratic >= LEAST)) return VF_ERR_PARAMETER;
+    if (!(p->n_trials > 0.0 && p->n_trials <= 1e15) || !(p->clip_norm > 0.0)) return VF_ERR_PARAMETER;
+    if (!vf_is_spacing(p->spacing, VF_MIN_SPACING, VF_MAX_SPACING)) return VF_ERR_PARAMETER;
+    if (!vf_is_spacing(p->factor_spacing, VF_MIN_SPACING, VF_MAX_SPACING)) return VF_ERR_PARAMETER;
+    (void)frexp(p->spacing, &eg);
+    (void)frexp(p->factor_spacing, &eh);
+    const double units = floor(p->clip_norm / p->spacing);
+    if (!(units >= 4.0) || units >= 2147483648.0) return VF_ERR_PARAMETER;
+    const double factor_units = p->clip_norm / p->factor_spacing / p->factor_spacing;
+    if (!(factor_units >= 1.0) || factor_units > MAX_FACTOR_UNITS) return VF_ERR_PARAMETER;
+    l->row_norm = p->row_norm;
+    l->inv_linear = 1.0 / p->scale_linear;
+    l->inv_quadratic = 1.0 / p->scale_quadratic;
+    l->target = p->clip_norm - 2.0 * p->spacing;
+    l->inv_spacing = 1.0 / p->spacing;
+    l->inv_factor = 1.0 / p->factor_spacing;
+    l->limit = (uint64_t)units;
+    /* frexp gives 2^(e-1): g = 2^(eg-1), h^2 = 2^(2 eh - 2). */
+    l->shift = (eg - 1) - (2 * eh - 2);
+    return VF_OK;
+}
+
+/* Does a record with these integer squares keep the bound? */
+VF_INLINE int inside(const lattice *l, uint64_t linear, uint64_t quadratic) {
+    uint64_t q;
+    if (l->shift >= 0)
+        q = (quadratic >> l->shift) + ((quadratic & ((1ull << l->shift) - 1)) != 0);
+    else
+        q = quadratic << -l->shift;
+    return q <= l->limit && linear <= l->limit * l->limit - q * q;
+}
+
+/* Numbers of the records of one group. */
+typedef struct {
+    double square[GROUP], shift[GROUP], form[GROUP], trials[GROUP]; /* x.x, x.center, x^T M x, b */
+    double xi[GROUP], weight[GROUP], factor[GROUP], norm[GROUP];
+} group;
+
+/* From the row's numbers to its Polya-Gamma mean, factors and norm before the joint clip. */
+static void weigh(const lattice *l, int64_t n, int label_free, const double *y, group *g) {
+    double clipped[GROUP], c[GROUP] = {0};
+    for (int64_t r = 0; r < n; ++r) {
+        const double norm = sqrt(g->square[r]);
+        clipped[r] = norm > l->row_norm ? l->row_norm / norm : 1.0;
+        /* A form that rounding made negative is 0; NaN stays NaN. */
+        c[r] = g->form[r] < 0.0 ? 0.0 : sqrt(g->form[r]) * clipped[r];
+    }
+    VF_FN(vf_pg_mean_f64)(n, 1.0, c, g->xi);
+    const double half_free = label_free ? 0.5 : 0.0;
+    for (int64_t r = 0; r < n; ++r) {
+        const double b = g->trials[r], e = g->xi[r] * b, length = sqrt(g->square[r]) * clipped[r];
+        const double pull = e * clipped[r] * g->shift[r], residual = y[r] - 0.5 * b - pull;
+        /* With label_free the larger of |residual| and that of the worst y. */
+        const double own = fabs(residual), worst = half_free > 0.0 ? half_free * b + fabs(pull) : 0.0;
+        const double v1 = (worst > own ? worst : own) * length * l->inv_linear;
+        const double v2 = e * length * length * l->inv_quadratic, v = sqrt(v1 * v1 + v2 * v2);
+        /* What is not finite is the zero contribution. */
+        const int good = (v - v == 0.0) & (b >= 0.0) & (g->square[r] >= MIN_SQUARE) & (g->square[r] <= MAX_SQUARE);
+        const double t = v > l->target ? l->target / v : 1.0;
+        const double w = t * residual * clipped[r] * l->inv_linear * l->inv_spacing;
+        const double f = sqrt(t * e * l->inv_quadratic) * clipped[r] * l->inv_factor;
+        g->weight[r] = good ? w : 0.0;
+        g->factor[r] = good ? f : 0.0;
+        g->norm[r] = good ? v : 0.0;
+        g->xi[r] = e;
+    }
+}
+
+/* trunc(x) where |x| < limit <= 2^31; elsewhere 0, and *outside is set. */
+VF_INLINE int32_t truncated(double x, double limit, int *outside) {
+    const int in = fabs(x) < limit;
+    *outside |= !in;
+    return (int32_t)(in ? x : 0.0);
+}
+
+/* The body, once for each type of the stored values. */
+#include "simd/real_f32.h"
+
+#include "blr/estep_body.h"
+#include "simd/real_f64.h"
+
+#include "blr/estep_body.h"
+
+int32_t VF_FN(vf_blr_round)(int64_t n_features, double diagonal, double off_diagonal, int64_t *sums) {
+    if (n_features < 1) return VF_ERR_SIZE;
+    if (!sums) return VF_ERR_NULL;
+    if (VF_OFF(sums)) return VF_ERR_ALIGNMENT;
+    if (!(diagonal > 0.0) || !(off_diagonal > 0.0)) return VF_ERR_PARAMETER;
+    int64_t k = 0;
+    for (int64_t i = 0; i < n_features; ++i)
+        for (int64_t j = i; j < n_features; ++j, ++k) {
+            const double x = rint((double)sums[k] * (i == j ? diagonal : off_diagonal));
+            if (!(fabs(x) < 0x1p63)) return VF_ERR_RANGE;
+            sums[k] = (int64_t)x;
+        }
+    return VF_OK;
+}

@@ -1,0 +1,461 @@
+/* The logistic regression E-step for one type of stored values. Included twice by
+ * estep.c, which states the mathematics. */
+
+/* A sparse row's values as doubles: where they are stored so, or in the workspace. */
+VF_INLINE const double *LOCAL(row_values)(int64_t m, const REAL *VF_RESTRICT values, double *VF_RESTRICT x) {
+    if (!values) return x; /* filled with ones before */
+    if (sizeof(REAL) == sizeof(double)) return (const double *)(const void *)values;
+    for (int64_t i = 0; i < m; ++i) x[i] = (double)values[i];
+    return x;
+}
+
+/* x . center, or x . x without one; four sums side by side. */
+VF_INLINE double LOCAL(sparse_dot)(int64_t m, const int32_t *VF_RESTRICT index, const double *VF_RESTRICT x,
+                                   const double *VF_RESTRICT center) {
+    double s0 = 0.0, s1 = 0.0, s2 = 0.0, s3 = 0.0;
+    int64_t i = 0;
+#define OTHER(i) (center ? center[index[i]] : x[i])
+    for (; i + 4 <= m; i += 4) {
+        s0 = MULADD(OTHER(i), x[i], s0);
+        s1 = MULADD(OTHER(i + 1), x[i + 1], s1);
+        s2 = MULADD(OTHER(i + 2), x[i + 2], s2);
+        s3 = MULADD(OTHER(i + 3), x[i + 3], s3);
+    }
+    for (; i < m; ++i) s0 = MULADD(OTHER(i), x[i], s0);
+#undef OTHER
+    return (s0 + s1) + (s2 + s3);
+}
+
+/* x^T M x of a sparse row: four rows of M at a time, in tiles of 4 x 4, then
+ * what is left over. The diagonal counts once, what is right of it twice. */
+VF_INLINE double LOCAL(sparse_form)(int64_t m, int64_t d, const int32_t *VF_RESTRICT index, const double *VF_RESTRICT x,
+                                    const double *VF_RESTRICT M) {
+    double total = 0.0;
+    int64_t i = 0;
+    for (; i + 4 <= m; i += 4) {
+        const double *r0 = M + (int64_t)index[i] * d, *r1 = M + (int64_t)index[i + 1] * d;
+        const double *r2 = M + (int64_t)index[i + 2] * d, *r3 = M + (int64_t)index[i + 3] * d;
+        const int64_t k1 = index[i + 1], k2 = index[i + 2], k3 = index[i + 3];
+        const double x0 = x[i], x1 = x[i + 1], x2 = x[i + 2], x3 = x[i + 3];
+        double s0 = MULADD(0.5 * r0[index[i]], x0, MULADD(r0[k1], x1, MULADD(r0[k2], x2, r0[k3] * x3)));
+        double s1 = MULADD(0.5 * r1[k1], x1, MULADD(r1[k2], x2, r1[k3] * x3));
+        double s2 = MULADD(0.5 * r2[k2], x2, r2[k3] * x3);
+        double s3 = 0.5 * r3[k3] * x3;
+        int64_t j = i + 4;
+        for (; j + 4 <= m; j += 4) {
+            const int64_t l0 = index[j], l1 = index[j + 1], l2 = index[j + 2], l3 = index[j + 3];
+            const double v0 = x[j], v1 = x[j + 1], v2 = x[j + 2], v3 = x[j + 3];
+            s0 = MULADD(r0[l3], v3, MULADD(r0[l2], v2, MULADD(r0[l1], v1, MULADD(r0[l0], v0, s0))));
+            s1 = MULADD(r1[l3], v3, MULADD(r1[l2], v2, MULADD(r1[l1], v1, MULADD(r1[l0], v0, s1))));
+            s2 = MULADD(r2[l3], v3, MULADD(r2[l2], v2, MULADD(r2[l1], v1, MULADD(r2[l0], v0, s2))));
+            s3 = MULADD(r3[l3], v3, MULADD(r3[l2], v2, MULADD(r3[l1], v1, MULADD(r3[l0], v0, s3))));
+        }
+        for (; j < m; ++j) {
+            const int64_t l = index[j];
+            const double v = x[j];
+            s0 = MULADD(r0[l], v, s0);
+            s1 = MULADD(r1[l], v, s1);
+            s2 = MULADD(r2[l], v, s2);
+            s3 = MULADD(r3[l], v, s3);
+        }
+        total += MULADD(x0, s0, x1 * s1) + MULADD(x2, s2, x3 * s3);
+    }
+    for (; i < m; ++i) {
+        const double *r = M + (int64_t)index[i] * d;
+        double s = 0.5 * r[index[i]] * x[i];
+        for (int64_t j = i + 1; j < m; ++j) s = MULADD(r[index[j]], x[j], s);
+        total = MULADD(x[i], s, total);
+    }
+    return 2.0 * total;
+}
+
+/* sums += a a^T of a sparse row, upper triangle, in the order of sparse_form. */
+VF_INLINE void LOCAL(sparse_outer)(int64_t m, int64_t d, const int32_t *VF_RESTRICT index, const int64_t *VF_RESTRICT a,
+                                   int64_t *sums) {
+    int64_t i = 0;
+    for (; i + 4 <= m; i += 4) {
+        const int64_t k0 = index[i], k1 = index[i + 1], k2 = index[i + 2], k3 = index[i + 3];
+        const int64_t a0 = a[i], a1 = a[i + 1], a2 = a[i + 2], a3 = a[i + 3];
+        int64_t *r0 = sums + TRIANGLE_ROW(k0, d), *r1 = sums + TRIANGLE_ROW(k1, d);
+        int64_t *r2 = sums + TRIANGLE_ROW(k2, d), *r3 = sums + TRIANGLE_ROW(k3, d);
+        r0[k0] += a0 * a0;
+        r0[k1] += a0 * a1;
+        r0[k2] += a0 * a2;
+        r0[k3] += a0 * a3;
+        r1[k1] += a1 * a1;
+        r1[k2] += a1 * a2;
+        r1[k3] += a1 * a3;
+        r2[k2] += a2 * a2;
+        r2[k3] += a2 * a3;
+        r3[k3] += a3 * a3;
+        int64_t j = i + 4;
+        for (; j + 4 <= m; j += 4) {
+            const int64_t l0 = index[j], l1 = index[j + 1], l2 = index[j + 2], l3 = index[j + 3];
+            const int64_t b0 = a[j], b1 = a[j + 1], b2 = a[j + 2], b3 = a[j + 3];
+            r0[l0] += a0 * b0;
+            r0[l1] += a0 * b1;
+            r0[l2] += a0 * b2;
+            r0[l3] += a0 * b3;
+            r1[l0] += a1 * b0;
+            r1[l1] += a1 * b1;
+            r1[l2] += a1 * b2;
+            r1[l3] += a1 * b3;
+            r2[l0] += a2 * b0;
+            r2[l1] += a2 * b1;
+            r2[l2] += a2 * b2;
+            r2[l3] += a2 * b3;
+            r3[l0] += a3 * b0;
+            r3[l1] += a3 * b1;
+            r3[l2] += a3 * b2;
+            r3[l3] += a3 * b3;
+        }
+        for (; j < m; ++j) {
+            const int64_t l = index[j], b = a[j];
+            r0[l] += a0 * b;
+            r1[l] += a1 * b;
+            r2[l] += a2 * b;
+            r3[l] += a3 * b;
+        }
+    }
+    for (; i < m; ++i) {
+        int64_t *r = sums + TRIANGLE_ROW((int64_t)index[i], d);
+        for (int64_t j = i; j < m; ++j) r[index[j]] += a[i] * a[j];
+    }
+}
+
+/* form[r] = x_r^T M x_r for a group of dense rows, padded to d_pad columns:
+ * one strip of PANEL columns of the doubled upper triangle at a time, four
+ * records at a time. Column j adds over k = 0, 1, ...; columns add by a fixed
+ * tree within a strip and strips in order. */
+static void LOCAL(dense_forms)(int64_t n, int64_t d, int64_t d_pad, const double *VF_RESTRICT rows,
+                               const double *VF_RESTRICT M, double *VF_RESTRICT strip, double *VF_RESTRICT form) {
+    for (int64_t r = 0; r < n; ++r) form[r] = 0.0;
+    for (int64_t j0 = 0; j0 < d_pad; j0 += PANEL) {
+        const int64_t k_end = j0 + PANEL < d ? j0 + PANEL : d, j_end = j0 + PANEL < d ? j0 + PANEL : d;
+        memset(strip, 0, (size_t)(k_end * PANEL) * sizeof(double));
+        for (int64_t k = 0; k < k_end; ++k)
+            for (int64_t j = j0 > k ? j0 : k; j < j_end; ++j)
+                strip[k * PANEL + j - j0] = (j == k ? 1.0 : 2.0) * M[k * d + j];
+        for (int64_t r = 0; r < n; r += 4) {
+            /* Rows past the end repeat the last one; their sums are dropped. */
+            const double *x0 = rows + r * d_pad, *x1 = rows + (r + 1 < n ? r + 1 : n - 1) * d_pad;
+            const double *x2 = rows + (r + 2 < n ? r + 2 : n - 1) * d_pad;
+            const double *x3 = rows + (r + 3 < n ? r + 3 : n - 1) * d_pad;
+            double part[4] = {0.0, 0.0, 0.0, 0.0};
+            for (int64_t l = 0; l < PANEL; l += 2 * VF_ND) {
+                vfd a0 = vfd_set1(0), a1 = a0, a2 = a0, a3 = a0, b0 = a0, b1 = a0, b2 = a0, b3 = a0;
+                const double *s = strip + l;
+                for (int64_t k = 0; k < k_end; ++k, s += PANEL) {
+                    const vfd u = vfd_load(s), v = vfd_load(s + VF_ND);
+                    const vfd y0 = vfd_set1(x0[k]), y1 = vfd_set1(x1[k]), y2 = vfd_set1(x2[k]), y3 = vfd_set1(x3[k]);
+                    a0 = vfd_fma(u, y0, a0);
+                    b0 = vfd_fma(v, y0, b0);
+                    a1 = vfd_fma(u, y1, a1);
+                    b1 = vfd_fma(v, y1, b1);
+                    a2 = vfd_fma(u, y2, a2);
+                    b2 = vfd_fma(v, y2, b2);
+                    a3 = vfd_fma(u, y3, a3);
+                    b3 = vfd_fma(v, y3, b3);
+                }
+                const int64_t o = j0 + l, q = o + VF_ND;
+                part[0] += vfd_sum(vfd_fma(a0, vfd_load(x0 + o), vfd_mul(b0, vfd_load(x0 + q))));
+                part[1] += vfd_sum(vfd_fma(a1, vfd_load(x1 + o), vfd_mul(b1, vfd_load(x1 + q))));
+                part[2] += vfd_sum(vfd_fma(a2, vfd_load(x2 + o), vfd_mul(b2, vfd_load(x2 + q))));
+                part[3] += vfd_sum(vfd_fma(a3, vfd_load(x3 + o), vfd_mul(b3, vfd_load(x3 + q))));
+            }
+            for (int64_t t = 0; t < 4 && r + t < n; ++t) form[r + t] += part[t];
+        }
+    }
+}
+
+/* Sums of squares of trunc(w x) and trunc(f x) over one row; both fit int32. */
+VF_INLINE void LOCAL(squares)(int64_t m, const REAL *VF_RESTRICT x, double w, double f, uint64_t *linear,
+                              uint64_t *quadratic) {
+    if (!x) {
+        const int64_t q = (int64_t)w, a = (int64_t)f;
+        *linear = (uint64_t)m * (uint64_t)(q * q);
+        *quadratic = (uint64_t)m * (uint64_t)(a * a);
+        return;
+    }
+    uint64_t s = 0, t = 0;
+    for (int64_t i = 0; i < m; ++i) {
+        const double v = (double)x[i];
+        const int32_t q = (int32_t)(w * v), a = (int32_t)(f * v);
+        s += (uint64_t)((int64_t)q * q);
+        t += (uint64_t)((int64_t)a * a);
+    }
+    *linear = s;
+    *quadratic = t;
+}
+
+static int32_t LOCAL(check_rows)(int64_t n, int64_t d, const int64_t *indptr, const int32_t *indices,
+                                 const REAL *values) {
+    if (n < 0 || d < 1 || d > INT32_MAX / 2) return VF_ERR_SIZE;
+    if (n == 0) return VF_OK;
+    if (VF_OFF(indptr) | VF_OFF(indices) | VF_OFF(values)) return VF_ERR_ALIGNMENT;
+    if (!indptr) return values ? VF_OK : VF_ERR_NULL;
+    const int64_t begin = indptr[0], end = indptr[n];
+    if (begin < 0) return VF_ERR_INDPTR;
+    for (int64_t r = 0; r < n; ++r)
+        if (indptr[r + 1] < indptr[r]) return VF_ERR_INDPTR;
+    if (begin == end) return VF_OK;
+    if (!indices) return VF_ERR_NULL;
+    /* Indices that do not ascend must be those where a row begins: whole arrays
+     * are compared, then the first entries of rows. */
+    const uint32_t size = (uint32_t)d;
+    int64_t outside = (uint32_t)indices[begin] >= size, falls = 0, starts = 0;
+    for (int64_t i = begin + 1; i < end; ++i) {
+        outside += (uint32_t)indices[i] >= size;
+        falls += indices[i] <= indices[i - 1];
+    }
+    for (int64_t r = 1; r < n; ++r) {
+        const int64_t lo = indptr[r];
+        if (lo > begin && lo < indptr[r + 1]) starts += indices[lo] <= indices[lo - 1];
+    }
+    return outside || falls != starts ? VF_ERR_INDEX : VF_OK;
+}
+
+/* x . x, x . center and x^T M x of the records of a group. */
+static void LOCAL(sparse_group)(int64_t n, int64_t d, const int64_t *indptr, const int32_t *indices, const REAL *values,
+                                const double *M, const double *center, double *x, double *square, double *shift,
+                                double *form) {
+    for (int64_t r = 0; r < n; ++r) {
+        const int64_t lo = indptr[r], m = indptr[r + 1] - lo;
+        square[r] = shift[r] = form[r] = 0.0;
+        if (m == 0) continue;
+        const int32_t *index = indices + lo;
+        const double *v = LOCAL(row_values)(m, values ? values + lo : NULL, x);
+        square[r] = LOCAL(sparse_dot)(m, index, v, NULL);
+        if (center) shift[r] = LOCAL(sparse_dot)(m, index, v, center);
+        if (M) form[r] = LOCAL(sparse_form)(m, d, index, v, M);
+    }
+}
+
+static void LOCAL(dense_group)(int64_t n, int64_t d, const REAL *values, const double *M, const double *center,
+                               double *rows, double *square, double *shift, double *form) {
+    const int64_t d_pad = VF_ROUND_UP(d, PANEL);
+    for (int64_t r = 0; r < n; ++r) {
+        const REAL *x = values + r * d;
+        double *row = rows + r * d_pad, t = 0.0;
+        vfd s = vfd_set1(0);
+        for (int64_t j = 0; j < d; ++j) row[j] = (double)x[j];
+        for (int64_t j = d; j < d_pad; ++j) row[j] = 0.0;
+        for (int64_t j = 0; j < d_pad; j += VF_ND) {
+            const vfd v = vfd_load(row + j);
+            s = vfd_fma(v, v, s);
+        }
+        if (center)
+            for (int64_t j = 0; j < d; ++j) t = MULADD(center[j], row[j], t);
+        square[r] = vfd_sum(s);
+        shift[r] = t;
+        form[r] = 0.0;
+    }
+    if (M) LOCAL(dense_forms)(n, d, d_pad, rows, M, rows + GROUP * d_pad, form);
+}
+
+/* Shrink a record's factors until its integers keep the bound. */
+static void LOCAL(fit)(const lattice *l, int64_t m, const REAL *x, double *linear, double *quadratic) {
+    uint64_t s1, s2;
+    /* A zero contribution keeps it; its row may hold what is not finite. */
+    if (*linear == 0.0 && *quadratic == 0.0) return;
+    LOCAL(squares)(m, x, *linear, *quadratic, &s1, &s2);
+    while (VF_UNLIKELY(!inside(l, s1, s2))) {
+        *linear *= 1.0 - 0x1p-20;
+        *quadratic *= 1.0 - 0x1p-20;
+        LOCAL(squares)(m, x, *linear, *quadratic, &s1, &s2);
+    }
+}
+
+int32_t KERNEL(vf_blr_weights)(int64_t n, int64_t d, const vf_blr_params *params, const int64_t *indptr,
+                               const int32_t *indices, const REAL *values, const double *y, const double *trials,
+                               const double *second_moment, const double *center, void *workspace,
+                               int64_t workspace_bytes, double *linear, double *quadratic, double *xi_out,
+                               double *norms_out) {
+    int32_t status = LOCAL(check_rows)(n, d, indptr, indices, values);
+    if (status != VF_OK) return status;
+    lattice l;
+    if (!params) return VF_ERR_NULL;
+    if ((uintptr_t)params & 7u) return VF_ERR_ALIGNMENT;
+    if ((status = prepare(params, &l)) != VF_OK) return status;
+    if (n == 0) return VF_OK;
+    if (!y || !linear || !quadratic || !workspace) return VF_ERR_NULL;
+    if (VF_OFF(y) | VF_OFF(trials) | VF_OFF(second_moment) | VF_OFF(center) | VF_OFF(linear) | VF_OFF(quadratic) |
+        VF_OFF(xi_out) | VF_OFF(norms_out) | ((uintptr_t)workspace & 7u))
+        return VF_ERR_ALIGNMENT;
+    if (workspace_bytes < VF_FN(vf_blr_workspace)(d, indptr == NULL)) return VF_ERR_WORKSPACE;
+
+    double *area = VF_ALIGN_UP(workspace);
+    if (indptr && !values)
+        for (int64_t i = 0; i < d; ++i) area[i] = 1.0;
+    for (int64_t first = 0; first < n; first += GROUP) {
+        const int64_t size = n - first < GROUP ? n - first : GROUP;
+        group g;
+        if (indptr)
+            LOCAL(sparse_group)
+            (size, d, indptr + first, indices, values, second_moment, center, area, g.square, g.shift, g.form);
+        else
+            LOCAL(dense_group)(size, d, values + first * d, second_moment, center, area, g.square, g.shift, g.form);
+        for (int64_t r = 0; r < size; ++r) g.trials[r] = trials ? trials[first + r] : params->n_trials;
+        weigh(&l, size, params->label_free != 0, y + first, &g);
+        for (int64_t r = 0; r < size; ++r) {
+            const int64_t k = first + r, lo = indptr ? indptr[k] : k * d, m = indptr ? indptr[k + 1] - lo : d;
+            LOCAL(fit)(&l, m, values ? values + lo : NULL, &g.weight[r], &g.factor[r]);
+        }
+        memcpy(linear + first, g.weight, (size_t)size * sizeof(double));
+        memcpy(quadratic + first, g.factor, (size_t)size * sizeof(double));
+        if (xi_out) memcpy(xi_out + first, g.xi, (size_t)size * sizeof(double));
+        if (norms_out) memcpy(norms_out + first, g.norm, (size_t)size * sizeof(double));
+    }
+    return VF_OK;
+}
+
+/* Tile of the triangle: rows i0..i0+3, columns j0..j0+PANEL-1, summed over a
+ * group of records in doubles (exact, see the head of estep.c), then added
+ * to the int64 sums. a is the i-rows' panel, b the columns'. */
+static void LOCAL(tile)(int64_t n, int64_t d, int64_t i0, int64_t i_begin, int64_t i_end, int64_t j0,
+                        const double *VF_RESTRICT a, const double *VF_RESTRICT b, int64_t *VF_RESTRICT sums) {
+    double out[4][PANEL];
+    for (int64_t l = 0; l < PANEL; l += 2 * VF_ND) {
+        vfd a0 = vfd_set1(0), a1 = a0, a2 = a0, a3 = a0, b0 = a0, b1 = a0, b2 = a0, b3 = a0;
+        const double *p = a, *q = b + l;
+        for (int64_t r = 0; r < n; ++r, p += PANEL, q += PANEL) {
+            const vfd u = vfd_load(q), v = vfd_load(q + VF_ND);
+            const vfd y0 = vfd_set1(p[0]), y1 = vfd_set1(p[1]), y2 = vfd_set1(p[2]), y3 = vfd_set1(p[3]);
+            a0 = vfd_fma(u, y0, a0);
+            b0 = vfd_fma(v, y0, b0);
+            a1 = vfd_fma(u, y1, a1);
+            b1 = vfd_fma(v, y1, b1);
+            a2 = vfd_fma(u, y2, a2);
+            b2 = vfd_fma(v, y2, b2);
+            a3 = vfd_fma(u, y3, a3);
+            b3 = vfd_fma(v, y3, b3);
+        }
+        vfd_store(out[0] + l, a0);
+        vfd_store(out[1] + l, a1);
+        vfd_store(out[2] + l, a2);
+        vfd_store(out[3] + l, a3);
+        vfd_store(out[0] + l + VF_ND, b0);
+        vfd_store(out[1] + l + VF_ND, b1);
+        vfd_store(out[2] + l + VF_ND, b2);
+        vfd_store(out[3] + l + VF_ND, b3);
+    }
+    for (int64_t t = 0; t < 4; ++t) {
+        const int64_t i = i0 + t;
+        if (i < i_begin || i >= i_end) continue;
+        int64_t *row = sums + TRIANGLE_ROW(i, d);
+        const int64_t start = i > j0 ? i : j0, end = j0 + PANEL < d ? j0 + PANEL : d;
+        if (start == j0 && end == j0 + PANEL) {
+            /* |sum| < 2^51: adding 1.5 2^52 puts the integer in the mantissa,
+             * which every vector unit can do. */
+            for (int64_t j = 0; j < PANEL; ++j) {
+                const double magic = out[t][j] + 6755399441055744.0;
+                int64_t bits;
+                memcpy(&bits, &magic, sizeof bits);
+                row[j0 + j] += bits - 0x4338000000000000;
+            }
+        } else {
+            for (int64_t j = start; j < end; ++j) row[j] += (int64_t)out[t][j - j0];
+        }
+    }
+}
+
+/* sums += trunc(linear x) in columns row_begin .. row_end - 1. */
+static int32_t LOCAL(add_linear)(int64_t n, int64_t d, int64_t row_begin, int64_t row_end, const int64_t *indptr,
+                                 const int32_t *indices, const REAL *values, const double *linear, int64_t *sums) {
+    int outside = 0;
+    for (int64_t r = 0; r < n; ++r) {
+        const double w = linear[r];
+        if (w == 0.0) continue; /* also the records that are not finite */
+        if (!indptr) {
+            const REAL *x = values + r * d;
+            for (int64_t j = row_begin; j < row_end; ++j)
+                sums[j] += truncated(w * (double)x[j], LINEAR_LIMIT, &outside);
+            continue;
+        }
+        for (int64_t i = indptr[r]; i < indptr[r + 1]; ++i) {
+            const int32_t j = indices[i];
+            if (j >= row_begin && j < row_end)
+                sums[j] += truncated(w * (values ? (double)values[i] : 1.0), LINEAR_LIMIT, &outside);
+        }
+    }
+    return outside ? VF_ERR_RANGE : VF_OK;
+}
+
+/* sums += a a^T, a = trunc(quadratic x), of sparse rows. */
+static int32_t LOCAL(add_sparse)(int64_t n, int64_t d, int64_t row_begin, int64_t row_end, const int64_t *indptr,
+                                 const int32_t *indices, const REAL *values, const double *quadratic, double *area,
+                                 int64_t *sums) {
+    const int whole = row_begin == 0 && row_end == d;
+    int64_t *a = (int64_t *)(area + VF_ROUND_UP(d, PANEL));
+    int outside = 0;
+    if (!values)
+        for (int64_t i = 0; i < d; ++i) area[i] = 1.0;
+    for (int64_t r = 0; r < n; ++r) {
+        const double f = quadratic[r];
+        const int64_t lo = indptr[r], m = indptr[r + 1] - lo;
+        if (f == 0.0 || m == 0) continue;
+        const int32_t *index = indices + lo;
+        const double *v = LOCAL(row_values)(m, values ? values + lo : NULL, area);
+        for (int64_t i = 0; i < m; ++i) a[i] = truncated(f * v[i], FACTOR_LIMIT, &outside);
+        if (outside) return VF_ERR_RANGE;
+        if (whole) {
+            LOCAL(sparse_outer)(m, d, index, a, sums);
+            continue;
+        }
+        for (int64_t i = 0; i < m; ++i) {
+            const int64_t row = index[i], ai = a[i];
+            if (row < row_begin) continue;
+            if (row >= row_end) break;
+            int64_t *s = sums + TRIANGLE_ROW(row, d);
+            for (int64_t j = i; j < m; ++j) s[index[j]] += ai * a[j];
+        }
+    }
+    return VF_OK;
+}
+
+/* The same of dense rows: a group of records is packed in panels of columns. */
+static int32_t LOCAL(add_dense)(int64_t n, int64_t d, int64_t row_begin, int64_t row_end, const REAL *values,
+                                const double *quadratic, double *panels, int64_t *sums) {
+    const int64_t d_pad = VF_ROUND_UP(d, PANEL), first_panel = row_begin / PANEL * PANEL;
+    int outside = 0;
+    for (int64_t first = 0; first < n; first += GROUP) {
+        const int64_t size = n - first < GROUP ? n - first : GROUP;
+        for (int64_t r = 0; r < size; ++r) {
+            const REAL *x = values + (first + r) * d;
+            const double f = quadratic[first + r];
+            for (int64_t j0 = first_panel; j0 < d_pad; j0 += PANEL) {
+                double *p = panels + j0 * GROUP + r * PANEL;
+                const int64_t m = f == 0.0 ? 0 : j0 + PANEL < d ? PANEL : d - j0;
+                for (int64_t j = 0; j < m; ++j) p[j] = truncated(f * (double)x[j0 + j], FACTOR_LIMIT, &outside);
+                for (int64_t j = m; j < PANEL; ++j) p[j] = 0.0;
+            }
+        }
+        if (outside) return VF_ERR_RANGE;
+        for (int64_t i0 = row_begin / 4 * 4; i0 < row_end; i0 += 4) {
+            const double *a = panels + i0 / PANEL * PANEL * GROUP + i0 % PANEL;
+            for (int64_t j0 = i0 / PANEL * PANEL; j0 < d_pad; j0 += PANEL)
+                LOCAL(tile)(size, d, i0, row_begin, row_end, j0, a, panels + j0 * GROUP, sums);
+        }
+    }
+    return VF_OK;
+}
+
+int32_t KERNEL(vf_blr_accumulate)(int64_t n, int64_t d, int64_t row_begin, int64_t row_end, const int64_t *indptr,
+                                  const int32_t *indices, const REAL *values, const double *linear,
+                                  const double *quadratic, void *workspace, int64_t workspace_bytes,
+                                  int64_t *sums_linear, int64_t *sums_quadratic) {
+    int32_t status = LOCAL(check_rows)(n, d, indptr, indices, values);
+    if (status != VF_OK) return status;
+    if (row_begin < 0 || row_end > d || row_begin > row_end) return VF_ERR_SIZE;
+    if (n == 0 || row_begin == row_end) return VF_OK;
+    if (!workspace || (sums_linear && !linear) || (sums_quadratic && !quadratic)) return VF_ERR_NULL;
+    if (VF_OFF(linear) | VF_OFF(quadratic) | VF_OFF(sums_linear) | VF_OFF(sums_quadratic) | ((uintptr_t)workspace & 7u))
+        return VF_ERR_ALIGNMENT;
+    if (workspace_bytes < VF_FN(vf_blr_workspace)(d, indptr == NULL)) return VF_ERR_WORKSPACE;
+    double *area = VF_ALIGN_UP(workspace);
+    if (sums_linear) status = LOCAL(add_linear)(n, d, row_begin, row_end, indptr, indices, values, linear, sums_linear);
+    if (status != VF_OK || !sums_quadratic) return status;
+    return indptr
+               ? LOCAL(add_sparse)(n, d, row_begin, row_end, indptr, indices, values, quadratic, area, sums_quadratic)
+               : LOCAL(add_dense)(n, d, row_begin, row_end, values, quadratic, area, sums_quadratic);
+}

@@ -1,0 +1,383 @@
+/* The LDA E-step in one precision. Included twice by estep.c, which states the mathematics. */
+
+int32_t KERNEL(vf_lda_table)(int64_t n_topics, int64_t n_words, const double *exp_elog_beta, int64_t stride_topic,
+                             int64_t stride_word, REAL *table) {
+    if (n_topics < 1 || n_words < 1) return VF_ERR_SIZE;
+    if (!exp_elog_beta || !table) return VF_ERR_NULL;
+    if (VF_OFF(exp_elog_beta) | VF_OFF(table)) return VF_ERR_ALIGNMENT;
+    const int64_t stride = VF_LDA_STRIDE(n_topics);
+    for (int64_t v = 0; v < n_words; ++v) {
+        const double *column = exp_elog_beta + v * stride_word;
+        REAL *row = table + v * stride;
+        double top = 0.0;
+        for (int64_t k = 0; k < n_topics; ++k) {
+            const double b = column[k * stride_topic];
+            if (!(b >= 0.0) || b > 1e300) return VF_ERR_PARAMETER;
+            top = b > top ? b : top;
+        }
+        /* A row of zeros stays one: 1/top would be infinite. */
+        const double scale = top > 0.0 ? 1.0 / top : 0.0;
+        for (int64_t k = 0; k < n_topics; ++k) {
+            /* Two steps where top is denormal and 1/top overflows. */
+            const double b = column[k * stride_topic];
+            const REAL x = (REAL)(scale <= 1e300 ? b * scale : b / top);
+            /* Denormal numbers change no sum and cost the loops a hundredfold. */
+            row[k] = x < LOCAL(tiny) ? 0 : x;
+        }
+        for (int64_t k = n_topics; k < stride; ++k) row[k] = 0;
+    }
+    return VF_OK;
+}
+
+/* Workspace of one document: arrays over topics (with room for a padded block),
+ * arrays over words, and the tile with its lattice values. */
+int64_t KERNEL(vf_lda_workspace)(int64_t n_topics, int64_t max_doc_words) {
+    if (n_topics < 1 || max_doc_words < 0 || n_topics > INT32_MAX || max_doc_words > INT32_MAX) return -1;
+    const int64_t kp = VF_ROUND_UP(n_topics + 8, LANES), np = VF_ROUND_UP(max_doc_words, LANES);
+    if ((double)(kp + 4) * (double)(np + LANES) > 1e17) return -1;
+    const int64_t tile = VF_LDA_STRIDE(n_topics) * np;
+    return (tile + 5 * kp + 2 * np) * (int64_t)sizeof(REAL) + kp * (int64_t)sizeof(int64_t) +
+           (tile + kp + np) * (int64_t)sizeof(int32_t) + 128;
+}
+
+/* rho[i] = count[i] / sum_a theta[a] tile[a][i] for all words. Eight sums at a
+ * time: enough independent chains to hide the latency of a multiply-add. */
+static void LOCAL(lda_rho)(int64_t n_active, int64_t np, const int64_t *VF_RESTRICT row, const REAL *VF_RESTRICT theta,
+                           const REAL *VF_RESTRICT tile, const REAL *VF_RESTRICT count, REAL *VF_RESTRICT rho) {
+    const VEC floor_ = OP(set1)(LOCAL(sum_floor));
+    int64_t i = 0;
+#define STEP(j) s##j = OP(fma)(t, OP(load)(b + j * LANES), s##j)
+#define RATIO(j) OP(store)(rho + i + j * LANES, OP(mul)(OP(load)(count + i + j * LANES), OP(recip)(s##j)))
+    for (; i + 8 * LANES <= np; i += 8 * LANES) {
+        VEC s0 = floor_, s1 = floor_, s2 = floor_, s3 = floor_, s4 = floor_, s5 = floor_, s6 = floor_, s7 = floor_;
+        for (int64_t a = 0; a < n_active; ++a) {
+            const REAL *b = tile + row[a] + i;
+            const VEC t = OP(set1)(theta[a]);
+            VF_EACH8(STEP);
+        }
+        VF_EACH8(RATIO);
+    }
+    for (; i + 4 * LANES <= np; i += 4 * LANES) {
+        VEC s0 = floor_, s1 = floor_, s2 = floor_, s3 = floor_;
+        for (int64_t a = 0; a < n_active; ++a) {
+            const REAL *b = tile + row[a] + i;
+            const VEC t = OP(set1)(theta[a]);
+            VF_EACH4(STEP);
+        }
+        VF_EACH4(RATIO);
+    }
+    for (; i < np; i += LANES) {
+        VEC s0 = floor_;
+        for (int64_t a = 0; a < n_active; ++a) {
+            const REAL *b = tile + row[a] + i;
+            const VEC t = OP(set1)(theta[a]);
+            STEP(0);
+        }
+        RATIO(0);
+    }
+#undef STEP
+#undef RATIO
+}
+
+/* dot[a] = sum_i rho[i] tile[a][i], eight topics at a time to share the loads
+ * of rho, then four; row[] is padded with its last entry to a multiple of eight. */
+static void LOCAL(lda_dots)(int64_t n_active, int64_t np, const int64_t *VF_RESTRICT row, const REAL *VF_RESTRICT tile,
+                            const REAL *VF_RESTRICT rho, REAL *VF_RESTRICT dot) {
+    const VEC zero = OP(set1)(0);
+    int64_t a = 0;
+#define STEP(j) s##j = OP(fma)(r, OP(load)(tile + row[a + j] + i), s##j)
+    for (; a + 4 < n_active; a += 8) {
+        VEC s0 = zero, s1 = zero, s2 = zero, s3 = zero, s4 = zero, s5 = zero, s6 = zero, s7 = zero;
+        for (int64_t i = 0; i < np; i += LANES) {
+            const VEC r = OP(load)(rho + i);
+            VF_EACH8(STEP);
+        }
+        OP(sum4)(dot + a, s0, s1, s2, s3);
+        OP(sum4)(dot + a + 4, s4, s5, s6, s7);
+    }
+    if (a < n_active) {
+        VEC s0 = zero, s1 = zero, s2 = zero, s3 = zero;
+        for (int64_t i = 0; i < np; i += LANES) {
+            const VEC r = OP(load)(rho + i);
+            VF_EACH4(STEP);
+        }
+        OP(sum4)(dot + a, s0, s1, s2, s3);
+    }
+#undef STEP
+}
+
+/* One update (3) and (1): gamma[a] = alpha[a] + theta[a] dot[a], then theta[a] =
+ * exp(psi(gamma[a])) up to a common factor that makes the largest exponent 0.
+ * first: gamma is given. Entries from n_active to a whole vector are inert
+ * (see lda_pad). Returns the summed |change of gamma|; *spare says whether some
+ * topic's theta is below *floor_ and its gamma - alpha below rest. */
+static double LOCAL(lda_gamma_theta)(int first, int64_t n_active, REAL rest, const REAL *VF_RESTRICT alpha,
+                                     REAL *VF_RESTRICT dot, REAL *VF_RESTRICT gamma, REAL *VF_RESTRICT theta,
+                                     REAL *VF_RESTRICT shift, REAL *floor_, int *spare) {
+    const int64_t padded = VF_ROUND_UP(n_active, LANES);
+    const VEC zero = OP(set1)(0);
+    VEC low = OP(set1)((REAL)1e37), change = zero;
+    for (int64_t a = n_active; a < padded; ++a) dot[a] = 0;
+    for (int64_t a = 0; a < padded; a += LANES) {
+        VEC g = OP(load)(gamma + a), e, s;
+        if (!first) {
+            const VEC h = OP(fma)(OP(load)(theta + a), OP(load)(dot + a), OP(load)(alpha + a));
+            change = OP(add)(change, OP(abs)(OP(sub)(h, g)));
+            g = h;
+            OP(store)(gamma + a, g);
+        }
+        LOCAL(exp_psi)(g, &e, &s);
+        OP(store)(theta + a, e);
+        OP(store)(shift + a, s);
+        low = OP(min)(low, s);
+    }
+    const VEC base = OP(set1)(-OP(hmax)(OP(sub)(zero, low)));
+    VEC most = zero;
+    for (int64_t a = 0; a < padded; a += LANES) {
+        const VEC t = OP(mul)(OP(load)(theta + a), OP(exp_neg)(OP(sub)(base, OP(load)(shift + a))));
+        OP(store)(theta + a, t);
+        most = OP(max)(most, t);
+    }
+    *floor_ = (REAL)ACTIVE_SHARE * OP(hmax)(most);
+    const VEC below = OP(set1)(*floor_), held = OP(set1)(rest);
+    VEC room = zero;
+    for (int64_t a = 0; a < padded; a += LANES) {
+        const VEC by_theta = OP(sub)(below, OP(load)(theta + a));
+        const VEC by_gamma = OP(sub)(held, OP(sub)(OP(load)(gamma + a), OP(load)(alpha + a)));
+        room = OP(max)(room, OP(min)(by_theta, by_gamma));
+    }
+    *spare = OP(hmax)(room) > 0;
+    return (double)OP(sum)(change);
+}
+
+/* Make the entries after the active ones inert. Up to a whole vector: alpha =
+ * gamma = that of the heaviest topic and dot = 0, so that they never change and
+ * are never the least. Up to a block of eight: rows to read, results ignored. */
+static void LOCAL(lda_pad)(int64_t n_active, REAL *alpha, REAL *gamma, REAL *theta, int64_t *row) {
+    int64_t heavy = 0;
+    for (int64_t a = 1; a < n_active; ++a) heavy = gamma[a] > gamma[heavy] ? a : heavy;
+    const int64_t padded = VF_ROUND_UP(n_active, LANES);
+    for (int64_t a = n_active; a < padded; ++a) {
+        alpha[a] = gamma[a] = gamma[heavy];
+        theta[a] = theta[heavy];
+    }
+    for (int64_t a = n_active; a < n_active + 7; ++a) row[a] = row[n_active - 1];
+}
+
+/* Copy the table's rows of the document's words into the tile, transposed. */
+static void LOCAL(lda_tile)(int64_t n, int64_t np, int64_t stride, const int32_t *word, const REAL *table, REAL *tile) {
+    for (int64_t i = 0; i < np; i += LANES) {
+        const REAL *source[LANES];
+        for (int64_t j = 0; j < LANES; ++j) {
+            /* Padding words read the last word's row; their count is 0. */
+            source[j] = table + (int64_t)word[i + j < n ? i + j : n - 1] * stride;
+            VF_PREFETCH(table + (int64_t)word[i + j + LANES < n ? i + j + LANES : n - 1] * stride);
+        }
+        for (int64_t k = 0; k < stride; k += 4) {
+            VEC column[4];
+            OP(transpose4)(source, column);
+            for (int64_t j = 0; j < 4; ++j) OP(store)(tile + (k + j) * np + i, column[j]);
+            for (int64_t j = 0; j < LANES; ++j) source[j] += 4;
+        }
+    }
+}
+
+/* Turn the active rows of the tile into the contribution c_i phi_ik; its norm. */
+static double LOCAL(lda_contribution)(int64_t n_active, int64_t np, const int64_t *row, const REAL *theta,
+                                      const REAL *rho, REAL *tile) {
+    double square = 0.0;
+    for (int64_t a = 0; a < n_active; ++a) {
+        REAL *b = tile + row[a];
+        const VEC t = OP(set1)(theta[a]);
+        VEC s = OP(set1)(0);
+        for (int64_t i = 0; i < np; i += LANES) {
+            const VEC x = OP(mul)(OP(mul)(t, OP(load)(b + i)), OP(load)(rho + i));
+            OP(store)(b + i, x);
+            s = OP(fma)(x, x, s);
+        }
+        square += (double)OP(sum)(s);
+    }
+    return sqrt(square);
+}
+
+/* lattice = trunc(factor * contribution); its sum of squares, exact: a value is
+ * below 2^31 and a document's sum of squares below 2^63. */
+static uint64_t LOCAL(lda_truncate)(int64_t n_active, int64_t np, const int64_t *row, REAL factor, const REAL *tile,
+                                    int32_t *lattice) {
+    uint64_t squares = 0;
+    const VEC f = OP(set1)(factor);
+    for (int64_t a = 0; a < n_active; ++a) {
+        const REAL *b = tile + row[a];
+        int32_t *q = lattice + a * np;
+        for (int64_t i = 0; i < np; i += LANES) OP(store_i32)(q + i, OP(mul)(OP(load)(b + i), f));
+        for (int64_t i = 0; i < np; ++i) squares += (uint64_t)((int64_t)q[i] * q[i]);
+    }
+    return squares;
+}
+
+/* A document in work: the workspace's arrays over topics (active ones first), over
+ * words, and the tile. */
+typedef struct {
+    int64_t stride, n_topics, n_words, n_padded, n_active;
+    int64_t *row; /* start of each active topic in the tile */
+    REAL *tile, *gamma, *theta, *dot, *shift, *prior, *count, *rho;
+    int32_t *lattice, *topic, *word;
+} LOCAL(document);
+
+/* The tile comes first and on a cache line: whole vectors then never straddle two. */
+static void LOCAL(lay_out)(LOCAL(document) * e, int64_t n_topics, int64_t max_words, void *workspace) {
+    const int64_t kp = VF_ROUND_UP(n_topics + 8, LANES), np = VF_ROUND_UP(max_words, LANES);
+    e->n_topics = n_topics;
+    e->stride = VF_LDA_STRIDE(n_topics);
+    e->tile = (REAL *)VF_ALIGN_UP(workspace);
+    e->row = (int64_t *)(e->tile + e->stride * np);
+    e->gamma = (REAL *)(e->row + kp);
+    e->theta = e->gamma + kp;
+    e->dot = e->theta + kp;
+    e->shift = e->dot + kp;
+    e->prior = e->shift + kp;
+    e->count = e->prior + kp;
+    e->rho = e->count + np;
+    e->lattice = (int32_t *)(e->rho + np);
+    e->topic = e->lattice + e->stride * np;
+    e->word = e->topic + kp;
+}
+
+/* Bring in a document's words and the start of gamma. 0 if it counts as empty. */
+static int LOCAL(load)(LOCAL(document) * e, int64_t lo, int64_t hi, const int32_t *indices, const double *counts,
+                       const REAL *table, const double *alpha) {
+    double total = 0.0;
+    int64_t n = 0;
+    for (int64_t i = lo; i < hi; ++i) {
+        total += counts[i] >= 0.0 ? counts[i] : NAN;
+        e->word[n] = indices[i];
+        e->count[n] = (REAL)counts[i];
+        n += counts[i] > 0.0;
+    }
+    if (!(total >= VF_LDA_MIN_WORDS && total <= VF_LDA_MAX_WORDS)) return 0;
+    e->n_words = n;
+    e->n_padded = VF_ROUND_UP(n, LANES);
+    for (int64_t i = n; i < e->n_padded; ++i) e->count[i] = 0;
+    LOCAL(lda_tile)(n, e->n_padded, e->stride, e->word, table, e->tile);
+    e->n_active = e->n_topics;
+    for (int64_t a = 0; a < e->n_active; ++a) {
+        e->topic[a] = (int32_t)a;
+        e->row[a] = a * e->n_padded;
+        e->prior[a] = (REAL)alpha[a];
+        e->gamma[a] = (REAL)(alpha[a] + total / (double)e->n_topics);
+        e->theta[a] = 1;
+    }
+    return 1;
+}
+
+/* Drop the topics whose weight is below floor_ and whose gamma is within rest of the prior. */
+static void LOCAL(drop)(LOCAL(document) * e, REAL floor_, REAL rest) {
+    int64_t kept = 0;
+    for (int64_t a = 0; a < e->n_active; ++a) {
+        const int keep = !(e->theta[a] < floor_ && e->gamma[a] - e->prior[a] < rest);
+        e->topic[kept] = e->topic[a];
+        e->row[kept] = e->row[a];
+        e->prior[kept] = e->prior[a];
+        e->gamma[kept] = e->gamma[a];
+        e->theta[kept] = e->theta[a];
+        kept += keep;
+    }
+    if (kept == e->n_active) return;
+    e->n_active = kept;
+    LOCAL(lda_pad)(kept, e->prior, e->gamma, e->theta, e->row);
+}
+
+/* Rounds of (2), (3) and (1) until the change of gamma is small. tol bounds its mean
+ * over all K topics; a topic leaves the loops only if what it still holds is too
+ * little to move that mean. Returns the number of rounds. */
+static int32_t LOCAL(iterate)(LOCAL(document) * e, const vf_lda_params *params) {
+    const double stop = params->tol * (double)e->n_topics;
+    const REAL rest = (REAL)(ACTIVE_REST * (params->tol > 0.0 ? params->tol : 1e-3));
+    REAL floor_;
+    int spare;
+    int32_t rounds = 0;
+    LOCAL(lda_pad)(e->n_active, e->prior, e->gamma, e->theta, e->row);
+    (void)LOCAL(lda_gamma_theta)(1, e->n_active, rest, e->prior, e->dot, e->gamma, e->theta, e->shift, &floor_, &spare);
+    while (rounds < params->max_iter) {
+        LOCAL(lda_rho)(e->n_active, e->n_padded, e->row, e->theta, e->tile, e->count, e->rho);
+        LOCAL(lda_dots)(e->n_active, e->n_padded, e->row, e->tile, e->rho, e->dot);
+        const double change = LOCAL(lda_gamma_theta)(0, e->n_active, rest, e->prior, e->dot, e->gamma, e->theta,
+                                                     e->shift, &floor_, &spare);
+        ++rounds;
+        if (change < stop) break;
+        if (spare) LOCAL(drop)(e, floor_, rest);
+    }
+    return rounds;
+}
+
+/* Add the contribution of the given norm to the sums. */
+static void LOCAL(release)(LOCAL(document) * e, const vf_lda_params *params, double norm, int64_t *sums) {
+    double factor = 1.0 / params->spacing;
+    if (!(params->clip_norm > 0.0)) {
+        for (int64_t i = 0; i < e->n_words; ++i) {
+            int64_t *s = sums + (int64_t)e->word[i] * e->n_topics;
+            for (int64_t a = 0; a < e->n_active; ++a)
+                s[e->topic[a]] += (int64_t)(e->tile[e->row[a] + i] * (REAL)factor);
+        }
+        return;
+    }
+    const double target = params->clip_norm * (1.0 - LOCAL(clip_margin));
+    const uint64_t limit = (uint64_t)(params->clip_norm / params->spacing); /* the bound of the norm in lattice units */
+    if (norm > target) factor *= target / norm;
+    for (;;) {
+        const uint64_t squares =
+            LOCAL(lda_truncate)(e->n_active, e->n_padded, e->row, (REAL)factor, e->tile, e->lattice);
+        if (VF_LIKELY(squares <= limit * limit)) break;
+        /* Shorter by what is too much, and a little more than rounding can undo. */
+        factor *= (double)limit / sqrt((double)squares) * (1.0 - 0x1p-16);
+    }
+    for (int64_t i = 0; i < e->n_words; ++i) {
+        /* Rows of sums are far apart: ask for one a few words ahead. */
+        const int64_t later = i + 6 < e->n_words ? i + 6 : e->n_words - 1;
+        const char *ahead = (const char *)(sums + (int64_t)e->word[later] * e->n_topics);
+        for (int64_t line = 0; line < 8 * e->n_topics; line += VF_LINE) VF_PREFETCH(ahead + line);
+        int64_t *s = sums + (int64_t)e->word[i] * e->n_topics;
+        const int32_t *q = e->lattice + i;
+        for (int64_t a = 0; a < e->n_active; ++a) s[e->topic[a]] += q[a * e->n_padded];
+    }
+}
+
+int32_t KERNEL(vf_lda_estep)(int64_t n_docs, int64_t n_topics, int64_t n_words, const vf_lda_params *params,
+                             const int64_t *indptr, const int32_t *indices, const double *counts, const REAL *table,
+                             const double *alpha, void *workspace, int64_t workspace_bytes, double *gamma,
+                             int64_t *sums, int32_t *n_iter, double *norms) {
+    int64_t max_words;
+    const int32_t status = check(n_docs, n_topics, n_words, params, indptr, indices, counts, alpha, workspace, gamma,
+                                 sums, n_iter, norms, &max_words);
+    if (status != VF_OK) return status;
+    if (!table) return VF_ERR_NULL;
+    if (VF_OFF(table)) return VF_ERR_ALIGNMENT;
+    const int64_t need = KERNEL(vf_lda_workspace)(n_topics, max_words);
+    if (need < 0) return VF_ERR_SIZE;
+    if (workspace_bytes < need) return VF_ERR_WORKSPACE;
+
+    LOCAL(document) e;
+    LOCAL(lay_out)(&e, n_topics, max_words, workspace);
+    for (int64_t d = 0; d < n_docs; ++d) {
+        int32_t rounds = 0;
+        double norm = 0.0;
+        double *out = gamma ? gamma + d * n_topics : NULL;
+        if (out) memcpy(out, alpha, (size_t)n_topics * sizeof *out);
+        if (LOCAL(load)(&e, indptr[d], indptr[d + 1], indices, counts, table, alpha)) {
+            rounds = LOCAL(iterate)(&e, params);
+            if (out)
+                for (int64_t a = 0; a < e.n_active; ++a) out[e.topic[a]] = (double)e.gamma[a];
+            if (sums || norms) {
+                LOCAL(lda_rho)(e.n_active, e.n_padded, e.row, e.theta, e.tile, e.count, e.rho);
+                norm = LOCAL(lda_contribution)(e.n_active, e.n_padded, e.row, e.theta, e.rho, e.tile);
+                if (!(norm <= 1e18))
+                    norm = 0.0; /* not finite */
+                else if (sums)
+                    LOCAL(release)(&e, params, norm, sums);
+            }
+        }
+        if (n_iter) n_iter[d] = rounds;
+        if (norms) norms[d] = norm;
+    }
+    return VF_OK;
+}

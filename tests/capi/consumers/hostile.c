@@ -1,0 +1,262 @@
+/* Inputs that no honest caller gives. Each call must come back with a status: it
+ * may not loop for ever (the alarm ends the program) and may not read before the
+ * start of an array (the arrays begin where an unreadable page ends). Exit status 1
+ * where a call returns another code than expected. */
+#define _DEFAULT_SOURCE
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <vips_fast/vips_fast.h>
+
+static int failures;
+static void expect(const vf_api *api, const char *what, int32_t expected, int32_t got) {
+    if (got == expected) return;
+    printf("%s, %s: status %d, expected %d\n", api->isa, what, (int)got, (int)expected);
+    ++failures;
+}
+static void require(const vf_api *api, const char *what, int holds) {
+    if (holds) return;
+    printf("%s: %s\n", api->isa, what);
+    ++failures;
+}
+
+/* A copy of an array that begins right after an unreadable page. Never freed. */
+static void *guarded(const void *data, size_t n) {
+    const size_t page = 1 << 16;
+    char *p = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED || n > page || mprotect(p, page, PROT_NONE) != 0) _exit(2);
+    return memcpy(p + page, data, n);
+}
+#define GUARDED(array) guarded(array, sizeof array)
+
+enum { TOPICS = 3, WORDS = 4, BYTES = 1 << 16 };
+static double room[BYTES / 8];
+
+static double norm_of(int64_t n, const int64_t *sums, double spacing) {
+    double square = 0;
+    for (int64_t i = 0; i < n; ++i) square += (double)sums[i] * (double)sums[i];
+    return sqrt(square) * spacing;
+}
+
+static void lda(const vf_api *api) {
+    static const int64_t plain[] = {0, 2}, before[] = {-4096, 2}, far[] = {INT64_MIN, INT64_MAX};
+    static const int32_t word[] = {0, 3}, item[] = {2, 5};
+    static const double count[] = {2, 5}, alpha[] = {.1, .1, .1}, tiny_alpha[] = {.1, 5e-324, .1};
+    const int32_t *words = GUARDED(word), *items = GUARDED(item);
+    const double *counts = GUARDED(count);
+    double table[WORDS * 4], gamma[TOPICS], norms[1], values[8];
+    float table32[WORDS * 4];
+    int64_t sums[WORDS * TOPICS], starts[2], rows[1] = {0};
+    int32_t n_iter[1], places[8];
+    uint64_t seeds[1] = {1};
+    static uint32_t scratch[VF_LDA_RESAMPLE_TOKENS];
+    for (int i = 0; i < WORDS * 4; ++i) table32[i] = (float)(table[i] = i % 4 == 3 ? 0 : 1.0 / (1 + i % 4));
+#define ESTEP(bits, tab, p, starts, index, values, a)                                                                 \
+    (memset(sums, 0, sizeof sums), api->lda_estep_##bits(1, TOPICS, WORDS, &(p), starts, index, values, tab, a, room, \
+                                                         BYTES, gamma, sums, n_iter, norms))
+    const vf_lda_params good = {1e-3, 50, 1.0, 0x1p-20};
+    expect(api, "lda_estep, good", VF_OK, ESTEP(f64, table, good, plain, words, counts, alpha));
+    expect(api, "lda_estep, first row pointer below 0", VF_ERR_INDPTR,
+           ESTEP(f64, table, good, before, words, counts, alpha));
+    expect(api, "lda_estep, row pointers at the ends", VF_ERR_INDPTR,
+           ESTEP(f64, table, good, far, words, counts, alpha));
+    expect(api, "lda_estep, prior underflows", VF_ERR_PARAMETER,
+           ESTEP(f64, table, good, plain, words, counts, tiny_alpha));
+    const double spacings[] = {5e-324, 0x1p-1030, 0x1p-1000, 0x1p-61, 0x1p61, 0x1p1000, 0.3, INFINITY, NAN};
+    for (size_t i = 0; i < sizeof spacings / sizeof *spacings; ++i)
+        for (int clip = -1; clip < 31; clip += 8) {
+            const vf_lda_params p = {1e-3, 50, clip < 0 ? 0.0 : spacings[i] * ldexp(1.0, clip), spacings[i]};
+            expect(api, "lda_estep_f64, spacing", VF_ERR_PARAMETER, ESTEP(f64, table, p, plain, words, counts, alpha));
+            expect(api, "lda_estep_f32, spacing", VF_ERR_PARAMETER,
+                   ESTEP(f32, table32, p, plain, words, counts, alpha));
+        }
+    /* From the least spacing to the largest, counts of every size: what is added stays within the clip norm. */
+    for (int e = -60; e <= 60; e += 4)
+        for (int units = 0; units < 31; units += 6)
+            for (int size = -40; size <= 20; size += 3) {
+                const double C = ldexp(1.0, e + units), values[] = {pow(10, size), pow(10, size) / 3};
+                const vf_lda_params p = {1e-3, 20, C, ldexp(1.0, e)};
+                expect(api, "lda_estep_f64, extremes", VF_OK, ESTEP(f64, table, p, plain, words, values, alpha));
+                require(api, "lda_estep_f64 adds more than the clip norm",
+                        norm_of(WORDS * TOPICS, sums, p.spacing) <= C);
+                expect(api, "lda_estep_f32, extremes", VF_OK, ESTEP(f32, table32, p, plain, words, values, alpha));
+                require(api, "lda_estep_f32 adds more than the clip norm",
+                        norm_of(WORDS * TOPICS, sums, p.spacing) <= C);
+            }
+    const vf_lda_params unclipped = {1e-3, 50, 0.0, 0x1p-60};
+    expect(api, "lda_estep, sums leave int64", VF_ERR_RANGE, ESTEP(f64, table, unclipped, plain, words, counts, alpha));
+#define GATHER(starts_in) api->lda_gather(&p, rows, starts_in, words, items, seeds, scratch, starts, places, values)
+    for (int mode = VF_LDA_AS_IS; mode <= VF_LDA_SCALE; ++mode) {
+        const vf_gather_params p = {1, 1, 8, 10, VF_LDA_RESAMPLE_TOKENS, mode};
+        expect(api, "lda_gather, good", VF_OK, GATHER(plain));
+        expect(api, "lda_gather, first row pointer below 0", VF_ERR_INDPTR, GATHER(before));
+        expect(api, "lda_gather, row pointers at the ends", VF_ERR_INDPTR, GATHER(far));
+    }
+}
+
+static void regression(const vf_api *api) {
+    static const int64_t plain[] = {0, 2}, empty[] = {0, 0}, before[] = {-4096, 2}, far[] = {INT64_MIN, INT64_MAX};
+    static const int32_t column[] = {0, 1};
+    const int32_t *columns = GUARDED(column);
+    const double ordinary[] = {1, 2};
+    double linear[1], quadratic[1], xi[1], norms[1];
+    int64_t sums[2], triangle[3];
+    const vf_blr_params good = {1.0, 1.0, 1.0, 1.0, 1.0, 0x1p-20, 0x1p-10, 0};
+#define WEIGHTS(p, starts, index, values, y)                                                                         \
+    api->blr_weights_f64(1, 2, &(p), starts, index, values, y, NULL, NULL, NULL, room, BYTES, linear, quadratic, xi, \
+                         norms)
+#define ADD(starts, index, values)                                       \
+    (memset(sums, 0, sizeof sums), memset(triangle, 0, sizeof triangle), \
+     api->blr_accumulate_f64(1, 2, 0, 2, starts, index, values, linear, quadratic, room, BYTES, sums, triangle))
+    const double one = 1;
+    expect(api, "blr_weights, good", VF_OK, WEIGHTS(good, plain, columns, ordinary, &one));
+    expect(api, "blr_weights, first row pointer below 0", VF_ERR_INDPTR,
+           WEIGHTS(good, before, columns, ordinary, &one));
+    expect(api, "blr_weights, row pointers at the ends", VF_ERR_INDPTR, WEIGHTS(good, far, columns, ordinary, &one));
+    expect(api, "blr_accumulate, first row pointer below 0", VF_ERR_INDPTR, ADD(before, columns, ordinary));
+    linear[0] = 0x1p31;
+    expect(api, "blr_accumulate, a linear factor too large", VF_ERR_RANGE, ADD(plain, columns, ordinary));
+    linear[0] = 0, quadratic[0] = 0x1p21;
+    expect(api, "blr_accumulate, a quadratic factor too large", VF_ERR_RANGE, ADD(plain, columns, ordinary));
+    quadratic[0] = NAN;
+    expect(api, "blr_accumulate, a quadratic factor that is no number", VF_ERR_RANGE, ADD(plain, columns, ordinary));
+
+    const double sizes[] = {0,     5e-324, 1e-310, 1e-200, 1e-162, 1e-154, 1e-100,
+                            1e-20, 1,      1e20,   1e100,  1e154,  1e200,  1e308};
+    const int n = sizeof sizes / sizeof *sizes;
+    for (int i = 0; i < n; ++i)
+        for (int j = 0; j < n; ++j)
+            for (int form = 0; form < 4; ++form) { /* dense, sparse, sparse and empty, sparse entries of one */
+                const double x[] = {sizes[i], -sizes[i] / 3}, y = sizes[j];
+                const int64_t *starts = form == 0 ? NULL : form == 2 ? empty : plain;
+                const double *values = form == 3 ? NULL : x;
+                expect(api, "blr_weights, extremes", VF_OK, WEIGHTS(good, starts, columns, values, &y));
+                expect(api, "blr_accumulate, extremes", VF_OK, ADD(starts, columns, values));
+                const double s1 = norm_of(2, sums, good.spacing), h2 = good.factor_spacing * good.factor_spacing;
+                const double a = h2 * (double)triangle[0], b = h2 * (double)triangle[1], c = h2 * (double)triangle[2];
+                require(api, "blr adds more than the clip norm", s1 * s1 + a * a + 2 * b * b + c * c <= 1 + 1e-15);
+            }
+    for (int field = 0; field < 7; ++field) {
+        const double bad[] = {0, 5e-324, 1e-300, 1e308, -1, NAN, 0.3};
+        for (int i = 0; i < 6 + (field >= 5); ++i) {
+            vf_blr_params p = good;
+            memcpy((char *)&p + field * sizeof(double), &bad[i], sizeof(double));
+            if (field == 1 && (i == 1 || i == 2)) continue;     /* few trials are trials */
+            if ((field == 2 || field == 3) && i == 3) continue; /* a large scale leaves a statistic out */
+            expect(api, "blr_weights, parameter", VF_ERR_PARAMETER, WEIGHTS(p, plain, columns, ordinary, &one));
+        }
+    }
+}
+
+static void belief_network(const vf_api *api) {
+    enum { J = 2, K = 3, PAIRS = K * (K + 1) / 2 };
+    const double x[J] = {5, 7}, z[K] = {.1, .5, 1}, nan_[K] = {NAN, 0, 0}, big[K] = {0x1p31, 0, 0},
+                 half[K] = {.5, 0, 0};
+    const double above[K] = {1.5, 0, 0};
+    const uint8_t y[J] = {0, 1};
+    int64_t sums[J * PAIRS] = {0};
+    static double area[1 << 18];
+#define MOMENTS(first, last, x, z) api->sbn_moments(1, J, K, first, last, 1024.0, x, z, area, sizeof area, sums)
+    for (int first = 0; first <= PAIRS; ++first)
+        for (int last = first; last <= PAIRS; ++last)
+            expect(api, "sbn_moments, part", VF_OK, MOMENTS(first, last, x, z));
+    expect(api, "sbn_moments, beyond the last pair", VF_ERR_SIZE, MOMENTS(PAIRS, PAIRS + 1, x, z));
+    expect(api, "sbn_moments, z is no number", VF_ERR_RANGE, MOMENTS(0, PAIRS, x, nan_));
+    expect(api, "sbn_moments, z above 1", VF_ERR_RANGE, MOMENTS(0, PAIRS, x, above));
+    expect(api, "sbn_moments, x off its lattice", VF_ERR_RANGE, MOMENTS(0, PAIRS, half, z));
+    expect(api, "sbn_moments, x too large", VF_ERR_RANGE, MOMENTS(0, PAIRS, big, z));
+    const double *wrong[] = {nan_, big, half};
+    for (int i = 0; i < 3; ++i) {
+        expect(api, "sbn_cross, v", VF_ERR_RANGE, api->sbn_cross(1, J, K, y, wrong[i], sums));
+        expect(api, "sbn_gram, v", VF_ERR_RANGE, api->sbn_gram(1, K, wrong[i], area, sizeof area, sums));
+    }
+    const double sizes[] = {0,    5e-324, 1e-310, 1e-162, 1e-154, 1e-20,    1,
+                            1e20, 1e100,  1e149,  1e154,  1e308,  INFINITY, NAN};
+    const int n = sizeof sizes / sizeof *sizes;
+    for (int i = 0; i < n; ++i)
+        for (int j = 0; j < n; ++j)
+            for (int e = -100; e <= 100; e += 20) {
+                const double row[] = {sizes[i], -sizes[i] / 3}, factor = sizes[j], g = ldexp(1.0, e), C = g * 1000;
+                double units[2];
+                int64_t q[2];
+                expect(api, "sbn_clip, extremes", VF_OK, api->sbn_clip(1, 2, C, g, row, NULL, &factor, units, NULL));
+                q[0] = (int64_t)units[0], q[1] = (int64_t)units[1];
+                require(api, "sbn_clip leaves more than the clip norm", norm_of(2, q, 1.0) <= 1000);
+                expect(api, "sbn_clip, no clipping", VF_OK,
+                       api->sbn_clip(1, 2, 0.0, g, row, NULL, &factor, units, NULL));
+            }
+    const double spacings[] = {5e-324, 0x1p-1030, 0x1p-101, 0x1p101, 0.3, INFINITY, NAN, -1};
+    for (int i = 0; i < 8; ++i) {
+        double units[2];
+        expect(api, "sbn_clip, spacing", VF_ERR_PARAMETER,
+               api->sbn_clip(1, 2, spacings[i] * 1000, spacings[i], x, NULL, NULL, units, NULL));
+        expect(api, "sbn_clip, spacing", VF_ERR_PARAMETER,
+               api->sbn_clip(1, 2, 0.0, spacings[i], x, NULL, NULL, units, NULL));
+    }
+}
+
+static void shrink(const vf_api *api) {
+    const double sizes[] = {0, 5e-324, 1e-30, 1, 1e15, 1e16, 1e30, 1e39, 1e200, 1e308, INFINITY, NAN};
+    const int n = sizeof sizes / sizeof *sizes;
+    const float grid[] = {0, .5f, 2}, prior[] = {.2f, .3f, .5f};
+    const int32_t band[] = {0};
+    float work[2 + 32], means[1];
+    double responsibility[3];
+#define SHRINK(sd, average, mass, weight, grid, prior)                                                            \
+    api->shrink_means(&(vf_shrink_params){1, 1, 3, 1, sd}, average, mass, weight, grid, prior, band, work, means, \
+                      responsibility)
+    for (int i = 0; i < 2 * n; ++i)
+        for (int j = 0; j < n; ++j)
+            for (int k = 0; k < n; ++k) {
+                const double average = i < n ? sizes[i] : -sizes[i - n], mass = sizes[j], one = 1;
+                memset(responsibility, 0, sizeof responsibility);
+                const int32_t status = SHRINK(sizes[k], &average, &mass, &one, grid, prior);
+                require(api, "shrink_means: status",
+                        status == VF_OK || status == VF_ERR_RANGE || status == VF_ERR_PARAMETER);
+                require(api, "shrink_means: a result that is no number",
+                        status != VF_OK || (means[0] >= 0 && means[0] <= 3e38f && responsibility[1] <= 1));
+            }
+    const double one = 1;
+    expect(api, "shrink_means, average", VF_ERR_RANGE, SHRINK(1.0, &sizes[6], &one, &one, grid, prior));
+    expect(api, "shrink_means, sd", VF_ERR_PARAMETER, SHRINK(1e-300, &one, &one, &one, grid, prior));
+    const float falls[] = {0, 2, .5f}, endless[] = {0, 1, INFINITY}, no_prior[] = {0, 0, 0},
+                nan_prior[] = {.2f, NAN, 1};
+    expect(api, "shrink_means, grid falls", VF_ERR_PARAMETER, SHRINK(1.0, &one, &one, &one, falls, prior));
+    expect(api, "shrink_means, grid is infinite", VF_ERR_PARAMETER, SHRINK(1.0, &one, &one, &one, endless, prior));
+    expect(api, "shrink_means, prior of nothing", VF_ERR_PARAMETER, SHRINK(1.0, &one, &one, &one, grid, no_prior));
+    expect(api, "shrink_means, prior is no number", VF_ERR_PARAMETER, SHRINK(1.0, &one, &one, &one, grid, nan_prior));
+}
+
+static void noise(const vf_api *api) {
+    const uint8_t key[32] = {1};
+    int64_t x[4] = {1, 2, 2, 1};
+    double real[4] = {1, 2, 2, 1};
+    const int64_t stride = INT64_MAX / 2;
+    expect(api, "symmetric_gaussian, stride", VF_ERR_SIZE,
+           api->symmetric_gaussian_i64(2, 0, 2, 1.0, 1.0, key, stride, x));
+    expect(api, "symmetric_check, stride", VF_ERR_SIZE, api->symmetric_check_f64(2, 0, 2, 9, 1.0, stride, real));
+    expect(api, "rounded_gaussian, end of the range", VF_ERR_SIZE,
+           api->rounded_gaussian(4, INT64_MAX - 4, 1.0, key, x));
+    expect(api, "chacha20_words, end of the range", VF_ERR_SIZE,
+           api->chacha20_words(4, INT64_MAX - 3, key, (uint64_t *)x));
+    int64_t found;
+    expect(api, "gaussian_flagged, end of the range", VF_ERR_SIZE,
+           api->gaussian_flagged(4, INT64_MAX - 4, 1.0, key, 4, x, &found));
+}
+
+int main(void) {
+    static const char *const sets[] = {"portable", "baseline", "avx2", "avx512"};
+    alarm(120);
+    for (int i = 0; i < 4; ++i) {
+        const vf_api *api = vf_api_for(sets[i]);
+        if (!api) continue;
+        lda(api);
+        regression(api);
+        belief_network(api);
+        shrink(api);
+        noise(api);
+    }
+    return failures != 0;
+}

@@ -1,0 +1,61 @@
+"""Commands run in this process, and a corpus of two clear topics."""
+
+import numpy as np
+import pytest
+
+from vips_fast.cli import main
+
+WORDS = ("red", "green", "blue", "pink", "grey", "teal")
+
+
+@pytest.fixture
+def run(capsys):
+    """Exit code, standard output and standard error of a command."""
+
+    def call(*argv):
+        code = main([str(arg) for arg in argv])
+        return code, *capsys.readouterr()
+
+    return call
+
+
+@pytest.fixture
+def refused(run):
+    """The message of a command that must fail: one line, nothing on standard output."""
+
+    def call(*argv, code=2):
+        got, out, err = run(*argv)
+        lines = [line for line in err.splitlines() if not line.startswith("fit: step")]
+        assert (got, out, len(lines)) == (code, "", 1), err
+        assert lines[0].startswith("vips-fast: error: ")
+        return lines[0].removeprefix("vips-fast: error: ")
+
+    return call
+
+
+class Files:
+    """A folder with documents in UCI format and their vocabulary, and the arguments that fit topics to them."""
+
+    def __init__(self, folder):
+        topics = np.array([[0.4, 0.3, 0.3, 0, 0, 0], [0, 0, 0, 0.4, 0.3, 0.3]])
+        rng = np.random.default_rng(0)
+        X = np.stack([rng.multinomial(30, topics[d % 2]) for d in range(60)])
+        entries = [f"{d + 1} {w + 1} {X[d, w]}" for d, w in zip(*np.nonzero(X), strict=True)]
+        self.folder, self.X, self.words = folder, X, WORDS
+        self.docs, self.vocab, self.model = folder / "docs.txt", folder / "words.txt", folder / "model"
+        self.docs.write_text("\n".join(["60", "6", str(len(entries)), *entries, ""]))
+        self.vocab.write_text("\n".join(WORDS) + "\n")
+
+    def fit(self, *more):
+        """Arguments of a fit; the last of an option that is given twice counts."""
+        return ["fit", "lda", self.docs, "--vocab", self.vocab, "--topics", 2, "--out", self.model, "--steps", 5,
+                "--doc-length", 30, "--seed", 1, *more]  # fmt: skip
+
+    def names(self):
+        """What stands in the folder, hidden files included."""
+        return {path.name for path in self.folder.iterdir()}
+
+
+@pytest.fixture
+def files(tmp_path):
+    return Files(tmp_path)

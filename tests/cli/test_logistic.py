@@ -1,0 +1,108 @@
+"""``fit blr`` and ``predict``."""
+
+import csv
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.special import expit
+
+from vips_fast import BayesianLogisticRegression
+from vips_fast.data import read_adult
+
+
+@pytest.fixture
+def rows(tmp_path):
+    """Rows of two columns, the first of which matters, as dense and sparse files, and their labels."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 2)) / 3
+    y = rng.random(3000) < expit(6 * X[:, 0])
+    np.save(tmp_path / "X.npy", X)
+    sp.save_npz(tmp_path / "X.npz", sp.csr_array(X))
+    np.save(tmp_path / "y.npy", y.astype(int))
+    np.save(tmp_path / "counts.npy", rng.binomial(5, expit(6 * X[:, 0])))
+    (tmp_path / "y.txt").write_text("".join("yes\n" if v else "no\n" for v in y))
+    (tmp_path / "names.txt").write_text("matters\ndoes not\n")
+    np.save(tmp_path / "words.npy", np.where(y, "yes", "no"))
+    (tmp_path / "bytes.txt").write_bytes(b"yes\n\xff\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize(("name", "labels"), [("X.npy", "y.npy"), ("X.npz", "y.txt")])
+def test_fit_predict_and_verify(run, rows, name, labels):
+    out, transcript = rows / "model", ["--transcript", rows / "transcript"]
+    fit = ["fit", "blr", rows / name, "--labels", rows / labels, "--names", rows / "names.txt", "--out", out]
+    code, text, _ = run(*fit, *transcript, "--epsilon", 5, "--delta", "1e-6")
+    assert code == 0 and "matters" in text and "(5, 1e-06)-differential privacy" in text
+    assert sorted(path.name for path in out.iterdir()) == ["coefficients.csv", "model.json", "model.npz", "privacy.txt"]
+    model = BayesianLogisticRegression.load(out)
+    assert model.privacy_.private and model.privacy_.epsilon <= 5
+    with open(out / "coefficients.csv", newline="") as file:
+        table = list(csv.DictReader(file))
+    assert [row["feature"] for row in table] == ["(intercept)", "matters", "does not"]
+    assert float(table[1]["mean"]) == pytest.approx(model.coef_[0, 0], rel=1e-5)
+    assert float(table[1]["low_90"]) == pytest.approx(model.credible_interval()[0, 0], rel=1e-5)
+
+    code, text, _ = run("predict", out, rows / name)
+    head, *lines = text.splitlines()
+    assert code == 0 and head == ("p(no),p(yes)" if labels == "y.txt" else "p(0),p(1)") and len(lines) == 3000
+    probability = model.predict_proba(np.load(rows / "X.npy"))
+    np.testing.assert_allclose([float(line.split(",")[1]) for line in lines], probability[:, 1], atol=1e-6)
+    assert run("predict", out, rows / name, "--out", rows / "p.npy")[0] == 0
+    np.testing.assert_allclose(np.load(rows / "p.npy"), probability)
+
+    verify = ["verify", out, *transcript]
+    code, text, _ = run(*verify)
+    assert code == 0 and "equal   coefficients.csv" in text
+    (out / "coefficients.csv").write_text((out / "coefficients.csv").read_text().replace("0", "1"))
+    assert run(*verify)[0] == 1
+
+
+def test_counts_and_the_papers_form(run, rows):
+    fit = ["fit", "blr", rows / "X.npy", "--quiet", "--out"]
+    counts = [*fit, rows / "counts", "--labels", rows / "counts.npy", "--trials", 5]
+    code, text, _ = run(*counts, "--non-private", "--no-intercept", "--row-norm", 3)
+    model = BayesianLogisticRegression.load(rows / "counts")
+    assert code == 0 and "NOT PRIVATE" in text and model.coef_[0, 0] == pytest.approx(6, abs=0.5)
+    assert (model.fit_intercept, model.row_norm, model.n_trials) == (False, 3, 5)
+    assert run(*fit, rows / "p", "--labels", rows / "y.npy", "--paper", "--epsilon", 2, "--steps", 3)[0] == 0
+    assert run("predict", rows / "p", rows / "X.npy")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        ([], "give --labels FILE"),
+        (["--labels", "y.npy", "--names", "y.txt"], "3000 names; expected 2"),
+        (["--labels", "nothing.npy"], "nothing.npy"),
+        (["--labels", "y.npy", "--format", "adult"], "is not UTF-8 text"),
+        (["--labels", "y.txt", "--trials", "3"], "expected numbers with --trials"),
+        (["--labels", "words.npy", "--trials", "3"], "not a .npy file of numbers"),
+        (["--labels", "bytes.txt"], "bytes.txt: is not UTF-8 text"),
+        (["--labels", "names.txt"], "y has shape (2,)"),
+        (["--labels", "y.npy", "--steps", "0"], "argument --steps: '0': expected a whole number of at least 1"),
+    ],
+)
+def test_what_is_refused_leaves_nothing(refused, rows, more, text):
+    more = [rows / word if word.endswith((".npy", ".txt")) else word for word in more]
+    fit = ["fit", "blr", rows / "X.npy", "--epsilon", 1, "--out", rows / "model", "--quiet"]
+    assert text in refused(*fit, *more) and not (rows / "model").exists()
+
+
+def test_predict_refuses(run, refused, rows):
+    (rows / "bad").mkdir()
+    assert "model.json" in refused("predict", rows / "bad", rows / "X.npy")
+    fit = ["fit", "blr", rows / "X.npy", "--labels", rows / "y.npy", "--out", rows / "m", "--quiet"]
+    assert run(*fit, "--epsilon", 1)[0] == 0
+    np.save(rows / "wide.npy", np.ones((3, 4)))
+    assert "X has 4" in refused("predict", rows / "m", rows / "wide.npy")
+    assert "expected a model written by vips-fast fit lda" in refused("topics", rows / "m")
+
+
+def test_adult(run, data_dir, tmp_path):
+    files = [data_dir / "adult" / name for name in ("adult.data.gz", "adult.test.gz")]
+    fit = ["fit", "blr", *files, "--format", "adult", "--out", tmp_path / "m", "--quiet"]
+    code, text, _ = run(*fit, "--epsilon", 1, "--delta", "1e-5")
+    assert code == 0 and "education" in text and "capital-gain" in text
+    table = read_adult(*files)
+    assert BayesianLogisticRegression.load(tmp_path / "m").score(table.X, table.y) > 0.83

@@ -1,0 +1,167 @@
+"""Usage, exit codes, one-line errors, and what a command imports."""
+
+import errno
+import io
+import math
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from vips_fast import cli, runtime_info
+from vips_fast.cli.progress import ProgressLine
+
+MODULE = [sys.executable, "-m", "vips_fast"]
+
+
+def test_version_and_help(run):
+    assert run("--version") == (0, f"vips-fast {runtime_info()['version']}\n", "")
+    commands = "demo topics plan predict plot transform privacy verify sign audit info"
+    for command in ([], ["fit"], ["fit", "lda"], ["fit", "blr"], ["fit", "sbn"], *([c] for c in commands.split())):
+        code, out, err = run(*command, "--help")
+        assert code == 0 and out.startswith("usage: vips-fast") and not err
+
+
+@pytest.mark.parametrize(
+    "argv, unwanted",
+    [
+        (["fit", "lda", "--help"], {"numpy", "scipy", "vips_fast.accounting", "vips_fast.engine"}),
+        (["info"], {"numba", "autodp", "matplotlib", "sklearn", "scipy.special", "vips_fast.accounting"}),
+    ],
+)
+def test_a_command_imports_what_it_needs(argv, unwanted):
+    script = f"import sys, vips_fast.cli; vips_fast.cli.main({argv}); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert not unwanted & set(done.stdout.splitlines()[-1].split())
+
+
+def test_as_a_module():
+    done = subprocess.run([*MODULE, "--version"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"vips-fast {runtime_info()['version']}\n", "")
+    assert subprocess.run([*MODULE, "nonsense"], capture_output=True).returncode == 2
+
+
+GOAL = ["privacy", "--records", 1000, "--steps", 10, "--delta", 1e-5, "--epsilon", 1]
+FIT = ["fit", "lda", "absent", "--topics", 2, "--out", "o"]
+
+
+@pytest.mark.parametrize(
+    "argv, message",
+    [
+        ([], "the following arguments are required: COMMAND"),
+        (["nonsense"], "invalid choice: 'nonsense'"),
+        (["fit", "lda"], "required: INPUT, --out, --topics"),
+        (FIT, "one of the arguments --epsilon --noise-multiplier --non-private is required"),
+        ([*FIT, "--epsilon", 1, "--noise-multiplier", 1], "not allowed with argument"),
+        ([*FIT, "--epsilon", 1, "--invalid", "skip"], "invalid choice: 'skip'"),
+        ([*FIT, "--epsilon", 1, "--prior-model", "a", "--topic-word-prior", 1], "not allowed with argument"),
+        (["demo", "--epsilon", -1], "argument --epsilon: '-1': expected a number above 0"),
+        (["demo", "--epsilon", "nan"], "'nan': expected a number above 0"),
+        (["demo", "--delta", 1], "argument --delta: '1': expected a number between 0 and 1"),
+        (["demo", "--topics", 0], "argument --topics: '0': expected a whole number of at least 1"),
+        (["demo", "--jobs", 0], "argument --jobs: '0': expected a number of threads"),
+        (["demo", "--seed", -1], "argument --seed: '-1': expected a whole number from 0"),
+        (["demo", "--eps", 1], "unrecognized arguments: --eps 1"),
+        (["topics", "absent"], "absent: no such folder; expected one written by vips-fast fit"),
+        (["predict", "m", "x", "--out", "t.txt"], "argument --out: 't.txt': expected a name that ends in .csv or .npy"),
+        (GOAL[:5], "required: --delta"),
+        ([*GOAL, "--noise-multiplier", 1], "not allowed with"),
+        ([*GOAL, "--sampling", "full", "--batch", 10], "batch_size=10: expected None with sampling='full'"),
+        ([*GOAL, "--accountant", "mine"], "'mine'; expected one of "),
+        ([*GOAL, "--plot", "x.gif"], "argument --plot: 'x.gif': expected a name that ends"),
+        ([*GOAL, "--batch", 10, "--neighbors", "replace_one"], "expected 'add_remove' with sampling='poisson'"),
+    ],
+)
+def test_usage_errors(refused, argv, message):
+    assert message in refused(*argv)
+
+
+@pytest.mark.parametrize(
+    "error, code, message",
+    [
+        (RuntimeError("7351"), 1, "internal error (RuntimeError); --debug shows where"),
+        (KeyError("7351"), 1, "internal error (KeyError); --debug shows where"),
+        (MemoryError(), 1, "not enough memory"),
+        (MemoryError("needs 9 GiB"), 1, "not enough memory: needs 9 GiB"),
+        (type("ArrayError", (MemoryError,), {})("7351 rows"), 1, "not enough memory"),
+        (ImportError("needs a package"), 1, "needs a package"),
+        (OSError(errno.ENOSPC, "No space left on device", "x"), 1, "x: No space left on device"),
+        (PermissionError(errno.EACCES, "Permission denied", "x"), 2, "x: Permission denied"),
+        (ValueError("two\nlines"), 2, "two lines"),
+        (KeyboardInterrupt(), 130, "interrupted"),
+    ],
+)
+def test_exit_codes(refused, monkeypatch, error, code, message):
+    def fail(args):
+        raise error
+
+    # By way of the module's name, since `vips_fast.cli.main` is the function.
+    monkeypatch.setattr(sys.modules["vips_fast.cli.main"], "info", fail)
+    assert refused("info", code=code) == message
+    if isinstance(error, (RuntimeError, KeyError)):
+        with pytest.raises(type(error)):
+            cli.main(["--debug", "info"])
+
+
+def test_a_closed_pipe_is_no_error():
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run([*MODULE, "info"], stdout=write, stderr=subprocess.PIPE, text=True)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (1, "")
+
+
+def test_info(run):
+    code, out, err = run("info")
+    known = runtime_info()
+    rows = dict(line.split(None, 1) for line in out.replace("instruction set", "isa").splitlines())
+    assert (code, err, rows["vips_fast"], rows["isa"]) == (0, "", known["version"], known["isa"])
+
+
+# Progress
+
+
+class Step:
+    """What the loop tells, which counts how often epsilon is asked for."""
+
+    asked = 0
+
+    def __init__(self, step, n_steps, epsilon=1.0049, seconds=2.0):
+        self.step, self.n_steps, self.seconds, self._epsilon = step, n_steps, seconds, epsilon
+
+    @property
+    def epsilon(self):
+        Step.asked += 1
+        return self._epsilon
+
+
+@pytest.mark.parametrize("n_steps", [1, 7, 20, 21, 100, 100_000])
+def test_a_log_gets_twenty_lines_at_most(capsys, n_steps):
+    Step.asked = 0
+    with ProgressLine("fit") as progress:
+        for step in range(1, n_steps + 1):
+            progress(Step(step, n_steps))
+    lines = capsys.readouterr().err.splitlines()
+    assert Step.asked == len(lines) <= 20 and len(lines) >= min(n_steps, 10)
+    # Never rounded down.
+    assert lines[-1] == f"fit: step {n_steps} of {n_steps}, epsilon 1.01, 2.0 s"
+    ProgressLine("fit")(Step(1, 1, math.inf))
+    assert capsys.readouterr().err == "fit: step 1 of 1, 2.0 s\n"
+
+
+def test_a_terminal_gets_one_line_ten_times_a_second(monkeypatch):
+    terminal = io.StringIO()
+    terminal.isatty = lambda: True
+    monkeypatch.setattr(sys, "stderr", terminal)
+    Step.asked, start = 0, time.monotonic()
+    with pytest.raises(RuntimeError), ProgressLine("fit") as progress:
+        while time.monotonic() < start + 0.5:
+            progress(Step(9, 10))
+        progress(Step(10, 10))
+        raise RuntimeError
+    updates = terminal.getvalue().split("\r")
+    # The line is ended, so that an error stands on its own.
+    assert updates[-1] == "fit: step 10 of 10, epsilon 1.01, 2.0 s\n" and "\n" not in "".join(updates[:-1])
+    assert 3 <= Step.asked == len(updates) - 1 <= 7

@@ -1,0 +1,136 @@
+"""``privacy``, ``audit`` and ``demo``."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+import vips_fast.demo
+from vips_fast.data import Corpus
+
+PAPER = ["privacy", "--records", 400_000, "--batch", 20_000, "--steps", 20, "--delta", 1e-4]
+
+
+def figures(out):
+    """The first table of `privacy` as numbers."""
+    table = out.split("\n\n")[0].splitlines()
+    return {name.strip(): float(value) for name, value in (line.rsplit(None, 1) for line in table)}
+
+
+@pytest.mark.parametrize(
+    "more, expected",
+    [
+        # The paper's setting: exact for Poisson sampling, the proven bound for
+        # sampling without replacement, and the paper's own accountant (2.38).
+        ([], 0.932),
+        (["--sampling", "without_replacement"], 0.984),
+        (["--sampling", "without_replacement", "--accountant", "wang"], 2.3826),
+    ],
+)
+def test_the_papers_run(run, more, expected):
+    code, out, err = run(*PAPER, "--noise-multiplier", 1.24, *more)
+    assert code == 0 and "differentially private under" in out
+    # To the digits that were printed.
+    assert figures(out)["epsilon"] == pytest.approx(expected, rel=1e-3)
+    assert "delta = 0.0001 is not below 1 / 400000 records" in err
+
+
+def test_the_other_way_round(run):
+    out = run(*PAPER, "--epsilon", 0.932)[1]
+    noise = figures(out)["noise multiplier"]
+    # The calibration's own tolerance is 10^-3.
+    assert noise == pytest.approx(1.24, rel=2e-3) and figures(out)["epsilon"] <= 0.932
+    assert figures(run(*PAPER, "--noise-multiplier", noise)[1])["epsilon"] <= 0.932
+
+
+def test_whole_batches(run):
+    argv = ["privacy", "--records", 1000, "--steps", 10, "--delta", 1e-5, "--noise-multiplier", 2]
+    whole = figures(run(*argv)[1])
+    assert whole["expected batch"] == 1000 and whole["sampling probability"] == 1
+    code, out, err = run(*argv, "--sampling", "full", "--neighbors", "replace_one")
+    assert (code, figures(out), err) == (0, whole, "") and "under replacing one record" in out
+
+
+def test_comparison_and_plot(run, tmp_path):
+    pytest.importorskip("matplotlib", reason="matplotlib is optional")
+    argv = [*PAPER, "--noise-multiplier", 1.24, "--sampling", "without_replacement"]
+    code, out, _ = run(*argv, "--compare", "--plot", tmp_path / "e.png")
+    lines = out.split("\n\n")[2].splitlines()[2:]
+    epsilons = {fields[1]: float(fields[2]) for fields in (re.split(r"  +", line) for line in lines)}
+    assert code == 0 and epsilons["pld"] == pytest.approx(0.984, rel=1e-3)
+    assert epsilons["wang"] == pytest.approx(2.3826, rel=1e-3)
+    assert 0.5 * epsilons["pld"] < epsilons.pop("attack") < epsilons["pld"] == min(epsilons.values())
+    assert [name for name, line in zip(["attack", *epsilons], lines, strict=True) if line.endswith("used")] == ["pld"]
+    interval = re.search(r"The exact epsilon is between ([0-9.]+) and ([0-9.]+)\.", out)
+    assert float(interval[1]) < epsilons["pld"] == float(interval[2])
+    assert (tmp_path / "e.png").read_bytes().startswith(b"\x89PNG")
+    assert run(*argv, "--plot", tmp_path / "e.svg")[0] == 0 and "<svg" in (tmp_path / "e.svg").read_text()
+    assert {p.name for p in tmp_path.iterdir()} == {"e.png", "e.svg"}
+
+
+def test_audit_follows_the_settings(run, refused, monkeypatch, tmp_path):
+    """What reaches the audit; the audit itself has tests of its own."""
+    from vips_fast import audit
+    from vips_fast.models.lda import LdaOptions
+
+    asked = {}
+
+    class Report:
+        passed = True
+
+        def text(self):
+            return "passed"
+
+        def to_dict(self):
+            return {"passed": True}
+
+    def replaced(model, settings, **more):
+        asked.update(more, model=model, settings=settings)
+        return Report()
+
+    monkeypatch.setattr(audit, "audit", replaced)
+    sets = ["--set", "dtype=float64", "--set", "options.mean_change_tol=0", "--set", "doc_length=20"]
+    argv = ["audit", "lda", "--layers", "b,A", "--clip", 0.2, *sets, "--json", tmp_path / "a.json"]
+    assert run(*argv)[:2] == (0, "passed\n")
+    assert json.loads((tmp_path / "a.json").read_text()) == {"passed": True}
+    options = LdaOptions(dtype="float64", mean_change_tol=0)
+    assert asked["settings"] == dict(n_components=2, sampling="poisson", clip=0.2, doc_length=20, options=options)
+    assert (asked["model"], asked["layers"], asked["full"]) == ("lda", ["B", "A"], False)
+    assert run("audit", "blr")[0] == 0 and "n_components" not in asked["settings"]
+    for argv, message in (
+        (["--set", "nonsense=1"], "'nonsense' is not a setting of LatentDirichletAllocation: expected one of "),
+        (["--set", "dtype"], "--set dtype: expected NAME=VALUE"),
+        (["other"], "invalid choice: 'other'"),
+    ):
+        assert message in refused("audit", *argv)
+
+
+@pytest.fixture
+def few_docstrings(monkeypatch):
+    """A corpus of two clear topics, with words from common to rare, in the place of the docstrings."""
+    words = 0.7 ** np.arange(10.0)
+    rng, topics = np.random.default_rng(0), np.kron(np.eye(2), words / words.sum())
+    counts = np.stack([rng.multinomial(30, topics[d % 2]) for d in range(2000)])
+    corpus = Corpus(counts, [f"word{k}" for k in range(20)], details={"package": 2000})
+    monkeypatch.setattr(vips_fast.demo, "docstrings_corpus", lambda: corpus)
+
+
+def test_demo(run, few_docstrings):
+    code, out, err = run("demo", "--epsilon", 2, "--topics", 2, "--words", 4, "--jobs", 1)
+    assert code == 0 and "private: step 10 of 10, epsilon 2, " in err
+    text = " ".join(out.split())
+    assert "one a record: 2000 with ten or more words" in text and "1800 records to learn from, 200 held out" in text
+    found = re.findall(r"^(unigram|private|non-private).* (\d+) +(\d+)$", out, re.M)
+    perplexity = {name: int(completion) for name, completion, _ in found}
+    assert max(perplexity["private"], perplexity["non-private"]) < perplexity["unigram"]
+    assert len([line for line in out.splitlines() if re.match(r" *\d+  .* \| ", line)]) == 2
+    stated = re.search(r"\(([0-9.]+), 1e-05\)-differential privacy .* of (\d+):", text)
+    # Calibrated to 10^-3 below the target.
+    assert 1.99 < float(stated[1]) <= 2 and int(stated[2]) == 1800
+
+
+def test_demo_says_when_it_failed(run, few_docstrings):
+    code, out, err = run("demo", "--epsilon", 0.001, "--quiet", "--jobs", 1)
+    assert code == 1 and "held-out perplexity" in out
+    assert "are no better than the unigram model" in err and len(err.splitlines()) == 1

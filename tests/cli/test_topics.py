@@ -1,0 +1,191 @@
+"""Topic models: what a fit writes and refuses, what is read back, interruption."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from vips_fast import LatentDirichletAllocation, plan
+from vips_fast.models.lda.paper import PaperLatentDirichletAllocation
+
+
+def test_fit_without_privacy(run, files):
+    code, out, err = run(*files.fit("--non-private"))
+    assert code == 0 and re.fullmatch(r"(fit: step \d of 5, \d+\.\d s\n){5}", err)
+    assert sorted(os.listdir(files.model)) == ["model.json", "model.npz", "privacy.txt", "topics.txt", "vocab.txt"]
+    topics, privacy = ((files.model / name).read_text() for name in ("topics.txt", "privacy.txt"))
+    halves = {frozenset(line.split()[1:4]) for line in topics.splitlines()}
+    assert halves == {frozenset(files.words[:3]), frozenset(files.words[3:])}
+    assert privacy.startswith("NOT PRIVATE: ")
+    assert out == f"{topics}\n{privacy}Written to {files.model}.\n"
+
+    same = LatentDirichletAllocation(2, n_steps=5, doc_length=30, random_state=1, private=False).fit(files.X)
+    assert np.array_equal(LatentDirichletAllocation.load(files.model).components_, same.components_)
+    first_three = "".join(f"{' '.join([line[0] + ' ', *line.split()[1:4]])}\n" for line in topics.splitlines())
+    assert run("topics", files.model, "--words", 3) == (0, f"{first_three}\n{privacy}", "")
+
+    transform = ["transform", files.model, files.docs, "--jobs", 2]
+    code, out, err = run(*transform)
+    assert code == 0 and out.startswith("topic1,topic2\n") and err.startswith("vips-fast: warning: NOT PRIVATE: ")
+    for name in ("t.npy", "t.csv"):
+        assert run(*transform, "--out", files.folder / name)[0] == 0
+    assert np.array_equal(np.load(files.folder / "t.npy", allow_pickle=False), same.transform(files.X))
+    # Six significant digits are printed.
+    printed = np.loadtxt(files.folder / "t.csv", delimiter=",", skiprows=1)
+    np.testing.assert_allclose(printed, same.transform(files.X), rtol=1e-5)
+    assert (files.folder / "t.csv").read_text() == out
+    assert files.names() == {"docs.txt", "words.txt", "model", "t.npy", "t.csv"}
+
+
+def test_fit_with_privacy(run, files):
+    assert run(*files.fit("--epsilon", 2, "--delta", 1e-3, "--quiet"))[::2] == (0, "")
+    privacy = LatentDirichletAllocation.load(files.model).privacy_
+    assert privacy.private and privacy.steps == 5 and privacy.delta == 1e-3 and 1.9 < privacy.epsilon <= 2
+    assert " ".join((files.model / "privacy.txt").read_text().split()) == privacy.statement()
+
+
+def test_settings_reach_the_estimator(run, files):
+    code, _, err = run(*files.fit(
+        "--noise-multiplier", 3, "--delta", 0.5, "--sampling", "without_replacement", "--neighbors", "replace_one",
+        "--clip", 0.2, "--records", 60, "--batch-size", 20, "--doc-topic-prior", 0.3, "--topic-word-prior", 2,
+        "--jobs", 2, "--invalid", "drop",
+    ))  # fmt: skip
+    assert code == 0 and "fit: step 5 of 5, epsilon " in err
+    assert "warning: delta = 0.5 is not below 1 / 60 records" in err.splitlines()[-1]
+    params = LatentDirichletAllocation.load(files.model).get_params()
+    expected = dict(
+        n_components=2, noise_multiplier=3.0, target_delta=0.5, target_epsilon=None, sampling="without_replacement",
+        neighbors="replace_one", clip=0.2, n_records=60, batch_size=20, doc_topic_prior=0.3, topic_word_prior=2.0,
+        n_jobs=2, n_steps=5, doc_length=30, random_state=1, private=True, invalid="drop", callback=None, options=None,
+    )
+    assert params == expected
+
+
+def test_the_papers_form(run, files):
+    # Its sensitivity is too small for replacing a document, and that is said.
+    code, out, err = run(*files.fit("--paper", "--noise-multiplier", 2))
+    assert code == 0 and "NOT PRIVATE" in out and "warning: NOT PRIVATE: sensitivity" in err
+    assert PaperLatentDirichletAllocation.load(files.model).clip == 0.1
+    assert run("topics", files.model)[0] == 0 and run("transform", files.model, files.docs)[0] == 0
+
+
+def test_a_prior_of_public_topics(run, refused, files):
+    public = files.folder / "public"
+    assert run(*files.fit("--non-private", "--quiet", "--out", public))[0] == 0
+    known = LatentDirichletAllocation.load(public).components_
+    more = ["--epsilon", 0.1, "--delta", 1e-3, "--quiet", "--prior-model", public]
+    assert run(*files.fit(*more, "--prior-weight", 2.5))[0] == 0
+    model = LatentDirichletAllocation.load(files.model)
+    assert np.array_equal(model.topic_word_prior, 2.5 * known) and model.privacy_.private
+    assert "(2, 6) topics and words; expected (3, 6)" in refused(*files.fit(*more, "--topics", 3, "--force"))
+    (public / "vocab.txt").write_text("\n".join(files.words[::-1]) + "\n")
+    assert "other words, or another order" in refused(*files.fit(*more, "--force"))
+    assert "expected with --prior-model" in refused(*files.fit("--epsilon", 1, "--prior-weight", 2))
+    assert "none: no such folder" in refused(*files.fit("--epsilon", 1, "--prior-model", "none", "--force"))
+
+
+@pytest.mark.parametrize(
+    "more, message",
+    [
+        (["--batch-size", 61], "batch_size=61"),
+        (["--clip", 2], "clip=2.0"),
+        (["--format", "csv"], "format is 'csv'; expected one of npz"),
+        (["--features", 7], "docs.txt: has 6 words; expected 7"),
+        (["--transcript", "{model}/t"], "expected a folder that is not inside --out"),
+        (["--transcript", "{model}/.."], "expected a new or an empty folder"),
+        (["--vocab", "absent"], "absent: No such file or directory"),
+    ],
+)
+def test_fit_refuses_and_leaves_nothing(refused, files, more, message):
+    more = [str(word).format(model=files.model) for word in more]
+    assert message in refused(*files.fit("--epsilon", 1, *more))
+    assert files.names() == {"docs.txt", "words.txt"}
+
+
+def test_a_record_is_never_quoted(run, refused, files):
+    files.docs.write_text("2\n6\n2\n1 1 -7351\n2 2 5\n")
+    message = refused(*files.fit("--epsilon", 1))
+    assert "docs.txt: line 4: expected non-negative integers" in message and "7351" not in message
+    np.savez(files.folder / "x.npz", format=b"csr", shape=[2, 6], indptr=[0, 1, 2], indices=[0, 1], data=[-7351, 5])
+    data = ["--epsilon", 1, "--quiet", "--records", 2]
+    argv = [files.folder / "x.npz" if arg == files.docs else arg for arg in files.fit(*data)]
+    message = refused(*argv)
+    assert "7351" not in message
+    # Nobody is told of a record that is dropped.
+    assert run(*argv, "--invalid", "drop")[::2] == (0, "")
+
+
+def test_existing_output(run, refused, files):
+    arguments = files.fit("--non-private", "--quiet")
+    files.model.mkdir()
+    assert run(*arguments)[0] == 0
+    before = (files.model / "model.npz").read_bytes()
+    # It is refused before data are looked at.
+    assert "is not empty; --force replaces a model in it" in refused(*arguments[:2], "absent", *arguments[3:])
+    # A fit that fails leaves the model as it was.
+    refused(*arguments, "--force", "--batch-size", 61)
+    assert (files.model / "model.npz").read_bytes() == before
+    again = [*arguments, "--force", "--seed", 2]
+    assert run(*again)[0] == 0 and (files.model / "model.npz").read_bytes() != before
+    assert files.names() == {"docs.txt", "words.txt", "model"}
+
+    (files.model / "diary.txt").write_text("dear diary")
+    assert "holds no model of vips-fast, or other files too" in refused(*again)
+    assert (files.model / "diary.txt").read_text() == "dear diary"
+    (files.folder / "link").symlink_to(files.model)
+    (files.folder / "notes").mkdir()
+    (files.folder / "notes" / "topics.txt").touch()
+    for name, message in (("docs.txt", "not a folder"), ("link", "not a folder"), ("notes", "holds no model")):
+        assert message in refused(*again, "--out", files.folder / name)
+
+
+def test_models_that_cannot_be_read(run, refused, files):
+    run(*files.fit("--non-private", "--quiet"))
+    model = files.model
+    (model / "vocab.txt").write_text("one\n")
+    assert "vocab.txt has 1 words, but the model 6" in refused("topics", model)
+    assert run("topics", model, "--vocab", files.vocab)[0] == 0
+    (model / "vocab.txt").unlink()
+    assert "#0" in run("topics", model)[1]
+    assert "docstrings: they have" in refused("transform", model, "docstrings")
+    assert "--threshold: not for a topic model" in refused("transform", model, files.docs, "--threshold", 2)
+    assert "holds a LatentDirichletAllocation" in refused("plot", model, "--out", "x.png")
+    (model / "model.npz").write_bytes((model / "model.npz").read_bytes()[:-30])
+    assert "model.npz" in refused("topics", model)
+    (model / "model.json").write_text("{}")
+    assert "expected a saved model" in refused("topics", model)
+    (model / "model.json").unlink()
+    assert "model.json: No such file" in refused("topics", model)
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_an_interrupted_fit_leaves_what_was_there(run, files, how):
+    assert run(*files.fit("--non-private", "--quiet"))[0] == 0
+    before = {path.name: path.read_bytes() for path in files.model.iterdir()}
+    transcript = files.folder / "transcript"
+    arguments = files.fit("--epsilon", 1, "--steps", 1_000_000, "--force", "--transcript", transcript)
+    # Jobs in the background of a script inherit an ignored SIGINT.
+    pipes = dict(stderr=subprocess.PIPE, text=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+    process = subprocess.Popen([sys.executable, "-m", "vips_fast", *map(str, arguments)], **pipes)
+    while process.poll() is None and not any(transcript.glob("run-*/release-*")):
+        time.sleep(0.01)
+    process.send_signal(how)
+    _, err = process.communicate(timeout=60)
+    assert {path.name: path.read_bytes() for path in files.model.iterdir()} == before
+    if how == signal.SIGINT:
+        assert process.returncode == 130, err
+        assert err.splitlines()[-1] == "vips-fast: error: interrupted"
+        assert files.names() == {"docs.txt", "words.txt", "model", "transcript"}
+
+
+def test_plan(run):
+    sizes = ["--words", 7702, "--topics", 50, "--epsilon", 0.5, "--delta", 1e-4]
+    code, out, _ = run("plan", "--records", 400_000, *sizes)
+    planned = plan(400_000, 7702, 50, target_epsilon=0.5, target_delta=1e-4)
+    assert code == 0 and "100000" in out and f"{planned.noise_multiplier:.4g}" in out
+    assert "fewer topics" in run("plan", "--records", 2000, *sizes)[1]

@@ -1,0 +1,98 @@
+"""A model held against its transcript, and its signature."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives import serialization as s
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+
+
+@pytest.fixture
+def published(run, files):
+    """A fitted model with its transcript, and the command that verifies it."""
+    transcript = files.folder / "transcript"
+    assert run(*files.fit("--epsilon", 2, "--words", 3, "--quiet", "--transcript", transcript))[0] == 0
+    return ["verify", files.model, "--transcript", transcript]
+
+
+def test_a_model_follows_from_its_releases_without_the_data(files, published):
+    files.docs.unlink()
+    process = [sys.executable, "-m", "vips_fast", *map(str, published)]
+    done = subprocess.run(process, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert lines[-1] == "The model follows from its releases." and all(line.startswith("equal") for line in lines[:-1])
+    for name in ("model.npz", "model.json", "topics.txt", "privacy.txt", "vocab.txt: a public input, taken as it is"):
+        assert f"equal   {name}" in lines
+
+
+@pytest.mark.parametrize("name", ["topics.txt", "privacy.txt", "vocab.txt", "coefficients.csv", "diary.txt"])
+def test_a_text_that_does_not_follow_is_seen(run, files, published, name):
+    path = files.model / name
+    text = path.read_text() if path.exists() else "dear diary\n"
+    path.write_text(text.replace("1.99", "0.99").replace("red", "ruby"))
+    code, out, err = run(*published)
+    shown = "topics.txt" if name == "vocab.txt" else name
+    assert (code, err) == (1, "") and f"DIFFERS {shown}" in out and "DOES NOT FOLLOW" in out
+
+
+def test_a_release_that_was_changed_is_seen(run, refused, files, published):
+    (path,) = files.folder.glob("transcript/run-*/release-000002.npz")
+    with np.load(path) as arrays:
+        kept = dict(arrays)
+    np.savez(path, **{**kept, "units": kept["units"] + 1})
+    assert run(*published)[0] == 1
+    path.unlink()
+    assert run(*published)[0] == 1
+    assert "none" in refused(*published[:3], files.folder / "none")
+    assert "expected module:Class" in refused(*published, "--class", "Nothing")
+    (files.model / "model.npz").write_bytes(b"PK")
+    assert "model.npz" in refused(*published)
+
+
+def test_another_model_of_the_same_settings_is_seen(run, files, published):
+    shutil.rmtree(files.model)
+    assert run(*files.fit("--epsilon", 2, "--words", 3, "--quiet", "--transcript", files.folder / "other"))[0] == 0
+    assert run(*published)[0] == 1
+
+
+def test_a_model_of_ones_own(run, refused, tmp_path):
+    from ball_mean import Mean
+
+    model, transcript = tmp_path / "model", tmp_path / "transcript"
+    Mean(noise_multiplier=2.0, n_steps=3).fit(np.full((50, 2), 0.1), transcript=transcript).save(model)
+    verify = ["verify", model, "--transcript", transcript]
+    assert run(*verify, "--class", "ball_mean:Mean")[0] == 0
+    assert "'Mean' is not a class of this package; expected module:Class" in refused(*verify)
+
+
+def pem(path, key):
+    """Write a key to a file."""
+    if hasattr(key, "private_bytes"):
+        path.write_bytes(key.private_bytes(s.Encoding.PEM, s.PrivateFormat.PKCS8, s.NoEncryption()))
+    else:
+        path.write_bytes(key.public_bytes(s.Encoding.PEM, s.PublicFormat.SubjectPublicKeyInfo))
+    return path
+
+
+def test_signatures(run, refused, files, published):
+    key, other = ed25519.Ed25519PrivateKey.generate(), ed25519.Ed25519PrivateKey.generate()
+    private, public = pem(files.folder / "key", key), pem(files.folder / "key.pub", key.public_key())
+    stranger = pem(files.folder / "other.pub", other.public_key())
+    assert "holds no signature" in refused("topics", files.model, "--verify-key", public)
+    assert run("sign", files.model, "--key", private)[0] == 0 == run("sign", files.model, "--key", private)[0]
+    for command in (["topics", files.model], ["transform", files.model, files.docs], published):
+        assert run(*command, "--verify-key", public)[0] == 0
+        assert "does not hold under the given key" in refused(*command, "--verify-key", stranger)
+    assert not [name for name in os.listdir(files.model) if name.startswith(".")]
+    # A model that was signed can be replaced like any other, and its signature goes.
+    assert run(*files.fit("--epsilon", 2, "--quiet", "--force"))[0] == 0
+    assert not (files.model / "model.sig").exists()
+    curve = pem(files.folder / "curve", ec.generate_private_key(ec.SECP256R1()))
+    for wrong in (public, curve, files.vocab):
+        assert f"--key {wrong}: expected an Ed25519 private key" in refused("sign", files.model, "--key", wrong)
+    assert "expected an Ed25519 public key" in refused("topics", files.model, "--verify-key", private)

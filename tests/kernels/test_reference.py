@@ -1,0 +1,343 @@
+"""Every kernel against its twin in kernels.reference: one registry, one test over instruction set, precision and size."""
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.special import digamma
+
+import vips_fast
+from vips_fast import kernels
+from vips_fast.kernels import native, reference
+
+ISAS = native.isas_available()
+KEY = bytes(range(100, 132))
+#: Around the lanes of every instruction set, the kernels' own blocks and the noise's groups of 128.
+SIZES = [1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 50, 63, 64, 65, 127, 128, 129]
+SINGLE, DOUBLE = "float32", "float64"
+
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+@dataclass
+class Case:
+    """How one kernel is called and how near its twin it stays."""
+
+    #: (args, kwargs) for a size: both functions are called with them.
+    arguments: Callable[[np.random.Generator, int], Iterator[Arguments]]
+    #: compare(ours, twin, precision): the stated tolerance, with its reason beside it.
+    compare: Callable[[Any, Any, str], None]
+    precisions: tuple[str, ...] = (DOUBLE,)
+    sizes: tuple[int, ...] = tuple(SIZES)
+
+
+def equal(ours, twin, precision):
+    """Integers: the same bits."""
+    np.testing.assert_array_equal(ours, twin)
+
+
+# ---- LDA
+
+
+def topics(rng, n_topics, n_words):
+    """exp(E[log beta]) of random Dirichlet parameters, over many orders of magnitude."""
+    lam = rng.gamma(0.3, 10.0, (n_topics, n_words)) + 0.05
+    return np.exp(digamma(lam) - digamma(lam.sum(axis=1, keepdims=True)))
+
+
+def documents(rng, sizes, n_words):
+    """CSR counts of documents with the given numbers of distinct words."""
+    words = [np.sort(rng.choice(n_words, size, replace=False)) for size in sizes]
+    indices = np.concatenate([*words, np.zeros(0, dtype=int)])
+    return np.concatenate([[0], np.cumsum(sizes)]), indices, rng.integers(1, 9, len(indices))
+
+
+def lda_arguments(rng, size):
+    """Topics of every number over short documents, some empty; documents of every length, clipped and not."""
+    for alpha in (1.0 / size, 0.5):
+        csr = documents(rng, [*rng.integers(1, 38, 11), 0], 40)
+        yield (*csr, topics(rng, size, 40), alpha), {"tol": 0, "max_iter": 60}
+    csr = documents(rng, [size], 200)
+    for clip_norm in (None, 0.7 * np.linalg.norm(csr[2])):
+        yield (*csr, topics(rng, 20, 200), 0.05), {"tol": 0, "max_iter": 40, "clip_norm": clip_norm}
+
+
+def lda_compare(ours, twin, precision):
+    # float32 rounds differ from float64 by its resolution times the number of additions in a sum over words; 60 rounds
+    # contract the error of earlier ones. A clipped sum's lattice is 2^-30 of the clip norm: one step an entry.
+    tolerance = 2e-5 if precision == SINGLE else 1e-11
+    lattice = 2.0**-29 * np.sqrt(twin.sstats.size)
+    assert np.linalg.norm(ours.sstats - twin.sstats) <= (tolerance + lattice) * np.linalg.norm(twin.sstats)
+    # A topic that left the loops shows gamma = alpha instead of alpha + its rest (< 1e-5).
+    np.testing.assert_allclose(ours.gamma, twin.gamma, rtol=20 * tolerance, atol=1e-5 + 20 * tolerance)
+    np.testing.assert_array_equal(ours.n_iter, twin.n_iter)
+    # So has its share of the norm: 1e-10 of the heaviest, for each topic.
+    np.testing.assert_allclose(ours.norms, twin.norms, rtol=20 * tolerance + 1e-9)
+
+
+def shrink_arguments(rng, size):
+    """Statistics from 1/30 of the noise to 300 times it."""
+    for n_grid in (1, 2, 3, 16, 32):
+        grid = np.concatenate(([0.0], np.geomspace(0.05, max(2.0, size), n_grid - 1)))[:n_grid].astype(np.float32)
+        mass = np.geomspace(0.03, 300, 37) * size
+        weight = rng.dirichlet(np.full(size, 20.0))
+        average = np.outer(mass, weight) * rng.gamma(0.5, 2.0, (37, size)) + rng.normal(size=(37, size))
+        prior = rng.dirichlet(np.ones(n_grid), 4).astype(np.float32)
+        yield (average * 0.3, 0.3, mass * 0.3, weight, grid, prior, rng.integers(0, 4, 37).astype(np.int32)), {}
+
+
+def shrink_means(average, sd, mass, weight, grid, prior, band, isa=None):
+    """The unchecked entry, which the topic model calls, with its outputs."""
+    means, responsibility = np.empty(average.shape, dtype=np.float32), np.zeros(prior.shape)
+    workspace = np.empty(2 * average.shape[1] + 32, dtype=np.float32)
+    native.shrink_means(average, sd, mass, weight, grid, prior, band, workspace, means, responsibility, isa)
+    return means, responsibility
+
+
+def shrink_compare(ours, twin, precision):
+    # float32 exponents of up to some 100 have errors of 100 times its resolution, and so have the weights. Means are
+    # compared relative to the entry, but not below the noise: there the mean is a small share of it.
+    assert (np.abs(ours[0] - twin[0]) / np.maximum(twin[0], 0.3)).max() <= 1e-4
+    np.testing.assert_allclose(ours[1], twin[1], rtol=1e-4, atol=1e-4 * twin[0].size)
+    assert ours[1].sum() == pytest.approx(twin[0].size, rel=1e-5)  # each entry shares out one unit of weight
+
+
+# ---- logistic regression
+
+BLR_SETTINGS = [
+    {},
+    {"row_norm": 1.5, "scales": (0.7, 0.3), "clip_norm": 0.8},
+    {"row_norm": 1.0, "scales": (1.0, 0.25), "clip_norm": 1.2, "spacing": 2.0**-10},
+    {"row_norm": 1.5, "scales": (0.7, 0.3), "clip_norm": 0.8, "label_free": True},
+    {"scales": (1.0, np.inf)},
+    {"scales": (np.inf, 1.0), "clip_norm": 0.2},
+    {"n_trials": 6.0},
+]
+
+
+def blr_arguments(rng, size):
+    for setting in BLR_SETTINGS:
+        X = (rng.normal(size=(20, size)) * (rng.random((20, size)) < 0.5)).astype(np.float32)
+        A = rng.normal(size=(size, size))
+        y = rng.integers(0, 2, 20) * setting.get("n_trials", 1.0)
+        center = rng.normal(size=size) if rng.random() < 0.5 else None
+        # float32 rows are compared with the twin on the same rounded numbers.
+        for rows in (X.astype(np.float64), sp.csr_array(X.astype(np.float64)), sp.csr_array(X)):
+            yield (rows, y, A @ A.T), {**setting, "center": center}
+
+
+def blr_compare(ours, twin, precision):
+    # c differs by the order of d^2 additions, <xi> and the norm with it.
+    np.testing.assert_allclose(ours.xi, twin.xi, rtol=1e-13, atol=0)
+    np.testing.assert_allclose(ours.norms, twin.norms, rtol=1e-12, atol=1e-15)
+    # A rounding in a factor can move an entry of one record across a lattice point: one unit for 20 records, of 2^-30
+    # and (in a a^T) 2^-20 of the bound. The sums agree to 1e-12 of their norm apart from such moves; there are none here.
+    for a, b in ((ours.linear, twin.linear), (ours.quadratic, twin.quadratic)):
+        assert np.abs(a - b).max() <= 1e-12 * np.linalg.norm(b)
+
+
+def pg_mean_arguments(rng, size):
+    c = np.concatenate([[0.0], 2.0 ** rng.uniform(-40, 40, size)])
+    yield (c,), {}
+    yield (c,), {"b": 3}
+
+
+def pg_mean_compare(ours, twin, precision):
+    # The twin's series is cut at c^6/13440, below 1e-16 of 1/4 where it is used; tanh and a division give 4 ulp.
+    np.testing.assert_allclose(ours, twin, rtol=1e-15)
+
+
+# ---- sigmoid belief networks
+
+
+def network(rng, n, n_visible, n_hidden):
+    """Random records and parameters, with zeros, large biases and a posterior variance."""
+    y = (rng.random((n, n_visible)) < rng.random(n_visible)).astype(np.uint8)
+    w = 0.5 * rng.standard_normal((n_visible, n_hidden)) / max(1.0, np.sqrt(n_hidden) / 3)
+    w[:, 0] = 0.0
+    return {
+        "y": y, "w": w, "w2": w * w + 0.02 * rng.random(w.shape), "c": 3 * rng.standard_normal(n_visible),
+        "c_var": 0.1 * rng.random(n_visible), "b": 2 * rng.standard_normal(n_hidden), "start": rng.random(n_hidden),
+    }
+
+
+def shapes(size):
+    return [(5, size, 6), (5, 20, size), (size, 9, 5)]
+
+
+def sbn_pg_arguments(rng, size):
+    for shape in shapes(size):
+        p = network(rng, *shape)
+        for n_sweeps in (0, 1, 6):
+            yield (), {**p, "n_sweeps": n_sweeps}
+
+
+def sbn_quadratic_arguments(rng, size):
+    for shape in shapes(size):
+        p = network(rng, *shape)
+        gram = 0.25 * p["w"].T @ p["w"]
+        for n_sweeps in (0, 1, 6):
+            yield (p["y"], p["w"], gram, p["b"] - 0.5 * np.diag(gram), p["start"]), {"n_sweeps": n_sweeps}
+
+
+def sbn_compare(ours, twin, precision):
+    # Sums over J terms round by about J^(1/2) units in the last place (2^-24, 2^-53); the sweeps are a contraction for
+    # these weights, so errors do not build up.
+    tolerance = 3e-5 if precision == SINGLE else 1e-12
+    for a, b in zip(ours, twin, strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=tolerance)
+
+
+def units(rng, n, m, low, high):
+    return rng.integers(low, high, (n, m), endpoint=True).astype(float)
+
+
+def sbn_cross_arguments(rng, size):
+    for n, n_visible, n_hidden in shapes(size):
+        yield ((rng.random((n, n_visible)) < 0.3).astype(np.uint8), units(rng, n, n_hidden, -(2**31) + 1, 2**31 - 1)), {}
+
+
+def sbn_gram_arguments(rng, size):
+    for n, _, n_hidden in shapes(size):
+        yield (units(rng, n, n_hidden, -(2**20), 2**20),), {}
+
+
+def sbn_moments_arguments(rng, size):
+    for n, n_visible, n_hidden in shapes(size):
+        yield (units(rng, n, n_visible, 0, 2**21), rng.random((n, n_hidden))), {}
+
+
+def sbn_visible_norms_arguments(rng, size):
+    yield ((rng.random((20, size)) < 0.4).astype(np.uint8), rng.random(size)), {}
+
+
+def sbn_visible_norms_compare(ours, twin, precision):
+    np.testing.assert_allclose(ours, twin, rtol=1e-12)  # the order of at most 129 additions
+
+
+def sbn_clip_arguments(rng, size):
+    x, center = rng.standard_normal((40, size)), 0.1 * rng.standard_normal(size)
+    x[0] = center
+    factor = np.where(np.arange(40) % 3 == 0, 1.0, rng.random(40) * 0.9 + 0.1)
+    for clip, spacing in [(None, 2.0**-20), (0.5, 2.0**-20), (0.7 * np.sqrt(size), 2.0**-8), (3.0, 2.0**-29)]:
+        yield (x, center, factor), {"clip_norm": clip, "spacing": spacing}
+
+
+def sbn_clip_compare(ours, twin, precision):
+    np.testing.assert_allclose(ours[1], twin[1], rtol=1e-13)
+    # Norms that round apart move a truncation by at most one step.
+    assert np.abs(ours[0] - twin[0]).max() <= 1 and (ours[0] == twin[0]).mean() > 0.9
+    np.testing.assert_array_equal(ours[0], np.trunc(ours[0]))
+
+
+# ---- noise
+
+
+def chacha20_fill_arguments(rng, size):
+    for n_bytes in (0, size, 8 * size + 1):
+        yield (n_bytes, KEY), {"nonce": bytes(range(12)), "counter": 7}
+
+
+def gaussian_arguments(rng, size):
+    for scale in (0.3, 2.0**23):
+        yield (scale, size), {"unsafe_test_key": KEY}
+
+
+def symmetric_arguments(rng, size):
+    for form in ("orthonormal", "analyze_gauss"):
+        yield (size, 2.0**22.3), {"form": form, "unsafe_test_key": KEY}
+
+
+def gaussian_compare(ours, twin, precision):
+    # The twin rounds a float64 within 2^-46 scales of the truth: once in a million entries it may differ by 1.
+    assert np.abs(ours - twin).max() <= 1 and (ours != twin).sum() <= 2
+
+
+def add_rounded_gaussian(sums, scale, **options):
+    out = sums.copy()
+    kernels.add_rounded_gaussian(out, scale, **options)
+    return out
+
+
+def reference_add_rounded_gaussian(sums, scale, **options):
+    out = sums.copy()
+    reference.add_rounded_gaussian(out, scale, **options)
+    return out
+
+
+def add_arguments(rng, size):
+    yield (rng.integers(-(2**40), 2**40, size), 2.0**23), {"unsafe_test_key": KEY}
+
+
+BOTH = (SINGLE, DOUBLE)
+REGISTRY = {
+    "lda_estep": Case(lda_arguments, lda_compare, BOTH),
+    "shrink_means": Case(shrink_arguments, shrink_compare, (SINGLE,), (1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 33, 50)),
+    "blr_estep": Case(blr_arguments, blr_compare, sizes=(1, 2, 3, 15, 16, 17, 33, 64, 65)),
+    "pg_mean": Case(pg_mean_arguments, pg_mean_compare),
+    "sbn_pg": Case(sbn_pg_arguments, sbn_compare, BOTH, tuple(SIZES[:-3])),
+    "sbn_quadratic": Case(sbn_quadratic_arguments, lambda a, b, p: sbn_compare([a], [b], p)),
+    "sbn_clip": Case(sbn_clip_arguments, sbn_clip_compare, sizes=tuple(SIZES[:-3])),
+    "sbn_visible_norms": Case(sbn_visible_norms_arguments, sbn_visible_norms_compare),
+    "sbn_cross": Case(sbn_cross_arguments, equal),
+    "sbn_gram": Case(sbn_gram_arguments, equal),
+    "sbn_moments": Case(sbn_moments_arguments, equal, sizes=tuple(SIZES[:-3])),
+    "chacha20_fill": Case(chacha20_fill_arguments, equal),
+    "rounded_gaussian": Case(gaussian_arguments, gaussian_compare),
+    "add_rounded_gaussian": Case(add_arguments, gaussian_compare),
+    "symmetric_gaussian": Case(symmetric_arguments, gaussian_compare),
+}
+#: Tested in test_psd.py: LAPACK's work, which has no instruction set of ours.
+WITHOUT_INSTRUCTION_SET = {"floor_spectrum", "psd_project", "solve_repaired"}
+OURS = {"shrink_means": shrink_means, "add_rounded_gaussian": add_rounded_gaussian}
+TWINS = {"add_rounded_gaussian": reference_add_rounded_gaussian}
+
+
+def test_every_twin_is_registered():
+    assert set(REGISTRY) | WITHOUT_INSTRUCTION_SET == set(reference.__all__)
+    assert set(reference.__all__) - {"shrink_means"} <= set(kernels.__all__)
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_kernel_matches_its_twin(name):
+    case = REGISTRY[name]
+    ours, twin = OURS.get(name) or getattr(kernels, name), TWINS.get(name) or getattr(reference, name)
+    for size in case.sizes:
+        for args, kwargs in case.arguments(np.random.default_rng(size), size):
+            expected = twin(*args, **kwargs)
+            for precision in case.precisions:
+                options = {"dtype": precision} if case.precisions == BOTH else {}
+                for isa in ISAS:
+                    try:
+                        case.compare(ours(*args, **kwargs, **options, isa=isa), expected, precision)
+                    except AssertionError as error:
+                        raise AssertionError(f"{name}, size {size}, {precision}, {isa}, {kwargs}: {error}") from None
+
+
+def test_a_wrong_result_is_seen():
+    """Each comparison fails for a result that is off by a little more than it allows."""
+    for name, case in REGISTRY.items():
+        twin = TWINS.get(name) or getattr(reference, name)
+        args, kwargs = list(case.arguments(np.random.default_rng(9), 9))[-1]
+        expected = twin(*args, **kwargs)
+        parts = list(expected) if isinstance(expected, tuple) else [expected]
+        wrong = [np.add(parts[0], 2 + np.abs(parts[0]), dtype=parts[0].dtype, casting="unsafe"), *parts[1:]]
+        made = (type(expected)(*wrong) if hasattr(expected, "_fields") else tuple(wrong)) if len(parts) > 1 else wrong[0]
+        with pytest.raises(AssertionError):
+            case.compare(made, expected, case.precisions[-1])
+
+
+def test_import_is_light():
+    """Importing the kernels brings in neither Numba nor the heavy parts of SciPy."""
+    # A bare package in the place of vips_fast, which imports the models.
+    code = (
+        f"import sys, types; package = types.ModuleType('vips_fast'); package.__path__ = {list(vips_fast.__path__)!r}; "
+        "sys.modules['vips_fast'] = package; import vips_fast.kernels; "
+        "print([m for m in ('numba', 'scipy.special', 'scipy.linalg') if m in sys.modules])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"

@@ -1,0 +1,84 @@
+"""The read-out of noised topic statistics, on statistics whose true values are known."""
+
+import numpy as np
+import pytest
+
+from vips_fast.models.lda.shrinkage import ProductShrinkage, mean_one, word_masses
+
+V, K = 1500, 12
+
+
+def statistics(level, seed=0):
+    """Mostly small (V, K) statistics with noise of sd 1; ``level`` is their mean."""
+    rng = np.random.default_rng(seed)
+    mass = np.arange(1, V + 1) ** -1.0
+    truth = np.outer(mass, rng.dirichlet(np.full(K, 10.0))) * rng.gamma(0.3, 1 / 0.3, (V, K))
+    truth *= level / truth.mean()
+    return truth, truth + rng.normal(size=truth.shape)
+
+
+def read_out(noised, sd=1.0, steps=1):
+    shrinkage = ProductShrinkage(K)
+    for _ in range(steps):
+        shrinkage.update(noised, sd)
+    return shrinkage.means(noised, 0, V)
+
+
+@pytest.mark.parametrize("level", [0.3, 1.0, 10.0])
+def test_means_are_closer_than_clipping_and_thresholds(level):
+    truth, noised = statistics(level)
+    ours = read_out(noised)
+    assert ours.shape == truth.shape and (ours >= 0).all()
+    for threshold in (0.0, 1.0, 2.0):
+        other = np.maximum(noised - threshold, 0.0)
+        # Posterior means are best in squares; here by 15 to 90 %, so 10 % leaves room for chance.
+        assert ((ours - truth) ** 2).sum() < 0.9 * ((other - truth) ** 2).sum()
+    # Mapping negative entries to 0 adds up to 0.4 sd an entry; a tenth of that is left.
+    assert abs(ours.mean() - truth.mean()) < 0.04
+
+
+def test_clear_statistics_are_kept():
+    truth, _ = statistics(1.0)
+    # Noise of a millionth: the nearest point of the prior's grid would be up to a quarter off.
+    ours = read_out(truth, sd=1e-6)
+    clear = truth > 1e-2
+    np.testing.assert_allclose(ours[clear], truth[clear], rtol=1e-3)
+
+
+def test_parts_are_the_whole():
+    _, noised = statistics(1.0)
+    shrinkage = ProductShrinkage(K)
+    shrinkage.update(noised, 1.0)
+    whole = shrinkage.means(noised, 0, V)
+    parts = [shrinkage.means(noised, first, first + 700) for first in (0, 700, 1400)]
+    assert np.concatenate(parts).tobytes() == whole.tobytes()
+
+
+def test_later_steps_start_from_the_earlier_prior():
+    truth, noised = statistics(1.0)
+    errors = [((read_out(noised, steps=n) - truth) ** 2).sum() for n in (1, 10)]
+    # More rounds of EM on the same statistics: the prior is estimated no worse (5 % for chance).
+    assert errors[1] < 1.05 * errors[0]
+
+
+def test_word_masses():
+    rng = np.random.default_rng(1)
+    truth = 300.0 / np.arange(1, 3001)
+    noised = truth + rng.normal(size=truth.shape)
+    mass, prior = word_masses(noised, 1.0)
+    assert (mass > 0).all() and prior.sum() == pytest.approx(1.0)
+    # Most masses are below the noise: there the prior takes most of it off (measured: 65 %).
+    assert ((mass - truth) ** 2).sum() < 0.5 * ((np.maximum(noised, 0) - truth) ** 2).sum()
+    # Far above the noise nothing is rounded to the grid: 5 sds of the noise.
+    assert np.abs(mass - noised)[truth > 30].max() < 5
+    again, _ = word_masses(noised, 1.0, prior)
+    # Few more rounds from where EM ended: hardly a change against the noise's 1.
+    assert np.abs(again - mass).max() < 0.2
+
+
+@pytest.mark.parametrize("n_topics", [1, 2, 4, 50, 1000])
+def test_first_prior_says_that_topics_use_words_alike_on_the_average(n_topics):
+    grid = np.concatenate(([0.0], np.geomspace(0.05, max(2.0, n_topics), 15)))
+    weight = mean_one(grid)
+    assert (weight >= 0).all() and weight.sum() == pytest.approx(1.0)
+    assert weight @ grid == pytest.approx(1.0)

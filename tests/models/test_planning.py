@@ -1,0 +1,70 @@
+"""The plan is a function of public numbers, and its figures are those of a fit."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from vips_fast import LatentDirichletAllocation, plan
+from vips_fast.models.lda import LdaOptions
+from vips_fast.models.lda.planning import averaged_noise, default_batch_size, default_clip
+
+
+def noise_sd(model):
+    return model._fitted().state["average_law"][0]
+
+
+def test_noise_of_the_average_is_the_loops():
+    # The same schedule in the engine: the tracked sd of a fit over its one-step noise.
+    X = sp.csr_array((40, 30), dtype=np.int64)
+    for decay in (0.5, 0.7, 1.0):
+        settings = dict(n_steps=7, noise_multiplier=2.0, doc_length=50, options=LdaOptions(decay))
+        model = LatentDirichletAllocation(2, **settings).fit(X)
+        one = 2.0 * default_clip(50) * 50 / 40
+        assert noise_sd(model) == pytest.approx(one * averaged_noise(7, decay), rel=1e-12)
+
+
+def test_plan_is_what_the_estimator_does():
+    rng = np.random.default_rng(0)
+    X = sp.csr_array(rng.poisson(0.5, (300, 40)))
+    planned = plan(300, 40, 3, doc_length=20, target_epsilon=2.0, target_delta=1e-5)
+    model = LatentDirichletAllocation(3, doc_length=20, target_epsilon=2.0, target_delta=1e-5).fit(X)
+    assert model.privacy_.noise_multiplier == pytest.approx(planned.noise_multiplier, rel=2e-3)
+    assert model.privacy_.batch_size == planned.batch_size == 300
+    assert model.n_steps_ == planned.n_steps
+    sd = planned.noise_multiplier * planned.clip * 20 / 300 * averaged_noise(planned.n_steps, planned.learning_decay)
+    assert noise_sd(model) == pytest.approx(sd, rel=2e-3)
+    again = LatentDirichletAllocation(3, doc_length=20, target_epsilon=2.0, target_delta=1e-5, **planned.parameters())
+    assert again.fit(X).privacy_.noise_multiplier == pytest.approx(model.privacy_.noise_multiplier, rel=2e-3)
+
+
+def test_rules():
+    assert default_batch_size(1000) == 1000 and default_batch_size(60_000) == 25_000
+    assert default_batch_size(400_000) == 100_000
+    assert default_clip(500) == pytest.approx(0.043, abs=5e-4) and default_clip(1) <= 1
+    big = plan(400_000, 7702, 50, target_epsilon=2.38, target_delta=1e-4)
+    small = plan(400_000, 7702, 50, target_epsilon=0.3, target_delta=1e-4)
+    assert big.learning_decay == 0.5 and small.learning_decay == 0.7
+    assert big.n_steps == 40 and small.n_steps == 20
+    assert plan(400_000, 7702, 50, target_epsilon=2.38, target_delta=1e-4, n_steps=7).n_steps == 7
+    assert big.signal_to_noise > small.signal_to_noise > 0
+    assert math.isinf(plan(100, 10, 2, noise_multiplier=0.0).signal_to_noise)
+
+
+@pytest.mark.parametrize(
+    "change, name",
+    [
+        (dict(n_records=0), "n_records"),
+        (dict(n_features=1.5), "n_features"),
+        (dict(n_components=0), "n_components"),
+        (dict(doc_length=0), "doc_length"),
+        (dict(batch_size=0), "batch_size"),
+        (dict(batch_size=101), "batch_size"),
+        (dict(target_epsilon=0.0), "epsilon"),
+        (dict(target_delta=1.0), "delta"),
+    ],
+)
+def test_bad_numbers_are_named(change, name):
+    with pytest.raises(ValueError, match=name):
+        plan(**{**dict(n_records=100, n_features=10, n_components=2), **change})

@@ -1,0 +1,377 @@
+"""Sigmoid belief network: what a record contributes, how far it can move a release, and what follows from releases."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import optimize
+from scipy.special import expit, logit
+
+from vips_fast.engine.backend import Threads
+from vips_fast.engine.model import Release
+from vips_fast.engine.result import Public
+from vips_fast.engine.sampling import FullSampler
+from vips_fast.engine.transcript import read_transcript
+from vips_fast.kernels import reference
+from vips_fast.mechanisms import GaussianMechanism
+from vips_fast.models.sbn import NetworkOptions, SigmoidBeliefNetwork
+from vips_fast.models.sbn.polya_gamma import PolyaGammaModel
+from vips_fast.models.sbn.quadratic import common_curvature, denoised_energy
+from vips_fast.models.sbn.records import BinaryRecords
+
+Y = (np.random.default_rng(0).random((300, 36)) < np.linspace(0, 0.9, 36)).astype(np.uint8)
+Y[:, :18] |= Y[:, 18:] & (np.arange(300) % 2 == 0)[:, None]
+
+
+def make(bound, n_components=4, **parameters):
+    """An estimator of either class by its bound; "pg" is the paper's."""
+    parameters.setdefault("random_state", 0)
+    if bound == "pg":
+        return SigmoidBeliefNetwork.paper(n_components, **parameters)
+    return SigmoidBeliefNetwork(n_components, bound=bound, **parameters)
+
+
+def model_of(estimator, J=36, n=300, z=1.0, relation="add_remove"):
+    """A prepared model at its start, and its mechanism."""
+    model = estimator._model(Public(n_features=J, n_records=n, seed=0))
+    mechanism = GaussianMechanism(z, model.sensitivity(relation), model.clip)
+    model.prepare(mechanism, FullSampler(n, relation))
+    return model, mechanism
+
+
+def fine_of(model, rows, scratch=None):
+    out = np.zeros(model.fine_shape, dtype=np.int64)
+    rows = np.ascontiguousarray(rows)
+    model.contribute(rows, np.zeros(len(rows), np.uint64), out, {} if scratch is None else scratch)
+    return out
+
+
+def sums_of(model, mechanism, rows):
+    return model.round(fine_of(model, rows), mechanism.spacing)
+
+
+def release_of(model, mechanism, rows):
+    return Release(model.step, sums_of(model, mechanism, rows), mechanism.spacing / len(rows), 1e-9)
+
+
+def advance(model, mechanism, rows, steps):
+    """Some steps without noise, so that the parameters are those of a run in progress."""
+    for _ in range(steps):
+        model.update(release_of(model, mechanism, rows))
+
+
+def norm(difference):
+    return math.sqrt(sum(int(d) ** 2 for d in difference))
+
+
+# ------------------------------------------------------------------ the stated sums
+
+
+@pytest.mark.parametrize("bound", ["jaakkola", "bohning"])
+def test_sum_of_a_quadratic_bound(bound):
+    model, mechanism = model_of(make(bound, 5, options=NetworkOptions(visible_clip=1.0, latent_clip=0.5)))
+    advance(model, mechanism, Y, 3)
+    release = release_of(model, mechanism, Y)
+    # Plain numpy: E-step, clipping of the two factors, the three blocks.
+    y, w, kappa = Y.astype(float), model.w, model.curvature
+    centre = logit(model.mean_image) if bound == "bohning" else np.zeros(36)
+    assert np.all(kappa == 0.25) if bound == "bohning" else 0.05 <= kappa.min() < kappa.max() < 0.25
+    gram = w.T @ np.diag(kappa) @ w + model.covariance
+    linear = model.b - w.T @ (expit(centre) + kappa * (model.c - centre)) - 0.5 * np.diag(gram)
+    z = reference.sbn_quadratic(y, w, gram, linear, expit(model.b), n_sweeps=4)
+    x, v = y - model.center, z - model.zeta
+    v *= np.minimum(1, model.latent_bound / np.linalg.norm(v, axis=1))[:, None]
+    lengths = np.linalg.norm(x, axis=1)
+    v *= np.minimum(1, model.visible_bound / lengths)[:, None]
+    assert 0.05 < (lengths > model.visible_bound).mean() < 0.95
+    C, B = model.latent_bound, model.visible_bound
+    joint, pair = model.keep / math.sqrt(1 + 0.1**2 + 0.15**2), C * C * math.sqrt(0.5 * (1 - 1 / 5))
+    upper = (v.T @ v)[np.triu_indices(5, 1)]
+    for name, multiplier, value in [
+        ("mean", 0.1 * joint / C, v.sum(axis=0)), ("cross", joint / (C * B), (x.T @ v).ravel()),
+        ("covariance", 0.15 * joint / pair, upper),
+    ]:
+        assert model.multiplier(name) == pytest.approx(multiplier, rel=1e-12)
+        assert 0 <= 1 - model.exact_multiplier(name) / multiplier < 2.0**-29
+        # Each factor is truncated by up to 2^-19 of its bound.
+        np.testing.assert_allclose(model.read(release, name), value / 300, atol=3 * 2.0**-19 * C * max(B, C))
+    assert not release.units[model.blocks["image"]].any()
+
+
+@pytest.mark.parametrize("sensitivity", ["proven", "paper"])
+def test_sum_of_the_pg_bound(sensitivity):
+    model, mechanism = model_of(make("pg", sensitivity=sensitivity, options=NetworkOptions(dtype="float64")))
+    advance(model, mechanism, Y, 2)
+    release = release_of(model, mechanism, Y)
+    y = Y.astype(float)
+    z, xi = reference.sbn_pg(
+        y, model.w, model.w**2 + model.variances, model.c, model.c_variance, model.b, expit(model.b), n_sweeps=4
+    )
+    k, m = np.triu_indices(4, 0 if sensitivity == "paper" else 1)
+    products = np.where(k == m, z[:, k], z[:, k] * z[:, m])
+    expected = {
+        "s1": z.sum(axis=0), "s3": y.sum(axis=0), "s4": xi.sum(axis=0), "s5": xi.T @ z, "s6": y.T @ z,
+        "s7": xi.T @ products,
+    }
+    if sensitivity == "paper":
+        expected["s2"] = np.zeros(4)  # public: it only gets the paper's noise
+    assert set(expected) == set(model.blocks)
+    for name, value in expected.items():
+        np.testing.assert_allclose(model.read(release, name), value.ravel() / 300, atol=2.0**-19)
+
+
+# --------------------------------------------------------------- additivity, purity
+
+VARIANTS = [
+    ("jaakkola", {}), ("bohning", {}), ("jaakkola", dict(options=NetworkOptions(latent_clip=0.05, visible_clip=0.2))),
+    ("pg", {}), ("pg", dict(clip=0.3)), ("pg", dict(sensitivity="paper")),
+]
+
+
+@pytest.mark.parametrize("bound,parameters", VARIANTS)
+def test_sums_are_additive_and_a_record_leaves_no_trace_in_another(bound, parameters):
+    rng = np.random.default_rng(1)
+    rows = np.vstack([Y] * 5)[:1300]
+    model, mechanism = model_of(make(bound, **parameters), n=1300)
+    records = BinaryRecords(rows, None, 200, 2)
+    for _ in range(3):  # the first step included
+        whole, scratch = fine_of(model, rows), {}
+        fine_of(model, 1 - rows[:200], scratch)  # other records before, in the same buffers
+        order = rng.permutation(1300)
+        shards = np.split(rows[order], [1, 400, 913])
+        assert np.array_equal(whole, sum(fine_of(model, shard, scratch) for shard in shards))
+        one_by_one = sum(fine_of(model, row[None], scratch) for row in rows[:50])
+        assert np.array_equal(one_by_one, fine_of(model, rows[:50]))
+        for threads in (1, 2, 7):
+            assert np.array_equal(whole, Threads(threads).sum(model, records, order, np.zeros(1300, np.uint64)))
+        advance(model, mechanism, rows, 1)
+    assert not fine_of(model, rows[:0]).any()
+
+
+@pytest.mark.parametrize("bound", ["jaakkola", "pg"])
+def test_minibatches_beyond_the_capacity_give_the_same_bits(bound):
+    model, mechanism = model_of(make(bound))
+    for _ in range(2):
+        small, _ = model_of(make(bound))
+        small.__class__ = type("Small", (type(model),), {"capacity": 7})
+        small.restore(model.state())
+        records, rows = BinaryRecords(Y, None, 64, 1), np.arange(300)
+        total = Threads(2).sum(small, records, rows, np.zeros(300, np.uint64))
+        assert total.dtype == object
+        assert np.array_equal(small.round(total, mechanism.spacing), sums_of(model, mechanism, Y))
+        advance(model, mechanism, Y, 1)
+
+
+def test_capacity_is_what_the_largest_records_need():
+    model, _ = model_of(make("pg", 2), J=3)
+    model.w[:], model.b[:] = 0.0, 60.0
+    model._derive()
+    # xi = 1/4 and z = 1: 2^21 2^22 a record.
+    assert fine_of(model, np.ones((1, 3), np.uint8)).max() * model.capacity == 2**62
+    for private in (True, False):
+        model, mechanism = model_of(make("jaakkola", 1, private=private), J=3)
+        advance(model, mechanism, np.eye(3, dtype=np.uint8), 1)
+        model.b[:], model.zeta[:] = 60.0, 0.0
+        model._derive()
+        fine = fine_of(model, np.ones((1, 3), np.uint8))
+        # |v| <= 2^20, squared in the covariance, times 2^12 in the centred products.
+        assert 2**18 < np.abs(fine).max() <= 2**20
+        assert 2**40 * model.capacity == 2**62
+
+
+# ------------------------------------------------------------------- sensitivity
+
+
+@pytest.mark.parametrize("bound,parameters", VARIANTS)
+@pytest.mark.parametrize("z", [0.5, 20.0])
+def test_no_neighbour_moves_the_sum_further_than_declared(bound, parameters, z):
+    """Beside 40 records and beside 10^9, whose fine sums pass int64: nothing depends on how many there are."""
+    rng = np.random.default_rng(0)
+    base = (rng.random((40, 12)) < 0.4).astype(np.uint8)
+    relations = {}
+    for relation in ("add_remove", "replace_one"):
+        relations[relation] = model_of(make(bound, 3, **parameters), J=12, n=42, z=z, relation=relation)
+    longest = 0.0
+    for _ in range(3):
+        pairs = [(np.ones(12), np.zeros(12)), *((rng.random((2, 12)) < rng.random((2, 1))) for _ in range(50))]
+        for relation, (model, mechanism) in relations.items():
+            declared = model.sensitivity(relation) / mechanism.spacing
+            few = fine_of(model, base)
+            many = few.astype(object) * 2**25 + rng.integers(0, 2**20, few.shape)
+            for pair in pairs:
+                y, other = (fine_of(model, np.asarray(row, dtype=np.uint8)[None]) for row in pair)
+                beside = []
+                for rest in (few, many):
+                    with_y, with_other, without = (
+                        model.round(fine, mechanism.spacing) for fine in (rest + y, rest + other, rest)
+                    )
+                    beside.append(np.array([with_y - without, with_other - without, with_y - with_other]))
+                    moved = max(map(norm, beside[-1][:2] if relation == "add_remove" else beside[-1][2:]))
+                    assert moved <= declared
+                    longest = max(longest, moved / declared)
+                # Exact rounding: one lattice unit in a coordinate, however large the sum.
+                assert np.abs(beside[0] - beside[1]).max() <= 1
+            advance(model, mechanism, base, 1)
+    if bound != "pg":
+        assert longest > 0.99  # the mean image's step is tight for every record
+
+
+def test_the_largest_record_of_the_pg_bound_reaches_root_six():
+    # Ones everywhere, z = 1 (b large), psi = 0 (no weights): every block is largest.
+    model, mechanism = model_of(make("pg", 3, options=NetworkOptions(dtype="float64")), J=7, n=1)
+    model.w[:], model.b[:] = 0.0, 60.0
+    model._derive()
+    length = norm(sums_of(model, mechanism, np.ones((1, 7), dtype=np.uint8))) * mechanism.spacing
+    assert math.sqrt(6) * (1 - 1e-4) < length <= math.sqrt(6)
+    assert model.sensitivity("add_remove") == model.sensitivity("replace_one") == math.sqrt(6)
+
+
+def test_clipped_records_without_overlap_reach_root_two():
+    # Two hidden units, each for half of the pixels; |psi| = 50 makes all xi small,
+    # so the two records share next to nothing.
+    data = np.repeat(np.eye(2, dtype=np.uint8), 3, axis=1)
+    estimator = make("pg", 2, clip=0.1, options=NetworkOptions(dtype="float64"))
+    model, mechanism = model_of(estimator, J=6, n=2, relation="replace_one")
+    model.w, model.c = 100.0 * data.T, np.full(6, -50.0)
+    model._derive()
+    a, b = (sums_of(model, mechanism, row[None]) for row in data)
+    distance = norm(a - b) * mechanism.spacing
+    assert 1.35 * model.clip < distance <= model.sensitivity("replace_one") == math.sqrt(2) * model.clip
+
+
+def test_slack_of_rounding_shrinks_every_record():
+    """Not only those at the clip: otherwise neighbours closer than the bound would keep all of it."""
+    estimator = make("jaakkola")
+    for z, least, most in [(1e-6, 0.999, 1.0), (1e4, 0.9, 0.98)]:
+        model, mechanism = model_of(estimator, z=z)
+        assert least < model.keep < most
+        image = sums_of(model, mechanism, Y[:1])[model.blocks["image"]]
+        np.testing.assert_allclose(np.abs(image) * mechanism.spacing, model.keep / 6, atol=mechanism.spacing)
+    with pytest.raises(ValueError, match="noise_multiplier"):
+        model_of(estimator, z=4e5)
+
+
+def test_paper_construction_has_seven_blocks_and_more_noise_than_it_needs():
+    fitted = make("pg", 3, sensitivity="paper", noise_multiplier=1.0, n_steps=2, sampling="full").fit(Y)
+    assert fitted.ledger_.plan["sensitivity"] == math.sqrt(7)
+    # sqrt(7) is above the proven sqrt(6): the guarantee stands, nothing to taint.
+    assert fitted.privacy_.private
+    with pytest.raises(ValueError, match="clip"):
+        make("pg", sensitivity="paper", clip=0.5).fit(Y)
+
+
+# ------------------------------------------------------------------------ M-step
+
+
+def test_common_curvature_makes_the_bound_largest():
+    rng = np.random.default_rng(0)
+    z = (rng.random((4000, 3)) < [0.3, 0.5, 0.8]).astype(float)
+    y = (rng.random(4000) < expit(z @ [3.0, -2.0, 1.0] - 2.5)).astype(float)
+    S, a, m = np.cov(z.T, bias=True), ((y - y.mean()) @ (z - z.mean(axis=0))) / 4000, y.mean()
+
+    def bound(parameters):
+        """Jaakkola and Jordan's bound of the mean log p(y | z) with one t for all records."""
+        w, c, t = parameters[:3], parameters[3], parameters[4]
+        psi = (z - z.mean(axis=0)) @ w + c
+        kappa = math.tanh(t / 2) / (2 * t)
+        return ((y - 0.5) * psi - kappa * (psi**2 - t * t) / 2).mean() - math.log(2 * math.cosh(t / 2))
+
+    energy, factor = denoised_energy(a[None], S, 0.0)
+    kappa = common_curvature(energy, np.array([m]))[0]
+    assert factor[0] == 1.0
+    w, c = np.linalg.solve(S, a) / kappa, (m - 0.5) / kappa
+    t = math.sqrt(w @ S @ w + c * c)
+    assert kappa == pytest.approx(math.tanh(t / 2) / (2 * t), rel=1e-9)
+    found = optimize.minimize(lambda p: -bound(p), [0.1, 0.1, 0.1, 0.1, 1.0], tol=1e-12)
+    assert bound([*w, c, t]) == pytest.approx(-found.fun, abs=1e-9)
+    # It is a lower bound.
+    psi = (z - z.mean(axis=0)) @ w + c
+    assert bound([*w, c, t]) < (y * psi - np.logaddexp(0, psi)).mean()
+
+
+def test_denoised_energy_is_right_on_average():
+    rng = np.random.default_rng(1)
+    root = rng.standard_normal((4, 4))
+    S, a, sd = root @ root.T + np.eye(4), np.array([0.3, -0.2, 0.5, 0.1]), 0.1
+    noised = a + sd * rng.standard_normal((40_000, 4))
+    energy, factor = denoised_energy(noised, S, sd * sd)
+    truth = a @ np.linalg.solve(S, a)
+    # Cut at 0 for few: the mean of 40,000 has a standard error of 0.3 %.
+    assert energy.mean() == pytest.approx(truth, rel=0.015)
+    raw = np.einsum("jk,jk->j", noised @ np.linalg.inv(S), noised)
+    np.testing.assert_allclose(raw * factor**2, energy, atol=1e-12)
+    assert raw.mean() > 1.05 * truth
+
+
+def test_mstep_of_the_pg_bound_solves_its_equations():
+    options = NetworkOptions(weight_variance=2.0)
+    model, mechanism = model_of(make("pg", 3, weight_prior="gaussian", private=False, options=options), z=0.0)
+    advance(model, mechanism, Y, 5)
+    # Step 5 of the average, from the model's own state.
+    average = model.state()["average"]
+    z, y, xi, xi_z, y_z, upper = (
+        average[model.blocks[name]] * model.largest[name] for name in ("s1", "s3", "s4", "s5", "s6", "s7")
+    )
+    xi_z, y_z, upper = (a.reshape(36, 3) for a in (xi_z, y_z, upper))
+    moments = np.zeros((36, 3, 3))
+    k, m = np.triu_indices(3, 1)
+    moments[:, k, m] = moments[:, m, k] = upper
+    moments[:, range(3), range(3)] = xi_z
+    w, c = model.w, model.c
+    # Gradients of the bound in w and c at the M-step's result, per record: its joint maximum.
+    grad_w = y_z - 0.5 * z - c[:, None] * xi_z - np.einsum("jkl,jl->jk", moments, w) - w / (2.0 * 300)
+    grad_c = y - 0.5 - (w * xi_z).sum(axis=1) - c * xi - c / (100.0 * 300)
+    assert np.abs(w).max() > 1  # the weights have left their start
+    # Condition numbers of about 1e3, entries of about 10, some roundings of 2^-52 each.
+    assert np.abs(grad_w).max() < 1e-10 and np.abs(grad_c[1:]).max() < 1e-10
+
+
+def test_a_unit_that_is_always_on_does_not_run_away_with_the_pg_bound():
+    model, mechanism = model_of(make("pg", 4, private=False), z=0.0)
+    model.b = np.array([0.0, 0.0, 0.0, 12.0])
+    model._derive()
+    release = release_of(model, mechanism, Y)
+    for step in range(50):
+        model.update(Release(step, release.units, release.scale, 0.0))
+    # At psi = 0 the bound's curvature is 1/4: its maximum has mean psi = 4 (y - 1/2), but for priors and the start.
+    fitted = 0.25 * (model.c + model.w @ model.read(release, "s1"))
+    np.testing.assert_allclose(fitted, Y.mean(axis=0) - 0.5, atol=0.02)
+    assert np.abs(model.w[:, 3]).max() < 5 and np.abs(model.c).max() < 5
+
+
+# ------------------------------------------------------------------ state, rebuild
+
+
+@pytest.mark.parametrize("bound", ["jaakkola", "bohning", "pg"])
+@pytest.mark.parametrize("weight_prior", ["tpbn", "gaussian"])
+def test_a_model_goes_on_from_its_state(bound, weight_prior):
+    estimator = make(bound, weight_prior=weight_prior, n_steps=20)  # two steps of the mean image
+    model, mechanism = model_of(estimator)
+    for _ in range(4):
+        other, _ = model_of(estimator)
+        state = model.state()
+        other.restore(state)
+        release = release_of(model, mechanism, Y)
+        for each in (model, other):
+            each.update(release)
+        assert all(np.array_equal(a, other.state()[name]) for name, a in model.state().items())
+        assert np.array_equal(fine_of(model, Y), fine_of(other, Y))
+    wrong = dict(step=np.array([0.5]), components=np.zeros((4, 35)), visible_bias=np.full(36, np.nan))
+    for name, value in wrong.items():
+        with pytest.raises(ValueError, match=name):
+            other.restore({**state, name: value})
+    with pytest.raises(ValueError, match="average"):
+        other.restore({name: a for name, a in state.items() if name != "average"})
+
+
+@pytest.mark.parametrize("bound", ["jaakkola", "pg"])
+def test_rebuilt_from_its_releases(bound, tmp_path):
+    fitted = make(bound, noise_multiplier=2.0, n_steps=4, batch_size=100, n_jobs=2).fit(Y, transcript=tmp_path / "t")
+    again = type(fitted)._rebuild(read_transcript(tmp_path / "t"))
+    assert again._fitted().head == fitted._fitted().head
+    assert np.array_equal(again.components_, fitted.components_)
+
+
+def test_grids_do_not_depend_on_the_number_of_records():
+    few, many = (make("pg")._model(Public(n_features=9, n_records=n, seed=0)) for n in (1, 2**31))
+    assert isinstance(few, PolyaGammaModel) and [few.unit(s) for s in few.blocks] == [many.unit(s) for s in few.blocks]

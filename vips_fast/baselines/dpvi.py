@@ -1,0 +1,163 @@
+"""Differentially private variational inference by clipped noisy gradients."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..checks import check_number
+from ..engine.loop import Progress
+from ..engine.model import array_of
+from ..engine.result import Public
+from ..models.estimator import ArraySpec
+from ..models.logistic.records import Block
+from .dpsgd import dense
+from .scores import ScoreClassifier, ScoreModel
+
+
+class DPVIModel(ScoreModel):
+    """theta = (mean, log sd); the gradient through m = mean + sd eta is (score, score eta sd)."""
+
+    def __init__(self, public: Public, settings: Mapping[str, Any]):
+        super().__init__(public, settings)
+        self._squares = np.zeros(2 * self._d)
+
+    def _width(self) -> int:
+        return 2 * self._d
+
+    def _start(self) -> np.ndarray:
+        return np.concatenate([np.zeros(self._d), np.full(self._d, math.log(float(self._settings["initial_sd"])))])
+
+    def _take(self) -> None:
+        # Rows (x, x * eta sd); with the centre (mean, 1) their product is x . (mean + eta sd).
+        mean, log_sd = self._theta[: self._d], self._theta[self._d :]
+        self._eta = self._draws(0) * np.exp(log_sd)
+        self._center = np.concatenate([mean, np.ones(self._d)])
+        self._moment = np.outer(self._center, self._center)
+
+    def _rows(self, block: Block) -> Block:
+        d = self._d
+        if block.indptr is None:
+            X = dense(block, d)
+            return block._replace(values=np.hstack([X, X * self._eta]).reshape(-1))
+        old = np.ones(len(block.indices)) if block.unit else block.values
+        sizes = np.diff(block.indptr)
+        place = np.arange(len(old)) + np.repeat(block.indptr[:-1], sizes)
+        second = place + np.repeat(sizes, sizes)
+        indices, values = np.empty(2 * len(old), np.int32), np.empty(2 * len(old))
+        indices[place], values[place] = block.indices, old
+        indices[second], values[second] = block.indices + d, old * self._eta[block.indices]
+        return block._replace(indptr=2 * block.indptr, indices=indices, values=values, unit=False)
+
+    def _move(self, gradient: np.ndarray) -> np.ndarray:
+        d, theta = self._d, self._theta.copy()
+        # Prior and entropy: E log N(m | 0, 1/alpha) = -alpha (mean^2 + sd^2) / 2, entropy = sum log sd.
+        gradient[:d] -= self._alpha * theta[:d]
+        gradient[d:] += 1 - self._alpha * np.exp(2 * theta[d:])
+        gradient /= self._n
+        self._squares += gradient**2
+        theta += float(self._settings["learning_rate"]) * gradient / np.sqrt(self._squares + 1e-16)
+        theta[d:] = np.clip(theta[d:], -20.0, 5.0)
+        return theta
+
+    def state(self) -> dict[str, np.ndarray]:
+        """See `Model.state`."""
+        return super().state() | {"squares": self._squares.copy()}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """See `Model.restore`."""
+        squares = array_of(state, "squares", self.shape)
+        super().restore(state)
+        self._squares = squares
+
+    def result(self) -> dict[str, np.ndarray]:
+        """Mean and standard deviation of q."""
+        average = self._kept.mean(axis=0)
+        return {"mean": average[: self._d], "sd": np.exp(average[self._d :])}
+
+
+class DPVILogisticRegression(ScoreClassifier):
+    """Differentially private variational inference by clipped noisy gradients (Jälkö, Dikmen & Honkela 2017).
+
+    q(m) is a product of normals; the gradient of the variational bound with respect to
+    means and log standard deviations goes through one draw m = mean + sd eta a step,
+    common to the minibatch. A record's part, (score, score eta sd), is clipped to an L2
+    norm of ``clip_norm``; steps are Adagrad's. Means and log standard deviations of the
+    second half of the steps are averaged.
+
+    Parameters
+    ----------
+    clip_norm : float
+    prior_precision : float
+    learning_rate : float
+        Adagrad's.
+    initial_sd : float
+        Standard deviations that q starts with.
+    n_steps, sampling, neighbors, batch_size, target_epsilon, target_delta, noise_multiplier
+        As in `vips_fast.BayesianLogisticRegression`.
+    private, n_records, n_jobs, callback
+        As in `vips_fast.BayesianLogisticRegression`.
+    fit_intercept : bool
+    random_state : int, numpy Generator, RandomState or None
+        Seeds eta, which is public, and the minibatches of a fit that is not private.
+
+    Attributes
+    ----------
+    mean_, sd_ : ndarray
+        q's, the intercept last.
+    """
+
+    _kind = DPVIModel
+
+    def __init__(
+        self, *, clip_norm: float = 1.0, prior_precision: float = 1.0, learning_rate: float = 0.3,
+        initial_sd: float = 0.1, n_steps: int = 200, sampling: str = "poisson", neighbors: str | None = None,
+        batch_size: float | None = None,
+        target_epsilon: float | None = None, target_delta: float | None = None, noise_multiplier: float | None = None,
+        fit_intercept: bool = True, private: bool = True, n_records: int | None = None, n_jobs: int | None = None,
+        random_state: Any = None, callback: Callable[[Progress], None] | None = None,
+    ):
+        self.clip_norm = clip_norm
+        self.prior_precision = prior_precision
+        self.learning_rate = learning_rate
+        self.initial_sd = initial_sd
+        self.n_steps = n_steps
+        self.sampling = sampling
+        self.neighbors = neighbors
+        self.batch_size = batch_size
+        self.target_epsilon = target_epsilon
+        self.target_delta = target_delta
+        self.noise_multiplier = noise_multiplier
+        self.fit_intercept = fit_intercept
+        self.private = private
+        self.n_records = n_records
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.callback = callback
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        for name in ("learning_rate", "initial_sd"):
+            check_number(name, getattr(self, name), 0, math.inf, low_open=True, high_open=True)
+
+    def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
+        d = public.n_features + bool(self.fit_intercept)
+        return {"mean": ArraySpec((d,)), "sd": ArraySpec((d,), low=0.0)}
+
+    @property
+    def mean_(self) -> np.ndarray:
+        """Means of q."""
+        return self._fitted().arrays["mean"]
+
+    @property
+    def sd_(self) -> np.ndarray:
+        """Standard deviations of q."""
+        return self._fitted().arrays["sd"]
+
+    def _samples(self) -> np.ndarray:
+        # Antithetic draws: their mean is exact.
+        eta = np.random.default_rng(0).normal(size=(50, len(self.mean_))) * self.sd_
+        return self.mean_ + np.concatenate([eta, -eta])

@@ -1,0 +1,120 @@
+"""What the linear classifiers of this folder share: reading and read-outs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import expit
+
+from ..models.estimator import PrivateEstimator
+from ..models.logistic.records import (
+    LogisticRecords,
+    design,
+    not_finite,
+    read_labels,
+    usable_rows,
+)
+
+
+class LinearClassifier(PrivateEstimator):
+    """Two classes, rows dense or sparse, and parameters ``(coefficients, intercept)``.
+
+    Attributes
+    ----------
+    coef_ : ndarray, float64, shape (1, d)
+    intercept_ : ndarray, float64, shape (1,)
+    classes_ : ndarray, shape (2,)
+    privacy_, ledger_, n_features_in_
+    """
+
+    _estimator_type = "classifier"
+    # Parameters of the package's estimators that a baseline need not have.
+    sampling: Any = "full"
+    invalid: Any = "raise"
+    n_steps: Any = 1
+    neighbors: Any = None
+    batch_size: Any = None
+    noise_multiplier: Any = None
+    n_jobs: Any = None
+    callback: Any = None
+    # Those that all have.
+    fit_intercept: bool
+    private: bool
+    n_records: int | None
+
+    @property
+    def _constant(self) -> float:
+        return float(self.fit_intercept)
+
+    def fit(self, X: Any, y: Any, *, transcript: str | Path | None = None) -> Self:
+        """Fit to rows X, shape (n, d), dense or sparse, and two labels.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a parameter or the data are unusable, or the run would overspend; nothing is spent.
+        """
+        return self._fit(X, y, transcript=transcript)
+
+    def _read(self, X: Any, y: Any = None, **extra: Any) -> tuple[Any, dict[str, Any]]:
+        matrix = design(X, self._constant)
+        n, d = matrix.shape
+        classes, target, problems = read_labels(y, n, "raise")
+        usable_rows([*problems, (not_finite(matrix), "X: expected finite values, found NaN or infinity")], "raise")
+        records = LogisticRecords.of(matrix, target)
+        facts: dict[str, Any] = {"n_features": d - (self._constant > 0), "classes": classes}
+        if not self.private:
+            facts["scale"] = records.largest_norm()
+        return records, facts
+
+    # ------------------------------------------------------------ read-outs
+
+    def _samples(self) -> np.ndarray:
+        """Kept parameters, a row each."""
+        return self._fitted().arrays["samples"]
+
+    @property
+    def coef_(self) -> np.ndarray:
+        """Mean of the kept coefficients, shape (1, d)."""
+        d = self.n_features_in_
+        return np.asarray(self._samples()[:, :d].mean(axis=0, keepdims=True))
+
+    @property
+    def intercept_(self) -> np.ndarray:
+        """Mean of the kept intercepts, shape (1,)."""
+        samples, d = self._samples(), self.n_features_in_
+        return samples[:, d:].mean(axis=0) if samples.shape[1] > d else np.zeros(1)
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """The two labels, sorted."""
+        classes = self._fitted().public.classes
+        assert classes is not None
+        return classes
+
+    def _margins(self, X: Any, samples: np.ndarray) -> np.ndarray:
+        matrix, d = design(X, 0.0), self.n_features_in_
+        if matrix.shape[1] != d:
+            raise ValueError(f"X has shape {matrix.shape}: expected (n, {d})")
+        value = np.asarray(matrix @ samples[:, :d].T)
+        return value + samples[:, d] if samples.shape[1] > d else value
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """x . theta at the mean of the kept parameters, shape (n,)."""
+        return np.asarray(self._margins(X, self._samples().mean(axis=0, keepdims=True))[:, 0])
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities of the two classes, averaged over the kept parameters, shape (n, 2)."""
+        p = expit(self._margins(X, self._samples())).mean(axis=1)
+        return np.stack([1 - p, p], axis=1)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The more probable class of each row."""
+        positive = self.decision_function(X) > 0
+        return np.asarray(self.classes_[positive.astype(int)])
+
+    def score(self, X: Any, y: Any) -> float:
+        """Accuracy."""
+        return float((self.predict(X) == np.asarray(y)).mean())

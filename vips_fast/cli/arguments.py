@@ -1,0 +1,114 @@
+"""Types of arguments, and the arguments that several commands share.
+
+An option of a fit whose destination is the name of an estimator's parameter, or of a field of its ``options``, reaches
+the estimator by that name. What is not given is None and left to the estimator's own default.
+"""
+
+import argparse
+import math
+import sys
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse, with errors of one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong and leave with exit code 2."""
+        print(f"vips-fast: error: {message} (see {self.prog} --help)", file=sys.stderr)
+        raise SystemExit(2)
+
+
+def command(owner: Any, name: str, run: Callable[[argparse.Namespace], int], help: str) -> Parser:
+    """A new command among those of ``owner``; its arguments are added to what is returned."""
+    parser: Parser = owner.add_parser(name, help=help, description=help, allow_abbrev=False)
+    parser.set_defaults(run=run)
+    return parser
+
+
+# Types: argparse puts their messages behind the argument's name.
+
+
+def kind(convert: Callable[[str], Any], good: Callable[[Any], bool], expected: str) -> Callable[[str], Any]:
+    """A type of arguments: text that ``convert`` turns into a good value."""
+
+    def read(text: str) -> Any:
+        try:
+            value = convert(text)
+        except ValueError:
+            value = None
+        if value is None or not good(value):
+            raise argparse.ArgumentTypeError(f"{text!r}: expected {expected}")
+        return value
+
+    return read
+
+
+positive = kind(float, lambda v: 0 < v < math.inf, "a number above 0")
+probability = kind(float, lambda v: 0 < v < 1, "a number between 0 and 1")
+whole = kind(int, lambda v: v >= 1, "a whole number of at least 1")
+jobs = kind(int, lambda v: v >= 1 or v == -1, "a number of threads, or -1 for all")
+seed = kind(int, lambda v: 0 <= v < 2**32, "a whole number from 0 to 2**32 - 1")
+
+
+def ending(*suffixes: str) -> Callable[[str], str]:
+    """The name of a file that ends in one of these."""
+    return kind(str, lambda v: v.endswith(suffixes), f"a name that ends in {' or '.join(suffixes)}")
+
+
+# Arguments that several commands share.
+
+
+def add_model(parser: Parser, written_by: str) -> None:
+    """The folder of a fitted model, and the key that its signature is held against."""
+    parser.add_argument("model", metavar="DIR", help=f"folder written by {written_by}")
+    parser.add_argument("--verify-key", metavar="FILE", help="Ed25519 public key (PEM) that must have signed the model")
+
+
+def add_sampling(parser: Any, default: str | None = None) -> None:
+    """How minibatches are drawn, and the neighbouring relation."""
+    parser.add_argument(
+        "--sampling", default=default, choices=("poisson", "without_replacement", "full"),
+        help="how minibatches are drawn, default: " + (default or "the model's own"),
+    )
+    relations = ("add_remove", "replace_one")
+    parser.add_argument("--neighbors", choices=relations, help="default: what the sampling is accounted under")
+
+
+def add_table(parser: Any) -> None:
+    """Where a table of numbers goes."""
+    parser.add_argument("--out", metavar="FILE", type=ending(".csv", ".npy"), help=".csv or .npy; default: print")
+
+
+def add_jobs(parser: Any, **default: int) -> None:
+    """Number of threads."""
+    parser.add_argument("--jobs", dest="n_jobs", type=jobs, help="threads, -1 for all", **default)
+
+
+def add_fit_groups(parser: Parser) -> tuple[Any, Any, Any]:
+    """Options that all fits share; returns their three groups: model, privacy and run."""
+    model = parser.add_argument_group("model")
+    model.add_argument("--out", metavar="DIR", required=True, help="folder to write")
+    model.add_argument("--force", action="store_true", help="replace a model that is there")
+    model.add_argument("--transcript", metavar="DIR", help="new folder that keeps the releases, for `vips-fast verify`")
+    model.add_argument("--paper", action="store_true", help="the paper's own algorithm and constants, to compare with")
+    privacy = parser.add_argument_group("privacy")
+    goal = privacy.add_mutually_exclusive_group(required=True)
+    goal.add_argument("--epsilon", dest="target_epsilon", type=positive, help="target epsilon")
+    goal.add_argument("--noise-multiplier", type=positive, help="instead of a target")
+    goal.add_argument("--non-private", dest="private", action="store_const", const=False, help="no noise, no guarantee")
+    privacy.add_argument("--delta", dest="target_delta", type=probability, help="default min(1e-5, 0.1 / records)")
+    add_sampling(privacy)
+    privacy.add_argument("--records", dest="n_records", type=whole, help="public number of records")
+    privacy.add_argument(
+        "--invalid", choices=("raise", "drop"),
+        help="records with invalid values: refuse the data (default), or let them contribute nothing and tell nobody",
+    )
+    run = parser.add_argument_group("run")
+    run.add_argument("--batch-size", type=whole, help="expected records a step")
+    run.add_argument("--steps", dest="n_steps", type=whole, help="number of steps")
+    add_jobs(run)
+    run.add_argument("--seed", dest="random_state", type=seed, help="seed of what is public, not of the noise")
+    run.add_argument("--quiet", action="store_true", help="no progress")
+    return model, privacy, run

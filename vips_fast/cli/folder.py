@@ -1,0 +1,87 @@
+"""Folders of models: where a fit writes, and what the other commands read."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .texts import COEFFICIENTS, PRIVACY, TOPICS, VOCABULARY
+
+if TYPE_CHECKING:
+    from ..models.estimator import PrivateEstimator
+
+#: All that the folder of a model may hold.
+MODEL_FILES = frozenset({"model.npz", "model.json", "model.sig", TOPICS, PRIVACY, VOCABULARY, COEFFICIENTS})
+
+
+@contextlib.contextmanager
+def output_folder(path: Path, force: bool) -> Iterator[Path]:
+    """A folder beside ``path`` that takes its place, in one step, when all is written.
+
+    It is made before any work is done, so that a folder that cannot be written costs neither time nor privacy budget.
+    Only an empty folder or, with ``force``, a model is ever replaced.
+    """
+    from ..engine.durable import new_folder, put_in_place
+
+    if path.is_symlink() or (path.exists() and not path.is_dir()):
+        raise ValueError(f"{path} exists and is not a folder")
+    replaceable = False
+    if path.is_dir() and any(path.iterdir()):
+        if not force:
+            raise ValueError(f"{path} is not empty; --force replaces a model in it")
+        with contextlib.suppress(OSError, ValueError):
+            replaceable = bool(kind_in(path)) and {entry.name for entry in path.iterdir()} <= MODEL_FILES
+        if not replaceable:
+            raise ValueError(f"{path} holds no model of vips-fast, or other files too; --force does not apply")
+    path = path.absolute()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    folder = new_folder(path)
+    try:
+        yield folder
+        put_in_place(folder, path)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def kind_in(folder: str | Path) -> type[PrivateEstimator]:
+    """The class of the model in a folder."""
+    from ..models.persistence import kind_of
+    from ..models.rebuild import class_of
+
+    if not Path(folder).is_dir():
+        raise ValueError(f"{folder}: no such folder; expected one written by vips-fast fit")
+    return class_of(kind_of(folder))
+
+
+def load_model(folder: str, expected: type[PrivateEstimator], name: str, verify_key: str | None = None) -> Any:
+    """The fitted model in a folder, of the expected class or a variant of it, whose command is ``name``.
+
+    With the file of a public key, a signature must hold. Raises FileNotFoundError or ValueError where there is no such
+    model or its files are not as they were saved.
+    """
+    key = None if verify_key is None else read_key("--verify-key", verify_key)
+    kind = kind_in(folder)
+    if not issubclass(kind, expected):
+        raise ValueError(f"{folder} holds a {kind.__name__}; expected a model written by vips-fast {name}")
+    return kind.load(folder, verify=key)
+
+
+def read_key(option: str, name: str) -> Any:
+    """A private key for ``--key`` or a public one for ``--verify-key``, from a PEM file."""
+    try:
+        from cryptography.exceptions import UnsupportedAlgorithm
+        from cryptography.hazmat.primitives import serialization
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+    except ImportError:
+        raise ImportError("signatures need the package cryptography: pip install 'vips_fast[sign]'") from None
+    data, private, key = Path(name).read_bytes(), option == "--key", None
+    with contextlib.suppress(ValueError, TypeError, UnsupportedAlgorithm):
+        key = serialization.load_pem_private_key(data, None) if private else serialization.load_pem_public_key(data)
+    if not isinstance(key, Ed25519PrivateKey if private else Ed25519PublicKey):
+        what = "private key without a password" if private else "public key"
+        raise ValueError(f"{option} {name}: expected an Ed25519 {what}, in PEM form")
+    return key

@@ -1,0 +1,154 @@
+"""Topic models: ``fit lda``, ``topics`` and ``plan``."""
+
+from __future__ import annotations
+
+import os
+from argparse import Namespace
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from . import texts
+from .arguments import Parser, add_fit_groups, add_model, command, positive, probability, whole
+from .fit import Job, run_fit
+from .folder import load_model
+from .output import width
+
+if TYPE_CHECKING:
+    from ..data import Corpus
+
+
+def add(commands: Any, models: Any) -> None:
+    parser = command(models, "lda", fit, "fit a topic model and write it to a folder")
+    add_input(parser)
+    model, privacy, run = add_fit_groups(parser)
+    model.add_argument("--topics", dest="n_components", type=whole, required=True, help="number of topics")
+    model.add_argument("--words", type=whole, default=10, help="words shown a topic, default 10")
+    privacy.add_argument("--clip", type=positive, help="L2 bound, as a share of the length")
+    run.add_argument("--doc-length", type=whole, help="words that each document is brought to")
+    run.add_argument("--doc-topic-prior", type=positive, help="default 1 / topics")
+    prior = run.add_mutually_exclusive_group()
+    prior.add_argument("--topic-word-prior", type=positive, help="default 1 / topics")
+    what = "a model that fit wrote for PUBLIC documents, over the same words: its topics are the prior"
+    prior.add_argument("--prior-model", metavar="DIR", help=what)
+    run.add_argument("--prior-weight", type=positive, help="what a word of the public documents counts, default 1")
+
+    parser = command(commands, "topics", topics, "print the topics of a fitted model")
+    add_model(parser, "fit lda")
+    parser.add_argument("--words", type=whole, default=10, help="words a topic, default 10")
+    parser.add_argument("--vocab", metavar="FILE", help="default: the one kept in DIR")
+
+    parser = command(commands, "plan", plan, "settings of a private topic model from public numbers")
+    parser.add_argument("--records", type=whole, required=True, help="number of documents")
+    parser.add_argument("--words", type=whole, required=True, help="size of the vocabulary")
+    parser.add_argument("--topics", type=whole, required=True)
+    parser.add_argument("--doc-length", type=whole, default=500, help="words a document, default 500")
+    parser.add_argument("--epsilon", type=positive, required=True)
+    parser.add_argument("--delta", type=probability, help="default min(1e-5, 0.1 / records)")
+
+
+def add_input(parser: Parser) -> None:
+    """Arguments that say where documents are."""
+    what = "CSR .npz, UCI docword, LDA-C, JSON Lines, a folder of .txt files, or the word docstrings"
+    parser.add_argument("input", metavar="INPUT", help=what)
+    parser.add_argument("--vocab", metavar="FILE", help="the public vocabulary, one word on each line")
+    parser.add_argument("--format", help="npz, docword, ldac, jsonl or folder; default: look")
+    parser.add_argument("--field", default="text", help="JSON Lines: field of the text")
+    parser.add_argument("--features", type=whole, help="number of words, where no file says it")
+
+
+def read_corpus(args: Namespace, model: Any = None, vocabulary: Sequence[str] | None = None) -> Corpus:
+    """The documents that the arguments name; those for a fitted model have its words and width."""
+    from ..data import load_corpus
+
+    n_words = args.features if model is None else model.n_features_in_
+    if args.input == "docstrings" and not os.path.exists(args.input):
+        from ..demo import docstrings_corpus, language_reference_words
+
+        own = len(language_reference_words())
+        if n_words not in (None, own):
+            raise ValueError(f"docstrings: they have {own} words; expected {n_words}")
+        return docstrings_corpus()
+    return load_corpus(
+        args.input, args.vocab if vocabulary is None else vocabulary, args.format, n_features=n_words,
+        field=args.field, invalid=getattr(args, "invalid", None) or "raise",
+    )
+
+
+def load_topics(args: Namespace) -> tuple[Any, Sequence[str] | None]:
+    """The fitted topic model in a folder, and its words."""
+    from ..data import load_vocabulary
+    from ..models.lda import LatentDirichletAllocation
+
+    model = load_model(args.model, LatentDirichletAllocation, "fit lda", args.verify_key)
+    vocabulary = texts.kept_vocabulary(args.model) if args.vocab is None else load_vocabulary(args.vocab)
+    if vocabulary is not None and len(vocabulary) != model.n_features_in_:
+        name = args.vocab or texts.VOCABULARY
+        raise ValueError(f"{name} has {len(vocabulary)} words, but the model {model.n_features_in_}")
+    return model, vocabulary
+
+
+def fit(args: Namespace) -> int:
+    """Fit a topic model."""
+    from ..models.lda import LatentDirichletAllocation
+
+    if args.prior_weight is not None and args.prior_model is None:
+        raise ValueError("--prior-weight: expected with --prior-model only")
+
+    def read(estimator: LatentDirichletAllocation) -> Job:
+        corpus = read_corpus(args)
+        if args.prior_model is not None:
+            estimator.set_params(topic_word_prior=_prior(args, corpus))
+        words = corpus.vocabulary
+        kept = {} if words is None else {texts.VOCABULARY: "\n".join(words) + "\n"}
+
+        def shown(model: LatentDirichletAllocation) -> str:
+            return texts.topics(model, words, args.words)
+
+        return Job((corpus.counts,), lambda model: {texts.TOPICS: shown(model), **kept}, shown)
+
+    return run_fit(args, LatentDirichletAllocation, read)
+
+
+def _prior(args: Namespace, corpus: Corpus) -> Any:
+    """Pseudo-counts from a saved model of the same number of topics and the same words."""
+    from ..models.lda import LatentDirichletAllocation
+
+    known = load_model(args.prior_model, LatentDirichletAllocation, "fit lda").components_
+    shape = args.n_components, corpus.n_features
+    if known.shape != shape:
+        raise ValueError(f"--prior-model {args.prior_model}: {known.shape} topics and words; expected {shape}")
+    words = texts.kept_vocabulary(args.prior_model)
+    if None not in (words, corpus.vocabulary) and words != corpus.vocabulary:
+        raise ValueError(f"--prior-model {args.prior_model}: other words, or another order; expected those of --vocab")
+    return known * (args.prior_weight or 1.0)
+
+
+def topics(args: Namespace) -> int:
+    """Print the topics of a fitted model."""
+    from ..report import paragraph, topics_table
+
+    model, vocabulary = load_topics(args)
+    print(topics_table(model.components_, vocabulary, args.words, width=width()))
+    print("\n" + paragraph(model.privacy_.statement(), width()))
+    return 0
+
+
+def plan(args: Namespace) -> int:
+    """Print settings of a private topic model."""
+    from ..models.lda import plan
+    from ..report import paragraph, table
+
+    planned = plan(
+        args.records, args.words, args.topics, doc_length=args.doc_length, target_epsilon=args.epsilon,
+        target_delta=args.delta,
+    )
+    rows = [
+        ("expected batch", f"{planned.batch_size:g}"), ("steps", planned.n_steps), ("clip", f"{planned.clip:.4g}"),
+        ("learning decay", f"{planned.learning_decay:g}"), ("noise multiplier", f"{planned.noise_multiplier:.4g}"),
+        ("signal to noise", f"{planned.signal_to_noise:.3g}"),
+    ]
+    print(table(rows))
+    if planned.signal_to_noise < 1:
+        advice = "fewer topics, a smaller vocabulary or more documents help most."
+        print(paragraph(f"Below 1 the noise hides all but the commonest words of a topic: {advice}", width()))
+    return 0

@@ -1,0 +1,71 @@
+"""Networks of binary images: ``fit sbn`` and ``plot``."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .arguments import add_fit_groups, add_model, command, ending, kind, whole
+from .fit import Job, run_fit
+from .folder import load_model
+from .output import output_file, read_array
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+def add(commands: Any, models: Any) -> None:
+    parser = command(models, "sbn", fit, "fit a network of binary images and write it to a folder")
+    parser.add_argument("input", metavar="INPUT", help="IDX images (plain or .gz), or a matrix as .npy")
+    what = "a pixel is on from this value up, default 1 (128: upper half of a byte)"
+    parser.add_argument("--threshold", type=int, default=1, help=what)
+    model, _, run = add_fit_groups(parser)
+    model.add_argument("--components", dest="n_components", type=whole, required=True, help="number of hidden units")
+    run.add_argument("--bound", help="jaakkola, bohning or pg; not with --paper")
+
+    parser = command(commands, "plot", plot, "draw a network's weights or reconstructions")
+    add_model(parser, "fit sbn")
+    parser.add_argument("--out", metavar="FILE", type=ending(".png"), required=True, help="a .png file")
+    what = "show these records and their reconstructions, which are as private as they, instead of the weights"
+    parser.add_argument("--images", metavar="INPUT", help=what)
+    parser.add_argument("--count", type=whole, default=10, help="records of --images that are shown, default 10")
+    parser.add_argument("--threshold", type=int, default=1, help="as in fit sbn")
+    shape = kind(lambda text: tuple(map(int, text.split("x"))), lambda v: len(v) == 2 and min(v) > 0, "such as 28x28")
+    parser.add_argument("--shape", metavar="HxW", type=shape, help="height and width of an image, default square")
+
+
+def read_images(path: str, threshold: int) -> np.ndarray:
+    """Binary records from a file."""
+    from ..data import binarise, read_idx
+
+    images = read_array(path, "biuf") if Path(path).suffix == ".npy" else read_idx(path)
+    if images.ndim < 2 or len(images) == 0:
+        raise ValueError(f"{path}: expected images, one in each row or slice; got shape {images.shape}")
+    return binarise(images, threshold)
+
+
+def fit(args: Namespace) -> int:
+    """Fit a sigmoid belief network."""
+    from ..models.sbn import SigmoidBeliefNetwork
+
+    if args.paper and args.bound is not None:
+        raise ValueError(f"--bound {args.bound}: leave it out with --paper, which has a bound of its own")
+    return run_fit(args, SigmoidBeliefNetwork, lambda estimator: Job((read_images(args.input, args.threshold),)))
+
+
+def plot(args: Namespace) -> int:
+    """Draw a fitted network's weights, or records and their reconstructions."""
+    from ..models.sbn import SigmoidBeliefNetwork
+    from ..report import dictionary_grid, reconstruction_grid, save_png, square_shape
+
+    model = load_model(args.model, SigmoidBeliefNetwork, "fit sbn", args.verify_key)
+    shape = args.shape or square_shape(model.n_features_in_)
+    if args.images is None:
+        grid = dictionary_grid(model, shape)
+    else:
+        grid = reconstruction_grid(model, read_images(args.images, args.threshold)[: args.count], shape)
+    with output_file(args.out) as part:
+        save_png(grid, part)
+    print(f"Written to {args.out}.")
+    return 0

@@ -1,0 +1,93 @@
+"""Messages, tables of numbers, and files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+def say(message: str) -> None:
+    """One line on standard error."""
+    print("vips-fast: " + " ".join(message.split()), file=sys.stderr)
+
+
+def warn_of_taints(model: Any) -> None:
+    """Say that a model is not private, if it is not."""
+    if model.privacy_.taints:
+        say(f"warning: {model.privacy_.statement()}")
+
+
+def warn_of_delta(delta: float, n_records: int) -> None:
+    """Say that delta is too large to mean much, if it is."""
+    if delta * n_records >= 1:
+        say(f"warning: delta = {delta:g} is not below 1 / {n_records} records: a whole record may be published")
+
+
+def width() -> int:
+    """Characters of a line on this terminal."""
+    return max(60, min(160, shutil.get_terminal_size((100, 24)).columns))
+
+
+@contextlib.contextmanager
+def output_file(name: str | Path) -> Iterator[Path]:
+    """An empty file, made before any work is done, that takes the place of ``name`` when it has been written."""
+    path = Path(name)
+    part = path.with_name(f".{os.getpid()}.{path.name}")
+    part.touch(exist_ok=False)
+    try:
+        yield part
+        os.replace(part, path)
+    except BaseException:
+        part.unlink()
+        raise
+
+
+def write_table(name: str | None, columns: Iterable[str], rows: np.ndarray) -> None:
+    """Numbers with six digits as CSV to standard output or a file, or with all their bits to a .npy file."""
+    if name is None:
+        _write_csv(sys.stdout, columns, rows)
+        return
+    with output_file(name) as part:
+        if part.suffix == ".npy":
+            import numpy as np
+
+            np.save(part, rows, allow_pickle=False)
+        else:
+            with open(part, "w", encoding="utf-8") as file:
+                _write_csv(file, columns, rows)
+
+
+def _write_csv(file: IO[str], columns: Iterable[str], rows: np.ndarray) -> None:
+    import csv
+
+    csv.writer(file, lineterminator="\n").writerow(columns)
+    file.writelines(",".join(f"{value:.6g}" for value in row.tolist()) + "\n" for row in rows)
+
+
+def read_lines(path: str) -> list[str]:
+    """The lines of a text file."""
+    try:
+        return Path(path).read_text("utf-8").splitlines()
+    except UnicodeDecodeError:
+        # The error's own text quotes bytes of the file.
+        raise ValueError(f"{path}: is not UTF-8 text") from None
+
+
+def read_array(path: str, kinds: str) -> np.ndarray:
+    """The array in a .npy file, whose dtype must be of one of these kinds (``numpy.dtype.kind``)."""
+    import numpy as np
+
+    array: Any = None
+    with contextlib.suppress(ValueError, EOFError):
+        array = np.load(path, allow_pickle=False)
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in kinds:
+        raise ValueError(f"{path}: not a .npy file of numbers" + " or texts" * ("U" in kinds))
+    return array

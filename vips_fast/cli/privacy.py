@@ -1,0 +1,78 @@
+"""``privacy``: epsilon of a run, or the noise that a target needs."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from typing import TYPE_CHECKING, Any
+
+from .arguments import add_sampling, command, ending, positive, probability, whole
+from .output import output_file, warn_of_delta, width
+
+if TYPE_CHECKING:
+    from ..accounting import PrivacyEvent
+
+
+def add(commands: Any) -> None:
+    parser = command(commands, "privacy", privacy, "epsilon of a run, or the noise that a target needs")
+    parser.add_argument("--records", type=whole, required=True, help="number of records")
+    parser.add_argument("--batch", type=whole, help="expected batch size, default: all records")
+    parser.add_argument("--steps", type=whole, required=True, help="number of steps")
+    parser.add_argument("--delta", type=probability, required=True)
+    goal = parser.add_mutually_exclusive_group(required=True)
+    goal.add_argument("--noise-multiplier", type=positive, help="to know epsilon")
+    goal.add_argument("--epsilon", type=positive, help="to know the noise multiplier")
+    add_sampling(parser, "poisson")
+    parser.add_argument("--accountant", metavar="NAME", help="default: the tightest sound one")
+    parser.add_argument("--compare", action="store_true", help="a table of all accountants")
+    image = ending(".png", ".pdf", ".svg")
+    parser.add_argument("--plot", metavar="FILE", type=image, help="epsilon against steps, as .png, .pdf or .svg")
+
+
+def privacy(args: Namespace) -> int:
+    """Print epsilon, or the noise multiplier, of a run."""
+    from .. import accounting
+    from ..accounting.printing import rounded_up
+    from ..engine.sampling import make_sampler
+    from ..report import paragraph, table
+
+    sampler = make_sampler(args.sampling, args.neighbors, args.records, args.batch)
+
+    def event(noise_multiplier: float, steps: int = args.steps) -> PrivacyEvent:
+        return accounting.SelfComposedEvent(sampler.event(noise_multiplier), steps)
+
+    noise = args.noise_multiplier
+    if noise is None:
+        noise = accounting.calibrate_noise_multiplier(event, args.epsilon, args.delta, accountant=args.accountant)
+        noise = float(rounded_up(noise, 6))  # epsilon is that of the noise that is printed
+    spent = accounting.epsilon(event(noise), args.delta, args.accountant)
+    rows = [
+        ("records", args.records), ("expected batch", f"{sampler.expected_batch_size:g}"),
+        ("sampling probability", f"{sampler.expected_batch_size / args.records:g}"), ("steps", args.steps),
+        ("noise multiplier", f"{noise:.6g}"), ("delta", f"{args.delta:g}"), ("epsilon", rounded_up(spent, 6)),
+    ]
+    print(table(rows))
+    print("\n" + paragraph(accounting.describe(event(noise), args.delta, args.accountant), width()))
+    warn_of_delta(args.delta, args.records)
+    if args.compare:
+        print("\n" + _comparison(event(noise), args.delta, args.accountant))
+    if args.plot is not None:
+        names = None if args.compare or args.accountant is None else [args.accountant]
+        with output_file(args.plot) as part:
+            accounting.plot_epsilon(lambda steps: event(noise, steps), args.steps, args.delta, part, names)
+        print(f"Written to {args.plot}.")
+    return 0
+
+
+def _comparison(event: PrivacyEvent, delta: float, accountant: str | None) -> str:
+    """What every accountant says of one event, as a table, and what is left open."""
+    from ..accounting import compare
+    from ..accounting.printing import rounded_down, rounded_up
+    from ..report import table
+
+    attack, *bounds = compare(event, delta)
+    rows = [(attack.title, attack.accountant, rounded_down(attack.epsilon, 5), "")]
+    for row in bounds:
+        used = row.default if accountant is None else row.accountant == accountant
+        rows.append((row.title, row.accountant, rounded_up(row.epsilon, 5), "used" if used else ""))
+    shown = table(rows, ("accountant", "name", "epsilon", ""))
+    return f"{shown}\n\nThe exact epsilon is between {rows[0][2]} and {rows[1][2]}."

@@ -1,0 +1,52 @@
+"""Progress of a fit: one line that is rewritten on a terminal, at most twenty lines in a log."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import sys
+import time
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    from ..engine.loop import Progress
+
+#: Least seconds between two updates on a terminal; most lines of a log.
+_PAUSE, _LINES = 0.1, 20
+
+
+class ProgressLine:
+    """A fit's callback. Epsilon, which an accountant has to compute, is asked for only where a line is shown."""
+
+    def __init__(self, label: str):
+        self._label, self._terminal = label, sys.stderr.isatty()
+        self._next, self._length = -math.inf, 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        if self._length:
+            print(file=sys.stderr)
+
+    def __call__(self, progress: Progress) -> None:
+        """Show a line, if one is due."""
+        from ..accounting import rounded_up
+
+        start = time.perf_counter()
+        due = start >= self._next if self._terminal else progress.step % math.ceil(progress.n_steps / _LINES) == 0
+        if not due and progress.step < progress.n_steps:
+            return
+        epsilon = progress.epsilon
+        spent = f", epsilon {rounded_up(epsilon, 3)}" if math.isfinite(epsilon) else ""
+        text = f"{self._label}: step {progress.step} of {progress.n_steps}{spent}, {progress.seconds:.1f} s"
+        if not self._terminal:
+            print(text, file=sys.stderr, flush=True)
+            return
+        # A line that wraps could not be rewritten.
+        text = text[: shutil.get_terminal_size().columns - 1]
+        print(f"\r{text:<{self._length}}", end="", file=sys.stderr, flush=True)
+        self._length = len(text)
+        # Where epsilon is slow to compute, showing it still takes less than a tenth of the time.
+        now = time.perf_counter()
+        self._next = now + max(_PAUSE, 10 * (now - start))

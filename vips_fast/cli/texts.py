@@ -1,0 +1,60 @@
+"""The text files beside a model: written by fit, made again by verify.
+
+Each is a function of what the model publishes and of public inputs that stand in the folder themselves: the words in
+``vocab.txt``, the names of the columns in ``coefficients.csv``.
+"""
+
+import csv
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+TOPICS, PRIVACY, VOCABULARY, COEFFICIENTS = "topics.txt", "privacy.txt", "vocab.txt", "coefficients.csv"
+
+
+def statement(model: Any) -> str:
+    """The guarantee, for ``privacy.txt``."""
+    from ..report import paragraph
+
+    return paragraph(model.privacy_.statement()) + "\n"
+
+
+def topics(model: Any, vocabulary: Sequence[str] | None, n_words: int) -> str:
+    """The commonest words of each topic, for ``topics.txt``."""
+    from ..report import topics_table
+
+    return topics_table(model.components_, vocabulary, n_words) + "\n"
+
+
+def coefficients(model: Any, names: Sequence[str]) -> str:
+    """Posterior means and intervals of a logistic regression, for ``coefficients.csv``."""
+    out = io.StringIO()
+    table = csv.writer(out, lineterminator="\n")
+    table.writerows([["feature", "mean", "low_90", "high_90"], ["(intercept)", f"{model.intercept_[0]:.6g}", "", ""]])
+    for name, mean, interval in zip(names, model.coef_[0], model.credible_interval(0.9), strict=True):
+        table.writerow([name, *(f"{number:.6g}" for number in (mean, *interval))])
+    return out.getvalue()
+
+
+def kept_vocabulary(folder: str | Path) -> tuple[str, ...] | None:
+    """The words in the folder of a topic model, or None."""
+    from ..data import load_vocabulary
+
+    path = Path(folder) / VOCABULARY
+    return load_vocabulary(path) if path.exists() else None
+
+
+def follows(model: Any, folder: Path, name: str) -> bool:
+    """Whether a text file is the one that fit would write for the model."""
+    text = (folder / name).read_bytes().decode("utf-8", "replace")
+    if name == PRIVACY:
+        return text == statement(model)
+    if name == TOPICS and hasattr(model, "perplexity"):
+        # How many words were asked for is not stored: at most as many as the longest line has.
+        vocabulary, longest = kept_vocabulary(folder), max(len(line.split()) for line in text.split("\n"))
+        return any(text == topics(model, vocabulary, n) for n in range(longest, 0, -1))
+    if name == COEFFICIENTS and hasattr(model, "coef_"):
+        names = [row[0] if row else "" for row in csv.reader(io.StringIO(text, newline=""))][2:]
+        return len(names) == model.coef_.shape[1] and text == coefficients(model, names)
+    return False

@@ -1,0 +1,65 @@
+"""``verify`` and ``sign``: a model held against its releases, and vouched for."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from . import texts
+from .arguments import add_model, command
+from .folder import MODEL_FILES, kind_in, load_model, read_key
+from .output import output_file
+
+if TYPE_CHECKING:
+    from ..models.rebuild import VerifyCheck
+
+
+def add(commands: Any) -> None:
+    what = "make a model again from its releases, without the data, and compare every file"
+    parser = command(commands, "verify", verify, what)
+    add_model(parser, "fit")
+    parser.add_argument("--transcript", metavar="DIR", required=True, help="folder that fit --transcript wrote")
+    parser.add_argument("--class", dest="kind", metavar="MODULE:CLASS", help="class of a model of your own")
+    what = "sign a model: arrays, settings and ledger, not the text files beside them"
+    parser = command(commands, "sign", sign, what)
+    parser.add_argument("model", metavar="DIR", help="folder written by fit")
+    parser.add_argument("--key", metavar="FILE", required=True, help="Ed25519 private key (PEM, without a password)")
+
+
+def verify(args: Namespace) -> int:
+    """Compare a model with what its releases lead to; 0 if all is equal, else 1."""
+    from ..models import rebuild
+
+    folder = Path(args.model)
+    cls = kind_in(folder) if args.kind is None else rebuild.class_of(args.kind)
+    model = cls.load(folder, verify=None if args.verify_key is None else read_key("--verify-key", args.verify_key))
+    report = rebuild.verify(folder, args.transcript, cls=cls)
+    report = rebuild.VerifyReport((*report.checks, *_text_files(model, folder)))
+    print(report.text())
+    return 0 if report.ok else 1
+
+
+def _text_files(model: Any, folder: Path) -> list[VerifyCheck]:
+    """The files beside the model: what is neither made again nor an input has no place there."""
+    from ..models.rebuild import VerifyCheck
+
+    checks = []
+    for name in sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith("model.")):
+        if name == texts.VOCABULARY:
+            checks.append(VerifyCheck(name, True, "a public input, taken as it is"))
+        else:
+            detail = "" if name in MODEL_FILES else "not a file that fit writes"
+            checks.append(VerifyCheck(name, not detail and texts.follows(model, folder, name), detail))
+    return checks
+
+
+def sign(args: Namespace) -> int:
+    """Write a model's signature beside it."""
+    key = read_key("--key", args.key)
+    model = load_model(args.model, kind_in(args.model), "fit")
+    signature = Path(args.model) / "model.sig"
+    with output_file(signature) as part:
+        part.write_bytes(model.sign(key))
+    print(f"Written to {signature}.")
+    return 0

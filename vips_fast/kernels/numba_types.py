@@ -1,0 +1,166 @@
+"""The C kernels inside Numba functions.
+
+Each kernel of the function table (``vips_fast/kernels.h`` in ``vips_fast.get_include()``) is
+an attribute of this module under its name, ``numba_types.lda_estep_f32`` and so on: a ctypes
+function with its full signature, which ``@njit`` code calls directly, with no Python and no
+GIL in between. Arrays are passed as ``array.ctypes``, optional ones as ``null()``; a status
+other than 0 is a failure (`status_message`).
+
+    from numba import njit
+    from vips_fast.kernels import numba_types
+
+    pg_mean = numba_types.pg_mean_f64
+
+    @njit(nogil=True)
+    def means(c, out):
+        return pg_mean(len(c), 1.0, c.ctypes, out.ctypes)
+
+The functions do not know the arrays' sizes: as in C, the caller answers for them. Numba
+cannot cache a compiled function that holds such an address. This module imports Numba;
+``import vips_fast`` does not.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+from numba import types
+from numba.core.typing.templates import Signature
+from numba.extending import intrinsic
+
+from . import native
+from .declarations import ABI_VERSION, FUNCTIONS, STRUCTURES
+
+__all__ = ["address", "lda_params", "names", "null", "parameters", "signature", "status_message", "structure_dtype"]
+
+# The C types of the declarations; every other one is a pointer.
+_NUMBERS: dict[str, tuple[Any, Any]] = {
+    "int32_t": (ctypes.c_int32, types.int32), "int64_t": (ctypes.c_int64, types.int64),
+    "uint32_t": (ctypes.c_uint32, types.uint32), "uint64_t": (ctypes.c_uint64, types.uint64),
+    "float": (ctypes.c_float, types.float32), "double": (ctypes.c_double, types.float64),
+}
+_POINTER = (ctypes.c_void_p, types.voidptr)
+
+
+class _Table(ctypes.Structure):
+    _fields_ = [
+        ("abi_version", ctypes.c_uint32), ("struct_size", ctypes.c_uint32), ("isa", ctypes.c_void_p),
+        *((name, ctypes.c_void_p) for name in FUNCTIONS),
+    ]
+
+
+def _table() -> _Table:
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    table = _Table.from_address(get(native._C_API, b"vips_fast.kernels.native._C_API"))
+    if table.abi_version != ABI_VERSION or table.struct_size < ctypes.sizeof(_Table):
+        raise ImportError(
+            f"vips_fast: the function table has version {table.abi_version} and {table.struct_size} bytes, expected "
+            f"version {ABI_VERSION} and {ctypes.sizeof(_Table)} bytes: install vips_fast again"
+        )
+    return table
+
+
+def _kinds(name: str, number: int) -> list[Any]:
+    return [_NUMBERS.get(kind, _POINTER)[number] for kind in FUNCTIONS[name]]
+
+
+_API = _table()
+_KERNELS = {name: ctypes.CFUNCTYPE(*_kinds(name, 0))(getattr(_API, name)) for name in FUNCTIONS}
+globals().update({name: kernel for name, kernel in _KERNELS.items() if name != "status_message"})
+
+
+def names() -> list[str]:
+    """Names of the kernels, in the table's order."""
+    return [name for name in FUNCTIONS if name != "status_message"]
+
+
+def _checked_name(name: str) -> str:
+    if name not in FUNCTIONS:
+        raise ValueError(f"name={name!r}: expected one of {names()}")
+    return name
+
+
+def address(name: str) -> int:
+    """Address of a kernel.
+
+    Raises
+    ------
+    ValueError
+        If there is no kernel of this name.
+    """
+    return int(getattr(_API, _checked_name(name)))
+
+
+def signature(name: str) -> Signature:
+    """Numba signature of a kernel; pointers are ``voidptr``.
+
+    Raises
+    ------
+    ValueError
+        If there is no kernel of this name.
+    """
+    returns, *arguments = _kinds(_checked_name(name), 1)
+    return returns(*arguments)
+
+
+def structure_dtype(name: str) -> np.dtype[np.void]:
+    """Numpy dtype of a structure of parameters, such as "vf_lda_params".
+
+    Raises
+    ------
+    ValueError
+        If there is no such structure.
+    """
+    if name not in STRUCTURES:
+        raise ValueError(f"name={name!r}: expected one of {list(STRUCTURES)}")
+    return np.dtype([(field, np.dtype(_NUMBERS[kind][0])) for field, kind in STRUCTURES[name]], align=True)
+
+
+def parameters(name: str, **values: float) -> np.ndarray:
+    """A structure of parameters as an array of one element: pass its ``.ctypes``.
+
+    Parameters
+    ----------
+    name : str
+        Name of the structure.
+    **values
+        Its fields; those that are not given are 0. The kernel checks their ranges.
+
+    Raises
+    ------
+    ValueError
+        If there is no structure, or no field, of the name.
+    """
+    out = np.zeros(1, dtype=structure_dtype(name))
+    for field, value in values.items():
+        if field not in (out.dtype.names or ()):
+            known = [known for known, _ in STRUCTURES[name]]
+            raise ValueError(f"{field}={value!r}: {name} has no such field, expected one of {known}")
+        out[field] = value
+    return out
+
+
+def lda_params(
+    tol: float = 1e-3, max_iter: int = 100, clip_norm: float = 0.0, spacing: float = 2.0**-20
+) -> np.ndarray:
+    """Parameters of the LDA E-step, as `parameters` makes them."""
+    return parameters("vf_lda_params", tol=tol, max_iter=max_iter, clip_norm=clip_norm, spacing=spacing)
+
+
+def status_message(status: int) -> str:
+    """A sentence for a kernel's status code (outside of ``@njit`` code)."""
+    text = ctypes.cast(_KERNELS["status_message"](status), ctypes.c_char_p).value
+    return "" if text is None else text.decode()
+
+
+@intrinsic
+def null(typingctx: Any) -> Any:
+    """The null pointer, for an optional array; inside of ``@njit`` code only."""
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return context.get_constant_null(types.voidptr)
+
+    return types.voidptr(), codegen
