@@ -38,7 +38,9 @@ BLR = {
     "centred": BayesianLogisticRegression(),
     "counts_replace": BayesianLogisticRegression(n_trials=7.0, sampling="without_replacement", batch_size=10),
     "analyze_gauss": BayesianLogisticRegression.paper(update="average", center=True, sensitivity="proven"),
-    "uncentred_replace": BayesianLogisticRegression.paper(update="average", sensitivity="proven", neighbors="replace_one"),
+    "uncentred_replace": BayesianLogisticRegression.paper(
+        update="average", sensitivity="proven", neighbors="replace_one"
+    ),
     "paper": BayesianLogisticRegression.paper(),
 }
 
@@ -68,7 +70,7 @@ def passes(model, layer, sizes=SIZES):
 
 
 def attained(model, holds, releases):
-    """Layer D passes, and ``holds(row)`` for each multiplier: of two draws one may fail, as chance does once in 10^5."""
+    """Layer D passes, and ``holds(row)`` for each multiplier: of two draws one may fail by chance, once in 10^5."""
     for _ in range(2):
         report = passes(model, "D", replace(SIZES, releases=releases))
         if all(map(holds, report.layer("D").figures["mu"])):
@@ -191,7 +193,8 @@ def test_mu_bounds_cover_the_truth():
     # 300 trials at 0.9 and 0.95: below these with probability under 10^-6.
     assert inside > 240 and below > 260
     assert np.mean(tight) > 0.5
-    assert mu_interval(np.zeros(5), np.ones(5), 0.1)[1] == math.inf and mu_interval(np.zeros(5), np.zeros(5), 0.1)[0] == 0
+    assert mu_interval(np.zeros(5), np.ones(5), 0.1)[1] == math.inf
+    assert mu_interval(np.zeros(5), np.zeros(5), 0.1)[0] == 0
 
 
 def test_delta_bound_covers_the_truth():
@@ -231,14 +234,15 @@ def test_a_check_that_chance_failed_is_drawn_again(monkeypatch, layer):
     report = verdict(spoilt(place), genuine)
     assert report.passed and "drawn again, as the first draw failed: measured 7.5" in report.text()
     report = verdict(spoilt(place), spoilt(place))
-    assert not report.passed and [c.name for c in report.layers[0].checks if not c.passed] == [genuine.checks[place].name]
+    failed = [c.name for c in report.layers[0].checks if not c.passed]
+    assert not report.passed and failed == [genuine.checks[place].name]
     for at, check in enumerate(genuine.checks):
         if check.by_chance:
             continue
         assert not verdict(spoilt(at)).passed
         assert not verdict(spoilt(place), spoilt(at)).passed
-        both = replace(spoilt(at), checks=tuple(replace(c, passed=c.passed and i != place) for i, c in enumerate(spoilt(at).checks)))
-        assert not verdict(both, genuine).passed
+        both = [replace(c, passed=c.passed and i != place) for i, c in enumerate(spoilt(at).checks)]
+        assert not verdict(replace(genuine, checks=tuple(both)), genuine).passed
 
 
 def test_report_and_arguments():

@@ -13,8 +13,8 @@ from vips_fast import LatentDirichletAllocation, SigmoidBeliefNetwork
 from vips_fast.audit import Seams, Sizes, audit
 from vips_fast.engine.randomness import KeyedRandomness
 
-# C: a wrong sd by 10 % is 80 standard errors off. D: mu = sqrt(2) against 1, interval +- 0.13, three standard errors below mu.
-# E: 80 runs a side give away 0.25 on either side, which the gap of 0.68 between 0.88 and the claimed 0.2 at epsilon = 0 survives.
+# C: a wrong sd by 10 % is 80 standard errors off. D: mu = sqrt(2) against 1, known to +- 0.13.
+# E: 80 runs a side give away 0.25 on either side; the gap between 0.88 and the claimed 0.2 at epsilon = 0 is 0.68.
 SIZES = Sizes(pairs=100, records=20, draws=400_000, releases=2_500, runs=160)
 LDA = LatentDirichletAllocation(2)
 
@@ -61,7 +61,7 @@ def test_wrong_estimators(layer, check, model):
     ("uncorrelated: two runs, first steps", dict(randomness=lambda honest: KeyedRandomness(b"fixed"))),
     ("fresh sampling", dict(randomness=lambda honest: KeyedRandomness(b"fixed"))),
     ("charged", dict(sampler=faults.Undercharged)),
-], ids=["nine_tenths_of_the_noise", "noise_per_worker", "one_key_twice", "fixed_seed", "fixed_sampling", "undercharged"])
+], ids=["nine_tenths", "noise_per_worker", "one_key_twice", "fixed_seed", "fixed_sampling", "undercharged"])
 def test_wrong_noise(check, mutant):
     assert original("C") == set()
     assert check in failed("C", **mutant)
@@ -106,5 +106,5 @@ def test_whole_runs():
     model = LatentDirichletAllocation.paper(2, sampling="poisson")
     assert original("E", model) == set()
     assert failed("E", model, mechanism=faults.FiftiethOfNoise)
-    # A fault of sampling alone: what is measured of 20 releases of all records is above what is claimed of sampled ones.
+    # A fault of sampling alone: 20 releases of all records, claimed as those of sampled ones.
     assert failed("E", model, sampler=faults.DrawsAll)

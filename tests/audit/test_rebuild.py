@@ -47,7 +47,8 @@ def failed(tmp_path_factory):
     for name, (model, seams) in subjects.items():
         adapter = adapter_for(model)
         adapter.settings["random_state"] = 0
-        fits[name] = Fitted(Bench(adapter, relation(adapter), seams), tmp_path_factory.mktemp(name), np.random.default_rng(0))
+        bench = Bench(adapter, relation(adapter), seams)
+        fits[name] = Fitted(bench, tmp_path_factory.mktemp(name), np.random.default_rng(0))
     said = rebuild_elsewhere([fit.job for fit in fits.values()])
     checks = {name: fit.checks(answer) for (name, fit), answer in zip(fits.items(), said, strict=True)}
     return {name: {check.name: check.detail for check in own if not check.passed} for name, own in checks.items()}

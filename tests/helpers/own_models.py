@@ -15,6 +15,6 @@ def adapter_of(kind, **settings):
     if kind is BernoulliMixture:
         return conjugate_adapter(kind(**settings), (POINTS > 0).astype(float))
     if kind is BinomialRegression:
-        trials = np.full(len(POINTS), 3)
-        return conjugate_adapter(kind(n_trials=3, **settings), POINTS, np.column_stack([np.arange(len(POINTS)) % 4, trials]))
+        y = np.column_stack([np.arange(len(POINTS)) % 4, np.full(len(POINTS), 3)])
+        return conjugate_adapter(kind(n_trials=3, **settings), POINTS, y)
     return conjugate_adapter(kind(**settings), POINTS)

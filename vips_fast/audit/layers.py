@@ -97,5 +97,5 @@ def audit(
         done.append(result)
         if callback is not None:
             callback(result)
-    claimed = next((result.figures["claimed"] for result in done if "claimed" in result.figures), {})
+    claimed: dict[str, Any] = next((result.figures["claimed"] for result in done if "claimed" in result.figures), {})
     return AuditReport(adapter.kind.__name__, given, bench.neighbors, tuple(done), claimed)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..models.estimator import Prepared, PrivateEstimator
+from ..models.estimator import Prepared
 from .bench import Bench, squared_norm
 from .report import Check, LayerResult
 from .sizes import Sizes
@@ -46,7 +46,7 @@ class _Replay:
         self.bound = declared_square(mechanism.sensitivity, mechanism.spacing)
         self.facts_differ = 0
 
-    def _estimator(self, **overrides: Any) -> PrivateEstimator:
+    def _estimator(self, **overrides: Any) -> Any:
         return self.bench.whole(n_records=_BASE + 1, **overrides)
 
     def sums(self, extra: Sequence[Any], **overrides: Any) -> np.ndarray:
@@ -61,8 +61,11 @@ class _Replay:
 def same_run(one: Prepared, other: Prepared) -> bool:
     """Whether public facts and plan are the same."""
     a, b = one.public, other.public
-    classes = np.array_equal(a.classes, b.classes) if a.classes is not None else b.classes is None
-    return replace(a, classes=None) == replace(b, classes=None) and classes and one.plan.public() == other.plan.public()
+    if a.classes is None or b.classes is None:
+        same = a.classes is b.classes
+    else:
+        same = np.array_equal(a.classes, b.classes)
+    return same and replace(a, classes=None) == replace(b, classes=None) and one.plan.public() == other.plan.public()
 
 
 def layer_a(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult:
@@ -151,5 +154,6 @@ def _not_finite(bench: Bench, rng: np.random.Generator) -> Check:
     with np.errstate(all="ignore"):
         longest = max(squared_norm(bench.sums(prepared, [row], words)) for row in range(len(records)))
     share = longest / declared_square(mechanism.clip_norm, mechanism.spacing)
-    how = "when the parameters are not finite" if entered else "after releases of NaN, which the model refuses"
-    return Check("non-finite numbers", share <= 1, math.sqrt(share), 1.0, f"largest contribution over the clip norm {how}")
+    how = "under parameters that are not finite" if entered else "after releases of NaN, which the model refuses"
+    said = f"largest contribution over the clip norm, {how}"
+    return Check("non-finite numbers", share <= 1, math.sqrt(share), 1.0, said)
