@@ -110,7 +110,8 @@ class Watched:
         self.rows, self.words = np.zeros(0, np.int64), np.zeros(0, np.uint64)
 
     def sum(
-        self, model: Model, records: Records, rows: np.ndarray, words: np.ndarray, figures: dict[str, float] | None = None
+        self, model: Model, records: Records, rows: np.ndarray, words: np.ndarray,
+        figures: dict[str, float] | None = None,
     ) -> np.ndarray:
         """The inner backend's."""
         self.rows, self.words = rows, words
@@ -122,7 +123,7 @@ class Subject(Protocol):
 
     settings: dict[str, Any]
 
-    def estimator(self, **overrides: Any) -> PrivateEstimator:
+    def estimator(self, **overrides: Any) -> Any:
         """An unfitted estimator."""
 
     def data(self, records: Sequence[Any]) -> Data:
@@ -142,11 +143,11 @@ class Bench:
     def __init__(self, adapter: Any, neighbors: str, seams: Seams | None = None):
         self.adapter, self.neighbors, self.seams = adapter, neighbors, seams or Seams()
 
-    def estimator(self, **overrides: Any) -> PrivateEstimator:
+    def estimator(self, **overrides: Any) -> Any:
         """An unfitted estimator, through its seam."""
         return self.seams.of("estimator", self.adapter.estimator(**overrides))
 
-    def whole(self, **overrides: Any) -> PrivateEstimator:
+    def whole(self, **overrides: Any) -> Any:
         """An estimator that takes all records in each step."""
         sampling = {"sampling": "full", "neighbors": self.neighbors, "batch_size": None, "noise_multiplier": 1.0}
         return self.estimator(**{**sampling, **overrides})
@@ -171,12 +172,11 @@ class Bench:
         self, prepared: Prepared, rows: Sequence[int] | np.ndarray, words: np.ndarray, n_threads: int = 1
     ) -> np.ndarray:
         """Exact sum of the contributions of rows, flat, before it is rounded to the noise's lattice."""
-        backend = self.seams.of("backend", Threads(n_threads))
-        rows, words = np.asarray(rows, dtype=np.int64), np.asarray(words, dtype=np.uint64)
-        if prepared.records.usable is not None:
-            kept = prepared.records.usable[rows]
-            rows, words = rows[kept], words[kept]
-        return backend.sum(prepared.model, prepared.records, rows, words).reshape(-1)
+        backend: Backend = self.seams.of("backend", Threads(n_threads))
+        drawn, usable = np.asarray(rows, dtype=np.int64), prepared.records.usable
+        if usable is not None:
+            drawn, words = drawn[usable[drawn]], words[usable[drawn]]
+        return backend.sum(prepared.model, prepared.records, drawn, words).reshape(-1)
 
     def sums(self, prepared: Prepared, rows: Sequence[int] | np.ndarray, words: np.ndarray) -> np.ndarray:
         """What would be noised, flat: the exact sum on the noise's lattice."""
