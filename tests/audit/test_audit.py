@@ -39,7 +39,7 @@ BLR = {
     "counts_replace": BayesianLogisticRegression(n_trials=7.0, sampling="without_replacement", batch_size=10),
     "analyze_gauss": BayesianLogisticRegression.paper(update="average", center=True, sensitivity="proven"),
     "uncentred_replace": BayesianLogisticRegression.paper(
-        update="average", sensitivity="proven", neighbors="replace_one"
+        update="average", form="orthonormal", sensitivity="proven", neighbors="replace_one"
     ),
     "paper": BayesianLogisticRegression.paper(),
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from ..engine.randomness import Randomness
 from ..engine.sampling import Sampler
 from ..mechanisms import GaussianMechanism
 from ..models.estimator import Prepared, PrivateEstimator
+
+if TYPE_CHECKING:
+    from .adapters import Adapter
 
 #: Raw data as keyword arguments of `PrivateEstimator.prepare`.
 Data = Mapping[str, Any]
@@ -118,18 +121,6 @@ class Watched:
         return self.inner.sum(model, records, rows, words, figures)
 
 
-class Subject(Protocol):
-    """What the bench needs of an `Adapter`."""
-
-    settings: dict[str, Any]
-
-    def estimator(self, **overrides: Any) -> Any:
-        """An unfitted estimator."""
-
-    def data(self, records: Sequence[Any]) -> Data:
-        """Raw records as the arguments of ``fit``."""
-
-
 class Bench:
     """One adapter under one neighbouring relation, with seams.
 
@@ -140,7 +131,7 @@ class Bench:
     seams : Seams
     """
 
-    def __init__(self, adapter: Any, neighbors: str, seams: Seams | None = None):
+    def __init__(self, adapter: Adapter, neighbors: str, seams: Seams | None = None):
         self.adapter, self.neighbors, self.seams = adapter, neighbors, seams or Seams()
 
     def estimator(self, **overrides: Any) -> Any:
@@ -198,7 +189,7 @@ def squared_norm(array: np.ndarray) -> int:
     return sum(int(v) * int(v) for v in array[array != 0].tolist())
 
 
-def relation(adapter: Subject) -> str:
+def relation(adapter: Adapter) -> str:
     """The neighbouring relation that an adapter's settings are accounted under."""
     estimator = adapter.estimator()
     replaces = estimator.sampling == "without_replacement" or estimator.neighbors == "replace_one"
