@@ -36,6 +36,9 @@ __all__ = sorted([*_HOMES, "get_include", "runtime_info"])
 
 
 def __getattr__(name: str) -> Any:
+    if name == "kernels":
+        # C extensions reach the interface's capsule by attributes, without importing each module on the way.
+        return import_module(".kernels", __name__)
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(f".{_HOMES[name]}", __name__), name)

@@ -8,72 +8,79 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from vips_fast import LatentDirichletAllocation, SigmoidBeliefNetwork
-from vips_fast.audit import adapter_for, audit, delta_lower_bound, layers, mu_interval, mu_lower_bound
-from vips_fast.audit.layers import FULL, Sizes
+from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, SigmoidBeliefNetwork
+from vips_fast.audit import Bench, Sizes, adapter_for, audit, delta_lower_bound, layers, mu_interval, mu_lower_bound
+from vips_fast.audit.sizes import FULL
 from vips_fast.audit.statistics import clopper_pearson
-from vips_fast.cli import main
+from vips_fast.models.lda import LdaOptions
+from vips_fast.models.sbn import NetworkOptions
 
-SIZES = Sizes(pairs=500, records=40, draws=400_000, releases=5_000, runs=400)
+SIZES = Sizes(pairs=500, records=40, draws=400_000, releases=3_000, runs=300)
 
-LDA = [
-    dict(n_components=2),
-    dict(n_components=3, sampling="without_replacement", dtype="float64", length_method="resample"),
-    dict(n_components=2, clip=1.0, doc_length=37, sampling="full", neighbors="replace_one"),
-]
-SBN = [
-    dict(n_components=3),
-    dict(n_components=3, sampling="without_replacement"),
-    dict(n_components=3, bound="pg"),
-    dict(n_components=3, bound="pg", clip=0.4, sampling="without_replacement", dtype="float64"),
-]
+LDA = {
+    "add_remove": LatentDirichletAllocation(2),
+    "without_replacement": LatentDirichletAllocation(
+        3, sampling="without_replacement", options=LdaOptions(dtype="float64", length_method="resample")
+    ),
+    "no_share_clipped": LatentDirichletAllocation(2, clip=1.0, doc_length=37, sampling="full", neighbors="replace_one"),
+    "paper": LatentDirichletAllocation.paper(2, sampling="poisson"),
+}
+SBN = {
+    "jaakkola": SigmoidBeliefNetwork(3),
+    "jaakkola_replace": SigmoidBeliefNetwork(3, sampling="without_replacement"),
+    "bohning": SigmoidBeliefNetwork(3, bound="bohning"),
+    "pg": SigmoidBeliefNetwork.paper(3),
+    "pg_clipped_replace": SigmoidBeliefNetwork.paper(
+        3, clip=0.4, sampling="without_replacement", options=NetworkOptions(dtype="float64")
+    ),
+}
+BLR = {
+    "centred": BayesianLogisticRegression(),
+    "counts_replace": BayesianLogisticRegression(n_trials=7.0, sampling="without_replacement", batch_size=10),
+    "analyze_gauss": BayesianLogisticRegression.paper(update="average", center=True, sensitivity="proven"),
+    "uncentred_replace": BayesianLogisticRegression.paper(
+        update="average", form="orthonormal", sensitivity="proven", neighbors="replace_one"
+    ),
+    "paper": BayesianLogisticRegression.paper(),
+}
 
 
-@pytest.mark.parametrize("settings", LDA, ids=["add_remove", "without_replacement", "no_share_clipped"])
+@pytest.mark.parametrize("name", LDA)
 @pytest.mark.parametrize("layer", "ABC")
-def test_lda_passes(settings, layer):
-    report = audit("lda", settings, layers=layer, sizes=SIZES)
-    assert report.passed, report.text()
+def test_lda_passes(name, layer):
+    passes(LDA[name], layer)
 
 
-@pytest.mark.parametrize("settings", SBN, ids=["jaakkola", "jaakkola_replace", "pg", "pg_clipped_replace"])
+@pytest.mark.parametrize("name", SBN)
 @pytest.mark.parametrize("layer", "ABC")
-def test_sbn_passes(settings, layer):
-    report = audit("sbn", settings, layers=layer, sizes=SIZES)
-    assert report.passed, report.text()
+def test_sbn_passes(name, layer):
+    passes(SBN[name], layer)
 
 
-BLR = [
-    dict(),
-    dict(sampling="without_replacement", form="analyze_gauss"),
-    dict(center=False, neighbors="replace_one"),
-    dict(center=False, update="paper", sensitivity="paper"),
-]
-
-
-@pytest.mark.parametrize("settings", BLR, ids=["centred", "centred_replace", "uncentred_replace", "paper"])
+@pytest.mark.parametrize("name", BLR)
 @pytest.mark.parametrize("layer", "ABC")
-def test_blr_passes(settings, layer):
-    report = audit("blr", settings, layers=layer, sizes=SIZES)
+def test_blr_passes(name, layer):
+    passes(BLR[name], layer)
+
+
+def passes(model, layer, sizes=SIZES):
+    report = audit(model, layers=layer, sizes=sizes)
     assert report.passed, report.text()
+    return report
 
 
-def attained(model, settings, holds, releases=SIZES.releases):
-    """Layer D passes, and ``holds(row)`` for each multiplier: of two draws one may fail, as chance does once in 10^5."""
+def attained(model, holds, releases):
+    """Layer D passes, and ``holds(row)`` for each multiplier: of two draws one may fail by chance, once in 10^5."""
     for _ in range(2):
-        report = audit(model, settings, layers="D", sizes=replace(SIZES, releases=releases))
-        assert report.passed, report.text()
+        report = passes(model, "D", replace(SIZES, releases=releases))
         if all(map(holds, report.layer("D").figures["mu"])):
             return
     pytest.fail(report.text())
 
 
-@pytest.mark.parametrize("neighbors", ["add_remove", "replace_one"])
-def test_mu_of_one_release(neighbors):
-    # The worst pair attains the claim, so the interval must hold it.
-    attained(
-        "lda", dict(n_components=2, sampling="full", neighbors=neighbors), lambda row: row["low"] <= row["claimed"] <= row["high"]
-    )
+def within(row):
+    """The worst pair attains the claim, so the interval must hold it."""
+    return row["low"] <= row["claimed"] <= row["high"]
 
 
 def strong(row):
@@ -81,57 +88,51 @@ def strong(row):
     return row["mu"] > 0.75 * row["claimed"] or row["claimed"] < 1
 
 
-@pytest.mark.parametrize("bound", ["jaakkola", "bohning", "pg"])
-def test_mu_of_one_release_of_the_belief_network(bound):
+@pytest.mark.parametrize("neighbors", ["add_remove", "replace_one"])
+def test_mu_of_one_release(neighbors):
+    attained(LatentDirichletAllocation(2, sampling="full", neighbors=neighbors), within, SIZES.releases)
+
+
+@pytest.mark.parametrize("name", ["jaakkola", "bohning", "pg"])
+def test_mu_of_one_release_of_the_belief_network(name):
     """An image of ones against none: all blocks at their longest at once."""
-    settings = dict(n_components=3, bound=bound, sampling="full")
-    attained("sbn", settings, lambda row: row["low"] <= row["claimed"] <= row["high"] and strong(row), 2_000)
+    attained(SBN[name], lambda row: within(row) and strong(row), 2_000)
 
 
-@pytest.mark.parametrize("settings", [BLR[0], BLR[2]], ids=["centred", "uncentred_replace"])
-def test_mu_of_one_release_of_the_logistic_regression(settings):
+@pytest.mark.parametrize("name", ["centred", "uncentred_replace"])
+def test_mu_of_one_release_of_the_logistic_regression(name):
     """A row at its bound with one label against none, or against its opposite: both blocks at their longest at once."""
     # Opposite rows come near the bound for replacing, and do not attain it (see the class's notes).
-    attained(
-        "blr", settings,
-        lambda row: row["low"] <= row["claimed"] and (row["claimed"] <= row["high"] or settings is BLR[2]) and strong(row), 2_000,
-    )
+    near = name == "uncentred_replace"
+    attained(BLR[name], lambda row: row["low"] <= row["claimed"] and (near or within(row)) and strong(row), 2_000)
 
 
 def test_the_papers_sensitivity_is_caught():
-    settings = dict(n_components=2, sampling="full", neighbors="replace_one", sensitivity="paper")
-    # At 8,000 releases a side the distribution-free bound is 1.21 +- 0.04: above 1 but once in 10^6.
-    report = audit("lda", settings, layers="AD", sizes=replace(SIZES, releases=8_000))
+    model = LatentDirichletAllocation.paper(2, sampling="full", neighbors="replace_one")
+    report = audit(model, layers="AD", sizes=replace(SIZES, releases=3_000))
     assert not report.layer("A").passed and not report.passed
     first = report.layer("D").figures["mu"][0]
     # sqrt(2) N/S against N/S: mu = 1.414 where 1 is claimed.
-    assert first["low"] > 1 and first["distribution_free"] > 1
-    assert first["low"] <= math.sqrt(2) <= first["high"]
+    assert 1 < first["low"] <= math.sqrt(2) <= first["high"]
     assert "THE CLAIM DOES NOT HOLD" in report.text()
 
 
-@pytest.mark.parametrize("model, settings, runs", [
-    ("lda", LDA[0], 400), ("sbn", SBN[0], 40), ("sbn", SBN[2], 40), ("blr", BLR[0], 40),
-])
-def test_profile_of_whole_runs(model, settings, runs):
-    report = audit(model, settings, layers="E", sizes=replace(SIZES, runs=runs))
-    assert report.passed, report.text()
-    claimed = report.claimed
+@pytest.mark.parametrize("model, runs", [
+    (LDA["paper"], 200), (LDA["add_remove"], 40), (SBN["jaakkola"], 30), (SBN["pg"], 30), (BLR["centred"], 40),
+], ids=["lda_paper", "lda", "sbn", "sbn_pg", "blr"])
+def test_profile_of_whole_runs(model, runs):
+    claimed = passes(model, "E", replace(SIZES, runs=runs)).claimed
     assert claimed["delta"] == sorted(claimed["delta"], reverse=True) and 0 < claimed["delta"][0] < 1
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "settings, passes",
-    [
-        (dict(n_components=2), True),
-        (dict(n_components=2, sampling="without_replacement"), True),
-        (dict(n_components=2, sampling="without_replacement", sensitivity="paper"), False),
-    ],
-    ids=["add_remove", "replace_one", "paper"],
-)
-def test_full_sizes(settings, passes):
-    report = audit("lda", settings, sizes=FULL)
+@pytest.mark.parametrize("model, passes", [
+    (LDA["add_remove"], True),
+    (LatentDirichletAllocation(2, sampling="without_replacement"), True),
+    (LatentDirichletAllocation.paper(2, sampling="without_replacement"), False),
+], ids=["add_remove", "replace_one", "paper"])
+def test_full_sizes(model, passes):
+    report = audit(model, sizes=FULL)
     print(report.text())
     assert report.passed == passes
     if passes:
@@ -140,6 +141,7 @@ def test_full_sizes(settings, passes):
     else:
         # E may see it too; at these sizes it is not sure to.
         assert {"A", "D"} <= {layer.layer for layer in report.layers if not layer.passed} <= {"A", "D", "E"}
+        assert report.layer("D").figures["mu"][0]["distribution_free"] > 1
 
 
 #: A run of the belief network takes ten times as long as one of the topic model. Steps driven
@@ -147,28 +149,25 @@ def test_full_sizes(settings, passes):
 LONG = replace(FULL, releases=10_000, runs=2_000)
 
 
+def at_long_sizes(model, sizes, least):
+    """All layers, with an attack that must mean something; the bounds give away 200/n of delta by themselves."""
+    report = audit(model, dict(noise_multiplier=0.25), sizes=sizes)
+    print(report.text())
+    assert report.passed and report.claimed["measured"][0] > least(report.claimed["delta"][0])
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("settings", SBN[:3], ids=["jaakkola", "jaakkola_replace", "pg"])
-def test_sbn_at_long_sizes(settings):
+@pytest.mark.parametrize("name", ["jaakkola", "jaakkola_replace", "pg"])
+def test_sbn_at_long_sizes(name):
     # Replacing an image moves less of what noise drives: the attack is seen only with more runs.
-    sizes = replace(LONG, runs=8_000) if settings.get("sampling") == "without_replacement" else LONG
-    report = audit("sbn", dict(settings, noise_multiplier=0.25), sizes=sizes)
-    print(report.text())
-    print(*(f"{e:.4f} {d:.4f} {m:.4f}" for e, d, m in zip(*(report.claimed[k] for k in ("epsilon", "delta", "measured")))), sep="\n")
-    assert report.passed
-    # The attack must mean something: with 1,000 runs two bounds give away 0.1 by themselves, with 4,000 half of it.
-    assert report.claimed["measured"][0] > 0.02
+    sizes = replace(LONG, runs=8_000) if name == "jaakkola_replace" else LONG
+    at_long_sizes(SBN[name], sizes, lambda claim: 0.02)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("settings", BLR[:3], ids=["centred", "centred_replace", "uncentred_replace"])
-def test_blr_at_long_sizes(settings):
-    report = audit("blr", dict(settings, noise_multiplier=0.25), sizes=LONG)
-    print(report.text())
-    print(*(f"{e:.4f} {d:.4f} {m:.4f}" for e, d, m in zip(*(report.claimed[k] for k in ("epsilon", "delta", "measured")))), sep="\n")
-    assert report.passed
-    # With 1,000 runs to test on, two bounds give away 0.1 by themselves.
-    assert report.claimed["measured"][0] > 0.1 * report.claimed["delta"][0]
+@pytest.mark.parametrize("name", ["centred", "counts_replace", "uncentred_replace"])
+def test_blr_at_long_sizes(name):
+    at_long_sizes(BLR[name], LONG, lambda claim: 0.1 * claim)
 
 
 # ---------------------------------------------------------------- statistics
@@ -194,7 +193,8 @@ def test_mu_bounds_cover_the_truth():
     # 300 trials at 0.9 and 0.95: below these with probability under 10^-6.
     assert inside > 240 and below > 260
     assert np.mean(tight) > 0.5
-    assert mu_interval(np.zeros(5), np.ones(5), 0.1)[1] == math.inf and mu_interval(np.zeros(5), np.zeros(5), 0.1)[0] == 0
+    assert mu_interval(np.zeros(5), np.ones(5), 0.1)[1] == math.inf
+    assert mu_interval(np.zeros(5), np.zeros(5), 0.1)[0] == 0
 
 
 def test_delta_bound_covers_the_truth():
@@ -213,7 +213,8 @@ def test_delta_bound_covers_the_truth():
 def test_a_check_that_chance_failed_is_drawn_again(monkeypatch, layer):
     """One false alarm is overruled and reported, two are not; what chance cannot fail gets one draw."""
     sizes = Sizes(pairs=1, records=2, draws=20_000, releases=100, runs=10)
-    genuine = layers._FUNCTIONS[layer](adapter_for("lda", dict(n_components=2, random_state=0)), "add_remove", sizes, None)
+    adapter = adapter_for("lda", dict(n_components=2, random_state=0))
+    genuine = layers.FUNCTIONS[layer](Bench(adapter, "add_remove"), sizes, np.random.default_rng(0))
     assert genuine.passed and any(check.by_chance for check in genuine.checks)
     place = next(i for i, check in enumerate(genuine.checks) if check.by_chance)
 
@@ -224,7 +225,7 @@ def test_a_check_that_chance_failed_is_drawn_again(monkeypatch, layer):
 
     def verdict(*draws):
         left = list(draws)
-        monkeypatch.setitem(layers._FUNCTIONS, layer, lambda *_: left.pop(0))
+        monkeypatch.setitem(layers.FUNCTIONS, layer, lambda *_: left.pop(0))
         report = audit("lda", dict(n_components=2), layers=layer, sizes=sizes)
         assert not left
         return report
@@ -233,14 +234,15 @@ def test_a_check_that_chance_failed_is_drawn_again(monkeypatch, layer):
     report = verdict(spoilt(place), genuine)
     assert report.passed and "drawn again, as the first draw failed: measured 7.5" in report.text()
     report = verdict(spoilt(place), spoilt(place))
-    assert not report.passed and [c.name for c in report.layers[0].checks if not c.passed] == [genuine.checks[place].name]
+    failed = [c.name for c in report.layers[0].checks if not c.passed]
+    assert not report.passed and failed == [genuine.checks[place].name]
     for at, check in enumerate(genuine.checks):
         if check.by_chance:
             continue
         assert not verdict(spoilt(at)).passed
         assert not verdict(spoilt(place), spoilt(at)).passed
-        both = replace(spoilt(at), checks=tuple(replace(c, passed=c.passed and i != place) for i, c in enumerate(spoilt(at).checks)))
-        assert not verdict(both, genuine).passed
+        both = [replace(c, passed=c.passed and i != place) for i, c in enumerate(spoilt(at).checks)]
+        assert not verdict(replace(genuine, checks=tuple(both)), genuine).passed
 
 
 def test_report_and_arguments():
@@ -253,6 +255,7 @@ def test_report_and_arguments():
         report.layer("E")
     assert audit(SigmoidBeliefNetwork, dict(n_components=2), layers="A", sizes=SIZES).passed
     assert audit(adapter_for("blr"), layers="A", sizes=SIZES).model == "BayesianLogisticRegression"
+    assert audit(BLR["paper"], layers="A", sizes=SIZES).model == "PaperLogisticRegression"
     for call, name in [
         (lambda: audit("other"), "model"),
         (lambda: audit("lda", dict(topics=3)), "settings"),
@@ -262,21 +265,3 @@ def test_report_and_arguments():
     ]:
         with pytest.raises(ValueError, match=name):
             call()
-
-
-def test_command(capsys, tmp_path):
-    assert main(["audit", "lda", "--layers", "A,B", "--json", str(tmp_path / "r.json")]) == 0
-    assert "Verdict: no violation found" in capsys.readouterr().out
-    assert json.loads((tmp_path / "r.json").read_text())["passed"] is True
-    wrong = ["audit", "--layers", "A", "--sampling", "without_replacement", "--sensitivity", "paper"]
-    assert main(wrong) == 1
-    assert "THE CLAIM DOES NOT HOLD" in capsys.readouterr().out
-    assert main(["audit", "sbn", "--layers", "A", "--components", "3", "--set", "bound=pg"]) == 0
-    for argv, message in [
-        (["audit", "other"], "expected one of lda"),
-        (["audit", "--layers", "A,Q"], "--layers"),
-        (["audit", "--set", "clip"], "NAME=VALUE"),
-        (["audit", "--set", "nothing=1"], "not a parameter"),
-    ]:
-        assert main(argv) == 2
-        assert message in capsys.readouterr().err

@@ -1,87 +1,84 @@
-"""One release through the whole engine: one draw, joint blocks, fresh keys after a fork, one result for any threads."""
+"""One release through the whole engine: one draw, fresh keys after a fork, one result for any threads."""
 
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from faults import Part
 
-from vips_fast import LatentDirichletAllocation, SigmoidBeliefNetwork, mechanisms
-from vips_fast.inference import Schedule, State, run
-from vips_fast.ledger import Ledger
-from vips_fast.mechanisms import GaussianMechanism
-from vips_fast.randomness import SystemRandomness
-from vips_fast.sampling import FullSampler, PoissonSampler, make_sampler
+from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, SigmoidBeliefNetwork
+from vips_fast.engine.loop import run
+from vips_fast.engine.randomness import SystemRandomness
 
 COUNTS = sp.csr_array(np.random.default_rng(0).integers(0, 4, (2500, 60)))
 BITS = np.random.default_rng(1).integers(0, 2, (5000, 7))
+LABELS = np.arange(5000) % 2
+DATA = {
+    "lda": (LatentDirichletAllocation(2), (COUNTS,)),
+    "blr": (BayesianLogisticRegression(), (BITS, LABELS)),
+    "sbn": (SigmoidBeliefNetwork(3), (BITS,)),
+    "sbn_pg": (SigmoidBeliefNetwork.paper(3), (BITS,)),
+}
 
 
-class Blocks:
-    """Two blocks, each scaled by its own bound and the whole by the root of two: one joint norm of at most 1."""
+class Counting(Part):
+    """Notes the sizes of what is noised."""
 
-    statistics_shape = (3,)
-    clip_norm = 1.0
-    diagnostics = None
+    def __init__(self, inner):
+        super().__init__(inner)
+        self.sizes = []
 
-    def sensitivity(self, neighbors):
-        return 1.0
-
-    def estep(self, records, words, spacing, sums, n_threads):
-        linear, square = 3.0 * np.sqrt(2), 9.0 * np.sqrt(2)
-        for _ in records:
-            sums += np.trunc(np.array([3.0 / linear, 0.0, 9.0 / square]) / spacing).astype(np.int64)
-
-    def project(self, released):
-        raise NotImplementedError
-
-    def mstep(self, state):
-        pass
+    def add_noise(self, sums, key, n_threads=1):
+        self.sizes.append(sums.size)
+        self.inner.add_noise(sums, key, n_threads)
 
 
-@pytest.mark.parametrize("kind", ["toy", "lda", "sbn", "sbn_pg"])
-def test_one_draw_and_one_event_a_minibatch(monkeypatch, kind):
-    calls = []
-    original = mechanisms.add_rounded_gaussian
-    monkeypatch.setattr(
-        mechanisms, "add_rounded_gaussian", lambda sums, *a, **k: (calls.append(sums.size), original(sums, *a, **k))
+@pytest.mark.parametrize("name, size", [
+    ("lda", 2 * 60),
+    # Gradient and upper triangle, with the intercept's constant.
+    ("blr", 8 + 8 * 9 // 2),
+    # y, z, y x z and z x z.
+    ("sbn", 7 + 3 + 21 + 3),
+    # s1, s3 ... s7 with K (K - 1) / 2 pairs for each visible unit.
+    ("sbn_pg", 3 + 7 + 7 + 21 + 21 + 21),
+])
+def test_one_draw_and_one_event_a_minibatch(name, size):
+    model, data = DATA[name]
+    model.set_params(n_steps=3, noise_multiplier=3.0, n_jobs=2)
+    prepared = model.prepare(*data)
+    mechanism = Counting(prepared.plan.mechanism)
+    model.run(replace(prepared, plan=replace(prepared.plan, mechanism=mechanism)))
+    assert mechanism.sizes == [size] * 3 and len(model.ledger_) == 3
+
+
+@pytest.mark.parametrize("name, attribute", [
+    ("lda", "components_"), ("blr", "coef_"), ("sbn", "components_"), ("sbn_pg", "components_"),
+])
+def test_released_bits_do_not_depend_on_threads(name, attribute):
+    model, data = DATA[name]
+    released = []
+    for n_jobs in (1, 2, 7, 16):
+        model.set_params(n_steps=2, noise_multiplier=2.0, n_jobs=n_jobs, random_state=0).set_unsafe(test_key=b"k" * 32)
+        released.append(getattr(model.fit(*data), attribute).tobytes())
+    assert len(set(released)) == 1
+
+
+def releases():
+    """The noised sums of a fit of two steps, one after the other, and its sampling words."""
+    out = []
+    model = LatentDirichletAllocation(2, n_steps=2, noise_multiplier=1.0, random_state=0)
+    made = model.prepare(sp.csr_array((4, 20), dtype=np.int64))
+    run(
+        made.model, made.records, made.plan, made.ledger, made.randomness, made.backend,
+        keep=lambda release: out.append(release.units.reshape(-1)),
     )
-    if kind == "toy":
-        ledger = Ledger()
-        mechanism = GaussianMechanism(1.0, 1.0, 1.0, 50)
-        run(
-            Blocks(), FullSampler(50), mechanism, ledger, SystemRandomness(), State(np.zeros(3)), n_steps=3,
-            schedule=Schedule(1.0, 0.5), n_threads=2,
-        )
-        size = 3
-    elif kind == "lda":
-        ledger = LatentDirichletAllocation(2, noise_multiplier=3.0, n_steps=3, n_jobs=2).fit(COUNTS).ledger_
-        size = 2 * 60
-    else:
-        bound = "pg" if kind == "sbn_pg" else "jaakkola"
-        ledger = SigmoidBeliefNetwork(3, bound=bound, noise_multiplier=3.0, n_steps=3, n_jobs=2).fit(BITS).ledger_
-        # Quadratic bounds: y, z, y x z and z x z; Polya-Gamma: s1, s3 ... s7 with K (K - 1) / 2 pairs a visible unit.
-        size = 7 + 3 + 21 + 3 if kind == "sbn" else 3 + 7 + 7 + 21 + 21 + 21
-    assert calls == [size] * 3 and len(ledger) == 3
+    return np.concatenate(out), SystemRandomness().words(20, "sample", 0)
 
 
-@pytest.mark.parametrize("n_jobs", [2, 7, 16])
-@pytest.mark.parametrize("kind", ["lda", "sbn", "sbn_pg"])
-def test_released_bits_do_not_depend_on_threads(kind, n_jobs):
-    def released(n):
-        if kind == "lda":
-            model = LatentDirichletAllocation(2, n_steps=2, n_jobs=n, noise_multiplier=2.0, random_state=0)
-            return model.set_unsafe_test_key(b"k" * 32).fit(COUNTS).components_
-        bound = "pg" if kind == "sbn_pg" else "jaakkola"
-        model = SigmoidBeliefNetwork(3, bound=bound, n_steps=2, n_jobs=n, noise_multiplier=2.0, random_state=0)
-        return model.set_unsafe_test_key(b"k" * 32).fit(BITS).components_
-
-    np.testing.assert_array_equal(released(n_jobs), released(1))
-
-
-def _draws_of_children(n):
-    """n forked children each fit once; what each released, and their sampling words."""
-    X = sp.csr_array((4, 20), dtype=np.int64)
+def of_children(n):
+    """What each of n forked children releases."""
     pipes = []
     for _ in range(n):
         read, write = os.pipe()
@@ -89,9 +86,7 @@ def _draws_of_children(n):
         if child == 0:
             try:
                 os.close(read)
-                model = LatentDirichletAllocation(2, n_steps=2, noise_multiplier=1.0, random_state=0).fit(X)
-                words = SystemRandomness().words(20, "sample", 0)
-                os.write(write, model._average.tobytes() + words.tobytes())
+                os.write(write, b"".join(array.tobytes() for array in releases()))
             finally:
                 os._exit(0)
         os.close(write)
@@ -101,53 +96,30 @@ def _draws_of_children(n):
         with os.fdopen(read, "rb") as file:
             out.append(file.read())
         os.waitpid(child, 0)
-    assert all(len(data) == 8 * (40 + 20) for data in out)
-    return [(np.frombuffer(data[:320]), np.frombuffer(data[320:], np.uint64)) for data in out]
+    assert all(len(data) == 8 * (80 + 20) for data in out)
+    return [(np.frombuffer(data[:640], np.int64), np.frombuffer(data[640:], np.uint64)) for data in out]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 @pytest.mark.parametrize("released_before", [False, True])
 def test_forked_children_release_different_noise(released_before):
-    X = sp.csr_array((4, 20), dtype=np.int64)
-    seen = []
-    if released_before:
-        model = LatentDirichletAllocation(2, n_steps=2, noise_multiplier=1.0, random_state=0).fit(X)
-        seen.append((model._average.reshape(-1), SystemRandomness().words(20, "sample", 0)))
-    seen += _draws_of_children(8)
+    seen = [releases()] if released_before else []
+    seen += of_children(8)
     for i in range(len(seen)):
         for j in range(i):
-            # 2^22 lattice steps a standard deviation: equal entries by chance have probability below 10^-5.
+            # 2^22 lattice steps a standard deviation: equal entries by chance have probability below 10^-4.
             assert (seen[i][0] != seen[j][0]).all() and (seen[i][1] != seen[j][1]).all()
 
 
 def test_sampling_and_scale_come_from_the_public_number_of_records():
-    for n_rows in (99, 100, 101):
-        poisson = make_sampler("poisson", None, 100, 20, n_rows)
-        full = make_sampler("full", None, 100, None, n_rows)
-        assert poisson.sampling_probability == PoissonSampler(100, 20).sampling_probability
-        assert poisson.expected_batch_size == PoissonSampler(100, 20).expected_batch_size
-        assert full.expected_batch_size == 100 and len(full.draw(SystemRandomness(), 0)) == n_rows
-        assert poisson.event(1.0) == PoissonSampler(100, 20).event(1.0)
-        assert poisson.draw(SystemRandomness(), 0).max(initial=0) < n_rows
-    # Under "replace one" neighbours have the same number of rows.
-    fixed = make_sampler("without_replacement", None, 100, 20, 90)
-    assert len(fixed.draw(SystemRandomness(), 0)) == 20 and fixed.n_records == 90
-    with pytest.raises(ValueError, match="batch_size"):
-        make_sampler("without_replacement", None, 100, 95, 90)
-    model = LatentDirichletAllocation(2, n_records=3000, batch_size=300, noise_multiplier=1.0, n_steps=1).fit(COUNTS)
-    assert model.ledger_.event().to_dict()["sampling_probability"] == pytest.approx(0.1, rel=1e-12)
-
-
-def test_public_start_at_every_visit():
-    # gamma and q(z) start from public values: a second look at a record gives the same bits, whatever came between.
-    from vips_fast.audit import audit
-    from vips_fast.audit.layers import Sizes
-
-    sizes = Sizes(pairs=5, records=10, draws=4, releases=4, runs=4)
-    for model, settings in (("lda", dict(n_components=2)), ("sbn", dict(n_components=3, bound="pg"))):
-        checks = {c.name: c.passed for c in audit(model, settings, layers="B", sizes=sizes).layer("B").checks}
-        assert checks["after other minibatches"] and checks["its own data set"]
+    model = LatentDirichletAllocation(2, n_records=3000, batch_size=300, noise_multiplier=1.0, n_steps=1)
+    plans = [model.prepare(COUNTS[:n]).plan for n in (1, 1500, 2500)]
+    assert len({repr(plan.public()) for plan in plans}) == 1
+    for plan, n in zip(plans, (1, 1500, 2500), strict=True):
+        assert plan.sampler.expected_batch_size == pytest.approx(300, rel=1e-12)
+        assert plan.event.to_dict()["sampling_probability"] == pytest.approx(0.1, rel=1e-12)
+        assert plan.sampler.draw(n, SystemRandomness(), 0).max(initial=0) < n
 
 
 def test_a_fixed_number_of_rounds():

@@ -21,9 +21,11 @@ from ..models.sbn import SigmoidBeliefNetwork
 from ..models.sbn.paper import PaperSigmoidBeliefNetwork
 from .bench import Data
 
-
 #: As large as finite numbers get: a state of such numbers overflows wherever it is used.
-_HUGE = np.finfo(np.float64).max
+_HUGE = float(np.finfo(np.float64).max)
+
+#: What a model may raise that does not take a release or a state.
+_REFUSALS = (ValueError, ArithmeticError, np.linalg.LinAlgError)
 
 
 class Adapter(ABC):
@@ -54,8 +56,8 @@ class Adapter(ABC):
     def __init__(self, settings: dict[str, Any], kind: type[PrivateEstimator] | None = None):
         self.settings, self.kind = dict(settings), kind or self.estimator_type
 
-    def estimator(self, **overrides: Any) -> PrivateEstimator:
-        """An unfitted estimator with the settings."""
+    def estimator(self, **overrides: Any) -> Any:
+        """An unfitted estimator of ``kind`` with the settings."""
         return self.kind(**{**self.settings, **overrides})
 
     @abstractmethod
@@ -93,7 +95,8 @@ class Adapter(ABC):
     # ---------------------------------------------------- states of the model
 
     def sharp(self, prepared: Prepared) -> None:
-        """Put the model in a released state in which worst-case records reach the bound."""
+        """Put the model in a released state in which worst-case records reach the bound; here, leave the start."""
+        return
 
     def scramble(self, prepared: Prepared, rng: np.random.Generator, releases: int) -> None:
         """Put the model in the state that releases drawn at random lead to."""
@@ -116,7 +119,7 @@ class Adapter(ABC):
             try:
                 model.update(Release(0, np.ones(model.shape, dtype=np.int64), math.nan, math.nan))
                 return True
-            except (ValueError, ArithmeticError, np.linalg.LinAlgError):
+            except _REFUSALS:
                 model.restore(before)
             poisoned = dict(before)
             for name, array in before.items():
@@ -131,7 +134,7 @@ class Adapter(ABC):
 def _takes(model: Model, state: dict[str, np.ndarray]) -> bool:
     try:
         model.restore(state)
-    except (ValueError, ArithmeticError, np.linalg.LinAlgError):
+    except _REFUSALS:
         return False
     return True
 
@@ -334,6 +337,6 @@ def adapter_for(model: Any, settings: dict[str, Any] | None = None) -> Adapter:
             raise ValueError(f"settings: {unknown[0]!r} is not a parameter of {kind.__name__}")
         return adapter(settings, kind)
     raise ValueError(
-        f"model={model!r}: expected one of {', '.join(map(repr, ADAPTERS))}, their class or an estimator, or an Adapter "
-        "(`conjugate_adapter` makes one of a ConjugateEstimator)"
+        f"model={model!r}: expected one of {', '.join(map(repr, ADAPTERS))}, their class or an estimator, or an "
+        "Adapter (`conjugate_adapter` makes one of a ConjugateEstimator)"
     )

@@ -41,6 +41,19 @@ def _whole(bench: Bench, records: list[Any], multiplier: float, n_steps: int) ->
     return prepared
 
 
+def _projections(
+    bench: Bench, records: list[Any], multiplier: float, n_releases: int, direction: np.ndarray
+) -> np.ndarray:
+    """Releases of all records under parameters that stay as they are, along one direction."""
+    prepared, out = _whole(bench, records, multiplier, n_releases), []
+
+    def keep(release: Release) -> None:
+        out.append(float(release.values.reshape(-1) @ direction))
+
+    bench.run(replace(prepared, model=Still(prepared.model)), keep)
+    return np.array(out)
+
+
 def layer_d(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult:
     """Gaussian-DP mu of one release of the whole data set, from two samples."""
     sides = _sides(bench)
@@ -56,15 +69,9 @@ def layer_d(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult
         direction = direction / length
     checks, table = [], []
     for z in MULTIPLIERS:
-        samples = []
-        for records in sides:
-            out: list[float] = []
-            prepared = _whole(bench, records, z, sizes.releases)
-            prepared = replace(prepared, model=Still(prepared.model))
-            bench.run(prepared, lambda release, out=out: out.append(float(release.values.reshape(-1) @ direction)))
-            samples.append(np.array(out))
-        mu, low, high = mu_interval(*samples, CONFIDENCE_ERROR)
-        free = mu_lower_bound(*samples, CONFIDENCE_ERROR)
+        one, other = (_projections(bench, records, z, sizes.releases, direction) for records in sides)
+        mu, low, high = mu_interval(one, other, CONFIDENCE_ERROR)
+        free = mu_lower_bound(one, other, CONFIDENCE_ERROR)
         claim = 1.0 / z
         table.append(dict(noise_multiplier=z, mu=mu, low=low, high=high, distribution_free=free, claimed=claim))
         checks.append(
@@ -172,18 +179,17 @@ def layer_e(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult
     for e, claim in zip(grid, claims, strict=True):
         # Both tests of the relation: "more like with" and "more like without". Sign and
         # threshold are chosen on one half of the runs and tried on the other.
-        guess, sign, t = max(
-            (delta_lower_bound(*_signed(sign, with_record[:half], without[:half]), e, sign * t, CONFIDENCE_ERROR), sign, sign * t)
-            for sign in (1, -1)
-            for t in thresholds
-        )
+        tried = [(sign, sign * float(t)) for sign in (1, -1) for t in thresholds]
+        first = {sign: _signed(sign, with_record[:half], without[:half]) for sign in (1, -1)}
+        guess, sign, t = max((delta_lower_bound(*first[s], e, t, CONFIDENCE_ERROR), s, t) for s, t in tried)
         measured.append(delta_lower_bound(*_signed(sign, with_record[half:], without[half:]), e, t, CONFIDENCE_ERROR))
         # The difference and not the ratio: a bound that is barely above a tiny claim does not repeat.
         gains.append(guess - claim)
     best = int(np.argmax(gains))
     check = Check(
         f"delta at epsilon = {grid[best]:.4f}", measured[best] <= claims[best], measured[best], claims[best],
-        f"Clopper-Pearson lower bound on {sizes.runs - half} runs a side, epsilon chosen on the others", CONFIDENCE_ERROR,
+        f"Clopper-Pearson lower bound on {sizes.runs - half} runs a side, epsilon chosen on the others",
+        CONFIDENCE_ERROR,
     )
     at = {
         "epsilon": grid, "delta": claims, "measured": measured, "noise_multiplier": multiplier, "steps": _STEPS,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from ..engine.randomness import Randomness
 from ..engine.sampling import Sampler
 from ..mechanisms import GaussianMechanism
 from ..models.estimator import Prepared, PrivateEstimator
+
+if TYPE_CHECKING:
+    from .adapters import Adapter
 
 #: Raw data as keyword arguments of `PrivateEstimator.prepare`.
 Data = Mapping[str, Any]
@@ -110,23 +113,12 @@ class Watched:
         self.rows, self.words = np.zeros(0, np.int64), np.zeros(0, np.uint64)
 
     def sum(
-        self, model: Model, records: Records, rows: np.ndarray, words: np.ndarray, figures: dict[str, float] | None = None
+        self, model: Model, records: Records, rows: np.ndarray, words: np.ndarray,
+        figures: dict[str, float] | None = None,
     ) -> np.ndarray:
         """The inner backend's."""
         self.rows, self.words = rows, words
         return self.inner.sum(model, records, rows, words, figures)
-
-
-class Subject(Protocol):
-    """What the bench needs of an `Adapter`."""
-
-    settings: dict[str, Any]
-
-    def estimator(self, **overrides: Any) -> PrivateEstimator:
-        """An unfitted estimator."""
-
-    def data(self, records: Sequence[Any]) -> Data:
-        """Raw records as the arguments of ``fit``."""
 
 
 class Bench:
@@ -139,14 +131,14 @@ class Bench:
     seams : Seams
     """
 
-    def __init__(self, adapter: Any, neighbors: str, seams: Seams | None = None):
+    def __init__(self, adapter: Adapter, neighbors: str, seams: Seams | None = None):
         self.adapter, self.neighbors, self.seams = adapter, neighbors, seams or Seams()
 
-    def estimator(self, **overrides: Any) -> PrivateEstimator:
+    def estimator(self, **overrides: Any) -> Any:
         """An unfitted estimator, through its seam."""
         return self.seams.of("estimator", self.adapter.estimator(**overrides))
 
-    def whole(self, **overrides: Any) -> PrivateEstimator:
+    def whole(self, **overrides: Any) -> Any:
         """An estimator that takes all records in each step."""
         sampling = {"sampling": "full", "neighbors": self.neighbors, "batch_size": None, "noise_multiplier": 1.0}
         return self.estimator(**{**sampling, **overrides})
@@ -171,12 +163,11 @@ class Bench:
         self, prepared: Prepared, rows: Sequence[int] | np.ndarray, words: np.ndarray, n_threads: int = 1
     ) -> np.ndarray:
         """Exact sum of the contributions of rows, flat, before it is rounded to the noise's lattice."""
-        backend = self.seams.of("backend", Threads(n_threads))
-        rows, words = np.asarray(rows, dtype=np.int64), np.asarray(words, dtype=np.uint64)
-        if prepared.records.usable is not None:
-            kept = prepared.records.usable[rows]
-            rows, words = rows[kept], words[kept]
-        return backend.sum(prepared.model, prepared.records, rows, words).reshape(-1)
+        backend: Backend = self.seams.of("backend", Threads(n_threads))
+        drawn, usable = np.asarray(rows, dtype=np.int64), prepared.records.usable
+        if usable is not None:
+            drawn, words = drawn[usable[drawn]], words[usable[drawn]]
+        return backend.sum(prepared.model, prepared.records, drawn, words).reshape(-1)
 
     def sums(self, prepared: Prepared, rows: Sequence[int] | np.ndarray, words: np.ndarray) -> np.ndarray:
         """What would be noised, flat: the exact sum on the noise's lattice."""
@@ -198,7 +189,7 @@ def squared_norm(array: np.ndarray) -> int:
     return sum(int(v) * int(v) for v in array[array != 0].tolist())
 
 
-def relation(adapter: Subject) -> str:
+def relation(adapter: Adapter) -> str:
     """The neighbouring relation that an adapter's settings are accounted under."""
     estimator = adapter.estimator()
     replaces = estimator.sampling == "without_replacement" or estimator.neighbors == "replace_one"

@@ -134,19 +134,20 @@ def conjugate_adapter(
     TypeError
         If ``estimator`` is no ConjugateEstimator.
     ValueError
-        If there are fewer than two rows, or X, y or parameters are unusable.
+        If there are fewer than two records, or X, y or parameters are unusable.
     """
     if not isinstance(estimator, ConjugateEstimator):
-        raise TypeError(f"estimator: expected an instance of a subclass of ConjugateEstimator, got {type(estimator).__name__}")
+        kind = type(estimator).__name__
+        raise TypeError(f"estimator: expected an instance of a subclass of ConjugateEstimator, got {kind}")
     X = np.asarray(X)[:_CANDIDATES]
     if X.ndim != 2 or len(X) < 2:
-        raise ValueError(f"X has shape {X.shape}: expected at least 2 rows")
+        raise ValueError(f"X has shape {X.shape}: expected a table of at least 2 records")
     members = dict(
-        estimator_type=type(estimator), X=X, y=None if y is None else np.asarray(y)[:_CANDIDATES], small=X.shape[1],
-        wide=X.shape[1], parameters=parameters,
+        estimator_type=type(estimator), X=X, y=None if y is None else np.asarray(y)[:_CANDIDATES],
+        small=X.shape[1], wide=X.shape[1], parameters=parameters,
     )
     defaults = inspect.signature(type(estimator).__init__).parameters
-    settings = {name: value for name, value in estimator.get_params().items() if not same(value, defaults[name].default)}
+    settings = {k: value for k, value in estimator.get_params().items() if not same(value, defaults[k].default)}
     adapter: Adapter = type(f"{type(estimator).__name__}Adapter", (ConjugateAdapter,), members)(settings)
     # Refuses unusable rows and parameters at once.
     bench = Bench(adapter, relation(adapter))

@@ -22,10 +22,10 @@ from .sizes import FULL, N_RECORDS, QUICK, Sizes
 
 Layer = Callable[[Bench, Sizes, np.random.Generator], LayerResult]
 
-_FUNCTIONS: dict[str, Layer] = {"A": layer_a, "B": layer_b, "C": layer_c, "D": layer_d, "E": layer_e, "G": layer_g}
+FUNCTIONS: dict[str, Layer] = {"A": layer_a, "B": layer_b, "C": layer_c, "D": layer_d, "E": layer_e, "G": layer_g}
 
 #: F, the mutants, is the audit's own test and not a layer of it: `tests/audit/test_mutants.py`.
-LAYERS = tuple(_FUNCTIONS)
+LAYERS = tuple(FUNCTIONS)
 
 
 def audit(
@@ -87,7 +87,7 @@ def audit(
         start = time.perf_counter()
 
         def drawn(layer: str = layer) -> LayerResult:
-            return _FUNCTIONS[layer](bench, sizes, np.random.default_rng(random_state))
+            return FUNCTIONS[layer](bench, sizes, np.random.default_rng(random_state))
 
         result = drawn()
         if result.failed_by_chance:
@@ -97,5 +97,5 @@ def audit(
         done.append(result)
         if callback is not None:
             callback(result)
-    claimed = next((result.figures["claimed"] for result in done if "claimed" in result.figures), {})
+    claimed: dict[str, Any] = next((result.figures["claimed"] for result in done if "claimed" in result.figures), {})
     return AuditReport(adapter.kind.__name__, given, bench.neighbors, tuple(done), claimed)

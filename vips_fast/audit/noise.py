@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from ..accounting import SelfComposedEvent
+from ..accounting import GaussianEvent, SelfComposedEvent
 from ..engine.backend import Threads
+from ..engine.model import Release
 from ..kernels.lattice import is_power_of_two
 from ..models.estimator import Prepared
 from .bench import Bench, Still, Watched
@@ -25,8 +27,8 @@ def layer_c(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult
     checks += _lattice(first, second) + _independence(first, second)
     words = [run.prepared.randomness.words(1000, "sample", 0) for run in (first, second)]
     checks += [
-        Check("fresh sampling", bool((words[0] != words[1]).all()), detail="random words of two runs differ, all of 1,000"),
-        Check("charged", first.charged and second.charged, detail="the ledger holds the sampler's event for each release"),
+        Check("fresh sampling", bool((words[0] != words[1]).all()), detail="1,000 random words of each run all differ"),
+        Check("charged", first.charged and second.charged, detail="the ledger holds the event of each release"),
     ]
     sd = float(np.concatenate((first.units, second.units)).std() / first.claimed)
     return LayerResult("C", "noise of a release", tuple(checks), figures={"sd": sd, "draws": 2 * first.units.size})
@@ -53,22 +55,25 @@ class _Noise:
         self.claimed = _MULTIPLIER * mechanism.sensitivity / mechanism.spacing
         backend = Watched(made.backend)
         made = replace(made, model=Still(model), backend=backend)
-        noises, self.off_lattice = [], 0.0
+        noises: list[np.ndarray] = []
+        self.off_lattice = 0.0
 
-        def keep(release) -> None:
+        def keep(release: Release) -> None:
             # The exact sum is made here, apart from the backend that is audited.
             fine = Threads(1).sum(model, made.records, backend.rows, backend.words)
             noises.append((release.units - model.round(fine, mechanism.spacing)).reshape(-1))
             units = release.values * (made.plan.sampler.expected_batch_size / mechanism.spacing)
-            self.off_lattice = max(self.off_lattice, float(np.abs(units - release.units).max() / (1 + np.abs(units).max())))
+            off = np.abs(units - release.units).max() / (1 + np.abs(units).max())
+            self.off_lattice = max(self.off_lattice, float(off))
 
         bench.run(made, keep)
         self.units = np.array(noises)
-        event = made.plan.sampler.event(_MULTIPLIER)
+        # All records in each step: the event is known without asking the sampler.
+        event = GaussianEvent(_MULTIPLIER, neighbors=bench.neighbors)
         self.charged = made.ledger.event() == SelfComposedEvent(event, n_steps)
 
     @staticmethod
-    def _prepare(bench: Bench, records: list, n_steps: int) -> Prepared:
+    def _prepare(bench: Bench, records: list[Any], n_steps: int) -> Prepared:
         estimator = bench.whole(noise_multiplier=_MULTIPLIER, n_steps=n_steps, n_records=len(records), n_jobs=2)
         return bench.prepare(estimator, records)
 

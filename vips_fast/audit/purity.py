@@ -86,7 +86,8 @@ class _Purity:
                 own, words = self.alone(np.flatnonzero(shard_of == shard))
                 total = total + self.bench.fine(own, np.arange(len(words)), words)
             bad += not np.array_equal(total, self.whole)
-        return Check(name, bad == 0, detail=f"{', '.join(map(str, _SHARDS))} data sets of their own, added in random order")
+        counts = ", ".join(map(str, _SHARDS))
+        return Check(name, bad == 0, detail=f"{counts} data sets of their own, added in random order")
 
     def partitions(self) -> list[Check]:
         """Orders, chunks and portions of one data set."""
@@ -94,8 +95,9 @@ class _Purity:
         shuffled = self.sum(order[:-1], 2) + self.sum(order[-1:])
         cuts = np.sort(self.rng.choice(np.arange(1, n), min(20, n - 1), replace=False))
         chunks = sum(self.sum(part) for part in np.split(self.everything, cuts))
+        same = np.array_equal(shuffled, self.whole)
         return [
-            Check("any order", np.array_equal(shuffled, self.whole), detail="all but one record, shuffled, plus that record"),
+            Check("any order", same, detail="all but one record, shuffled, plus that record"),
             Check("any chunks", np.array_equal(chunks, self.whole), detail=f"{len(cuts) + 1} chunks of unequal size"),
             self._portions(),
         ]
@@ -135,16 +137,17 @@ class _Purity:
                 "any company", differ(lambda i: together - self.sum(np.setdiff1d(looked, [i]))) == 0,
                 detail=f"batch less the batch without the record, {len(some)} records",
             ),
-            Check("after other minibatches", differ(lambda i: self.sum([i])) == 0, detail="the same record again, later"),
-            Check("its own data set", differ(self._own) == 0, detail="the record as the only one of another data set"),
+            Check("after other minibatches", differ(lambda i: self.sum([i])) == 0, detail="the same again, later"),
+            Check("its own data set", differ(self._own) == 0, detail="the record in another data set"),
         ]
-        scratch, refused = self._poisoned()
-        words = "after one whose parameters were not finite" if not refused else "after one whose parameters were extreme"
-        checks += [
-            Check("after a poisoned minibatch", differ(lambda i: self.sum([i])) == 0, detail=f"the same again, {words}"),
-            Check("in a used workspace", differ(lambda i: self._in(scratch, i)) == 0, detail=f"the same scratch, {words}"),
+        scratch, entered = self._poisoned()
+        after = f"after one {'whose parameters were not finite' if entered else 'as it was, as NaN is refused'}"
+        later, used = differ(lambda i: self.sum([i])), differ(lambda i: self._in(scratch, i))
+        return [
+            *checks,
+            Check("after a poisoned minibatch", later == 0, detail=f"the same again, {after}"),
+            Check("in a used workspace", used == 0, detail=f"the same workspace, {after}"),
         ]
-        return checks
 
     def _own(self, row: int) -> np.ndarray:
         adapter = self.bench.adapter
@@ -153,8 +156,9 @@ class _Purity:
         return self.bench.fine(own, [0], self.words[[row]])
 
     def _poisoned(self) -> tuple[dict[str, Any], bool]:
-        """Go over many records with poisoned parameters; returns the workspace that was used."""
-        model, records, scratch = self.prepared.model, self.prepared.records, {}
+        """Go over many records with poisoned parameters; the workspace that was used, and whether these got in."""
+        model, records = self.prepared.model, self.prepared.records
+        scratch: dict[str, Any] = {}
         entered = self.bench.adapter.poison(self.prepared)
         some = self.everything[: max(1, self.n // 10)]
         with np.errstate(all="ignore"):
@@ -164,7 +168,7 @@ class _Purity:
                 part = some[first:last]
                 model.contribute(records.block(part), self.words[part], np.zeros(model.fine_shape, np.int64), scratch)
         model.restore(self.state)
-        return scratch, not entered
+        return scratch, entered
 
     def _in(self, scratch: dict[str, Any], row: int) -> np.ndarray:
         model, records, rows = self.prepared.model, self.prepared.records, np.array([row])

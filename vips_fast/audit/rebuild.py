@@ -86,8 +86,8 @@ def rebuild_elsewhere(jobs: Iterable[tuple[type, Path, Path]]) -> list[dict[str,
         If the other process fails.
     """
     lines = [
-        json.dumps({"module": cls.__module__, "class": cls.__qualname__, "model": str(model), "transcript": str(transcript)})
-        for cls, model, transcript in jobs
+        json.dumps({"module": c.__module__, "class": c.__qualname__, "model": str(model), "transcript": str(kept)})
+        for c, model, kept in jobs
     ]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
     done = subprocess.run(
@@ -102,19 +102,20 @@ def rebuild_elsewhere(jobs: Iterable[tuple[type, Path, Path]]) -> list[dict[str,
 
 def answer(job: dict[str, str]) -> dict[str, Any]:
     """What the other process says of one job."""
+    nothing: dict[str, Any] = {"attributes": {}, "held": {}}
     try:
-        cls = import_module(job["module"])
+        cls: Any = import_module(job["module"])
         for name in job["class"].split("."):
             cls = getattr(cls, name)
     except (ImportError, AttributeError) as error:
-        return {"checks": [("class", False, f"cannot be imported in another process: {error}")], "attributes": {}, "held": {}}
+        return {"checks": [("class", False, f"cannot be imported in another process: {error}")], **nothing}
     try:
         report = verify(job["model"], job["transcript"], cls=cls)
         loaded = cls.load(job["model"])
         checks = [(check.name, check.ok, check.detail) for check in report.checks]
         return {"checks": checks, "attributes": public_attributes(loaded), "held": held_values(loaded)}
     except Exception as error:  # of the class that is audited: without the data it may fail anywhere
-        return {"checks": [("rebuild", False, f"{type(error).__name__}: {error}")], "attributes": {}, "held": {}}
+        return {"checks": [("rebuild", False, f"{type(error).__name__}: {error}")], **nothing}
 
 
 class Fitted:
@@ -164,8 +165,8 @@ class Fitted:
             differ = sorted(n for n in {*own, *other} if own.get(n) != other.get(n))
             said = ", ".join(differ) or f"{len(own)} of the fitted estimator and of the model made from its releases"
             checks.append(Check(name, not differ, detail=said))
-        checks.append(Check("settings", self.settings_kept, detail="fit leaves the constructor's arguments as they are"))
-        return [*checks, self._statement()]
+        kept = Check("settings", self.settings_kept, detail="fit leaves the constructor's arguments as they are")
+        return [*checks, kept, self._statement()]
 
     def _statement(self) -> Check:
         """The printed numbers against the accountant's, composed anew from the plan of the run."""

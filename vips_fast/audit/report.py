@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class LayerResult:
     title: str
     checks: tuple[Check, ...]
     seconds: float = 0.0
-    figures: dict = field(default_factory=dict)
+    figures: dict[str, Any] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
@@ -84,10 +85,10 @@ class AuditReport:
     """
 
     model: str
-    settings: dict
+    settings: dict[str, Any]
     neighbors: str
     layers: tuple[LayerResult, ...]
-    claimed: dict = field(default_factory=dict)
+    claimed: dict[str, Any] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
@@ -101,11 +102,12 @@ class AuditReport:
                 return layer
         raise KeyError(name)
 
-    def to_dict(self) -> dict:
+    def to_dict(self) -> dict[str, Any]:
         """A JSON-ready copy."""
+        plain = (int, float, str, bool, type(None))
         return {
             "model": self.model,
-            "settings": {k: v if isinstance(v, (int, float, str, bool, type(None))) else repr(v) for k, v in self.settings.items()},
+            "settings": {k: v if isinstance(v, plain) else repr(v) for k, v in self.settings.items()},
             "neighbors": self.neighbors,
             "passed": self.passed,
             "claimed": self.claimed,
@@ -114,7 +116,7 @@ class AuditReport:
 
     def text(self) -> str:
         """Lines for a terminal."""
-        relation = {"add_remove": "adding or removing one record", "replace_one": "replacing one record"}[self.neighbors]
+        relation = "replacing one record" if self.neighbors == "replace_one" else "adding or removing one record"
         given = ", ".join(f"{k}={v!r}" for k, v in self.settings.items())
         lines = [f"Audit of {self.model}({given}), neighbours: {relation}"]
         for layer in self.layers:
@@ -124,7 +126,7 @@ class AuditReport:
                 lines.append(f"   {'ok  ' if check.passed else 'FAIL'} {check.name}: {more}")
         if self.claimed:
             lines += ["", f"   {'epsilon':>9}  {'claimed delta':>13}  {'measured, at least':>18}"]
-            for row in zip(self.claimed["epsilon"], self.claimed["delta"], self.claimed["measured"]):
+            for row in zip(self.claimed["epsilon"], self.claimed["delta"], self.claimed["measured"], strict=True):
                 lines.append("   {:9.4f}  {:13.3e}  {:18.3e}".format(*row))
         lines += ["", f"Verdict: {'no violation found' if self.passed else 'THE CLAIM DOES NOT HOLD'}"]
         return "\n".join(lines)

@@ -68,26 +68,28 @@ def mu_lower_bound(first: np.ndarray, second: np.ndarray, error: float) -> float
 
     Parameters and errors are those of `mu_interval`.
     """
-    from scipy.special import ndtri
-
     if first.mean() > second.mean():
         first, second = second, first
     h, k = len(first) // 2, len(second) // 2
     best, threshold = -math.inf, 0.0
     for t in np.quantile(np.concatenate((first[:h], second[:k])), np.linspace(0.02, 0.98, 49)):
-        value = _mu_at(first[:h], second[:k], t, error / 2, ndtri)
+        value = _mu_at(first[:h], second[:k], float(t), error / 2)
         if value > best:
-            best, threshold = value, t
-    return max(0.0, _mu_at(first[h:], second[k:], threshold, error / 2, ndtri))
+            best, threshold = value, float(t)
+    return max(0.0, _mu_at(first[h:], second[k:], threshold, error / 2))
 
 
-def _mu_at(low, high, threshold, error, ndtri):
+def _mu_at(low: np.ndarray, high: np.ndarray, threshold: float, error: float) -> float:
+    from scipy.special import ndtri
+
     a = clopper_pearson(int((low > threshold).sum()), len(low), error)[1]
     b = clopper_pearson(int((high <= threshold).sum()), len(high), error)[1]
     return float(ndtri(1 - a) - ndtri(b))
 
 
-def delta_lower_bound(with_record, without, epsilon: float, threshold: float, error: float) -> float:
+def delta_lower_bound(
+    with_record: np.ndarray, without: np.ndarray, epsilon: float, threshold: float, error: float
+) -> float:
     """Lower bound of delta(epsilon) from the test {score > threshold}.
 
     P(score > t | with) - e^epsilon P(score > t | without), Clopper-Pearson on both,

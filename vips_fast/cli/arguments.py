@@ -99,6 +99,10 @@ def add_fit_groups(parser: Parser) -> tuple[Any, Any, Any]:
     goal.add_argument("--noise-multiplier", type=positive, help="instead of a target")
     goal.add_argument("--non-private", dest="private", action="store_const", const=False, help="no noise, no guarantee")
     privacy.add_argument("--delta", dest="target_delta", type=probability, help="default min(1e-5, 0.1 / records)")
+    privacy.add_argument(
+        "--budget", metavar="FILE",
+        help="the data set's budget, which pays for the fit; without a target, the fit takes all that is left",
+    )
     add_sampling(privacy)
     privacy.add_argument("--records", dest="n_records", type=whole, help="public number of records")
     privacy.add_argument(

@@ -105,6 +105,7 @@ class Rows(NamedTuple):
         if self.indptr is None:
             values = self.values.reshape(self.n_rows, self.n_features)[index].reshape(-1)
             return self._replace(n_rows=len(index), values=values, y=y, trials=trials)
+        assert self.indices is not None
         sizes = np.diff(self.indptr)[index]
         indptr = np.concatenate([[0], np.cumsum(sizes)])
         entries = np.repeat(self.indptr[index] - indptr[:-1], sizes) + np.arange(indptr[-1])
@@ -260,6 +261,7 @@ def accumulate(
         step = max(256, BLOCK_ENTRIES // d)
         edges = np.append(np.arange(0, n, step), n)
     else:
+        assert rows.indptr is not None
         edges = document_blocks(rows.indptr, BLOCK_ENTRIES)
     n_blocks = len(edges) - 1
     n_threads = max(1, min(n_threads, n_blocks))
@@ -275,6 +277,7 @@ def accumulate(
         """CSR or dense arrays of records first..last as the kernels take them."""
         if dense:
             return None, np.empty(0, np.int32), rows.values[first * d : last * d]
+        assert rows.indptr is not None and rows.indices is not None
         lo, hi = int(rows.indptr[first]), int(rows.indptr[last])
         return rows.indptr[first : last + 1] - lo, rows.indices[lo:hi], rows.values[lo:hi]
 

@@ -1,0 +1,83 @@
+"""Layer G: models made again from their releases in a process without the data, and the leaks that this catches.
+
+All models are fitted first, and one other process rebuilds them all.
+"""
+
+import faults
+import numpy as np
+import pytest
+from ball_mean import Mean
+from faults import declaring
+from own_models import EXAMPLES, adapter_of
+
+from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, SigmoidBeliefNetwork
+from vips_fast.audit import Bench, Seams, adapter_for, audit
+from vips_fast.audit.bench import relation
+from vips_fast.audit.rebuild import Fitted, rebuild_elsewhere
+
+HONEST = {
+    "lda": LatentDirichletAllocation(3),
+    "lda_replace": LatentDirichletAllocation(3, sampling="without_replacement", doc_length=37),
+    "lda_paper": LatentDirichletAllocation.paper(3),
+    "blr": BayesianLogisticRegression(),
+    "blr_counts": BayesianLogisticRegression(n_trials=4.0, sampling="poisson", batch_size=9),
+    "blr_paper": BayesianLogisticRegression.paper(),
+    "sbn": SigmoidBeliefNetwork(3),
+    "sbn_bohning": SigmoidBeliefNetwork(2, bound="bohning", sampling="without_replacement"),
+    "sbn_paper": SigmoidBeliefNetwork.paper(2),
+    **{kind.__name__: adapter_of(kind) for kind in [Mean, *EXAMPLES]},
+}
+LEAKS = {
+    "half_of_components": (faults.HalfExact(3), {"rebuilt bit for bit"}),
+    "start_from_the_base_rate": (faults.PrivateStart(), {"rebuilt bit for bit", "nothing else is held"}),
+    "mean_of_y_in_coef": (faults.ShiftedCoef(), {"public attributes"}),
+    "epsilon_rounded_down": (faults.RoundedDown(3), {"rebuilt bit for bit", "statement"}),
+    "prior_of_private_counts": (faults.PrivatePrior(3), {"settings"}),
+    "data_in_pickles": (faults.KeepsData(3), {"nothing else is held"}),
+}
+SEAMS = {"half_of_components_by_seam": Seams(model=faults.HalfExactModel)}
+
+
+@pytest.fixture(scope="module")
+def failed(tmp_path_factory):
+    """Names of the checks that fail, by name of the model."""
+    subjects = {**{k: (v, None) for k, v in HONEST.items()}, **{k: (v, None) for k, (v, _) in LEAKS.items()}}
+    subjects |= {k: (HONEST["lda"], seams) for k, seams in SEAMS.items()}
+    fits = {}
+    for name, (model, seams) in subjects.items():
+        adapter = adapter_for(model)
+        adapter.settings["random_state"] = 0
+        bench = Bench(adapter, relation(adapter), seams)
+        fits[name] = Fitted(bench, tmp_path_factory.mktemp(name), np.random.default_rng(0))
+    said = rebuild_elsewhere([fit.job for fit in fits.values()])
+    checks = {name: fit.checks(answer) for (name, fit), answer in zip(fits.items(), said, strict=True)}
+    return {name: {check.name: check.detail for check in own if not check.passed} for name, own in checks.items()}
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_everything_public_follows_from_the_releases(failed, name):
+    assert failed[name] == {}
+
+
+@pytest.mark.parametrize("name", LEAKS)
+def test_a_leak_is_caught(failed, name):
+    assert set(failed[name]) == LEAKS[name][1], failed[name]
+    assert failed["lda"] == failed["blr"] == {}
+
+
+def test_a_leak_in_a_seam_is_caught(failed):
+    assert "rebuilt bit for bit" in failed["half_of_components_by_seam"]
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_model_that_scales_by_its_own_columns():
+    """The engine's own sums are in order; the raw data sets before the reader tell (layer A)."""
+    report = audit(adapter_of(faults.Standardised), layers="A")
+    assert "distance of neighbours" in {check.name for check in report.layer("A").checks if not check.passed}
+    assert audit(adapter_of(Mean), layers="A").passed
+
+
+def test_a_class_that_no_other_process_can_import():
+    report = audit(declaring(LatentDirichletAllocation, 2.0)(2), layers="G")
+    assert not report.passed and "cannot be imported" in report.text()
+    assert audit("lda", layers="G").passed

@@ -1,0 +1,143 @@
+"""The command ``budget``, and ``--budget`` of a fit."""
+
+import json
+import re
+
+import pytest
+
+from vips_fast.accounting import GaussianEvent
+from vips_fast.engine.budget import Budget
+from vips_fast.models.lda import LatentDirichletAllocation
+
+KEYS = {"spent", "left", "epsilon", "delta", "dataset", "unit", "runs"}
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "ward7.budget"
+
+
+@pytest.fixture
+def made(run, path):
+    code, out, _ = run("budget", "create", path, "--epsilon", 3, "--delta", "1e-6", "--dataset", "ward7")
+    assert code == 0 and "ward7" in out and Budget(path).head in out
+    return path
+
+
+def said(run, path):
+    code, out, err = run("budget", "show", path, "--json")
+    assert (code, err) == (0, "")
+    return json.loads(out)
+
+
+def test_a_new_budget(run, made, refused):
+    shown = said(run, made)
+    assert set(shown) == KEYS
+    assert (shown["spent"], shown["left"], shown["runs"]) == (0.0, 3.0, [])
+    assert (shown["epsilon"], shown["delta"], shown["dataset"], shown["unit"]) == (3.0, 1e-6, "ward7", "record")
+    assert "exists" in refused("budget", "create", made, "--epsilon", 9, "--delta", "1e-6", "--dataset", "ward7")
+
+
+def test_fits_charge_and_a_refusal_is_exit_3(run, files, made, refused):
+    small = ["--delta", "1e-6", "--noise-multiplier", 6, "--sampling", "full", "--budget", made]
+    code, out, _ = run(*files.fit(*small, "--quiet"))
+    assert code == 0
+    shown = said(run, made)
+    assert [(one["what"], one["drawn"], one["state"]) for one in shown["runs"]] == [
+        ("LatentDirichletAllocation", 5, "closed")
+    ]
+    assert f"of 3 spent at delta = 1e-06, {shown['left']:.4g}"[:30] in out
+    # What the model keeps, what fit prints and what show prints.
+    model = LatentDirichletAllocation.load(files.model)
+    head = re.search(r"head ([0-9a-f]{64})", out)[1]
+    assert model.ledger_.budget["dataset"] == "ward7" and head == Budget(made).head
+    for one in (head, model.ledger_.budget["head"]):
+        assert run("budget", "check", made, "--head", one)[0] == 0
+    # Without a target or a multiplier: all that is left.
+    assert run(*files.fit("--sampling", "full", "--budget", made, "--force", "--quiet"))[0] == 0
+    shown = said(run, made)
+    assert 2.99 < shown["spent"] <= 3.0
+    kept = made.read_bytes()
+    message = refused(*files.fit(*small, "--force", "--quiet"), code=3)
+    assert "ward7" in message and "limit is 3" in message and made.read_bytes() == kept
+
+
+def test_refused_before_the_data_are_read(files, made, refused):
+    files.docs.write_text("no documents at all")
+    options = ["--delta", "1e-6", "--noise-multiplier", 0.5, "--sampling", "full", "--records", 60, "--budget", made]
+    assert "limit is 3" in refused(*files.fit(*options, "--quiet"), code=3)
+    assert files.names() == {"docs.txt", "words.txt", "ward7.budget"}
+
+
+def test_another_budget_is_bad_input(files, made, refused, run):
+    sampled = ["--noise-multiplier", 6, "--quiet", "--budget", made]
+    assert "target_delta=1e-05" in refused(*files.fit("--delta", "1e-5", *sampled))
+    wrong = refused(*files.fit("--delta", "1e-6", "--sampling", "without_replacement", "--batch-size", 20, *sampled))
+    assert "replace_one" in wrong and "add_remove" in wrong
+    assert "does not cover" in refused(*files.fit("--non-private", "--quiet", "--budget", made))
+    assert "required" in refused(*files.fit("--quiet"))
+    assert "No such file" in refused(*files.fit("--quiet", "--budget", made.with_name("none")))
+    assert said(run, made)["left"] == 3.0
+
+
+def test_show_for_people(run, files, made):
+    run(*files.fit("--noise-multiplier", 6, "--sampling", "full", "--quiet", "--budget", made))
+    held = Budget(made).reserve(LatentDirichletAllocation.load(files.model).ledger_.event().event, 2, what="waiting")
+    code, out, _ = run("budget", "show", made)
+    assert code == 0
+    parts = "ward7", "spent", "left", "Gaussian filter", "5/5", "waiting", "0/2", "held by process", held.budget.head
+    for part in parts:
+        assert part in out, part
+    code, out, _ = run("budget", "check", made, "--give-back", held.run)
+    assert code == 0 and "unbroken" in out and "open reservation" not in run("budget", "show", made)[1]
+
+
+def test_check(run, made, refused):
+    code, out, _ = run("budget", "check", made)
+    assert code == 0 and "1 records, unbroken" in out
+    assert "older copy" in refused("budget", "check", made, "--head", "0" * 64, code=3)
+    data = bytearray(made.read_bytes())
+    data[120] ^= 1
+    made.write_bytes(data)
+    for what in ("check", "show"):
+        assert "record 0 is damaged" in refused("budget", what, made)
+
+
+def test_a_torn_end_is_said(run, made):
+    held = Budget(made).reserve(GaussianEvent(20.0, "add_remove"), 3)
+    held.release()
+    made.write_bytes(made.read_bytes()[:-3])
+    code, out, _ = run("budget", "check", made)
+    assert code == 0 and "torn" in out
+    assert "torn" in run("budget", "show", made)[1] and said(run, made)["runs"][0]["counted"] == 3
+
+
+def test_runs_declared_ahead(run, files, made, tmp_path, refused):
+    plan = tmp_path / "plan.json"
+    runs = [
+        {"records": 60, "steps": 5, "noise_multiplier": 6.0, "sampling": "full"},
+        {"event": {"type": "gaussian", "noise_multiplier": 9.0, "neighbors": "add_remove"}, "steps": 2},
+    ]
+    plan.write_text(json.dumps(runs))
+    code, out, _ = run("budget", "reserve", made, "--plan", plan, "--name", "pilot", "--delta", "5e-7")
+    assert code == 0 and "Declared 2 runs" in out
+    assert run(*files.fit("--noise-multiplier", 6, "--sampling", "full", "--quiet", "--budget", made))[0] == 0
+    shown = run("budget", "show", made)[1]
+    assert "pilot" in shown and "5/7" in shown and "begun" in shown
+    assert "does not fit" in refused("budget", "reserve", made, "--plan", plan, "--delta", "9e-7", code=3)
+    for bad, match in (
+        ("{", "not a JSON file"), ("{}", "a list of runs"), ("[]", "at least one"), ("[3]", "expected an object"),
+        ('[{"records": 60}]', "'noise_multiplier' is missing"), ('[{"event": {"type": "x"}}]', "unknown event type"),
+        ('[{"records": 60, "noise_multiplier": 1, "epochs": 2}]', "unknown key 'epochs'"),
+        ('[{"records": 60, "noise_multiplier": 1, "steps": 0}]', "steps=0"),
+        ('[{"records": "60", "noise_multiplier": 1}]', "run 0"),
+    ):
+        plan.write_text(bad)
+        assert match in refused("budget", "reserve", made, "--plan", plan)
+
+
+@pytest.mark.parametrize("option", [("--epsilon", 0), ("--delta", 1), ("--dataset", " "), ("--unit", "a\tb")])
+def test_bad_budget(refused, path, option):
+    given = {"--epsilon": 3, "--delta": "1e-6", "--dataset": "ward7", option[0]: option[1]}
+    assert option[0].strip("-") in refused("budget", "create", path, *[part for pair in given.items() for part in pair])
+    assert not path.exists()

@@ -1,0 +1,303 @@
+"""Wrong estimators, models and parts of the engine that the audit must catch.
+
+They stand in a module, so that another process can import them (layer G).
+"""
+
+from dataclasses import replace
+
+import numpy as np
+from ball_mean import Mean
+from scipy.special import logit
+
+from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation
+from vips_fast.audit import ModelProxy
+from vips_fast.engine.statement import Privacy
+from vips_fast.kernels import add_rounded_gaussian
+from vips_fast.models.lda.model import LdaModel
+
+# ------------------------------------------------------------------- estimators
+
+
+def with_model(kind, proxy):
+    """A subclass whose model is wrapped."""
+
+    class Wrapped(kind):
+        def _model(self, public):
+            return proxy(super()._model(public))
+
+    return Wrapped
+
+
+def declaring(kind, share):
+    """A subclass that declares a share of the clip as its sensitivity."""
+
+    class Declaring(kind):
+        def _sensitivity(self, model, relation):
+            return share * model.clip
+
+    return Declaring
+
+
+class NoClip(LatentDirichletAllocation):
+    """Contributions of any length."""
+
+    def _model(self, public):
+        return LdaModel(**{**self._model_settings(public), "clips": False})
+
+
+class CountsRows(LatentDirichletAllocation):
+    """Rates and scales from the rows that happen to be there."""
+
+    def _facts(self, n_rows, facts, partial, before):
+        return replace(super()._facts(n_rows, facts, partial, before), n_records=n_rows)
+
+
+class Repairs(LatentDirichletAllocation):
+    """Invalid counts are mended in place of being left out."""
+
+    def _read(self, X, y=None, **extra):
+        if X.data.dtype.kind == "f":
+            X = X.copy()
+            X.data = np.ones(len(X.data))
+        return super()._read(X, y, **extra)
+
+
+class HalfExactModel(ModelProxy):
+    """Half of what is published comes from the sum before its noise."""
+
+    def round(self, fine, spacing):
+        units = super().round(fine, spacing)
+        self.exact = units.T * spacing
+        return units
+
+    def result(self):
+        components = super().result()["components"]
+        return {"components": 0.5 * components + 0.5 * np.maximum(getattr(self, "exact", 0.0), 0.0)}
+
+
+class HalfExact(LatentDirichletAllocation):
+    """Half of ``components_`` from un-noised sums."""
+
+    def _model(self, public):
+        return HalfExactModel(super()._model(public))
+
+
+class PrivatePrior(LatentDirichletAllocation):
+    """A prior of the counts that it is fitted to."""
+
+    def _read(self, X, y=None, **extra):
+        self.topic_word_prior = np.tile(np.asarray(X.sum(axis=0), dtype=np.float64) + 1.0, (int(self.n_components), 1))
+        return super()._read(X, y, **extra)
+
+
+class KeepsData(LatentDirichletAllocation):
+    """The corpus goes into pickles."""
+
+    def _read(self, X, y=None, **extra):
+        self._corpus = X
+        return super()._read(X, y, **extra)
+
+
+class RoundedDown(LatentDirichletAllocation):
+    """A statement that says a little less than was spent."""
+
+    @property
+    def privacy_(self):
+        return Boast(**vars(super().privacy_))
+
+
+class Boast(Privacy):
+    def statement(self):
+        true = super().statement()
+        return f"({np.floor(self.epsilon * 1e3) / 1e3:g}{true[true.index(', ') :]}"
+
+    __str__ = statement
+
+
+class PrivateStart(BayesianLogisticRegression):
+    """The first centre is the share of successes in the private labels, and not the released one."""
+
+    _share = 0.5
+
+    def _read(self, X, y=None, trials=None):
+        self._share = float(np.mean(y))
+        return super()._read(X, y, trials)
+
+    def _model(self, public):
+        return PrivateStartModel(super()._model(public), self._share)
+
+
+class PrivateStartModel(ModelProxy):
+    def __init__(self, inner, share):
+        super().__init__(inner)
+        self.share = share
+
+    def update(self, release):
+        super().update(release)
+        if release.step == 0:
+            state = self.state()
+            state["point"][-1] = logit(self.share)
+            self.restore(state)
+
+
+class ShiftedCoef(BayesianLogisticRegression):
+    """The un-noised mean of y, added to ``coef_``."""
+
+    shift = 0.0
+
+    def _read(self, X, y=None, trials=None):
+        type(self).shift = float(np.mean(y))
+        return super()._read(X, y, trials)
+
+    @property
+    def coef_(self):
+        return super().coef_ + type(self).shift
+
+
+class Standardised(Mean):
+    """Columns are scaled by their own mean and spread, before the engine sees a record."""
+
+    def records(self, X, y=None):
+        X = np.asarray(X, dtype=float)
+        return np.nan_to_num((X - X.mean(axis=0)) / np.maximum(X.std(axis=0), 1e-9))
+
+
+# ------------------------------------------------------------------------ models
+
+
+class KnowsNeighbours(ModelProxy):
+    """Hidden state carried from one record of a minibatch to the next."""
+
+    def contribute(self, block, words, out, scratch):
+        super().contribute(block, words, out, scratch)
+        out.reshape(-1)[0] += len(words) > 1
+
+
+class WarmStart(ModelProxy):
+    """What the minibatches before have left."""
+
+    seen = 0
+
+    def contribute(self, block, words, out, scratch):
+        super().contribute(block, words, out, scratch)
+        out.reshape(-1)[0] += self.seen
+        self.seen += len(words)
+
+
+class AfterPoison(ModelProxy):
+    """Parameters that are not finite leave something in the workspace, or in the model."""
+
+    shared = False
+
+    def contribute(self, block, words, out, scratch):
+        kept = vars(self) if self.shared else scratch
+        if not finite(self):
+            kept["left"] = 1
+        super().contribute(block, words, out, scratch)
+        out.reshape(-1)[0] += kept.get("left", 0)
+
+
+class AfterPoisonShared(AfterPoison):
+    shared = True
+
+
+class Unguarded(ModelProxy):
+    """What a cast of NaN to int64 gives where nothing checks it first."""
+
+    def contribute(self, block, words, out, scratch):
+        super().contribute(block, words, out, scratch)
+        if not finite(self):
+            out.reshape(-1)[0] += np.iinfo(np.int64).min
+
+
+def finite(model):
+    return all(np.isfinite(array).all() for array in model.state().values())
+
+
+class CoarseGrid(ModelProxy):
+    """A grid that is chosen from the number of rows, in integers that would else overflow."""
+
+    def contribute(self, block, words, out, scratch):
+        own = np.zeros_like(out)
+        super().contribute(block, words, own, scratch)
+        bits = max(0, block.corpus.n_rows.bit_length() - 14)
+        out += (own >> bits) << bits
+
+
+class RoundsBlocks(ModelProxy):
+    """Rounding inside ``contribute``, block by block."""
+
+    def contribute(self, block, words, out, scratch):
+        own = np.zeros_like(out)
+        super().contribute(block, words, own, scratch)
+        out += (own + 4) // 8 * 8
+
+
+class OwnScales(ModelProxy):
+    """Each block of the belief network's statistic within its own bound, and the whole beyond the joint one."""
+
+    def round(self, fine, spacing):
+        # 1 / sqrt(1 + 0.1^2 + 0.15^2) is the joint factor of the blocks' shares.
+        return np.rint(super().round(fine, spacing) * np.sqrt(1 + 0.1**2 + 0.15**2)).astype(np.int64)
+
+
+# ------------------------------------------------------------ parts of the engine
+
+
+class Part:
+    """Hands on what it does not change."""
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+
+
+class WeakNoise(Part):
+    factor = 0.9
+
+    def add_noise(self, sums, key, n_threads=1):
+        scale = self.factor * self.inner.noise_sd / self.inner.spacing
+        add_rounded_gaussian(sums, scale, unsafe_test_key=key, n_threads=n_threads)
+
+
+class FiftiethOfNoise(WeakNoise):
+    factor = 0.02
+
+
+class NoisePerWorker(Part):
+    def add_noise(self, sums, key, n_threads=1):
+        for _ in range(n_threads):
+            self.inner.add_noise(sums, key, n_threads)
+
+
+class OneKey(Part):
+    def __init__(self, inner):
+        super().__init__(inner)
+        self.key = np.random.default_rng().bytes(32)
+
+    def noise_key(self, step):
+        return self.key
+
+
+class Undercharged(Part):
+    """The event of twice the noise."""
+
+    def event(self, noise_multiplier):
+        return self.inner.event(2 * noise_multiplier)
+
+
+class DrawsAll(Part):
+    """Every record in each step, accounted as if few were drawn."""
+
+    def draw(self, n_rows, randomness, step):
+        return np.arange(n_rows)
+
+
+class RealisedBatch(Part):
+    """Sums over the batch that was drawn, in place of the expected one of 20."""
+
+    def sum(self, model, records, rows, words, figures=None):
+        fine = self.inner.sum(model, records, rows, words, figures)
+        return fine * 20 // max(1, len(rows))

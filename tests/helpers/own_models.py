@@ -1,0 +1,20 @@
+"""The four examples of models of one's own, and records that their audits use."""
+
+import numpy as np
+
+from vips_fast.audit import conjugate_adapter
+from vips_fast.models.examples import BernoulliMixture, BinomialRegression, GaussianMixture, ProbabilisticPCA
+
+EXAMPLES = [GaussianMixture, BernoulliMixture, ProbabilisticPCA, BinomialRegression]
+# On both sides of the unit ball, and beyond it.
+POINTS = np.vstack([np.eye(3), -np.eye(3), 30 * np.ones((1, 3)), np.random.default_rng(0).normal(size=(30, 3))])
+
+
+def adapter_of(kind, **settings):
+    """An adapter with records that suit the kind."""
+    if kind is BernoulliMixture:
+        return conjugate_adapter(kind(**settings), (POINTS > 0).astype(float))
+    if kind is BinomialRegression:
+        y = np.column_stack([np.arange(len(POINTS)) % 4, np.full(len(POINTS), 3)])
+        return conjugate_adapter(kind(n_trials=3, **settings), POINTS, y)
+    return conjugate_adapter(kind(**settings), POINTS)
