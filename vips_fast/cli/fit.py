@@ -40,7 +40,7 @@ def run_fit(args: argparse.Namespace, cls: type[Any], read: Callable[[Any], Job]
     from ..models.spending import Spending
 
     if args.budget is None and args.target_epsilon is None and args.noise_multiplier is None and args.private is None:
-        raise ValueError("one of --epsilon, --noise-multiplier, --non-private and --budget is required")
+        raise ValueError("one of the arguments --epsilon --noise-multiplier --non-private is required, or --budget")
     model = (cls.paper if args.paper else cls)(**settings_of(cls, given(cls, args)))
     model._check_parameters()
     out, transcript = Path(args.out), None if args.transcript is None else Path(args.transcript).resolve()
