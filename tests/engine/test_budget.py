@@ -83,6 +83,12 @@ def test_orders_share_delta(target):
     assert max(share for _, share in orders) == 0.5
 
 
+def test_the_filter_is_fixed_in_the_file(budget, path, monkeypatch):
+    draw(budget, poisson(0.05, 2.0), 5)
+    monkeypatch.setattr(filters, "renyi_orders", None)
+    assert Budget(path).spent == budget.spent
+
+
 def test_a_filter_is_never_below_what_is_exact():
     rng = np.random.default_rng(0)
     orders = filters.renyi_orders(3.0, 1e-6)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -60,7 +61,9 @@ def run_fit(args: argparse.Namespace, cls: type[Any], read: Callable[[Any], Job]
             write_file(folder / name, lambda file, text=text: file.write(text.encode()))
     print(f"{shown}\n{statement}Written to {out}." if shown else f"{statement}Written to {out}.")
     if spending.budget is not None:
-        print(texts.charged(spending.budget))
+        # The model is written and paid for: a budget that cannot be read now takes nothing back.
+        with contextlib.suppress(OSError, ValueError):
+            print(texts.charged(spending.budget))
     if model.private:
         warn_of_taints(model)
         warn_of_delta(model.privacy_.delta, model.privacy_.n_records)

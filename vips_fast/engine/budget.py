@@ -24,7 +24,7 @@ from ..accounting import PrivacyEvent, SelfComposedEvent, rounded_up
 from ..accounting.accountants import check_delta, check_epsilon
 from .budget_file import BudgetDamagedError, BudgetFile, create
 from .budget_state import BudgetState
-from .filters import FILTERS, declared_epsilon, smallest_noise
+from .filters import FILTERS, declared_epsilon, renyi_orders, smallest_noise
 from .holder import is_dead, this_process
 from .sampling import RELATIONS
 
@@ -122,6 +122,8 @@ class Budget:
         record = {
             "kind": "budget", "number": 0, "budget": secrets.token_hex(8), "dataset": dataset, "relation": relation,
             "unit": unit, "epsilon": epsilon, "delta": delta, "filter": filter, "at": int(time.time()),
+            # A filter has to be fixed before the first release, and so for all versions that read the file.
+            "orders": renyi_orders(epsilon, delta),
         }
         create(Path(os.path.abspath(path)), record)
         return cls(path)

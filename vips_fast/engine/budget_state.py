@@ -22,7 +22,6 @@ from .filters import (
     gaussian_filter_epsilon,
     is_whole_gaussian,
     renyi_filter_epsilon,
-    renyi_orders,
 )
 
 
@@ -92,6 +91,8 @@ class BudgetState:
     epsilon, delta : float
     filter : str
         "gaussian" or "renyi", or "auto" until the first run decides.
+    orders : tuple of (order, share of delta)
+        Of the Renyi filter.
     runs : dict of `BudgetRun`
     lists : dict of `DeclaredList`
     rest_delta : float or None
@@ -102,6 +103,7 @@ class BudgetState:
         self.name = self.dataset = self.relation = self.unit = ""
         self.epsilon = self.delta = 0.0
         self.filter = "auto"
+        self.orders: tuple[tuple[float, float], ...] = ()
         self.runs: dict[str, BudgetRun] = {}
         self.lists: dict[str, DeclaredList] = {}
         self.rest_delta: float | None = None
@@ -126,6 +128,9 @@ class BudgetState:
         self.relation, self.unit = str(record["relation"]), str(record["unit"])
         self.epsilon, self.delta = float(record["epsilon"]), float(record["delta"])
         self.filter = str(record["filter"])
+        self.orders = tuple((float(alpha), float(share)) for alpha, share in record["orders"])
+        if math.fsum(share for _, share in self.orders) > 1.0:
+            raise ValueError("the orders of its filter share more than delta")
 
     def _reserve(self, record: dict[str, Any]) -> None:
         event, item = event_from_dict(record["event"]), record["item"]
@@ -215,7 +220,7 @@ class BudgetState:
             return math.inf
         if (name or self.filter) == "gaussian":
             return gaussian_filter_epsilon(counts, delta)
-        return renyi_filter_epsilon(counts, delta, renyi_orders(self.epsilon, self.delta))
+        return renyi_filter_epsilon(counts, delta, self.orders)
 
     def listed(self, *, reserved: bool) -> float:
         """Epsilon of the lists: those begun, and with ``reserved`` all."""

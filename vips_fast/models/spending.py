@@ -47,7 +47,11 @@ class Spending:
     @classmethod
     def of(cls, estimator: PrivateEstimator, budget: Any, partial: bool) -> Spending:
         """That of an estimator's fit; one that has begun already goes on."""
-        return budget if isinstance(budget, Spending) else cls(estimator, budget, partial)
+        if not isinstance(budget, Spending):
+            return cls(estimator, budget, partial)
+        if budget._estimator is not estimator or budget._partial is not partial:
+            raise ValueError("budget: this spending was begun for another estimator or another kind of fit")
+        return budget
 
     @property
     def facts(self) -> dict[str, str] | None:
