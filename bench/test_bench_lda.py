@@ -23,7 +23,9 @@ def resample(X, n_docs, rng):
         counts = rng.multinomial(LENGTH, X.data[lo:hi] / X.data[lo:hi].sum())
         rows.append((X.indices[lo:hi][counts > 0], counts[counts > 0]))
     indptr = np.concatenate(([0], np.cumsum([len(c) for _, c in rows])))
-    out = sp.csr_array((np.concatenate([c for _, c in rows]), np.concatenate([i for i, _ in rows]), indptr), shape=(n_docs, X.shape[1]))
+    out = sp.csr_array(
+        (np.concatenate([c for _, c in rows]), np.concatenate([i for i, _ in rows]), indptr), shape=(n_docs, X.shape[1])
+    )
     out.sort_indices()
     return out
 
@@ -102,16 +104,20 @@ def test_w1_one_thread(work, paired):
     if other is not None:
         peers["gensim float64"], scale["gensim float64"] = other, 0.05
     paired(
-        lambda: ours(X, beta, clip_norm=50.0), peers,
-        f"W1 E-step, {N_DOCS} documents, K = {K}, V = {X.shape[1]}, float32, clipped, one thread (peers scaled to it)", scale=scale,
+        lambda: ours(X, beta, clip_norm=50.0),
+        peers,
+        f"W1 E-step, {N_DOCS} documents, K = {K}, V = {X.shape[1]}, float32, clipped, one thread (peers scaled to it)",
+        scale=scale,
     )
 
 
 def test_w1_two_threads(work, paired):
     X, beta = work
     paired(
-        lambda: ours(X, beta, clip_norm=50.0, n_threads=2), {"ours on one thread": lambda: ours(X, beta, clip_norm=50.0)},
-        f"W1 E-step, {N_DOCS} documents, two threads", rounds=7,
+        lambda: ours(X, beta, clip_norm=50.0, n_threads=2),
+        {"ours on one thread": lambda: ours(X, beta, clip_norm=50.0)},
+        f"W1 E-step, {N_DOCS} documents, two threads",
+        rounds=7,
     )
 
 

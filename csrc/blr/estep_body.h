@@ -290,11 +290,12 @@ int32_t KERNEL(vf_blr_weights)(int64_t n, int64_t d, const vf_blr_params *params
     for (int64_t first = 0; first < n; first += GROUP) {
         const int64_t size = n - first < GROUP ? n - first : GROUP;
         group g;
-        if (indptr)
+        if (indptr) {
             LOCAL(sparse_group)
             (size, d, indptr + first, indices, values, second_moment, center, area, g.square, g.shift, g.form);
-        else
+        } else {
             LOCAL(dense_group)(size, d, values + first * d, second_moment, center, area, g.square, g.shift, g.form);
+        }
         for (int64_t r = 0; r < size; ++r) g.trials[r] = trials ? trials[first + r] : params->n_trials;
         weigh(&l, size, params->label_free != 0, y + first, &g);
         for (int64_t r = 0; r < size; ++r) {

@@ -45,11 +45,16 @@ static inline void vf_chacha20_block(const uint32_t *key, const uint32_t *tail, 
     x[a] += x[b];                    \
     x[d] = VF_ROTL(x[d] ^ x[a], 8);  \
     x[c] += x[d];                    \
-    x[b] = VF_ROTL(x[b] ^ x[c], 7);
+    x[b] = VF_ROTL(x[b] ^ x[c], 7)
     for (int round = 0; round < 10; ++round) {
-        VF_QR(0, 4, 8, 12)
-        VF_QR(1, 5, 9, 13) VF_QR(2, 6, 10, 14) VF_QR(3, 7, 11, 15) VF_QR(0, 5, 10, 15) VF_QR(1, 6, 11, 12)
-            VF_QR(2, 7, 8, 13) VF_QR(3, 4, 9, 14)
+        VF_QR(0, 4, 8, 12);
+        VF_QR(1, 5, 9, 13);
+        VF_QR(2, 6, 10, 14);
+        VF_QR(3, 7, 11, 15);
+        VF_QR(0, 5, 10, 15);
+        VF_QR(1, 6, 11, 12);
+        VF_QR(2, 7, 8, 13);
+        VF_QR(3, 4, 9, 14);
     }
 #undef VF_QR
 #undef VF_ROTL

@@ -6,14 +6,12 @@ import math
 import numpy as np
 import pytest
 from scipy import integrate
-from scipy.linalg import lapack
 from scipy.special import expit
 
 from vips_fast.kernels import native, reference
 from vips_fast.models.sbn import NetworkOptions, SigmoidBeliefNetwork, polya_gamma, quadratic
 from vips_fast.models.sbn.paper import PaperSigmoidBeliefNetwork
 from vips_fast.models.sbn.priors import gig_means
-from vips_fast.models.sbn.spectra import floor_spectrum, solve_repaired
 
 BOUNDS = ["jaakkola", "bohning", "pg"]
 SLOW_DECAY = NetworkOptions(learning_decay=0.7)
@@ -171,24 +169,6 @@ def test_gig_means_match_quadrature():
         assert np.isfinite(mean).all() and (mean > 0).all()
     # Large s: X concentrates at sqrt(b/a).
     assert gig_means(np.array([1e8]), np.array([4e8]))[0][0] == pytest.approx(2.0, rel=1e-6)
-
-
-@pytest.mark.parametrize("n_hidden", [1, 2, 23])
-def test_repaired_systems_are_those_of_numpy(n_hidden):
-    """With nothing, something and all of the spectrum below the floor."""
-    rng = np.random.default_rng(n_hidden)
-    m = rng.standard_normal((7, n_hidden, n_hidden))
-    m = m + np.swapaxes(m, 1, 2) + np.array([-99, -9, -1, 0, 1, 9, 99])[:, None, None] * np.eye(n_hidden)
-    extra, right = rng.random((7, n_hidden)), rng.standard_normal((7, n_hidden, 2))
-    repaired = floor_spectrum(m, 0.7)
-    assert np.linalg.eigvalsh(repaired).min() >= 0.7 - 1e-12
-    assert np.allclose(repaired[0], 0.7 * np.eye(n_hidden)) and np.allclose(repaired[-1], m[-1])
-    inverse = np.linalg.inv(repaired + extra[:, None] * np.eye(n_hidden))
-    # What is left of the diagonal is not read.
-    solutions, variances = solve_repaired(np.triu(m), 0.7, extra, right, lapack)
-    # Condition numbers are below 300, K roundings of 2^-52 each.
-    np.testing.assert_allclose(solutions, inverse @ right, atol=1e-10)
-    np.testing.assert_allclose(variances, np.diagonal(inverse, axis1=1, axis2=2), atol=1e-10)
 
 
 # ---------------------------------------------------------------------- MNIST

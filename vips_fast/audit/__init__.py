@@ -24,11 +24,11 @@ from .statistics import delta_lower_bound, mu_interval, mu_lower_bound
 
 __all__ = [
     "ADAPTERS",
+    "LAYERS",
     "Adapter",
     "AuditReport",
     "Bench",
     "Check",
-    "LAYERS",
     "LayerResult",
     "ModelProxy",
     "Seams",

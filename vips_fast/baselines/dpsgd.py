@@ -118,7 +118,7 @@ class DPSGDLogisticRegression(LinearClassifier):
         self.callback = callback
 
     @property
-    def sampling(self) -> str:
+    def sampling(self) -> str:  # type: ignore[override]  # it follows from the scenario
         """What the scenario samples by."""
         return _SCENARIOS[self.scenario][0]
 

@@ -229,13 +229,12 @@ def lda_estep(
         longest = float(totals.max(initial=0.0))
     if longest > 1e15:
         raise ValueError("counts: expected at most 1e15 words a document")
-    limits = {"low": LDA_MIN_SPACING, "high": LDA_MAX_SPACING}
     if clip_norm is not None:
-        spacing = checked_spacing(spacing, clip_norm, **limits)
+        spacing = checked_spacing(spacing, clip_norm, low=LDA_MIN_SPACING, high=LDA_MAX_SPACING)
         units = clip_norm / spacing
     else:
         spacing = count_spacing(longest, total) if spacing is None else spacing
-        checked_spacing(spacing, spacing, **limits)
+        checked_spacing(spacing, spacing, low=LDA_MIN_SPACING, high=LDA_MAX_SPACING)
         units = total / spacing
     check_range(1 if clip_norm is None else n_docs, units)
 
@@ -245,7 +244,7 @@ def lda_estep(
     sums = np.zeros((n_words, n_topics), dtype=np.int64)
     table = scaled_table(beta, real, isa)
 
-    def run() -> None:
+    def run(indptr: np.ndarray, indices: np.ndarray, counts: np.ndarray) -> None:
         estep_blocks(
             indptr, indices,
             lambda first, last: counts[indptr[first] : indptr[last]].astype(np.float64, copy=False), table, alpha,
@@ -254,10 +253,10 @@ def lda_estep(
         )
 
     try:
-        run()
+        run(indptr, indices, counts)
     except native.IndexStatus:
         # The kernel found words out of range or order. It checks them in any case: checking here would cost twice.
         indptr, indices, counts = _canonical(indptr, indices, counts, n_words)
         sums[...] = 0
-        run()
+        run(indptr, indices, counts)
     return LdaEStep(gamma, np.multiply(sums.T, spacing, order="C"), n_iter, norms)

@@ -60,21 +60,19 @@ def run_blocks(n_blocks: int, n_threads: int, work: Callable[[int, int], None]) 
             work(block, 0)
         return
     lock = threading.Lock()
-    state = {"next": 0, "error": None}
+    remaining = iter(range(n_blocks))
+    errors: list[BaseException] = []
 
     def loop(worker: int) -> None:
         while True:
             with lock:
-                if state["error"] is not None or state["next"] >= n_blocks:
-                    return
-                block = state["next"]
-                state["next"] = block + 1
+                block = -1 if errors else next(remaining, -1)
+            if block < 0:
+                return
             try:
                 work(block, worker)
             except BaseException as error:
-                with lock:
-                    if state["error"] is None:
-                        state["error"] = error
+                errors.append(error)
                 return
 
     threads = [threading.Thread(target=loop, args=(i,), daemon=True) for i in range(1, n_threads)]
@@ -83,5 +81,5 @@ def run_blocks(n_blocks: int, n_threads: int, work: Callable[[int, int], None]) 
     loop(0)
     for thread in threads:
         thread.join()
-    if state["error"] is not None:
-        raise state["error"]
+    if errors:
+        raise errors[0]

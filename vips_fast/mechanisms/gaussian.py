@@ -54,8 +54,8 @@ class GaussianMechanism:
         units = self.clip_norm / self.spacing
         if not 1 <= units < MAX_NORM_UNITS:
             raise ValueError(
-                f"noise_multiplier={z!r}: the noise is {self.noise_sd / self.clip_norm:.3g} times a whole contribution; "
-                "expected at most 2^21 times"
+                f"noise_multiplier={z!r}: the noise is {self.noise_sd / self.clip_norm:.3g} times a whole "
+                "contribution; expected at most 2^21 times"
             )
 
     @property

@@ -305,8 +305,8 @@ class PrivateEstimator:
         model, plan, ledger = self._prepare(public, partial, before)
         diagnoses = self._diagnose or (self._figures_without_privacy and not self.private)
         return Prepared(
-            records, public, model, plan, ledger, self._randomness(public), self._backend(), self._settings(), diagnoses,
-            partial, 0 if before is None else before.n_steps, None if before is None else before.head,
+            records, public, model, plan, ledger, self._randomness(public), self._backend(), self._settings(),
+            diagnoses, partial, 0 if before is None else before.n_steps, None if before is None else before.head,
         )
 
     def run(self, prepared: Prepared, keep: TranscriptWriter | None = None) -> Self:

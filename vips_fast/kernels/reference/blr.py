@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from ..blr import factor_spacing
@@ -13,7 +14,7 @@ from ..lattice import noise_spacing
 from ..results import BlrEStep
 
 
-def pg_mean(c: np.ndarray, out: np.ndarray | None = None, *, b: float = 1.0) -> np.ndarray:
+def pg_mean(c: ArrayLike, out: np.ndarray | None = None, *, b: float = 1.0) -> np.ndarray:
     """b tanh(c/2)/(2c), by its series where the quotient loses digits; see `vips_fast.kernels.pg_mean`."""
     c = np.abs(np.asarray(c, dtype=np.float64))
     y = np.minimum(c, 1e-2) ** 2

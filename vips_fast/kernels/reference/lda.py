@@ -28,7 +28,7 @@ def lda_estep(
     totals = np.array([counts[indptr[d] : indptr[d + 1]].sum() for d in range(n_docs)])
     if spacing is None:
         spacing = noise_spacing(0.0, clip_norm) if clip_norm else count_spacing(totals.max(initial=0), totals.sum())
-    limit = np.floor(clip_norm / spacing) if clip_norm else None
+    limit = np.floor(clip_norm / spacing) if clip_norm else np.inf
 
     top = beta.max(axis=0)
     beta = beta / np.where(top > 0, top, 1.0)

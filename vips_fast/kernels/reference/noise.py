@@ -60,8 +60,8 @@ def chacha20_words(n: int, key: bytes, first: int = 0) -> np.ndarray:
     tails[:, 1] = blocks >> np.uint64(32)
     # (group, block, state word) -> (group, state word, block): pairs of blocks make 64 bits.
     words = chacha20_blocks(key, tails).reshape(len(groups), 16, 16).transpose(0, 2, 1).astype(np.uint64)
-    words = (words[:, :, 0::2] | words[:, :, 1::2] << np.uint64(32)).reshape(-1)
-    return words[first % 128 : first % 128 + n]
+    pairs = (words[:, :, 0::2] | words[:, :, 1::2] << np.uint64(32)).reshape(-1)
+    return pairs[first % 128 : first % 128 + n]
 
 
 def gaussian_elements(n: int, key: bytes, first: int = 0) -> np.ndarray:

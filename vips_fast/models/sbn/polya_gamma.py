@@ -13,12 +13,12 @@ from ...engine.averaging import RunningAverage, Schedule
 from ...engine.model import Release, array_of
 from ...engine.result import Public
 from ...kernels import native, pg_mean
-from ...kernels.psd import one_blas_thread
+from ...kernels.psd import one_blas_thread, solve_repaired
 from ...kernels.sbn import MAX_PAIR_SCALE, record_blocks, visible_table, workspaces
 from ...kernels.threads import run_blocks
+from .matrices import diagonals
 from .network import BLOCK, BLOCK_SOLVE, LEAST_HIDDEN, LEAST_PIXEL, NetworkModel, Settings, room
 from .priors import hidden_bias
-from .spectra import diagonals, solve_repaired
 
 #: Records of a block of the second moments: as many as their kernel sums before it goes to main memory.
 MOMENTS_BLOCK = 1024

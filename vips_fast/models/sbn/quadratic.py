@@ -13,12 +13,12 @@ from ...engine.averaging import RunningAverage, Schedule
 from ...engine.model import Release, array_of
 from ...engine.result import Public
 from ...kernels import native, pg_mean
-from ...kernels.psd import one_blas_thread
+from ...kernels.psd import floor_spectrum, one_blas_thread
 from ...kernels.sbn import record_blocks, workspaces
 from ...kernels.threads import run_blocks
+from .matrices import diagonals, symmetric
 from .network import BLOCK, BLOCK_SOLVE, LEAST_HIDDEN, LEAST_PIXEL, NetworkModel, Settings, room
 from .priors import hidden_bias
-from .spectra import diagonals, floor_spectrum, symmetric
 
 #: The centre of the visible units is a multiple of 2^-12, so that sums about it are integers.
 _CENTER_BITS = 12
