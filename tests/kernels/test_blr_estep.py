@@ -81,15 +81,12 @@ def test_contribution_is_a_function_of_the_record(isa, storage):
 
 
 @pytest.mark.parametrize("storage", ["dense", "csr"])
-@pytest.mark.parametrize("share", [False, True])
-def test_threads_give_the_same_bits(monkeypatch, storage, share):
+def test_threads_give_the_same_bits(monkeypatch, storage):
     n, d = 1000, 41
     X, y, M, m0 = problem(n, d, seed=6)
     X = forms(X)[storage]
     one = sums_of(X, y, M, m0)
     monkeypatch.setattr(blr_module, "BLOCK_ENTRIES", 500)
-    if share:
-        monkeypatch.setattr(blr_module, "PRIVATE_TRIANGLE_BYTES", 0)
     for n_threads in (1, 2, 7, 16):
         np.testing.assert_array_equal(sums_of(X, y, M, m0, n_threads=n_threads), one)
 
@@ -212,17 +209,6 @@ def test_unpack_upper():
         np.testing.assert_array_equal(matrix, matrix.T)
         expected = packed * np.where(np.equal(*np.triu_indices(d)), 1.0, 2.0)
         np.testing.assert_array_equal(matrix[np.triu_indices(d)], expected)
-
-
-def test_rows_take():
-    X, y, _, _ = problem(20, 6, seed=12)
-    index = np.array([3, 3, 0, 19])
-    for form in forms(X).values():
-        rows = check_rows(form, y, trials=np.arange(20)).take(index)
-        picked = check_rows(form[index], y[index], trials=index)
-        for a, b in zip(rows, picked, strict=True):
-            np.testing.assert_array_equal(a, b)
-        assert check_rows(form, y).take(np.array([], dtype=int)).n_rows == 0
 
 
 def test_empty_and_large_sizes():

@@ -18,10 +18,6 @@ from .threads import resolve_n_threads, run_blocks
 #: Stored entries of one block of records.
 BLOCK_ENTRIES = 65_536
 
-#: Above this many bytes for all threads' triangles together, threads share one
-#: triangle and own rows of it instead of owning a triangle each.
-PRIVATE_TRIANGLE_BYTES = 2**28
-
 #: log2 of the largest norm of a quadratic contribution in units of h^2.
 MAX_FACTOR_BITS = 41
 
@@ -98,21 +94,6 @@ class Rows(NamedTuple):
     unit: bool
     y: np.ndarray
     trials: np.ndarray | None
-
-    def take(self, index: np.ndarray) -> Rows:
-        """The given records, in the given order."""
-        y, trials = self.y[index], None if self.trials is None else self.trials[index]
-        if self.indptr is None:
-            values = self.values.reshape(self.n_rows, self.n_features)[index].reshape(-1)
-            return self._replace(n_rows=len(index), values=values, y=y, trials=trials)
-        assert self.indices is not None
-        sizes = np.diff(self.indptr)[index]
-        indptr = np.concatenate([[0], np.cumsum(sizes)])
-        entries = np.repeat(self.indptr[index] - indptr[:-1], sizes) + np.arange(indptr[-1])
-        values = self.values if self.unit else self.values[entries]
-        return self._replace(
-            n_rows=len(index), indptr=indptr, indices=self.indices[entries], values=values, y=y, trials=trials
-        )
 
 
 def check_rows(X: Any, y: ArrayLike, trials: ArrayLike | None = None) -> Rows:
@@ -243,7 +224,7 @@ def accumulate(
     label_free: bool = False, linear_only: bool = False, n_threads: int = 1, xi: np.ndarray | None = None,
     norms: np.ndarray | None = None, isa: str | None = None,
 ) -> np.ndarray:
-    """Integer sums over all records: the unchecked core of `blr_estep` and of the model.
+    """Integer sums over all records: the unchecked core of `blr_estep`.
 
     Returns
     -------
@@ -264,14 +245,13 @@ def accumulate(
         assert rows.indptr is not None
         edges = document_blocks(rows.indptr, BLOCK_ENTRIES)
     n_blocks = len(edges) - 1
-    n_threads = max(1, min(n_threads, n_blocks))
+    # No more threads than two GiB of sums have room for.
+    n_threads = max(1, min(n_threads, n_blocks, 2**31 // sums.nbytes))
     quadratic_wanted, linear_wanted = math.isfinite(scale_quadratic) and not linear_only, math.isfinite(scale_linear)
-    share = n_threads > 1 and quadratic_wanted and n_threads * sums.nbytes > PRIVATE_TRIANGLE_BYTES
     work = [np.empty(native.blr_workspace(d, dense, isa) // 8 + 1).view(np.uint8) for _ in range(n_threads)]
-    # Weights of all records where the bands of the triangle need them, else of a worker's block.
-    kept = n if share else int(np.diff(edges).max())
-    scratch = [(np.empty(kept), np.empty(kept)) for _ in range(1 if share else n_threads)]
-    accumulators = [sums] + [np.zeros_like(sums) for _ in range(0 if share else n_threads - 1)]
+    most = int(np.diff(edges).max())
+    weights = [(np.empty(most), np.empty(most)) for _ in range(n_threads)]
+    accumulators = [sums] + [np.zeros_like(sums) for _ in range(n_threads - 1)]
 
     def block(first: int, last: int) -> tuple[np.ndarray | None, np.ndarray, np.ndarray]:
         """CSR or dense arrays of records first..last as the kernels take them."""
@@ -281,51 +261,25 @@ def accumulate(
         lo, hi = int(rows.indptr[first]), int(rows.indptr[last])
         return rows.indptr[first : last + 1] - lo, rows.indices[lo:hi], rows.values[lo:hi]
 
-    def weights(k: int, worker: int) -> tuple[np.ndarray, np.ndarray]:
+    def add(k: int, worker: int) -> None:
         first, last = int(edges[k]), int(edges[k + 1])
-        linear, quadratic = scratch[0 if share else worker]
-        own = slice(first, last) if share else slice(0, last - first)
-        return linear[own], quadratic[own]
-
-    def weigh(k: int, worker: int) -> None:
-        first, last = int(edges[k]), int(edges[k + 1])
-        part = slice(first, last)
+        part, stored = slice(first, last), block(first, last)
+        linear, quadratic = (array[: last - first] for array in weights[worker])
         native.blr_weights(
-            d, *block(first, last), rows.y[part], None if rows.trials is None else rows.trials[part], second_moment,
-            center, row_norm, n_trials, scale_linear, scale_quadratic, clip_norm, spacing, factor_grid, label_free,
-            work[worker], *weights(k, worker), None if xi is None else xi[part], None if norms is None else norms[part],
+            d, *stored, rows.y[part], None if rows.trials is None else rows.trials[part], second_moment, center,
+            row_norm, n_trials, scale_linear, scale_quadratic, clip_norm, spacing, factor_grid, label_free,
+            work[worker], linear, quadratic, None if xi is None else xi[part], None if norms is None else norms[part],
             rows.unit, isa,
         )
-
-    def add(k: int, worker: int, target: np.ndarray, row_begin: int, row_end: int) -> None:
-        first, last = int(edges[k]), int(edges[k + 1])
+        target = accumulators[worker]
         native.blr_accumulate(
-            d, row_begin, row_end, *block(first, last), *weights(k, worker), work[worker],
-            target[:d] if linear_wanted else None, target[d:] if quadratic_wanted else None, rows.unit, isa,
+            d, 0, d, *stored, linear, quadratic, work[worker], target[:d] if linear_wanted else None,
+            target[d:] if quadratic_wanted else None, rows.unit, isa,
         )
 
-    if not share:
-
-        def both(k, worker):
-            weigh(k, worker)
-            add(k, worker, accumulators[worker], 0, d)
-
-        run_blocks(n_blocks, n_threads, both)
-        for extra in accumulators[1:]:
-            sums += extra
-        return sums
-
-    run_blocks(n_blocks, n_threads, weigh)
-    # Bands of the triangle of about equal area, four a thread.
-    area = np.cumsum(np.arange(d, 0, -1.0))
-    bands = np.unique(np.searchsorted(area, np.linspace(0, area[-1], 4 * n_threads + 1)[1:-1]))
-    bands = np.concatenate([[0], bands, [d]])
-
-    def band(b, worker):
-        for k in range(n_blocks):
-            add(k, worker, sums, int(bands[b]), int(bands[b + 1]))
-
-    run_blocks(len(bands) - 1, n_threads, band)
+    run_blocks(n_blocks, n_threads, add)
+    for extra in accumulators[1:]:
+        sums += extra
     return sums
 
 
