@@ -21,6 +21,7 @@ It takes a local file system, or one whose flock, write and fsync hold across ma
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -59,8 +60,9 @@ def _line(record: dict[str, Any], before: str) -> tuple[bytes, str]:
 def create(path: Path, record: dict[str, Any]) -> None:
     """Make a new file with its first record, whole or not at all; FileExistsError if the name is taken."""
     line, _ = _line(record, _NO_HEAD)
+    taken = FileExistsError(errno.EEXIST, "exists already; a budget is never replaced", str(path))
     if path.exists() or path.is_symlink():
-        raise FileExistsError(17, "exists already; a budget is never replaced", str(path))
+        raise taken
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -70,6 +72,8 @@ def create(path: Path, record: dict[str, Any]) -> None:
             os.fsync(file.fileno())
         # Unlike a rename, a link never replaces what another process put there meanwhile.
         os.link(name, path)
+    except FileExistsError:
+        raise taken from None
     finally:
         os.unlink(name)
     sync_folder(path.parent)
