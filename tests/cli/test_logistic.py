@@ -58,6 +58,18 @@ def test_fit_predict_and_verify(run, rows, name, labels):
     assert run(*verify)[0] == 1
 
 
+@pytest.mark.parametrize(("labels", "classes"), [("y.npy", ["0", "1"]), ("y.txt", ["yes", "no"])])
+def test_stated_classes(run, rows, labels, classes):
+    """With them a label that is neither is dropped like other invalid values."""
+    fit = ["fit", "blr", rows / "X.npy", "--labels", rows / labels, "--epsilon", 5, "--records", 3000, "--quiet"]
+    code, text, _ = run(*fit, "--classes", *classes, "--out", rows / "a")
+    assert code == 0 and "3000" in text
+    code, _, errors = run(*fit, "--classes", "1", "maybe", "--out", rows / "b")
+    assert code == 2 and "classes" in errors and not (rows / "b").exists()
+    code, _, _ = run(*fit, "--classes", classes[0], "2", "--invalid", "drop", "--out", rows / "c")
+    assert code == 0
+
+
 def test_counts_and_the_papers_form(run, rows):
     fit = ["fit", "blr", rows / "X.npy", "--quiet", "--out"]
     counts = [*fit, rows / "counts", "--labels", rows / "counts.npy", "--trials", 5]

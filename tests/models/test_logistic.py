@@ -197,6 +197,28 @@ def test_invalid_records_contribute_nothing(storage):
     assert BayesianLogisticRegression(private=False, invalid="drop").fit(storage(bad_X), y).score(X, y) > 0.6
 
 
+def test_stated_classes_make_other_labels_invalid():
+    """With ``classes`` neither a third label nor a missing one, nor an empty data set, ends an unattended fit."""
+    X, y, _ = data(300, 3)
+    labels = np.array(["no", "yes"])[y]
+    odd = labels.astype("U5")
+    odd[[3, 7]] = "maybe"
+    arguments = dict(classes=["yes", "no"], n_records=300, invalid="drop", noise_multiplier=1.0, n_steps=3)
+    dropped = keyed(**arguments).fit(X, odd)
+    assert dropped.classes_.tolist() == ["no", "yes"]
+    good = np.setdiff1d(np.arange(300), [3, 7])
+    np.testing.assert_array_equal(dropped.coef_, keyed(**arguments).fit(X[good], labels[good]).coef_)
+    keyed(**arguments).fit(X[y == 1], labels[y == 1])
+    keyed(**arguments).fit(X[:0], labels[:0])
+    with pytest.raises(ValueError, match="y: expected the two labels of classes"):
+        BayesianLogisticRegression(classes=("no", "yes")).fit(X, odd)
+    with pytest.raises(TypeError, match="of the kind of classes"):
+        BayesianLogisticRegression(classes=("no", "yes"), invalid="drop").fit(X, y)
+    for wrong in (("a",), ("a", "a"), (0, 1, 2), 3, ([1], [2])):
+        with pytest.raises(ValueError, match="classes"):
+            BayesianLogisticRegression(classes=wrong).fit(X, y)
+
+
 @pytest.mark.parametrize("n_rows", [0, 3, 5000])
 def test_the_number_of_rows_is_nobodys_business(n_rows):
     """With n_records any number of rows is taken: a refusal would tell of it."""

@@ -23,6 +23,8 @@ def add(commands: Any, models: Any) -> None:
     parser.add_argument("--names", metavar="FILE", help="names of the columns, one on each line")
     _, privacy, run = add_fit_groups(parser)
     privacy.add_argument("--row-norm", type=positive, help="bound that rows are scaled down to, default 1; public")
+    what = "the two labels, which are public; without it those of the data are taken as public"
+    privacy.add_argument("--classes", nargs=2, metavar="LABEL", help=what)
     run.add_argument("--trials", dest="n_trials", type=whole, help="trials of each record, default 1")
     run.add_argument("--no-intercept", dest="fit_intercept", action="store_const", const=False, help="no constant")
 
@@ -92,8 +94,14 @@ def fit(args: Namespace) -> int:
             if len(names) != X.shape[1]:
                 raise ValueError(f"{args.names}: {len(names)} names; expected {X.shape[1]}, one for each column")
         names = names or [f"x{j + 1}" for j in range(X.shape[1])]
+        y = _labels(args) if y is None else y
+        if args.classes is not None and y.dtype.kind in "biuf":
+            try:
+                estimator.set_params(classes=[float(label) for label in args.classes])
+            except ValueError:
+                raise ValueError(f"--classes {' '.join(args.classes)}: expected numbers, as the labels are") from None
         return Job(
-            (X, _labels(args) if y is None else y),
+            (X, y),
             lambda model: {texts.COEFFICIENTS: texts.coefficients(model, names)}, lambda model: _largest(model, names),
         )
 

@@ -48,6 +48,10 @@ class BayesianLogisticRegression(PrivateEstimator):
         scaled down to it, in ``fit`` and in prediction; nothing is divided by the
         data's own maximum. Not used with ``private=False``.
     fit_intercept : bool
+    classes : pair of labels, or None
+        The two labels, which are public. None takes those of y as public, so that a fit to
+        labels of another number is refused; an unattended job states them, and a record
+        with another label is then invalid like others.
     n_trials : float
         b: the number of trials of each record, or the public bound of ``trials`` in
         `fit`. 1 is classification, more is regression of counts.
@@ -109,14 +113,15 @@ class BayesianLogisticRegression(PrivateEstimator):
     most 1 and replacing one by at most 2; sums are exact, and what their rounding to the
     noise's lattice can add is taken off beforehand (`statistics.LogisticStatistics`).
 
-    *Labels.* The two values of y are taken as public.
+    *Labels.* The two values of y are taken as public, unless ``classes`` says them.
     """
 
     _estimator_type = "classifier"
     _options_type: ClassVar[type] = LogisticOptions
 
     def __init__(
-        self, *, row_norm: float = 1.0, fit_intercept: bool = True, n_trials: float = 1, n_steps: int = 20,
+        self, *, row_norm: float = 1.0, fit_intercept: bool = True, classes: Any = None, n_trials: float = 1,
+        n_steps: int = 20,
         sampling: str = "full", neighbors: str | None = None, batch_size: float | None = None,
         n_records: int | None = None, target_epsilon: float | None = None, target_delta: float | None = None,
         noise_multiplier: float | None = None,
@@ -125,6 +130,7 @@ class BayesianLogisticRegression(PrivateEstimator):
     ):
         self.row_norm = row_norm
         self.fit_intercept = fit_intercept
+        self.classes = classes
         self.n_trials = n_trials
         self.n_steps = n_steps
         self.sampling = sampling
@@ -210,11 +216,21 @@ class BayesianLogisticRegression(PrivateEstimator):
         check_number("row_norm", self.row_norm, 1e-12, 1e12)
         check_number("n_trials", self.n_trials, 1e-3, 1e9)
         check_flag("fit_intercept", self.fit_intercept)
+        self._known_classes()
         if self.options is not None and not isinstance(self.options, self._options_type):
             raise ValueError(f"options={self.options!r}: expected {self._options_type.__name__} or None")
         self._check_privacy_parameters()
         if self.sampling != "full" and self.batch_size is None:
             raise ValueError(f"batch_size=None: expected a number with sampling={self.sampling!r}")
+
+    def _known_classes(self) -> np.ndarray | None:
+        """The labels of ``classes``, sorted."""
+        if self.classes is None:
+            return None
+        known = np.unique(np.asarray(self.classes))
+        if np.shape(self.classes) != (2,) or len(known) != 2 or known.dtype.kind not in "fiubU":
+            raise ValueError(f"classes={self.classes!r}: expected two different labels, numbers or strings")
+        return known
 
     def _options(self) -> Any:
         return self._options_type() if self.options is None else self.options
@@ -234,7 +250,7 @@ class BayesianLogisticRegression(PrivateEstimator):
             classes = np.array([0, 1])
             successes, trials, problems = read_counts(y, trials, float(self.n_trials), n)
         else:
-            classes, successes, problems = read_labels(y, n, self.invalid)
+            classes, successes, problems = read_labels(y, n, self.invalid, self._known_classes())
         problems.append((not_finite(matrix), "X: expected finite values, found NaN or infinity"))
         records = LogisticRecords.of(matrix, successes, trials, usable_rows(problems, self.invalid))
         facts: dict[str, Any] = {"n_features": d - (self._constant > 0), "classes": classes}

@@ -163,8 +163,12 @@ def not_finite(matrix: Any) -> np.ndarray:
     return mask
 
 
-def read_labels(y: Any, n_rows: int, invalid: str) -> tuple[np.ndarray, np.ndarray, list[Problem]]:
+def read_labels(
+    y: Any, n_rows: int, invalid: str, known: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray, list[Problem]]:
     """The two classes, y as 0 and 1, and what is invalid in it.
+
+    Where the classes are ``known``, a record with another label is invalid; else those of y are taken as public.
 
     Raises
     ------
@@ -180,6 +184,13 @@ def read_labels(y: Any, n_rows: int, invalid: str) -> tuple[np.ndarray, np.ndarr
     else:
         bad = ~np.isfinite(y) if y.dtype.kind == "f" else np.zeros(n_rows, dtype=bool)
     problems = [(bad, "y: expected two labels, found NaN or infinity")]
+    if known is not None:
+        numbers = "fiub"
+        if n_rows and (y.dtype.kind in numbers) != (known.dtype.kind in numbers):
+            raise TypeError("y: expected labels of the kind of classes, numbers or strings")
+        problems.append((~np.isin(y, known), "y: expected the two labels of classes"))
+        usable_rows(problems, invalid)
+        return known, (y == known[1]).astype(np.float64), problems
     usable_rows(problems, invalid)
     classes = np.unique(y[~bad])
     if len(classes) != 2:
