@@ -267,3 +267,8 @@ def test_a_file_that_may_not_be_written(tmp_path):
     path.mkdir()
     with pytest.raises(IsADirectoryError):
         budget.reserve(EVENTS[0], 1)
+    with pytest.raises(IsADirectoryError) as error:
+        Budget(path)
+    assert error.value.filename == str(path)
+    with pytest.raises(FileNotFoundError, match="no such folder"):
+        Budget.create(tmp_path / "none" / "b", 3.0, 1e-6, dataset="ward7")

@@ -150,10 +150,12 @@ class Budget:
                     yield self._state
             except BudgetExceededError:
                 raise
-            except BaseException:
+            except BaseException as error:
                 # Whatever went wrong, what is in memory may not be what is on the disk.
                 self._file.forget()
                 self._state = BudgetState()
+                if isinstance(error, OSError) and error.filename is None:
+                    error.filename = str(self.path)
                 raise
 
     def _apply(self, record: dict[str, Any]) -> None:

@@ -63,6 +63,8 @@ def create(path: Path, record: dict[str, Any]) -> None:
     taken = FileExistsError(errno.EEXIST, "exists already; a budget is never replaced", str(path))
     if path.exists() or path.is_symlink():
         raise taken
+    if not path.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "no such folder", str(path.parent))
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -220,15 +222,13 @@ class BudgetFile:
             _write(descriptor, line, self._end)
             _write(descriptor, _first_line(count + 1), 0)
             os.fsync(descriptor)
-        except BaseException as error:
+        except BaseException:
             # What is on the disk now is not known: it is read anew at the next look.
             with suppress(OSError):
                 if not self.torn:
                     os.ftruncate(descriptor, self._end)
                     _write(descriptor, _first_line(count), 0)
                     os.fsync(descriptor)
-            if isinstance(error, OSError) and error.filename is None:
-                error.filename = str(self.path)
             raise
         self.heads.append(head)
         self.torn = False
