@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import inspect
 import math
-import operator
-import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -22,6 +20,7 @@ import numpy as np
 
 from ..checks import check_choice, check_flag, check_number
 from ..engine.backend import Backend, Threads
+from ..engine.checkpoint import RunFolder, open_folder
 from ..engine.ledger import Ledger
 from ..engine.loop import Progress, run
 from ..engine.model import MAX_RECORDS, Model, Records
@@ -33,6 +32,7 @@ from ..engine.statement import Privacy
 from ..engine.transcript import Run, TranscriptWriter, release_digest
 from ..kernels.threads import resolve_n_threads
 from . import persistence
+from .settings import public_seed, same
 
 
 class NotFittedError(ValueError, AttributeError):
@@ -274,16 +274,20 @@ class PrivateEstimator:
     # ------------------------------------------------------------- fitting
 
     def _fit(
-        self, X: Any, y: Any = None, *, partial: bool = False, transcript: str | Path | None = None, **extra: Any
+        self, X: Any, y: Any = None, *, partial: bool = False, transcript: str | Path | None = None,
+        checkpoint: str | Path | None = None, resume: bool = False, checkpoint_every: int | None = None, **extra: Any,
     ) -> Self:
         """`fit` and `partial_fit` of all models."""
-        with self._alone():
+        refused = {"transcript": transcript is not None}
+        with self._alone(), open_folder(checkpoint, resume, checkpoint_every, refused) or nullcontext() as folder:
             before = self._result if partial else None
             writer = None if transcript is None else TranscriptWriter(transcript, first=before is None)
-            self.run(self.prepare(X, y, partial=partial, **extra), writer)
+            self.run(self.prepare(X, y, partial=partial, folder=folder, **extra), writer, folder)
         return self
 
-    def prepare(self, X: Any, y: Any = None, *, partial: bool = False, **extra: Any) -> Prepared:
+    def prepare(
+        self, X: Any, y: Any = None, *, partial: bool = False, folder: RunFolder | None = None, **extra: Any
+    ) -> Prepared:
         """What a fit to these data would run with; nothing is drawn or spent, and the estimator stays as it is.
 
         `fit` is ``prepare`` followed by `run`. Between the two, an audit puts its own parts in.
@@ -302,6 +306,8 @@ class PrivateEstimator:
         before = self._result if partial else None
         records, facts = self._read(X, y, **extra)
         public = self._facts(records.n_rows, facts, partial, before)
+        if folder is not None:
+            public = folder.public(public, self._settings()["random_state"] is not None)
         model, plan, ledger = self._prepare(public, partial, before)
         diagnoses = self._diagnose or (self._figures_without_privacy and not self.private)
         return Prepared(
@@ -309,12 +315,17 @@ class PrivateEstimator:
             diagnoses, partial, 0 if before is None else before.n_steps, None if before is None else before.head,
         )
 
-    def run(self, prepared: Prepared, keep: TranscriptWriter | None = None) -> Self:
-        """Run what `prepare` made, and take the result over when all is done."""
+    def run(
+        self, prepared: Prepared, keep: TranscriptWriter | None = None, folder: RunFolder | None = None
+    ) -> Self:
+        """Run what `prepare` made, and take the result over when all is done; with a folder, go on where it stopped."""
         model, public, plan, ledger = prepared.model, prepared.public, prepared.plan, prepared.ledger
+        kind, settings, steps = type(self).__name__, prepared.settings, None
+        if folder is not None:
+            ledger, steps, settings = folder.begin(kind, settings, public, model, plan, self._target())
         if keep is not None:
             keep.begin(
-                type(self).__name__, prepared.settings, public, plan.public(), taints=list(plan.taints),
+                kind, settings, public, plan.public(), taints=list(plan.taints),
                 follows=prepared.follows, n_steps=prepared.n_steps, partial=prepared.partial,
             )
         figures: list[dict[str, float]] | None = [] if prepared.diagnoses else None
@@ -323,8 +334,12 @@ class PrivateEstimator:
             done = run(
                 model, prepared.records, plan, ledger, prepared.randomness, prepared.backend,
                 first_step=prepared.n_steps, keep=keep, callback=self.callback, figures=figures,
+                steps=steps, after=None if folder is None else folder.after,
             )
+            ledger = ledger if folder is None else folder.finish()
         except BaseException as error:
+            if folder is not None:
+                folder.keep()
             if len(ledger) > spent:
                 error.add_note(
                     f"This fit ended early. Up to {len(ledger) - spent} releases were made and count as spent; the "
@@ -332,10 +347,14 @@ class PrivateEstimator:
                 )
             raise
         self._result = FitResult.make(
-            type(self).__name__, prepared.settings, public, done, model.result(), model.state(), ledger, figures,
+            kind, settings, public, done, model.result(), model.state(), ledger, figures,
             None if keep is None else keep.digests,
         )
         return self
+
+    def _target(self) -> float | None:
+        """Epsilon that the noise is calibrated for, or that a given noise is held against; None for neither."""
+        return 1.0 if self.target_epsilon is None and self.noise_multiplier is None else self.target_epsilon
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -567,34 +586,3 @@ class PrivateEstimator:
         """
         self._result, signature = persistence.sign(self._fitted(), key)
         return signature
-
-
-def public_seed(random_state: Any) -> int:
-    """A seed for what is public, from scikit-learn's kinds of ``random_state``.
-
-    Raises
-    ------
-    ValueError
-        If it is none of them.
-    """
-    if random_state is None:
-        return secrets.randbits(63)
-    if isinstance(random_state, np.random.RandomState):
-        return int(random_state.randint(0, 2**62, dtype=np.int64))
-    if isinstance(random_state, np.random.Generator):
-        return int(random_state.integers(0, 2**62))
-    try:
-        seed = operator.index(random_state)
-    except TypeError:
-        seed = -1
-    if seed < 0:
-        raise ValueError(f"random_state={random_state!r}: expected an integer >= 0, a numpy generator or None")
-    return seed
-
-
-def same(a: Any, b: Any) -> bool:
-    """Whether two arguments are the same; arrays never are, but for identity."""
-    try:
-        return bool(a is b or a == b)
-    except ValueError:
-        return False

@@ -228,7 +228,10 @@ class ConjugateEstimator(PrivateEstimator):
 
     # ------------------------------------------------------------- fitting
 
-    def fit(self, X: Any, y: Any = None, *, transcript: str | Path | None = None) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, *, transcript: str | Path | None = None,
+        checkpoint: str | Path | None = None, resume: bool = False, checkpoint_every: int | None = None,
+    ) -> Self:
         """Fit the model.
 
         Parameters
@@ -239,6 +242,12 @@ class ConjugateEstimator(PrivateEstimator):
             Further columns of the records, where the model has them.
         transcript : str, path or None
             New folder for the releases, from which the model can be made again.
+        checkpoint : path or None
+            Folder that keeps the run as it goes: its ledger, written ahead of each release, and its last checkpoint.
+        resume : bool
+            Whether a run that is in the folder goes on; lost steps are done and paid for again.
+        checkpoint_every : int or None
+            Steps between checkpoints; None spaces them so that they take less than 2 % of the time.
 
         Returns
         -------
@@ -253,7 +262,10 @@ class ConjugateEstimator(PrivateEstimator):
             If Numba cannot compile ``statistics``, or the M-step returns no tuple. But
             for the M-step's errors, nothing has been spent then.
         """
-        return self._fit(X, y, transcript=transcript)
+        return self._fit(
+            X, y, transcript=transcript, checkpoint=checkpoint, resume=resume,
+            checkpoint_every=checkpoint_every,
+        )
 
     def partial_fit(self, X: Any, y: Any = None, *, transcript: str | Path | None = None) -> Self:
         """One more step, from all rows of X; needs ``noise_multiplier``, if private.

@@ -147,7 +147,10 @@ class LatentDirichletAllocation(PrivateEstimator):
 
     # ------------------------------------------------------------- fitting
 
-    def fit(self, X: Any, y: Any = None, *, transcript: str | Path | None = None) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, *, transcript: str | Path | None = None,
+        checkpoint: str | Path | None = None, resume: bool = False, checkpoint_every: int | None = None,
+    ) -> Self:
         """Fit the topics to documents.
 
         Parameters
@@ -158,6 +161,12 @@ class LatentDirichletAllocation(PrivateEstimator):
         transcript : path or None
             New folder that keeps the releases, from which the model can be made again
             (`vips_fast.verify`).
+        checkpoint : path or None
+            Folder that keeps the run as it goes: its ledger, written ahead of each release, and its last checkpoint.
+        resume : bool
+            Whether a run that is in the folder goes on; lost steps are done and paid for again.
+        checkpoint_every : int or None
+            Steps between checkpoints; None spaces them so that they take less than 2 % of the time.
 
         Returns
         -------
@@ -171,7 +180,10 @@ class LatentDirichletAllocation(PrivateEstimator):
         RuntimeError
             If another thread is fitting this estimator.
         """
-        return self._fit(X, transcript=transcript)
+        return self._fit(
+            X, transcript=transcript, checkpoint=checkpoint, resume=resume,
+            checkpoint_every=checkpoint_every,
+        )
 
     def partial_fit(self, X: Any, y: Any = None, *, transcript: str | Path | None = None) -> Self:
         """One more step, made from all rows of X.

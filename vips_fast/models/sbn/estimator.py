@@ -18,7 +18,8 @@ from ...engine.model import Model
 from ...engine.result import Public
 from ...kernels.sbn import record_blocks, sbn_pg, sbn_quadratic
 from ...kernels.threads import resolve_n_threads
-from ..estimator import ArraySpec, PrivateEstimator, public_seed
+from ..estimator import ArraySpec, PrivateEstimator
+from ..settings import public_seed
 from .network import BLOCK, BLOCK_SOLVE, NetworkModel, NetworkOptions, Settings
 from .quadratic import QuadraticModel, quadratic_terms
 from .records import BinaryRecords
@@ -148,7 +149,10 @@ private, n_jobs, random_state, callback
 
     # ------------------------------------------------------------------ fit
 
-    def fit(self, Y: Any, y: Any = None, *, transcript: str | Path | None = None) -> Self:
+    def fit(
+        self, Y: Any, y: Any = None, *, transcript: str | Path | None = None,
+        checkpoint: str | Path | None = None, resume: bool = False, checkpoint_every: int | None = None,
+    ) -> Self:
         """Fit to binary records.
 
         Parameters
@@ -159,6 +163,12 @@ private, n_jobs, random_state, callback
         transcript : str or path, or None
             Folder to keep the releases in, from which the model can be made again
             without the data (`vips_fast.verify`).
+        checkpoint : path or None
+            Folder that keeps the run as it goes: its ledger, written ahead of each release, and its last checkpoint.
+        resume : bool
+            Whether a run that is in the folder goes on; lost steps are done and paid for again.
+        checkpoint_every : int or None
+            Steps between checkpoints; None spaces them so that they take less than 2 % of the time.
 
         Returns
         -------
@@ -172,7 +182,10 @@ private, n_jobs, random_state, callback
         MemoryError
             Before the run, if the statistics would not fit the memory. Nothing is spent.
         """
-        return self._fit(Y, y, transcript=transcript)
+        return self._fit(
+            Y, y, transcript=transcript, checkpoint=checkpoint, resume=resume,
+            checkpoint_every=checkpoint_every,
+        )
 
     def partial_fit(self, Y: Any, y: Any = None, *, transcript: str | Path | None = None) -> Self:
         """One more step, from all rows of Y; parameters and errors as in `fit`."""

@@ -1,0 +1,40 @@
+"""Values of parameters."""
+
+from __future__ import annotations
+
+import operator
+import secrets
+from typing import Any
+
+import numpy as np
+
+
+def public_seed(random_state: Any) -> int:
+    """A seed for what is public, from scikit-learn's kinds of ``random_state``.
+
+    Raises
+    ------
+    ValueError
+        If it is none of them.
+    """
+    if random_state is None:
+        return secrets.randbits(63)
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(0, 2**62, dtype=np.int64))
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(0, 2**62))
+    try:
+        seed = operator.index(random_state)
+    except TypeError:
+        seed = -1
+    if seed < 0:
+        raise ValueError(f"random_state={random_state!r}: expected an integer >= 0, a numpy generator or None")
+    return seed
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two arguments are the same; arrays never are, but for identity."""
+    try:
+        return bool(a is b or a == b)
+    except ValueError:
+        return False
