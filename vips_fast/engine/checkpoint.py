@@ -24,6 +24,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -32,7 +33,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..accounting import ComposedEvent, SelfComposedEvent, epsilon
+from ..accounting import SelfComposedEvent, epsilon
 from ..data.npz import read_npz, write_npz
 from ..kernels import native
 from .journal import LEDGER, LOCK, FolderLock, LedgerFile, bring_folder_to_disk, make_folder, naming, replace_file
@@ -338,8 +339,16 @@ class RunFolder:
         start = time.perf_counter()
         n_records = len(ledger.chain())
         state = {name: np.asarray(array) for name, array in model.state().items()}
-        Checkpoint(self._done[0], self._n_steps, state, ledger.head, n_records, self._run).write(self.path / CHECKPOINT)
-        self._kept = self._done[0]
+        made = Checkpoint(self._done[0], self._n_steps, state, ledger.head, n_records, self._run)
+        try:
+            made.write(self.path / CHECKPOINT)
+            self._kept = made.step
+        except OSError as error:
+            # Steps that are paid for are not thrown away for it; the ledger is another matter, and ends the run.
+            warnings.warn(
+                f"{error}: the fit goes on without this checkpoint; a resume would go on after step "
+                f"{max(self._kept, 0)} and pay for later ones again", RuntimeWarning, stacklevel=2,
+            )  # fmt: skip
         self._cost = time.perf_counter() - start
         self._spent += self._cost
 
@@ -384,18 +393,15 @@ def affordable(ledger: Ledger, plan: RunPlan, wanted: int, target: float | None)
     The noise was chosen for ``plan.n_steps`` releases. Where releases were lost, a few steps fewer may remain; how
     many is for the accountant to say, from the events alone.
     """
-    event, spent = plan.event, ledger.event()
-    if event is None or target is None or spent is None or len(ledger) + wanted <= plan.n_steps:
+    event = plan.event
+    if event is None or target is None or len(ledger) + wanted <= plan.n_steps:
         return wanted
-
-    def fits(count: int) -> bool:
-        total = ComposedEvent((spent, SelfComposedEvent(event, count))) if count else spent
-        return epsilon(total, plan.delta) <= target
-
-    low, high = 0, wanted  # as many as low fit, or none does; high may
+    # All releases of a run are of one event. As many as were planned fit, and no more than wanted are asked for.
+    low, high = max(0, plan.n_steps - len(ledger)), wanted
     while low < high:
         middle = (low + high + 1) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle - 1)
+        fits = epsilon(SelfComposedEvent(event, len(ledger) + middle), plan.delta) <= target
+        low, high = (middle, high) if fits else (low, middle - 1)
     return low
 
 

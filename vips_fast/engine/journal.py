@@ -256,9 +256,11 @@ def _replay(ledger: Ledger, line: bytes) -> bool:
 
 
 def _count_torn(ledger: Ledger, n_bytes: int, plan: RunPlan) -> None:
-    """Count as many releases as have room in a torn line."""
+    """Count one release for a torn line, or as many as have room in it."""
     if ledger.plan is None:
+        # The first line is the plan's; a release can only hide behind it.
         ledger.open(plan.public())
+        n_bytes -= len(_line(*ledger.chain()[0]))
     event, mechanism = plan.event, plan.mechanism
     if event is None:
         return  # without noise there is nothing to count
