@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,7 @@ def run_fit(args: argparse.Namespace, cls: type[Any], read: Callable[[Any], Job]
     Settings are checked and the places of the results are made sure before ``read(estimator)`` is called, which reads
     the data and may set parameters that depend on public inputs.
     """
+    from ..engine.checkpoint import open_folder
     from ..engine.durable import write_file
     from ..engine.transcript import TranscriptWriter
 
@@ -45,10 +47,20 @@ def run_fit(args: argparse.Namespace, cls: type[Any], read: Callable[[Any], Job]
         TranscriptWriter(transcript, first=True)  # refuses a folder that is in use
         if transcript.is_relative_to(out.resolve()):
             raise ValueError(f"--transcript {args.transcript}: expected a folder that is not inside --out {out}")
-    with output_folder(out, args.force) as folder:
+    kept = None if args.checkpoint is None else Path(args.checkpoint).resolve()
+    if kept is not None and kept.is_relative_to(out.resolve()):
+        raise ValueError(f"--checkpoint {args.checkpoint}: expected a folder that is not inside --out {out}")
+    refused = {"--transcript": transcript is not None}
+    with (
+        output_folder(out, args.force) as folder,
+        open_folder(kept, args.resume, args.checkpoint_every, refused) or nullcontext() as run,
+    ):
+        # The folder of the run is locked before the data are read: a second job does not begin.
         job = read(model)
         with ProgressLine("fit") as progress:
-            model.set_params(callback=None if args.quiet else progress).fit(*job.data, transcript=transcript)
+            model.set_params(callback=None if args.quiet else progress).fit(
+                *job.data, transcript=transcript, checkpoint=run
+            )
         model.save(folder)
         shown, statement = job.shown(model), texts.statement(model)
         for name, text in {**job.files(model), texts.PRIVACY: statement}.items():

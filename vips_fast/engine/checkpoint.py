@@ -184,6 +184,9 @@ class RunFolder:
         self._file.close()
         self._lock.close()
 
+    def __str__(self) -> str:
+        return str(self.path)
+
     def __enter__(self) -> Self:
         return self
 
@@ -239,6 +242,8 @@ class RunFolder:
             If the run is of another plan, model, shape or version; if the ledger does not extend the checkpoint; or if
             lost releases have used up the target before any step was kept.
         """  # fmt: skip
+        if not self._lock.held:
+            raise ValueError(f"checkpoint {self.path}: closed; expected a folder that is open, or its path")
         fresh = _facts(kind, settings, public, plan)
         settings = dict(settings)
         if not self.begun:
@@ -406,9 +411,11 @@ def affordable(ledger: Ledger, plan: RunPlan, wanted: int, target: float | None)
 
 
 def open_folder(
-    path: str | Path | None, resume: bool, every: int | None, refused: Mapping[str, bool]
+    path: str | Path | RunFolder | None, resume: bool, every: int | None, refused: Mapping[str, bool]
 ) -> RunFolder | None:
     """The folder of a fit, or None without one; refuses arguments that do not go together.
+
+    One that is open already, so that it was locked before the data were read, is given back as it is.
 
     Raises
     ------
@@ -428,4 +435,6 @@ def open_folder(
     for what, given in refused.items():
         if given:
             raise ValueError(f"checkpoint {path}: expected no {what} with it")
+    if isinstance(path, RunFolder):
+        return path
     return RunFolder(path, resume=resume, every=every)

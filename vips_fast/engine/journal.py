@@ -123,6 +123,11 @@ class FolderLock:
             raise
         _held.add(self)
 
+    @property
+    def held(self) -> bool:
+        """Whether this object has the lock."""
+        return self._descriptor is not None
+
     def close(self) -> None:
         """Free the lock."""
         descriptor, self._descriptor = self._descriptor, None

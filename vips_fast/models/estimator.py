@@ -275,7 +275,8 @@ class PrivateEstimator:
 
     def _fit(
         self, X: Any, y: Any = None, *, partial: bool = False, transcript: str | Path | None = None,
-        checkpoint: str | Path | None = None, resume: bool = False, checkpoint_every: int | None = None, **extra: Any,
+        checkpoint: str | Path | RunFolder | None = None, resume: bool = False, checkpoint_every: int | None = None,
+        **extra: Any,
     ) -> Self:
         """`fit` and `partial_fit` of all models."""
         refused = {"transcript": transcript is not None}

@@ -20,6 +20,7 @@ from typing import Any, Self
 import numpy as np
 
 from ...checks import check_number
+from ...engine.checkpoint import RunFolder
 from ...engine.ledger import Ledger
 from ...engine.plan import RunPlan
 from ...engine.result import FitResult, Public
@@ -230,7 +231,7 @@ class ConjugateEstimator(PrivateEstimator):
 
     def fit(
         self, X: Any, y: Any = None, *, transcript: str | Path | None = None,
-        checkpoint: str | Path | None = None, resume: bool = False, checkpoint_every: int | None = None,
+        checkpoint: str | Path | RunFolder | None = None, resume: bool = False, checkpoint_every: int | None = None,
     ) -> Self:
         """Fit the model.
 

@@ -11,6 +11,7 @@ from scipy.special import digamma, gammaln
 
 from ...checks import check_number
 from ...data.counts import documents
+from ...engine.checkpoint import RunFolder
 from ...engine.model import Model
 from ...engine.result import Public
 from ...engine.sampling import Sampler, make_sampler
@@ -149,7 +150,7 @@ class LatentDirichletAllocation(PrivateEstimator):
 
     def fit(
         self, X: Any, y: Any = None, *, transcript: str | Path | None = None,
-        checkpoint: str | Path | None = None, resume: bool = False, checkpoint_every: int | None = None,
+        checkpoint: str | Path | RunFolder | None = None, resume: bool = False, checkpoint_every: int | None = None,
     ) -> Self:
         """Fit the topics to documents.
 

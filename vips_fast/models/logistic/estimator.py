@@ -12,6 +12,7 @@ from scipy import sparse
 from scipy.special import expit, ndtri
 
 from ...checks import check_flag, check_number
+from ...engine.checkpoint import RunFolder
 from ...engine.loop import Progress
 from ...engine.model import Model
 from ...engine.result import Public
@@ -160,7 +161,7 @@ class BayesianLogisticRegression(PrivateEstimator):
 
     def fit(
         self, X: Any, y: Any, trials: Any = None, *, transcript: str | Path | None = None,
-        checkpoint: str | Path | None = None, resume: bool = False, checkpoint_every: int | None = None,
+        checkpoint: str | Path | RunFolder | None = None, resume: bool = False, checkpoint_every: int | None = None,
     ) -> Self:
         """Fit to rows and their labels or counts.
 

@@ -14,6 +14,7 @@ from scipy.special import expit
 from ...checks import check_choice, check_number
 from ...data.rows import binary_records
 from ...engine.backend import ACCUMULATOR_BYTES
+from ...engine.checkpoint import RunFolder
 from ...engine.model import Model
 from ...engine.result import Public
 from ...kernels.sbn import record_blocks, sbn_pg, sbn_quadratic
@@ -151,7 +152,7 @@ private, n_jobs, random_state, callback
 
     def fit(
         self, Y: Any, y: Any = None, *, transcript: str | Path | None = None,
-        checkpoint: str | Path | None = None, resume: bool = False, checkpoint_every: int | None = None,
+        checkpoint: str | Path | RunFolder | None = None, resume: bool = False, checkpoint_every: int | None = None,
     ) -> Self:
         """Fit to binary records.
 
