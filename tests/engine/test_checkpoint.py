@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from cases import CASES
 
 from vips_fast import LatentDirichletAllocation
+from vips_fast.data.npz import read_npz
 from vips_fast.engine import checkpoint as checkpoints
 from vips_fast.engine import durable, journal
 from vips_fast.engine.backend import Threads
@@ -253,6 +254,21 @@ def test_lost_steps_are_paid_for_and_the_target_holds(tmp_path):
     assert again.ledger_.head == done.ledger_.head and str(again.privacy_) == said
 
 
+def test_a_target_that_pays_for_no_further_step_ends_the_run(tmp_path):
+    make, records = CASES["own"]
+    options = dict(noise_multiplier=None, target_epsilon=1.0, n_steps=2)
+    model = make(**options)
+    model._backend = lambda: Ends(2, fail)
+    with pytest.raises(Stop):
+        model.fit(*records(), checkpoint=tmp_path, checkpoint_every=1)
+    heads = set()
+    for _ in range(3):
+        done = make(**options).fit(*records(), checkpoint=tmp_path, resume=True)
+        assert (done.n_steps_, len(done.ledger_), done.privacy_.shortened) == (1, 2, (1, 2))
+        heads.add(done.ledger_.head)
+    assert len(heads) == 1 and done.privacy_.epsilon <= 1.0
+
+
 def test_a_target_that_is_used_up_without_a_step_is_said(tmp_path):
     make, records = CASES["own"]
     options = dict(noise_multiplier=None, target_epsilon=1.0, n_steps=2)
@@ -293,6 +309,29 @@ def test_runs_without_noise_go_on_too(options, tmp_path):
         model.fit(*records(), checkpoint=tmp_path, checkpoint_every=1)
     model.set_params(callback=None).fit(*records(), checkpoint=tmp_path, resume=True)
     assert bits(model) == bits(plain) and not model.privacy_.private and model.n_steps_ == 3
+
+
+@ALL
+def test_the_folder_holds_the_models_state_and_no_key(name, tmp_path):
+    """What a checkpoint holds is what the model of the steps so far holds, which its releases lead to."""
+    begun(tmp_path, name, steps=2)
+    stored = read_npz(tmp_path / CHECKPOINT)
+    meta = json.loads(stored.pop("checkpoint").tobytes())
+    assert set(meta) == {"digest", "format", "head", "n_records", "n_steps", "run", "step"} and meta["step"] == 2
+    model, states = estimator(name), []
+    made = model.prepare(*data(name))
+    update = made.model.update
+    made.model.update = lambda release: (update(release), states.append({k: np.array(v) for k, v in
+                                                                         made.model.state().items()}))  # fmt: skip
+    model.run(made)
+    assert {f"state.{key}": np.asarray(value).tobytes() for key, value in states[1].items()} == {
+        key: value.tobytes() for key, value in stored.items()
+    }
+    for path in tmp_path.iterdir():
+        content = path.read_bytes()
+        assert KEY not in content and KEY.hex().encode() not in content
+    kinds = [json.loads(line)["record"]["kind"] for line in (tmp_path / LEDGER).read_bytes().splitlines()]
+    assert set(kinds) == {"plan", "taint", "release"}
 
 
 # -------------------------------------------------------------------- refusals

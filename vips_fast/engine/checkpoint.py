@@ -157,7 +157,9 @@ class RunFolder:
             raise
         self._ledger: Ledger | None = None
         self._model: Model | None = None
-        self._run, self._n_steps, self._kept = "", 0, -1
+        self._run, self._n_steps = "", 0
+        # Step of the checkpoint that is in the folder, and where it says that the run ends.
+        self._kept, self._kept_end = -1, -1
         # Steps done, and releases then: as long as the ledger has no more of them, no further step has begun.
         self._done = (0, 0)
         self._cost, self._spent, self._began = 0.0, 0.0, time.perf_counter()
@@ -261,7 +263,8 @@ class RunFolder:
         if checkpoint is not None:
             model.restore(checkpoint.state)
         self._ledger, self._model, self._done = ledger, model, (step, len(ledger))
-        self._kept = step if checkpoint is not None else -1
+        if checkpoint is not None:
+            self._kept, self._kept_end = step, checkpoint.n_steps
         if checkpoint is not None and step == checkpoint.n_steps:
             self._n_steps = step
             return ledger, range(step, step), settings
@@ -347,7 +350,7 @@ class RunFolder:
         made = Checkpoint(self._done[0], self._n_steps, state, ledger.head, n_records, self._run)
         try:
             made.write(self.path / CHECKPOINT)
-            self._kept = made.step
+            self._kept, self._kept_end = made.step, made.n_steps
         except OSError as error:
             # Steps that are paid for are not thrown away for it; the ledger is another matter, and ends the run.
             warnings.warn(
@@ -371,7 +374,7 @@ class RunFolder:
         The record that closes it is not written to the folder: it follows from the state.
         """
         assert self._ledger is not None
-        if self._kept < self._n_steps:
+        if (self._kept, self._kept_end) != (self._n_steps, self._n_steps):
             self._write()
         return self._ledger.copy()
 
