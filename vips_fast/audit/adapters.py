@@ -14,9 +14,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..engine.model import Model, Release
-from ..models.estimator import Prepared, PrivateEstimator
+from ..models.estimator import PrivateEstimator
 from ..models.lda import LatentDirichletAllocation, LdaOptions
 from ..models.logistic import BayesianLogisticRegression
+from ..models.prepared import Prepared
 from ..models.sbn import SigmoidBeliefNetwork
 from ..models.sbn.paper import PaperSigmoidBeliefNetwork
 from .bench import Data

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..accounting import PrivacyEvent, SelfComposedEvent, delta, epsilon
 from ..engine.model import Release
-from ..models.estimator import Prepared
+from ..models.prepared import Prepared
 from .bench import Bench, Still
 from .report import Check, LayerResult
 from .sizes import CONFIDENCE_ERROR, N_RECORDS, Sizes

@@ -19,7 +19,8 @@ from ..engine.model import Model, Records, Release
 from ..engine.randomness import Randomness
 from ..engine.sampling import Sampler
 from ..mechanisms import GaussianMechanism
-from ..models.estimator import Prepared, PrivateEstimator
+from ..models.estimator import PrivateEstimator
+from ..models.prepared import Prepared
 
 if TYPE_CHECKING:
     from .adapters import Adapter

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..models.conjugate import ConjugateEstimator
-from ..models.estimator import Prepared
+from ..models.prepared import Prepared
 from ..models.settings import same
 from .adapters import Adapter
 from .bench import Bench, Data, relation

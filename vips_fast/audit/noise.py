@@ -12,7 +12,7 @@ from ..accounting import GaussianEvent, SelfComposedEvent
 from ..engine.backend import Threads
 from ..engine.model import Release
 from ..kernels.lattice import is_power_of_two
-from ..models.estimator import Prepared
+from ..models.prepared import Prepared
 from .bench import Bench, Still, Watched
 from .report import Check, LayerResult
 from .sizes import ERROR, Sizes

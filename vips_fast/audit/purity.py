@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..models.estimator import Prepared
+from ..models.prepared import Prepared
 from .bench import Bench, ModelProxy
 from .report import Check, LayerResult
 from .sizes import Sizes

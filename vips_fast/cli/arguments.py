@@ -115,4 +115,7 @@ def add_fit_groups(parser: Parser) -> tuple[Any, Any, Any]:
     add_jobs(run)
     run.add_argument("--seed", dest="random_state", type=seed, help="seed of what is public, not of the noise")
     run.add_argument("--quiet", action="store_true", help="no progress")
+    run.add_argument("--checkpoint", metavar="DIR", help="folder that keeps the run as it goes, to go on after a kill")
+    run.add_argument("--checkpoint-every", type=whole, metavar="N", help="steps; default: so that they cost below 2 %%")
+    run.add_argument("--resume", action="store_true", help="go on with the run in --checkpoint, if there is one")
     return model, privacy, run

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,7 @@ def run_fit(args: argparse.Namespace, cls: type[Any], read: Callable[[Any], Job]
     Settings are checked and the places of the results are made sure before ``read(estimator)`` is called, which reads
     the data and may set parameters that depend on public inputs.
     """
+    from ..engine.checkpoint import open_folder
     from ..engine.durable import write_file
     from ..engine.transcript import TranscriptWriter
     from ..models.spending import Spending
@@ -49,11 +51,20 @@ def run_fit(args: argparse.Namespace, cls: type[Any], read: Callable[[Any], Job]
         TranscriptWriter(transcript, first=True)  # refuses a folder that is in use
         if transcript.is_relative_to(out.resolve()):
             raise ValueError(f"--transcript {args.transcript}: expected a folder that is not inside --out {out}")
-    with output_folder(out, args.force) as folder, Spending(model, args.budget) as spending:
+    kept = None if args.checkpoint is None else Path(args.checkpoint).resolve()
+    if kept is not None and kept.is_relative_to(out.resolve()):
+        raise ValueError(f"--checkpoint {args.checkpoint}: expected a folder that is not inside --out {out}")
+    refused = {"--transcript": transcript is not None}
+    with (
+        output_folder(out, args.force) as folder,
+        open_folder(kept, args.resume, args.checkpoint_every, refused) or nullcontext() as run,
+        Spending(model, args.budget) as spending,
+    ):
+        # The folder of the run is locked before the data are read: a second job does not begin.
         job = read(model)
         with ProgressLine("fit") as progress:
             model.set_params(callback=None if args.quiet else progress).fit(
-                *job.data, transcript=transcript, budget=spending
+                *job.data, transcript=transcript, checkpoint=run, budget=spending
             )
         model.save(folder)
         shown, statement = job.shown(model), texts.statement(model)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from ..accounting import (
@@ -32,7 +33,8 @@ class Ledger:
     The kinds of records are "plan" (the public numbers of a run), "release" (one noised
     release, written before its noise is drawn), "taint" (a reason why the stated
     guarantee does not cover the model), "budget" (which budget of the data set pays for
-    the run that follows) and "close" (the digest of what a run published).
+    the run), "resume" (an interrupted run goes on from an earlier step) and "close" (the
+    digest of what a run published).
     Appending is safe from several threads. A ledger that belongs to a fitted model is
     frozen; `copy` gives one that can go on.
     """
@@ -44,13 +46,14 @@ class Ledger:
         self._taints: list[str] = []
         self._n_releases = 0
         self._frozen = False
+        self._ahead: Callable[[dict[str, Any], str], None] | None = None
         self._lock = threading.Lock()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_lock"}
+        return {name: value for name, value in vars(self).items() if name not in ("_lock", "_ahead")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, _lock=threading.Lock())
+        vars(self).update(state, _lock=threading.Lock(), _ahead=None)
 
     def __len__(self) -> int:
         """Number of releases."""
@@ -99,7 +102,10 @@ class Ledger:
         if self._frozen:
             raise RuntimeError("this ledger belongs to a fitted model and is closed: copy() gives one that can go on")
         record = dict(record, number=len(self._records), before=self._head)
-        self._head = hashlib.sha256(canonical_json(record)).hexdigest()
+        head = hashlib.sha256(canonical_json(record)).hexdigest()
+        if self._ahead is not None:
+            self._ahead(record, head)
+        self._head = head
         self._records.append(record)
 
     def open(self, plan: dict[str, Any]) -> None:
@@ -123,6 +129,61 @@ class Ledger:
             if reason not in self._taints:
                 self._append({"kind": "taint", "reason": reason})
                 self._taints.append(reason)
+
+    def resume(self, step: int, n_steps: int) -> None:
+        """Record that the run goes on after ``step`` of its steps, towards ``n_steps``; later releases were lost."""
+        with self._lock:
+            self._append({"kind": "resume", "step": step, "n_steps": n_steps})
+
+    @property
+    def lost(self) -> int:
+        """Releases that are spent and went into nothing, since a run was resumed from before them."""
+        total = in_run = lost = 0
+        for record in self._records:
+            if record["kind"] == "plan":
+                total, in_run, lost = total + lost, 0, 0
+            elif record["kind"] == "release":
+                in_run += 1
+            elif record["kind"] == "resume":
+                lost = max(0, in_run - record["step"])
+        return total + lost
+
+    @property
+    def shortened(self) -> tuple[int, int] | None:
+        """Steps that the last run was left with, and steps planned, where a resumed run could not pay for all."""
+        for record in reversed(self._records):
+            if record["kind"] == "plan":
+                break
+            if record["kind"] == "resume":
+                planned = int((self.plan or {}).get("n_steps", 0))
+                return (record["n_steps"], planned) if record["n_steps"] < planned else None
+        return None
+
+    def write_ahead(self, write: Callable[[dict[str, Any], str], None] | None) -> None:
+        """Have ``write(record, head)`` called before a record is appended; what it raises keeps the record out.
+
+        Copies and pickles of the ledger do not write.
+        """
+        self._ahead = write
+
+    def chain(self) -> list[tuple[dict[str, Any], str]]:
+        """The records, each with the hash that the chain has there."""
+        with self._lock:
+            heads = [record["before"] for record in self._records[1:]] + [self._head]
+            return list(zip(self._records, heads, strict=False))
+
+    def replay(self, record: dict[str, Any]) -> str:
+        """Append a record that a ledger wrote before; returns the hash that the chain has then.
+
+        Raises
+        ------
+        ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError
+            If it is malformed, or does not follow on the records before. The ledger is of no use then.
+        """
+        self._replay(record)
+        if self._records[-1:] != [record]:
+            raise ValueError("its records do not form an unbroken chain")
+        return self._head
 
     def intend(self, event: PrivacyEvent, *, clip_norm: float, sensitivity: float) -> None:
         """Record a release that is about to be made. It counts as spent from now on.
@@ -207,6 +268,11 @@ class Ledger:
         elif kind == "release":
             event = event_from_dict(record["event"])
             self.intend(event, clip_norm=record["clip_norm"], sensitivity=record["sensitivity"])
+        elif kind == "resume":
+            step, n_steps = record["step"], record["n_steps"]
+            if type(step) is not int or type(n_steps) is not int or not 0 <= step <= n_steps:
+                raise ValueError("a resumed run with impossible numbers of steps")
+            self.resume(step, n_steps)
         elif kind == "close":
             self.close(str(record["digest"]), record.get("transcript"))
         else:

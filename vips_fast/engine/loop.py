@@ -52,6 +52,7 @@ def run(
     first_step: int = 0, keep: Callable[[Release], None] | None = None,
     callback: Callable[[Progress], None] | None = None, figures: list[dict[str, float]] | None = None,
     charge: Callable[[], None] | None = None,
+    steps: range | None = None, after: Callable[[int], None] | None = None,
 ) -> int:
     """Run a plan, updating model and ledger.
 
@@ -75,19 +76,25 @@ def run(
     charge : callable() or None
         Called before anything of a step is drawn: what the budget of the data set has to know is on the disk when it
         returns. What it raises ends the run.
+    steps : range or None
+        Steps of the plan that are left to do, in a ledger that is open already. None is all of them.
+    after : callable(int) or None
+        Called with the number of the plan's steps that are done, when the model has seen a release, to keep its state.
 
     Returns
     -------
     int
         Steps done in all.
     """
-    ledger.open(plan.public())
-    for reason in plan.taints:
-        ledger.taint(reason)
+    if steps is None:
+        steps = range(plan.n_steps)
+        ledger.open(plan.public())
+        for reason in plan.taints:
+            ledger.taint(reason)
     sampler, mechanism, event = plan.sampler, plan.mechanism, plan.event
     scale = mechanism.spacing / sampler.expected_batch_size
     start = time.perf_counter()
-    for number in range(plan.n_steps):
+    for number in steps:
         step = first_step + number
         if event is not None:
             # Before anything is drawn: an interrupted step is spent all the same.
@@ -106,8 +113,10 @@ def run(
         if keep is not None:
             keep(release)
         model.update(release)
+        if after is not None:
+            after(number + 1)
         if figures is not None and opened is not None:
             figures.append(opened)
         if callback is not None:
-            callback(Progress(number + 1, plan.n_steps, time.perf_counter() - start, ledger, plan.delta))
-    return first_step + plan.n_steps
+            callback(Progress(number + 1, steps.stop, time.perf_counter() - start, ledger, plan.delta))
+    return first_step + steps.stop

@@ -26,7 +26,7 @@ class Privacy:
     accountant : str
         Name of the accountant that gives epsilon.
     steps : int
-        Releases made.
+        Releases made, with those of ``lost`` steps.
     noise_multiplier : float
         Noise standard deviation over the L2 sensitivity, in the last run.
     sampling : str
@@ -37,6 +37,10 @@ class Privacy:
         Public number of records.
     taints : tuple of str
         Reasons why the guarantee does not hold; empty if it does.
+    lost : int
+        Releases of steps that were interrupted and done again: spent like all others, and without effect.
+    shortened : tuple of two int, or None
+        Steps done and steps planned, where a resumed run could not pay for all that were planned.
     """
 
     epsilon: float
@@ -50,6 +54,8 @@ class Privacy:
     batch_size: float
     n_records: int
     taints: tuple[str, ...] = ()
+    lost: int = 0
+    shortened: tuple[int, int] | None = None
 
     @classmethod
     def of(cls, ledger: Ledger) -> Privacy:
@@ -78,6 +84,7 @@ class Privacy:
             epsilon=ledger.epsilon(delta) if ledger.private else math.inf, delta=delta, neighbors=relation,
             unit=unit, accountant=ledger.accountant() or "none", steps=len(ledger), noise_multiplier=noise_multiplier,
             sampling=sampling, batch_size=batch_size, n_records=n_records, taints=ledger.taints,
+            lost=ledger.lost, shortened=ledger.shortened,
         )
 
     @property
@@ -91,9 +98,14 @@ class Privacy:
             return "NOT PRIVATE: " + "; ".join(self.taints) + "."
         relation = _RELATIONS[self.neighbors].format(unit=self.unit)
         how = _SAMPLINGS[self.sampling].format(size=self.batch_size, unit=self.unit)
+        resumed = ""
+        if self.lost:
+            resumed = f" ({self.steps - self.lost} of steps that were done, {self.lost} of steps that were interrupted)"
+        if self.shortened is not None:
+            resumed += ", {} of {} planned steps, for which the target could pay".format(*self.shortened)
         return (
             f"({rounded_up(self.epsilon)}, {self.delta!r})-differential privacy with respect to {relation} of "
-            f"{self.n_records}: {self.steps} releases, {how}, noise multiplier {self.noise_multiplier:.4g}, "
+            f"{self.n_records}: {self.steps} releases{resumed}, {how}, noise multiplier {self.noise_multiplier:.4g}, "
             f"accountant {self.accountant!r}. The number of {self.unit}s, the vocabulary or the columns, and all "
             "parameters are taken as public. The time that the fit took is not covered."
         )

@@ -11,8 +11,8 @@ import inspect
 import math
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, is_dataclass
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -20,6 +20,7 @@ import numpy as np
 
 from ..checks import check_choice, check_flag, check_number
 from ..engine.backend import Backend, Threads
+from ..engine.checkpoint import RunFolder, open_folder
 from ..engine.ledger import Ledger
 from ..engine.loop import Progress, run
 from ..engine.model import MAX_RECORDS, Model, Records
@@ -31,8 +32,9 @@ from ..engine.statement import Privacy
 from ..engine.transcript import Run, TranscriptWriter, release_digest
 from ..kernels.threads import resolve_n_threads
 from . import persistence
+from .prepared import Prepared
 from .settings import public_seed, same
-from .spending import Payer, Spending, planning
+from .spending import Payer, planning
 
 
 class NotFittedError(ValueError, AttributeError):
@@ -46,42 +48,6 @@ class ArraySpec:
     shape: tuple[int, ...]
     low: float = -math.inf
     high: float = math.inf
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """All that a run is made of.
-
-    Attributes
-    ----------
-    records, public, model, plan, ledger, randomness, backend
-    settings : mapping
-        The estimator's, as the plan was made from them.
-    diagnoses : bool
-        Whether un-noised figures are kept; the plan is tainted then.
-    partial : bool
-        Whether it is a call of ``partial_fit``.
-    n_steps : int
-        Steps done in earlier runs.
-    follows : str or None
-        Head of the ledger that the run goes on from.
-    spending : Spending
-        What pays for it.
-    """
-
-    records: Records
-    public: Public
-    model: Model
-    plan: RunPlan
-    ledger: Ledger
-    randomness: Randomness
-    backend: Backend
-    settings: Mapping[str, Any]
-    diagnoses: bool
-    partial: bool = False
-    n_steps: int = 0
-    follows: str | None = None
-    spending: Spending = field(default_factory=Spending)
 
 
 class PrivateEstimator:
@@ -278,16 +244,21 @@ class PrivateEstimator:
 
     def _fit(
         self, X: Any, y: Any = None, *, partial: bool = False, transcript: str | Path | None = None,
+        checkpoint: str | Path | RunFolder | None = None, resume: bool = False, checkpoint_every: int | None = None,
         budget: Payer = None, **extra: Any,
     ) -> Self:
         """`fit` and `partial_fit` of all models."""
-        with self._alone():
+        refused = {"transcript": transcript is not None}
+        with self._alone(), open_folder(checkpoint, resume, checkpoint_every, refused) or nullcontext() as folder:
             before = self._result if partial else None
             writer = None if transcript is None else TranscriptWriter(transcript, first=before is None)
-            self.run(self.prepare(X, y, partial=partial, budget=budget, **extra), writer)
+            self.run(self.prepare(X, y, partial=partial, budget=budget, folder=folder, **extra), writer, folder)
         return self
 
-    def prepare(self, X: Any, y: Any = None, *, partial: bool = False, budget: Payer = None, **extra: Any) -> Prepared:
+    def prepare(
+        self, X: Any, y: Any = None, *, partial: bool = False, budget: Payer = None, folder: RunFolder | None = None,
+        **extra: Any,
+    ) -> Prepared:
         """What a fit to these data would run with; nothing is drawn or spent, and the estimator stays as it is.
 
         `fit` is ``prepare`` followed by `run`. Between the two, an audit puts its own parts in. With a budget the run
@@ -308,6 +279,8 @@ class PrivateEstimator:
         with planning(self, budget, partial) as spending:
             records, facts = self._read(X, y, **extra)
             public = self._facts(records.n_rows, facts, partial, before)
+            if folder is not None:
+                public = folder.public(public, self._settings()["random_state"] is not None)
             chosen: Self = spending.settle(public)
             model, plan, ledger = chosen._prepare(public, partial, before)
             spending.confirm(plan)
@@ -318,9 +291,18 @@ class PrivateEstimator:
                 spending,
             )
 
-    def run(self, prepared: Prepared, keep: TranscriptWriter | None = None) -> Self:
-        """Run what `prepare` made, and take the result over when all is done."""
+    def run(
+        self, prepared: Prepared, keep: TranscriptWriter | None = None, folder: RunFolder | None = None
+    ) -> Self:
+        """Run what `prepare` made, and take the result over when all is done; with a folder, go on where it stopped."""
         model, public, plan, ledger = prepared.model, prepared.public, prepared.plan, prepared.ledger
+        kind, settings, steps = type(self).__name__, prepared.settings, None
+        if folder is not None:
+            try:
+                ledger, steps, settings = folder.begin(kind, settings, public, model, plan, self._target())
+            except BaseException:
+                prepared.spending.close()
+                raise
         figures: list[dict[str, float]] | None = [] if prepared.diagnoses else None
         spent, spending = len(ledger), prepared.spending
         try:
@@ -329,13 +311,17 @@ class PrivateEstimator:
                     type(self).__name__, prepared.settings, public, plan.public(), taints=list(plan.taints),
                     follows=prepared.follows, n_steps=prepared.n_steps, partial=prepared.partial, budget=spending.facts,
                 )
-            spending.record(ledger)
+            if steps is None or len(steps):
+                spending.record(ledger)
             done = run(
                 model, prepared.records, plan, ledger, prepared.randomness, prepared.backend,
                 first_step=prepared.n_steps, keep=keep, callback=self.callback, figures=figures,
-                charge=spending.release,
+                charge=spending.release, steps=steps, after=None if folder is None else folder.after,
             )
+            ledger = ledger if folder is None else folder.finish()
         except BaseException as error:
+            if folder is not None:
+                folder.keep()
             if len(ledger) > spent:
                 error.add_note(
                     f"This fit ended early. Up to {len(ledger) - spent} releases were made and count as spent; the "
@@ -345,10 +331,14 @@ class PrivateEstimator:
         finally:
             spending.close()
         self._result = FitResult.make(
-            type(self).__name__, prepared.settings, public, done, model.result(), model.state(), ledger, figures,
+            kind, settings, public, done, model.result(), model.state(), ledger, figures,
             None if keep is None else keep.digests,
         )
         return self
+
+    def _target(self) -> float | None:
+        """Epsilon that the noise is calibrated for, or that a given noise is held against; None for neither."""
+        return 1.0 if self.target_epsilon is None and self.noise_multiplier is None else self.target_epsilon
 
     @contextmanager
     def _alone(self) -> Iterator[None]:

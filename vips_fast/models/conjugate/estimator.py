@@ -20,6 +20,7 @@ from typing import Any, Self
 import numpy as np
 
 from ...checks import check_number
+from ...engine.checkpoint import RunFolder
 from ...engine.ledger import Ledger
 from ...engine.plan import RunPlan
 from ...engine.result import FitResult, Public
@@ -229,7 +230,11 @@ class ConjugateEstimator(PrivateEstimator):
 
     # ------------------------------------------------------------- fitting
 
-    def fit(self, X: Any, y: Any = None, *, transcript: str | Path | None = None, budget: Payer = None) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, *, transcript: str | Path | None = None,
+        checkpoint: str | Path | RunFolder | None = None, resume: bool = False, checkpoint_every: int | None = None,
+        budget: Payer = None,
+    ) -> Self:
         """Fit the model.
 
         Parameters
@@ -242,6 +247,12 @@ class ConjugateEstimator(PrivateEstimator):
             New folder for the releases, from which the model can be made again.
         budget : str, path, Budget or None
             The budget of the data set, which pays for the run (`vips_fast.engine.budget`).
+        checkpoint : path or None
+            Folder that keeps the run as it goes: its ledger, written ahead of each release, and its last checkpoint.
+        resume : bool
+            Whether a run that is in the folder goes on; lost steps are done and paid for again.
+        checkpoint_every : int or None
+            Steps between checkpoints; None spaces them so that they take less than 2 % of the time.
 
         Returns
         -------
@@ -256,7 +267,10 @@ class ConjugateEstimator(PrivateEstimator):
             If Numba cannot compile ``statistics``, or the M-step returns no tuple. But
             for the M-step's errors, nothing has been spent then.
         """
-        return self._fit(X, y, transcript=transcript, budget=budget)
+        return self._fit(
+            X, y, transcript=transcript, checkpoint=checkpoint, resume=resume,
+            checkpoint_every=checkpoint_every, budget=budget,
+        )
 
     def partial_fit(self, X: Any, y: Any = None, *, transcript: str | Path | None = None, budget: Payer = None) -> Self:
         """One more step, from all rows of X; needs ``noise_multiplier``, if private.

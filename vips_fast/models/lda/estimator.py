@@ -11,6 +11,7 @@ from scipy.special import digamma, gammaln
 
 from ...checks import check_number
 from ...data.counts import documents
+from ...engine.checkpoint import RunFolder
 from ...engine.model import Model
 from ...engine.result import Public
 from ...engine.sampling import Sampler, make_sampler
@@ -148,7 +149,11 @@ class LatentDirichletAllocation(PrivateEstimator):
 
     # ------------------------------------------------------------- fitting
 
-    def fit(self, X: Any, y: Any = None, *, transcript: str | Path | None = None, budget: Payer = None) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, *, transcript: str | Path | None = None,
+        checkpoint: str | Path | RunFolder | None = None, resume: bool = False, checkpoint_every: int | None = None,
+        budget: Payer = None,
+    ) -> Self:
         """Fit the topics to documents.
 
         Parameters
@@ -161,6 +166,12 @@ class LatentDirichletAllocation(PrivateEstimator):
             (`vips_fast.verify`).
         budget : str, path, Budget or None
             The budget of the data set, which pays for the run (`vips_fast.engine.budget`).
+        checkpoint : path or None
+            Folder that keeps the run as it goes: its ledger, written ahead of each release, and its last checkpoint.
+        resume : bool
+            Whether a run that is in the folder goes on; lost steps are done and paid for again.
+        checkpoint_every : int or None
+            Steps between checkpoints; None spaces them so that they take less than 2 % of the time.
 
         Returns
         -------
@@ -174,7 +185,10 @@ class LatentDirichletAllocation(PrivateEstimator):
         RuntimeError
             If another thread is fitting this estimator.
         """
-        return self._fit(X, transcript=transcript, budget=budget)
+        return self._fit(
+            X, transcript=transcript, checkpoint=checkpoint, resume=resume,
+            checkpoint_every=checkpoint_every, budget=budget,
+        )
 
     def partial_fit(self, X: Any, y: Any = None, *, transcript: str | Path | None = None, budget: Payer = None) -> Self:
         """One more step, made from all rows of X.

@@ -12,6 +12,7 @@ from scipy import sparse
 from scipy.special import expit, ndtri
 
 from ...checks import check_flag, check_number
+from ...engine.checkpoint import RunFolder
 from ...engine.loop import Progress
 from ...engine.model import Model
 from ...engine.result import Public
@@ -168,8 +169,10 @@ class BayesianLogisticRegression(PrivateEstimator):
     # ------------------------------------------------------------- fitting
 
     def fit(
-        self, X: Any, y: Any, trials: Any = None, *, transcript: str | Path | None = None, budget: Payer = None,
-    ) -> Self:  # fmt: skip
+        self, X: Any, y: Any, trials: Any = None, *, transcript: str | Path | None = None,
+        checkpoint: str | Path | RunFolder | None = None, resume: bool = False, checkpoint_every: int | None = None,
+        budget: Payer = None,
+    ) -> Self:
         """Fit to rows and their labels or counts.
 
         Parameters
@@ -185,6 +188,12 @@ class BayesianLogisticRegression(PrivateEstimator):
             New folder that takes every release, so that the model can be made again.
         budget : str, path, Budget or None
             The budget of the data set, which pays for the run (`vips_fast.engine.budget`).
+        checkpoint : path or None
+            Folder that keeps the run as it goes: its ledger, written ahead of each release, and its last checkpoint.
+        resume : bool
+            Whether a run that is in the folder goes on; lost steps are done and paid for again.
+        checkpoint_every : int or None
+            Steps between checkpoints; None spaces them so that they take less than 2 % of the time.
 
         Returns
         -------
@@ -198,7 +207,10 @@ class BayesianLogisticRegression(PrivateEstimator):
         MemoryError
             If the statistics do not fit the machine.
         """
-        return self._fit(X, y, trials=trials, transcript=transcript, budget=budget)
+        return self._fit(
+            X, y, trials=trials, transcript=transcript, checkpoint=checkpoint, resume=resume,
+            checkpoint_every=checkpoint_every, budget=budget,
+        )
 
     def partial_fit(
         self, X: Any, y: Any, trials: Any = None, *, transcript: str | Path | None = None, budget: Payer = None,

@@ -14,6 +14,7 @@ from scipy.special import expit
 from ...checks import check_choice, check_number
 from ...data.rows import binary_records
 from ...engine.backend import ACCUMULATOR_BYTES
+from ...engine.checkpoint import RunFolder
 from ...engine.model import Model
 from ...engine.result import Public
 from ...kernels.sbn import record_blocks, sbn_pg, sbn_quadratic
@@ -150,7 +151,11 @@ private, n_jobs, random_state, callback
 
     # ------------------------------------------------------------------ fit
 
-    def fit(self, Y: Any, y: Any = None, *, transcript: str | Path | None = None, budget: Payer = None) -> Self:
+    def fit(
+        self, Y: Any, y: Any = None, *, transcript: str | Path | None = None,
+        checkpoint: str | Path | RunFolder | None = None, resume: bool = False, checkpoint_every: int | None = None,
+        budget: Payer = None,
+    ) -> Self:
         """Fit to binary records.
 
         Parameters
@@ -163,6 +168,12 @@ private, n_jobs, random_state, callback
             without the data (`vips_fast.verify`).
         budget : str, path, Budget or None
             The budget of the data set, which pays for the run (`vips_fast.engine.budget`).
+        checkpoint : path or None
+            Folder that keeps the run as it goes: its ledger, written ahead of each release, and its last checkpoint.
+        resume : bool
+            Whether a run that is in the folder goes on; lost steps are done and paid for again.
+        checkpoint_every : int or None
+            Steps between checkpoints; None spaces them so that they take less than 2 % of the time.
 
         Returns
         -------
@@ -176,7 +187,10 @@ private, n_jobs, random_state, callback
         MemoryError
             Before the run, if the statistics would not fit the memory. Nothing is spent.
         """
-        return self._fit(Y, y, transcript=transcript, budget=budget)
+        return self._fit(
+            Y, y, transcript=transcript, checkpoint=checkpoint, resume=resume,
+            checkpoint_every=checkpoint_every, budget=budget,
+        )
 
     def partial_fit(self, Y: Any, y: Any = None, *, transcript: str | Path | None = None, budget: Payer = None) -> Self:
         """One more step, from all rows of Y; parameters and errors as in `fit`."""

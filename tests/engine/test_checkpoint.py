@@ -1,0 +1,686 @@
+"""A run that is killed at any moment goes on from its checkpoint, and nothing that was released is left uncounted."""
+
+import errno
+import json
+import os
+import shutil
+import signal
+import time
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from cases import CASES
+
+from vips_fast import LatentDirichletAllocation
+from vips_fast.data.npz import read_npz
+from vips_fast.engine import checkpoint as checkpoints
+from vips_fast.engine import durable, journal
+from vips_fast.engine.backend import Threads
+from vips_fast.engine.budget import Budget
+from vips_fast.engine.checkpoint import CHECKPOINT, RUN
+from vips_fast.engine.journal import LEDGER, LOCK, LedgerFile
+from vips_fast.engine.randomness import KeyedRandomness
+
+ALL = pytest.mark.parametrize("name", CASES)
+KEY = b"k" * 32
+note = os.pwrite  # not the one that a test lets fail
+
+
+class Stop(Exception):
+    pass
+
+
+class Drawing(KeyedRandomness):
+    """Notes each draw of a noise key in a file, which is what a release cannot be made without."""
+
+    def __init__(self, path):
+        super().__init__(KEY)
+        self.descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+
+    def noise_key(self, step):
+        note(self.descriptor, b".", 0)
+        return super().noise_key(step)
+
+    def __del__(self):
+        os.close(self.descriptor)
+
+
+class Ends(Threads):
+    """Calls a function instead of the sum of a given step of this process."""
+
+    def __init__(self, where, end):
+        super().__init__(1)
+        self.left, self.end = where, end
+
+    def sum(self, *arguments):
+        self.left -= 1
+        if self.left == 0:
+            self.end()
+        return super().sum(*arguments)
+
+
+def estimator(name, draws=None, **options):
+    """An estimator with a test key, whose draws of noise keys are noted."""
+    made = CASES[name][0](**options).set_unsafe(test_key=KEY)
+    if draws is not None:
+        made._randomness = lambda public: Drawing(draws)
+    return made
+
+
+def data(name):
+    return CASES[name][1]()
+
+
+def drawn(path):
+    return path.stat().st_size if path.exists() else 0
+
+
+def bits(fitted):
+    result = fitted._result
+    return {key: value.tobytes() for key, value in {**result.arrays, **result.state}.items()}
+
+
+def fail():
+    raise Stop
+
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def in_child(function):
+    """Run a function in a forked process; gives how it ended."""
+    child = os.fork()
+    if child == 0:
+        try:
+            function()
+        finally:
+            os._exit(3)
+    return os.waitpid(child, 0)[1]
+
+
+_whole = {}
+
+
+def whole(name):
+    if name not in _whole:
+        _whole[name] = bits(estimator(name).fit(*data(name)))
+    return _whole[name]
+
+
+def finish(name, folder, draws, **options):
+    """Resume a run to its end; checks what must hold however it was interrupted."""
+    done = estimator(name, draws).fit(*data(name), checkpoint=folder, resume=True, **options)
+    assert bits(done) == whole(name)
+    ledger = done.ledger_
+    assert len(ledger) == drawn(draws) or len(ledger) == drawn(draws) + ledger.lost
+    assert len(ledger) - ledger.lost == done.n_steps_
+    done._result.check()
+    return done
+
+
+# --------------------------------------------------------- interrupts and kills
+
+
+@ALL
+def test_a_whole_run_with_a_folder_is_a_run_without_one(name, tmp_path):
+    done = estimator(name).fit(*data(name), checkpoint=tmp_path / "run")
+    plain = estimator(name).fit(*data(name))
+    assert bits(done) == bits(plain) == whole(name)
+    assert done.ledger_.head == plain.ledger_.head and len(done.ledger_) == done.n_steps_ and done.ledger_.lost == 0
+    content = (tmp_path / "run" / LEDGER).read_bytes()
+    again = estimator(name).fit(*data(name), checkpoint=tmp_path / "run", resume=True)
+    assert again.ledger_.head == done.ledger_.head and bits(again) == whole(name)
+    assert (tmp_path / "run" / LEDGER).read_bytes() == content
+    again.save(tmp_path / "m")
+    assert str(type(again).load(tmp_path / "m").privacy_) == str(done.privacy_)
+    again.partial_fit(*data(name))
+    assert (tmp_path / "run" / LEDGER).read_bytes() == content
+
+
+@ALL
+def test_interrupted_at_each_step_by_an_exception(name, tmp_path):
+    n_steps = estimator(name).n_steps
+    for where in range(1, n_steps + 1):
+        for inside in (True, False):
+            folder, draws = tmp_path / f"{where}{inside}", tmp_path / f"draws{where}{inside}"
+            started = estimator(name, draws, callback=lambda p, at=where: fail() if p.step == at else None)
+            if inside:
+                started._backend = lambda at=where: Ends(at, fail)
+            with pytest.raises(Stop):
+                started.fit(*data(name), checkpoint=folder, checkpoint_every=1)
+            seen = []
+            done = estimator(name, draws, callback=lambda p, seen=seen: seen.append((p.step, p.n_steps)))
+            done.fit(*data(name), checkpoint=folder, resume=True)
+            # What was interrupted within a step is paid for again; between two steps nothing is lost.
+            assert len(done.ledger_) == n_steps + inside and done.ledger_.lost == inside
+            assert done.privacy_.steps == n_steps + inside and done.n_steps_ == n_steps
+            first = where - 1 if inside else where
+            assert seen == [(step, n_steps) for step in range(first + 1, n_steps + 1)]
+            assert bits(done) == whole(name) and drawn(draws) <= len(done.ledger_)
+
+
+KILLS = {
+    "between steps": lambda model, where, patch: model.set_params(callback=lambda p: p.step == where and die()),
+    "in a sum": lambda model, where, patch: setattr(model, "_backend", lambda: Ends(where, die)),
+    "before an fsync of the ledger": lambda model, where, patch: patch(os, "fsync", 4 + 3 * where),
+    "before a checkpoint is in place": lambda model, where, patch: patch(os, "rename", 1 + where),
+    "after a part of a line": lambda model, where, patch: patch(os, "write", 2 + where),
+}
+
+
+def kill_at(module, function, count):
+    """Let the process die in a call of the system; half of what it would write is written."""
+    original, calls = getattr(module, function), [0]
+
+    def call(*arguments):
+        calls[0] += 1
+        if calls[0] == count:
+            if function == "write":
+                original(arguments[0], bytes(arguments[1])[: len(arguments[1]) // 2])
+            die()
+        return original(*arguments)
+
+    setattr(module, function, call)
+
+
+@ALL
+@pytest.mark.parametrize("kind", KILLS)
+def test_killed_and_resumed(name, kind, tmp_path):
+    draws = tmp_path / "draws"
+    for where in (1, 2):
+        folder = tmp_path / str(where)
+        draws.unlink(missing_ok=True)
+
+        def job(at=where, folder=folder):
+            model = estimator(name, draws)
+            KILLS[kind](model, at, kill_at)
+            model.fit(*data(name), checkpoint=folder, resume=True, checkpoint_every=1)
+
+        assert os.WTERMSIG(in_child(job)) == signal.SIGKILL
+        done = estimator(name, draws).fit(*data(name), checkpoint=folder, resume=True, checkpoint_every=1)
+        assert bits(done) == whole(name)
+        assert drawn(draws) <= len(done.ledger_) <= done.n_steps_ + 1
+        assert len(done.ledger_) - done.ledger_.lost == done.n_steps_
+
+
+@pytest.mark.slow
+@ALL
+def test_killed_at_random_moments_until_done(name, tmp_path):
+    rng = np.random.default_rng(0)
+    for attempt in range(30):
+        folder, draws, kills = tmp_path / str(attempt), tmp_path / f"draws{attempt}", 0
+        while True:
+            child = os.fork()
+            if child == 0:
+                code = 3
+                try:
+                    estimator(name, draws).fit(*data(name), checkpoint=folder, resume=True, checkpoint_every=1)
+                    code = 0
+                finally:
+                    os._exit(code)
+            if kills < 8:
+                time.sleep(rng.uniform(0, 0.06))
+                os.kill(child, signal.SIGKILL)
+                kills += 1
+            status = os.waitpid(child, 0)[1]
+            assert status in (0, signal.SIGKILL)
+            if status == 0:
+                break
+        done = estimator(name).fit(*data(name), checkpoint=folder, resume=True)
+        assert bits(done) == whole(name)
+        assert drawn(draws) <= len(done.ledger_) <= done.n_steps_ + kills
+
+
+def test_lost_steps_are_paid_for_and_the_target_holds(tmp_path):
+    """Each interrupt costs a release; the run ends with the steps that the target still pays for, and says so."""
+    options = dict(noise_multiplier=None, target_epsilon=1.0, n_steps=6)
+    make, records = CASES["lda"]
+    for _ in range(2):
+        model = make(**options)
+        model._backend = lambda: Ends(2, fail)
+        with pytest.raises(Stop):
+            model.fit(*records(), checkpoint=tmp_path / "r", resume=True, checkpoint_every=1)
+    done = make(**options).fit(*records(), checkpoint=tmp_path / "r", resume=True)
+    assert (done.n_steps_, len(done.ledger_), done.ledger_.lost) == (4, 6, 2)
+    assert done.privacy_.private and 0.9 < done.privacy_.epsilon <= 1.0
+    said = done.privacy_.statement()
+    assert "6 releases (4 of steps that were done, 2 of steps that were interrupted)" in said
+    assert "4 of 6 planned steps" in said
+    done.save(tmp_path / "m")
+    assert str(type(done).load(tmp_path / "m").privacy_) == said
+    again = make(**options).fit(*records(), checkpoint=tmp_path / "r", resume=True)
+    assert again.ledger_.head == done.ledger_.head and str(again.privacy_) == said
+
+
+def test_a_target_that_pays_for_no_further_step_ends_the_run(tmp_path):
+    make, records = CASES["own"]
+    options = dict(noise_multiplier=None, target_epsilon=1.0, n_steps=2)
+    model = make(**options)
+    model._backend = lambda: Ends(2, fail)
+    with pytest.raises(Stop):
+        model.fit(*records(), checkpoint=tmp_path, checkpoint_every=1)
+    heads = set()
+    for _ in range(3):
+        done = make(**options).fit(*records(), checkpoint=tmp_path, resume=True)
+        assert (done.n_steps_, len(done.ledger_), done.privacy_.shortened) == (1, 2, (1, 2))
+        heads.add(done.ledger_.head)
+    assert len(heads) == 1 and done.privacy_.epsilon <= 1.0
+
+
+def test_a_target_that_is_used_up_without_a_step_is_said(tmp_path):
+    make, records = CASES["own"]
+    options = dict(noise_multiplier=None, target_epsilon=1.0, n_steps=2)
+    for _ in range(2):
+        model = make(**options)
+        model._backend = lambda: Ends(1, fail)
+        with pytest.raises(Stop):
+            model.fit(*records(), checkpoint=tmp_path / "r", resume=True)
+    with pytest.raises(ValueError, match="2 releases are spent and no step of them was kept"):
+        make(**options).fit(*records(), checkpoint=tmp_path / "r", resume=True)
+
+
+def test_without_a_key_a_resumed_run_draws_anew_from_the_same_public_start(tmp_path):
+    make, records = CASES["lda"]
+    model = make(random_state=None, callback=lambda p: fail())
+    with pytest.raises(Stop):
+        model.fit(*records(), checkpoint=tmp_path)
+    seed = json.loads((tmp_path / RUN).read_bytes())["public"]["seed"]
+    for name in (CHECKPOINT, None):
+        if name:
+            shutil.copytree(tmp_path, tmp_path / "two")
+        folder = tmp_path / "two" if name else tmp_path
+        done = make(random_state=None).fit(*records(), checkpoint=folder, resume=True)
+        assert done._result.public.seed == seed and done.n_steps_ == 3 and done.privacy_.private
+    held = {p.name for p in tmp_path.iterdir() if p.is_file()}
+    assert held == {LEDGER, RUN, CHECKPOINT, LOCK}
+
+
+@pytest.mark.parametrize("options", [dict(private=False, noise_multiplier=None), dict(noise_multiplier=0.0)])
+def test_runs_without_noise_go_on_too(options, tmp_path):
+    make, records = CASES["lda"]
+    plain = make(**options)
+    plain._randomness = lambda public: KeyedRandomness(KEY)
+    plain.fit(*records())
+    model = make(**options, callback=lambda p: fail() if p.step == 2 else None)
+    model._randomness = lambda public: KeyedRandomness(KEY)
+    with pytest.raises(Stop):
+        model.fit(*records(), checkpoint=tmp_path, checkpoint_every=1)
+    model.set_params(callback=None).fit(*records(), checkpoint=tmp_path, resume=True)
+    assert bits(model) == bits(plain) and not model.privacy_.private and model.n_steps_ == 3
+
+
+@ALL
+def test_the_folder_holds_the_models_state_and_no_key(name, tmp_path):
+    """What a checkpoint holds is what the model of the steps so far holds, which its releases lead to."""
+    begun(tmp_path, name, steps=2)
+    stored = read_npz(tmp_path / CHECKPOINT)
+    meta = json.loads(stored.pop("checkpoint").tobytes())
+    assert set(meta) == {"digest", "format", "head", "n_records", "n_steps", "run", "step"} and meta["step"] == 2
+    model, states = estimator(name), []
+    made = model.prepare(*data(name))
+    update = made.model.update
+    made.model.update = lambda release: (update(release), states.append({k: np.array(v) for k, v in
+                                                                         made.model.state().items()}))  # fmt: skip
+    model.run(made)
+    assert {f"state.{key}": np.asarray(value).tobytes() for key, value in states[1].items()} == {
+        key: value.tobytes() for key, value in stored.items()
+    }
+    for path in tmp_path.iterdir():
+        content = path.read_bytes()
+        assert KEY not in content and KEY.hex().encode() not in content
+    kinds = [json.loads(line)["record"]["kind"] for line in (tmp_path / LEDGER).read_bytes().splitlines()]
+    assert set(kinds) == {"plan", "taint", "release"}
+
+
+# -------------------------------------------------------------------- refusals
+
+
+def begun(folder, name="own", steps=2, **options):
+    """A run that was interrupted inside the step after ``steps``, with a checkpoint there."""
+    model = estimator(name, **options)
+    model._backend = lambda: Ends(steps + 1, fail)
+    with pytest.raises(Stop):
+        model.fit(*data(name), checkpoint=folder, checkpoint_every=1)
+    return model
+
+
+def test_what_does_not_fit_the_folder_is_refused_in_one_line(tmp_path, monkeypatch):
+    begun(tmp_path)
+    before = {p.name: p.read_bytes() for p in tmp_path.iterdir() if p.name != LOCK}
+
+    def refused(call, match, kind=ValueError):
+        with pytest.raises(kind, match=match) as error:
+            call()
+        assert "\n" not in str(error.value) and str(tmp_path) in str(error.value)
+
+    def other(name="own", X=None, **options):
+        return lambda: estimator(name, **options).fit(*(X or data(name)), checkpoint=tmp_path, resume=True)
+
+    refused(other(n_steps=7), "n_steps = 3, this fit has 7")
+    refused(other(noise_multiplier=3.0), "noise_multiplier = 2.0, this fit has 3.0")
+    refused(other(random_state=5), "random_state = 0, this fit has 5")
+    refused(other(X=(np.zeros((200, 7)),)), r"n_columns = 4, this fit has 7|n_features = 4, this fit has 7")
+    refused(other(X=(np.zeros((150, 4)),)), "n_records = 200, this fit has 150")
+    refused(other("lda"), 'model = "Mean", this fit has "LatentDirichletAllocation"')
+    plain = CASES["own"][0]()
+    refused(lambda: plain.fit(*data("own"), checkpoint=tmp_path, resume=True), r"taints = \[.*this fit has \[\]")
+    refused(lambda: estimator("own").fit(*data("own"), checkpoint=tmp_path), "holds a run", FileExistsError)
+    monkeypatch.setattr(checkpoints, "versions", lambda: {"vips_fast": "9", "numpy": np.__version__})
+    refused(other(), "versions: ")
+    monkeypatch.undo()
+    assert before == {p.name: p.read_bytes() for p in tmp_path.iterdir() if p.name != LOCK}
+    # Threads are no part of what is computed.
+    assert bits(estimator("own", n_jobs=2).fit(*data("own"), checkpoint=tmp_path, resume=True)) == whole("own")
+
+
+def test_arguments_that_do_not_go_together(tmp_path):
+    model = estimator("own")
+    for options in (dict(resume=True), dict(checkpoint_every=3)):
+        with pytest.raises(ValueError, match="expected checkpoint="):
+            model.fit(*data("own"), **options)
+    with pytest.raises(ValueError, match="checkpoint_every=0"):
+        model.fit(*data("own"), checkpoint=tmp_path / "r", checkpoint_every=0)
+    with pytest.raises(ValueError, match="expected no transcript"):
+        model.fit(*data("own"), checkpoint=tmp_path / "r", transcript=tmp_path / "t")
+    (tmp_path / "own.txt").write_text("mine")
+    with pytest.raises(FileExistsError, match=r"own\.txt"):
+        model.fit(*data("own"), checkpoint=tmp_path)
+    with pytest.raises(FileExistsError, match="expected a folder"):
+        model.fit(*data("own"), checkpoint=tmp_path / "own.txt")
+    with pytest.raises(TypeError):
+        model.partial_fit(*data("own"), checkpoint=tmp_path / "r")
+    assert not (tmp_path / "r").exists() and model._result is None
+
+
+def test_missing_and_foreign_files_are_refused(tmp_path):
+    begun(tmp_path / "a")
+    begun(tmp_path / "b", steps=1)
+    for gone in (LEDGER, RUN):
+        folder = tmp_path / f"without-{gone}"
+        shutil.copytree(tmp_path / "a", folder)
+        (folder / gone).unlink()
+        for resume in (True, False):
+            with pytest.raises(OSError, match=gone):
+                estimator("own").fit(*data("own"), checkpoint=folder, resume=resume)
+    # The ledger of b is shorter than the checkpoint of a knows it to be.
+    shutil.copytree(tmp_path / "a", tmp_path / "mixed")
+    shutil.copy(tmp_path / "b" / LEDGER, tmp_path / "mixed" / LEDGER)
+    lines = (tmp_path / "mixed" / LEDGER).read_bytes().splitlines(keepends=True)
+    (tmp_path / "mixed" / LEDGER).write_bytes(b"".join(lines[:-1]))
+    with pytest.raises(ValueError, match="does not extend"):
+        estimator("own").fit(*data("own"), checkpoint=tmp_path / "mixed", resume=True)
+    # Without its checkpoint a run starts again, and what it spent stays spent.
+    (tmp_path / "a" / CHECKPOINT).unlink()
+    done = estimator("own").fit(*data("own"), checkpoint=tmp_path / "a", resume=True)
+    assert bits(done) == whole("own") and (len(done.ledger_), done.ledger_.lost) == (6, 3)
+
+
+def test_a_second_process_is_refused_before_it_reads(tmp_path):
+    reader, writer = os.pipe()
+
+    def holds(progress):
+        os.write(writer, b"x")
+        time.sleep(30)
+
+    child = os.fork()
+    if child == 0:
+        try:
+            estimator("own", callback=holds).fit(*data("own"), checkpoint=tmp_path)
+        finally:
+            os._exit(3)
+    try:
+        assert os.read(reader, 1) == b"x"
+        second = estimator("own")
+        second._read = lambda *a, **k: pytest.fail("the data were read")
+        for resume in (True, False):
+            with pytest.raises(BlockingIOError, match=f"in use by process {child} since 20") as error:
+                second.fit(None, checkpoint=tmp_path, resume=resume)
+            assert str(tmp_path) in str(error.value)
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(reader), os.close(writer)
+    # The lock of a dead process is free by itself.
+    assert bits(estimator("own").fit(*data("own"), checkpoint=tmp_path, resume=True)) == whole("own")
+
+
+# ---------------------------------------------------------------------- damage
+
+
+@pytest.fixture
+def quick_disk(monkeypatch):
+    """Without waiting for the disk, for tests that write thousands of files."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+
+def releases_in(content):
+    """(where each release's line begins, …) in a ledger's bytes."""
+    places, at = [], 0
+    for line in content.splitlines(keepends=True):
+        if b'"kind":"release"' in line:
+            places.append(at)
+        at += len(line)
+    return places
+
+
+def plan_of(name):
+    return estimator(name).prepare(*data(name)).plan
+
+
+def test_a_ledger_cut_at_any_byte_counts_what_was_begun(tmp_path, quick_disk):
+    begun(tmp_path / "r")
+    path, plan = tmp_path / "r" / LEDGER, plan_of("own")
+    content = path.read_bytes()
+    begins = releases_in(content)
+    for cut in range(len(content) + 1):
+        path.write_bytes(content[:cut])
+        spent = sum(place < cut for place in begins)
+        ledger = LedgerFile(path).read(plan)
+        # A line of another kind that is torn is taken for a release as well.
+        assert spent <= len(ledger) <= spent + 1
+        if cut % 7:
+            continue
+        rewritten = path.read_bytes()
+        assert LedgerFile(path).read(plan).head == ledger.head and path.read_bytes() == rewritten
+    for cut in range(0, len(content), 23):
+        path.write_bytes(content[:cut])
+        spent = sum(place < cut for place in begins)
+        try:
+            done = estimator("own").fit(*data("own"), checkpoint=tmp_path / "r", resume=True)
+        except ValueError as error:
+            assert "does not extend" in str(error)  # the checkpoint knows better
+            continue
+        assert len(done.ledger_) >= spent + 1 and bits(done) == whole("own")
+        break
+    begun(tmp_path / "s")
+    (tmp_path / "s" / CHECKPOINT).unlink()
+    path = tmp_path / "s" / LEDGER
+    content, kept = path.read_bytes(), shutil.copytree(tmp_path / "s", tmp_path / "kept")
+    for cut in range(1, len(content), 41):
+        shutil.rmtree(tmp_path / "s")
+        shutil.copytree(kept, tmp_path / "s")
+        path.write_bytes(content[:cut])
+        done = estimator("own").fit(*data("own"), checkpoint=tmp_path / "s", resume=True)
+        assert len(done.ledger_) >= sum(place < cut for place in begins) + 3 and bits(done) == whole("own")
+
+
+def test_no_flip_in_the_ledger_hides_a_release(tmp_path, quick_disk):
+    begun(tmp_path)
+    path, plan, rng = tmp_path / LEDGER, plan_of("own"), np.random.default_rng(0)
+    content = path.read_bytes()
+    spent, refused = len(releases_in(content)), 0
+    flips = [(int(rng.integers(len(content))), int(rng.integers(1, 256))) for _ in range(1000)]
+    flips += [(place, 1 << bit) for place, byte in enumerate(content) if byte == 10 for bit in range(8)]
+    for place, mask in flips:
+        damaged = bytearray(content)
+        damaged[place] ^= mask
+        path.write_bytes(damaged)
+        try:
+            ledger = LedgerFile(path).read(plan)
+        except ValueError as error:
+            refused += 1
+            assert f"{path}, line " in str(error) and "damaged" in str(error)
+            continue
+        assert len(ledger) >= spent
+    assert refused > 500
+
+
+@pytest.mark.parametrize("file", [CHECKPOINT, RUN])
+def test_a_flip_in_another_file_is_refused(file, tmp_path, quick_disk):
+    begun(tmp_path)
+    path, rng = tmp_path / file, np.random.default_rng(0)
+    content, ledger, went_on = path.read_bytes(), (tmp_path / LEDGER).read_bytes(), 0
+    for _ in range(150):
+        damaged = bytearray(content)
+        damaged[rng.integers(len(content))] ^= rng.integers(1, 256)
+        path.write_bytes(damaged)
+        try:
+            done = estimator("own").fit(*data("own"), checkpoint=tmp_path, resume=True)
+        except ValueError as error:
+            assert str(path) in str(error)
+            assert (tmp_path / LEDGER).read_bytes() == ledger
+        else:
+            # Some bytes of an archive say nothing.
+            went_on += 1
+            assert bits(done) == whole("own") and len(done.ledger_) == 4
+        path.write_bytes(content)
+        (tmp_path / LEDGER).write_bytes(ledger)
+    assert went_on < 30
+
+
+# ---------------------------------------------------------------------- faults
+
+
+class Faults:
+    """Lets the n-th call of the system fail; a write writes half before."""
+
+    def __init__(self, monkeypatch, target, code):
+        self.calls, self.target, self.code = 0, target, code
+        for name in ("write", "pwrite", "ftruncate", "fsync", "rename", "open", "mkdir"):
+            monkeypatch.setattr(os, name, self.failing(getattr(os, name), name))
+        original = durable.write_file
+        monkeypatch.setattr(journal, "write_file", lambda path, write: original(path, self.half(write)))
+
+    def hit(self):
+        self.calls += 1
+        return self.calls == self.target
+
+    def failing(self, original, name):
+        def call(*arguments, **options):
+            if self.hit():
+                if name == "write":
+                    original(arguments[0], bytes(arguments[1])[: len(arguments[1]) // 2])
+                # The system's calls name the path that they were given, if it was one.
+                names = [str(arguments[0])] if name in ("open", "mkdir", "rename") else []
+                raise OSError(self.code, os.strerror(self.code), *names)
+            return original(*arguments, **options)
+
+        return call
+
+    def half(self, write):
+        def call(file):
+            if self.hit():
+                file.write(b"half")
+                raise OSError(self.code, os.strerror(self.code))
+            return write(file)
+
+        return call
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
+@pytest.mark.parametrize("resumed", [False, True])
+def test_a_fault_at_each_call_of_the_system(code, resumed, tmp_path, monkeypatch):
+    name, target, went_on = "own", 0, 0
+    while True:
+        target += 1
+        folder, draws = tmp_path / str(target), tmp_path / f"draws{target}"
+        if resumed:
+            model = estimator(name, draws)
+            model._backend = lambda: Ends(2, fail)
+            with pytest.raises(Stop):
+                model.fit(*data(name), checkpoint=folder, checkpoint_every=1)
+            ledger = folder / LEDGER
+            ledger.write_bytes(ledger.read_bytes()[:-30])  # a torn line to be mended as well
+        model, records = estimator(name, draws), data(name)
+        prepared = model._randomness(None)
+        model._randomness = lambda public, drawing=prepared: drawing
+        with monkeypatch.context() as patch:
+            faults = Faults(patch, target, code)
+            failed = False
+            with warnings.catch_warnings(record=True) as warned:
+                warnings.simplefilter("always")
+                try:
+                    model.fit(*records, checkpoint=folder, resume=resumed, checkpoint_every=1)
+                except OSError as error:
+                    failed = True
+                    assert error.errno == code and str(tmp_path) in str(error) and model._result is None
+        if not failed and faults.calls < target:
+            break
+        if not failed:
+            # A checkpoint that cannot be written does not throw a paid run away, but it is said.
+            (said,) = [str(w.message) for w in warned]
+            assert os.strerror(code) in said and str(folder) in said and bits(model) == whole(name)
+            went_on += 1
+        done = estimator(name, draws).fit(*records, checkpoint=folder, resume=True, checkpoint_every=1)
+        assert bits(done) == whole(name)
+        assert drawn(draws) <= len(done.ledger_) <= done.n_steps_ + 1 + resumed
+    assert target > 20 and went_on >= 6
+
+
+# ------------------------------------------------------------------------ cost
+
+
+def test_what_ledger_and_checkpoints_cost(tmp_path, capsys):
+    """Printed, not asserted: time depends on the disk and on who else uses the machine."""
+    rng = np.random.default_rng(0)
+    corpus = sp.random_array((16000, 2000), density=0.02, random_state=rng, format="csr", data_sampler=lambda size: (
+        rng.integers(1, 4, size).astype(np.int32)))  # fmt: skip
+
+    def seconds(**options):
+        start = time.perf_counter()
+        LatentDirichletAllocation(20, noise_multiplier=2.0, n_steps=15, random_state=0).fit(corpus, **options)
+        return time.perf_counter() - start
+
+    spent, original = [0.0], {}
+
+    def timed(owner, name):
+        original[owner, name] = function = getattr(owner, name)
+
+        def call(*arguments):
+            start = time.perf_counter()
+            try:
+                return function(*arguments)
+            finally:
+                spent[0] += time.perf_counter() - start
+
+        return call
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LedgerFile, "append", timed(LedgerFile, "append"))
+        patch.setattr(checkpoints.RunFolder, "_write", timed(checkpoints.RunFolder, "_write"))
+        total = seconds(checkpoint=tmp_path / "r")
+    with capsys.disabled():
+        print(f"\nledger and checkpoints: {spent[0]:.4f} s of {total:.2f} s, {spent[0] / total:.2%}")
+    assert (tmp_path / "r" / CHECKPOINT).exists()
+
+
+def test_a_budget_pays_for_every_release_of_an_interrupted_run(tmp_path):
+    """Budget and folder agree on what was spent, and a finished run that is resumed costs nothing."""
+    make, records = CASES["lda"]
+    budget = Budget.create(tmp_path / "ward.budget", 50.0, 1e-5, dataset="ward")
+    options = dict(n_records=200, n_steps=4)
+    for _ in range(2):
+        model = make(**options)
+        model._backend = lambda: Ends(2, fail)
+        with pytest.raises(Stop):
+            model.fit(*records(), checkpoint=tmp_path / "r", resume=True, checkpoint_every=1, budget=budget.path)
+    done = make(**options).fit(*records(), checkpoint=tmp_path / "r", resume=True, budget=budget.path)
+    assert (done.n_steps_, len(done.ledger_), done.ledger_.lost) == (4, 6, 2)
+    spent = Budget(budget.path).show()
+    assert sum(run["drawn"] for run in spent["runs"]) == 6
+    again = make(**options).fit(*records(), checkpoint=tmp_path / "r", resume=True, budget=budget.path)
+    assert again.ledger_.head == done.ledger_.head
+    assert sum(run["drawn"] for run in Budget(budget.path).show()["runs"]) == 6

@@ -1,0 +1,443 @@
+"""Checkpoints: a run that is killed goes on from its last one, and pays for what it lost.
+
+The folder of a run holds
+
+    lock              who is fitting now (`vips_fast.engine.journal.FolderLock`)
+    run.json          class, settings, public facts, plan, versions: what a resume has to agree with
+    ledger.jsonl      every release, written ahead (`vips_fast.engine.journal`)
+    checkpoint.npz    ``Model.state()``, its step, and head and length of the ledger then
+
+and never a key, a minibatch or a sum before its noise: a state is a function of releases
+and public numbers, so the folder says nothing that the model would not say.
+
+*Why nothing is under-counted.* What was spent is the number of releases in ``ledger.jsonl``
+and in nothing else; no checkpoint can lower it. A checkpoint is taken only if the ledger on
+the disk extends the one that it was written with, hash by hash: a ledger that was shortened
+below it, or belongs to another run, is refused. ``ledger.jsonl`` is there, empty, before
+``run.json``, and ``run.json`` before the first line, so a folder in which one of the two is
+missing has been tampered with, and is refused. A step that is done again draws new randomness
+(with a test key: the same) and has a line of its own in the ledger; that of the lost step stays.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+import warnings
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from ..accounting import SelfComposedEvent, epsilon
+from ..data.npz import read_npz, write_npz
+from ..kernels import native
+from .journal import LEDGER, LOCK, FolderLock, LedgerFile, bring_folder_to_disk, make_folder, naming, replace_file
+from .ledger import Ledger, canonical_json
+from .model import Model
+from .plan import RunPlan
+from .result import Public, array_digest
+
+FORMAT = 1
+RUN, CHECKPOINT = "run.json", "checkpoint.npz"
+
+#: Share of a fit's time that checkpoints may take, where the caller does not say how often; the last one, which every
+#: run writes, has the rest of 2 %.
+_SHARE = 0.015
+#: What a checkpoint is taken to cost before one was written: seconds, and bytes a second.
+_SECONDS, _BYTES_A_SECOND = 0.01, 2e8
+
+#: Settings that may differ between the parts of a run: they are no part of what it computes.
+_FREE = ("n_jobs",)
+_META = "checkpoint"
+
+
+def versions() -> dict[str, str]:
+    """What the bits of a run depend on beside its settings."""
+    from .. import __version__
+
+    return {"vips_fast": __version__, "numpy": np.__version__, "instruction set": native.isa()}
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A model's state after a step, and the ledger that it was written with.
+
+    Attributes
+    ----------
+    step : int
+        Steps done.
+    n_steps : int
+        Steps that the run was to do; a run is finished where both are equal.
+    state : mapping of str to array
+    head : str
+    n_records : int
+        Hash and length of the ledger.
+    run : str
+        Digest of ``run.json``: settings, public facts, plan (with the noise multiplier) and versions.
+    """
+
+    step: int
+    n_steps: int
+    state: Mapping[str, np.ndarray]
+    head: str
+    n_records: int
+    run: str
+
+    def write(self, path: Path) -> None:
+        """Write the file, which is there whole at any moment, as it was or as it is now."""
+        meta = {
+            "format": FORMAT, "step": self.step, "n_steps": self.n_steps, "head": self.head,
+            "n_records": self.n_records, "run": self.run,
+        }
+        # Damage to the numbers has to show, as they do not look wrong.
+        text = canonical_json(dict(meta, digest=_digest(meta, self.state)))
+        arrays = {**{f"state.{k}": v for k, v in self.state.items()}, _META: np.frombuffer(text, dtype=np.uint8)}
+        replace_file(path, lambda file: write_npz(file, arrays))
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """The checkpoint in a file.
+
+        Raises
+        ------
+        ValueError
+            If it is damaged.
+        """
+        arrays = read_npz(path)
+        try:
+            meta = json.loads(arrays.pop(_META).tobytes())
+            digest = meta.pop("digest")
+            state = {name.removeprefix("state."): array for name, array in arrays.items()}
+            if meta.pop("format") != FORMAT or digest != _digest(dict(meta, format=FORMAT), state):
+                raise ValueError
+            return cls(state=state, **meta)
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
+            raise ValueError(f"{path}: damaged; expected a checkpoint as it was written") from None
+
+
+def _digest(meta: dict[str, Any], state: Mapping[str, np.ndarray]) -> str:
+    return hashlib.sha256(canonical_json([meta, {k: array_digest(v) for k, v in state.items()}])).hexdigest()
+
+
+class RunFolder:
+    """The folder of one run, locked while this object is open.
+
+    Parameters
+    ----------
+    path : str or path
+    resume : bool
+        Whether a run that is there goes on.
+    every : int or None
+        Steps between checkpoints; None spaces them so that they take less than 2 % of the time.
+
+    Raises
+    ------
+    BlockingIOError
+        If another fit is using the folder.
+    FileExistsError
+        If there is a run and ``resume`` is False, or there are other files.
+    """
+
+    def __init__(self, path: str | Path, *, resume: bool = False, every: int | None = None):
+        self.path, self._every = Path(path), every
+        if self.path.exists() and not self.path.is_dir():
+            raise FileExistsError(f"checkpoint {self.path}: expected a folder or a new name")
+        make_folder(self.path.absolute())
+        self._lock = FolderLock(self.path)
+        self._file = LedgerFile(self.path / LEDGER)
+        try:
+            self._look(resume)
+        except BaseException:
+            self.close()
+            raise
+        self._ledger: Ledger | None = None
+        self._model: Model | None = None
+        self._run, self._n_steps = "", 0
+        # Step of the checkpoint that is in the folder, and where it says that the run ends.
+        self._kept, self._kept_end = -1, -1
+        # Steps done, and releases then: as long as the ledger has no more of them, no further step has begun.
+        self._done = (0, 0)
+        self._cost, self._spent, self._began = 0.0, 0.0, time.perf_counter()
+
+    def _look(self, resume: bool) -> None:
+        """What is in the folder; nothing is read of it yet but its names."""
+        ledger, run, checkpoint = (self.path / name for name in (LEDGER, RUN, CHECKPOINT))
+        lines = ledger.stat().st_size if ledger.exists() else 0
+        #: Whether a run has begun here.
+        self.begun = run.exists()
+        if not self.begun and (lines or checkpoint.exists()):
+            raise FileNotFoundError(f"{run}: missing, beside a {LEDGER if lines else CHECKPOINT}; expected both")
+        if self.begun and not ledger.exists():
+            raise FileNotFoundError(f"{ledger}: missing, beside {RUN}; what was spent cannot be known")
+        if self.begun and not resume:
+            raise FileExistsError(f"checkpoint {self.path}: holds a run; expected resume=True, or an empty folder")
+        own = {LEDGER, RUN, CHECKPOINT, LOCK, f".{LEDGER}.part", f".{RUN}.part", f".{CHECKPOINT}.part"}
+        others = sorted(entry.name for entry in self.path.iterdir() if entry.name not in own)
+        if others and not self.begun:
+            raise FileExistsError(f"checkpoint {self.path}: holds {others[0]!r}; expected a new or an empty folder")
+
+    def close(self) -> None:
+        """Free the folder."""
+        self._file.close()
+        self._lock.close()
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    # ------------------------------------------------------------------ a run
+
+    def public(self, public: Public, seeded: bool) -> Public:
+        """The public facts of this fit, with the seed of the run that is here unless the settings give one."""
+        if not self.begun or seeded:
+            return public
+        seed = self._stored()["public"].get("seed")
+        return replace(public, seed=int(seed)) if isinstance(seed, int) else public
+
+    def _stored(self) -> dict[str, Any]:
+        path = self.path / RUN
+        with naming(path):
+            text = path.read_bytes()
+        try:
+            stored = json.loads(text)
+            digest = stored.pop("digest")
+            if stored["format"] != FORMAT or digest != hashlib.sha256(canonical_json(stored)).hexdigest():
+                raise ValueError
+            return dict(stored)
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
+            raise ValueError(f"{path}: damaged; expected what a fit wrote (format {FORMAT})") from None
+
+    def begin(
+        self, kind: str, settings: Mapping[str, Any], public: Public, model: Model, plan: RunPlan, target: float | None,
+    ) -> tuple[Ledger, range, dict[str, Any]]:
+        """Start the run, or bring the model to where it stopped.
+
+        Parameters
+        ----------
+        kind, settings, public, model, plan
+            Of this fit, as they would be without a folder.
+        target : float or None
+            Epsilon that the noise was calibrated for or the plan was held against.
+
+        Returns
+        -------
+        Ledger
+            Open, with all that was spent; it writes ahead into the folder.
+        range
+            Steps that are left, and that the target can pay for.
+        dict
+            The settings of the run, for its result.
+
+        Raises
+        ------
+        ValueError
+            If the run is of another plan, model, shape or version; if the ledger does not extend the checkpoint; or if
+            lost releases have used up the target before any step was kept.
+        """  # fmt: skip
+        if not self._lock.held:
+            raise ValueError(f"checkpoint {self.path}: closed; expected a folder that is open, or its path")
+        fresh = _facts(kind, settings, public, plan)
+        settings = dict(settings)
+        if not self.begun:
+            self._file.create()
+            self._write_run(fresh)
+        stored = self._stored()
+        self._compare(stored, fresh)
+        settings.update({name: stored["settings"][name] for name in _FREE if name in settings})
+        self._run = hashlib.sha256(canonical_json(stored)).hexdigest()
+        ledger = self._file.read(plan)
+        if ledger.plan not in (None, stored["plan"]):
+            raise ValueError(f"{self.path / LEDGER}: its plan is not that of {RUN}; expected files of one run")
+        checkpoint = self._checkpoint(ledger)
+        step = 0 if checkpoint is None else checkpoint.step
+        if checkpoint is not None:
+            model.restore(checkpoint.state)
+        self._ledger, self._model, self._done = ledger, model, (step, len(ledger))
+        if checkpoint is not None:
+            self._kept, self._kept_end = step, checkpoint.n_steps
+        if checkpoint is not None and step == checkpoint.n_steps:
+            self._n_steps = step
+            return ledger, range(step, step), settings
+        self._n_steps = n_steps = step + affordable(ledger, plan, plan.n_steps - step, target)
+        if n_steps == 0:
+            raise ValueError(
+                f"checkpoint {self.path}: {len(ledger)} releases are spent and no step of them was kept; "
+                f"expected room for one more below target_epsilon={target:g}"
+            )
+        self._file.attach(ledger)
+        if ledger.plan is None:
+            ledger.open(plan.public())
+        for reason in plan.taints:
+            ledger.taint(reason)
+        if step or len(ledger):
+            ledger.resume(step, n_steps)
+        return ledger, range(step, n_steps), settings
+
+    def _write_run(self, facts: dict[str, Any]) -> None:
+        text = canonical_json(dict(facts, digest=hashlib.sha256(canonical_json(facts)).hexdigest()))
+        replace_file(self.path / RUN, lambda file: file.write(text))
+        bring_folder_to_disk(self.path)
+        self.begun = True
+
+    def _compare(self, stored: dict[str, Any], fresh: dict[str, Any]) -> None:
+        """Raise ValueError, naming both sides, at the first thing that differs."""
+        fresh = json.loads(canonical_json(fresh))
+        for part in ("model", "versions", "settings", "public", "plan", "taints"):
+            here, there = fresh.get(part), stored.get(part)
+            if isinstance(here, dict) and isinstance(there, dict):
+                for name in sorted({*here, *there} - set(_FREE)):
+                    if here.get(name) != there.get(name):
+                        self._refuse(f"{part}: {name}", there.get(name), here.get(name))
+            elif here != there:
+                self._refuse(part, there, here)
+
+    def _refuse(self, what: str, there: Any, here: Any) -> None:
+        raise ValueError(
+            f"checkpoint {self.path}: holds a run with {what} = {_short(there)}, this fit has {_short(here)}; "
+            "expected the same"
+        )
+
+    def _checkpoint(self, ledger: Ledger) -> Checkpoint | None:
+        path = self.path / CHECKPOINT
+        if not path.exists():
+            return None
+        checkpoint = Checkpoint.read(path)
+        if checkpoint.run != self._run:
+            raise ValueError(f"{path}: is not of the run of {RUN}; expected files of one run")
+        chain = ledger.chain()
+        if not 0 < checkpoint.n_records <= len(chain) or chain[checkpoint.n_records - 1][1] != checkpoint.head:
+            raise ValueError(
+                f"{path}: was written with {checkpoint.n_records} records in the ledger; {LEDGER}, with {len(chain)}, "
+                "does not extend them, so what was spent cannot be known"
+            )
+        return checkpoint
+
+    # ------------------------------------------------------------ checkpoints
+
+    def after(self, step: int) -> None:
+        """Write a checkpoint after a step, if it is time; `vips_fast.engine.loop.run` calls it."""
+        assert self._ledger is not None
+        self._done = (step, len(self._ledger))
+        if step == self._n_steps:
+            return  # `finish` writes the last one
+        if self._every is not None:
+            due = step - max(self._kept, 0) >= self._every
+        else:
+            self._cost = self._cost or _SECONDS + self._size() / _BYTES_A_SECOND
+            due = self._spent + self._cost <= _SHARE * (time.perf_counter() - self._began)
+        if due:
+            self._write()
+
+    def _size(self) -> int:
+        return 0 if self._model is None else sum(array.nbytes for array in self._model.state().values())
+
+    def _write(self) -> None:
+        ledger, model = self._ledger, self._model
+        assert ledger is not None and model is not None
+        start = time.perf_counter()
+        n_records = len(ledger.chain())
+        state = {name: np.asarray(array) for name, array in model.state().items()}
+        made = Checkpoint(self._done[0], self._n_steps, state, ledger.head, n_records, self._run)
+        try:
+            made.write(self.path / CHECKPOINT)
+            self._kept, self._kept_end = made.step, made.n_steps
+        except OSError as error:
+            # Steps that are paid for are not thrown away for it; the ledger is another matter, and ends the run.
+            warnings.warn(
+                f"{error}: the fit goes on without this checkpoint; a resume would go on after step "
+                f"{max(self._kept, 0)} and pay for later ones again", RuntimeWarning, stacklevel=2,
+            )  # fmt: skip
+        self._cost = time.perf_counter() - start
+        self._spent += self._cost
+
+    def keep(self) -> None:
+        """After an interrupt between two steps, keep those that were done; within a step there is nothing to keep."""
+        ledger, (step, releases) = self._ledger, self._done
+        # Without noise no line says that a step has begun, and the model may be in the middle of one.
+        if ledger is not None and step > max(self._kept, 0) and 0 < len(ledger) == releases:
+            with suppress(Exception):
+                self._write()
+
+    def finish(self) -> Ledger:
+        """Write the last checkpoint; returns the ledger, to be closed over what is published.
+
+        The record that closes it is not written to the folder: it follows from the state.
+        """
+        assert self._ledger is not None
+        if (self._kept, self._kept_end) != (self._n_steps, self._n_steps):
+            self._write()
+        return self._ledger.copy()
+
+
+def _facts(kind: str, settings: Mapping[str, Any], public: Public, plan: RunPlan) -> dict[str, Any]:
+    """What a run is, JSON-ready; arrays stand as digests."""
+    plain = {k: array_digest(v) if isinstance(v, np.ndarray) else v for k, v in settings.items()}
+    classes = None if public.classes is None else array_digest(public.classes)
+    facts = {
+        "format": FORMAT, "model": kind, "versions": versions(), "settings": plain,
+        "public": dict(public.to_dict(), classes=classes), "plan": plan.public(), "taints": list(plan.taints),
+    }
+    return dict(json.loads(canonical_json(facts)))
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 100 else text[:97] + "..."
+
+
+def affordable(ledger: Ledger, plan: RunPlan, wanted: int, target: float | None) -> int:
+    """How many of the wanted steps a target can still pay for, after all that the ledger holds.
+
+    The noise was chosen for ``plan.n_steps`` releases. Where releases were lost, a few steps fewer may remain; how
+    many is for the accountant to say, from the events alone.
+    """
+    event = plan.event
+    if event is None or target is None or len(ledger) + wanted <= plan.n_steps:
+        return wanted
+    # All releases of a run are of one event. As many as were planned fit, and no more than wanted are asked for.
+    low, high = max(0, plan.n_steps - len(ledger)), wanted
+    while low < high:
+        middle = (low + high + 1) // 2
+        fits = epsilon(SelfComposedEvent(event, len(ledger) + middle), plan.delta) <= target
+        low, high = (middle, high) if fits else (low, middle - 1)
+    return low
+
+
+def open_folder(
+    path: str | Path | RunFolder | None, resume: bool, every: int | None, refused: Mapping[str, bool]
+) -> RunFolder | None:
+    """The folder of a fit, or None without one; refuses arguments that do not go together.
+
+    One that is open already, so that it was locked before the data were read, is given back as it is.
+
+    Raises
+    ------
+    ValueError, OSError
+        As `RunFolder`; and if an argument needs a folder, or one of the ``refused`` is given with it.
+    """
+    from ..checks import check_flag, check_number
+
+    check_flag("resume", resume)
+    if every is not None:
+        check_number("checkpoint_every", every, 1, 2**31, integer=True)
+    if path is None:
+        if resume or every is not None:
+            what = "resume=True" if resume else f"checkpoint_every={every}"
+            raise ValueError(f"{what}: expected checkpoint= with it, the folder of the run")
+        return None
+    for what, given in refused.items():
+        if given:
+            raise ValueError(f"checkpoint {path}: expected no {what} with it")
+    if isinstance(path, RunFolder):
+        return path
+    return RunFolder(path, resume=resume, every=every)
