@@ -312,6 +312,38 @@ def test_runs_without_noise_go_on_too(options, tmp_path):
 
 
 @ALL
+def test_each_line_is_on_the_disk_before_anything_is_drawn(name, tmp_path, monkeypatch):
+    synced, original = [0], os.fsync
+
+    def fsync(descriptor):
+        original(descriptor)
+        if os.readlink(f"/proc/self/fd/{descriptor}") == str((tmp_path / LEDGER).resolve()):
+            synced[0] = os.fstat(descriptor).st_size
+
+    class Watching(KeyedRandomness):
+        drawn = 0
+
+        def look(self, step):
+            content = (tmp_path / LEDGER).read_bytes()
+            assert len(content) == synced[0] and content.count(b'"kind":"release"') == step + 1
+            Watching.drawn += 1
+
+        def words(self, n, purpose, step):
+            self.look(step)
+            return super().words(n, purpose, step)
+
+        def noise_key(self, step):
+            self.look(step)
+            return super().noise_key(step)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    model = estimator(name)
+    model._randomness = lambda public: Watching(KEY)
+    model.fit(*data(name), checkpoint=tmp_path)
+    assert Watching.drawn >= 2 * model.n_steps_
+
+
+@ALL
 def test_the_folder_holds_the_models_state_and_no_key(name, tmp_path):
     """What a checkpoint holds is what the model of the steps so far holds, which its releases lead to."""
     begun(tmp_path, name, steps=2)
