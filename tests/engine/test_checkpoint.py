@@ -1,125 +1,24 @@
 """A run that is killed at any moment goes on from its checkpoint, and nothing that was released is left uncounted."""
 
-import errno
 import json
 import os
 import shutil
 import signal
 import time
-import warnings
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from cases import CASES
+from runs import ALL, KEY, Ends, Stop, begun, bits, data, die, drawn, estimator, fail, in_child, whole
 
 from vips_fast import LatentDirichletAllocation
 from vips_fast.data.npz import read_npz
 from vips_fast.engine import checkpoint as checkpoints
-from vips_fast.engine import durable, journal
-from vips_fast.engine.backend import Threads
 from vips_fast.engine.budget import Budget
 from vips_fast.engine.checkpoint import CHECKPOINT, RUN
 from vips_fast.engine.journal import LEDGER, LOCK, LedgerFile
 from vips_fast.engine.randomness import KeyedRandomness
-
-ALL = pytest.mark.parametrize("name", CASES)
-KEY = b"k" * 32
-note = os.pwrite  # not the one that a test lets fail
-
-
-class Stop(Exception):
-    pass
-
-
-class Drawing(KeyedRandomness):
-    """Notes each draw of a noise key in a file, which is what a release cannot be made without."""
-
-    def __init__(self, path):
-        super().__init__(KEY)
-        self.descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-
-    def noise_key(self, step):
-        note(self.descriptor, b".", 0)
-        return super().noise_key(step)
-
-    def __del__(self):
-        os.close(self.descriptor)
-
-
-class Ends(Threads):
-    """Calls a function instead of the sum of a given step of this process."""
-
-    def __init__(self, where, end):
-        super().__init__(1)
-        self.left, self.end = where, end
-
-    def sum(self, *arguments):
-        self.left -= 1
-        if self.left == 0:
-            self.end()
-        return super().sum(*arguments)
-
-
-def estimator(name, draws=None, **options):
-    """An estimator with a test key, whose draws of noise keys are noted."""
-    made = CASES[name][0](**options).set_unsafe(test_key=KEY)
-    if draws is not None:
-        made._randomness = lambda public: Drawing(draws)
-    return made
-
-
-def data(name):
-    return CASES[name][1]()
-
-
-def drawn(path):
-    return path.stat().st_size if path.exists() else 0
-
-
-def bits(fitted):
-    result = fitted._result
-    return {key: value.tobytes() for key, value in {**result.arrays, **result.state}.items()}
-
-
-def fail():
-    raise Stop
-
-
-def die():
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def in_child(function):
-    """Run a function in a forked process; gives how it ended."""
-    child = os.fork()
-    if child == 0:
-        try:
-            function()
-        finally:
-            os._exit(3)
-    return os.waitpid(child, 0)[1]
-
-
-_whole = {}
-
-
-def whole(name):
-    if name not in _whole:
-        _whole[name] = bits(estimator(name).fit(*data(name)))
-    return _whole[name]
-
-
-def finish(name, folder, draws, **options):
-    """Resume a run to its end; checks what must hold however it was interrupted."""
-    done = estimator(name, draws).fit(*data(name), checkpoint=folder, resume=True, **options)
-    assert bits(done) == whole(name)
-    ledger = done.ledger_
-    assert len(ledger) == drawn(draws) or len(ledger) == drawn(draws) + ledger.lost
-    assert len(ledger) - ledger.lost == done.n_steps_
-    done._result.check()
-    return done
-
 
 # --------------------------------------------------------- interrupts and kills
 
@@ -313,6 +212,38 @@ def test_runs_without_noise_go_on_too(options, tmp_path):
 
 
 @ALL
+def test_each_line_is_on_the_disk_before_anything_is_drawn(name, tmp_path, monkeypatch):
+    synced, original = [0], os.fsync
+
+    def fsync(descriptor):
+        original(descriptor)
+        if os.readlink(f"/proc/self/fd/{descriptor}") == str((tmp_path / LEDGER).resolve()):
+            synced[0] = os.fstat(descriptor).st_size
+
+    class Watching(KeyedRandomness):
+        drawn = 0
+
+        def look(self, step):
+            content = (tmp_path / LEDGER).read_bytes()
+            assert len(content) == synced[0] and content.count(b'"kind":"release"') == step + 1
+            Watching.drawn += 1
+
+        def words(self, n, purpose, step):
+            self.look(step)
+            return super().words(n, purpose, step)
+
+        def noise_key(self, step):
+            self.look(step)
+            return super().noise_key(step)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    model = estimator(name)
+    model._randomness = lambda public: Watching(KEY)
+    model.fit(*data(name), checkpoint=tmp_path)
+    assert Watching.drawn >= 2 * model.n_steps_
+
+
+@ALL
 def test_the_folder_holds_the_models_state_and_no_key(name, tmp_path):
     """What a checkpoint holds is what the model of the steps so far holds, which its releases lead to."""
     begun(tmp_path, name, steps=2)
@@ -336,15 +267,6 @@ def test_the_folder_holds_the_models_state_and_no_key(name, tmp_path):
 
 
 # -------------------------------------------------------------------- refusals
-
-
-def begun(folder, name="own", steps=2, **options):
-    """A run that was interrupted inside the step after ``steps``, with a checkpoint there."""
-    model = estimator(name, **options)
-    model._backend = lambda: Ends(steps + 1, fail)
-    with pytest.raises(Stop):
-        model.fit(*data(name), checkpoint=folder, checkpoint_every=1)
-    return model
 
 
 def test_what_does_not_fit_the_folder_is_refused_in_one_line(tmp_path, monkeypatch):
@@ -447,187 +369,6 @@ def test_a_second_process_is_refused_before_it_reads(tmp_path):
     assert bits(estimator("own").fit(*data("own"), checkpoint=tmp_path, resume=True)) == whole("own")
 
 
-# ---------------------------------------------------------------------- damage
-
-
-@pytest.fixture
-def quick_disk(monkeypatch):
-    """Without waiting for the disk, for tests that write thousands of files."""
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-
-
-def releases_in(content):
-    """(where each release's line begins, …) in a ledger's bytes."""
-    places, at = [], 0
-    for line in content.splitlines(keepends=True):
-        if b'"kind":"release"' in line:
-            places.append(at)
-        at += len(line)
-    return places
-
-
-def plan_of(name):
-    return estimator(name).prepare(*data(name)).plan
-
-
-def test_a_ledger_cut_at_any_byte_counts_what_was_begun(tmp_path, quick_disk):
-    begun(tmp_path / "r")
-    path, plan = tmp_path / "r" / LEDGER, plan_of("own")
-    content = path.read_bytes()
-    begins = releases_in(content)
-    for cut in range(len(content) + 1):
-        path.write_bytes(content[:cut])
-        spent = sum(place < cut for place in begins)
-        ledger = LedgerFile(path).read(plan)
-        # A line of another kind that is torn is taken for a release as well.
-        assert spent <= len(ledger) <= spent + 1
-        if cut % 7:
-            continue
-        rewritten = path.read_bytes()
-        assert LedgerFile(path).read(plan).head == ledger.head and path.read_bytes() == rewritten
-    for cut in range(0, len(content), 23):
-        path.write_bytes(content[:cut])
-        spent = sum(place < cut for place in begins)
-        try:
-            done = estimator("own").fit(*data("own"), checkpoint=tmp_path / "r", resume=True)
-        except ValueError as error:
-            assert "does not extend" in str(error)  # the checkpoint knows better
-            continue
-        assert len(done.ledger_) >= spent + 1 and bits(done) == whole("own")
-        break
-    begun(tmp_path / "s")
-    (tmp_path / "s" / CHECKPOINT).unlink()
-    path = tmp_path / "s" / LEDGER
-    content, kept = path.read_bytes(), shutil.copytree(tmp_path / "s", tmp_path / "kept")
-    for cut in range(1, len(content), 41):
-        shutil.rmtree(tmp_path / "s")
-        shutil.copytree(kept, tmp_path / "s")
-        path.write_bytes(content[:cut])
-        done = estimator("own").fit(*data("own"), checkpoint=tmp_path / "s", resume=True)
-        assert len(done.ledger_) >= sum(place < cut for place in begins) + 3 and bits(done) == whole("own")
-
-
-def test_no_flip_in_the_ledger_hides_a_release(tmp_path, quick_disk):
-    begun(tmp_path)
-    path, plan, rng = tmp_path / LEDGER, plan_of("own"), np.random.default_rng(0)
-    content = path.read_bytes()
-    spent, refused = len(releases_in(content)), 0
-    flips = [(int(rng.integers(len(content))), int(rng.integers(1, 256))) for _ in range(1000)]
-    flips += [(place, 1 << bit) for place, byte in enumerate(content) if byte == 10 for bit in range(8)]
-    for place, mask in flips:
-        damaged = bytearray(content)
-        damaged[place] ^= mask
-        path.write_bytes(damaged)
-        try:
-            ledger = LedgerFile(path).read(plan)
-        except ValueError as error:
-            refused += 1
-            assert f"{path}, line " in str(error) and "damaged" in str(error)
-            continue
-        assert len(ledger) >= spent
-    assert refused > 500
-
-
-@pytest.mark.parametrize("file", [CHECKPOINT, RUN])
-def test_a_flip_in_another_file_is_refused(file, tmp_path, quick_disk):
-    begun(tmp_path)
-    path, rng = tmp_path / file, np.random.default_rng(0)
-    content, ledger, went_on = path.read_bytes(), (tmp_path / LEDGER).read_bytes(), 0
-    for _ in range(150):
-        damaged = bytearray(content)
-        damaged[rng.integers(len(content))] ^= rng.integers(1, 256)
-        path.write_bytes(damaged)
-        try:
-            done = estimator("own").fit(*data("own"), checkpoint=tmp_path, resume=True)
-        except ValueError as error:
-            assert str(path) in str(error)
-            assert (tmp_path / LEDGER).read_bytes() == ledger
-        else:
-            # Some bytes of an archive say nothing.
-            went_on += 1
-            assert bits(done) == whole("own") and len(done.ledger_) == 4
-        path.write_bytes(content)
-        (tmp_path / LEDGER).write_bytes(ledger)
-    assert went_on < 30
-
-
-# ---------------------------------------------------------------------- faults
-
-
-class Faults:
-    """Lets the n-th call of the system fail; a write writes half before."""
-
-    def __init__(self, monkeypatch, target, code):
-        self.calls, self.target, self.code = 0, target, code
-        for name in ("write", "pwrite", "ftruncate", "fsync", "rename", "open", "mkdir"):
-            monkeypatch.setattr(os, name, self.failing(getattr(os, name), name))
-        original = durable.write_file
-        monkeypatch.setattr(journal, "write_file", lambda path, write: original(path, self.half(write)))
-
-    def hit(self):
-        self.calls += 1
-        return self.calls == self.target
-
-    def failing(self, original, name):
-        def call(*arguments, **options):
-            if self.hit():
-                if name == "write":
-                    original(arguments[0], bytes(arguments[1])[: len(arguments[1]) // 2])
-                # The system's calls name the path that they were given, if it was one.
-                names = [str(arguments[0])] if name in ("open", "mkdir", "rename") else []
-                raise OSError(self.code, os.strerror(self.code), *names)
-            return original(*arguments, **options)
-
-        return call
-
-    def half(self, write):
-        def call(file):
-            if self.hit():
-                file.write(b"half")
-                raise OSError(self.code, os.strerror(self.code))
-            return write(file)
-
-        return call
-
-
-@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
-@pytest.mark.parametrize("resumed", [False, True])
-def test_a_fault_at_each_call_of_the_system(code, resumed, tmp_path, monkeypatch):
-    name, target, went_on = "own", 0, 0
-    while True:
-        target += 1
-        folder, draws = tmp_path / str(target), tmp_path / f"draws{target}"
-        if resumed:
-            model = estimator(name, draws)
-            model._backend = lambda: Ends(2, fail)
-            with pytest.raises(Stop):
-                model.fit(*data(name), checkpoint=folder, checkpoint_every=1)
-            ledger = folder / LEDGER
-            ledger.write_bytes(ledger.read_bytes()[:-30])  # a torn line to be mended as well
-        model, records = estimator(name, draws), data(name)
-        prepared = model._randomness(None)
-        model._randomness = lambda public, drawing=prepared: drawing
-        with monkeypatch.context() as patch:
-            faults = Faults(patch, target, code)
-            failed = False
-            with warnings.catch_warnings(record=True) as warned:
-                warnings.simplefilter("always")
-                try:
-                    model.fit(*records, checkpoint=folder, resume=resumed, checkpoint_every=1)
-                except OSError as error:
-                    failed = True
-                    assert error.errno == code and str(tmp_path) in str(error) and model._result is None
-        if not failed and faults.calls < target:
-            break
-        if not failed:
-            # A checkpoint that cannot be written does not throw a paid run away, but it is said.
-            (said,) = [str(w.message) for w in warned]
-            assert os.strerror(code) in said and str(folder) in said and bits(model) == whole(name)
-            went_on += 1
-        done = estimator(name, draws).fit(*records, checkpoint=folder, resume=True, checkpoint_every=1)
-        assert bits(done) == whole(name)
-        assert drawn(draws) <= len(done.ledger_) <= done.n_steps_ + 1 + resumed
-    assert target > 20 and went_on >= 6
 
 
 # ------------------------------------------------------------------------ cost

@@ -1,0 +1,105 @@
+"""Runs that are interrupted, killed or damaged, for the tests of checkpoints."""
+
+import os
+import signal
+
+import pytest
+from cases import CASES
+
+from vips_fast.engine.backend import Threads
+from vips_fast.engine.randomness import KeyedRandomness
+
+ALL = pytest.mark.parametrize("name", CASES)
+KEY = b"k" * 32
+note = os.pwrite  # not the one that a test lets fail
+
+
+class Stop(Exception):
+    pass
+
+
+class Drawing(KeyedRandomness):
+    """Notes each draw of a noise key in a file, which is what a release cannot be made without."""
+
+    def __init__(self, path):
+        super().__init__(KEY)
+        self.descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+
+    def noise_key(self, step):
+        note(self.descriptor, b".", 0)
+        return super().noise_key(step)
+
+    def __del__(self):
+        os.close(self.descriptor)
+
+
+class Ends(Threads):
+    """Calls a function instead of the sum of a given step of this process."""
+
+    def __init__(self, where, end):
+        super().__init__(1)
+        self.left, self.end = where, end
+
+    def sum(self, *arguments):
+        self.left -= 1
+        if self.left == 0:
+            self.end()
+        return super().sum(*arguments)
+
+
+def estimator(name, draws=None, **options):
+    """An estimator with a test key, whose draws of noise keys are noted."""
+    made = CASES[name][0](**options).set_unsafe(test_key=KEY)
+    if draws is not None:
+        made._randomness = lambda public: Drawing(draws)
+    return made
+
+
+def data(name):
+    return CASES[name][1]()
+
+
+def drawn(path):
+    return path.stat().st_size if path.exists() else 0
+
+
+def bits(fitted):
+    result = fitted._result
+    return {key: value.tobytes() for key, value in {**result.arrays, **result.state}.items()}
+
+
+def fail():
+    raise Stop
+
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def in_child(function):
+    """Run a function in a forked process; gives how it ended."""
+    child = os.fork()
+    if child == 0:
+        try:
+            function()
+        finally:
+            os._exit(3)
+    return os.waitpid(child, 0)[1]
+
+
+_whole = {}
+
+
+def whole(name):
+    if name not in _whole:
+        _whole[name] = bits(estimator(name).fit(*data(name)))
+    return _whole[name]
+
+
+def begun(folder, name="own", steps=2, **options):
+    """A run that was interrupted inside the step after ``steps``, with a checkpoint there."""
+    model = estimator(name, **options)
+    model._backend = lambda: Ends(steps + 1, fail)
+    with pytest.raises(Stop):
+        model.fit(*data(name), checkpoint=folder, checkpoint_every=1)
+    return model
