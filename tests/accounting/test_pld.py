@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from importlib import import_module
 
 import mpmath
 import numpy as np
@@ -458,7 +459,7 @@ def test_bad_rtol(rtol):
 
 @pytest.mark.parametrize(("q", "z", "steps", "delta"), [(0.05, 1.24, 20, 1e-4), (0.2, 3.0, 50, 1e-6)])
 def test_agrees_with_dp_accounting(q, z, steps, delta):
-    dp_pld = pytest.importorskip("dp_accounting.pld.pld_privacy_accountant", reason="dp-accounting is not installed")
+    dp_pld = import_module("dp_accounting.pld.pld_privacy_accountant")
     import dp_accounting
 
     interval = 1e-4

@@ -1,6 +1,7 @@
 """Renyi divergences against quadrature, libraries and each other."""
 
 import math
+from importlib import import_module
 
 import mpmath
 import numpy as np
@@ -114,7 +115,6 @@ def test_wang_reproduces_the_papers_topic_model():
 @pytest.mark.parametrize("bound", ["thm9", "thm27"])
 @pytest.mark.parametrize(("size", "n", "z", "steps", "delta"), [(50, 1000, 1.24, 20, 1e-4), (4, 1000, 3.0, 100, 1e-3)])
 def test_wang_equals_autodp(bound, size, n, z, steps, delta):
-    pytest.importorskip("autodp", reason="autodp is not installed")
     event = acc.SelfComposedEvent(fixed(size, n, z), steps)
     theirs = acc.epsilon(event, delta, "autodp", bound=bound)
     ours = acc.epsilon(event, delta, "wang", bound=bound)
@@ -123,7 +123,7 @@ def test_wang_equals_autodp(bound, size, n, z, steps, delta):
 
 
 def test_agrees_with_dp_accounting():
-    rdp = pytest.importorskip("dp_accounting.rdp.rdp_privacy_accountant", reason="dp-accounting is not installed")
+    rdp = import_module("dp_accounting.rdp.rdp_privacy_accountant")
     import dp_accounting
 
     orders = [2.0, 3.0, 8.0, 33.0]

@@ -26,6 +26,7 @@ def digest_lines(program, *runner):
 def check(cc, folder, *options, flags="", runner=(), archive=None):
     """Build the kernels and digest.c, run it, and compare every instruction set's lines with the expected ones."""
     if shutil.which(cc) is None:
+        # Further compilers come with the system, not with the test extra; one was needed to build the package.
         pytest.skip(f"no {cc}")
     if archive is None:
         jobs = str(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1)
@@ -65,7 +66,7 @@ def test_arm(tmp_path):
     """Portable C, compiled for 64-bit Arm and run in an emulator."""
     cc, runner = "aarch64-linux-gnu-gcc", shutil.which("qemu-aarch64") or shutil.which("qemu-aarch64-static")
     if runner is None:
-        pytest.skip("no qemu-aarch64")
+        pytest.skip("no qemu-aarch64")  # the emulator comes with the system too
     sets = check(cc, tmp_path, "AR=aarch64-linux-gnu-ar", flags="-O2", runner=[runner])
     assert list(sets) == ["portable"]
 

@@ -48,7 +48,6 @@ def test_c_extension(folder, installed, environment):
 
 
 def test_cython_extension(folder, installed, environment):
-    pytest.importorskip("Cython", reason="needs Cython")
     c_file = folder / "cython_extension.c"
     call([sys.executable, "-m", "cython", "-3", CONSUMERS / "cython_extension.pyx", "-o", c_file], env=environment)
     build_shared(c_file, folder / f"cython_extension{SUFFIX}", include_of(installed))

@@ -53,7 +53,6 @@ def test_whole_batches(run):
 
 
 def test_comparison_and_plot(run, tmp_path):
-    pytest.importorskip("matplotlib", reason="matplotlib is optional")
     argv = [*PAPER, "--noise-multiplier", 1.24, "--sampling", "without_replacement"]
     code, out, _ = run(*argv, "--compare", "--plot", tmp_path / "e.png")
     lines = out.split("\n\n")[2].splitlines()[2:]

@@ -6,6 +6,7 @@ import os
 import pickle
 import shutil
 import threading
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -505,7 +506,7 @@ def test_save_brings_files_and_folder_to_the_disk(tmp_path, monkeypatch):
 
 
 def test_signatures(tmp_path):
-    ed25519 = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.ed25519", reason="needs cryptography")
+    ed25519 = import_module("cryptography.hazmat.primitives.asymmetric.ed25519")
     key, other = ed25519.Ed25519PrivateKey.generate(), ed25519.Ed25519PrivateKey.generate()
     model = fitted("own")
     model.save(tmp_path / "unsigned")

@@ -4,6 +4,7 @@ import math
 import subprocess
 import sys
 import warnings
+from importlib import import_module
 from types import SimpleNamespace
 
 import numpy as np
@@ -51,7 +52,7 @@ def by_first(estimator, *arrays):
 
 
 def test_gaussian_mixture_in_one_dimension_is_scikit_learns():
-    mixture = pytest.importorskip("sklearn.mixture", reason="needs scikit-learn")
+    mixture = import_module("sklearn.mixture")
     x = blobs()[0][:, :1]
     # In one dimension its Wishart with nu degrees of freedom is a gamma of shape nu / 2.
     theirs = mixture.BayesianGaussianMixture(
@@ -71,7 +72,7 @@ def test_gaussian_mixture_in_one_dimension_is_scikit_learns():
 
 
 def test_gaussian_mixture_scores_as_scikit_learns_and_privately_nearly():
-    mixture = pytest.importorskip("sklearn.mixture", reason="needs scikit-learn")
+    mixture = import_module("sklearn.mixture")
     X, z = blobs(6000)
     test, _ = blobs(2000, seed=1)
     theirs = mixture.GaussianMixture(3, covariance_type="diag", random_state=0).fit(X)
@@ -87,7 +88,7 @@ def test_gaussian_mixture_scores_as_scikit_learns_and_privately_nearly():
 
 
 def test_bernoulli_mixture_finds_the_classes():
-    naive_bayes = pytest.importorskip("sklearn.naive_bayes", reason="needs scikit-learn")
+    naive_bayes = import_module("sklearn.naive_bayes")
     rng = np.random.default_rng(0)
     p = np.where(rng.uniform(size=(2, 30)) < 0.5, 0.1, 0.9)
     z = rng.integers(0, 2, 4000)
@@ -102,7 +103,7 @@ def test_bernoulli_mixture_finds_the_classes():
 
 
 def test_probabilistic_pca_is_the_closed_form():
-    decomposition = pytest.importorskip("sklearn.decomposition", reason="needs scikit-learn")
+    decomposition = import_module("sklearn.decomposition")
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1000, 2)) @ (rng.normal(size=(2, 6)) * [[2.0], [1.0]]) + rng.normal(size=(1000, 6))
     X = np.vstack([X, -X])  # the mean is 0
@@ -118,7 +119,7 @@ def test_probabilistic_pca_is_the_closed_form():
 
 
 def test_binomial_regression_is_the_textbook_iteration_and_near_scikit_learns():
-    linear_model = pytest.importorskip("sklearn.linear_model", reason="needs scikit-learn")
+    linear_model = import_module("sklearn.linear_model")
     rng = np.random.default_rng(0)
     X = rng.normal(size=(3000, 4)) / 2
     y = rng.uniform(size=3000) < 1 / (1 + np.exp(-X @ [1.0, -2.0, 0.5, 0.0]))
@@ -569,7 +570,7 @@ def test_parameters_are_shown_cloned_and_set():
         model.set_params(nothing=1)
     with pytest.raises(TypeError):
         GaussianMixture(3, nothing=1)
-    base = pytest.importorskip("sklearn.base", reason="needs scikit-learn")
+    base = import_module("sklearn.base")
     assert base.clone(model).get_params() == model.get_params()
 
 

@@ -3,6 +3,7 @@
 import math
 import subprocess
 import sys
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -300,7 +301,7 @@ def test_taint_survives_saving(tmp_path):
 
 
 def test_score_against_scikit_learn():
-    decomposition = pytest.importorskip("sklearn.decomposition", reason="needs scikit-learn")
+    decomposition = import_module("sklearn.decomposition")
     X = corpus(80)
     model = LatentDirichletAllocation(3, private=False, n_steps=5, doc_length=None, random_state=0).fit(X)
     model.set_params(options=LdaOptions(dtype="float64", mean_change_tol=1e-9, max_doc_update_iter=3000))
@@ -477,7 +478,7 @@ class Counts(LatentDirichletAllocation):
 
 
 def test_scikit_learn_checks():
-    checks = pytest.importorskip("sklearn.utils.estimator_checks", reason="needs scikit-learn")
+    checks = import_module("sklearn.utils.estimator_checks")
     expected = {
         "check_positive_only_tag_during_fit": "our message says 'negative count', not 'Negative values in data'",
     }

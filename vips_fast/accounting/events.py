@@ -116,7 +116,7 @@ class PrivacyEvent:
         return self._stating(neighbors)
 
     def _stating(self, neighbors: str | None) -> PrivacyEvent:
-        return replace(self, neighbors=neighbors)  # type: ignore[type-var]
+        return replace(self, neighbors=neighbors)  # type: ignore[type-var]  # every event is a dataclass
 
     def _set(self, **values: Any) -> None:
         """Store checked values while the event, which is frozen, is made."""

@@ -9,6 +9,7 @@ linear statistic is the score.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -91,8 +92,9 @@ class ScoreModel(Model):
         self._step += 1
         self._take()
 
+    @abstractmethod
     def _move(self, gradient: np.ndarray) -> np.ndarray:
-        raise NotImplementedError
+        """The parameters after a step with this gradient."""
 
     def state(self) -> dict[str, np.ndarray]:
         """See `Model.state`."""

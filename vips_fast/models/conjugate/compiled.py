@@ -114,7 +114,7 @@ def _make(function: Any) -> Loops:
     statistics = numba.njit(nogil=True, boundscheck=True, error_model="python", fastmath=False)(function)
 
     @numba.njit(nogil=True)
-    def sum_of_squares(out):  # type: ignore[no-untyped-def]
+    def sum_of_squares(out):
         # Eight sums side by side: one fixed order, which the compiler can put in registers.
         s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
         whole = len(out) // 8 * 8
@@ -132,7 +132,7 @@ def _make(function: Any) -> Loops:
         return ((s0 + s4) + (s1 + s5)) + ((s2 + s6) + (s3 + s7))
 
     @numba.njit(nogil=True)
-    def contribution(row, parameters, nonnegative, record, scratch, out):  # type: ignore[no-untyped-def]
+    def contribution(row, parameters, nonnegative, record, scratch, out):
         """Fill out; its squared norm, or -1 if it is not finite."""
         out[:] = 0.0
         scratch[:] = 0.0
@@ -163,7 +163,7 @@ def _make(function: Any) -> Loops:
         return sum_of_squares(out)
 
     @numba.njit(nogil=True)
-    def add(  # type: ignore[no-untyped-def]
+    def add(
         records, rows, parameters, nonnegative, clip, bound, units_per_one, limit, record, scratch, out, units, counts,
         sums,
     ):
@@ -198,7 +198,7 @@ def _make(function: Any) -> Loops:
                 sums[j] += units[j]
 
     @numba.njit(nogil=True)
-    def evaluate(records, parameters, nonnegative, record, scratch, out, values, good):  # type: ignore[no-untyped-def]
+    def evaluate(records, parameters, nonnegative, record, scratch, out, values, good):
         for n in range(len(records)):
             good[n] = contribution(records[n], parameters, nonnegative, record, scratch, out) >= 0.0
             if good[n]:

@@ -64,7 +64,7 @@ class LogisticOptions:
         check_flag("noise_aware", self.noise_aware)
         check_number("learning_decay", self.learning_decay, 0, 1)
         check_number("learning_offset", self.learning_offset, 0, 2**53)
-        self.shares  # noqa: B018 - checks them
+        _ = self.shares  # reading them checks them
 
     def _default_share(self) -> float | Sequence[float]:
         return LINEAR_SHARE
