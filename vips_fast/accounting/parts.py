@@ -41,7 +41,8 @@ def accounts(spent: Spent) -> dict[str | None, Counter[PrivacyEvent]]:
     common: Counter[PrivacyEvent] = Counter()
     own: dict[str, Counter[PrivacyEvent]] = {}
     for (part, event), count in spent.items():
-        (common if part is None else own.setdefault(part, Counter()))[event] += count
+        if count:
+            (common if part is None else own.setdefault(part, Counter()))[event] += count
     return {part: common + counts for part, counts in own.items()} or {None: common}
 
 
