@@ -275,4 +275,4 @@ def test_native_kernels_refuse_what_they_cannot_do():
     with pytest.raises(RuntimeError, match="workspace"):
         native.sbn_gram(np.ones((2, 3)), small, np.zeros(3, dtype=np.int64))
     with pytest.raises(MemoryError):
-        native.sbn_workspace("pg_f64", 2**40, 3)
+        native.sbn_pg_workspace(2**40, 3, False)

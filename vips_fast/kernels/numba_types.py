@@ -23,6 +23,8 @@ cannot cache a compiled function that holds such an address. This module imports
 from __future__ import annotations
 
 import ctypes
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,9 +33,15 @@ from numba.core.typing.templates import Signature
 from numba.extending import intrinsic
 
 from . import native
-from .declarations import ABI_VERSION, FUNCTIONS, STRUCTURES
 
 __all__ = ["address", "lda_params", "names", "null", "parameters", "signature", "status_message", "structure_dtype"]
+
+_INTERFACE = json.loads(Path(__file__).with_name("interface.json").read_text(encoding="utf-8"))
+ABI_VERSION: int = _INTERFACE["abi_version"]
+#: Return type and types of the arguments.
+FUNCTIONS: dict[str, list[str]] = _INTERFACE["functions"]
+#: Fields and their types.
+STRUCTURES: dict[str, list[list[str]]] = _INTERFACE["structures"]
 
 # The C types of the declarations; every other one is a pointer.
 _NUMBERS: dict[str, tuple[Any, Any]] = {

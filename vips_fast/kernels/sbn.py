@@ -32,8 +32,10 @@ MAX_PAIR_SCALE = 2**22
 
 
 def workspaces(kind: str, n_visible: int, n_hidden: int, n_threads: int, isa: str | None = None) -> list[np.ndarray]:
-    """One workspace of the kernel ``kind`` for each thread."""
-    size = native.sbn_workspace(kind, n_visible, n_hidden, isa)
+    """One workspace of the kernel ``kind`` (pg_f32, pg_f64, quadratic, moments or gram) for each thread."""
+    kernel, _, real = kind.partition("_")
+    sizes = (n_hidden,) if kernel == "gram" else (n_visible, n_hidden)
+    size = getattr(native, f"sbn_{kernel}_workspace")(*sizes, *([real == "f32"] if real else []), isa=isa)
     return [np.empty(size, dtype=np.uint8) for _ in range(n_threads)]
 
 
