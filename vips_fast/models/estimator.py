@@ -30,6 +30,7 @@ from ..engine.result import FitResult, Public
 from ..engine.sampling import FullSampler, Sampler, make_sampler
 from ..engine.statement import Privacy
 from ..engine.transcript import Run, TranscriptWriter, release_digest
+from ..engine.units import UnitRecords
 from ..kernels.threads import resolve_n_threads
 from . import persistence
 from .prepared import Prepared
@@ -55,8 +56,8 @@ class PrivateEstimator:
 
     A subclass stores its constructor's arguments unchanged under their own names and has
     the parameters ``sampling, neighbors, batch_size, n_steps, n_records,
-    target_epsilon, target_delta, noise_multiplier, private, invalid, n_jobs,
-    random_state, callback``. What `fit` finds is one immutable result, taken over when
+    target_epsilon, target_delta, noise_multiplier, private, invalid, rows_per_group,
+    n_jobs, random_state, callback``. What `fit` finds is one immutable result, taken over when
     all is done: an interrupted fit leaves the estimator exactly as it was.
     """
 
@@ -70,6 +71,7 @@ class PrivateEstimator:
     noise_multiplier: float | None
     private: bool
     invalid: str
+    rows_per_group: int | None
     n_jobs: int | None
     random_state: Any
     callback: Callable[[Progress], None] | None
@@ -184,6 +186,8 @@ class PrivateEstimator:
             check_number("batch_size", self.batch_size, 0, math.inf, low_open=True, high_open=True)
         if self.n_records is not None:
             check_number("n_records", self.n_records, 1, MAX_RECORDS, integer=True)
+        if self.rows_per_group is not None:
+            check_number("rows_per_group", self.rows_per_group, 1, MAX_RECORDS, integer=True)
         check_choice("sampling", self.sampling, ("poisson", "without_replacement", "full"))
         check_choice("invalid", self.invalid, ("raise", "drop"))
         if self.callback is not None and not callable(self.callback):
@@ -245,7 +249,8 @@ class PrivateEstimator:
     def _fit(
         self, X: Any, y: Any = None, *, partial: bool = False, transcript: str | Path | None = None,
         checkpoint: str | Path | RunFolder | None = None, resume: bool = False, checkpoint_every: int | None = None,
-        budget: Payer = None, part: str | None = None, n_records: int | None = None, **extra: Any,
+        budget: Payer = None, part: str | None = None, n_records: int | None = None, groups: Any = None,
+        unit: str | None = None, **extra: Any,
     ) -> Self:
         """`fit` and `partial_fit` of all models; ``part`` and ``n_records`` are about a call of the latter."""
         refused = {"transcript": transcript is not None}
@@ -253,14 +258,15 @@ class PrivateEstimator:
             before = self._result if partial else None
             writer = None if transcript is None else TranscriptWriter(transcript, first=before is None)
             prepared = self.prepare(
-                X, y, partial=partial, budget=budget, folder=folder, part=part, n_records=n_records, **extra
+                X, y, partial=partial, budget=budget, folder=folder, part=part, n_records=n_records, groups=groups,
+                unit=unit, **extra,
             )
             self.run(prepared, writer, folder)
         return self
 
     def prepare(
         self, X: Any, y: Any = None, *, partial: bool = False, budget: Payer = None, folder: RunFolder | None = None,
-        part: str | None = None, n_records: int | None = None, **extra: Any,
+        part: str | None = None, n_records: int | None = None, groups: Any = None, unit: str | None = None, **extra: Any,
     ) -> Prepared:
         """What a fit to these data would run with; nothing is drawn or spent, and the estimator stays as it is.
 
@@ -282,10 +288,12 @@ class PrivateEstimator:
             check_name("part", part)
         if n_records is not None:
             check_number("n_records", n_records, 1, MAX_RECORDS, integer=True)
-        call = {"part": part, "call_records": n_records}
+        call = {"part": part, "call_records": n_records, "unit": _unit_name(groups, unit)}
         before = self._result if partial else None
         with planning(self, budget, partial, call) as spending:
             records, facts = self._read(X, y, **extra)
+            if groups is not None:
+                records = UnitRecords(records, groups, self.rows_per_group)
             public = self._facts(records.n_rows, {**facts, **call}, partial, before)
             if folder is not None:
                 public = folder.public(public, self._settings()["random_state"] is not None)
@@ -406,6 +414,7 @@ class PrivateEstimator:
             target_epsilon=self.target_epsilon, noise_multiplier=self.noise_multiplier,
             sensitivity=self._sensitivity(model, sampler.neighbors),
             spent=None if before is None else before.ledger.spent, part=public.part,
+            unit=public.unit,
             taints=self._taints() + self._unsafe_taints() if taints is None else taints,
         )
         if before is None:
@@ -415,6 +424,8 @@ class PrivateEstimator:
                 f"neighbors: this run would be about {plan.relation!r}, the earlier ones are about "
                 f"{before.privacy.neighbors!r}; expected one relation"
             )
+        if before.public.unit != plan.unit:
+            raise ValueError(f"groups: this run would be about a {plan.unit}, the earlier ones about a {before.public.unit}")
         model.restore(before.state)
         return model, plan, before.ledger.copy()
 
@@ -584,3 +595,17 @@ class PrivateEstimator:
         """
         self._result, signature = persistence.sign(self._fitted(), key)
         return signature
+
+
+def _unit_name(groups: Any, unit: str | None) -> str:
+    """What neighbours differ by."""
+    if groups is None:
+        if unit is not None:
+            raise ValueError(f"unit={unit!r}: expected None without groups, or groups that say whose each row is")
+        return "record"
+    if unit is None:
+        return "person"
+    check_name("unit", unit)
+    if unit == "record":
+        raise ValueError("unit='record': expected the name of what owns several rows, such as 'person'")
+    return unit

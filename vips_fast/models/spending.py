@@ -28,7 +28,7 @@ class Spending:
     partial : bool
         Whether the fit is a call of ``partial_fit``.
     call : mapping or None
-        ``part`` and ``call_records`` of that call, as in `Public`.
+        ``part``, ``call_records`` and ``unit`` of that call, as in `Public`.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ class Spending:
         if chosen.target_delta is None:
             chosen.target_delta = budget.delta
         sampler, n_steps = chosen._schedule(public, self._partial)
-        budget.check_plan(sampler.neighbors, "record", float(chosen.target_delta))
+        budget.check_plan(sampler.neighbors, public.unit, float(chosen.target_delta))
         held = self._reservation
         if chosen.noise_multiplier is None and chosen.target_epsilon is None:
             if held is not None and held.count == n_steps and held.event == sampler.event(self._noise):

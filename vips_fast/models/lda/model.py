@@ -11,11 +11,12 @@ from scipy.special import digamma
 
 from ...engine.averaging import RunningAverage, Schedule
 from ...engine.model import Model, Release
+from ...engine.units import UnitBlock, opened
 from ...kernels import native
 from ...kernels.lattice import LDA_MAX_SPACING, LDA_MIN_SPACING, checked_spacing
 from .options import LdaOptions
 from .planning import plan
-from .records import DocumentBlock
+from .records import DocumentBlock, Documents
 from .shrinkage import ProductShrinkage
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ class LdaModel(Model):
         self._n_steps, self._length = n_steps, doc_length
         self._mode = native.LDA_AS_IS if doc_length is None else _MODES[options.length_method]
         self._clip = clip if clips else 0.0
+        self._word_clip = 0.0 if options.word_clip is None else options.word_clip
         self._options = options
         self._decay = 0.7 if options.learning_decay is None else options.learning_decay
         self._spacing = 1.0
@@ -111,44 +113,58 @@ class LdaModel(Model):
 
     # -- E-step
 
-    def contribute(self, block: DocumentBlock, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
-        """Gather, bring to length, E-step, clip, truncate and add."""
-        corpus, rows = block
-        buffers = self._buffers(block, scratch)
+    def contribute(
+        self, block: DocumentBlock | UnitBlock, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]
+    ) -> None:
+        """Gather, bring to length, E-step, add a unit's documents, clip, truncate and add."""
+        (corpus, rows), words, starts = opened(block, words)
+        buffers = self._buffers(corpus, rows, starts, scratch)
         indptr, indices, counts = buffers["indptr"][: len(rows) + 1], buffers["indices"], buffers["counts"]
         figures = scratch.get("figures")
-        norms = None if figures is None else np.zeros(len(rows))
+        n_units = len(rows) if starts is None else len(starts) - 1
+        norms = None if figures is None else np.zeros(n_units)
         native.lda_gather(
             rows, self._mode, self._length or 1, corpus.indptr, corpus.indices, corpus.counts, words, buffers["tokens"],
             indptr, indices, counts,
         )
-        native.lda_estep(
-            indptr, indices, counts, self._table, self._alpha, float(self._options.mean_change_tol),
-            int(self._options.max_doc_update_iter), self._clip, self._spacing, buffers["workspace"], None, out, None,
-            norms,
-        )
+        tol, most, work = float(self._options.mean_change_tol), int(self._options.max_doc_update_iter), buffers["work"]
+        if starts is None:
+            native.lda_estep(
+                indptr, indices, counts, self._table, self._alpha, tol, most, self._clip, self._spacing, work, None,
+                out, None, norms,
+            )
+        else:
+            native.lda_units(
+                starts, indptr, indices, counts, self._table, self._alpha, tol, most, self._clip,
+                self._word_clip * self._clip, self._spacing, work, out, norms,
+            )
         if figures is not None and norms is not None:
             figures["clipped"] = figures.get("clipped", 0.0) + float((norms > self.clip).sum())
             figures["norm_sum"] = figures.get("norm_sum", 0.0) + float(norms.sum())
 
-    def _buffers(self, block: DocumentBlock, scratch: dict[str, Any]) -> dict[str, Any]:
+    def _buffers(
+        self, corpus: Documents, rows: np.ndarray, starts: np.ndarray | None, scratch: dict[str, Any]
+    ) -> dict[str, Any]:
         """Buffers that the block fits in, kept from block to block and grown where need be."""
-        lengths = block.corpus.indptr[block.rows + 1] - block.corpus.indptr[block.rows]
-        widest = int(lengths.max(initial=0))
-        entries, n_docs = int(lengths.sum()), len(lengths)
+        lengths = corpus.indptr[rows + 1] - corpus.indptr[rows]
+        ends = np.concatenate(([0], np.cumsum(lengths)))
+        need = {"entries": int(ends[-1]), "n_docs": len(rows), "widest": int(lengths.max(initial=0)), "together": 0}
+        if starts is not None:
+            need["together"] = int(np.diff(ends[starts]).max(initial=0))
         have = scratch.get("lda")
-        if have is None or entries > have["entries"] or n_docs > have["n_docs"] or widest > have["widest"]:
-            entries, n_docs, widest = (
-                (entries, n_docs, widest)
-                if have is None
-                else (max(entries, have["entries"]), max(n_docs, have["n_docs"]), max(widest, have["widest"]))
-            )
-            size = native.lda_workspace(self.n_topics, widest, self._table.dtype == np.float32)
+        if have is None or any(have[name] < size for name, size in need.items()):
+            if have is not None:
+                need = {name: max(size, have[name]) for name, size in need.items()}
+            entries, single = max(need["entries"], 1), self._table.dtype == np.float32
+            if starts is None:
+                size = native.lda_workspace(self.n_topics, need["widest"], single)
+            else:
+                size = native.lda_units_workspace(self.n_topics, self.n_words, need["widest"], need["together"], single)
             have = scratch["lda"] = {
-                "entries": entries, "n_docs": n_docs, "widest": widest, "indptr": np.empty(n_docs + 1, dtype=np.int64),
-                "indices": np.empty(max(entries, 1), dtype=np.int32), "counts": np.empty(max(entries, 1)),
-                "tokens": np.empty(max(native.LDA_RESAMPLE_TOKENS, widest), dtype=np.uint32),
-                "workspace": np.empty(size // 8 + 1).view(np.uint8),
+                **need, "indptr": np.empty(need["n_docs"] + 1, dtype=np.int64),
+                "indices": np.empty(entries, dtype=np.int32), "counts": np.empty(entries),
+                "tokens": np.empty(max(native.LDA_RESAMPLE_TOKENS, need["widest"]), dtype=np.uint32),
+                "work": np.empty(size // 8 + 1).view(np.uint8),
             }
         return have
 
