@@ -12,19 +12,19 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable
 from copy import copy
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self, Unpack
 
 import numpy as np
 
 from ...checks import check_number
-from ...engine.checkpoint import RunFolder
 from ...engine.ledger import Ledger
 from ...engine.plan import RunPlan
 from ...engine.result import FitResult, Public
 from ..estimator import ArraySpec, PrivateEstimator
+from ..parameters import Bookkeeping
 from ..spending import Payer
 from .model import ConjugateModel, Table, check_bound
 
@@ -43,6 +43,7 @@ RECORDS_WARNING = (
 _CHUNK = 1 << 16
 
 
+@dataclass(kw_only=True, repr=False, eq=False)
 class ConjugateEstimator(PrivateEstimator):
     """Base of private estimators for conjugate-exponential models.
 
@@ -87,26 +88,15 @@ class ConjugateEstimator(PrivateEstimator):
 
     Parameters
     ----------
-    batch_size : float or None
-        (Expected) records of a minibatch; None takes all.
-    n_steps : int
-        Minibatches, each one release.
     learning_decay, learning_offset : float
         kappa and tau_0 of the step size (tau_0 + t)^-kappa, t = 0, 1, … A decay of 0
         keeps only the last step's statistics.
     clip_norm : float or None
         L2 bound, in [1e-100, 1e100], to use in place of a larger ``norm_bound``:
         contributions above it are scaled down, which is no fault then.
-    sampling, neighbors, target_epsilon, target_delta, noise_multiplier, n_records, n_jobs, callback
-        As in `vips_fast.LatentDirichletAllocation`.
-    private : bool
-        False adds no noise; contributions are still held to the bound.
-    invalid : {"raise", "drop"}
-        What a record with NaN or infinity does: end the fit before anything is spent,
-        or contribute nothing, of which nobody is told.
-    random_state : int, numpy Generator, RandomState or None
-        Seeds the initial parameters, which are public; and, only without privacy, the
-        minibatches.
+    **common
+        `vips_fast.models.parameters.Parameters`. With ``private=False`` contributions are
+        still held to the bound.
 
     Attributes
     ----------
@@ -144,36 +134,16 @@ class ConjugateEstimator(PrivateEstimator):
     """
 
     #: Statistics are >= 0.
-    nonnegative = False
+    nonnegative: ClassVar[bool] = False
 
     _figures_without_privacy = True
     #: Set on the private copies whose functions are called.
-    _public: Public | None = None
+    _public: Public | None = field(default=None, init=False)
 
-    def __init__(
-        self, *, batch_size: float | None = None, n_steps: int = 20, learning_decay: float = 0.7,
-        learning_offset: float = 1.0, clip_norm: float | None = None, sampling: str = "poisson",
-        neighbors: str | None = None, target_epsilon: float | None = None, target_delta: float | None = None,
-        noise_multiplier: float | None = None, private: bool = True, n_records: int | None = None,
-        invalid: str = "raise", n_jobs: int | None = None, random_state: Any = None,
-        callback: Callable[..., Any] | None = None,
-    ):
-        self.batch_size = batch_size
-        self.n_steps = n_steps
-        self.learning_decay = learning_decay
-        self.learning_offset = learning_offset
-        self.clip_norm = clip_norm
-        self.sampling = sampling
-        self.neighbors = neighbors
-        self.target_epsilon = target_epsilon
-        self.target_delta = target_delta
-        self.noise_multiplier = noise_multiplier
-        self.private = private
-        self.n_records = n_records
-        self.invalid = invalid
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.callback = callback
+    n_steps: int | None = 20
+    learning_decay: float = 0.7
+    learning_offset: float = 1.0
+    clip_norm: float | None = None
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Show the inherited parameters in the signature of a constructor that takes **options."""
@@ -230,11 +200,7 @@ class ConjugateEstimator(PrivateEstimator):
 
     # ------------------------------------------------------------- fitting
 
-    def fit(
-        self, X: Any, y: Any = None, *, transcript: str | Path | None = None,
-        checkpoint: str | Path | RunFolder | None = None, resume: bool = False, checkpoint_every: int | None = None,
-        budget: Payer = None,
-    ) -> Self:
+    def fit(self, X: Any, y: Any = None, **keep: Unpack[Bookkeeping]) -> Self:
         """Fit the model.
 
         Parameters
@@ -243,20 +209,8 @@ class ConjugateEstimator(PrivateEstimator):
             A record a row. One whose statistics are not finite contributes zero.
         y : array of numbers, shape (n,) or (n, m), or None
             Further columns of the records, where the model has them.
-        transcript : str, path or None
-            New folder for the releases, from which the model can be made again.
-        budget : str, path, Budget or None
-            The budget of the data set, which pays for the run (`vips_fast.engine.budget`).
-        checkpoint : path or None
-            Folder that keeps the run as it goes: its ledger, written ahead of each release, and its last checkpoint.
-        resume : bool
-            Whether a run that is in the folder goes on; lost steps are done and paid for again.
-        checkpoint_every : int or None
-            Steps between checkpoints; None spaces them so that they take less than 2 % of the time.
-
-        Returns
-        -------
-        The estimator.
+        **keep
+            `vips_fast.models.parameters.Bookkeeping`.
 
         Raises
         ------
@@ -267,10 +221,7 @@ class ConjugateEstimator(PrivateEstimator):
             If Numba cannot compile ``statistics``, or the M-step returns no tuple. But
             for the M-step's errors, nothing has been spent then.
         """
-        return self._fit(
-            X, y, transcript=transcript, checkpoint=checkpoint, resume=resume,
-            checkpoint_every=checkpoint_every, budget=budget,
-        )
+        return self._fit(X, y, **keep)
 
     def partial_fit(self, X: Any, y: Any = None, *, transcript: str | Path | None = None, budget: Payer = None) -> Self:
         """One more step, from all rows of X; needs ``noise_multiplier``, if private.

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
 import numpy as np
 from scipy import sparse
 from scipy.special import expit, ndtri
 
 from ...checks import check_flag, check_number
-from ...engine.checkpoint import RunFolder
-from ...engine.loop import Progress
 from ...engine.model import Model
 from ...engine.result import Public
 from ...kernels.blr import triangle_size
 from ...kernels.threads import resolve_n_threads
 from ..estimator import ArraySpec, PrivateEstimator
+from ..parameters import Bookkeeping
+from ..spending import Payer
 from .model import LogisticModel
 from .options import LogisticOptions
 from .records import LogisticRecords, design, not_finite, read_counts, read_labels, usable_rows
@@ -28,9 +28,7 @@ if TYPE_CHECKING:
     from .paper import PaperLogisticRegression
 
 
-from ..spending import Payer
-
-
+@dataclass(kw_only=True, repr=False, eq=False)
 class BayesianLogisticRegression(PrivateEstimator):
     """Bayesian logistic regression whose posterior may be published.
 
@@ -56,37 +54,10 @@ class BayesianLogisticRegression(PrivateEstimator):
     n_trials : float
         b: the number of trials of each record, or the public bound of ``trials`` in
         `fit`. 1 is classification, more is regression of counts.
-    n_steps : int
-        Releases.
-    sampling : {"full", "poisson", "without_replacement"}
-    neighbors : {"add_remove", "replace_one"} or None
-        None takes the relation that the sampling is accounted under ("add_remove"
-        for "full" and "poisson").
-    batch_size : float or None
-        (Expected) records of a minibatch; None takes all.
-    n_records : int or None
-        Public number of records; None takes the number of rows as public.
-    target_epsilon, target_delta : float or None
-        The guarantee; the noise multiplier is calibrated for it before the run.
-        target_delta None is min(1e-5, 1/(10 n_records)).
-    noise_multiplier : float or None
-        Noise standard deviation over the L2 sensitivity, instead of a target. With
-        both, a run that would pass the target is refused. With neither, the target
-        is epsilon = 1. 0 adds no noise and marks the model NOT PRIVATE.
-    private : bool
-        False fits without clipping and noise.
-    invalid : {"raise", "drop"}
-        What becomes of records whose values are not valid (NaN or infinity in X or y,
-        numbers of trials out of range): a ValueError, or they contribute nothing and
-        nothing is said.
     options : LogisticOptions or None
         Numerical settings; None takes their defaults.
-    n_jobs : int or None
-        Threads; -1 for all processors, None for ``VIPS_FAST_NUM_THREADS`` or 1.
-    random_state : int, numpy Generator, RandomState or None
-        Seeds the minibatches, only without privacy.
-    callback : callable(Progress) or None
-        Called after each step with what is public.
+    **common
+        `vips_fast.models.parameters.Parameters`.
 
     Attributes
     ----------
@@ -120,33 +91,13 @@ class BayesianLogisticRegression(PrivateEstimator):
     _estimator_type = "classifier"
     _options_type: ClassVar[type] = LogisticOptions
 
-    def __init__(
-        self, *, row_norm: float = 1.0, fit_intercept: bool = True, classes: Any = None, n_trials: float = 1,
-        n_steps: int = 20,
-        sampling: str = "full", neighbors: str | None = None, batch_size: float | None = None,
-        n_records: int | None = None, target_epsilon: float | None = None, target_delta: float | None = None,
-        noise_multiplier: float | None = None,
-        private: bool = True, invalid: str = "raise", options: LogisticOptions | None = None, n_jobs: int | None = None,
-        random_state: Any = None, callback: Callable[[Progress], None] | None = None,
-    ):
-        self.row_norm = row_norm
-        self.fit_intercept = fit_intercept
-        self.classes = classes
-        self.n_trials = n_trials
-        self.n_steps = n_steps
-        self.sampling = sampling
-        self.neighbors = neighbors
-        self.batch_size = batch_size
-        self.n_records = n_records
-        self.target_epsilon = target_epsilon
-        self.target_delta = target_delta
-        self.noise_multiplier = noise_multiplier
-        self.private = private
-        self.invalid = invalid
-        self.options = options
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.callback = callback
+    row_norm: float = 1.0
+    fit_intercept: bool = True
+    classes: Any = None
+    n_trials: float = 1
+    n_steps: int | None = 20
+    sampling: str = "full"
+    options: LogisticOptions | None = None
 
     @classmethod
     def paper(cls, **parameters: Any) -> PaperLogisticRegression:
@@ -168,11 +119,7 @@ class BayesianLogisticRegression(PrivateEstimator):
 
     # ------------------------------------------------------------- fitting
 
-    def fit(
-        self, X: Any, y: Any, trials: Any = None, *, transcript: str | Path | None = None,
-        checkpoint: str | Path | RunFolder | None = None, resume: bool = False, checkpoint_every: int | None = None,
-        budget: Payer = None,
-    ) -> Self:
+    def fit(self, X: Any, y: Any, trials: Any = None, **keep: Unpack[Bookkeeping]) -> Self:
         """Fit to rows and their labels or counts.
 
         Parameters
@@ -184,33 +131,16 @@ class BayesianLogisticRegression(PrivateEstimator):
             successes, in [0, trials].
         trials : array, shape (n,), or None
             Numbers of trials, at most ``n_trials``; None is ``n_trials`` for all.
-        transcript : str or path, or None
-            New folder that takes every release, so that the model can be made again.
-        budget : str, path, Budget or None
-            The budget of the data set, which pays for the run (`vips_fast.engine.budget`).
-        checkpoint : path or None
-            Folder that keeps the run as it goes: its ledger, written ahead of each release, and its last checkpoint.
-        resume : bool
-            Whether a run that is in the folder goes on; lost steps are done and paid for again.
-        checkpoint_every : int or None
-            Steps between checkpoints; None spaces them so that they take less than 2 % of the time.
-
-        Returns
-        -------
-        BayesianLogisticRegression
+        **keep
+            `vips_fast.models.parameters.Bookkeeping`.
 
         Raises
         ------
-        ValueError, TypeError
-            If a parameter or the data are unusable, or the run would overspend.
-            Nothing has been spent then.
-        MemoryError
-            If the statistics do not fit the machine.
+        ValueError, TypeError, MemoryError
+            If a parameter or the data are unusable, the run would overspend, or the
+            statistics do not fit the machine. Nothing has been spent then.
         """
-        return self._fit(
-            X, y, trials=trials, transcript=transcript, checkpoint=checkpoint, resume=resume,
-            checkpoint_every=checkpoint_every, budget=budget,
-        )
+        return self._fit(X, y, trials=trials, **keep)
 
     def partial_fit(
         self, X: Any, y: Any, trials: Any = None, *, transcript: str | Path | None = None, budget: Payer = None,
@@ -229,8 +159,6 @@ class BayesianLogisticRegression(PrivateEstimator):
         check_number("n_trials", self.n_trials, 1e-3, 1e9)
         check_flag("fit_intercept", self.fit_intercept)
         self._known_classes()
-        if self.options is not None and not isinstance(self.options, self._options_type):
-            raise ValueError(f"options={self.options!r}: expected {self._options_type.__name__} or None")
         self._check_privacy_parameters()
         if self.sampling != "full" and self.batch_size is None:
             raise ValueError(f"batch_size=None: expected a number with sampling={self.sampling!r}")
@@ -244,13 +172,10 @@ class BayesianLogisticRegression(PrivateEstimator):
             raise ValueError(f"classes={self.classes!r}: expected two different labels, numbers or strings")
         return known
 
-    def _options(self) -> Any:
-        return self._options_type() if self.options is None else self.options
-
     @property
     def _constant(self) -> float:
         """Entry of the column that is appended for the intercept; 0 without one."""
-        return float(self._options().intercept_scaling) if self.fit_intercept else 0.0
+        return float(self._options.intercept_scaling) if self.fit_intercept else 0.0
 
     def _read(self, X: Any, y: Any = None, trials: Any = None, **extra: Any) -> tuple[Any, dict[str, Any]]:
         matrix = design(X, self._constant)
@@ -274,7 +199,7 @@ class BayesianLogisticRegression(PrivateEstimator):
         """What a model takes beside public facts."""
         return {
             "constant": self._constant, "row_norm": float(self.row_norm), "n_trials": float(self.n_trials),
-            "n_steps": self._resolve_n_steps(public), "private": bool(self.private), "options": self._options(),
+            "n_steps": self._resolve_n_steps(public), "private": bool(self.private), "options": self._options,
         }
 
     def _model(self, public: Public) -> Model:

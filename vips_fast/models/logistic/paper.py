@@ -79,13 +79,13 @@ class PaperLogisticRegression(BayesianLogisticRegression):
         return cls(options=options, **parameters)
 
     def _model(self, public: Public) -> Model:
-        options = self._options()
+        options = self._options
         kind = _MODELS[options.update, bool(options.center)]
         return kind(public, **self._model_settings(public))
 
     def _sensitivity(self, model: Model, relation: str) -> float | None:
         # Each block's own sensitivity is its unit.
-        return 1.0 if self._options().sensitivity == "paper" else None
+        return 1.0 if self._options.sensitivity == "paper" else None
 
 
 class _PaperForm(LogisticStatistics):

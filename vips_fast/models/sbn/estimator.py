@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, Unpack
 
 import numpy as np
 from scipy.special import expit
@@ -14,14 +14,15 @@ from scipy.special import expit
 from ...checks import check_choice, check_number
 from ...data.rows import binary_records
 from ...engine.backend import ACCUMULATOR_BYTES
-from ...engine.checkpoint import RunFolder
 from ...engine.model import Model
 from ...engine.result import Public
 from ...kernels.sbn import record_blocks, sbn_pg, sbn_quadratic
 from ...kernels.threads import resolve_n_threads
-from ..estimator import ArraySpec, PrivateEstimator
+from ..estimator import ArraySpec
+from ..parameters import Bookkeeping
 from ..settings import public_seed
 from ..spending import Payer
+from ..transformer import Transformer
 from .network import BLOCK, BLOCK_SOLVE, NetworkModel, NetworkOptions, Settings
 from .quadratic import QuadraticModel, quadratic_terms
 from .records import BinaryRecords
@@ -33,7 +34,8 @@ _READ_SWEEPS = 12
 _SCORED = 4096
 
 
-class SigmoidBeliefNetwork(PrivateEstimator):
+@dataclass(kw_only=True, repr=False, eq=False)
+class SigmoidBeliefNetwork(Transformer):
     """Sigmoid belief network with one hidden layer whose parameters may be published.
 
     z_k ~ Bern(sigmoid(b_k)), y_j ~ Bern(sigmoid(w_j . z + c_j)), fitted by
@@ -56,19 +58,13 @@ class SigmoidBeliefNetwork(PrivateEstimator):
         Polya-Gamma bound, at the curvature that is best given what was released.
         "bohning" expands log(1 + e^psi) with the constant curvature 1/4 (Bohning 1992)
         about the log odds of the released mean image.
-    batch_size : float or None
-        (Expected) records of a minibatch; None takes all.
     n_steps : int
         Releases, at least 2. The first max(1, n_steps // 10) of them release the mean
         image only.
-    invalid : {"raise", "drop"}
-        What happens to a record with an entry other than 0 and 1: it is refused, or
-        contributes nothing, and nobody is told.
     options : NetworkOptions or None
         The rest of the numerics; None takes the defaults.
-    sampling, neighbors, n_records, target_epsilon, target_delta, noise_multiplier, \
-private, n_jobs, random_state, callback
-        As in `LatentDirichletAllocation`.
+    **common
+        `vips_fast.models.parameters.Parameters`.
 
     Attributes
     ----------
@@ -99,36 +95,17 @@ private, n_jobs, random_state, callback
     Columns that never vary are ordinary data.
     """
 
-    _options_type: ClassVar[type | None] = NetworkOptions
+    _options_type: ClassVar[type] = NetworkOptions
     _bounds: ClassVar[tuple[str, ...]] = ("jaakkola", "bohning")
     #: The mean image and one step more.
     _least_steps: ClassVar[int] = 2
     _block: ClassVar[int] = BLOCK
 
-    def __init__(
-        self, n_components: int = 50, *, weight_prior: str = "tpbn", bound: str = "jaakkola", sampling: str = "poisson",
-        neighbors: str | None = None, batch_size: float | None = None, n_steps: int = 10, n_records: int | None = None,
-        target_epsilon: float | None = None, target_delta: float | None = None, noise_multiplier: float | None = None,
-        private: bool = True, invalid: str = "raise", n_jobs: int | None = None, random_state: Any = None,
-        callback: Callable[[Any], None] | None = None, options: NetworkOptions | None = None,
-    ):
-        self.n_components = n_components
-        self.weight_prior = weight_prior
-        self.bound = bound
-        self.sampling = sampling
-        self.neighbors = neighbors
-        self.batch_size = batch_size
-        self.n_steps = n_steps
-        self.n_records = n_records
-        self.target_epsilon = target_epsilon
-        self.target_delta = target_delta
-        self.noise_multiplier = noise_multiplier
-        self.private = private
-        self.invalid = invalid
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.callback = callback
-        self.options = options
+    n_components: int = field(default=50, kw_only=False)
+    weight_prior: str = "tpbn"
+    bound: str = "jaakkola"
+    n_steps: int | None = 10
+    options: NetworkOptions | None = None
 
     @classmethod
     def paper(cls, n_components: int = 50, **parameters: Any) -> SigmoidBeliefNetwork:
@@ -151,11 +128,7 @@ private, n_jobs, random_state, callback
 
     # ------------------------------------------------------------------ fit
 
-    def fit(
-        self, Y: Any, y: Any = None, *, transcript: str | Path | None = None,
-        checkpoint: str | Path | RunFolder | None = None, resume: bool = False, checkpoint_every: int | None = None,
-        budget: Payer = None,
-    ) -> Self:
+    def fit(self, Y: Any, y: Any = None, **keep: Unpack[Bookkeeping]) -> Self:
         """Fit to binary records.
 
         Parameters
@@ -163,34 +136,16 @@ private, n_jobs, random_state, callback
         Y : array, shape (n, J)
             Entries 0 and 1 (or booleans), one record a row.
         y : ignored
-        transcript : str or path, or None
-            Folder to keep the releases in, from which the model can be made again
-            without the data (`vips_fast.verify`).
-        budget : str, path, Budget or None
-            The budget of the data set, which pays for the run (`vips_fast.engine.budget`).
-        checkpoint : path or None
-            Folder that keeps the run as it goes: its ledger, written ahead of each release, and its last checkpoint.
-        resume : bool
-            Whether a run that is in the folder goes on; lost steps are done and paid for again.
-        checkpoint_every : int or None
-            Steps between checkpoints; None spaces them so that they take less than 2 % of the time.
-
-        Returns
-        -------
-        self
+        **keep
+            `vips_fast.models.parameters.Bookkeeping`.
 
         Raises
         ------
-        ValueError
-            If a parameter or the data are out of range, or the run would pass
-            ``target_epsilon``. Nothing is spent.
-        MemoryError
-            Before the run, if the statistics would not fit the memory. Nothing is spent.
+        ValueError, MemoryError
+            If a parameter or the data are out of range, the run would pass
+            ``target_epsilon``, or the statistics would not fit the memory. Nothing is spent.
         """
-        return self._fit(
-            Y, y, transcript=transcript, checkpoint=checkpoint, resume=resume,
-            checkpoint_every=checkpoint_every, budget=budget,
-        )
+        return self._fit(Y, y, **keep)
 
     def partial_fit(self, Y: Any, y: Any = None, *, transcript: str | Path | None = None, budget: Payer = None) -> Self:
         """One more step, from all rows of Y; parameters and errors as in `fit`."""
@@ -202,9 +157,7 @@ private, n_jobs, random_state, callback
         check_choice("weight_prior", self.weight_prior, ("tpbn", "gaussian"))
         self._check_privacy_parameters()
         check_number("n_steps", self.n_steps, self._least_steps, 2**31, integer=True)
-        if not isinstance(self.options, (NetworkOptions, type(None))):
-            raise ValueError(f"options={self.options!r}: expected NetworkOptions or None")
-        options = self._numerics
+        options = self._options
         for name in ("weight_variance", "bias_variance"):
             check_number(name, getattr(options, name), 0, 1e12, low_open=True)
         if options.phi is not None:
@@ -216,10 +169,6 @@ private, n_jobs, random_state, callback
         check_number("latent_clip", options.latent_clip, 0, 2, low_open=True)
         check_number("visible_clip", options.visible_clip, 0, 100, low_open=True)
         check_choice("dtype", options.dtype, ("float32", "float64"))
-
-    @property
-    def _numerics(self) -> NetworkOptions:
-        return NetworkOptions() if self.options is None else self.options
 
     def _records(
         self, Y: Any, n_features: int | None = None, invalid: str = "raise", least_rows: int = 1
@@ -234,7 +183,7 @@ private, n_jobs, random_state, callback
     def _model(self, public: Public) -> Model:
         self._check_memory(public.n_features)
         settings = Settings(
-            int(self.n_components), self.weight_prior, self._numerics, bool(self.private),
+            int(self.n_components), self.weight_prior, self._options, bool(self.private),
             resolve_n_threads(self.n_jobs),
         )
         return self._build(settings, public)
@@ -273,11 +222,6 @@ private, n_jobs, random_state, callback
         }
 
     # ------------------------------------------------------------ read-outs
-
-    @property
-    def components_(self) -> np.ndarray:
-        """Posterior means of the weights, shape (K, J)."""
-        return self._fitted().arrays["components"]
 
     @property
     def hidden_bias_(self) -> np.ndarray:
@@ -334,7 +278,7 @@ private, n_jobs, random_state, callback
         w, variances = self.components_.T, self._fitted().arrays["weight_variances"].T
         return sbn_pg(
             Y, w, w**2 + variances, self.visible_bias_, self._visible_variance(), self.hidden_bias_,
-            expit(self.hidden_bias_), n_sweeps=_READ_SWEEPS, dtype=self._numerics.dtype,
+            expit(self.hidden_bias_), n_sweeps=_READ_SWEEPS, dtype=self._options.dtype,
             n_threads=resolve_n_threads(self.n_jobs),
         ).z
 
@@ -416,20 +360,3 @@ private, n_jobs, random_state, callback
         z = generator.random((n_samples, len(self.hidden_bias_))) < expit(self.hidden_bias_)
         chance = expit(z.astype(np.float64) @ self.components_ + self.visible_bias_)
         return np.asarray(generator.random(chance.shape) < chance, dtype=np.uint8)
-
-    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Names of `transform`'s columns."""
-        name = type(self).__name__.lower()
-        return np.asarray([f"{name}{k}" for k in range(len(self.hidden_bias_))], dtype=object)
-
-    def __sklearn_tags__(self) -> Any:
-        """What scikit-learn's tools may expect (needs scikit-learn)."""
-        from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
-
-        return Tags(
-            estimator_type=None,
-            target_tags=TargetTags(required=False),
-            transformer_tags=TransformerTags(preserves_dtype=["float64"]),
-            input_tags=InputTags(sparse=True, positive_only=True),
-            non_deterministic=bool(self.private),
-        )
