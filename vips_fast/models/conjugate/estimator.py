@@ -98,23 +98,6 @@ class ConjugateEstimator(PrivateEstimator):
         `vips_fast.models.parameters.Parameters`. With ``private=False`` contributions are
         still held to the bound.
 
-    Attributes
-    ----------
-    parameters_ : tuple of read-only float64 arrays
-        What the last M-step returned.
-    average_ : (n_statistics,) float64 array
-        Released mean of the statistics per record.
-    noise_sd_ : float
-        Standard deviation of the noise in each entry of ``average_``.
-    privacy_, ledger_, n_steps_, n_features_in_
-        As in `vips_fast.LatentDirichletAllocation`.
-    n_records_, n_columns_ : int
-        Public number of records; columns of a record.
-    diagnostics_ : list of dict, or None
-        Without privacy: in each step, how many contributions were scaled down
-        ("clipped"), and how many raised, were not finite or longer than ``norm_bound``
-        ("broken").
-
     Notes
     -----
     What the user's function does cannot break the guarantee, as long as it is a
@@ -127,7 +110,9 @@ class ConjugateEstimator(PrivateEstimator):
     Whether a training record broke the bound is private, so a private fit does not say
     it. Instead, the function is tried on public test records, with the first and with
     the last parameters, and a RuntimeWarning with a constant text says that it
-    misbehaves there. A fit with ``private=False`` also warns about training records.
+    misbehaves there. A fit with ``private=False`` also warns about training records, and
+    its ``diagnostics_`` say for each step how many contributions were scaled down
+    ("clipped"), and how many raised, were not finite or longer than the bound ("broken").
 
     The function is compiled with bounds checks, so that a wrong index is an exception,
     not a crash. Functions that it calls are compiled as their authors chose.
@@ -226,22 +211,9 @@ class ConjugateEstimator(PrivateEstimator):
     def partial_fit(self, X: Any, y: Any = None, *, transcript: str | Path | None = None, budget: Payer = None) -> Self:
         """One more step, from all rows of X; needs ``noise_multiplier``, if private.
 
-        The step joins the average with the next step size, as if it were a step of
-        `fit`. Calls with other records than before protect each record of each call.
-
-        Parameters
-        ----------
-        X, y, transcript, budget : as in `fit`
-            A transcript of further calls goes to the folder of the first.
-
-        Returns
-        -------
-        The estimator.
-
-        Raises
-        ------
-        ValueError, TypeError
-            As `fit`; and if the records have other columns than before.
+        The step joins the average with the next step size, as if it were a step of `fit`, whose parameters and errors
+        these are; the records must have the columns of those before. Calls with other records than before protect
+        each record of each call. A transcript of further calls goes to the folder of the first.
         """
         return self._fit(X, y, partial=True, transcript=transcript, budget=budget)
 
@@ -372,13 +344,13 @@ class ConjugateEstimator(PrivateEstimator):
 
     @property
     def parameters_(self) -> tuple[np.ndarray, ...]:
-        """What the last M-step returned."""
+        """What the last M-step returned, read-only float64 arrays."""
         arrays = self._fitted().arrays
         return tuple(arrays[f"parameter_{i}"] for i in range(len(arrays) - 2))
 
     @property
     def average_(self) -> np.ndarray:
-        """Released mean of the statistics per record."""
+        """Released mean of the statistics per record, shape (n_statistics,)."""
         return self._fitted().arrays["average"]
 
     @property
@@ -389,16 +361,8 @@ class ConjugateEstimator(PrivateEstimator):
     def expected_statistics(self, X: Any, y: Any = None) -> np.ndarray:
         """Expected sufficient statistics of records under the fitted parameters, one row each.
 
-        They describe X and y: publish them only if these may be published.
-
-        Parameters
-        ----------
-        X, y : as in `fit`
-
-        Returns
-        -------
-        (n, n_statistics) float64 array
-            Not clipped; zero where ``statistics`` raised or was not finite.
+        They describe X and y, which are as in `fit`: publish them only if these may be published. float64, shape
+        (n, n_statistics), not clipped; zero where ``statistics`` raised or was not finite.
         """
         model, array = self._restored(), self._array(X, y)
         self._check_columns(array.shape[1], self._fitted().public)

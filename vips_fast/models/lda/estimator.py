@@ -69,24 +69,11 @@ class LatentDirichletAllocation(Transformer):
     **common
         `vips_fast.models.parameters.Parameters`.
 
-    Attributes
-    ----------
-    components_ : ndarray, float64, shape (K, V)
-        Variational Dirichlet parameters λ of the topics.
-    privacy_ : `vips_fast.Privacy`
-        The guarantee; ``privacy_.statement()`` says it in words.
-    ledger_ : `vips_fast.Ledger`
-        Every release.
-    n_steps_, n_features_in_ : int
-        Steps done; V.
-    diagnostics_ : list of dict or None
-        With ``set_unsafe(diagnostics=True)``, for each step the drawn ``records``, how
-        many of them were ``clipped`` and the ``norm_sum`` of contributions before clipping.
-
     Notes
     -----
-    The sensitivity is proven at `vips_fast.models.lda.model.LdaModel`. Empty documents
-    contribute zero and are counted as records.
+    The sensitivity is proven at `vips_fast.models.lda.model.LdaModel`. Empty documents contribute zero and are counted
+    as records. ``components_`` are λ, the topics' variational Dirichlet parameters, (K, V); ``diagnostics_`` say for
+    each step how many documents were drawn (``records``), how many ``clipped``, and the ``norm_sum`` before clipping.
     """
 
     _options_type: ClassVar[type] = LdaOptions
@@ -228,7 +215,7 @@ class LatentDirichletAllocation(Transformer):
     # ------------------------------------------------------------ read-outs
 
     def _elog_beta(self) -> np.ndarray:
-        """(K, V) E[log beta] under q(beta)."""
+        """(K, V) E[log beta] under q(beta), whose Dirichlet parameters λ are ``components_``."""
         return digamma(self.components_) - digamma(self.components_.sum(axis=1, keepdims=True))
 
     def _posterior(self, X: Any) -> tuple[Any, np.ndarray, np.ndarray]:
@@ -247,32 +234,18 @@ class LatentDirichletAllocation(Transformer):
         return corpus, gamma, elog
 
     def transform(self, X: Any) -> np.ndarray:
-        """Topic proportions of documents.
+        """Topic proportions of documents, float64, shape (D, K); rows sum to 1.
 
-        Parameters
-        ----------
-        X : sparse matrix or array, shape (D, V)
-
-        Returns
-        -------
-        ndarray, float64, shape (D, K)
-            Rows sum to 1. They describe X: publish them only if X may be published.
+        X is a sparse matrix or array of counts, (D, V), taken as it is. The proportions describe X: publish them only
+        if X may be published.
         """
         _, gamma, _ = self._posterior(X)
         return gamma / gamma.sum(axis=1, keepdims=True)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Variational lower bound of log p(X), in nats (the numerator of Eq. 32).
+        """Variational lower bound of log p(X), in nats (the numerator of Eq. 32), for public test documents X.
 
-        Parameters
-        ----------
-        X : sparse matrix or array, shape (D, V)
-            Public test documents: nothing is noised here.
-
-        Returns
-        -------
-        float
-            Sum over documents of E[log p(n, theta, z | lambda)] - E[log q(theta, z)].
+        It is the sum over documents of E[log p(n, theta, z | lambda)] - E[log q(theta, z)]. Nothing is noised here.
         """
         corpus, gamma, elog = self._posterior(X)
         alpha, n_topics = self._as_fitted()._alpha, elog.shape[0]
@@ -290,13 +263,7 @@ class LatentDirichletAllocation(Transformer):
         return total
 
     def perplexity(self, X: Any) -> float:
-        """Upper bound of the held-out perplexity per word (Eq. 32; Hoffman et al. 2010).
-
-        Parameters
-        ----------
-        X : sparse matrix or array, shape (D, V)
-            Public test documents.
-        """
+        """Upper bound of the held-out perplexity per word (Eq. 32; Hoffman et al. 2010) of public test documents."""
         counts = documents(X, owner=type(self).__name__)
         return math.exp(-self.score(counts) / max(1, int(counts.data.sum(dtype=np.int64))))
 

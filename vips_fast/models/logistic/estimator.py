@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
@@ -18,6 +17,7 @@ from ...kernels.blr import triangle_size
 from ...kernels.threads import resolve_n_threads
 from ..estimator import ArraySpec, PrivateEstimator
 from ..parameters import Bookkeeping
+from ..settings import check_memory
 from ..spending import Payer
 from .model import LogisticModel
 from .options import LogisticOptions
@@ -59,25 +59,6 @@ class BayesianLogisticRegression(PrivateEstimator):
     **common
         `vips_fast.models.parameters.Parameters`.
 
-    Attributes
-    ----------
-    coef_ : ndarray, float64, shape (1, d)
-        Posterior mean of the coefficients.
-    intercept_ : ndarray, float64, shape (1,)
-    covariance_ : ndarray, float64, shape (d + 1, d + 1) or (d, d)
-        Posterior covariance of (coefficients, weight of the constant), the latter
-        being intercept / intercept_scaling.
-    prior_shape_, prior_rate_, prior_precision_ : float
-        a_N, b_N (Eq. 53) and <alpha> = a_N / b_N.
-    classes_ : ndarray, shape (2,)
-        The two labels, sorted; for ``n_trials`` other than 1, [0, 1].
-    privacy_ : `vips_fast.Privacy`
-    ledger_ : `vips_fast.Ledger`
-    n_steps_, n_features_in_ : int
-    diagnostics_ : list of dict or None
-        With ``set_unsafe(diagnostics=True)``, for each step the drawn ``records`` and how
-        many of them were ``clipped``.
-
     Notes
     -----
     *Sensitivity.* A record's contribution is (s1/C1, s2/C2), s2 with its Frobenius
@@ -86,6 +67,8 @@ class BayesianLogisticRegression(PrivateEstimator):
     noise's lattice can add is taken off beforehand (`statistics.LogisticStatistics`).
 
     *Labels.* The two values of y are taken as public, unless ``classes`` says them.
+
+    *Figures.* ``diagnostics_`` say for each step how many ``records`` were drawn and how many ``clipped``.
     """
 
     _estimator_type = "classifier"
@@ -103,15 +86,7 @@ class BayesianLogisticRegression(PrivateEstimator):
     def paper(cls, **parameters: Any) -> PaperLogisticRegression:
         """The paper's Algorithm 5, and ablations between it and this class.
 
-        Parameters
-        ----------
-        **parameters
-            Of this class, and the fields of `vips_fast.models.logistic.PaperOptions` by
-            their own names.
-
-        Returns
-        -------
-        PaperLogisticRegression
+        Parameters are those of this class, and the fields of `vips_fast.models.logistic.PaperOptions` by their names.
         """
         from .paper import PaperLogisticRegression
 
@@ -224,27 +199,27 @@ class BayesianLogisticRegression(PrivateEstimator):
 
     @property
     def covariance_(self) -> np.ndarray:
-        """Posterior covariance of coefficients and weight of the constant."""
+        """Posterior covariance of (coefficients, weight of the constant = intercept / intercept_scaling), square."""
         return self._fitted().arrays["covariance"]
 
     @property
     def prior_shape_(self) -> float:
-        """a_N of q(alpha)."""
+        """a_N of q(alpha) (Eq. 53)."""
         return float(self._fitted().arrays["prior"][0])
 
     @property
     def prior_rate_(self) -> float:
-        """b_N of q(alpha)."""
+        """b_N of q(alpha) (Eq. 53)."""
         return float(self._fitted().arrays["prior"][1])
 
     @property
     def prior_precision_(self) -> float:
-        """Expected precision of the coefficients."""
+        """<alpha> = a_N / b_N, the expected precision of the coefficients."""
         return self.prior_shape_ / self.prior_rate_
 
     @property
     def classes_(self) -> np.ndarray:
-        """The two labels, sorted."""
+        """The two labels, sorted; for ``n_trials`` other than 1, [0, 1]."""
         classes = self._fitted().public.classes
         assert classes is not None
         return classes
@@ -268,16 +243,7 @@ class BayesianLogisticRegression(PrivateEstimator):
         return matrix, np.minimum(1.0, bound / np.maximum(np.sqrt(square), bound))
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Posterior mean of x . m.
-
-        Parameters
-        ----------
-        X : array or sparse matrix, shape (n, d)
-
-        Returns
-        -------
-        ndarray, float64, shape (n,)
-        """
+        """Posterior mean of x . m for the rows of X, an array or sparse matrix (n, d): float64, shape (n,)."""
         matrix, scale = self._rows_of(X)
         return np.asarray(matrix @ self._fitted().arrays["weights"]).reshape(-1) * scale
 
@@ -297,16 +263,7 @@ class BayesianLogisticRegression(PrivateEstimator):
     def predict_proba(self, X: Any) -> np.ndarray:
         """Posterior predictive probabilities of the two classes, or of failure and success of one trial.
 
-        The expectation of sigmoid(x . m) over the posterior of m, not the value at
-        its mean.
-
-        Parameters
-        ----------
-        X : array or sparse matrix, shape (n, d)
-
-        Returns
-        -------
-        ndarray, float64, shape (n, 2)
+        The expectation of sigmoid(x . m) over the posterior of m, not the value at its mean; float64, shape (n, 2).
         """
         mean, sd = self.decision_function(X), np.sqrt(self.decision_variance(X))
         p = np.zeros(len(mean))
@@ -320,13 +277,7 @@ class BayesianLogisticRegression(PrivateEstimator):
         return np.asarray(self.classes_[positive.astype(int)])
 
     def score(self, X: Any, y: Any, trials: Any = None) -> float:
-        """Accuracy on labels; on counts, the mean log predictive probability of a trial.
-
-        Parameters
-        ----------
-        X, y, trials
-            As in `fit`; public test data, nothing is noised here.
-        """
+        """Accuracy on public labels; on counts, the mean log predictive probability of a trial. Nothing is noised."""
         n_trials = float(self._as_fitted().n_trials)
         if n_trials == 1 and trials is None:
             y = np.asarray(y)
@@ -341,17 +292,7 @@ class BayesianLogisticRegression(PrivateEstimator):
         return float((y * np.log(p) + (b - y) * np.log1p(-p)).sum() / b.sum())
 
     def credible_interval(self, level: float = 0.9) -> np.ndarray:
-        """Central posterior intervals of the coefficients.
-
-        Parameters
-        ----------
-        level : float
-            In (0, 1).
-
-        Returns
-        -------
-        ndarray, float64, shape (d, 2)
-        """
+        """Central posterior intervals of the coefficients at a level in (0, 1): float64, shape (d, 2)."""
         check_number("level", level, 0, 1, low_open=True, high_open=True)
         half = ndtri(0.5 + level / 2) * np.sqrt(np.diag(self.covariance_)[: self.coef_.shape[1]])
         return np.stack([self.coef_[0] - half, self.coef_[0] + half], axis=1)
@@ -373,12 +314,4 @@ def _check_memory(n_features: int, n_threads: int) -> None:
     # values; squares: those of the model with their temporaries, and the copies in the result.
     threads = max(1, min(n_threads, 2**31 // triangle))
     need = (threads + 3) * triangle + 9 * 8 * n_features**2
-    try:
-        have = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return
-    if need > have:
-        raise MemoryError(
-            f"{n_features} features: the statistics need about {need / 2**30:.1f} GiB, and the machine has "
-            f"{have / 2**30:.1f} GiB"
-        )
+    check_memory(f"{n_features} features: the statistics need about {need / 2**30:.1f} GiB", need)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self, Unpack
@@ -20,7 +18,7 @@ from ...kernels.sbn import record_blocks, sbn_pg, sbn_quadratic
 from ...kernels.threads import resolve_n_threads
 from ..estimator import ArraySpec
 from ..parameters import Bookkeeping
-from ..settings import public_seed
+from ..settings import check_memory, public_seed
 from ..spending import Payer
 from ..transformer import Transformer
 from .network import BLOCK, BLOCK_SOLVE, NetworkModel, NetworkOptions, Settings
@@ -66,17 +64,6 @@ class SigmoidBeliefNetwork(Transformer):
     **common
         `vips_fast.models.parameters.Parameters`.
 
-    Attributes
-    ----------
-    components_ : ndarray, float64, shape (K, J)
-        Posterior means of the weights.
-    hidden_bias_, visible_bias_ : ndarray, float64, shapes (K,) and (J,)
-        b and c.
-    mean_image_ : ndarray, float64, shape (J,)
-        Released mean of the records.
-    privacy_, ledger_, n_steps_, n_features_in_, diagnostics_
-        As in `LatentDirichletAllocation`.
-
     Notes
     -----
     A step releases, in one draw, sum_n (v_n, (y_n - m) x v_n, upper off-diagonal of
@@ -92,7 +79,7 @@ class SigmoidBeliefNetwork(Transformer):
     that root. The noise's part of a_j' S^-1 a_j, which is known on average, is taken off,
     and w_j is shortened to the length that is left.
 
-    Columns that never vary are ordinary data.
+    Columns that never vary are ordinary data. ``components_`` are the posterior means of the weights, (K, J).
     """
 
     _options_type: ClassVar[type] = NetworkOptions
@@ -100,6 +87,7 @@ class SigmoidBeliefNetwork(Transformer):
     #: The mean image and one step more.
     _least_steps: ClassVar[int] = 2
     _block: ClassVar[int] = BLOCK
+    _kind: ClassVar[type[NetworkModel]] = QuadraticModel
 
     n_components: int = field(default=50, kw_only=False)
     weight_prior: str = "tpbn"
@@ -111,16 +99,7 @@ class SigmoidBeliefNetwork(Transformer):
     def paper(cls, n_components: int = 50, **parameters: Any) -> SigmoidBeliefNetwork:
         """Algorithm 6 of Park et al. (2020): the Polya-Gamma bound, with the paper's own variants.
 
-        Parameters
-        ----------
-        n_components : int
-        **parameters
-            Of `vips_fast.models.sbn.paper.PaperSigmoidBeliefNetwork`: ``sensitivity``,
-            ``clip``, and those of this class but ``bound``.
-
-        Returns
-        -------
-        PaperSigmoidBeliefNetwork
+        Parameters are those of `vips_fast.models.sbn.paper.PaperSigmoidBeliefNetwork`.
         """
         from .paper import PaperSigmoidBeliefNetwork
 
@@ -157,18 +136,7 @@ class SigmoidBeliefNetwork(Transformer):
         check_choice("weight_prior", self.weight_prior, ("tpbn", "gaussian"))
         self._check_privacy_parameters()
         check_number("n_steps", self.n_steps, self._least_steps, 2**31, integer=True)
-        options = self._options
-        for name in ("weight_variance", "bias_variance"):
-            check_number(name, getattr(options, name), 0, 1e12, low_open=True)
-        if options.phi is not None:
-            check_number("phi", options.phi, 0, 1e12, low_open=True)
-        check_number("n_sweeps", options.n_sweeps, 1, 2**31 - 1, integer=True)
-        check_number("learning_decay", options.learning_decay, 0, 1)
-        if options.learning_offset is not None:
-            check_number("learning_offset", options.learning_offset, 0, math.inf, high_open=True)
-        check_number("latent_clip", options.latent_clip, 0, 2, low_open=True)
-        check_number("visible_clip", options.visible_clip, 0, 100, low_open=True)
-        check_choice("dtype", options.dtype, ("float32", "float64"))
+        self._options.check()
 
     def _records(
         self, Y: Any, n_features: int | None = None, invalid: str = "raise", least_rows: int = 1
@@ -198,28 +166,17 @@ class SigmoidBeliefNetwork(Transformer):
 
     def _check_memory(self, n_visible: int) -> None:
         """Refuse, before anything is spent, statistics that the machine cannot hold."""
-        try:
-            have = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        except (AttributeError, ValueError, OSError):
-            return
         K, entries, threads = int(self.n_components), self._entries(n_visible), resolve_n_threads(self.n_jobs)
         # Sums, release, averages and their state; each thread's sums; the systems that it solves.
         need = 8 * (5 * entries + 4 * threads * BLOCK_SOLVE * K * K)
         need += max(8 * entries, min(8 * threads * entries, ACCUMULATOR_BYTES))
-        if need > have:
-            raise MemoryError(
-                f"n_components={K}: the statistics of {n_visible} visible units need about {need / 2**30:.0f} GiB with "
-                f"{threads} threads, and the machine has {have / 2**30:.0f} GiB; expected fewer components or threads"
-            )
+        check_memory(
+            f"n_components={K}: the statistics of {n_visible} visible units need about {need / 2**30:.0f} GiB with "
+            f"{threads} threads", need, "; expected fewer components or threads",
+        )
 
     def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
-        J, K = public.n_features, int(self.n_components)
-        return {
-            "components": ArraySpec((K, J)), "weight_variances": ArraySpec((K, J), 0.0),
-            "weight_covariance": ArraySpec((K, K)), "hidden_bias": ArraySpec((K,)), "visible_bias": ArraySpec((J,)),
-            "expansion": ArraySpec((J,)), "curvature": ArraySpec((J,), 0.0, 0.25),
-            "mean_image": ArraySpec((J,), 0.0, 1.0),
-        }
+        return self._kind.specs(public.n_features, int(self.n_components))
 
     # ------------------------------------------------------------ read-outs
 
@@ -239,17 +196,9 @@ class SigmoidBeliefNetwork(Transformer):
         return self._fitted().arrays["mean_image"]
 
     def transform(self, Y: Any) -> np.ndarray:
-        """q(z_k = 1) of records, under the bound the model was fitted with.
+        """q(z_k = 1) under the bound the model was fitted with, float64, shape (n, K), of records Y, (n, J) of 0 and 1.
 
-        Parameters
-        ----------
-        Y : array, shape (n, J)
-            Entries 0 and 1.
-
-        Returns
-        -------
-        ndarray, float64, shape (n, K)
-            They describe Y: publish them only if Y may be published.
+        They describe Y: publish them only if Y may be published.
         """
         self._fitted()
         return self._latent(self._records(Y, self.n_features_in_)[0])
@@ -283,47 +232,21 @@ class SigmoidBeliefNetwork(Transformer):
         ).z
 
     def reconstruct(self, Y: Any) -> np.ndarray:
-        """Probabilities of the visible units given each record's own E[z].
-
-        Parameters
-        ----------
-        Y : array, shape (n, J)
-
-        Returns
-        -------
-        ndarray, float64, shape (n, J)
-            sigmoid(E[w_j] . E[z] + E[c_j]).
-        """
+        """Probabilities of the visible units given each record's own E[z], sigmoid(E[w_j] . E[z] + E[c_j]): (n, J)."""
         return np.asarray(expit(self.transform(Y) @ self.components_ + self.visible_bias_))
 
     def pixel_accuracy(self, Y: Any) -> float:
-        """Share of entries that the reconstruction, cut at 1/2, has right (section 7.1).
-
-        Parameters
-        ----------
-        Y : array, shape (n, J)
-            Public test records: nothing is noised here.
-        """
+        """Share of entries of public records that the reconstruction, cut at 1/2, has right (section 7.1)."""
         self._fitted()
         Y = self._records(Y, self.n_features_in_)[0]
         return float(((self.reconstruct(Y) > 0.5) == (Y > 0)).mean())
 
     def score(self, Y: Any, y: Any = None) -> float:
-        """Variational lower bound of log p(Y), in nats.
+        """Variational lower bound of log p(Y), in nats: a sum over public records, where nothing is noised.
 
-        The Polya-Gamma bound at its best xi, log p(y_j | psi_j) >= (y_j - 1/2) E[psi_j]
-        - log(2 cosh(t_j / 2)), t_j^2 = E[psi_j^2], less the divergence of q(z) from its
-        prior, with parameters at their posterior mean and variance.
-
-        Parameters
-        ----------
-        Y : array, shape (n, J)
-            Public test records: nothing is noised here.
-
-        Returns
-        -------
-        float
-            Sum over records.
+        The Polya-Gamma bound at its best xi, log p(y_j | psi_j) >= (y_j - 1/2) E[psi_j] - log(2 cosh(t_j / 2)),
+        t_j^2 = E[psi_j^2], less the divergence of q(z) from its prior, with parameters at their posterior mean and
+        variance.
         """
         self._fitted()
         Y = self._records(Y, self.n_features_in_)[0]
@@ -343,17 +266,7 @@ class SigmoidBeliefNetwork(Transformer):
         return total
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
-        """Records drawn from the model.
-
-        Parameters
-        ----------
-        n_samples : int
-        random_state : int, numpy Generator, RandomState or None
-
-        Returns
-        -------
-        ndarray, uint8, shape (n_samples, J)
-        """
+        """Records drawn from the model, uint8, shape (n_samples, J); ``random_state`` seeds the draws."""
         self._fitted()
         n_samples = check_number("n_samples", n_samples, 0, 2**40, integer=True)
         generator = np.random.default_rng(public_seed(random_state))

@@ -10,7 +10,6 @@ import numpy as np
 from ...checks import check_choice, check_number
 from ...engine.model import Model
 from ...engine.result import Public
-from ..estimator import ArraySpec
 from .estimator import SigmoidBeliefNetwork
 from .network import NetworkModel, Settings
 from .polya_gamma import MOMENTS_BLOCK, PolyaGammaModel
@@ -50,6 +49,7 @@ class PaperSigmoidBeliefNetwork(SigmoidBeliefNetwork):
     _bounds = ("polya_gamma",)
     _least_steps = 1
     _block = MOMENTS_BLOCK
+    _kind = PolyaGammaModel
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -68,12 +68,6 @@ class PaperSigmoidBeliefNetwork(SigmoidBeliefNetwork):
     def _sensitivity(self, model: Model, relation: str) -> float | None:
         # The paper's, one for each of seven blocks (Eq. 72).
         return math.sqrt(7.0) if self.sensitivity == "paper" else None
-
-    def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
-        specs = super()._array_specs(public)
-        for name in ("weight_covariance", "expansion", "curvature"):
-            del specs[name]
-        return {**specs, "visible_variance": ArraySpec((public.n_features,), 0.0)}
 
     def _latent(self, Y: np.ndarray) -> np.ndarray:
         return self._polya_gamma(Y)
