@@ -235,12 +235,8 @@ class BayesianLogisticRegression(PrivateEstimator):
             raise ValueError("X: expected finite values, found NaN or infinity")
         if not fitted.private:
             return matrix, np.ones(matrix.shape[0])
-        if sparse.issparse(matrix):
-            square = np.asarray(matrix.multiply(matrix).sum(axis=1)).reshape(-1)
-        else:
-            square = np.einsum("ij,ij->i", matrix, matrix)
         bound = float(np.hypot(float(fitted.row_norm), fitted._constant))
-        return matrix, np.minimum(1.0, bound / np.maximum(np.sqrt(square), bound))
+        return matrix, np.minimum(1.0, bound / np.maximum(np.sqrt(_row_products(matrix, matrix)), bound))
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Posterior mean of x . m for the rows of X, an array or sparse matrix (n, d): float64, shape (n,)."""
@@ -253,11 +249,7 @@ class BayesianLogisticRegression(PrivateEstimator):
         result = np.empty(matrix.shape[0])
         for first in range(0, matrix.shape[0], 4096):
             part = matrix[first : first + 4096]
-            product = part @ self.covariance_
-            if sparse.issparse(part):
-                result[first : first + 4096] = np.asarray(part.multiply(product).sum(axis=1)).reshape(-1)
-            else:
-                result[first : first + 4096] = np.einsum("ij,ij->i", part, product)
+            result[first : first + 4096] = _row_products(part, part @ self.covariance_)
         return np.maximum(result, 0.0) * scale**2
 
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -305,6 +297,11 @@ class BayesianLogisticRegression(PrivateEstimator):
             estimator_type="classifier", target_tags=TargetTags(required=True),
             classifier_tags=ClassifierTags(multi_class=False), input_tags=InputTags(sparse=True),
         )
+
+
+def _row_products(a: Any, b: Any) -> np.ndarray:
+    """Inner products of the rows of two matrices, the first dense or sparse."""
+    return np.asarray(a.multiply(b).sum(axis=1)).reshape(-1) if sparse.issparse(a) else np.einsum("ij,ij->i", a, b)
 
 
 def _check_memory(n_features: int, n_threads: int) -> None:
