@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import digamma, logsumexp
@@ -53,7 +53,7 @@ class GaussianMixture(ConjugateEstimator):
     one costs 2 sqrt(3).
     """
 
-    _options_type = GaussianMixtureOptions
+    _options_type: ClassVar[type] = GaussianMixtureOptions
 
     def __init__(
         self, n_components: int = 2, *, radius: float = 1.0, means_init: Any = None,
@@ -106,9 +106,7 @@ class GaussianMixture(ConjugateEstimator):
     def check_parameters(self) -> None:
         check_number("n_components", self.n_components, 1, 2**20, integer=True)
         check_bound("radius", self.radius)
-        if not isinstance(self._priors, GaussianMixtureOptions):
-            raise ValueError(f"options={self.options!r}: expected GaussianMixtureOptions or None")
-        for name, value in vars(self._priors).items():
+        for name, value in vars(self._options).items():
             check_bound(name, value)
 
     def start(self, n_columns: int, rng: np.random.Generator) -> tuple[Any, ...]:
@@ -122,7 +120,7 @@ class GaussianMixture(ConjugateEstimator):
         return self._parameters(counts, means, np.full(shape, (0.5 * spread) ** 2) * counts[:, None])
 
     def mstep(self, mean: np.ndarray, noise_sd: float, parameters: tuple[np.ndarray, ...]) -> tuple[Any, ...]:
-        k, d, mean_prior = self.n_components, self.n_columns_, self._priors.mean_prior
+        k, d, mean_prior = self.n_components, self.n_columns_, self._options.mean_prior
         total = mean * self.n_records_
         counts = np.maximum(total[:k], 0.0)  # noise may have taken a count below 0
         first = total[k : k + k * d].reshape(k, d) * self.radius
@@ -131,13 +129,9 @@ class GaussianMixture(ConjugateEstimator):
         spread = second - means * first * 2 + counts[:, None] * means**2 + mean_prior * means**2
         return self._parameters(counts, means, np.maximum(spread, 0.0))
 
-    @property
-    def _priors(self) -> GaussianMixtureOptions:
-        return GaussianMixtureOptions() if self.options is None else self.options
-
     def _parameters(self, counts: np.ndarray, means: np.ndarray, spread: np.ndarray) -> tuple[Any, ...]:
         """What the E-step needs (expected natural parameters), then weights, means and variances."""
-        prior = self._priors
+        prior = self._options
         alpha, kappa = prior.weight_prior + counts, prior.mean_prior + counts[:, None]
         shape, rate = prior.shape_prior + counts[:, None] / 2, prior.rate_prior + spread / 2
         precision = shape / rate
