@@ -248,7 +248,8 @@ class PrivateEstimator(Parameters):
 
     def prepare(
         self, X: Any, y: Any = None, *, partial: bool = False, budget: Payer = None, folder: RunFolder | None = None,
-        part: str | None = None, n_records: int | None = None, groups: Any = None, unit: str | None = None, **extra: Any,
+        part: str | None = None, n_records: int | None = None, groups: Any = None, unit: str | None = None,
+        **extra: Any,
     ) -> Prepared:
         """What a fit to these data would run with; nothing is drawn or spent, and the estimator stays as it is.
 
@@ -407,7 +408,10 @@ class PrivateEstimator(Parameters):
                 f"{before.privacy.neighbors!r}; expected one relation"
             )
         if before.public.unit != plan.unit:
-            raise ValueError(f"groups: this run would be about a {plan.unit}, the earlier ones about a {before.public.unit}")
+            raise ValueError(
+                f"groups: this run would be about a {plan.unit!r}, the earlier ones are about a {before.public.unit!r}; "
+                "expected one unit"
+            )
         model.restore(before.state)
         return model, plan, before.ledger.copy()
 
