@@ -11,7 +11,9 @@ from vips_fast import accounting as acc
 from vips_fast.engine import filters
 from vips_fast.engine.budget import Budget, BudgetExceededError
 from vips_fast.engine.ledger import Ledger
+from vips_fast.engine.result import Public
 from vips_fast.models.rebuild import verify
+from vips_fast.models.spending import Spending
 
 ALL = pytest.mark.parametrize("name", CASES)
 ASSUMED = "Assumed: each record lies in one part only: {} parts; not checked by the program."
@@ -108,13 +110,14 @@ def test_rows_do_not_matter_where_the_number_of_a_part_is_given(name):
     """Plan, scale and refusals come from the public number of the call, or the estimator's; no row shows."""
     make, data = CASES[name]
     full = dict(sampling="full", neighbors="add_remove")
+    labels = {"classes": [0, 1]} if name.startswith("logistic") else {}
     for settings, call, size in (
         ({}, {"n_records": 70}, 70), ({"n_records": 90}, {}, 90), ({"n_records": 90}, {"n_records": 70}, 70),
         ({"n_records": 90, "batch_size": 80}, {}, 80), ({"batch_size": 80}, {"n_records": 70}, 70),
     ):
         seen = []
-        for n in (20, 70, 400):
-            estimator = make(**full, **settings)
+        for n in (0, 20, 70, 400):
+            estimator = make(**full, **settings, **labels)
             prepared = estimator.prepare(*(part[:n] for part in data(400)), partial=True, part="a", **call)
             seen.append((prepared.plan.public(), prepared.model.capacity, prepared.public.to_dict()))
             estimator.partial_fit(*(part[:n] for part in data(400)), part="a", **call)
@@ -122,6 +125,8 @@ def test_rows_do_not_matter_where_the_number_of_a_part_is_given(name):
         assert all(one == seen[0] for one in seen) and seen[0][0]["batch_size"] == size
     with pytest.raises(ValueError, match="batch_size=None"):
         make(**full, n_records=90).partial_fit(*data())
+    with pytest.raises(ValueError, match="no rows"):
+        make(**full, **labels).partial_fit(*(part[:0] for part in data()), part="a")
 
 
 def test_a_target_bounds_every_part():
@@ -273,6 +278,11 @@ def test_a_call_about_a_part_charges_its_account(name, tmp_path):
         with pytest.raises(BudgetExceededError):
             estimator.partial_fit(*data(), part=part, budget=budget)
     estimator.partial_fit(*data(), part="c", budget=budget)
+    # What was begun for another part pays for none of this one.
+    begun = Spending(estimator, budget, True, {"part": "d"})
+    with pytest.raises(BudgetExceededError), begun:
+        begun.settle(Public(n_features=1, n_records=200, seed=0, part="d"))
+        estimator.partial_fit(*data(), part="a", budget=begun)
     # With public numbers alone, a refusal comes before the data are read.
     with pytest.raises(BudgetExceededError):
         estimator.partial_fit(Unread(), Unread(), part="a", n_records=200, budget=budget)

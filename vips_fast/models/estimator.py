@@ -356,6 +356,8 @@ class PrivateEstimator(Parameters):
             raise ValueError(f"X: expected at most {MAX_RECORDS} rows")
         part, call_records = facts.get("part"), facts.get("call_records")
         stated = self.n_records if call_records is None else call_records
+        if n_rows == 0 and stated is None:
+            raise ValueError("X has no rows: expected at least one row, or n_records")
         if self.sampling == "without_replacement" and stated is not None and stated != n_rows:
             # Neighbours differ by a replacement, so they have as many rows.
             raise ValueError(

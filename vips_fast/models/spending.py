@@ -44,6 +44,7 @@ class Spending:
         self.budget = None if budget is None or estimator is None else Budget.of(budget)
         self._estimator, self._partial, self._call = estimator, partial, dict(call or {})
         self._reservation: Reservation | None = None
+        self._part: str | None = None
         self._noise = 0.0
 
     @classmethod
@@ -99,7 +100,7 @@ class Spending:
         budget.check_plan(sampler.neighbors, public.unit, float(chosen.target_delta))
         held = self._reservation
         if chosen.noise_multiplier is None and chosen.target_epsilon is None:
-            if held is not None and held.count == n_steps and held.event == sampler.event(self._noise):
+            if held is not None and (held.event, held.count) == (sampler.event(self._noise), n_steps):
                 chosen.noise_multiplier = self._noise
                 return chosen
             self.close()
@@ -111,16 +112,18 @@ class Spending:
                 float(chosen.target_delta),
             )
         self._noise = float(z)
-        self._reserve(sampler.event(self._noise), n_steps)
+        self._reserve(sampler.event(self._noise), n_steps, public.part)
         return chosen
 
-    def _reserve(self, event: PrivacyEvent | None, count: int) -> None:
+    def _reserve(self, event: PrivacyEvent | None, count: int, part: str | None) -> None:
         held = self._reservation
-        if self.budget is None or event is None or (held is not None and (held.event, held.count) == (event, count)):
+        same = held is not None and (held.event, held.count, self._part) == (event, count, part)
+        if self.budget is None or event is None or same:
             return
         self.close()
+        self._part = part
         what = type(self._estimator).__name__ + (" partial_fit" if self._partial else "")
-        self._reservation = self.budget.reserve(event, count, what=what, part=self._call.get("part"))
+        self._reservation = self.budget.reserve(event, count, what=what, part=part)
 
     def confirm(self, plan: RunPlan) -> None:
         """Hold the plan, as it was made in the end, against the budget and what is reserved."""
@@ -128,7 +131,7 @@ class Spending:
             return
         self._refuse(plan.taints or (() if plan.event is not None else ("no noise is added",)))
         self.budget.check_plan(plan.relation, plan.unit, plan.delta)
-        self._reserve(plan.event, plan.n_steps)
+        self._reserve(plan.event, plan.n_steps, plan.part)
 
     def record(self, ledger: Ledger) -> None:
         """Write into the ledger which budget pays."""

@@ -244,8 +244,6 @@ class ConjugateEstimator(PrivateEstimator):
 
     def _read(self, X: Any, y: Any = None, **extra: Any) -> tuple[Table, dict[str, Any]]:
         array = self._array(X, y)
-        if len(array) == 0 and self.n_records is None:
-            raise ValueError("X: expected at least one row, or n_records")
         if type(self).records is not ConjugateEstimator.records and self._mixes_rows(X, y):
             warnings.warn(RECORDS_WARNING, RuntimeWarning, stacklevel=5)
         usable = _finite_rows(array)

@@ -148,7 +148,7 @@ class LatentDirichletAllocation(Transformer):
         self._check_privacy_parameters()
 
     def _read(self, X: Any, y: Any = None, **extra: Any) -> tuple[Documents, dict[str, Any]]:
-        corpus = Documents(X, self.invalid, type(self).__name__, int(self.n_records is None))
+        corpus = Documents(X, self.invalid, type(self).__name__)
         facts: dict[str, Any] = {"n_features": corpus.n_features}
         if self.doc_length is None:
             facts["scale"] = float(corpus.largest())

@@ -149,8 +149,6 @@ class BayesianLogisticRegression(PrivateEstimator):
     def _read(self, X: Any, y: Any = None, trials: Any = None, **extra: Any) -> tuple[Any, dict[str, Any]]:
         matrix = design(X, self._constant)
         n, d = matrix.shape
-        if n == 0 and self.n_records is None:
-            raise ValueError("X has no rows: expected at least one record")
         _check_memory(d, resolve_n_threads(self.n_jobs))
         if self.n_trials != 1 or trials is not None:
             classes = np.array([0, 1])

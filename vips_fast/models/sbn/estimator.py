@@ -143,7 +143,7 @@ class SigmoidBeliefNetwork(Transformer):
         return binary_records(Y, n_features, name="Y", invalid=invalid, owner=owner, least_rows=least_rows)
 
     def _read(self, X: Any, y: Any = None, **extra: Any) -> tuple[BinaryRecords, dict[str, Any]]:
-        rows, usable = self._records(X, invalid=self.invalid, least_rows=int(self.n_records is None))
+        rows, usable = self._records(X, invalid=self.invalid, least_rows=0)
         return BinaryRecords(rows, usable, self._block, resolve_n_threads(self.n_jobs)), {"n_features": rows.shape[1]}
 
     def _model(self, public: Public) -> Model:
