@@ -14,6 +14,7 @@ from scipy.special import digamma
 import vips_fast
 from vips_fast import kernels
 from vips_fast.kernels import native, reference
+from vips_fast.kernels.lda import scaled_table
 
 ISAS = native.isas_available()
 KEY = bytes(range(100, 132))
@@ -78,6 +79,38 @@ def lda_compare(ours, twin, precision):
     np.testing.assert_array_equal(ours.n_iter, twin.n_iter)
     # So has its share of the norm: 1e-10 of the heaviest, for each topic.
     np.testing.assert_allclose(ours.norms, twin.norms, rtol=20 * tolerance + 1e-9)
+
+
+def units_arguments(rng, size):
+    """Units of no, one and several documents that share words; clipped or not, by words or not."""
+    csr = documents(rng, [*rng.integers(1, 38, 11), 0, size], 200)
+    starts = np.array([0, 1, 1, 4, 5, 11, 13])
+    for clip_norm, word_clip in ((None, 0.0), (6.0, 0.0), (6.0, 2.0), (1e3, 0.0)):
+        args = (starts, *csr, topics(rng, 1 + size % 33, 200), 0.1)
+        yield args, {"tol": 0, "max_iter": 50, "clip_norm": clip_norm, "word_clip": word_clip, "spacing": 2.0**-20}
+
+
+def lda_units(
+    starts, indptr, indices, counts, beta, alpha, *, tol, max_iter, clip_norm, word_clip, spacing, dtype, isa
+):
+    """The unchecked entry, which the topic model calls, with its outputs."""
+    table = scaled_table(beta, np.dtype(dtype), isa)
+    entries = int(np.diff(indptr[starts]).max())
+    size = native.lda_units_workspace(*beta.shape, int(np.diff(indptr).max()), entries, dtype == SINGLE, isa)
+    sums, norms = np.zeros(beta.T.shape, dtype=np.int64), np.empty(len(starts) - 1)
+    native.lda_units(
+        starts, indptr, indices.astype(np.int32), counts.astype(np.float64), table, np.full(len(beta), alpha), tol,
+        max_iter, clip_norm or 0.0, word_clip, spacing, np.empty(size // 8 + 1).view(np.uint8), sums, norms, isa,
+    )
+    return sums * spacing, norms
+
+
+def units_compare(ours, twin, precision):
+    # As for one document; a unit's sum adds at most 13 of them.
+    tolerance = 4e-5 if precision == SINGLE else 1e-11
+    lattice = 2.0**-19 * np.sqrt(twin[0].size)
+    assert np.linalg.norm(ours[0] - twin[0]) <= tolerance * np.linalg.norm(twin[0]) + lattice
+    np.testing.assert_allclose(ours[1], twin[1], rtol=20 * tolerance + 1e-9)
 
 
 def shrink_arguments(rng, size):
@@ -278,6 +311,7 @@ def add_arguments(rng, size):
 BOTH = (SINGLE, DOUBLE)
 REGISTRY = {
     "lda_estep": Case(lda_arguments, lda_compare, BOTH),
+    "lda_units": Case(units_arguments, units_compare, BOTH),
     "shrink_means": Case(shrink_arguments, shrink_compare, (SINGLE,), (1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 33, 50)),
     "blr_estep": Case(blr_arguments, blr_compare, sizes=(1, 2, 3, 15, 16, 17, 33, 64, 65)),
     "pg_mean": Case(pg_mean_arguments, pg_mean_compare),
@@ -295,13 +329,13 @@ REGISTRY = {
 }
 #: Tested in test_psd.py: LAPACK's work, which has no instruction set of ours.
 WITHOUT_INSTRUCTION_SET = {"floor_spectrum", "psd_project", "solve_repaired"}
-OURS = {"shrink_means": shrink_means, "add_rounded_gaussian": add_rounded_gaussian}
+OURS = {"lda_units": lda_units, "shrink_means": shrink_means, "add_rounded_gaussian": add_rounded_gaussian}
 TWINS = {"add_rounded_gaussian": reference_add_rounded_gaussian}
 
 
 def test_every_twin_is_registered():
     assert set(REGISTRY) | WITHOUT_INSTRUCTION_SET == set(reference.__all__)
-    assert set(reference.__all__) - {"shrink_means"} <= set(kernels.__all__)
+    assert set(reference.__all__) - {"lda_units", "shrink_means"} <= set(kernels.__all__)
 
 
 @pytest.mark.parametrize("name", REGISTRY)

@@ -1,7 +1,7 @@
 """Pure numpy twins of the kernels: same names, same argument order, float64, no tricks."""
 
 from .blr import blr_estep, pg_mean
-from .lda import lda_estep
+from .lda import lda_estep, lda_units
 from .noise import (
     add_rounded_gaussian,
     chacha20_fill,
@@ -26,6 +26,7 @@ __all__ = [
     "chacha20_fill",
     "floor_spectrum",
     "lda_estep",
+    "lda_units",
     "pg_mean",
     "psd_project",
     "rounded_gaussian",
