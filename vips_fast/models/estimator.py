@@ -411,8 +411,8 @@ class PrivateEstimator(Parameters):
             )
         if before.public.unit != plan.unit:
             raise ValueError(
-                f"groups: this run would be about a {plan.unit!r}, the earlier ones are about a {before.public.unit!r}; "
-                "expected one unit"
+                f"groups: this run would be about a {plan.unit!r}, the earlier ones are about a "
+                f"{before.public.unit!r}; expected one unit"
             )
         model.restore(before.state)
         return model, plan, before.ledger.copy()
