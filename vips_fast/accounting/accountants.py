@@ -21,11 +21,6 @@ from .events import NonPrivateEvent, PrivacyEvent, check_event, rate_and_mechani
 from .gaussian import gaussian_mu
 from .printing import rounded_up
 
-__all__ = [
-    "ACCOUNTANTS", "Accountant", "check_delta", "check_epsilon", "check_event", "default_accountant", "delta",
-    "describe", "epsilon", "privacy_profile", "trivial_epsilon",
-]  # fmt: skip
-
 
 @dataclass(frozen=True)
 class Accountant:

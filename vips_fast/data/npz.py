@@ -20,8 +20,6 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["read_npz", "write_npz"]
-
 #: What `read_npz` lets a file expand to: so many bytes, or so many times the size of the file if that is more. Counts
 #: of words expand to about 4 times their size, and deflate can reach 1,032 times.
 _SMALL, _RATIO = 1 << 28, 100
@@ -117,20 +115,11 @@ def read_npz(
 
 
 def write_npz(file: str | os.PathLike[str] | IO[bytes], arrays: Mapping[str, Any]) -> None:
-    """Write arrays to an ``.npz`` file, the same bytes for the same arrays.
+    """Write arrays to an ``.npz`` file or a binary file open for writing, the same bytes for the same arrays.
 
-    Names are sorted, the archive holds no times, and arrays are written in C order, little-endian, without compression.
-
-    Parameters
-    ----------
-    file : path-like or binary file open for writing
-    arrays : mapping of str to array_like
-        Names of letters, digits, dots, hyphens and underscores.
-
-    Raises
-    ------
-    ValueError
-        If a name has another character, or an array is one that `read_npz` refuses.
+    Names, of letters, digits, dots, hyphens and underscores, are sorted, the archive holds no times, and arrays are
+    written in C order, little-endian, without compression. Raises ValueError if a name has another character, or an
+    array is one that `read_npz` refuses.
     """
     checked = {}
     for name in sorted(arrays):

@@ -7,20 +7,13 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from vips_fast.data.arrays import CHUNK, aligned, check_invalid, check_shape, csr_arrays
-
-__all__ = ["binary_records", "numeric_records"]
+from .arrays import CHUNK, aligned, check_invalid, check_shape, csr_arrays
 
 
 def binary_records(
-    Y: Any,
-    n_features: int | None = None,
-    *,
-    name: str = "Y",
-    invalid: str = "raise",
-    owner: str = "SigmoidBeliefNetwork",
-    least_rows: int = 1,
-) -> tuple[np.ndarray, np.ndarray | None]:
+    Y: Any, n_features: int | None = None, *, name: str = "Y", invalid: str = "raise",
+    owner: str = "SigmoidBeliefNetwork", least_rows: int = 1,
+) -> tuple[np.ndarray, np.ndarray | None]:  # fmt: skip
     """Check records whose entries are 0 and 1.
 
     Parameters
@@ -29,13 +22,11 @@ def binary_records(
         Booleans or numbers of any width.
     n_features : int or None
         The number of columns to insist on.
-    name : str
-        The argument's name in messages.
+    name, owner : str
+        The argument's name, and the estimator that expects `n_features` columns, for messages.
     invalid : {"raise", "drop"}
         What to do about a row that holds anything but 0 and 1. "drop" makes it a row of zeros that is marked as not
         usable, and says nothing about it.
-    owner : str
-        The estimator that expects `n_features` columns, for the message.
     least_rows : int
         0 takes a matrix without rows too.
 
@@ -83,25 +74,12 @@ def binary_records(
 def numeric_records(
     records: Any, n_features: int | None = None, *, name: str = "records", owner: str = "ConjugateEstimator"
 ) -> np.ndarray:
-    """Rows of numbers for the functions of a user's own model. Values are not checked: they need not be finite.
+    """Rows of numbers, shape (n, d), for the functions of a user's own model; they need not be finite.
 
-    Parameters
-    ----------
-    records : array_like, shape (n, d)
-        Booleans or numbers of any width.
-    n_features, name, owner
-        As for `binary_records`.
-
-    Returns
-    -------
-    ndarray, shape (n, d)
-        Read-only, C-contiguous, aligned, in the machine's byte order. Booleans become uint8, floats other than
-        float32 and float64 become float64; the memory is shared where nothing had to be converted.
-
-    Raises
-    ------
-    ValueError
-        If `records` is not a matrix of numbers, is empty in either direction, or has another width than `n_features`.
+    Read-only, C-contiguous, aligned, in the machine's byte order. Booleans become uint8, floats other than float32 and
+    float64 become float64; the memory is shared where nothing had to be converted. `n_features`, `name` and `owner` are
+    as for `binary_records`. Raises ValueError if `records` is not a matrix of numbers, is empty in either direction, or
+    has another width than `n_features`.
     """
     records = _matrix(records, n_features, name, owner)
     if sparse.issparse(records):

@@ -18,10 +18,8 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from vips_fast.data.corpus import Corpus
-from vips_fast.data.text import count_texts
-
-__all__ = ["PACKAGES", "STOP_WORDS", "docstrings_corpus", "language_reference_words"]
+from ..data.corpus import Corpus
+from ..data.text import count_texts
 
 # Packages are read in this order until there are enough documents; absent ones are passed over. The list is fixed, so
 # that whatever else lies in an environment does not change the corpus, and begins with what every environment of this
@@ -57,15 +55,8 @@ _WORD = re.compile(r"[a-z]{3,}")
 def language_reference_words() -> tuple[str, ...]:
     """The demo's vocabulary: the words of Python's language reference.
 
-    Returns
-    -------
-    tuple of str
-        Words of three letters or more in `pydoc_data.topics`, in lower case and alphabetical order, less `STOP_WORDS`.
-
-    Raises
-    ------
-    ModuleNotFoundError
-        If this Python was installed without `pydoc_data`.
+    Words of three letters or more in `pydoc_data.topics`, in lower case and alphabetical order, less `STOP_WORDS`.
+    Raises ModuleNotFoundError if this Python was installed without `pydoc_data`.
     """
     from pydoc_data.topics import topics
 
@@ -80,7 +71,8 @@ def docstrings_corpus(min_words: int = 10, max_documents: int = 30_000, packages
 
     Sources are parsed, never imported. Each module, class and function gives a document; test folders are left out and
     identical docstrings are kept once. A docstring is split into words at everything but letters, so that the parts of
-    identifiers count as words.
+    identifiers count as words. The same installation gives the same corpus; `details` has the number of documents of
+    each package.
 
     Parameters
     ----------
@@ -92,15 +84,8 @@ def docstrings_corpus(min_words: int = 10, max_documents: int = 30_000, packages
     packages : sequence of str
         Top-level packages to read where they are installed.
 
-    Returns
-    -------
-    Corpus
-        `details` has the number of documents of each package. The same installation gives the same corpus.
-
-    Raises
-    ------
-    ValueError
-        If `min_words` or `max_documents` is below 1, or no docstring is found (a Python without its sources).
+    Raises ValueError if `min_words` or `max_documents` is below 1, or no docstring is found (a Python without its
+    sources).
     """
     for name, value in (("min_words", min_words), ("max_documents", max_documents)):
         if value < 1:
