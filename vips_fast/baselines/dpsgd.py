@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,7 @@ _SCENARIOS = {
 }
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DPSGDLogisticRegression(LinearClassifier):
     """Logistic regression by noisy clipped gradient steps.
 
@@ -91,31 +92,23 @@ class DPSGDLogisticRegression(LinearClassifier):
     the mean gradient is 2 clip_norm / (m ln(1 + (e^(epsilon / T) - 1) n / m)).
     """
 
-    def __init__(
-        self, scenario: str = "poisson", *, accountant: str | None = "textbook", clip_norm: float = 1.0,
-        learning_rate: float = 1.0, alpha: float = 0.0, batch_size: float | None = None, n_steps: int = 100,
-        average: bool = True, fit_intercept: bool = True, target_epsilon: float | None = None,
-        target_delta: float | None = None, noise_multiplier: float | None = None, private: bool = True,
-        n_records: int | None = None, n_jobs: int | None = None, random_state: Any = None,
-        callback: Callable[[Progress], None] | None = None,
-    ):
-        self.scenario = scenario
-        self.accountant = accountant
-        self.clip_norm = clip_norm
-        self.learning_rate = learning_rate
-        self.alpha = alpha
-        self.batch_size = batch_size
-        self.n_steps = n_steps
-        self.average = average
-        self.fit_intercept = fit_intercept
-        self.target_epsilon = target_epsilon
-        self.target_delta = target_delta
-        self.noise_multiplier = noise_multiplier
-        self.private = private
-        self.n_records = n_records
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.callback = callback
+    scenario: str = field(default="poisson", kw_only=False)
+    accountant: str | None = "textbook"
+    clip_norm: float = 1.0
+    learning_rate: float = 1.0
+    alpha: float = 0.0
+    batch_size: float | None = None
+    n_steps: int = 100
+    average: bool = True
+    fit_intercept: bool = True
+    target_epsilon: float | None = None
+    target_delta: float | None = None
+    noise_multiplier: float | None = None
+    private: bool = True
+    n_records: int | None = None
+    n_jobs: int | None = None
+    random_state: Any = None
+    callback: Callable[[Progress], None] | None = None
 
     @property
     def sampling(self) -> str:  # type: ignore[override]  # it follows from the scenario
@@ -220,8 +213,8 @@ def pure_statement(result: FitResult) -> Privacy:
     """The statement with delta = 0 of a ledger whose events all have one."""
     privacy, event = result.privacy, result.ledger.event()
     if not privacy.private or event is None:
-        return dataclasses.replace(privacy, delta=0.0)
-    return dataclasses.replace(privacy, epsilon=pure_epsilon(event), delta=0.0, accountant="basic")
+        return replace(privacy, delta=0.0)
+    return replace(privacy, epsilon=pure_epsilon(event), delta=0.0, accountant="basic")
 
 
 class GradientModel(Model):
