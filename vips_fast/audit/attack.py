@@ -46,11 +46,12 @@ def _projections(
 ) -> np.ndarray:
     """Releases of all records under parameters that stay as they are, along one direction."""
     prepared, out = _whole(bench, records, multiplier, n_releases), []
+    still: Any = Still(prepared.model)
 
     def keep(release: Release) -> None:
         out.append(float(release.values.reshape(-1) @ direction))
 
-    bench.run(replace(prepared, model=Still(prepared.model)), keep)
+    bench.run(replace(prepared, model=still), keep)
     return np.array(out)
 
 

@@ -125,16 +125,8 @@ def conjugate_adapter(
         look at these rows: those that make the longest contributions. None takes the
         public start.
 
-    Returns
-    -------
-    Adapter
-
-    Raises
-    ------
-    TypeError
-        If ``estimator`` is no ConjugateEstimator.
-    ValueError
-        If there are fewer than two records, or X, y or parameters are unusable.
+    Raises TypeError if ``estimator`` is no ConjugateEstimator, and ValueError if there are fewer than two records, or
+    X, y or parameters are unusable.
     """
     if not isinstance(estimator, ConjugateEstimator):
         kind = type(estimator).__name__
