@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from . import composition, gaussian, generic, pld, rdp, wang, zcdp
+from . import composition, gaussian, generic, rdp, wang, zcdp
 from .checks import FloatArray, check_delta, check_epsilon
 from .events import NonPrivateEvent, PrivacyEvent, check_event, rate_and_mechanism, touching_leaves
 from .gaussian import gaussian_mu
 from .printing import rounded_up
+from .privacy_loss import PrivacyLoss
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,32 @@ class Accountant:
     delta: Callable[..., float]
 
 
+def _pld_epsilon(event: PrivacyEvent, delta: float, rtol: float = 1e-4) -> float:
+    return PrivacyLoss(event, rtol).epsilon(delta)
+
+
+def _pld_delta(event: PrivacyEvent, epsilon: float, rtol: float = 1e-4) -> float:
+    return PrivacyLoss(event, rtol).delta(epsilon)
+
+
+def _inverse(epsilon_of: Callable[..., float]) -> Callable[..., float]:
+    """The smallest delta with ``epsilon_of(event, delta)`` at most epsilon, rounded up; 1 if there is none below 1."""
+
+    def delta_of(event: PrivacyEvent, epsilon: float, **options: Any) -> float:
+        low, high = math.log(1e-300), -1e-12
+        if epsilon_of(event, math.exp(high), **options) > epsilon:
+            return 1.0
+        if epsilon_of(event, math.exp(low), **options) <= epsilon:
+            return math.exp(low)
+        while high - low > 1e-9 * max(1.0, abs(high)):
+            middle = 0.5 * (low + high)
+            holds = epsilon_of(event, math.exp(middle), **options) <= epsilon
+            low, high = (low, middle) if holds else (middle, high)
+        return math.exp(high)
+
+    return delta_of
+
+
 _WANG = "Wang, Balle & Kasiviswanathan 2019, theorems 9 and 27"
 
 ACCOUNTANTS: dict[str, Accountant] = {
@@ -54,7 +81,7 @@ ACCOUNTANTS: dict[str, Accountant] = {
             "replacement); Doroshenko et al. 2022 (discretisation)",
             "exact for Poisson sampling, Laplace and randomised response; for sampling without "
             "replacement exact in one step and an upper bound in a composition",
-            pld.bound_epsilon, pld.bound_delta,
+            _pld_epsilon, _pld_delta,
         ),
         Accountant(
             "rdp", "Renyi differential privacy",
@@ -64,7 +91,7 @@ ACCOUNTANTS: dict[str, Accountant] = {
         Accountant("wang", "analytical moments accountant", _WANG, "no", wang.bound_epsilon, wang.bound_delta),
         Accountant(
             "autodp", "analytical moments accountant of the autodp package", _WANG,
-            "no", wang.autodp_epsilon, wang.autodp_delta,
+            "no", wang.autodp_epsilon, _inverse(wang.autodp_epsilon),
         ),
         Accountant(
             "zcdp", "zero-concentrated differential privacy",
@@ -80,15 +107,16 @@ ACCOUNTANTS: dict[str, Accountant] = {
             "optimal", "optimal composition of (epsilon, delta) statements",
             "Kairouz, Oh & Viswanath 2015, theorem 3.3; Murtagh & Vadhan 2016",
             "exact for pure mechanisms that are randomised responses",
-            composition.optimal_epsilon, composition.optimal_delta,
+            composition.optimal_epsilon, _inverse(composition.optimal_epsilon),
         ),
         Accountant(
             "strong", "strong composition", "Dwork & Roth 2014, theorem 3.20",
-            "no", composition.strong_epsilon, composition.strong_delta,
+            "no", composition.strong_epsilon, _inverse(composition.strong_epsilon),
         ),
         Accountant(
             "basic", "basic composition", "Dwork & Roth 2014, theorem 3.16",
-            "exact for pure mechanisms as delta tends to 0", composition.basic_epsilon, composition.basic_delta,
+            "exact for pure mechanisms as delta tends to 0",
+            composition.basic_epsilon, _inverse(composition.basic_epsilon),
         ),
     )
 }  # fmt: skip

@@ -53,26 +53,15 @@ def calibrate_noise_multiplier(
     ----------
     make_event : callable
         ``make_event(noise_multiplier)`` returns the event of the whole run; more noise must not cost more privacy.
-    target_epsilon : float
-        > 0.
-    target_delta : float
-        In (0, 1).
-    accountant : str or None
+    target_epsilon, target_delta : float
+        > 0, and in (0, 1).
+    accountant, **options
         As in `epsilon`.
     rtol : float
-        The result exceeds the smallest sufficient value by at most this relative amount.
-    **options
-        Passed to the accountant.
+        The result, for which the accountant's epsilon is <= target, exceeds the smallest sufficient value by at most
+        this relative amount.
 
-    Returns
-    -------
-    float
-        A noise multiplier for which the accountant's epsilon is <= target.
-
-    Raises
-    ------
-    ValueError
-        If no noise multiplier up to 1e9 is enough.
+    Raises ValueError if no noise multiplier up to 1e9 is enough.
     """
     target_epsilon = positive("target_epsilon", target_epsilon)
     target_delta = open_probability("target_delta", target_delta)

@@ -27,15 +27,7 @@ def _round_up(mu: float) -> float:
 
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
-    """delta(epsilon) of a Gaussian mechanism with sensitivity / sd = `mu`.
-
-    Parameters
-    ----------
-    mu : float
-        >= 0; infinity is allowed and answers 1.
-    epsilon : float
-        Any real number.
-    """
+    """delta(epsilon), any real epsilon, of a Gaussian mechanism with sensitivity / sd = `mu` >= 0; 1 for infinity."""
     if mu == 0.0:
         return max(0.0, -math.expm1(epsilon))
     if math.isinf(mu):

@@ -53,10 +53,7 @@ class Base:
     max_loss = math.inf
 
     def nodes(self, alpha: float, q: float, positive: bool) -> tuple[FloatArray, FloatArray]:
-        """Nodes for moments up to order `alpha` after sampling with rate q.
-
-        With `positive`, only losses > 0.
-        """
+        """Nodes for moments up to order `alpha` after sampling with rate q; with `positive`, only losses > 0."""
         raise NotImplementedError
 
     def divergence(self, alpha: float) -> float:
@@ -236,20 +233,10 @@ def renyi_curve(event: PrivacyEvent, orders: ArrayLike) -> FloatArray:
 
 
 def renyi_divergence(event: PrivacyEvent, order: ArrayLike) -> float | FloatArray:
-    """Renyi divergence bound of `event` at real orders > 1.
+    """Renyi divergence bound, in nats, of any composition of mechanisms with a known one, at real orders > 1.
 
-    Parameters
-    ----------
-    event : PrivacyEvent
-        Any composition of mechanisms with a known divergence.
-    order : float or array_like
-        Orders alpha > 1.
-
-    Returns
-    -------
-    float or ndarray
-        In nats, shape of `order`. For sampling without replacement this is the divergence of the dominating pair (an
-        upper bound).
+    It has the shape of `order`. For sampling without replacement this is the divergence of the dominating pair (an
+    upper bound).
     """
     curve = renyi_curve(event, order)
     return float(curve) if curve.ndim == 0 else curve
@@ -275,17 +262,10 @@ _CONVERSIONS = ("tight", "classical")
 
 
 def epsilon_from_rdp(orders: ArrayLike, rdp: ArrayLike, delta: float, conversion: str = "tight") -> float:
-    """The smallest epsilon that a Renyi curve gives at `delta`.
+    """The smallest epsilon that a Renyi curve, divergences at orders > 1 of the same shape, gives at `delta` in (0, 1).
 
-    Parameters
-    ----------
-    orders, rdp : array_like
-        Orders > 1 and divergences, same shape.
-    delta : float
-        In (0, 1).
-    conversion : {"tight", "classical"}
-        "classical": min rdp + ln(1/delta)/(alpha-1) (Mironov 2017, proposition 3). "tight":
-        min rdp + ln(1 - 1/alpha) - ln(alpha delta)/(alpha-1), floored at 0 (Canonne, Kamath & Steinke 2020, prop. 12).
+    "classical" is min rdp + ln(1/delta)/(alpha-1) (Mironov 2017, proposition 3), "tight" the minimum of
+    rdp + ln(1 - 1/alpha) - ln(alpha delta)/(alpha-1), floored at 0 (Canonne, Kamath & Steinke 2020, prop. 12).
     """
     a, r = np.asarray(orders, float), np.asarray(rdp, float)
     if a.shape != r.shape or a.size == 0:

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .checks import FloatArray, one_of
-from .composition import delta_by_inversion
 from .events import (
     GaussianEvent,
     PoissonSampledEvent,
@@ -30,22 +29,10 @@ _ORDERS = np.arange(2, 257)
 
 
 def wang_rdp(event: PrivacyEvent, orders: ArrayLike, bound: str = "thm9") -> FloatArray:
-    """Renyi bounds of Wang, Balle & Kasiviswanathan (2019) at integer orders.
+    """Renyi bounds of Wang, Balle & Kasiviswanathan (2019) at integer orders >= 2: float64, one for each order.
 
-    Parameters
-    ----------
-    event : WithoutReplacementEvent
-        Around one mechanism or several Gaussian ones.
-    orders : array_like of int
-        Orders >= 2.
-    bound : {"thm9", "thm27"}
-        Theorem 9 holds for every base mechanism; theorem 27 replaces its terms j >= 3 by exact even moments of
-        e^L - 1 where they are smaller.
-
-    Returns
-    -------
-    ndarray
-        float64, one bound for each order.
+    `event` is a WithoutReplacementEvent around one mechanism or several Gaussian ones. "thm9" holds for every base
+    mechanism; "thm27" replaces its terms j >= 3 by exact even moments of e^L - 1 where they are smaller.
     """
     orders = np.asarray(orders)
     if not (np.issubdtype(orders.dtype, np.integer) and np.all(orders >= 2)):
@@ -143,8 +130,8 @@ def bound_delta(
     return delta_from_rdp(*_curve(event, bound, orders), epsilon, conversion)
 
 
-def _autodp(event: PrivacyEvent, bound: str) -> Any:
-    """autodp's accountant after `event`."""
+def autodp_epsilon(event: PrivacyEvent, delta: float, bound: str = "thm9") -> float:
+    """epsilon by Wang's bounds as the package autodp computes them."""
     try:
         from autodp import rdp_acct, rdp_bank
     except ImportError:
@@ -170,15 +157,4 @@ def _autodp(event: PrivacyEvent, bound: str) -> Any:
             account.compose_mechanism(rdp, coeff=repeats)
         else:
             account.compose_subsampled_mechanism(rdp, rate, coeff=repeats, improved_bound_flag=bound == "thm27")
-    return account
-
-
-def autodp_epsilon(event: PrivacyEvent, delta: float, bound: str = "thm9") -> float:
-    """epsilon by Wang's bounds as the package autodp computes them."""
-    return float(_autodp(event, bound).get_eps(delta))
-
-
-def autodp_delta(event: PrivacyEvent, epsilon: float, bound: str = "thm9") -> float:
-    """delta by Wang's bounds as the package autodp computes them."""
-    account = _autodp(event, bound)
-    return delta_by_inversion(lambda delta: float(account.get_eps(delta)), epsilon)
+    return float(account.get_eps(delta))

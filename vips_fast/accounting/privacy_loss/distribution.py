@@ -269,6 +269,10 @@ class Direction:
 class PrivacyLoss:
     """Privacy-loss distribution of an event, with bounds as answers.
 
+    One step is answered by its closed-form profile. In a composition, whole-data Gaussian mechanisms are merged into
+    one. The composition of distinct mechanisms is one product in Fourier space, and a mechanism repeated T times costs
+    log2(T) products.
+
     Parameters
     ----------
     event : PrivacyEvent
@@ -280,12 +284,6 @@ class PrivacyLoss:
         None: the dominating pairs. A number: samples without replacement are replaced by that explicit attack (0:
         one record against none, 1: an equilateral triangle of records), whose `epsilon_lower` bounds from below what
         any accountant can prove.
-
-    Notes
-    -----
-    One step is answered by its closed-form profile. In a composition, whole-data Gaussian mechanisms
-    are merged into one. The composition of distinct mechanisms is one product in Fourier space, and a
-    mechanism repeated T times costs log2(T) products.
     """
 
     def __init__(self, event: PrivacyEvent, rtol: float = 1e-4, attack: int | None = None) -> None:
