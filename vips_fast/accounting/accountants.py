@@ -148,30 +148,22 @@ def trivial_epsilon(event: PrivacyEvent) -> float | None:
 
 
 def epsilon(event: PrivacyEvent, delta: float, accountant: str | None = None, **options: Any) -> float:
-    """An upper bound of the smallest epsilon at `delta`.
+    """An upper bound, >= 0, of the smallest epsilon at `delta` in (0, 1); infinity where nothing is guaranteed.
+
+    The function is pure, and the last answers are kept, so that asking again costs nothing.
 
     Parameters
     ----------
     event : PrivacyEvent
     delta : float
-        In (0, 1).
     accountant : str or None
         A key of `ACCOUNTANTS`; None takes `default_accountant`.
     **options
         Options of the accountant: ``rtol`` (pld), ``conversion`` and ``orders`` (rdp, wang), ``bound`` (wang,
         autodp).
 
-    Returns
-    -------
-    float
-        >= 0; infinity where nothing is guaranteed. The function is pure, and the last answers are kept, so that
-        asking again costs nothing.
-
-    Raises
-    ------
-    ValueError
-        delta outside (0, 1), unknown accountant, or an event that the named accountant cannot bound (the message
-        names one that can).
+    Raises ValueError for delta outside (0, 1), an unknown accountant, or an event that the named accountant cannot
+    bound (the message names one that can).
     """
     check_event(event)
     return _ask("epsilon", event, check_delta(delta), accountant, options)

@@ -45,10 +45,8 @@ def audit(
         multiplier are chosen by the layers; layer E takes the ``noise_multiplier`` of
         the settings where there is one.
     layers : iterable of {"A", "B", "C", "D", "E", "G"}
-    full : bool
-        The full sizes (minutes) in place of the quick ones (about a minute).
-    sizes : Sizes or None
-        Other sizes.
+    full, sizes : bool, Sizes or None
+        The full sizes (minutes) in place of the quick ones (about a minute), or others.
     random_state : int or None
         Seeds the generated records; noise and sampling take no seed.
     seams : Seams or None
@@ -56,14 +54,7 @@ def audit(
     callback : callable(LayerResult) or None
         Called when a layer is done.
 
-    Returns
-    -------
-    AuditReport
-
-    Raises
-    ------
-    ValueError
-        If the model, a setting or a layer is unknown.
+    Raises ValueError if the model, a setting or a layer is unknown.
     """
     adapter = adapter_for(model, settings)
     chosen = tuple(layers)

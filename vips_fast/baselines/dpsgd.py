@@ -45,7 +45,7 @@ _SCENARIOS = {
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class DPSGDLogisticRegression(LinearClassifier):
-    """Logistic regression by noisy clipped gradient steps.
+    """Logistic regression by noisy clipped gradient steps (Abadi et al. 2016; Song, Chaudhuri & Sarwate 2013).
 
     theta_{t+1} = theta_t - learning_rate (mean clipped gradient + noise +
     alpha theta_t), with the package's own sampling, lattice, noise and ledger.
@@ -68,26 +68,15 @@ class DPSGDLogisticRegression(LinearClassifier):
         Step size and ridge penalty.
     batch_size : float or None
         (Expected) records of a batch; None takes all.
-    n_steps : int
     average : bool
         Return the mean of the second half of the iterates instead of the last.
-    fit_intercept : bool
-    target_epsilon, target_delta, noise_multiplier : float or None
+    n_steps, fit_intercept, target_epsilon, target_delta, noise_multiplier, private, n_records
         As in the package's other estimators; "laplace" takes no target_delta.
-    private : bool
-        False fits without clipping and noise.
-    n_records : int or None
-        Public number of records; None takes the number of rows.
-    n_jobs : int or None
-        Threads.
-    random_state : int, numpy Generator, RandomState or None
-        Seeds the batches of a fit that is not private.
-    callback : callable(Progress) or None
+    n_jobs, random_state, callback
 
     Notes
     -----
-    Sources: Abadi et al. 2016; Song, Chaudhuri & Sarwate 2013. Replacing a
-    clipped gradient moves the sum by at most 2 clip_norm, adding or removing
+    Replacing a clipped gradient moves the sum by at most 2 clip_norm, adding or removing
     one by clip_norm. With "laplace" and the textbook's accountant the scale on
     the mean gradient is 2 clip_norm / (m ln(1 + (e^(epsilon / T) - 1) n / m)).
     """

@@ -38,13 +38,10 @@ class ObjectivePerturbationLogisticRegression(LinearClassifier):
     Parameters
     ----------
     row_norm : float
-        Public bound R of the rows' L2 norm (without the intercept); longer rows are
-        scaled down to it.
-    fit_intercept : bool
-    intercept_scaling : float
+        Public bound R of the rows' L2 norm (without the intercept); longer rows are scaled down to it.
+    fit_intercept, intercept_scaling : bool, float
         The constant that is appended to each row; it counts in the norm.
-    target_epsilon : float
-    target_delta : float or None
+    target_epsilon, target_delta : float, float or None
         0 for the pure form; None is min(1e-5, 1/(10 n_records)).
     curvature_share : float
         Share of epsilon that is spent on the record's curvature, in (0, 1): the ridge
@@ -55,11 +52,6 @@ class ObjectivePerturbationLogisticRegression(LinearClassifier):
         False leaves b out.
     n_records : int or None
     random_state : ignored with privacy; here for scikit-learn's conventions.
-
-    Attributes
-    ----------
-    ridge_, noise_sd_ : float
-        The penalty in use; the standard deviation of an entry of b (0 for the pure form).
 
     Notes
     -----

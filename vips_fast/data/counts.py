@@ -65,13 +65,9 @@ def check_counts(
         count needs it (float32 or float64 for floats with `allow_float`). Index arrays are int32, or int64 from 2**31
         stored entries on. `X` is not changed; the result shares its memory where nothing had to be converted.
 
-    Raises
-    ------
-    ValueError
-        If `X` is not two-dimensional, is empty in either direction, has another number of columns than `n_features`,
-        has index arrays that do not describe a matrix, or (with "raise") holds an invalid value.
-    TypeError
-        If the entries of `X` are not numbers.
+    Raises TypeError if the entries of `X` are not numbers, and ValueError if it is not two-dimensional, is empty in
+    either direction, has another number of columns than `n_features`, has index arrays that do not describe a matrix,
+    or (with "raise") holds an invalid value.
     """
     data, indices, indptr, shape = _checked(X, n_features, name, allow_float, invalid, _EXACT, None)
     index_dtype = np.int32 if len(indices) <= INT32_MAX else np.int64

@@ -60,7 +60,7 @@ class _Refused(Exception):
 def read_npz(
     path: str | os.PathLike[str], *, max_bytes: int | None = None, names: Collection[str] | None = None
 ) -> dict[str, np.ndarray]:
-    """Read the arrays of an ``.npz`` file.
+    """The arrays of an ``.npz`` file, in its order; C-contiguous, aligned, in the machine's byte order.
 
     Parameters
     ----------
@@ -72,11 +72,6 @@ def read_npz(
     names : collection of str or None
         The arrays to read where the file has them. Others are left alone: they may be of any size and type. None
         reads every array.
-
-    Returns
-    -------
-    dict of str to ndarray
-        In the order of the file; C-contiguous, aligned, in the machine's byte order.
 
     Raises
     ------

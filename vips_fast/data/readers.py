@@ -36,12 +36,11 @@ def load_corpus(
     path: PathLike, vocabulary: Vocabulary | None = None, format: str | None = None, *,
     n_features: int | None = None, field: str = "text", invalid: str = "raise",
 ) -> Corpus:  # fmt: skip
-    """Read a corpus of any known format.
+    """Read a corpus of any known format from a file or a folder.
 
     Parameters
     ----------
     path : path-like
-        A file or a folder.
     vocabulary : sequence of str, path-like or None
         The words of the columns, or a file with one word on each line. Needed for texts.
     format : {"npz", "docword", "ldac", "jsonl", "folder"} or None
@@ -55,17 +54,8 @@ def load_corpus(
         text. "drop" makes it a document of no words and says nothing about it. A file whose form is broken is refused
         in any case.
 
-    Returns
-    -------
-    Corpus
-
-    Raises
-    ------
-    OSError
-        If the file cannot be opened.
-    ValueError
-        If it is not a valid file of its format, the format cannot be told, or the vocabulary is missing or of another
-        length.
+    Raises OSError if the file cannot be opened, and ValueError if it is not a valid file of its format, the format
+    cannot be told, or the vocabulary is missing or of another length.
     """
     if format is None:
         format = _guess(Path(path))

@@ -14,12 +14,11 @@ def binary_records(
     Y: Any, n_features: int | None = None, *, name: str = "Y", invalid: str = "raise",
     owner: str = "SigmoidBeliefNetwork", least_rows: int = 1,
 ) -> tuple[np.ndarray, np.ndarray | None]:  # fmt: skip
-    """Check records whose entries are 0 and 1.
+    """Check records whose entries are 0 and 1: booleans or numbers of any width, shape (n, J), dense or sparse.
 
     Parameters
     ----------
-    Y : array_like or scipy sparse matrix, shape (n, J)
-        Booleans or numbers of any width.
+    Y : array_like or scipy sparse matrix
     n_features : int or None
         The number of columns to insist on.
     name, owner : str
@@ -37,11 +36,8 @@ def binary_records(
     usable : ndarray of bool, shape (n,), or None
         None if every row is usable, as is always so with "raise".
 
-    Raises
-    ------
-    ValueError
-        If `Y` is not a matrix of booleans or numbers, is empty in either direction, has another width than
-        `n_features`, or (with "raise") holds anything but 0 and 1. No entry is shown.
+    Raises ValueError if `Y` is not a matrix of booleans or numbers, is empty in either direction, has another width
+    than `n_features`, or (with "raise") holds anything but 0 and 1. No entry is shown.
     """
     drop = check_invalid(invalid)
     Y = _matrix(Y, n_features, name, owner, least_rows)

@@ -131,31 +131,15 @@ def encode_table(
     columns: Sequence[Numeric | Categorical], values: Sequence[Sequence[str]], *, missing: str = "category",
     lines: Sequence[int] | None = None, name: str = "values",
 ) -> tuple[sparse.csr_array, tuple[str, ...], float]:  # fmt: skip
-    """Encode the text of a table by its public description.
+    """Encode the text of a table, the fields of each row in the order of ``columns``, by its public description.
 
-    Parameters
-    ----------
-    columns : sequence of Numeric and Categorical
-    values : sequence of sequences of str
-        The fields of each row, in the order of ``columns``.
-    missing : {"category", "zero"}
-        What "?" becomes in a column that may be missing: a category of its own, or zeros. A missing number always
-        becomes the middle of its bounds (or 0 where it is not centred).
-    lines : sequence of int or None
-        Line numbers for messages; None counts the rows from 0.
-    name : str
-        What is being read, for messages.
+    ``missing`` is what "?" becomes in a column that may be missing: a "category" of its own, or "zero" for zeros. A
+    missing number always becomes the middle of its bounds (or 0 where it is not centred). For messages, ``lines`` are
+    line numbers, None counts the rows from 0, and ``name`` says what is being read.
 
-    Returns
-    -------
-    X, feature_names, row_norm
-        As in `Table`; index arrays are int32 where they fit.
-
-    Raises
-    ------
-    ValueError
-        If a field is not a number, or not one of the public categories. The message has the line and the column, never
-        the value.
+    Returns X, feature_names and row_norm as in `Table`; index arrays are int32 where they fit. Raises ValueError if a
+    field is not a number, or not one of the public categories. The message has the line and the column, never the
+    value.
     """
     if missing not in ("category", "zero"):
         raise ValueError(f"missing={missing!r}: expected 'category' or 'zero'")

@@ -71,18 +71,10 @@ def docstrings_corpus(min_words: int = 10, max_documents: int = 30_000, packages
 
     Sources are parsed, never imported. Each module, class and function gives a document; test folders are left out and
     identical docstrings are kept once. A docstring is split into words at everything but letters, so that the parts of
-    identifiers count as words. The same installation gives the same corpus; `details` has the number of documents of
-    each package.
-
-    Parameters
-    ----------
-    min_words : int
-        Docstrings with fewer words of the vocabulary are left out.
-    max_documents : int
-        Packages are read in the order of `packages`, after the standard library, until there are this many documents;
-        of more than that, those with the smallest SHA-256 of their text are kept.
-    packages : sequence of str
-        Top-level packages to read where they are installed.
+    identifiers count as words; one with fewer than `min_words` words of the vocabulary is left out. Packages are read,
+    where they are installed, in the order of `packages`, after the standard library, until there are `max_documents`;
+    of more than that, those with the smallest SHA-256 of their text are kept. The same installation gives the same
+    corpus; `details` has the number of documents of each package.
 
     Raises ValueError if `min_words` or `max_documents` is below 1, or no docstring is found (a Python without its
     sources).

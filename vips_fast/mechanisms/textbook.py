@@ -157,22 +157,10 @@ def randomized_response(
 ) -> tuple[NDArray[np.int64], RandomizedResponseEvent]:
     """K-ary randomised response of each individual (Kairouz, Oh & Viswanath 2016, section 3).
 
-    Parameters
-    ----------
-    categories : array_like of int
-        True categories in [0, n_categories), one for each individual.
-    truth_probability : float
-        Probability of the true answer, in [1 / K, 1); otherwise one of the other K - 1 categories, uniformly. The
-        comparison with 64-bit words rounds it down, toward privacy.
-    n_categories : int
-        K >= 2.
-
-    Returns
-    -------
-    reported : ndarray of int64
-        Shape of `categories`.
-    event : RandomizedResponseEvent
-        Of one individual's response.
+    `categories`, integers in [0, K), K = `n_categories` >= 2, are the true ones. Each is reported with
+    `truth_probability` in [1 / K, 1), else one of the other K - 1 categories, uniformly; the comparison with 64-bit
+    words rounds the probability down, toward privacy. The reports are int64 of the same shape, the event that of one
+    individual's response.
     """
     event = RandomizedResponseEvent(truth_probability, n_categories)
     k = event.n_categories

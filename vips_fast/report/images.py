@@ -23,20 +23,11 @@ def square_shape(n_pixels: int) -> Shape:
 
 
 def image_grid(images: Any, shape: Shape | None = None, columns: int | None = None, gap: int = 1) -> np.ndarray:
-    """Images side by side on a white ground: uint8 grey values in two dimensions, 0 black.
+    """Images, a row of shape (J,) each, side by side on a white ground: uint8 grey values in two dimensions, 0 black.
 
-    Parameters
-    ----------
-    images : array, shape (n, J)
-        Each row is an image, values in [0, 1] (others are moved to the nearer bound), 1 shown black.
-    shape : (int, int) or None
-        Height and width, of product J; None for square images.
-    columns : int or None
-        Images in each row of the grid; None makes the grid about square.
-    gap : int
-        White pixels around each image.
-
-    Raises ValueError if images is not a matrix, holds NaN, or the shape does not fit.
+    Values are in [0, 1] (others are moved to the nearer bound), 1 shown black. `shape` is height and width, of product
+    J, None for square images; `columns` the images in each row of the grid, None makes it about square; `gap` the white
+    pixels around each image. Raises ValueError if images is not a matrix, holds NaN, or the shape does not fit.
     """
     images = np.asarray(images, dtype=np.float64)
     if images.ndim != 2 or 0 in images.shape or np.isnan(images).any():

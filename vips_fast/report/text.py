@@ -29,19 +29,11 @@ def top_words(components: Any, vocabulary: Sequence[str] | None = None, n_words:
 
 
 def match_topics(components: Any, other: Any) -> list[int | None]:
-    """Pair the topics of two models, topic-word weights of any scale, so that paired ones are alike.
+    """Pair the topics of two models, weights of any scale of shapes (K, V) and (L, V), so that paired ones are alike.
 
-    Parameters
-    ----------
-    components, other : array_like, shapes (K, V) and (L, V)
-
-    Returns
-    -------
-    list of int or None, length K
-        For each topic of `components` its topic in `other`; None where `other` has fewer. The pairing maximises the sum
-        of the cosines between the square roots of the paired topics' probabilities.
-
-    Raises ValueError if the numbers of words differ.
+    For each topic of `components` its topic in `other`, or None where `other` has fewer. The pairing maximises the sum
+    of the cosines between the square roots of the paired topics' probabilities. Raises ValueError if the numbers of
+    words differ.
     """
     from scipy.optimize import linear_sum_assignment
 
@@ -103,17 +95,11 @@ def unigram_perplexity(train: Any, test: Any, pseudocount: float = 1.0) -> float
 
     The yardstick for a topic model: one that does no better has learned nothing of how words go together. Equivalent to
     ``exp(-(test.sum(0) * log(p)).sum() / test.sum())`` with
-    ``p = (train.sum(0) + pseudocount) / (train.sum() + V * pseudocount)``.
+    ``p = (train.sum(0) + pseudocount) / (train.sum() + V * pseudocount)``, which the pseudocount keeps above 0. The
+    frequencies come from `train`, shape (D, V), without noise: the figure flatters the yardstick, and is not private.
 
-    Parameters
-    ----------
-    train, test : Corpus, sparse matrix or array_like, shapes (D, V) and (E, V)
-        The frequencies come from `train` without noise: the figure flatters the yardstick, and is not private.
-    pseudocount : float
-        Added to each word's count, so that no word has probability zero.
-
-    Raises ValueError if either is not a matrix of counts, their columns differ, `test` has no words, or `pseudocount`
-    is not above 0.
+    Raises ValueError if `train` or `test`, shape (E, V), a Corpus, sparse matrix or array_like, is not a matrix of
+    counts, their columns differ, `test` has no words, or `pseudocount` is not above 0.
     """
     if not pseudocount > 0:
         raise ValueError(f"pseudocount is {pseudocount}; expected a number above 0")
@@ -152,15 +138,9 @@ def predictive_perplexity(proportions: Any, components: Any, asked: Any) -> floa
     documents. Equivalent to ``exp(-(asked * log(proportions @ beta)).sum() / asked.sum())`` with beta the rows of
     `components` divided by their sums.
 
-    Parameters
-    ----------
-    proportions : array_like, shape (D, K)
-        Rows sum to 1, as from ``transform``.
-    components : array_like, shape (K, V)
-        Dirichlet parameters of the topics, above 0.
-    asked : Corpus, sparse matrix or array_like, shape (D, V)
-
-    Raises ValueError if the shapes do not fit or `asked` has no words.
+    `proportions`, shape (D, K), have rows that sum to 1, as from ``transform``; `components`, shape (K, V), are
+    Dirichlet parameters of the topics, above 0; `asked`, shape (D, V), is a Corpus, sparse matrix or array_like. Raises
+    ValueError if the shapes do not fit or `asked` has no words.
     """
     components = _matrix(components)
     beta = components / components.sum(axis=1, keepdims=True)
