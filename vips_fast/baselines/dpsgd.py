@@ -89,18 +89,12 @@ class DPSGDLogisticRegression(LinearClassifier):
     batch_size: float | None = None
     n_steps: int = 100
     average: bool = True
-    fit_intercept: bool = True
-    target_epsilon: float | None = None
-    target_delta: float | None = None
     noise_multiplier: float | None = None
-    private: bool = True
-    n_records: int | None = None
     n_jobs: int | None = None
-    random_state: Any = None
     callback: Callable[[Progress], None] | None = None
 
     @property
-    def sampling(self) -> str:  # type: ignore[override]  # it follows from the scenario
+    def sampling(self) -> str:  # type: ignore[misc, override]  # it follows from the scenario
         """What the scenario samples by."""
         return _SCENARIOS[self.scenario][0]
 

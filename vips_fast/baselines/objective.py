@@ -70,15 +70,10 @@ class ObjectivePerturbationLogisticRegression(LinearClassifier):
     """
 
     row_norm: float = 1.0
-    fit_intercept: bool = True
     intercept_scaling: float = 1.0
     target_epsilon: float = 1.0
-    target_delta: float | None = None
     curvature_share: float = 0.1
     alpha: float = 0.0
-    private: bool = True
-    n_records: int | None = None
-    random_state: Any = None
 
     @property
     def _constant(self) -> float:

@@ -138,14 +138,8 @@ class ScoreClassifier(LinearClassifier):
     sampling: str = "poisson"
     neighbors: str | None = None
     batch_size: float | None = None
-    target_epsilon: float | None = None
-    target_delta: float | None = None
     noise_multiplier: float | None = None
-    fit_intercept: bool = True
-    private: bool = True
-    n_records: int | None = None
     n_jobs: int | None = None
-    random_state: Any = None
     callback: Callable[[Progress], None] | None = None
 
     def _check_parameters(self) -> None:
