@@ -22,6 +22,11 @@ from .gaussian import gaussian_mu
 from .printing import rounded_up
 from .privacy_loss import PrivacyLoss
 
+__all__ = [
+    "ACCOUNTANTS", "Accountant", "check_delta", "check_epsilon", "default_accountant", "delta", "describe", "epsilon",
+    "privacy_profile", "trivial_epsilon",
+]  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Accountant:

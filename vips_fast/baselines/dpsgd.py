@@ -93,8 +93,8 @@ class DPSGDLogisticRegression(LinearClassifier):
     n_jobs: int | None = None
     callback: Callable[[Progress], None] | None = None
 
-    @property
-    def sampling(self) -> str:  # type: ignore[misc, override]  # it follows from the scenario
+    @property  # type: ignore[misc]
+    def sampling(self) -> str:  # type: ignore[override]  # it follows from the scenario
         """What the scenario samples by."""
         return _SCENARIOS[self.scenario][0]
 

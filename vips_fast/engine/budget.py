@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from ..accounting import PrivacyEvent, SelfComposedEvent, rounded_up
-from ..accounting.checks import check_delta, check_epsilon
+from ..accounting.accountants import check_delta, check_epsilon
 from .budget_file import BudgetDamagedError, BudgetFile, create
 from .budget_state import BudgetState
 from .filters import FILTERS, declared_epsilon, renyi_orders, smallest_noise
