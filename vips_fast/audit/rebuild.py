@@ -107,9 +107,15 @@ def answer(job: dict[str, str]) -> dict[str, Any]:
 
 
 class Fitted:
-    """A model fitted on the bench, saved with its transcript in an empty folder, ready to be rebuilt elsewhere.
+    """A model fitted on the bench, saved with its transcript, ready to be rebuilt elsewhere.
 
-    ``rng`` is that of the invented records.
+    Parameters
+    ----------
+    bench : Bench
+    folder : Path
+        Empty; model and transcript go there.
+    rng : Generator
+        Of the invented records.
     """
 
     def __init__(self, bench: Bench, folder: Path, rng: np.random.Generator):
