@@ -49,9 +49,6 @@ def vocabulary_file(tmp_path):
     return written(tmp_path / "vocab.txt", "\n".join(VOCABULARY) + "\n")
 
 
-# Vocabularies
-
-
 def test_vocabulary(tmp_path):
     for content in ("a\nb c\n", "a\r\nb c\r\n", "\ufeffa\nb c", "a\n b c \n\n\n"):
         assert load_vocabulary(written(tmp_path / "v", content)) == ("a", "b c")
@@ -257,9 +254,6 @@ def test_ldac_needs_the_number_of_words(tmp_path):
         read_ldac(path, VOCABULARY, 5)
     with pytest.raises(ValueError, match="n_features is 0"):
         read_ldac(path, n_features=0)
-
-
-# Texts
 
 
 def test_jsonl(tmp_path, vocabulary_file):

@@ -41,9 +41,6 @@ def equal(ours, twin, precision):
     np.testing.assert_array_equal(ours, twin)
 
 
-# ---- LDA
-
-
 def lda_arguments(rng, size):
     """Topics of every number over short documents, some empty; documents of every length, clipped and not."""
     for alpha in (1.0 / size, 0.5):
@@ -80,8 +77,6 @@ def shrink_compare(ours, twin, precision):
     np.testing.assert_allclose(ours[1], twin[1], rtol=1e-4, atol=1e-4 * twin[0].size)
     assert ours[1].sum() == pytest.approx(twin[0].size, rel=1e-5)  # each entry shares out one unit of weight
 
-
-# ---- logistic regression
 
 BLR_SETTINGS = [
     {},
@@ -124,9 +119,6 @@ def pg_mean_arguments(rng, size):
 def pg_mean_compare(ours, twin, precision):
     # The twin's series is cut at c^6/13440, below 1e-16 of 1/4 where it is used; tanh and a division give 4 ulp.
     np.testing.assert_allclose(ours, twin, rtol=1e-15)
-
-
-# ---- sigmoid belief networks
 
 
 def shapes(size):
@@ -189,9 +181,6 @@ def sbn_clip_compare(ours, twin, precision):
     # Norms that round apart move a truncation by at most one step.
     assert np.abs(ours[0] - twin[0]).max() <= 1 and (ours[0] == twin[0]).mean() > 0.9
     np.testing.assert_array_equal(ours[0], np.trunc(ours[0]))
-
-
-# ---- noise
 
 
 def chacha20_fill_arguments(rng, size):

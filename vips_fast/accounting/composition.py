@@ -139,9 +139,6 @@ def _epsilon_of_atoms(loss: FloatArray, log_p: FloatArray, delta: float) -> floa
     return max(0.0, value + 1e-12 * max(1.0, abs(value)))
 
 
-# -- the accountants --------------------------------------------------------
-
-
 class _Steps:
     """Pure epsilons of the steps that have one, and the other mechanisms."""
 

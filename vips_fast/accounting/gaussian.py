@@ -85,9 +85,6 @@ def gaussian_noise_multiplier(epsilon: float, delta: float) -> float:
     return _upper_root(lambda z: gaussian_delta(1.0 / z, epsilon) - delta, 1.0 / high, 1.0 / low)
 
 
-# -- the accountant ---------------------------------------------------------------
-
-
 def gaussian_mu(event: PrivacyEvent) -> float | None:
     """mu of a composition of whole-data Gaussian events; None for other events.
 

@@ -44,9 +44,6 @@ def log_sum(a: FloatArray) -> float:
     return top + math.log(float(np.sum(np.exp(a - top))))
 
 
-# -- base mechanisms as quadrature nodes under Q -------------------------
-
-
 class Base:
     """Quadrature of a base mechanism under Q: nodes (loss, ln weight)."""
 
@@ -164,9 +161,6 @@ def base_of(event: PrivacyEvent) -> Base:
     raise ValueError(f"no Renyi divergence is known for {event.to_json()}; use accountant='pld'")
 
 
-# -- amplification --------------------------------------------------------
-
-
 def _log_poisson_excess(y: FloatArray, alpha: float) -> FloatArray:
     """ln(e^(alpha y) - 1 - alpha (e^y - 1)), alpha > 1; the argument is >= 0."""
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
@@ -256,8 +250,6 @@ def default_orders(event: PrivacyEvent) -> FloatArray:
     return 1.0 + np.geomspace(0.03, min(top, 2e4), 44)
 
 
-# -- conversions ----------------------------------------------------------
-
 _CONVERSIONS = ("tight", "classical")
 
 
@@ -288,9 +280,6 @@ def delta_from_rdp(orders: ArrayLike, rdp: ArrayLike, epsilon: float, conversion
     else:
         log_delta = (a - 1.0) * (r - epsilon + np.log1p(-1.0 / a)) - np.log(a)
     return min(1.0, math.exp(min(0.0, float(np.min(log_delta)))))
-
-
-# -- the accountant -------------------------------------------------------
 
 
 def _best(event: PrivacyEvent, orders: ArrayLike | None, convert: Callable[[ArrayLike, ArrayLike], float]) -> float:

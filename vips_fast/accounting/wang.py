@@ -95,9 +95,6 @@ def _log_even_moments(base: Base, top: int) -> FloatArray:
     return out
 
 
-# -- the accountants --------------------------------------------------------
-
-
 def _curve(event: PrivacyEvent, bound: str, orders: ArrayLike | None) -> tuple[ArrayLike, FloatArray]:
     orders = _ORDERS if orders is None else np.asarray(orders)
     curve = np.zeros(len(orders))

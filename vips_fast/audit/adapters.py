@@ -87,8 +87,6 @@ class Adapter(ABC):
     def blank(self, entries: int) -> list[Any]:
         """Records so wide that a release has about ``entries`` entries, if they can be."""
 
-    # ---------------------------------------------------- states of the model
-
     def sharp(self, prepared: Prepared) -> None:
         """Put the model in a released state in which worst-case records reach the bound; here, leave the start."""
         return

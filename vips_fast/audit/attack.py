@@ -23,8 +23,6 @@ from .statistics import delta_lower_bound, mu_interval, mu_lower_bound
 MULTIPLIERS = (1.0, 2.0, 5.0)
 _STEPS, _RATE, _GRID = 20, 0.1, 9
 
-# ---------------------------------------------------------------------- D mu
-
 
 def _sides(bench: Bench) -> tuple[list[Any], list[Any]]:
     """Records with and without the audited one; the rest of the data set is the same."""
@@ -85,9 +83,6 @@ def layer_d(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult
         )
     title = f"mu of one release, {sizes.releases} releases a side"
     return LayerResult("D", title, tuple(checks), figures={"mu": table})
-
-
-# ----------------------------------------------------------------- E profile
 
 
 class _Attack:

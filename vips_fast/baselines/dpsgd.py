@@ -115,8 +115,6 @@ class DPSGDLogisticRegression(LinearClassifier):
         sampler = make_sampler(sampling, neighbors, public.n_records, self.batch_size)
         return LaplaceSampler(public.n_records, int(sampler.expected_batch_size)) if order == 1 else sampler
 
-    # ---------------------------------------------------------------- noise
-
     def _epsilon(self, event: PrivacyEvent, delta: float) -> float:
         """The epsilon that calibrates."""
         if self.scenario == "laplace":
@@ -174,8 +172,6 @@ class DPSGDLogisticRegression(LinearClassifier):
         """The guarantee; for "laplace" the pure one."""
         result = self._fitted()
         return pure_statement(result) if result.settings["scenario"] == "laplace" else result.privacy
-
-    # ---------------------------------------------------------------- model
 
     def _model(self, public: Public) -> Model:
         # |p - y| <= 1: no gradient is longer than its record.

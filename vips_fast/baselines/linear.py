@@ -77,8 +77,6 @@ class LinearClassifier(PrivateEstimator):
             facts["scale"] = records.largest_norm()
         return records, facts
 
-    # ------------------------------------------------------------ read-outs
-
     def _samples(self) -> np.ndarray:
         """Kept parameters, a row each."""
         return self._fitted().arrays["samples"]

@@ -37,9 +37,6 @@ def _finite(value: ArrayLike) -> NDArray[np.float64]:
     return value
 
 
-# -- exact samplers ---------------------------------------------------------
-
-
 def bernoulli_exp(a: int, b: int) -> bool:
     """True with probability exp(-a / b), 0 <= a <= b (Canonne, Kamath & Steinke 2020, alg. 1).
 
@@ -76,9 +73,6 @@ def rounded_laplace(scale: int) -> int:
         return 0
     magnitude = 1 + _exponential_floor(scale)
     return magnitude if secrets.randbits(1) else -magnitude
-
-
-# -- mechanisms -------------------------------------------------------------
 
 
 def laplace_mechanism(

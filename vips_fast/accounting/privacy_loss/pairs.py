@@ -99,9 +99,6 @@ class Pair:
         return None
 
 
-# -- mechanisms on the whole data ---------------------------------------------
-
-
 class GaussianPair(Pair):
     """P = N(mu, 1), Q = N(0, 1): L ~ N(mu^2/2, mu^2) under P."""
 
@@ -219,9 +216,6 @@ class LaplacePair(Pair):
     def nodes(self, low: float, high: float, n: int) -> FloatArray:
         pad = 1e-9 * (high - low)
         return np.concatenate([[low - pad], np.linspace(low + pad, high - pad, n), [high + pad]])
-
-
-# -- mechanisms on samples ------------------------------------------------------
 
 
 def log_mix(q: float, loss: ArrayLike) -> FloatArray:
@@ -423,9 +417,6 @@ class TrianglePair(Pair):
 
     def nodes(self, low: float, high: float, n: int) -> FloatArray:
         return WithoutReplacementPair(self.q, GaussianPair(self.mu)).nodes(low, high, n)
-
-
-# -- pairs of events ------------------------------------------------------------
 
 
 def _base_pair(event: PrivacyEvent) -> Pair:
