@@ -23,7 +23,8 @@ from .events import (
     rate_and_mechanism,
     touching_leaves,
 )
-from .rdp import Base, GaussianBase, base_of, delta_from_rdp, epsilon_from_rdp, log_sum, renyi_curve
+from .privacy_loss.pairs import GaussianPair, Pair, log_sum
+from .rdp import base_of, delta_from_rdp, epsilon_from_rdp, renyi_curve
 
 _ORDERS = np.arange(2, 257)
 
@@ -49,7 +50,7 @@ def wang_rdp(event: PrivacyEvent, orders: ArrayLike, bound: str = "thm9") -> Flo
         return np.array([base.divergence(float(a)) for a in orders])
     top = int(np.max(orders))
     j = np.arange(2, top + 1)
-    eps = 0.5 * base.mu**2 * j if isinstance(base, GaussianBase) else np.array([base.divergence(float(k)) for k in j])
+    eps = 0.5 * base.mu**2 * j if isinstance(base, GaussianPair) else np.array([base.divergence(float(k)) for k in j])
     # ln min(2, (e^(eps_inf) - 1)^j); a Gaussian has eps_inf = infinity.
     log_inf = np.full(len(j), math.log(2.0))
     if math.isfinite(base.max_loss):
@@ -83,10 +84,10 @@ def _log_binomials(orders: tuple[int, ...], top: int) -> FloatArray:
     return out
 
 
-def _log_even_moments(base: Base, top: int) -> FloatArray:
+def _log_even_moments(base: Pair, top: int) -> FloatArray:
     """ln E_Q[(e^L - 1)^k] at even k <= top + 1 (index k; odd entries are unused)."""
     out = np.full(top + 2, -math.inf)
-    loss, log_weight = base.nodes(float(top + 1), 0.5, False)
+    loss, log_weight = base.under_q(float(top + 1), 0.5, False)
     with np.errstate(divide="ignore"):
         large = loss + np.log1p(-np.exp(-np.maximum(loss, 30.0)))
         log_abs = np.where(loss > 30.0, large, np.log(np.abs(np.expm1(np.minimum(loss, 30.0)))))
