@@ -99,21 +99,12 @@ def gaussian_mu(event: PrivacyEvent) -> float | None:
     return math.sqrt(math.fsum(squares))
 
 
-def _mu_or_refuse(event: PrivacyEvent) -> float:
+def bound(quantity: str, event: PrivacyEvent, at: float) -> float:
+    """The smallest epsilon, or delta, of a composition of whole-data Gaussian mechanisms."""
     mu = gaussian_mu(event)
     if mu is None:
         raise ValueError(
             "accountant='gaussian' covers whole-data Gaussian mechanisms only; "
             "use accountant='pld' for sampled or other mechanisms"
         )
-    return mu
-
-
-def bound_epsilon(event: PrivacyEvent, delta: float) -> float:
-    """The smallest epsilon of a composition of whole-data Gaussian mechanisms."""
-    return gaussian_epsilon(_mu_or_refuse(event), delta)
-
-
-def bound_delta(event: PrivacyEvent, epsilon: float) -> float:
-    """The smallest delta of a composition of whole-data Gaussian mechanisms."""
-    return gaussian_delta(_mu_or_refuse(event), epsilon)
+    return gaussian_epsilon(mu, at) if quantity == "epsilon" else gaussian_delta(mu, at)

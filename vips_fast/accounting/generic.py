@@ -102,11 +102,6 @@ def _orders(event: PrivacyEvent) -> FloatArray | None:
     return np.unique(np.floor(grid))
 
 
-def bound_epsilon(event: PrivacyEvent, delta: float) -> float:
-    """epsilon by Renyi divergences with the classical conversion."""
-    return rdp.bound_epsilon(event, delta, "classical", _orders(event))
-
-
-def bound_delta(event: PrivacyEvent, epsilon: float) -> float:
-    """delta by Renyi divergences with the classical conversion."""
-    return rdp.bound_delta(event, epsilon, "classical", _orders(event))
+def bound(quantity: str, event: PrivacyEvent, at: float) -> float:
+    """epsilon or delta by Renyi divergences with the classical conversion."""
+    return rdp.bound(quantity, event, at, "classical", _orders(event))

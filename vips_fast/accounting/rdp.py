@@ -175,15 +175,9 @@ def _best(event: PrivacyEvent, orders: ArrayLike | None, convert: Callable[[Arra
     return min(best, float(result.fun))
 
 
-def bound_epsilon(
-    event: PrivacyEvent, delta: float, conversion: str = "tight", orders: ArrayLike | None = None
+def bound(
+    quantity: str, event: PrivacyEvent, at: float, conversion: str = "tight", orders: ArrayLike | None = None
 ) -> float:
-    """epsilon of any event with known Renyi divergences."""
-    return _best(event, orders, lambda a, r: epsilon_from_rdp(a, r, delta, conversion))
-
-
-def bound_delta(
-    event: PrivacyEvent, epsilon: float, conversion: str = "tight", orders: ArrayLike | None = None
-) -> float:
-    """delta of any event with known Renyi divergences."""
-    return _best(event, orders, lambda a, r: delta_from_rdp(a, r, epsilon, conversion))
+    """epsilon or delta of any event with known Renyi divergences."""
+    convert = epsilon_from_rdp if quantity == "epsilon" else delta_from_rdp
+    return _best(event, orders, lambda a, r: convert(a, r, at, conversion))

@@ -112,20 +112,13 @@ def _curve(event: PrivacyEvent, bound: str, orders: ArrayLike | None) -> tuple[A
     return orders, curve
 
 
-def bound_epsilon(
-    event: PrivacyEvent, delta: float, conversion: str = "classical", bound: str = "thm9",
+def bound(
+    quantity: str, event: PrivacyEvent, at: float, conversion: str = "classical", bound: str = "thm9",
     orders: ArrayLike | None = None,
 ) -> float:
-    """epsilon by Wang's bounds, by default with the conversion of the paper."""
-    return epsilon_from_rdp(*_curve(event, bound, orders), delta, conversion)
-
-
-def bound_delta(
-    event: PrivacyEvent, epsilon: float, conversion: str = "classical", bound: str = "thm9",
-    orders: ArrayLike | None = None,
-) -> float:
-    """delta by Wang's bounds, by default with the conversion of the paper."""
-    return delta_from_rdp(*_curve(event, bound, orders), epsilon, conversion)
+    """epsilon or delta by Wang's bounds, by default with the conversion of the paper."""
+    convert = epsilon_from_rdp if quantity == "epsilon" else delta_from_rdp
+    return convert(*_curve(event, bound, orders), at, conversion)
 
 
 def autodp_epsilon(event: PrivacyEvent, delta: float, bound: str = "thm9") -> float:

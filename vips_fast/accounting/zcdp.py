@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -108,11 +109,6 @@ def _rho(mechanism: PrivacyEvent) -> float:
     raise ValueError(f"{mechanism.to_json()} is not zCDP; use accountant='pld'")
 
 
-def bound_epsilon(event: PrivacyEvent, delta: float, conversion: str = "tight") -> float:
-    """epsilon of a composition of whole-data mechanisms by zCDP."""
-    return zcdp_epsilon(zcdp_rho(event), delta, conversion)
-
-
-def bound_delta(event: PrivacyEvent, epsilon: float) -> float:
-    """delta of a composition of whole-data mechanisms by zCDP."""
-    return zcdp_delta(zcdp_rho(event), epsilon)
+def bound(quantity: str, event: PrivacyEvent, at: float, **options: Any) -> float:
+    """`zcdp_epsilon` or `zcdp_delta` of a composition of whole-data mechanisms."""
+    return (zcdp_epsilon if quantity == "epsilon" else zcdp_delta)(zcdp_rho(event), at, **options)
