@@ -16,6 +16,7 @@ Poisson sampling is analysed under ``"add_remove"`` only and fixed-size sampling
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -92,8 +93,6 @@ class PrivacyEvent:
 
     def to_json(self) -> str:
         """Canonical JSON: sorted keys, no spaces, and the shortest floats that round-trip."""
-        import json
-
         return json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
     def with_neighbors(self, neighbors: str | None) -> PrivacyEvent:
@@ -143,13 +142,8 @@ class _NoiseEvent(PrivacyEvent):
 class GaussianEvent(_NoiseEvent):
     """Gaussian mechanism on the whole data.
 
-    Parameters
-    ----------
-    noise_multiplier : float
-        Standard deviation of the noise over the L2 sensitivity under `neighbors`; > 0.
-    neighbors : {"add_remove", "replace_one"} or None
-        The relation of that sensitivity. Inside a sampled event, None becomes that event's relation; elsewhere it
-        means that the relation is not stated.
+    `noise_multiplier` is the standard deviation of the noise over the L2 sensitivity under `neighbors`, > 0. Inside a
+    sampled event, None becomes that event's relation; elsewhere it means that the relation is not stated.
     """
 
     kind: ClassVar[str] = "gaussian"
@@ -235,15 +229,10 @@ def _check_sampled(event: PrivacyEvent, neighbors: str, outer: str) -> PrivacyEv
 
 @dataclass(frozen=True)
 class PoissonSampledEvent(PrivacyEvent):
-    """A mechanism on a Poisson sample; relation ``"add_remove"``.
+    """A mechanism on a Poisson sample, its noise multiplier under ``"add_remove"``, which is the relation.
 
-    Parameters
-    ----------
-    sampling_probability : float
-        Each record is in the sample with this probability, independently. A sampler that compares random bits with a
-        threshold must state the threshold's exact probability, rounded up (`round_up_probability`).
-    event : PrivacyEvent
-        The mechanism on the sample, its noise multiplier under ``"add_remove"``.
+    Each record is in the sample with `sampling_probability`, independently. A sampler that compares random bits with a
+    threshold must state the threshold's exact probability, rounded up (`round_up_probability`).
     """
 
     kind: ClassVar[str] = "poisson_sampled"
@@ -258,14 +247,9 @@ class PoissonSampledEvent(PrivacyEvent):
 
 @dataclass(frozen=True)
 class WithoutReplacementEvent(PrivacyEvent):
-    """A mechanism on a sample of a fixed size; relation ``"replace_one"``.
+    """A mechanism on a sample of a fixed size, its noise multiplier under ``"replace_one"``, which is the relation.
 
-    Parameters
-    ----------
-    sample_size, n_records : int
-        Number S of distinct records drawn uniformly, 0 <= S <= n_records, of a public number of records, >= 1.
-    event : PrivacyEvent
-        The mechanism on the sample, its noise multiplier under ``"replace_one"``.
+    `sample_size` distinct records are drawn uniformly from a public number `n_records` >= 1 of them.
     """
 
     kind: ClassVar[str] = "without_replacement"
@@ -404,6 +388,4 @@ def event_from_dict(data: Any) -> PrivacyEvent:
 
 def event_from_json(text: str) -> PrivacyEvent:
     """The event that `PrivacyEvent.to_json` described."""
-    import json
-
     return event_from_dict(json.loads(text))

@@ -19,16 +19,9 @@ class LaplaceMechanism:
 
     The twin of `vips_fast.mechanisms.GaussianMechanism` for the L1 norm: an integer plus a rounded
     Laplace variate is post-processing of the Laplace mechanism, whose scale here is at least
-    noise_multiplier * sensitivity in lattice units: epsilon = 1 / noise_multiplier.
-
-    Parameters
-    ----------
-    noise_multiplier : float
-        Scale of the noise over ``sensitivity``; 0 adds nothing (not private).
-    sensitivity : float
-        L1 sensitivity of the sum.
-    clip_norm : float
-        L1 bound of one contribution.
+    noise_multiplier * sensitivity in lattice units: epsilon = 1 / noise_multiplier. ``sensitivity`` is
+    the sum's and ``clip_norm`` bounds one contribution, both in the L1 norm; a ``noise_multiplier`` of
+    0 adds nothing (not private).
     """
 
     noise_multiplier: float

@@ -116,16 +116,10 @@ def parse(block: bytes, first_line: int, colons: bool = False) -> Integers:
         at = int((lengths > _MAX_DIGITS).argmax())
         raise BadLine(first_line + int(lines[at]), "a number has more than 18 digits")
 
-    values = np.zeros(len(starts), np.int64)
-    shortest = int(lengths.min(initial=0))
+    values, shortest = np.zeros(len(starts), np.int64), int(lengths.min(initial=0))
     for place in range(longest):
-        if place < shortest:
-            values *= 10
-            values += raw[starts + place] - np.uint8(48)
-        else:
-            more = np.flatnonzero(lengths > place)
-            values[more] = values[more] * 10 + (raw[starts[more] + place] - np.uint8(48))
-
+        more = slice(None) if place < shortest else np.flatnonzero(lengths > place)
+        values[more] = values[more] * 10 + (raw[starts[more] + place] - np.uint8(48))
     before = np.full(len(starts), 10, np.uint8)
     gap = np.zeros(len(starts), np.int64)
     before[1:] = raw[starts[1:] - 1]

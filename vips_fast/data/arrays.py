@@ -55,14 +55,19 @@ def check_shape(
         raise ValueError(f"{name} has {shape[1]} features, but {owner} is expecting {n_features} features as input")
 
 
-def dense_matrix(X: Any, name: str) -> np.ndarray:
-    """An array of whatever is not sparse; objects become float64."""
+def dense_array(X: Any, name: str) -> np.ndarray:
+    """An array of whatever is not sparse."""
     if np.ma.isMaskedArray(X):
         raise ValueError(f"{name} is a masked array; expected an array without a mask")
     try:
-        dense = np.asarray(X)
+        return np.asarray(X)
     except ValueError:
         raise ValueError(f"{name} is not a rectangular array of numbers") from None
+
+
+def dense_matrix(X: Any, name: str) -> np.ndarray:
+    """As `dense_array`; objects become float64."""
+    dense = dense_array(X, name)
     if dense.dtype.kind == "O":
         try:
             return dense.astype(np.float64)

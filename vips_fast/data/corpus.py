@@ -16,16 +16,10 @@ from .counts import check_counts
 class Corpus:
     """Documents as counts of words.
 
-    Parameters
-    ----------
-    counts : sparse matrix or array_like, shape (D, V)
-        Number of times that each word occurs in each document. Brought to canonical CSR by `check_counts`.
-    vocabulary : sequence of str, length V, or None
-        The word of each column. Public: it must not depend on the documents.
-    source : str
-        Where the counts come from, in words.
-    details : mapping or None
-        Numbers about the making of the corpus, such as documents per package.
+    ``counts``, a matrix of shape (D, V), has the number of times that each word occurs in each document, brought to
+    canonical CSR by `check_counts`. ``vocabulary``, V strings or None, has the word of each column. It is public: it
+    must not depend on the documents. ``source`` says in words where the counts come from, ``details`` has numbers about
+    the making of the corpus, such as documents per package.
 
     Raises ValueError if `counts` is not a matrix of counts or `vocabulary` has another length than its columns, and
     TypeError if an entry of `vocabulary` is not a string.

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .arrays import CHUNK, aligned, check_invalid, check_shape, csr_arrays
+from .arrays import CHUNK, aligned, check_invalid, check_shape, csr_arrays, dense_array
 
 
 def binary_records(
@@ -92,13 +92,8 @@ def numeric_records(
 
 def _matrix(X: Any, n_features: int | None, name: str, owner: str, least_rows: int = 1) -> Any:
     """Booleans or real numbers, shape (n, J), as an array or as a sparse matrix whose index arrays are sound."""
-    if np.ma.isMaskedArray(X):
-        raise ValueError(f"{name} is a masked array; expected an array without a mask")
     if not sparse.issparse(X):
-        try:
-            X = np.asarray(X)
-        except ValueError:
-            raise ValueError(f"{name} is not a rectangular array of numbers") from None
+        X = dense_array(X, name)
     check_shape(X.shape, n_features, name, owner, least_rows)
     if X.dtype.kind not in "biuf":
         raise ValueError(f"{name} has dtype {X.dtype}: expected booleans or numbers")

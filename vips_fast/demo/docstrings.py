@@ -46,9 +46,7 @@ STOP_WORDS = frozenset(
     """.split()
 )
 
-_SKIPPED_FOLDERS = frozenset(
-    ("test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__", "pydoc_data")
-)
+_SKIPPED_FOLDERS = {"test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__", "pydoc_data"}
 _WORD = re.compile(r"[a-z]{3,}")
 
 
