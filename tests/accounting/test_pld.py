@@ -7,6 +7,7 @@ from importlib import import_module
 import mpmath
 import numpy as np
 import pytest
+from events import QUIET, fixed, poisson
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -14,17 +15,6 @@ from vips_fast import accounting as acc
 from vips_fast.accounting.privacy_loss import convolution, distribution
 from vips_fast.accounting.privacy_loss.convolution import Part
 from vips_fast.accounting.privacy_loss.pairs import GaussianPair, WithoutReplacementPair, pairs
-
-# Timings vary on shared machines; the same examples on every run.
-QUIET = settings(deadline=None, derandomize=True)
-
-
-def poisson(q, z, steps=1):
-    return acc.SelfComposedEvent(acc.PoissonSampledEvent(q, acc.GaussianEvent(z)), steps)
-
-
-def fixed(size, n, z, steps=1):
-    return acc.SelfComposedEvent(acc.WithoutReplacementEvent(size, n, acc.GaussianEvent(z)), steps)
 
 
 def composed(parts, rtol):
