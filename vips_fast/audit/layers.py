@@ -40,9 +40,8 @@ def audit(
     model : {"lda", "sbn", "blr"}, estimator class, unfitted estimator or `Adapter`
         `conjugate_adapter` makes an adapter of a model of your own.
     settings : dict or None
-        Constructor arguments of the estimator: the relation (``sampling``,
-        ``neighbors``), clipping, precision, … . Sampling rate, steps and noise
-        multiplier are chosen by the layers; layer E takes the ``noise_multiplier`` of
+        Constructor arguments of the estimator: the relation (``sampling``, ``neighbors``), clipping, precision, … .
+        Sampling rate, steps and noise multiplier are chosen by the layers; layer E takes the ``noise_multiplier`` of
         the settings where there is one.
     layers : iterable of {"A", "B", "C", "D", "E", "G"}
     full, sizes : bool, Sizes or None

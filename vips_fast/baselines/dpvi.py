@@ -83,25 +83,12 @@ class DPVIModel(ScoreModel):
 class DPVILogisticRegression(ScoreClassifier):
     """Differentially private variational inference by clipped noisy gradients (Jälkö, Dikmen & Honkela 2017).
 
-    q(m) is a product of normals; the gradient of the variational bound with respect to
-    means and log standard deviations goes through one draw m = mean + sd eta a step,
-    common to the minibatch. A record's part, (score, score eta sd), is clipped to an L2
-    norm of ``clip_norm``; steps are Adagrad's. Means and log standard deviations of the
-    second half of the steps are averaged.
-
-    Its parameters are those of `ScoreClassifier` (``random_state`` seeds eta, which is public) and
-
-    Parameters
-    ----------
-    learning_rate : float
-        Adagrad's.
-    initial_sd : float
-        Standard deviations that q starts with.
-
-    Attributes
-    ----------
-    mean_, sd_ : ndarray
-        q's, the intercept last.
+    q(m) is a product of normals, of means ``mean_`` and standard deviations ``sd_``, the intercept last; the gradient
+    of the variational bound with respect to means and log standard deviations goes through one draw m = mean + sd eta a
+    step, common to the minibatch. A record's part, (score, score eta sd), is clipped to an L2 norm of ``clip_norm``;
+    steps are Adagrad's, of ``learning_rate``, from standard deviations of ``initial_sd``. Means and log standard
+    deviations of the second half of the steps are averaged. Other parameters are those of `ScoreClassifier`;
+    ``random_state`` seeds eta, which is public.
     """
 
     _kind = DPVIModel

@@ -86,16 +86,15 @@ class _PairsBackend(Threads):
 class VariationalSamplingLogisticRegression(ScoreClassifier):
     """Variational inference that releases samples of q in place of its parameters (Triastcyn & Faltings 2019).
 
-    In each step q is a normal whose mean is one gradient step from the mean of the last
-    step's samples, and ``n_samples`` samples of it are released. No noise is added to the
-    gradient: the samples' spread hides it, and their mean, which is all that is used of
-    them, is the clipped gradient step plus normal noise of the spread over
-    sqrt(n_samples). So a step is one Gaussian release, and ``posterior_scale_`` is the
-    spread that the target needs.
+    In each step q is a normal whose mean is one gradient step from the mean of the last step's samples, and
+    ``n_samples`` samples of it are released. No noise is added to the gradient: the samples' spread hides it, and their
+    mean, which is all that is used of them, is the clipped gradient step plus normal noise of the spread over
+    sqrt(n_samples). So a step is one Gaussian release, and ``posterior_scale_`` is the spread, in the last step, that
+    the target needs.
 
-    The article's q goes on from its own parameters, which were never released, but counts
-    each step's divergence as if only that step's gradient separated two data sets; that is
-    no guarantee. Starting from the released samples makes the count right.
+    The article's q goes on from its own parameters, which were never released, but counts each step's divergence as if
+    only that step's gradient separated two data sets; that is no guarantee. Starting from the released samples makes
+    the count right.
 
     Its parameters are those of `ScoreClassifier` and
 
@@ -106,16 +105,9 @@ class VariationalSamplingLogisticRegression(ScoreClassifier):
     n_samples : int
         Samples of q a step.
     bayesian_pairs : int
-        Pairs of records a step for the Bayesian accountant; 0 leaves it out. Its result
-        is a data-dependent statement about a random record, not differential privacy; it
-        is itself private, and asking for it marks the model NOT PRIVATE.
-
-    Attributes
-    ----------
-    posterior_scale_ : float
-        Standard deviation of q in the last step.
-    bayesian_ : `vips_fast.accounting.BayesianGuarantee` or None
-        Least over a fixed list of orders.
+        Pairs of records a step for the Bayesian accountant; 0 leaves it out. Its result, ``bayesian_``, the least over
+        a fixed list of orders, is a data-dependent statement about a random record, not differential privacy; it is
+        itself private, and asking for it marks the model NOT PRIVATE.
     """
 
     _kind = SamplingModel
