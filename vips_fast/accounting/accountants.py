@@ -139,17 +139,9 @@ def trivial_epsilon(event: PrivacyEvent) -> float | None:
 def epsilon(event: PrivacyEvent, delta: float, accountant: str | None = None, **options: Any) -> float:
     """An upper bound, >= 0, of the smallest epsilon at `delta` in (0, 1); infinity where nothing is guaranteed.
 
-    The function is pure, and the last answers are kept, so that asking again costs nothing.
-
-    Parameters
-    ----------
-    event : PrivacyEvent
-    delta : float
-    accountant : str or None
-        A key of `ACCOUNTANTS`; None takes `default_accountant`.
-    **options
-        Options of the accountant: ``rtol`` (pld), ``conversion`` and ``orders`` (rdp, wang), ``bound`` (wang,
-        autodp).
+    `accountant` is a key of `ACCOUNTANTS`; None takes `default_accountant`. It has options: ``rtol`` (pld),
+    ``conversion`` and ``orders`` (rdp, wang), ``bound`` (wang, autodp). The function is pure, and the last answers are
+    kept, so that asking again costs nothing.
 
     Raises ValueError for delta outside (0, 1), an unknown accountant, or an event that the named accountant cannot
     bound (the message names one that can).

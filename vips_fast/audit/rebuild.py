@@ -112,13 +112,7 @@ def answer(job: dict[str, str]) -> dict[str, Any]:
 class Fitted:
     """A model fitted on the bench, with further calls about parts, saved with its transcript, to be rebuilt elsewhere.
 
-    Parameters
-    ----------
-    bench : Bench
-    folder : Path
-        Empty; model and transcript go there.
-    rng : Generator
-        Of the invented records.
+    ``folder`` is empty, and takes model and transcript; ``rng`` is that of the invented records.
     """
 
     def __init__(self, bench: Bench, folder: Path, rng: np.random.Generator):

@@ -64,15 +64,10 @@ def read_npz(
         The arrays to read where the file has them. Others are left alone: they may be of any size and type. None
         reads every array.
 
-    Raises
-    ------
-    OSError
-        If the file cannot be opened or read.
-    ValueError
-        If it is not such a file, is damaged, holds an array of Python objects or with fields, or is larger than
-        `max_bytes` once expanded. The message has the path, what was found and what was expected, never a value.
-    MemoryError
-        If the machine has less memory than the arrays need; the message says how much that is.
+    Raises OSError if the file cannot be opened or read; ValueError if it is not such a file, is damaged, holds an array
+    of Python objects or with fields, or is larger than `max_bytes` once expanded (the message has the path, what was
+    found and what was expected, never a value); and MemoryError, which says how much the arrays need, if the machine
+    has less.
     """
     needed = 0
     try:

@@ -268,23 +268,16 @@ class Direction:
 
 
 class PrivacyLoss:
-    """Privacy-loss distribution of an event, with bounds as answers.
+    """Privacy-loss distribution of any event but `NonPrivateEvent`, with bounds as answers.
 
     One step is answered by its closed-form profile. In a composition, whole-data Gaussian mechanisms are merged into
     one. The composition of distinct mechanisms is one product in Fourier space, and a mechanism repeated T times costs
     log2(T) products.
 
-    Parameters
-    ----------
-    event : PrivacyEvent
-        Any event but `NonPrivateEvent`.
-    rtol : float
-        Relative accuracy of the answers (of epsilon in `epsilon`, of delta in `delta`). The answers are upper bounds
-        for every value.
-    attack : int or None
-        None: the dominating pairs. A number: samples without replacement are replaced by that explicit attack (0:
-        one record against none, 1: an equilateral triangle of records), whose `epsilon_lower` bounds from below what
-        any accountant can prove.
+    `rtol` is the relative accuracy of the answers (of epsilon in `epsilon`, of delta in `delta`), which are upper
+    bounds for every value. With `attack`, samples without replacement are replaced by that explicit attack (0: one
+    record against none, 1: an equilateral triangle of records) in place of the dominating pairs; its `epsilon_lower`
+    bounds from below what any accountant can prove.
     """
 
     def __init__(self, event: PrivacyEvent, rtol: float = 1e-4, attack: int | None = None) -> None:
