@@ -335,18 +335,17 @@ def test_an_unknown_format_is_named_as_such(tmp_path, content):
 
 def test_load_corpus_refuses(tmp_path):
     path = written(tmp_path / "data", as_docword(DENSE))
-    with pytest.raises(ValueError, match="format is 'csv'; expected one of npz"):
-        load_corpus(path, format="csv")
-    with pytest.raises(ValueError, match="has 4 words, but the vocabulary has 3"):
-        load_corpus(path, ("a", "b", "c"))
+    for error, match, *arguments in [
+        (ValueError, "format is 'csv'; expected one of npz", path, None, "csv"),
+        (ValueError, "has 4 words, but the vocabulary has 3", path, ("a", "b", "c")),
+        (ValueError, f"^{tmp_path / 'none.txt'}: is empty", path, written(tmp_path / "none.txt", "")),
+        (TypeError, "vocabulary must hold strings", path, (1, 2, 3, 4)),
+        (FileNotFoundError, "absent", tmp_path / "absent"),
+    ]:
+        with pytest.raises(error, match=match):
+            load_corpus(*arguments)
     with pytest.raises(ValueError, match="has 4 words; expected 5"):
         load_corpus(path, n_features=5)
-    with pytest.raises(ValueError, match=f"^{tmp_path / 'none.txt'}: is empty"):
-        load_corpus(path, written(tmp_path / "none.txt", ""))
-    with pytest.raises(TypeError, match="vocabulary must hold strings"):
-        load_corpus(path, (1, 2, 3, 4))
-    with pytest.raises(FileNotFoundError):
-        load_corpus(tmp_path / "absent")
 
 
 def test_documents_with_invalid_values_are_dropped(tmp_path):

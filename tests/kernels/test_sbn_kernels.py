@@ -178,83 +178,63 @@ def test_no_records():
     assert sbn_quadratic(*quadratic_arguments(empty)).shape == (0, 3)
 
 
+P = network(np.random.default_rng(8), 5, 6, 3)
+#: Argument that the message names, and changes of the good ones.
+BAD = {
+    "y": [dict(y=bad) for bad in (P["y"] * 2, P["y"] + np.nan, P["y"][:, :5], P["y"][0])],
+    "w": [dict(w=P["w"] * np.nan)], "w2": [dict(w2=-np.ones_like(P["w2"]))], "c": [dict(c=P["c"][:5])],
+    "c_var": [dict(c_var=-P["c_var"] - 1)], "b": [dict(b=P["b"] + np.inf)], "start": [dict(start=P["start"] + 1)],
+    "n_sweeps": [dict(n_sweeps=-1)], "dtype": [dict(dtype="float16")], "isa": [dict(isa="pentium")],
+    "n_threads": [dict(n_threads=0)],
+}
+BAD_CALLS = [
+    ("gram", lambda y, w, gram, *rest: sbn_quadratic(y, w, gram[:2], *rest)),
+    ("spacing", lambda *_: sbn_clip([[1.0]], spacing=0.3)),
+    ("clip_norm", lambda *_: sbn_clip([[1.0]], spacing=1.0, clip_norm=0.5)),
+    ("clip_norm", lambda *_: sbn_clip([[1.0]], spacing=1.0, clip_norm=2.0**31)),
+    ("factor", lambda *_: sbn_clip([[1.0]], None, [0.0], spacing=1.0)),
+    ("center", lambda *_: sbn_clip([[1.0]], [1.0, 2.0], spacing=1.0)),
+    ("v", lambda y, *_: sbn_cross(y, [[0.5]] * 5)),
+    ("v", lambda y, *_: sbn_cross(y, [[2.0**31]] * 5)),
+    ("v", lambda y, *_: sbn_cross(y, [[1.0]] * 4)),
+    ("v", lambda *_: sbn_gram([[2.0**20 + 1]])),
+    ("v", lambda *_: sbn_gram([[np.nan]])),
+    ("x", lambda *_: sbn_moments([[-1.0]], [[0.5]])),
+    ("z", lambda *_: sbn_moments([[1.0]], [[1.5]])),
+    ("pair_scale", lambda *_: sbn_moments([[1.0]], [[0.5]], pair_scale=2.0**23)),
+]
+
+
 def test_bad_arguments_are_named():
-    p = network(np.random.default_rng(8), 5, 6, 3)
-    cases = [
-        ("y", dict(y=p["y"] * 2)),
-        ("y", dict(y=p["y"].astype(float) + np.nan)),
-        ("y", dict(y=p["y"][:, :5])),
-        ("y", dict(y=p["y"][0])),
-        ("w", dict(w=p["w"] * np.nan)),
-        ("w2", dict(w2=-np.ones_like(p["w2"]))),
-        ("c", dict(c=p["c"][:5])),
-        ("c_var", dict(c_var=-p["c_var"] - 1)),
-        ("b", dict(b=p["b"] + np.inf)),
-        ("start", dict(start=p["start"] + 1)),
-        ("n_sweeps", dict(n_sweeps=-1)),
-        ("dtype", dict(dtype="float16")),
-        ("isa", dict(isa="pentium")),
-        ("n_threads", dict(n_threads=0)),
-    ]
-    for name, change in cases:
+    for name, change in [(name, change) for name, changes in BAD.items() for change in changes]:
         with pytest.raises(ValueError, match=name):
-            sbn_pg(**{**p, **change})
-    with pytest.raises(TypeError, match="n_sweeps"):
-        sbn_pg(**p, n_sweeps=2.5)
-    with pytest.raises(TypeError, match="y"):
-        sbn_pg(**dict(p, y=p["y"].astype("U1")))
-    y, w, gram, linear, start = quadratic_arguments(p)
-    with pytest.raises(ValueError, match="gram"):
-        sbn_quadratic(y, w, gram[:2], linear, start)
-    for name, arguments, options in [
-        ("spacing", ([[1.0]],), dict(spacing=0.3)),
-        ("clip_norm", ([[1.0]],), dict(spacing=1.0, clip_norm=0.5)),
-        ("clip_norm", ([[1.0]],), dict(spacing=1.0, clip_norm=2.0**31)),
-        ("factor", ([[1.0]], None, [0.0]), dict(spacing=1.0)),
-        ("center", ([[1.0]], [1.0, 2.0]), dict(spacing=1.0)),
-    ]:
+            sbn_pg(**{**P, **change})
+    for name, change in (("n_sweeps", dict(n_sweeps=2.5)), ("y", dict(y=P["y"].astype("U1")))):
+        with pytest.raises(TypeError, match=name):
+            sbn_pg(**{**P, **change})
+    for name, call in BAD_CALLS:
         with pytest.raises(ValueError, match=name):
-            sbn_clip(*arguments, **options)
-    for call in (
-        lambda: sbn_cross(y, [[0.5]] * 5),
-        lambda: sbn_cross(y, [[2.0**31]] * 5),
-        lambda: sbn_cross(y, [[1.0]] * 4),
-        lambda: sbn_gram([[2.0**20 + 1]]),
-        lambda: sbn_gram([[np.nan]]),
-    ):
-        with pytest.raises(ValueError, match="v"):
-            call()
-    with pytest.raises(ValueError, match="x"):
-        sbn_moments([[-1.0]], [[0.5]])
-    with pytest.raises(ValueError, match="z"):
-        sbn_moments([[1.0]], [[1.5]])
-    with pytest.raises(ValueError, match="pair_scale"):
-        sbn_moments([[1.0]], [[0.5]], pair_scale=2.0**23)
+            call(*quadratic_arguments(P))
 
 
 def test_native_kernels_refuse_what_they_cannot_do():
     p = network(np.random.default_rng(9), 2, 6, 3)
-    z = np.empty((2, 3))
+    z, pair = np.empty((2, 3)), (np.ones((2, 6)), np.ones((2, 3)))
     small, large = np.zeros(8, dtype=np.uint8), np.zeros(1 << 16, dtype=np.uint8)
-    table = np.zeros((3, native.sbn_stride(6)))
+    table, sums = np.zeros((3, native.sbn_stride(6))), np.zeros((6, 6), dtype=np.int64)
     rest = p["c"], p["c_var"], p["b"], p["start"]
-    with pytest.raises(RuntimeError, match="workspace"):
-        native.sbn_pg(p["y"], table, table, *rest, 1, small, z, None)
-    with pytest.raises(RuntimeError, match="parameter"):
-        native.sbn_pg(p["y"], table, table, *rest, -1, large, z, None)
-    with pytest.raises(RuntimeError, match="shape"):
-        native.sbn_pg(p["y"], table[:, :6].copy(), table, *rest, 1, large, z, None)
-    with pytest.raises(RuntimeError, match="workspace"):
-        native.sbn_quadratic(p["y"], p["w"], np.eye(3), p["b"], p["start"], 1, small, z)
-    with pytest.raises(RuntimeError, match="parameter"):
-        native.sbn_clip(z, None, None, 1.0, -1.0, z.copy(), None)
-    with pytest.raises(RuntimeError, match="parameter"):
-        native.sbn_clip(z, None, None, 1.0, 2.0, z.copy(), None)
-    with pytest.raises(RuntimeError, match="size"):
-        native.sbn_moments(np.ones((2, 6)), np.ones((2, 3)), 2, 7, 1.0, large, np.zeros((6, 6), dtype=np.int64))
-    with pytest.raises(RuntimeError, match="parameter"):
-        native.sbn_moments(np.ones((2, 6)), np.ones((2, 3)), 0, 6, 2.0**23, large, np.zeros((6, 6), dtype=np.int64))
-    with pytest.raises(RuntimeError, match="workspace"):
-        native.sbn_gram(np.ones((2, 3)), small, np.zeros(3, dtype=np.int64))
+    for word, kernel, *arguments in [
+        ("workspace", native.sbn_pg, p["y"], table, table, *rest, 1, small, z, None),
+        ("parameter", native.sbn_pg, p["y"], table, table, *rest, -1, large, z, None),
+        ("shape", native.sbn_pg, p["y"], table[:, :6].copy(), table, *rest, 1, large, z, None),
+        ("workspace", native.sbn_quadratic, p["y"], p["w"], np.eye(3), p["b"], p["start"], 1, small, z),
+        ("parameter", native.sbn_clip, z, None, None, 1.0, -1.0, z.copy(), None),
+        ("parameter", native.sbn_clip, z, None, None, 1.0, 2.0, z.copy(), None),
+        ("size", native.sbn_moments, *pair, 2, 7, 1.0, large, sums),
+        ("parameter", native.sbn_moments, *pair, 0, 6, 2.0**23, large, sums),
+        ("workspace", native.sbn_gram, np.ones((2, 3)), small, np.zeros(3, dtype=np.int64)),
+    ]:
+        with pytest.raises(RuntimeError, match=word):
+            kernel(*arguments)
     with pytest.raises(MemoryError):
         native.sbn_workspace("pg_f64", 2**40, 3)
