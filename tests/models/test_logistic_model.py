@@ -179,11 +179,6 @@ def test_contributions_are_additive_functions_of_the_record(form, step, storage)
         np.testing.assert_array_equal(sum(fine_sum(model, records, rows) for rows in shards), whole)
     for n_threads in (2, 7, 16):
         np.testing.assert_array_equal(fine_sum(model, records, n_threads=n_threads), whole)
-    # Portions of what int64 holds, in Python integers.
-    model.capacity = 70
-    assert (fine_sum(model, records) == whole).all() and fine_sum(model, records).dtype == object
-    spacing = model._spacing
-    np.testing.assert_array_equal(model.round(fine_sum(model, records), spacing), model.round(whole, spacing))
 
 
 def test_lattices_do_not_know_how_many_records_there_are():
@@ -277,13 +272,8 @@ def test_restored_state_goes_on_with_the_same_bits(monkeypatch, form):
             np.testing.assert_array_equal(behind.state()[name], array, err_msg=f"{name} after step {step}")
     for name, array in ahead.result().items():
         np.testing.assert_array_equal(behind.result()[name], array)
-    before = behind.state()
-    nan = np.full((31, 31), np.nan)
-    for change in ({"weights": np.zeros(3)}, {"covariance": nan}, {"progress": np.array([0.5, 1, 1])}):
-        with pytest.raises(ValueError, match="state: "):
-            behind.restore(before | change)
-    with pytest.raises(ValueError, match="no array 'point'"):
-        behind.restore({name: array for name, array in before.items() if name != "point"})
+    with pytest.raises(ValueError, match="state: 'progress'"):
+        behind.restore(behind.state() | {"progress": np.array([0.5, 1, 1])})
 
 
 # --------------------------------------------------------------- the M-step
