@@ -133,7 +133,7 @@ def test_a_parameter_out_of_its_range_is_named_and_nothing_spent(name, wrong):
 
 
 @ALL
-def test_parameters_are_shown_cloned_and_set(name):
+def test_parameters_are_shown_cloned_and_set_and_keywords_known(name):
     from sklearn.base import clone
 
     make, _ = EVERY[name]
@@ -144,3 +144,7 @@ def test_parameters_are_shown_cloned_and_set(name):
     for wrong in (lambda: model.set_params(nothing=1), lambda: make(nothing=1)):
         with pytest.raises((ValueError, TypeError), match="nothing"):
             wrong()
+    for call in (model.fit, model.partial_fit):
+        with pytest.raises(TypeError, match="transcrpt"):
+            call(*EVERY[name][1](), transcrpt="t")
+    assert not hasattr(model, "ledger_")

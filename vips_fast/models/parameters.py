@@ -26,7 +26,7 @@ class Parameters:
         Neighbouring relation; None takes the one that the sampling is accounted under ("poisson" and "full": add or
         remove one record; "without_replacement": replace one).
     batch_size : float or None
-        (Expected) records of a minibatch; None takes all. With ``partial_fit``: the public number of records of a call.
+        (Expected) records of a minibatch; None takes all.
     n_steps : int
         Minibatches, each one release.
     n_records : int or None
@@ -101,4 +101,27 @@ class Bookkeeping(TypedDict, total=False):
     checkpoint: str | Path | RunFolder | None
     resume: bool
     checkpoint_every: int | None
+    budget: Payer
+
+
+class Call(TypedDict, total=False):
+    """What a call of ``partial_fit`` is about, and where its release is kept: keywords of every ``partial_fit``.
+
+    Attributes
+    ----------
+    part : str or None
+        Name of the part of the data set that X is, "2026-11-20", say, if each record lies in one part only. Calls about
+        different parts compose in parallel: epsilon is that of the worst part. Calls about one part, and those without
+        a part, which are about all records, compose in sequence. That no record lies in two parts is not checked; the
+        statement says that it is assumed (`vips_fast.accounting.parts` has the proof).
+    n_records : int or None
+        Public number of records of this call, which sums are scaled by. None takes ``batch_size``; if that is None too,
+        the estimator's ``n_records`` as that of each part, or the number of rows where neither is given.
+    transcript, budget
+        As in `Bookkeeping`.
+    """
+
+    part: str | None
+    n_records: int | None
+    transcript: str | Path | None
     budget: Payer

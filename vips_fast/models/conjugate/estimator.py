@@ -14,7 +14,6 @@ import inspect
 import warnings
 from copy import copy
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, ClassVar, Self, Unpack
 
 import numpy as np
@@ -24,8 +23,7 @@ from ...engine.ledger import Ledger
 from ...engine.plan import RunPlan
 from ...engine.result import FitResult, Public
 from ..estimator import ArraySpec, PrivateEstimator
-from ..parameters import Bookkeeping
-from ..spending import Payer
+from ..parameters import Bookkeeping, Call
 from .model import ConjugateModel, Table, check_bound
 
 #: What is said of a statistics function that misbehaves, and of records that are not
@@ -208,14 +206,14 @@ class ConjugateEstimator(PrivateEstimator):
         """
         return self._fit(X, y, **keep)
 
-    def partial_fit(self, X: Any, y: Any = None, *, transcript: str | Path | None = None, budget: Payer = None) -> Self:
-        """One more step, from all rows of X; needs ``noise_multiplier``, if private.
+    def partial_fit(self, X: Any, y: Any = None, **call: Unpack[Call]) -> Self:
+        """One more step, from all rows of X (`vips_fast.models.parameters.Call`); give a ``noise_multiplier``.
 
         The step joins the average with the next step size, as if it were a step of `fit`, whose parameters and errors
-        these are; the records must have the columns of those before. Calls with other records than before protect
-        each record of each call. A transcript of further calls goes to the folder of the first.
+        these are; the records must have the columns of those before. A transcript of further calls goes to the folder
+        of the first.
         """
-        return self._fit(X, y, partial=True, transcript=transcript, budget=budget)
+        return self._fit(X, y, partial=True, **call)
 
     def _fit(self, X: Any, y: Any = None, **how: Any) -> Self:
         super()._fit(X, y, **how)
@@ -244,10 +242,8 @@ class ConjugateEstimator(PrivateEstimator):
             check_bound("clip_norm", self.clip_norm)
         self.check_parameters()
 
-    def _read(self, X: Any, y: Any = None, **extra: Any) -> tuple[Table, dict[str, Any]]:
+    def _read(self, X: Any, y: Any = None) -> tuple[Table, dict[str, Any]]:
         array = self._array(X, y)
-        if len(array) == 0 and self.n_records is None:
-            raise ValueError("X: expected at least one row, or n_records")
         if type(self).records is not ConjugateEstimator.records and self._mixes_rows(X, y):
             warnings.warn(RECORDS_WARNING, RuntimeWarning, stacklevel=5)
         usable = _finite_rows(array)

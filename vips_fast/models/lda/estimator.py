@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, ClassVar, Self, Unpack
 
 import numpy as np
@@ -18,8 +17,7 @@ from ...engine.sampling import Sampler, make_sampler
 from ...kernels.lda import estep_blocks, scaled_table
 from ...kernels.threads import resolve_n_threads
 from ..estimator import ArraySpec
-from ..parameters import Bookkeeping
-from ..spending import Payer
+from ..parameters import Bookkeeping, Call
 from ..transformer import Transformer
 from .model import LdaModel
 from .options import LdaOptions
@@ -115,18 +113,13 @@ class LatentDirichletAllocation(Transformer):
         """
         return self._fit(X, **keep)
 
-    def partial_fit(self, X: Any, y: Any = None, *, transcript: str | Path | None = None, budget: Payer = None) -> Self:
-        """One more step, made from all rows of X.
+    def partial_fit(self, X: Any, y: Any = None, **call: Unpack[Call]) -> Self:
+        """One more step, made from all rows of X; see `vips_fast.models.parameters.Call`.
 
-        Each call is one release over the whole of X. The ledger composes the calls as if
-        all were about the same documents; ``target_epsilon`` bounds them together, so
-        give a ``noise_multiplier``. The sums are scaled by the public number of
-        documents of a call: ``batch_size``, or, where neither it nor ``n_records`` is
-        given, the number of rows.
-
-        Parameters and errors are those of `fit`; a transcript is continued.
+        Each call is one release over the whole of X. ``target_epsilon`` bounds all calls together, so give a
+        ``noise_multiplier``. Other parameters and errors are those of `fit`; a transcript is continued.
         """
-        return self._fit(X, partial=True, transcript=transcript, budget=budget)
+        return self._fit(X, partial=True, **call)
 
     def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
         """Fit, then give X's topic proportions (which describe X: they are not private)."""
@@ -154,8 +147,8 @@ class LatentDirichletAllocation(Transformer):
         self._options.check()
         self._check_privacy_parameters()
 
-    def _read(self, X: Any, y: Any = None, **extra: Any) -> tuple[Documents, dict[str, Any]]:
-        corpus = Documents(X, self.invalid, type(self).__name__, int(self.n_records is None))
+    def _read(self, X: Any, y: Any = None) -> tuple[Documents, dict[str, Any]]:
+        corpus = Documents(X, self.invalid, type(self).__name__)
         facts: dict[str, Any] = {"n_features": corpus.n_features}
         if self.doc_length is None:
             facts["scale"] = float(corpus.largest())

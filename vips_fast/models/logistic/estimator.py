@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
 import numpy as np
@@ -16,9 +15,8 @@ from ...engine.result import Public
 from ...kernels.blr import triangle_size
 from ...kernels.threads import resolve_n_threads
 from ..estimator import ArraySpec, PrivateEstimator
-from ..parameters import Bookkeeping
+from ..parameters import Bookkeeping, Call
 from ..settings import check_memory
-from ..spending import Payer
 from .model import LogisticModel
 from .options import LogisticOptions
 from .records import LogisticRecords, design, not_finite, read_counts, read_labels, usable_rows
@@ -117,17 +115,13 @@ class BayesianLogisticRegression(PrivateEstimator):
         """
         return self._fit(X, y, trials=trials, **keep)
 
-    def partial_fit(
-        self, X: Any, y: Any, trials: Any = None, *, transcript: str | Path | None = None, budget: Payer = None,
-    ) -> Self:  # fmt: skip
+    def partial_fit(self, X: Any, y: Any, trials: Any = None, **call: Unpack[Call]) -> Self:
         """One more step, made from all rows of X, which hold both labels of the calls before.
 
-        Each call is one release; the ledger composes the calls as if all were about the
-        same records. Give a ``noise_multiplier``. Sums are scaled by the public number of
-        records of a call: ``batch_size``, or, where neither it nor ``n_records`` is
-        given, the number of rows. Parameters and errors are those of `fit`.
+        Each call (`vips_fast.models.parameters.Call`) is one release; give a ``noise_multiplier``. Other parameters
+        and errors are those of `fit`.
         """
-        return self._fit(X, y, trials=trials, partial=True, transcript=transcript, budget=budget)
+        return self._fit(X, y, trials=trials, partial=True, **call)
 
     def _check_parameters(self) -> None:
         check_number("row_norm", self.row_norm, 1e-12, 1e12)
@@ -152,11 +146,9 @@ class BayesianLogisticRegression(PrivateEstimator):
         """Entry of the column that is appended for the intercept; 0 without one."""
         return float(self._options.intercept_scaling) if self.fit_intercept else 0.0
 
-    def _read(self, X: Any, y: Any = None, trials: Any = None, **extra: Any) -> tuple[Any, dict[str, Any]]:
+    def _read(self, X: Any, y: Any = None, trials: Any = None) -> tuple[Any, dict[str, Any]]:
         matrix = design(X, self._constant)
         n, d = matrix.shape
-        if n == 0 and self.n_records is None:
-            raise ValueError("X has no rows: expected at least one record")
         _check_memory(d, resolve_n_threads(self.n_jobs))
         if self.n_trials != 1 or trials is not None:
             classes = np.array([0, 1])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, ClassVar, Self, Unpack
 
 import numpy as np
@@ -17,9 +16,8 @@ from ...engine.result import Public
 from ...kernels.sbn import record_blocks, sbn_pg, sbn_quadratic
 from ...kernels.threads import resolve_n_threads
 from ..estimator import ArraySpec
-from ..parameters import Bookkeeping
+from ..parameters import Bookkeeping, Call
 from ..settings import check_memory, public_seed
-from ..spending import Payer
 from ..transformer import Transformer
 from .network import BLOCK, BLOCK_SOLVE, NetworkModel, NetworkOptions, Settings
 from .quadratic import QuadraticModel, quadratic_terms
@@ -126,9 +124,9 @@ class SigmoidBeliefNetwork(Transformer):
         """
         return self._fit(Y, y, **keep)
 
-    def partial_fit(self, Y: Any, y: Any = None, *, transcript: str | Path | None = None, budget: Payer = None) -> Self:
-        """One more step, from all rows of Y; parameters and errors as in `fit`."""
-        return self._fit(Y, y, partial=True, transcript=transcript, budget=budget)
+    def partial_fit(self, Y: Any, y: Any = None, **call: Unpack[Call]) -> Self:
+        """One more step, from all rows of Y (`vips_fast.models.parameters.Call`); other parameters as in `fit`."""
+        return self._fit(Y, y, partial=True, **call)
 
     def _check_parameters(self) -> None:
         check_number("n_components", self.n_components, 1, 2**20, integer=True)
@@ -144,8 +142,8 @@ class SigmoidBeliefNetwork(Transformer):
         owner = type(self).__name__
         return binary_records(Y, n_features, name="Y", invalid=invalid, owner=owner, least_rows=least_rows)
 
-    def _read(self, X: Any, y: Any = None, **extra: Any) -> tuple[BinaryRecords, dict[str, Any]]:
-        rows, usable = self._records(X, invalid=self.invalid, least_rows=int(self.n_records is None))
+    def _read(self, X: Any, y: Any = None) -> tuple[BinaryRecords, dict[str, Any]]:
+        rows, usable = self._records(X, invalid=self.invalid, least_rows=0)
         return BinaryRecords(rows, usable, self._block, resolve_n_threads(self.n_jobs)), {"n_features": rows.shape[1]}
 
     def _model(self, public: Public) -> Model:
