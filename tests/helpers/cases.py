@@ -89,6 +89,10 @@ CASES = {
 #: Those, and what differs in a way that matters to results, states and files alone.
 EVERY = {
     **CASES,
+    "logistic-sparse": (
+        lambda **o: _logistic(paper=True, **{"update": "average", "sensitivity": "proven", **o}),
+        lambda *a, **k: (sp.csr_array(labelled(*a, **k)[0]), labelled(*a, **k)[1]),
+    ),
     "network-bohning": (lambda **o: _network("bohning", **{"weight_prior": "gaussian", **o}), binary),
     "gaussian-mixture": (_example("GaussianMixture", radius=2.0, means_init=np.eye(2, 4)), vectors),
     "bernoulli-mixture": (_example("BernoulliMixture"), binary),

@@ -8,7 +8,6 @@ from cases import network as make
 from scipy import optimize
 from scipy.special import expit, logit
 
-from vips_fast.engine.backend import Threads
 from vips_fast.engine.model import Release
 from vips_fast.engine.result import Public
 from vips_fast.engine.sampling import FullSampler
@@ -17,7 +16,6 @@ from vips_fast.mechanisms import GaussianMechanism
 from vips_fast.models.sbn import NetworkOptions
 from vips_fast.models.sbn.polya_gamma import PolyaGammaModel
 from vips_fast.models.sbn.quadratic import common_curvature, denoised_energy
-from vips_fast.models.sbn.records import BinaryRecords
 
 Y = (np.random.default_rng(0).random((300, 36)) < np.linspace(0, 0.9, 36)).astype(np.uint8)
 Y[:, :18] |= Y[:, 18:] & (np.arange(300) % 2 == 0)[:, None]
@@ -118,26 +116,6 @@ VARIANTS = [
     ("jaakkola", {}), ("bohning", {}), ("jaakkola", dict(options=NetworkOptions(latent_clip=0.05, visible_clip=0.2))),
     ("pg", {}), ("pg", dict(clip=0.3)), ("pg", dict(sensitivity="paper")),
 ]
-
-
-@pytest.mark.parametrize("bound,parameters", VARIANTS)
-def test_sums_are_additive_and_a_record_leaves_no_trace_in_another(bound, parameters):
-    rng = np.random.default_rng(1)
-    rows = np.vstack([Y] * 5)[:1300]
-    model, mechanism = model_of(make(bound, **parameters), n=1300)
-    records = BinaryRecords(rows, None, 200, 2)
-    for _ in range(3):  # the first step included
-        whole, scratch = fine_of(model, rows), {}
-        fine_of(model, 1 - rows[:200], scratch)  # other records before, in the same buffers
-        order = rng.permutation(1300)
-        shards = np.split(rows[order], [1, 400, 913])
-        assert np.array_equal(whole, sum(fine_of(model, shard, scratch) for shard in shards))
-        one_by_one = sum(fine_of(model, row[None], scratch) for row in rows[:50])
-        assert np.array_equal(one_by_one, fine_of(model, rows[:50]))
-        for threads in (1, 2, 7):
-            assert np.array_equal(whole, Threads(threads).sum(model, records, order, np.zeros(1300, np.uint64)))
-        advance(model, mechanism, rows, 1)
-    assert not fine_of(model, rows[:0]).any()
 
 
 def test_capacity_is_what_the_largest_records_need():
