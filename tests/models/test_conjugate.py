@@ -177,9 +177,9 @@ def model_of(estimator, X, spacing=2.0**-20):
     return model, Table(X)
 
 
-def sums_of(model, table, rows=None, n_threads=1):
+def sums_of(model, table, rows=None):
     rows = np.arange(table.n_rows) if rows is None else np.asarray(rows)
-    return Threads(n_threads).sum(model, table, rows, np.zeros(len(rows), dtype=np.uint64))
+    return Threads(1).sum(model, table, rows, np.zeros(len(rows), dtype=np.uint64))
 
 
 #: Records whose contributions are longest, and the other one of a replaced pair.

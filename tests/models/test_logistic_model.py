@@ -51,9 +51,8 @@ def prepared(X, y, step, z=2.0, neighbors="add_remove", n_records=60, private=Tr
     return model, plan.mechanism, records
 
 
-def fine_sum(model, records, rows=None, n_threads=1):
-    rows = np.arange(records.n_rows) if rows is None else np.asarray(rows)
-    return Threads(n_threads).sum(model, records, rows, np.zeros(len(rows), np.uint64))
+def fine_sum(model, records):
+    return Threads(1).sum(model, records, np.arange(records.n_rows), np.zeros(records.n_rows, np.uint64))
 
 
 def lattice_sum(X, y, step, **kwargs):

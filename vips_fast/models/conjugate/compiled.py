@@ -21,10 +21,10 @@ class Loops(NamedTuple):
     Attributes
     ----------
     add : callable
-        ``add(records, rows, parameters, nonnegative, clip, bound, units_per_one, limit,
-        record, scratch, out, units, counts, sums)`` adds the contributions of
-        ``records[rows]`` to ``sums``, and to ``counts`` how many were scaled down to
-        ``clip`` and how many broke what their model promises.
+        ``add(records, rows, parameters, nonnegative, clip, bound, units_per_one, limit, record, scratch, out, units,
+        counts, sums)``
+        adds the contributions of ``records[rows]`` to ``sums``, and to ``counts`` how many were scaled down to ``clip``
+        and how many broke what their model promises.
     evaluate : callable
         ``evaluate(records, parameters, nonnegative, record, scratch, out, values,
         good)`` writes the statistics of each record, unclipped.
@@ -84,8 +84,7 @@ def _function_of(kind: type) -> Any:
 def _make(function: Any) -> Loops:
     """Compile the loops for one statistics function.
 
-    Everything about a record is done in one fixed order of operations, from buffers
-    that are cleared before it.
+    Everything about a record is done in one fixed order of operations, from buffers that are cleared before it.
 
     Notes
     -----

@@ -63,8 +63,7 @@ class LdaModel(Model):
     most √2 a N: ‖x − y‖² = ‖x‖² + ‖y‖² − 2 x·y ≤ 2 (a N)². (Appendix 2 of the paper drops
     one of the two terms and gets a N for replacing.)
 
-    *Lattice.* Each contribution is truncated toward zero to the noise's own lattice, so
-    `round` has nothing to do.
+    *Lattice.* Each contribution is truncated toward zero to the noise's own lattice, so `round` has nothing to do.
     """
 
     #: Whether noised statistics are read out by their empirical-Bayes means.
@@ -179,8 +178,7 @@ class LdaModel(Model):
 
     def _fill_table(self, lam: np.ndarray | None) -> None:
         """Fill the scaled table from (V, K) parameters, given whole or read out by chunks."""
-        # Two passes, so that the parameters are read once: first their digammas, then
-        # what depends on their sums.
+        # Two passes, so that the parameters are read once: first their digammas, then what depends on their sums.
         table, total = self._table[:, : self.n_topics], np.zeros(self.n_topics)
         self._table[:, self.n_topics :] = 0
         for first in range(0, self.n_words, _CHUNK):
