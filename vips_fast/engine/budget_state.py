@@ -222,9 +222,18 @@ class BudgetState:
         delta = self.free_delta if self.rest_delta is None else self.rest_delta
         if any(spent.values()) and delta <= 0.0:
             return {None: math.inf}
-        if (name or self.filter) == "gaussian":
-            return {part: gaussian_filter_epsilon(counts, delta) for part, counts in accounts(spent).items()}
-        return {part: renyi_filter_epsilon(counts, delta, self.orders) for part, counts in accounts(spent).items()}
+        gaussian = (name or self.filter) == "gaussian"
+        known: dict[tuple[tuple[PrivacyEvent, int], ...], float] = {}  # a year's nights are mostly alike
+        out = {}
+        for part, counts in accounts(spent).items():
+            key = tuple(counts.items())
+            if key not in known:
+                known[key] = (
+                    gaussian_filter_epsilon(counts, delta) if gaussian
+                    else renyi_filter_epsilon(counts, delta, self.orders)
+                )  # fmt: skip
+            out[part] = known[key]
+        return out
 
     def listed(self, *, reserved: bool) -> float:
         """Epsilon of the lists: those begun, and with ``reserved`` all."""

@@ -214,7 +214,13 @@ class Ledger:
         return tuple(part for part in accounts(self._spent) if part is not None)
 
     def event(self, part: str | None = None) -> PrivacyEvent | None:
-        """All releases in sequence as one event, or those that a record of a part was in; None for none."""
+        """All releases in sequence as one event, or those that a record of a part was in; None for none.
+
+        Raises
+        ------
+        KeyError
+            If the part is not one of `parts`.
+        """
         if part is not None:
             return composed(accounts(self._spent)[part])
         counts: Counter[PrivacyEvent] = Counter()
