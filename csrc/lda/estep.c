@@ -144,9 +144,5 @@ static int32_t check(int64_t n_docs, int64_t n_topics, int64_t n_words, const vf
 }
 
 /* The body, once in each precision. */
-#include "simd/real_f32.h"
-
-#include "lda/estep_body.h"
-#include "simd/real_f64.h"
-
-#include "lda/estep_body.h"
+#define VF_BODY "lda/estep_body.h"
+#include "simd/both.h"
