@@ -237,4 +237,4 @@ def test_native_kernels_refuse_what_they_cannot_do():
         with pytest.raises(RuntimeError, match=word):
             kernel(*arguments)
     with pytest.raises(MemoryError):
-        native.sbn_workspace("pg_f64", 2**40, 3)
+        native.sbn_pg_workspace(2**40, 3, False)
