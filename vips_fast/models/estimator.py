@@ -72,7 +72,7 @@ class PrivateEstimator(Parameters):
         """Raise a ValueError for any parameter out of its range, before data are touched."""
         self._check_privacy_parameters()
 
-    def _read(self, X: Any, y: Any = None, **extra: Any) -> tuple[Records, dict[str, Any]]:
+    def _read(self, X: Any, y: Any = None) -> tuple[Records, dict[str, Any]]:
         """Checked records, and the public facts in them: ``n_features``, and ``classes`` or ``scale``."""
         raise NotImplementedError(f"{type(self).__name__} does not define _read")
 

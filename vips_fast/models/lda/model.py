@@ -68,8 +68,7 @@ class LdaModel(Model):
     the contribution is their sum, clipped once: nothing else was used of it than entries ≥ 0
     and the norm, so the same holds for adding, removing or replacing a person with all documents.
 
-    *Lattice.* Each contribution is truncated toward zero to the noise's own lattice, so
-    `round` has nothing to do.
+    *Lattice.* Each contribution is truncated toward zero to the noise's own lattice, so `round` has nothing to do.
     """
 
     #: Whether noised statistics are read out by their empirical-Bayes means.
@@ -206,8 +205,7 @@ class LdaModel(Model):
 
     def _fill_table(self, lam: np.ndarray | None) -> None:
         """Fill the scaled table from (V, K) parameters, given whole or read out by chunks."""
-        # Two passes, so that the parameters are read once: first their digammas, then
-        # what depends on their sums.
+        # Two passes, so that the parameters are read once: first their digammas, then what depends on their sums.
         table, total = self._table[:, : self.n_topics], np.zeros(self.n_topics)
         self._table[:, self.n_topics :] = 0
         for first in range(0, self.n_words, _CHUNK):

@@ -39,8 +39,7 @@ def factor_grid(clip: float) -> float:
 class LogisticStatistics(Model):
     """s1 = (y - b/2 - <xi> x . m0) x and s2 = <xi> x x^T of the records, around a released centre m0.
 
-    A contribution is (s1/C1, s2/C2), s2 with its Frobenius norm, scaled down to L2 norm
-    ``clip`` where it is longer.
+    A contribution is (s1/C1, s2/C2), s2 with its Frobenius norm, scaled down to L2 norm ``clip`` where it is longer.
 
     Notes
     -----
