@@ -10,6 +10,7 @@ shown, in `vips_fast.engine.budget_file`.
 from __future__ import annotations
 
 import copy
+import logging
 import os
 import secrets
 import threading
@@ -29,6 +30,9 @@ from .holder import is_dead, this_process
 from .sampling import RELATIONS
 
 __all__ = ["Budget", "BudgetDamagedError", "BudgetExceededError", "Reservation"]
+
+
+_log = logging.getLogger(__name__)
 
 
 class BudgetExceededError(ValueError):
@@ -309,7 +313,10 @@ class Budget:
                 "kind": "reserve", "run": run, "event": event.to_dict(), "count": int(count), "what": what,
                 "holder": this_process(), "at": int(time.time()), "item": item,
             })  # fmt: skip
-            return Reservation(self, run, event, int(count), self._file.heads[-1])
+            made = Reservation(self, run, event, int(count), self._file.heads[-1])
+        # With the file free again: others need not wait for a log.
+        _log.info("charge: %d releases reserved in %s as run %s", count, self.path, run)
+        return made
 
     def reserve_list(
         self, events: Sequence[PrivacyEvent], *, name: str = "", delta: float | None = None
@@ -469,6 +476,8 @@ class Reservation:
             if self.run in state.live:
                 self.budget._append({"kind": "close", "run": self.run, "at": int(time.time()), "why": "done"})
         self._closed = True
+        path, made = self.budget.path, self._made
+        _log.info("charge: %d of %d releases of run %s drawn from %s", made, self.count, self.run, path)
 
     def __enter__(self) -> Self:
         return self

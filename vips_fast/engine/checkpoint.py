@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import time
 import warnings
 from collections.abc import Mapping
@@ -41,6 +42,8 @@ from .ledger import Ledger, canonical_json
 from .model import Model
 from .plan import RunPlan
 from .result import Public, array_digest
+
+_log = logging.getLogger(__name__)
 
 FORMAT = 1
 RUN, CHECKPOINT = "run.json", "checkpoint.npz"
@@ -260,6 +263,8 @@ class RunFolder:
             raise ValueError(f"{self.path / LEDGER}: its plan is not that of {RUN}; expected files of one run")
         checkpoint = self._checkpoint(ledger)
         step = 0 if checkpoint is None else checkpoint.step
+        if step or len(ledger):
+            _log.info("resume: from step %d in %s, %d releases spent", step, self.path, len(ledger))
         if checkpoint is not None:
             model.restore(checkpoint.state)
         self._ledger, self._model, self._done = ledger, model, (step, len(ledger))
@@ -351,7 +356,9 @@ class RunFolder:
         try:
             made.write(self.path / CHECKPOINT)
             self._kept, self._kept_end = made.step, made.n_steps
+            _log.info("checkpoint: step %d of %d in %s", made.step, made.n_steps, self.path)
         except OSError as error:
+            _log.warning("checkpoint: step %d is not kept: %s", made.step, error)
             # Steps that are paid for are not thrown away for it; the ledger is another matter, and ends the run.
             warnings.warn(
                 f"{error}: the fit goes on without this checkpoint; a resume would go on after step "

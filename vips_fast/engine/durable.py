@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 import os
 import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+
+_log = logging.getLogger(__name__)
 
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 
@@ -50,17 +53,18 @@ def put_in_place(folder: Path, path: Path) -> None:
     both under other names.
     """
     sync_folder(folder)
-    if not path.exists():
+    replaces = path.exists()
+    if not replaces:
         os.rename(folder, path)
-        sync_folder(path.parent)
-        return
-    if not _exchange(folder, path):
+    elif not _exchange(folder, path):
         old = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".old", dir=path.parent))
         os.rename(path, old / path.name)
         os.rename(folder, path)
         folder = old
     sync_folder(path.parent)
-    shutil.rmtree(folder, ignore_errors=True)
+    _log.info("written: %s", path)
+    if replaces:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _exchange(first: Path, second: Path) -> bool:

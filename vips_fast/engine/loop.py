@@ -10,6 +10,7 @@ with the ledger written before the noise's key is drawn.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,6 +20,8 @@ from .ledger import Ledger
 from .model import Model, Records, Release
 from .plan import RunPlan
 from .randomness import Randomness
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -91,6 +94,11 @@ def run(
         ledger.open(plan.public())
         for reason in plan.taints:
             ledger.taint(reason)
+    if plan.taints:
+        _log.warning("plan: NOT PRIVATE: %s", "; ".join(plan.taints))
+    _log.info("plan: %s", ", ".join(f"{name} {value}" for name, value in plan.public().items()))
+    before = first_step + steps.start
+    _log.info("start: %d steps to do, %d done before, %d releases spent", len(steps), before, len(ledger))
     sampler, mechanism, event = plan.sampler, plan.mechanism, plan.event
     scale = mechanism.spacing / sampler.expected_batch_size
     start = time.perf_counter()
@@ -119,4 +127,5 @@ def run(
             figures.append(opened)
         if callback is not None:
             callback(Progress(number + 1, steps.stop, time.perf_counter() - start, ledger, plan.delta))
+    _log.info("done: %d steps in %.3f s", first_step + steps.stop, time.perf_counter() - start)
     return first_step + steps.stop
