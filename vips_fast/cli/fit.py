@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import texts
+from .config import check
 from .folder import output_folder
 from .output import warn_of_delta, warn_of_taints
 from .progress import ProgressLine
@@ -54,6 +55,8 @@ def run_fit(args: argparse.Namespace, cls: type[Any], read: Callable[[Any], Job]
     kept = None if args.checkpoint is None else Path(args.checkpoint).resolve()
     if kept is not None and kept.is_relative_to(out.resolve()):
         raise ValueError(f"--checkpoint {args.checkpoint}: expected a folder that is not inside --out {out}")
+    if args.check:
+        return check(args, model)
     refused = {"--transcript": transcript is not None}
     with (
         output_folder(out, args.force) as folder,

@@ -11,7 +11,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 
 from .. import __version__, runtime_info
-from . import audit, budget, demo, lda, logistic, network, privacy, transform, verify
+from . import audit, budget, config, demo, lda, logistic, network, privacy, transform, verify
 from .arguments import Parser, command
 from .output import say
 
@@ -67,10 +67,10 @@ def build_parser() -> Parser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     demo.add(commands)
     fit = commands.add_parser("fit", help="fit a model", description="Fit a model and write it to a folder.")
-    models = fit.add_subparsers(dest="family", required=True, metavar="MODEL")
+    models = fit.add_subparsers(dest="family", required=True, metavar="MODEL", parser_class=config.JobParser)
     for family in (lda, logistic, network):
         family.add(commands, models)
-    for module in (transform, privacy, budget, verify, audit):
+    for module in (config, transform, privacy, budget, verify, audit):
         module.add(commands)
     command(commands, "info", info, "version, instruction sets, threads")
     return parser
