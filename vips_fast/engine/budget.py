@@ -27,6 +27,7 @@ from .budget_file import BudgetDamagedError, BudgetFile, create
 from .budget_state import BudgetState
 from .filters import FILTERS, declared_epsilon, renyi_orders, smallest_noise
 from .holder import is_dead, this_process
+from .interrupts import uninterrupted
 from .sampling import RELATIONS
 
 __all__ = ["Budget", "BudgetDamagedError", "BudgetExceededError", "Reservation"]
@@ -142,7 +143,7 @@ class Budget:
     @contextmanager
     def _locked(self, *, write: bool) -> Iterator[BudgetState]:
         """The state, brought up to the file, while its lock is held; a torn end is settled before anything is added."""
-        with self._lock:
+        with uninterrupted(), self._lock:
             try:
                 with self._file.locked(write=write) as records:
                     for record in records:

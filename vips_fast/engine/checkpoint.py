@@ -367,11 +367,14 @@ class RunFolder:
         self._cost = time.perf_counter() - start
         self._spent += self._cost
 
-    def keep(self) -> None:
-        """After an interrupt between two steps, keep those that were done; within a step there is nothing to keep."""
+    def keep(self, *, whole: bool = False) -> None:
+        """After an interrupt, keep the steps that were done, where the model is as the last of them left it.
+
+        It is if ``whole`` says so, as after `Stopped`, or if no further step had begun. Without noise no line in the
+        ledger says that one had.
+        """
         ledger, (step, releases) = self._ledger, self._done
-        # Without noise no line says that a step has begun, and the model may be in the middle of one.
-        if ledger is not None and step > max(self._kept, 0) and 0 < len(ledger) == releases:
+        if ledger is not None and step > max(self._kept, 0) and (whole or 0 < len(ledger) == releases):
             with suppress(Exception):
                 self._write()
 

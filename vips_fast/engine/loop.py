@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from .backend import Backend
+from .interrupts import uninterrupted
 from .ledger import Ledger
 from .model import Model, Records, Release
 from .plan import RunPlan
@@ -106,9 +107,10 @@ def run(
         step = first_step + number
         if event is not None:
             # Before anything is drawn: an interrupted step is spent all the same.
-            if charge is not None:
-                charge()
-            ledger.intend(event, clip_norm=mechanism.clip_norm, sensitivity=mechanism.sensitivity)
+            with uninterrupted():
+                if charge is not None:
+                    charge()
+                ledger.intend(event, clip_norm=mechanism.clip_norm, sensitivity=mechanism.sensitivity)
         rows = sampler.draw(records.n_rows, randomness, step)
         words = randomness.words(len(rows), "record", step)
         if records.usable is not None:
@@ -120,9 +122,11 @@ def run(
         release = Release(step, sums, scale, mechanism.noise_sd / sampler.expected_batch_size)
         if keep is not None:
             keep(release)
-        model.update(release)
-        if after is not None:
-            after(number + 1)
+        # A signal finds the model as a whole number of steps left it, and the folder of the run knows of them.
+        with uninterrupted():
+            model.update(release)
+            if after is not None:
+                after(number + 1)
         if figures is not None and opened is not None:
             figures.append(opened)
         if callback is not None:

@@ -21,6 +21,7 @@ import numpy as np
 from ..checks import check_choice, check_flag, check_number
 from ..engine.backend import Backend, Threads
 from ..engine.checkpoint import RunFolder, open_folder
+from ..engine.interrupts import Stopped
 from ..engine.ledger import Ledger
 from ..engine.loop import Progress, run
 from ..engine.model import MAX_RECORDS, Model, Records
@@ -321,7 +322,7 @@ class PrivateEstimator:
             ledger = ledger if folder is None else folder.finish()
         except BaseException as error:
             if folder is not None:
-                folder.keep()
+                folder.keep(whole=isinstance(error, Stopped))
             if len(ledger) > spent:
                 error.add_note(
                     f"This fit ended early. Up to {len(ledger) - spent} releases were made and count as spent; the "
