@@ -83,8 +83,9 @@ def add_sampling(parser: Any, default: str | None = None) -> None:
 
 
 def add_table(parser: Any) -> None:
-    """Where a table of numbers goes."""
+    """Where a table of numbers goes, and how."""
     parser.add_argument("--out", metavar="FILE", type=ending(".csv", ".npy"), help=".csv or .npy; default: print")
+    parser.add_argument("--json", action="store_true", help="print one JSON object, and nothing else")
 
 
 def add_jobs(parser: Any, **default: int) -> None:

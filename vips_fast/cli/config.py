@@ -52,7 +52,6 @@ def check(args: argparse.Namespace, model: Any) -> int:
     from ..accounting.printing import rounded_down, rounded_up
     from ..data import load_vocabulary
     from ..models.spending import Spending
-    from ..report import table
 
     for name in ("input", "vocab", "labels", "names", "prior_model"):
         paths = getattr(args, name, None) or []
@@ -81,7 +80,7 @@ def check(args: argparse.Namespace, model: Any) -> int:
     if budget is not None:
         fits = "" if quote is None else "; this fit fits"
         rows.append(("budget", f"{rounded_down(budget.left)} of {budget.epsilon:g} left for {budget.dataset}{fits}"))
-    print(table(rows))
+    print("\n".join(f"{name:<8}{text}" for name, text in rows))
     return 0
 
 

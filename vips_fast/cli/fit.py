@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, fields
@@ -15,6 +16,7 @@ from .config import check
 from .folder import output_folder
 from .output import warn_of_delta, warn_of_taints
 from .progress import ProgressLine
+from .record import fit_object, print_object
 
 if TYPE_CHECKING:
     from ..models.estimator import PrivateEstimator
@@ -38,9 +40,11 @@ def run_fit(args: argparse.Namespace, cls: type[Any], read: Callable[[Any], Job]
     Settings are checked and the places of the results are made sure before ``read(estimator)`` is called, which reads
     the data and may set parameters that depend on public inputs.
     """
+    start = time.perf_counter()
     from ..engine.checkpoint import open_folder
     from ..engine.durable import write_file
     from ..engine.transcript import TranscriptWriter
+    from ..models.persistence import write_into
     from ..models.spending import Spending
 
     if args.budget is None and args.target_epsilon is None and args.noise_multiplier is None and args.private is None:
@@ -69,15 +73,18 @@ def run_fit(args: argparse.Namespace, cls: type[Any], read: Callable[[Any], Job]
             model.set_params(callback=None if args.quiet else progress).fit(
                 *job.data, transcript=transcript, checkpoint=run, budget=spending
             )
-        model.save(folder)
+        write_into(model._fitted(), folder)
         shown, statement = job.shown(model), texts.statement(model)
         for name, text in {**job.files(model), texts.PRIVACY: statement}.items():
             write_file(folder / name, lambda file, text=text: file.write(text.encode()))
-    print(f"{shown}\n{statement}Written to {out}." if shown else f"{statement}Written to {out}.")
-    if spending.budget is not None:
-        # The model is written and paid for: a budget that cannot be read now takes nothing back.
-        with contextlib.suppress(OSError, ValueError):
-            print(texts.charged(spending.budget))
+    if args.json:
+        print_object(fit_object(args, model, spending.budget, time.perf_counter() - start))
+    else:
+        print(f"{shown}\n{statement}Written to {out}." if shown else f"{statement}Written to {out}.")
+        if spending.budget is not None:
+            # The model is written and paid for: a budget that cannot be read now takes nothing back.
+            with contextlib.suppress(OSError, ValueError):
+                print(texts.charged(spending.budget))
     if model.private:
         warn_of_taints(model)
         warn_of_delta(model.privacy_.delta, model.privacy_.n_records)

@@ -130,5 +130,5 @@ def predict(args: Namespace) -> int:
     model = load_model(args.model, BayesianLogisticRegression, "fit blr", args.verify_key)
     warn_of_taints(model)
     probability = model.predict_proba(_rows(args)[0])
-    write_table(args.out, (f"p({label})" for label in model.classes_.tolist()), probability)
+    write_table(args, (f"p({label})" for label in model.classes_.tolist()), probability)
     return 0

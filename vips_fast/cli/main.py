@@ -14,6 +14,7 @@ from .. import __version__, runtime_info
 from . import audit, budget, config, demo, lda, logistic, network, privacy, transform, verify
 from .arguments import Parser, command
 from .output import say
+from .record import recorded
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -22,9 +23,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         args = build_parser().parse_args(argv)
         debug = args.debug
-        code = args.run(args)
+        code = recorded(args, _explained)
         sys.stdout.flush()
-        return int(code)
+        return code
     except SystemExit as stop:
         # argparse leaves this way, after --help with 0, after an error with 2.
         return stop.code if isinstance(stop.code, int) else 1

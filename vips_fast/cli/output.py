@@ -6,9 +6,12 @@ import contextlib
 import os
 import shutil
 import sys
+from argparse import Namespace
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
+
+from .record import print_object
 
 if TYPE_CHECKING:
     import numpy as np
@@ -50,11 +53,23 @@ def output_file(name: str | Path) -> Iterator[Path]:
         raise
 
 
-def write_table(name: str | None, columns: Iterable[str], rows: np.ndarray) -> None:
-    """Numbers with six digits as CSV to standard output or a file, or with all their bits to a .npy file."""
-    if name is None:
+def write_table(args: Namespace, columns: Iterable[str], rows: np.ndarray) -> None:
+    """What a model says of records, where the arguments of `add_table` have it.
+
+    Numbers go with six digits as CSV to standard output or a file, with all their bits to a .npy file or into the
+    object of ``--json``, which holds no rows where a file does.
+    """
+    columns = list(columns)
+    if args.out is not None:
+        _write_table(args.out, columns, rows)
+    elif not args.json:
         _write_csv(sys.stdout, columns, rows)
-        return
+    if args.json:
+        numbers = rows.tolist() if args.out is None else None
+        print_object({"model": args.model, "columns": columns, "rows": numbers, "paths": {"table": args.out}})
+
+
+def _write_table(name: str, columns: Iterable[str], rows: np.ndarray) -> None:
     with output_file(name) as part:
         if part.suffix == ".npy":
             import numpy as np
