@@ -54,10 +54,9 @@ def run_fit(args: argparse.Namespace, cls: type[Any], read: Callable[[Any], Job]
     kept = None if args.checkpoint is None else Path(args.checkpoint).resolve()
     if kept is not None and kept.is_relative_to(out.resolve()):
         raise ValueError(f"--checkpoint {args.checkpoint}: expected a folder that is not inside --out {out}")
-    refused = {"--transcript": transcript is not None}
     with (
         output_folder(out, args.force) as folder,
-        open_folder(kept, args.resume, args.checkpoint_every, refused) or nullcontext() as run,
+        open_folder(kept, args.resume, args.checkpoint_every) or nullcontext() as run,
         Spending(model, args.budget) as spending,
     ):
         # The folder of the run is locked before the data are read: a second job does not begin.

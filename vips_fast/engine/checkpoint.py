@@ -416,9 +416,7 @@ def affordable(ledger: Ledger, plan: RunPlan, wanted: int, target: float | None)
     return low
 
 
-def open_folder(
-    path: str | Path | RunFolder | None, resume: bool, every: int | None, refused: Mapping[str, bool]
-) -> RunFolder | None:
+def open_folder(path: str | Path | RunFolder | None, resume: bool, every: int | None) -> RunFolder | None:
     """The folder of a fit, or None without one; refuses arguments that do not go together.
 
     One that is open already, so that it was locked before the data were read, is given back as it is.
@@ -426,7 +424,7 @@ def open_folder(
     Raises
     ------
     ValueError, OSError
-        As `RunFolder`; and if an argument needs a folder, or one of the ``refused`` is given with it.
+        As `RunFolder`; and if an argument needs a folder.
     """
     from ..checks import check_flag, check_number
 
@@ -438,9 +436,6 @@ def open_folder(
             what = "resume=True" if resume else f"checkpoint_every={every}"
             raise ValueError(f"{what}: expected checkpoint= with it, the folder of the run")
         return None
-    for what, given in refused.items():
-        if given:
-            raise ValueError(f"checkpoint {path}: expected no {what} with it")
     if isinstance(path, RunFolder):
         return path
     return RunFolder(path, resume=resume, every=every)
