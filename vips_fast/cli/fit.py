@@ -57,7 +57,7 @@ def run_fit(args: argparse.Namespace, cls: type[Any], read: Callable[[Any], Job]
     with (
         output_folder(out, args.force) as folder,
         open_folder(kept, args.resume, args.checkpoint_every) or nullcontext() as run,
-        Spending(model, args.budget) as spending,
+        Spending(model, args.budget, folder=run) as spending,
     ):
         # The folder of the run is locked before the data are read: a second job does not begin.
         job = read(model)

@@ -276,14 +276,14 @@ class PrivateEstimator:
                 "unknown"
             )
         before = self._result if partial else None
-        with planning(self, budget, partial) as spending:
+        with planning(self, budget, partial, folder) as spending:
             records, facts = self._read(X, y, **extra)
             public = self._facts(records.n_rows, facts, partial, before)
             if folder is not None:
                 public = folder.public(public, self._settings()["random_state"] is not None)
             chosen: Self = spending.settle(public)
             model, plan, ledger = chosen._prepare(public, partial, before)
-            spending.confirm(plan)
+            spending.confirm(plan, chosen.target_epsilon)
             diagnoses = self._diagnose or (self._figures_without_privacy and not self.private)
             return Prepared(
                 records, public, model, plan, ledger, self._randomness(public), self._backend(), chosen._settings(),
@@ -299,7 +299,8 @@ class PrivateEstimator:
         kind, settings, steps, n_before = type(self).__name__, prepared.settings, None, len(ledger.chain())
         if folder is not None:
             try:
-                ledger, steps, settings = folder.begin(kind, settings, public, model, plan, self._target())
+                target, paid = self._target(settings), prepared.spending.paid
+                ledger, steps, settings = folder.begin(kind, settings, public, model, plan, target, paid)
             except BaseException:
                 prepared.spending.close()
                 raise
@@ -339,9 +340,11 @@ class PrivateEstimator:
         )
         return self
 
-    def _target(self) -> float | None:
-        """Epsilon that the noise is calibrated for, or that a given noise is held against; None for neither."""
-        return 1.0 if self.target_epsilon is None and self.noise_multiplier is None else self.target_epsilon
+    @staticmethod
+    def _target(settings: Mapping[str, Any]) -> float | None:
+        """Epsilon that the noise of a plan's settings is calibrated for or held against; None for neither."""
+        target: float | None = settings["target_epsilon"]
+        return 1.0 if target is None and settings["noise_multiplier"] is None else target
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
