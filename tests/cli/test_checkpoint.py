@@ -36,7 +36,6 @@ def test_a_fit_that_was_interrupted_goes_on(run, refused, files, monkeypatch):
         (["--resume"], "resume=True: expected checkpoint="),
         (["--checkpoint-every", 3], "checkpoint_every=3: expected checkpoint="),
         (["--checkpoint", "{model}/run"], "expected a folder that is not inside --out"),
-        (["--checkpoint", "{model}.run", "--transcript", "{model}.t"], "expected no --transcript with it"),
     ],
 )
 def test_options_that_do_not_go_together(refused, files, more, message):

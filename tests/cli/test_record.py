@@ -90,8 +90,8 @@ def test_the_object_of_a_failure(run, files, budget, monkeypatch):
         return said["error"]
 
     paid = *SMALL, "--budget", budget.path
-    assert "does not hold this run" in ends(3, "refused by the budget", *paid, "--noise-multiplier", 0.5)
-    assert "--prior-weight" in ends(2, "bad input", *paid, "--prior-weight", 2)
+    assert "does not hold this run" in ends(3, "refused", *paid, "--noise-multiplier", 0.5)
+    assert "--prior-weight" in ends(2, "bad_input", *paid, "--prior-weight", 2)
 
     def stop(estimator, *data, **more):
         raise raised

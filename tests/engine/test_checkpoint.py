@@ -15,7 +15,6 @@ from runs import ALL, KEY, Ends, Stop, begun, bits, data, die, drawn, estimator,
 from vips_fast import LatentDirichletAllocation
 from vips_fast.data.npz import read_npz
 from vips_fast.engine import checkpoint as checkpoints
-from vips_fast.engine.budget import Budget
 from vips_fast.engine.checkpoint import CHECKPOINT, RUN
 from vips_fast.engine.journal import LEDGER, LOCK, LedgerFile
 from vips_fast.engine.randomness import KeyedRandomness
@@ -305,8 +304,6 @@ def test_arguments_that_do_not_go_together(tmp_path):
             model.fit(*data("own"), **options)
     with pytest.raises(ValueError, match="checkpoint_every=0"):
         model.fit(*data("own"), checkpoint=tmp_path / "r", checkpoint_every=0)
-    with pytest.raises(ValueError, match="expected no transcript"):
-        model.fit(*data("own"), checkpoint=tmp_path / "r", transcript=tmp_path / "t")
     (tmp_path / "own.txt").write_text("mine")
     with pytest.raises(FileExistsError, match=r"own\.txt"):
         model.fit(*data("own"), checkpoint=tmp_path)
@@ -369,8 +366,6 @@ def test_a_second_process_is_refused_before_it_reads(tmp_path):
     assert bits(estimator("own").fit(*data("own"), checkpoint=tmp_path, resume=True)) == whole("own")
 
 
-
-
 # ------------------------------------------------------------------------ cost
 
 
@@ -406,22 +401,3 @@ def test_what_ledger_and_checkpoints_cost(tmp_path, capsys):
     with capsys.disabled():
         print(f"\nledger and checkpoints: {spent[0]:.4f} s of {total:.2f} s, {spent[0] / total:.2%}")
     assert (tmp_path / "r" / CHECKPOINT).exists()
-
-
-def test_a_budget_pays_for_every_release_of_an_interrupted_run(tmp_path):
-    """Budget and folder agree on what was spent, and a finished run that is resumed costs nothing."""
-    make, records = CASES["lda"]
-    budget = Budget.create(tmp_path / "ward.budget", 50.0, 1e-5, dataset="ward")
-    options = dict(n_records=200, n_steps=4)
-    for _ in range(2):
-        model = make(**options)
-        model._backend = lambda: Ends(2, fail)
-        with pytest.raises(Stop):
-            model.fit(*records(), checkpoint=tmp_path / "r", resume=True, checkpoint_every=1, budget=budget.path)
-    done = make(**options).fit(*records(), checkpoint=tmp_path / "r", resume=True, budget=budget.path)
-    assert (done.n_steps_, len(done.ledger_), done.ledger_.lost) == (4, 6, 2)
-    spent = Budget(budget.path).show()
-    assert sum(run["drawn"] for run in spent["runs"]) == 6
-    again = make(**options).fit(*records(), checkpoint=tmp_path / "r", resume=True, budget=budget.path)
-    assert again.ledger_.head == done.ledger_.head
-    assert sum(run["drawn"] for run in Budget(budget.path).show()["runs"]) == 6

@@ -62,6 +62,7 @@ def test_a_second_signal_ends_the_process_and_an_ignored_one_does_nothing(signum
 @pytest.mark.parametrize("place", ["update", "sum", "noise_key", "intend"])
 def test_a_signal_anywhere_in_a_step_loses_no_step_that_was_done(name, place, tmp_path, monkeypatch):
     """At most the step that was interrupted is paid for twice, whatever it was in the middle of."""
+
     def send():
         signal.raise_signal(signal.SIGTERM)
 

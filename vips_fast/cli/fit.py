@@ -61,11 +61,10 @@ def run_fit(args: argparse.Namespace, cls: type[Any], read: Callable[[Any], Job]
         raise ValueError(f"--checkpoint {args.checkpoint}: expected a folder that is not inside --out {out}")
     if args.check:
         return check(args, model)
-    refused = {"--transcript": transcript is not None}
     with (
         output_folder(out, args.force) as folder,
-        open_folder(kept, args.resume, args.checkpoint_every, refused) or nullcontext() as run,
-        Spending(model, args.budget) as spending,
+        open_folder(kept, args.resume, args.checkpoint_every) or nullcontext() as run,
+        Spending(model, args.budget, folder=run) as spending,
     ):
         # The folder of the run is locked before the data are read: a second job does not begin.
         job = read(model)

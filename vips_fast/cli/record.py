@@ -15,8 +15,8 @@ _log = logging.getLogger(__name__)
 
 #: What an exit code is called in the object of ``--json``.
 _WORDS = {
-    0: "done", 1: "failed", 2: "bad input", 3: "refused by the budget", 4: "kept, not written",
-    5: "written, not printed", 129: "hung up", 130: "interrupted", 143: "terminated",
+    0: "done", 1: "failed", 2: "bad_input", 3: "refused", 4: "kept", 5: "unreported", 129: "hangup",
+    130: "interrupted", 143: "terminated",
 }  # fmt: skip
 
 

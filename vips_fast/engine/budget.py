@@ -294,8 +294,22 @@ class Budget:
             )
         return f"{self.path}: the budget of {state.dataset} does not hold this run: {why}"
 
-    def reserve(self, event: PrivacyEvent, count: int, *, what: str = "") -> Reservation:
-        """Reserve so many releases of an event; what ended processes had reserved is given back first.
+    def _most(self, state: BudgetState, event: PrivacyEvent, least: int, count: int) -> int:
+        """The largest number of releases up to ``count`` that fits; ``least`` where no larger one does."""
+        low, high, middle = least, count, count
+        while low < high:
+            try:
+                self._admit(state, event, middle)
+                low = middle
+            except BudgetExceededError:
+                high = middle - 1
+            middle = (low + high + 1) // 2
+        return low
+
+    def reserve(self, event: PrivacyEvent, count: int, *, least: int | None = None, what: str = "") -> Reservation:
+        """Reserve so many releases of an event, or with ``least`` as many of them as fit, but not fewer than that.
+
+        What ended processes had reserved is given back first.
 
         Raises
         ------
@@ -309,6 +323,7 @@ class Budget:
         run = secrets.token_hex(6)
         with self._locked(write=True) as state:
             self._give_back_abandoned(state)
+            count = self._most(state, event, count if least is None else least, count)
             item = self._admit(state, event, count)
             self._append({
                 "kind": "reserve", "run": run, "event": event.to_dict(), "count": int(count), "what": what,

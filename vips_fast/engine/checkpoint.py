@@ -34,7 +34,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..accounting import SelfComposedEvent, epsilon
+from ..accounting import PrivacyEvent, SelfComposedEvent, epsilon
 from ..data.npz import read_npz, write_npz
 from ..kernels import native
 from .journal import LEDGER, LOCK, FolderLock, LedgerFile, bring_folder_to_disk, make_folder, naming, replace_file
@@ -220,8 +220,30 @@ class RunFolder:
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
             raise ValueError(f"{path}: damaged; expected what a fit wrote (format {FORMAT})") from None
 
+    @property
+    def noise_multiplier(self) -> float | None:
+        """That of the plan that is kept here; None where no run has begun, or it adds no noise."""
+        return (self._stored()["plan"]["noise_multiplier"] or None) if self.begun else None
+
+    def progress(self, event: PrivacyEvent, target: float | None) -> tuple[int, int]:
+        """Steps that the run which is here has kept, and steps that it has left and ``target`` can pay for.
+
+        By the files as they are: what to reserve of a budget. `begin` checks the files, and may find that fewer are
+        left.
+        """
+        plan, path = self._stored()["plan"], self.path / CHECKPOINT
+        kept, end = 0, plan["n_steps"]
+        if path.exists():
+            checkpoint = Checkpoint.read(path)
+            kept = checkpoint.step
+            end = kept if kept == checkpoint.n_steps else end
+        with naming(self.path / LEDGER):
+            spent = (self.path / LEDGER).read_bytes().count(b'"kind":"release"')
+        return kept, affordable(spent, event, plan["n_steps"], end - kept, plan["delta"], target)
+
     def begin(
         self, kind: str, settings: Mapping[str, Any], public: Public, model: Model, plan: RunPlan, target: float | None,
+        paid: int | None = None,
     ) -> tuple[Ledger, range, dict[str, Any]]:
         """Start the run, or bring the model to where it stopped.
 
@@ -231,6 +253,8 @@ class RunFolder:
             Of this fit, as they would be without a folder.
         target : float or None
             Epsilon that the noise was calibrated for or the plan was held against.
+        paid : int or None
+            Steps that a budget pays for; the run ends with these. None for no budget.
 
         Returns
         -------
@@ -273,7 +297,8 @@ class RunFolder:
         if checkpoint is not None and step == checkpoint.n_steps:
             self._n_steps = step
             return ledger, range(step, step), settings
-        self._n_steps = n_steps = step + affordable(ledger, plan, plan.n_steps - step, target)
+        left = affordable(len(ledger), plan.event, plan.n_steps, plan.n_steps - step, plan.delta, target)
+        self._n_steps = n_steps = step + (left if paid is None else min(left, paid))
         if n_steps == 0:
             raise ValueError(
                 f"checkpoint {self.path}: {len(ledger)} releases are spent and no step of them was kept; "
@@ -405,27 +430,26 @@ def _short(value: Any) -> str:
     return text if len(text) <= 100 else text[:97] + "..."
 
 
-def affordable(ledger: Ledger, plan: RunPlan, wanted: int, target: float | None) -> int:
-    """How many of the wanted steps a target can still pay for, after all that the ledger holds.
+def affordable(
+    spent: int, event: PrivacyEvent | None, planned: int, wanted: int, delta: float, target: float | None
+) -> int:
+    """How many of the wanted releases of an event a target can still pay for, after so many that are spent.
 
-    The noise was chosen for ``plan.n_steps`` releases. Where releases were lost, a few steps fewer may remain; how
-    many is for the accountant to say, from the events alone.
+    The noise was chosen for ``planned`` releases. Where releases were lost, a few steps fewer may remain; how many is
+    for the accountant to say, from the events alone.
     """
-    event = plan.event
-    if event is None or target is None or len(ledger) + wanted <= plan.n_steps:
+    if event is None or target is None or spent + wanted <= planned:
         return wanted
     # All releases of a run are of one event. As many as were planned fit, and no more than wanted are asked for.
-    low, high = max(0, plan.n_steps - len(ledger)), wanted
+    low, high = max(0, planned - spent), wanted
     while low < high:
         middle = (low + high + 1) // 2
-        fits = epsilon(SelfComposedEvent(event, len(ledger) + middle), plan.delta) <= target
+        fits = epsilon(SelfComposedEvent(event, spent + middle), delta) <= target
         low, high = (middle, high) if fits else (low, middle - 1)
     return low
 
 
-def open_folder(
-    path: str | Path | RunFolder | None, resume: bool, every: int | None, refused: Mapping[str, bool]
-) -> RunFolder | None:
+def open_folder(path: str | Path | RunFolder | None, resume: bool, every: int | None) -> RunFolder | None:
     """The folder of a fit, or None without one; refuses arguments that do not go together.
 
     One that is open already, so that it was locked before the data were read, is given back as it is.
@@ -433,7 +457,7 @@ def open_folder(
     Raises
     ------
     ValueError, OSError
-        As `RunFolder`; and if an argument needs a folder, or one of the ``refused`` is given with it.
+        As `RunFolder`; and if an argument needs a folder.
     """
     from ..checks import check_flag, check_number
 
@@ -445,9 +469,6 @@ def open_folder(
             what = "resume=True" if resume else f"checkpoint_every={every}"
             raise ValueError(f"{what}: expected checkpoint= with it, the folder of the run")
         return None
-    for what, given in refused.items():
-        if given:
-            raise ValueError(f"checkpoint {path}: expected no {what} with it")
     if isinstance(path, RunFolder):
         return path
     return RunFolder(path, resume=resume, every=every)

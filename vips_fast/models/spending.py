@@ -5,12 +5,13 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from ..accounting import ComposedEvent, PrivacyEvent, SelfComposedEvent, calibrate_noise_multiplier
-from ..engine.budget import Budget, Reservation
+from ..engine.budget import Budget, BudgetExceededError, Reservation
+from ..engine.checkpoint import RunFolder
 from ..engine.ledger import Ledger
 from ..engine.plan import RunPlan
 from ..engine.result import Public
@@ -28,6 +29,9 @@ class Spending:
     budget : Budget, path or None
     partial : bool
         Whether the fit is a call of ``partial_fit``.
+    folder : RunFolder or None
+        Where the run goes on, if one has begun there: with the noise of its plan and the steps that it has left, or as
+        many of them as the budget holds.
 
     Attributes
     ----------
@@ -38,18 +42,19 @@ class Spending:
 
     def __init__(
         self, estimator: PrivateEstimator | None = None, budget: str | Path | Budget | None = None,
-        partial: bool = False,
+        partial: bool = False, folder: RunFolder | None = None,
     ) -> None:  # fmt: skip
         self.budget = None if budget is None or estimator is None else Budget.of(budget)
         self._estimator, self._partial = estimator, partial
+        self._folder = folder if folder is not None and folder.begun else None
         self._reservation: Reservation | None = None
         self._noise = 0.0
 
     @classmethod
-    def of(cls, estimator: PrivateEstimator, budget: Any, partial: bool) -> Spending:
+    def of(cls, estimator: PrivateEstimator, budget: Any, partial: bool, folder: RunFolder | None) -> Spending:
         """That of an estimator's fit; one that has begun already goes on."""
         if not isinstance(budget, Spending):
-            return cls(estimator, budget, partial)
+            return cls(estimator, budget, partial, folder)
         if budget._estimator is not estimator or budget._partial is not partial:
             raise ValueError("budget: this spending was begun for another estimator or another kind of fit")
         return budget
@@ -118,7 +123,8 @@ class Spending:
         if self.budget is None or self._estimator is None:
             return self._estimator
         chosen, event, n_steps = self._choose(self._estimator, public)
-        self._reserve(event, n_steps)
+        goes_on = self._folder is not None and self._folder.noise_multiplier is not None
+        self._reserve(event, n_steps, chosen.target_epsilon if goes_on else None)
         return chosen
 
     def _choose(self, estimator: PrivateEstimator, public: Public) -> tuple[Any, PrivacyEvent, int]:
@@ -131,6 +137,11 @@ class Spending:
         if budget is not None:
             budget.check_plan(sampler.neighbors, "record", delta)
         held = self._reservation
+        kept = None if self._folder is None else self._folder.noise_multiplier
+        if kept is not None:
+            if chosen.noise_multiplier is None and chosen.target_epsilon is None:
+                chosen.noise_multiplier = kept
+            return chosen, sampler.event(kept), n_steps
         if chosen.noise_multiplier is None and chosen.target_epsilon is None and budget is not None:
             if held is not None and held.count == n_steps and held.event == sampler.event(self._noise):
                 chosen.noise_multiplier = self._noise
@@ -149,21 +160,38 @@ class Spending:
         self._noise = float(z)
         return chosen, sampler.event(self._noise), n_steps
 
-    def _reserve(self, event: PrivacyEvent | None, count: int) -> None:
+    def _reserve(self, event: PrivacyEvent | None, count: int, target: float | None = None) -> None:
         held = self._reservation
-        if self.budget is None or event is None or (held is not None and (held.event, held.count) == (event, count)):
+        if self.budget is None or event is None:
             return
-        self.close()
-        what = type(self._estimator).__name__ + (" partial_fit" if self._partial else "")
-        self._reservation = self.budget.reserve(event, count, what=what)
+        if self._folder is None:
+            if held is None or (held.event, held.count) != (event, count):
+                self._hold(event, count)
+        elif held is None or held.event != event:
+            # A run that goes on draws the steps that are left of it. What it has kept is paid for.
+            kept, left = self._folder.progress(event, target)
+            with suppress(BudgetExceededError) if kept else nullcontext():
+                self._hold(event, left, 1)
 
-    def confirm(self, plan: RunPlan) -> None:
+    def _hold(self, event: PrivacyEvent, count: int, least: int | None = None) -> None:
+        self.close()
+        self._reservation = None
+        what = type(self._estimator).__name__ + (" partial_fit" if self._partial else "")
+        if self.budget is not None and count:
+            self._reservation = self.budget.reserve(event, count, least=least, what=what)
+
+    @property
+    def paid(self) -> int | None:
+        """Releases that the budget pays for; None without one."""
+        return None if self.budget is None else 0 if self._reservation is None else self._reservation.count
+
+    def confirm(self, plan: RunPlan, target: float | None) -> None:
         """Hold the plan, as it was made in the end, against the budget and what is reserved."""
         if self.budget is None:
             return
         self._refuse(plan.taints or (() if plan.event is not None else ("no noise is added",)))
         self.budget.check_plan(plan.relation, plan.unit, plan.delta)
-        self._reserve(plan.event, plan.n_steps)
+        self._reserve(plan.event, plan.n_steps, target)
 
     def record(self, ledger: Ledger) -> None:
         """Write into the ledger which budget pays."""
@@ -191,9 +219,11 @@ class Spending:
 
 
 @contextmanager
-def planning(estimator: PrivateEstimator, budget: Any, partial: bool) -> Iterator[Spending]:
+def planning(
+    estimator: PrivateEstimator, budget: Any, partial: bool, folder: RunFolder | None = None
+) -> Iterator[Spending]:
     """The spending of a fit that is being planned; where no plan is made, what was reserved is given back."""
-    spending = Spending.of(estimator, budget, partial)
+    spending = Spending.of(estimator, budget, partial, folder)
     try:
         yield spending.begin()
     except BaseException:
