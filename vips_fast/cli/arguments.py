@@ -6,10 +6,11 @@ the estimator by that name. What is not given is None and left to the estimator'
 
 import argparse
 import math
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn
+
+from .output import say
 
 
 class Parser(argparse.ArgumentParser):
@@ -17,7 +18,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong and leave with exit code 2."""
-        print(f"vips-fast: error: {message} (see {self.prog} --help)", file=sys.stderr)
+        say(f"error: {message} (see {self.prog} --help)")
         raise SystemExit(2)
 
 
@@ -125,8 +126,9 @@ def add_fit_groups(parser: Parser) -> tuple[Any, Any, Any]:
     run.add_argument("--config", metavar="FILE", help="job file (TOML); what is given beside it comes first")
     run.add_argument("--json", action="store_true", help="print the result as one JSON object, and nothing else")
     run.add_argument("--log-file", metavar="FILE", help="add a line for each event of the run to this file")
-    run.add_argument("--checkpoint", metavar="DIR", help="folder that keeps the run as it goes, to go on after a kill")
-    run.add_argument("--checkpoint-every", type=whole, metavar="N", help="steps; default: so that they cost below 2 %%")
-    run.add_argument("--resume", action="store_true", help="go on with the run in --checkpoint, if there is one")
+    what = "steps between checkpoints; default: so that they cost below 2 %%"
+    run.add_argument("--checkpoint-every", type=whole, metavar="N", help=what)
+    what = "go on with the run that was stopped, if there is one; a finished one spends nothing more"
+    run.add_argument("--resume", action="store_true", help=what)
     parser.set_defaults(check=False)  # that of `config`
     return model, privacy, run

@@ -17,9 +17,37 @@ if TYPE_CHECKING:
     import numpy as np
 
 
+def tell(text: str, end: str = "\n") -> None:
+    """Write to standard error where that is possible: neither a closed pipe nor a full device ends anything."""
+    _put(sys.stderr, text + end)
+
+
 def say(message: str) -> None:
     """One line on standard error."""
-    print("vips-fast: " + " ".join(message.split()), file=sys.stderr)
+    tell("vips-fast: " + " ".join(message.split()))
+
+
+def report(text: str) -> bool:
+    """Write lines to standard output, now; False where that is not possible."""
+    return _put(sys.stdout, text + "\n")
+
+
+def flush() -> None:
+    """Bring out what was printed to standard output; what cannot be brought out is dropped."""
+    _put(sys.stdout, "")
+
+
+def _put(stream: IO[str] | None, text: str) -> bool:
+    """Write to a stream at once; where that fails, for good: what is left in it would fail again at exit."""
+    try:
+        if stream is not None:
+            stream.write(text)
+            stream.flush()
+        return stream is not None
+    except (OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError), open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), stream.fileno())  # type: ignore[union-attr]
+        return False
 
 
 def warn_of_taints(model: Any) -> None:

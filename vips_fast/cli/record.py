@@ -11,13 +11,9 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
-_log = logging.getLogger(__name__)
+from .exits import Exit
 
-#: What an exit code is called in the object of ``--json``.
-_WORDS = {
-    0: "done", 1: "failed", 2: "bad_input", 3: "refused", 4: "kept", 5: "unreported", 129: "hangup",
-    130: "interrupted", 143: "terminated",
-}  # fmt: skip
+_log = logging.getLogger(__name__)
 
 
 class LogFile(logging.Handler):
@@ -81,9 +77,14 @@ def recorded(args: Namespace, explained: Callable[[BaseException], tuple[str, in
         return code
 
 
+def object_line(said: dict[str, Any], code: int = 0, error: str | None = None) -> str:
+    """The object of ``--json``, in one line."""
+    return json.dumps(dict(said, exit=Exit(code).name.lower(), error=error), allow_nan=False, sort_keys=True)
+
+
 def print_object(said: dict[str, Any], code: int = 0, error: str | None = None) -> None:
-    """The object of ``--json``, in one line on standard output."""
-    print(json.dumps(dict(said, exit=_WORDS[code], error=error), allow_nan=False, sort_keys=True), flush=True)
+    """The object of ``--json`` on standard output."""
+    print(object_line(said, code, error), flush=True)
 
 
 def fit_object(args: Namespace, model: Any, budget: Any, seconds: float) -> dict[str, Any]:

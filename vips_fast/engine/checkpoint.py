@@ -30,7 +30,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -146,6 +146,11 @@ class RunFolder:
         If there is a run and ``resume`` is False, or there are other files.
     """
 
+    #: Names of the files in the folder.
+    OWN: ClassVar[frozenset[str]] = frozenset(
+        name for file in (LEDGER, RUN, CHECKPOINT, LOCK) for name in (file, f".{file}.part")
+    )
+
     def __init__(self, path: str | Path, *, resume: bool = False, every: int | None = None):
         self.path, self._every = Path(path), every
         if self.path.exists() and not self.path.is_dir():
@@ -179,8 +184,7 @@ class RunFolder:
             raise FileNotFoundError(f"{ledger}: missing, beside {RUN}; what was spent cannot be known")
         if self.begun and not resume:
             raise FileExistsError(f"checkpoint {self.path}: holds a run; expected resume=True, or an empty folder")
-        own = {LEDGER, RUN, CHECKPOINT, LOCK, f".{LEDGER}.part", f".{RUN}.part", f".{CHECKPOINT}.part"}
-        others = sorted(entry.name for entry in self.path.iterdir() if entry.name not in own)
+        others = sorted(entry.name for entry in self.path.iterdir() if entry.name not in self.OWN)
         if others and not self.begun:
             raise FileExistsError(f"checkpoint {self.path}: holds {others[0]!r}; expected a new or an empty folder")
 

@@ -18,12 +18,12 @@ from types import FrameType
 _TOGETHER = 0.1
 
 
-class Stopped(BaseException):
-    """The process was asked to end. Not an `Exception`, so that nothing takes it for an error that can be mended."""
+class Stopped(KeyboardInterrupt):
+    """The process was asked to end, by this signal; of a command that does, ``exit_code`` is the code."""
 
     def __init__(self, signum: int):
         super().__init__(f"stopped by {signal.Signals(signum).name}")
-        self.signum = signum
+        self.signum, self.exit_code = signum, 128 + signum
 
 
 _depth = 0
