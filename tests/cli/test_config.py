@@ -11,6 +11,7 @@ from vips_fast import cli
 from vips_fast.accounting import rounded_up
 from vips_fast.cli.config import JobParser
 from vips_fast.cli.main import build_parser
+from vips_fast.cli.progress import ProgressLine
 from vips_fast.engine.budget import Budget
 
 FITS = ("fit lda", "fit blr", "fit sbn")
@@ -56,7 +57,7 @@ OWN = {
     },
     "fit sbn": {"input": "/x.npy", "threshold": -128, "components": 7, "bound": "pg"},
 }  # fmt: skip
-ELSE = {"epsilon", "non_private", "prior_model", "checkpoint"}
+ELSE = {"epsilon", "non_private", "prior_model"}
 
 
 @pytest.mark.parametrize("command", FITS)
@@ -214,8 +215,8 @@ def test_the_command_of_a_file(run, plan, files):
 
 def test_the_check_reads_no_data_and_spends_nothing(run, plan, files, refused):
     kept, names = (files.folder / "b").read_bytes(), files.names()
-    code, out, err = run("config", plan(), "--check")
-    assert (code, err) == (0, "") and "5 releases" in out and "3 of 3 left for ward7; this fit fits" in out
+    code, out, err = run("config", plan(transcript="t"), "--check")
+    assert (code, err) == (0, "") and "5 releases" in out and "3 of 3 left for ward7\n" in out
     assert files.names() - {"job.toml"} == names and (files.folder / "b").read_bytes() == kept
     assert "docs.txt" in refused("fit", "lda", "--config", plan(), "--quiet")
 
@@ -261,6 +262,29 @@ def test_what_a_check_refuses_a_fit_refuses(run, plan, files, refused):
         path = plan(**change)
         said = [refused(*argv, code=code) for argv in (("config", path, "--check"), ("fit", "lda", "--config", path))]
         assert said[0] == said[1] and message in said[0], said
+
+
+def test_the_check_of_a_run_that_was_stopped(run, sound, files, refused, monkeypatch):
+    def stop(line, progress):
+        if progress.step == 3:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ProgressLine, "__call__", stop)
+        assert run("fit", "lda", "--config", sound())[0] == 130
+    said = [refused(*argv) for argv in (("config", sound(), "--check"), ("fit", "lda", "--config", sound()))]
+    assert said[0] == said[1] and "holds a run that was stopped, with 3 releases" in said[0]
+    path = sound(resume=True)
+    kept = (files.folder / "b").read_bytes()
+    code, out, _ = run("config", path, "--check")
+    assert code == 0 and f"what is left of the run in {files.model}.run: 3 releases (epsilon = " in out
+    assert (files.folder / "b").read_bytes() == kept
+    assert run("fit", "lda", "--config", path, "--quiet")[0] == 0
+    code, out, _ = run("config", path, "--check")
+    assert code == 0 and f"cost    none: {files.model} holds the finished model" in out
+    said = [refused(*argv) for argv in (("config", sound(), "--check"), ("fit", "lda", "--config", sound()))]
+    assert said[0] == said[1] and "is not empty; --force" in said[0]
+    assert run("config", sound(force=True), "--check")[0] == 0
 
 
 def test_without_the_number_of_records(run, plan, refused):

@@ -48,10 +48,14 @@ def check(args: argparse.Namespace, model: Any) -> int:
 
     Raises OSError or ValueError as the fit would, BudgetExceededError where the budget does not hold it.
     """
-    from ..accounting import SelfComposedEvent, epsilon
-    from ..accounting.printing import rounded_down, rounded_up
+    from ..accounting.printing import rounded_down
     from ..data import load_vocabulary
+    from ..engine.budget import Budget
+    from ..engine.checkpoint import RUN
     from ..models.spending import Spending
+    from .fit import check_transcript, finished
+    from .folder import check_place
+    from .runs import refusal, run_folder, spent
 
     for name in ("input", "vocab", "labels", "names", "prior_model"):
         paths = getattr(args, name, None) or []
@@ -61,27 +65,42 @@ def check(args: argparse.Namespace, model: Any) -> int:
     words = getattr(args, "features", None)
     if words is None and getattr(args, "vocab", None) is not None:
         words = len(load_vocabulary(args.vocab))
-    spending = Spending(model, args.budget)
-    quote, budget = spending.quote(words), spending.budget
     inputs = args.input if isinstance(args.input, list) else [args.input]
     rows = [("fit", f"{type(model).__name__} of {' '.join(inputs)}, to {args.out}")]
-    if not model.private or model.noise_multiplier == 0:
-        rows.append(("cost", "NOT PRIVATE: no noise is added"))
-    elif quote is None:
-        numbers = "records" if model.n_records is None else "steps, features or vocab"
-        rows.append(("cost", f"known when the data have been read; with {numbers} given it is known beforehand"))
+    check_transcript(args)
+    out, kept = Path(args.out), run_folder(Path(args.out))
+    if (kept / RUN).exists():
+        if not args.resume:
+            raise ValueError(refusal(kept))
+        rows.append(("cost", f"what is left of the run in {kept}: {spent(kept)}"))
+    elif args.resume and finished(out, model, args) is not None:
+        rows.append(("cost", f"none: {out} holds the finished model"))
     else:
-        event, steps, delta = quote
-        spent = rounded_up(epsilon(SelfComposedEvent(event, steps), delta))
-        rows += [
-            ("plan", f"{steps} releases, each {event}"),
-            ("cost", f"epsilon = {spent} at delta = {delta:g} ({event.neighbors})"),
-        ]
-    if budget is not None:
-        fits = "" if quote is None else "; this fit fits"
-        rows.append(("budget", f"{rounded_down(budget.left)} of {budget.epsilon:g} left for {budget.dataset}{fits}"))
+        check_place(out, args.force)
+        rows += _quoted(model, Spending(model, args.budget).quote(words))
+    if args.budget is not None:
+        budget = Budget(args.budget)
+        rows.append(("budget", f"{rounded_down(budget.left)} of {budget.epsilon:g} left for {budget.dataset}"))
     print("\n".join(f"{name:<8}{text}" for name, text in rows))
     return 0
+
+
+def _quoted(model: Any, quote: tuple[Any, int, float] | None) -> list[tuple[str, str]]:
+    """What a fit will do and cost, as far as public numbers say it."""
+    from ..accounting import SelfComposedEvent, epsilon
+    from ..accounting.printing import rounded_up
+
+    if not model.private or model.noise_multiplier == 0:
+        return [("cost", "NOT PRIVATE: no noise is added")]
+    if quote is None:
+        numbers = "records" if model.n_records is None else "steps, features or vocab"
+        return [("cost", f"known when the data have been read; with {numbers} given it is known beforehand")]
+    event, steps, delta = quote
+    figure = rounded_up(epsilon(SelfComposedEvent(event, steps), delta))
+    return [
+        ("plan", f"{steps} releases, each {event}"),
+        ("cost", f"epsilon = {figure} at delta = {delta:g} ({event.neighbors})"),
+    ]
 
 
 def _exists(path: str) -> None:

@@ -53,7 +53,7 @@ def run_fit(args: argparse.Namespace, cls: type[Any], read: Callable[[Any], Job]
             return check(args, model)
         model, shown, closing, budget = _fitted(args, model, read)
     if args.json:
-        said = object_line(fit_object(args, model, budget, time.perf_counter() - start))
+        said = object_line(fit_object(args, model, time.perf_counter() - start))
     else:
         said = _said(model, shown, closing, budget)
     if model.private:
@@ -70,18 +70,16 @@ def _fitted(args: argparse.Namespace, model: Any, read: Callable[[Any], Job]) ->
     from ..models.spending import Spending
     from .runs import MODEL, JobFolder, belongs, run_folder, tidy
 
-    out, transcript = Path(args.out), None if args.transcript is None else Path(args.transcript).resolve()
+    out, transcript = Path(args.out), check_transcript(args)
     kept = run_folder(out)
-    if transcript is not None:
-        _check_transcript(transcript, args, (out.resolve(), kept.resolve()))
     tidy(out)
-    if args.resume and not kept.exists() and (done := _finished(out, model, args)) is not None:
+    if args.resume and not kept.exists() and (done := finished(out, model, args)) is not None:
         return done, "", f"{out} holds the finished model; nothing was spent.", None
     check_place(out, args.force)
     # The folder of the run is locked before the data are read: a second job does not begin.
     with JobFolder(out, resume=args.resume, every=args.checkpoint_every) as run:
         try:
-            if belongs(kept / MODEL, kept) and (done := _finished(kept / MODEL, model, args)) is not None:
+            if belongs(kept / MODEL, kept) and (done := finished(kept / MODEL, model, args)) is not None:
                 run.publish(out, args.force)
                 return done, "", f"Written to {out}; nothing more was spent.", None
             with Spending(model, args.budget, folder=run) as spending, _warnings_said():
@@ -104,16 +102,22 @@ def _fitted(args: argparse.Namespace, model: Any, read: Callable[[Any], Job]) ->
     return model, job.shown(model), f"Written to {out}.", spending.budget
 
 
-def _check_transcript(path: Path, args: argparse.Namespace, others: tuple[Path, ...]) -> None:
+def check_transcript(args: argparse.Namespace) -> Path | None:
+    """Where the transcript goes, or None; raises a ValueError or OSError where it cannot."""
     from ..engine.transcript import TranscriptWriter
+    from .runs import run_folder
 
+    if args.transcript is None:
+        return None
+    path, out = Path(args.transcript).resolve(), Path(args.out)
     TranscriptWriter(path, first=True, resume=args.resume)  # refuses a folder that is in use
-    for other in others:
+    for other in (out.resolve(), run_folder(out).resolve()):
         if path.is_relative_to(other):
             raise ValueError(f"--transcript {args.transcript}: expected a folder that is not inside --out {other}")
+    return path
 
 
-def _finished(folder: Path, model: Any, args: argparse.Namespace) -> Any:
+def finished(folder: Path, model: Any, args: argparse.Namespace) -> Any:
     """The model in a folder, if it is of the settings of an unfitted one; None if it is of others and may be replaced.
 
     Raises a ValueError that names both sides where it may not. Settings are compared but for what the data, or what is

@@ -87,14 +87,17 @@ def print_object(said: dict[str, Any], code: int = 0, error: str | None = None) 
     print(object_line(said, code, error), flush=True)
 
 
-def fit_object(args: Namespace, model: Any, budget: Any, seconds: float) -> dict[str, Any]:
+def fit_object(args: Namespace, model: Any, seconds: float) -> dict[str, Any]:
     """What ``--json`` says of a fit. The seconds are for the operator: the guarantee does not cover them."""
+    from ..engine.budget import Budget
+
     privacy, paid = model.privacy_, None
-    if budget is not None:
+    if args.budget is not None:
         paid = {"file": args.budget, "spent": None, "left": None}
         # The model is written and paid for: a budget that cannot be read now takes nothing back.
         with suppress(OSError, ValueError):
-            paid |= {name: budget.show()[name] for name in ("spent", "left")}
+            budget = Budget(args.budget)
+            paid |= {"spent": budget.spent, "left": budget.left}
     return {
         "model": type(model).__name__, "epsilon": privacy.epsilon if privacy.private else None,
         "delta": privacy.delta if privacy.private else None, "unit": privacy.unit, "relation": privacy.neighbors,

@@ -73,6 +73,14 @@ def belongs(model: Path, folder: Path) -> bool:
     return False
 
 
+def refusal(folder: Path) -> str:
+    """Why a fit that is not to resume may not have a folder in which a run has begun."""
+    clean = f"or vips-fast clean {folder} to give it up"
+    if belongs(folder / MODEL, folder):
+        return f"{folder}: holds a finished fit; expected vips-fast finish {folder} to write it, {clean}"
+    return f"{folder}: holds a run that was stopped, with {spent(folder)}; expected --resume, {clean}"
+
+
 def remove(folder: Path) -> None:
     """Remove a run's folder, which nobody then finds in part; the caller has its lock."""
     with uninterrupted():
@@ -149,19 +157,13 @@ class JobFolder(RunFolder):
         try:
             self._fresh = not self.begun
             if self.begun and not resume:
-                raise ValueError(self._refusal())
+                raise ValueError(refusal(self.path))
             self._stack.enter_context(log_to(str(self.path / LOG)))
         except BaseException:
             self.close()
             raise
         if self._lock.before is not None:
             _log.info("lock of %s, which has ended, taken over", self._lock.before)
-
-    def _refusal(self) -> str:
-        clean = f"or vips-fast clean {self.path} to give it up"
-        if belongs(self.path / MODEL, self.path):
-            return f"{self.path}: holds a finished fit; expected vips-fast finish {self.path} to write it, {clean}"
-        return f"{self.path}: holds a run that was stopped, with {spent(self.path)}; expected --resume, {clean}"
 
     def begin(self, *args: Any, **kwargs: Any) -> tuple[Ledger, range, dict[str, Any]]:
         """As `RunFolder.begin`; then sets aside the room that the result needs. OSError where there is not as much."""
