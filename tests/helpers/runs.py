@@ -7,23 +7,23 @@ import pytest
 from cases import CASES
 
 from vips_fast.engine.backend import Threads
-from vips_fast.engine.randomness import KeyedRandomness
+from vips_fast.engine.randomness import KeyedRandomness, SystemRandomness
 
 ALL = pytest.mark.parametrize("name", CASES)
 KEY = b"k" * 32
-note = os.pwrite  # not the one that a test lets fail
+note, opened = os.pwrite, os.open  # not those that a test lets fail
 
 
 class Stop(Exception):
     pass
 
 
-class Drawing(KeyedRandomness):
+class Witness:
     """Notes each draw of a noise key in a file, which is what a release cannot be made without."""
 
-    def __init__(self, path):
-        super().__init__(KEY)
-        self.descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    def __init__(self, path, *arguments):
+        super().__init__(*arguments)
+        self.descriptor = opened(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
     def noise_key(self, step):
         note(self.descriptor, b".", 0)
@@ -31,6 +31,15 @@ class Drawing(KeyedRandomness):
 
     def __del__(self):
         os.close(self.descriptor)
+
+
+class Drawing(Witness, KeyedRandomness):
+    def __init__(self, path):
+        super().__init__(path, KEY)
+
+
+class Witnessed(Witness, SystemRandomness):
+    """The same with real noise, so that a budget takes the run."""
 
 
 class Ends(Threads):

@@ -18,7 +18,7 @@ class Exit(IntEnum):
     INTERRUPTED = 130, "stopped by SIGINT (Ctrl-C); go on with --resume"
     TERMINATED = 143, "stopped by SIGTERM; go on with --resume"
 
-    def __new__(cls, code: int, meaning: str) -> "Exit":
+    def __new__(cls, code: int, meaning: str = "") -> "Exit":
         """A code that is a number and knows what it says."""
         one = int.__new__(cls, code)
         one._value_, one.meaning = code, meaning

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 from argparse import Namespace
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from . import texts
 from .arguments import command
+from .exits import Exit
 from .folder import kind_in
 
 
@@ -17,7 +19,7 @@ def add(commands: Any) -> None:
     """Add the commands."""
     what = "write the model of a fit that is done and could not write it; needs no data and spends nothing"
     parser = command(commands, "finish", finish, what)
-    parser.add_argument("run", metavar="OUT.run", help="folder of the run")
+    parser.add_argument("folder", metavar="OUT.run", help="folder of the run")
     parser.add_argument("--out", metavar="DIR", help="folder to write; default: OUT")
     parser.add_argument("--force", action="store_true", help="replace a model that is there")
 
@@ -32,14 +34,17 @@ def finish(args: Namespace) -> int:
     from ..engine.journal import FolderLock
     from .runs import MODEL, belongs, put, spent
 
-    folder = _run(args.run)
+    folder = _run(args.folder)
     out = folder.with_suffix("") if args.out is None else Path(args.out)
-    lock = FolderLock(folder)
-    if not belongs(folder / MODEL, folder):
-        raise ValueError(f"{folder}: holds no finished fit, but {spent(folder)}; expected fit --resume, which goes on")
-    model = kind_in(folder / MODEL).load(folder / MODEL)
-    put(folder, out, args.force)
-    lock.close()
+    with closing(FolderLock(folder)):
+        if not belongs(folder / MODEL, folder):
+            raise ValueError(f"{folder}: holds no finished fit, but {spent(folder)}; expected fit --resume, to go on")
+        model = kind_in(folder / MODEL).load(folder / MODEL)
+        try:
+            put(folder, out, args.force)
+        except OSError as error:
+            error.exit_code = Exit.KEPT  # type: ignore[attr-defined]
+            raise
     print(f"{texts.statement(model)}Written to {out}; nothing more was spent.")
     return 0
 
@@ -55,15 +60,14 @@ def clean(args: Namespace) -> int:
     if not path.exists() and not run.exists():
         raise FileNotFoundError(2, os.strerror(2), str(path))
     if _is_run(run):
-        lock = FolderLock(run)
-        if belongs(run / MODEL, run) and not args.force:
-            raise ValueError(
-                f"{run}: holds a finished fit; expected vips-fast finish {run}, or --force to throw it away"
-            )
-        charge = "; the budget keeps the charge" if ledger_in(run)[0].budget else ""
-        print(f"{run}: {spent(run)}{charge}; removed.", flush=True)
-        remove(run)
-        lock.close()
+        with closing(FolderLock(run)):
+            if belongs(run / MODEL, run) and not args.force:
+                raise ValueError(
+                    f"{run}: holds a finished fit; expected vips-fast finish {run}, or --force to throw it away"
+                )
+            charge = "; the budget keeps the charge" if ledger_in(run)[0].budget else ""
+            print(f"{run}: {spent(run)}{charge}; removed.", flush=True)
+            remove(run)
     beside = [part for part in leftovers(path.parent) if part.name.startswith((f".{path.name}.", f".{run.name}."))]
     for part in [*beside, *(leftovers(path) if path.is_dir() else [])]:
         print(f"{part}: removed.")

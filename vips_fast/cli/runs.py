@@ -15,7 +15,7 @@ import logging
 import os
 import shutil
 from collections.abc import Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -93,9 +93,8 @@ def tidy(out: Path) -> None:
     """Remove the folder of the run that ``out`` is the result of: the process was killed before it could do so."""
     folder = run_folder(out)
     if folder.is_dir() and belongs(out, folder):
-        lock = FolderLock(folder)
-        remove(folder)
-        lock.close()
+        with closing(FolderLock(folder)):
+            remove(folder)
 
 
 def put(folder: Path, out: Path, force: bool) -> None:

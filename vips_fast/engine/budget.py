@@ -30,7 +30,7 @@ from .holder import is_dead, this_process
 from .interrupts import uninterrupted
 from .sampling import RELATIONS
 
-__all__ = ["Budget", "BudgetDamagedError", "BudgetExceededError", "Reservation"]
+__all__ = ["Budget", "BudgetDamagedError", "BudgetExceededError", "BudgetInUseError", "Reservation"]
 
 
 _log = logging.getLogger(__name__)
@@ -43,13 +43,32 @@ class BudgetExceededError(ValueError):
     exit_code = 3
 
 
+class BudgetInUseError(RuntimeError):
+    """A signal handler uses a budget while the code that it interrupts, which it would wait for, is using one."""
+
+
 _budgets: weakref.WeakSet[Budget] = weakref.WeakSet()
+#: Threads that are using a budget now.
+_inside: set[int] = set()
+
+
+@contextmanager
+def _entered() -> Iterator[None]:
+    thread = threading.get_ident()
+    if thread in _inside:
+        raise BudgetInUseError("a budget is in use by this very thread; expected a signal handler to leave it alone")
+    try:
+        _inside.add(thread)
+        yield
+    finally:
+        _inside.discard(thread)
 
 
 class Budget:
     """The budget in a file; `create` makes a new one.
 
-    Safe in several threads and processes, and after a fork. Two objects on one file are one budget.
+    Safe in several threads and processes, and after a fork. Two objects on one file are one budget. A signal handler
+    that comes while its thread is using one is refused, with `BudgetInUseError`.
 
     Parameters
     ----------
@@ -143,7 +162,7 @@ class Budget:
     @contextmanager
     def _locked(self, *, write: bool) -> Iterator[BudgetState]:
         """The state, brought up to the file, while its lock is held; a torn end is settled before anything is added."""
-        with uninterrupted(), self._lock:
+        with uninterrupted(), _entered(), self._lock:
             try:
                 with self._file.locked(write=write) as records:
                     for record in records:
@@ -503,6 +522,7 @@ class Reservation:
 
 
 def _forked() -> None:
+    _inside.clear()
     # Another thread of the parent may have held a lock, or been in the middle of a change, at the moment of the fork.
     for budget in list(_budgets):
         budget._lock = threading.Lock()

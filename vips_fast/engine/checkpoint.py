@@ -37,7 +37,8 @@ import numpy as np
 from ..accounting import PrivacyEvent, SelfComposedEvent, epsilon
 from ..data.npz import read_npz, write_npz
 from ..kernels import native
-from .journal import LEDGER, LOCK, FolderLock, LedgerFile, bring_folder_to_disk, make_folder, naming, replace_file
+from .durable import make_folder, naming, replace_file
+from .journal import LEDGER, LOCK, FolderLock, LedgerFile
 from .ledger import Ledger, canonical_json
 from .model import Model
 from .plan import RunPlan
@@ -320,7 +321,6 @@ class RunFolder:
     def _write_run(self, facts: dict[str, Any]) -> None:
         text = canonical_json(dict(facts, digest=hashlib.sha256(canonical_json(facts)).hexdigest()))
         replace_file(self.path / RUN, lambda file: file.write(text))
-        bring_folder_to_disk(self.path)
         self.begun = True
 
     def _compare(self, stored: dict[str, Any], fresh: dict[str, Any]) -> None:

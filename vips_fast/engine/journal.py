@@ -27,12 +27,10 @@ import json
 import os
 import time
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from .durable import write_file
+from .durable import naming, replace_file, sync_folder
 from .ledger import Ledger, canonical_json
 from .plan import RunPlan
 
@@ -43,52 +41,6 @@ _BROKEN = (ValueError, KeyError, TypeError, AttributeError, OverflowError, Recur
 
 #: Locks that this process holds. A forked child closes its copies, or the lock would live as long as the child.
 _held: weakref.WeakSet[FolderLock] = weakref.WeakSet()
-
-
-@contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Let an error of the system name the file that it is about."""
-    try:
-        yield
-    except OSError as error:
-        if error.filename is not None or error.errno is None:
-            raise
-        raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
-
-
-def bring_folder_to_disk(path: Path) -> None:
-    """As `durable.sync_folder`, but an error is one: a new ledger that the folder forgets would be an under-count."""
-    with naming(path):
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
-        try:
-            os.fsync(descriptor)
-        except OSError as error:
-            if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some file systems have nothing to sync
-                raise
-        finally:
-            os.close(descriptor)
-
-
-def make_folder(path: Path) -> None:
-    """Make a folder and those above it, on the disk."""
-    if not path.is_dir():
-        make_folder(path.parent)
-        path.mkdir(exist_ok=True)
-        bring_folder_to_disk(path.parent)
-
-
-def replace_file(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
-    """Write a file that is there as it was or as it shall be, at any moment and after any crash."""
-    part = path.with_name(f".{path.name}.part")
-    with naming(path):
-        try:
-            write_file(part, write)
-            os.rename(part, path)
-        except BaseException:
-            with suppress(OSError):
-                part.unlink()
-            raise
-    bring_folder_to_disk(path.parent)
 
 
 class FolderLock:
@@ -175,7 +127,7 @@ class LedgerFile:
         """Make the empty file, on the disk."""
         with naming(self.path):
             os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644))
-        bring_folder_to_disk(self.path.parent)
+        sync_folder(self.path.parent)
 
     def attach(self, ledger: Ledger) -> Ledger:
         """Have every further record of a ledger written ahead; returns the ledger."""
