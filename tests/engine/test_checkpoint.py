@@ -304,8 +304,6 @@ def test_arguments_that_do_not_go_together(tmp_path):
             model.fit(*data("own"), **options)
     with pytest.raises(ValueError, match="checkpoint_every=0"):
         model.fit(*data("own"), checkpoint=tmp_path / "r", checkpoint_every=0)
-    with pytest.raises(ValueError, match="expected no transcript"):
-        model.fit(*data("own"), checkpoint=tmp_path / "r", transcript=tmp_path / "t")
     (tmp_path / "own.txt").write_text("mine")
     with pytest.raises(FileExistsError, match=r"own\.txt"):
         model.fit(*data("own"), checkpoint=tmp_path)

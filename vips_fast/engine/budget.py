@@ -10,6 +10,7 @@ shown, in `vips_fast.engine.budget_file`.
 from __future__ import annotations
 
 import copy
+import logging
 import os
 import secrets
 import threading
@@ -26,9 +27,13 @@ from .budget_file import BudgetDamagedError, BudgetFile, create
 from .budget_state import BudgetState
 from .filters import FILTERS, declared_epsilon, renyi_orders, smallest_noise
 from .holder import is_dead, this_process
+from .interrupts import uninterrupted
 from .sampling import RELATIONS
 
 __all__ = ["Budget", "BudgetDamagedError", "BudgetExceededError", "BudgetInUseError", "Reservation"]
+
+
+_log = logging.getLogger(__name__)
 
 
 class BudgetExceededError(ValueError):
@@ -157,7 +162,7 @@ class Budget:
     @contextmanager
     def _locked(self, *, write: bool) -> Iterator[BudgetState]:
         """The state, brought up to the file, while its lock is held; a torn end is settled before anything is added."""
-        with _entered(), self._lock:
+        with uninterrupted(), _entered(), self._lock:
             try:
                 with self._file.locked(write=write) as records:
                     for record in records:
@@ -343,7 +348,10 @@ class Budget:
                 "kind": "reserve", "run": run, "event": event.to_dict(), "count": int(count), "what": what,
                 "holder": this_process(), "at": int(time.time()), "item": item,
             })  # fmt: skip
-            return Reservation(self, run, event, int(count), self._file.heads[-1])
+            made = Reservation(self, run, event, int(count), self._file.heads[-1])
+        # With the file free again: others need not wait for a log.
+        _log.info("charge: %d releases reserved in %s as run %s", count, self.path, run)
+        return made
 
     def reserve_list(
         self, events: Sequence[PrivacyEvent], *, name: str = "", delta: float | None = None
@@ -503,6 +511,8 @@ class Reservation:
             if self.run in state.live:
                 self.budget._append({"kind": "close", "run": self.run, "at": int(time.time()), "why": "done"})
         self._closed = True
+        path, made = self.budget.path, self._made
+        _log.info("charge: %d of %d releases of run %s drawn from %s", made, self.count, self.run, path)
 
     def __enter__(self) -> Self:
         return self

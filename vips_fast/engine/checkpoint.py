@@ -23,13 +23,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import time
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -42,6 +43,8 @@ from .ledger import Ledger, canonical_json
 from .model import Model
 from .plan import RunPlan
 from .result import Public, array_digest
+
+_log = logging.getLogger(__name__)
 
 FORMAT = 1
 RUN, CHECKPOINT = "run.json", "checkpoint.npz"
@@ -144,6 +147,11 @@ class RunFolder:
         If there is a run and ``resume`` is False, or there are other files.
     """
 
+    #: Names of the files in the folder.
+    OWN: ClassVar[frozenset[str]] = frozenset(
+        name for file in (LEDGER, RUN, CHECKPOINT, LOCK) for name in (file, f".{file}.part")
+    )
+
     def __init__(self, path: str | Path, *, resume: bool = False, every: int | None = None):
         self.path, self._every = Path(path), every
         if self.path.exists() and not self.path.is_dir():
@@ -177,8 +185,7 @@ class RunFolder:
             raise FileNotFoundError(f"{ledger}: missing, beside {RUN}; what was spent cannot be known")
         if self.begun and not resume:
             raise FileExistsError(f"checkpoint {self.path}: holds a run; expected resume=True, or an empty folder")
-        own = {LEDGER, RUN, CHECKPOINT, LOCK, f".{LEDGER}.part", f".{RUN}.part", f".{CHECKPOINT}.part"}
-        others = sorted(entry.name for entry in self.path.iterdir() if entry.name not in own)
+        others = sorted(entry.name for entry in self.path.iterdir() if entry.name not in self.OWN)
         if others and not self.begun:
             raise FileExistsError(f"checkpoint {self.path}: holds {others[0]!r}; expected a new or an empty folder")
 
@@ -285,6 +292,8 @@ class RunFolder:
             raise ValueError(f"{self.path / LEDGER}: its plan is not that of {RUN}; expected files of one run")
         checkpoint = self._checkpoint(ledger)
         step = 0 if checkpoint is None else checkpoint.step
+        if step or len(ledger):
+            _log.info("resume: from step %d in %s, %d releases spent", step, self.path, len(ledger))
         if checkpoint is not None:
             model.restore(checkpoint.state)
         self._ledger, self._model, self._done = ledger, model, (step, len(ledger))
@@ -376,7 +385,9 @@ class RunFolder:
         try:
             made.write(self.path / CHECKPOINT)
             self._kept, self._kept_end = made.step, made.n_steps
+            _log.info("checkpoint: step %d of %d in %s", made.step, made.n_steps, self.path)
         except OSError as error:
+            _log.warning("checkpoint: step %d is not kept: %s", made.step, error)
             # Steps that are paid for are not thrown away for it; the ledger is another matter, and ends the run.
             warnings.warn(
                 f"{error}: the fit goes on without this checkpoint; a resume would go on after step "
@@ -385,11 +396,14 @@ class RunFolder:
         self._cost = time.perf_counter() - start
         self._spent += self._cost
 
-    def keep(self) -> None:
-        """After an interrupt between two steps, keep those that were done; within a step there is nothing to keep."""
+    def keep(self, *, whole: bool = False) -> None:
+        """After an interrupt, keep the steps that were done, where the model is as the last of them left it.
+
+        It is if ``whole`` says so, as after `Stopped`, or if no further step had begun. Without noise no line in the
+        ledger says that one had.
+        """
         ledger, (step, releases) = self._ledger, self._done
-        # Without noise no line says that a step has begun, and the model may be in the middle of one.
-        if ledger is not None and step > max(self._kept, 0) and 0 < len(ledger) == releases:
+        if ledger is not None and step > max(self._kept, 0) and (whole or 0 < len(ledger) == releases):
             with suppress(Exception):
                 self._write()
 
@@ -439,9 +453,7 @@ def affordable(
     return low
 
 
-def open_folder(
-    path: str | Path | RunFolder | None, resume: bool, every: int | None, refused: Mapping[str, bool]
-) -> RunFolder | None:
+def open_folder(path: str | Path | RunFolder | None, resume: bool, every: int | None) -> RunFolder | None:
     """The folder of a fit, or None without one; refuses arguments that do not go together.
 
     One that is open already, so that it was locked before the data were read, is given back as it is.
@@ -449,7 +461,7 @@ def open_folder(
     Raises
     ------
     ValueError, OSError
-        As `RunFolder`; and if an argument needs a folder, or one of the ``refused`` is given with it.
+        As `RunFolder`; and if an argument needs a folder.
     """
     from ..checks import check_flag, check_number
 
@@ -461,9 +473,6 @@ def open_folder(
             what = "resume=True" if resume else f"checkpoint_every={every}"
             raise ValueError(f"{what}: expected checkpoint= with it, the folder of the run")
         return None
-    for what, given in refused.items():
-        if given:
-            raise ValueError(f"checkpoint {path}: expected no {what} with it")
     if isinstance(path, RunFolder):
         return path
     return RunFolder(path, resume=resume, every=every)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import logging
 import os
 import secrets
 import shutil
@@ -17,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from .holder import is_dead_tag, tag
+
+_log = logging.getLogger(__name__)
 
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 
@@ -104,17 +107,18 @@ def put_in_place(folder: Path, path: Path) -> None:
     both under other names.
     """
     sync_folder(folder)
-    if not path.exists():
+    replaces = path.exists()
+    if not replaces:
         os.rename(folder, path)
-        sync_folder(path.parent)
-        return
-    if not _exchange(folder, path):
+    elif not _exchange(folder, path):
         old = part_of(path).with_suffix(".old")
         os.rename(path, old)
         os.rename(folder, path)
         folder = old
     sync_folder(path.parent)
-    shutil.rmtree(folder, ignore_errors=True)
+    _log.info("written: %s", path)
+    if replaces:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _exchange(first: Path, second: Path) -> bool:

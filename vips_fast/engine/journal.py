@@ -49,6 +49,11 @@ class FolderLock:
     The system frees the lock of a dead process by itself; the file stays, since whoever
     removed it could remove the lock of the next one.
 
+    Attributes
+    ----------
+    before : str or None
+        Who had it last, and since when; None for nobody.
+
     Raises
     ------
     BlockingIOError
@@ -67,6 +72,9 @@ class FolderLock:
                         errno.EWOULDBLOCK, f"in use by {_holder(self._descriptor)}; expected a folder that no other "
                         "fit is using", str(folder),
                     ) from None  # fmt: skip
+                if not os.path.samestat(os.fstat(self._descriptor), os.stat(path)):
+                    raise FileNotFoundError(errno.ENOENT, "removed by another fit just now; try again", str(folder))
+                self.before = _holder(self._descriptor) if os.fstat(self._descriptor).st_size else None
                 now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
                 os.ftruncate(self._descriptor, 0)
                 os.pwrite(self._descriptor, canonical_json({"pid": os.getpid(), "started": now}) + b"\n", 0)

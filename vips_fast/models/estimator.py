@@ -21,6 +21,7 @@ import numpy as np
 from ..checks import check_choice, check_flag, check_number
 from ..engine.backend import Backend, Threads
 from ..engine.checkpoint import RunFolder, open_folder
+from ..engine.interrupts import Stopped
 from ..engine.ledger import Ledger
 from ..engine.loop import Progress, run
 from ..engine.model import MAX_RECORDS, Model, Records
@@ -248,10 +249,9 @@ class PrivateEstimator:
         budget: Payer = None, **extra: Any,
     ) -> Self:
         """`fit` and `partial_fit` of all models."""
-        refused = {"transcript": transcript is not None}
-        with self._alone(), open_folder(checkpoint, resume, checkpoint_every, refused) or nullcontext() as folder:
-            before = self._result if partial else None
-            writer = None if transcript is None else TranscriptWriter(transcript, first=before is None)
+        with self._alone(), open_folder(checkpoint, resume, checkpoint_every) or nullcontext() as folder:
+            first, resumed = not partial or self._result is None, folder is not None and folder.begun
+            writer = None if transcript is None else TranscriptWriter(transcript, first=first, resume=resumed)
             self.run(self.prepare(X, y, partial=partial, budget=budget, folder=folder, **extra), writer, folder)
         return self
 
@@ -296,7 +296,7 @@ class PrivateEstimator:
     ) -> Self:
         """Run what `prepare` made, and take the result over when all is done; with a folder, go on where it stopped."""
         model, public, plan, ledger = prepared.model, prepared.public, prepared.plan, prepared.ledger
-        kind, settings, steps = type(self).__name__, prepared.settings, None
+        kind, settings, steps, n_before = type(self).__name__, prepared.settings, None, len(ledger.chain())
         if folder is not None:
             try:
                 target, paid = self._target(settings), prepared.spending.paid
@@ -309,8 +309,9 @@ class PrivateEstimator:
         try:
             if keep is not None:
                 keep.begin(
-                    type(self).__name__, prepared.settings, public, plan.public(), taints=list(plan.taints),
-                    follows=prepared.follows, n_steps=prepared.n_steps, partial=prepared.partial, budget=spending.facts,
+                    kind, settings, public, plan.public(), done=0 if steps is None else steps.start,
+                    taints=list(plan.taints), follows=prepared.follows, n_steps=prepared.n_steps,
+                    partial=prepared.partial,
                 )
             if steps is None or len(steps):
                 spending.record(ledger)
@@ -320,9 +321,11 @@ class PrivateEstimator:
                 charge=spending.release, steps=steps, after=None if folder is None else folder.after,
             )
             ledger = ledger if folder is None else folder.finish()
+            if keep is not None:
+                keep.finish(ledger, n_before)
         except BaseException as error:
             if folder is not None:
-                folder.keep()
+                folder.keep(whole=isinstance(error, Stopped))
             if len(ledger) > spent:
                 error.add_note(
                     f"This fit ended early. Up to {len(ledger) - spent} releases were made and count as spent; the "
@@ -447,21 +450,13 @@ class PrivateEstimator:
             model, plan, ledger = fresh._prepare(one.public, one.partial, before, one.taints)
             if plan.public() != one.plan or plan.taints != one.taints:
                 raise ValueError(f"{one.path}: its plan is not the one that its settings lead to")
-            if one.budget is not None:
-                ledger.charge_to(one.budget)
-            ledger.open(plan.public())
-            for reason in plan.taints:
-                ledger.taint(reason)
+            ledger = one.ledger(ledger, plan)
             digests = []
             for release in one.releases():
-                if plan.event is not None:
-                    ledger.intend(
-                        plan.event, clip_norm=plan.mechanism.clip_norm, sensitivity=plan.mechanism.sensitivity
-                    )
                 model.update(release)
                 digests.append(release_digest(release))
             fresh._result = FitResult.make(
-                cls.__name__, fresh._settings(), one.public, one.n_steps + plan.n_steps, model.result(), model.state(),
+                cls.__name__, fresh._settings(), one.public, one.n_steps + one.done, model.result(), model.state(),
                 ledger, None, digests,
             )
             estimator = fresh

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -72,14 +73,42 @@ class Spending:
         estimator = self._estimator
         if self.budget is None or estimator is None or self._reservation is not None:
             return self
-        reasons = (*estimator._taints(), *estimator._unsafe_taints())
-        if not estimator.private or estimator.noise_multiplier == 0:
-            reasons = ("no noise is added", *reasons)
-        self._refuse(reasons)
+        self._refuse_unsafe(estimator)
         if estimator.n_records is not None and (self._partial or estimator.n_steps is not None):
             # Rates and steps that are given do not depend on the data's columns.
             self.settle(Public(n_features=1, n_records=int(estimator.n_records), seed=0))
         return self
+
+    def quote(self, n_features: int | None = None) -> tuple[PrivacyEvent, int, float] | None:
+        """Event and number of the releases of a fit, and its delta, from public numbers; nothing is reserved.
+
+        None where these numbers do not say it: ``n_records`` is not given, or neither ``n_steps`` nor the columns of
+        the data are, or no noise is added. Raises as `settle` does.
+        """
+        estimator, budget = self._estimator, self.budget
+        if estimator is None:
+            return None
+        self._refuse_unsafe(estimator)
+        # What the relation is does not depend on the number of records.
+        n_records = estimator.n_records or math.ceil(estimator.batch_size or 1)
+        public = Public(n_features=n_features or 1, n_records=int(n_records), seed=0)
+        if budget is not None:
+            relation, delta = estimator._sampler(public).neighbors, estimator.target_delta or budget.delta
+            budget.check_plan(relation, "record", float(delta))
+        if not estimator.private or estimator.noise_multiplier == 0 or estimator.n_records is None:
+            return None
+        if estimator.n_steps is None and n_features is None:
+            return None
+        chosen, event, n_steps = self._choose(estimator, public)
+        if budget is not None:
+            budget.check(event, n_steps)
+        return event, n_steps, chosen._delta(public.n_records)
+
+    def _refuse_unsafe(self, estimator: PrivateEstimator) -> None:
+        reasons = (*estimator._taints(), *estimator._unsafe_taints())
+        if not estimator.private or estimator.noise_multiplier == 0:
+            reasons = ("no noise is added", *reasons)
+        self._refuse(reasons)
 
     def _refuse(self, reasons: tuple[str, ...]) -> None:
         if reasons and self.budget is not None:
@@ -91,27 +120,34 @@ class Spending:
     def settle(self, public: Public) -> Any:
         """The estimator with the delta of the budget, and with the noise that what is left pays for, where it says
         neither; its run is reserved."""
-        budget, estimator = self.budget, self._estimator
-        if budget is None or estimator is None:
-            return estimator
-        chosen = copy.copy(estimator)
-        if chosen.target_delta is None:
+        if self.budget is None or self._estimator is None:
+            return self._estimator
+        chosen, event, n_steps = self._choose(self._estimator, public)
+        goes_on = self._folder is not None and self._folder.noise_multiplier is not None
+        self._reserve(event, n_steps, chosen.target_epsilon if goes_on else None)
+        return chosen
+
+    def _choose(self, estimator: PrivateEstimator, public: Public) -> tuple[Any, PrivacyEvent, int]:
+        """That estimator, and event and number of the releases of its run."""
+        budget, chosen = self.budget, copy.copy(estimator)
+        if chosen.target_delta is None and budget is not None:
             chosen.target_delta = budget.delta
         sampler, n_steps = chosen._schedule(public, self._partial)
-        budget.check_plan(sampler.neighbors, "record", float(chosen.target_delta))
+        delta = chosen._delta(public.n_records)
+        if budget is not None:
+            budget.check_plan(sampler.neighbors, "record", delta)
         held = self._reservation
         kept = None if self._folder is None else self._folder.noise_multiplier
         if kept is not None:
             if chosen.noise_multiplier is None and chosen.target_epsilon is None:
                 chosen.noise_multiplier = kept
-            self._reserve(sampler.event(kept), n_steps, chosen.target_epsilon)
-            return chosen
-        if chosen.noise_multiplier is None and chosen.target_epsilon is None:
+            return chosen, sampler.event(kept), n_steps
+        if chosen.noise_multiplier is None and chosen.target_epsilon is None and budget is not None:
             if held is not None and held.count == n_steps and held.event == sampler.event(self._noise):
                 chosen.noise_multiplier = self._noise
-                return chosen
-            self.close()
-            chosen.noise_multiplier = budget.noise_multiplier(sampler.event, n_steps)
+            else:
+                self.close()
+                chosen.noise_multiplier = budget.noise_multiplier(sampler.event, n_steps)
         z = chosen.noise_multiplier
         if z is None:
             before = estimator._result.ledger.event() if self._partial and estimator._result is not None else None
@@ -120,10 +156,9 @@ class Spending:
                 run = SelfComposedEvent(sampler.event(z), n_steps)
                 return run if before is None else ComposedEvent((before, run))
 
-            z = calibrate_noise_multiplier(total, float(chosen.target_epsilon or 1.0), float(chosen.target_delta))
+            z = calibrate_noise_multiplier(total, float(chosen.target_epsilon or 1.0), delta)
         self._noise = float(z)
-        self._reserve(sampler.event(self._noise), n_steps)
-        return chosen
+        return chosen, sampler.event(self._noise), n_steps
 
     def _reserve(self, event: PrivacyEvent | None, count: int, target: float | None = None) -> None:
         held = self._reservation
