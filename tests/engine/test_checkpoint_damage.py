@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from cases import CASES
 from disk import FAULTS, each_fault
-from runs import Ends, Stop, Witnessed, begun, bits, data, drawn, estimator, fail, whole
+from runs import Stop, Witnessed, begun, bits, data, drawn, ends, estimator, fail, whole
 
 from vips_fast.engine.budget import Budget
 from vips_fast.engine.checkpoint import CHECKPOINT, RUN
@@ -131,7 +131,7 @@ def test_a_fault_at_each_call_of_the_system(fault, resumed, tmp_path, monkeypatc
         draws = tmp_path / f"{folder.name}.draws"
         if resumed:
             model = estimator(name, draws)
-            model._backend = lambda: Ends(2, fail)
+            ends(model, 2, fail)
             with pytest.raises(Stop):
                 model.fit(*data(name), checkpoint=folder / "r", checkpoint_every=1)
             ledger = folder / "r" / LEDGER
@@ -186,7 +186,7 @@ def test_a_fault_at_each_call_of_a_paid_run_and_its_files(name, fault, tmp_path,
         Budget.create(folder / "b", 90.0, 1e-5, dataset="ward")
         earlier.save(folder / "m")
         model = paid(folder)
-        model._backend = lambda: Ends(2, fail)
+        ends(model, 2, fail)
         with pytest.raises(Stop):
             model.fit(*records(), checkpoint=folder / "r", checkpoint_every=1, budget=folder / "b")
         return folder

@@ -4,7 +4,7 @@ from contextlib import nullcontext
 
 import pytest
 from cases import CASES
-from runs import Ends, Stop, fail
+from runs import Stop, ends, fail
 
 from vips_fast.accounting import GaussianEvent, event_from_dict
 from vips_fast.engine.budget import Budget, BudgetExceededError
@@ -14,7 +14,7 @@ from vips_fast.engine.filters import gaussian_filter_epsilon
 def interrupted(make, records, folder, at=2, **options):
     """A run, or its resumption, that is interrupted inside a step, with a checkpoint after each."""
     model = make()
-    model._backend = lambda: Ends(at, fail)
+    ends(model, at, fail)
     with pytest.raises(Stop):
         model.fit(*records, checkpoint=folder, resume=True, checkpoint_every=1, **options)
 
@@ -30,7 +30,7 @@ def test_a_budget_pays_for_every_release_of_an_interrupted_run(tmp_path):
     options = dict(n_records=200, n_steps=4)
     for _ in range(2):
         model = make(**options)
-        model._backend = lambda: Ends(2, fail)
+        ends(model, 2, fail)
         with pytest.raises(Stop):
             model.fit(*records(), checkpoint=tmp_path / "r", resume=True, checkpoint_every=1, budget=budget.path)
     done = make(**options).fit(*records(), checkpoint=tmp_path / "r", resume=True, budget=budget.path)

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 from cases import CASES
-from runs import ALL, Ends, Stop, data, estimator, fail
+from runs import ALL, Stop, data, ends, estimator, fail
 
 from vips_fast.engine.budget import Budget
 from vips_fast.engine.transcript import read_transcript
@@ -17,7 +17,7 @@ def interrupted(make, name, folder, every, **more):
     common = dict(checkpoint=folder / "r", transcript=folder / "t", checkpoint_every=every, resume=True, **more)
     for _ in range(2):
         model = make()
-        model._backend = lambda: Ends(2, fail)
+        ends(model, 2, fail)
         with pytest.raises(Stop):
             model.fit(*data(name), **common)
     return make().fit(*data(name), **common)
@@ -66,7 +66,7 @@ def test_a_run_that_was_shortened_has_as_many_releases(tmp_path):
 
 def test_a_transcript_of_another_run_is_refused_and_left_as_it_is(tmp_path):
     model = estimator("own")
-    model._backend = lambda: Ends(3, fail)
+    ends(model, 3, fail)
     with pytest.raises(Stop):
         model.fit(*data("own"), checkpoint=tmp_path / "r", transcript=tmp_path / "t", checkpoint_every=1)
     estimator("own", noise_multiplier=3.0).fit(*data("own"), transcript=tmp_path / "other")

@@ -42,8 +42,8 @@ class Witnessed(Witness, SystemRandomness):
     """The same with real noise, so that a budget takes the run."""
 
 
-class Ends(Threads):
-    """Calls a function instead of the sum of a given step of this process."""
+class EndsInSum(Threads):
+    """Calls a function instead of the sum of a given step of this process: nothing of the step is spent."""
 
     def __init__(self, where, end):
         super().__init__(1)
@@ -54,6 +54,26 @@ class Ends(Threads):
         if self.left == 0:
             self.end()
         return super().sum(*arguments)
+
+
+class Ends:
+    """Calls a function before the key of a given step's noise is drawn: the step is spent, and nothing was released."""
+
+    def __init__(self, inner, where, end):
+        self.words, self.inner, self.left, self.end = inner.words, inner, where, end
+
+    def noise_key(self, step):
+        self.left -= 1
+        if self.left == 0:
+            self.end()
+        return self.inner.noise_key(step)
+
+
+def ends(model, where, end):
+    """The model, whose run ends within a step that is paid for."""
+    make = model._randomness
+    model._randomness = lambda public: Ends(make(public), where, end)
+    return model
 
 
 def estimator(name, draws=None, **options):
@@ -108,7 +128,7 @@ def whole(name):
 def begun(folder, name="own", steps=2, **options):
     """A run that was interrupted inside the step after ``steps``, with a checkpoint there."""
     model = estimator(name, **options)
-    model._backend = lambda: Ends(steps + 1, fail)
+    ends(model, steps + 1, fail)
     with pytest.raises(Stop):
         model.fit(*data(name), checkpoint=folder, checkpoint_every=1)
     return model

@@ -5,6 +5,7 @@ notes its draws of noise keys in a file of its own (`runs.Witness`), and without
 process has noted is at least what can have reached any file or reader of it.
 """
 
+import gc
 import itertools
 import os
 import shutil
@@ -75,21 +76,39 @@ def job(place, kind, stage):
         os.symlink(str(model.n_steps_), place / f"done-{number}")
 
 
+def run(*words):
+    return main([str(word) for word in words])
+
+
+def command(data, kind, stage, out, budget, number):
+    """Exit code of one fit on the command line."""
+    noise = STAGES[stage][1]["noise_multiplier"]
+    return run(
+        "fit", *{
+            "lda": ("lda", data / "lda.npz", "--topics", 3, "--doc-length", 30),
+            "logistic": ("blr", data / "logistic.npy", "--labels", data / "labels.npy", "--row-norm", 2.0),
+            "network": ("sbn", data / "network.npy", "--components", 3),
+        }[kind],
+        "--out", out, "--force", "--resume", "--checkpoint-every", EVERY, "--jobs", 1, "--steps", N_STEPS,
+        "--records", 200, "--budget", budget, "--seed", number, "--quiet",
+        *(() if noise is None else ("--noise-multiplier", noise)),
+    )  # fmt: skip
+
+
+def warm(folder):
+    """Compilation and the loading of libraries happen here, not in each child."""
+    for kind in KINDS:
+        budget = Budget.create(folder / f"{kind}.budget", 100.0, _DELTA, dataset="ward7")
+        assert command(folder, kind, "ample", folder / kind, budget.path, 0) == 0
+        type(CASES[kind][0]()).load(folder / kind)
+        fitted = CASES[kind][0](n_jobs=1).fit(*CASES[kind][1](), checkpoint=folder / f"{kind}-kept")
+        fitted.save(folder / f"{kind}-again")
+    assert run("clean", folder) == 0
+
+
 def command_job(place, kind, stage):
     """The same by the command line, whose run folder is ``model.run``; now and then it cleans and finishes first."""
-    epsilon, settings = STAGES[stage]
     data, out, chance = place.parent.parent / "data", place / "model", os.urandom(1)[0]
-    family, *more = {
-        "lda": ("lda", f"{data}/lda.npz", "--topics", 3, "--doc-length", 30),
-        "logistic": ("blr", f"{data}/logistic.npy", "--labels", f"{data}/labels.npy", "--row-norm", 2.0),
-        "network": ("sbn", f"{data}/network.npy", "--components", 3),
-    }[kind]
-    if settings["noise_multiplier"] is not None:
-        more += ["--noise-multiplier", settings["noise_multiplier"]]
-
-    def run(*words):
-        return main([str(word) for word in words])
-
     if chance % 2 and out.with_suffix(".run").exists():
         run("finish", out.with_suffix(".run"), "--force")
     if chance % 4 == 0:
@@ -97,13 +116,10 @@ def command_job(place, kind, stage):
     while True:
         number, budget = next_number(place), place.parent / "budget"
         if not budget.exists():
-            about = ("--epsilon", epsilon, "--delta", _DELTA, "--dataset", "ward7", "--filter", "renyi")
+            about = ("--epsilon", STAGES[stage][0], "--delta", _DELTA, "--dataset", "ward7", "--filter", "renyi")
             assert run("budget", "create", budget, *about) == 0 or budget.exists()
         estimator.SystemRandomness = lambda number=number: Witnessed(place / f"{number}-{os.getpid()}.drawn")
-        code = run(
-            "fit", family, *more, "--out", out, "--force", "--resume", "--checkpoint-every", EVERY, "--jobs", 1,
-            "--steps", N_STEPS, "--records", 200, "--budget", budget, "--seed", number, "--quiet",
-        )  # fmt: skip
+        code = command(data, kind, stage, out, budget, number)
         if code:
             os._exit(REFUSED if code == 3 else BROKEN)
         os.symlink(str(type(CASES[kind][0]()).load(out).n_steps_), place / f"done-{number}")
@@ -249,12 +265,13 @@ def torture(folder, kills, *, seed=0, share_fresh=0.0, share_commands=0.5, mutat
     """
     write_data(folder / "data")
     rng, counts = np.random.default_rng(seed), Counter(dict.fromkeys(FAULTS, 0))
-    for kind in KINDS:  # compilation and the loading of libraries happen here, not in each child
-        CASES[kind][0](n_jobs=1).fit(*CASES[kind][1]())
+    warm(folder / "data")
+    gc.freeze()
     span = 0.1  # within which a job is killed: so long that a few steps are done, however busy the machine is
     for number in itertools.count():
-        kinds, commands = [KINDS[(number // len(STAGES) + slot) % 3] for slot in range(2)], rng.random(2) < share_commands
-        stage = Stage(folder / f"stage-{number}", list(STAGES)[number % len(STAGES)], kinds, commands.tolist(), counts)
+        kinds = [KINDS[(number // len(STAGES) + slot) % 3] for slot in range(2)]
+        commands = (rng.random(2) < share_commands).tolist()
+        stage = Stage(folder / f"stage-{number}", list(STAGES)[number % len(STAGES)], kinds, commands, counts)
         for _ in range(60):
             new = rng.random() < share_fresh
             pids = [stage.start(slot, new, mutate) for slot in range(2)]

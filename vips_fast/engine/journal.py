@@ -2,7 +2,7 @@
 
 ``ledger.jsonl`` has one line of canonical JSON for each record of a `Ledger`, together
 with the hash that the chain has there. A line is written and brought to the disk before
-the ledger in memory has the record, and so before anything of its step is drawn.
+the ledger in memory has the record, and so before the key of its step's noise is drawn.
 
 *Why nothing is under-counted.* A release needs its noise, the noise needs a key, and the
 key is drawn after `LedgerFile.append` has returned, which is after fsync. So at any

@@ -78,8 +78,8 @@ def run(
     figures : list or None
         Takes a dict of un-noised figures for each step. The plan has to be tainted.
     charge : callable() or None
-        Called before anything of a step is drawn: what the budget of the data set has to know is on the disk when it
-        returns. What it raises ends the run.
+        Called before the key of a step's noise is drawn: what the budget of the data set has to know is on the disk
+        when it returns. What it raises ends the run.
     steps : range or None
         Steps of the plan that are left to do, in a ledger that is open already. None is all of them.
     after : callable(int) or None
@@ -105,12 +105,6 @@ def run(
     start = time.perf_counter()
     for number in steps:
         step = first_step + number
-        if event is not None:
-            # Before anything is drawn: an interrupted step is spent all the same.
-            with uninterrupted():
-                if charge is not None:
-                    charge()
-                ledger.intend(event, clip_norm=mechanism.clip_norm, sensitivity=mechanism.sensitivity)
         rows = sampler.draw(records.n_rows, randomness, step)
         words = randomness.words(len(rows), "record", step)
         if records.usable is not None:
@@ -118,12 +112,17 @@ def run(
             rows, words = rows[kept], words[kept]
         opened: dict[str, float] | None = None if figures is None else {"records": float(len(rows))}
         sums = model.round(backend.sum(model, records, rows, words, opened), mechanism.spacing)
-        mechanism.add_noise(sums, randomness.noise_key(step), backend.n_threads)
-        release = Release(step, sums, scale, mechanism.noise_sd / sampler.expected_batch_size)
-        if keep is not None:
-            keep(release)
-        # A signal finds the model as a whole number of steps left it, and the folder of the run knows of them.
+        # Until here nobody has seen anything, and a step that ends costs nothing. From here on it is spent, so a signal
+        # waits: it finds the model as a whole number of steps left it, and the folder of the run knows of them.
         with uninterrupted():
+            if event is not None:
+                if charge is not None:
+                    charge()
+                ledger.intend(event, clip_norm=mechanism.clip_norm, sensitivity=mechanism.sensitivity)
+            mechanism.add_noise(sums, randomness.noise_key(step), backend.n_threads)
+            release = Release(step, sums, scale, mechanism.noise_sd / sampler.expected_batch_size)
+            if keep is not None:
+                keep(release)
             model.update(release)
             if after is not None:
                 after(number + 1)
