@@ -1,8 +1,8 @@
 """The folder of a run, OUT.run: what stays when a fit is stopped or cannot write, and what goes on from there."""
 
 import os
+import re
 import resource
-import shutil
 import signal
 import subprocess
 import sys
@@ -92,8 +92,10 @@ def test_a_signal_keeps_the_run_and_leaves_nothing_else(run, refused, files, sig
     message = refused(*files.fit(*NOISE))
     assert f"model.run: holds a run that was stopped, with {n} releases" in message
     assert "expected --resume, or vips-fast clean" in message
-    code, _, err = Started(files, "--quiet", "--resume", releases=n + 10).end(signal.SIGTERM)
-    assert "taken over" in (folder_of(files) / "log").read_text()
+    if signum == signal.SIGKILL:
+        assert Started(files, "--quiet", "--resume", releases=n + 5).end(signal.SIGTERM)[0] == 143
+        lock = rf"lock of process {started.process.pid} since [\dT:Z-]+, which has ended, taken over"
+        assert re.search(lock, (folder_of(files) / "log").read_text())
     code, out, err = run("clean", files.model)
     assert (code, err) == (0, "") and f"{folder_of(files)}: " in out and "spent; removed." in out
     assert files.names() == {"docs.txt", "words.txt"}
@@ -295,23 +297,60 @@ def test_a_file_that_may_grow_no_further(run, files):
     assert files.names() == {"docs.txt", "words.txt"}
 
 
-def test_killed_while_the_model_gets_its_place(run, files, monkeypatch):
-    """Whatever is left, the next start finds the one model that was paid for."""
-    for moment in ("put_in_place", "remove"):
-        def die(*_):
-            os._exit(9)
+@pytest.mark.parametrize("moment", ["put_in_place", "remove"])
+def test_killed_while_the_model_gets_its_place(run, files, monkeypatch, moment):
+    """Whatever is left, the next start finds the one model that was paid for, and not one that is like it."""
+    assert run(*files.fit(*NOISE, "--quiet"))[0] == 0
+    before = LatentDirichletAllocation.load(files.model).ledger_
+    if (child := os.fork()) == 0:
+        monkeypatch.setattr(runs, moment, lambda *_: os._exit(9))
+        run(*files.fit(*NOISE, "--quiet", "--force"))
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9 and folder_of(files).exists()
+    command, family, _, *others = files.fit(*NOISE, "--quiet", "--resume", "--force")
+    code, out, err = run(command, family, "absent", *others)
+    assert code == 0 and "nothing" in out, err
+    after = LatentDirichletAllocation.load(files.model).ledger_
+    # The same settings and as many releases: only the heads tell one from the other.
+    assert len(before) == len(after) == 5 and before.head != after.head
+    assert files.names() == {"docs.txt", "words.txt", "model"}
 
-        child = os.fork()
-        if child == 0:
-            monkeypatch.setattr(runs, moment, die)
-            run(*files.fit(*NOISE, "--quiet"))
-            os._exit(0)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9 and folder_of(files).exists()
-        command, family, _, *others = files.fit(*NOISE, "--quiet", "--resume")
-        code, out, err = run(command, family, "absent", *others)
-        assert code == 0 and "nothing" in out, err
-        assert len(LatentDirichletAllocation.load(files.model).ledger_) == 5 and not folder_of(files).exists()
-        shutil.rmtree(files.model)
+
+def test_a_finished_run_is_not_taken_for_the_model_of_the_night_before(run, files, monkeypatch):
+    assert run(*files.fit(*NOISE, "--quiet"))[0] == 0
+    before = LatentDirichletAllocation.load(files.model).ledger_.head
+    if (child := os.fork()) == 0:
+        monkeypatch.setattr(runs, "write_into", lambda *_: os._exit(9))
+        run(*files.fit(*NOISE, "--quiet", "--force"))
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    assert run(*files.fit(*NOISE, "--quiet", "--resume", "--force"))[0] == 0
+    ledger = LatentDirichletAllocation.load(files.model).ledger_
+    assert ledger.head != before and len(ledger) == 5 and not folder_of(files).exists()
+
+
+def test_a_signal_when_the_model_has_its_place_is_too_late(run, files, monkeypatch):
+    original = runs.put_in_place
+
+    def send(*given):
+        original(*given)
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(runs, "put_in_place", send)
+    code, out, _ = run(*files.fit(*NOISE, "--quiet"))
+    assert code == 0 and f"Written to {files.model}." in out and not folder_of(files).exists()
+
+
+def test_the_folder_is_locked_until_the_model_has_its_place(run, refused, files, monkeypatch):
+    original, said = runs.write_into, []
+
+    def second(*given):
+        said.append(refused(*files.fit(*NOISE, "--quiet", "--resume")))
+        original(*given)
+
+    monkeypatch.setattr(runs, "write_into", second)
+    assert run(*files.fit(*NOISE, "--quiet"))[0] == 0
+    assert len(said) == 1 and "in use by process" in said[0]
 
 
 # What is printed

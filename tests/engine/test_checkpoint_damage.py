@@ -14,6 +14,7 @@ from vips_fast.engine.budget import Budget
 from vips_fast.engine.checkpoint import CHECKPOINT, RUN
 from vips_fast.engine.durable import leftovers
 from vips_fast.engine.journal import LEDGER, LOCK, LedgerFile
+from vips_fast.models import persistence
 
 
 @pytest.fixture
@@ -216,3 +217,22 @@ def test_a_fault_at_each_call_of_a_paid_run_and_its_files(name, fault, tmp_path,
         assert not parts or failed in ("open", "unlink", "rmdir") or {p.name for p in leftovers(folder)} == parts
     if fault not in ("short", "killed"):
         assert {"mkdir", "exchange", "open", "write", "fsync", "rename", "flock", "pwrite", "unlink", "rmdir"} <= seen
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_model_that_is_exchanged_while_it_is_read(gone, tmp_path, monkeypatch):
+    first, second = (estimator("own", n_steps=n).fit(*data("own")) for n in (2, 3))
+    first.save(tmp_path / "m")
+    read = persistence.read_npz
+
+    def exchanged(path):
+        monkeypatch.setattr(persistence, "read_npz", read)
+        shutil.rmtree(tmp_path / "m") if gone else second.save(tmp_path / "m")
+        return read(path)
+
+    monkeypatch.setattr(persistence, "read_npz", exchanged)
+    if gone:
+        with pytest.raises(FileNotFoundError, match="m"):
+            type(first).load(tmp_path / "m")
+    else:
+        assert type(first).load(tmp_path / "m").ledger_.head == second.ledger_.head

@@ -17,7 +17,7 @@ def killed(tmp_path, capsys, kills, **options):
     with capsys.disabled():
         print("\n" + "\n".join(f"{count:8d}  {what}" for what, count in counts.items()))
     assert not errors and not any(counts[fault] for fault in FAULTS), errors
-    assert counts["kills"] >= kills and counts["runs finished"] > kills // 20 and counts["releases"] > kills // 4
+    assert counts["kills"] >= kills and counts["runs finished"] > 0 and counts["releases"] > kills // 4
 
 
 def test_sixty_kills(tmp_path, capsys):
@@ -79,12 +79,17 @@ def keeps_no_checkpoint():
     [
         (charges_after_the_draw, {"under-counts"}),
         (writes_the_ledger_behind, {"under-counts in a ledger"}),
-        (locks_nothing, {"could not go on", "under-counts"}),
-        (saves_in_place, {"unreadable models"}),
-        (keeps_in_place, {"unreadable checkpoints", "could not go on"}),
-        (keeps_no_checkpoint, {"over-charges beyond the declared"}),
+        *(
+            pytest.param(mutate, found, marks=pytest.mark.slow)
+            for mutate, found in (
+                (locks_nothing, {"could not go on", "under-counts"}),
+                (saves_in_place, {"unreadable models"}),
+                (keeps_in_place, {"unreadable checkpoints", "could not go on"}),
+                (keeps_no_checkpoint, {"over-charges beyond the declared"}),
+            )
+        ),
     ],
 )
 def test_a_wrong_program_is_found(mutate, found, tmp_path):
-    counts, errors = torture(tmp_path, 400, seed=2, mutate=mutate)
+    counts, errors = torture(tmp_path, 400, seed=2, share_commands=0.0, mutate=mutate)
     assert any(counts[what] for what in found), (counts, errors)

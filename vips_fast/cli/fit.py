@@ -39,19 +39,16 @@ def run_fit(args: argparse.Namespace, cls: type[Any], read: Callable[[Any], Job]
     """Fit a model and write its folder, which appears whole or not at all.
 
     Settings are checked and the places of the results are made sure before ``read(estimator)`` is called, which reads
-    the data and may set parameters that depend on public inputs. A signal ends it as `Stopped`.
+    the data and may set parameters that depend on public inputs.
     """
-    from ..engine.interrupts import stoppable
-
     start = time.perf_counter()
     if args.budget is None and args.target_epsilon is None and args.noise_multiplier is None and args.private is None:
         raise ValueError("one of the arguments --epsilon --noise-multiplier --non-private is required, or --budget")
-    with stoppable():
-        model = (cls.paper if args.paper else cls)(**settings_of(cls, given(cls, args)))
-        model._check_parameters()
-        if args.check:
-            return check(args, model)
-        model, shown, closing, budget = _fitted(args, model, read)
+    model = (cls.paper if args.paper else cls)(**settings_of(cls, given(cls, args)))
+    model._check_parameters()
+    if args.check:
+        return check(args, model)
+    model, shown, closing, budget = _fitted(args, model, read)
     if args.json:
         said = object_line(fit_object(args, model, time.perf_counter() - start))
     else:

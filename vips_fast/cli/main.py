@@ -25,7 +25,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         args = build_parser().parse_args(argv)
         debug = args.debug
-        code = recorded(args, _explained)
+        from ..engine.interrupts import stoppable  # not for --help, which shall not wait for it
+
+        with stoppable():
+            code = recorded(args, _explained)
         if sys.stdout is not None:
             sys.stdout.flush()
         return code

@@ -5,6 +5,7 @@ It is the folder of `vips_fast.engine.checkpoint`, and holds in addition
     log        what happened, a line an event
     room       nothing: bytes that are set aside for the result, so that a disk that fills up cannot take it away
     model      the result, whole, from when the fit is done until it has its place in OUT
+    result     the head of its ledger, which no other model has
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ from typing import Any
 
 from ..accounting import rounded_up
 from ..engine.checkpoint import RunFolder
-from ..engine.durable import new_folder, put_in_place, sync_folder, write_file
-from ..engine.interrupts import uninterrupted
+from ..engine.durable import new_folder, put_in_place, replace_file, sync_folder, write_file
+from ..engine.interrupts import Stopped, uninterrupted
 from ..engine.journal import LEDGER, FolderLock
 from ..engine.ledger import Ledger
 from ..models.persistence import write_into
 from .folder import check_place, kind_in
 from .record import log_to
 
-LOG, ROOM, MODEL = "log", "room", "model"
+LOG, ROOM, MODEL, RESULT = "log", "room", "model", "result"
 _log = logging.getLogger(__name__)
 
 
@@ -64,12 +65,11 @@ def spent(folder: Path) -> str:
 
 
 def belongs(model: Path, folder: Path) -> bool:
-    """Whether the model in a folder is the result of the run in another: its ledger goes on where that one ends."""
-    if not model.is_dir() or not any(model.iterdir()):
+    """Whether the model in a folder is the result of the run in another."""
+    if not (folder / RESULT).exists() or not model.is_dir() or not any(model.iterdir()):
         return False
     with suppress(OSError, ValueError):
-        closing = kind_in(model).load(model).ledger_.chain()[-1][0]
-        return bool(closing["kind"] == "close" and closing["before"] == ledger_in(folder)[0].head)
+        return bool(kind_in(model).load(model).ledger_.head == (folder / RESULT).read_text("ascii"))
     return False
 
 
@@ -147,22 +147,22 @@ class JobFolder(RunFolder):
         If there is a run that has not ended, and ``resume`` is False.
     """
 
-    OWN = RunFolder.OWN | {LOG, ROOM, MODEL}
+    OWN = RunFolder.OWN | {LOG, ROOM, MODEL, RESULT}
     _fresh, _at_first = False, 0
 
     def __init__(self, out: Path, *, resume: bool, every: int | None = None):
         self._stack = ExitStack()
         super().__init__(run_folder(out), resume=True, every=every)
         try:
-            self._fresh = not self.begun
+            self._stack.enter_context(log_to(str(self.path / LOG)))
+            if self._lock.before is not None:
+                _log.info("lock of %s, which has ended, taken over", self._lock.before)
             if self.begun and not resume:
                 raise ValueError(refusal(self.path))
-            self._stack.enter_context(log_to(str(self.path / LOG)))
         except BaseException:
             self.close()
             raise
-        if self._lock.before is not None:
-            _log.info("lock of %s, which has ended, taken over", self._lock.before)
+        self._fresh = not self.begun
 
     def begin(self, *args: Any, **kwargs: Any) -> tuple[Ledger, range, dict[str, Any]]:
         """As `RunFolder.begin`; then sets aside the room that the result needs. OSError where there is not as much."""
@@ -211,12 +211,18 @@ class JobFolder(RunFolder):
         for name, text in files.items():
             write_file(part / name, lambda file, text=text: file.write(text.encode()))
         sync_folder(part)
+        replace_file(self.path / RESULT, lambda file: file.write(model.ledger_.head.encode()))
         os.rename(part, place)
         sync_folder(self.path)
 
     def publish(self, out: Path, force: bool) -> None:
         """See `put`. The folder is no longer ours then: the next fit may have one of the same name."""
-        put(self.path, out, force)
+        try:
+            put(self.path, out, force)
+        except Stopped:
+            if self.path.exists():
+                raise
+            # All is done: that is the better answer to who asked for an end just now.
         self._lock.close()
 
     @property

@@ -26,8 +26,8 @@ import json
 import logging
 import time
 import warnings
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -453,10 +453,11 @@ def affordable(
     return low
 
 
-def open_folder(path: str | Path | RunFolder | None, resume: bool, every: int | None) -> RunFolder | None:
-    """The folder of a fit, or None without one; refuses arguments that do not go together.
+@contextmanager
+def open_folder(path: str | Path | RunFolder | None, resume: bool, every: int | None) -> Iterator[RunFolder | None]:
+    """The folder of a fit for as long as it runs, or None without one; refuses arguments that do not go together.
 
-    One that is open already, so that it was locked before the data were read, is given back as it is.
+    One that is open already, so that it was locked before the data were read, is left open.
 
     Raises
     ------
@@ -472,7 +473,9 @@ def open_folder(path: str | Path | RunFolder | None, resume: bool, every: int | 
         if resume or every is not None:
             what = "resume=True" if resume else f"checkpoint_every={every}"
             raise ValueError(f"{what}: expected checkpoint= with it, the folder of the run")
-        return None
-    if isinstance(path, RunFolder):
-        return path
-    return RunFolder(path, resume=resume, every=every)
+        yield None
+    elif isinstance(path, RunFolder):
+        yield path
+    else:
+        with RunFolder(path, resume=resume, every=every) as folder:
+            yield folder

@@ -11,7 +11,7 @@ import inspect
 import math
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -249,7 +249,7 @@ class PrivateEstimator:
         budget: Payer = None, **extra: Any,
     ) -> Self:
         """`fit` and `partial_fit` of all models."""
-        with self._alone(), open_folder(checkpoint, resume, checkpoint_every) or nullcontext() as folder:
+        with self._alone(), open_folder(checkpoint, resume, checkpoint_every) as folder:
             first, resumed = not partial or self._result is None, folder is not None and folder.begun
             writer = None if transcript is None else TranscriptWriter(transcript, first=first, resume=resumed)
             self.run(self.prepare(X, y, partial=partial, budget=budget, folder=folder, **extra), writer, folder)
