@@ -156,6 +156,8 @@ def test_what_a_file_must_not_say(job, refused, change, message):
         ("command", "not a TOML file: "),
         ('command = "fit lda"\ncommand = "fit lda"', "not a TOML file: "),
         ("\ufffe", "not a TOML file"),
+        ("a = " + "[" * 5000, "not a TOML file: "),
+        ("a = " + "9" * 5000, "not a TOML file: "),
         ("[options]\ntopics = 2", "command = nothing: expected one of fit lda, fit blr, fit sbn"),
         ('command = "transform"\n[options]', "command = 'transform': expected one of fit lda"),
         ('command = ["fit", "lda"]\n[options]', "expected one of fit lda"),

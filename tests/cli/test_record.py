@@ -5,6 +5,7 @@ import json
 import logging
 import os
 import re
+import signal
 import subprocess
 import sys
 
@@ -15,6 +16,7 @@ from vips_fast import LatentDirichletAllocation
 from vips_fast.cli import folder
 from vips_fast.cli.progress import ProgressLine
 from vips_fast.cli.record import log_to
+from vips_fast.cli.runs import JobFolder
 from vips_fast.engine.budget import Budget
 
 KEYS = {
@@ -83,8 +85,8 @@ def test_no_figure_where_there_is_no_guarantee(run, files):
 
 
 def test_the_object_of_a_failure(run, files, budget, monkeypatch):
-    def ends(code, word, *more):
-        got, text, err = run(*files.fit(*more, "--json", "--quiet"))
+    def ends(code, word, *more, quiet=True):
+        got, text, err = run(*files.fit(*more, "--json", *["--quiet"] * quiet))
         assert (got, text.count("\n")) == (code, 1)
         said = json.loads(text)
         assert (set(said), said["exit"]) == ({"exit", "error"}, word) and said["error"] in err
@@ -103,6 +105,13 @@ def test_the_object_of_a_failure(run, files, budget, monkeypatch):
     # The text of an unforeseen error may hold data.
     raised = RuntimeError("7351")
     assert ends(1, "failed", *paid).startswith("internal error (RuntimeError)")
+    monkeypatch.undo()
+    monkeypatch.setattr(JobFolder, "publish", lambda *_: os.stat(files.folder / "absent"))
+    said = ends(4, "kept", *paid)
+    assert said.startswith(f"{files.folder}/absent: No such file or directory. The result is kept: vips-fast finish ")
+    monkeypatch.undo()
+    monkeypatch.setattr(ProgressLine, "__call__", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+    assert "with --resume goes on" in ends(143, "terminated", *SMALL, "--out", files.folder / "other", quiet=False)
     # argparse ends a command before anything is known of it.
     assert run(*files.fit("--json", "--steps", 0))[:2] == (2, "")
 

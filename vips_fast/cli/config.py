@@ -165,7 +165,7 @@ def _read(path: str) -> tuple[str, dict[str, Any]]:
             job = tomllib.load(file)
     except UnicodeDecodeError:
         raise ValueError(f"{path}: not a TOML file: it is not UTF-8 text") from None
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path}: not a TOML file: {error}") from None
     for name in job:
         if name not in ("command", "options"):

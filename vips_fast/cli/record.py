@@ -68,6 +68,8 @@ def recorded(args: Namespace, explained: Callable[[BaseException], tuple[str, in
             code = int(args.run(args))
         except (Exception, KeyboardInterrupt) as error:
             message, code = explained(error)
+            # What a fit that ended early has spent, and how it goes on.
+            message = ". ".join([message, *getattr(error, "__notes__", ())])
             _log.error("exit %d: %s", code, message)
             if getattr(args, "json", False):
                 with suppress(OSError):
