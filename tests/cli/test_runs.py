@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -266,6 +267,27 @@ def test_a_disk_that_fills_up_while_fitting_takes_nothing(run, files, disk, monk
         code, _, err = run(*files.fit(*NOISE, "--out", out, "--checkpoint-every", 1))
     assert code == 0, err
     assert LatentDirichletAllocation.load(out).n_steps_ == 5 and not Path(f"{out}.run").exists()
+
+
+def test_a_disk_that_is_too_full_for_the_ledger_ends_the_fit_and_keeps_its_steps(run, files, disk, monkeypatch):
+    out, more = disk / "model", ["--steps", 200, "--checkpoint-every", 1000]
+
+    def fill(line, progress):
+        if progress.step == 5:
+            with open(disk / "others", "ab") as file, suppress(OSError):
+                while True:
+                    os.posix_fallocate(file.fileno(), file.tell(), 4096)
+                    file.seek(4096, os.SEEK_CUR)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ProgressLine, "__call__", fill)
+        code, _, err = run(*files.fit(*NOISE, *more, "--out", out))
+    assert code == 1 and f"{out}.run/ledger.jsonl: No space left on device" in err and "with --resume goes on" in err
+    # The room of the result has taken the last checkpoint: no step is lost, and at most the one line of the ledger.
+    (disk / "others").unlink()
+    assert run(*files.fit(*NOISE, *more, "--out", out, "--resume", "--quiet"))[0] == 0
+    model = LatentDirichletAllocation.load(out)
+    assert model.n_steps_ == 200 and len(model.ledger_) <= 201
 
 
 def test_a_disk_without_room_for_the_result_is_refused_before_anything_is_spent(run, files, disk):
