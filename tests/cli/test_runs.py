@@ -1,5 +1,6 @@
 """The folder of a run, OUT.run: what stays when a fit is stopped or cannot write, and what goes on from there."""
 
+import ctypes
 import os
 import re
 import resource
@@ -297,6 +298,32 @@ def test_a_disk_without_room_for_the_result_is_refused_before_anything_is_spent(
     code, _, err = run(*files.fit(*NOISE, "--quiet", "--out", disk / "model"))
     assert code == 1 and "room: No space left on device: the result needs " in err and "spent" not in err
     assert {path.name for path in disk.iterdir()} == {"others"}
+
+
+def test_a_folder_that_becomes_read_only_while_fitting(run, files):
+    script = (
+        "import sys, vips_fast.cli as c; from vips_fast.cli.progress import ProgressLine\n"
+        "def wait(line, progress):\n"
+        "    if progress.step == 5: print('fitted', flush=True), input()\n"
+        "ProgressLine.__call__ = wait; sys.exit(c.main(sys.argv[1:]))"
+    )
+
+    def like_others():
+        ctypes.CDLL(None).prctl(24, 1)  # without CAP_DAC_OVERRIDE, by which root may write anywhere
+
+    arguments = [sys.executable, "-c", script, *map(str, files.fit(*NOISE))]
+    pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(arguments, preexec_fn=like_others, **pipes)
+    assert process.stdout.readline() == "fitted\n"
+    files.folder.chmod(0o555)
+    try:
+        err = process.communicate("\n", timeout=60)[1]
+        assert process.returncode == Exit.KEPT and "Permission denied" in err and "vips-fast finish" in err
+    finally:
+        files.folder.chmod(0o755)
+    code, out, _ = run("finish", folder_of(files))
+    assert code == 0 and f"Written to {files.model}" in out
+    assert len(LatentDirichletAllocation.load(files.model).ledger_) == 5
 
 
 def test_a_disk_that_takes_no_result_keeps_the_steps(run, files, monkeypatch):
