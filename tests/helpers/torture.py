@@ -253,7 +253,8 @@ def torture(folder, kills, *, seed=0, share_fresh=0.0, share_commands=0.5, mutat
         CASES[kind][0](n_jobs=1).fit(*CASES[kind][1]())
     span = 0.1  # within which a job is killed: so long that a few steps are done, however busy the machine is
     for number in itertools.count():
-        kinds, commands = [KINDS[(number // len(STAGES) + slot) % 3] for slot in range(2)], rng.random(2) < share_commands
+        kinds = [KINDS[(number // len(STAGES) + slot) % 3] for slot in range(2)]
+        commands = rng.random(2) < share_commands
         stage = Stage(folder / f"stage-{number}", list(STAGES)[number % len(STAGES)], kinds, commands.tolist(), counts)
         for _ in range(60):
             new = rng.random() < share_fresh

@@ -107,10 +107,11 @@ def run(
         step = first_step + number
         if event is not None:
             # Before anything is drawn: an interrupted step is spent all the same.
+            clip_norm, sensitivity = mechanism.clip_norm, mechanism.sensitivity
             with uninterrupted():
                 if charge is not None:
                     charge()
-                ledger.intend(event, clip_norm=mechanism.clip_norm, sensitivity=mechanism.sensitivity)
+                ledger.intend(event, clip_norm=clip_norm, sensitivity=sensitivity, part=plan.part)
         rows = sampler.draw(records.n_rows, randomness, step)
         words = randomness.words(len(rows), "record", step)
         if records.usable is not None:
