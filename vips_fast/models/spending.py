@@ -100,7 +100,7 @@ class Spending:
         public = Public(n_features=n_features or 1, n_records=int(n_records), seed=0)
         if budget is not None:
             relation, delta = estimator._sampler(public).neighbors, estimator.target_delta or budget.delta
-            budget.check_plan(relation, "record", float(delta))
+            budget.check_plan(relation, self._call.get("unit", "record"), float(delta))
         if not estimator.private or estimator.noise_multiplier == 0 or estimator.n_records is None:
             return None
         if estimator.n_steps is None and n_features is None:
