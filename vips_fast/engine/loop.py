@@ -100,7 +100,9 @@ def run(
             # Before anything is drawn: an interrupted step is spent all the same.
             if charge is not None:
                 charge()
-            ledger.intend(event, clip_norm=mechanism.clip_norm, sensitivity=mechanism.sensitivity)
+            ledger.intend(
+                event, clip_norm=mechanism.clip_norm, sensitivity=mechanism.sensitivity, part=plan.part
+            )
         rows = sampler.draw(records.n_rows, randomness, step)
         words = randomness.words(len(rows), "record", step)
         if records.usable is not None:

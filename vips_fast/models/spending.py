@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
-from ..accounting import ComposedEvent, PrivacyEvent, SelfComposedEvent, calibrate_noise_multiplier
+from ..accounting import PrivacyEvent, SelfComposedEvent, calibrate_noise_multiplier
 from ..engine.budget import Budget, Reservation
 from ..engine.ledger import Ledger
 from ..engine.plan import RunPlan
@@ -27,6 +27,8 @@ class Spending:
     budget : Budget, path or None
     partial : bool
         Whether the fit is a call of ``partial_fit``.
+    call : mapping or None
+        ``part`` and ``call_records`` of that call, as in `Public`.
 
     Attributes
     ----------
@@ -37,18 +39,19 @@ class Spending:
 
     def __init__(
         self, estimator: PrivateEstimator | None = None, budget: str | Path | Budget | None = None,
-        partial: bool = False,
+        partial: bool = False, call: Mapping[str, Any] | None = None,
     ) -> None:  # fmt: skip
         self.budget = None if budget is None or estimator is None else Budget.of(budget)
-        self._estimator, self._partial = estimator, partial
+        self._estimator, self._partial, self._call = estimator, partial, dict(call or {})
         self._reservation: Reservation | None = None
+        self._part: str | None = None
         self._noise = 0.0
 
     @classmethod
-    def of(cls, estimator: PrivateEstimator, budget: Any, partial: bool) -> Spending:
+    def of(cls, estimator: PrivateEstimator, budget: Any, partial: bool, call: Mapping[str, Any]) -> Spending:
         """That of an estimator's fit; one that has begun already goes on."""
         if not isinstance(budget, Spending):
-            return cls(estimator, budget, partial)
+            return cls(estimator, budget, partial, call)
         if budget._estimator is not estimator or budget._partial is not partial:
             raise ValueError("budget: this spending was begun for another estimator or another kind of fit")
         return budget
@@ -71,9 +74,10 @@ class Spending:
         if not estimator.private or estimator.noise_multiplier == 0:
             reasons = ("no noise is added", *reasons)
         self._refuse(reasons)
-        if estimator.n_records is not None and (self._partial or estimator.n_steps is not None):
+        n_records = estimator.n_records or self._call.get("call_records")
+        if n_records is not None and (self._partial or estimator.n_steps is not None):
             # Rates and steps that are given do not depend on the data's columns.
-            self.settle(Public(n_features=1, n_records=int(estimator.n_records), seed=0))
+            self.settle(Public(n_features=1, n_records=int(n_records), seed=0, **self._call))
         return self
 
     def _refuse(self, reasons: tuple[str, ...]) -> None:
@@ -96,31 +100,30 @@ class Spending:
         budget.check_plan(sampler.neighbors, "record", float(chosen.target_delta))
         held = self._reservation
         if chosen.noise_multiplier is None and chosen.target_epsilon is None:
-            if held is not None and held.count == n_steps and held.event == sampler.event(self._noise):
+            if held is not None and (held.event, held.count) == (sampler.event(self._noise), n_steps):
                 chosen.noise_multiplier = self._noise
                 return chosen
             self.close()
             chosen.noise_multiplier = budget.noise_multiplier(sampler.event, n_steps)
         z = chosen.noise_multiplier
         if z is None:
-            before = estimator._result.ledger.event() if self._partial and estimator._result is not None else None
-
-            def total(z: float) -> PrivacyEvent:
-                run = SelfComposedEvent(sampler.event(z), n_steps)
-                return run if before is None else ComposedEvent((before, run))
-
-            z = calibrate_noise_multiplier(total, float(chosen.target_epsilon or 1.0), float(chosen.target_delta))
+            z = calibrate_noise_multiplier(
+                lambda z: SelfComposedEvent(sampler.event(z), n_steps), float(chosen.target_epsilon or 1.0),
+                float(chosen.target_delta),
+            )
         self._noise = float(z)
-        self._reserve(sampler.event(self._noise), n_steps)
+        self._reserve(sampler.event(self._noise), n_steps, public.part)
         return chosen
 
-    def _reserve(self, event: PrivacyEvent | None, count: int) -> None:
+    def _reserve(self, event: PrivacyEvent | None, count: int, part: str | None) -> None:
         held = self._reservation
-        if self.budget is None or event is None or (held is not None and (held.event, held.count) == (event, count)):
+        same = held is not None and (held.event, held.count, self._part) == (event, count, part)
+        if self.budget is None or event is None or same:
             return
         self.close()
+        self._part = part
         what = type(self._estimator).__name__ + (" partial_fit" if self._partial else "")
-        self._reservation = self.budget.reserve(event, count, what=what)
+        self._reservation = self.budget.reserve(event, count, what=what, part=part)
 
     def confirm(self, plan: RunPlan) -> None:
         """Hold the plan, as it was made in the end, against the budget and what is reserved."""
@@ -128,7 +131,7 @@ class Spending:
             return
         self._refuse(plan.taints or (() if plan.event is not None else ("no noise is added",)))
         self.budget.check_plan(plan.relation, plan.unit, plan.delta)
-        self._reserve(plan.event, plan.n_steps)
+        self._reserve(plan.event, plan.n_steps, plan.part)
 
     def record(self, ledger: Ledger) -> None:
         """Write into the ledger which budget pays."""
@@ -156,9 +159,11 @@ class Spending:
 
 
 @contextmanager
-def planning(estimator: PrivateEstimator, budget: Any, partial: bool) -> Iterator[Spending]:
+def planning(
+    estimator: PrivateEstimator, budget: Any, partial: bool, call: Mapping[str, Any]
+) -> Iterator[Spending]:
     """The spending of a fit that is being planned; where no plan is made, what was reserved is given back."""
-    spending = Spending.of(estimator, budget, partial)
+    spending = Spending.of(estimator, budget, partial, call)
     try:
         yield spending.begin()
     except BaseException:
