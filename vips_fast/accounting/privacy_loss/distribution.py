@@ -339,7 +339,7 @@ class PrivacyLoss:
         below, above = excess(low), excess(high) if low < high < math.inf else math.inf
         if above > 0.0:
             return found
-        tol = 0.5 * self.rtol * high
+        tol = 10.0 * self.rtol * high
         return min(found, size * (low if below <= 0.0 else right_end(excess, low, high, below, above, tol)))
 
     def _epsilon(self, delta: float) -> float:
@@ -363,9 +363,7 @@ class PrivacyLoss:
             return found
         one, size = self._group
         known = one.delta(epsilon / size)
-        return min(
-            found, math.exp(min(0.0, math.log(known) + _log_sum_of_powers(epsilon / size, size))) if known else 0.0
-        )
+        return min(found, known * math.exp(min(700.0, _log_sum_of_powers(epsilon / size, size))))
 
     def _delta(self, epsilon: float) -> float:
         if self._single:
@@ -409,7 +407,8 @@ def _group_of_one_size(event: PrivacyEvent, rtol: float) -> tuple[PrivacyLoss, i
     if not fixed or len(sizes) > 1 or len(leaves) < len(event.leaves()):
         return None
     one = ComposedEvent(tuple(SelfComposedEvent(leaf.event, count) for leaf, count in leaves.items()))
-    return PrivacyLoss(one, rtol), sizes.pop()
+    # The bound is not tight; an error of delta is divided by the slope of ln delta, 10 or more at a small delta.
+    return PrivacyLoss(one, min(0.1, 100.0 * rtol)), sizes.pop()
 
 
 def _log_sum_of_powers(epsilon: float, size: int) -> float:
