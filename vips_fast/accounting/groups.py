@@ -12,8 +12,10 @@ from .events import (
     GroupEvent,
     LaplaceEvent,
     NonPrivateEvent,
+    PoissonSampledEvent,
     PrivacyEvent,
     SelfComposedEvent,
+    WithoutReplacementEvent,
     check_event,
     rate_and_mechanism,
 )
@@ -36,9 +38,10 @@ def group_event(event: PrivacyEvent, size: int) -> PrivacyEvent:
     - Compositions are those of their parts: any bound for the parts holds whatever was released before.
     """
     size = count("size", size, 1)
+    check_event(event)
     if size == 1:
-        return check_event(event)
-    if isinstance(check_event(event), ComposedEvent):
+        return event
+    if isinstance(event, ComposedEvent):
         return ComposedEvent(tuple(group_event(part, size) for part in event.events))
     if isinstance(event, SelfComposedEvent):
         return SelfComposedEvent(group_event(event.event, size), event.count)
@@ -49,7 +52,8 @@ def group_event(event: PrivacyEvent, size: int) -> PrivacyEvent:
         return group_event(mechanism, size)
     if isinstance(event, (GaussianEvent, LaplaceEvent)):
         return type(event)(event.noise_multiplier / size, event.neighbors)
-    if all(isinstance(part, GaussianEvent) for part in mechanism.leaves()):
+    sampled = isinstance(event, (PoissonSampledEvent, WithoutReplacementEvent))
+    if sampled and all(isinstance(part, GaussianEvent) for part in mechanism.leaves()):
         return GroupEvent(event, size)
     both = pairs(event)
     epsilon, delta = max(pair.max_loss for pair in both), max(pair.p_infinite for pair in both)

@@ -147,8 +147,8 @@ class Privacy:
         return (
             f"({rounded_up(self.epsilon)}, {self.delta!r})-differential privacy with respect to {relation}: "
             f"{self.steps} releases{resumed}, {how}, noise multiplier {self.noise_multiplier:.4g}, "
-            f"accountant {self.accountant!r}.{assumed}{self._owners()} The number of {self.unit}s, the vocabulary or the "
-            "columns, and all parameters are taken as public. The time that the fit took is not covered."
+            f"accountant {self.accountant!r}.{assumed}{self._owners()} The number of {self.unit}s, the vocabulary or "
+            "the columns, and all parameters are taken as public. The time that the fit took is not covered."
         )
 
     __str__ = statement
