@@ -52,8 +52,8 @@ def group_event(event: PrivacyEvent, size: int) -> PrivacyEvent:
         return group_event(mechanism, size)
     if isinstance(event, (GaussianEvent, LaplaceEvent)):
         return type(event)(event.noise_multiplier / size, event.neighbors)
-    sampled = isinstance(event, (PoissonSampledEvent, WithoutReplacementEvent))
-    if sampled and all(isinstance(part, GaussianEvent) for part in mechanism.leaves()):
+    gaussian = all(isinstance(part, GaussianEvent) for part in mechanism.leaves())
+    if gaussian and isinstance(event, (PoissonSampledEvent, WithoutReplacementEvent)):
         return GroupEvent(event, size)
     both = pairs(event)
     epsilon, delta = max(pair.max_loss for pair in both), max(pair.p_infinite for pair in both)
