@@ -48,7 +48,8 @@ def _statement_pair(event: ApproximateDPEvent) -> DiscretePair:
     return DiscretePair([-eps, eps], [low, high], [high, low], event.delta)
 
 
-def _base_pair(event: PrivacyEvent) -> Pair:
+def base_pair(event: PrivacyEvent) -> Pair:
+    """The pair of one mechanism, or of several Gaussian ones, on the whole data."""
     if isinstance(event, (GaussianEvent, ComposedEvent, SelfComposedEvent)):
         return GaussianPair(math.sqrt(gaussian_mu_squared(event)))
     if isinstance(event, LaplaceEvent):
@@ -69,7 +70,7 @@ def attack_pairs(event: PrivacyEvent) -> list[tuple[Pair, Pair]]:
         return [attack_rows(event)]
     if not isinstance(event, WithoutReplacementEvent) or event.sampling_probability == 1.0:
         return [pairs(event)]
-    base = _base_pair(event.event)
+    base = base_pair(event.event)
     # All records contribute 0, except for one that differs, in one of the two data sets.
     one = PoissonPair(event.sampling_probability, base)
     found: list[tuple[Pair, Pair]] = [(one, MirrorPair(one))]
@@ -85,7 +86,7 @@ def pairs(event: PrivacyEvent) -> tuple[Pair, Pair]:
     The two entries are one object where the pair is symmetric.
     """
     if isinstance(event, (PoissonSampledEvent, WithoutReplacementEvent)):
-        base = _base_pair(event.event)
+        base = base_pair(event.event)
         rate = event.sampling_probability
         if rate == 1.0:
             return base, base
@@ -96,5 +97,5 @@ def pairs(event: PrivacyEvent) -> tuple[Pair, Pair]:
         return both, both
     if isinstance(event, GroupEvent):
         return dominating_rows(event)
-    both = _base_pair(event)
+    both = base_pair(event)
     return both, both
