@@ -34,6 +34,13 @@ def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
         raise ValueError(f"{name}={value!r}: expected one of {', '.join(map(repr, choices))}")
 
 
+def check_name(name: str, value: Any) -> str:
+    """The name itself; ValueError unless it is a text that can be printed, without space at its ends."""
+    if not isinstance(value, str) or not value or value != value.strip() or not value.isprintable():
+        raise ValueError(f"{name}={value!r}: expected a name")
+    return value
+
+
 def check_flag(name: str, value: Any) -> None:
     """Raise a ValueError unless value is True or False."""
     if not isinstance(value, (bool, np.bool_)):

@@ -360,61 +360,60 @@ static void LOCAL(tile)(int64_t n, int64_t d, int64_t i0, int64_t i_begin, int64
     }
 }
 
-/* sums += trunc(linear x) in columns row_begin .. row_end - 1. */
-static int32_t LOCAL(add_linear)(int64_t n, int64_t d, int64_t row_begin, int64_t row_end, const int64_t *indptr,
-                                 const int32_t *indices, const REAL *values, const double *linear, int64_t *sums) {
-    int outside = 0;
-    for (int64_t r = 0; r < n; ++r) {
-        const double w = linear[r];
-        if (w == 0.0) continue; /* also the records that are not finite */
-        if (!indptr) {
-            const REAL *x = values + r * d;
-            for (int64_t j = row_begin; j < row_end; ++j)
-                sums[j] += truncated(w * (double)x[j], LINEAR_LIMIT, &outside);
-            continue;
-        }
-        for (int64_t i = indptr[r]; i < indptr[r + 1]; ++i) {
-            const int32_t j = indices[i];
-            if (j >= row_begin && j < row_end)
-                sums[j] += truncated(w * (values ? (double)values[i] : 1.0), LINEAR_LIMIT, &outside);
-        }
-    }
-    return outside ? VF_ERR_RANGE : VF_OK;
-}
-
-/* sums += a a^T, a = trunc(quadratic x), of sparse rows. */
+/* Add trunc(linear x) and, with a = trunc(quadratic x), the products a a^T of sparse rows; either sum may be NULL. */
 static int32_t LOCAL(add_sparse)(int64_t n, int64_t d, int64_t row_begin, int64_t row_end, const int64_t *indptr,
-                                 const int32_t *indices, const REAL *values, const double *quadratic, double *area,
-                                 int64_t *sums) {
+                                 const int32_t *indices, const REAL *values, const double *linear,
+                                 const double *quadratic, double *area, int64_t *sums_linear, int64_t *sums_quadratic) {
     const int whole = row_begin == 0 && row_end == d;
     int64_t *a = (int64_t *)(area + VF_ROUND_UP(d, PANEL));
-    int outside = 0;
     if (!values)
         for (int64_t i = 0; i < d; ++i) area[i] = 1.0;
     for (int64_t r = 0; r < n; ++r) {
-        const double f = quadratic[r];
+        const double w = sums_linear ? linear[r] : 0.0, f = sums_quadratic ? quadratic[r] : 0.0;
         const int64_t lo = indptr[r], m = indptr[r + 1] - lo;
-        if (f == 0.0 || m == 0) continue;
+        if (m == 0 || (w == 0.0 && f == 0.0)) continue; /* also the records that are not finite */
         const int32_t *index = indices + lo;
         const double *v = LOCAL(row_values)(m, values ? values + lo : NULL, area);
-        for (int64_t i = 0; i < m; ++i) a[i] = truncated(f * v[i], FACTOR_LIMIT, &outside);
+        /* One comparison for both: rounding is monotone and the ratio of the limits a power of two. */
+        const double by_linear = fabs(w) * (FACTOR_LIMIT / LINEAR_LIMIT), most = fmax(by_linear, fabs(f));
+        int outside = (w != w) | (f != f);
+        for (int64_t i = 0; i < m; ++i) outside |= !(fabs(v[i]) * most < FACTOR_LIMIT);
         if (outside) return VF_ERR_RANGE;
+        if (w != 0.0)
+            for (int64_t i = 0; i < m; ++i)
+                if (whole || (index[i] >= row_begin && index[i] < row_end))
+                    sums_linear[index[i]] += (int32_t)(w * v[i]);
+        if (f == 0.0) continue;
+        for (int64_t i = 0; i < m; ++i) a[i] = (int32_t)(f * v[i]);
         if (whole) {
-            LOCAL(sparse_outer)(m, d, index, a, sums);
+            LOCAL(sparse_outer)(m, d, index, a, sums_quadratic);
             continue;
         }
         for (int64_t i = 0; i < m; ++i) {
             const int64_t row = index[i], ai = a[i];
             if (row < row_begin) continue;
             if (row >= row_end) break;
-            int64_t *s = sums + TRIANGLE_ROW(row, d);
+            int64_t *s = sums_quadratic + TRIANGLE_ROW(row, d);
             for (int64_t j = i; j < m; ++j) s[index[j]] += ai * a[j];
         }
     }
     return VF_OK;
 }
 
-/* The same of dense rows: a group of records is packed in panels of columns. */
+/* The linear sum of dense rows. */
+static int32_t LOCAL(add_linear)(int64_t n, int64_t d, int64_t row_begin, int64_t row_end, const REAL *values,
+                                 const double *linear, int64_t *sums) {
+    int outside = 0;
+    for (int64_t r = 0; r < n; ++r) {
+        const double w = linear[r];
+        if (w == 0.0) continue;
+        const REAL *x = values + r * d;
+        for (int64_t j = row_begin; j < row_end; ++j) sums[j] += truncated(w * (double)x[j], LINEAR_LIMIT, &outside);
+    }
+    return outside ? VF_ERR_RANGE : VF_OK;
+}
+
+/* The products of dense rows: a group of records is packed in panels of columns. */
 static int32_t LOCAL(add_dense)(int64_t n, int64_t d, int64_t row_begin, int64_t row_end, const REAL *values,
                                 const double *quadratic, double *panels, int64_t *sums) {
     const int64_t d_pad = VF_ROUND_UP(d, PANEL), first_panel = row_begin / PANEL * PANEL;
@@ -454,9 +453,10 @@ int32_t KERNEL(vf_blr_accumulate)(int64_t n, int64_t d, int64_t row_begin, int64
         return VF_ERR_ALIGNMENT;
     if (workspace_bytes < VF_FN(vf_blr_workspace)(d, indptr == NULL)) return VF_ERR_WORKSPACE;
     double *area = VF_ALIGN_UP(workspace);
-    if (sums_linear) status = LOCAL(add_linear)(n, d, row_begin, row_end, indptr, indices, values, linear, sums_linear);
+    if (indptr)
+        return LOCAL(add_sparse)(n, d, row_begin, row_end, indptr, indices, values, linear, quadratic, area,
+                                 sums_linear, sums_quadratic);
+    if (sums_linear) status = LOCAL(add_linear)(n, d, row_begin, row_end, values, linear, sums_linear);
     if (status != VF_OK || !sums_quadratic) return status;
-    return indptr
-               ? LOCAL(add_sparse)(n, d, row_begin, row_end, indptr, indices, values, quadratic, area, sums_quadratic)
-               : LOCAL(add_dense)(n, d, row_begin, row_end, values, quadratic, area, sums_quadratic);
+    return LOCAL(add_dense)(n, d, row_begin, row_end, values, quadratic, area, sums_quadratic);
 }

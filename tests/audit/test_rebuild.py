@@ -32,6 +32,9 @@ LEAKS = {
     "start_from_the_base_rate": (faults.PrivateStart(), {"rebuilt bit for bit", "nothing else is held"}),
     "mean_of_y_in_coef": (faults.ShiftedCoef(), {"public attributes"}),
     "epsilon_rounded_down": (faults.RoundedDown(3), {"rebuilt bit for bit", "statement"}),
+    "same_part_counted_once": (faults.OncePerPart(3), {"rebuilt bit for bit", "statement"}),
+    "parts_nobody_claimed": (faults.AssumesParts(3), {"statement"}),
+    "parts_unsaid": (faults.SilentParts(3), {"rebuilt bit for bit", "statement"}),
     "prior_of_private_counts": (faults.PrivatePrior(3), {"settings"}),
     "data_in_pickles": (faults.KeepsData(3), {"nothing else is held"}),
 }

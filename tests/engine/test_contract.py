@@ -209,22 +209,29 @@ def interrupting(estimator, where, kind):
     return undo
 
 
+CALLS = {
+    "fit": lambda estimator, data: estimator.fit(*data),
+    "partial_fit": lambda estimator, data: estimator.partial_fit(*data),
+    "part": lambda estimator, data: estimator.partial_fit(*data, part="a"),
+}
+
+
 @ALL
 @pytest.mark.parametrize("kind", ["callback", "sum", "update"])
 def test_an_interrupted_fit_leaves_the_estimator_as_it_was(name, kind, tmp_path):
-    """Interrupts at every step boundary and inside steps, for orders of fit and partial_fit."""
+    """Interrupts at every step boundary and inside steps, for orders of fit and partial_fit, about parts too."""
     make, data = CASES[name]
-    for before in ((), ("fit",), ("fit", "partial_fit"), ("partial_fit",)):
-        for then in ("fit", "partial_fit"):
+    for before in ((), ("fit",), ("fit", "partial_fit"), ("partial_fit",), ("part", "partial_fit")):
+        for then in CALLS:
             steps = make().n_steps if then == "fit" else 1
             for where in range(1, steps + 1):
                 estimator = make()
                 for call in before:
-                    getattr(estimator, call)(*data())
+                    CALLS[call](estimator, data())
                 held = public_view(estimator)
                 undo = interrupting(estimator, where, kind)
                 with pytest.raises((Stop, KeyboardInterrupt)) as error:
-                    getattr(estimator, then)(*data(seed=1))
+                    CALLS[then](estimator, data(seed=1))
                 spent = where - (kind == "sum")
                 notes = "".join(getattr(error.value, "__notes__", ()))
                 assert f"Up to {spent} releases were made" in notes or spent == 0 == len(notes)

@@ -106,6 +106,32 @@ class RoundedDown(LatentDirichletAllocation):
         return Boast(**vars(super().privacy_))
 
 
+class OncePerPart(LatentDirichletAllocation):
+    """A second release from the same part is not recorded."""
+
+    def _prepare(self, public, partial, before, taints=None):
+        model, plan, ledger = super()._prepare(public, partial, before, taints)
+        if plan.part in ledger.parts:
+            ledger.intend = lambda *event, **numbers: None
+        return model, plan, ledger
+
+
+class AssumesParts(LatentDirichletAllocation):
+    """Calls that name no part compose in parallel, as if they had been told that no record is in two of them."""
+
+    def _facts(self, n_rows, facts, partial, before):
+        public = super()._facts(n_rows, facts, partial, before)
+        return replace(public, part=f"call {before.n_steps}") if partial and public.part is None else public
+
+
+class SilentParts(LatentDirichletAllocation):
+    """A statement that leaves out what it assumes."""
+
+    @property
+    def privacy_(self):
+        return replace(super().privacy_, parts=())
+
+
 class Boast(Privacy):
     def statement(self):
         true = super().statement()

@@ -70,10 +70,17 @@ def job(place, kind, stage):
         kept = dict(checkpoint=place / f"run-{number}", resume=True, checkpoint_every=EVERY)
         try:
             model.fit(*records(), **kept, budget=budget)
-        except BudgetExceededError:
-            os._exit(REFUSED)
+        except ValueError as error:
+            if too_little(stage, str(error), error):
+                os._exit(REFUSED)
+            raise
         model.save(place / "model")
         os.symlink(str(model.n_steps_), place / f"done-{number}")
+
+
+def too_little(stage, said, error=None):
+    """Whether a fit was refused since the budget is used up, or so little is left that no noise suits it."""
+    return isinstance(error, BudgetExceededError) or (stage == "rest" and "noise" in said)
 
 
 def run(*words):
@@ -121,7 +128,7 @@ def command_job(place, kind, stage):
         estimator.SystemRandomness = lambda number=number: Witnessed(place / f"{number}-{os.getpid()}.drawn")
         code = command(data, kind, stage, out, budget, number)
         if code:
-            os._exit(REFUSED if code == 3 else BROKEN)
+            os._exit(REFUSED if code == 3 or too_little(stage, (place / "said").read_text()) else BROKEN)
         os.symlink(str(type(CASES[kind][0]()).load(out).n_steps_), place / f"done-{number}")
 
 
@@ -136,14 +143,12 @@ def fresh(place, kind, stage, commands):
 def working(place, kind, stage, commands, mutate=None):
     """A job whose unforeseen end is written down."""
     try:
-        said = os.open(place / "said", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        os.dup2(said, 1)
-        os.dup2(said, 2)
+        sys.stdout = sys.stderr = open(place / "said", "w", buffering=1)
         if mutate is not None:
             mutate()
         (command_job if commands else job)(place, kind, stage)
     except BaseException:
-        os.write(2, traceback.format_exc().encode())
+        traceback.print_exc()
     finally:
         os._exit(BROKEN)
 

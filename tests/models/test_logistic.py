@@ -373,7 +373,7 @@ NAN = float("nan")
         ({}, {"X": X[:, 0]}, ValueError, "X has dtype float64 and shape"),
         ({}, {"X": X.astype(str)}, ValueError, "expected a table of numbers"),
         ({}, {"X": sp.csr_array((40, 40_000))}, ValueError, "at most 32768"),
-        ({}, {"X": X[:0], "y": Y[:0]}, ValueError, "X has no rows"),
+        ({"classes": [0, 1]}, {"X": X[:0], "y": Y[:0]}, ValueError, "X has no rows"),
         ({"n_trials": 3}, {"y": Y * 4}, ValueError, "y: expected numbers of successes"),
         ({"n_trials": 3}, {"trials": np.full(40, 5)}, ValueError, "trials: expected numbers in"),
         ({"n_trials": 3}, {"trials": np.full(39, 2)}, ValueError, "trials has shape"),

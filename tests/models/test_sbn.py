@@ -265,7 +265,7 @@ def test_bad_data_is_refused_before_anything_is_spent():
     nan[2, 3] = np.nan
     cases = [
         (nan, "NaN"), (TRAIN[:5] * 7, "0 and 1"), (TRAIN[:5] - 0.5, "0 and 1"), (TRAIN[0], "shape"),
-        (TRAIN[:0], "shape"), (np.array([["a"]]), "dtype"),
+        (TRAIN[:0], "no rows"), (np.array([["a"]]), "dtype"),
     ]
     for data, word in cases:
         model = SigmoidBeliefNetwork(2, noise_multiplier=1.0)

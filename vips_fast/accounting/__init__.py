@@ -34,6 +34,7 @@ from .events import (
 )
 from .gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu, gaussian_noise_multiplier
 from .generic import generic_epsilon_v1, generic_log_moment, moments_accountant_epsilon
+from .parts import parts_delta, parts_epsilon
 from .printing import rounded_down, rounded_up
 from .privacy_loss import PrivacyLoss
 from .rdp import delta_from_rdp, epsilon_from_rdp, renyi_divergence
@@ -49,7 +50,7 @@ __all__ = [
     "epsilon_curve", "epsilon_from_rdp", "epsilon_lower_bound", "event_from_dict", "event_from_json", "gaussian_delta",
     "gaussian_epsilon", "gaussian_mu", "gaussian_noise_multiplier", "generic_epsilon_v1", "generic_log_moment",
     "kairouz_composition", "moments_accountant_epsilon", "optimal_composition_epsilon",
-    "optimal_composition_heterogeneous", "plot_epsilon", "privacy_profile", "pure_epsilon", "renyi_divergence",
-    "round_up_probability", "rounded_down", "rounded_up", "strong_composition", "wang_rdp", "zcdp_delta",
-    "zcdp_epsilon", "zcdp_rho", "zcdp_rho_for_target", "zcdp_rho_gaussian",
+    "optimal_composition_heterogeneous", "parts_delta", "parts_epsilon", "plot_epsilon", "privacy_profile",
+    "pure_epsilon", "renyi_divergence", "round_up_probability", "rounded_down", "rounded_up", "strong_composition",
+    "wang_rdp", "zcdp_delta", "zcdp_epsilon", "zcdp_rho", "zcdp_rho_for_target", "zcdp_rho_gaussian",
 ]  # fmt: skip

@@ -144,13 +144,13 @@ class Bench:
         sampling = {"sampling": "full", "neighbors": self.neighbors, "batch_size": None, "noise_multiplier": 1.0}
         return self.estimator(**{**sampling, **overrides})
 
-    def prepare(self, estimator: PrivateEstimator, records: Sequence[Any]) -> Prepared:
-        """A run over raw records, with the seams' parts in it."""
-        return self.prepare_data(estimator, self.adapter.data(records))
+    def prepare(self, estimator: PrivateEstimator, records: Sequence[Any], **how: Any) -> Prepared:
+        """A run over raw records, with the seams' parts in it; ``how`` goes to the estimator's own `prepare`."""
+        return self.prepare_data(estimator, self.adapter.data(records), **how)
 
-    def prepare_data(self, estimator: PrivateEstimator, data: Data) -> Prepared:
+    def prepare_data(self, estimator: PrivateEstimator, data: Data, **how: Any) -> Prepared:
         """As `prepare`, over raw data."""
-        made = estimator.prepare(**data)
+        made = estimator.prepare(**data, **how)
         plan = replace(
             made.plan, sampler=self.seams.of("sampler", made.plan.sampler),
             mechanism=self.seams.of("mechanism", made.plan.mechanism),

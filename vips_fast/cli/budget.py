@@ -89,6 +89,8 @@ def show(args: Namespace) -> int:
         ("for information", f"{rounded_up(said['tight'])} if all that was drawn had been fixed beforehand"),
         ("head", said["head"]),
     ]
+    if said["parts"]:
+        rows.insert(4, ("parts", f"{len(said['parts'])}; each record in one only, as the runs say: not checked"))
     print(table(rows))
     if said["torn"]:
         print("\nThe end of the file is torn: every open reservation counts as spent to the full.")
@@ -104,7 +106,10 @@ def show(args: Namespace) -> int:
         print("\n" + table(lines, ("list", "name", "declared", "releases", "epsilon", "delta", "")))
     if said["runs"]:
         runs = [
-            (one["run"], one["what"], _time(one["at"]), f"{one['counted']}/{one['reserved']}", _state(one))
+            (
+                one["run"], one["what"] + (f", part {one['part']}" if one["part"] else ""), _time(one["at"]),
+                f"{one['counted']}/{one['reserved']}", _state(one),
+            )
             for one in said["runs"]
         ]
         print("\n" + table(runs, ("run", "what", "begun", "releases", "")))

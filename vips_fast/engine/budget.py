@@ -16,6 +16,7 @@ import secrets
 import threading
 import time
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -23,6 +24,7 @@ from typing import Any, Self
 
 from ..accounting import PrivacyEvent, SelfComposedEvent, rounded_up
 from ..accounting.accountants import check_delta, check_epsilon
+from ..checks import check_name
 from .budget_file import BudgetDamagedError, BudgetFile, create
 from .budget_state import BudgetState
 from .filters import FILTERS, declared_epsilon, renyi_orders, smallest_noise
@@ -141,8 +143,7 @@ class Budget:
         if filter not in ("auto", *FILTERS):
             raise ValueError(f"filter={filter!r}: expected 'auto', 'gaussian' or 'renyi'")
         for name, text in (("dataset", dataset), ("unit", unit)):
-            if not isinstance(text, str) or not text.strip() or not text.isprintable():
-                raise ValueError(f"{name}={text!r}: expected a name")
+            check_name(name, text)
         record = {
             "kind": "budget", "number": 0, "budget": secrets.token_hex(8), "dataset": dataset, "relation": relation,
             "unit": unit, "epsilon": epsilon, "delta": delta, "filter": filter, "at": int(time.time()),
@@ -233,7 +234,8 @@ class Budget:
             reserved = state.total(reserved=True)
             runs = [
                 {
-                    "run": name, "what": run.what, "at": run.at, "reserved": run.count, "drawn": run.drawn,
+                    "run": name, "what": run.what, "part": run.part, "at": run.at, "reserved": run.count,
+                    "drawn": run.drawn,
                     "counted": run.spent, "list": None if run.item is None else run.item[0],
                     "state": "closed" if not run.open else "abandoned" if is_dead(run.holder) else "open",
                     "holder": {key: run.holder[key] for key in ("host", "pid")}, "event": run.event.to_dict(),
@@ -252,8 +254,8 @@ class Budget:
                 "spent": state.total(reserved=False), "left": max(0.0, state.epsilon - reserved),
                 "epsilon": state.epsilon, "delta": state.delta, "dataset": state.dataset, "unit": state.unit,
                 "relation": state.relation, "filter": state.filter, "runs": runs, "lists": lists,
-                "tight": state.tight(), "head": self._file.heads[-1], "records": len(self._file.heads),
-                "torn": self._file.torn,
+                "parts": state.parts(), "tight": state.tight(), "head": self._file.heads[-1],
+                "records": len(self._file.heads), "torn": self._file.torn,
             }
 
     def __repr__(self) -> str:
@@ -280,12 +282,12 @@ class Budget:
                     f"{self.path}: the run has {name}={plans!r}, the budget of {self.dataset} is for {own!r}"
                 )
 
-    def check(self, event: PrivacyEvent, count: int = 1) -> None:
+    def check(self, event: PrivacyEvent, count: int = 1, part: str | None = None) -> None:
         """Raise BudgetExceededError if ``count`` releases of an event do not fit now; nothing is reserved."""
         with self._reading() as state:
-            self._admit(state, event, count)
+            self._admit(state, event, count, part)
 
-    def _admit(self, state: BudgetState, event: PrivacyEvent, count: int) -> tuple[str, int] | None:
+    def _admit(self, state: BudgetState, event: PrivacyEvent, count: int, part: str | None) -> tuple[str, int] | None:
         """The place of a list that a run draws from, None for outside lists, BudgetExceededError if it does not fit."""
         if event.neighbors != state.relation:
             raise ValueError(
@@ -295,7 +297,7 @@ class Budget:
         item = state.item_for(event, count)
         if item is not None:
             return item
-        total = state.with_run(event, count)
+        total = state.with_run(event, count, part)
         if not total <= state.epsilon:
             raise BudgetExceededError(self._refusal(state, event, count, total))
         return None
@@ -313,22 +315,27 @@ class Budget:
             )
         return f"{self.path}: the budget of {state.dataset} does not hold this run: {why}"
 
-    def _most(self, state: BudgetState, event: PrivacyEvent, least: int, count: int) -> int:
+    def _most(self, state: BudgetState, event: PrivacyEvent, least: int, count: int, part: str | None) -> int:
         """The largest number of releases up to ``count`` that fits; ``least`` where no larger one does."""
         low, high, middle = least, count, count
         while low < high:
             try:
-                self._admit(state, event, middle)
+                self._admit(state, event, middle, part)
                 low = middle
             except BudgetExceededError:
                 high = middle - 1
             middle = (low + high + 1) // 2
         return low
 
-    def reserve(self, event: PrivacyEvent, count: int, *, least: int | None = None, what: str = "") -> Reservation:
+    def reserve(
+        self, event: PrivacyEvent, count: int, *, least: int | None = None, what: str = "", part: str | None = None
+    ) -> Reservation:
         """Reserve so many releases of an event, or with ``least`` as many of them as fit, but not fewer than that.
 
         What ended processes had reserved is given back first.
+
+        ``part`` names the part of the data that the run reads, None for all: whoever names one says that each record
+        lies in one part only, which nothing here can check (`vips_fast.accounting.parts`).
 
         Raises
         ------
@@ -342,12 +349,13 @@ class Budget:
         run = secrets.token_hex(6)
         with self._locked(write=True) as state:
             self._give_back_abandoned(state)
-            count = self._most(state, event, count if least is None else least, count)
-            item = self._admit(state, event, count)
-            self._append({
+            count = self._most(state, event, count if least is None else least, count, part)
+            item = self._admit(state, event, count, part)
+            record = {
                 "kind": "reserve", "run": run, "event": event.to_dict(), "count": int(count), "what": what,
                 "holder": this_process(), "at": int(time.time()), "item": item,
-            })  # fmt: skip
+            }
+            self._append(record if part is None else dict(record, part=check_name("part", part)))
             made = Reservation(self, run, event, int(count), self._file.heads[-1])
         # With the file free again: others need not wait for a log.
         _log.info("charge: %d releases reserved in %s as run %s", count, self.path, run)
@@ -400,7 +408,10 @@ class Budget:
                     f"{self.path}: a list with a delta of {share:g} does not fit the budget of {state.dataset}: "
                     f"{free:g} of {state.delta:g} is left for lists; declare them before the first run that is in none"
                 )
-            cost = declared_epsilon(_counted(items), share)
+            counts: Counter[PrivacyEvent] = Counter()
+            for one, count in items:
+                counts[one] += count
+            cost = declared_epsilon(counts, share)
             total = state.listed(reserved=True) + cost
             if not total <= state.epsilon:
                 raise BudgetExceededError(
@@ -456,13 +467,6 @@ class Budget:
             if run not in state.live:
                 raise ValueError(f"{self.path}: {run!r} is no open reservation")
             self._append({"kind": "close", "run": run, "at": int(time.time()), "why": "given back by hand"})
-
-
-def _counted(items: list[tuple[PrivacyEvent, int]]) -> dict[PrivacyEvent, int]:
-    counts: dict[PrivacyEvent, int] = {}
-    for event, count in items:
-        counts[event] = counts.get(event, 0) + count
-    return counts
 
 
 class Reservation:

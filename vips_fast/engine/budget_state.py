@@ -14,11 +14,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..accounting import PrivacyEvent, event_from_dict
+from ..accounting import PrivacyEvent, event_from_dict, parts_epsilon
+from ..accounting.parts import Spent, accounts
+from ..checks import check_name
 from .filters import (
     FILTERS,
-    Counts,
-    declared_epsilon,
     gaussian_filter_epsilon,
     is_whole_gaussian,
     renyi_filter_epsilon,
@@ -43,6 +43,8 @@ class BudgetRun:
         When it was made, in seconds of the epoch.
     item : (str, int) or None
         The declared list that it draws from, and the place in it.
+    part : str or None
+        The part of the data that it reads; None for all records.
     open : bool
     settled : bool
         Counted as spent to the full, since a record of the file was lost.
@@ -54,6 +56,7 @@ class BudgetRun:
     holder: dict[str, Any]
     at: int
     item: tuple[str, int] | None = None
+    part: str | None = None
     drawn: int = 0
     open: bool = True
     settled: bool = False
@@ -107,7 +110,8 @@ class BudgetState:
         self.runs: dict[str, BudgetRun] = {}
         self.lists: dict[str, DeclaredList] = {}
         self.rest_delta: float | None = None
-        self._drawn: Counter[PrivacyEvent] = Counter()  # by runs that are closed and of no list
+        # From each part, by runs that are closed and of no list.
+        self._drawn: Counter[tuple[str | None, PrivacyEvent]] = Counter()
         self._live: dict[str, BudgetRun] = {}
 
     # ---------------------------------------------------------------- records
@@ -137,6 +141,8 @@ class BudgetState:
         run = BudgetRun(event, int(record["count"]), str(record["what"]), dict(record["holder"]), int(record["at"]))
         if record["run"] in self.runs or run.count < 1:
             raise ValueError("a reservation is made twice, or is empty")
+        if record.get("part") is not None:
+            run.part = check_name("part", record["part"])
         if item is None:
             if self.filter == "auto":
                 self.filter = self.filter_for(event)
@@ -162,7 +168,7 @@ class BudgetState:
         run = self._live.pop(record["run"])
         run.open = False
         if run.item is None:
-            self._drawn[run.event] += run.spent
+            self._drawn[run.part, run.event] += run.spent
         else:
             self.lists[run.item[0]].taken[run.item[1]] -= run.count - run.spent
 
@@ -203,38 +209,50 @@ class BudgetState:
             return self.filter
         return "gaussian" if is_whole_gaussian(event) else "renyi"
 
-    def rest(self, *, reserved: bool) -> Counter[PrivacyEvent]:
-        """Releases outside lists: those drawn, and with ``reserved`` those that may be."""
+    def rest(self, *, reserved: bool) -> Counter[tuple[str | None, PrivacyEvent]]:
+        """Releases outside lists, from each part: those drawn, and with ``reserved`` those that may be."""
         counts = Counter(self._drawn)
         for run in self._live.values():
             if run.item is None:
-                counts[run.event] += run.count if reserved else run.spent
+                counts[run.part, run.event] += run.count if reserved else run.spent
         return counts
 
-    def filtered(self, counts: Counts, name: str | None = None) -> float:
-        """Epsilon of releases outside lists, by the filter that decides."""
+    def filtered(self, spent: Spent, name: str | None = None) -> dict[str | None, float]:
+        """Epsilon of releases outside lists for each part, by the filter that decides; without parts, {None: all}."""
         delta = self.free_delta if self.rest_delta is None else self.rest_delta
-        if not any(counts.values()):
-            return 0.0
-        if delta <= 0.0:
-            return math.inf
-        if (name or self.filter) == "gaussian":
-            return gaussian_filter_epsilon(counts, delta)
-        return renyi_filter_epsilon(counts, delta, self.orders)
+        if any(spent.values()) and delta <= 0.0:
+            return {None: math.inf}
+        gaussian = (name or self.filter) == "gaussian"
+        known: dict[tuple[tuple[PrivacyEvent, int], ...], float] = {}  # a year's nights are mostly alike
+        out = {}
+        for part, counts in accounts(spent).items():
+            key = tuple(counts.items())
+            if key not in known:
+                known[key] = (
+                    gaussian_filter_epsilon(counts, delta) if gaussian
+                    else renyi_filter_epsilon(counts, delta, self.orders)
+                )  # fmt: skip
+            out[part] = known[key]
+        return out
 
     def listed(self, *, reserved: bool) -> float:
         """Epsilon of the lists: those begun, and with ``reserved`` all."""
         return math.fsum(one.epsilon for one in self.lists.values() if reserved or one.begun)
 
     def total(self, *, reserved: bool) -> float:
-        """Epsilon of everything drawn, and with ``reserved`` of what may still be."""
-        return self.listed(reserved=reserved) + self.filtered(self.rest(reserved=reserved))
+        """Epsilon of everything drawn, and with ``reserved`` of what may still be; that of the worst part."""
+        return self.listed(reserved=reserved) + max(self.filtered(self.rest(reserved=reserved)).values())
 
-    def with_run(self, event: PrivacyEvent, count: int) -> float:
+    def parts(self) -> dict[str, float]:
+        """Epsilon of everything drawn that a record of each part was in."""
+        spent = self.filtered(self.rest(reserved=False))
+        return {part: self.listed(reserved=False) + each for part, each in spent.items() if part is not None}
+
+    def with_run(self, event: PrivacyEvent, count: int, part: str | None = None) -> float:
         """Epsilon of everything, and of a further run outside lists."""
-        counts = self.rest(reserved=True)
-        counts[event] += count
-        return self.listed(reserved=True) + self.filtered(counts, self.filter_for(event))
+        spent = self.rest(reserved=True)
+        spent[part, event] += count
+        return self.listed(reserved=True) + max(self.filtered(spent, self.filter_for(event)).values())
 
     def item_for(self, event: PrivacyEvent, count: int) -> tuple[str, int] | None:
         """A place of a list that still holds so many releases of an event."""
@@ -244,13 +262,13 @@ class BudgetState:
                     return key, place
         return None
 
-    def drawn(self) -> Counter[PrivacyEvent]:
-        """All releases that count as made, of lists too."""
-        counts: Counter[PrivacyEvent] = Counter()
+    def drawn(self) -> Counter[tuple[str | None, PrivacyEvent]]:
+        """All releases that count as made, from each part, of lists too."""
+        counts: Counter[tuple[str | None, PrivacyEvent]] = Counter()
         for run in self.runs.values():
-            counts[run.event] += run.spent
+            counts[run.part, run.event] += run.spent
         return counts
 
     def tight(self) -> float:
         """Epsilon of all that was drawn, if all of it had been fixed beforehand; decides nothing."""
-        return declared_epsilon(self.drawn(), self.delta)
+        return parts_epsilon(self.drawn(), self.delta)

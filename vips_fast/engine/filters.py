@@ -28,6 +28,16 @@ Declared (`declared_epsilon`): a list of events fixed before any of them is rele
 taken and whether or not all are, composes by privacy-loss distributions. *Proof.* Each event has a dominating pair;
 draw one output of each pair beforehand. A release of event i, whatever was chosen to be computed with it, is a function
 of the i-th output and of coins; so all that is seen is a function of the product of the outputs.
+
+Parts (`vips_fast.accounting.parts`): where a run says that it reads one named part of the data only, and a record
+lies in one part only, a filter keeps one account for each part: the releases without a part and its own. A release is
+made if *every* account stays within the limit. *Proof.* Fix neighbours that differ in a record of part p. The
+releases of other parts have one law on both sides, given what was seen: they are coins, by which, as by everything
+seen, the next run may be chosen. All the rest stands in the account of p, which is within the limit; so the filter's
+theorem, which allows choices by outputs and coins, gives its (epsilon, delta) for this pair. That other accounts
+refuse a run too is one more choice by what was seen. The limit, the orders and their shares of delta are the same for
+all parts and were fixed before the first release. So what is spent is the largest of the accounts, and delta is not
+shared among parts. Lists declared ahead count as read from all records, whatever part their runs name.
 """
 
 from __future__ import annotations
@@ -38,16 +48,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from ..accounting import (
-    ComposedEvent,
-    PrivacyEvent,
-    SelfComposedEvent,
-    epsilon,
-    epsilon_from_rdp,
-    gaussian_epsilon,
-    renyi_divergence,
-)
+from ..accounting import PrivacyEvent, epsilon, epsilon_from_rdp, gaussian_epsilon, renyi_divergence
 from ..accounting.gaussian import gaussian_mu
+from ..accounting.parts import composed
 
 #: Events with how often each was, or may be, released.
 Counts = Mapping[PrivacyEvent, int]
@@ -133,12 +136,6 @@ def declared_epsilon(counts: Counts, delta: float) -> float:
     """Epsilon of releases whose events were all fixed beforehand, by the tightest accountant."""
     event = composed(counts)
     return 0.0 if event is None else epsilon(event, delta)
-
-
-def composed(counts: Counts) -> PrivacyEvent | None:
-    """Releases as one event; None for none."""
-    parts = tuple(SelfComposedEvent(event, count) for event, count in counts.items() if count)
-    return ComposedEvent(parts) if parts else None
 
 
 def smallest_noise(cost: Callable[[float], float], limit: float, rtol: float = 1e-4) -> float | None:

@@ -12,23 +12,19 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from ..accounting import (
-    ComposedEvent,
-    PrivacyEvent,
-    SelfComposedEvent,
-    default_accountant,
-    epsilon,
-    event_from_dict,
-)
+from ..accounting import ComposedEvent, PrivacyEvent, default_accountant, event_from_dict, parts_epsilon
+from ..accounting.parts import Spent, accounts, composed
+from ..checks import check_name
 
 SCHEMA = 2
 
 
 class Ledger:
-    """Append-only list of what was planned and released from one set of records.
+    """Append-only list of what was planned and released from one set of records, or from named parts of it.
 
     The kinds of records are "plan" (the public numbers of a run), "release" (one noised
     release, written before its noise is drawn), "taint" (a reason why the stated
@@ -42,7 +38,7 @@ class Ledger:
     def __init__(self) -> None:
         self._records: list[dict[str, Any]] = []
         self._head = "0" * 64
-        self._runs: list[tuple[PrivacyEvent, int]] = []
+        self._spent: Counter[tuple[str | None, PrivacyEvent]] = Counter()
         self._taints: list[str] = []
         self._n_releases = 0
         self._frozen = False
@@ -90,7 +86,7 @@ class Ledger:
         with self._lock:
             other = Ledger()
             other._records, other._head = list(self._records), self._head
-            other._runs, other._taints, other._n_releases = list(self._runs), list(self._taints), self._n_releases
+            other._spent, other._taints, other._n_releases = self._spent.copy(), list(self._taints), self._n_releases
             return other
 
     def freeze(self) -> Ledger:
@@ -185,25 +181,21 @@ class Ledger:
             raise ValueError("its records do not form an unbroken chain")
         return self._head
 
-    def intend(self, event: PrivacyEvent, *, clip_norm: float, sensitivity: float) -> None:
-        """Record a release that is about to be made. It counts as spent from now on.
+    def intend(self, event: PrivacyEvent, *, clip_norm: float, sensitivity: float, part: str | None = None) -> None:
+        """Record a release that is about to be made, from all records or from a part. It counts as spent from now on.
 
         Raises
         ------
         ValueError
-            If its neighbouring relation is not that of the releases before.
+            If its neighbouring relation is not that of the releases before, or the part is no name.
         """
         with self._lock:
-            if self._runs:
-                ComposedEvent((self._runs[0][0], event))  # refuses a mix of relations
-            self._append(
-                {"kind": "release", "event": event.to_dict(), "clip_norm": clip_norm, "sensitivity": sensitivity}
-            )
+            for _, first in list(self._spent)[:1]:
+                ComposedEvent((first, event))  # refuses a mix of relations
+            record = {"kind": "release", "event": event.to_dict(), "clip_norm": clip_norm, "sensitivity": sensitivity}
+            self._append(record if part is None else dict(record, part=check_name("part", part)))
             self._n_releases += 1
-            if self._runs and self._runs[-1][0] == event:
-                self._runs[-1] = (event, self._runs[-1][1] + 1)
-            else:
-                self._runs.append((event, 1))
+            self._spent[part, event] += 1
 
     def close(self, digest: str, transcript: list[str] | None = None) -> None:
         """Record the digest of all that a run publishes, and those of its releases where they are kept."""
@@ -211,14 +203,34 @@ class Ledger:
             record = {"kind": "close", "digest": digest, "releases": self._n_releases}
             self._append(record if transcript is None else dict(record, transcript=list(transcript)))
 
-    def event(self) -> PrivacyEvent | None:
-        """All releases as one composed event, or None if there are none."""
-        return compose(tuple(self._runs))
+    @property
+    def spent(self) -> Spent:
+        """How often each event was released from each part, None for all records."""
+        return self._spent.copy()
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Names of the parts that releases were made from, in the order of the first ones."""
+        return tuple(part for part in accounts(self._spent) if part is not None)
+
+    def event(self, part: str | None = None) -> PrivacyEvent | None:
+        """All releases in sequence as one event, or those that a record of a part was in; None for none.
+
+        Raises
+        ------
+        KeyError
+            If the part is not one of `parts`.
+        """
+        if part is not None:
+            return composed(accounts(self._spent)[part])
+        counts: Counter[PrivacyEvent] = Counter()
+        for (_, event), count in self._spent.items():
+            counts[event] += count
+        return composed(counts)
 
     def epsilon(self, delta: float, accountant: str | None = None) -> float:
-        """Epsilon of all releases together at ``delta``; 0 before the first."""
-        event = self.event()
-        return 0.0 if event is None else epsilon(event, delta, accountant)
+        """Epsilon of all releases together at ``delta``, that of the worst part (`accounting.parts`); 0 for none."""
+        return parts_epsilon(self._spent, delta, accountant)
 
     def accountant(self) -> str | None:
         """Name of the accountant that `epsilon` uses by default."""
@@ -267,7 +279,8 @@ class Ledger:
             self.taint(str(record["reason"]))
         elif kind == "release":
             event = event_from_dict(record["event"])
-            self.intend(event, clip_norm=record["clip_norm"], sensitivity=record["sensitivity"])
+            clip_norm, sensitivity = record["clip_norm"], record["sensitivity"]
+            self.intend(event, clip_norm=clip_norm, sensitivity=sensitivity, part=record.get("part"))
         elif kind == "resume":
             step, n_steps = record["step"], record["n_steps"]
             if type(step) is not int or type(n_steps) is not int or not 0 <= step <= n_steps:
@@ -277,14 +290,6 @@ class Ledger:
             self.close(str(record["digest"]), record.get("transcript"))
         else:
             raise ValueError(f"unknown kind {kind!r}")
-
-
-def compose(runs: tuple[tuple[PrivacyEvent, int], ...]) -> PrivacyEvent | None:
-    """One event from ((event, how many), …); None for none."""
-    parts = tuple(event if count == 1 else SelfComposedEvent(event, count) for event, count in runs if count)
-    if not parts:
-        return None
-    return parts[0] if len(parts) == 1 else ComposedEvent(parts)
 
 
 def canonical_json(value: Any) -> bytes:

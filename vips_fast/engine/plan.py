@@ -7,10 +7,13 @@ noise. Every refusal happens while a plan is made, from public numbers alone.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from ..accounting import ComposedEvent, PrivacyEvent, SelfComposedEvent, calibrate_noise_multiplier, epsilon
+from ..accounting import PrivacyEvent, SelfComposedEvent, calibrate_noise_multiplier, parts_epsilon
+from ..accounting.parts import Spent
+from ..checks import check_name
 from ..mechanisms import GaussianMechanism
 from .model import Model
 from .sampling import Sampler
@@ -32,6 +35,8 @@ class RunPlan:
         What neighbours differ by.
     taints : tuple of str
         Reasons, known beforehand, why the guarantee will not hold.
+    part : str or None
+        The part of the data set that the run reads; None for all of it.
     """
 
     sampler: Sampler
@@ -40,6 +45,7 @@ class RunPlan:
     delta: float
     unit: str = "record"
     taints: tuple[str, ...] = ()
+    part: str | None = None
 
     @property
     def relation(self) -> str:
@@ -54,7 +60,7 @@ class RunPlan:
 
     def public(self) -> dict[str, Any]:
         """The plan's numbers for the ledger, JSON-ready."""
-        return {
+        public = {
             "relation": self.relation,
             "unit": self.unit,
             "sampling": self.sampler.name,
@@ -66,12 +72,13 @@ class RunPlan:
             "sensitivity": float(self.mechanism.sensitivity),
             "delta": float(self.delta),
         }
+        return public if self.part is None else dict(public, part=self.part)
 
 
 def make_plan(
     model: Model, sampler: Sampler, *, n_steps: int, delta: float, private: bool = True,
     target_epsilon: float | None = None, noise_multiplier: float | None = None, sensitivity: float | None = None,
-    spent: PrivacyEvent | None = None, taints: tuple[str, ...] = (),
+    spent: Spent | None = None, taints: tuple[str, ...] = (), part: str | None = None,
 ) -> RunPlan:
     """Plan a run of a model; nothing is spent.
 
@@ -85,14 +92,16 @@ def make_plan(
     private : bool
         False adds no noise.
     target_epsilon, noise_multiplier : float or None
-        With a target alone the noise is calibrated for it, together with what is spent;
-        with both, a run that would pass the target is refused; with neither the target
+        With a target alone the noise is calibrated for it; with both, a run that would
+        pass the target, together with what is spent, is refused; with neither the target
         is 1.
     sensitivity : float or None
         In place of the model's proven one; below it, the plan is tainted.
-    spent : PrivacyEvent or None
-        What the same records have been charged before.
+    spent : mapping of (part, event) to a number, or None
+        What was released before; it needs a noise multiplier.
     taints : tuple of str
+    part : str or None
+        Name of the part of the data set that the run reads; None for all of it.
 
     Returns
     -------
@@ -101,26 +110,28 @@ def make_plan(
     Raises
     ------
     ValueError
-        If the run would overspend, no noise multiplier reaches the target, or the noise
-        does not fit the lattice.
+        If the run would overspend, no noise multiplier reaches the target, the noise
+        does not fit the lattice, or the part is no name.
     """
     reasons = dict.fromkeys(taints)
-
-    def total(z: float) -> PrivacyEvent:
-        fresh = SelfComposedEvent(sampler.event(z), n_steps)
-        return fresh if spent is None else ComposedEvent((spent, fresh))
-
+    if part is not None:
+        check_name("part", part)
     if not private:
         z = 0.0
         reasons["fitted with private=False"] = None
     elif noise_multiplier is None:
-        z = calibrate_noise_multiplier(total, 1.0 if target_epsilon is None else target_epsilon, delta)
+        if spent:
+            raise ValueError("noise_multiplier=None: expected a number for a run that goes on from an earlier one")
+        target = 1.0 if target_epsilon is None else target_epsilon
+        z = calibrate_noise_multiplier(lambda z: SelfComposedEvent(sampler.event(z), n_steps), target, delta)
     else:
         z = float(noise_multiplier)
         if z == 0.0:
             reasons["noise_multiplier=0"] = None
         elif target_epsilon is not None:
-            would = epsilon(total(z), delta)
+            total = Counter(spent)
+            total[part, sampler.event(z)] += n_steps
+            would = parts_epsilon(total, delta)
             if would > target_epsilon:
                 raise ValueError(
                     f"noise_multiplier={z:g} with {n_steps} steps gives epsilon = {would:.4g} at delta = {delta:g}: "
@@ -133,4 +144,4 @@ def make_plan(
         reasons[f"sensitivity {sensitivity:.6g} is below the proven {proven:.6g}"] = None
     mechanism = GaussianMechanism(z, sensitivity, model.clip)
     model.prepare(mechanism, sampler)
-    return RunPlan(sampler, mechanism, n_steps, delta, taints=tuple(reasons))
+    return RunPlan(sampler, mechanism, n_steps, delta, taints=tuple(reasons), part=part)

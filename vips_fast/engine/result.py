@@ -40,6 +40,10 @@ class Public:
         The largest record. Only without privacy, where nothing is bounded beforehand.
     n_columns : int or None
         Columns of a record, where a record is not just a row of the data.
+    part : str or None
+        Name of the part of the data set that the last call of ``partial_fit`` read; None for all of it.
+    call_records : int or None
+        Public number of records of that call, where it was said in the call.
     """
 
     n_features: int
@@ -48,12 +52,15 @@ class Public:
     classes: np.ndarray | None = None
     scale: float | None = None
     n_columns: int | None = None
+    part: str | None = None
+    call_records: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """All but the classes, JSON-ready."""
+        call = {"part": self.part, "call_records": self.call_records}
         return {
             "n_features": self.n_features, "n_records": self.n_records, "seed": self.seed, "scale": self.scale,
-            "n_columns": self.n_columns,
+            "n_columns": self.n_columns, **{name: value for name, value in call.items() if value is not None},
         }
 
 

@@ -34,13 +34,17 @@ class Privacy:
     batch_size : float
         (Expected) size of a minibatch.
     n_records : int
-        Public number of records.
+        Public number of records; those of the last run's part, where there are parts.
     taints : tuple of str
         Reasons why the guarantee does not hold; empty if it does.
     lost : int
         Releases of steps that were interrupted and done again: spent like all others, and without effect.
     shortened : tuple of two int, or None
         Steps done and steps planned, where a resumed run could not pay for all that were planned.
+    parts : tuple of str
+        Names of the parts that releases were made from. Epsilon is that of the worst part, and holds if each record
+        lies in one part only, which the program cannot check (`vips_fast.accounting.parts`). Empty where all releases
+        are from all records; then nothing is assumed.
     """
 
     epsilon: float
@@ -56,6 +60,7 @@ class Privacy:
     taints: tuple[str, ...] = ()
     lost: int = 0
     shortened: tuple[int, int] | None = None
+    parts: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, ledger: Ledger) -> Privacy:
@@ -84,7 +89,7 @@ class Privacy:
             epsilon=ledger.epsilon(delta) if ledger.private else math.inf, delta=delta, neighbors=relation,
             unit=unit, accountant=ledger.accountant() or "none", steps=len(ledger), noise_multiplier=noise_multiplier,
             sampling=sampling, batch_size=batch_size, n_records=n_records, taints=ledger.taints,
-            lost=ledger.lost, shortened=ledger.shortened,
+            lost=ledger.lost, shortened=ledger.shortened, parts=ledger.parts,
         )
 
     @property
@@ -96,18 +101,26 @@ class Privacy:
         """The guarantee in one paragraph; epsilon is never rounded down."""
         if self.taints:
             return "NOT PRIVATE: " + "; ".join(self.taints) + "."
-        relation = _RELATIONS[self.neighbors].format(unit=self.unit)
+        relation = _RELATIONS[self.neighbors].format(unit=self.unit) + f" of {self.n_records}"
         how = _SAMPLINGS[self.sampling].format(size=self.batch_size, unit=self.unit)
-        resumed = ""
+        assumed = resumed = ""
+        if self.parts:
+            # How many all parts hold together is not known.
+            same = " by another of the same part" if self.neighbors == "replace_one" else ""
+            relation, how = f"{relation} in the last run{same}", "all of a part, or of the data set, in each step"
+            assumed = (
+                f" Assumed: each {self.unit} lies in one part only: {len(self.parts)} parts; not checked by the "
+                "program. Epsilon is that of the worst part."
+            )
         if self.lost:
             resumed = f" ({self.steps - self.lost} of steps that were done, {self.lost} of steps that were interrupted)"
         if self.shortened is not None:
             resumed += ", {} of {} planned steps, for which target and budget could pay".format(*self.shortened)
         return (
-            f"({rounded_up(self.epsilon)}, {self.delta!r})-differential privacy with respect to {relation} of "
-            f"{self.n_records}: {self.steps} releases{resumed}, {how}, noise multiplier {self.noise_multiplier:.4g}, "
-            f"accountant {self.accountant!r}. The number of {self.unit}s, the vocabulary or the columns, and all "
-            "parameters are taken as public. The time that the fit took is not covered."
+            f"({rounded_up(self.epsilon)}, {self.delta!r})-differential privacy with respect to {relation}: "
+            f"{self.steps} releases{resumed}, {how}, noise multiplier {self.noise_multiplier:.4g}, "
+            f"accountant {self.accountant!r}.{assumed} The number of {self.unit}s, the vocabulary or the columns, and "
+            "all parameters are taken as public. The time that the fit took is not covered."
         )
 
     __str__ = statement

@@ -83,7 +83,8 @@ class Run:
         try:
             for record in self.records:
                 ledger.replay(record)
-                if record["kind"] == "close" or any(record[name] != known[name] for name in record if name in known):
+                other = record["kind"] == "release" and record.get("part") != plan.part
+                if other or record["kind"] == "close" or any(record[n] != known[n] for n in record if n in known):
                     raise ValueError
             n_releases = 0 if event is None else self.done + ledger.lost - lost
             if len(ledger) - len(before) != n_releases or not set(plan.taints) <= set(ledger.taints):

@@ -11,14 +11,14 @@ import inspect
 import math
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from ..checks import check_choice, check_flag, check_number
+from ..checks import check_choice, check_flag, check_name, check_number
 from ..engine.backend import Backend, Threads
 from ..engine.checkpoint import RunFolder, open_folder
 from ..engine.interrupts import Stopped
@@ -246,18 +246,21 @@ class PrivateEstimator:
     def _fit(
         self, X: Any, y: Any = None, *, partial: bool = False, transcript: str | Path | None = None,
         checkpoint: str | Path | RunFolder | None = None, resume: bool = False, checkpoint_every: int | None = None,
-        budget: Payer = None, **extra: Any,
+        budget: Payer = None, part: str | None = None, n_records: int | None = None, **extra: Any,
     ) -> Self:
-        """`fit` and `partial_fit` of all models."""
-        with self._alone(), open_folder(checkpoint, resume, checkpoint_every) as folder:
+        """`fit` and `partial_fit` of all models; ``part`` and ``n_records`` are about a call of the latter."""
+        with self._alone(), open_folder(checkpoint, resume, checkpoint_every) or nullcontext() as folder:
             first, resumed = not partial or self._result is None, folder is not None and folder.begun
             writer = None if transcript is None else TranscriptWriter(transcript, first=first, resume=resumed)
-            self.run(self.prepare(X, y, partial=partial, budget=budget, folder=folder, **extra), writer, folder)
+            prepared = self.prepare(
+                X, y, partial=partial, budget=budget, folder=folder, part=part, n_records=n_records, **extra
+            )
+            self.run(prepared, writer, folder)
         return self
 
     def prepare(
         self, X: Any, y: Any = None, *, partial: bool = False, budget: Payer = None, folder: RunFolder | None = None,
-        **extra: Any,
+        part: str | None = None, n_records: int | None = None, **extra: Any,
     ) -> Prepared:
         """What a fit to these data would run with; nothing is drawn or spent, and the estimator stays as it is.
 
@@ -275,10 +278,15 @@ class PrivateEstimator:
                 "noise_multiplier=None: expected a number with partial_fit, since the number of calls to come is "
                 "unknown"
             )
+        if part is not None:
+            check_name("part", part)
+        if n_records is not None:
+            check_number("n_records", n_records, 1, MAX_RECORDS, integer=True)
+        call = {"part": part, "call_records": n_records}
         before = self._result if partial else None
-        with planning(self, budget, partial, folder) as spending:
+        with planning(self, budget, partial, folder, call) as spending:
             records, facts = self._read(X, y, **extra)
-            public = self._facts(records.n_rows, facts, partial, before)
+            public = self._facts(records.n_rows, {**facts, **call}, partial, before)
             if folder is not None:
                 public = folder.public(public, self._settings()["random_state"] is not None)
             chosen: Self = spending.settle(public)
@@ -361,16 +369,21 @@ class PrivateEstimator:
         """Public facts; the number of rows is one only where no other number is given."""
         if n_rows > MAX_RECORDS:
             raise ValueError(f"X: expected at most {MAX_RECORDS} rows")
-        if self.sampling == "without_replacement" and self.n_records is not None and self.n_records != n_rows:
+        part, call_records = facts.get("part"), facts.get("call_records")
+        stated = self.n_records if call_records is None else call_records
+        if n_rows == 0 and stated is None:
+            raise ValueError("X has no rows: expected at least one row, or n_records")
+        if self.sampling == "without_replacement" and stated is not None and stated != n_rows:
             # Neighbours differ by a replacement, so they have as many rows.
             raise ValueError(
-                f"n_records={self.n_records}: expected the number of rows with sampling='without_replacement', or None"
+                f"n_records={stated}: expected the number of rows with sampling='without_replacement', or None"
             )
-        if partial and self.n_records is not None and self.batch_size is None:
+        said = (part, call_records, self.batch_size) != (None, None, None)
+        if partial and self.n_records is not None and not said:
             raise ValueError(
                 "batch_size=None: expected the public number of records of a call, since n_records is given"
             )
-        n_records = n_rows if self.n_records is None else int(self.n_records)
+        n_records = int(next((n for n in (self.n_records, call_records) if n is not None), n_rows))
         if before is not None and before.public.n_features != facts["n_features"]:
             raise ValueError(
                 f"X has {facts['n_features']} features, but {type(self).__name__} is expecting "
@@ -386,9 +399,9 @@ class PrivateEstimator:
         """Sampler and number of steps of a run."""
         if not partial:
             return self._sampler(public), self._resolve_n_steps(public)
-        size = public.n_records if self.batch_size is None else int(self.batch_size)
+        size = next(n for n in (public.call_records, self.batch_size, public.n_records) if n is not None)
         accounted = "replace_one" if self.sampling == "without_replacement" else "add_remove"
-        return FullSampler(size, self.neighbors or accounted), 1
+        return FullSampler(int(size), self.neighbors or accounted), 1
 
     def _prepare(
         self, public: Public, partial: bool, before: FitResult | None, taints: tuple[str, ...] | None = None
@@ -400,7 +413,7 @@ class PrivateEstimator:
             model, sampler, n_steps=n_steps, delta=self._delta(public.n_records), private=bool(self.private),
             target_epsilon=self.target_epsilon, noise_multiplier=self.noise_multiplier,
             sensitivity=self._sensitivity(model, sampler.neighbors),
-            spent=None if before is None else before.ledger.event(),
+            spent=None if before is None else before.ledger.spent, part=public.part,
             taints=self._taints() + self._unsafe_taints() if taints is None else taints,
         )
         if before is None:

@@ -201,10 +201,11 @@ def _statement(published: PrivateEstimator) -> VerifyCheck:
     if not result.ledger.private:
         said = str(published.privacy_).startswith("NOT PRIVATE")
         return VerifyCheck("epsilon", said, "tainted: the statement has to say NOT PRIVATE")
-    event, plan = result.ledger.event(), result.ledger.plan
-    if event is None or plan is None:
+    ledger, plan = result.ledger, result.ledger.plan
+    events = [event for part in ledger.parts or (None,) if (event := ledger.event(part)) is not None]
+    if not events or plan is None:
         return VerifyCheck("epsilon", False, "the ledger has no release")
-    spent = epsilon(event, float(plan["delta"]))
+    spent = max(epsilon(event, float(plan["delta"])) for event in events)
     words = re.match(r"\(([^,]+), ([^)]+)\)-differential privacy", str(published.privacy_))
     if words is None:
         return VerifyCheck("epsilon", False, "the statement names none")

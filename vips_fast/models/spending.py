@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
-from ..accounting import ComposedEvent, PrivacyEvent, SelfComposedEvent, calibrate_noise_multiplier
+from ..accounting import PrivacyEvent, SelfComposedEvent, calibrate_noise_multiplier
 from ..engine.budget import Budget, BudgetExceededError, Reservation
 from ..engine.checkpoint import RunFolder
 from ..engine.ledger import Ledger
@@ -32,6 +32,8 @@ class Spending:
     folder : RunFolder or None
         Where the run goes on, if one has begun there: with the noise of its plan and the steps that it has left, or as
         many of them as the budget holds.
+    call : mapping or None
+        ``part`` and ``call_records`` of that call, as in `Public`.
 
     Attributes
     ----------
@@ -42,19 +44,22 @@ class Spending:
 
     def __init__(
         self, estimator: PrivateEstimator | None = None, budget: str | Path | Budget | None = None,
-        partial: bool = False, folder: RunFolder | None = None,
+        partial: bool = False, folder: RunFolder | None = None, call: Mapping[str, Any] | None = None,
     ) -> None:  # fmt: skip
         self.budget = None if budget is None or estimator is None else Budget.of(budget)
-        self._estimator, self._partial = estimator, partial
+        self._estimator, self._partial, self._call = estimator, partial, dict(call or {})
         self._folder = folder if folder is not None and folder.begun else None
         self._reservation: Reservation | None = None
+        self._part: str | None = None
         self._noise = 0.0
 
     @classmethod
-    def of(cls, estimator: PrivateEstimator, budget: Any, partial: bool, folder: RunFolder | None) -> Spending:
+    def of(
+        cls, estimator: PrivateEstimator, budget: Any, partial: bool, folder: RunFolder | None, call: Mapping[str, Any]
+    ) -> Spending:
         """That of an estimator's fit; one that has begun already goes on."""
         if not isinstance(budget, Spending):
-            return cls(estimator, budget, partial, folder)
+            return cls(estimator, budget, partial, folder, call)
         if budget._estimator is not estimator or budget._partial is not partial:
             raise ValueError("budget: this spending was begun for another estimator or another kind of fit")
         return budget
@@ -74,9 +79,10 @@ class Spending:
         if self.budget is None or estimator is None or self._reservation is not None:
             return self
         self._refuse_unsafe(estimator)
-        if estimator.n_records is not None and (self._partial or estimator.n_steps is not None):
+        n_records = estimator.n_records or self._call.get("call_records")
+        if n_records is not None and (self._partial or estimator.n_steps is not None):
             # Rates and steps that are given do not depend on the data's columns.
-            self.settle(Public(n_features=1, n_records=int(estimator.n_records), seed=0))
+            self.settle(Public(n_features=1, n_records=int(n_records), seed=0, **self._call))
         return self
 
     def quote(self, n_features: int | None = None) -> tuple[PrivacyEvent, int, float] | None:
@@ -124,7 +130,7 @@ class Spending:
             return self._estimator
         chosen, event, n_steps = self._choose(self._estimator, public)
         goes_on = self._folder is not None and self._folder.noise_multiplier is not None
-        self._reserve(event, n_steps, chosen.target_epsilon if goes_on else None)
+        self._reserve(event, n_steps, public.part, chosen.target_epsilon if goes_on else None)
         return chosen
 
     def _choose(self, estimator: PrivateEstimator, public: Public) -> tuple[Any, PrivacyEvent, int]:
@@ -143,42 +149,40 @@ class Spending:
                 chosen.noise_multiplier = kept
             return chosen, sampler.event(kept), n_steps
         if chosen.noise_multiplier is None and chosen.target_epsilon is None and budget is not None:
-            if held is not None and held.count == n_steps and held.event == sampler.event(self._noise):
+            if held is not None and (held.event, held.count) == (sampler.event(self._noise), n_steps):
                 chosen.noise_multiplier = self._noise
             else:
                 self.close()
                 chosen.noise_multiplier = budget.noise_multiplier(sampler.event, n_steps)
         z = chosen.noise_multiplier
         if z is None:
-            before = estimator._result.ledger.event() if self._partial and estimator._result is not None else None
-
-            def total(z: float) -> PrivacyEvent:
-                run = SelfComposedEvent(sampler.event(z), n_steps)
-                return run if before is None else ComposedEvent((before, run))
-
-            z = calibrate_noise_multiplier(total, float(chosen.target_epsilon or 1.0), delta)
+            z = calibrate_noise_multiplier(
+                lambda z: SelfComposedEvent(sampler.event(z), n_steps), float(chosen.target_epsilon or 1.0), delta
+            )
         self._noise = float(z)
         return chosen, sampler.event(self._noise), n_steps
 
-    def _reserve(self, event: PrivacyEvent | None, count: int, target: float | None = None) -> None:
+    def _reserve(
+        self, event: PrivacyEvent | None, count: int, part: str | None, target: float | None = None
+    ) -> None:
         held = self._reservation
         if self.budget is None or event is None:
             return
         if self._folder is None:
-            if held is None or (held.event, held.count) != (event, count):
-                self._hold(event, count)
+            if held is None or (held.event, held.count, self._part) != (event, count, part):
+                self._hold(event, count, part)
         elif held is None or held.event != event:
             # A run that goes on draws the steps that are left of it. What it has kept is paid for.
             kept, left = self._folder.progress(event, target)
             with suppress(BudgetExceededError) if kept else nullcontext():
-                self._hold(event, left, 1)
+                self._hold(event, left, part, 1)
 
-    def _hold(self, event: PrivacyEvent, count: int, least: int | None = None) -> None:
+    def _hold(self, event: PrivacyEvent, count: int, part: str | None, least: int | None = None) -> None:
         self.close()
-        self._reservation = None
+        self._reservation, self._part = None, part
         what = type(self._estimator).__name__ + (" partial_fit" if self._partial else "")
         if self.budget is not None and count:
-            self._reservation = self.budget.reserve(event, count, least=least, what=what)
+            self._reservation = self.budget.reserve(event, count, least=least, what=what, part=part)
 
     @property
     def paid(self) -> int | None:
@@ -191,7 +195,7 @@ class Spending:
             return
         self._refuse(plan.taints or (() if plan.event is not None else ("no noise is added",)))
         self.budget.check_plan(plan.relation, plan.unit, plan.delta)
-        self._reserve(plan.event, plan.n_steps, target)
+        self._reserve(plan.event, plan.n_steps, plan.part, target)
 
     def record(self, ledger: Ledger) -> None:
         """Write into the ledger which budget pays."""
@@ -220,10 +224,10 @@ class Spending:
 
 @contextmanager
 def planning(
-    estimator: PrivateEstimator, budget: Any, partial: bool, folder: RunFolder | None = None
+    estimator: PrivateEstimator, budget: Any, partial: bool, folder: RunFolder | None, call: Mapping[str, Any]
 ) -> Iterator[Spending]:
     """The spending of a fit that is being planned; where no plan is made, what was reserved is given back."""
-    spending = Spending.of(estimator, budget, partial, folder)
+    spending = Spending.of(estimator, budget, partial, folder, call)
     try:
         yield spending.begin()
     except BaseException:

@@ -272,7 +272,10 @@ class ConjugateEstimator(PrivateEstimator):
             checkpoint_every=checkpoint_every, budget=budget,
         )
 
-    def partial_fit(self, X: Any, y: Any = None, *, transcript: str | Path | None = None, budget: Payer = None) -> Self:
+    def partial_fit(
+        self, X: Any, y: Any = None, *, part: str | None = None, n_records: int | None = None,
+        transcript: str | Path | None = None, budget: Payer = None,
+    ) -> Self:  # fmt: skip
         """One more step, from all rows of X; needs ``noise_multiplier``, if private.
 
         The step joins the average with the next step size, as if it were a step of
@@ -282,6 +285,14 @@ class ConjugateEstimator(PrivateEstimator):
         ----------
         X, y, transcript, budget : as in `fit`
             A transcript of further calls goes to the folder of the first.
+        part : str or None
+            Name of the part of the data set that X is, if each record lies in one part only. Calls about different
+            parts compose in parallel: epsilon is that of the worst part. Calls about one part, and those without a
+            part, which are about all records, compose in sequence. Nothing checks it; the statement says that it is
+            assumed.
+        n_records : int or None
+            Public number of records of this call, which sums are scaled by. None takes ``batch_size``; if that is
+            None too, the estimator's ``n_records`` as that of each part, or the number of rows where neither is given.
 
         Returns
         -------
@@ -292,7 +303,7 @@ class ConjugateEstimator(PrivateEstimator):
         ValueError, TypeError
             As `fit`; and if the records have other columns than before.
         """
-        return self._fit(X, y, partial=True, transcript=transcript, budget=budget)
+        return self._fit(X, y, partial=True, part=part, n_records=n_records, transcript=transcript, budget=budget)
 
     def _fit(self, X: Any, y: Any = None, **how: Any) -> Self:
         super()._fit(X, y, **how)
@@ -323,8 +334,6 @@ class ConjugateEstimator(PrivateEstimator):
 
     def _read(self, X: Any, y: Any = None, **extra: Any) -> tuple[Table, dict[str, Any]]:
         array = self._array(X, y)
-        if len(array) == 0 and self.n_records is None:
-            raise ValueError("X: expected at least one row, or n_records")
         if type(self).records is not ConjugateEstimator.records and self._mixes_rows(X, y):
             warnings.warn(RECORDS_WARNING, RuntimeWarning, stacklevel=5)
         usable = _finite_rows(array)

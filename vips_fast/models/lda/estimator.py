@@ -190,18 +190,27 @@ class LatentDirichletAllocation(PrivateEstimator):
             checkpoint_every=checkpoint_every, budget=budget,
         )
 
-    def partial_fit(self, X: Any, y: Any = None, *, transcript: str | Path | None = None, budget: Payer = None) -> Self:
+    def partial_fit(
+        self, X: Any, y: Any = None, *, part: str | None = None, n_records: int | None = None,
+        transcript: str | Path | None = None, budget: Payer = None,
+    ) -> Self:  # fmt: skip
         """One more step, made from all rows of X.
 
-        Each call is one release over the whole of X. The ledger composes the calls as if
-        all were about the same documents; ``target_epsilon`` bounds them together, so
-        give a ``noise_multiplier``. The sums are scaled by the public number of
-        documents of a call: ``batch_size``, or, where neither it nor ``n_records`` is
-        given, the number of rows.
+        Each call is one release over the whole of X. ``target_epsilon`` bounds all calls together, so give a
+        ``noise_multiplier``. Other parameters and errors are those of `fit`; a transcript is continued.
 
-        Parameters and errors are those of `fit`; a transcript is continued.
+        Parameters
+        ----------
+        part : str or None
+            Name of the part of the data set that X is, "2026-11-20", say, if each document lies in one part only.
+            Calls about different parts compose in parallel: epsilon is that of the worst part. Calls about one part,
+            and those without a part, which are about all documents, compose in sequence. That no document lies in two
+            parts is not checked; the statement says that it is assumed (`vips_fast.accounting.parts` has the proof).
+        n_records : int or None
+            Public number of documents of this call, which sums are scaled by. None takes ``batch_size``; if that is
+            None too, the estimator's ``n_records`` as that of each part, or the number of rows where neither is given.
         """
-        return self._fit(X, partial=True, transcript=transcript, budget=budget)
+        return self._fit(X, partial=True, part=part, n_records=n_records, transcript=transcript, budget=budget)
 
     def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
         """Fit, then give X's topic proportions (which describe X: they are not private)."""
@@ -236,7 +245,7 @@ class LatentDirichletAllocation(PrivateEstimator):
         self._check_privacy_parameters()
 
     def _read(self, X: Any, y: Any = None, **extra: Any) -> tuple[Documents, dict[str, Any]]:
-        corpus = Documents(X, self.invalid, type(self).__name__, int(self.n_records is None))
+        corpus = Documents(X, self.invalid, type(self).__name__)
         facts: dict[str, Any] = {"n_features": corpus.n_features}
         if self.doc_length is None:
             facts["scale"] = float(corpus.largest())

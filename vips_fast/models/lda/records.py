@@ -30,8 +30,8 @@ class Documents:
 
     usable: np.ndarray | None = None
 
-    def __init__(self, X: Any, invalid: str, owner: str, least_rows: int = 1):
-        matrix = documents(X, invalid=invalid, owner=owner, least_rows=least_rows)
+    def __init__(self, X: Any, invalid: str, owner: str):
+        matrix = documents(X, invalid=invalid, owner=owner, least_rows=0)
         self.n_rows, self.n_features = matrix.shape
         self.indptr = matrix.indptr.astype(np.int64, copy=False)
         self.indices, self.counts = matrix.indices, matrix.data

@@ -213,16 +213,27 @@ class BayesianLogisticRegression(PrivateEstimator):
         )
 
     def partial_fit(
-        self, X: Any, y: Any, trials: Any = None, *, transcript: str | Path | None = None, budget: Payer = None,
+        self, X: Any, y: Any, trials: Any = None, *, part: str | None = None, n_records: int | None = None,
+        transcript: str | Path | None = None, budget: Payer = None,
     ) -> Self:  # fmt: skip
         """One more step, made from all rows of X, which hold both labels of the calls before.
 
-        Each call is one release; the ledger composes the calls as if all were about the
-        same records. Give a ``noise_multiplier``. Sums are scaled by the public number of
-        records of a call: ``batch_size``, or, where neither it nor ``n_records`` is
-        given, the number of rows. Parameters and errors are those of `fit`.
+        Each call is one release; give a ``noise_multiplier``. Other parameters and errors are those of `fit`.
+
+        Parameters
+        ----------
+        part : str or None
+            Name of the part of the data set that X is, if each record lies in one part only. Calls about different
+            parts compose in parallel: epsilon is that of the worst part. Calls about one part, and those without a
+            part, which are about all records, compose in sequence. Nothing checks it; the statement says that it is
+            assumed.
+        n_records : int or None
+            Public number of records of this call, which sums are scaled by. None takes ``batch_size``; if that is
+            None too, the estimator's ``n_records`` as that of each part, or the number of rows where neither is given.
         """
-        return self._fit(X, y, trials=trials, partial=True, transcript=transcript, budget=budget)
+        return self._fit(
+            X, y, trials=trials, partial=True, part=part, n_records=n_records, transcript=transcript, budget=budget
+        )
 
     def _check_parameters(self) -> None:
         check_number("row_norm", self.row_norm, 1e-12, 1e12)
@@ -255,8 +266,6 @@ class BayesianLogisticRegression(PrivateEstimator):
     def _read(self, X: Any, y: Any = None, trials: Any = None, **extra: Any) -> tuple[Any, dict[str, Any]]:
         matrix = design(X, self._constant)
         n, d = matrix.shape
-        if n == 0 and self.n_records is None:
-            raise ValueError("X has no rows: expected at least one record")
         _check_memory(d, resolve_n_threads(self.n_jobs))
         if self.n_trials != 1 or trials is not None:
             classes = np.array([0, 1])

@@ -192,9 +192,24 @@ private, n_jobs, random_state, callback
             checkpoint_every=checkpoint_every, budget=budget,
         )
 
-    def partial_fit(self, Y: Any, y: Any = None, *, transcript: str | Path | None = None, budget: Payer = None) -> Self:
-        """One more step, from all rows of Y; parameters and errors as in `fit`."""
-        return self._fit(Y, y, partial=True, transcript=transcript, budget=budget)
+    def partial_fit(
+        self, Y: Any, y: Any = None, *, part: str | None = None, n_records: int | None = None,
+        transcript: str | Path | None = None, budget: Payer = None,
+    ) -> Self:  # fmt: skip
+        """One more step, from all rows of Y; other parameters and errors as in `fit`.
+
+        Parameters
+        ----------
+        part : str or None
+            Name of the part of the data set that Y is, if each record lies in one part only. Calls about different
+            parts compose in parallel: epsilon is that of the worst part. Calls about one part, and those without a
+            part, which are about all records, compose in sequence. Nothing checks it; the statement says that it is
+            assumed.
+        n_records : int or None
+            Public number of records of this call, which sums are scaled by. None takes ``batch_size``; if that is
+            None too, the estimator's ``n_records`` as that of each part, or the number of rows where neither is given.
+        """
+        return self._fit(Y, y, partial=True, part=part, n_records=n_records, transcript=transcript, budget=budget)
 
     def _check_parameters(self) -> None:
         check_number("n_components", self.n_components, 1, 2**20, integer=True)
@@ -228,7 +243,7 @@ private, n_jobs, random_state, callback
         return binary_records(Y, n_features, name="Y", invalid=invalid, owner=owner, least_rows=least_rows)
 
     def _read(self, X: Any, y: Any = None, **extra: Any) -> tuple[BinaryRecords, dict[str, Any]]:
-        rows, usable = self._records(X, invalid=self.invalid, least_rows=int(self.n_records is None))
+        rows, usable = self._records(X, invalid=self.invalid, least_rows=0)
         return BinaryRecords(rows, usable, self._block, resolve_n_threads(self.n_jobs)), {"n_features": rows.shape[1]}
 
     def _model(self, public: Public) -> Model:

@@ -1,0 +1,75 @@
+"""Releases from parts of a data set: parallel composition.
+
+Each record lies in one *part* of the data, which has a name; nights, say, or wards. A release reads one part, or,
+without a part, all records.
+
+*Theorem.* Let neighbouring data sets differ in one record of part p: added, removed, or replaced by another of the
+*same* part. Let delta_p(epsilon) be a bound for the releases without a part and those of p, composed in sequence.
+Then all releases together are (epsilon, delta_p(epsilon))-private for this pair, and so (epsilon, max_p
+delta_p(epsilon))-private for every pair, at every epsilon. Epsilon at delta is max_p of the epsilons of the parts.
+
+*Proof.* Parts other than p are the same in both data sets. So a release of one of them is, given all that was seen
+before it, drawn by the same law on both sides: a function of what was seen and of fresh coins, which know nothing of
+the data. What was seen in all is then a function of the other releases, those that delta_p bounds, and of coins; that
+these were chosen in view of everything seen before is choosing by earlier releases and coins, which whatever bounds
+them in sequence allows already. A function does not tell more: P(S) <= e^epsilon Q(S) + delta_p(epsilon) for every
+set S. A pair of neighbours concerns one part only, so nothing adds up over parts. Each delta_p falls with epsilon, so
+the smallest epsilon at which the largest of them is at most delta is the largest of the smallest epsilons.
+
+*What has to hold, and cannot be seen here*: that no record lies in two parts. One that lies in p and in q is
+protected by the releases without a part, of p and of q in sequence. Under "replace one" a record that moves from p to
+q changes both, so the pair is as if it were removed from one and added to the other: the theorem does not cover it.
+The number of records of a part has to be public like that of a data set.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from .accountants import delta as delta_of
+from .accountants import epsilon as epsilon_of
+from .events import ComposedEvent, PrivacyEvent, SelfComposedEvent
+
+#: How often each event was released from each part; None is all records.
+Spent: TypeAlias = Mapping[tuple[str | None, PrivacyEvent], int]
+
+
+def accounts(spent: Spent) -> dict[str | None, Counter[PrivacyEvent]]:
+    """What a record of each part was in: releases without a part and those of its own. Without parts, {None: all}."""
+    common: Counter[PrivacyEvent] = Counter()
+    own: dict[str, Counter[PrivacyEvent]] = {}
+    for (part, event), count in spent.items():
+        if count:
+            (common if part is None else own.setdefault(part, Counter()))[event] += count
+    return {part: common + counts for part, counts in own.items()} or {None: common}
+
+
+def composed(counts: Mapping[PrivacyEvent, int]) -> PrivacyEvent | None:
+    """Releases in sequence as one event; None for none."""
+    events = tuple(event if count == 1 else SelfComposedEvent(event, count) for event, count in counts.items() if count)
+    return events[0] if len(events) == 1 else ComposedEvent(events) if events else None
+
+
+def _events(spent: Spent) -> list[PrivacyEvent]:
+    """The accounts as events, each once."""
+    events = (composed(counts) for counts in accounts(spent).values())
+    return list(dict.fromkeys(event for event in events if event is not None))
+
+
+def parts_epsilon(spent: Spent, delta: float, accountant: str | None = None) -> float:
+    """Epsilon at ``delta`` of releases from parts, that of the worst part; 0 for none.
+
+    Parameters
+    ----------
+    spent : mapping of (part, event) to a number
+        The part is a name, or None for all records.
+    delta, accountant : as in `vips_fast.accounting.epsilon`
+    """
+    return max((epsilon_of(event, delta, accountant) for event in _events(spent)), default=0.0)
+
+
+def parts_delta(spent: Spent, epsilon: float, accountant: str | None = None) -> float:
+    """Delta at ``epsilon``, likewise: the largest of the parts' profiles there."""
+    return max((delta_of(event, epsilon, accountant) for event in _events(spent)), default=0.0)
