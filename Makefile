@@ -2,8 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-SOURCES := pyproject.toml setup.py csrc/sources.mk csrc/kernels.toml \
-    $(wildcard csrc/*.[ch] csrc/*/*.[ch] vips_fast/kernels/*.pyx vips_fast/kernels/*.pxi)
+SOURCES := pyproject.toml setup.py csrc/sources.mk csrc/kernels.toml csrc/generate.py \
+    $(wildcard csrc/*.[ch] csrc/*/*.[ch] vips_fast/kernels/*.pyx)
 
 .PHONY: demo test lint test-slow torture bench bench-compare lib sanitize clean
 
@@ -36,9 +36,9 @@ bench: $(VENV)/.bench
 bench-compare: bench
 	$(BIN)/python bench/compare.py bench/baseline.json bench/results/latest.json
 
-# The kernels as a static library, build/c/libvips_fast.a: a C compiler, no Python.
+# The kernels as a static library, build/c/libvips_fast.a: a C compiler; Python's standard library writes the header.
 lib:
-	$(MAKE) -C csrc
+	$(MAKE) -C csrc PYTHON=$(PYTHON)
 
 # The C tests and the kernel tests under AddressSanitizer and UndefinedBehaviorSanitizer.
 # Any report ends the run. Leaks are not looked for: Python itself has some at exit.

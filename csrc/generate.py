@@ -3,8 +3,8 @@
     python csrc/generate.py            write the generated files
     python csrc/generate.py --freeze   also write tests/capi/interface.json, which a test holds against the declarations
 
-setup.py runs this before it compiles. csrc/Makefile does not: the generated files are part of the source tree, so
-that the C library can be built without Python.
+setup.py runs this before it compiles, and csrc/Makefile where the files are missing or old. A source distribution
+holds them; a clone does not.
 """
 
 from __future__ import annotations
@@ -53,6 +53,23 @@ def join(kind: str, name: str) -> str:
     return kind + name if kind.endswith("*") else f"{kind} {name}"
 
 
+def suffixes(entry: dict[str, Any]) -> list[str]:
+    """What is appended to the name of a kernel or structure, once for each precision that it has."""
+    return ["_f32", "_f64"] if entry.get("real") else [""]
+
+
+def parse(arguments: str, suffix: str) -> list[tuple[str, str]]:
+    """(type, name) of the arguments of a kernel of one precision; "_real" is both, for Cython."""
+    found = re.findall(r"(\S.*?) ?(\w+)(?:, |$)", arguments)
+    return [(precise(kind, suffix), name) for kind, name in found]
+
+
+def precise(kind: str, suffix: str) -> str:
+    """A type in which R and NAME_R are those of a precision."""
+    real = {"_f32": "float", "_f64": "double", "_real": "real"}.get(suffix, "R")
+    return re.sub(r"\bR\b", real, re.sub(r"_R\b", suffix, kind))
+
+
 def load(text: str | None = None) -> dict[str, Any]:
     """The declarations: abi_version, status, constants, structures, functions."""
     raw = tomllib.loads((CSRC / "kernels.toml").read_text(encoding="utf-8") if text is None else text)
@@ -60,16 +77,16 @@ def load(text: str | None = None) -> dict[str, Any]:
         raise ValueError("kernels.toml: status codes are 0, 1, 2, ... in this order")
     functions = []
     for kernel in raw["kernel"]:
-        reals = {"_f32": "float", "_f64": "double"} if kernel.get("real") else {"": ""}
-        for i, (suffix, real) in enumerate(reals.items()):
-            arguments = []
-            for argument in kernel["arguments"].split(","):
-                kind, name = re.fullmatch(r"(.*?)(\w+)", argument.strip()).groups()
-                arguments.append((re.sub(r"\bR\b", real, kind.strip()), name))
+        for i, suffix in enumerate(suffixes(kernel)):
+            arguments = parse(kernel["arguments"], suffix)
             text = kernel.get("text", "").strip() if i == 0 else ""
             returns = kernel.get("returns", "int32_t")
             functions.append(Function(kernel["name"] + suffix, returns, arguments, kernel.get("once", False), text))
-    structures = {s["name"]: (s["text"], s["fields"]) for s in raw["structure"]}
+    structures = {
+        s["name"] + suffix: (s["text"], [(precise(kind, suffix), name, note) for kind, name, note in s["fields"]])
+        for s in raw["structure"]
+        for suffix in suffixes(s)
+    }
     return {**raw, "structures": structures, "functions": functions}
 
 
@@ -181,27 +198,102 @@ def plain(d: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def python_module(d: dict[str, Any]) -> str:
-    p = plain(d)
-    out = ['"""The C interface as data, for the Numba types.', "", NOTICE, '"""', ""]
-    out.append(f"ABI_VERSION = {p['abi_version']}")
-    notes = {"structures": "Fields and their types.", "functions": "Return type and types of the arguments."}
-    for name, note in notes.items():
-        out += ["", f"#: {note}", f"{name.upper()} = {{"]
-        for key, value in p[name].items():
-            text = f"    {json.dumps(key)}: {json.dumps(value)},"
-            if len(text) <= WIDTH:
-                out.append(text)
-                continue
-            lines = [""]
-            for item in value:
-                entry = f"{json.dumps(item)}, "
-                if len(lines[-1]) + len(entry) > WIDTH - 8:
-                    lines.append("")
-                lines[-1] += entry
-            out += [f"    {json.dumps(key)}: [", *(" " * 8 + line.rstrip() for line in lines), "    ],"]
-        out.append("}")
-    return "\n".join([*out, ""])
+class Item(NamedTuple):
+    """An argument of a function in native."""
+
+    name: str
+    absent: str  # when NULL takes its place; "" for never
+    dims: list[str]  # of an array; none for a scalar
+    default: str
+
+
+def items(text: str) -> list[Item]:
+    """The arguments that the `python` of a kernel lists; the head of kernels.toml has the grammar."""
+    found = re.findall(r"(\w+)(\?\w*)?(?:\[((?:[^][]|\[[^]]*\])*)\])?(?: = (\w+))?(?:, |$)", text)
+    return [
+        Item(
+            name,
+            (flag[1:] or f"{name} is None") if flag else "",
+            re.split(r", (?![^(]*\))", dims) if dims else [],
+            default,
+        )
+        for name, flag, dims, default in found
+    ]
+
+
+def binding(kernel: dict[str, Any], d: dict[str, Any]) -> list[str]:
+    """The Cython function of a kernel, one for both precisions."""
+    names = [kernel["name"] + suffix for suffix in suffixes(kernel)]
+    variants = [f for f in d["functions"] if f.name in names]
+    first, given = variants[0], items(kernel["python"])
+    arguments = {c: kind for kind, c in parse(kernel["arguments"], "_real")}
+    used = {c: kind.split()[1] for c, kind in arguments.items() if kind.startswith("const vf_")}
+    generic = {s["name"] + "_real": [(precise(k, "_real"), f) for k, f, _ in s["fields"]] for s in d["structure"]}
+    members = {c: generic.get(s) or [m[:2] for m in d["structures"][s][1]] for c, s in used.items()}
+    kinds = arguments | {field: kind for fields in members.values() for kind, field in fields}
+    body = ["cdef const vf_api *api = _table(isa)", f"cdef {first.returns} result"]
+    # Sizes, each from the first array that has it, then checks of the other dimensions.
+    free = set(kinds) - {item.name for item in given}
+    for name, absent, dims, _ in sorted(given, key=lambda item: bool(item.absent)):
+        for axis, dim in enumerate(dims):
+            size, _, one = dim.partition(" + ")
+            if size in free:
+                free.remove(size)
+                shape = f"{name}.shape[{axis}]" + (f" - {one}" if one else "")
+                body.append(f"cdef int64_t {size} = " + (f"0 if {absent} else {shape}" if absent else shape))
+                dims[axis] = ">= 1" if one else ""
+    for name, absent, dims, _ in given:
+        for axis, dim in enumerate(dims):
+            least = dim.startswith(">= ")
+            check = f"{'_room' if least else '_same'}({name}.shape[{axis}], {dim[3:] if least else dim})"
+            body += [f"if not ({absent}): {check}" if absent else check] if dim else []
+    signature, value = [], {}  # value: what stands for a name in the call
+    for name, absent, dims, default in given:
+        kind = kinds.get(name, "bint")
+        if name == "key":
+            signature.append("Key key not None")
+            value[name] = "_key_bytes(key)"
+        elif dims:
+            element = kind.removesuffix(" *").replace("void", "unsigned char")
+            signature.append(f"{element}[{':, ' * (len(dims) - 1)}::1] {name}" + ("" if absent else " not None"))
+            value[name] = f"&{name}[{', '.join('0' for _ in dims)}]"
+        else:
+            signature.append(f"{kind.replace('real', 'double')} {name}" + (f"={default}" if default else ""))
+        if absent or name == "key":
+            null = f"if not ({absent}): " if absent else ""
+            body += [f"cdef {kind} p_{name} = NULL", f"{null}p_{name} = {value[name]}"]
+            value[name] = f"p_{name}"
+    results = [c for c, kind in arguments.items() if kind.endswith("*") and c not in value and c not in used]
+    body += [f"cdef {arguments[c].removesuffix(' *')} {c}" for c in results]
+    value |= {c: f"&{c}" for c in results}
+    calls = []
+    for f, suffix in zip(variants, suffixes(kernel), strict=True):
+        lines = []
+        for c, s in used.items():
+            own = c + suffix if s.endswith("_real") else c
+            body += [] if f"&{own}" == value.get(c) else [f"cdef {s.replace('_real', suffix)} {own}"]
+            lines.append("; ".join(f"{own}.{field} = {value.get(field, field)}" for _, field in members[c]))
+            value[c] = f"&{own}"
+        calls.append([*lines, f"result = api.{f.name}({', '.join(value.get(c, c) for c in arguments)})"])
+    if len(variants) == 2:
+        typed = any("real" in argument for argument in signature)
+        signature += [] if typed else ["bint single"]
+        heads = [f"if {'real is float' if typed else 'single'}:", "else:"]
+        calls = [[head, *(f"    {line}" for line in lines)] for head, lines in zip(heads, calls, strict=True)]
+    body += ["with nogil:", *(f"    {line}" for lines in calls for line in lines)]
+    body += [
+        "return _size(result)" if first.returns == "int64_t" else "_check(result)",
+        *(f"return {c}" for c in results),
+    ]
+    head = f"def {kernel['name']}({', '.join([*signature, 'isa=None'])}):"
+    return ["", "", head, *(f"    {line}" for line in body)]
+
+
+def bindings(d: dict[str, Any]) -> str:
+    """Constants and functions of the compiled module."""
+    out = [f"# {NOTICE} Included by native.pyx; vips_fast/kernels.h describes the kernels."]
+    out += [f"{name.removeprefix('VF_')} = <{kind}> {name}" for name, (kind, *_) in d["constants"].items()]
+    return "\n".join(out + [line for kernel in d["kernel"] if "python" in kernel for line in binding(kernel, d)] + [""])
 
 
 def frozen(d: dict[str, Any]) -> str:
@@ -221,19 +313,21 @@ def files() -> dict[Path, str]:
     d = load()
     kernels = ROOT / "vips_fast" / "kernels"
     return {
+        CSRC / "declarations.h": prototypes(d),  # the first: csrc/Makefile takes its age for that of all
         CSRC / "include" / "vips_fast" / "kernels.h": public_header(d),
-        CSRC / "declarations.h": prototypes(d),
         CSRC / "table.c": table(d),
         CSRC / "status.c": status_messages(d),
         kernels / "__init__.pxd": pxd(d),
-        kernels / "declarations.py": python_module(d),
+        kernels / "interface.json": frozen(d),
+        kernels / "bindings.pxi": bindings(d),
     }
 
 
 def write() -> None:
-    """Write the generated files that are not up to date."""
+    """Write the generated files that are missing, changed or older than what they are made from."""
+    newest = max(path.stat().st_mtime for path in (CSRC / "kernels.toml", CSRC / "generate.py"))
     for path, text in files().items():
-        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+        if not path.is_file() or path.stat().st_mtime < newest or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")
 
 

@@ -178,9 +178,5 @@ VF_INLINE int32_t truncated(double x, double limit, int *outside) {
 }
 
 /* The body, once for each type of the stored values. */
-#include "simd/real_f32.h"
-
-#include "blr/estep_body.h"
-#include "simd/real_f64.h"
-
-#include "blr/estep_body.h"
+#define VF_BODY "blr/estep_body.h"
+#include "simd/both.h"

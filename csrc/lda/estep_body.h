@@ -345,14 +345,13 @@ static void LOCAL(release)(const LOCAL(document) * e, const vf_lda_params *param
     }
 }
 
-int32_t KERNEL(vf_lda_estep)(int64_t n_docs, int64_t n_topics, int64_t n_words, const vf_lda_params *params,
-                             const int64_t *indptr, const int32_t *indices, const double *counts, const REAL *table,
+int32_t KERNEL(vf_lda_estep)(const vf_lda_params *params, const vf_rows_f64 *docs, const REAL *table,
                              const double *alpha, void *workspace, int64_t workspace_bytes, double *gamma,
                              int64_t *sums, int32_t *n_iter, double *norms) {
     int64_t max_words;
-    const int32_t status = check(n_docs, n_topics, n_words, params, indptr, indices, counts, alpha, workspace, gamma,
-                                 sums, n_iter, norms, &max_words);
+    const int32_t status = check(params, docs, alpha, workspace, gamma, sums, n_iter, norms, &max_words);
     if (status != VF_OK) return status;
+    const int64_t n_docs = docs->n_rows, n_topics = params->n_topics;
     if (!table) return VF_ERR_NULL;
     if (VF_OFF(table)) return VF_ERR_ALIGNMENT;
     const int64_t need = KERNEL(vf_lda_workspace)(n_topics, max_words);
@@ -366,7 +365,7 @@ int32_t KERNEL(vf_lda_estep)(int64_t n_docs, int64_t n_topics, int64_t n_words, 
         double norm = 0.0;
         double *out = gamma ? gamma + d * n_topics : NULL;
         if (out) memcpy(out, alpha, (size_t)n_topics * sizeof *out);
-        if (LOCAL(load)(&e, indptr[d], indptr[d + 1], indices, counts, table, alpha)) {
+        if (LOCAL(load)(&e, docs->indptr[d], docs->indptr[d + 1], docs->indices, docs->values, table, alpha)) {
             rounds = LOCAL(iterate)(&e, params);
             if (out)
                 for (int64_t a = 0; a < e.n_active; ++a) out[e.topic[a]] = (double)e.gamma[a];

@@ -1,5 +1,6 @@
 """The folder of a run, OUT.run: what stays when a fit is stopped or cannot write, and what goes on from there."""
 
+import ctypes
 import os
 import re
 import resource
@@ -7,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,7 @@ from vips_fast.cli.exits import Exit
 from vips_fast.cli.progress import ProgressLine
 from vips_fast.engine.budget import Budget
 from vips_fast.engine.checkpoint import RunFolder
+from vips_fast.engine.durable import new_folder
 from vips_fast.engine.journal import LEDGER
 from vips_fast.models.rebuild import verify
 
@@ -190,6 +193,24 @@ def test_a_transcript_goes_on_with_its_run(run, files, stopped):
     assert code == 0 and "The model follows from its releases." in out
 
 
+def test_what_killed_processes_left_is_removed_and_nothing_else(run, refused, files):
+    Budget.create(files.folder / "b", 3, 1e-3, dataset="ward7")
+    if (child := os.fork()) == 0:
+        for name in ("b", "model", "other"):
+            (new_folder(files.folder / name) / "file").write_text("part")
+        os._exit(0)
+    os.waitpid(child, 0)
+    mine, kept = new_folder(files.folder / "model"), files.names()
+    assert len(kept) == 7
+    # Beside a model's folder, what is of that model; in a folder, all; never what a living process is making.
+    assert run("clean", files.model)[1].count("removed.") == 1
+    assert run("clean", files.folder)[1].count("removed.") == 2
+    assert files.names() == {"docs.txt", "words.txt", "b", mine.name}
+    assert run("clean", files.folder) == (0, f"{files.folder}: nothing was left.\n", "")
+    assert "No such file or directory" in refused("clean", files.folder / "none")
+    assert "expected the folder of a run" in refused("finish", files.folder)
+
+
 @pytest.mark.parametrize("more", [[], ["--resume"], ["--resume", "--force"]])
 def test_two_jobs_on_one_place(refused, files, more):
     command, family, _, *others = files.fit(*NOISE, *more)
@@ -268,6 +289,27 @@ def test_a_disk_that_fills_up_while_fitting_takes_nothing(run, files, disk, monk
     assert LatentDirichletAllocation.load(out).n_steps_ == 5 and not Path(f"{out}.run").exists()
 
 
+def test_a_disk_that_is_too_full_for_the_ledger_ends_the_fit_and_keeps_its_steps(run, files, disk, monkeypatch):
+    out, more = disk / "model", ["--steps", 200, "--checkpoint-every", 1000]
+
+    def fill(line, progress):
+        if progress.step == 5:
+            with open(disk / "others", "ab") as file, suppress(OSError):
+                while True:
+                    os.posix_fallocate(file.fileno(), file.tell(), 4096)
+                    file.seek(4096, os.SEEK_CUR)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ProgressLine, "__call__", fill)
+        code, _, err = run(*files.fit(*NOISE, *more, "--out", out))
+    assert code == 1 and f"{out}.run/ledger.jsonl: No space left on device" in err and "with --resume goes on" in err
+    # The room of the result has taken the last checkpoint: no step is lost, and at most the one line of the ledger.
+    (disk / "others").unlink()
+    assert run(*files.fit(*NOISE, *more, "--out", out, "--resume", "--quiet"))[0] == 0
+    model = LatentDirichletAllocation.load(out)
+    assert model.n_steps_ == 200 and len(model.ledger_) <= 201
+
+
 def test_a_disk_without_room_for_the_result_is_refused_before_anything_is_spent(run, files, disk):
     with open(disk / "others", "wb") as file:
         left = os.statvfs(disk)
@@ -275,6 +317,32 @@ def test_a_disk_without_room_for_the_result_is_refused_before_anything_is_spent(
     code, _, err = run(*files.fit(*NOISE, "--quiet", "--out", disk / "model"))
     assert code == 1 and "room: No space left on device: the result needs " in err and "spent" not in err
     assert {path.name for path in disk.iterdir()} == {"others"}
+
+
+def test_a_folder_that_becomes_read_only_while_fitting(run, files):
+    script = (
+        "import sys, vips_fast.cli as c; from vips_fast.cli.progress import ProgressLine\n"
+        "def wait(line, progress):\n"
+        "    if progress.step == 5: print('fitted', flush=True), input()\n"
+        "ProgressLine.__call__ = wait; sys.exit(c.main(sys.argv[1:]))"
+    )
+
+    def like_others():
+        ctypes.CDLL(None).prctl(24, 1)  # without CAP_DAC_OVERRIDE, by which root may write anywhere
+
+    arguments = [sys.executable, "-c", script, *map(str, files.fit(*NOISE))]
+    pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(arguments, preexec_fn=like_others, **pipes)
+    assert process.stdout.readline() == "fitted\n"
+    files.folder.chmod(0o555)
+    try:
+        err = process.communicate("\n", timeout=60)[1]
+        assert process.returncode == Exit.KEPT and "Permission denied" in err and "vips-fast finish" in err
+    finally:
+        files.folder.chmod(0o755)
+    code, out, _ = run("finish", folder_of(files))
+    assert code == 0 and f"Written to {files.model}" in out
+    assert len(LatentDirichletAllocation.load(files.model).ledger_) == 5
 
 
 def test_a_disk_that_takes_no_result_keeps_the_steps(run, files, monkeypatch):

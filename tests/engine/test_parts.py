@@ -279,7 +279,7 @@ def test_a_call_about_a_part_charges_its_account(name, tmp_path):
             estimator.partial_fit(*data(), part=part, budget=budget)
     estimator.partial_fit(*data(), part="c", budget=budget)
     # What was begun for another part pays for none of this one.
-    begun = Spending(estimator, budget, True, call={"part": "d"})
+    begun = Spending(estimator, budget, True, {"part": "d"})
     with pytest.raises(BudgetExceededError), begun:
         begun.settle(Public(n_features=1, n_records=200, seed=0, part="d"))
         estimator.partial_fit(*data(), part="a", budget=begun)

@@ -311,7 +311,7 @@ def test_accumulate_statuses():
         native.blr_accumulate(3, 0, 4, *row, w, w, work, np.zeros(3, np.int64), np.zeros(6, np.int64))
     with pytest.raises(RuntimeError, match="workspace"):
         native.blr_accumulate(3, 0, 3, *row, w, w, work[:8], np.zeros(3, np.int64), np.zeros(6, np.int64))
-    with pytest.raises(RuntimeError, match="so large"):
+    with pytest.raises(OverflowError, match="so large"):
         native.blr_accumulate(3, 0, 3, *row, w * np.inf, w, work, np.zeros(3, np.int64), np.zeros(6, np.int64))
 
 

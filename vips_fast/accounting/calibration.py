@@ -49,30 +49,10 @@ def calibrate_noise_multiplier(
 ) -> float: # fmt: skip
     """The smallest noise multiplier whose event meets (epsilon, delta).
 
-    Parameters
-    ----------
-    make_event : callable
-        ``make_event(noise_multiplier)`` returns the event of the whole run; more noise must not cost more privacy.
-    target_epsilon : float
-        > 0.
-    target_delta : float
-        In (0, 1).
-    accountant : str or None
-        As in `epsilon`.
-    rtol : float
-        The result exceeds the smallest sufficient value by at most this relative amount.
-    **options
-        Passed to the accountant.
-
-    Returns
-    -------
-    float
-        A noise multiplier for which the accountant's epsilon is <= target.
-
-    Raises
-    ------
-    ValueError
-        If no noise multiplier up to 1e9 is enough.
+    ``make_event(noise_multiplier)`` returns the event of the whole run; more noise must not cost more privacy. The
+    targets are > 0 and in (0, 1); `accountant` and its options are as in `epsilon`. The result, for which the
+    accountant's epsilon is <= target, exceeds the smallest sufficient value by at most the relative amount `rtol`.
+    Raises ValueError if no noise multiplier up to 1e9 is enough.
     """
     target_epsilon = positive("target_epsilon", target_epsilon)
     target_delta = open_probability("target_delta", target_delta)

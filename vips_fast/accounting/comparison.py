@@ -16,6 +16,7 @@ from .events import PrivacyEvent, WithoutReplacementEvent, check_event
 from .gaussian import gaussian_mu
 from .printing import rounded_up
 from .privacy_loss import PrivacyLoss
+from .privacy_loss.distribution import largest
 
 
 @dataclass(frozen=True)
@@ -55,11 +56,7 @@ def epsilon_lower_bound(event: PrivacyEvent, delta: float, rtol: float = 5e-3) -
         return PrivacyLoss(event, rtol).epsilon_lower(delta)
     # A cheap upper bound of each attack tells whether it can be the better one.
     attacks = [PrivacyLoss(event, rtol, attack=number) for number in (0, 1)]
-    best = 0.0
-    for bound, attack in sorted(((a.epsilon(delta), a) for a in attacks), key=lambda item: -item[0]):
-        if bound > best:
-            best = max(best, attack.epsilon_lower(delta))
-    return best
+    return largest([a.epsilon(delta) for a in attacks], attacks, lambda attack, bound: attack.epsilon_lower(delta))
 
 
 def compare(

@@ -118,9 +118,8 @@ def run(
             if event is not None:
                 if charge is not None:
                     charge()
-                ledger.intend(
-                    event, clip_norm=mechanism.clip_norm, sensitivity=mechanism.sensitivity, part=plan.part
-                )
+                clip_norm, sensitivity = mechanism.clip_norm, mechanism.sensitivity
+                ledger.intend(event, clip_norm=clip_norm, sensitivity=sensitivity, part=plan.part)
             mechanism.add_noise(sums, randomness.noise_key(step), backend.n_threads)
             release = Release(step, sums, scale, mechanism.noise_sd / sampler.expected_batch_size)
             if keep is not None:

@@ -84,7 +84,7 @@ class Run:
             for record in self.records:
                 ledger.replay(record)
                 other = record["kind"] == "release" and record.get("part") != plan.part
-                if other or record["kind"] == "close" or any(record[n] != known[n] for n in record if n in known):
+                if other or record["kind"] == "close" or any(record[k] != known[k] for k in record if k in known):
                     raise ValueError
             n_releases = 0 if event is None else self.done + ledger.lost - lost
             if len(ledger) - len(before) != n_releases or not set(plan.taints) <= set(ledger.taints):

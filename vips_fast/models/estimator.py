@@ -10,8 +10,8 @@ from __future__ import annotations
 import inspect
 import math
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -23,7 +23,7 @@ from ..engine.backend import Backend, Threads
 from ..engine.checkpoint import RunFolder, open_folder
 from ..engine.interrupts import Stopped
 from ..engine.ledger import Ledger
-from ..engine.loop import Progress, run
+from ..engine.loop import run
 from ..engine.model import MAX_RECORDS, Model, Records
 from ..engine.plan import RunPlan, make_plan
 from ..engine.randomness import KeyedRandomness, Randomness, SystemRandomness
@@ -33,6 +33,7 @@ from ..engine.statement import Privacy
 from ..engine.transcript import Run, TranscriptWriter, release_digest
 from ..kernels.threads import resolve_n_threads
 from . import persistence
+from .parameters import Parameters
 from .prepared import Prepared
 from .settings import public_seed, same
 from .spending import Payer, planning
@@ -51,32 +52,13 @@ class ArraySpec:
     high: float = math.inf
 
 
-class PrivateEstimator:
+class PrivateEstimator(Parameters):
     """Base of the estimators: parameters as in scikit-learn, privacy as in this package.
 
-    A subclass stores its constructor's arguments unchanged under their own names and has
-    the parameters ``sampling, neighbors, batch_size, n_steps, n_records,
-    target_epsilon, target_delta, noise_multiplier, private, invalid, n_jobs,
-    random_state, callback``. What `fit` finds is one immutable result, taken over when
-    all is done: an interrupted fit leaves the estimator exactly as it was.
+    What `fit` finds is one immutable result, taken over when all is done: an interrupted
+    fit leaves the estimator exactly as it was.
     """
 
-    sampling: str
-    neighbors: str | None
-    batch_size: float | None
-    n_steps: int | None
-    n_records: int | None
-    target_epsilon: float | None
-    target_delta: float | None
-    noise_multiplier: float | None
-    private: bool
-    invalid: str
-    n_jobs: int | None
-    random_state: Any
-    callback: Callable[[Progress], None] | None
-
-    #: Class of the ``options`` parameter, a frozen dataclass, where there is one.
-    _options_type: ClassVar[type | None] = None
     #: Whether a fit without privacy keeps ``diagnostics_`` unasked.
     _figures_without_privacy: ClassVar[bool] = False
 
@@ -90,7 +72,7 @@ class PrivateEstimator:
         """Raise a ValueError for any parameter out of its range, before data are touched."""
         self._check_privacy_parameters()
 
-    def _read(self, X: Any, y: Any = None, **extra: Any) -> tuple[Records, dict[str, Any]]:
+    def _read(self, X: Any, y: Any = None) -> tuple[Records, dict[str, Any]]:
         """Checked records, and the public facts in them: ``n_features``, and ``classes`` or ``scale``."""
         raise NotImplementedError(f"{type(self).__name__} does not define _read")
 
@@ -190,6 +172,7 @@ class PrivateEstimator:
         if self.callback is not None and not callable(self.callback):
             raise ValueError(f"callback={self.callback!r}: expected a callable or None")
         resolve_n_threads(self.n_jobs)
+        _ = self._options  # reading them checks their class
 
     def _delta(self, n_records: int) -> float:
         """target_delta, or min(1e-5, 1/(10 n_records))."""
@@ -249,7 +232,7 @@ class PrivateEstimator:
         budget: Payer = None, part: str | None = None, n_records: int | None = None, **extra: Any,
     ) -> Self:
         """`fit` and `partial_fit` of all models; ``part`` and ``n_records`` are about a call of the latter."""
-        with self._alone(), open_folder(checkpoint, resume, checkpoint_every) or nullcontext() as folder:
+        with self._alone(), open_folder(checkpoint, resume, checkpoint_every) as folder:
             first, resumed = not partial or self._result is None, folder is not None and folder.begun
             writer = None if transcript is None else TranscriptWriter(transcript, first=first, resume=resumed)
             prepared = self.prepare(
@@ -284,7 +267,7 @@ class PrivateEstimator:
             check_number("n_records", n_records, 1, MAX_RECORDS, integer=True)
         call = {"part": part, "call_records": n_records}
         before = self._result if partial else None
-        with planning(self, budget, partial, folder, call) as spending:
+        with planning(self, budget, partial, call, folder) as spending:
             records, facts = self._read(X, y, **extra)
             public = self._facts(records.n_rows, {**facts, **call}, partial, before)
             if folder is not None:

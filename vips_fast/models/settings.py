@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import os
 import secrets
 from typing import Any
 
@@ -30,6 +31,16 @@ def public_seed(random_state: Any) -> int:
     if seed < 0:
         raise ValueError(f"random_state={random_state!r}: expected an integer >= 0, a numpy generator or None")
     return seed
+
+
+def check_memory(what: str, need: int, advice: str = "") -> None:
+    """Refuse what needs more bytes than the machine has; MemoryError. Where nobody knows what it has, nothing is."""
+    try:
+        have = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return
+    if need > have:
+        raise MemoryError(f"{what}, and the machine has {have / 2**30:.1f} GiB{advice}")
 
 
 def same(a: Any, b: Any) -> bool:

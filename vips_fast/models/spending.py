@@ -29,11 +29,11 @@ class Spending:
     budget : Budget, path or None
     partial : bool
         Whether the fit is a call of ``partial_fit``.
+    call : mapping or None
+        ``part`` and ``call_records`` of that call, as in `Public`.
     folder : RunFolder or None
         Where the run goes on, if one has begun there: with the noise of its plan and the steps that it has left, or as
         many of them as the budget holds.
-    call : mapping or None
-        ``part`` and ``call_records`` of that call, as in `Public`.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class Spending:
 
     def __init__(
         self, estimator: PrivateEstimator | None = None, budget: str | Path | Budget | None = None,
-        partial: bool = False, folder: RunFolder | None = None, call: Mapping[str, Any] | None = None,
+        partial: bool = False, call: Mapping[str, Any] | None = None, folder: RunFolder | None = None,
     ) -> None:  # fmt: skip
         self.budget = None if budget is None or estimator is None else Budget.of(budget)
         self._estimator, self._partial, self._call = estimator, partial, dict(call or {})
@@ -55,11 +55,11 @@ class Spending:
 
     @classmethod
     def of(
-        cls, estimator: PrivateEstimator, budget: Any, partial: bool, folder: RunFolder | None, call: Mapping[str, Any]
+        cls, estimator: PrivateEstimator, budget: Any, partial: bool, call: Mapping[str, Any], folder: RunFolder | None
     ) -> Spending:
         """That of an estimator's fit; one that has begun already goes on."""
         if not isinstance(budget, Spending):
-            return cls(estimator, budget, partial, folder, call)
+            return cls(estimator, budget, partial, call, folder)
         if budget._estimator is not estimator or budget._partial is not partial:
             raise ValueError("budget: this spending was begun for another estimator or another kind of fit")
         return budget
@@ -162,9 +162,7 @@ class Spending:
         self._noise = float(z)
         return chosen, sampler.event(self._noise), n_steps
 
-    def _reserve(
-        self, event: PrivacyEvent | None, count: int, part: str | None, target: float | None = None
-    ) -> None:
+    def _reserve(self, event: PrivacyEvent | None, count: int, part: str | None, target: float | None = None) -> None:
         held = self._reservation
         if self.budget is None or event is None:
             return
@@ -224,10 +222,10 @@ class Spending:
 
 @contextmanager
 def planning(
-    estimator: PrivateEstimator, budget: Any, partial: bool, folder: RunFolder | None, call: Mapping[str, Any]
+    estimator: PrivateEstimator, budget: Any, partial: bool, call: Mapping[str, Any], folder: RunFolder | None
 ) -> Iterator[Spending]:
     """The spending of a fit that is being planned; where no plan is made, what was reserved is given back."""
-    spending = Spending.of(estimator, budget, partial, folder, call)
+    spending = Spending.of(estimator, budget, partial, call, folder)
     try:
         yield spending.begin()
     except BaseException:

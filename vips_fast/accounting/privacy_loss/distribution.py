@@ -14,7 +14,8 @@ to first order: h is proportional to the loss's own spread.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import numpy as np
 
@@ -22,6 +23,8 @@ from ..checks import FloatArray
 from ..events import GaussianEvent, PrivacyEvent, WithoutReplacementEvent, gaussian_mu_squared, touching_leaves
 from .convolution import MAX_POINTS, Convolution, Cumulants, Part, log_sum_exp, split, union
 from .pairs import GaussianPair, TrianglePair, attack_pairs, pairs
+
+T = TypeVar("T")
 
 _NODES = 320
 
@@ -32,6 +35,21 @@ def _coarse(part: Part, tail: float) -> tuple[FloatArray, FloatArray]:
     mass, _ = split(part.pair, points)
     keep = mass > 0.0
     return np.log(mass[keep]), points[keep]
+
+
+def _finer(grid: Convolution, before: tuple[float, float] | None, found: float, allowed: float) -> float | None:
+    """The spacing of the grid after this one, whose answer is `found`; None where its error is `allowed`.
+
+    The error is of order h^2: the spacing and the answer of the grid `before` give its size.
+    """
+    if before is None:
+        return 0.5 * grid.h
+    if grid.h >= 0.999 * before[0]:
+        return None
+    error = abs(before[1] - found) / ((before[0] / grid.h) ** 2 - 1.0)
+    if error <= allowed or grid.points >= MAX_POINTS:
+        return None
+    return grid.h * max(0.1, min(0.6, math.sqrt(0.6 * allowed / error)))
 
 
 class Direction:
@@ -150,18 +168,10 @@ class Direction:
             if found < low:
                 low, focus = (0.6 * found if found > 0.02 * rough else -4.0 * h), found
                 continue
-            if before is not None:
-                # The error is of order h^2: two grids give its size.
-                if grid.h >= 0.999 * before[0]:
-                    break
-                error = abs(before[1] - found) / ((before[0] / grid.h) ** 2 - 1.0)
-                allowed = rtol * max(found, least)
-                if error <= allowed or grid.points >= MAX_POINTS:
-                    break
-                h = grid.h * max(0.1, min(0.6, math.sqrt(0.6 * allowed / error)))
-            else:
-                h = 0.5 * grid.h
-            before = (grid.h, found)
+            finer = _finer(grid, before, found, rtol * max(found, least))
+            if finer is None:
+                break
+            h, before = finer, (grid.h, found)
             low, focus = 0.7 * found, found
         return answer
 
@@ -208,16 +218,15 @@ class Direction:
         return max(0.0, best)
 
     def rough_delta(self, epsilon: float) -> float:
-        """An upper bound of ln delta by Renyi divergences; prepares `delta`."""
+        """An upper bound of delta by Renyi divergences; prepares `delta`."""
         self._log_bound = -math.inf
-        log_infinite = math.log(self.p_infinite) if self.p_infinite > 0.0 else -math.inf
         if self.p_infinite >= 1.0 or epsilon >= self.max_loss:
-            return log_infinite
+            return self.p_infinite
         tail = 1e-60 / self.total
         for _ in range(2):
             self._steer(tail)
             if self.spread == 0.0:
-                return log_infinite
+                return self.p_infinite
             th = self.cumulants.orders
             exponent = self.cumulants.values - th * epsilon + th * np.log(th) - (1.0 + th) * np.log1p(th)
             best = int(np.argmin(exponent))
@@ -226,12 +235,11 @@ class Direction:
             if self._log_bound > -100.0:
                 break
             tail = 1e-280 / self.total
-        bound = math.exp(self._log_bound) + self.p_infinite + self.total * tail
-        return min(0.0, math.log(bound))
+        return min(1.0, math.exp(self._log_bound) + self.p_infinite + self.total * tail)
 
     def delta(self, epsilon: float, rtol: float, rough: float) -> float:
         """Upper bound of delta at `epsilon` >= 0; `rough` comes from `rough_delta`."""
-        answer = math.exp(rough)
+        answer = rough
         if self._log_bound < -600.0:
             # Below 1e-260 the Renyi bound is as good as any number.
             return answer
@@ -252,40 +260,24 @@ class Direction:
                 # delta turned out smaller than the bound: allow less wrap-around.
                 eta, before = goal, None
                 continue
-            if before is not None:
-                if grid.h >= 0.999 * before[0]:
-                    break
-                error = abs(before[1] - finite) / ((before[0] / grid.h) ** 2 - 1.0)
-                allowed = rtol * max(finite, extra)
-                if error <= allowed or grid.points >= MAX_POINTS:
-                    break
-                h = grid.h * max(0.1, min(0.6, math.sqrt(0.6 * allowed / error)))
-            else:
-                h = 0.5 * grid.h
-            before = (grid.h, finite)
+            finer = _finer(grid, before, finite, rtol * max(finite, extra))
+            if finer is None:
+                break
+            h, before = finer, (grid.h, finite)
         return min(1.0, answer)
 
 
 class PrivacyLoss:
-    """Privacy-loss distribution of an event, with bounds as answers.
+    """Privacy-loss distribution of any event but `NonPrivateEvent`, with bounds as answers.
 
-    Parameters
-    ----------
-    event : PrivacyEvent
-        Any event but `NonPrivateEvent`.
-    rtol : float
-        Relative accuracy of the answers (of epsilon in `epsilon`, of delta in `delta`). The answers are upper bounds
-        for every value.
-    attack : int or None
-        None: the dominating pairs. A number: samples without replacement are replaced by that explicit attack (0:
-        one record against none, 1: an equilateral triangle of records), whose `epsilon_lower` bounds from below what
-        any accountant can prove.
+    One step is answered by its closed-form profile. In a composition, whole-data Gaussian mechanisms are merged into
+    one. The composition of distinct mechanisms is one product in Fourier space, and a mechanism repeated T times costs
+    log2(T) products.
 
-    Notes
-    -----
-    One step is answered by its closed-form profile. In a composition, whole-data Gaussian mechanisms
-    are merged into one. The composition of distinct mechanisms is one product in Fourier space, and a
-    mechanism repeated T times costs log2(T) products.
+    `rtol` is the relative accuracy of the answers (of epsilon in `epsilon`, of delta in `delta`), which are upper
+    bounds for every value. With `attack`, samples without replacement are replaced by that explicit attack (0: one
+    record against none, 1: an equilateral triangle of records) in place of the dominating pairs; its `epsilon_lower`
+    bounds from below what any accountant can prove.
     """
 
     def __init__(self, event: PrivacyEvent, rtol: float = 1e-4, attack: int | None = None) -> None:
@@ -322,23 +314,15 @@ class PrivacyLoss:
         if self._single:
             return max(_single_epsilon(d, delta, self.rtol) for d in self._directions)
         rough = [d.rough_epsilon(delta, self.rtol) for d in self._directions]
-        best = 0.0
         # A direction whose Renyi bound is below the other's answer cannot matter.
-        for bound, direction in self._worst_first(rough):
-            if bound > best:
-                best = max(best, direction.epsilon(delta, self.rtol, bound))
-        return best
+        return largest(rough, self._directions, lambda d, bound: d.epsilon(delta, self.rtol, bound))
 
     def delta(self, epsilon: float) -> float:
         """Upper bound of delta(epsilon), epsilon >= 0."""
         if self._single:
             return min(1.0, max(d.parts[0].pair.profile(epsilon) for d in self._directions))
         rough = [d.rough_delta(epsilon) for d in self._directions]
-        best = 0.0
-        for bound, direction in self._worst_first(rough):
-            if math.exp(bound) > best:
-                best = max(best, direction.delta(epsilon, self.rtol, bound))
-        return best
+        return largest(rough, self._directions, lambda d, bound: d.delta(epsilon, self.rtol, bound))
 
     def epsilon_lower(self, delta: float) -> float:
         """Lower bound of the epsilon that the pairs really have at `delta`.
@@ -350,14 +334,16 @@ class PrivacyLoss:
             return (1.0 - 2e-9) * self.epsilon(delta)
         # A cheap upper bound tells which direction can matter.
         upper = [d.epsilon(delta, 1e-2, d.rough_epsilon(delta, 1e-2)) for d in self._directions]
-        best = 0.0
-        for bound, direction in self._worst_first(upper):
-            if bound > best:
-                best = max(best, direction.epsilon_lower(delta, self.rtol))
-        return best
+        return largest(upper, self._directions, lambda d, bound: d.epsilon_lower(delta, self.rtol))
 
-    def _worst_first(self, bounds: list[float]) -> list[tuple[float, Direction]]:
-        return sorted(zip(bounds, self._directions, strict=True), key=lambda item: -item[0])
+
+def largest(bounds: Sequence[float], items: Sequence[T], answer: Callable[[T, float], float]) -> float:
+    """The largest of ``answer(item, bound)``, or 0; items whose upper bound is below another's answer are not asked."""
+    best = 0.0
+    for bound, item in sorted(zip(bounds, items, strict=True), key=lambda pair: -pair[0]):
+        if bound > best:
+            best = max(best, answer(item, bound))
+    return best
 
 
 def _single_epsilon(direction: Direction, delta: float, rtol: float) -> float:

@@ -15,6 +15,7 @@ Without replacement, replace-one (Balle, Barthe & Gaboardi 2018, theorem 8):
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -63,8 +64,29 @@ def _normal_masses(edges: FloatArray) -> FloatArray:
     return np.asarray(np.maximum(mass, 0.0))
 
 
+def log_sum(a: FloatArray) -> float:
+    """ln of the sum of e^a."""
+    top = float(np.max(a)) if len(a) else -math.inf
+    if not math.isfinite(top):
+        return top
+    return top + math.log(float(np.sum(np.exp(a - top))))
+
+
+@lru_cache(maxsize=1)
+def _gauss_legendre() -> tuple[FloatArray, FloatArray]:
+    return np.polynomial.legendre.leggauss(20)
+
+
+def _panels(edges: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Gauss-Legendre nodes and weights on consecutive panels."""
+    x, w = _gauss_legendre()
+    half = 0.5 * np.diff(edges)
+    mid = 0.5 * (edges[1:] + edges[:-1])
+    return (mid[:, None] + half[:, None] * x).ravel(), (half[:, None] * w).ravel()
+
+
 class Pair:
-    """Interval masses of the loss of a pair (P, Q)."""
+    """A pair (P, Q): interval masses of its loss, and, of a mechanism on the whole data, Renyi divergences."""
 
     #: P-mass of an infinite loss.
     p_infinite = 0.0
@@ -98,8 +120,17 @@ class Pair:
         """The finite losses of a discrete pair; None for a continuous one."""
         return None
 
+    def under_q(self, alpha: float, q: float, positive: bool) -> tuple[FloatArray, FloatArray]:
+        """Quadrature under Q, of a mechanism on the whole data: losses and ln weights.
 
-# -- mechanisms on the whole data ---------------------------------------------
+        It is for moments up to order `alpha` after sampling with rate q; with `positive`, only losses > 0.
+        """
+        raise NotImplementedError
+
+    def divergence(self, alpha: float) -> float:
+        """Renyi divergence of order alpha > 1 of a mechanism on the whole data; both directions are equal."""
+        loss, log_weight = self.under_q(alpha, 1.0, False)
+        return max(0.0, log_sum(alpha * loss + log_weight) / (alpha - 1.0))
 
 
 class GaussianPair(Pair):
@@ -125,6 +156,22 @@ class GaussianPair(Pair):
         x = edges / self.mu
         half = 0.5 * self.mu
         return _normal_masses(x - half), _normal_masses(x + half)
+
+    def divergence(self, alpha: float) -> float:
+        return 0.5 * alpha * self.mu**2
+
+    def under_q(self, alpha: float, q: float, positive: bool) -> tuple[FloatArray, FloatArray]:
+        mu = self.mu
+        start = 0.5 * mu if positive else -13.0
+        stop = alpha * mu + 13.0
+        edges = [np.arange(start, stop, 1.0), np.array([stop])]
+        if mu > 0.5 and q < 1.0:
+            # ln(1 - q + q e^L) bends over a length 1 / mu around L = ln((1-q)/q).
+            bend = (math.log((1.0 - q) / q) + 0.5 * mu * mu) / mu
+            fine = bend + np.arange(-24, 25) * (0.5 / mu)
+            edges.append(fine[(fine > start) & (fine < stop)])
+        x, w = _panels(np.unique(np.concatenate(edges)))
+        return mu * x - 0.5 * mu * mu, np.log(w) - 0.5 * x * x - 0.5 * math.log(2.0 * math.pi)
 
 
 class DiscretePair(Pair):
@@ -166,6 +213,10 @@ class DiscretePair(Pair):
 
     def atoms(self) -> FloatArray | None:
         return self._losses
+
+    def under_q(self, alpha: float, q: float, positive: bool) -> tuple[FloatArray, FloatArray]:
+        keep = self._losses > 0.0 if positive else slice(None)
+        return self._losses[keep], np.log(self._q[keep])
 
 
 def _response_pair(event: RandomizedResponseEvent) -> DiscretePair:
@@ -220,8 +271,24 @@ class LaplacePair(Pair):
         pad = 1e-9 * (high - low)
         return np.concatenate([[low - pad], np.linspace(low + pad, high - pad, n), [high + pad]])
 
+    def under_q(self, alpha: float, q: float, positive: bool) -> tuple[FloatArray, FloatArray]:
+        # An atom e^(-e)/2 at loss e, an atom 1/2 at -e, and between them the density exp(-(e + l) / 2) / 4, of which
+        # exp(alpha y) varies on the scale 1 / alpha.
+        e, low = self.eps, 0.0 if positive else -self.eps
+        n = max(8, math.ceil((e - low) * (alpha + 1.0) / 2.0))
+        x, w = _panels(np.linspace(low, e, min(n, 4000) + 1))
+        atoms, log_weight = ([e], [math.log(0.5) - e]) if positive else ([-e, e], [math.log(0.5), math.log(0.5) - e])
+        density = np.log(w) - 0.5 * (e + x) - math.log(4.0)
+        return np.concatenate([atoms, x]), np.concatenate([log_weight, density])
 
-# -- mechanisms on samples ------------------------------------------------------
+    def divergence(self, alpha: float) -> float:
+        # Mironov 2017, table II: ln(a/(2a-1) e^((a-1)/b) + (a-1)/(2a-1) e^(-a/b)), written as ln(1 + excess) so that
+        # a large scale b does not cancel.
+        e, a = self.eps, alpha
+        if (a - 1.0) * e > 300.0:
+            return e + math.log(a / (2.0 * a - 1.0)) / (a - 1.0)
+        excess = a * math.expm1((a - 1.0) * e) + (a - 1.0) * math.expm1(-a * e)
+        return math.log1p(max(excess, 0.0) / (2.0 * a - 1.0)) / (a - 1.0)
 
 
 def log_mix(q: float, loss: ArrayLike) -> FloatArray:
@@ -425,10 +492,8 @@ class TrianglePair(Pair):
         return WithoutReplacementPair(self.q, GaussianPair(self.mu)).nodes(low, high, n)
 
 
-# -- pairs of events ------------------------------------------------------------
-
-
-def _base_pair(event: PrivacyEvent) -> Pair:
+def base_pair(event: PrivacyEvent) -> Pair:
+    """The pair of one mechanism, or of several Gaussian ones, on the whole data."""
     if isinstance(event, (GaussianEvent, ComposedEvent, SelfComposedEvent)):
         return GaussianPair(math.sqrt(gaussian_mu_squared(event)))
     if isinstance(event, LaplaceEvent):
@@ -442,7 +507,7 @@ def _base_pair(event: PrivacyEvent) -> Pair:
 
 def attack_pairs(event: WithoutReplacementEvent) -> list[tuple[Pair, Pair]]:
     """Output pairs that explicit neighbouring data sets reach, in both directions."""
-    base = _base_pair(event.event)
+    base = base_pair(event.event)
     # All records contribute 0, except for one that differs, in one of the two data sets.
     one = PoissonPair(event.sampling_probability, base)
     found: list[tuple[Pair, Pair]] = [(one, MirrorPair(one))]
@@ -458,7 +523,7 @@ def pairs(event: PrivacyEvent) -> tuple[Pair, Pair]:
     The two entries are one object where the pair is symmetric.
     """
     if isinstance(event, (PoissonSampledEvent, WithoutReplacementEvent)):
-        base = _base_pair(event.event)
+        base = base_pair(event.event)
         rate = event.sampling_probability
         if rate == 1.0:
             return base, base
@@ -467,5 +532,5 @@ def pairs(event: PrivacyEvent) -> tuple[Pair, Pair]:
             return add, MirrorPair(add)
         both: Pair = WithoutReplacementPair(rate, base)
         return both, both
-    both = _base_pair(event)
+    both = base_pair(event)
     return both, both

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,10 +21,10 @@ class Loops(NamedTuple):
     Attributes
     ----------
     add : callable
-        ``add(records, rows, parameters, nonnegative, clip, bound, units_per_one, limit,
-        record, scratch, out, units, counts, sums)`` adds the contributions of
-        ``records[rows]`` to ``sums``, and to ``counts`` how many were scaled down to
-        ``clip`` and how many broke what their model promises.
+        ``add(records, rows, parameters, nonnegative, clip, bound, units_per_one, limit, record, scratch, out, units,
+        counts, sums)``
+        adds the contributions of ``records[rows]`` to ``sums``, and to ``counts`` how many were scaled down to ``clip``
+        and how many broke what their model promises.
     evaluate : callable
         ``evaluate(records, parameters, nonnegative, record, scratch, out, values,
         good)`` writes the statistics of each record, unclipped.
@@ -31,9 +32,6 @@ class Loops(NamedTuple):
 
     add: Callable[..., None]
     evaluate: Callable[..., None]
-
-
-_COMPILED: dict[Any, Loops] = {}
 
 
 def loops_of(kind: type) -> Loops:
@@ -46,10 +44,7 @@ def loops_of(kind: type) -> Loops:
     ValueError
         If it was compiled with options that let a result depend on where it is computed.
     """
-    function = _function_of(kind)
-    if function not in _COMPILED:
-        _COMPILED[function] = _make(function)
-    return _COMPILED[function]
+    return _make(_function_of(kind))
 
 
 def buffers(n_columns: int, n_scratch: int, n_statistics: int) -> tuple[np.ndarray, ...]:
@@ -85,11 +80,11 @@ def _function_of(kind: type) -> Any:
     return function
 
 
+@cache
 def _make(function: Any) -> Loops:
     """Compile the loops for one statistics function.
 
-    Everything about a record is done in one fixed order of operations, from buffers
-    that are cleared before it.
+    Everything about a record is done in one fixed order of operations, from buffers that are cleared before it.
 
     Notes
     -----

@@ -1,31 +1,29 @@
 """Private variational Bayes for a model of your own.
 
-Algorithms 1 and 2 of Park et al. (2020) fit any conjugate-exponential model, and
-Algorithm 4 any such model after Polya-Gamma augmentation: per record the expected
-sufficient statistics under the current parameters, their noised mean, and an
-M-step on that mean. `ConjugateEstimator` is the part that does not change. A model
-adds a function of one record, which Numba compiles, a bound on that function's L2
-norm, an M-step in Python, and whatever it wants to read out.
+Algorithms 1 and 2 of Park et al. (2020) fit any conjugate-exponential model, and Algorithm 4 any such model after
+Polya-Gamma augmentation: per record the expected sufficient statistics under the current parameters, their noised mean,
+and an M-step on that mean. `ConjugateEstimator` is the part that does not change. A model adds a function of one
+record, which Numba compiles, a bound on that function's L2 norm, an M-step in Python, and whatever it wants to read
+out.
 """
 
 from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable
 from copy import copy
-from pathlib import Path
-from typing import Any, Self
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self, Unpack
 
 import numpy as np
 
 from ...checks import check_number
-from ...engine.checkpoint import RunFolder
 from ...engine.ledger import Ledger
 from ...engine.plan import RunPlan
 from ...engine.result import FitResult, Public
 from ..estimator import ArraySpec, PrivateEstimator
-from ..spending import Payer
+from ..parameters import Bookkeeping, Call
+from ..readouts import published
 from .model import ConjugateModel, Table, check_bound
 
 #: What is said of a statistics function that misbehaves, and of records that are not
@@ -43,6 +41,7 @@ RECORDS_WARNING = (
 _CHUNK = 1 << 16
 
 
+@dataclass(kw_only=True, repr=False, eq=False)
 class ConjugateEstimator(PrivateEstimator):
     """Base of private estimators for conjugate-exponential models.
 
@@ -50,80 +49,46 @@ class ConjugateEstimator(PrivateEstimator):
     ``**options`` of its constructor, which it hands to ``super().__init__``.
 
     ``statistics(record, parameters, scratch, out)``
-        A static method that Numba can compile (plain Python or ``@njit``). It reads
-        ``record``, a float64 vector, and ``parameters``, a tuple of read-only float64
-        arrays, and writes the record's expected sufficient statistics to ``out``,
-        float64, ``n_statistics`` entries, all 0 before the call. ``scratch`` is
-        float64, ``n_scratch`` entries, 0 before the call. The result must depend on
-        the arguments alone: no random numbers and no BLAS (``@``, ``np.dot``), whose
-        rounding depends on where an array lies.
+        A static method that Numba can compile (plain Python or ``@njit``). It reads ``record``, a float64 vector, and
+        ``parameters``, a tuple of read-only float64 arrays, and writes the record's expected sufficient statistics to
+        ``out``, float64, ``n_statistics`` entries, all 0 before the call. ``scratch`` is float64, ``n_scratch``
+        entries, 0 before the call. The result must depend on the arguments alone: no random numbers and no BLAS (``@``,
+        ``np.dot``), whose rounding depends on where an array lies.
     ``n_statistics(n_columns)``, ``n_scratch(n_columns)``
         Entries of ``out`` and ``scratch`` for records of ``n_columns`` numbers.
     ``norm_bound(n_columns)``
         A proven L2 bound of ``out`` over all records, in [1e-100, 1e100].
     ``start(n_columns, rng)``
-        Initial parameters, public: a tuple of arrays. ``rng`` is a numpy Generator
-        made from ``random_state``.
+        Initial parameters, public: a tuple of arrays. ``rng`` is a numpy Generator made from ``random_state``.
     ``mstep(mean, noise_sd, parameters)``
-        Parameters of the next step, finite arrays of the same shapes, from the noised
-        mean of the statistics per record, the standard deviation of the noise in each
-        of its entries, and the last parameters. It uses no random numbers, so that the
-        model can be rebuilt from its releases.
+        Parameters of the next step, finite arrays of the same shapes, from the noised mean of the statistics per
+        record, the standard deviation of the noise in each of its entries, and the last parameters. It uses no random
+        numbers, so that the model can be rebuilt from its releases.
     ``nonnegative`` (class attribute, False)
         True says that statistics are >= 0; negative ones are then set to 0 and
         replacing a record costs sqrt(2) instead of 2 times the bound.
     ``records(X, y)``
-        The records, one for each row of what `fit` is given; a default is provided. It
-        acts on **each row alone**, bit for bit: it may not center, scale, rank, encode
-        or drop rows by what the other rows hold, nor multiply matrices. A fit tries it
-        on invented rows in different company and warns if it does not.
+        The records, one for each row of what `fit` is given; a default is provided. It acts on **each row alone**, bit
+        for bit: it may not center, scale, rank, encode or drop rows by what the other rows hold, nor multiply matrices.
+        A fit tries it on invented rows in different company and warns if it does not.
     ``check_parameters()``
         Raise ValueError for the subclass's own parameters.
 
-    The functions are called on a private copy of the estimator: on ``self.n_records_``,
-    the public number of records, and ``self.n_columns_``, the columns of a record,
-    ``start`` and ``mstep`` may rely; what they assign to ``self`` is forgotten. All
-    that one step hands to the next is in the parameters.
+    The functions are called on a private copy of the estimator: on ``self.n_records_``, the public number of records,
+    and ``self.n_columns_``, the columns of a record, ``start`` and ``mstep`` may rely; what they assign to ``self`` is
+    forgotten. All that one step hands to the next is in the parameters.
 
     Parameters
     ----------
-    batch_size : float or None
-        (Expected) records of a minibatch; None takes all.
-    n_steps : int
-        Minibatches, each one release.
     learning_decay, learning_offset : float
         kappa and tau_0 of the step size (tau_0 + t)^-kappa, t = 0, 1, … A decay of 0
         keeps only the last step's statistics.
     clip_norm : float or None
         L2 bound, in [1e-100, 1e100], to use in place of a larger ``norm_bound``:
         contributions above it are scaled down, which is no fault then.
-    sampling, neighbors, target_epsilon, target_delta, noise_multiplier, n_records, n_jobs, callback
-        As in `vips_fast.LatentDirichletAllocation`.
-    private : bool
-        False adds no noise; contributions are still held to the bound.
-    invalid : {"raise", "drop"}
-        What a record with NaN or infinity does: end the fit before anything is spent,
-        or contribute nothing, of which nobody is told.
-    random_state : int, numpy Generator, RandomState or None
-        Seeds the initial parameters, which are public; and, only without privacy, the
-        minibatches.
-
-    Attributes
-    ----------
-    parameters_ : tuple of read-only float64 arrays
-        What the last M-step returned.
-    average_ : (n_statistics,) float64 array
-        Released mean of the statistics per record.
-    noise_sd_ : float
-        Standard deviation of the noise in each entry of ``average_``.
-    privacy_, ledger_, n_steps_, n_features_in_
-        As in `vips_fast.LatentDirichletAllocation`.
-    n_records_, n_columns_ : int
-        Public number of records; columns of a record.
-    diagnostics_ : list of dict, or None
-        Without privacy: in each step, how many contributions were scaled down
-        ("clipped"), and how many raised, were not finite or longer than ``norm_bound``
-        ("broken").
+    **common
+        `vips_fast.models.parameters.Parameters`. With ``private=False`` contributions are
+        still held to the bound.
 
     Notes
     -----
@@ -137,43 +102,25 @@ class ConjugateEstimator(PrivateEstimator):
     Whether a training record broke the bound is private, so a private fit does not say
     it. Instead, the function is tried on public test records, with the first and with
     the last parameters, and a RuntimeWarning with a constant text says that it
-    misbehaves there. A fit with ``private=False`` also warns about training records.
+    misbehaves there. A fit with ``private=False`` also warns about training records, and
+    its ``diagnostics_`` say for each step how many contributions were scaled down
+    ("clipped"), and how many raised, were not finite or longer than the bound ("broken").
 
     The function is compiled with bounds checks, so that a wrong index is an exception,
     not a crash. Functions that it calls are compiled as their authors chose.
     """
 
     #: Statistics are >= 0.
-    nonnegative = False
+    nonnegative: ClassVar[bool] = False
 
     _figures_without_privacy = True
     #: Set on the private copies whose functions are called.
-    _public: Public | None = None
+    _public: Public | None = field(default=None, init=False)
 
-    def __init__(
-        self, *, batch_size: float | None = None, n_steps: int = 20, learning_decay: float = 0.7,
-        learning_offset: float = 1.0, clip_norm: float | None = None, sampling: str = "poisson",
-        neighbors: str | None = None, target_epsilon: float | None = None, target_delta: float | None = None,
-        noise_multiplier: float | None = None, private: bool = True, n_records: int | None = None,
-        invalid: str = "raise", n_jobs: int | None = None, random_state: Any = None,
-        callback: Callable[..., Any] | None = None,
-    ):
-        self.batch_size = batch_size
-        self.n_steps = n_steps
-        self.learning_decay = learning_decay
-        self.learning_offset = learning_offset
-        self.clip_norm = clip_norm
-        self.sampling = sampling
-        self.neighbors = neighbors
-        self.target_epsilon = target_epsilon
-        self.target_delta = target_delta
-        self.noise_multiplier = noise_multiplier
-        self.private = private
-        self.n_records = n_records
-        self.invalid = invalid
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.callback = callback
+    n_steps: int | None = 20
+    learning_decay: float = 0.7
+    learning_offset: float = 1.0
+    clip_norm: float | None = None
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Show the inherited parameters in the signature of a constructor that takes **options."""
@@ -230,11 +177,7 @@ class ConjugateEstimator(PrivateEstimator):
 
     # ------------------------------------------------------------- fitting
 
-    def fit(
-        self, X: Any, y: Any = None, *, transcript: str | Path | None = None,
-        checkpoint: str | Path | RunFolder | None = None, resume: bool = False, checkpoint_every: int | None = None,
-        budget: Payer = None,
-    ) -> Self:
+    def fit(self, X: Any, y: Any = None, **keep: Unpack[Bookkeeping]) -> Self:
         """Fit the model.
 
         Parameters
@@ -243,20 +186,8 @@ class ConjugateEstimator(PrivateEstimator):
             A record a row. One whose statistics are not finite contributes zero.
         y : array of numbers, shape (n,) or (n, m), or None
             Further columns of the records, where the model has them.
-        transcript : str, path or None
-            New folder for the releases, from which the model can be made again.
-        budget : str, path, Budget or None
-            The budget of the data set, which pays for the run (`vips_fast.engine.budget`).
-        checkpoint : path or None
-            Folder that keeps the run as it goes: its ledger, written ahead of each release, and its last checkpoint.
-        resume : bool
-            Whether a run that is in the folder goes on; lost steps are done and paid for again.
-        checkpoint_every : int or None
-            Steps between checkpoints; None spaces them so that they take less than 2 % of the time.
-
-        Returns
-        -------
-        The estimator.
+        **keep
+            `vips_fast.models.parameters.Bookkeeping`.
 
         Raises
         ------
@@ -267,43 +198,16 @@ class ConjugateEstimator(PrivateEstimator):
             If Numba cannot compile ``statistics``, or the M-step returns no tuple. But
             for the M-step's errors, nothing has been spent then.
         """
-        return self._fit(
-            X, y, transcript=transcript, checkpoint=checkpoint, resume=resume,
-            checkpoint_every=checkpoint_every, budget=budget,
-        )
+        return self._fit(X, y, **keep)
 
-    def partial_fit(
-        self, X: Any, y: Any = None, *, part: str | None = None, n_records: int | None = None,
-        transcript: str | Path | None = None, budget: Payer = None,
-    ) -> Self:  # fmt: skip
-        """One more step, from all rows of X; needs ``noise_multiplier``, if private.
+    def partial_fit(self, X: Any, y: Any = None, **call: Unpack[Call]) -> Self:
+        """One more step, from all rows of X (`vips_fast.models.parameters.Call`); give a ``noise_multiplier``.
 
-        The step joins the average with the next step size, as if it were a step of
-        `fit`. Calls with other records than before protect each record of each call.
-
-        Parameters
-        ----------
-        X, y, transcript, budget : as in `fit`
-            A transcript of further calls goes to the folder of the first.
-        part : str or None
-            Name of the part of the data set that X is, if each record lies in one part only. Calls about different
-            parts compose in parallel: epsilon is that of the worst part. Calls about one part, and those without a
-            part, which are about all records, compose in sequence. Nothing checks it; the statement says that it is
-            assumed.
-        n_records : int or None
-            Public number of records of this call, which sums are scaled by. None takes ``batch_size``; if that is
-            None too, the estimator's ``n_records`` as that of each part, or the number of rows where neither is given.
-
-        Returns
-        -------
-        The estimator.
-
-        Raises
-        ------
-        ValueError, TypeError
-            As `fit`; and if the records have other columns than before.
+        The step joins the average with the next step size, as if it were a step of `fit`, whose parameters and errors
+        these are; the records must have the columns of those before. A transcript of further calls goes to the folder
+        of the first.
         """
-        return self._fit(X, y, partial=True, part=part, n_records=n_records, transcript=transcript, budget=budget)
+        return self._fit(X, y, partial=True, **call)
 
     def _fit(self, X: Any, y: Any = None, **how: Any) -> Self:
         super()._fit(X, y, **how)
@@ -332,7 +236,7 @@ class ConjugateEstimator(PrivateEstimator):
             check_bound("clip_norm", self.clip_norm)
         self.check_parameters()
 
-    def _read(self, X: Any, y: Any = None, **extra: Any) -> tuple[Table, dict[str, Any]]:
+    def _read(self, X: Any, y: Any = None) -> tuple[Table, dict[str, Any]]:
         array = self._array(X, y)
         if type(self).records is not ConjugateEstimator.records and self._mixes_rows(X, y):
             warnings.warn(RECORDS_WARNING, RuntimeWarning, stacklevel=5)
@@ -430,14 +334,11 @@ class ConjugateEstimator(PrivateEstimator):
 
     @property
     def parameters_(self) -> tuple[np.ndarray, ...]:
-        """What the last M-step returned."""
+        """What the last M-step returned, read-only float64 arrays."""
         arrays = self._fitted().arrays
         return tuple(arrays[f"parameter_{i}"] for i in range(len(arrays) - 2))
 
-    @property
-    def average_(self) -> np.ndarray:
-        """Released mean of the statistics per record."""
-        return self._fitted().arrays["average"]
+    average_ = published("average", "Released mean of the statistics per record, shape (n_statistics,).")
 
     @property
     def noise_sd_(self) -> float:
@@ -447,20 +348,17 @@ class ConjugateEstimator(PrivateEstimator):
     def expected_statistics(self, X: Any, y: Any = None) -> np.ndarray:
         """Expected sufficient statistics of records under the fitted parameters, one row each.
 
-        They describe X and y: publish them only if these may be published.
-
-        Parameters
-        ----------
-        X, y : as in `fit`
-
-        Returns
-        -------
-        (n, n_statistics) float64 array
-            Not clipped; zero where ``statistics`` raised or was not finite.
+        They describe X and y, which are as in `fit`: publish them only if these may be published. float64, shape
+        (n, n_statistics), not clipped; zero where ``statistics`` raised or was not finite.
         """
         model, array = self._restored(), self._array(X, y)
         self._check_columns(array.shape[1], self._fitted().public)
         return model.evaluate(array)[0]
+
+
+def parameter(index: int, doc: str) -> property:
+    """A fitted attribute of a subclass: one of the arrays in ``parameters_``."""
+    return property(lambda self: self.parameters_[index], doc=doc)
 
 
 def _finite_rows(array: np.ndarray) -> np.ndarray | None:
@@ -483,8 +381,7 @@ def _shape(data: Any) -> tuple[int, ...]:
 def _invented(data: Any, rng: np.random.Generator, n: int, largest: int) -> Any:
     """n rows of the type and the columns of an array of numbers; None for other things.
 
-    They hold integers below ``largest``, or normal numbers where it is 0 and the type
-    can hold them.
+    They hold integers below ``largest``, or normal numbers where it is 0 and the type can hold them.
     """
     shape, dtype = _shape(data), getattr(data, "dtype", None) or np.asarray(data).dtype
     if len(shape) not in (1, 2) or dtype.kind not in "biuf":

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import digamma, logsumexp
 
 from ...checks import check_number
-from ..conjugate import ConjugateEstimator, check_bound
+from ..conjugate import ConjugateEstimator, check_bound, parameter
 
 
 @dataclass(frozen=True)
 class GaussianMixtureOptions:
     """Priors of a `GaussianMixture`.
 
-    Mixture weights have a Dirichlet(``weight_prior``) prior; mean and precision of
-    each component and column a normal-gamma prior: gamma(``shape_prior``,
-    ``rate_prior``) and a normal around 0 worth ``mean_prior`` records.
+    Mixture weights have a Dirichlet(``weight_prior``) prior; mean and precision of each component and column a
+    normal-gamma prior: gamma(``shape_prior``, ``rate_prior``) and a normal around 0 worth ``mean_prior`` records.
     """
 
     weight_prior: float = 1.0
@@ -53,7 +52,7 @@ class GaussianMixture(ConjugateEstimator):
     one costs 2 sqrt(3).
     """
 
-    _options_type = GaussianMixtureOptions
+    _options_type: ClassVar[type] = GaussianMixtureOptions
 
     def __init__(
         self, n_components: int = 2, *, radius: float = 1.0, means_init: Any = None,
@@ -106,9 +105,7 @@ class GaussianMixture(ConjugateEstimator):
     def check_parameters(self) -> None:
         check_number("n_components", self.n_components, 1, 2**20, integer=True)
         check_bound("radius", self.radius)
-        if not isinstance(self._priors, GaussianMixtureOptions):
-            raise ValueError(f"options={self.options!r}: expected GaussianMixtureOptions or None")
-        for name, value in vars(self._priors).items():
+        for name, value in vars(self._options).items():
             check_bound(name, value)
 
     def start(self, n_columns: int, rng: np.random.Generator) -> tuple[Any, ...]:
@@ -122,7 +119,7 @@ class GaussianMixture(ConjugateEstimator):
         return self._parameters(counts, means, np.full(shape, (0.5 * spread) ** 2) * counts[:, None])
 
     def mstep(self, mean: np.ndarray, noise_sd: float, parameters: tuple[np.ndarray, ...]) -> tuple[Any, ...]:
-        k, d, mean_prior = self.n_components, self.n_columns_, self._priors.mean_prior
+        k, d, mean_prior = self.n_components, self.n_columns_, self._options.mean_prior
         total = mean * self.n_records_
         counts = np.maximum(total[:k], 0.0)  # noise may have taken a count below 0
         first = total[k : k + k * d].reshape(k, d) * self.radius
@@ -131,13 +128,9 @@ class GaussianMixture(ConjugateEstimator):
         spread = second - means * first * 2 + counts[:, None] * means**2 + mean_prior * means**2
         return self._parameters(counts, means, np.maximum(spread, 0.0))
 
-    @property
-    def _priors(self) -> GaussianMixtureOptions:
-        return GaussianMixtureOptions() if self.options is None else self.options
-
     def _parameters(self, counts: np.ndarray, means: np.ndarray, spread: np.ndarray) -> tuple[Any, ...]:
         """What the E-step needs (expected natural parameters), then weights, means and variances."""
-        prior = self._priors
+        prior = self._options
         alpha, kappa = prior.weight_prior + counts, prior.mean_prior + counts[:, None]
         shape, rate = prior.shape_prior + counts[:, None] / 2, prior.rate_prior + spread / 2
         precision = shape / rate
@@ -147,20 +140,9 @@ class GaussianMixture(ConjugateEstimator):
         linear, quadratic = precision * means * self.radius, -precision / 2 * self.radius**2
         return constant, linear, quadratic, [self.radius], alpha / alpha.sum(), means, 1 / precision
 
-    @property
-    def weights_(self) -> np.ndarray:
-        """(K,) expected weights."""
-        return self.parameters_[4]
-
-    @property
-    def means_(self) -> np.ndarray:
-        """(K, d) expected means."""
-        return self.parameters_[5]
-
-    @property
-    def variances_(self) -> np.ndarray:
-        """(K, d) reciprocals of the expected precisions."""
-        return self.parameters_[6]
+    weights_ = parameter(4, "(K,) expected weights.")
+    means_ = parameter(5, "(K, d) expected means.")
+    variances_ = parameter(6, "(K, d) reciprocals of the expected precisions.")
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """(n, K) responsibilities of public records."""

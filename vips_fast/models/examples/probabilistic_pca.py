@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ...checks import check_number
-from ..conjugate import ConjugateEstimator, check_bound
+from ..conjugate import ConjugateEstimator, check_bound, parameter
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class ProbabilisticPCA(ConjugateEstimator):
     function of the released parameters and is added in the M-step.
     """
 
-    _options_type = ProbabilisticPCAOptions
+    _options_type: ClassVar[type] = ProbabilisticPCAOptions
 
     def __init__(
         self, n_components: int = 2, *, radius: float = 1.0, center: Any = None,
@@ -109,9 +109,7 @@ class ProbabilisticPCA(ConjugateEstimator):
     def check_parameters(self) -> None:
         check_number("n_components", self.n_components, 1, 2**15, integer=True)
         check_bound("radius", self.radius)
-        if not isinstance(self._numerics, ProbabilisticPCAOptions):
-            raise ValueError(f"options={self.options!r}: expected ProbabilisticPCAOptions or None")
-        for name, value in vars(self._numerics).items():
+        for name, value in vars(self._options).items():
             if value is not None or name != "latent_radius":
                 check_bound(name, value)
 
@@ -131,18 +129,14 @@ class ProbabilisticPCA(ConjugateEstimator):
         latent[np.diag_indices(k)] /= math.sqrt(2.0)
         values, vectors = np.linalg.eigh(latent)  # noise may have taken an eigenvalue below 0
         latent = (vectors * np.maximum(values, 0.0)) @ vectors.T + parameters[4]
-        ridge = self._numerics.ridge * parameters[5][0] / self.n_records_
+        ridge = self._options.ridge * parameters[5][0] / self.n_records_
         loadings = np.linalg.solve(latent + np.eye(k) * ridge, cross.T).T
         square = mean[-1] * self.radius**2
         variance = (square - 2 * (loadings * cross).sum() + ((loadings @ latent) * loadings).sum()) / d
         return self._parameters(loadings, float(variance))
 
-    @property
-    def _numerics(self) -> ProbabilisticPCAOptions:
-        return ProbabilisticPCAOptions() if self.options is None else self.options
-
     def _parameters(self, loadings: np.ndarray, variance: float) -> tuple[Any, ...]:
-        k, d, numerics = self.n_components, self.n_columns_, self._numerics
+        k, d, numerics = self.n_components, self.n_columns_, self._options
         # Records within the radius have a covariance whose trace, and so each eigenvalue, is at most its
         # square; noise may have made more of it.
         variance = min(max(variance, numerics.min_variance * self.radius**2 / d), self.radius**2 / d)
@@ -155,10 +149,7 @@ class ProbabilisticPCA(ConjugateEstimator):
         bound = math.sqrt(k) + 3.0 if numerics.latent_radius is None else numerics.latent_radius
         return project, [self.radius, bound], center, loadings, variance * inverse, [variance]
 
-    @property
-    def loadings_(self) -> np.ndarray:
-        """(d, n_components) W."""
-        return self.parameters_[3]
+    loadings_ = parameter(3, "(d, n_components) W.")
 
     @property
     def noise_variance_(self) -> float:

@@ -3,36 +3,36 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
-from typing import Any, Self
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self, Unpack
 
 import numpy as np
 from scipy.special import digamma, gammaln
 
 from ...checks import check_number
 from ...data.counts import documents
-from ...engine.checkpoint import RunFolder
 from ...engine.model import Model
 from ...engine.result import Public
 from ...engine.sampling import Sampler, make_sampler
 from ...kernels.lda import estep_blocks, scaled_table
 from ...kernels.threads import resolve_n_threads
-from ..estimator import ArraySpec, PrivateEstimator
-from ..spending import Payer
+from ..estimator import ArraySpec
+from ..parameters import Bookkeeping, Call
+from ..readouts import Transformer
 from .model import LdaModel
 from .options import LdaOptions
 from .planning import DEFAULT_STEPS, default_batch_size, default_clip, plan
 from .records import Documents
 
 
-class LatentDirichletAllocation(PrivateEstimator):
+@dataclass(kw_only=True, repr=False, eq=False)
+class LatentDirichletAllocation(Transformer):
     """Latent Dirichlet allocation whose topics may be published.
 
-    Online variational Bayes in which each document's expected sufficient statistics are
-    clipped to an L2 norm of ``clip * doc_length``, summed exactly, and released with
-    Gaussian noise; everything after that is post-processing (Park et al. 2020, section 4
-    and Algorithm 3). The released statistics are averaged as they are, never cut at 0,
-    and read out by the empirical-Bayes mean of `vips_fast.models.lda.shrinkage`.
+    Online variational Bayes in which each document's expected sufficient statistics are clipped to an L2 norm of
+    ``clip * doc_length``, summed exactly, and released with Gaussian noise; everything after that is post-processing
+    (Park et al. 2020, section 4 and Algorithm 3). The released statistics are averaged as they are, never cut at 0, and
+    read out by the empirical-Bayes mean of `vips_fast.models.lda.shrinkage`.
 
     Parameters
     ----------
@@ -41,11 +41,10 @@ class LatentDirichletAllocation(PrivateEstimator):
     doc_topic_prior : float or None
         Dirichlet prior α of a document's topic proportions; None is 1/K.
     topic_word_prior : float, float64 array of shape (K, V) or None
-        Dirichlet prior η of the topics; None is 1/K. An array is a prior that knows
-        something: words that were counted in public documents, such as the
-        ``components_`` of a model fitted to them without noise and with the same
-        ``doc_length``, or a multiple. The run then starts from these topics. Nothing in
-        it may come from the private records.
+        Dirichlet prior η of the topics; None is 1/K. An array is a prior that knows something: words that were counted
+        in public documents, such as the ``components_`` of a model fitted to them without noise and with the same
+        ``doc_length``, or a multiple. The run then starts from these topics. Nothing in it may come from the private
+        records.
     doc_length : int or None
         N: every document is brought to exactly N words. Public. None keeps the documents
         as they are (only without privacy).
@@ -56,89 +55,29 @@ class LatentDirichletAllocation(PrivateEstimator):
         Minibatches, each one release; None is 20, or 40 where `vips_fast.plan` expects
         the statistics to stand clear of the noise.
     batch_size : float or None
-        (Expected) documents of a minibatch; None is a quarter of the records, at least
-        25,000, at most all. With ``partial_fit``: the public number of documents of a call.
-    sampling : {"poisson", "without_replacement", "full"}
-        How minibatches are drawn.
-    neighbors : {"add_remove", "replace_one"} or None
-        Neighbouring relation; None takes the one that the sampling is accounted under
-        ("poisson" and "full": add or remove one document; "without_replacement": replace
-        one).
-    n_records : int or None
-        Public number of documents; None takes the number of rows as public.
-    target_epsilon, target_delta : float or None
-        The guarantee; the noise multiplier is calibrated for it before the run.
-        target_delta None is min(1e-5, 1/(10 n_records)).
-    noise_multiplier : float or None
-        Noise standard deviation over the L2 sensitivity, instead of a target. With both,
-        a run that would pass the target is refused. With neither, the target is
-        epsilon = 1. 0 adds no noise and marks the model NOT PRIVATE.
-    private : bool
-        False fits without clipping and noise.
-    invalid : {"raise", "drop"}
-        What happens to a document with counts that are negative, fractional, infinite or
-        no numbers: the fit is refused, or the document contributes nothing and nobody is
-        told. A refusal says something about that document; unattended jobs drop.
-    n_jobs : int or None
-        Threads; -1 for all processors, None for ``VIPS_FAST_NUM_THREADS`` or 1.
+        (Expected) documents of a minibatch; None is a quarter of the records, at least 25,000, at most all.
     random_state : int, numpy Generator, RandomState or None
-        Seeds the initial topics, which are public; and, only without privacy, the
-        minibatches and resampling.
-    callback : callable(Progress) or None
-        Called after each step with `vips_fast.engine.loop.Progress`.
+        Seeds the initial topics, which are public; and, only without privacy, the minibatches and resampling.
     options : LdaOptions or None
         Further numerics; None is their defaults.
-
-    Attributes
-    ----------
-    components_ : ndarray, float64, shape (K, V)
-        Variational Dirichlet parameters λ of the topics.
-    privacy_ : `vips_fast.Privacy`
-        The guarantee; ``privacy_.statement()`` says it in words.
-    ledger_ : `vips_fast.Ledger`
-        Every release.
-    n_steps_, n_features_in_ : int
-        Steps done; V.
-    diagnostics_ : list of dict or None
-        With ``set_unsafe(diagnostics=True)``, for each step the drawn ``records``, how
-        many of them were ``clipped`` and the ``norm_sum`` of contributions before clipping.
+    **common
+        `vips_fast.models.parameters.Parameters`.
 
     Notes
     -----
-    The sensitivity is proven at `vips_fast.models.lda.model.LdaModel`. Empty documents
-    contribute zero and are counted as records.
+    The sensitivity is proven at `vips_fast.models.lda.model.LdaModel`. Empty documents contribute zero and are counted
+    as records. ``components_`` are λ, the topics' variational Dirichlet parameters, (K, V); ``diagnostics_`` say for
+    each step how many documents were drawn (``records``), how many ``clipped``, and the ``norm_sum`` before clipping.
     """
 
-    _options_type = LdaOptions
+    _options_type: ClassVar[type] = LdaOptions
 
-    def __init__(
-        self, n_components: int = 10, *, doc_topic_prior: float | None = None,
-        topic_word_prior: float | np.ndarray | None = None, doc_length: int | None = 500, clip: float | None = None,
-        n_steps: int | None = None, batch_size: float | None = None, sampling: str = "poisson",
-        neighbors: str | None = None, n_records: int | None = None, target_epsilon: float | None = None,
-        target_delta: float | None = None, noise_multiplier: float | None = None, private: bool = True,
-        invalid: str = "raise", n_jobs: int | None = None, random_state: Any = None, callback: Any = None,
-        options: LdaOptions | None = None,
-    ):
-        self.n_components = n_components
-        self.doc_topic_prior = doc_topic_prior
-        self.topic_word_prior = topic_word_prior
-        self.doc_length = doc_length
-        self.clip = clip
-        self.n_steps = n_steps
-        self.batch_size = batch_size
-        self.sampling = sampling
-        self.neighbors = neighbors
-        self.n_records = n_records
-        self.target_epsilon = target_epsilon
-        self.target_delta = target_delta
-        self.noise_multiplier = noise_multiplier
-        self.private = private
-        self.invalid = invalid
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.callback = callback
-        self.options = options
+    n_components: int = field(default=10, kw_only=False)
+    doc_topic_prior: float | None = None
+    topic_word_prior: float | np.ndarray | None = None
+    doc_length: int | None = 500
+    clip: float | None = None
+    options: LdaOptions | None = None
 
     @classmethod
     def paper(cls, n_components: int = 10, **parameters: Any) -> LatentDirichletAllocation:
@@ -149,11 +88,7 @@ class LatentDirichletAllocation(PrivateEstimator):
 
     # ------------------------------------------------------------- fitting
 
-    def fit(
-        self, X: Any, y: Any = None, *, transcript: str | Path | None = None,
-        checkpoint: str | Path | RunFolder | None = None, resume: bool = False, checkpoint_every: int | None = None,
-        budget: Payer = None,
-    ) -> Self:
+    def fit(self, X: Any, y: Any = None, **keep: Unpack[Bookkeeping]) -> Self:
         """Fit the topics to documents.
 
         Parameters
@@ -161,64 +96,29 @@ class LatentDirichletAllocation(PrivateEstimator):
         X : sparse matrix or array, shape (D, V)
             Counts: integers ≥ 0 of any width, any format.
         y : ignored
-        transcript : path or None
-            New folder that keeps the releases, from which the model can be made again
-            (`vips_fast.verify`).
-        budget : str, path, Budget or None
-            The budget of the data set, which pays for the run (`vips_fast.engine.budget`).
-        checkpoint : path or None
-            Folder that keeps the run as it goes: its ledger, written ahead of each release, and its last checkpoint.
-        resume : bool
-            Whether a run that is in the folder goes on; lost steps are done and paid for again.
-        checkpoint_every : int or None
-            Steps between checkpoints; None spaces them so that they take less than 2 % of the time.
-
-        Returns
-        -------
-        LatentDirichletAllocation
+        **keep
+            `vips_fast.models.parameters.Bookkeeping`.
 
         Raises
         ------
         ValueError
-            If a parameter or X is unusable, or the run would overspend. Nothing has been
-            spent then.
+            If a parameter or X is unusable, or the run would overspend. Nothing has been spent then.
         RuntimeError
             If another thread is fitting this estimator.
         """
-        return self._fit(
-            X, transcript=transcript, checkpoint=checkpoint, resume=resume,
-            checkpoint_every=checkpoint_every, budget=budget,
-        )
+        return self._fit(X, **keep)
 
-    def partial_fit(
-        self, X: Any, y: Any = None, *, part: str | None = None, n_records: int | None = None,
-        transcript: str | Path | None = None, budget: Payer = None,
-    ) -> Self:  # fmt: skip
-        """One more step, made from all rows of X.
+    def partial_fit(self, X: Any, y: Any = None, **call: Unpack[Call]) -> Self:
+        """One more step, made from all rows of X; see `vips_fast.models.parameters.Call`.
 
         Each call is one release over the whole of X. ``target_epsilon`` bounds all calls together, so give a
         ``noise_multiplier``. Other parameters and errors are those of `fit`; a transcript is continued.
-
-        Parameters
-        ----------
-        part : str or None
-            Name of the part of the data set that X is, "2026-11-20", say, if each document lies in one part only.
-            Calls about different parts compose in parallel: epsilon is that of the worst part. Calls about one part,
-            and those without a part, which are about all documents, compose in sequence. That no document lies in two
-            parts is not checked; the statement says that it is assumed (`vips_fast.accounting.parts` has the proof).
-        n_records : int or None
-            Public number of documents of this call, which sums are scaled by. None takes ``batch_size``; if that is
-            None too, the estimator's ``n_records`` as that of each part, or the number of rows where neither is given.
         """
-        return self._fit(X, partial=True, part=part, n_records=n_records, transcript=transcript, budget=budget)
+        return self._fit(X, partial=True, **call)
 
     def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
         """Fit, then give X's topic proportions (which describe X: they are not private)."""
         return self.fit(X).transform(X)
-
-    @property
-    def _options(self) -> LdaOptions:
-        return LdaOptions() if self.options is None else self.options
 
     @property
     def _informed(self) -> bool:
@@ -239,12 +139,10 @@ class LatentDirichletAllocation(PrivateEstimator):
             raise ValueError("doc_length=None: expected a public length with private=True")
         if self.clip is not None:
             check_number("clip", self.clip, 0, 1, low_open=True)
-        if not isinstance(self._options, LdaOptions):
-            raise ValueError(f"options={self.options!r}: expected LdaOptions or None")
         self._options.check()
         self._check_privacy_parameters()
 
-    def _read(self, X: Any, y: Any = None, **extra: Any) -> tuple[Documents, dict[str, Any]]:
+    def _read(self, X: Any, y: Any = None) -> tuple[Documents, dict[str, Any]]:
         corpus = Documents(X, self.invalid, type(self).__name__)
         facts: dict[str, Any] = {"n_features": corpus.n_features}
         if self.doc_length is None:
@@ -304,13 +202,8 @@ class LatentDirichletAllocation(PrivateEstimator):
 
     # ------------------------------------------------------------ read-outs
 
-    @property
-    def components_(self) -> np.ndarray:
-        """(K, V) variational Dirichlet parameters λ of the topics; read-only."""
-        return self._fitted().arrays["components"]
-
     def _elog_beta(self) -> np.ndarray:
-        """(K, V) E[log beta] under q(beta)."""
+        """(K, V) E[log beta] under q(beta), whose Dirichlet parameters λ are ``components_``."""
         return digamma(self.components_) - digamma(self.components_.sum(axis=1, keepdims=True))
 
     def _posterior(self, X: Any) -> tuple[Any, np.ndarray, np.ndarray]:
@@ -321,47 +214,26 @@ class LatentDirichletAllocation(PrivateEstimator):
         gamma = np.empty((corpus.shape[0], elog.shape[0]))
         indptr = corpus.indptr.astype(np.int64)
         estep_blocks(
-            indptr,
-            corpus.indices,
-            lambda a, b: corpus.data[indptr[a] : indptr[b]].astype(np.float64),
-            table,
-            np.full(elog.shape[0], self._as_fitted()._alpha),
-            tol=float(self._options.mean_change_tol),
-            max_iter=int(self._options.max_doc_update_iter),
-            clip_norm=None,
-            spacing=1.0,
-            n_threads=resolve_n_threads(self.n_jobs),
-            gamma=gamma,
+            indptr, corpus.indices, lambda a, b: corpus.data[indptr[a] : indptr[b]].astype(np.float64), table,
+            np.full(elog.shape[0], self._as_fitted()._alpha), tol=float(self._options.mean_change_tol),
+            max_iter=int(self._options.max_doc_update_iter), clip_norm=None, spacing=1.0,
+            n_threads=resolve_n_threads(self.n_jobs), gamma=gamma,
         )
         return corpus, gamma, elog
 
     def transform(self, X: Any) -> np.ndarray:
-        """Topic proportions of documents.
+        """Topic proportions of documents, float64, shape (D, K); rows sum to 1.
 
-        Parameters
-        ----------
-        X : sparse matrix or array, shape (D, V)
-
-        Returns
-        -------
-        ndarray, float64, shape (D, K)
-            Rows sum to 1. They describe X: publish them only if X may be published.
+        X is a sparse matrix or array of counts, (D, V), taken as it is. The proportions describe X: publish them only
+        if X may be published.
         """
         _, gamma, _ = self._posterior(X)
         return gamma / gamma.sum(axis=1, keepdims=True)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Variational lower bound of log p(X), in nats (the numerator of Eq. 32).
+        """Variational lower bound of log p(X), in nats (the numerator of Eq. 32), for public test documents X.
 
-        Parameters
-        ----------
-        X : sparse matrix or array, shape (D, V)
-            Public test documents: nothing is noised here.
-
-        Returns
-        -------
-        float
-            Sum over documents of E[log p(n, theta, z | lambda)] - E[log q(theta, z)].
+        It is the sum over documents of E[log p(n, theta, z | lambda)] - E[log q(theta, z)]. Nothing is noised here.
         """
         corpus, gamma, elog = self._posterior(X)
         alpha, n_topics = self._as_fitted()._alpha, elog.shape[0]
@@ -379,32 +251,9 @@ class LatentDirichletAllocation(PrivateEstimator):
         return total
 
     def perplexity(self, X: Any) -> float:
-        """Upper bound of the held-out perplexity per word (Eq. 32; Hoffman et al. 2010).
-
-        Parameters
-        ----------
-        X : sparse matrix or array, shape (D, V)
-            Public test documents.
-        """
+        """Upper bound of the held-out perplexity per word (Eq. 32; Hoffman et al. 2010) of public test documents."""
         counts = documents(X, owner=type(self).__name__)
         return math.exp(-self.score(counts) / max(1, int(counts.data.sum(dtype=np.int64))))
-
-    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Names of `transform`'s columns."""
-        name = type(self).__name__.lower()
-        return np.asarray([f"{name}{k}" for k in range(self.components_.shape[0])], dtype=object)
-
-    def __sklearn_tags__(self) -> Any:
-        """What scikit-learn's tools may expect (needs scikit-learn)."""
-        from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
-
-        return Tags(
-            estimator_type=None,
-            target_tags=TargetTags(required=False),
-            transformer_tags=TransformerTags(preserves_dtype=["float64"]),
-            input_tags=InputTags(sparse=True, positive_only=True),
-            non_deterministic=bool(self.private),
-        )
 
 
 def _check_prior(prior: Any, n_topics: int) -> None:

@@ -63,8 +63,7 @@ class LdaModel(Model):
     most √2 a N: ‖x − y‖² = ‖x‖² + ‖y‖² − 2 x·y ≤ 2 (a N)². (Appendix 2 of the paper drops
     one of the two terms and gets a N for replacing.)
 
-    *Lattice.* Each contribution is truncated toward zero to the noise's own lattice, so
-    `round` has nothing to do.
+    *Lattice.* Each contribution is truncated toward zero to the noise's own lattice, so `round` has nothing to do.
     """
 
     #: Whether noised statistics are read out by their empirical-Bayes means.
@@ -134,18 +133,14 @@ class LdaModel(Model):
     def _buffers(self, block: DocumentBlock, scratch: dict[str, Any]) -> dict[str, Any]:
         """Buffers that the block fits in, kept from block to block and grown where need be."""
         lengths = block.corpus.indptr[block.rows + 1] - block.corpus.indptr[block.rows]
-        widest = int(lengths.max(initial=0))
-        entries, n_docs = int(lengths.sum()), len(lengths)
+        need = int(lengths.sum()), len(lengths), int(lengths.max(initial=0))
         have = scratch.get("lda")
-        if have is None or entries > have["entries"] or n_docs > have["n_docs"] or widest > have["widest"]:
-            entries, n_docs, widest = (
-                (entries, n_docs, widest)
-                if have is None
-                else (max(entries, have["entries"]), max(n_docs, have["n_docs"]), max(widest, have["widest"]))
-            )
+        if have is None or any(n > m for n, m in zip(need, have["sizes"], strict=True)):
+            sizes = need if have is None else tuple(map(max, need, have["sizes"]))
+            entries, n_docs, widest = sizes
             size = native.lda_workspace(self.n_topics, widest, self._table.dtype == np.float32)
             have = scratch["lda"] = {
-                "entries": entries, "n_docs": n_docs, "widest": widest, "indptr": np.empty(n_docs + 1, dtype=np.int64),
+                "sizes": sizes, "indptr": np.empty(n_docs + 1, dtype=np.int64),
                 "indices": np.empty(max(entries, 1), dtype=np.int32), "counts": np.empty(max(entries, 1)),
                 "tokens": np.empty(max(native.LDA_RESAMPLE_TOKENS, widest), dtype=np.uint32),
                 "workspace": np.empty(size // 8 + 1).view(np.uint8),
@@ -183,8 +178,7 @@ class LdaModel(Model):
 
     def _fill_table(self, lam: np.ndarray | None) -> None:
         """Fill the scaled table from (V, K) parameters, given whole or read out by chunks."""
-        # Two passes, so that the parameters are read once: first their digammas, then
-        # what depends on their sums.
+        # Two passes, so that the parameters are read once: first their digammas, then what depends on their sums.
         table, total = self._table[:, : self.n_topics], np.zeros(self.n_topics)
         self._table[:, self.n_topics :] = 0
         for first in range(0, self.n_words, _CHUNK):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -30,6 +30,7 @@ class PaperLdaModel(LdaModel):
         return self._eta[first:last] + self.n_records * self._average.values[first:last]
 
 
+@dataclass(kw_only=True, repr=False, eq=False)
 class PaperLatentDirichletAllocation(LatentDirichletAllocation):
     """`LatentDirichletAllocation` as printed: clip 0.1, resampling, τ₀ = 1024, κ = 0.7, cut at 0.
 
@@ -45,32 +46,17 @@ class PaperLatentDirichletAllocation(LatentDirichletAllocation):
         As in `LatentDirichletAllocation`.
     """
 
-    def __init__(
-        self, n_components: int = 10, *, sensitivity: str = "paper", update: str = "paper",
-        doc_topic_prior: float | None = None, topic_word_prior: float | np.ndarray | None = None,
-        doc_length: int | None = 500, clip: float | None = 0.1, n_steps: int | None = DEFAULT_STEPS,
-        batch_size: float | None = None, sampling: str = "without_replacement", neighbors: str | None = None,
-        n_records: int | None = None, target_epsilon: float | None = None, target_delta: float | None = None,
-        noise_multiplier: float | None = None, private: bool = True, invalid: str = "raise", n_jobs: int | None = None,
-        random_state: Any = None, callback: Any = None, options: LdaOptions | None = None,
-    ):
-        super().__init__(
-            n_components, doc_topic_prior=doc_topic_prior, topic_word_prior=topic_word_prior, doc_length=doc_length,
-            clip=clip, n_steps=n_steps, batch_size=batch_size, sampling=sampling, neighbors=neighbors,
-            n_records=n_records, target_epsilon=target_epsilon, target_delta=target_delta,
-            noise_multiplier=noise_multiplier, private=private, invalid=invalid, n_jobs=n_jobs,
-            random_state=random_state, callback=callback, options=options,
-        )
-        self.sensitivity = sensitivity
-        self.update = update
+    sensitivity: str = "paper"
+    update: str = "paper"
+    clip: float | None = 0.1
+    n_steps: int | None = DEFAULT_STEPS
+    sampling: str = "without_replacement"
 
     @property
     def _options(self) -> LdaOptions:
-        if self.options is not None:
-            return self.options
-        if self.update == "paper":
+        if self.options is None and self.update == "paper":
             return LdaOptions(learning_decay=0.7, learning_offset=1024.0, length_method="resample")
-        return LdaOptions()
+        return super()._options
 
     def _check_parameters(self) -> None:
         check_choice("sensitivity", self.sensitivity, ("paper", "proven"))

@@ -47,9 +47,8 @@ class Plan:
     noise_multiplier : float
         What the calibration will give.
     signal_to_noise : float
-        Mean count of a word in a topic, n N / (K V), over the standard deviation of
-        the noise in the final statistics. Below about 1, expect only the commonest
-        words of each topic.
+        Mean count of a word in a topic, n N / (K V), over the standard deviation of the noise in the final statistics.
+        Below about 1, expect only the commonest words of each topic.
     """
 
     batch_size: float
@@ -96,8 +95,7 @@ def plan(
     n_records, n_features, n_components, doc_length : int
         Documents n, words V, topics K, words a document N; all public.
     target_epsilon, target_delta : float
-        The guarantee under adding or removing a document; a target_delta of None is
-        min(1e-5, 1/(10 n)).
+        The guarantee under adding or removing a document; a target_delta of None is min(1e-5, 1/(10 n)).
     n_steps, batch_size, clip, noise_multiplier : number or None
         Settings that are fixed already.
 

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
 import numpy as np
 from scipy import sparse
 from scipy.special import expit, ndtri
 
 from ...checks import check_flag, check_number
-from ...engine.checkpoint import RunFolder
-from ...engine.loop import Progress
 from ...engine.model import Model
 from ...engine.result import Public
 from ...kernels.blr import triangle_size
 from ...kernels.threads import resolve_n_threads
 from ..estimator import ArraySpec, PrivateEstimator
+from ..parameters import Bookkeeping, Call
+from ..readouts import published
+from ..settings import check_memory
 from .model import LogisticModel
 from .options import LogisticOptions
 from .records import LogisticRecords, design, not_finite, read_counts, read_labels, usable_rows
@@ -28,9 +27,7 @@ if TYPE_CHECKING:
     from .paper import PaperLogisticRegression
 
 
-from ..spending import Payer
-
-
+@dataclass(kw_only=True, repr=False, eq=False)
 class BayesianLogisticRegression(PrivateEstimator):
     """Bayesian logistic regression whose posterior may be published.
 
@@ -50,117 +47,43 @@ class BayesianLogisticRegression(PrivateEstimator):
         data's own maximum. Not used with ``private=False``.
     fit_intercept : bool
     classes : pair of labels, or None
-        The two labels, which are public. None takes those of y as public, so that a fit to
-        labels of another number is refused; an unattended job states them, and a record
-        with another label is then invalid like others.
+        The two labels, which are public. None takes those of y as public, so that a fit to labels of another number is
+        refused; an unattended job states them, and a record with another label is then invalid like others.
     n_trials : float
         b: the number of trials of each record, or the public bound of ``trials`` in
         `fit`. 1 is classification, more is regression of counts.
-    n_steps : int
-        Releases.
-    sampling : {"full", "poisson", "without_replacement"}
-    neighbors : {"add_remove", "replace_one"} or None
-        None takes the relation that the sampling is accounted under ("add_remove"
-        for "full" and "poisson").
-    batch_size : float or None
-        (Expected) records of a minibatch; None takes all.
-    n_records : int or None
-        Public number of records; None takes the number of rows as public.
-    target_epsilon, target_delta : float or None
-        The guarantee; the noise multiplier is calibrated for it before the run.
-        target_delta None is min(1e-5, 1/(10 n_records)).
-    noise_multiplier : float or None
-        Noise standard deviation over the L2 sensitivity, instead of a target. With
-        both, a run that would pass the target is refused. With neither, the target
-        is epsilon = 1. 0 adds no noise and marks the model NOT PRIVATE.
-    private : bool
-        False fits without clipping and noise.
-    invalid : {"raise", "drop"}
-        What becomes of records whose values are not valid (NaN or infinity in X or y,
-        numbers of trials out of range): a ValueError, or they contribute nothing and
-        nothing is said.
     options : LogisticOptions or None
         Numerical settings; None takes their defaults.
-    n_jobs : int or None
-        Threads; -1 for all processors, None for ``VIPS_FAST_NUM_THREADS`` or 1.
-    random_state : int, numpy Generator, RandomState or None
-        Seeds the minibatches, only without privacy.
-    callback : callable(Progress) or None
-        Called after each step with what is public.
-
-    Attributes
-    ----------
-    coef_ : ndarray, float64, shape (1, d)
-        Posterior mean of the coefficients.
-    intercept_ : ndarray, float64, shape (1,)
-    covariance_ : ndarray, float64, shape (d + 1, d + 1) or (d, d)
-        Posterior covariance of (coefficients, weight of the constant), the latter
-        being intercept / intercept_scaling.
-    prior_shape_, prior_rate_, prior_precision_ : float
-        a_N, b_N (Eq. 53) and <alpha> = a_N / b_N.
-    classes_ : ndarray, shape (2,)
-        The two labels, sorted; for ``n_trials`` other than 1, [0, 1].
-    privacy_ : `vips_fast.Privacy`
-    ledger_ : `vips_fast.Ledger`
-    n_steps_, n_features_in_ : int
-    diagnostics_ : list of dict or None
-        With ``set_unsafe(diagnostics=True)``, for each step the drawn ``records`` and how
-        many of them were ``clipped``.
+    **common
+        `vips_fast.models.parameters.Parameters`.
 
     Notes
     -----
-    *Sensitivity.* A record's contribution is (s1/C1, s2/C2), s2 with its Frobenius
-    norm, scaled down to norm 1. So adding or removing a record moves the sum by at
-    most 1 and replacing one by at most 2; sums are exact, and what their rounding to the
-    noise's lattice can add is taken off beforehand (`statistics.LogisticStatistics`).
+    *Sensitivity.* A record's contribution is (s1/C1, s2/C2), s2 with its Frobenius norm, scaled down to norm 1. So
+    adding or removing a record moves the sum by at most 1 and replacing one by at most 2; sums are exact, and what
+    their rounding to the noise's lattice can add is taken off beforehand (`statistics.LogisticStatistics`).
 
     *Labels.* The two values of y are taken as public, unless ``classes`` says them.
+
+    *Figures.* ``diagnostics_`` say for each step how many ``records`` were drawn and how many ``clipped``.
     """
 
     _estimator_type = "classifier"
     _options_type: ClassVar[type] = LogisticOptions
 
-    def __init__(
-        self, *, row_norm: float = 1.0, fit_intercept: bool = True, classes: Any = None, n_trials: float = 1,
-        n_steps: int = 20,
-        sampling: str = "full", neighbors: str | None = None, batch_size: float | None = None,
-        n_records: int | None = None, target_epsilon: float | None = None, target_delta: float | None = None,
-        noise_multiplier: float | None = None,
-        private: bool = True, invalid: str = "raise", options: LogisticOptions | None = None, n_jobs: int | None = None,
-        random_state: Any = None, callback: Callable[[Progress], None] | None = None,
-    ):
-        self.row_norm = row_norm
-        self.fit_intercept = fit_intercept
-        self.classes = classes
-        self.n_trials = n_trials
-        self.n_steps = n_steps
-        self.sampling = sampling
-        self.neighbors = neighbors
-        self.batch_size = batch_size
-        self.n_records = n_records
-        self.target_epsilon = target_epsilon
-        self.target_delta = target_delta
-        self.noise_multiplier = noise_multiplier
-        self.private = private
-        self.invalid = invalid
-        self.options = options
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.callback = callback
+    row_norm: float = 1.0
+    fit_intercept: bool = True
+    classes: Any = None
+    n_trials: float = 1
+    n_steps: int | None = 20
+    sampling: str = "full"
+    options: LogisticOptions | None = None
 
     @classmethod
     def paper(cls, **parameters: Any) -> PaperLogisticRegression:
         """The paper's Algorithm 5, and ablations between it and this class.
 
-        Parameters
-        ----------
-        **parameters
-            Of this class, and the fields of `vips_fast.models.logistic.PaperOptions` by
-            their own names.
-
-        Returns
-        -------
-        PaperLogisticRegression
+        Parameters are those of this class, and the fields of `vips_fast.models.logistic.PaperOptions` by their names.
         """
         from .paper import PaperLogisticRegression
 
@@ -168,11 +91,7 @@ class BayesianLogisticRegression(PrivateEstimator):
 
     # ------------------------------------------------------------- fitting
 
-    def fit(
-        self, X: Any, y: Any, trials: Any = None, *, transcript: str | Path | None = None,
-        checkpoint: str | Path | RunFolder | None = None, resume: bool = False, checkpoint_every: int | None = None,
-        budget: Payer = None,
-    ) -> Self:
+    def fit(self, X: Any, y: Any, trials: Any = None, **keep: Unpack[Bookkeeping]) -> Self:
         """Fit to rows and their labels or counts.
 
         Parameters
@@ -180,68 +99,33 @@ class BayesianLogisticRegression(PrivateEstimator):
         X : array or scipy sparse matrix, shape (n, d)
             Finite numbers.
         y : array, shape (n,)
-            Two labels of any kind, or with ``n_trials`` other than 1 numbers of
-            successes, in [0, trials].
+            Two labels of any kind, or with ``n_trials`` other than 1 numbers of successes, in [0, trials].
         trials : array, shape (n,), or None
             Numbers of trials, at most ``n_trials``; None is ``n_trials`` for all.
-        transcript : str or path, or None
-            New folder that takes every release, so that the model can be made again.
-        budget : str, path, Budget or None
-            The budget of the data set, which pays for the run (`vips_fast.engine.budget`).
-        checkpoint : path or None
-            Folder that keeps the run as it goes: its ledger, written ahead of each release, and its last checkpoint.
-        resume : bool
-            Whether a run that is in the folder goes on; lost steps are done and paid for again.
-        checkpoint_every : int or None
-            Steps between checkpoints; None spaces them so that they take less than 2 % of the time.
-
-        Returns
-        -------
-        BayesianLogisticRegression
+        **keep
+            `vips_fast.models.parameters.Bookkeeping`.
 
         Raises
         ------
-        ValueError, TypeError
-            If a parameter or the data are unusable, or the run would overspend.
-            Nothing has been spent then.
-        MemoryError
-            If the statistics do not fit the machine.
+        ValueError, TypeError, MemoryError
+            If a parameter or the data are unusable, the run would overspend, or the
+            statistics do not fit the machine. Nothing has been spent then.
         """
-        return self._fit(
-            X, y, trials=trials, transcript=transcript, checkpoint=checkpoint, resume=resume,
-            checkpoint_every=checkpoint_every, budget=budget,
-        )
+        return self._fit(X, y, trials=trials, **keep)
 
-    def partial_fit(
-        self, X: Any, y: Any, trials: Any = None, *, part: str | None = None, n_records: int | None = None,
-        transcript: str | Path | None = None, budget: Payer = None,
-    ) -> Self:  # fmt: skip
+    def partial_fit(self, X: Any, y: Any, trials: Any = None, **call: Unpack[Call]) -> Self:
         """One more step, made from all rows of X, which hold both labels of the calls before.
 
-        Each call is one release; give a ``noise_multiplier``. Other parameters and errors are those of `fit`.
-
-        Parameters
-        ----------
-        part : str or None
-            Name of the part of the data set that X is, if each record lies in one part only. Calls about different
-            parts compose in parallel: epsilon is that of the worst part. Calls about one part, and those without a
-            part, which are about all records, compose in sequence. Nothing checks it; the statement says that it is
-            assumed.
-        n_records : int or None
-            Public number of records of this call, which sums are scaled by. None takes ``batch_size``; if that is
-            None too, the estimator's ``n_records`` as that of each part, or the number of rows where neither is given.
+        Each call (`vips_fast.models.parameters.Call`) is one release; give a ``noise_multiplier``. Other parameters
+        and errors are those of `fit`.
         """
-        return self._fit(
-            X, y, trials=trials, partial=True, part=part, n_records=n_records, transcript=transcript, budget=budget
-        )
+        return self._fit(X, y, trials=trials, partial=True, **call)
 
     def _check_parameters(self) -> None:
         check_number("row_norm", self.row_norm, 1e-12, 1e12)
         check_number("n_trials", self.n_trials, 1e-3, 1e9)
         check_flag("fit_intercept", self.fit_intercept)
         self._known_classes()
-        if self.options is not None and not isinstance(self.options, self._options_type):
-            raise ValueError(f"options={self.options!r}: expected {self._options_type.__name__} or None")
         self._check_privacy_parameters()
         if self.sampling != "full" and self.batch_size is None:
             raise ValueError(f"batch_size=None: expected a number with sampling={self.sampling!r}")
@@ -255,15 +139,12 @@ class BayesianLogisticRegression(PrivateEstimator):
             raise ValueError(f"classes={self.classes!r}: expected two different labels, numbers or strings")
         return known
 
-    def _options(self) -> Any:
-        return self._options_type() if self.options is None else self.options
-
     @property
     def _constant(self) -> float:
         """Entry of the column that is appended for the intercept; 0 without one."""
-        return float(self._options().intercept_scaling) if self.fit_intercept else 0.0
+        return float(self._options.intercept_scaling) if self.fit_intercept else 0.0
 
-    def _read(self, X: Any, y: Any = None, trials: Any = None, **extra: Any) -> tuple[Any, dict[str, Any]]:
+    def _read(self, X: Any, y: Any = None, trials: Any = None) -> tuple[Any, dict[str, Any]]:
         matrix = design(X, self._constant)
         n, d = matrix.shape
         _check_memory(d, resolve_n_threads(self.n_jobs))
@@ -283,7 +164,7 @@ class BayesianLogisticRegression(PrivateEstimator):
         """What a model takes beside public facts."""
         return {
             "constant": self._constant, "row_norm": float(self.row_norm), "n_trials": float(self.n_trials),
-            "n_steps": self._resolve_n_steps(public), "private": bool(self.private), "options": self._options(),
+            "n_steps": self._resolve_n_steps(public), "private": bool(self.private), "options": self._options,
         }
 
     def _model(self, public: Public) -> Model:
@@ -306,29 +187,27 @@ class BayesianLogisticRegression(PrivateEstimator):
         constant = self._as_fitted()._constant
         return self._fitted().arrays["weights"][-1:] * constant if constant else np.zeros(1)
 
-    @property
-    def covariance_(self) -> np.ndarray:
-        """Posterior covariance of coefficients and weight of the constant."""
-        return self._fitted().arrays["covariance"]
+    #: The constant's weight is intercept / intercept_scaling.
+    covariance_ = published("covariance", "Posterior covariance of coefficients and weight of the constant, square.")
 
     @property
     def prior_shape_(self) -> float:
-        """a_N of q(alpha)."""
+        """a_N of q(alpha) (Eq. 53)."""
         return float(self._fitted().arrays["prior"][0])
 
     @property
     def prior_rate_(self) -> float:
-        """b_N of q(alpha)."""
+        """b_N of q(alpha) (Eq. 53)."""
         return float(self._fitted().arrays["prior"][1])
 
     @property
     def prior_precision_(self) -> float:
-        """Expected precision of the coefficients."""
+        """<alpha> = a_N / b_N, the expected precision of the coefficients."""
         return self.prior_shape_ / self.prior_rate_
 
     @property
     def classes_(self) -> np.ndarray:
-        """The two labels, sorted."""
+        """The two labels, sorted; for ``n_trials`` other than 1, [0, 1]."""
         classes = self._fitted().public.classes
         assert classes is not None
         return classes
@@ -344,24 +223,11 @@ class BayesianLogisticRegression(PrivateEstimator):
             raise ValueError("X: expected finite values, found NaN or infinity")
         if not fitted.private:
             return matrix, np.ones(matrix.shape[0])
-        if sparse.issparse(matrix):
-            square = np.asarray(matrix.multiply(matrix).sum(axis=1)).reshape(-1)
-        else:
-            square = np.einsum("ij,ij->i", matrix, matrix)
         bound = float(np.hypot(float(fitted.row_norm), fitted._constant))
-        return matrix, np.minimum(1.0, bound / np.maximum(np.sqrt(square), bound))
+        return matrix, np.minimum(1.0, bound / np.maximum(np.sqrt(_row_products(matrix, matrix)), bound))
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Posterior mean of x . m.
-
-        Parameters
-        ----------
-        X : array or sparse matrix, shape (n, d)
-
-        Returns
-        -------
-        ndarray, float64, shape (n,)
-        """
+        """Posterior mean of x . m for the rows of X, an array or sparse matrix (n, d): float64, shape (n,)."""
         matrix, scale = self._rows_of(X)
         return np.asarray(matrix @ self._fitted().arrays["weights"]).reshape(-1) * scale
 
@@ -371,26 +237,13 @@ class BayesianLogisticRegression(PrivateEstimator):
         result = np.empty(matrix.shape[0])
         for first in range(0, matrix.shape[0], 4096):
             part = matrix[first : first + 4096]
-            product = part @ self.covariance_
-            if sparse.issparse(part):
-                result[first : first + 4096] = np.asarray(part.multiply(product).sum(axis=1)).reshape(-1)
-            else:
-                result[first : first + 4096] = np.einsum("ij,ij->i", part, product)
+            result[first : first + 4096] = _row_products(part, part @ self.covariance_)
         return np.maximum(result, 0.0) * scale**2
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Posterior predictive probabilities of the two classes, or of failure and success of one trial.
 
-        The expectation of sigmoid(x . m) over the posterior of m, not the value at
-        its mean.
-
-        Parameters
-        ----------
-        X : array or sparse matrix, shape (n, d)
-
-        Returns
-        -------
-        ndarray, float64, shape (n, 2)
+        The expectation of sigmoid(x . m) over the posterior of m, not the value at its mean; float64, shape (n, 2).
         """
         mean, sd = self.decision_function(X), np.sqrt(self.decision_variance(X))
         p = np.zeros(len(mean))
@@ -404,13 +257,7 @@ class BayesianLogisticRegression(PrivateEstimator):
         return np.asarray(self.classes_[positive.astype(int)])
 
     def score(self, X: Any, y: Any, trials: Any = None) -> float:
-        """Accuracy on labels; on counts, the mean log predictive probability of a trial.
-
-        Parameters
-        ----------
-        X, y, trials
-            As in `fit`; public test data, nothing is noised here.
-        """
+        """Accuracy on public labels; on counts, the mean log predictive probability of a trial. Nothing is noised."""
         n_trials = float(self._as_fitted().n_trials)
         if n_trials == 1 and trials is None:
             y = np.asarray(y)
@@ -425,17 +272,7 @@ class BayesianLogisticRegression(PrivateEstimator):
         return float((y * np.log(p) + (b - y) * np.log1p(-p)).sum() / b.sum())
 
     def credible_interval(self, level: float = 0.9) -> np.ndarray:
-        """Central posterior intervals of the coefficients.
-
-        Parameters
-        ----------
-        level : float
-            In (0, 1).
-
-        Returns
-        -------
-        ndarray, float64, shape (d, 2)
-        """
+        """Central posterior intervals of the coefficients at a level in (0, 1): float64, shape (d, 2)."""
         check_number("level", level, 0, 1, low_open=True, high_open=True)
         half = ndtri(0.5 + level / 2) * np.sqrt(np.diag(self.covariance_)[: self.coef_.shape[1]])
         return np.stack([self.coef_[0] - half, self.coef_[0] + half], axis=1)
@@ -450,6 +287,11 @@ class BayesianLogisticRegression(PrivateEstimator):
         )
 
 
+def _row_products(a: Any, b: Any) -> np.ndarray:
+    """Inner products of the rows of two matrices, the first dense or sparse."""
+    return np.asarray(a.multiply(b).sum(axis=1)).reshape(-1) if sparse.issparse(a) else np.einsum("ij,ij->i", a, b)
+
+
 def _check_memory(n_features: int, n_threads: int) -> None:
     """Refuse, before anything is spent, statistics that the machine cannot hold; public numbers decide."""
     triangle = 8 * triangle_size(n_features)
@@ -457,12 +299,4 @@ def _check_memory(n_features: int, n_threads: int) -> None:
     # values; squares: those of the model with their temporaries, and the copies in the result.
     threads = max(1, min(n_threads, 2**31 // triangle))
     need = (threads + 3) * triangle + 9 * 8 * n_features**2
-    try:
-        have = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return
-    if need > have:
-        raise MemoryError(
-            f"{n_features} features: the statistics need about {need / 2**30:.1f} GiB, and the machine has "
-            f"{have / 2**30:.1f} GiB"
-        )
+    check_memory(f"{n_features} features: the statistics need about {need / 2**30:.1f} GiB", need)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import linalg
 
-from ...engine.averaging import Schedule
 from ...engine.model import Release, array_of
 from ...kernels.psd import one_blas_thread
 from .spectrum import LARGE, Spectrum, curvature_ratio, inverse
@@ -25,9 +24,10 @@ class LogisticModel(LogisticStatistics):
     which say gradient + S (at - m) with noise, and the prior. The next centre is one Newton step.
     """
 
+    kept: ClassVar[dict[str, str]] = {**LogisticStatistics.kept, "gradient": "_gradient", "at": "_at"}
+
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
-        self._rate = Schedule(float(self.options.learning_offset), float(self.options.learning_decay))
         self._gradient, self._at = np.zeros(self._d), np.zeros(self._d)
         # Variance of the noise in an entry of the gradient; that of sampling, over the curvature.
         self._variance = self._sampling = 0.0
@@ -47,11 +47,6 @@ class LogisticModel(LogisticStatistics):
         return point
 
     # ------------------------------------------------------------- M-step
-
-    def update(self, release: Release) -> None:
-        """See `Model.update`."""
-        with one_blas_thread(self._d):
-            self._update(release)
 
     def _update(self, release: Release) -> None:
         linear, quadratic = self._current_scales()
@@ -88,11 +83,10 @@ class LogisticModel(LogisticStatistics):
     def _average_matrix(self, fresh: np.ndarray, scale: float, sd: float, rate: float) -> None:
         """Average of the noised s2, each weighted by its precision, and its spectrum."""
         fresh *= scale
+        total = 0.0
         if sd > 0:
             total = self._precision + sd**-2
             rate = sd**-2 / total
-        else:
-            total = 0.0
         if self._matrix is None:
             self._matrix = fresh
         else:
@@ -204,7 +198,6 @@ class LogisticModel(LogisticStatistics):
         """See `Model.state`. A spectrum is stored where it is not that of the matrix as it stands."""
         empty = {"vectors": np.empty((self._d, 0)), "eigenvalues": np.empty((2, 0)), "bulk": np.zeros(2)}
         return super().state() | {
-            "gradient": self._gradient.copy(), "at": self._at.copy(),
             "matrix": np.empty((0, 0)) if self._matrix is None else self._matrix.copy(),
             "law": np.array([self._variance, self._sampling, self._precision, self._seen]),
         } | (empty if self._spectrum is None or self._d <= LARGE else self._spectrum.state())
@@ -212,18 +205,15 @@ class LogisticModel(LogisticStatistics):
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """See `Model.restore`."""
         d = self._d
-        gradient, at, law = array_of(state, "gradient", (d,)), array_of(state, "at", (d,)), array_of(state, "law", (4,))
-        matrix, spectrum = array_of(state, "matrix"), Spectrum.from_state(state, d)
+        law, matrix, spectrum = array_of(state, "law", (4,)), array_of(state, "matrix"), Spectrum.from_state(state, d)
         if matrix.shape not in ((0, 0), (d, d)):
             raise ValueError(f"state: 'matrix' has shape {matrix.shape}, expected ({d}, {d})")
         if (law < 0).any():
             raise ValueError("state: 'law' is out of its range")
         super().restore(state)
-        self._gradient, self._at = gradient, at
         self._variance, self._sampling, self._precision, self._seen = law.tolist()
-        if matrix.size == 0:
-            self._matrix = self._spectrum = None
-        else:
+        self._matrix = self._spectrum = None
+        if matrix.size:
             self._matrix = matrix
             with one_blas_thread(d):
                 self._spectrum = spectrum if d > LARGE else Spectrum(matrix, self._noise_of(self._precision))

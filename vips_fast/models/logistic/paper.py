@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ...checks import check_choice, check_flag
-from ...engine.averaging import Schedule
-from ...engine.model import Model, Release, array_of
+from ...engine.model import Model, Release
 from ...engine.result import Public
-from ...kernels.psd import one_blas_thread, psd_project
+from ...kernels.psd import psd_project
 from .estimator import BayesianLogisticRegression
 from .model import LogisticModel
 from .options import LINEAR_SHARE, LogisticOptions
@@ -79,13 +78,13 @@ class PaperLogisticRegression(BayesianLogisticRegression):
         return cls(options=options, **parameters)
 
     def _model(self, public: Public) -> Model:
-        options = self._options()
+        options = self._options
         kind = _MODELS[options.update, bool(options.center)]
         return kind(public, **self._model_settings(public))
 
     def _sensitivity(self, model: Model, relation: str) -> float | None:
         # Each block's own sensitivity is its unit.
-        return 1.0 if self._options().sensitivity == "paper" else None
+        return 1.0 if self._options.sensitivity == "paper" else None
 
 
 class _PaperForm(LogisticStatistics):
@@ -164,15 +163,11 @@ class _UncentredModel(_Uncentred, LogisticModel):
 class _AlgorithmFive(_Uncentred):
     """Running averages of projected statistics as if they had no noise (Eqs. 51-55)."""
 
+    kept: ClassVar[dict[str, str]] = {**LogisticStatistics.kept, "first": "_first", "second": "_second"}
+
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
-        self._rate = Schedule(float(self.options.learning_offset), float(self.options.learning_decay))
         self._first, self._second = np.zeros(self._d), np.zeros((self._d, self._d))
-
-    def update(self, release: Release) -> None:
-        """See `Model.update`."""
-        with one_blas_thread(self._d):
-            self._update(release)
 
     def _update(self, release: Release) -> None:
         linear, quadratic = self._current_scales()
@@ -186,16 +181,6 @@ class _AlgorithmFive(_Uncentred):
         covariance = inverse(precision)
         mean = covariance @ self._first
         self._set_posterior(mean, covariance, mean)
-
-    def state(self) -> dict[str, np.ndarray]:
-        """See `Model.state`."""
-        return super().state() | {"first": self._first.copy(), "second": self._second.copy()}
-
-    def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """See `Model.restore`."""
-        first, second = array_of(state, "first", (self._d,)), array_of(state, "second", (self._d, self._d))
-        super().restore(state)
-        self._first, self._second = first, second
 
 
 _MODELS: dict[tuple[str, bool], type[LogisticStatistics]] = {

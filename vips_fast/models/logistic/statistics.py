@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from ...engine.averaging import Schedule
 from ...engine.lattice import Fraction, rounded
-from ...engine.model import Model, array_of
+from ...engine.model import Model, Release, array_of
 from ...engine.result import Public
 from ...kernels import native
 from ...kernels.blr import triangle_size, unpack_upper
 from ...kernels.lattice import checked_spacing
+from ...kernels.psd import one_blas_thread
 
 if TYPE_CHECKING:
     from ...engine.sampling import Sampler
@@ -37,8 +39,7 @@ def factor_grid(clip: float) -> float:
 class LogisticStatistics(Model):
     """s1 = (y - b/2 - <xi> x . m0) x and s2 = <xi> x x^T of the records, around a released centre m0.
 
-    A contribution is (s1/C1, s2/C2), s2 with its Frobenius norm, scaled down to L2 norm
-    ``clip`` where it is longer.
+    A contribution is (s1/C1, s2/C2), s2 with its Frobenius norm, scaled down to L2 norm ``clip`` where it is longer.
 
     Notes
     -----
@@ -63,6 +64,8 @@ class LogisticStatistics(Model):
     they are, and a pair of them would move by up to B + e.)
     """
 
+    #: The arrays of a state, and the attributes that hold them.
+    kept: ClassVar[dict[str, str]] = {"weights": "_mean", "covariance": "_covariance", "point": "_point"}
     #: Records are scaled down by a weight that does not depend on their own y.
     label_free = True
     #: Coordinates of entries off the diagonal over the entries themselves.
@@ -84,6 +87,7 @@ class LogisticStatistics(Model):
             # Both parts are at most 1 in their units: no record reaches the joint norm.
             self._bound, self.clip = (public.scale or 1.0) * (1 + 1e-12), 1.5
         self._grid = factor_grid(self.clip)
+        self._rate = Schedule(float(options.learning_offset), float(options.learning_decay))
         # Before the first step q(m) is not known, and <xi> = b/4.
         self._step = 0
         self._prior = float(options.prior_shape), float(options.prior_rate)
@@ -209,25 +213,29 @@ class LogisticStatistics(Model):
         self._point = point
         self._moment = self._covariance + np.outer(point, point) if self._step else None
 
-    @abstractmethod
-    def state(self) -> dict[str, np.ndarray]:
-        """See `Model.state`; this is what all variants have."""
-        return {
-            "progress": np.array([self._step, *self._prior]), "weights": self._mean.copy(),
-            "covariance": self._covariance.copy(), "point": self._point.copy(),
-        }
+    def update(self, release: Release) -> None:
+        """See `Model.update`."""
+        with one_blas_thread(self._d):
+            self._update(release)
 
     @abstractmethod
+    def _update(self, release: Release) -> None:
+        """The next posterior from a release."""
+
+    def state(self) -> dict[str, np.ndarray]:
+        """See `Model.state`; this is what all variants have."""
+        arrays = {name: getattr(self, attribute).copy() for name, attribute in self.kept.items()}
+        return {"progress": np.array([self._step, *self._prior]), **arrays}
+
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """See `Model.restore`."""
-        d = self._d
         step, shape, rate = array_of(state, "progress", (3,)).tolist()
         if step != int(step) or step < 0 or not (shape > 0 and rate > 0):
             raise ValueError("state: 'progress' is out of its range")
-        mean, covariance = array_of(state, "weights", (d,)), array_of(state, "covariance", (d, d))
-        point = array_of(state, "point", (d,))
-        self._step, self._prior, self._mean, self._covariance = int(step), (shape, rate), mean, covariance
-        self._set_point(point)
+        arrays = {a: array_of(state, name, getattr(self, a).shape) for name, a in self.kept.items()}
+        self._step, self._prior = int(step), (shape, rate)
+        vars(self).update(arrays)
+        self._set_point(self._point)
 
     def result(self) -> dict[str, np.ndarray]:
         """Mean and covariance of q(m), and q(alpha)'s shape and rate."""

@@ -6,13 +6,16 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from ...checks import check_choice, check_number
+from ...engine.averaging import RunningAverage, Schedule
 from ...engine.lattice import Fraction, rounded
 from ...engine.model import Model, Release, array_of
 from ...engine.result import Public
+from ..estimator import ArraySpec
 from .priors import WeightPrior
 
 if TYPE_CHECKING:
@@ -66,6 +69,18 @@ class NetworkOptions:
     visible_clip: float = 1.15
     dtype: str = "float32"
 
+    def check(self) -> None:
+        """Raise a ValueError for a number out of its range."""
+        for name in ("weight_variance", "bias_variance", *(["phi"] if self.phi is not None else [])):
+            check_number(name, getattr(self, name), 0, 1e12, low_open=True)
+        check_number("n_sweeps", self.n_sweeps, 1, 2**31 - 1, integer=True)
+        check_number("learning_decay", self.learning_decay, 0, 1)
+        if self.learning_offset is not None:
+            check_number("learning_offset", self.learning_offset, 0, math.inf, high_open=True)
+        check_number("latent_clip", self.latent_clip, 0, 2, low_open=True)
+        check_number("visible_clip", self.visible_clip, 0, 100, low_open=True)
+        check_choice("dtype", self.dtype, ("float32", "float64"))
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -105,10 +120,17 @@ class NetworkModel(Model):
     """
 
     clip = 1.0
+    #: The published arrays, and the attributes that hold them; those with two axes of units lie the other way there.
+    published: ClassVar[dict[str, str]]
 
-    def __init__(self, settings: Settings, public: Public, blocks: Mapping[str, int]):
+    def __init__(
+        self, settings: Settings, public: Public, blocks: Mapping[str, int], first_offset: float, n_averaged: int
+    ):
         self.settings, self.options = settings, settings.options
         self.n_visible, self.n_hidden, self.n_records = public.n_features, settings.n_hidden, public.n_records
+        offset = first_offset if self.options.learning_offset is None else float(self.options.learning_offset)
+        self._schedule = Schedule(offset, float(self.options.learning_decay))
+        self._average = RunningAverage(np.zeros(n_averaged))
         self.step = 0
         self.blocks, first = {}, 0
         for name, size in blocks.items():
@@ -158,17 +180,45 @@ class NetworkModel(Model):
         """A block's noised mean per record, in natural units."""
         return release.units[self.blocks[name]] * (release.scale / self.exact_multiplier(name))
 
+    @classmethod
+    def specs(cls, n_visible: int, n_hidden: int) -> dict[str, ArraySpec]:
+        """Shape and range of each published array."""
+        J, K = n_visible, n_hidden
+        every = {
+            "components": ArraySpec((K, J)), "weight_variances": ArraySpec((K, J), 0.0),
+            "weight_covariance": ArraySpec((K, K)), "hidden_bias": ArraySpec((K,)), "visible_bias": ArraySpec((J,)),
+            "visible_variance": ArraySpec((J,), 0.0), "expansion": ArraySpec((J,)),
+            "curvature": ArraySpec((J,), 0.0, 0.25), "mean_image": ArraySpec((J,), 0.0, 1.0),
+        }
+        return {name: every[name] for name in cls.published}
+
+    def result(self) -> dict[str, np.ndarray]:
+        """The released network."""
+        return {name: _turned(name, getattr(self, attribute)) for name, attribute in self.published.items()}
+
     def state(self) -> dict[str, np.ndarray]:
         """All that the next step needs, the published arrays among it."""
-        return {**self.result(), **self.prior.state(), "step": np.array([float(self.step)])}
+        return {**self.result(), **self.prior.state(), **self._average.state(), "step": np.array([float(self.step)])}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Take steps done and prior from a `state`."""
+        """Go on from a `state`; ValueError if it is not one of this shape."""
         (step,) = array_of(state, "step", (1,)).tolist()
         if not (step >= 0 and step == int(step)):
             raise ValueError("state: 'step' is expected to be a whole number")
+        arrays = {}
+        for name, spec in self.specs(self.n_visible, self.n_hidden).items():
+            arrays[name] = array_of(state, name, spec.shape)
+            if not spec.low <= arrays[name].min() <= arrays[name].max() <= spec.high:
+                raise ValueError(f"state: {name!r} is out of its range")
         self.prior.restore(state)
+        self._average.restore(state)
+        for name, attribute in self.published.items():
+            setattr(self, attribute, _turned(name, arrays[name]))
         self.step = int(step)
+
+
+def _turned(name: str, array: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(array.T) if name in ("components", "weight_variances") else array
 
 
 def room(scratch: dict[str, Any], name: str, make: Callable[[], Any]) -> Any:

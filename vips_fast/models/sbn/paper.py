@@ -3,36 +3,32 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from ...checks import check_choice, check_number
 from ...engine.model import Model
 from ...engine.result import Public
-from ..estimator import ArraySpec
 from .estimator import SigmoidBeliefNetwork
-from .network import NetworkModel, NetworkOptions, Settings
+from .network import NetworkModel, Settings
 from .polya_gamma import MOMENTS_BLOCK, PolyaGammaModel
 
 
+@dataclass(kw_only=True, repr=False, eq=False)
 class PaperSigmoidBeliefNetwork(SigmoidBeliefNetwork):
     """Sigmoid belief network under the Polya-Gamma bound, as in Algorithm 6; what `SigmoidBeliefNetwork.paper` makes.
 
     Parameters
     ----------
     sensitivity : {"proven", "paper"}
-        "paper" is the paper's construction: seven blocks, each scaled by its own
-        sensitivity, noise for a joint sensitivity of sqrt(7). The proven joint
-        sensitivity of its six noisy blocks is sqrt(6).
+        "paper" is the paper's construction: seven blocks, each scaled by its own sensitivity, noise for a joint
+        sensitivity of sqrt(7). The proven joint sensitivity of its six noisy blocks is sqrt(6).
     clip : float
         a in (0, 1]: a record's contribution is scaled down to a share a of the largest
         possible joint norm; 1 never does.
-    n_components, weight_prior, sampling, neighbors, batch_size, n_steps, n_records, \
-target_epsilon, target_delta, noise_multiplier, private, invalid, n_jobs, random_state, \
-callback, options
-        As in `SigmoidBeliefNetwork`; every step releases all statistics.
+    **common
+        Of `SigmoidBeliefNetwork` but ``bound``; every step releases all statistics.
 
     Notes
     -----
@@ -45,26 +41,14 @@ callback, options
     accuracy .87 (mean image .844, "jaakkola" .961).
     """
 
-    def __init__(
-        self, n_components: int = 50, *, sensitivity: str = "proven", clip: float = 1.0, weight_prior: str = "tpbn",
-        sampling: str = "poisson", neighbors: str | None = None, batch_size: float | None = None, n_steps: int = 10,
-        n_records: int | None = None, target_epsilon: float | None = None, target_delta: float | None = None,
-        noise_multiplier: float | None = None, private: bool = True, invalid: str = "raise", n_jobs: int | None = None,
-        random_state: Any = None, callback: Callable[[Any], None] | None = None, options: NetworkOptions | None = None,
-    ):
-        super().__init__(
-            n_components, weight_prior=weight_prior, sampling=sampling, neighbors=neighbors, batch_size=batch_size,
-            n_steps=n_steps, n_records=n_records, target_epsilon=target_epsilon, target_delta=target_delta,
-            noise_multiplier=noise_multiplier, private=private, invalid=invalid, n_jobs=n_jobs,
-            random_state=random_state, callback=callback, options=options,
-        )
-        self.bound = "polya_gamma"
-        self.sensitivity = sensitivity
-        self.clip = clip
+    sensitivity: str = "proven"
+    clip: float = 1.0
+    bound: str = field(default="polya_gamma", init=False)
 
     _bounds = ("polya_gamma",)
     _least_steps = 1
     _block = MOMENTS_BLOCK
+    _kind = PolyaGammaModel
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -83,12 +67,6 @@ callback, options
     def _sensitivity(self, model: Model, relation: str) -> float | None:
         # The paper's, one for each of seven blocks (Eq. 72).
         return math.sqrt(7.0) if self.sensitivity == "paper" else None
-
-    def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
-        specs = super()._array_specs(public)
-        for name in ("weight_covariance", "expansion", "curvature"):
-            del specs[name]
-        return {**specs, "visible_variance": ArraySpec((public.n_features,), 0.0)}
 
     def _latent(self, Y: np.ndarray) -> np.ndarray:
         return self._polya_gamma(Y)

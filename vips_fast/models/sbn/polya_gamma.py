@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import expit
 
-from ...engine.averaging import RunningAverage, Schedule
-from ...engine.model import Release, array_of
+from ...engine.model import Release
 from ...engine.result import Public
 from ...kernels import native, pg_mean
 from ...kernels.psd import one_blas_thread, solve_repaired
@@ -57,6 +56,10 @@ class PolyaGammaModel(NetworkModel):
     """
 
     capacity = 2**19
+    published: ClassVar[dict[str, str]] = {
+        "components": "w", "weight_variances": "variances", "hidden_bias": "b", "visible_bias": "c",
+        "visible_variance": "c_variance", "mean_image": "mean_image",
+    }
 
     def __init__(self, settings: Settings, public: Public, clip: float, paper: bool):
         J, K = public.n_features, settings.n_hidden
@@ -73,14 +76,11 @@ class PolyaGammaModel(NetworkModel):
             "s7": math.sqrt(J) * K / 4 if paper else math.sqrt(J * max(pairs, 1)) / 4,
         }
         self.clip = clip * math.sqrt(6.0)
-        super().__init__(settings, public, blocks)
+        super().__init__(settings, public, blocks, 1.0, sum(blocks.values()))
         self._fine = dict(z=K, xi=J, cross=J * (K + 1), moments=J * (pairs + K))
         # Where s_5 lies among the pairs k <= l.
         self._diagonal = np.cumsum([0, *range(K, 1, -1)])
         self._beside = np.isin(np.arange(pairs + K), self._diagonal, invert=True)
-        offset = self.options.learning_offset
-        self._schedule = Schedule(1.0 if offset is None else float(offset), float(self.options.learning_decay))
-        self._average = RunningAverage(np.zeros(self.shape))
         self.w = 0.1 * self.start_weights
         self.variances = np.zeros((J, K))
         self.c, self.c_variance, self.b = np.zeros(J), np.zeros(J), np.zeros(K)
@@ -266,29 +266,7 @@ class PolyaGammaModel(NetworkModel):
 
     # -- state
 
-    def result(self) -> dict[str, np.ndarray]:
-        """The released network."""
-        return {
-            "components": np.ascontiguousarray(self.w.T), "weight_variances": np.ascontiguousarray(self.variances.T),
-            "hidden_bias": self.b, "visible_bias": self.c, "visible_variance": self.c_variance,
-            "mean_image": self.mean_image,
-        }
-
-    def state(self) -> dict[str, np.ndarray]:
-        """Network and averages."""
-        return {**super().state(), **self._average.state()}
-
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Go on from a `state`; ValueError if it is not one of this shape."""
-        J, K = self.n_visible, self.n_hidden
-        w, variances = (array_of(state, name, (K, J)) for name in ("components", "weight_variances"))
-        c, c_variance = (array_of(state, name, (J,)) for name in ("visible_bias", "visible_variance"))
-        mean = array_of(state, "mean_image", (J,))
-        b = array_of(state, "hidden_bias", (K,))
-        if variances.min() < 0 or c_variance.min() < 0:
-            raise ValueError("state: variances are expected to be at least 0")
         super().restore(state)
-        self._average.restore(state)
-        self.w, self.variances = np.ascontiguousarray(w.T), np.ascontiguousarray(variances.T)
-        self.c, self.c_variance, self.b, self.mean_image = c, c_variance, b, mean
         self._derive()

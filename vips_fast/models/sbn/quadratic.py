@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import expit, logit
 
-from ...engine.averaging import RunningAverage, Schedule
 from ...engine.model import Release, array_of
 from ...engine.result import Public
 from ...kernels import native, pg_mean
@@ -26,9 +25,8 @@ _CENTER_BITS = 12
 #: Fine integers of z - E[z] are below 2^20 (what `sbn_gram` takes).
 _LATENT_BITS = 20
 
-#: Shares of the noise of the blocks, relative to the block y x z (1): the mean of z and
-#: its covariance have K and K (K - 1) / 2 entries against J K, and are averaged over all
-#: of them, so little of the norm goes to them.
+#: Shares of the noise of the blocks, relative to the block y x z (1): the mean of z and its covariance have K and K (K
+#: - 1) / 2 entries against J K, and are averaged over all of them, so little of the norm goes to them.
 _SHARES = {"mean": 0.1, "cross": 1.0, "covariance": 0.15}
 
 #: Variances of z are kept above this.
@@ -62,15 +60,17 @@ class QuadraticModel(NetworkModel):
     """
 
     capacity = 2**22
+    published: ClassVar[dict[str, str]] = {
+        "components": "w", "weight_variances": "variances", "weight_covariance": "covariance", "hidden_bias": "b",
+        "visible_bias": "c", "expansion": "expansion", "curvature": "curvature", "mean_image": "mean_image",
+    }
 
     def __init__(self, settings: Settings, public: Public, bound: str, mean_steps: int):
         J, K = public.n_features, settings.n_hidden
-        super().__init__(settings, public, dict(image=J, mean=K, cross=J * K, covariance=K * (K - 1) // 2))
+        blocks = dict(image=J, mean=K, cross=J * K, covariance=K * (K - 1) // 2)
+        super().__init__(settings, public, blocks, 0.0, K + J * K + K * K)
         self.bound, self.mean_steps = bound, mean_steps
-        offset = self.options.learning_offset
-        self._schedule = Schedule(0.0 if offset is None else float(offset), float(self.options.learning_decay))
         self._image = np.zeros(J)
-        self._average = RunningAverage(np.zeros(K + J * K + K * K))
         # Bounds that no record passes set the grid where nothing is clipped.
         self.latent_bound, self.visible_bound = math.sqrt(K), math.sqrt(J)
         if settings.private:
@@ -259,39 +259,22 @@ class QuadraticModel(NetworkModel):
 
     # -- state
 
-    def result(self) -> dict[str, np.ndarray]:
-        """The released network."""
-        return {
-            "components": np.ascontiguousarray(self.w.T), "weight_variances": np.ascontiguousarray(self.variances.T),
-            "weight_covariance": self.covariance, "hidden_bias": self.b, "visible_bias": self.c,
-            "expansion": self.expansion, "curvature": self.curvature, "mean_image": self.mean_image,
-        }
-
     def state(self) -> dict[str, np.ndarray]:
         """Network, means about which the next statistics are taken, and averages."""
         return {
-            **super().state(), **self._average.state(), "image": self._image, "hidden_mean": self.zeta,
+            **super().state(), "image": self._image, "hidden_mean": self.zeta,
             "visible_bound": np.array([self.visible_bound]),
         }
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Go on from a `state`; ValueError if it is not one of this shape."""
-        J, K = self.n_visible, self.n_hidden
-        w, variances = (array_of(state, name, (K, J)) for name in ("components", "weight_variances"))
-        covariance = array_of(state, "weight_covariance", (K, K))
-        b, zeta = (array_of(state, name, (K,)) for name in ("hidden_bias", "hidden_mean"))
-        c, expansion, curvature, mean, image = (
-            array_of(state, name, (J,)) for name in ("visible_bias", "expansion", "curvature", "mean_image", "image")
-        )
+        zeta, image = array_of(state, "hidden_mean", (self.n_hidden,)), array_of(state, "image", (self.n_visible,))
         (visible_bound,) = array_of(state, "visible_bound", (1,)).tolist()
+        curvature, mean = (array_of(state, name) for name in ("curvature", "mean_image"))
         if not (visible_bound > 0 and curvature.min() > 0 and mean.min() > 0 and mean.max() < 1):
             raise ValueError("state: bound, curvature or mean image are out of their ranges")
         super().restore(state)
-        self._average.restore(state)
-        self.w, self.variances = np.ascontiguousarray(w.T), np.ascontiguousarray(variances.T)
-        self.covariance, self.b, self.zeta, self.c = covariance, b, zeta, c
-        self.expansion, self.curvature, self.mean_image = expansion, curvature, mean
-        self._image, self.visible_bound = image, visible_bound
+        self.zeta, self._image, self.visible_bound = zeta, image, visible_bound
         self._derive()
 
 

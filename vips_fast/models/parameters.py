@@ -1,0 +1,127 @@
+"""What the estimators' constructors and fits take in common, said once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, TypedDict
+
+from ..engine.checkpoint import RunFolder
+from ..engine.loop import Progress
+from .spending import Payer
+
+
+@dataclass(kw_only=True, repr=False, eq=False)
+class Parameters:
+    """Constructor arguments of every estimator, stored unchanged under their own names.
+
+    A model's own parameters are fields of its class, beside these; a field said again has another default.
+
+    Parameters
+    ----------
+    sampling : {"poisson", "without_replacement", "full"}
+        How minibatches are drawn.
+    neighbors : {"add_remove", "replace_one"} or None
+        Neighbouring relation; None takes the one that the sampling is accounted under ("poisson" and "full": add or
+        remove one record; "without_replacement": replace one).
+    batch_size : float or None
+        (Expected) records of a minibatch; None takes all.
+    n_steps : int
+        Minibatches, each one release.
+    n_records : int or None
+        Public number of records; None takes the number of rows as public.
+    target_epsilon, target_delta : float or None
+        The guarantee; the noise multiplier is calibrated for it before the run. target_delta None is
+        min(1e-5, 1/(10 n_records)).
+    noise_multiplier : float or None
+        Noise standard deviation over the L2 sensitivity, instead of a target. With both, a run that would pass the
+        target is refused. With neither, the target is epsilon = 1. 0 adds no noise and marks the model NOT PRIVATE.
+    private : bool
+        False fits without clipping and noise.
+    invalid : {"raise", "drop"}
+        What happens to a record with values that its model cannot take: the fit is refused before anything is spent,
+        or the record contributes nothing and nobody is told. A refusal says something about that record; unattended
+        jobs drop.
+    n_jobs : int or None
+        Threads; -1 for all processors, None for ``VIPS_FAST_NUM_THREADS`` or 1.
+    random_state : int, numpy Generator, RandomState or None
+        Seeds what is public, such as a random start; and, only without privacy, the minibatches.
+    callback : callable(Progress) or None
+        Called after each step with `vips_fast.engine.loop.Progress`, which is public.
+    """
+
+    sampling: str = "poisson"
+    neighbors: str | None = None
+    batch_size: float | None = None
+    n_steps: int | None = None
+    n_records: int | None = None
+    target_epsilon: float | None = None
+    target_delta: float | None = None
+    noise_multiplier: float | None = None
+    private: bool = True
+    invalid: str = "raise"
+    n_jobs: int | None = None
+    random_state: Any = None
+    callback: Callable[[Progress], None] | None = None
+
+    #: Class of the ``options`` parameter, a frozen dataclass, where there is one.
+    _options_type: ClassVar[type | None] = None
+
+    @property
+    def _options(self) -> Any:
+        """``options``, or their defaults; ValueError if they are of another class."""
+        given, kind = getattr(self, "options", None), self._options_type
+        if kind is not None and given is None:
+            return kind()
+        if kind is not None and not isinstance(given, kind):
+            raise ValueError(f"options={given!r}: expected {kind.__name__} or None")
+        return given
+
+
+class Bookkeeping(TypedDict, total=False):
+    """Where a fit keeps what it releases, how far it is, and what it spends: keywords of every ``fit``.
+
+    Attributes
+    ----------
+    transcript : path or None
+        New folder that keeps the releases, from which the model can be made again without the data
+        (`vips_fast.verify`).
+    checkpoint : path or None
+        Folder that keeps the run as it goes: its ledger, written ahead of each release, and its last checkpoint.
+    resume : bool
+        Whether a run that is in the folder goes on; lost steps are done and paid for again.
+    checkpoint_every : int or None
+        Steps between checkpoints; None spaces them so that they take less than 2 % of the time.
+    budget : str, path, Budget or None
+        The budget of the data set, which pays for the run (`vips_fast.engine.budget`).
+    """
+
+    transcript: str | Path | None
+    checkpoint: str | Path | RunFolder | None
+    resume: bool
+    checkpoint_every: int | None
+    budget: Payer
+
+
+class Call(TypedDict, total=False):
+    """What a call of ``partial_fit`` is about, and where its release is kept: keywords of every ``partial_fit``.
+
+    Attributes
+    ----------
+    part : str or None
+        Name of the part of the data set that X is, "2026-11-20", say, if each record lies in one part only. Calls about
+        different parts compose in parallel: epsilon is that of the worst part. Calls about one part, and those without
+        a part, which are about all records, compose in sequence. That no record lies in two parts is not checked; the
+        statement says that it is assumed (`vips_fast.accounting.parts` has the proof).
+    n_records : int or None
+        Public number of records of this call, which sums are scaled by. None takes ``batch_size``; if that is None too,
+        the estimator's ``n_records`` as that of each part, or the number of rows where neither is given.
+    transcript, budget
+        As in `Bookkeeping`.
+    """
+
+    part: str | None
+    n_records: int | None
+    transcript: str | Path | None
+    budget: Payer

@@ -1,0 +1,35 @@
+"""What fitted estimators read out of their results, and what scikit-learn asks of those with a ``transform``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .estimator import PrivateEstimator
+
+
+def published(name: str, doc: str) -> property:
+    """A fitted attribute: a published array, read-only."""
+    return property(lambda self: self._fitted().arrays[name], doc=doc)
+
+
+class Transformer(PrivateEstimator):
+    """An estimator with ``components_``, a row for each column of what ``transform`` gives."""
+
+    components_ = published("components", "What describes each component, shape (K, n_features).")
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Names of ``transform``'s columns."""
+        name = type(self).__name__.lower()
+        return np.asarray([f"{name}{k}" for k in range(len(self.components_))], dtype=object)
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn's tools may expect (needs scikit-learn)."""
+        from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
+
+        return Tags(
+            estimator_type=None, target_tags=TargetTags(required=False),
+            transformer_tags=TransformerTags(preserves_dtype=["float64"]),
+            input_tags=InputTags(sparse=True, positive_only=True), non_deterministic=bool(self.private),
+        )
