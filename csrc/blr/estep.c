@@ -52,6 +52,28 @@
  * [1e-140, 1e150], is the zero contribution: nothing below overflows then, and a
  * factor times an entry is below 2^31 up to rounding.
  *
+ * Units that own several rows (units_body.h). The rows are weighted as records,
+ * and then all of a unit's by one factor u, its f by sqrt(u), so that (q, A),
+ * the sums of q_r and of a_r a_r^T, is no longer than L. Since
+ *
+ *     |sum_r a_r a_r^T|^2 = sum_{r,s} (a_r . a_s)^2,
+ *
+ * no d x d matrix is needed. An inner product of the a is at most 2^42, and so is
+ * every partial sum of it (Cauchy-Schwarz): exact in doubles, in any order. The
+ * m^2 squares are added in rows, tiles and stripes: chains of at most 2 m + 128 additions, an error
+ * below (2 m + 130) 2^-53 <= 2^-21 relative for m < 2^31 - 64 rows. |q|^2 is one of d squares of
+ * integers that int64 holds, with an error below (n + 3) 2^-53 <= 2^-21 for n < 2^32 stored entries. So if
+ *
+ *     (g^2 |q|^2 + h^4 |A|^2) (1 + 2^-20) <= floor(L/g)^2 g^2
+ *
+ * holds as computed, the unit keeps its bound; otherwise u shrinks, which ends, as
+ * factors below 1 over the largest entry truncate to nothing.
+ *
+ * Where the clip must not depend on labels, u is chosen for the bound
+ * |s1|^2 <= sum_{r,s} W_r W_s |x_r . x_s| over all labels, W_r |x_r| being the
+ * linear part of row r's norm with its worst label. The check of the integers then
+ * holds but for roundings.
+ *
  * A record's contribution is a function of that record, M, center and the
  * parameters alone: the order of the additions in x^T M x depends on the row's
  * own entries (CSR) or on d (dense), never on the block. */
@@ -99,26 +121,30 @@ typedef struct {
     int shift;                                  /* log2(g / h^2) */
 } lattice;
 
+/* Are clip and lattices in their ranges? */
+static int bounded(double clip_norm, double spacing, double factor_spacing) {
+    if (!(clip_norm > 0.0) || !vf_is_spacing(spacing, VF_MIN_SPACING, VF_MAX_SPACING) ||
+        !vf_is_spacing(factor_spacing, VF_MIN_SPACING, VF_MAX_SPACING))
+        return 0;
+    const double units = floor(clip_norm / spacing), factor_units = clip_norm / factor_spacing / factor_spacing;
+    return units >= 4.0 && units < 2147483648.0 && factor_units >= 1.0 && factor_units <= MAX_FACTOR_UNITS;
+}
+
 static int32_t prepare(const vf_blr_params *p, lattice *l) {
     int eg, eh;
     if (!(p->row_norm >= LEAST && p->row_norm <= MAX_ROW_NORM)) return VF_ERR_PARAMETER;
     if (!(p->scale_linear >= LEAST) || !(p->scale_quadratic >= LEAST)) return VF_ERR_PARAMETER;
-    if (!(p->n_trials > 0.0 && p->n_trials <= 1e15) || !(p->clip_norm > 0.0)) return VF_ERR_PARAMETER;
-    if (!vf_is_spacing(p->spacing, VF_MIN_SPACING, VF_MAX_SPACING)) return VF_ERR_PARAMETER;
-    if (!vf_is_spacing(p->factor_spacing, VF_MIN_SPACING, VF_MAX_SPACING)) return VF_ERR_PARAMETER;
+    if (!(p->n_trials > 0.0 && p->n_trials <= 1e15)) return VF_ERR_PARAMETER;
+    if (!bounded(p->clip_norm, p->spacing, p->factor_spacing)) return VF_ERR_PARAMETER;
     (void)frexp(p->spacing, &eg);
     (void)frexp(p->factor_spacing, &eh);
-    const double units = floor(p->clip_norm / p->spacing);
-    if (!(units >= 4.0) || units >= 2147483648.0) return VF_ERR_PARAMETER;
-    const double factor_units = p->clip_norm / p->factor_spacing / p->factor_spacing;
-    if (!(factor_units >= 1.0) || factor_units > MAX_FACTOR_UNITS) return VF_ERR_PARAMETER;
     l->row_norm = p->row_norm;
     l->inv_linear = 1.0 / p->scale_linear;
     l->inv_quadratic = 1.0 / p->scale_quadratic;
     l->target = p->clip_norm - 2.0 * p->spacing;
     l->inv_spacing = 1.0 / p->spacing;
     l->inv_factor = 1.0 / p->factor_spacing;
-    l->limit = (uint64_t)units;
+    l->limit = (uint64_t)floor(p->clip_norm / p->spacing);
     /* frexp gives 2^(e-1): g = 2^(eg-1), h^2 = 2^(2 eh - 2). */
     l->shift = (eg - 1) - (2 * eh - 2);
     return VF_OK;
@@ -181,6 +207,8 @@ VF_INLINE int32_t truncated(double x, double limit, int *outside) {
 #include "simd/real_f32.h"
 
 #include "blr/estep_body.h"
+#include "blr/units_body.h"
 #include "simd/real_f64.h"
 
 #include "blr/estep_body.h"
+#include "blr/units_body.h"
