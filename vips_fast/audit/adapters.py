@@ -65,6 +65,10 @@ class Adapter(ABC):
     def data(self, records: Sequence[Any]) -> Data:
         """Raw records as the arguments of ``fit``."""
 
+    def take(self, data: Data, units: np.ndarray) -> Data:
+        """Data of some of the records of `data`, by their numbers, in this order; a record may be taken again."""
+        return {name: array[units] for name, array in data.items()}
+
     @abstractmethod
     def worst_pair(self) -> tuple[Any, Any]:
         """(record to add, record it replaces): as far apart as two can be, in the sharp state."""
