@@ -1,6 +1,6 @@
 """Build of the C kernels, once for each instruction set, and of the Cython module.
 
-csrc/generate.py first brings the files up to date that repeat the kernels' declarations
+csrc/generate.py first writes the files that repeat the kernels' declarations
 (csrc/kernels.toml). Each kernel file in csrc is then compiled for every instruction set
 of the target machine (see csrc/simd/isa.h); csrc/dispatch.c picks one at import. The list
 of sources and flags is csrc/sources.mk, which csrc/Makefile shares. Metadata is in

@@ -53,6 +53,23 @@ def join(kind: str, name: str) -> str:
     return kind + name if kind.endswith("*") else f"{kind} {name}"
 
 
+def suffixes(entry: dict[str, Any]) -> list[str]:
+    """What is appended to the name of a kernel or structure, once for each precision that it has."""
+    return ["_f32", "_f64"] if entry.get("real") else [""]
+
+
+def parse(arguments: str, suffix: str) -> list[tuple[str, str]]:
+    """(type, name) of the arguments of a kernel of one precision; "_real" is both, for Cython."""
+    found = re.findall(r"(\S.*?) ?(\w+)(?:, |$)", arguments)
+    return [(precise(kind, suffix), name) for kind, name in found]
+
+
+def precise(kind: str, suffix: str) -> str:
+    """A type in which R and NAME_R are those of a precision."""
+    real = {"_f32": "float", "_f64": "double", "_real": "real"}.get(suffix, "R")
+    return re.sub(r"\bR\b", real, re.sub(r"_R\b", suffix, kind))
+
+
 def load(text: str | None = None) -> dict[str, Any]:
     """The declarations: abi_version, status, constants, structures, functions."""
     raw = tomllib.loads((CSRC / "kernels.toml").read_text(encoding="utf-8") if text is None else text)
@@ -60,16 +77,16 @@ def load(text: str | None = None) -> dict[str, Any]:
         raise ValueError("kernels.toml: status codes are 0, 1, 2, ... in this order")
     functions = []
     for kernel in raw["kernel"]:
-        reals = {"_f32": "float", "_f64": "double"} if kernel.get("real") else {"": ""}
-        for i, (suffix, real) in enumerate(reals.items()):
-            arguments = []
-            for argument in kernel["arguments"].split(","):
-                kind, name = re.fullmatch(r"(.*?)(\w+)", argument.strip()).groups()
-                arguments.append((re.sub(r"\bR\b", real, kind.strip()), name))
+        for i, suffix in enumerate(suffixes(kernel)):
+            arguments = parse(kernel["arguments"], suffix)
             text = kernel.get("text", "").strip() if i == 0 else ""
             returns = kernel.get("returns", "int32_t")
             functions.append(Function(kernel["name"] + suffix, returns, arguments, kernel.get("once", False), text))
-    structures = {s["name"]: (s["text"], s["fields"]) for s in raw["structure"]}
+    structures = {
+        s["name"] + suffix: (s["text"], [(precise(kind, suffix), name, note) for kind, name, note in s["fields"]])
+        for s in raw["structure"]
+        for suffix in suffixes(s)
+    }
     return {**raw, "structures": structures, "functions": functions}
 
 
@@ -206,12 +223,14 @@ def items(text: str) -> list[Item]:
 
 def binding(kernel: dict[str, Any], d: dict[str, Any]) -> list[str]:
     """The Cython function of a kernel, one for both precisions."""
-    names = [kernel["name"] + suffix for suffix in (["_f32", "_f64"] if kernel.get("real") else [""])]
+    names = [kernel["name"] + suffix for suffix in suffixes(kernel)]
     variants = [f for f in d["functions"] if f.name in names]
     first, given = variants[0], items(kernel["python"])
-    arguments = {c: re.sub("float", "real", kind) if len(names) == 2 else kind for kind, c in first.arguments}
+    arguments = {c: kind for kind, c in parse(kernel["arguments"], "_real")}
     used = {c: kind.split()[1] for c, kind in arguments.items() if kind.startswith("const vf_")}
-    kinds = arguments | {field: kind for s in used.values() for kind, field, _ in d["structures"][s][1]}
+    generic = {s["name"] + "_real": [(precise(k, "_real"), f) for k, f, _ in s["fields"]] for s in d["structure"]}
+    members = {c: generic.get(s) or [m[:2] for m in d["structures"][s][1]] for c, s in used.items()}
+    kinds = arguments | {field: kind for fields in members.values() for kind, field in fields}
     body = ["cdef const vf_api *api = _table(isa)", f"cdef {first.returns} result"]
     # Sizes, each from the first array that has it, then checks of the other dimensions.
     free = set(kinds) - {item.name for item in given}
@@ -244,36 +263,35 @@ def binding(kernel: dict[str, Any], d: dict[str, Any]) -> list[str]:
             null = f"if not ({absent}): " if absent else ""
             body += [f"cdef {kind} p_{name} = NULL", f"{null}p_{name} = {value[name]}"]
             value[name] = f"p_{name}"
-    for c, s in used.items():
-        body += [
-            f"cdef {s} {c}",
-            *(f"{c}.{field} = {value.get(field, field)}" for _, field, _ in d["structures"][s][1]),
-        ]
-        value[c] = f"&{c}"
-    results = [c for c, kind in arguments.items() if kind.endswith("*") and c not in value]
+    results = [c for c, kind in arguments.items() if kind.endswith("*") and c not in value and c not in used]
     body += [f"cdef {arguments[c].removesuffix(' *')} {c}" for c in results]
-    values = ", ".join("&" + c if c in results else value.get(c, c) for c in arguments)
-    body += ["with nogil:", *(f"    result = api.{f.name}({values})" for f in variants)]
+    value |= {c: f"&{c}" for c in results}
+    calls = []
+    for f, suffix in zip(variants, suffixes(kernel), strict=True):
+        lines = []
+        for c, s in used.items():
+            own = c + suffix if s.endswith("_real") else c
+            body += [] if f"&{own}" == value.get(c) else [f"cdef {s.replace('_real', suffix)} {own}"]
+            lines.append("; ".join(f"{own}.{field} = {value.get(field, field)}" for _, field in members[c]))
+            value[c] = f"&{own}"
+        calls.append([*lines, f"result = api.{f.name}({', '.join(value.get(c, c) for c in arguments)})"])
     if len(variants) == 2:
         typed = any("real" in argument for argument in signature)
         signature += [] if typed else ["bint single"]
-        body[-2:] = [
-            f"    if {'real is float' if typed else 'single'}:",
-            "    " + body[-2],
-            "    else:",
-            "    " + body[-1],
-        ]
+        heads = [f"if {'real is float' if typed else 'single'}:", "else:"]
+        calls = [[head, *(f"    {line}" for line in lines)] for head, lines in zip(heads, calls, strict=True)]
+    body += ["with nogil:", *(f"    {line}" for lines in calls for line in lines)]
     body += [
         "return _size(result)" if first.returns == "int64_t" else "_check(result)",
         *(f"return {c}" for c in results),
     ]
     head = f"def {kernel['name']}({', '.join([*signature, 'isa=None'])}):"
-    return ["", "", head, *(f"    {line}" for line in [f'"""{first.text}"""', *body])]
+    return ["", "", head, *(f"    {line}" for line in body)]
 
 
 def bindings(d: dict[str, Any]) -> str:
     """Constants and functions of the compiled module."""
-    out = [f"# {NOTICE} Included by native.pyx."]
+    out = [f"# {NOTICE} Included by native.pyx; vips_fast/kernels.h describes the kernels."]
     out += [f"{name.removeprefix('VF_')} = <{kind}> {name}" for name, (kind, *_) in d["constants"].items()]
     return "\n".join(out + [line for kernel in d["kernel"] if "python" in kernel for line in binding(kernel, d)] + [""])
 

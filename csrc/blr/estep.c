@@ -121,30 +121,26 @@ typedef struct {
     int shift;                                  /* log2(g / h^2) */
 } lattice;
 
-/* Are clip and lattices in their ranges? */
-static int bounded(double clip_norm, double spacing, double factor_spacing) {
-    if (!(clip_norm > 0.0) || !vf_is_spacing(spacing, VF_MIN_SPACING, VF_MAX_SPACING) ||
-        !vf_is_spacing(factor_spacing, VF_MIN_SPACING, VF_MAX_SPACING))
-        return 0;
-    const double units = floor(clip_norm / spacing), factor_units = clip_norm / factor_spacing / factor_spacing;
-    return units >= 4.0 && units < 2147483648.0 && factor_units >= 1.0 && factor_units <= MAX_FACTOR_UNITS;
-}
-
 static int32_t prepare(const vf_blr_params *p, lattice *l) {
     int eg, eh;
     if (!(p->row_norm >= LEAST && p->row_norm <= MAX_ROW_NORM)) return VF_ERR_PARAMETER;
     if (!(p->scale_linear >= LEAST) || !(p->scale_quadratic >= LEAST)) return VF_ERR_PARAMETER;
-    if (!(p->n_trials > 0.0 && p->n_trials <= 1e15)) return VF_ERR_PARAMETER;
-    if (!bounded(p->clip_norm, p->spacing, p->factor_spacing)) return VF_ERR_PARAMETER;
+    if (!(p->n_trials > 0.0 && p->n_trials <= 1e15) || !(p->clip_norm > 0.0)) return VF_ERR_PARAMETER;
+    if (!vf_is_spacing(p->spacing, VF_MIN_SPACING, VF_MAX_SPACING)) return VF_ERR_PARAMETER;
+    if (!vf_is_spacing(p->factor_spacing, VF_MIN_SPACING, VF_MAX_SPACING)) return VF_ERR_PARAMETER;
     (void)frexp(p->spacing, &eg);
     (void)frexp(p->factor_spacing, &eh);
+    const double units = floor(p->clip_norm / p->spacing);
+    if (!(units >= 4.0) || units >= 2147483648.0) return VF_ERR_PARAMETER;
+    const double factor_units = p->clip_norm / p->factor_spacing / p->factor_spacing;
+    if (!(factor_units >= 1.0) || factor_units > MAX_FACTOR_UNITS) return VF_ERR_PARAMETER;
     l->row_norm = p->row_norm;
     l->inv_linear = 1.0 / p->scale_linear;
     l->inv_quadratic = 1.0 / p->scale_quadratic;
     l->target = p->clip_norm - 2.0 * p->spacing;
     l->inv_spacing = 1.0 / p->spacing;
     l->inv_factor = 1.0 / p->factor_spacing;
-    l->limit = (uint64_t)floor(p->clip_norm / p->spacing);
+    l->limit = (uint64_t)units;
     /* frexp gives 2^(e-1): g = 2^(eg-1), h^2 = 2^(2 eh - 2). */
     l->shift = (eg - 1) - (2 * eh - 2);
     return VF_OK;
@@ -204,11 +200,7 @@ VF_INLINE int32_t truncated(double x, double limit, int *outside) {
 }
 
 /* The body, once for each type of the stored values. */
-#include "simd/real_f32.h"
-
-#include "blr/estep_body.h"
-#include "blr/units_body.h"
-#include "simd/real_f64.h"
-
-#include "blr/estep_body.h"
-#include "blr/units_body.h"
+#define VF_BODY "blr/estep_body.h"
+#include "simd/both.h"
+#define VF_BODY "blr/units_body.h"
+#include "simd/both.h"

@@ -188,8 +188,12 @@ VF_INLINE void LOCAL(squares)(int64_t m, const REAL *VF_RESTRICT x, double w, do
     *quadratic = t;
 }
 
-static int32_t LOCAL(check_rows)(int64_t n, int64_t d, const int64_t *indptr, const int32_t *indices,
-                                 const REAL *values) {
+static int32_t LOCAL(check_rows)(const LOCAL(vf_rows) * rows) {
+    if (!rows) return VF_ERR_NULL;
+    if ((uintptr_t)rows & 7u) return VF_ERR_ALIGNMENT;
+    const int64_t n = rows->n_rows, d = rows->n_columns, *indptr = rows->indptr;
+    const int32_t *indices = rows->indices;
+    const REAL *values = rows->values;
     if (n < 0 || d < 1 || d > INT32_MAX / 2) return VF_ERR_SIZE;
     if (n == 0) return VF_OK;
     if (VF_OFF(indptr) | VF_OFF(indices) | VF_OFF(values)) return VF_ERR_ALIGNMENT;
@@ -266,17 +270,19 @@ static void LOCAL(fit)(const lattice *l, int64_t m, const REAL *x, double *linea
     }
 }
 
-int32_t KERNEL(vf_blr_weights)(int64_t n, int64_t d, const vf_blr_params *params, const int64_t *indptr,
-                               const int32_t *indices, const REAL *values, const double *y, const double *trials,
-                               const double *second_moment, const double *center, void *workspace,
-                               int64_t workspace_bytes, double *linear, double *quadratic, double *xi_out,
-                               double *norms_out) {
-    int32_t status = LOCAL(check_rows)(n, d, indptr, indices, values);
+int32_t KERNEL(vf_blr_weights)(const vf_blr_params *params, const LOCAL(vf_rows) * rows, const double *y,
+                               const double *trials, void *workspace, int64_t workspace_bytes, double *linear,
+                               double *quadratic, double *xi_out, double *norms_out) {
+    int32_t status = LOCAL(check_rows)(rows);
     if (status != VF_OK) return status;
     lattice l;
     if (!params) return VF_ERR_NULL;
     if ((uintptr_t)params & 7u) return VF_ERR_ALIGNMENT;
     if ((status = prepare(params, &l)) != VF_OK) return status;
+    const int64_t n = rows->n_rows, d = rows->n_columns, *indptr = rows->indptr;
+    const int32_t *indices = rows->indices;
+    const REAL *values = rows->values;
+    const double *second_moment = params->second_moment, *center = params->center;
     if (n == 0) return VF_OK;
     if (!y || !linear || !quadratic || !workspace) return VF_ERR_NULL;
     if (VF_OFF(y) | VF_OFF(trials) | VF_OFF(second_moment) | VF_OFF(center) | VF_OFF(linear) | VF_OFF(quadratic) |
@@ -375,7 +381,8 @@ static int32_t LOCAL(add_sparse)(int64_t n, int64_t d, int64_t row_begin, int64_
         const int32_t *index = indices + lo;
         const double *v = LOCAL(row_values)(m, values ? values + lo : NULL, area);
         /* One comparison for both: rounding is monotone and the ratio of the limits a power of two. */
-        const double by_linear = fabs(w) * (FACTOR_LIMIT / LINEAR_LIMIT), most = fmax(by_linear, fabs(f));
+        const double by_linear = fabs(w) * (FACTOR_LIMIT / LINEAR_LIMIT),
+                     most = by_linear > fabs(f) ? by_linear : fabs(f);
         int outside = (w != w) | (f != f);
         for (int64_t i = 0; i < m; ++i) outside |= !(fabs(v[i]) * most < FACTOR_LIMIT);
         if (outside) return VF_ERR_RANGE;
@@ -440,12 +447,14 @@ static int32_t LOCAL(add_dense)(int64_t n, int64_t d, int64_t row_begin, int64_t
     return VF_OK;
 }
 
-int32_t KERNEL(vf_blr_accumulate)(int64_t n, int64_t d, int64_t row_begin, int64_t row_end, const int64_t *indptr,
-                                  const int32_t *indices, const REAL *values, const double *linear,
+int32_t KERNEL(vf_blr_accumulate)(const LOCAL(vf_rows) * rows, int64_t row_begin, int64_t row_end, const double *linear,
                                   const double *quadratic, void *workspace, int64_t workspace_bytes,
                                   int64_t *sums_linear, int64_t *sums_quadratic) {
-    int32_t status = LOCAL(check_rows)(n, d, indptr, indices, values);
+    int32_t status = LOCAL(check_rows)(rows);
     if (status != VF_OK) return status;
+    const int64_t n = rows->n_rows, d = rows->n_columns, *indptr = rows->indptr;
+    const int32_t *indices = rows->indices;
+    const REAL *values = rows->values;
     if (row_begin < 0 || row_end > d || row_begin > row_end) return VF_ERR_SIZE;
     if (n == 0 || row_begin == row_end) return VF_OK;
     if (!workspace || (sums_linear && !linear) || (sums_quadratic && !quadratic)) return VF_ERR_NULL;

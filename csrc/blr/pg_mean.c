@@ -27,37 +27,6 @@
 #include "declarations.h"
 #include "simd/simd.h"
 
-/* Lane-wise a < b ? x : y; NaN in a or b gives y. */
-#if defined(VF_ISA_AVX512)
-VF_INLINE vff pg_pick_f32(vff a, vff b, vff x, vff y) {
-    return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), y, x);
-}
-VF_INLINE vfd pg_pick_f64(vfd a, vfd b, vfd x, vfd y) {
-    return _mm512_mask_blend_pd(_mm512_cmp_pd_mask(a, b, _CMP_LT_OQ), y, x);
-}
-#elif defined(VF_ISA_AVX2)
-VF_INLINE vff pg_pick_f32(vff a, vff b, vff x, vff y) {
-    return _mm256_blendv_ps(y, x, _mm256_cmp_ps(a, b, _CMP_LT_OQ));
-}
-VF_INLINE vfd pg_pick_f64(vfd a, vfd b, vfd x, vfd y) {
-    return _mm256_blendv_pd(y, x, _mm256_cmp_pd(a, b, _CMP_LT_OQ));
-}
-#elif defined(VF_ISA_BASELINE)
-VF_INLINE vff pg_pick_f32(vff a, vff b, vff x, vff y) { return _mm_blendv_ps(y, x, _mm_cmplt_ps(a, b)); }
-VF_INLINE vfd pg_pick_f64(vfd a, vfd b, vfd x, vfd y) { return _mm_blendv_pd(y, x, _mm_cmplt_pd(a, b)); }
-#else
-VF_INLINE vff pg_pick_f32(vff a, vff b, vff x, vff y) {
-    for (int i = 0; i < VF_NF; ++i)
-        if (VF_AT(a, i) < VF_AT(b, i)) VF_AT(y, i) = VF_AT(x, i);
-    return y;
-}
-VF_INLINE vfd pg_pick_f64(vfd a, vfd b, vfd x, vfd y) {
-    for (int i = 0; i < VF_ND; ++i)
-        if (VF_AT(a, i) < VF_AT(b, i)) VF_AT(y, i) = VF_AT(x, i);
-    return y;
-}
-#endif
-
 /* P of the inner formula and Q of the exponential, highest power first. */
 static const double inner_f64[] = {
     9.003966340355839075e-14, -1.7992973543549786432e-12, 2.1829221539470635305e-11, -2.2603198799303731556e-10,
@@ -78,8 +47,6 @@ static const float exp_f32[] = {
     1.6666520634559330303e-1f, 4.9999993449376479845e-1f,
 };
 
-#define N_COEFFICIENTS(table) ((int)(sizeof(table) / sizeof *(table)))
-
 /* The head of ln 2, which has zeros where n can reach, and the rest. */
 static const float ln2_head_f32 = 0.693359375f, ln2_tail_f32 = -2.12194440e-4f;
 static const double ln2_head_f64 = 6.93147180369123816490e-1, ln2_tail_f64 = 1.90821492927058770002e-10;
@@ -87,9 +54,5 @@ static const double ln2_head_f64 = 6.93147180369123816490e-1, ln2_tail_f64 = 1.9
 static const float cap_f32 = 20.0f;
 static const double cap_f64 = 40.0;
 
-#include "simd/real_f32.h"
-
-#include "blr/pg_mean_body.h"
-#include "simd/real_f64.h"
-
-#include "blr/pg_mean_body.h"
+#define VF_BODY "blr/pg_mean_body.h"
+#include "simd/both.h"

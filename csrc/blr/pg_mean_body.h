@@ -5,17 +5,13 @@ VF_INLINE VEC LOCAL(pg_mean_vector)(VEC c) {
     c = OP(abs)(c);
 
     const VEC s = OP(min)(c, border), y = OP(mul)(s, s);
-    VEC p = OP(set1)(LOCAL(inner)[0]);
-    for (int i = 1; i < N_COEFFICIENTS(LOCAL(inner)); ++i) p = OP(fma)(p, y, OP(set1)(LOCAL(inner)[i]));
-    const VEC inner = OP(fma)(p, y, OP(set1)((REAL)0.25));
+    const VEC inner = OP(fma)(VF_HORNER(VEC, y, LOCAL(inner)), y, OP(set1)((REAL)0.25));
 
     const VEC x = OP(min)(c, cap);
     const VEC n = OP(rint)(OP(mul)(x, OP(set1)((REAL)-1.4426950408889634)));
     VEC r = OP(sub)(OP(sub)(OP(set1)(0), x), OP(mul)(n, OP(set1)(LOCAL(ln2_head))));
     r = OP(sub)(r, OP(mul)(n, OP(set1)(LOCAL(ln2_tail))));
-    VEC q = OP(set1)(LOCAL(exp)[0]);
-    for (int i = 1; i < N_COEFFICIENTS(LOCAL(exp)); ++i) q = OP(fma)(q, r, OP(set1)(LOCAL(exp)[i]));
-    q = OP(fma)(OP(mul)(r, r), q, r);
+    const VEC q = OP(fma)(OP(mul)(r, r), VF_HORNER(VEC, r, LOCAL(exp)), r);
     const VEC e = OP(mul)(OP(add)(one, q), OP(pow2)(n));
 
     const VEC num = OP(sub)(one, e);
@@ -25,8 +21,8 @@ VF_INLINE VEC LOCAL(pg_mean_vector)(VEC c) {
     const VEC quotient = OP(div)(OP(mul)(half, num), den);
     const VEC reciprocal = OP(mul)(OP(add)(quotient, quotient), OP(fma)(OP(add)(e, one), e, one));
     const VEC low = OP(mul)(OP(sub)(num_low, OP(mul)(quotient, den_low)), reciprocal);
-    const VEC outer = OP(add)(quotient, LOCAL(pg_pick)(c, cap, low, OP(set1)(0)));
-    return LOCAL(pg_pick)(c, border, inner, outer);
+    const VEC outer = OP(add)(quotient, OP(pick_less)(c, cap, low, OP(set1)(0)));
+    return OP(pick_less)(c, border, inner, outer);
 }
 
 int32_t KERNEL(vf_pg_mean)(int64_t n, REAL b, const REAL *c, REAL *out) {

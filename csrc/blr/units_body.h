@@ -192,46 +192,50 @@ static void LOCAL(scale)(LOCAL(unit_rows) * u, double factor) {
     }
 }
 
-int32_t KERNEL(vf_blr_units)(int64_t n_units, const int64_t *starts, int64_t n, int64_t d,
-                             const vf_blr_units_params *params, const int64_t *indptr, const int32_t *indices,
-                             const REAL *values, void *workspace, int64_t workspace_bytes, double *linear,
+int32_t KERNEL(vf_blr_units)(const vf_blr_params *params, const LOCAL(vf_rows) * rows, int64_t n_units,
+                             const int64_t *starts, void *workspace, int64_t workspace_bytes, double *linear,
                              double *quadratic, const double *norms) {
-    int32_t status = LOCAL(check_rows)(n, d, indptr, indices, values);
+    int32_t status = LOCAL(check_rows)(rows);
     if (status != VF_OK) return status;
-    if (n_units < 0) return VF_ERR_SIZE;
+    lattice l;
     if (!params || !starts) return VF_ERR_NULL;
     if (((uintptr_t)params & 7u) | VF_OFF(starts)) return VF_ERR_ALIGNMENT;
-    if (!bounded(params->clip_norm, params->spacing, params->factor_spacing)) return VF_ERR_PARAMETER;
+    if ((status = prepare(params, &l)) != VF_OK) return status;
+    if (n_units < 0) return VF_ERR_SIZE;
+    const int64_t n = rows->n_rows, d = rows->n_columns;
     if (starts[0] != 0 || starts[n_units] != n) return VF_ERR_INDPTR;
     for (int64_t k = 0; k < n_units; ++k)
         if (starts[k + 1] < starts[k] || starts[k + 1] > n) return VF_ERR_INDPTR;
     if (n == 0) return VF_OK;
     if (!linear || !quadratic || !norms || !workspace) return VF_ERR_NULL;
     if (VF_OFF(linear) | VF_OFF(quadratic) | VF_OFF(norms) | ((uintptr_t)workspace & 7u)) return VF_ERR_ALIGNMENT;
-    if (workspace_bytes < VF_FN(vf_blr_workspace)(d, indptr == NULL)) return VF_ERR_WORKSPACE;
+    if (workspace_bytes < VF_FN(vf_blr_workspace)(d, rows->indptr == NULL)) return VF_ERR_WORKSPACE;
 
     double *area = VF_ALIGN_UP(workspace), sums[2];
     const double g = params->spacing, h2 = params->factor_spacing * params->factor_spacing;
-    const double target = params->clip_norm - 2.0 * g, goal = target * (1.0 - 0x1p-18);
-    const double limit = floor(params->clip_norm / g);
-    if (indptr) memset(area, 0, (size_t)d * sizeof(double));
+    const double goal = l.target * (1.0 - 0x1p-18), limit = (double)l.limit;
+    if (rows->indptr) memset(area, 0, (size_t)d * sizeof(double));
     for (int64_t k = 0; k < n_units; ++k) {
         const int64_t first = starts[k], m = starts[k + 1] - first;
         if (m < 2) continue;
         LOCAL(unit_rows)
         u = {m,
              d,
-             indptr ? indptr + first : NULL,
-             indices,
-             values && !indptr ? values + first * d : values,
+             rows->indptr,
+             rows->indices,
+             rows->values,
              linear + first,
              quadratic + first,
              norms + first,
-             target,
+             l.target,
              g,
              h2,
              params->label_free != 0,
              0};
+        if (u.indptr)
+            u.indptr += first;
+        else
+            u.values += first * d;
         LOCAL(pairs)(&u, 0, area, sums);
         const double norm = sqrt((sums[0] > 0.0 ? sums[0] : 0.0) + (h2 * h2) * sums[1]);
         if (!(norm - norm == 0.0)) return VF_ERR_RANGE; /* no factors of blr_weights */

@@ -101,14 +101,19 @@ static const double tiny_f64 = 1e-307, sum_floor_f64 = 1e-300;
 static const double clip_margin_f32 = 0x1p-18, clip_margin_f64 = 0x1p-45;
 
 /* The checks that do not depend on the precision; the largest number of words of a document. */
-static int32_t check(int64_t n_docs, int64_t n_topics, int64_t n_words, const vf_lda_params *params,
-                     const int64_t *indptr, const int32_t *indices, const double *counts, const double *alpha,
-                     const void *workspace, const double *gamma, const int64_t *sums, const int32_t *n_iter,
-                     const double *norms, int64_t *max_words) {
+static int32_t check(const vf_lda_params *params, const vf_rows_f64 *docs, const double *alpha, const void *workspace,
+                     const double *gamma, const int64_t *sums, const int32_t *n_iter, const double *norms,
+                     int64_t *max_words) {
+    if (!params || !docs || !alpha || !workspace) return VF_ERR_NULL;
+    if (((uintptr_t)params | (uintptr_t)docs) & 7u) return VF_ERR_ALIGNMENT;
+    const int64_t n_docs = docs->n_rows, n_topics = params->n_topics, n_words = docs->n_columns;
+    const int64_t *indptr = docs->indptr;
+    const int32_t *indices = docs->indices;
+    const double *counts = docs->values;
     if (n_docs < 0 || n_topics < 1 || n_words < 1 || n_topics > INT32_MAX || n_words > INT32_MAX) return VF_ERR_SIZE;
-    if (!params || !alpha || !workspace || (n_docs > 0 && !indptr)) return VF_ERR_NULL;
-    if (((uintptr_t)params & 7u) | VF_OFF(indptr) | VF_OFF(indices) | VF_OFF(counts) | VF_OFF(alpha) | VF_OFF(gamma) |
-        VF_OFF(sums) | VF_OFF(n_iter) | VF_OFF(norms) | ((uintptr_t)workspace & 7u))
+    if (n_docs > 0 && !indptr) return VF_ERR_NULL;
+    if (VF_OFF(indptr) | VF_OFF(indices) | VF_OFF(counts) | VF_OFF(alpha) | VF_OFF(gamma) | VF_OFF(sums) |
+        VF_OFF(n_iter) | VF_OFF(norms) | ((uintptr_t)workspace & 7u))
         return VF_ERR_ALIGNMENT;
     if (!(params->tol >= 0.0) || params->max_iter < 0) return VF_ERR_PARAMETER;
     for (int64_t k = 0; k < n_topics; ++k)
@@ -144,9 +149,5 @@ static int32_t check(int64_t n_docs, int64_t n_topics, int64_t n_words, const vf
 }
 
 /* The body, once in each precision. */
-#include "simd/real_f32.h"
-
-#include "lda/estep_body.h"
-#include "simd/real_f64.h"
-
-#include "lda/estep_body.h"
+#define VF_BODY "lda/estep_body.h"
+#include "simd/both.h"

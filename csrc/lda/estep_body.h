@@ -345,14 +345,13 @@ static void LOCAL(release)(const LOCAL(document) * e, const vf_lda_params *param
     }
 }
 
-int32_t KERNEL(vf_lda_estep)(int64_t n_docs, int64_t n_topics, int64_t n_words, const vf_lda_params *params,
-                             const int64_t *indptr, const int32_t *indices, const double *counts, const REAL *table,
+int32_t KERNEL(vf_lda_estep)(const vf_lda_params *params, const vf_rows_f64 *docs, const REAL *table,
                              const double *alpha, void *workspace, int64_t workspace_bytes, double *gamma,
                              int64_t *sums, int32_t *n_iter, double *norms) {
     int64_t max_words;
-    const int32_t status = check(n_docs, n_topics, n_words, params, indptr, indices, counts, alpha, workspace, gamma,
-                                 sums, n_iter, norms, &max_words);
+    const int32_t status = check(params, docs, alpha, workspace, gamma, sums, n_iter, norms, &max_words);
     if (status != VF_OK) return status;
+    const int64_t n_docs = docs->n_rows, n_topics = params->n_topics;
     if (!table) return VF_ERR_NULL;
     if (VF_OFF(table)) return VF_ERR_ALIGNMENT;
     const int64_t need = KERNEL(vf_lda_workspace)(n_topics, max_words);
@@ -366,7 +365,7 @@ int32_t KERNEL(vf_lda_estep)(int64_t n_docs, int64_t n_topics, int64_t n_words, 
         double norm = 0.0;
         double *out = gamma ? gamma + d * n_topics : NULL;
         if (out) memcpy(out, alpha, (size_t)n_topics * sizeof *out);
-        if (LOCAL(load)(&e, indptr[d], indptr[d + 1], indices, counts, table, alpha)) {
+        if (LOCAL(load)(&e, docs->indptr[d], docs->indptr[d + 1], docs->indices, docs->values, table, alpha)) {
             rounds = LOCAL(iterate)(&e, params);
             if (out)
                 for (int64_t a = 0; a < e.n_active; ++a) out[e.topic[a]] = (double)e.gamma[a];
@@ -449,7 +448,7 @@ static uint64_t LOCAL(unit_truncate)(const LOCAL(unit) * u, REAL factor) {
 }
 
 /* Clip a unit's sum of the given norm, truncate it and add it to the sums. */
-static void LOCAL(release_unit)(const LOCAL(unit) * u, const vf_lda_units_params *params, double norm, int64_t *sums) {
+static void LOCAL(release_unit)(const LOCAL(unit) * u, const vf_lda_params *params, double norm, int64_t *sums) {
     const int64_t n_topics = params->n_topics, stride = u->stride;
     double factor = 1.0 / params->spacing;
     if (!(params->clip_norm > 0.0)) {
@@ -474,28 +473,26 @@ static void LOCAL(release_unit)(const LOCAL(unit) * u, const vf_lda_units_params
     }
 }
 
-int32_t KERNEL(vf_lda_units)(const vf_lda_units_params *params, const int64_t *starts, const int64_t *indptr,
-                             const int32_t *indices, const double *counts, const REAL *table, const double *alpha,
-                             void *workspace, int64_t workspace_bytes, int64_t *sums, double *norms) {
-    if (!params || !starts || !table || !sums) return VF_ERR_NULL;
-    if (((uintptr_t)params & 7u) | VF_OFF(starts) | VF_OFF(table)) return VF_ERR_ALIGNMENT;
-    const int64_t n_units = params->n_units, n_docs = params->n_docs;
-    const int64_t n_topics = params->n_topics, n_words = params->n_words;
-    const vf_lda_params alone = {params->tol, params->max_iter, params->clip_norm, params->spacing};
+int32_t KERNEL(vf_lda_units)(const vf_lda_params *params, double word_clip, int64_t n_units, const int64_t *starts,
+                             const vf_rows_f64 *docs, const REAL *table, const double *alpha, void *workspace,
+                             int64_t workspace_bytes, int64_t *sums, double *norms) {
     int64_t widest, most = 0;
-    if (n_units < 0) return VF_ERR_SIZE;
-    const int32_t status = check(n_docs, n_topics, n_words, &alone, indptr, indices, counts, alpha, workspace, NULL,
-                                 sums, NULL, norms, &widest);
+    const int32_t status = check(params, docs, alpha, workspace, NULL, sums, NULL, norms, &widest);
     if (status != VF_OK) return status;
-    if (!(params->word_clip >= 0.0)) return VF_ERR_PARAMETER;
+    if (!starts || !table || !sums) return VF_ERR_NULL;
+    if (VF_OFF(starts) | VF_OFF(table)) return VF_ERR_ALIGNMENT;
+    if (n_units < 0) return VF_ERR_SIZE;
+    if (!(word_clip >= 0.0)) return VF_ERR_PARAMETER;
+    const int64_t *indptr = docs->indptr, n_docs = docs->n_rows, n_topics = params->n_topics, n_words = docs->n_columns;
     if (starts[0] != 0 || starts[n_units] != n_docs) return VF_ERR_INDPTR;
     for (int64_t u = 0; u < n_units; ++u)
         if (starts[u + 1] < starts[u] || starts[u + 1] > n_docs) return VF_ERR_INDPTR;
-    const double bound = params->clip_norm > 0.0 && params->word_clip < params->clip_norm ? params->word_clip : 0.0;
-    for (int64_t u = 0; u < n_units; ++u) {
-        const int64_t entries = indptr[starts[u + 1]] - indptr[starts[u]];
-        if ((starts[u + 1] - starts[u] > 1 || bound > 0.0) && entries > most) most = entries;
-    }
+    const double bound = params->clip_norm > 0.0 && word_clip < params->clip_norm ? word_clip : 0.0;
+    for (int64_t u = 0; u < n_units; ++u)
+        if (starts[u + 1] - starts[u] > 1 || (bound > 0.0 && starts[u + 1] > starts[u])) {
+            const int64_t entries = indptr[starts[u + 1]] - indptr[starts[u]];
+            most = entries > most ? entries : most;
+        }
     const int64_t need = KERNEL(vf_lda_units_workspace)(n_topics, n_words, widest, most);
     if (need < 0) return VF_ERR_SIZE;
     if (workspace_bytes < need) return VF_ERR_WORKSPACE;
@@ -515,15 +512,15 @@ int32_t KERNEL(vf_lda_units)(const vf_lda_units_params *params, const int64_t *s
         double norm = 0.0;
         sum.n_words = 0;
         for (int64_t d = starts[u]; d < starts[u + 1]; ++d) {
-            if (!LOCAL(load)(&e, indptr[d], indptr[d + 1], indices, counts, table, alpha)) continue;
-            (void)LOCAL(iterate)(&e, &alone);
+            if (!LOCAL(load)(&e, indptr[d], indptr[d + 1], docs->indices, docs->values, table, alpha)) continue;
+            (void)LOCAL(iterate)(&e, params);
             LOCAL(lda_rho)(e.n_active, e.n_padded, e.row, e.theta, e.tile, e.count, e.rho);
             const double own = LOCAL(lda_contribution)(e.n_active, e.n_padded, e.row, e.theta, e.rho, e.tile);
             if (!(own <= 1e18)) continue; /* not finite */
             if (together)
                 LOCAL(add_document)(&sum, &e);
             else
-                LOCAL(release)(&e, &alone, norm = own, sums);
+                LOCAL(release)(&e, params, norm = own, sums);
         }
         if (together) {
             norm = LOCAL(unit_norm)(&sum, bound);

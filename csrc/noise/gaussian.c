@@ -10,7 +10,7 @@
  * a half-integer and U is neither below 2^-20 nor within 2^-36 of 1, where 64
  * bits of U say too little. Otherwise the element goes to gaussian_exact.c.
  *
- * GUARD against the error. tests/kernels/noise_error_bound.py reads the
+ * GUARD against the error. tests/helpers/noise_error_bound.py reads the
  * polynomials below from this file, bounds by interval evaluation over the whole
  * domain the approximation, every rounding (with and without FMA) and the bits of
  * U and t not yet drawn, and finds |computed x - x| < BOUND; the test suite

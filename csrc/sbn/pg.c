@@ -36,9 +36,5 @@ static const float tiny_f32 = 1e-18f, huge_f32 = 1e30f;
 static const double tiny_f64 = 1e-150, huge_f64 = 1e300;
 
 /* The body, once in each precision. */
-#include "simd/real_f32.h"
-
-#include "sbn/pg_body.h"
-#include "simd/real_f64.h"
-
-#include "sbn/pg_body.h"
+#define VF_BODY "sbn/pg_body.h"
+#include "simd/both.h"

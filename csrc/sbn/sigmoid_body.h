@@ -1,11 +1,12 @@
 /* The logistic function in one precision. Included twice by shared.h. */
 
-/* x = n log 2 + r, |r| <= log(2)/2; log 2 in two parts, the first short enough
- * that n times it is exact. */
+VF_INLINE VEC LOCAL(expm1_small)(VEC r) { return OP(fma)(OP(mul)(OP(horner)(r, LOCAL(terms), OP(taylor)), r), r, r); }
+
+/* x = n log 2 + r, |r| <= log(2)/2. */
 VF_INLINE VEC LOCAL(sbn_reduce)(VEC x, VEC *n) {
     *n = OP(rint)(OP(mul)(x, OP(set1)((REAL)1.4426950408889634)));
-    const VEC r = OP(fma)(*n, OP(set1)(LOCAL(log2_high)), x);
-    return OP(fma)(*n, OP(set1)(LOCAL(log2_low)), r);
+    const VEC r = OP(fma)(*n, OP(set1)(OP(log2_high)), x);
+    return OP(fma)(*n, OP(set1)(OP(log2_low)), r);
 }
 
 /* 1 / (1 + exp(-d)); beyond |d| = LOCAL(exp_cap) the value there. */

@@ -151,9 +151,6 @@ def test_statement_names_relation_and_rounds_up():
     assert "adding or removing" in acc.describe(poisson(0.1, 1.0), 1e-5)
 
 
-# -- calibration ----------------------------------------------------------------
-
-
 @pytest.mark.parametrize("accountant", [None, "rdp", "wang", "basic"])
 def test_calibrated_noise_is_the_smallest(accountant):
     def make(z):
@@ -188,9 +185,6 @@ def test_calibration_extremes():
 def test_bad_targets(call, match):
     with pytest.raises(ValueError, match=match):
         call()
-
-
-# -- comparison and plots -----------------------------------------------------------
 
 
 def test_compare():

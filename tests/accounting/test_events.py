@@ -5,14 +5,11 @@ from dataclasses import FrozenInstanceError
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from events import QUIET
+from hypothesis import given
 from hypothesis import strategies as st
 
 from vips_fast import accounting as acc
-
-# Timings vary on shared machines; the same examples on every run.
-QUIET = settings(deadline=None, derandomize=True)
-
 
 positive = st.floats(1e-3, 1e3)
 

@@ -4,13 +4,11 @@ import math
 
 import mpmath
 import pytest
-from hypothesis import given, settings
+from events import QUIET
+from hypothesis import given
 from hypothesis import strategies as st
 
 from vips_fast import accounting as acc
-
-# Timings vary on shared machines; the same examples on every run.
-QUIET = settings(deadline=None, derandomize=True)
 
 
 def exact_delta(mu, eps):

@@ -5,12 +5,9 @@ import math
 import mpmath
 import numpy as np
 import pytest
+from events import poisson
 
 from vips_fast import accounting as acc
-
-
-def poisson(q, z, steps=1):
-    return acc.SelfComposedEvent(acc.PoissonSampledEvent(q, acc.GaussianEvent(z)), steps)
 
 
 @pytest.mark.parametrize(("q", "z", "lam"), [(0.05, 1.24, 7), (1e-4, 0.7, 3), (0.9, 30.0, 100), (0.01, 0.2, 60)])

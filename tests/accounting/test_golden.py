@@ -8,12 +8,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from events import poisson
 
 from vips_fast import accounting as acc
-
-
-def poisson(q, z, steps=1):
-    return acc.SelfComposedEvent(acc.PoissonSampledEvent(q, acc.GaussianEvent(z)), steps)
 
 
 def without_replacement(q, z, steps=1):

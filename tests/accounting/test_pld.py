@@ -7,24 +7,15 @@ from importlib import import_module
 import mpmath
 import numpy as np
 import pytest
+from events import QUIET, fixed, poisson
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from vips_fast import accounting as acc
 from vips_fast.accounting.privacy_loss import convolution, distribution
 from vips_fast.accounting.privacy_loss.convolution import Part
-from vips_fast.accounting.privacy_loss.pairs import GaussianPair, WithoutReplacementPair, pairs
-
-# Timings vary on shared machines; the same examples on every run.
-QUIET = settings(deadline=None, derandomize=True)
-
-
-def poisson(q, z, steps=1):
-    return acc.SelfComposedEvent(acc.PoissonSampledEvent(q, acc.GaussianEvent(z)), steps)
-
-
-def fixed(size, n, z, steps=1):
-    return acc.SelfComposedEvent(acc.WithoutReplacementEvent(size, n, acc.GaussianEvent(z)), steps)
+from vips_fast.accounting.privacy_loss.dominating import pairs
+from vips_fast.accounting.privacy_loss.pairs import GaussianPair, WithoutReplacementPair
 
 
 def composed(parts, rtol):
@@ -32,9 +23,6 @@ def composed(parts, rtol):
     loss = acc.PrivacyLoss(acc.ComposedEvent([]), rtol)
     loss._directions = [distribution.Direction([Part(pair, count) for pair, count in parts])]
     return loss
-
-
-# -- composition against the exact Gaussian ---------------------------------
 
 
 @settings(QUIET, max_examples=80)
@@ -71,9 +59,6 @@ def test_heterogeneous_gaussians():
     exact = acc.gaussian_epsilon(math.sqrt(0.1 + 0.28 + 1.0), 1e-7)
     got = composed(parts, 1e-6).epsilon(1e-7)
     assert exact <= got <= exact * (1 + 2e-6)
-
-
-# -- closed forms ------------------------------------------------------------
 
 
 def exact_gaussian_delta(mu, eps):
@@ -190,9 +175,6 @@ def test_delta_below_double_range():
     assert acc.epsilon(poisson(0.1, 1.0, 3), 1e-280) < 700
 
 
-# -- the wrong accounting is caught --------------------------------------------
-
-
 def test_poisson_accounting_is_not_sound_for_fixed_size_samples():
     """An explicit attack on fixed-size samples beats what Poisson accounting would promise."""
     attack = acc.epsilon_lower_bound(fixed(1, 100, 1.0, 2000), 1e-5)
@@ -232,9 +214,6 @@ def test_one_step_without_replacement_is_tight():
         # Trapezoid errors at the kink are of order (grid step)^2 = 2e-5.
         assert best <= bound + 2e-5
         assert best >= bound - 2e-5
-
-
-# -- monotone, order, extremes -------------------------------------------------
 
 
 @settings(QUIET, max_examples=25)
@@ -300,9 +279,6 @@ def test_tiny_delta_is_relative():
         exact = acc.gaussian_epsilon(mu, delta)
         got = composed([(GaussianPair(mu / math.sqrt(steps)), steps)], 1e-5).epsilon(delta)
         assert exact <= got <= exact * (1 + 2e-5)
-
-
-# -- infinite losses -----------------------------------------------------------
 
 
 def outcomes(event):
@@ -394,9 +370,6 @@ def test_statements_without_any_guarantee_or_loss():
     assert acc.epsilon(nothing, 1e-9) == 0.0 and acc.delta(nothing, 0.0) == 0.0
 
 
-# -- lower bounds ----------------------------------------------------------------
-
-
 @settings(QUIET, max_examples=25)
 @given(st.floats(0.005, 0.5), st.floats(0.6, 4.0), st.integers(2, 300), st.floats(-8, -1.5), st.booleans())
 def test_never_below_a_proven_lower_bound(q, z, steps, log_delta, replace):
@@ -408,9 +381,6 @@ def test_never_below_a_proven_lower_bound(q, z, steps, log_delta, replace):
     assert low <= fine <= coarse * (1 + 2e-5)
     # The bracket closes: 1 % of epsilon or of a thousandth of the spread, twice.
     assert coarse - low <= 0.05 * coarse + 1e-4 * q / z * math.sqrt(steps)
-
-
-# -- pieces ----------------------------------------------------------------------
 
 
 def test_splitting_keeps_both_masses():
@@ -452,9 +422,6 @@ def test_power_of_a_spectrum(count):
 def test_bad_rtol(rtol):
     with pytest.raises(ValueError, match="rtol"):
         acc.PrivacyLoss(poisson(0.1, 1.0), rtol)
-
-
-# -- against dp-accounting ---------------------------------------------------------
 
 
 @pytest.mark.parametrize(("q", "z", "steps", "delta"), [(0.05, 1.24, 20, 1e-4), (0.2, 3.0, 50, 1e-6)])

@@ -4,14 +4,12 @@ import math
 from fractions import Fraction
 
 import pytest
-from hypothesis import example, given, settings
+from events import QUIET
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from vips_fast import accounting as acc
 from vips_fast.accounting import paper_table
-
-# Timings vary on shared machines; the same examples on every run.
-QUIET = settings(deadline=None, derandomize=True)
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,11 @@ from importlib import import_module
 import mpmath
 import numpy as np
 import pytest
+from events import QUIET
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vips_fast import accounting as acc
-
-# Timings vary on shared machines; the same examples on every run.
-QUIET = settings(deadline=None, derandomize=True)
 
 
 def poisson(q, z):

@@ -170,9 +170,6 @@ def test_blr_at_long_sizes(name):
     at_long_sizes(BLR[name], LONG, lambda claim: 0.1 * claim)
 
 
-# ---------------------------------------------------------------- statistics
-
-
 @pytest.mark.parametrize("k, n", [(0, 50), (3, 50), (50, 50), (400, 1000)])
 def test_clopper_pearson_is_the_exact_test(k, n):
     low, high = clopper_pearson(k, n, 0.01)
@@ -204,9 +201,6 @@ def test_delta_bound_covers_the_truth():
         delta_lower_bound(1 + rng.standard_normal(500), rng.standard_normal(500), 0.2, 1.0, 0.1) for _ in range(300)
     ]
     assert np.mean(np.array(bounds) <= truth) > 0.85 and np.mean(bounds) > 0.5 * truth
-
-
-# -------------------------------------------------------------------- report
 
 
 @pytest.mark.parametrize("layer", "CDE")

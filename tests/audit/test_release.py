@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from faults import Part
 
 from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, SigmoidBeliefNetwork
+from vips_fast.audit import Part
 from vips_fast.engine.loop import run
 from vips_fast.engine.randomness import SystemRandomness
 

@@ -190,9 +190,6 @@ def test_the_bayesian_accountants_figure_is_no_guarantee(data):
         VariationalSamplingLogisticRegression(batch_size=400, bayesian_pairs=9).fit(X, y, transcript="nowhere")
 
 
-# ------------------------------------------------------- objective perturbation
-
-
 @pytest.mark.parametrize("delta", [0.0, 1e-5])
 def test_objective_perturbation_learns(data, delta):
     X, y, _ = data

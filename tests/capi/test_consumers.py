@@ -130,8 +130,8 @@ _C_API = new(ctypes.addressof(table), name, None)
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (CHANGED.format(version=999, size=8000), "version 999 of 8000 bytes, expected version 1 of at least"),
-        (CHANGED.format(version=1, size=64), "version 1 of 64 bytes, expected version 1 of at least"),
+        (CHANGED.format(version=999, size=8000), "version 999 of 8000 bytes, expected version 2 of at least"),
+        (CHANGED.format(version=2, size=64), "version 2 of 64 bytes, expected version 2 of at least"),
         ("", "has no C interface"),
         ("_C_API = 3", "has no C interface"),
     ],
@@ -178,7 +178,7 @@ def test_numba_types_in_this_process():
     assert prototype(numba_types.address("pg_mean_f64"))(2, 1.0, c.ctypes.data, out.ctypes.data) == 0
     np.testing.assert_allclose(out, [0.25, np.tanh(1) / 4], rtol=4 * 2.0**-52)
     assert numba_types.lda_params(clip_norm=2.0)["clip_norm"][0] == 2.0
-    assert numba_types.structure_dtype("vf_blr_params").itemsize == 64
+    assert numba_types.structure_dtype("vf_blr_params").itemsize == 80
     for wrong in (lambda: numba_types.address("nothing"), lambda: numba_types.signature("status_message_"),
                   lambda: numba_types.structure_dtype("vf_api"), lambda: numba_types.parameters("vf_lda_params", x=1)):
         with pytest.raises(ValueError, match="expected"):

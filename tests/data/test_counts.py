@@ -341,9 +341,6 @@ def test_the_form_is_refused_whatever_is_dropped(X):
         check_counts(small(), invalid="skip")
 
 
-# Documents for the kernels
-
-
 def test_documents_in_the_words_of_scikit_learn():
     with pytest.raises(ValueError) as caught:
         documents(small(), 5, name="Z", owner="Model")

@@ -49,9 +49,6 @@ def vocabulary_file(tmp_path):
     return written(tmp_path / "vocab.txt", "\n".join(VOCABULARY) + "\n")
 
 
-# Vocabularies
-
-
 def test_vocabulary(tmp_path):
     for content in ("a\nb c\n", "a\r\nb c\r\n", "\ufeffa\nb c", "a\n b c \n\n\n"):
         assert load_vocabulary(written(tmp_path / "v", content)) == ("a", "b c")
@@ -259,9 +256,6 @@ def test_ldac_needs_the_number_of_words(tmp_path):
         read_ldac(path, n_features=0)
 
 
-# Texts
-
-
 def test_jsonl(tmp_path, vocabulary_file):
     records = [{"text": "Alpha beta-ALPHA"}, {"text": ""}, {"text": "unknown Gam'ma\n delta."}]
     content = "\n".join(json.dumps(record) for record in records) + "\n\n"
@@ -341,18 +335,17 @@ def test_an_unknown_format_is_named_as_such(tmp_path, content):
 
 def test_load_corpus_refuses(tmp_path):
     path = written(tmp_path / "data", as_docword(DENSE))
-    with pytest.raises(ValueError, match="format is 'csv'; expected one of npz"):
-        load_corpus(path, format="csv")
-    with pytest.raises(ValueError, match="has 4 words, but the vocabulary has 3"):
-        load_corpus(path, ("a", "b", "c"))
+    for error, match, *arguments in [
+        (ValueError, "format is 'csv'; expected one of npz", path, None, "csv"),
+        (ValueError, "has 4 words, but the vocabulary has 3", path, ("a", "b", "c")),
+        (ValueError, f"^{tmp_path / 'none.txt'}: is empty", path, written(tmp_path / "none.txt", "")),
+        (TypeError, "vocabulary must hold strings", path, (1, 2, 3, 4)),
+        (FileNotFoundError, "absent", tmp_path / "absent"),
+    ]:
+        with pytest.raises(error, match=match):
+            load_corpus(*arguments)
     with pytest.raises(ValueError, match="has 4 words; expected 5"):
         load_corpus(path, n_features=5)
-    with pytest.raises(ValueError, match=f"^{tmp_path / 'none.txt'}: is empty"):
-        load_corpus(path, written(tmp_path / "none.txt", ""))
-    with pytest.raises(TypeError, match="vocabulary must hold strings"):
-        load_corpus(path, (1, 2, 3, 4))
-    with pytest.raises(FileNotFoundError):
-        load_corpus(tmp_path / "absent")
 
 
 def test_documents_with_invalid_values_are_dropped(tmp_path):

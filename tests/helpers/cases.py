@@ -20,17 +20,34 @@ def _logistic(paper=False, **options):
     return make(**{**COMMON, "row_norm": 2.0, **options})
 
 
-def _network(paper=False, **options):
+def network(bound, n_components=4, **parameters):
+    """A belief network by its bound; "pg" is the paper's."""
     from vips_fast import SigmoidBeliefNetwork
 
-    make = SigmoidBeliefNetwork.paper if paper else SigmoidBeliefNetwork
-    return make(3, **{**COMMON, "n_steps": 4, **options})
+    parameters.setdefault("random_state", 0)
+    if bound == "pg":
+        return SigmoidBeliefNetwork.paper(n_components, **parameters)
+    return SigmoidBeliefNetwork(n_components, bound=bound, **parameters)
+
+
+def _network(bound="jaakkola", **options):
+    return network(bound, 3, **{**COMMON, "n_steps": 4, **options})
 
 
 def _own(**options):
     from ball_mean import Mean
 
     return Mean(**{**COMMON, **options})
+
+
+def _example(name, *arguments, **own):
+    """A factory of one of the examples of models of one's own."""
+    def make(**options):
+        from vips_fast.models import examples
+
+        return getattr(examples, name)(*arguments, **{**COMMON, **own, **options})
+
+    return make
 
 
 def counts(n=200, seed=0):
@@ -65,6 +82,20 @@ CASES = {
     "logistic": (_logistic, labelled),
     "logistic-paper": (lambda **o: _logistic(paper=True, **o), labelled),
     "network": (_network, binary),
-    "network-paper": (lambda **o: _network(paper=True, **o), binary),
+    "network-paper": (lambda **o: _network("pg", **o), binary),
     "own": (_own, vectors),
+}
+
+#: Those, and what differs in a way that matters to results, states and files alone.
+EVERY = {
+    **CASES,
+    "logistic-sparse": (
+        lambda **o: _logistic(paper=True, **{"update": "average", "sensitivity": "proven", **o}),
+        lambda *a, **k: (sp.csr_array(labelled(*a, **k)[0]), labelled(*a, **k)[1]),
+    ),
+    "network-bohning": (lambda **o: _network("bohning", **{"weight_prior": "gaussian", **o}), binary),
+    "gaussian-mixture": (_example("GaussianMixture", radius=2.0, means_init=np.eye(2, 4)), vectors),
+    "bernoulli-mixture": (_example("BernoulliMixture"), binary),
+    "pca": (_example("ProbabilisticPCA", center=np.full(4, 0.1), learning_offset=3.0), vectors),
+    "binomial": (_example("BinomialRegression", invalid="drop"), labelled),
 }

@@ -10,7 +10,7 @@ from ball_mean import Mean
 from scipy.special import logit
 
 from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation
-from vips_fast.audit import ModelProxy
+from vips_fast.audit import Part
 from vips_fast.engine.statement import Privacy
 from vips_fast.kernels import add_rounded_gaussian
 from vips_fast.models.lda.model import LdaModel
@@ -62,16 +62,16 @@ class Repairs(LatentDirichletAllocation):
         return super()._read(X, y, **extra)
 
 
-class HalfExactModel(ModelProxy):
+class HalfExactModel(Part):
     """Half of what is published comes from the sum before its noise."""
 
     def round(self, fine, spacing):
-        units = super().round(fine, spacing)
+        units = self.inner.round(fine, spacing)
         self.exact = units.T * spacing
         return units
 
     def result(self):
-        components = super().result()["components"]
+        components = self.inner.result()["components"]
         return {"components": 0.5 * components + 0.5 * np.maximum(getattr(self, "exact", 0.0), 0.0)}
 
 
@@ -153,13 +153,13 @@ class PrivateStart(BayesianLogisticRegression):
         return PrivateStartModel(super()._model(public), self._share)
 
 
-class PrivateStartModel(ModelProxy):
+class PrivateStartModel(Part):
     def __init__(self, inner, share):
         super().__init__(inner)
         self.share = share
 
     def update(self, release):
-        super().update(release)
+        self.inner.update(release)
         if release.step == 0:
             state = self.state()
             state["point"][-1] = logit(self.share)
@@ -191,26 +191,26 @@ class Standardised(Mean):
 # ------------------------------------------------------------------------ models
 
 
-class KnowsNeighbours(ModelProxy):
+class KnowsNeighbours(Part):
     """Hidden state carried from one record of a minibatch to the next."""
 
     def contribute(self, block, words, out, scratch):
-        super().contribute(block, words, out, scratch)
+        self.inner.contribute(block, words, out, scratch)
         out.reshape(-1)[0] += len(words) > 1
 
 
-class WarmStart(ModelProxy):
+class WarmStart(Part):
     """What the minibatches before have left."""
 
     seen = 0
 
     def contribute(self, block, words, out, scratch):
-        super().contribute(block, words, out, scratch)
+        self.inner.contribute(block, words, out, scratch)
         out.reshape(-1)[0] += self.seen
         self.seen += len(words)
 
 
-class AfterPoison(ModelProxy):
+class AfterPoison(Part):
     """Parameters that are not finite leave something in the workspace, or in the model."""
 
     shared = False
@@ -219,7 +219,7 @@ class AfterPoison(ModelProxy):
         kept = vars(self) if self.shared else scratch
         if not finite(self):
             kept["left"] = 1
-        super().contribute(block, words, out, scratch)
+        self.inner.contribute(block, words, out, scratch)
         out.reshape(-1)[0] += kept.get("left", 0)
 
 
@@ -227,11 +227,11 @@ class AfterPoisonShared(AfterPoison):
     shared = True
 
 
-class Unguarded(ModelProxy):
+class Unguarded(Part):
     """What a cast of NaN to int64 gives where nothing checks it first."""
 
     def contribute(self, block, words, out, scratch):
-        super().contribute(block, words, out, scratch)
+        self.inner.contribute(block, words, out, scratch)
         if not finite(self):
             out.reshape(-1)[0] += np.iinfo(np.int64).min
 
@@ -240,44 +240,34 @@ def finite(model):
     return all(np.isfinite(array).all() for array in model.state().values())
 
 
-class CoarseGrid(ModelProxy):
+class CoarseGrid(Part):
     """A grid that is chosen from the number of rows, in integers that would else overflow."""
 
     def contribute(self, block, words, out, scratch):
         own = np.zeros_like(out)
-        super().contribute(block, words, own, scratch)
+        self.inner.contribute(block, words, own, scratch)
         bits = max(0, block.corpus.n_rows.bit_length() - 14)
         out += (own >> bits) << bits
 
 
-class RoundsBlocks(ModelProxy):
+class RoundsBlocks(Part):
     """Rounding inside ``contribute``, block by block."""
 
     def contribute(self, block, words, out, scratch):
         own = np.zeros_like(out)
-        super().contribute(block, words, own, scratch)
+        self.inner.contribute(block, words, own, scratch)
         out += (own + 4) // 8 * 8
 
 
-class OwnScales(ModelProxy):
+class OwnScales(Part):
     """Each block of the belief network's statistic within its own bound, and the whole beyond the joint one."""
 
     def round(self, fine, spacing):
         # 1 / sqrt(1 + 0.1^2 + 0.15^2) is the joint factor of the blocks' shares.
-        return np.rint(super().round(fine, spacing) * np.sqrt(1 + 0.1**2 + 0.15**2)).astype(np.int64)
+        return np.rint(self.inner.round(fine, spacing) * np.sqrt(1 + 0.1**2 + 0.15**2)).astype(np.int64)
 
 
 # ------------------------------------------------------------ parts of the engine
-
-
-class Part:
-    """Hands on what it does not change."""
-
-    def __init__(self, inner):
-        self.inner = inner
-
-    def __getattr__(self, name):
-        return getattr(self.inner, name)
 
 
 class WeakNoise(Part):

@@ -88,14 +88,9 @@ def test_element_words_match_reference(isa, first):
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("scale", [0.3, 2.0**23])
 def test_matches_reference(isa, n, scale):
-    ours = rounded_gaussian(scale, n, unsafe_test_key=KEY, isa=isa)
-    real = scale * gaussian_elements(n, KEY)
-    # The twin computes in float64: relative errors of a few 2^-53 on |x| < 9.
+    """Closer than test_reference.py asks: the twin computes in float64, relative errors of a few 2^-53 on |x| < 9."""
+    ours, real = rounded_gaussian(scale, n, unsafe_test_key=KEY, isa=isa), scale * gaussian_elements(n, KEY)
     assert (np.abs(ours - real) <= 0.5 + scale * 2.0**-46).all()
-    np.testing.assert_array_equal(
-        np.where(np.abs(np.abs(real - np.rint(real)) - 0.5) < scale * 2.0**-46, ours, reference.rounded_gaussian(
-            scale, n, unsafe_test_key=KEY)), ours
-    )
 
 
 @pytest.mark.parametrize("scale", [1e-300, 0.004, 0.4, 1.0, 50.0, 3e5, 2.0**22, 2.0**23 - 1, 1e10, 2.0**35])
@@ -175,16 +170,6 @@ def test_range_guard_of_sums(n_threads):
     sums = np.full(1, -MAX - 1)
     with pytest.raises(ValueError, match="sums: an entry is so large"):
         add_rounded_gaussian(sums, 1.0)
-
-
-@pytest.fixture
-def no_key(monkeypatch):
-    """Fails the test if a key is taken from the system."""
-
-    def refuse(*_):
-        raise AssertionError("a key was drawn")
-
-    monkeypatch.setattr(noise.native, "Key", refuse)
 
 
 @pytest.mark.parametrize("scale", [0, 0.0, -1.0, math.nan, math.inf, -math.inf, 2.0**50 * (1 + 2**-52), 1e300, 10**400])

@@ -1,26 +1,16 @@
 """Exact rounding: error bound of the fast path, agreement with mpmath, draws forced onto rounding boundaries."""
 
-import importlib.util
 import math
 from fractions import Fraction
-from pathlib import Path
 
+import noise_error_bound
+import noise_reference
 import numpy as np
 import pytest
 
 from vips_fast.kernels import native, rounded_gaussian
 from vips_fast.kernels.reference.noise import chacha20_words
 
-
-def beside(name):
-    """A helper module from this folder, which is no package."""
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-noise_error_bound, noise_reference = beside("noise_error_bound"), beside("noise_reference")
 mp = noise_reference.mp
 ISAS = native.isas_available()
 KEY = bytes(range(32))
@@ -29,7 +19,7 @@ SCALE = 2.0**23 * (1 - 2.0**-30)
 
 
 def flagged(key, first, n, scale, isa=None):
-    room = np.empty(n, dtype=np.int64) if n <= 10**6 else np.empty(10**6, dtype=np.int64)
+    room = np.empty(min(n, 10**6), dtype=np.int64)
     count = native.gaussian_flagged(native.Key(key), first, n, scale, room, isa)
     assert count <= room.size
     return room[:count].copy()

@@ -111,16 +111,6 @@ def test_orthonormal_basis():
     np.testing.assert_allclose(np.linalg.norm(coordinates), np.linalg.norm(a), rtol=1e-14)
 
 
-@pytest.fixture
-def no_key(monkeypatch):
-    """Fails the test if a key is taken from the system."""
-
-    def refuse(*_):
-        raise AssertionError("a key was drawn")
-
-    monkeypatch.setattr(noise.native, "Key", refuse)
-
-
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("d", [2, 8, 64, 65, 100, 200])
 @pytest.mark.parametrize("dtype", ["int64", "float64"])
@@ -150,7 +140,7 @@ def test_zeros_of_both_signs_are_symmetric():
 
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("place", [(0, 0), (3, 69), (69, 69), (10, 20)])
-def test_range_and_lattice_guards(isa, place, monkeypatch):
+def test_range_and_lattice_guards(isa, place, request):
     d, scale = 70, 2.0**30
     i, j = place
 
@@ -170,10 +160,7 @@ def test_range_and_lattice_guards(isa, place, monkeypatch):
     )
     np.testing.assert_array_equal(matrix, (with_entry(limit_f, np.int64) + wanted) * spacing)
 
-    def refuse(*_):
-        raise AssertionError("a key was drawn")
-
-    monkeypatch.setattr(noise.native, "Key", refuse)
+    request.getfixturevalue("no_key")
     for value in (limit + 1, -limit - 1, -(2**63)):
         bad = with_entry(value, np.int64)
         with pytest.raises(ValueError, match="leave int64"):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.special import digamma
+from inputs import clipping, documents, network, shrink_means, shrinking, topics
 
 import vips_fast
 from vips_fast import kernels
@@ -41,22 +41,6 @@ class Case:
 def equal(ours, twin, precision):
     """Integers: the same bits."""
     np.testing.assert_array_equal(ours, twin)
-
-
-# ---- LDA
-
-
-def topics(rng, n_topics, n_words):
-    """exp(E[log beta]) of random Dirichlet parameters, over many orders of magnitude."""
-    lam = rng.gamma(0.3, 10.0, (n_topics, n_words)) + 0.05
-    return np.exp(digamma(lam) - digamma(lam.sum(axis=1, keepdims=True)))
-
-
-def documents(rng, sizes, n_words):
-    """CSR counts of documents with the given numbers of distinct words."""
-    words = [np.sort(rng.choice(n_words, size, replace=False)) for size in sizes]
-    indices = np.concatenate([*words, np.zeros(0, dtype=int)])
-    return np.concatenate([[0], np.cumsum(sizes)]), indices, rng.integers(1, 9, len(indices))
 
 
 def lda_arguments(rng, size):
@@ -117,20 +101,7 @@ def units_compare(ours, twin, precision):
 def shrink_arguments(rng, size):
     """Statistics from 1/30 of the noise to 300 times it."""
     for n_grid in (1, 2, 3, 16, 32):
-        grid = np.concatenate(([0.0], np.geomspace(0.05, max(2.0, size), n_grid - 1)))[:n_grid].astype(np.float32)
-        mass = np.geomspace(0.03, 300, 37) * size
-        weight = rng.dirichlet(np.full(size, 20.0))
-        average = np.outer(mass, weight) * rng.gamma(0.5, 2.0, (37, size)) + rng.normal(size=(37, size))
-        prior = rng.dirichlet(np.ones(n_grid), 4).astype(np.float32)
-        yield (average * 0.3, 0.3, mass * 0.3, weight, grid, prior, rng.integers(0, 4, 37).astype(np.int32)), {}
-
-
-def shrink_means(average, sd, mass, weight, grid, prior, band, isa=None):
-    """The unchecked entry, which the topic model calls, with its outputs."""
-    means, responsibility = np.empty(average.shape, dtype=np.float32), np.zeros(prior.shape)
-    workspace = np.empty(2 * average.shape[1] + 32, dtype=np.float32)
-    native.shrink_means(average, sd, mass, weight, grid, prior, band, workspace, means, responsibility, isa)
-    return means, responsibility
+        yield shrinking(rng, 37, size, n_grid, 4), {}
 
 
 def shrink_compare(ours, twin, precision):
@@ -140,8 +111,6 @@ def shrink_compare(ours, twin, precision):
     np.testing.assert_allclose(ours[1], twin[1], rtol=1e-4, atol=1e-4 * twin[0].size)
     assert ours[1].sum() == pytest.approx(twin[0].size, rel=1e-5)  # each entry shares out one unit of weight
 
-
-# ---- logistic regression
 
 BLR_SETTINGS = [
     {},
@@ -202,8 +171,8 @@ def blr_units(starts, X, linear, quadratic, norms, *, clip_norm, spacing, grid, 
     values = (X.data if sparse else X.reshape(-1)).astype(dtype)
     work = np.empty(native.blr_workspace(d, not sparse, isa) // 8 + 1).view(np.uint8)
     native.blr_units(
-        starts, d, indptr, indices, values, clip_norm, spacing, grid, label_free, work, linear, quadratic, norms, False,
-        isa,
+        starts, d, indptr, indices, values, None, None, 1.0, 1.0, 1.0, 1.0, clip_norm, spacing, grid, label_free, work,
+        linear, quadratic, norms, False, isa,
     )
     return linear, quadratic
 
@@ -227,20 +196,6 @@ def pg_mean_arguments(rng, size):
 def pg_mean_compare(ours, twin, precision):
     # The twin's series is cut at c^6/13440, below 1e-16 of 1/4 where it is used; tanh and a division give 4 ulp.
     np.testing.assert_allclose(ours, twin, rtol=1e-15)
-
-
-# ---- sigmoid belief networks
-
-
-def network(rng, n, n_visible, n_hidden):
-    """Random records and parameters, with zeros, large biases and a posterior variance."""
-    y = (rng.random((n, n_visible)) < rng.random(n_visible)).astype(np.uint8)
-    w = 0.5 * rng.standard_normal((n_visible, n_hidden)) / max(1.0, np.sqrt(n_hidden) / 3)
-    w[:, 0] = 0.0
-    return {
-        "y": y, "w": w, "w2": w * w + 0.02 * rng.random(w.shape), "c": 3 * rng.standard_normal(n_visible),
-        "c_var": 0.1 * rng.random(n_visible), "b": 2 * rng.standard_normal(n_hidden), "start": rng.random(n_hidden),
-    }
 
 
 def shapes(size):
@@ -298,22 +253,11 @@ def sbn_visible_norms_compare(ours, twin, precision):
     np.testing.assert_allclose(ours, twin, rtol=1e-12)  # the order of at most 129 additions
 
 
-def sbn_clip_arguments(rng, size):
-    x, center = rng.standard_normal((40, size)), 0.1 * rng.standard_normal(size)
-    x[0] = center
-    factor = np.where(np.arange(40) % 3 == 0, 1.0, rng.random(40) * 0.9 + 0.1)
-    for clip, spacing in [(None, 2.0**-20), (0.5, 2.0**-20), (0.7 * np.sqrt(size), 2.0**-8), (3.0, 2.0**-29)]:
-        yield (x, center, factor), {"clip_norm": clip, "spacing": spacing}
-
-
 def sbn_clip_compare(ours, twin, precision):
     np.testing.assert_allclose(ours[1], twin[1], rtol=1e-13)
     # Norms that round apart move a truncation by at most one step.
     assert np.abs(ours[0] - twin[0]).max() <= 1 and (ours[0] == twin[0]).mean() > 0.9
     np.testing.assert_array_equal(ours[0], np.trunc(ours[0]))
-
-
-# ---- noise
 
 
 def chacha20_fill_arguments(rng, size):
@@ -362,7 +306,7 @@ REGISTRY = {
     "pg_mean": Case(pg_mean_arguments, pg_mean_compare),
     "sbn_pg": Case(sbn_pg_arguments, sbn_compare, BOTH, tuple(SIZES[:-3])),
     "sbn_quadratic": Case(sbn_quadratic_arguments, lambda a, b, p: sbn_compare([a], [b], p)),
-    "sbn_clip": Case(sbn_clip_arguments, sbn_clip_compare, sizes=tuple(SIZES[:-3])),
+    "sbn_clip": Case(clipping, sbn_clip_compare, sizes=tuple(SIZES[:-3])),
     "sbn_visible_norms": Case(sbn_visible_norms_arguments, sbn_visible_norms_compare),
     "sbn_cross": Case(sbn_cross_arguments, equal),
     "sbn_gram": Case(sbn_gram_arguments, equal),

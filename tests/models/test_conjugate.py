@@ -12,7 +12,6 @@ import pytest
 from ball_mean import Mean, variant
 
 from vips_fast.engine.backend import Threads
-from vips_fast.engine.model import Release
 from vips_fast.engine.result import Public
 from vips_fast.models.conjugate import Table
 from vips_fast.models.conjugate.estimator import RECORDS_WARNING, STATISTICS_WARNING
@@ -178,9 +177,9 @@ def model_of(estimator, X, spacing=2.0**-20):
     return model, Table(X)
 
 
-def sums_of(model, table, rows=None, n_threads=1):
+def sums_of(model, table, rows=None):
     rows = np.arange(table.n_rows) if rows is None else np.asarray(rows)
-    return Threads(n_threads).sum(model, table, rows, np.zeros(len(rows), dtype=np.uint64))
+    return Threads(1).sum(model, table, rows, np.zeros(len(rows), dtype=np.uint64))
 
 
 #: Records whose contributions are longest, and the other one of a replaced pair.
@@ -191,18 +190,6 @@ WORST = {
     BinomialRegression: ([1.0, 0.0, 0.0, 3.0, 3.0], [1.0, 0.0, 0.0, 0.0, 3.0]),
 }
 EXAMPLES = list(WORST)
-
-
-@pytest.mark.parametrize("kind", EXAMPLES)
-def test_neighbours_stay_within_the_declared_sensitivity(kind):
-    estimator, X = example_of(kind, 300)
-    spacing = 2.0**-20
-    model, table = model_of(estimator, np.vstack([X, *np.atleast_2d(WORST[kind])]), spacing)
-    parts = [sums_of(model, table, [i]).astype(object) for i in range(302)]  # Python integers: exact
-    one = max(int((q * q).sum()) for q in parts)
-    two = max(int(((a - b) ** 2).sum()) for a in parts[-30:] for b in parts)
-    assert 0 < one <= int(model.sensitivity("add_remove") / spacing) ** 2
-    assert two <= int(model.sensitivity("replace_one") / spacing) ** 2
 
 
 @pytest.mark.parametrize("kind", EXAMPLES)
@@ -220,33 +207,6 @@ def test_the_bound_is_reached_by_the_worst_record(kind):
         model.parameters = checked_parameters(model.functions._parameters(np.eye(3, 2), 0.01))
     norm = np.linalg.norm(model.evaluate(longest)[0][0])
     assert model.clip * (1 - 1e-6) < norm <= model.clip
-
-
-@pytest.mark.parametrize("kind", EXAMPLES)
-def test_a_contribution_is_the_same_bits_wherever_it_is_computed(kind):
-    """So any split of the records into shards, in any order, gives the same sums."""
-    estimator, X = example_of(kind, 5000)
-    model, table = model_of(estimator, X)
-    whole = sums_of(model, table)
-    for n_threads in (2, 7):
-        np.testing.assert_array_equal(whole, sums_of(model, table, n_threads=n_threads))
-    order = np.random.default_rng(1).permutation(5000)
-    np.testing.assert_array_equal(whole, sums_of(model, table, order, n_threads=2))
-    np.testing.assert_array_equal(whole, sum(sums_of(model, Table(X[part])) for part in np.array_split(order, 3)))
-    backwards = Table(np.ascontiguousarray(X[::-1]))
-    for i in (0, 17, 4999):
-        q = sums_of(model, table, [i])
-        np.testing.assert_array_equal(whole - sums_of(model, table, np.delete(np.arange(5000), i)), q)
-        np.testing.assert_array_equal(sums_of(model, backwards, [4999 - i]), q)
-
-
-@pytest.mark.parametrize(
-    "options", [{}, {"batch_size": 60}, {"batch_size": 60, "sampling": "without_replacement"}, {"sampling": "full"}]
-)
-def test_budget_is_met_whatever_the_sampling(options):
-    model = GaussianMixture(2, n_steps=4, target_epsilon=1.0, **options).fit(blobs(600)[0])
-    assert 0.98 < model.privacy_.epsilon <= 1.0 and len(model.ledger_) == 4 and model.privacy_.private
-    assert model.noise_sd_ > 0 and model.diagnostics_ is None
 
 
 @pytest.mark.parametrize("kind", EXAMPLES)
@@ -462,11 +422,7 @@ def test_an_m_step_that_breaks_its_contract_ends_the_fit_and_leaves_the_estimato
     ("options", "X", "match"),
     [
         ({"clip_norm": math.nan}, [[1.0]], "clip_norm"),
-        ({"n_steps": 0}, [[1.0]], "n_steps"),
-        ({"batch_size": 9}, [[1.0]], "batch_size"),
-        ({"target_epsilon": -1.0}, [[1.0]], "target_epsilon"),
         ({"learning_offset": None}, [[1.0]], "learning_offset"),
-        ({"invalid": "keep"}, [[1.0]], "invalid"),
         ({}, [1.0], "1 dimensions: expected an array"),
         ({}, np.zeros((0, 2)), "at least one row"),
         ({}, [["a"]], "dtype"),
@@ -529,64 +485,21 @@ def test_the_users_functions_see_a_copy_with_public_facts():
         estimator.parameters_[0][0] = 1.0
 
 
-def test_a_state_is_all_that_the_next_step_needs():
-    rng = np.random.default_rng(0)
-    for kind in EXAMPLES:
-        estimator, X = example_of(kind, learning_offset=3.0)
-        on, resumed = model_of(estimator, X)[0], model_of(estimator, X)[0]
-        for step in range(3):
-            units = rng.integers(0, 2**20, on.shape)
-            resumed.restore(on.state())
-            for model in (on, resumed):
-                model.update(Release(step, units, 2.0**-21, 0.1))
-            assert all((a == resumed.state()[name]).all() for name, a in on.state().items())
-        for name in on.state():
-            for broken in ({}, {name: np.full(on.state()[name].shape, np.nan)}, {name: np.zeros((9, 9, 9))}):
-                with pytest.raises(ValueError, match="state"):
-                    resumed.restore({k: v for k, v in on.state().items() if k != name} | broken)
-
-
-def test_further_steps_by_partial_fit(tmp_path):
+def test_further_steps_by_partial_fit():
     X = np.full((10, 2), 0.25)
     estimator = Mean(private=False).partial_fit(X).partial_fit(-X)
     np.testing.assert_allclose(estimator.average_, X[0] * (1 - 2 * 2**-0.7), rtol=1e-7)  # rates 1 and 2^-0.7
-    assert estimator.n_steps_ == 2
-    private = Mean(noise_multiplier=1.0, n_steps=3).fit(X).partial_fit(X)
-    assert len(private.ledger_) == 4 and private.privacy_.private
-    with pytest.raises(ValueError, match="noise_multiplier=None"):
-        Mean().partial_fit(X)
     with pytest.raises(ValueError, match="3 columns: expected 2"):
-        private.partial_fit(X, np.zeros(10))
+        estimator.partial_fit(X, np.zeros(10))
 
 
-def test_parameters_are_shown_cloned_and_set():
+def test_inherited_parameters_are_shown_and_cloned():
     model = GaussianMixture(3, radius=2.0, n_steps=7)
     assert repr(model) == "GaussianMixture(n_components=3, n_steps=7, radius=2.0)"
     params = model.get_params()
     assert params["n_steps"] == 7 and params["options"] is None and "common" not in params
     assert all(len(kind().get_params()) <= 20 for kind in EXAMPLES)
-    assert model.set_params(target_epsilon=2.0).target_epsilon == 2.0
-    with pytest.raises(ValueError, match="not a parameter"):
-        model.set_params(nothing=1)
-    with pytest.raises(TypeError):
-        GaussianMixture(3, nothing=1)
-    base = import_module("sklearn.base")
-    assert base.clone(model).get_params() == model.get_params()
-
-
-@pytest.mark.parametrize("kind", EXAMPLES)
-def test_saved_models_come_back(kind, tmp_path):
-    estimator, X = example_of(kind, 200, n_steps=2, noise_multiplier=1.0)
-    args = (X[:, :3], X[:, 3:]) if kind is BinomialRegression else (X,)
-    fitted = estimator.fit(*args)
-    fitted.save(tmp_path / "model")
-    loaded = kind.load(tmp_path / "model")
-    for a, b in zip(fitted.parameters_, loaded.parameters_, strict=True):
-        np.testing.assert_array_equal(a, b)
-    np.testing.assert_array_equal(fitted.expected_statistics(*args), loaded.expected_statistics(*args))
-    assert loaded.privacy_ == fitted.privacy_ and loaded.ledger_.head == fitted.ledger_.head
-    assert (loaded.n_columns_, loaded.n_features_in_) == (X.shape[1], 3)
-    loaded.partial_fit(*args)
+    assert import_module("sklearn.base").clone(model).get_params() == params
 
 
 def test_arrays_and_options_among_the_arguments_are_kept(tmp_path):
@@ -608,10 +521,11 @@ def test_read_outs_before_fit_and_of_other_widths():
         fitted.expected_statistics([[1.0]])
 
 
-def test_import_and_load_without_numba(tmp_path):
-    GaussianMixture(2, n_steps=1).fit(blobs(50)[0]).save(tmp_path / "m")
+def test_import_load_and_rebuild_without_numba(tmp_path):
+    GaussianMixture(2, n_steps=1).fit(blobs(50)[0], transcript=tmp_path / "t").save(tmp_path / "m")
     code = (
-        "import sys; from vips_fast.models.examples import GaussianMixture as G; "
-        f"G.load({str(tmp_path / 'm')!r}).means_; sys.exit('numba' in sys.modules)"
+        "import sys; from vips_fast import verify; from vips_fast.models.examples import GaussianMixture as G; "
+        f"m, t = {str(tmp_path / 'm')!r}, {str(tmp_path / 't')!r}; G.load(m).means_; "
+        "sys.exit(2 * (not verify(m, t, cls=G).ok) + ('numba' in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -10,9 +10,6 @@ import pytest
 import scipy.sparse as sp
 
 from vips_fast import LatentDirichletAllocation
-from vips_fast.accounting import epsilon
-from vips_fast.engine.backend import Threads
-from vips_fast.engine.result import Public
 from vips_fast.kernels import reference
 from vips_fast.models.lda import LdaOptions
 
@@ -57,50 +54,6 @@ def test_private_fit_with_much_budget_is_close_to_non_private():
     assert private.perplexity(test) < 0.8 * 60
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        dict(batch_size=50),
-        dict(batch_size=50, sampling="without_replacement"),
-        dict(sampling="full"),
-        dict(sampling="full", neighbors="replace_one"),
-    ],
-)
-def test_calibrated_budget_is_met_and_used(options):
-    model = LatentDirichletAllocation(2, n_steps=5, doc_length=40, target_epsilon=1.5, target_delta=1e-5, **options)
-    model.fit(corpus())
-    privacy = model.privacy_
-    # Calibration stops within 0.1 % of the noise multiplier; epsilon moves by less than 1 % then.
-    assert 0.98 * 1.5 < privacy.epsilon <= 1.5
-    assert len(model.ledger_) == privacy.steps == 5
-    assert privacy.neighbors == ("replace_one" if "replace" in str(options) else "add_remove")
-    assert epsilon(model.ledger_.event(), 1e-5) == privacy.epsilon
-
-
-def test_two_private_fits_differ_and_take_no_seed():
-    X = corpus()
-    fits = [LatentDirichletAllocation(2, n_steps=2, doc_length=40, random_state=3).fit(X).components_ for _ in range(2)]
-    assert (fits[0] != fits[1]).any()
-    same = [
-        LatentDirichletAllocation(2, n_steps=2, doc_length=40, random_state=3, private=False).fit(X).components_
-        for _ in range(2)
-    ]
-    np.testing.assert_array_equal(*same)
-
-
-@pytest.mark.parametrize("options", [{}, {"batch_size": 90}, {"batch_size": 90, "sampling": "without_replacement"}])
-def test_same_bits_for_any_number_of_threads(options):
-    X = corpus(600)
-    results = []
-    for n_jobs in (1, 2, 7):
-        model = LatentDirichletAllocation(3, n_steps=3, doc_length=40, n_jobs=n_jobs, random_state=0, **options)
-        model.set_unsafe(test_key=b"k" * 32)
-        results.append(model.fit(X))
-    for other in results[1:]:
-        np.testing.assert_array_equal(results[0].components_, other.components_)
-    assert any("unsafe test_key" in taint for taint in results[0].privacy_.taints)
-
-
 def test_one_noiseless_step_is_the_reference_e_step():
     # Documents of one distinct word resample to themselves, so the released mean is known exactly.
     from scipy.special import digamma
@@ -139,46 +92,6 @@ def test_empty_minibatch_is_noised_and_charged():
     assert len(model.ledger_) == 30 and model.privacy_.epsilon > 0
 
 
-def test_replay_of_neighbours_stays_within_the_declared_sensitivity():
-    # The same per-record randomness and no noise: the distance of the released sums, in exact integers.
-    rng = np.random.default_rng(0)
-    X = sp.csr_array(corpus(20)).toarray()
-    worst = 0.0
-    for trial in range(200):
-        extra = np.zeros(60, dtype=np.int64)
-        if trial % 2:
-            extra[rng.integers(60)] = 500
-        else:
-            np.add.at(extra, rng.integers(0, 60, 40), 1)
-        estimator = LatentDirichletAllocation(2, doc_length=40, clip=0.15, noise_multiplier=1.0, n_steps=1)
-        model, plan, _ = estimator._prepare(Public(60, 21, trial), False, None)
-        sums = [
-            Threads(1).sum(
-                model, estimator._read(np.vstack([X, last]))[0], np.arange(21), np.arange(21, dtype=np.uint64)
-            )
-            for last in (extra, np.roll(extra, int(rng.integers(1, 60))))
-        ]
-        declared = math.floor(model.clip / plan.mechanism.spacing) ** 2 * 2
-        distance = int(((sums[0] - sums[1]).astype(object) ** 2).sum())
-        assert distance <= declared
-        worst = max(worst, distance / declared)
-    # Two documents of one word each reach it: the paper's N/S, half of this square, does not hold.
-    assert worst > 0.999
-
-
-def test_paper_sensitivity_taints_only_where_it_is_wrong():
-    X = corpus(60)
-    options = dict(n_steps=1, doc_length=40, noise_multiplier=1.0)
-    wrong = LatentDirichletAllocation.paper(2, batch_size=20, **options).fit(X)
-    right = LatentDirichletAllocation.paper(2, batch_size=20, sampling="poisson", **options).fit(X)
-    assert (
-        not wrong.privacy_.private
-        and math.isinf(wrong.privacy_.epsilon)
-        and "sensitivity" in wrong.privacy_.statement()
-    )
-    assert right.privacy_.private
-
-
 def test_paper_update_keeps_statistics_non_negative():
     # Noise of five times the statistics: some of the 180 entries are below 0 for certain (all but 10^-40).
     options = dict(n_steps=3, doc_length=40, noise_multiplier=20.0)
@@ -194,56 +107,6 @@ def test_noise_level_of_the_average_is_tracked():
     model = LatentDirichletAllocation(5, n_steps=6, doc_length=40, noise_multiplier=3.0).fit(X)
     # 20,000 draws: the sample sd is within 5 / sqrt(2 * 20,000) = 2.5 %.
     assert average(model).std() == pytest.approx(model._result.state["average_law"][0], rel=0.025)
-
-
-def test_partial_fit_composes():
-    X = corpus()
-    model = LatentDirichletAllocation(2, doc_length=40, noise_multiplier=4.0, target_delta=1e-5)
-    spent = [model.partial_fit(X).privacy_.epsilon for _ in range(3)]
-    assert spent == sorted(spent) and len(model.ledger_) == 3 and model.n_steps_ == 3
-    capped = LatentDirichletAllocation(
-        2, doc_length=40, noise_multiplier=4.0, target_epsilon=spent[1], target_delta=1e-5
-    )
-    capped.partial_fit(X).partial_fit(X)
-    before = capped.components_.copy()
-    with pytest.raises(ValueError, match="noise_multiplier"):
-        capped.partial_fit(X)
-    np.testing.assert_array_equal(before, capped.components_)
-    assert len(capped.ledger_) == 2
-
-
-def test_callback_sees_what_is_public():
-    seen = []
-    model = LatentDirichletAllocation(
-        2, n_steps=4, doc_length=40, batch_size=40, callback=lambda p: seen.append((p.step, p.epsilon, p.seconds))
-    )
-    model.fit(corpus())
-    steps, spent, seconds = zip(*seen, strict=True)
-    assert steps == (1, 2, 3, 4) and list(spent) == sorted(spent) and spent[-1] == model.privacy_.epsilon
-    assert all(s >= 0 for s in seconds)
-
-
-def test_save_and_load(tmp_path):
-    X = corpus()
-    model = LatentDirichletAllocation(3, n_steps=2, doc_length=40, random_state=np.random.default_rng(0)).fit(X)
-    model.save(tmp_path / "m")
-    back = LatentDirichletAllocation.load(tmp_path / "m")
-    np.testing.assert_array_equal(back.components_, model.components_)
-    np.testing.assert_array_equal(back.transform(X), model.transform(X))
-    assert back.privacy_ == model.privacy_ and back.ledger_.head == model.ledger_.head
-    back.save(tmp_path / "m")  # replaces
-    assert {p.name for p in (tmp_path / "m").iterdir()} == {"model.npz", "model.json"}
-    text = (tmp_path / "m" / "model.json").read_text()
-    recorded = f'"clip_norm": {model.ledger_.to_dict()["records"][1]["clip_norm"]!r}'
-    assert recorded in text
-    (tmp_path / "m" / "model.json").write_text(text.replace(recorded, '"clip_norm": 5.0', 1))
-    with pytest.raises(ValueError, match="chain"):
-        LatentDirichletAllocation.load(tmp_path / "m")
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "precious").write_text("x")
-    with pytest.raises(FileExistsError):
-        model.save(tmp_path / "other")
-    assert (tmp_path / "other" / "precious").read_text() == "x"
 
 
 @pytest.mark.parametrize("make", [LatentDirichletAllocation, LatentDirichletAllocation.paper])
@@ -291,13 +154,6 @@ def test_a_prior_array_is_kept_with_the_model(tmp_path):
     np.testing.assert_array_equal(back.topic_word_prior, prior)
     np.testing.assert_array_equal(back.components_, model.components_)
     assert (back.partial_fit(X).components_ >= prior * (1 - 1e-12)).all()
-
-
-def test_taint_survives_saving(tmp_path):
-    model = LatentDirichletAllocation(2, n_steps=1, doc_length=40, noise_multiplier=0).fit(corpus(50))
-    model.save(tmp_path / "m")
-    back = LatentDirichletAllocation.load(tmp_path / "m")
-    assert not back.privacy_.private and not back.ledger_.private and "NOT PRIVATE" in back.privacy_.statement()
 
 
 def test_score_against_scikit_learn():
@@ -368,27 +224,11 @@ def test_bad_data_spends_nothing(X, words):
     [
         (dict(n_components=0), "n_components"),
         (dict(n_components=2.5), "n_components"),
-        (dict(n_steps=0), "n_steps"),
-        (dict(batch_size=0), "batch_size"),
-        (dict(batch_size=21), "batch_size"),
-        (dict(batch_size=2.5, sampling="without_replacement"), "batch_size"),
-        (dict(target_epsilon=0.0), "target_epsilon"),
-        (dict(target_epsilon=-1), "target_epsilon"),
-        (dict(target_epsilon=np.nan), "target_epsilon"),
-        (dict(target_delta=0.0), "target_delta"),
-        (dict(target_delta=1.0), "target_delta"),
-        (dict(noise_multiplier=-1), "noise_multiplier"),
-        (dict(noise_multiplier=0.1, target_epsilon=0.5), "noise_multiplier"),
         (dict(doc_length=0), "doc_length"),
         (dict(doc_length=None), "doc_length"),
         (dict(clip=0.0), "clip"),
         (dict(clip=1.5), "clip"),
-        (dict(sampling="bernoulli"), "sampling"),
-        (dict(neighbors="add"), "neighbors"),
-        (dict(neighbors="replace_one"), "neighbors"),
-        (dict(sampling="without_replacement", neighbors="add_remove"), "neighbors"),
         (dict(options=LdaOptions(dtype="float16")), "dtype"),
-        (dict(n_jobs=0), "n_jobs"),
         (dict(doc_topic_prior=0.0), "doc_topic_prior"),
         (dict(topic_word_prior=-1.0), "topic_word_prior"),
         (dict(topic_word_prior=np.ones(2)), "topic_word_prior has shape"),
@@ -399,13 +239,7 @@ def test_bad_data_spends_nothing(X, words):
         (dict(topic_word_prior=np.full((2, 60), "a")), "topic_word_prior"),
         (dict(options=LdaOptions(learning_decay=1.5)), "learning_decay"),
         (dict(options=LdaOptions(learning_offset=-1.0)), "learning_offset"),
-        (dict(private="yes"), "private"),
-        (dict(n_records=0), "n_records"),
         (dict(options=LdaOptions(mean_change_tol=-1.0)), "mean_change_tol"),
-        (dict(callback=3), "callback"),
-        (dict(invalid="ignore"), "invalid"),
-        (dict(random_state=-1), "random_state"),
-        (dict(options=3), "options"),
     ],
 )
 def test_bad_parameters_are_named_and_spend_nothing(options, name):

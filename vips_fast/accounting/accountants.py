@@ -15,15 +15,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from . import composition, gaussian, generic, pld, rdp, wang, zcdp
+from . import composition, gaussian, generic, rdp, wang, zcdp
 from .checks import FloatArray, check_delta, check_epsilon
-from .events import NonPrivateEvent, PrivacyEvent, check_event, rate_and_mechanism, touching_leaves
+from .events import GroupEvent, NonPrivateEvent, PrivacyEvent, check_event, rate_and_mechanism, touching_leaves
 from .gaussian import gaussian_mu
 from .printing import rounded_up
+from .privacy_loss import PrivacyLoss
 
 __all__ = [
-    "ACCOUNTANTS", "Accountant", "check_delta", "check_epsilon", "check_event", "default_accountant", "delta",
-    "describe", "epsilon", "privacy_profile", "trivial_epsilon",
+    "ACCOUNTANTS", "Accountant", "check_delta", "check_epsilon", "default_accountant", "delta", "describe", "epsilon",
+    "privacy_profile", "trivial_epsilon",
 ]  # fmt: skip
 
 
@@ -36,12 +37,32 @@ class Accountant:
     title: str
     #: Where its bound is proven.
     source: str
-    #: Where the bound is exact, in words.
-    tight: str
-    #: ``epsilon(event, delta, **options)``, an upper bound.
-    epsilon: Callable[..., float]
-    #: ``delta(event, epsilon, **options)``, an upper bound.
-    delta: Callable[..., float]
+    #: ``bound("epsilon", event, delta, **options)`` or ``bound("delta", event, epsilon, **options)``, an upper bound.
+    bound: Callable[..., float]
+
+
+def _pld(quantity: str, event: PrivacyEvent, at: float, rtol: float = 1e-4) -> float:
+    loss = PrivacyLoss(event, rtol)
+    return loss.epsilon(at) if quantity == "epsilon" else loss.delta(at)
+
+
+def _inverted(epsilon_of: Callable[..., float]) -> Callable[..., float]:
+    """A bound whose delta is the smallest with ``epsilon_of(event, delta)`` at most epsilon, rounded up, or else 1."""
+
+    def bound(quantity: str, event: PrivacyEvent, at: float, **options: Any) -> float:
+        if quantity == "epsilon":
+            return epsilon_of(event, at, **options)
+        low, high = math.log(1e-300), -1e-12
+        if epsilon_of(event, math.exp(high), **options) > at:
+            return 1.0
+        if epsilon_of(event, math.exp(low), **options) <= at:
+            return math.exp(low)
+        while high - low > 1e-9 * max(1.0, abs(high)):
+            middle = 0.5 * (low + high)
+            low, high = (low, middle) if epsilon_of(event, math.exp(middle), **options) <= at else (middle, high)
+        return math.exp(high)
+
+    return bound
 
 
 _WANG = "Wang, Balle & Kasiviswanathan 2019, theorems 9 and 27"
@@ -49,51 +70,42 @@ _WANG = "Wang, Balle & Kasiviswanathan 2019, theorems 9 and 27"
 ACCOUNTANTS: dict[str, Accountant] = {
     accountant.name: accountant
     for accountant in (
-        Accountant(
-            "gaussian", "exact Gaussian mechanism", "Balle & Wang 2018, theorem 8",
-            "exact for whole-data Gaussian compositions", gaussian.bound_epsilon, gaussian.bound_delta,
-        ),
+        # Exact for whole-data Gaussian compositions.
+        Accountant("gaussian", "exact Gaussian mechanism", "Balle & Wang 2018, theorem 8", gaussian.bound),
+        # Exact for Poisson sampling, Laplace and randomised response; for sampling without replacement exact in one
+        # step and an upper bound in a composition.
         Accountant(
             "pld", "privacy-loss distribution",
             "Zhu, Dong & Wang 2022 (dominating pairs); Balle, Barthe & Gaboardi 2018 (sampling without "
-            "replacement); Doroshenko et al. 2022 (discretisation)",
-            "exact for Poisson sampling, Laplace and randomised response; for sampling without "
-            "replacement exact in one step and an upper bound in a composition",
-            pld.bound_epsilon, pld.bound_delta,
+            "replacement); Doroshenko et al. 2022 (discretisation)", _pld,
         ),
         Accountant(
             "rdp", "Renyi differential privacy",
-            "Mironov 2017; Mironov, Talwar & Zhang 2019; Canonne, Kamath & Steinke 2020",
-            "no", rdp.bound_epsilon, rdp.bound_delta,
+            "Mironov 2017; Mironov, Talwar & Zhang 2019; Canonne, Kamath & Steinke 2020", rdp.bound,
         ),
-        Accountant("wang", "analytical moments accountant", _WANG, "no", wang.bound_epsilon, wang.bound_delta),
+        Accountant("wang", "analytical moments accountant", _WANG, wang.bound),
         Accountant(
-            "autodp", "analytical moments accountant of the autodp package", _WANG,
-            "no", wang.autodp_epsilon, wang.autodp_delta,
+            "autodp", "analytical moments accountant of the autodp package", _WANG, _inverted(wang.autodp_epsilon)
         ),
         Accountant(
             "zcdp", "zero-concentrated differential privacy",
-            "Bun & Steinke 2016; Canonne, Kamath & Steinke 2020, proposition 12",
-            "no", zcdp.bound_epsilon, zcdp.bound_delta,
+            "Bun & Steinke 2016; Canonne, Kamath & Steinke 2020, proposition 12", zcdp.bound,
         ),
         Accountant(
             "generic", "generic accountant",
-            "Triastcyn & Faltings 2019; Mironov, Talwar & Zhang 2019; classical conversion",
-            "no", generic.bound_epsilon, generic.bound_delta,
+            "Triastcyn & Faltings 2019; Mironov, Talwar & Zhang 2019; classical conversion", generic.bound,
         ),
+        # Exact for pure mechanisms that are randomised responses.
         Accountant(
             "optimal", "optimal composition of (epsilon, delta) statements",
-            "Kairouz, Oh & Viswanath 2015, theorem 3.3; Murtagh & Vadhan 2016",
-            "exact for pure mechanisms that are randomised responses",
-            composition.optimal_epsilon, composition.optimal_delta,
+            "Kairouz, Oh & Viswanath 2015, theorem 3.3; Murtagh & Vadhan 2016", _inverted(composition.optimal_epsilon),
         ),
         Accountant(
-            "strong", "strong composition", "Dwork & Roth 2014, theorem 3.20",
-            "no", composition.strong_epsilon, composition.strong_delta,
+            "strong", "strong composition", "Dwork & Roth 2014, theorem 3.20", _inverted(composition.strong_epsilon)
         ),
+        # Exact for pure mechanisms as delta tends to 0.
         Accountant(
-            "basic", "basic composition", "Dwork & Roth 2014, theorem 3.16",
-            "exact for pure mechanisms as delta tends to 0", composition.basic_epsilon, composition.basic_delta,
+            "basic", "basic composition", "Dwork & Roth 2014, theorem 3.16", _inverted(composition.basic_epsilon)
         ),
     )
 }  # fmt: skip
@@ -125,30 +137,14 @@ def trivial_epsilon(event: PrivacyEvent) -> float | None:
 
 
 def epsilon(event: PrivacyEvent, delta: float, accountant: str | None = None, **options: Any) -> float:
-    """An upper bound of the smallest epsilon at `delta`.
+    """An upper bound, >= 0, of the smallest epsilon at `delta` in (0, 1); infinity where nothing is guaranteed.
 
-    Parameters
-    ----------
-    event : PrivacyEvent
-    delta : float
-        In (0, 1).
-    accountant : str or None
-        A key of `ACCOUNTANTS`; None takes `default_accountant`.
-    **options
-        Options of the accountant: ``rtol`` (pld), ``conversion`` and ``orders`` (rdp, wang), ``bound`` (wang,
-        autodp).
+    `accountant` is a key of `ACCOUNTANTS`; None takes `default_accountant`. It has options: ``rtol`` (pld),
+    ``conversion`` and ``orders`` (rdp, wang), ``bound`` (wang, autodp). The function is pure, and the last answers are
+    kept, so that asking again costs nothing.
 
-    Returns
-    -------
-    float
-        >= 0; infinity where nothing is guaranteed. The function is pure, and the last answers are kept, so that
-        asking again costs nothing.
-
-    Raises
-    ------
-    ValueError
-        delta outside (0, 1), unknown accountant, or an event that the named accountant cannot bound (the message
-        names one that can).
+    Raises ValueError for delta outside (0, 1), an unknown accountant, or an event that the named accountant cannot
+    bound (the message names one that can).
     """
     check_event(event)
     return _ask("epsilon", event, check_delta(delta), accountant, options)
@@ -183,8 +179,7 @@ def _answer(
     if known is None and accountant.name == "gaussian":
         # The exact answer needs no accuracy.
         options.pop("rtol", None)
-    bound = accountant.epsilon if quantity == "epsilon" else accountant.delta
-    return bound(event, at, **options)
+    return accountant.bound(quantity, event, at, **options)
 
 
 def privacy_profile(
@@ -197,9 +192,9 @@ def privacy_profile(
 
 
 _RELATION_TEXT = {
-    "add_remove": "adding or removing one record",
-    "replace_one": "replacing one record",
-    None: "the change of one record to which the noise multiplier refers",
+    "add_remove": "adding or removing {}",
+    "replace_one": "replacing {}",
+    None: "the change of {} to which the noise multiplier refers",
 }
 
 
@@ -213,7 +208,9 @@ def describe(event: PrivacyEvent, delta: float, accountant: str | None = None, *
     value = epsilon(event, delta, accountant, **options)
     if math.isinf(value):
         return "No differential privacy is guaranteed."
+    sizes = [leaf.size for leaf in event.leaves() if isinstance(leaf, GroupEvent)]
+    whose = f"up to {max(sizes)} records of one owner" if sizes else "one record"
     return (
         f"({rounded_up(value)}, {rounded_up(delta, 6)})-differentially private under "
-        f"{_RELATION_TEXT[event.neighbors]}; accountant: {_get(name).title} (upper bound)."
+        f"{_RELATION_TEXT[event.neighbors].format(whose)}; accountant: {_get(name).title} (upper bound)."
     )

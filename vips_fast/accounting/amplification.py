@@ -23,19 +23,12 @@ def amplify_epsilon_delta(epsilon: float, delta: float, sampling_probability: fl
 
 
 def amplify_rdp_poisson(rdp: Callable[[int], float], sampling_probability: float, order: int) -> float:
-    """Renyi bound of a mechanism on a Poisson sample, from the base's curve.
+    """Renyi bound at integer `order` k >= 2 of a mechanism on a Poisson sample, from the base's curve.
 
+    ``rdp(i)`` is the divergence of the base mechanism at integer order i >= 2. The bound is
     (1/(k-1)) ln((1-q)^(k-1) (1 + (k-1) q) + sum_{i=2..k} C(k, i) (1-q)^(k-i) q^i e^((i-1) rdp(i))) (Zhu & Wang 2019,
-    theorem 6; add/remove). It is a bound for mechanisms whose odd central moments of the likelihood ratio are not
-    negative, such as the Gaussian and the Laplace mechanism.
-
-    Parameters
-    ----------
-    rdp : callable
-        ``rdp(i)``: divergence of the base mechanism at integer order i >= 2.
-    sampling_probability : float
-    order : int
-        k >= 2.
+    theorem 6; add/remove), for mechanisms whose odd central moments of the likelihood ratio are not negative, such as
+    the Gaussian and the Laplace mechanism.
     """
     q, k = probability("sampling_probability", sampling_probability), count("order", order, 2)
     if q == 0.0:

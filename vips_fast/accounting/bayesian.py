@@ -42,31 +42,20 @@ class BayesianGuarantee:
 class BayesianAccountant:
     """Accountant of the loss of random records in place of the worst one.
 
-    In each step the caller draws m >= 3 pairs of records and passes the L2 distances of their contributions. With
-    c_i the ln-moment of pair i (`generic_log_moment`) and T the planned number of steps, x_i = exp(T c_i) (Hoelder's
-    inequality turns the expectation of a product over steps into a product of T-th powers), and the step costs
+    In each of T planned steps, fixed in advance, the caller draws m >= 3 pairs of records and passes the L2 distances
+    of their contributions; ``noise_sd`` is in the units of these. With c_i the ln-moment of pair i
+    (`generic_log_moment`) at ``order`` lambda >= 1, x_i = exp(T c_i) (Hoelder's inequality turns the expectation of a
+    product over steps into a product of T-th powers), and the step costs
 
         ln(mean x + t sd(x) / sqrt(m - 1)) / T,
 
-    where t is the gamma-quantile of Student's t with m - 1 degrees of freedom. After all steps
-    epsilon = (sum of costs - ln delta) / lambda, and the stated delta grows by 1 - gamma^T for the estimates.
+    where t is the gamma-quantile of Student's t with m - 1 degrees of freedom, gamma in (0, 1) being the ``confidence``
+    of each step's estimate. After all steps epsilon = (sum of costs - ln delta) / lambda, and the stated delta grows by
+    1 - gamma^T for the estimates.
 
     The result is not differential privacy. It needs records that are independent and identically distributed, says
     nothing about atypical records, and depends on the data, so it must not be published without protection of its
     own. It has no event: a ledger or budget cannot take it.
-
-    Parameters
-    ----------
-    sampling_probability : float
-        q of the Poisson sample.
-    noise_sd : float
-        Standard deviation of the noise, in the units of the distances.
-    steps : int
-        Planned number of steps T; fixed in advance.
-    order : int
-        lambda >= 1.
-    confidence : float
-        gamma in (0, 1): confidence of each step's estimate.
     """
 
     def __init__(
@@ -80,17 +69,9 @@ class BayesianAccountant:
         self._pairs: int | None = None
 
     def step(self, distances: ArrayLike) -> None:
-        """Record one step.
+        """Record one step with the L2 distances of the contributions of m >= 3 random pairs, shape (m,).
 
-        Parameters
-        ----------
-        distances : array_like, shape (m,)
-            L2 distances of the contributions of m >= 3 random pairs.
-
-        Raises
-        ------
-        ValueError
-            For fewer than 3 pairs, negative or non-finite distances, or more steps than planned.
+        Raises ValueError for fewer than 3 pairs, negative or non-finite distances, or more steps than planned.
         """
         distances = np.asarray(distances, float)
         if distances.ndim != 1 or len(distances) < 3:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from .events import (
     touching_leaves,
 )
 from .privacy_loss import PrivacyLoss
-from .privacy_loss.pairs import pairs
+from .privacy_loss.dominating import pairs
 
 
 def basic_composition(parts: Iterable[tuple[float, float]]) -> tuple[float, float]:
@@ -139,9 +139,6 @@ def _epsilon_of_atoms(loss: FloatArray, log_p: FloatArray, delta: float) -> floa
     return max(0.0, value + 1e-12 * max(1.0, abs(value)))
 
 
-# -- the accountants --------------------------------------------------------
-
-
 class _Steps:
     """Pure epsilons of the steps that have one, and the other mechanisms."""
 
@@ -219,34 +216,3 @@ def optimal_epsilon(event: PrivacyEvent, delta: float) -> float:
             continue
         best = min(best, _pure_composition(parts, slack) if parts else 0.0)
     return best
-
-
-def delta_by_inversion(epsilon_of: Callable[[float], float], target: float) -> float:
-    """The smallest delta with epsilon_of(delta) <= `target`, rounded up; 1 if there is none below 1."""
-    low, high = math.log(1e-300), -1e-12
-    if epsilon_of(math.exp(high)) > target:
-        return 1.0
-    if epsilon_of(math.exp(low)) <= target:
-        return math.exp(low)
-    while high - low > 1e-9 * max(1.0, abs(high)):
-        middle = 0.5 * (low + high)
-        if epsilon_of(math.exp(middle)) <= target:
-            high = middle
-        else:
-            low = middle
-    return math.exp(high)
-
-
-def basic_delta(event: PrivacyEvent, epsilon: float) -> float:
-    """delta by basic composition."""
-    return delta_by_inversion(lambda delta: basic_epsilon(event, delta), epsilon)
-
-
-def strong_delta(event: PrivacyEvent, epsilon: float) -> float:
-    """delta by strong composition."""
-    return delta_by_inversion(lambda delta: strong_epsilon(event, delta), epsilon)
-
-
-def optimal_delta(event: PrivacyEvent, epsilon: float) -> float:
-    """delta by optimal composition."""
-    return delta_by_inversion(lambda delta: optimal_epsilon(event, delta), epsilon)

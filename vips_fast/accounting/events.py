@@ -16,6 +16,7 @@ Poisson sampling is analysed under ``"add_remove"`` only and fixed-size sampling
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -64,10 +65,9 @@ class PrivacyEvent:
 
     @property
     def neighbors(self) -> str | None:
-        """``"add_remove"``, ``"replace_one"``, or None where the event does not state its relation.
+        """``"add_remove"``, ``"replace_one"``, or None.
 
-        The relation is not stated by a mechanism on the whole data whose noise multiplier may refer to either
-        relation.
+        The relation is not stated by a mechanism on the whole data whose noise multiplier may refer to either relation.
         """
         raise NotImplementedError
 
@@ -93,18 +93,10 @@ class PrivacyEvent:
 
     def to_json(self) -> str:
         """Canonical JSON: sorted keys, no spaces, and the shortest floats that round-trip."""
-        import json
-
         return json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
     def with_neighbors(self, neighbors: str | None) -> PrivacyEvent:
-        """This event with its relation, where it is not stated, fixed to `neighbors`.
-
-        Raises
-        ------
-        ValueError
-            If the event already states another relation.
-        """
+        """This event under `neighbors` where it does not state its relation; ValueError if it states another."""
         neighbors = _relation(neighbors)
         if self.neighbors == neighbors:
             return self
@@ -136,19 +128,9 @@ class NonPrivateEvent(PrivacyEvent):
 
 
 @dataclass(frozen=True)
-class GaussianEvent(PrivacyEvent):
-    """Gaussian mechanism on the whole data.
+class _NoiseEvent(PrivacyEvent):
+    """Noise added to a statistic of the whole data."""
 
-    Parameters
-    ----------
-    noise_multiplier : float
-        Standard deviation of the noise over the L2 sensitivity under `neighbors`; > 0.
-    neighbors : {"add_remove", "replace_one"} or None
-        The relation of that sensitivity. Inside a sampled event, None becomes that event's relation; elsewhere it
-        means that the relation is not stated.
-    """
-
-    kind: ClassVar[str] = "gaussian"
     noise_multiplier: float
     neighbors: str | None = None
 
@@ -157,50 +139,35 @@ class GaussianEvent(PrivacyEvent):
         _relation(self.neighbors)
 
 
-@dataclass(frozen=True)
-class LaplaceEvent(PrivacyEvent):
-    """Laplace mechanism on the whole data.
+class GaussianEvent(_NoiseEvent):
+    """Gaussian mechanism on the whole data.
 
-    Parameters
-    ----------
-    noise_multiplier : float
-        Scale of the Laplace noise over the L1 sensitivity under `neighbors`; one release is
-        (1 / noise_multiplier)-DP.
-    neighbors : {"add_remove", "replace_one"} or None
-        As in `GaussianEvent`.
+    `noise_multiplier` is the standard deviation of the noise over the L2 sensitivity under `neighbors`, > 0. Inside a
+    sampled event, None becomes that event's relation; elsewhere it means that the relation is not stated.
+    """
 
-    Notes
-    -----
-    The event is accounted as a shift of one coordinate by the whole sensitivity. Its epsilon and
+    kind: ClassVar[str] = "gaussian"
+
+
+class LaplaceEvent(_NoiseEvent):
+    """Laplace mechanism on the whole data; one release is (1 / noise_multiplier)-DP.
+
+    `noise_multiplier` is the scale of the Laplace noise over the L1 sensitivity under `neighbors`, else it is as
+    `GaussianEvent`. The event is accounted as a shift of one coordinate by the whole sensitivity. Its epsilon and
     its Renyi divergences are never below those of a shift spread over several coordinates (they
     are convex in the shift and 0 at 0); that the same holds for the whole profile is checked
     numerically.
     """
 
     kind: ClassVar[str] = "laplace"
-    noise_multiplier: float
-    neighbors: str | None = None
-
-    def __post_init__(self) -> None:
-        self._set(noise_multiplier=positive("noise_multiplier", self.noise_multiplier))
-        _relation(self.neighbors)
 
 
 @dataclass(frozen=True)
 class RandomizedResponseEvent(PrivacyEvent):
     """K-ary randomised response by each individual.
 
-    Parameters
-    ----------
-    truth_probability : float
-        Probability that the reported category is the true one, in [1 / n_categories, 1). Each of the other
-        categories is reported with probability (1 - truth_probability) / (n_categories - 1).
-    n_categories : int
-        Number of categories K >= 2.
-
-    Notes
-    -----
-    The mechanism is local, so its relation is ``"replace_one"``: one individual's category is
+    Of K = `n_categories` >= 2 the true one is reported with `truth_probability` p in [1 / K, 1), each other with
+    (1 - p) / (K - 1). The mechanism is local, so its relation is ``"replace_one"``: one individual's category is
     replaced. epsilon = ln(p (K - 1) / (1 - p)).
     """
 
@@ -225,18 +192,10 @@ class RandomizedResponseEvent(PrivacyEvent):
 
 @dataclass(frozen=True)
 class ApproximateDPEvent(PrivacyEvent):
-    """A release of which only an (epsilon, delta) statement is known.
+    """A release of which only an (epsilon, delta) statement is known, epsilon >= 0 and delta in [0, 1].
 
-    It is accounted by its worst case (Kairouz, Oh & Viswanath 2015, section 4).
-
-    Parameters
-    ----------
-    epsilon : float
-        >= 0.
-    delta : float
-        In [0, 1].
-    neighbors : {"add_remove", "replace_one"} or None
-        The relation of the statement.
+    It is accounted by its worst case (Kairouz, Oh & Viswanath 2015, section 4); `neighbors` is the relation of the
+    statement.
     """
 
     kind: ClassVar[str] = "approximate_dp"
@@ -255,10 +214,8 @@ def _check_sampled(event: PrivacyEvent, neighbors: str, outer: str) -> PrivacyEv
     Several Gaussian releases of one minibatch are again one Gaussian mechanism; other compositions inside a sample
     have no closed form here and are refused.
     """
-    if not isinstance(event, PrivacyEvent):
-        raise TypeError(f"event must be a privacy event, got {type(event).__name__}")
-    composed = isinstance(event, (ComposedEvent, SelfComposedEvent))
-    if isinstance(event, (PoissonSampledEvent, WithoutReplacementEvent)) or (
+    composed = isinstance(check_event(event), (ComposedEvent, SelfComposedEvent))
+    if isinstance(event, (PoissonSampledEvent, WithoutReplacementEvent, GroupEvent)) or (
         composed and not all(isinstance(leaf, GaussianEvent) for leaf in event.leaves())
     ):
         raise ValueError(
@@ -272,15 +229,10 @@ def _check_sampled(event: PrivacyEvent, neighbors: str, outer: str) -> PrivacyEv
 
 @dataclass(frozen=True)
 class PoissonSampledEvent(PrivacyEvent):
-    """A mechanism on a Poisson sample; relation ``"add_remove"``.
+    """A mechanism on a Poisson sample, its noise multiplier under ``"add_remove"``, which is the relation.
 
-    Parameters
-    ----------
-    sampling_probability : float
-        Each record is in the sample with this probability, independently. A sampler that compares random bits with a
-        threshold must state the threshold's exact probability, rounded up (`round_up_probability`).
-    event : PrivacyEvent
-        The mechanism on the sample, its noise multiplier under ``"add_remove"``.
+    Each record is in the sample with `sampling_probability`, independently. A sampler that compares random bits with a
+    threshold must state the threshold's exact probability, rounded up (`round_up_probability`).
     """
 
     kind: ClassVar[str] = "poisson_sampled"
@@ -295,16 +247,9 @@ class PoissonSampledEvent(PrivacyEvent):
 
 @dataclass(frozen=True)
 class WithoutReplacementEvent(PrivacyEvent):
-    """A mechanism on a sample of a fixed size; relation ``"replace_one"``.
+    """A mechanism on a sample of a fixed size, its noise multiplier under ``"replace_one"``, which is the relation.
 
-    Parameters
-    ----------
-    sample_size : int
-        Number S of distinct records drawn uniformly, 0 <= S <= n_records.
-    n_records : int
-        Number of records, >= 1; public under ``"replace_one"``.
-    event : PrivacyEvent
-        The mechanism on the sample, its noise multiplier under ``"replace_one"``.
+    `sample_size` distinct records are drawn uniformly from a public number `n_records` >= 1 of them.
     """
 
     kind: ClassVar[str] = "without_replacement"
@@ -328,14 +273,35 @@ class WithoutReplacementEvent(PrivacyEvent):
 
 
 @dataclass(frozen=True)
-class ComposedEvent(PrivacyEvent):
-    """Adaptive composition of events on the same records.
+class GroupEvent(PrivacyEvent):
+    """What a sampled Gaussian mechanism is to somebody who owns up to `size` >= 1 of the records.
 
-    Parameters
-    ----------
-    events : sequence of PrivacyEvent
-        In any order; all of the same neighbouring relation.
+    Its relation is that of `event` with "all records of one owner" for "one record": they are added or removed, or
+    replaced. Rows are sampled each by itself, as `event` says, and each row's contribution has the sensitivity that the
+    noise multiplier of `event` refers to. `group_event` makes such events from others. Accountant ``"pld"`` bounds
+    them, exactly for Poisson sampling; `privacy_loss.rows` has the proofs.
     """
+
+    kind: ClassVar[str] = "group"
+    event: PoissonSampledEvent | WithoutReplacementEvent
+    size: int
+
+    def __post_init__(self) -> None:
+        sampled = isinstance(check_event(self.event), (PoissonSampledEvent, WithoutReplacementEvent))
+        if not sampled or not all(isinstance(part, GaussianEvent) for part in self.event.event.leaves()):
+            raise ValueError(f"GroupEvent holds a sampled Gaussian event, got {self.event.to_json()}; use group_event")
+        if not 0.0 < self.event.sampling_probability < 1.0:
+            raise ValueError("GroupEvent holds samples that are neither empty nor all the data; use group_event")
+        self._set(size=count("size", self.size, 1))
+
+    @property
+    def neighbors(self) -> str | None:
+        return self.event.neighbors
+
+
+@dataclass(frozen=True)
+class ComposedEvent(PrivacyEvent):
+    """Adaptive composition of events, in any order and all of the same neighbouring relation, on the same records."""
 
     kind: ClassVar[str] = "composed"
     events: Sequence[PrivacyEvent]
@@ -363,22 +329,14 @@ class ComposedEvent(PrivacyEvent):
 
 @dataclass(frozen=True)
 class SelfComposedEvent(PrivacyEvent):
-    """`count` adaptive repetitions of one event on the same records.
-
-    Parameters
-    ----------
-    event : PrivacyEvent
-    count : int
-        >= 0.
-    """
+    """`count` >= 0 adaptive repetitions of one event on the same records."""
 
     kind: ClassVar[str] = "self_composed"
     event: PrivacyEvent
     count: int
 
     def __post_init__(self) -> None:
-        if not isinstance(self.event, PrivacyEvent):
-            raise TypeError(f"event must be a privacy event, got {type(self.event).__name__}")
+        check_event(self.event)
         self._set(count=count("count", self.count))
 
     @property
@@ -418,7 +376,7 @@ _KINDS: dict[str, Any] = {
     cls.kind: cls
     for cls in (
         NonPrivateEvent, GaussianEvent, LaplaceEvent, RandomizedResponseEvent, ApproximateDPEvent,
-        PoissonSampledEvent, WithoutReplacementEvent, ComposedEvent, SelfComposedEvent,
+        PoissonSampledEvent, WithoutReplacementEvent, GroupEvent, ComposedEvent, SelfComposedEvent,
     )
 }
 
@@ -431,10 +389,8 @@ def _names(cls: Any) -> list[str]:
 def event_from_dict(data: Any) -> PrivacyEvent:
     """The event that `PrivacyEvent.to_dict` described.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If `data` is not such a dictionary: unknown type, missing or extra keys, or values that the event refuses.
+    Raises TypeError or ValueError if `data` is not such a dictionary: unknown type, missing or extra keys, or values
+    that the event refuses.
     """
     if not isinstance(data, dict):
         raise TypeError(f"an event must be a dictionary, got {type(data).__name__}")
@@ -459,6 +415,4 @@ def event_from_dict(data: Any) -> PrivacyEvent:
 
 def event_from_json(text: str) -> PrivacyEvent:
     """The event that `PrivacyEvent.to_json` described."""
-    import json
-
     return event_from_dict(json.loads(text))

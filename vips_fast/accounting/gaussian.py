@@ -27,15 +27,7 @@ def _round_up(mu: float) -> float:
 
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
-    """delta(epsilon) of a Gaussian mechanism with sensitivity / sd = `mu`.
-
-    Parameters
-    ----------
-    mu : float
-        >= 0; infinity is allowed and answers 1.
-    epsilon : float
-        Any real number.
-    """
+    """delta(epsilon), any real epsilon, of a Gaussian mechanism with sensitivity / sd = `mu` >= 0; 1 for infinity."""
     if mu == 0.0:
         return max(0.0, -math.expm1(epsilon))
     if math.isinf(mu):
@@ -93,9 +85,6 @@ def gaussian_noise_multiplier(epsilon: float, delta: float) -> float:
     return _upper_root(lambda z: gaussian_delta(1.0 / z, epsilon) - delta, 1.0 / high, 1.0 / low)
 
 
-# -- the accountant ---------------------------------------------------------------
-
-
 def gaussian_mu(event: PrivacyEvent) -> float | None:
     """mu of a composition of whole-data Gaussian events; None for other events.
 
@@ -110,21 +99,12 @@ def gaussian_mu(event: PrivacyEvent) -> float | None:
     return math.sqrt(math.fsum(squares))
 
 
-def _mu_or_refuse(event: PrivacyEvent) -> float:
+def bound(quantity: str, event: PrivacyEvent, at: float) -> float:
+    """The smallest epsilon, or delta, of a composition of whole-data Gaussian mechanisms."""
     mu = gaussian_mu(event)
     if mu is None:
         raise ValueError(
             "accountant='gaussian' covers whole-data Gaussian mechanisms only; "
             "use accountant='pld' for sampled or other mechanisms"
         )
-    return mu
-
-
-def bound_epsilon(event: PrivacyEvent, delta: float) -> float:
-    """The smallest epsilon of a composition of whole-data Gaussian mechanisms."""
-    return gaussian_epsilon(_mu_or_refuse(event), delta)
-
-
-def bound_delta(event: PrivacyEvent, epsilon: float) -> float:
-    """The smallest delta of a composition of whole-data Gaussian mechanisms."""
-    return gaussian_delta(_mu_or_refuse(event), epsilon)
+    return gaussian_epsilon(mu, at) if quantity == "epsilon" else gaussian_delta(mu, at)

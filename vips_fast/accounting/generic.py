@@ -25,21 +25,9 @@ from .events import PoissonSampledEvent, PrivacyEvent, WithoutReplacementEvent
 
 
 def generic_log_moment(sampling_probability: float, noise_multiplier: ArrayLike, order: int) -> FloatArray:
-    """c(lambda) of one Poisson-sampled Gaussian step at lambda = `order` >= 1.
+    """c(lambda) >= 0 of one Poisson-sampled Gaussian step at lambda = `order` >= 1; shape of `noise_multiplier`.
 
-    Parameters
-    ----------
-    sampling_probability : float
-        q in [0, 1].
-    noise_multiplier : float or array_like
-        sd / L2 distance of the two contributions; infinity for equal ones.
-    order : int
-        lambda.
-
-    Returns
-    -------
-    ndarray
-        float64, shape of `noise_multiplier`; each >= 0.
+    The noise multiplier is sd / L2 distance of the two contributions, infinity for equal ones.
     """
     from scipy.special import gammaln
 
@@ -65,13 +53,9 @@ def generic_log_moment(sampling_probability: float, noise_multiplier: ArrayLike,
 def moments_accountant_epsilon(
     sampling_probability: float, noise_multiplier: float, steps: int, delta: float, max_order: int | None = None
 ) -> float:
-    """epsilon of the generic accountant for equal steps, with integer orders.
+    """epsilon of the generic accountant for equal steps, with integer orders lambda up to `max_order`.
 
-    Parameters
-    ----------
-    max_order : int or None
-        Largest lambda. None takes floor(z^2 ln(1 / (q z))), the range of Abadi et al. 2016 (at least 1), which their
-        published script uses.
+    None takes floor(z^2 ln(1 / (q z))), the range of Abadi et al. 2016 (at least 1), which their published script uses.
     """
     q = probability("sampling_probability", sampling_probability)
     z, delta = positive("noise_multiplier", noise_multiplier), open_probability("delta", delta)
@@ -118,11 +102,6 @@ def _orders(event: PrivacyEvent) -> FloatArray | None:
     return np.unique(np.floor(grid))
 
 
-def bound_epsilon(event: PrivacyEvent, delta: float) -> float:
-    """epsilon by Renyi divergences with the classical conversion."""
-    return rdp.bound_epsilon(event, delta, "classical", _orders(event))
-
-
-def bound_delta(event: PrivacyEvent, epsilon: float) -> float:
-    """delta by Renyi divergences with the classical conversion."""
-    return rdp.bound_delta(event, epsilon, "classical", _orders(event))
+def bound(quantity: str, event: PrivacyEvent, at: float) -> float:
+    """epsilon or delta by Renyi divergences with the classical conversion."""
+    return rdp.bound(quantity, event, at, "classical", _orders(event))

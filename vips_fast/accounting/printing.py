@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 
 
 def _rounded(value: float, digits: int, rounding: str) -> str:
-    from decimal import Decimal
-
     value = float(value)
     if value == 0.0 or not math.isfinite(value):
         return f"{value:g}"

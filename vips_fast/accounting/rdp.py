@@ -14,160 +14,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from .checks import FloatArray, one_of, open_probability
 from .events import (
-    ComposedEvent,
+    ApproximateDPEvent,
     GaussianEvent,
-    LaplaceEvent,
+    GroupEvent,
     PoissonSampledEvent,
     PrivacyEvent,
-    RandomizedResponseEvent,
-    SelfComposedEvent,
-    gaussian_mu_squared,
     rate_and_mechanism,
 )
-from .privacy_loss.pairs import log_mix
-
-_GL_POINTS = 20
-
-
-def log_sum(a: FloatArray) -> float:
-    """ln of the sum of e^a."""
-    top = float(np.max(a)) if len(a) else -math.inf
-    if not math.isfinite(top):
-        return top
-    return top + math.log(float(np.sum(np.exp(a - top))))
+from .privacy_loss.dominating import base_pair
+from .privacy_loss.pairs import GaussianPair, Pair, log_mix, log_sum
 
 
-# -- base mechanisms as quadrature nodes under Q -------------------------
-
-
-class Base:
-    """Quadrature of a base mechanism under Q: nodes (loss, ln weight)."""
-
-    max_loss = math.inf
-
-    def nodes(self, alpha: float, q: float, positive: bool) -> tuple[FloatArray, FloatArray]:
-        """Nodes for moments up to order `alpha` after sampling with rate q.
-
-        With `positive`, only losses > 0.
-        """
-        raise NotImplementedError
-
-    def divergence(self, alpha: float) -> float:
-        """Renyi divergence of order alpha > 1 of the base pair (both directions are equal)."""
-        raise NotImplementedError
-
-
-class GaussianBase(Base):
-    """N(mu, 1) against N(0, 1)."""
-
-    def __init__(self, mu: float) -> None:
-        self.mu = mu
-
-    def divergence(self, alpha: float) -> float:
-        return 0.5 * alpha * self.mu**2
-
-    def nodes(self, alpha: float, q: float, positive: bool) -> tuple[FloatArray, FloatArray]:
-        mu = self.mu
-        start = 0.5 * mu if positive else -13.0
-        stop = alpha * mu + 13.0
-        edges = [np.arange(start, stop, 1.0), np.array([stop])]
-        if mu > 0.5 and q < 1.0:
-            # ln(1 - q + q e^L) bends over a length 1 / mu around L = ln((1-q)/q).
-            bend = (math.log((1.0 - q) / q) + 0.5 * mu * mu) / mu
-            fine = bend + np.arange(-24, 25) * (0.5 / mu)
-            edges.append(fine[(fine > start) & (fine < stop)])
-        x, w = _panels(np.unique(np.concatenate(edges)))
-        log_weight = np.log(w) - 0.5 * x * x - 0.5 * math.log(2.0 * math.pi)
-        return mu * x - 0.5 * mu * mu, log_weight
-
-
-class _DiscreteBase(Base):
-    """Finitely many losses, optionally with a smooth part between them."""
-
-    def __init__(
-        self, loss: ArrayLike, log_weight: ArrayLike, density: Callable[[FloatArray], FloatArray] | None = None
-    ) -> None:
-        self._loss = np.asarray(loss, float)
-        self._log_weight = np.asarray(log_weight, float)
-        self._density = density
-        self.max_loss = float(np.max(self._loss))
-
-    def nodes(self, alpha: float, q: float, positive: bool) -> tuple[FloatArray, FloatArray]:
-        loss, log_weight = self._loss, self._log_weight
-        if positive:
-            keep = loss > 0.0
-            loss, log_weight = loss[keep], log_weight[keep]
-        if self._density is not None:
-            low = 0.0 if positive else -self.max_loss
-            # exp(alpha y) varies on the scale 1 / alpha.
-            n = max(8, math.ceil((self.max_loss - low) * (alpha + 1.0) / 2.0))
-            x, w = _panels(np.linspace(low, self.max_loss, min(n, 4000) + 1))
-            loss = np.concatenate([loss, x])
-            log_weight = np.concatenate([log_weight, np.log(w) + self._density(x)])
-        return loss, log_weight
-
-    def divergence(self, alpha: float) -> float:
-        loss, log_weight = self.nodes(alpha, 1.0, False)
-        return max(0.0, log_sum(alpha * loss + log_weight) / (alpha - 1.0))
-
-
-class _LaplaceBase(_DiscreteBase):
-    def __init__(self, scale: float) -> None:
-        e = self._e = 1.0 / scale
-        # Under Q there is an atom e^(-e)/2 at loss e, an atom 1/2 at -e, and between them the density
-        # exp(-(e + l) / 2) / 4.
-        super().__init__(
-            [-e, e], [math.log(0.5), math.log(0.5) - e], lambda x: np.asarray(-0.5 * (e + x) - math.log(4.0))
-        )
-
-    def divergence(self, alpha: float) -> float:
-        # Mironov 2017, table II: ln(a/(2a-1) e^((a-1)/b) + (a-1)/(2a-1) e^(-a/b)), written as ln(1 + excess) so that
-        # a large scale b does not cancel.
-        e, a = self._e, alpha
-        if (a - 1.0) * e > 300.0:
-            return e + math.log(a / (2.0 * a - 1.0)) / (a - 1.0)
-        excess = a * math.expm1((a - 1.0) * e) + (a - 1.0) * math.expm1(-a * e)
-        return math.log1p(max(excess, 0.0) / (2.0 * a - 1.0)) / (a - 1.0)
-
-
-@lru_cache(maxsize=1)
-def _gauss_legendre() -> tuple[FloatArray, FloatArray]:
-    return np.polynomial.legendre.leggauss(_GL_POINTS)
-
-
-def _panels(edges: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Gauss-Legendre nodes and weights on consecutive panels."""
-    x, w = _gauss_legendre()
-    half = 0.5 * np.diff(edges)
-    mid = 0.5 * (edges[1:] + edges[:-1])
-    return (mid[:, None] + half[:, None] * x).ravel(), (half[:, None] * w).ravel()
-
-
-def base_of(event: PrivacyEvent) -> Base:
-    """The quadrature of one mechanism, or of several Gaussian ones, on the whole data."""
-    if isinstance(event, (GaussianEvent, ComposedEvent, SelfComposedEvent)):
-        return GaussianBase(math.sqrt(gaussian_mu_squared(event)))
-    if isinstance(event, LaplaceEvent):
-        return _LaplaceBase(event.noise_multiplier)
-    if isinstance(event, RandomizedResponseEvent):
-        p, k, e = event.truth_probability, event.n_categories, event.epsilon
-        other = (1.0 - p) / (k - 1)
-        loss, weight = [-e, e], [p, other]
-        if k > 2:
-            loss.append(0.0)
-            weight.append((k - 2) * other)
-        return _DiscreteBase(loss, np.log(weight))
-    raise ValueError(f"no Renyi divergence is known for {event.to_json()}; use accountant='pld'")
-
-
-# -- amplification --------------------------------------------------------
+def base_of(event: PrivacyEvent) -> Pair:
+    """The pair of one mechanism, or of several Gaussian ones, on the whole data."""
+    if isinstance(event, (ApproximateDPEvent, GroupEvent)):
+        raise ValueError(f"no Renyi divergence is known for {event.to_json()}; use accountant='pld'")
+    return base_pair(event)
 
 
 def _log_poisson_excess(y: FloatArray, alpha: float) -> FloatArray:
@@ -190,11 +58,11 @@ def _log_poisson_excess(y: FloatArray, alpha: float) -> FloatArray:
     return np.where(ay > 30.0, large, moderate)
 
 
-def _poisson(base: Base, q: float, alpha: float) -> float:
-    loss, log_weight = base.nodes(alpha, q, False)
+def _poisson(base: Pair, q: float, alpha: float) -> float:
+    loss, log_weight = base.under_q(alpha, q, False)
     y = log_mix(q, loss)
     forward = float(np.logaddexp(0.0, log_sum(_log_poisson_excess(y, alpha) + log_weight)))
-    if isinstance(base, GaussianBase):
+    if isinstance(base, GaussianPair):
         # Mironov, Talwar & Zhang 2019, theorem 5: this direction is the larger.
         return forward / (alpha - 1.0)
     # D(Q || mix): E_Q[e^((1-alpha) y)] = E_mix[e^(-alpha y)]. Cancellation does no harm here, because the directions
@@ -203,8 +71,8 @@ def _poisson(base: Base, q: float, alpha: float) -> float:
     return max(forward, backward) / (alpha - 1.0)
 
 
-def _without_replacement(base: Base, q: float, alpha: float) -> float:
-    loss, log_weight = base.nodes(alpha, q, True)
+def _without_replacement(base: Pair, q: float, alpha: float) -> float:
+    loss, log_weight = base.under_q(alpha, q, True)
     y = log_mix(q, loss)
     keep = y > 0.0
     y, log_weight = y[keep], log_weight[keep]
@@ -236,20 +104,10 @@ def renyi_curve(event: PrivacyEvent, orders: ArrayLike) -> FloatArray:
 
 
 def renyi_divergence(event: PrivacyEvent, order: ArrayLike) -> float | FloatArray:
-    """Renyi divergence bound of `event` at real orders > 1.
+    """Renyi divergence bound, in nats, of any composition of mechanisms with a known one, at real orders > 1.
 
-    Parameters
-    ----------
-    event : PrivacyEvent
-        Any composition of mechanisms with a known divergence.
-    order : float or array_like
-        Orders alpha > 1.
-
-    Returns
-    -------
-    float or ndarray
-        In nats, shape of `order`. For sampling without replacement this is the divergence of the dominating pair (an
-        upper bound).
+    It has the shape of `order`. For sampling without replacement this is the divergence of the dominating pair (an
+    upper bound).
     """
     curve = renyi_curve(event, order)
     return float(curve) if curve.ndim == 0 else curve
@@ -269,23 +127,14 @@ def default_orders(event: PrivacyEvent) -> FloatArray:
     return 1.0 + np.geomspace(0.03, min(top, 2e4), 44)
 
 
-# -- conversions ----------------------------------------------------------
-
 _CONVERSIONS = ("tight", "classical")
 
 
 def epsilon_from_rdp(orders: ArrayLike, rdp: ArrayLike, delta: float, conversion: str = "tight") -> float:
-    """The smallest epsilon that a Renyi curve gives at `delta`.
+    """The smallest epsilon that a Renyi curve, divergences at orders > 1 of the same shape, gives at `delta` in (0, 1).
 
-    Parameters
-    ----------
-    orders, rdp : array_like
-        Orders > 1 and divergences, same shape.
-    delta : float
-        In (0, 1).
-    conversion : {"tight", "classical"}
-        "classical": min rdp + ln(1/delta)/(alpha-1) (Mironov 2017, proposition 3). "tight":
-        min rdp + ln(1 - 1/alpha) - ln(alpha delta)/(alpha-1), floored at 0 (Canonne, Kamath & Steinke 2020, prop. 12).
+    "classical" is min rdp + ln(1/delta)/(alpha-1) (Mironov 2017, proposition 3), "tight" the minimum of
+    rdp + ln(1 - 1/alpha) - ln(alpha delta)/(alpha-1), floored at 0 (Canonne, Kamath & Steinke 2020, prop. 12).
     """
     a, r = np.asarray(orders, float), np.asarray(rdp, float)
     if a.shape != r.shape or a.size == 0:
@@ -308,9 +157,6 @@ def delta_from_rdp(orders: ArrayLike, rdp: ArrayLike, epsilon: float, conversion
     else:
         log_delta = (a - 1.0) * (r - epsilon + np.log1p(-1.0 / a)) - np.log(a)
     return min(1.0, math.exp(min(0.0, float(np.min(log_delta)))))
-
-
-# -- the accountant -------------------------------------------------------
 
 
 def _best(event: PrivacyEvent, orders: ArrayLike | None, convert: Callable[[ArrayLike, ArrayLike], float]) -> float:
@@ -337,15 +183,9 @@ def _best(event: PrivacyEvent, orders: ArrayLike | None, convert: Callable[[Arra
     return min(best, float(result.fun))
 
 
-def bound_epsilon(
-    event: PrivacyEvent, delta: float, conversion: str = "tight", orders: ArrayLike | None = None
+def bound(
+    quantity: str, event: PrivacyEvent, at: float, conversion: str = "tight", orders: ArrayLike | None = None
 ) -> float:
-    """epsilon of any event with known Renyi divergences."""
-    return _best(event, orders, lambda a, r: epsilon_from_rdp(a, r, delta, conversion))
-
-
-def bound_delta(
-    event: PrivacyEvent, epsilon: float, conversion: str = "tight", orders: ArrayLike | None = None
-) -> float:
-    """delta of any event with known Renyi divergences."""
-    return _best(event, orders, lambda a, r: delta_from_rdp(a, r, epsilon, conversion))
+    """epsilon or delta of any event with known Renyi divergences."""
+    convert = epsilon_from_rdp if quantity == "epsilon" else delta_from_rdp
+    return _best(event, orders, lambda a, r: convert(a, r, at, conversion))

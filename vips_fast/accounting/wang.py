@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .checks import FloatArray, one_of
-from .composition import delta_by_inversion
 from .events import (
     GaussianEvent,
     PoissonSampledEvent,
@@ -24,28 +23,17 @@ from .events import (
     rate_and_mechanism,
     touching_leaves,
 )
-from .rdp import Base, GaussianBase, base_of, delta_from_rdp, epsilon_from_rdp, log_sum, renyi_curve
+from .privacy_loss.pairs import GaussianPair, Pair, log_sum
+from .rdp import base_of, delta_from_rdp, epsilon_from_rdp, renyi_curve
 
 _ORDERS = np.arange(2, 257)
 
 
 def wang_rdp(event: PrivacyEvent, orders: ArrayLike, bound: str = "thm9") -> FloatArray:
-    """Renyi bounds of Wang, Balle & Kasiviswanathan (2019) at integer orders.
+    """Renyi bounds of Wang, Balle & Kasiviswanathan (2019) at integer orders >= 2: float64, one for each order.
 
-    Parameters
-    ----------
-    event : WithoutReplacementEvent
-        Around one mechanism or several Gaussian ones.
-    orders : array_like of int
-        Orders >= 2.
-    bound : {"thm9", "thm27"}
-        Theorem 9 holds for every base mechanism; theorem 27 replaces its terms j >= 3 by exact even moments of
-        e^L - 1 where they are smaller.
-
-    Returns
-    -------
-    ndarray
-        float64, one bound for each order.
+    `event` is a WithoutReplacementEvent around one mechanism or several Gaussian ones. "thm9" holds for every base
+    mechanism; "thm27" replaces its terms j >= 3 by exact even moments of e^L - 1 where they are smaller.
     """
     orders = np.asarray(orders)
     if not (np.issubdtype(orders.dtype, np.integer) and np.all(orders >= 2)):
@@ -62,7 +50,7 @@ def wang_rdp(event: PrivacyEvent, orders: ArrayLike, bound: str = "thm9") -> Flo
         return np.array([base.divergence(float(a)) for a in orders])
     top = int(np.max(orders))
     j = np.arange(2, top + 1)
-    eps = 0.5 * base.mu**2 * j if isinstance(base, GaussianBase) else np.array([base.divergence(float(k)) for k in j])
+    eps = 0.5 * base.mu**2 * j if isinstance(base, GaussianPair) else np.array([base.divergence(float(k)) for k in j])
     # ln min(2, (e^(eps_inf) - 1)^j); a Gaussian has eps_inf = infinity.
     log_inf = np.full(len(j), math.log(2.0))
     if math.isfinite(base.max_loss):
@@ -96,19 +84,16 @@ def _log_binomials(orders: tuple[int, ...], top: int) -> FloatArray:
     return out
 
 
-def _log_even_moments(base: Base, top: int) -> FloatArray:
+def _log_even_moments(base: Pair, top: int) -> FloatArray:
     """ln E_Q[(e^L - 1)^k] at even k <= top + 1 (index k; odd entries are unused)."""
     out = np.full(top + 2, -math.inf)
-    loss, log_weight = base.nodes(float(top + 1), 0.5, False)
+    loss, log_weight = base.under_q(float(top + 1), 0.5, False)
     with np.errstate(divide="ignore"):
         large = loss + np.log1p(-np.exp(-np.maximum(loss, 30.0)))
         log_abs = np.where(loss > 30.0, large, np.log(np.abs(np.expm1(np.minimum(loss, 30.0)))))
     for k in range(2, top + 2, 2):
         out[k] = log_sum(k * log_abs + log_weight)
     return out
-
-
-# -- the accountants --------------------------------------------------------
 
 
 def _curve(event: PrivacyEvent, bound: str, orders: ArrayLike | None) -> tuple[ArrayLike, FloatArray]:
@@ -127,24 +112,17 @@ def _curve(event: PrivacyEvent, bound: str, orders: ArrayLike | None) -> tuple[A
     return orders, curve
 
 
-def bound_epsilon(
-    event: PrivacyEvent, delta: float, conversion: str = "classical", bound: str = "thm9",
+def bound(
+    quantity: str, event: PrivacyEvent, at: float, conversion: str = "classical", bound: str = "thm9",
     orders: ArrayLike | None = None,
 ) -> float:
-    """epsilon by Wang's bounds, by default with the conversion of the paper."""
-    return epsilon_from_rdp(*_curve(event, bound, orders), delta, conversion)
+    """epsilon or delta by Wang's bounds, by default with the conversion of the paper."""
+    convert = epsilon_from_rdp if quantity == "epsilon" else delta_from_rdp
+    return convert(*_curve(event, bound, orders), at, conversion)
 
 
-def bound_delta(
-    event: PrivacyEvent, epsilon: float, conversion: str = "classical", bound: str = "thm9",
-    orders: ArrayLike | None = None,
-) -> float:
-    """delta by Wang's bounds, by default with the conversion of the paper."""
-    return delta_from_rdp(*_curve(event, bound, orders), epsilon, conversion)
-
-
-def _autodp(event: PrivacyEvent, bound: str) -> Any:
-    """autodp's accountant after `event`."""
+def autodp_epsilon(event: PrivacyEvent, delta: float, bound: str = "thm9") -> float:
+    """epsilon by Wang's bounds as the package autodp computes them."""
     try:
         from autodp import rdp_acct, rdp_bank
     except ImportError:
@@ -170,15 +148,4 @@ def _autodp(event: PrivacyEvent, bound: str) -> Any:
             account.compose_mechanism(rdp, coeff=repeats)
         else:
             account.compose_subsampled_mechanism(rdp, rate, coeff=repeats, improved_bound_flag=bound == "thm27")
-    return account
-
-
-def autodp_epsilon(event: PrivacyEvent, delta: float, bound: str = "thm9") -> float:
-    """epsilon by Wang's bounds as the package autodp computes them."""
-    return float(_autodp(event, bound).get_eps(delta))
-
-
-def autodp_delta(event: PrivacyEvent, epsilon: float, bound: str = "thm9") -> float:
-    """delta by Wang's bounds as the package autodp computes them."""
-    account = _autodp(event, bound)
-    return delta_by_inversion(lambda delta: float(account.get_eps(delta)), epsilon)
+    return float(account.get_eps(delta))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -26,17 +27,10 @@ def zcdp_rho_gaussian(sensitivity: float, sd: float) -> float:
 
 
 def zcdp_epsilon(rho: float, delta: float, conversion: str = "tight") -> float:
-    """epsilon of rho-zCDP at `delta`.
+    """epsilon of rho-zCDP, rho >= 0, at `delta` in (0, 1).
 
-    Parameters
-    ----------
-    rho : float
-        >= 0.
-    delta : float
-        In (0, 1).
-    conversion : {"tight", "simple"}
-        "simple": rho + 2 sqrt(rho ln(1/delta)) (Bun & Steinke 2016, proposition 1.3). "tight": the minimum over real
-        orders of Canonne, Kamath & Steinke 2020, proposition 12, with D_alpha = alpha rho.
+    "simple" is rho + 2 sqrt(rho ln(1/delta)) (Bun & Steinke 2016, proposition 1.3), "tight" the minimum over real
+    orders of Canonne, Kamath & Steinke 2020, proposition 12, with D_alpha = alpha rho.
     """
     rho, delta = non_negative("rho", rho), open_probability("delta", delta)
     one_of("conversion", conversion, ("tight", "simple"))
@@ -91,12 +85,7 @@ def zcdp_rho(event: PrivacyEvent) -> float:
     """rho of a composition of whole-data mechanisms.
 
     It is 1 / (2 z^2) for a Gaussian with noise multiplier z and epsilon^2 / 2 for a pure mechanism (Bun & Steinke
-    2016, propositions 1.6 and 1.4).
-
-    Raises
-    ------
-    ValueError
-        For sampled mechanisms, whose amplification zCDP cannot express.
+    2016, propositions 1.6 and 1.4). Raises ValueError for sampled mechanisms, whose amplification zCDP cannot express.
     """
     total = 0.0
     for leaf, repeats in touching_leaves(check_event(event)).items():
@@ -120,11 +109,6 @@ def _rho(mechanism: PrivacyEvent) -> float:
     raise ValueError(f"{mechanism.to_json()} is not zCDP; use accountant='pld'")
 
 
-def bound_epsilon(event: PrivacyEvent, delta: float, conversion: str = "tight") -> float:
-    """epsilon of a composition of whole-data mechanisms by zCDP."""
-    return zcdp_epsilon(zcdp_rho(event), delta, conversion)
-
-
-def bound_delta(event: PrivacyEvent, epsilon: float) -> float:
-    """delta of a composition of whole-data mechanisms by zCDP."""
-    return zcdp_delta(zcdp_rho(event), epsilon)
+def bound(quantity: str, event: PrivacyEvent, at: float, **options: Any) -> float:
+    """`zcdp_epsilon` or `zcdp_delta` of a composition of whole-data mechanisms."""
+    return (zcdp_epsilon if quantity == "epsilon" else zcdp_delta)(zcdp_rho(event), at, **options)

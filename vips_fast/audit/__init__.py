@@ -15,7 +15,7 @@ can learn, and fails where that bound is above the claim.
 """
 
 from .adapters import ADAPTERS, Adapter, adapter_for
-from .bench import Bench, ModelProxy, Seams
+from .bench import Bench, Part, Seams
 from .conjugate import conjugate_adapter
 from .layers import LAYERS, audit
 from .report import AuditReport, Check, LayerResult
@@ -23,20 +23,6 @@ from .sizes import Sizes
 from .statistics import delta_lower_bound, mu_interval, mu_lower_bound
 
 __all__ = [
-    "ADAPTERS",
-    "LAYERS",
-    "Adapter",
-    "AuditReport",
-    "Bench",
-    "Check",
-    "LayerResult",
-    "ModelProxy",
-    "Seams",
-    "Sizes",
-    "adapter_for",
-    "audit",
-    "conjugate_adapter",
-    "delta_lower_bound",
-    "mu_interval",
-    "mu_lower_bound",
-]
+    "ADAPTERS", "LAYERS", "Adapter", "AuditReport", "Bench", "Check", "LayerResult", "Part", "Seams", "Sizes",
+    "adapter_for", "audit", "conjugate_adapter", "delta_lower_bound", "mu_interval", "mu_lower_bound",
+]  # fmt: skip

@@ -32,15 +32,9 @@ _REFUSALS = (ValueError, ArithmeticError, np.linalg.LinAlgError)
 class Adapter(ABC):
     """One model class with settings, as the audit sees it.
 
-    A record of an adapter is raw: what `data` can stack into the arguments of ``fit``.
-
-    Parameters
-    ----------
-    settings : dict
-        Constructor arguments of the estimator. What a layer has to choose itself
-        (sampling rate, steps, noise multiplier) overrides them.
-    kind : class or None
-        A subclass of ``estimator_type`` to audit in its place.
+    A record of an adapter is raw: what `data` can stack into the arguments of ``fit``. ``settings`` are constructor
+    arguments of the estimator; what a layer has to choose itself (sampling rate, steps, noise multiplier) overrides
+    them. ``kind`` is a subclass of ``estimator_type`` to audit in its place.
     """
 
     estimator_type: ClassVar[type[PrivateEstimator]]
@@ -96,8 +90,6 @@ class Adapter(ABC):
     @abstractmethod
     def blank(self, entries: int) -> list[Any]:
         """Records so wide that a release has about ``entries`` entries, if they can be."""
-
-    # ---------------------------------------------------- states of the model
 
     def sharp(self, prepared: Prepared) -> None:
         """Put the model in a released state in which worst-case records reach the bound; here, leave the start."""
@@ -313,18 +305,9 @@ ADAPTERS: dict[str, type[Adapter]] = {"lda": LdaAdapter, "sbn": SbnAdapter, "blr
 def adapter_for(model: Any, settings: dict[str, Any] | None = None) -> Adapter:
     """The adapter of a name, an estimator class, an estimator with parameters or an adapter.
 
-    Parameters
-    ----------
-    model : {"lda", "sbn", "blr"}, estimator class, unfitted estimator or Adapter
-        Subclasses of the three, such as those of their ``paper`` constructors, count as
-        well. An adapter of your own audits a model of your own.
-    settings : dict or None
-        Constructor arguments; they override those of an estimator or adapter.
-
-    Raises
-    ------
-    ValueError
-        If no adapter is known, or an argument is not a parameter of the model.
+    Subclasses of the three models, such as those of their ``paper`` constructors, count as well; an adapter of your own
+    audits a model of your own. `settings` are constructor arguments that override those of an estimator or adapter.
+    Raises ValueError if no adapter is known, or an argument is not a parameter of the model.
     """
     settings = dict(settings or {})
     if isinstance(model, Adapter):

@@ -23,8 +23,6 @@ from .statistics import delta_lower_bound, mu_interval, mu_lower_bound
 MULTIPLIERS = (1.0, 2.0, 5.0)
 _STEPS, _RATE, _GRID = 20, 0.1, 9
 
-# ---------------------------------------------------------------------- D mu
-
 
 def _sides(bench: Bench) -> tuple[list[Any], list[Any]]:
     """Records with and without the audited one; the rest of the data set is the same."""
@@ -46,11 +44,12 @@ def _projections(
 ) -> np.ndarray:
     """Releases of all records under parameters that stay as they are, along one direction."""
     prepared, out = _whole(bench, records, multiplier, n_releases), []
+    still: Any = Still(prepared.model)
 
     def keep(release: Release) -> None:
         out.append(float(release.values.reshape(-1) @ direction))
 
-    bench.run(replace(prepared, model=Still(prepared.model)), keep)
+    bench.run(replace(prepared, model=still), keep)
     return np.array(out)
 
 
@@ -84,9 +83,6 @@ def layer_d(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult
         )
     title = f"mu of one release, {sizes.releases} releases a side"
     return LayerResult("D", title, tuple(checks), figures={"mu": table})
-
-
-# ----------------------------------------------------------------- E profile
 
 
 class _Attack:

@@ -33,12 +33,8 @@ Data = Mapping[str, Any]
 class Seams:
     """Where a part of the honest machinery may be wrapped or replaced.
 
-    Each is a callable that takes the honest part and returns the one to use; None
-    leaves the honest one. The audit's own tests put faults in here and see them caught.
-
-    Attributes
-    ----------
-    estimator, model, sampler, mechanism, randomness, backend : callable or None
+    Each is a callable that takes the honest part and returns the one to use; None leaves the honest one. The audit's
+    own tests put faults in here and see them caught.
     """
 
     estimator: Callable[[PrivateEstimator], PrivateEstimator] | None = None
@@ -54,83 +50,34 @@ class Seams:
         return part if seam is None else seam(part)
 
 
-class ModelProxy(Model):
-    """A model that hands everything on to another one; subclasses change a part of it."""
+class Part:
+    """Hands on what it does not change of a part of the machinery; subclasses call ``self.inner`` elsewhere."""
 
-    def __init__(self, inner: Model):
+    def __init__(self, inner: Any):
         self.inner = inner
-        self.shape, self.clip, self.capacity = inner.shape, inner.clip, inner.capacity
 
-    @property
-    def fine_shape(self) -> tuple[int, ...]:
-        """The inner model's."""
-        return self.inner.fine_shape
-
-    def sensitivity(self, relation: str) -> float:
-        """The inner model's."""
-        return self.inner.sensitivity(relation)
-
-    def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
-        """The inner model's."""
-        self.inner.prepare(mechanism, sampler)
-
-    def contribute(self, block: Any, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
-        """The inner model's."""
-        self.inner.contribute(block, words, out, scratch)
-
-    def round(self, fine: np.ndarray, spacing: float) -> np.ndarray:
-        """The inner model's."""
-        return self.inner.round(fine, spacing)
-
-    def update(self, release: Release) -> None:
-        """The inner model's."""
-        self.inner.update(release)
-
-    def state(self) -> dict[str, np.ndarray]:
-        """The inner model's."""
-        return self.inner.state()
-
-    def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """The inner model's."""
-        self.inner.restore(state)
-
-    def result(self) -> dict[str, np.ndarray]:
-        """The inner model's."""
-        return self.inner.result()
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
 
 
-class Still(ModelProxy):
+class Still(Part):
     """A model whose parameters stay as they are, so that all releases of a run have one law."""
 
     def update(self, release: Release) -> None:
         """Learn nothing."""
 
 
-class Watched:
+class Watched(Part):
     """A backend that remembers which records, with which random words, each sum was made from."""
 
-    def __init__(self, inner: Backend):
-        self.inner, self.n_threads = inner, inner.n_threads
-        self.rows, self.words = np.zeros(0, np.int64), np.zeros(0, np.uint64)
-
-    def sum(
-        self, model: Model, records: Records, rows: np.ndarray, words: np.ndarray,
-        figures: dict[str, float] | None = None,
-    ) -> np.ndarray:
+    def sum(self, model: Model, records: Records, rows: np.ndarray, words: np.ndarray, *more: Any) -> np.ndarray:
         """The inner backend's."""
         self.rows, self.words = rows, words
-        return self.inner.sum(model, records, rows, words, figures)
+        return self.inner.sum(model, records, rows, words, *more)
 
 
 class Bench:
-    """One adapter under one neighbouring relation, with seams.
-
-    Parameters
-    ----------
-    adapter : Adapter
-    neighbors : {"add_remove", "replace_one"}
-    seams : Seams
-    """
+    """One adapter under one neighbouring relation, "add_remove" or "replace_one", with seams."""
 
     def __init__(self, adapter: Adapter, neighbors: str, seams: Seams | None = None):
         self.adapter, self.neighbors, self.seams = adapter, neighbors, seams or Seams()

@@ -109,10 +109,9 @@ def conjugate_adapter(
 ) -> Adapter:
     """What `audit` needs to audit a model of your own.
 
-    ``audit(conjugate_adapter(estimator, X, y))`` runs all layers on it. The bound is
-    tried with pairs of the rows given here, with changed copies of them and with random
-    numbers; layers D and E take those two of the rows that are furthest apart (for
-    adding or removing one: the longest), so give rows that come near the bound.
+    ``audit(conjugate_adapter(estimator, X, y))`` runs all layers on it. The bound is tried with pairs of the rows given
+    here, with changed copies of them and with random numbers; layers D and E take those two of the rows that are
+    furthest apart (for adding or removing one: the longest), so give rows that come near the bound.
 
     Parameters
     ----------
@@ -121,20 +120,11 @@ def conjugate_adapter(
     X, y : as for its ``fit``
         Public or invented rows, at least two. Of more than 400 the first 400 count.
     parameters : tuple of arrays or None
-        Parameters, as ``start`` and ``mstep`` return them, under which layers A and D
-        look at these rows: those that make the longest contributions. None takes the
-        public start.
+        As ``start`` and ``mstep`` return them: layers A and D look at these rows under parameters that make the longest
+        contributions. None takes the public start.
 
-    Returns
-    -------
-    Adapter
-
-    Raises
-    ------
-    TypeError
-        If ``estimator`` is no ConjugateEstimator.
-    ValueError
-        If there are fewer than two records, or X, y or parameters are unusable.
+    Raises TypeError if ``estimator`` is no ConjugateEstimator, and ValueError if there are fewer than two records, or
+    X, y or parameters are unusable.
     """
     if not isinstance(estimator, ConjugateEstimator):
         kind = type(estimator).__name__

@@ -42,15 +42,12 @@ def audit(
     model : {"lda", "sbn", "blr"}, estimator class, unfitted estimator or `Adapter`
         `conjugate_adapter` makes an adapter of a model of your own.
     settings : dict or None
-        Constructor arguments of the estimator: the relation (``sampling``,
-        ``neighbors``), clipping, precision, … . Sampling rate, steps and noise
-        multiplier are chosen by the layers; layer E takes the ``noise_multiplier`` of
+        Constructor arguments of the estimator: the relation (``sampling``, ``neighbors``), clipping, precision, … .
+        Sampling rate, steps and noise multiplier are chosen by the layers; layer E takes the ``noise_multiplier`` of
         the settings where there is one.
     layers : iterable of {"A", "B", "C", "D", "E", "G"}
-    full : bool
-        The full sizes (minutes) in place of the quick ones (about a minute).
-    sizes : Sizes or None
-        Other sizes.
+    full, sizes : bool, Sizes or None
+        The full sizes (minutes) in place of the quick ones (about a minute), or others.
     random_state : int or None
         Seeds the generated records; noise and sampling take no seed.
     seams : Seams or None
@@ -61,14 +58,7 @@ def audit(
         Audit fits with ``groups``, of persons with up to so many rows, the worst pair with
         just so many; None audits records of one row.
 
-    Returns
-    -------
-    AuditReport
-
-    Raises
-    ------
-    ValueError
-        If the model, a setting or a layer is unknown.
+    Raises ValueError if the model, a setting or a layer is unknown.
     """
     adapter = adapter_for(model, settings)
     if rows_per_unit is not None:

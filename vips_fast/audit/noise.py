@@ -37,12 +37,8 @@ def layer_c(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult
 class _Noise:
     """Released sums less exact ones, of one run whose parameters stay as they are.
 
-    Attributes
-    ----------
-    units : (releases, entries) int64 array
-        In lattice units.
-    claimed : float
-        Standard deviation that the declared sensitivity asks for, in lattice units.
+    ``units``, an int64 array of shape (releases, entries), has them in lattice units; ``claimed`` is the standard
+    deviation that the declared sensitivity asks for, in the same units.
     """
 
     def __init__(self, bench: Bench, draws: int):
@@ -53,8 +49,9 @@ class _Noise:
         self.prepared = made = self._prepare(bench, records, n_steps)
         model, mechanism = made.model, made.plan.mechanism
         self.claimed = _MULTIPLIER * mechanism.sensitivity / mechanism.spacing
-        backend = Watched(made.backend)
-        made = replace(made, model=Still(model), backend=backend)
+        backend: Any = Watched(made.backend)
+        still: Any = Still(model)
+        made = replace(made, model=still, backend=backend)
         noises: list[np.ndarray] = []
         self.off_lattice = 0.0
 

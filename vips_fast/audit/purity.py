@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..models.prepared import Prepared
-from .bench import Bench, ModelProxy
+from .bench import Bench, Part
 from .report import Check, LayerResult
 from .sizes import Sizes
 
@@ -105,7 +105,7 @@ class _Purity:
     def _portions(self) -> Check:
         """Sums that int64 could not hold are made of portions, in Python's integers, and round to the same."""
         model, spacing = self.prepared.model, self.prepared.plan.mechanism.spacing
-        small = ModelProxy(model)
+        small: Any = Part(model)
         small.capacity = -(-self.n // 3)
         exact = self.prepared.backend.sum(small, self.prepared.records, *self._kept())
         same = exact.dtype == object and np.array_equal(exact.reshape(-1), self.whole)

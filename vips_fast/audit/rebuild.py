@@ -73,20 +73,8 @@ def held_values(estimator: PrivateEstimator) -> dict[str, Any]:
 def rebuild_elsewhere(jobs: Iterable[tuple[type, Path, Path]]) -> list[dict[str, Any]]:
     """Verify saved models in another process, which is told class, model folder and transcript and nothing else.
 
-    Parameters
-    ----------
-    jobs : iterable of (class, model folder, transcript folder)
-
-    Returns
-    -------
-    list of dict
-        For each the ``checks`` of `verify` as (name, passed, detail), and what the loaded
-        model has as ``attributes`` and ``held``.
-
-    Raises
-    ------
-    RuntimeError
-        If the other process fails.
+    For each job a dict with the ``checks`` of `verify` as (name, passed, detail), and what the loaded model has as
+    ``attributes`` and ``held``. Raises RuntimeError if the other process fails.
     """
     lines = [
         json.dumps({"module": c.__module__, "class": c.__qualname__, "model": str(model), "transcript": str(kept)})
@@ -124,13 +112,7 @@ def answer(job: dict[str, str]) -> dict[str, Any]:
 class Fitted:
     """A model fitted on the bench, with further calls about parts, saved with its transcript, to be rebuilt elsewhere.
 
-    Parameters
-    ----------
-    bench : Bench
-    folder : Path
-        Empty; model and transcript go there.
-    rng : Generator
-        Of the invented records.
+    ``folder`` is empty, and takes model and transcript; ``rng`` is that of the invented records.
     """
 
     def __init__(self, bench: Bench, folder: Path, rng: np.random.Generator):

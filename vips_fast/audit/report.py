@@ -8,18 +8,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Check:
-    """One comparison.
+    """One comparison, in words in ``detail``.
 
-    Attributes
-    ----------
-    name : str
-    measured, claimed : float or None
-    passed : bool
-    detail : str
-        What was compared, in words.
-    by_chance : float
-        Most probability with which one draw fails this check of a true claim; 0 where
-        nothing is left to chance.
+    ``by_chance`` is the most probability with which one draw fails this check of a true claim; 0 where nothing is left
+    to chance.
     """
 
     name: str
@@ -73,15 +65,8 @@ class LayerResult:
 class AuditReport:
     """All layers that were run on one model and its settings.
 
-    Attributes
-    ----------
-    model : str
-    settings : dict
-    neighbors : str
-    layers : tuple of LayerResult
-    claimed : dict
-        ``epsilon`` and ``delta``: the accountant's curve for the runs of layer E, or
-        empty where E was not run.
+    ``claimed`` has ``epsilon`` and ``delta``, the accountant's curve for the runs of layer E, or is empty where E was
+    not run.
     """
 
     model: str

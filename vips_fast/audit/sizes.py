@@ -18,20 +18,9 @@ N_RECORDS = 20
 class Sizes:
     """How much each layer does.
 
-    Attributes
-    ----------
-    pairs : int
-        Generated pairs of layer A.
-    records : int
-        Records that layer B examines one by one.
-    draws : int
-        Noise draws of layer C, from two runs.
-    releases : int
-        Releases a side and noise multiplier of layer D.
-    runs : int
-        Whole runs a side of layer E.
-    rows : int
-        Rows of the largest data set of layer B.
+    ``pairs`` generated pairs of layer A; ``records`` that layer B examines one by one, and ``rows`` of its largest data
+    set; noise ``draws`` of layer C, from two runs; ``releases`` a side and noise multiplier of layer D; whole ``runs``
+    a side of layer E.
     """
 
     pairs: int

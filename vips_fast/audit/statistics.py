@@ -8,18 +8,9 @@ import numpy as np
 
 
 def clopper_pearson(successes: int, trials: int, error: float) -> tuple[float, float]:
-    """Exact bounds of a proportion (Clopper & Pearson 1934).
+    """Exact lower and upper bound of a proportion, each of which may fail with probability ``error``.
 
-    Parameters
-    ----------
-    successes, trials : int
-    error : float
-        Probability with which each of the two bounds may fail.
-
-    Returns
-    -------
-    tuple of float
-        Lower and upper bound.
+    Clopper & Pearson 1934.
     """
     from scipy.special import betaincinv
 
@@ -29,22 +20,11 @@ def clopper_pearson(successes: int, trials: int, error: float) -> tuple[float, f
 
 
 def mu_interval(first: np.ndarray, second: np.ndarray, error: float) -> tuple[float, float, float]:
-    """Gaussian-DP mu between two normal samples of a common spread.
+    """Gaussian-DP mu between two normal samples of a common spread: estimate, lower end (not below 0), upper end.
 
-    mu = |difference of means| / sd. The estimate's standard error is
-    sqrt(1/n + 1/m + mu^2 / (2 (n + m))): delta method with the sample sd.
-
-    Parameters
-    ----------
-    first, second : arrays
-        Projections of the releases of two neighbouring data sets.
-    error : float
-        Probability with which each end may fail.
-
-    Returns
-    -------
-    tuple of float
-        Estimate, lower end (not below 0) and upper end.
+    mu = |difference of means| / sd of the projected releases of two neighbouring data sets. The estimate's standard
+    error is sqrt(1/n + 1/m + mu^2 / (2 (n + m))): delta method with the sample sd. Each end may fail with probability
+    ``error``.
     """
     from scipy.special import ndtri
 

@@ -11,9 +11,6 @@ from .objective import ObjectivePerturbationLogisticRegression
 from .sampling import VariationalSamplingLogisticRegression
 
 __all__ = [
-    "DPSGDLogisticRegression",
-    "DPSGLDLogisticRegression",
-    "DPVILogisticRegression",
-    "ObjectivePerturbationLogisticRegression",
-    "VariationalSamplingLogisticRegression",
-]
+    "DPSGDLogisticRegression", "DPSGLDLogisticRegression", "DPVILogisticRegression",
+    "ObjectivePerturbationLogisticRegression", "VariationalSamplingLogisticRegression",
+]  # fmt: skip

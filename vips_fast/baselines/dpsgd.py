@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -43,8 +43,9 @@ _SCENARIOS = {
 }
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DPSGDLogisticRegression(LinearClassifier):
-    """Logistic regression by noisy clipped gradient steps.
+    """Logistic regression by noisy clipped gradient steps (Abadi et al. 2016; Song, Chaudhuri & Sarwate 2013).
 
     theta_{t+1} = theta_t - learning_rate (mean clipped gradient + noise +
     alpha theta_t), with the package's own sampling, lattice, noise and ledger.
@@ -67,57 +68,32 @@ class DPSGDLogisticRegression(LinearClassifier):
         Step size and ridge penalty.
     batch_size : float or None
         (Expected) records of a batch; None takes all.
-    n_steps : int
     average : bool
         Return the mean of the second half of the iterates instead of the last.
-    fit_intercept : bool
-    target_epsilon, target_delta, noise_multiplier : float or None
+    n_steps, fit_intercept, target_epsilon, target_delta, noise_multiplier, private, n_records
         As in the package's other estimators; "laplace" takes no target_delta.
-    private : bool
-        False fits without clipping and noise.
-    n_records : int or None
-        Public number of records; None takes the number of rows.
-    n_jobs : int or None
-        Threads.
-    random_state : int, numpy Generator, RandomState or None
-        Seeds the batches of a fit that is not private.
-    callback : callable(Progress) or None
+    n_jobs, random_state, callback
 
     Notes
     -----
-    Sources: Abadi et al. 2016; Song, Chaudhuri & Sarwate 2013. Replacing a
-    clipped gradient moves the sum by at most 2 clip_norm, adding or removing
+    Replacing a clipped gradient moves the sum by at most 2 clip_norm, adding or removing
     one by clip_norm. With "laplace" and the textbook's accountant the scale on
     the mean gradient is 2 clip_norm / (m ln(1 + (e^(epsilon / T) - 1) n / m)).
     """
 
-    def __init__(
-        self, scenario: str = "poisson", *, accountant: str | None = "textbook", clip_norm: float = 1.0,
-        learning_rate: float = 1.0, alpha: float = 0.0, batch_size: float | None = None, n_steps: int = 100,
-        average: bool = True, fit_intercept: bool = True, target_epsilon: float | None = None,
-        target_delta: float | None = None, noise_multiplier: float | None = None, private: bool = True,
-        n_records: int | None = None, n_jobs: int | None = None, random_state: Any = None,
-        callback: Callable[[Progress], None] | None = None,
-    ):
-        self.scenario = scenario
-        self.accountant = accountant
-        self.clip_norm = clip_norm
-        self.learning_rate = learning_rate
-        self.alpha = alpha
-        self.batch_size = batch_size
-        self.n_steps = n_steps
-        self.average = average
-        self.fit_intercept = fit_intercept
-        self.target_epsilon = target_epsilon
-        self.target_delta = target_delta
-        self.noise_multiplier = noise_multiplier
-        self.private = private
-        self.n_records = n_records
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.callback = callback
+    scenario: str = field(default="poisson", kw_only=False)
+    accountant: str | None = "textbook"
+    clip_norm: float = 1.0
+    learning_rate: float = 1.0
+    alpha: float = 0.0
+    batch_size: float | None = None
+    n_steps: int = 100
+    average: bool = True
+    noise_multiplier: float | None = None
+    n_jobs: int | None = None
+    callback: Callable[[Progress], None] | None = None
 
-    @property
+    @property  # type: ignore[misc]
     def sampling(self) -> str:  # type: ignore[override]  # it follows from the scenario
         """What the scenario samples by."""
         return _SCENARIOS[self.scenario][0]
@@ -138,8 +114,6 @@ class DPSGDLogisticRegression(LinearClassifier):
         # The rate is that of the public number of records, never of the rows.
         sampler = make_sampler(sampling, neighbors, public.n_records, self.batch_size)
         return LaplaceSampler(public.n_records, int(sampler.expected_batch_size)) if order == 1 else sampler
-
-    # ---------------------------------------------------------------- noise
 
     def _epsilon(self, event: PrivacyEvent, delta: float) -> float:
         """The epsilon that calibrates."""
@@ -199,8 +173,6 @@ class DPSGDLogisticRegression(LinearClassifier):
         result = self._fitted()
         return pure_statement(result) if result.settings["scenario"] == "laplace" else result.privacy
 
-    # ---------------------------------------------------------------- model
-
     def _model(self, public: Public) -> Model:
         # |p - y| <= 1: no gradient is longer than its record.
         clip = float(self.clip_norm) if public.scale is None else 1.001 * public.scale
@@ -220,8 +192,8 @@ def pure_statement(result: FitResult) -> Privacy:
     """The statement with delta = 0 of a ledger whose events all have one."""
     privacy, event = result.privacy, result.ledger.event()
     if not privacy.private or event is None:
-        return dataclasses.replace(privacy, delta=0.0)
-    return dataclasses.replace(privacy, epsilon=pure_epsilon(event), delta=0.0, accountant="basic")
+        return replace(privacy, delta=0.0)
+    return replace(privacy, epsilon=pure_epsilon(event), delta=0.0, accountant="basic")
 
 
 class GradientModel(Model):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..checks import check_number
-from ..engine.loop import Progress
 from ..engine.model import array_of
 from ..engine.result import Public
 from ..models.estimator import ArraySpec
@@ -79,64 +79,21 @@ class DPVIModel(ScoreModel):
         return {"mean": average[: self._d], "sd": np.exp(average[self._d :])}
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DPVILogisticRegression(ScoreClassifier):
     """Differentially private variational inference by clipped noisy gradients (Jälkö, Dikmen & Honkela 2017).
 
-    q(m) is a product of normals; the gradient of the variational bound with respect to
-    means and log standard deviations goes through one draw m = mean + sd eta a step,
-    common to the minibatch. A record's part, (score, score eta sd), is clipped to an L2
-    norm of ``clip_norm``; steps are Adagrad's. Means and log standard deviations of the
-    second half of the steps are averaged.
-
-    Parameters
-    ----------
-    clip_norm : float
-    prior_precision : float
-    learning_rate : float
-        Adagrad's.
-    initial_sd : float
-        Standard deviations that q starts with.
-    n_steps, sampling, neighbors, batch_size, target_epsilon, target_delta, noise_multiplier
-        As in `vips_fast.BayesianLogisticRegression`.
-    private, n_records, n_jobs, callback
-        As in `vips_fast.BayesianLogisticRegression`.
-    fit_intercept : bool
-    random_state : int, numpy Generator, RandomState or None
-        Seeds eta, which is public, and the minibatches of a fit that is not private.
-
-    Attributes
-    ----------
-    mean_, sd_ : ndarray
-        q's, the intercept last.
+    q(m) is a product of normals, of means ``mean_`` and standard deviations ``sd_``, the intercept last; the gradient
+    of the variational bound with respect to means and log standard deviations goes through one draw m = mean + sd eta a
+    step, common to the minibatch. A record's part, (score, score eta sd), is clipped to an L2 norm of ``clip_norm``;
+    steps are Adagrad's, of ``learning_rate``, from standard deviations of ``initial_sd``. Means and log standard
+    deviations of the second half of the steps are averaged. Other parameters are those of `ScoreClassifier`;
+    ``random_state`` seeds eta, which is public.
     """
 
     _kind = DPVIModel
-
-    def __init__(
-        self, *, clip_norm: float = 1.0, prior_precision: float = 1.0, learning_rate: float = 0.3,
-        initial_sd: float = 0.1, n_steps: int = 200, sampling: str = "poisson", neighbors: str | None = None,
-        batch_size: float | None = None,
-        target_epsilon: float | None = None, target_delta: float | None = None, noise_multiplier: float | None = None,
-        fit_intercept: bool = True, private: bool = True, n_records: int | None = None, n_jobs: int | None = None,
-        random_state: Any = None, callback: Callable[[Progress], None] | None = None,
-    ):
-        self.clip_norm = clip_norm
-        self.prior_precision = prior_precision
-        self.learning_rate = learning_rate
-        self.initial_sd = initial_sd
-        self.n_steps = n_steps
-        self.sampling = sampling
-        self.neighbors = neighbors
-        self.batch_size = batch_size
-        self.target_epsilon = target_epsilon
-        self.target_delta = target_delta
-        self.noise_multiplier = noise_multiplier
-        self.fit_intercept = fit_intercept
-        self.private = private
-        self.n_records = n_records
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.callback = callback
+    learning_rate: float = 0.3
+    initial_sd: float = 0.1
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

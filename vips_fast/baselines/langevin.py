@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
 from ..checks import check_number
-from ..engine.loop import Progress
 from ..engine.result import Public
 from ..models.estimator import ArraySpec
 from .scores import ScoreClassifier, ScoreModel
@@ -40,61 +38,23 @@ class SGLDModel(ScoreModel):
         return super().result() | {"step_size": np.array([self.step_size])}
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DPSGLDLogisticRegression(ScoreClassifier):
     """Differentially private stochastic gradient Langevin dynamics (Wang, Fienberg & Smola 2015).
 
-    theta moves by (step / 2) (gradient of the log posterior) + N(0, step), the gradient
-    being that of a minibatch's clipped scores. The noise that privacy needs is part of
-    Langevin's own: the step is at most 4 / sd^2, sd being that of the noise on the whole
-    data's gradient, and what is left of the variance ``step`` is added. The second half of
+    theta moves by (step / 2) (gradient of the log posterior) + N(0, step), the gradient being that of a minibatch's
+    clipped scores. The noise that privacy needs is part of Langevin's own: the step is at most 4 / sd^2, sd being that
+    of the noise on the whole data's gradient, and what is left of the variance ``step`` is added. The second half of
     the iterates are the posterior's samples.
 
-    Parameters
-    ----------
-    clip_norm : float
-    prior_precision : float
-    step_size : float or None
-        None is 1 / (n C^2 / 4 + prior_precision), C being clip_norm, at most 10, or without
-        privacy the longest row's norm; or less where privacy asks for it.
-    n_steps, sampling, neighbors, batch_size, target_epsilon, target_delta, noise_multiplier
-        As in `vips_fast.BayesianLogisticRegression`.
-    private, n_records, n_jobs, callback
-        As in `vips_fast.BayesianLogisticRegression`.
-    fit_intercept : bool
-    random_state : int, numpy Generator, RandomState or None
-        Seeds Langevin's noise, which hides nothing, and the minibatches of a fit that is not private.
-
-    Attributes
-    ----------
-    step_size_ : float
-        The steps' size.
+    ``step_size`` None is 1 / (n C^2 / 4 + prior_precision), C being clip_norm, at most 10, or without privacy the
+    longest row's norm; or less where privacy asks for it: ``step_size_`` is the one taken. Other parameters are those
+    of `ScoreClassifier`; ``random_state`` seeds Langevin's noise, which hides nothing.
     """
 
     _kind = SGLDModel
-
-    def __init__(
-        self, *, clip_norm: float = 1.0, prior_precision: float = 1.0, step_size: float | None = None,
-        n_steps: int = 500, sampling: str = "poisson", neighbors: str | None = None, batch_size: float | None = None,
-        target_epsilon: float | None = None, target_delta: float | None = None, noise_multiplier: float | None = None,
-        fit_intercept: bool = True, private: bool = True, n_records: int | None = None, n_jobs: int | None = None,
-        random_state: Any = None, callback: Callable[[Progress], None] | None = None,
-    ):
-        self.clip_norm = clip_norm
-        self.prior_precision = prior_precision
-        self.step_size = step_size
-        self.n_steps = n_steps
-        self.sampling = sampling
-        self.neighbors = neighbors
-        self.batch_size = batch_size
-        self.target_epsilon = target_epsilon
-        self.target_delta = target_delta
-        self.noise_multiplier = noise_multiplier
-        self.fit_intercept = fit_intercept
-        self.private = private
-        self.n_records = n_records
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.callback = callback
+    step_size: float | None = None
+    n_steps: int = 500
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

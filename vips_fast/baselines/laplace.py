@@ -1,9 +1,8 @@
-"""Exact Laplace noise on an integer sum, and the sampler whose releases are made with it."""
+"""Laplace noise on an integer sum, and the sampler whose releases are made with it."""
 
 from __future__ import annotations
 
 import math
-import secrets
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,24 +10,18 @@ import numpy as np
 from ..accounting import LaplaceEvent, PrivacyEvent, WithoutReplacementEvent
 from ..engine.sampling import FixedSizeSampler
 from ..kernels.lattice import MAX_NORM_UNITS, noise_spacing
+from ..mechanisms.textbook import rounded_laplace
 
 
 @dataclass(frozen=True)
 class LaplaceMechanism:
-    """Discrete Laplace noise for an integer sum of clipped contributions.
+    """Rounded Laplace noise for an integer sum of clipped contributions.
 
-    The twin of `vips_fast.mechanisms.GaussianMechanism` for the L1 norm: with
-    P(k) in proportion to exp(-|k| / s), s >= noise_multiplier * sensitivity in lattice units, a sum
-    that moves by at most the sensitivity is released with epsilon = 1 / noise_multiplier.
-
-    Parameters
-    ----------
-    noise_multiplier : float
-        Scale of the noise over ``sensitivity``; 0 adds nothing (not private).
-    sensitivity : float
-        L1 sensitivity of the sum.
-    clip_norm : float
-        L1 bound of one contribution.
+    The twin of `vips_fast.mechanisms.GaussianMechanism` for the L1 norm: an integer plus a rounded
+    Laplace variate is post-processing of the Laplace mechanism, whose scale here is at least
+    noise_multiplier * sensitivity in lattice units: epsilon = 1 / noise_multiplier. ``sensitivity`` is
+    the sum's and ``clip_norm`` bounds one contribution, both in the L1 norm; a ``noise_multiplier`` of
+    0 adds nothing (not private).
     """
 
     noise_multiplier: float
@@ -63,30 +56,7 @@ class LaplaceMechanism:
         scale = math.ceil(self.noise_multiplier * self.sensitivity / self.spacing * (1.0 + 2.0**-50))
         flat = sums.reshape(-1)
         for i in range(flat.size):
-            flat[i] += discrete_laplace(scale)
-
-
-def discrete_laplace(scale: int) -> int:
-    """k with a probability in proportion to exp(-|k| / scale), exactly (Canonne, Kamath & Steinke 2020)."""
-
-    def happens(numerator: int, denominator: int) -> bool:
-        """With probability exp(-numerator / denominator), numerator <= denominator: von Neumann's series."""
-        k = 1
-        while secrets.randbelow(denominator * k) < numerator:
-            k += 1
-        return k % 2 == 1
-
-    while True:
-        rest = secrets.randbelow(scale)
-        if not happens(rest, scale):
-            continue
-        whole = 0
-        while happens(1, 1):
-            whole += 1
-        value = rest + scale * whole
-        negative = secrets.randbits(1)
-        if value or not negative:
-            return -value if negative else value
+            flat[i] += rounded_laplace(scale)
 
 
 class LaplaceSampler(FixedSizeSampler):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from scipy.special import expit
 
+from ..engine.loop import Progress
 from ..models.estimator import PrivateEstimator
 from ..models.logistic.records import (
     LogisticRecords,
@@ -19,6 +22,7 @@ from ..models.logistic.records import (
 from ..models.spending import Payer
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class LinearClassifier(PrivateEstimator):
     """Two classes, rows dense or sparse, and parameters ``(coefficients, intercept)``.
 
@@ -32,18 +36,21 @@ class LinearClassifier(PrivateEstimator):
 
     _estimator_type = "classifier"
     # Parameters of the package's estimators that a baseline need not have.
-    sampling: Any = "full"
-    invalid: Any = "raise"
-    n_steps: Any = 1
-    neighbors: Any = None
-    batch_size: Any = None
-    noise_multiplier: Any = None
-    n_jobs: Any = None
-    callback: Any = None
+    sampling: str = field(default="full", init=False)
+    neighbors: str | None = field(default=None, init=False)
+    batch_size: float | None = field(default=None, init=False)
+    n_steps: int | None = field(default=1, init=False)
+    noise_multiplier: float | None = field(default=None, init=False)
+    invalid: str = field(default="raise", init=False)
+    n_jobs: int | None = field(default=None, init=False)
+    callback: Callable[[Progress], None] | None = field(default=None, init=False)
     # Those that all have.
-    fit_intercept: bool
-    private: bool
-    n_records: int | None
+    fit_intercept: bool = True
+    target_epsilon: float | None = None
+    target_delta: float | None = None
+    private: bool = True
+    n_records: int | None = None
+    random_state: Any = None
 
     @property
     def _constant(self) -> float:
@@ -69,8 +76,6 @@ class LinearClassifier(PrivateEstimator):
         if not self.private:
             facts["scale"] = records.largest_norm()
         return records, facts
-
-    # ------------------------------------------------------------ read-outs
 
     def _samples(self) -> np.ndarray:
         """Kept parameters, a row each."""

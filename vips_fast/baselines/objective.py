@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -25,6 +25,7 @@ from .linear import LinearClassifier
 _SOME_DELTA = 1e-6
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ObjectivePerturbationLogisticRegression(LinearClassifier):
     """Empirical risk minimisation with a random linear term (Chaudhuri, Monteleoni & Sarwate 2011).
 
@@ -37,13 +38,10 @@ class ObjectivePerturbationLogisticRegression(LinearClassifier):
     Parameters
     ----------
     row_norm : float
-        Public bound R of the rows' L2 norm (without the intercept); longer rows are
-        scaled down to it.
-    fit_intercept : bool
-    intercept_scaling : float
+        Public bound R of the rows' L2 norm (without the intercept); longer rows are scaled down to it.
+    fit_intercept, intercept_scaling : bool, float
         The constant that is appended to each row; it counts in the norm.
-    target_epsilon : float
-    target_delta : float or None
+    target_epsilon, target_delta : float, float or None
         0 for the pure form; None is min(1e-5, 1/(10 n_records)).
     curvature_share : float
         Share of epsilon that is spent on the record's curvature, in (0, 1): the ridge
@@ -54,11 +52,6 @@ class ObjectivePerturbationLogisticRegression(LinearClassifier):
         False leaves b out.
     n_records : int or None
     random_state : ignored with privacy; here for scikit-learn's conventions.
-
-    Attributes
-    ----------
-    ridge_, noise_sd_ : float
-        The penalty in use; the standard deviation of an entry of b (0 for the pure form).
 
     Notes
     -----
@@ -76,21 +69,11 @@ class ObjectivePerturbationLogisticRegression(LinearClassifier):
     noise is floating-point: this is a baseline, not a hardened mechanism.
     """
 
-    def __init__(
-        self, *, row_norm: float = 1.0, fit_intercept: bool = True, intercept_scaling: float = 1.0,
-        target_epsilon: float = 1.0, target_delta: float | None = None, curvature_share: float = 0.1,
-        alpha: float = 0.0, private: bool = True, n_records: int | None = None, random_state: Any = None,
-    ):
-        self.row_norm = row_norm
-        self.fit_intercept = fit_intercept
-        self.intercept_scaling = intercept_scaling
-        self.target_epsilon = target_epsilon
-        self.target_delta = target_delta
-        self.curvature_share = curvature_share
-        self.alpha = alpha
-        self.private = private
-        self.n_records = n_records
-        self.random_state = random_state
+    row_norm: float = 1.0
+    intercept_scaling: float = 1.0
+    target_epsilon: float = 1.0
+    curvature_share: float = 0.1
+    alpha: float = 0.0
 
     @property
     def _constant(self) -> float:
@@ -164,7 +147,7 @@ class ObjectivePerturbationLogisticRegression(LinearClassifier):
             return result.privacy
         event = result.ledger.event()
         assert isinstance(event, ApproximateDPEvent)
-        return dataclasses.replace(
+        return replace(
             result.privacy, epsilon=event.epsilon, delta=event.delta, accountant="objective perturbation"
         )
 

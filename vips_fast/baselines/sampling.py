@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,7 +13,6 @@ from scipy.special import expit
 from ..accounting import BayesianAccountant, BayesianGuarantee
 from ..checks import check_number
 from ..engine.backend import Backend, Threads
-from ..engine.loop import Progress
 from ..engine.result import Public
 from ..kernels.threads import resolve_n_threads
 from ..models.estimator import ArraySpec
@@ -83,74 +82,38 @@ class _PairsBackend(Threads):
         return super().sum(model, records, rows, words, figures)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class VariationalSamplingLogisticRegression(ScoreClassifier):
     """Variational inference that releases samples of q in place of its parameters (Triastcyn & Faltings 2019).
 
-    In each step q is a normal whose mean is one gradient step from the mean of the last
-    step's samples, and ``n_samples`` samples of it are released. No noise is added to the
-    gradient: the samples' spread hides it, and their mean, which is all that is used of
-    them, is the clipped gradient step plus normal noise of the spread over
-    sqrt(n_samples). So a step is one Gaussian release, and ``posterior_scale_`` is the
-    spread that the target needs.
+    In each step q is a normal whose mean is one gradient step from the mean of the last step's samples, and
+    ``n_samples`` samples of it are released. No noise is added to the gradient: the samples' spread hides it, and their
+    mean, which is all that is used of them, is the clipped gradient step plus normal noise of the spread over
+    sqrt(n_samples). So a step is one Gaussian release, and ``posterior_scale_`` is the spread, in the last step, that
+    the target needs.
 
-    The article's q goes on from its own parameters, which were never released, but counts
-    each step's divergence as if only that step's gradient separated two data sets; that is
-    no guarantee. Starting from the released samples makes the count right.
+    The article's q goes on from its own parameters, which were never released, but counts each step's divergence as if
+    only that step's gradient separated two data sets; that is no guarantee. Starting from the released samples makes
+    the count right.
+
+    Its parameters are those of `ScoreClassifier` and
 
     Parameters
     ----------
-    clip_norm, prior_precision, learning_rate : float
+    learning_rate : float
         A step is learning_rate / sqrt(t) on the mean gradient of a record.
     n_samples : int
         Samples of q a step.
     bayesian_pairs : int
-        Pairs of records a step for the Bayesian accountant; 0 leaves it out. Its result
-        is a data-dependent statement about a random record, not differential privacy; it
-        is itself private, and asking for it marks the model NOT PRIVATE.
-    n_steps, sampling, neighbors, batch_size, target_epsilon, target_delta, noise_multiplier
-        As in `vips_fast.BayesianLogisticRegression`.
-    private, n_records, n_jobs, callback
-        As in `vips_fast.BayesianLogisticRegression`.
-    fit_intercept : bool
-    random_state : int, numpy Generator, RandomState or None
-        Seeds the minibatches of a fit that is not private.
-
-    Attributes
-    ----------
-    posterior_scale_ : float
-        Standard deviation of q in the last step.
-    bayesian_ : `vips_fast.accounting.BayesianGuarantee` or None
-        Least over a fixed list of orders.
+        Pairs of records a step for the Bayesian accountant; 0 leaves it out. Its result, ``bayesian_``, the least over
+        a fixed list of orders, is a data-dependent statement about a random record, not differential privacy; it is
+        itself private, and asking for it marks the model NOT PRIVATE.
     """
 
     _kind = SamplingModel
-
-    def __init__(
-        self, *, clip_norm: float = 1.0, prior_precision: float = 1.0, learning_rate: float = 10.0, n_samples: int = 10,
-        bayesian_pairs: int = 0, n_steps: int = 200, sampling: str = "poisson", neighbors: str | None = None,
-        batch_size: float | None = None, target_epsilon: float | None = None, target_delta: float | None = None,
-        noise_multiplier: float | None = None, fit_intercept: bool = True, private: bool = True,
-        n_records: int | None = None, n_jobs: int | None = None, random_state: Any = None,
-        callback: Callable[[Progress], None] | None = None,
-    ):
-        self.clip_norm = clip_norm
-        self.prior_precision = prior_precision
-        self.learning_rate = learning_rate
-        self.n_samples = n_samples
-        self.bayesian_pairs = bayesian_pairs
-        self.n_steps = n_steps
-        self.sampling = sampling
-        self.neighbors = neighbors
-        self.batch_size = batch_size
-        self.target_epsilon = target_epsilon
-        self.target_delta = target_delta
-        self.noise_multiplier = noise_multiplier
-        self.fit_intercept = fit_intercept
-        self.private = private
-        self.n_records = n_records
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.callback = callback
+    learning_rate: float = 10.0
+    n_samples: int = 10
+    bayesian_pairs: int = 0
 
     def fit(self, X: Any, y: Any, *, transcript: str | Path | None = None, budget: Payer = None) -> Self:
         """See `LinearClassifier.fit`; with ``bayesian_pairs`` the model cannot be made again from a transcript."""

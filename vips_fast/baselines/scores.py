@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ..checks import check_flag, check_number
+from ..engine.loop import Progress
 from ..engine.model import Model, Release, array_of
 from ..engine.result import Public
 from ..kernels import native
@@ -113,10 +115,32 @@ class ScoreModel(Model):
         return {"samples": self._kept}
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ScoreClassifier(LinearClassifier):
-    """What the three estimators have in common."""
+    """What the three estimators have in common.
+
+    Parameters
+    ----------
+    clip_norm : float
+        L2 bound of a record's score.
+    prior_precision : float
+    fit_intercept : bool
+    random_state : int, numpy Generator, RandomState or None
+        Seeds what is random and hides nothing, and the minibatches of a fit that is not private.
+    n_steps, sampling, neighbors, batch_size, target_epsilon, target_delta, noise_multiplier, private, n_records, n_jobs
+        As in `vips_fast.BayesianLogisticRegression`; so is ``callback``.
+    """
 
     _kind: ClassVar[type[ScoreModel]]
+    clip_norm: float = 1.0
+    prior_precision: float = 1.0
+    n_steps: int = 200
+    sampling: str = "poisson"
+    neighbors: str | None = None
+    batch_size: float | None = None
+    noise_multiplier: float | None = None
+    n_jobs: int | None = None
+    callback: Callable[[Progress], None] | None = None
 
     def _check_parameters(self) -> None:
         for name in ("clip_norm", "prior_precision"):
@@ -129,8 +153,6 @@ class ScoreClassifier(LinearClassifier):
     def _model(self, public: Public) -> Model:
         return self._kind(public, self._settings())
 
-    def _n_kept(self) -> int:
-        return int(self.n_steps) - int(self.n_steps) // 2
-
     def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
-        return {"samples": ArraySpec((self._n_kept(), public.n_features + bool(self.fit_intercept)))}
+        n_kept = int(self.n_steps) - int(self.n_steps) // 2
+        return {"samples": ArraySpec((n_kept, public.n_features + bool(self.fit_intercept)))}

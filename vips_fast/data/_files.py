@@ -16,8 +16,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["BadLine", "BinaryFile", "Integers", "blocks", "naming", "open_text", "parse"]
-
 BinaryFile = gzip.GzipFile | io.BufferedReader
 
 _BLOCK = 8 << 20
@@ -73,10 +71,7 @@ def open_text(path: str | os.PathLike[str]) -> BinaryFile:
 def blocks(file: BinaryFile, size: int = _BLOCK) -> Iterator[bytes]:
     """Yield the file in blocks of whole lines.
 
-    Raises
-    ------
-    ValueError
-        If the file is compressed and its data are broken, or a line has more than 256 MiB.
+    Raises ValueError if the file is compressed and its data are broken, or a line has more than 256 MiB.
     """
     rest = b""
     while True:
@@ -98,25 +93,10 @@ def blocks(file: BinaryFile, size: int = _BLOCK) -> Iterator[bytes]:
 
 
 def parse(block: bytes, first_line: int, colons: bool = False) -> Integers:
-    """Parse a block of text that holds unsigned decimal integers.
+    """Parse a block of whole lines of unsigned decimal integers, which blanks or (with `colons`) colons separate.
 
-    Parameters
-    ----------
-    block : bytes
-        Whole lines.
-    first_line : int
-        Number of the block's first line, for messages.
-    colons : bool
-        Whether a colon may separate numbers.
-
-    Returns
-    -------
-    Integers
-
-    Raises
-    ------
-    BadLine
-        At any byte that is neither digit, blank nor (with `colons`) colon, and at numbers of more than 18 digits.
+    `first_line` is the number of the block's first line, for messages. Raises BadLine at any other byte, and at numbers
+    of more than 18 digits.
     """
     raw = np.frombuffer(block, np.uint8)
     kind = _CLASS[raw]
@@ -136,16 +116,10 @@ def parse(block: bytes, first_line: int, colons: bool = False) -> Integers:
         at = int((lengths > _MAX_DIGITS).argmax())
         raise BadLine(first_line + int(lines[at]), "a number has more than 18 digits")
 
-    values = np.zeros(len(starts), np.int64)
-    shortest = int(lengths.min(initial=0))
+    values, shortest = np.zeros(len(starts), np.int64), int(lengths.min(initial=0))
     for place in range(longest):
-        if place < shortest:
-            values *= 10
-            values += raw[starts + place] - np.uint8(48)
-        else:
-            more = np.flatnonzero(lengths > place)
-            values[more] = values[more] * 10 + (raw[starts[more] + place] - np.uint8(48))
-
+        more = slice(None) if place < shortest else np.flatnonzero(lengths > place)
+        values[more] = values[more] * 10 + (raw[starts[more] + place] - np.uint8(48))
     before = np.full(len(starts), 10, np.uint8)
     gap = np.zeros(len(starts), np.int64)
     before[1:] = raw[starts[1:] - 1]

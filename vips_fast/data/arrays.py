@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-__all__ = ["INT32_MAX", "aligned", "check_invalid", "check_shape", "csr_arrays", "dense_matrix", "is_ascending"]
-
 INT32_MAX = 2**31 - 1
 
 #: Entries that a check looks at in one go: large enough for numpy, small beside any corpus.
@@ -27,13 +25,7 @@ def aligned(array: Any, dtype: Any = None) -> np.ndarray:
 
 
 def check_invalid(invalid: str) -> bool:
-    """Whether rows that hold invalid values are to be dropped.
-
-    Raises
-    ------
-    ValueError
-        If `invalid` is neither "raise" nor "drop".
-    """
+    """Whether rows that hold invalid values are to be dropped; ValueError if `invalid` is not "raise" or "drop"."""
     if invalid not in ("raise", "drop"):
         raise ValueError(f"invalid={invalid!r}: expected 'raise' or 'drop'")
     return bool(invalid == "drop")
@@ -45,7 +37,6 @@ def check_shape(
     """Refuse what is not a matrix with a column and a row, or has another width than `n_features`.
 
     With `least_rows=0` no rows are fine: where the number of records is public and given, how many there are is not.
-
     The messages are in scikit-learn's words, which its own tests of estimators look for.
     """
     if len(shape) != 2:
@@ -61,19 +52,22 @@ def check_shape(
     if n_features is not None and shape[1] != n_features:
         if owner is None:
             raise ValueError(f"{name} has {shape[1]} columns; expected {n_features}")
-        raise ValueError(
-            f"{name} has {shape[1]} features, but {owner} is expecting {n_features} features as input"
-        )
+        raise ValueError(f"{name} has {shape[1]} features, but {owner} is expecting {n_features} features as input")
 
 
-def dense_matrix(X: Any, name: str) -> np.ndarray:
-    """An array of whatever is not sparse; objects become float64."""
+def dense_array(X: Any, name: str) -> np.ndarray:
+    """An array of whatever is not sparse."""
     if np.ma.isMaskedArray(X):
         raise ValueError(f"{name} is a masked array; expected an array without a mask")
     try:
-        dense = np.asarray(X)
+        return np.asarray(X)
     except ValueError:
         raise ValueError(f"{name} is not a rectangular array of numbers") from None
+
+
+def dense_matrix(X: Any, name: str) -> np.ndarray:
+    """As `dense_array`; objects become float64."""
+    dense = dense_array(X, name)
     if dense.dtype.kind == "O":
         try:
             return dense.astype(np.float64)
@@ -88,12 +82,8 @@ def csr_arrays(X: Any, name: str) -> Parts:
     """Data, indices (int32) and indptr (int64) of any scipy sparse matrix, as CSR, all aligned.
 
     The index arrays are checked before scipy's compiled loops, which trust them, see them. Repeated entries are
-    not summed: a -1 beside a +1 would pass for an empty cell.
-
-    Raises
-    ------
-    ValueError
-        If the index arrays do not describe a matrix of the shape that `X` says.
+    not summed: a -1 beside a +1 would pass for an empty cell. Raises ValueError if the index arrays do not describe a
+    matrix of the shape that `X` says.
     """
     if X.format == "csr":
         return _compressed_arrays(X, name)

@@ -9,32 +9,20 @@ from numbers import Integral, Real
 import numpy as np
 from scipy import sparse
 
-from vips_fast.data.counts import check_counts
-
-__all__ = ["Corpus", "split"]
+from .counts import check_counts
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Corpus:
     """Documents as counts of words.
 
-    Parameters
-    ----------
-    counts : sparse matrix or array_like, shape (D, V)
-        Number of times that each word occurs in each document. Brought to canonical CSR by `check_counts`.
-    vocabulary : sequence of str, length V, or None
-        The word of each column. Public: it must not depend on the documents.
-    source : str
-        Where the counts come from, in words.
-    details : mapping or None
-        Numbers about the making of the corpus, such as documents per package.
+    ``counts``, a matrix of shape (D, V), has the number of times that each word occurs in each document, brought to
+    canonical CSR by `check_counts`. ``vocabulary``, V strings or None, has the word of each column. It is public: it
+    must not depend on the documents. ``source`` says in words where the counts come from, ``details`` has numbers about
+    the making of the corpus, such as documents per package.
 
-    Raises
-    ------
-    ValueError
-        If `counts` is not a matrix of counts or `vocabulary` has another length than its columns.
-    TypeError
-        If an entry of `vocabulary` is not a string.
+    Raises ValueError if `counts` is not a matrix of counts or `vocabulary` has another length than its columns, and
+    TypeError if an entry of `vocabulary` is not a string.
     """
 
     counts: sparse.csr_array
@@ -81,27 +69,11 @@ class Corpus:
 def split(
     corpus: Corpus, test_size: float = 0.1, random_state: int | np.random.Generator | None = 0
 ) -> tuple[Corpus, Corpus]:
-    """Split a corpus into a training and a test part at random.
+    """A training and a test part of a corpus, drawn at random; both keep the order that the documents had.
 
-    Parameters
-    ----------
-    corpus : Corpus
-    test_size : float in (0, 1) or int >= 1
-        Share or number of documents in the test part.
-    random_state : int, numpy.random.Generator or None
-        Seed of the shuffle; the same seed gives the same split.
-
-    Returns
-    -------
-    train, test : Corpus
-        Both keep the order that the documents had.
-
-    Raises
-    ------
-    TypeError
-        If `corpus` is not a Corpus or `test_size` is not a number.
-    ValueError
-        If either part would be empty.
+    `test_size` is the share, a float in (0, 1), or the number of documents in the test part; the same seed
+    `random_state` gives the same split. Raises TypeError if `corpus` is not a Corpus or `test_size` is not a number,
+    and ValueError if either part would be empty.
     """
     if not isinstance(corpus, Corpus):
         raise TypeError(f"corpus must be a Corpus, not {type(corpus).__name__}")

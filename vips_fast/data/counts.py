@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from vips_fast.data.arrays import (
+from .arrays import (
     CHUNK,
     INT32_MAX,
     Parts,
@@ -23,8 +23,6 @@ from vips_fast.data.arrays import (
     dense_matrix,
     is_ascending,
 )
-
-__all__ = ["check_counts", "documents"]
 
 
 class _Limits(NamedTuple):
@@ -67,13 +65,9 @@ def check_counts(
         count needs it (float32 or float64 for floats with `allow_float`). Index arrays are int32, or int64 from 2**31
         stored entries on. `X` is not changed; the result shares its memory where nothing had to be converted.
 
-    Raises
-    ------
-    ValueError
-        If `X` is not two-dimensional, is empty in either direction, has another number of columns than `n_features`,
-        has index arrays that do not describe a matrix, or (with "raise") holds an invalid value.
-    TypeError
-        If the entries of `X` are not numbers.
+    Raises TypeError if the entries of `X` are not numbers, and ValueError if it is not two-dimensional, is empty in
+    either direction, has another number of columns than `n_features`, has index arrays that do not describe a matrix,
+    or (with "raise") holds an invalid value.
     """
     data, indices, indptr, shape = _checked(X, n_features, name, allow_float, invalid, _EXACT, None)
     index_dtype = np.int32 if len(indices) <= INT32_MAX else np.int64
@@ -81,37 +75,15 @@ def check_counts(
 
 
 def documents(
-    X: Any,
-    n_features: int | None = None,
-    *,
-    name: str = "X",
-    invalid: str = "raise",
-    owner: str = "LatentDirichletAllocation",
-    least_rows: int = 1,
-) -> sparse.csr_array:
-    """Counts of words in the types that the kernels read.
+    X: Any, n_features: int | None = None, *, name: str = "X", invalid: str = "raise",
+    owner: str = "LatentDirichletAllocation", least_rows: int = 1,
+) -> sparse.csr_array:  # fmt: skip
+    """Counts of words in the types that the kernels read: as `check_counts`, but for what follows.
 
-    Parameters
-    ----------
-    X, n_features, name
-        As for `check_counts`.
-    invalid : {"raise", "drop"}
-        As for `check_counts`, with the limits of the kernels: counts below 2**31, row sums below 2**32.
-    owner : str
-        The estimator that expects `n_features` columns, for the message.
-    least_rows : int
-        0 takes a matrix without rows too.
-
-    Returns
-    -------
-    scipy.sparse.csr_array, shape (D, V)
-        Canonical as that of `check_counts`; data and indices int32, indptr int64. Where `X` is canonical and has
-        those types, its data and indices are not copied.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As `check_counts`.
+    The limits of the kernels hold: counts below 2**31, row sums below 2**32. In the canonical CSR array, data and
+    indices are int32, indptr int64; where `X` is canonical and has those types, its data and indices are not copied.
+    `owner` names the estimator that expects `n_features` columns in the message; ``least_rows=0`` takes a matrix
+    without rows too.
     """
     return _csr(*_checked(X, n_features, name, False, invalid, _KERNELS, owner, least_rows))
 
@@ -125,15 +97,9 @@ def _csr(data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, shape: tuple
 
 
 def _checked(
-    X: Any,
-    n_features: int | None,
-    name: str,
-    allow_float: bool,
-    invalid: str,
-    limits: _Limits,
-    owner: str | None,
+    X: Any, n_features: int | None, name: str, allow_float: bool, invalid: str, limits: _Limits, owner: str | None,
     least_rows: int = 1,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[int, int]]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[int, int]]:  # fmt: skip
     """Arrays of the canonical CSR matrix (indices int32, indptr int64) and its shape."""
     drop = check_invalid(invalid)
     is_sparse = sparse.issparse(X)

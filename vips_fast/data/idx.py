@@ -11,9 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from vips_fast.data._files import naming, open_text
-
-__all__ = ["binarise", "load_mnist", "read_idx"]
+from ._files import naming, open_text
 
 #: Third byte of the magic number -> big-endian element type.
 _TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
@@ -27,26 +25,11 @@ PathLike = str | os.PathLike[str]
 
 
 def read_idx(path: PathLike) -> np.ndarray:
-    """Read an IDX file, plain or gzip.
+    """Read an IDX file, plain or gzip: an array in the machine's byte order, with the file's shape.
 
     The header is two zero bytes, a byte for the element type, a byte for the number of dimensions, and each dimension
-    as a big-endian 32-bit number; the elements follow in C order, big-endian.
-
-    Parameters
-    ----------
-    path : path-like
-
-    Returns
-    -------
-    ndarray
-        In the machine's byte order, with the file's shape.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be opened.
-    ValueError
-        If it is not an IDX file or its length does not fit its header.
+    as a big-endian 32-bit number; the elements follow in C order, big-endian. Raises OSError if the file cannot be
+    opened, and ValueError if it is not an IDX file or its length does not fit its header.
     """
     with naming(path), open_text(path) as file:
         try:
@@ -72,23 +55,10 @@ def read_idx(path: PathLike) -> np.ndarray:
 
 
 def binarise(images: Any, least: float = 1) -> np.ndarray:
-    """Images as binary records: a pixel is on where it is at least ``least``.
+    """Images, shape (n, ...), as uint8 records, shape (n, pixels): a pixel is on where it is at least `least`.
 
-    Parameters
-    ----------
-    images : array, shape (n, ...)
-        Real numbers.
-    least : number
-        A public threshold: 1 is "above 0" for whole numbers, as in the paper's code; 128 is the upper half of a byte.
-
-    Returns
-    -------
-    ndarray, uint8, shape (n, number of pixels)
-
-    Raises
-    ------
-    ValueError
-        If the images hold NaN or have fewer than two dimensions.
+    `least` is a public threshold: 1 is "above 0" for whole numbers, as in the paper's code; 128 is the upper half of
+    a byte. Raises ValueError if the images hold NaN or have fewer than two dimensions.
     """
     images = np.asarray(images)
     if images.ndim < 2:
@@ -99,25 +69,11 @@ def binarise(images: Any, least: float = 1) -> np.ndarray:
 
 
 def load_mnist(folder: PathLike, least: float = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Binary MNIST records from the four IDX files in a folder, plain or ``.gz``.
+    """Binary MNIST records from the four IDX files in a folder, plain or ``.gz``: train, test and the labels of both.
 
-    Parameters
-    ----------
-    folder : path-like
-    least : number
-        As in `binarise`.
-
-    Returns
-    -------
-    train, test : ndarrays, uint8, shapes (60000, 784) and (10000, 784) for the original files
-    train_labels, test_labels : ndarrays, uint8
-
-    Raises
-    ------
-    FileNotFoundError
-        If one of the files is missing.
-    ValueError
-        If a file is broken, or images and labels differ in number.
+    All are uint8, of shapes (60000, 784), (10000, 784), (60000,) and (10000,) for the original files; ``least`` is as
+    in `binarise`. Raises FileNotFoundError if one of the files is missing, and ValueError if a file is broken, or
+    images and labels differ in number.
     """
     records, targets = [], []
     for part, name in _NAMES.items():

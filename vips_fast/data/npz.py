@@ -20,8 +20,6 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["read_npz", "write_npz"]
-
 #: What `read_npz` lets a file expand to: so many bytes, or so many times the size of the file if that is more. Counts
 #: of words expand to about 4 times their size, and deflate can reach 1,032 times.
 _SMALL, _RATIO = 1 << 28, 100
@@ -32,18 +30,9 @@ _NAME = re.compile(r"[\w.-]+")
 _TYPES = "biufcSUmM"
 #: What zipfile, zlib and the parsers of numpy's header raise at broken bytes.
 _BROKEN = (
-    zipfile.BadZipFile,
-    zlib.error,
-    struct.error,
-    ArithmeticError,
-    AttributeError,
-    EOFError,
-    LookupError,
-    RuntimeError,
-    SyntaxError,
-    TypeError,
-    ValueError,
-)
+    zipfile.BadZipFile, zlib.error, struct.error, ArithmeticError, AttributeError, EOFError, LookupError, RuntimeError,
+    SyntaxError, TypeError, ValueError,
+)  # fmt: skip
 
 
 class _Head(NamedTuple):
@@ -62,7 +51,7 @@ class _Refused(Exception):
 def read_npz(
     path: str | os.PathLike[str], *, max_bytes: int | None = None, names: Collection[str] | None = None
 ) -> dict[str, np.ndarray]:
-    """Read the arrays of an ``.npz`` file.
+    """The arrays of an ``.npz`` file, in its order; C-contiguous, aligned, in the machine's byte order.
 
     Parameters
     ----------
@@ -75,20 +64,10 @@ def read_npz(
         The arrays to read where the file has them. Others are left alone: they may be of any size and type. None
         reads every array.
 
-    Returns
-    -------
-    dict of str to ndarray
-        In the order of the file; C-contiguous, aligned, in the machine's byte order.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be opened or read.
-    ValueError
-        If it is not such a file, is damaged, holds an array of Python objects or with fields, or is larger than
-        `max_bytes` once expanded. The message has the path, what was found and what was expected, never a value.
-    MemoryError
-        If the machine has less memory than the arrays need; the message says how much that is.
+    Raises OSError if the file cannot be opened or read; ValueError if it is not such a file, is damaged, holds an array
+    of Python objects or with fields, or is larger than `max_bytes` once expanded (the message has the path, what was
+    found and what was expected, never a value); and MemoryError, which says how much the arrays need, if the machine
+    has less.
     """
     needed = 0
     try:
@@ -117,20 +96,11 @@ def read_npz(
 
 
 def write_npz(file: str | os.PathLike[str] | IO[bytes], arrays: Mapping[str, Any]) -> None:
-    """Write arrays to an ``.npz`` file, the same bytes for the same arrays.
+    """Write arrays to an ``.npz`` file or a binary file open for writing, the same bytes for the same arrays.
 
-    Names are sorted, the archive holds no times, and arrays are written in C order, little-endian, without compression.
-
-    Parameters
-    ----------
-    file : path-like or binary file open for writing
-    arrays : mapping of str to array_like
-        Names of letters, digits, dots, hyphens and underscores.
-
-    Raises
-    ------
-    ValueError
-        If a name has another character, or an array is one that `read_npz` refuses.
+    Names, of letters, digits, dots, hyphens and underscores, are sorted, the archive holds no times, and arrays are
+    written in C order, little-endian, without compression. Raises ValueError if a name has another character, or an
+    array is one that `read_npz` refuses.
     """
     checked = {}
     for name in sorted(arrays):

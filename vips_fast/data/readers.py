@@ -1,7 +1,8 @@
 """Readers of count files and texts.
 
-Every reader checks the whole file before it returns. A broken file raises a one-line ValueError that names the file
-and, where the fault is in its form, the line; the contents of a line are never shown, since they are private.
+Every reader checks the whole file before it returns. Text is read plain or gzip. A broken file raises a one-line
+ValueError that names the file and, where the fault is in its form, the line; the contents of a line are never shown,
+since they are private. ``vocabulary`` and ``invalid`` mean in every reader what they mean in `load_corpus`.
 """
 
 from __future__ import annotations
@@ -15,23 +16,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from vips_fast.data._files import BadLine, BinaryFile, Integers, blocks, naming, open_text, parse
-from vips_fast.data.arrays import check_invalid
-from vips_fast.data.corpus import Corpus
-from vips_fast.data.counts import check_counts
-from vips_fast.data.npz import read_npz
-from vips_fast.data.text import count_texts
-
-__all__ = [
-    "FORMATS",
-    "load_corpus",
-    "load_vocabulary",
-    "read_docword",
-    "read_folder",
-    "read_jsonl",
-    "read_ldac",
-    "read_sparse",
-]
+from ._files import BadLine, BinaryFile, Integers, blocks, naming, open_text, parse
+from .arrays import check_invalid
+from .corpus import Corpus
+from .counts import check_counts
+from .npz import read_npz
+from .text import count_texts
 
 FORMATS = ("npz", "docword", "ldac", "jsonl", "folder")
 
@@ -43,20 +33,14 @@ _INDEX_NAMES = {"csr": ("indices", "indptr"), "csc": ("indices", "indptr"), "coo
 
 
 def load_corpus(
-    path: PathLike,
-    vocabulary: Vocabulary | None = None,
-    format: str | None = None,
-    *,
-    n_features: int | None = None,
-    field: str = "text",
-    invalid: str = "raise",
-) -> Corpus:
-    """Read a corpus of any known format.
+    path: PathLike, vocabulary: Vocabulary | None = None, format: str | None = None, *,
+    n_features: int | None = None, field: str = "text", invalid: str = "raise",
+) -> Corpus:  # fmt: skip
+    """Read a corpus of any known format from a file or a folder.
 
     Parameters
     ----------
     path : path-like
-        A file or a folder.
     vocabulary : sequence of str, path-like or None
         The words of the columns, or a file with one word on each line. Needed for texts.
     format : {"npz", "docword", "ldac", "jsonl", "folder"} or None
@@ -70,17 +54,8 @@ def load_corpus(
         text. "drop" makes it a document of no words and says nothing about it. A file whose form is broken is refused
         in any case.
 
-    Returns
-    -------
-    Corpus
-
-    Raises
-    ------
-    OSError
-        If the file cannot be opened.
-    ValueError
-        If it is not a valid file of its format, the format cannot be told, or the vocabulary is missing or of another
-        length.
+    Raises OSError if the file cannot be opened, and ValueError if it is not a valid file of its format, the format
+    cannot be told, or the vocabulary is missing or of another length.
     """
     if format is None:
         format = _guess(Path(path))
@@ -88,10 +63,8 @@ def load_corpus(
         raise ValueError(f"format is {format!r}; expected one of {', '.join(FORMATS)}")
     if format == "ldac":
         return read_ldac(path, vocabulary, n_features, invalid=invalid)
-    if format == "npz":
-        corpus = read_sparse(path, vocabulary, invalid=invalid)
-    elif format == "docword":
-        corpus = read_docword(path, vocabulary, invalid=invalid)
+    if format in ("npz", "docword"):
+        corpus = (read_sparse if format == "npz" else read_docword)(path, vocabulary, invalid=invalid)
     elif vocabulary is None:
         raise ValueError(f"{path}: reading texts needs a public vocabulary; give vocabulary=")
     elif format == "jsonl":
@@ -104,23 +77,10 @@ def load_corpus(
 
 
 def load_vocabulary(path: PathLike) -> tuple[str, ...]:
-    """Read a vocabulary: one word on each line, that of line k (from 0) for column k.
+    """The words of a file, UTF-8, plain or gzip: one on each line, that of line k (from 0) for column k.
 
-    Parameters
-    ----------
-    path : path-like
-        UTF-8 text, plain or gzip.
-
-    Returns
-    -------
-    tuple of str
-
-    Raises
-    ------
-    OSError
-        If the file cannot be opened.
-    ValueError
-        If it is empty, not UTF-8, or has a blank or repeated line.
+    Raises OSError if the file cannot be opened, and ValueError if it is empty, not UTF-8, or has a blank or repeated
+    line.
     """
     with naming(path), open_text(path) as file:
         try:
@@ -146,33 +106,10 @@ def read_sparse(
 
     Either written by `scipy.sparse.save_npz` (CSR, CSC or COO), or with arrays ``data``, ``indices``, ``indptr`` and
     ``shape`` of a CSR matrix. Other arrays of the file are not read, and pickled objects are never loaded.
-
-    Parameters
-    ----------
-    path : path-like
-    vocabulary : sequence of str, path-like or None
-    invalid : {"raise", "drop"}
-        As for `load_corpus`.
-    max_bytes : int or None
-        The most bytes that the arrays may take, as for `read_npz`.
-
-    Returns
-    -------
-    Corpus
-
-    Raises
-    ------
-    OSError
-        If the file cannot be opened.
-    ValueError
-        If it is not such a file or holds no matrix of counts.
-    MemoryError
-        If the machine has less memory than the arrays need.
+    ``max_bytes``, and MemoryError, are those of `read_npz`; other errors those of `load_corpus`.
     """
     words = _words(vocabulary)
-    arrays = read_npz(
-        path, max_bytes=max_bytes, names=("format", "data", "indices", "indptr", "row", "col", "shape")
-    )
+    arrays = read_npz(path, max_bytes=max_bytes, names=("format", "data", "indices", "indptr", "row", "col", "shape"))
     with naming(path):
         kind = arrays.get("format", np.array("csr")).tobytes().replace(b"\0", b"").decode("ascii", "replace")
         if kind not in _INDEX_NAMES:
@@ -207,28 +144,10 @@ def read_sparse(
 
 
 def read_docword(path: PathLike, vocabulary: Vocabulary | None = None, *, invalid: str = "raise") -> Corpus:
-    """Read counts in the format of UCI's bag-of-words collection.
+    """Read counts in the format of UCI's bag-of-words collection; errors as in `load_corpus`.
 
     Three lines with the number of documents, of words and of entries, then a line "document word count" for each
-    entry, numbered from 1. Plain or gzip.
-
-    Parameters
-    ----------
-    path : path-like
-    vocabulary : sequence of str, path-like or None
-    invalid : {"raise", "drop"}
-        As for `load_corpus`.
-
-    Returns
-    -------
-    Corpus
-
-    Raises
-    ------
-    OSError
-        If the file cannot be opened.
-    ValueError
-        If it is not such a file.
+    entry, numbered from 1.
     """
     words = _words(vocabulary)
     with naming(path), open_text(path) as file:
@@ -268,31 +187,11 @@ def read_docword(path: PathLike, vocabulary: Vocabulary | None = None, *, invali
 def read_ldac(
     path: PathLike, vocabulary: Vocabulary | None = None, n_features: int | None = None, *, invalid: str = "raise"
 ) -> Corpus:
-    """Read counts in the format of Blei's LDA-C.
+    """Read counts in the format of Blei's LDA-C; errors as in `load_corpus`.
 
-    Each line is a document: "N word:count word:count ...", N being the number of pairs, words numbered from 0. Plain
-    or gzip. The file does not say how many words there are, and the largest number in it depends on the documents, so
-    the number must be given.
-
-    Parameters
-    ----------
-    path : path-like
-    vocabulary : sequence of str, path-like or None
-    n_features : int or None
-        Number of words V; the vocabulary's length where that is given.
-    invalid : {"raise", "drop"}
-        As for `load_corpus`.
-
-    Returns
-    -------
-    Corpus
-
-    Raises
-    ------
-    OSError
-        If the file cannot be opened.
-    ValueError
-        If it is not such a file, or neither `vocabulary` nor `n_features` is given, or they disagree.
+    Each line is a document: "N word:count word:count ...", N being the number of pairs, words numbered from 0. The
+    file does not say how many words there are, and the largest number in it depends on the documents, so `vocabulary`
+    or `n_features`, the number of words, must be given.
     """
     words = _words(vocabulary)
     if words is not None:
@@ -300,9 +199,8 @@ def read_ldac(
             raise ValueError(f"vocabulary has {len(words)} words; expected {n_features}")
         n_features = len(words)
     if n_features is None:
-        raise ValueError(
-            f"{path}: an LDA-C file does not say how many words there are; give vocabulary= or n_features="
-        )
+        what = "an LDA-C file does not say how many words there are; give vocabulary= or n_features="
+        raise ValueError(f"{path}: {what}")
     if not 1 <= n_features < 2**31:
         raise ValueError(f"n_features is {n_features}; expected 1 to 2**31 - 1")
     with naming(path), open_text(path) as file:
@@ -326,28 +224,10 @@ def read_ldac(
 
 
 def read_jsonl(path: PathLike, vocabulary: Vocabulary, field: str = "text", *, invalid: str = "raise") -> Corpus:
-    """Read texts from JSON Lines: an object on each line, its text in one field.
+    """Read texts from JSON Lines, UTF-8: an object on each line, its text in one field.
 
-    Parameters
-    ----------
-    path : path-like
-        UTF-8, plain or gzip. Blank lines are passed over.
-    vocabulary : sequence of str or path-like
-    field : str
-    invalid : {"raise", "drop"}
-        As for `load_corpus`.
-
-    Returns
-    -------
-    Corpus
-        A document for each line, tokenised as `words_of` says.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be opened.
-    ValueError
-        If a line is not an object with a string in `field`.
+    A document for each line, blank ones passed over, tokenised as `words_of` says. Raises OSError if the file cannot
+    be opened, and ValueError if a line is not an object with a string in `field`.
     """
     drop = check_invalid(invalid)
 
@@ -369,7 +249,7 @@ def read_jsonl(path: PathLike, vocabulary: Vocabulary, field: str = "text", *, i
                 else:
                     raise BadLine(number, f"expected a JSON object with a string in {field!r}")
 
-    words = _needed_words(vocabulary)
+    words = _words(vocabulary)
     with naming(path), open_text(path) as file:
         return count_texts(texts(file), words, _name(path))
 
@@ -377,25 +257,11 @@ def read_jsonl(path: PathLike, vocabulary: Vocabulary, field: str = "text", *, i
 def read_folder(path: PathLike, vocabulary: Vocabulary) -> Corpus:
     """Read texts from the ``.txt`` files of a folder and its subfolders.
 
-    Parameters
-    ----------
-    path : path-like
-    vocabulary : sequence of str or path-like
-
-    Returns
-    -------
-    Corpus
-        A document for each file, in the order of their paths, tokenised as `words_of` says. Bytes that are not UTF-8
-        are dropped, as is every character outside a to z.
-
-    Raises
-    ------
-    OSError
-        If the folder or a file cannot be read.
-    ValueError
-        If it has no ``.txt`` files.
+    A document for each file, in the order of their paths, tokenised as `words_of` says. Bytes that are not UTF-8 are
+    dropped, as is every character outside a to z. Raises OSError if the folder or a file cannot be read, and
+    ValueError if it has no ``.txt`` files.
     """
-    words = _needed_words(vocabulary)
+    words = _words(vocabulary)
     root = Path(path)
     if not root.is_dir():
         raise NotADirectoryError(f"{path}: not a folder")
@@ -469,13 +335,10 @@ def _ldac_lines(numbers: Integers, first_line: int) -> tuple[np.ndarray, np.ndar
     return pairs, values[place % 2 == 1], values[is_count]
 
 
-def _words(vocabulary: Vocabulary | None) -> tuple[str, ...] | None:
-    return None if vocabulary is None else _needed_words(vocabulary)
-
-
-def _needed_words(vocabulary: Vocabulary) -> tuple[str, ...]:
-    if isinstance(vocabulary, (str, os.PathLike)):
-        return load_vocabulary(vocabulary)
+def _words(vocabulary: Vocabulary | None) -> Any:
+    """The words of the columns as a tuple, or None."""
+    if vocabulary is None or isinstance(vocabulary, (str, os.PathLike)):
+        return None if vocabulary is None else load_vocabulary(vocabulary)
     words = tuple(vocabulary)
     if not all(isinstance(word, str) for word in words):
         raise TypeError("vocabulary must hold strings only")

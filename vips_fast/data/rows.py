@@ -7,35 +7,25 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from vips_fast.data.arrays import CHUNK, aligned, check_invalid, check_shape, csr_arrays
-
-__all__ = ["binary_records", "numeric_records"]
+from .arrays import CHUNK, aligned, check_invalid, check_shape, csr_arrays, dense_array
 
 
 def binary_records(
-    Y: Any,
-    n_features: int | None = None,
-    *,
-    name: str = "Y",
-    invalid: str = "raise",
-    owner: str = "SigmoidBeliefNetwork",
-    least_rows: int = 1,
-) -> tuple[np.ndarray, np.ndarray | None]:
-    """Check records whose entries are 0 and 1.
+    Y: Any, n_features: int | None = None, *, name: str = "Y", invalid: str = "raise",
+    owner: str = "SigmoidBeliefNetwork", least_rows: int = 1,
+) -> tuple[np.ndarray, np.ndarray | None]:  # fmt: skip
+    """Check records whose entries are 0 and 1: booleans or numbers of any width, shape (n, J), dense or sparse.
 
     Parameters
     ----------
-    Y : array_like or scipy sparse matrix, shape (n, J)
-        Booleans or numbers of any width.
+    Y : array_like or scipy sparse matrix
     n_features : int or None
         The number of columns to insist on.
-    name : str
-        The argument's name in messages.
+    name, owner : str
+        The argument's name, and the estimator that expects `n_features` columns, for messages.
     invalid : {"raise", "drop"}
         What to do about a row that holds anything but 0 and 1. "drop" makes it a row of zeros that is marked as not
         usable, and says nothing about it.
-    owner : str
-        The estimator that expects `n_features` columns, for the message.
     least_rows : int
         0 takes a matrix without rows too.
 
@@ -46,11 +36,8 @@ def binary_records(
     usable : ndarray of bool, shape (n,), or None
         None if every row is usable, as is always so with "raise".
 
-    Raises
-    ------
-    ValueError
-        If `Y` is not a matrix of booleans or numbers, is empty in either direction, has another width than
-        `n_features`, or (with "raise") holds anything but 0 and 1. No entry is shown.
+    Raises ValueError if `Y` is not a matrix of booleans or numbers, is empty in either direction, has another width
+    than `n_features`, or (with "raise") holds anything but 0 and 1. No entry is shown.
     """
     drop = check_invalid(invalid)
     Y = _matrix(Y, n_features, name, owner, least_rows)
@@ -83,25 +70,12 @@ def binary_records(
 def numeric_records(
     records: Any, n_features: int | None = None, *, name: str = "records", owner: str = "ConjugateEstimator"
 ) -> np.ndarray:
-    """Rows of numbers for the functions of a user's own model. Values are not checked: they need not be finite.
+    """Rows of numbers, shape (n, d), for the functions of a user's own model; they need not be finite.
 
-    Parameters
-    ----------
-    records : array_like, shape (n, d)
-        Booleans or numbers of any width.
-    n_features, name, owner
-        As for `binary_records`.
-
-    Returns
-    -------
-    ndarray, shape (n, d)
-        Read-only, C-contiguous, aligned, in the machine's byte order. Booleans become uint8, floats other than
-        float32 and float64 become float64; the memory is shared where nothing had to be converted.
-
-    Raises
-    ------
-    ValueError
-        If `records` is not a matrix of numbers, is empty in either direction, or has another width than `n_features`.
+    Read-only, C-contiguous, aligned, in the machine's byte order. Booleans become uint8, floats other than float32 and
+    float64 become float64; the memory is shared where nothing had to be converted. `n_features`, `name` and `owner` are
+    as for `binary_records`. Raises ValueError if `records` is not a matrix of numbers, is empty in either direction, or
+    has another width than `n_features`.
     """
     records = _matrix(records, n_features, name, owner)
     if sparse.issparse(records):
@@ -118,13 +92,8 @@ def numeric_records(
 
 def _matrix(X: Any, n_features: int | None, name: str, owner: str, least_rows: int = 1) -> Any:
     """Booleans or real numbers, shape (n, J), as an array or as a sparse matrix whose index arrays are sound."""
-    if np.ma.isMaskedArray(X):
-        raise ValueError(f"{name} is a masked array; expected an array without a mask")
     if not sparse.issparse(X):
-        try:
-            X = np.asarray(X)
-        except ValueError:
-            raise ValueError(f"{name} is not a rectangular array of numbers") from None
+        X = dense_array(X, name)
     check_shape(X.shape, n_features, name, owner, least_rows)
     if X.dtype.kind not in "biuf":
         raise ValueError(f"{name} has dtype {X.dtype}: expected booleans or numbers")

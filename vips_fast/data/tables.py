@@ -15,19 +15,8 @@ from typing import NamedTuple, NoReturn
 import numpy as np
 from scipy import sparse
 
-from vips_fast.data._files import blocks, naming, open_text
-from vips_fast.data.arrays import INT32_MAX
-
-__all__ = [
-    "ABALONE_COLUMNS",
-    "ADULT_COLUMNS",
-    "Categorical",
-    "Numeric",
-    "Table",
-    "encode_table",
-    "read_abalone",
-    "read_adult",
-]
+from ._files import blocks, naming, open_text
+from .arrays import INT32_MAX
 
 PathLike = str | os.PathLike[str]
 
@@ -54,16 +43,9 @@ class Categorical(NamedTuple):
 class Table(NamedTuple):
     """An encoded table.
 
-    Attributes
-    ----------
-    X : scipy.sparse.csr_array, float64, shape (n, d)
-        Numbers scaled by their public bounds, one column for each category.
-    y : ndarray, int64, shape (n,)
-        0 or 1.
-    feature_names : tuple of str
-        Names of the columns, "name" or "name=category".
-    row_norm : float
-        Largest L2 norm that any row could have: a public bound.
+    X, a float64 CSR array of shape (n, d), has numbers scaled by their public bounds and one column for each category;
+    ``feature_names`` names its columns, "name" or "name=category"; ``row_norm`` is the largest L2 norm that any row
+    could have: a public bound. y, int64 of shape (n,), is 0 or 1.
     """
 
     X: sparse.csr_array
@@ -72,74 +54,56 @@ class Table(NamedTuple):
     row_norm: float
 
 
-def _split(text: str) -> tuple[str, ...]:
-    return tuple(word.strip() for word in text.split(","))
+def _listed(name: str, categories: str, may_be_missing: bool = False) -> Categorical:
+    return Categorical(name, tuple(word.strip() for word in categories.split(",")), may_be_missing)
 
 
 #: Attributes of Adult in the file's order (adult.names).
 ADULT_COLUMNS = (
     Numeric("age", 16, 90),
-    Categorical(
+    _listed(
         "workclass",
-        _split(
-            "Private, Self-emp-not-inc, Self-emp-inc, Federal-gov, Local-gov, State-gov, Without-pay, Never-worked"
-        ),
-        True,
+        "Private, Self-emp-not-inc, Self-emp-inc, Federal-gov, Local-gov, State-gov, Without-pay, Never-worked", True,
     ),
     Numeric("fnlwgt", 0, 1_500_000),
-    Categorical(
+    _listed(
         "education",
-        _split(
-            "Bachelors, Some-college, 11th, HS-grad, Prof-school, Assoc-acdm, Assoc-voc, 9th, 7th-8th, 12th, Masters,"
-            "1st-4th, 10th, Doctorate, 5th-6th, Preschool"
-        ),
+        "Bachelors, Some-college, 11th, HS-grad, Prof-school, Assoc-acdm, Assoc-voc, 9th, 7th-8th, 12th, Masters,"
+        "1st-4th, 10th, Doctorate, 5th-6th, Preschool",
     ),
     Numeric("education-num", 1, 16),
-    Categorical(
+    _listed(
         "marital-status",
-        _split(
-            "Married-civ-spouse, Divorced, Never-married, Separated, Widowed, Married-spouse-absent, Married-AF-spouse"
-        ),
+        "Married-civ-spouse, Divorced, Never-married, Separated, Widowed, Married-spouse-absent, Married-AF-spouse",
     ),
-    Categorical(
+    _listed(
         "occupation",
-        _split(
-            "Tech-support, Craft-repair, Other-service, Sales, Exec-managerial, Prof-specialty, Handlers-cleaners,"
-            "Machine-op-inspct, Adm-clerical, Farming-fishing, Transport-moving, Priv-house-serv, Protective-serv,"
-            "Armed-Forces"
-        ),
-        True,
+        "Tech-support, Craft-repair, Other-service, Sales, Exec-managerial, Prof-specialty, Handlers-cleaners,"
+        "Machine-op-inspct, Adm-clerical, Farming-fishing, Transport-moving, Priv-house-serv, Protective-serv,"
+        "Armed-Forces", True,
     ),
-    Categorical("relationship", _split("Wife, Own-child, Husband, Not-in-family, Other-relative, Unmarried")),
-    Categorical("race", _split("White, Asian-Pac-Islander, Amer-Indian-Eskimo, Other, Black")),
-    Categorical("sex", _split("Female, Male")),
+    _listed("relationship", "Wife, Own-child, Husband, Not-in-family, Other-relative, Unmarried"),
+    _listed("race", "White, Asian-Pac-Islander, Amer-Indian-Eskimo, Other, Black"),
+    _listed("sex", "Female, Male"),
     Numeric("capital-gain", 0, 20_000, centred=False),
     Numeric("capital-loss", 0, 5_000, centred=False),
     Numeric("hours-per-week", 0, 100),
-    Categorical(
+    _listed(
         "native-country",
-        _split(
-            "United-States, Cambodia, England, Puerto-Rico, Canada, Germany, Outlying-US(Guam-USVI-etc), India, "
-            "Japan, Greece, South, China, Cuba, Iran, Honduras, Philippines, Italy, Poland, Jamaica, Vietnam, Mexico, "
-            "Portugal, Ireland, France, Dominican-Republic, Laos, Ecuador, Taiwan, Haiti, Columbia, Hungary, "
-            "Guatemala, Nicaragua, Scotland, Thailand, Yugoslavia, El-Salvador, Trinadad&Tobago, Peru, Hong, "
-            "Holand-Netherlands"
-        ),
-        True,
+        "United-States, Cambodia, England, Puerto-Rico, Canada, Germany, Outlying-US(Guam-USVI-etc), India, "
+        "Japan, Greece, South, China, Cuba, Iran, Honduras, Philippines, Italy, Poland, Jamaica, Vietnam, Mexico, "
+        "Portugal, Ireland, France, Dominican-Republic, Laos, Ecuador, Taiwan, Haiti, Columbia, Hungary, "
+        "Guatemala, Nicaragua, Scotland, Thailand, Yugoslavia, El-Salvador, Trinadad&Tobago, Peru, Hong, "
+        "Holand-Netherlands", True,
     ),
-)
+)  # fmt: skip
 
 #: Attributes of Abalone in the file's order; lengths in 200 mm, weights in 200 g.
 ABALONE_COLUMNS = (
-    Categorical("sex", ("M", "F", "I")),
-    Numeric("length", 0, 1),
-    Numeric("diameter", 0, 1),
-    Numeric("height", 0, 0.5),
-    Numeric("whole-weight", 0, 3),
-    Numeric("shucked-weight", 0, 1.5),
-    Numeric("viscera-weight", 0, 1),
+    Categorical("sex", ("M", "F", "I")), Numeric("length", 0, 1), Numeric("diameter", 0, 1), Numeric("height", 0, 0.5),
+    Numeric("whole-weight", 0, 3), Numeric("shucked-weight", 0, 1.5), Numeric("viscera-weight", 0, 1),
     Numeric("shell-weight", 0, 1),
-)
+)  # fmt: skip
 
 
 def _rows(path: PathLike, n_fields: int, header: str) -> Iterator[tuple[int, list[str]]]:
@@ -164,41 +128,18 @@ def _rows(path: PathLike, n_fields: int, header: str) -> Iterator[tuple[int, lis
 
 
 def encode_table(
-    columns: Sequence[Numeric | Categorical],
-    values: Sequence[Sequence[str]],
-    *,
-    missing: str = "category",
-    lines: Sequence[int] | None = None,
-    name: str = "values",
-) -> tuple[sparse.csr_array, tuple[str, ...], float]:
-    """Encode the text of a table by its public description.
+    columns: Sequence[Numeric | Categorical], values: Sequence[Sequence[str]], *, missing: str = "category",
+    lines: Sequence[int] | None = None, name: str = "values",
+) -> tuple[sparse.csr_array, tuple[str, ...], float]:  # fmt: skip
+    """Encode the text of a table, the fields of each row in the order of ``columns``, by its public description.
 
-    Parameters
-    ----------
-    columns : sequence of Numeric and Categorical
-    values : sequence of sequences of str
-        The fields of each row, in the order of ``columns``.
-    missing : {"category", "zero"}
-        What "?" becomes in a column that may be missing: a category of its own, or zeros. A missing number always
-        becomes the middle of its bounds (or 0 where it is not centred).
-    lines : sequence of int or None
-        Line numbers for messages; None counts the rows from 0.
-    name : str
-        What is being read, for messages.
+    ``missing`` is what "?" becomes in a column that may be missing: a "category" of its own, or "zero" for zeros. A
+    missing number always becomes the middle of its bounds (or 0 where it is not centred). For messages, ``lines`` are
+    line numbers, None counts the rows from 0, and ``name`` says what is being read.
 
-    Returns
-    -------
-    X : scipy.sparse.csr_array, float64
-        Index arrays are int32 where they fit.
-    feature_names : tuple of str
-    row_norm : float
-        Largest L2 norm that any row could have.
-
-    Raises
-    ------
-    ValueError
-        If a field is not a number, or not one of the public categories. The message has the line and the column, never
-        the value.
+    Returns X, feature_names and row_norm as in `Table`; index arrays are int32 where they fit. Raises ValueError if a
+    field is not a number, or not one of the public categories. The message has the line and the column, never the
+    value.
     """
     if missing not in ("category", "zero"):
         raise ValueError(f"missing={missing!r}: expected 'category' or 'zero'")
@@ -252,12 +193,9 @@ def _scaled(column: Numeric, fields: Sequence[str], refuse: Callable[[int, str],
 
 
 def _read(
-    paths: Sequence[PathLike],
-    columns: Sequence[Numeric | Categorical],
-    header: str,
-    label: Callable[[str], int | None],
-    missing: str = "category",
-) -> Table:
+    paths: Sequence[PathLike], columns: Sequence[Numeric | Categorical], header: str,
+    label: Callable[[str], int | None], missing: str = "category",
+) -> Table:  # fmt: skip
     """A table of features and a label in the last field. `missing` may also be "drop"."""
     if not paths:
         raise ValueError("no path given; expected one or more files")
@@ -272,44 +210,21 @@ def _read(
             values.append(fields)
             targets.append(target)
             lines.append(number)
-    X, feature_names, row_norm = encode_table(
-        columns,
-        values,
-        missing="zero" if missing == "drop" else missing,
-        lines=lines,
-        name=", ".join(map(str, paths)),
-    )
+    missing, name = "zero" if missing == "drop" else missing, ", ".join(map(str, paths))
+    X, feature_names, row_norm = encode_table(columns, values, missing=missing, lines=lines, name=name)
     return Table(X, np.asarray(targets, dtype=np.int64), feature_names, row_norm)
 
 
 def read_adult(*paths: PathLike, missing: str = "category") -> Table:
     """Read UCI Adult (census income) files, ``adult.data`` and ``adult.test``.
 
-    Parameters
-    ----------
-    *paths : path-like
-        Files in the original format, plain or gzip, with or without a header line; their rows are put one after the
-        other.
-    missing : {"category", "zero", "drop"}
-        What becomes of "?": a category of its own (108 columns), no category (105 columns), or the row is left out
-        (which makes the number of rows depend on the data).
+    Files in the original format, plain or gzip, with or without a header line; their rows are put one after the other.
+    ``y`` is 1 for an income above 50,000 (labels with or without a full stop). ``missing`` is what becomes of "?": a
+    "category" of its own (108 columns), "zero" for no category (105 columns), or "drop", which leaves out the row (and
+    makes the number of rows depend on the data). Capital gains are bounded by 20,000, other numbers by what the
+    quantity can be. Most rows have an L2 norm near 3; the bound ``row_norm`` is sqrt(14).
 
-    Returns
-    -------
-    Table
-        ``y`` is 1 for an income above 50,000 (labels with or without a full stop).
-
-    Raises
-    ------
-    OSError
-        If a file cannot be opened.
-    ValueError
-        If a line has a wrong form, with its number.
-
-    Notes
-    -----
-    Capital gains are bounded by 20,000, other numbers by what the quantity can be. Most rows have an L2 norm near 3;
-    the bound ``row_norm`` is sqrt(14).
+    Raises OSError if a file cannot be opened, and ValueError, with its number, if a line has a wrong form.
     """
     if missing not in ("category", "zero", "drop"):
         raise ValueError(f"missing={missing!r}: expected 'category', 'zero' or 'drop'")
@@ -321,26 +236,9 @@ def read_adult(*paths: PathLike, missing: str = "category") -> Table:
 
 
 def read_abalone(*paths: PathLike, threshold: int = 9) -> Table:
-    """Read the UCI Abalone file ``abalone.data``.
+    """Read the UCI Abalone file ``abalone.data``; files and errors as for `read_adult`.
 
-    Parameters
-    ----------
-    *paths : path-like
-        Files in the original format, plain or gzip, with or without a header line.
-    threshold : int
-        ``y`` is 1 for more rings than this.
-
-    Returns
-    -------
-    Table
-        10 columns: three for the sex, seven measurements.
-
-    Raises
-    ------
-    OSError
-        If a file cannot be opened.
-    ValueError
-        If a line has a wrong form, with its number.
+    ``y`` is 1 for more rings than `threshold`. The 10 columns are three for the sex and seven measurements.
     """
 
     def label(text: str) -> int | None:

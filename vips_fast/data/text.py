@@ -9,9 +9,7 @@ from itertools import repeat
 import numpy as np
 from scipy import sparse
 
-from vips_fast.data.corpus import Corpus
-
-__all__ = ["count_texts", "words_of"]
+from .corpus import Corpus
 
 _SPACES = re.compile(r"[\s-]+")
 _LETTERS = b"abcdefghijklmnopqrstuvwxyz"
@@ -25,14 +23,6 @@ def words_of(text: str) -> list[bytes]:
 
     Lower case; white space and hyphens separate words; every other character that is not one of a to z is dropped (so
     "don't" becomes "dont"). This is ``parse_doc_list`` of onlineldavb, which the paper's code uses.
-
-    Parameters
-    ----------
-    text : str
-
-    Returns
-    -------
-    list of bytes
     """
     if not text.isascii():
         # Unicode has further white space, and capitals whose lower case is in a to z (the Kelvin sign).
@@ -44,12 +34,8 @@ def word_index(vocabulary: Iterable[str]) -> dict[bytes, int]:
     """Column of each word that the tokenisation can produce.
 
     Vocabulary words go through the same normalisation as the texts. Where two of them become one, the first has the
-    counts; a word that becomes empty or several words (such as "1987" or "vice-president") never occurs.
-
-    Raises
-    ------
-    ValueError
-        If no word can occur.
+    counts; a word that becomes empty or several words (such as "1987" or "vice-president") never occurs. Raises
+    ValueError if no word can occur.
     """
     index: dict[bytes, int] = {}
     for column, word in enumerate(vocabulary):
@@ -62,28 +48,11 @@ def word_index(vocabulary: Iterable[str]) -> dict[bytes, int]:
 
 
 def count_texts(texts: Iterable[str], vocabulary: Sequence[str], source: str = "") -> Corpus:
-    """Count the vocabulary's words in each text.
+    """Count the vocabulary's words in each text, a document; empty ones stay, as empty documents.
 
     Words outside the vocabulary are dropped silently: the vocabulary is public and what is not in it leaves no trace.
-
-    Parameters
-    ----------
-    texts : iterable of str
-        Each is a document; empty ones stay, as empty documents.
-    vocabulary : sequence of str
-    source : str
-        Where the texts come from, for the corpus.
-
-    Returns
-    -------
-    Corpus
-
-    Raises
-    ------
-    ValueError
-        If there are no texts or no usable words in the vocabulary.
-    TypeError
-        If a text is not a string.
+    `source` says in the corpus where the texts come from. Raises ValueError if there are no texts or no usable words in
+    the vocabulary, and TypeError if a text is not a string.
     """
     vocabulary = tuple(vocabulary)
     column = word_index(vocabulary).get

@@ -18,10 +18,8 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from vips_fast.data.corpus import Corpus
-from vips_fast.data.text import count_texts
-
-__all__ = ["PACKAGES", "STOP_WORDS", "docstrings_corpus", "language_reference_words"]
+from ..data.corpus import Corpus
+from ..data.text import count_texts
 
 # Packages are read in this order until there are enough documents; absent ones are passed over. The list is fixed, so
 # that whatever else lies in an environment does not change the corpus, and begins with what every environment of this
@@ -48,24 +46,15 @@ STOP_WORDS = frozenset(
     """.split()
 )
 
-_SKIPPED_FOLDERS = frozenset(
-    ("test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__", "pydoc_data")
-)
+_SKIPPED_FOLDERS = {"test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__", "pydoc_data"}
 _WORD = re.compile(r"[a-z]{3,}")
 
 
 def language_reference_words() -> tuple[str, ...]:
     """The demo's vocabulary: the words of Python's language reference.
 
-    Returns
-    -------
-    tuple of str
-        Words of three letters or more in `pydoc_data.topics`, in lower case and alphabetical order, less `STOP_WORDS`.
-
-    Raises
-    ------
-    ModuleNotFoundError
-        If this Python was installed without `pydoc_data`.
+    Words of three letters or more in `pydoc_data.topics`, in lower case and alphabetical order, less `STOP_WORDS`.
+    Raises ModuleNotFoundError if this Python was installed without `pydoc_data`.
     """
     from pydoc_data.topics import topics
 
@@ -80,27 +69,13 @@ def docstrings_corpus(min_words: int = 10, max_documents: int = 30_000, packages
 
     Sources are parsed, never imported. Each module, class and function gives a document; test folders are left out and
     identical docstrings are kept once. A docstring is split into words at everything but letters, so that the parts of
-    identifiers count as words.
+    identifiers count as words; one with fewer than `min_words` words of the vocabulary is left out. Packages are read,
+    where they are installed, in the order of `packages`, after the standard library, until there are `max_documents`;
+    of more than that, those with the smallest SHA-256 of their text are kept. The same installation gives the same
+    corpus; `details` has the number of documents of each package.
 
-    Parameters
-    ----------
-    min_words : int
-        Docstrings with fewer words of the vocabulary are left out.
-    max_documents : int
-        Packages are read in the order of `packages`, after the standard library, until there are this many documents;
-        of more than that, those with the smallest SHA-256 of their text are kept.
-    packages : sequence of str
-        Top-level packages to read where they are installed.
-
-    Returns
-    -------
-    Corpus
-        `details` has the number of documents of each package. The same installation gives the same corpus.
-
-    Raises
-    ------
-    ValueError
-        If `min_words` or `max_documents` is below 1, or no docstring is found (a Python without its sources).
+    Raises ValueError if `min_words` or `max_documents` is below 1, or no docstring is found (a Python without its
+    sources).
     """
     for name, value in (("min_words", min_words), ("max_documents", max_documents)):
         if value < 1:

@@ -58,6 +58,11 @@ class Public:
     call_records: int | None = None
     unit: str = "record"
 
+    @property
+    def grouped(self) -> bool:
+        """Whether a unit may own several rows."""
+        return self.unit != "record"
+
     def to_dict(self) -> dict[str, Any]:
         """All but the classes, JSON-ready."""
         call = {"part": self.part, "call_records": self.call_records}

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 
+from . import native
+
 #: Largest absolute value that a lattice sum may reach before noise. The noise's
 #: own range guard needs the rest of int64.
 SUM_LIMIT = 2**62
@@ -16,9 +18,9 @@ SUM_LIMIT = 2**62
 #: C/g below this keeps a contribution's sum of squares inside 64 bits.
 MAX_NORM_UNITS = 2**31
 
-#: The lattice spacings that the kernels take (see csrc/include/vips_fast/vips_fast.h).
-MIN_SPACING, MAX_SPACING = 2.0**-100, 2.0**100
-LDA_MIN_SPACING, LDA_MAX_SPACING = 2.0**-60, 2.0**60
+#: The lattice spacings that the kernels take.
+MIN_SPACING, MAX_SPACING = native.MIN_SPACING, native.MAX_SPACING
+LDA_MIN_SPACING, LDA_MAX_SPACING = native.LDA_MIN_SPACING, native.LDA_MAX_SPACING
 
 
 def is_power_of_two(x: float) -> bool:

@@ -124,18 +124,20 @@ def structure_dtype(name: str) -> np.dtype[np.void]:
     """
     if name not in STRUCTURES:
         raise ValueError(f"name={name!r}: expected one of {list(STRUCTURES)}")
-    return np.dtype([(field, np.dtype(_NUMBERS[kind][0])) for field, kind in STRUCTURES[name]], align=True)
+    kinds = [(field, np.dtype(_NUMBERS[kind][0]) if kind in _NUMBERS else np.uintp) for field, kind in STRUCTURES[name]]
+    return np.dtype(kinds, align=True)
 
 
-def parameters(name: str, **values: float) -> np.ndarray:
-    """A structure of parameters as an array of one element: pass its ``.ctypes``.
+def parameters(name: str, **values: float | np.ndarray) -> np.ndarray:
+    """A structure as an array of one element: pass its ``.ctypes``.
 
     Parameters
     ----------
     name : str
         Name of the structure.
     **values
-        Its fields; those that are not given are 0. The kernel checks their ranges.
+        Its fields; those that are not given are 0 or NULL. An array gives its address, and
+        must outlive the structure. The kernel checks the ranges.
 
     Raises
     ------
@@ -147,15 +149,17 @@ def parameters(name: str, **values: float) -> np.ndarray:
         if field not in (out.dtype.names or ()):
             known = [known for known, _ in STRUCTURES[name]]
             raise ValueError(f"{field}={value!r}: {name} has no such field, expected one of {known}")
-        out[field] = value
+        out[field] = value.ctypes.data if isinstance(value, np.ndarray) else value
     return out
 
 
 def lda_params(
-    tol: float = 1e-3, max_iter: int = 100, clip_norm: float = 0.0, spacing: float = 2.0**-20
+    tol: float = 1e-3, max_iter: int = 100, clip_norm: float = 0.0, spacing: float = 2.0**-20, n_topics: int = 0
 ) -> np.ndarray:
     """Parameters of the LDA E-step, as `parameters` makes them."""
-    return parameters("vf_lda_params", tol=tol, max_iter=max_iter, clip_norm=clip_norm, spacing=spacing)
+    return parameters(
+        "vf_lda_params", tol=tol, max_iter=max_iter, clip_norm=clip_norm, spacing=spacing, n_topics=n_topics
+    )
 
 
 def status_message(status: int) -> str:

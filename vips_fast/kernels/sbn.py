@@ -55,6 +55,12 @@ def record_blocks(n_records: int, block: int = BLOCK_RECORDS) -> list[tuple[int,
     return [(i, min(i + block, n_records)) for i in range(0, n_records, block)]
 
 
+def _over_records(n_records: int, n_threads: int, work: Callable[[slice, int], None]) -> None:
+    """work(records, worker) for each block of records, on threads."""
+    blocks = record_blocks(n_records)
+    run_blocks(len(blocks), n_threads, lambda block, worker: work(slice(*blocks[block]), worker))
+
+
 def _binary(y: Any) -> np.ndarray:
     """The records as C-contiguous uint8; anything but 0 and 1 is refused."""
     y = np.asarray(y)
@@ -163,15 +169,13 @@ def sbn_pg(
     z, xi = np.empty((len(y), n_hidden)), np.empty(y.shape)
     table, table2 = visible_table(w, dtype), visible_table(w2, dtype)
     c, c_var, b, start = (array.astype(dtype) for array in (c, c_var, b, start))
-    blocks = record_blocks(len(y))
-    kind = "pg_f32" if dtype == "float32" else "pg_f64"
-    work_areas = workspaces(kind, n_visible, n_hidden, min(n_threads, max(1, len(blocks))), isa)
-
-    def work(block: int, worker: int) -> None:
-        i, e = blocks[block]
-        native.sbn_pg(y[i:e], table, table2, c, c_var, b, start, n_sweeps, work_areas[worker], z[i:e], xi[i:e], isa)
-
-    run_blocks(len(blocks), n_threads, work)
+    areas = workspaces("pg_f32" if dtype == "float32" else "pg_f64", n_visible, n_hidden, n_threads, isa)
+    _over_records(
+        len(y), n_threads,
+        lambda part, worker: native.sbn_pg(
+            y[part], table, table2, c, c_var, b, start, n_sweeps, areas[worker], z[part], xi[part], isa
+        ),
+    )
     return SbnEStep(z, xi)
 
 
@@ -218,14 +222,13 @@ def sbn_quadratic(
     linear, start = _array("linear", linear, (n_hidden,)), _array("start", start, (n_hidden,), 0.0, 1.0)
     n_sweeps, n_threads = _sweeps(n_sweeps), resolve_n_threads(n_threads, "n_threads")
     z = np.empty((len(y), n_hidden))
-    blocks = record_blocks(len(y))
-    work_areas = workspaces("quadratic", n_visible, n_hidden, min(n_threads, max(1, len(blocks))), isa)
-
-    def work(block: int, worker: int) -> None:
-        i, e = blocks[block]
-        native.sbn_quadratic(y[i:e], w, gram, linear, start, n_sweeps, work_areas[worker], z[i:e], isa)
-
-    run_blocks(len(blocks), n_threads, work)
+    areas = workspaces("quadratic", n_visible, n_hidden, n_threads, isa)
+    _over_records(
+        len(y), n_threads,
+        lambda part, worker: native.sbn_quadratic(
+            y[part], w, gram, linear, start, n_sweeps, areas[worker], z[part], isa
+        ),
+    )
     return z
 
 
@@ -277,14 +280,13 @@ def sbn_clip(
         checked_spacing(spacing, clip_norm)
     n_threads = resolve_n_threads(n_threads, "n_threads")
     units, norms = np.empty_like(x), np.empty(len(x))
-    blocks = record_blocks(len(x))
-
-    def work(block: int, worker: int) -> None:
-        i, e = blocks[block]
-        part = None if factor is None else factor[i:e]
-        native.sbn_clip(x[i:e], center, part, clip_norm or 0.0, spacing, units[i:e], norms[i:e], isa)
-
-    run_blocks(len(blocks), n_threads, work)
+    _over_records(
+        len(x), n_threads,
+        lambda part, _: native.sbn_clip(
+            x[part], center, None if factor is None else factor[part], clip_norm or 0.0, spacing, units[part],
+            norms[part], isa,
+        ),
+    )
     return units, norms
 
 
@@ -311,24 +313,17 @@ def sbn_visible_norms(y: ArrayLike, center: ArrayLike, *, n_threads: int = 1, is
     center = _array("center", center, (y.shape[1],))
     n_threads = resolve_n_threads(n_threads, "n_threads")
     norms = np.empty(len(y))
-    blocks = record_blocks(len(y))
-    run_blocks(
-        len(blocks), n_threads,
-        lambda block, worker: native.sbn_visible_norms(
-            y[slice(*blocks[block])], center, norms[slice(*blocks[block])], isa
-        ),
-    )
+    _over_records(len(y), n_threads, lambda part, _: native.sbn_visible_norms(y[part], center, norms[part], isa))
     return norms
 
 
 def _reduced(
-    shape: int | tuple[int, ...], n_records: int, n_threads: int, add: Callable[[int, int, int, np.ndarray], None]
+    shape: int | tuple[int, ...], n_records: int, n_threads: int, add: Callable[[slice, int, np.ndarray], None]
 ) -> np.ndarray:
     """Exact integer sum over blocks of records: one accumulator for each thread, added at the end."""
-    blocks = record_blocks(n_records)
-    n_threads = max(1, min(n_threads, len(blocks)))
+    n_threads = max(1, min(n_threads, len(record_blocks(n_records))))
     sums = [np.zeros(shape, dtype=np.int64) for _ in range(n_threads)]
-    run_blocks(len(blocks), n_threads, lambda block, worker: add(*blocks[block], worker, sums[worker]))
+    _over_records(n_records, n_threads, lambda part, worker: add(part, worker, sums[worker]))
     for extra in sums[1:]:
         sums[0] += extra
     return sums[0]
@@ -359,7 +354,7 @@ def sbn_cross(y: ArrayLike, v: ArrayLike, *, n_threads: int = 1, isa: str | None
     n_threads = resolve_n_threads(n_threads, "n_threads")
     return _reduced(
         (y.shape[1], v.shape[1]), len(y), n_threads,
-        lambda i, e, worker, sums: native.sbn_cross(y[i:e], v[i:e], sums, isa),
+        lambda part, worker, sums: native.sbn_cross(y[part], v[part], sums, isa),
     )
 
 
@@ -387,7 +382,7 @@ def sbn_gram(v: ArrayLike, *, n_threads: int = 1, isa: str | None = None) -> np.
     areas = workspaces("gram", 1, v.shape[1], n_threads, isa)
     return _reduced(
         v.shape[1] * (v.shape[1] - 1) // 2, len(v), n_threads,
-        lambda i, e, worker, sums: native.sbn_gram(v[i:e], areas[worker], sums, isa),
+        lambda part, worker, sums: native.sbn_gram(v[part], areas[worker], sums, isa),
     )
 
 

@@ -23,20 +23,11 @@ class GaussianMechanism:
     equals round(sum + N(0, ...)), post-processing of the exact Gaussian mechanism,
     so every bound for the Gaussian holds.
 
-    Parameters
-    ----------
-    noise_multiplier : float
-        Standard deviation over ``sensitivity``; 0 adds nothing (not private).
-    sensitivity : float
-        L2 sensitivity of the sum under the sampler's neighbouring relation.
-    clip_norm : float
-        L2 bound of one contribution, below 2^31 lattice units: sums of up to 2^31
-        contributions then stay below 2^62, and so does the noise.
+    ``noise_multiplier`` is the standard deviation over ``sensitivity``, the L2 sensitivity of the sum under the
+    sampler's neighbouring relation; 0 adds nothing (not private). ``clip_norm`` is the L2 bound of one contribution,
+    below 2^31 lattice units: sums of up to 2^31 contributions then stay below 2^62, and so does the noise.
 
-    Raises
-    ------
-    ValueError
-        If a number is out of range, or the noise is too large for a contribution to be seen on its lattice.
+    Raises ValueError if a number is out of range, or the noise too large for a contribution to be seen on its lattice.
     """
 
     noise_multiplier: float
@@ -69,15 +60,10 @@ class GaussianMechanism:
         return noise_spacing(self.noise_sd, self.clip_norm)
 
     def add_noise(self, sums: np.ndarray, key: bytes | None, n_threads: int = 1) -> None:
-        """Add this release's noise to the integer sum, in place, in one draw.
+        """Add this release's noise to the C-contiguous int64 sum, in place, in one draw.
 
-        Parameters
-        ----------
-        sums : int64 array, C-contiguous
-        key : bytes or None
-            None takes a fresh key from the operating system; 32 bytes make the noise
-            reproducible, and worthless (tests only).
-        n_threads : int
+        With `key` None a fresh one comes from the operating system; 32 bytes make the noise reproducible, and worthless
+        (tests only).
         """
         if self.noise_multiplier > 0:
             add_rounded_gaussian(sums, self.noise_sd / self.spacing, unsafe_test_key=key, n_threads=n_threads)

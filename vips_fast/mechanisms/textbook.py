@@ -1,11 +1,13 @@
 """Textbook mechanisms: each returns a release together with its event.
 
-Float noise of the usual samplers leaks (Mironov 2012), so no float is noised
-here.  Values are truncated to a power-of-two lattice, the sensitivity grows by
-what truncation can move, and the noise is an exactly rounded sample: rounding
-an integer plus a continuous sample is post-processing of the continuous
-mechanism, so the event's bounds hold word for word.  Random bits come from
-the operating system; there is no seed.
+Float noise of the usual samplers leaks (Mironov 2012), so no float is noised here. Values are truncated to a
+power-of-two lattice, the sensitivity grows by what truncation can move, and the noise is an exactly rounded sample:
+rounding an integer plus a continuous sample is post-processing of the continuous mechanism, so the event's bounds hold
+word for word. Random bits come from the operating system; there is no seed.
+
+``value`` is finite, of any shape, ``sensitivity`` > 0 its L1 (Laplace) or L2 (Gaussian) sensitivity under
+``neighbors``, "add_remove", "replace_one" or None, and ``noise_multiplier`` the scale of the noise, or its standard
+deviation, over the sensitivity. Released arrays are float64 of the shape of ``value``, multiples of a power of two.
 """
 
 from __future__ import annotations
@@ -22,8 +24,8 @@ from ..accounting.checks import non_negative, positive
 from ..accounting.events import GaussianEvent, LaplaceEvent, RandomizedResponseEvent
 from .gaussian import GaussianMechanism
 
-# Lattice steps in one noise scale: rounding is far below the noise, and
-# d coordinates raise the sensitivity by d 2^-28 of it only.
+# Lattice steps in one noise scale: rounding is far below the noise, and d coordinates raise the sensitivity by d 2^-28
+# of it only.
 _STEPS_PER_SCALE = 28
 
 
@@ -33,9 +35,6 @@ def _finite(value: ArrayLike) -> NDArray[np.float64]:
     if not np.all(np.isfinite(value)):
         raise ValueError("value must be finite")
     return value
-
-
-# -- exact samplers ---------------------------------------------------------
 
 
 def bernoulli_exp(a: int, b: int) -> bool:
@@ -52,9 +51,8 @@ def bernoulli_exp(a: int, b: int) -> bool:
 def _exponential_floor(scale: int) -> int:
     """floor of an exponential variate with integer mean `scale`, exactly.
 
-    With u uniform below `scale` accepted with probability exp(-u / scale) and
-    v geometric with ratio 1/e, u + scale v has mass proportional to
-    exp(-(u + scale v) / scale).
+    With u uniform below `scale` accepted with probability exp(-u / scale) and v geometric with ratio 1/e, u + scale v
+    has mass proportional to exp(-(u + scale v) / scale).
     """
     u = secrets.randbelow(scale)
     while not bernoulli_exp(u, scale):
@@ -68,8 +66,8 @@ def _exponential_floor(scale: int) -> int:
 def rounded_laplace(scale: int) -> int:
     """A Laplace variate of integer scale, rounded to the nearest integer, exactly.
 
-    For the exponential magnitude E of scale t, P(E >= 1/2) = exp(-1/(2t)); given
-    that, E - 1/2 is exponential again, and rounding E is 1 + its floor.
+    For the exponential magnitude E of scale t, P(E >= 1/2) = exp(-1/(2t)); given that, E - 1/2 is exponential again,
+    and rounding E is 1 + its floor.
     """
     if not bernoulli_exp(1, 2 * scale):
         return 0
@@ -77,36 +75,13 @@ def rounded_laplace(scale: int) -> int:
     return magnitude if secrets.randbits(1) else -magnitude
 
 
-# -- mechanisms -------------------------------------------------------------
-
-
 def laplace_mechanism(
     value: ArrayLike, sensitivity: float, noise_multiplier: float, neighbors: str | None = None
 ) -> tuple[NDArray[np.float64], LaplaceEvent]:
-    """Laplace mechanism: (1 / noise_multiplier)-DP.
+    """Laplace mechanism: (1 / noise_multiplier)-DP (Dwork & Roth 2014, theorem 3.6).
 
-    Parameters
-    ----------
-    value : array_like
-        Finite; the statistic, any shape.
-    sensitivity : float
-        L1 sensitivity of `value` under `neighbors`, > 0.
-    noise_multiplier : float
-        Scale of the noise over the sensitivity, > 0.
-    neighbors : {"add_remove", "replace_one"} or None
-        The relation of `sensitivity`.
-
-    Returns
-    -------
-    released : ndarray
-        float64, shape of `value`, multiples of a power of two.
-    event : LaplaceEvent
-
-    Notes
-    -----
-    Source: Dwork & Roth 2014, theorem 3.6.  The scale counts
-    sensitivity + d g, because truncation to the lattice with spacing g can
-    move each of the d coordinates by g.  About 30 microseconds a coordinate.
+    The scale counts sensitivity + d g, because truncation to the lattice with spacing g can move each of the d
+    coordinates by g. About 30 microseconds a coordinate.
     """
     event = LaplaceEvent(noise_multiplier, neighbors)
     sensitivity = positive("sensitivity", sensitivity)
@@ -127,30 +102,10 @@ def laplace_mechanism(
 def gaussian_mechanism(
     value: ArrayLike, sensitivity: float, noise_multiplier: float, neighbors: str | None = None
 ) -> tuple[NDArray[np.float64], GaussianEvent]:
-    """Gaussian mechanism.
+    """Gaussian mechanism, noise_multiplier in (0, 2^20].
 
-    Parameters
-    ----------
-    value : array_like
-        Finite; the statistic, any shape.
-    sensitivity : float
-        L2 sensitivity of `value` under `neighbors`, > 0.
-    noise_multiplier : float
-        Standard deviation of the noise over the sensitivity, in (0, 2^20].
-    neighbors : {"add_remove", "replace_one"} or None
-        The relation of `sensitivity`.
-
-    Returns
-    -------
-    released : ndarray
-        float64, shape of `value`, multiples of a power of two.
-    event : GaussianEvent
-
-    Notes
-    -----
-    Calibrate with `gaussian_noise_multiplier` (Balle & Wang 2018); the classical
-    sqrt(2 ln(1.25 / delta)) / epsilon is proven for epsilon < 1 only.  The
-    standard deviation counts sensitivity + sqrt(d) g for the truncation of d
+    Calibrate with `gaussian_noise_multiplier` (Balle & Wang 2018); the classical sqrt(2 ln(1.25 / delta)) / epsilon is
+    proven for epsilon < 1 only. The standard deviation counts sensitivity + sqrt(d) g for the truncation of d
     coordinates to the lattice with spacing g.
     """
     event = GaussianEvent(noise_multiplier, neighbors)
@@ -194,29 +149,12 @@ def randomized_response_truth_probability(epsilon: float, n_categories: int = 2)
 def randomized_response(
     categories: ArrayLike, truth_probability: float, n_categories: int = 2
 ) -> tuple[NDArray[np.int64], RandomizedResponseEvent]:
-    """K-ary randomised response of each individual.
+    """K-ary randomised response of each individual (Kairouz, Oh & Viswanath 2016, section 3).
 
-    Parameters
-    ----------
-    categories : array_like of int
-        True categories in [0, n_categories), one for each individual.
-    truth_probability : float
-        Probability of the true answer; otherwise one of the other K - 1
-        categories, uniformly.  In [1 / K, 1).
-    n_categories : int
-        K >= 2.
-
-    Returns
-    -------
-    reported : ndarray of int64
-        Shape of `categories`.
-    event : RandomizedResponseEvent
-        Of one individual's response.
-
-    Notes
-    -----
-    Source: Kairouz, Oh & Viswanath 2016, section 3.  The comparison with
-    64-bit words rounds the probability of the truth down, toward privacy.
+    `categories`, integers in [0, K), K = `n_categories` >= 2, are the true ones. Each is reported with
+    `truth_probability` in [1 / K, 1), else one of the other K - 1 categories, uniformly; the comparison with 64-bit
+    words rounds the probability down, toward privacy. The reports are int64 of the same shape, the event that of one
+    individual's response.
     """
     event = RandomizedResponseEvent(truth_probability, n_categories)
     k = event.n_categories
@@ -246,17 +184,9 @@ def _words(n: int) -> NDArray[np.uint64]:
 
 
 def randomized_response_frequencies(reported: ArrayLike, event: RandomizedResponseEvent) -> NDArray[np.float64]:
-    """Unbiased estimate of the category frequencies from randomised responses.
+    """Unbiased estimate of the category frequencies, float64 of shape (K,), from an int array of randomised responses.
 
-    Parameters
-    ----------
-    reported : array_like of int
-    event : RandomizedResponseEvent
-
-    Returns
-    -------
-    ndarray
-        float64, shape (K,); sums to 1, entries may be negative.  Post-processing.
+    They sum to 1, and entries may be negative. Post-processing.
     """
     k, p = event.n_categories, event.truth_probability
     counts = np.bincount(np.asarray(reported).ravel(), minlength=k)

@@ -26,7 +26,7 @@ class Parameters:
         Neighbouring relation; None takes the one that the sampling is accounted under ("poisson" and "full": add or
         remove one record; "without_replacement": replace one).
     batch_size : float or None
-        (Expected) records of a minibatch; None takes all. With ``partial_fit``: the public number of records of a call.
+        (Expected) records of a minibatch; None takes all.
     n_steps : int
         Minibatches, each one release.
     n_records : int or None

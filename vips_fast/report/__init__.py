@@ -1,7 +1,7 @@
 """What a person reads or looks at: tables, topics, yardsticks and pictures."""
 
-from vips_fast.report.images import dictionary_grid, image_grid, reconstruction_grid, save_png, square_shape
-from vips_fast.report.text import (
+from .images import dictionary_grid, image_grid, reconstruction_grid, save_png, square_shape
+from .text import (
     match_topics,
     paragraph,
     predictive_perplexity,
@@ -13,17 +13,6 @@ from vips_fast.report.text import (
 )
 
 __all__ = [
-    "dictionary_grid",
-    "image_grid",
-    "match_topics",
-    "paragraph",
-    "predictive_perplexity",
-    "reconstruction_grid",
-    "save_png",
-    "split_words",
-    "square_shape",
-    "table",
-    "top_words",
-    "topics_table",
-    "unigram_perplexity",
-]
+    "dictionary_grid", "image_grid", "match_topics", "paragraph", "predictive_perplexity", "reconstruction_grid",
+    "save_png", "split_words", "square_shape", "table", "top_words", "topics_table", "unigram_perplexity",
+]  # fmt: skip

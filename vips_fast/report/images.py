@@ -11,19 +11,11 @@ from typing import IO, Any
 
 import numpy as np
 
-__all__ = ["dictionary_grid", "image_grid", "reconstruction_grid", "save_png", "square_shape"]
-
 Shape = tuple[int, int]
 
 
 def square_shape(n_pixels: int) -> Shape:
-    """Side lengths of a square image.
-
-    Raises
-    ------
-    ValueError
-        If the number of pixels is not a square.
-    """
+    """Side lengths of a square image; ValueError if the number of pixels is not a square."""
     side = math.isqrt(n_pixels)
     if side * side != n_pixels:
         raise ValueError(f"shape=None: {n_pixels} pixels do not make a square; expected (height, width)")
@@ -31,28 +23,11 @@ def square_shape(n_pixels: int) -> Shape:
 
 
 def image_grid(images: Any, shape: Shape | None = None, columns: int | None = None, gap: int = 1) -> np.ndarray:
-    """Images side by side on a white ground.
+    """Images, a row of shape (J,) each, side by side on a white ground: uint8 grey values in two dimensions, 0 black.
 
-    Parameters
-    ----------
-    images : array, shape (n, J)
-        Each row is an image, values in [0, 1] (others are moved to the nearer bound), 1 shown black.
-    shape : (int, int) or None
-        Height and width, of product J; None for square images.
-    columns : int or None
-        Images in each row of the grid; None makes the grid about square.
-    gap : int
-        White pixels around each image.
-
-    Returns
-    -------
-    ndarray, uint8, two dimensions
-        Grey values, 0 black.
-
-    Raises
-    ------
-    ValueError
-        If images is not a matrix, holds NaN, or the shape does not fit.
+    Values are in [0, 1] (others are moved to the nearer bound), 1 shown black. `shape` is height and width, of product
+    J, None for square images; `columns` the images in each row of the grid, None makes it about square; `gap` the white
+    pixels around each image. Raises ValueError if images is not a matrix, holds NaN, or the shape does not fit.
     """
     images = np.asarray(images, dtype=np.float64)
     if images.ndim != 2 or 0 in images.shape or np.isnan(images).any():
@@ -73,14 +48,9 @@ def image_grid(images: Any, shape: Shape | None = None, columns: int | None = No
 
 
 def dictionary_grid(model: Any, shape: Shape | None = None, columns: int | None = None) -> np.ndarray:
-    """A fitted network's weights, an image for each hidden unit: grey is 0, black positive, white negative.
+    """Weights ``components_``, shape (K, J), of a fitted model such as `SigmoidBeliefNetwork`, as `image_grid`.
 
-    Parameters
-    ----------
-    model : fitted estimator with ``components_``, shape (K, J)
-        Such as `vips_fast.SigmoidBeliefNetwork`.
-    shape, columns
-        As in `image_grid`.
+    An image for each hidden unit: grey is 0, black positive, white negative.
     """
     weights = np.asarray(model.components_)
     # The 99th percentile sets the contrast, so that one large weight does not turn the rest grey.
@@ -89,35 +59,18 @@ def dictionary_grid(model: Any, shape: Shape | None = None, columns: int | None 
 
 
 def reconstruction_grid(model: Any, Y: Any, shape: Shape | None = None) -> np.ndarray:
-    """Records above, their reconstructions below. They describe Y, which must be public.
+    """Records Y, shape (n, J), above, and below what ``reconstruct`` of a fitted model makes of them, as `image_grid`.
 
-    Parameters
-    ----------
-    model : fitted estimator with ``reconstruct``
-        Such as `vips_fast.SigmoidBeliefNetwork`.
-    Y : array, shape (n, J)
-    shape
-        As in `image_grid`.
+    They describe Y, which must be public.
     """
     Y = np.asarray(Y, dtype=np.float64)
     return image_grid(np.concatenate([Y, model.reconstruct(Y)]), shape, columns=len(Y))
 
 
 def save_png(grid: np.ndarray, path: str | os.PathLike[str] | IO[bytes], scale: int = 3) -> None:
-    """Write a grid of grey values as a PNG file.
+    """Write a grid of uint8 grey values as a PNG file, or to a binary file; each pixel has `scale` dots on each side.
 
-    Parameters
-    ----------
-    grid : ndarray, uint8, two dimensions
-    path : path-like or binary file
-        A name ends in .png.
-    scale : int
-        Number of dots on each side of a pixel.
-
-    Raises
-    ------
-    ValueError
-        If the name does not end in .png.
+    Raises ValueError if the file's name does not end in .png.
     """
     dots = np.asarray(grid, np.uint8).repeat(scale, axis=0).repeat(scale, axis=1)
     height, width = dots.shape

@@ -9,41 +9,15 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from vips_fast.data.counts import check_counts
-
-__all__ = [
-    "match_topics",
-    "paragraph",
-    "predictive_perplexity",
-    "split_words",
-    "table",
-    "top_words",
-    "topics_table",
-    "unigram_perplexity",
-]
+from ..data.counts import check_counts
 
 
 def top_words(components: Any, vocabulary: Sequence[str] | None = None, n_words: int = 10) -> list[list[str]]:
-    """The most probable words of each topic, the most probable first.
+    """The most probable words of each topic, the most probable first: K lists of `n_words`, or of all V where fewer.
 
-    Parameters
-    ----------
-    components : array_like, shape (K, V)
-        Topic-word weights, of any scale.
-    vocabulary : sequence of str, length V, or None
-        None names word k by its column, "#k".
-    n_words : int
-        Words of each topic; all V where there are fewer.
-
-    Returns
-    -------
-    list of list of str
-        K lists. Words of equal weight are in the order of their columns.
-
-    Raises
-    ------
-    ValueError
-        If `components` is not a matrix, the vocabulary has another length, or `n_words` is below 1.
+    `components` are topic-word weights of any scale, shape (K, V); without a vocabulary word k is named by its column,
+    "#k". Words of equal weight are in the order of their columns. Raises ValueError if `components` is not a matrix,
+    the vocabulary has another length than V, or `n_words` is below 1.
     """
     components = _matrix(components)
     if n_words < 1:
@@ -55,23 +29,11 @@ def top_words(components: Any, vocabulary: Sequence[str] | None = None, n_words:
 
 
 def match_topics(components: Any, other: Any) -> list[int | None]:
-    """Pair the topics of two models so that paired ones are alike.
+    """Pair the topics of two models, weights of any scale of shapes (K, V) and (L, V), so that paired ones are alike.
 
-    Parameters
-    ----------
-    components, other : array_like, shapes (K, V) and (L, V)
-        Topic-word weights, of any scale.
-
-    Returns
-    -------
-    list of int or None, length K
-        For each topic of `components` its topic in `other`; None where `other` has fewer. The pairing maximises the sum
-        of the cosines between the square roots of the paired topics' probabilities.
-
-    Raises
-    ------
-    ValueError
-        If the numbers of words differ.
+    For each topic of `components` its topic in `other`, or None where `other` has fewer. The pairing maximises the sum
+    of the cosines between the square roots of the paired topics' probabilities. Raises ValueError if the numbers of
+    words differ.
     """
     from scipy.optimize import linear_sum_assignment
 
@@ -86,36 +48,13 @@ def match_topics(components: Any, other: Any) -> list[int | None]:
 
 
 def topics_table(
-    components: Any,
-    vocabulary: Sequence[str] | None = None,
-    n_words: int = 10,
-    other: Any = None,
-    titles: tuple[str, str] = ("topics", "other"),
-    width: int = 100,
-) -> str:
-    """Topics as text, each on a line; with `other`, two models side by side.
+    components: Any, vocabulary: Sequence[str] | None = None, n_words: int = 10, other: Any = None,
+    titles: tuple[str, str] = ("topics", "other"), width: int = 100,
+) -> str:  # fmt: skip
+    """Topics as text, each on a line; with `other`, shape (L, V), two models side by side, paired by `match_topics`.
 
-    Parameters
-    ----------
-    components : array_like, shape (K, V)
-    vocabulary : sequence of str or None
-    n_words : int
-        The most words of a topic; there are fewer where the line is too short for them.
-    other : array_like, shape (L, V), or None
-        Topics to show beside those of `components`, paired by `match_topics`.
-    titles : pair of str
-        Head lines of the two columns.
-    width : int
-        Characters on a line.
-
-    Returns
-    -------
-    str
-
-    Raises
-    ------
-    ValueError
-        As `top_words` and `match_topics`.
+    `components`, shape (K, V), `vocabulary` and errors are as in `top_words`. A topic has at most `n_words` words,
+    fewer where a line of `width` characters is too short for them; `titles` are the head lines of the two columns.
     """
     words = top_words(components, vocabulary, n_words)
     digits = len(str(len(words)))
@@ -156,23 +95,11 @@ def unigram_perplexity(train: Any, test: Any, pseudocount: float = 1.0) -> float
 
     The yardstick for a topic model: one that does no better has learned nothing of how words go together. Equivalent to
     ``exp(-(test.sum(0) * log(p)).sum() / test.sum())`` with
-    ``p = (train.sum(0) + pseudocount) / (train.sum() + V * pseudocount)``.
+    ``p = (train.sum(0) + pseudocount) / (train.sum() + V * pseudocount)``, which the pseudocount keeps above 0. The
+    frequencies come from `train`, shape (D, V), without noise: the figure flatters the yardstick, and is not private.
 
-    Parameters
-    ----------
-    train, test : Corpus, sparse matrix or array_like, shapes (D, V) and (E, V)
-        The frequencies come from `train` without noise: the figure flatters the yardstick, and is not private.
-    pseudocount : float
-        Added to each word's count, so that no word has probability zero.
-
-    Returns
-    -------
-    float
-
-    Raises
-    ------
-    ValueError
-        If either is not a matrix of counts, their columns differ, `test` has no words, or `pseudocount` is not above 0.
+    Raises ValueError if `train` or `test`, shape (E, V), a Corpus, sparse matrix or array_like, is not a matrix of
+    counts, their columns differ, `test` has no words, or `pseudocount` is not above 0.
     """
     if not pseudocount > 0:
         raise ValueError(f"pseudocount is {pseudocount}; expected a number above 0")
@@ -189,23 +116,10 @@ def unigram_perplexity(train: Any, test: Any, pseudocount: float = 1.0) -> float
 def split_words(
     X: Any, random_state: int | np.random.Generator | None = 0
 ) -> tuple[sparse.csr_array, sparse.csr_array]:
-    """Split each document's words at random into two halves.
+    """Split the words of each of D public test documents at random into two halves, ``given`` and ``asked``.
 
-    Parameters
-    ----------
-    X : Corpus, sparse matrix or array_like, shape (D, V)
-        Public test documents.
-    random_state : int, numpy.random.Generator or None
-
-    Returns
-    -------
-    given, asked : scipy.sparse.csr_array, shape (D, V)
-        Every word is in one of the two, by a fair coin.
-
-    Raises
-    ------
-    ValueError
-        If X is not a matrix of counts.
+    `X` is a Corpus, sparse matrix or array_like of shape (D, V), and so are the halves, CSR arrays; every word is in
+    one of the two, by a fair coin. Raises ValueError if `X` is not a matrix of counts.
     """
     X = check_counts(getattr(X, "counts", X))
     given = np.random.default_rng(random_state).binomial(X.data, 0.5).astype(X.data.dtype)
@@ -224,22 +138,9 @@ def predictive_perplexity(proportions: Any, components: Any, asked: Any) -> floa
     documents. Equivalent to ``exp(-(asked * log(proportions @ beta)).sum() / asked.sum())`` with beta the rows of
     `components` divided by their sums.
 
-    Parameters
-    ----------
-    proportions : array_like, shape (D, K)
-        Rows sum to 1, as from ``transform``.
-    components : array_like, shape (K, V)
-        Dirichlet parameters of the topics, above 0.
-    asked : Corpus, sparse matrix or array_like, shape (D, V)
-
-    Returns
-    -------
-    float
-
-    Raises
-    ------
-    ValueError
-        If the shapes do not fit or `asked` has no words.
+    `proportions`, shape (D, K), have rows that sum to 1, as from ``transform``; `components`, shape (K, V), are
+    Dirichlet parameters of the topics, above 0; `asked`, shape (D, V), is a Corpus, sparse matrix or array_like. Raises
+    ValueError if the shapes do not fit or `asked` has no words.
     """
     components = _matrix(components)
     beta = components / components.sum(axis=1, keepdims=True)

@@ -5,7 +5,7 @@ import threading
 import numpy as np
 
 from libc.stdint cimport int32_t, int64_t
-from vips_fast.kernels cimport VF_LDA_STRIDE, vf_api, vf_lda_params, vips_fast_import
+from vips_fast.kernels cimport VF_LDA_STRIDE, vf_api, vf_lda_params, vf_rows_f64, vips_fast_import
 
 cdef const vf_api *api = vips_fast_import()
 
@@ -15,13 +15,16 @@ def block(const int64_t[::1] indptr, const int32_t[::1] indices, const double[::
           int64_t[:, ::1] sums, int64_t longest):
     cdef vf_lda_params params
     params.tol, params.max_iter, params.clip_norm, params.spacing = tol, max_iter, clip_norm, spacing
+    params.n_topics = alpha.shape[0]
+    cdef vf_rows_f64 docs
+    docs.n_rows, docs.n_columns = gamma.shape[0], table.shape[0]
+    docs.indptr, docs.indices, docs.values = &indptr[0], &indices[0], &counts[0]
     cdef int64_t size = api.lda_workspace_f32(alpha.shape[0], longest)
     cdef double[::1] workspace = np.empty(size // 8 + 1)
     cdef int32_t status
     with nogil:
-        status = api.lda_estep_f32(gamma.shape[0], alpha.shape[0], table.shape[0], &params, &indptr[0], &indices[0],
-                                   &counts[0], &table[0, 0], &alpha[0], &workspace[0], size, &gamma[0, 0], &sums[0, 0],
-                                   NULL, NULL)
+        status = api.lda_estep_f32(&params, &docs, &table[0, 0], &alpha[0], &workspace[0], size, &gamma[0, 0],
+                                   &sums[0, 0], NULL, NULL)
     if status:
         raise RuntimeError(api.status_message(status).decode())
 

@@ -92,8 +92,9 @@ static void integers(const vf_api *api) {
     for (int sparse = 0; sparse < 2; ++sparse) {
         memset(sums, 0, J * 8);
         memset(triangle, 0, sizeof triangle);
-        const int32_t status = api->blr_accumulate_f64(ROWS, J, 0, J, sparse ? indptr : NULL, indices, v, linear,
-                                                       quadratic, work, sizeof work, sums, triangle);
+        const vf_rows_f64 rows = {ROWS, J, sparse ? indptr : NULL, indices, v};
+        const int32_t status =
+            api->blr_accumulate_f64(&rows, 0, J, linear, quadratic, work, sizeof work, sums, triangle);
         show("blr_accumulate, linear", status, J * 8, sums);
         show("blr_accumulate, quadratic", status, sizeof triangle, triangle);
     }

@@ -32,7 +32,7 @@ static void estep(const vf_api *api) {
     float table[WORDS * 4];
     int64_t sums[WORDS * TOPICS] = {0};
     int32_t n_iter[DOCS];
-    vf_lda_params good = {1e-3, 50, 1.0, 0x1p-20}, p;
+    vf_lda_params good = {1e-3, 50, 1.0, 0x1p-20, TOPICS}, p = good;
     for (int i = 0; i < TOPICS * WORDS; ++i) beta[i] = 1.0 + i % 5;
     for (int i = 0; i < DOCS * TOPICS; ++i) gamma[i] = -1.0;
 #define TABLE(topics, words, b, t) api->lda_table_f32(topics, words, b, WORDS, 1, t)
@@ -49,7 +49,9 @@ static void estep(const vf_api *api) {
         ++failures;
     }
 #define ESTEP(docs, topics, words, params, starts, index, values, tab, a, work, bytes, g, s)                      \
-    api->lda_estep_f32(docs, topics, words, params, starts, index, values, tab, a, work, bytes, g, s, n_iter, norms)
+    (good.n_topics = p.n_topics = (topics),                                                                       \
+     api->lda_estep_f32(params, &(vf_rows_f64){docs, words, starts, index, values}, tab, a, work, bytes, g, s,    \
+                        n_iter, norms))
 #define USUAL(what, code, docs, topics, words, params, starts, index, values, tab, a, work, bytes)                  \
     expect(api, "lda_estep, " what, code,                                                                           \
            ESTEP(docs, topics, words, params, starts, index, values, tab, a, work, bytes, gamma, sums))
@@ -58,6 +60,8 @@ static void estep(const vf_api *api) {
     USUAL("no words", VF_ERR_SIZE, DOCS, TOPICS, 0, &good, indptr, indices, counts, table, alpha, workspace, bytes);
     USUAL("topics overflow", VF_ERR_SIZE, DOCS, INT64_MAX, WORDS, &good, indptr, indices, counts, table, alpha, workspace, bytes);
     USUAL("no parameters", VF_ERR_NULL, DOCS, TOPICS, WORDS, NULL, indptr, indices, counts, table, alpha, workspace, bytes);
+    expect(api, "lda_estep, no documents", VF_ERR_NULL,
+           api->lda_estep_f32(&good, NULL, table, alpha, workspace, bytes, gamma, sums, n_iter, norms));
     USUAL("no row pointers", VF_ERR_NULL, DOCS, TOPICS, WORDS, &good, NULL, indices, counts, table, alpha, workspace, bytes);
     USUAL("no indices", VF_ERR_NULL, DOCS, TOPICS, WORDS, &good, indptr, NULL, counts, table, alpha, workspace, bytes);
     USUAL("no counts", VF_ERR_NULL, DOCS, TOPICS, WORDS, &good, indptr, indices, NULL, table, alpha, workspace, bytes);
@@ -126,10 +130,12 @@ static void regression(const vf_api *api) {
     const int32_t indices[] = {0, 1, 1};
     const double values[] = {1, 2, 3}, y[] = {0, 1}, moment[] = {1, 0, 0, 1};
     double workspace[4096], linear[2], quadratic[2], norms[2], xi[2];
-    vf_blr_params p = {1.0, 1.0, 1.0, 1.0, 1.0, 0x1p-20, 0x1p-10};
-#define WEIGHTS(v, w, bytes)                                                                                          \
-    api->blr_weights_f64(2, 2, &p, indptr, indices, v, y, NULL, moment, NULL, w, bytes, linear, quadratic, xi, norms)
+    vf_blr_params p = {1.0, 1.0, 1.0, 1.0, 1.0, 0x1p-20, 0x1p-10, 0, moment, NULL};
+#define WEIGHTS(v, w, bytes)                                                                                   \
+    api->blr_weights_f64(&p, &(vf_rows_f64){2, 2, indptr, indices, v}, y, NULL, w, bytes, linear, quadratic, xi, norms)
     expect(api, "blr_weights", VF_OK, WEIGHTS(values, workspace, sizeof workspace));
+    expect(api, "blr_weights, no rows", VF_ERR_NULL,
+           api->blr_weights_f64(&p, NULL, y, NULL, workspace, sizeof workspace, linear, quadratic, xi, norms));
     expect(api, "blr_weights, small workspace", VF_ERR_WORKSPACE, WEIGHTS(values, workspace, 8));
     expect(api, "blr_weights, misaligned values", VF_ERR_ALIGNMENT,
            WEIGHTS((const double *)((const char *)values + 4), workspace, sizeof workspace));

@@ -23,12 +23,11 @@ typedef struct {
 static void *work(void *p) {
     job *j = (job *)p;
     const int64_t bytes = api->lda_workspace_f32(j->n_topics, j->longest);
+    const vf_rows_f64 docs = {j->last - j->first, j->n_words, j->indptr + j->first, j->indices, j->counts};
     void *workspace = malloc((size_t)bytes);
     j->status = !workspace ? VF_ERR_WORKSPACE
-                           : api->lda_estep_f32(j->last - j->first, j->n_topics, j->n_words, j->params,
-                                                j->indptr + j->first, j->indices, j->counts, j->table, j->alpha,
-                                                workspace, bytes, j->gamma + j->first * j->n_topics, j->sums, NULL,
-                                                NULL);
+                           : api->lda_estep_f32(j->params, &docs, j->table, j->alpha, workspace, bytes,
+                                                j->gamma + j->first * j->n_topics, j->sums, NULL, NULL);
     free(workspace);
     return NULL;
 }
@@ -43,6 +42,7 @@ static PyObject *estep(PyObject *self, PyObject *args) {
                           &params.max_iter, &params.clip_norm, &params.spacing, &n_threads, &gamma, &sums))
         return NULL;
     const int64_t n_docs = (int64_t)(indptr.len / 8) - 1, n_topics = alpha.len / 8, n_words = beta.len / alpha.len;
+    params.n_topics = n_topics;
     const int64_t *starts = (const int64_t *)indptr.buf;
     int64_t longest = 0;
     for (int64_t d = 0; d < n_docs; ++d)

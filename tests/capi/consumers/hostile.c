@@ -54,9 +54,10 @@ static void lda(const vf_api *api) {
     static uint32_t scratch[VF_LDA_RESAMPLE_TOKENS];
     for (int i = 0; i < WORDS * 4; ++i) table32[i] = (float)(table[i] = i % 4 == 3 ? 0 : 1.0 / (1 + i % 4));
 #define ESTEP(bits, tab, p, starts, index, values, a)                                                                 \
-    (memset(sums, 0, sizeof sums), api->lda_estep_##bits(1, TOPICS, WORDS, &(p), starts, index, values, tab, a, room, \
-                                                         BYTES, gamma, sums, n_iter, norms))
-    const vf_lda_params good = {1e-3, 50, 1.0, 0x1p-20};
+    (memset(sums, 0, sizeof sums),                                                                                    \
+     api->lda_estep_##bits(&(p), &(vf_rows_f64){1, WORDS, starts, index, values}, tab, a, room, BYTES, gamma, sums,   \
+                           n_iter, norms))
+    const vf_lda_params good = {1e-3, 50, 1.0, 0x1p-20, TOPICS};
     expect(api, "lda_estep, good", VF_OK, ESTEP(f64, table, good, plain, words, counts, alpha));
     expect(api, "lda_estep, first row pointer below 0", VF_ERR_INDPTR,
            ESTEP(f64, table, good, before, words, counts, alpha));
@@ -67,7 +68,8 @@ static void lda(const vf_api *api) {
     const double spacings[] = {5e-324, 0x1p-1030, 0x1p-1000, 0x1p-61, 0x1p61, 0x1p1000, 0.3, INFINITY, NAN};
     for (size_t i = 0; i < sizeof spacings / sizeof *spacings; ++i)
         for (int clip = -1; clip < 31; clip += 8) {
-            const vf_lda_params p = {1e-3, 50, clip < 0 ? 0.0 : spacings[i] * ldexp(1.0, clip), spacings[i]};
+            const double C = clip < 0 ? 0.0 : spacings[i] * ldexp(1.0, clip);
+            const vf_lda_params p = {1e-3, 50, C, spacings[i], TOPICS};
             expect(api, "lda_estep_f64, spacing", VF_ERR_PARAMETER, ESTEP(f64, table, p, plain, words, counts, alpha));
             expect(api, "lda_estep_f32, spacing", VF_ERR_PARAMETER,
                    ESTEP(f32, table32, p, plain, words, counts, alpha));
@@ -77,7 +79,7 @@ static void lda(const vf_api *api) {
         for (int units = 0; units < 31; units += 6)
             for (int size = -40; size <= 20; size += 3) {
                 const double C = ldexp(1.0, e + units), values[] = {pow(10, size), pow(10, size) / 3};
-                const vf_lda_params p = {1e-3, 20, C, ldexp(1.0, e)};
+                const vf_lda_params p = {1e-3, 20, C, ldexp(1.0, e), TOPICS};
                 expect(api, "lda_estep_f64, extremes", VF_OK, ESTEP(f64, table, p, plain, words, values, alpha));
                 require(api, "lda_estep_f64 adds more than the clip norm",
                         norm_of(WORDS * TOPICS, sums, p.spacing) <= C);
@@ -85,7 +87,7 @@ static void lda(const vf_api *api) {
                 require(api, "lda_estep_f32 adds more than the clip norm",
                         norm_of(WORDS * TOPICS, sums, p.spacing) <= C);
             }
-    const vf_lda_params unclipped = {1e-3, 50, 0.0, 0x1p-60};
+    const vf_lda_params unclipped = {1e-3, 50, 0.0, 0x1p-60, TOPICS};
     expect(api, "lda_estep, sums leave int64", VF_ERR_RANGE, ESTEP(f64, table, unclipped, plain, words, counts, alpha));
 #define GATHER(starts_in) api->lda_gather(&p, rows, starts_in, words, items, seeds, scratch, starts, places, values)
     for (int mode = VF_LDA_AS_IS; mode <= VF_LDA_SCALE; ++mode) {
@@ -103,13 +105,14 @@ static void regression(const vf_api *api) {
     const double ordinary[] = {1, 2};
     double linear[1], quadratic[1], xi[1], norms[1];
     int64_t sums[2], triangle[3];
-    const vf_blr_params good = {1.0, 1.0, 1.0, 1.0, 1.0, 0x1p-20, 0x1p-10, 0};
+    const vf_blr_params good = {1.0, 1.0, 1.0, 1.0, 1.0, 0x1p-20, 0x1p-10, 0, NULL, NULL};
 #define WEIGHTS(p, starts, index, values, y)                                                                         \
-    api->blr_weights_f64(1, 2, &(p), starts, index, values, y, NULL, NULL, NULL, room, BYTES, linear, quadratic, xi, \
-                         norms)
+    api->blr_weights_f64(&(p), &(vf_rows_f64){1, 2, starts, index, values}, y, NULL, room, BYTES, linear, quadratic, \
+                         xi, norms)
 #define ADD(starts, index, values)                                       \
     (memset(sums, 0, sizeof sums), memset(triangle, 0, sizeof triangle), \
-     api->blr_accumulate_f64(1, 2, 0, 2, starts, index, values, linear, quadratic, room, BYTES, sums, triangle))
+     api->blr_accumulate_f64(&(vf_rows_f64){1, 2, starts, index, values}, 0, 2, linear, quadratic, room, BYTES, sums, \
+                             triangle))
     const double one = 1;
     expect(api, "blr_weights, good", VF_OK, WEIGHTS(good, plain, columns, ordinary, &one));
     expect(api, "blr_weights, first row pointer below 0", VF_ERR_INDPTR,

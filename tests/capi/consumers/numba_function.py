@@ -12,28 +12,34 @@ null = numba_types.null
 
 
 @njit(parallel=True)
-def estep_njit(indptr, indices, counts, beta, alpha, params, n_threads, gamma, sums):
+def estep_njit(edges, docs, longest, beta, alpha, params, gamma, sums):
     n_topics, n_words = beta.shape
     table = np.empty((n_words, (n_topics + 3) // 4 * 4), dtype=np.float32)
     status = make_table(n_topics, n_words, beta.ctypes, n_words, 1, table.ctypes)
     if status != 0:
         return status
-    n_docs = len(indptr) - 1
-    longest = np.diff(indptr).max()
+    n_threads = len(docs)
     parts = np.zeros((n_threads, n_words, n_topics), dtype=np.int64)
     codes = np.zeros(n_threads, dtype=np.int32)
     for t in prange(n_threads):
-        first, last = n_docs * t // n_threads, n_docs * (t + 1) // n_threads
         size = workspace_bytes(n_topics, longest)
         workspace = np.empty(size // 8 + 1)
         codes[t] = lda_estep(
-            last - first, n_topics, n_words, params.ctypes, indptr[first:].ctypes, indices.ctypes, counts.ctypes,
-            table.ctypes, alpha.ctypes, workspace.ctypes, size, gamma[first:].ctypes, parts[t].ctypes, null(), null(),
+            params.ctypes, docs[t:].ctypes, table.ctypes, alpha.ctypes, workspace.ctypes, size,
+            gamma[edges[t] :].ctypes, parts[t].ctypes, null(), null(),
         )
     sums += parts.sum(axis=0)
     return codes.max()
 
 
 def estep(indptr, indices, counts, beta, alpha, tol, max_iter, clip_norm, spacing, n_threads, gamma, sums):
-    params = numba_types.lda_params(tol, max_iter, clip_norm, spacing)
-    return estep_njit(indptr, indices, counts, beta, alpha, params, n_threads, gamma, sums)
+    params = numba_types.lda_params(tol, max_iter, clip_norm, spacing, len(alpha))
+    edges = len(gamma) * np.arange(n_threads + 1) // n_threads
+    docs = np.concatenate([
+        numba_types.parameters(
+            "vf_rows_f64", n_rows=last - first, n_columns=beta.shape[1], indptr=indptr[first:], indices=indices,
+            values=counts,
+        )
+        for first, last in zip(edges, edges[1:])
+    ])
+    return estep_njit(edges, docs, np.diff(indptr).max(), beta, alpha, params, gamma, sums)

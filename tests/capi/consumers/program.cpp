@@ -29,7 +29,7 @@ int main(int argc, char **argv) {
     std::vector<int32_t> indices(n[3]);
     if (!get(in, indptr) || !get(in, counts) || !get(in, beta) || !get(in, alpha) || !get(in, indices)) return 2;
 
-    vf_lda_params params{x[0], static_cast<int32_t>(n[5]), x[1], x[2]};
+    vf_lda_params params{x[0], static_cast<int32_t>(n[5]), x[1], x[2], topics};
     std::vector<float> table(words * VF_LDA_STRIDE(topics));
     int32_t status = api->lda_table_f32(topics, words, beta.data(), words, 1, table.data());
     int64_t longest = 0;
@@ -42,8 +42,8 @@ int main(int argc, char **argv) {
         threads.emplace_back([&, t] {
             const int64_t first = docs * t / n_threads, last = docs * (t + 1) / n_threads;
             std::vector<double> workspace(bytes / 8 + 1);
-            codes[t] = api->lda_estep_f32(last - first, topics, words, &params, indptr.data() + first, indices.data(),
-                                          counts.data(), table.data(), alpha.data(), workspace.data(), bytes,
+            const vf_rows_f64 rows{last - first, words, indptr.data() + first, indices.data(), counts.data()};
+            codes[t] = api->lda_estep_f32(&params, &rows, table.data(), alpha.data(), workspace.data(), bytes,
                                           gamma.data() + first * topics, sums[t].data(), nullptr, nullptr);
         });
     for (auto &thread : threads) thread.join();

@@ -103,23 +103,11 @@ def _spacing(parts: Sequence[Part], h: float, tail: float) -> float:
 
 
 class Convolution:
-    """The tilted composition of `parts` on one window of the grid.
+    """The tilted composition of `parts`, whose `cumulants` are given, on one window of the grid.
 
-    Parameters
-    ----------
-    parts : sequence of Part
-    cumulants : Cumulants
-        Of the composition.
-    theta : float
-        The tilt.
-    h : float
-        Largest spacing of the grid.
-    low, high : float
-        The window: answers are wanted above `low`, and little mass lies above `high`.
-    tail : float
-        Mass of one step that may be moved to an infinite loss.
-    eta : float
-        ln of the error of delta that wrap-around may cause.
+    ``theta`` is the tilt, ``h`` the largest spacing of the grid. Answers are wanted above ``low``, and little mass lies
+    above ``high``. ``tail`` is the mass of one step that may be moved to an infinite loss, ``eta`` the ln of the error
+    of delta that wrap-around may cause.
     """
 
     def __init__(

@@ -14,14 +14,28 @@ to first order: h is proportional to the loss's own spread.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import numpy as np
 
 from ..checks import FloatArray
-from ..events import GaussianEvent, PrivacyEvent, WithoutReplacementEvent, gaussian_mu_squared, touching_leaves
+from ..events import (
+    ComposedEvent,
+    GaussianEvent,
+    GroupEvent,
+    PrivacyEvent,
+    SelfComposedEvent,
+    WithoutReplacementEvent,
+    gaussian_mu_squared,
+    touching_leaves,
+)
+from ..roots import right_end
 from .convolution import MAX_POINTS, Convolution, Cumulants, Part, log_sum_exp, split, union
-from .pairs import GaussianPair, TrianglePair, attack_pairs, pairs
+from .dominating import attack_pairs, pairs
+from .pairs import GaussianPair, TrianglePair
+
+T = TypeVar("T")
 
 _NODES = 320
 
@@ -32,6 +46,21 @@ def _coarse(part: Part, tail: float) -> tuple[FloatArray, FloatArray]:
     mass, _ = split(part.pair, points)
     keep = mass > 0.0
     return np.log(mass[keep]), points[keep]
+
+
+def _finer(grid: Convolution, before: tuple[float, float] | None, found: float, allowed: float) -> float | None:
+    """The spacing of the grid after this one, whose answer is `found`; None where its error is `allowed`.
+
+    The error is of order h^2: the spacing and the answer of the grid `before` give its size.
+    """
+    if before is None:
+        return 0.5 * grid.h
+    if grid.h >= 0.999 * before[0]:
+        return None
+    error = abs(before[1] - found) / ((before[0] / grid.h) ** 2 - 1.0)
+    if error <= allowed or grid.points >= MAX_POINTS:
+        return None
+    return grid.h * max(0.1, min(0.6, math.sqrt(0.6 * allowed / error)))
 
 
 class Direction:
@@ -150,18 +179,10 @@ class Direction:
             if found < low:
                 low, focus = (0.6 * found if found > 0.02 * rough else -4.0 * h), found
                 continue
-            if before is not None:
-                # The error is of order h^2: two grids give its size.
-                if grid.h >= 0.999 * before[0]:
-                    break
-                error = abs(before[1] - found) / ((before[0] / grid.h) ** 2 - 1.0)
-                allowed = rtol * max(found, least)
-                if error <= allowed or grid.points >= MAX_POINTS:
-                    break
-                h = grid.h * max(0.1, min(0.6, math.sqrt(0.6 * allowed / error)))
-            else:
-                h = 0.5 * grid.h
-            before = (grid.h, found)
+            finer = _finer(grid, before, found, rtol * max(found, least))
+            if finer is None:
+                break
+            h, before = finer, (grid.h, found)
             low, focus = 0.7 * found, found
         return answer
 
@@ -208,16 +229,15 @@ class Direction:
         return max(0.0, best)
 
     def rough_delta(self, epsilon: float) -> float:
-        """An upper bound of ln delta by Renyi divergences; prepares `delta`."""
+        """An upper bound of delta by Renyi divergences; prepares `delta`."""
         self._log_bound = -math.inf
-        log_infinite = math.log(self.p_infinite) if self.p_infinite > 0.0 else -math.inf
         if self.p_infinite >= 1.0 or epsilon >= self.max_loss:
-            return log_infinite
+            return self.p_infinite
         tail = 1e-60 / self.total
         for _ in range(2):
             self._steer(tail)
             if self.spread == 0.0:
-                return log_infinite
+                return self.p_infinite
             th = self.cumulants.orders
             exponent = self.cumulants.values - th * epsilon + th * np.log(th) - (1.0 + th) * np.log1p(th)
             best = int(np.argmin(exponent))
@@ -226,12 +246,11 @@ class Direction:
             if self._log_bound > -100.0:
                 break
             tail = 1e-280 / self.total
-        bound = math.exp(self._log_bound) + self.p_infinite + self.total * tail
-        return min(0.0, math.log(bound))
+        return min(1.0, math.exp(self._log_bound) + self.p_infinite + self.total * tail)
 
     def delta(self, epsilon: float, rtol: float, rough: float) -> float:
         """Upper bound of delta at `epsilon` >= 0; `rough` comes from `rough_delta`."""
-        answer = math.exp(rough)
+        answer = rough
         if self._log_bound < -600.0:
             # Below 1e-260 the Renyi bound is as good as any number.
             return answer
@@ -252,40 +271,24 @@ class Direction:
                 # delta turned out smaller than the bound: allow less wrap-around.
                 eta, before = goal, None
                 continue
-            if before is not None:
-                if grid.h >= 0.999 * before[0]:
-                    break
-                error = abs(before[1] - finite) / ((before[0] / grid.h) ** 2 - 1.0)
-                allowed = rtol * max(finite, extra)
-                if error <= allowed or grid.points >= MAX_POINTS:
-                    break
-                h = grid.h * max(0.1, min(0.6, math.sqrt(0.6 * allowed / error)))
-            else:
-                h = 0.5 * grid.h
-            before = (grid.h, finite)
+            finer = _finer(grid, before, finite, rtol * max(finite, extra))
+            if finer is None:
+                break
+            h, before = finer, (grid.h, finite)
         return min(1.0, answer)
 
 
 class PrivacyLoss:
-    """Privacy-loss distribution of an event, with bounds as answers.
+    """Privacy-loss distribution of any event but `NonPrivateEvent`, with bounds as answers.
 
-    Parameters
-    ----------
-    event : PrivacyEvent
-        Any event but `NonPrivateEvent`.
-    rtol : float
-        Relative accuracy of the answers (of epsilon in `epsilon`, of delta in `delta`). The answers are upper bounds
-        for every value.
-    attack : int or None
-        None: the dominating pairs. A number: samples without replacement are replaced by that explicit attack (0:
-        one record against none, 1: an equilateral triangle of records), whose `epsilon_lower` bounds from below what
-        any accountant can prove.
+    One step is answered by its closed-form profile. In a composition, whole-data Gaussian mechanisms are merged into
+    one. The composition of distinct mechanisms is one product in Fourier space, and a mechanism repeated T times costs
+    log2(T) products.
 
-    Notes
-    -----
-    One step is answered by its closed-form profile. In a composition, whole-data Gaussian mechanisms
-    are merged into one. The composition of distinct mechanisms is one product in Fourier space, and a
-    mechanism repeated T times costs log2(T) products.
+    `rtol` is the relative accuracy of the answers (of epsilon in `epsilon`, of delta in `delta`), which are upper
+    bounds for every value. With `attack`, samples without replacement are replaced by that explicit attack (0: one
+    record against none, 1: an equilateral triangle of records) in place of the dominating pairs; its `epsilon_lower`
+    bounds from below what any accountant can prove.
     """
 
     def __init__(self, event: PrivacyEvent, rtol: float = 1e-4, attack: int | None = None) -> None:
@@ -303,12 +306,11 @@ class PrivacyLoss:
         for leaf, count in sorted(touching_leaves(event).items(), key=lambda item: item[0].to_json()):
             if isinstance(leaf, GaussianEvent):
                 continue
-            one, two = pairs(leaf)
-            if attack is not None and isinstance(leaf, WithoutReplacementEvent) and leaf.sampling_probability < 1.0:
-                known = attack_pairs(leaf)
-                one, two = known[min(attack, len(known) - 1)]
+            known = [pairs(leaf)] if attack is None else attack_pairs(leaf)
+            one, two = known[min(attack or 0, len(known) - 1)]
             add.append(Part(one, count))
             remove.append(Part(two, count))
+        self._group = None if attack is not None else _group_of_one_size(event, rtol)
         self._directions = [Direction(add)] if add else []
         if any(one.pair is not two.pair for one, two in zip(add, remove, strict=True)):
             self._directions.append(Direction(remove))
@@ -316,29 +318,46 @@ class PrivacyLoss:
 
     def epsilon(self, delta: float) -> float:
         """Upper bound of the smallest epsilon >= 0 such that (epsilon, delta) holds."""
+        found = self._epsilon(delta)
+        if self._group is None or found == 0.0 or delta < 1e-290:
+            return found
+        one, size = self._group
+
+        def excess(epsilon: float) -> float:
+            value = one.delta(epsilon)
+            return math.log(value / delta) + _log_sum_of_powers(epsilon, size) if value > 0.0 else -700.0
+
+        low, high = one.epsilon(delta), found / size
+        below, above = excess(low), excess(high) if low < high < math.inf else math.inf
+        if above > 0.0:
+            return found
+        tol = 10.0 * self.rtol * high
+        return min(found, size * (low if below <= 0.0 else right_end(excess, low, high, below, above, tol)))
+
+    def _epsilon(self, delta: float) -> float:
         if delta < 1e-290:
             # Tails this small underflow; the sum of the largest losses holds at any delta.
             return max((d.max_loss if d.p_infinite == 0.0 else math.inf for d in self._directions), default=0.0)
         if self._single:
             return max(_single_epsilon(d, delta, self.rtol) for d in self._directions)
         rough = [d.rough_epsilon(delta, self.rtol) for d in self._directions]
-        best = 0.0
         # A direction whose Renyi bound is below the other's answer cannot matter.
-        for bound, direction in self._worst_first(rough):
-            if bound > best:
-                best = max(best, direction.epsilon(delta, self.rtol, bound))
-        return best
+        return largest(rough, self._directions, lambda d, bound: d.epsilon(delta, self.rtol, bound))
 
     def delta(self, epsilon: float) -> float:
         """Upper bound of delta(epsilon), epsilon >= 0."""
+        found = self._delta(epsilon)
+        if self._group is None:
+            return found
+        one, size = self._group
+        known = one.delta(epsilon / size)
+        return min(found, known * math.exp(min(700.0, _log_sum_of_powers(epsilon / size, size))))
+
+    def _delta(self, epsilon: float) -> float:
         if self._single:
             return min(1.0, max(d.parts[0].pair.profile(epsilon) for d in self._directions))
         rough = [d.rough_delta(epsilon) for d in self._directions]
-        best = 0.0
-        for bound, direction in self._worst_first(rough):
-            if math.exp(bound) > best:
-                best = max(best, direction.delta(epsilon, self.rtol, bound))
-        return best
+        return largest(rough, self._directions, lambda d, bound: d.delta(epsilon, self.rtol, bound))
 
     def epsilon_lower(self, delta: float) -> float:
         """Lower bound of the epsilon that the pairs really have at `delta`.
@@ -350,14 +369,37 @@ class PrivacyLoss:
             return (1.0 - 2e-9) * self.epsilon(delta)
         # A cheap upper bound tells which direction can matter.
         upper = [d.epsilon(delta, 1e-2, d.rough_epsilon(delta, 1e-2)) for d in self._directions]
-        best = 0.0
-        for bound, direction in self._worst_first(upper):
-            if bound > best:
-                best = max(best, direction.epsilon_lower(delta, self.rtol))
-        return best
+        return largest(upper, self._directions, lambda d, bound: d.epsilon_lower(delta, self.rtol))
 
-    def _worst_first(self, bounds: list[float]) -> list[tuple[float, Direction]]:
-        return sorted(zip(bounds, self._directions, strict=True), key=lambda item: -item[0])
+
+def largest(bounds: Sequence[float], items: Sequence[T], answer: Callable[[T, float], float]) -> float:
+    """The largest of ``answer(item, bound)``, or 0; items whose upper bound is below another's answer are not asked."""
+    best = 0.0
+    for bound, item in sorted(zip(bounds, items, strict=True), key=lambda pair: -pair[0]):
+        if bound > best:
+            best = max(best, answer(item, bound))
+    return best
+
+
+def _group_of_one_size(event: PrivacyEvent, rtol: float) -> tuple[PrivacyLoss, int] | None:
+    """A run of samples of fixed sizes, all for a group of k: what it is for one record, and k.
+
+    Group privacy (Vadhan 2017, lemma 2.2) then gives a second bound, often the better one:
+    delta_k(k epsilon) <= sum_{i < k} e^(i epsilon) delta_1(epsilon), by k neighbours on the way between the data sets.
+    """
+    leaves = {leaf: count for leaf, count in event.leaves().items() if isinstance(leaf, GroupEvent)}
+    sizes = {leaf.size for leaf in leaves}
+    fixed = any(isinstance(leaf.event, WithoutReplacementEvent) for leaf in leaves)
+    if not fixed or len(sizes) > 1 or len(leaves) < len(event.leaves()):
+        return None
+    one = ComposedEvent(tuple(SelfComposedEvent(leaf.event, count) for leaf, count in leaves.items()))
+    # The bound is not tight; an error of delta is divided by the slope of ln delta, 10 or more at a small delta.
+    return PrivacyLoss(one, min(0.1, 100.0 * rtol)), sizes.pop()
+
+
+def _log_sum_of_powers(epsilon: float, size: int) -> float:
+    """ln sum_{i < size} e^(i epsilon), rounded up."""
+    return float(log_sum_exp(epsilon * np.arange(size, dtype=np.float64), 0)) + 1e-12 * (1.0 + size * epsilon)
 
 
 def _single_epsilon(direction: Direction, delta: float, rtol: float) -> float:

@@ -15,31 +15,20 @@ Without replacement, replace-one (Balle, Barthe & Gaboardi 2018, theorem 8):
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ..checks import FloatArray
-from ..events import (
-    ApproximateDPEvent,
-    ComposedEvent,
-    GaussianEvent,
-    LaplaceEvent,
-    PoissonSampledEvent,
-    PrivacyEvent,
-    RandomizedResponseEvent,
-    SelfComposedEvent,
-    WithoutReplacementEvent,
-    gaussian_mu_squared,
-)
 from ..gaussian import gaussian_delta
 
 # Covers the roundings of a closed form: its argument errs by a few ulp, and ln delta has slopes up to about 10^3 in
 # it.
-_ROUND_UP = 1.0 + 1e-12
+ROUND_UP = 1.0 + 1e-12
 
 
-def _tail_quantile(tail: float) -> float:
+def tail_quantile(tail: float) -> float:
     """z with P(N(0, 1) > z) <= tail, for any tail > 0."""
     from scipy.special import ndtri
 
@@ -50,7 +39,7 @@ def _tail_quantile(tail: float) -> float:
     return math.sqrt(-2.0 * math.log(max(tail, 5e-324)))
 
 
-def _normal_masses(edges: FloatArray) -> FloatArray:
+def normal_masses(edges: FloatArray) -> FloatArray:
     """Masses of N(0, 1) between sorted `edges`, accurate in both tails."""
     from scipy.special import ndtr
 
@@ -63,8 +52,29 @@ def _normal_masses(edges: FloatArray) -> FloatArray:
     return np.asarray(np.maximum(mass, 0.0))
 
 
+def log_sum(a: FloatArray) -> float:
+    """ln of the sum of e^a."""
+    top = float(np.max(a)) if len(a) else -math.inf
+    if not math.isfinite(top):
+        return top
+    return top + math.log(float(np.sum(np.exp(a - top))))
+
+
+@lru_cache(maxsize=1)
+def _gauss_legendre() -> tuple[FloatArray, FloatArray]:
+    return np.polynomial.legendre.leggauss(20)
+
+
+def _panels(edges: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Gauss-Legendre nodes and weights on consecutive panels."""
+    x, w = _gauss_legendre()
+    half = 0.5 * np.diff(edges)
+    mid = 0.5 * (edges[1:] + edges[:-1])
+    return (mid[:, None] + half[:, None] * x).ravel(), (half[:, None] * w).ravel()
+
+
 class Pair:
-    """Interval masses of the loss of a pair (P, Q)."""
+    """A pair (P, Q): interval masses of its loss, and, of a mechanism on the whole data, Renyi divergences."""
 
     #: P-mass of an infinite loss.
     p_infinite = 0.0
@@ -90,6 +100,10 @@ class Pair:
         """delta(epsilon) of the pair in closed form, rounded up; any real epsilon."""
         raise NotImplementedError
 
+    def mirror_profile(self, epsilon: float) -> float:
+        """`profile` of (Q, P), the same for the symmetric pairs that whole-data mechanisms have."""
+        return self.profile(epsilon)
+
     def nodes(self, low: float, high: float, n: int) -> FloatArray:
         """About `n` interval edges in [low, high], denser where the mass is."""
         return np.linspace(low, high, n)
@@ -98,8 +112,17 @@ class Pair:
         """The finite losses of a discrete pair; None for a continuous one."""
         return None
 
+    def under_q(self, alpha: float, q: float, positive: bool) -> tuple[FloatArray, FloatArray]:
+        """Quadrature under Q, of a mechanism on the whole data: losses and ln weights.
 
-# -- mechanisms on the whole data ---------------------------------------------
+        It is for moments up to order `alpha` after sampling with rate q; with `positive`, only losses > 0.
+        """
+        raise NotImplementedError
+
+    def divergence(self, alpha: float) -> float:
+        """Renyi divergence of order alpha > 1 of a mechanism on the whole data; both directions are equal."""
+        loss, log_weight = self.under_q(alpha, 1.0, False)
+        return max(0.0, log_sum(alpha * loss + log_weight) / (alpha - 1.0))
 
 
 class GaussianPair(Pair):
@@ -109,12 +132,12 @@ class GaussianPair(Pair):
         self.mu = mu
 
     def support(self, tail: float) -> tuple[float, float]:
-        z = _tail_quantile(tail)
+        z = tail_quantile(tail)
         half = 0.5 * self.mu * self.mu
         return half - self.mu * z, half + self.mu * z
 
     def q_support(self, tail: float) -> tuple[float, float]:
-        z = _tail_quantile(tail)
+        z = tail_quantile(tail)
         half = 0.5 * self.mu * self.mu
         return -half - self.mu * z, -half + self.mu * z
 
@@ -124,7 +147,23 @@ class GaussianPair(Pair):
     def masses(self, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
         x = edges / self.mu
         half = 0.5 * self.mu
-        return _normal_masses(x - half), _normal_masses(x + half)
+        return normal_masses(x - half), normal_masses(x + half)
+
+    def divergence(self, alpha: float) -> float:
+        return 0.5 * alpha * self.mu**2
+
+    def under_q(self, alpha: float, q: float, positive: bool) -> tuple[FloatArray, FloatArray]:
+        mu = self.mu
+        start = 0.5 * mu if positive else -13.0
+        stop = alpha * mu + 13.0
+        edges = [np.arange(start, stop, 1.0), np.array([stop])]
+        if mu > 0.5 and q < 1.0:
+            # ln(1 - q + q e^L) bends over a length 1 / mu around L = ln((1-q)/q).
+            bend = (math.log((1.0 - q) / q) + 0.5 * mu * mu) / mu
+            fine = bend + np.arange(-24, 25) * (0.5 / mu)
+            edges.append(fine[(fine > start) & (fine < stop)])
+        x, w = _panels(np.unique(np.concatenate(edges)))
+        return mu * x - 0.5 * mu * mu, np.log(w) - 0.5 * x * x - 0.5 * math.log(2.0 * math.pi)
 
 
 class DiscretePair(Pair):
@@ -158,7 +197,7 @@ class DiscretePair(Pair):
 
     def profile(self, epsilon: float) -> float:
         gain = -np.expm1(np.minimum(epsilon - self._losses, 0.0))
-        return (float(np.sum(self._p * gain)) + self.p_infinite) * _ROUND_UP
+        return (float(np.sum(self._p * gain)) + self.p_infinite) * ROUND_UP
 
     def nodes(self, low: float, high: float, n: int) -> FloatArray:
         pad = 1e-9 * max(high - low, 1e-300)
@@ -167,23 +206,9 @@ class DiscretePair(Pair):
     def atoms(self) -> FloatArray | None:
         return self._losses
 
-
-def _response_pair(event: RandomizedResponseEvent) -> DiscretePair:
-    p, k, eps = event.truth_probability, event.n_categories, event.epsilon
-    other = (1.0 - p) / (k - 1)
-    if k == 2:
-        return DiscretePair([-eps, eps], [other, p], [p, other])
-    rest = (k - 2) * other
-    return DiscretePair([-eps, 0.0, eps], [other, rest, p], [p, rest, other])
-
-
-def _statement_pair(event: ApproximateDPEvent) -> DiscretePair:
-    eps, scale = event.epsilon, 1.0 - event.delta
-    high = scale / (1.0 + math.exp(-eps))
-    low = scale * math.exp(-eps) / (1.0 + math.exp(-eps))
-    if eps == 0.0:
-        return DiscretePair([0.0], [scale], [scale], event.delta)
-    return DiscretePair([-eps, eps], [low, high], [high, low], event.delta)
+    def under_q(self, alpha: float, q: float, positive: bool) -> tuple[FloatArray, FloatArray]:
+        keep = self._losses > 0.0 if positive else slice(None)
+        return self._losses[keep], np.log(self._q[keep])
 
 
 class LaplacePair(Pair):
@@ -199,8 +224,8 @@ class LaplacePair(Pair):
 
     def profile(self, epsilon: float) -> float:
         if epsilon < -self.eps:
-            return -math.expm1(epsilon) * _ROUND_UP
-        return max(0.0, -math.expm1(0.5 * (epsilon - self.eps))) * _ROUND_UP
+            return -math.expm1(epsilon) * ROUND_UP
+        return max(0.0, -math.expm1(0.5 * (epsilon - self.eps))) * ROUND_UP
 
     def _upper(self, loss: FloatArray) -> tuple[FloatArray, FloatArray]:
         """P(L > loss) and Q(L > loss)."""
@@ -220,8 +245,24 @@ class LaplacePair(Pair):
         pad = 1e-9 * (high - low)
         return np.concatenate([[low - pad], np.linspace(low + pad, high - pad, n), [high + pad]])
 
+    def under_q(self, alpha: float, q: float, positive: bool) -> tuple[FloatArray, FloatArray]:
+        # An atom e^(-e)/2 at loss e, an atom 1/2 at -e, and between them the density exp(-(e + l) / 2) / 4, of which
+        # exp(alpha y) varies on the scale 1 / alpha.
+        e, low = self.eps, 0.0 if positive else -self.eps
+        n = max(8, math.ceil((e - low) * (alpha + 1.0) / 2.0))
+        x, w = _panels(np.linspace(low, e, min(n, 4000) + 1))
+        atoms, log_weight = ([e], [math.log(0.5) - e]) if positive else ([-e, e], [math.log(0.5), math.log(0.5) - e])
+        density = np.log(w) - 0.5 * (e + x) - math.log(4.0)
+        return np.concatenate([atoms, x]), np.concatenate([log_weight, density])
 
-# -- mechanisms on samples ------------------------------------------------------
+    def divergence(self, alpha: float) -> float:
+        # Mironov 2017, table II: ln(a/(2a-1) e^((a-1)/b) + (a-1)/(2a-1) e^(-a/b)), written as ln(1 + excess) so that
+        # a large scale b does not cancel.
+        e, a = self.eps, alpha
+        if (a - 1.0) * e > 300.0:
+            return e + math.log(a / (2.0 * a - 1.0)) / (a - 1.0)
+        excess = a * math.expm1((a - 1.0) * e) + (a - 1.0) * math.expm1(-a * e)
+        return math.log1p(max(excess, 0.0) / (2.0 * a - 1.0)) / (a - 1.0)
 
 
 def log_mix(q: float, loss: ArrayLike) -> FloatArray:
@@ -266,8 +307,8 @@ class PoissonPair(Pair):
         # (1-q) Q + q P - e^eps Q = q (P - e^base Q) with e^eps = 1 - q + q e^base.
         base = float(_log_unmix(self.q, epsilon))
         if base == -math.inf:
-            return -math.expm1(epsilon) * _ROUND_UP
-        return self.q * self.base.profile(base) * _ROUND_UP
+            return -math.expm1(epsilon) * ROUND_UP
+        return self.q * self.base.profile(base) * ROUND_UP
 
     def nodes(self, low: float, high: float, n: int) -> FloatArray:
         start, stop = (float(x) for x in _log_unmix(self.q, [low, high]))
@@ -304,11 +345,11 @@ class MirrorPair(Pair):
 
     def profile(self, epsilon: float) -> float:
         # With e^-eps = 1 - q + q e^base, Q{L' < -eps} - e^eps P'{L' < -eps} is q e^(eps + base)
-        # (Q{L < base} - e^-base P{L < base}), and the base pair is symmetric.
+        # (Q{L < base} - e^-base P{L < base}): the base pair, mirrored, at -base.
         base = float(_log_unmix(self.pair.q, -epsilon))
         if base == -math.inf:
             return 0.0
-        return self.pair.q * math.exp(epsilon + base) * self.pair.base.profile(-base) * _ROUND_UP
+        return self.pair.q * math.exp(epsilon + base) * self.pair.base.mirror_profile(-base) * ROUND_UP
 
     def nodes(self, low: float, high: float, n: int) -> FloatArray:
         return -self.pair.nodes(-high, -low, n)[::-1]
@@ -416,56 +457,10 @@ class TrianglePair(Pair):
             root = np.where(z > 20.0, z + math.log(2.0), np.arcsinh(np.exp(np.minimum(z, 20.0))))
             u = np.copysign(0.5 * size + root, finite) * (2.0 / self.mu)
             u[edges == -np.inf], u[edges == np.inf] = -np.inf, np.inf
-            common = out * (1.0 - self.q) * _normal_masses(u)
-            p += common + inside * self.q * _normal_masses(u - 0.5 * self.mu)
-            q += common + inside * self.q * _normal_masses(u + 0.5 * self.mu)
+            common = out * (1.0 - self.q) * normal_masses(u)
+            p += common + inside * self.q * normal_masses(u - 0.5 * self.mu)
+            q += common + inside * self.q * normal_masses(u + 0.5 * self.mu)
         return p, q
 
     def nodes(self, low: float, high: float, n: int) -> FloatArray:
         return WithoutReplacementPair(self.q, GaussianPair(self.mu)).nodes(low, high, n)
-
-
-# -- pairs of events ------------------------------------------------------------
-
-
-def _base_pair(event: PrivacyEvent) -> Pair:
-    if isinstance(event, (GaussianEvent, ComposedEvent, SelfComposedEvent)):
-        return GaussianPair(math.sqrt(gaussian_mu_squared(event)))
-    if isinstance(event, LaplaceEvent):
-        return LaplacePair(event.noise_multiplier)
-    if isinstance(event, RandomizedResponseEvent):
-        return _response_pair(event)
-    if isinstance(event, ApproximateDPEvent):
-        return _statement_pair(event)
-    raise ValueError(f"no privacy-loss distribution is known for {event.to_json()}")
-
-
-def attack_pairs(event: WithoutReplacementEvent) -> list[tuple[Pair, Pair]]:
-    """Output pairs that explicit neighbouring data sets reach, in both directions."""
-    base = _base_pair(event.event)
-    # All records contribute 0, except for one that differs, in one of the two data sets.
-    one = PoissonPair(event.sampling_probability, base)
-    found: list[tuple[Pair, Pair]] = [(one, MirrorPair(one))]
-    if isinstance(base, GaussianPair):
-        triangle = TrianglePair(event.sampling_probability, base.mu)
-        found.append((triangle, triangle))
-    return found
-
-
-def pairs(event: PrivacyEvent) -> tuple[Pair, Pair]:
-    """The dominating pairs of one mechanism in both directions.
-
-    The two entries are one object where the pair is symmetric.
-    """
-    if isinstance(event, (PoissonSampledEvent, WithoutReplacementEvent)):
-        base = _base_pair(event.event)
-        rate = event.sampling_probability
-        if rate == 1.0:
-            return base, base
-        if isinstance(event, PoissonSampledEvent):
-            add = PoissonPair(rate, base)
-            return add, MirrorPair(add)
-        both: Pair = WithoutReplacementPair(rate, base)
-        return both, both
-    both = _base_pair(event)
-    return both, both

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,9 +35,6 @@ class Loops(NamedTuple):
     evaluate: Callable[..., None]
 
 
-_COMPILED: dict[Any, Loops] = {}
-
-
 def loops_of(kind: type) -> Loops:
     """The loops for a class's ``statistics``, compiled once for each function.
 
@@ -47,10 +45,7 @@ def loops_of(kind: type) -> Loops:
     ValueError
         If it was compiled with options that let a result depend on where it is computed.
     """
-    function = _function_of(kind)
-    if function not in _COMPILED:
-        _COMPILED[function] = _make(function)
-    return _COMPILED[function]
+    return _make(_function_of(kind))
 
 
 def buffers(n_columns: int, n_scratch: int, n_statistics: int) -> tuple[np.ndarray, ...]:
@@ -86,6 +81,7 @@ def _function_of(kind: type) -> Any:
     return function
 
 
+@cache
 def _make(function: Any) -> Loops:
     """Compile the loops for one statistics function.
 

@@ -1,11 +1,10 @@
 """Private variational Bayes for a model of your own.
 
-Algorithms 1 and 2 of Park et al. (2020) fit any conjugate-exponential model, and
-Algorithm 4 any such model after Polya-Gamma augmentation: per record the expected
-sufficient statistics under the current parameters, their noised mean, and an
-M-step on that mean. `ConjugateEstimator` is the part that does not change. A model
-adds a function of one record, which Numba compiles, a bound on that function's L2
-norm, an M-step in Python, and whatever it wants to read out.
+Algorithms 1 and 2 of Park et al. (2020) fit any conjugate-exponential model, and Algorithm 4 any such model after
+Polya-Gamma augmentation: per record the expected sufficient statistics under the current parameters, their noised mean,
+and an M-step on that mean. `ConjugateEstimator` is the part that does not change. A model adds a function of one
+record, which Numba compiles, a bound on that function's L2 norm, an M-step in Python, and whatever it wants to read
+out.
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ from ...engine.plan import RunPlan
 from ...engine.result import FitResult, Public
 from ..estimator import ArraySpec, PrivateEstimator
 from ..parameters import Bookkeeping, Call
+from ..readouts import published
 from .model import ConjugateModel, Table, check_bound
 
 #: What is said of a statistics function that misbehaves, and of records that are not
@@ -49,40 +49,34 @@ class ConjugateEstimator(PrivateEstimator):
     ``**options`` of its constructor, which it hands to ``super().__init__``.
 
     ``statistics(record, parameters, scratch, out)``
-        A static method that Numba can compile (plain Python or ``@njit``). It reads
-        ``record``, a float64 vector, and ``parameters``, a tuple of read-only float64
-        arrays, and writes the record's expected sufficient statistics to ``out``,
-        float64, ``n_statistics`` entries, all 0 before the call. ``scratch`` is
-        float64, ``n_scratch`` entries, 0 before the call. The result must depend on
-        the arguments alone: no random numbers and no BLAS (``@``, ``np.dot``), whose
-        rounding depends on where an array lies.
+        A static method that Numba can compile (plain Python or ``@njit``). It reads ``record``, a float64 vector, and
+        ``parameters``, a tuple of read-only float64 arrays, and writes the record's expected sufficient statistics to
+        ``out``, float64, ``n_statistics`` entries, all 0 before the call. ``scratch`` is float64, ``n_scratch``
+        entries, 0 before the call. The result must depend on the arguments alone: no random numbers and no BLAS (``@``,
+        ``np.dot``), whose rounding depends on where an array lies.
     ``n_statistics(n_columns)``, ``n_scratch(n_columns)``
         Entries of ``out`` and ``scratch`` for records of ``n_columns`` numbers.
     ``norm_bound(n_columns)``
         A proven L2 bound of ``out`` over all records, in [1e-100, 1e100].
     ``start(n_columns, rng)``
-        Initial parameters, public: a tuple of arrays. ``rng`` is a numpy Generator
-        made from ``random_state``.
+        Initial parameters, public: a tuple of arrays. ``rng`` is a numpy Generator made from ``random_state``.
     ``mstep(mean, noise_sd, parameters)``
-        Parameters of the next step, finite arrays of the same shapes, from the noised
-        mean of the statistics per record, the standard deviation of the noise in each
-        of its entries, and the last parameters. It uses no random numbers, so that the
-        model can be rebuilt from its releases.
+        Parameters of the next step, finite arrays of the same shapes, from the noised mean of the statistics per
+        record, the standard deviation of the noise in each of its entries, and the last parameters. It uses no random
+        numbers, so that the model can be rebuilt from its releases.
     ``nonnegative`` (class attribute, False)
         True says that statistics are >= 0; negative ones are then set to 0 and
         replacing a record costs sqrt(2) instead of 2 times the bound.
     ``records(X, y)``
-        The records, one for each row of what `fit` is given; a default is provided. It
-        acts on **each row alone**, bit for bit: it may not center, scale, rank, encode
-        or drop rows by what the other rows hold, nor multiply matrices. A fit tries it
-        on invented rows in different company and warns if it does not.
+        The records, one for each row of what `fit` is given; a default is provided. It acts on **each row alone**, bit
+        for bit: it may not center, scale, rank, encode or drop rows by what the other rows hold, nor multiply matrices.
+        A fit tries it on invented rows in different company and warns if it does not.
     ``check_parameters()``
         Raise ValueError for the subclass's own parameters.
 
-    The functions are called on a private copy of the estimator: on ``self.n_records_``,
-    the public number of records, and ``self.n_columns_``, the columns of a record,
-    ``start`` and ``mstep`` may rely; what they assign to ``self`` is forgotten. All
-    that one step hands to the next is in the parameters.
+    The functions are called on a private copy of the estimator: on ``self.n_records_``, the public number of records,
+    and ``self.n_columns_``, the columns of a record, ``start`` and ``mstep`` may rely; what they assign to ``self`` is
+    forgotten. All that one step hands to the next is in the parameters.
 
     Parameters
     ----------
@@ -207,11 +201,11 @@ class ConjugateEstimator(PrivateEstimator):
         return self._fit(X, y, **keep)
 
     def partial_fit(self, X: Any, y: Any = None, **call: Unpack[Call]) -> Self:
-        """One more step, from all rows of X; needs ``noise_multiplier``, if private.
+        """One more step, from all rows of X (`vips_fast.models.parameters.Call`); give a ``noise_multiplier``.
 
-        The step joins the average with the next step size, as if it were a step of `fit`; the records must have the
-        columns of those before. Calls with other records than before protect each record of each call. Keywords are
-        `vips_fast.models.parameters.Call`; errors are those of `fit`.
+        The step joins the average with the next step size, as if it were a step of `fit`, whose parameters and errors
+        these are; the records must have the columns of those before. A transcript of further calls goes to the folder
+        of the first.
         """
         return self._fit(X, y, partial=True, **call)
 
@@ -242,7 +236,7 @@ class ConjugateEstimator(PrivateEstimator):
             check_bound("clip_norm", self.clip_norm)
         self.check_parameters()
 
-    def _read(self, X: Any, y: Any = None, **extra: Any) -> tuple[Table, dict[str, Any]]:
+    def _read(self, X: Any, y: Any = None) -> tuple[Table, dict[str, Any]]:
         array = self._array(X, y)
         if type(self).records is not ConjugateEstimator.records and self._mixes_rows(X, y):
             warnings.warn(RECORDS_WARNING, RuntimeWarning, stacklevel=5)
@@ -344,10 +338,7 @@ class ConjugateEstimator(PrivateEstimator):
         arrays = self._fitted().arrays
         return tuple(arrays[f"parameter_{i}"] for i in range(len(arrays) - 2))
 
-    @property
-    def average_(self) -> np.ndarray:
-        """Released mean of the statistics per record, shape (n_statistics,)."""
-        return self._fitted().arrays["average"]
+    average_ = published("average", "Released mean of the statistics per record, shape (n_statistics,).")
 
     @property
     def noise_sd_(self) -> float:
@@ -363,6 +354,11 @@ class ConjugateEstimator(PrivateEstimator):
         model, array = self._restored(), self._array(X, y)
         self._check_columns(array.shape[1], self._fitted().public)
         return model.evaluate(array)[0]
+
+
+def parameter(index: int, doc: str) -> property:
+    """A fitted attribute of a subclass: one of the arrays in ``parameters_``."""
+    return property(lambda self: self.parameters_[index], doc=doc)
 
 
 def _finite_rows(array: np.ndarray) -> np.ndarray | None:
@@ -385,8 +381,7 @@ def _shape(data: Any) -> tuple[int, ...]:
 def _invented(data: Any, rng: np.random.Generator, n: int, largest: int) -> Any:
     """n rows of the type and the columns of an array of numbers; None for other things.
 
-    They hold integers below ``largest``, or normal numbers where it is 0 and the type
-    can hold them.
+    They hold integers below ``largest``, or normal numbers where it is 0 and the type can hold them.
     """
     shape, dtype = _shape(data), getattr(data, "dtype", None) or np.asarray(data).dtype
     if len(shape) not in (1, 2) or dtype.kind not in "biuf":

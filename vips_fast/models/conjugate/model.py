@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 #: Records of one block that is handed to a thread.
 BLOCK = 2048
 
-#: Range of norm bounds, and of radii and priors: squares and their inverses stay far from
-#: what a double can hold.
+#: Range of norm bounds, and of radii and priors: squares and their inverses stay far from what a double can hold.
 LEAST_BOUND, LARGEST_BOUND = 1e-100, 1e100
 
 

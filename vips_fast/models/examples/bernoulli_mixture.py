@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import digamma
 
 from ...checks import check_number
-from ..conjugate import ConjugateEstimator, check_bound
+from ..conjugate import ConjugateEstimator, check_bound, parameter
 
 
 class BernoulliMixture(ConjugateEstimator):
@@ -100,15 +100,8 @@ class BernoulliMixture(ConjugateEstimator):
         constant = digamma(alpha) - digamma(alpha.sum()) + log_zero.sum(axis=1)
         return constant, log_one - log_zero, alpha / alpha.sum(), a / (a + b)
 
-    @property
-    def weights_(self) -> np.ndarray:
-        """(K,) expected weights."""
-        return self.parameters_[2]
-
-    @property
-    def probabilities_(self) -> np.ndarray:
-        """(K, d) expected probabilities of a 1."""
-        return self.parameters_[3]
+    weights_ = parameter(2, "(K,) expected weights.")
+    probabilities_ = parameter(3, "(K, d) expected probabilities of a 1.")
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """(n, K) responsibilities of public records."""

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import expit
 
 from ...checks import check_number
-from ..conjugate import ConjugateEstimator, check_bound
+from ..conjugate import ConjugateEstimator, check_bound, parameter
 
 
 class BinomialRegression(ConjugateEstimator):
@@ -31,8 +31,7 @@ class BinomialRegression(ConjugateEstimator):
 
     Notes
     -----
-    `fit` takes X (n, d) and y, either (n,) successes out of ``n_trials`` or (n, 2)
-    successes and trials.
+    `fit` takes X (n, d) and y, either (n,) successes out of ``n_trials`` or (n, 2) successes and trials.
 
     Statistics of a record: (y - n/2) x / (b R) and the upper triangle of
     E[xi] x x^T / (b R^2) with its off-diagonal times sqrt(2). With 0 <= y <= n <= b,
@@ -113,15 +112,8 @@ class BinomialRegression(ConjugateEstimator):
         second_moment = np.outer(coefficients, coefficients) + covariance
         return second_moment, [self.radius, self.n_trials], coefficients, covariance
 
-    @property
-    def coef_(self) -> np.ndarray:
-        """(d,) expected coefficients."""
-        return self.parameters_[2]
-
-    @property
-    def covariance_(self) -> np.ndarray:
-        """(d, d) their covariance."""
-        return self.parameters_[3]
+    coef_ = parameter(2, "(d,) expected coefficients.")
+    covariance_ = parameter(3, "(d, d) their covariance.")
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """(n,) probability of a success at public rows, sigmoid(x^T E[w])."""

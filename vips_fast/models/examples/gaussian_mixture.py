@@ -10,16 +10,15 @@ import numpy as np
 from scipy.special import digamma, logsumexp
 
 from ...checks import check_number
-from ..conjugate import ConjugateEstimator, check_bound
+from ..conjugate import ConjugateEstimator, check_bound, parameter
 
 
 @dataclass(frozen=True)
 class GaussianMixtureOptions:
     """Priors of a `GaussianMixture`.
 
-    Mixture weights have a Dirichlet(``weight_prior``) prior; mean and precision of
-    each component and column a normal-gamma prior: gamma(``shape_prior``,
-    ``rate_prior``) and a normal around 0 worth ``mean_prior`` records.
+    Mixture weights have a Dirichlet(``weight_prior``) prior; mean and precision of each component and column a
+    normal-gamma prior: gamma(``shape_prior``, ``rate_prior``) and a normal around 0 worth ``mean_prior`` records.
     """
 
     weight_prior: float = 1.0
@@ -141,20 +140,9 @@ class GaussianMixture(ConjugateEstimator):
         linear, quadratic = precision * means * self.radius, -precision / 2 * self.radius**2
         return constant, linear, quadratic, [self.radius], alpha / alpha.sum(), means, 1 / precision
 
-    @property
-    def weights_(self) -> np.ndarray:
-        """(K,) expected weights."""
-        return self.parameters_[4]
-
-    @property
-    def means_(self) -> np.ndarray:
-        """(K, d) expected means."""
-        return self.parameters_[5]
-
-    @property
-    def variances_(self) -> np.ndarray:
-        """(K, d) reciprocals of the expected precisions."""
-        return self.parameters_[6]
+    weights_ = parameter(4, "(K,) expected weights.")
+    means_ = parameter(5, "(K, d) expected means.")
+    variances_ = parameter(6, "(K, d) reciprocals of the expected precisions.")
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """(n, K) responsibilities of public records."""

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...checks import check_number
-from ..conjugate import ConjugateEstimator, check_bound
+from ..conjugate import ConjugateEstimator, check_bound, parameter
 
 
 @dataclass(frozen=True)
@@ -149,10 +149,7 @@ class ProbabilisticPCA(ConjugateEstimator):
         bound = math.sqrt(k) + 3.0 if numerics.latent_radius is None else numerics.latent_radius
         return project, [self.radius, bound], center, loadings, variance * inverse, [variance]
 
-    @property
-    def loadings_(self) -> np.ndarray:
-        """(d, n_components) W."""
-        return self.parameters_[3]
+    loadings_ = parameter(3, "(d, n_components) W.")
 
     @property
     def noise_variance_(self) -> float:

@@ -18,7 +18,7 @@ from ...kernels.lda import estep_blocks, scaled_table
 from ...kernels.threads import resolve_n_threads
 from ..estimator import ArraySpec
 from ..parameters import Bookkeeping, Call
-from ..transformer import Transformer
+from ..readouts import Transformer
 from .model import LdaModel
 from .options import LdaOptions
 from .planning import DEFAULT_STEPS, default_batch_size, default_clip, plan
@@ -29,11 +29,10 @@ from .records import Documents
 class LatentDirichletAllocation(Transformer):
     """Latent Dirichlet allocation whose topics may be published.
 
-    Online variational Bayes in which each document's expected sufficient statistics are
-    clipped to an L2 norm of ``clip * doc_length``, summed exactly, and released with
-    Gaussian noise; everything after that is post-processing (Park et al. 2020, section 4
-    and Algorithm 3). The released statistics are averaged as they are, never cut at 0,
-    and read out by the empirical-Bayes mean of `vips_fast.models.lda.shrinkage`.
+    Online variational Bayes in which each document's expected sufficient statistics are clipped to an L2 norm of
+    ``clip * doc_length``, summed exactly, and released with Gaussian noise; everything after that is post-processing
+    (Park et al. 2020, section 4 and Algorithm 3). The released statistics are averaged as they are, never cut at 0, and
+    read out by the empirical-Bayes mean of `vips_fast.models.lda.shrinkage`.
 
     Parameters
     ----------
@@ -42,26 +41,24 @@ class LatentDirichletAllocation(Transformer):
     doc_topic_prior : float or None
         Dirichlet prior α of a document's topic proportions; None is 1/K.
     topic_word_prior : float, float64 array of shape (K, V) or None
-        Dirichlet prior η of the topics; None is 1/K. An array is a prior that knows
-        something: words that were counted in public documents, such as the
-        ``components_`` of a model fitted to them without noise and with the same
-        ``doc_length``, or a multiple. The run then starts from these topics. Nothing in
-        it may come from the private records.
+        Dirichlet prior η of the topics; None is 1/K. An array is a prior that knows something: words that were counted
+        in public documents, such as the ``components_`` of a model fitted to them without noise and with the same
+        ``doc_length``, or a multiple. The run then starts from these topics. Nothing in it may come from the private
+        records.
     doc_length : int or None
         N: every document is brought to exactly N words. Public. None keeps the documents
         as they are (only without privacy).
     clip : float or None
         a in (0, 1]: a document's contribution is scaled down to an L2 norm of at most
-        a N (Eq. 29). None is 0.6 N^−0.425 (`vips_fast.plan`; 0.043 for 500 words).
+        a N (Eq. 29). None is 0.6 N^−0.425 (`vips_fast.plan`; 0.043 for 500 words). With
+        ``groups`` it bounds the sum of a person's documents, and None is up to 1.4 times that.
     n_steps : int or None
         Minibatches, each one release; None is 20, or 40 where `vips_fast.plan` expects
         the statistics to stand clear of the noise.
     batch_size : float or None
-        (Expected) documents of a minibatch; None is a quarter of the records, at least
-        25,000, at most all.
+        (Expected) documents of a minibatch; None is a quarter of the records, at least 25,000, at most all.
     random_state : int, numpy Generator, RandomState or None
-        Seeds the initial topics, which are public; and, only without privacy, the
-        minibatches and resampling.
+        Seeds the initial topics, which are public; and, only without privacy, the minibatches and resampling.
     options : LdaOptions or None
         Further numerics; None is their defaults.
     **common
@@ -106,18 +103,17 @@ class LatentDirichletAllocation(Transformer):
         Raises
         ------
         ValueError
-            If a parameter or X is unusable, or the run would overspend. Nothing has been
-            spent then.
+            If a parameter or X is unusable, or the run would overspend. Nothing has been spent then.
         RuntimeError
             If another thread is fitting this estimator.
         """
         return self._fit(X, **keep)
 
     def partial_fit(self, X: Any, y: Any = None, **call: Unpack[Call]) -> Self:
-        """One more step, made from all rows of X.
+        """One more step, made from all rows of X; see `vips_fast.models.parameters.Call`.
 
         Each call is one release over the whole of X. ``target_epsilon`` bounds all calls together, so give a
-        ``noise_multiplier``. Keywords are `vips_fast.models.parameters.Call`; errors are those of `fit`.
+        ``noise_multiplier``. Other parameters and errors are those of `fit`; a transcript is continued.
         """
         return self._fit(X, partial=True, **call)
 
@@ -147,7 +143,7 @@ class LatentDirichletAllocation(Transformer):
         self._options.check()
         self._check_privacy_parameters()
 
-    def _read(self, X: Any, y: Any = None, **extra: Any) -> tuple[Documents, dict[str, Any]]:
+    def _read(self, X: Any, y: Any = None) -> tuple[Documents, dict[str, Any]]:
         corpus = Documents(X, self.invalid, type(self).__name__)
         facts: dict[str, Any] = {"n_features": corpus.n_features}
         if self.doc_length is None:
@@ -159,12 +155,15 @@ class LatentDirichletAllocation(Transformer):
 
     def _model_settings(self, public: Public) -> dict[str, Any]:
         length = int(self.doc_length or public.scale or 1)
-        share = (default_clip(length) if self.clip is None else self.clip) if self.private else 1.0
+        share = 1.0
+        if self.private:
+            share = default_clip(length, self._most_rows(public)) if self.clip is None else self.clip
         return dict(
             n_topics=int(self.n_components), n_words=public.n_features, n_records=public.n_records, alpha=self._alpha,
             eta=self._eta(public.n_features), informed=self._informed,
             n_steps=self._resolve_n_steps(public), doc_length=None if self.doc_length is None else length,
-            clip=share * float(length), clips=bool(self.private), options=self._options, seed=public.seed,
+            clip=share * float(length), clips=bool(self.private), grouped=public.grouped, options=self._options,
+            seed=public.seed,
         )
 
     def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
@@ -188,8 +187,12 @@ class LatentDirichletAllocation(Transformer):
             clip=self.clip,
             target_epsilon=1.0 if self.target_epsilon is None else self.target_epsilon,
             target_delta=self.target_delta, batch_size=None if size is None else min(size, public.n_records),
-            noise_multiplier=self.noise_multiplier,
+            noise_multiplier=self.noise_multiplier, rows_per_group=self._most_rows(public),
         ).n_steps
+
+    def _most_rows(self, public: Public) -> int | None:
+        """Documents of a unit that are used at most, as the plan asks for them."""
+        return self.rows_per_group if public.grouped else 1
 
     @property
     def _alpha(self) -> float:

@@ -15,7 +15,7 @@ from ...engine.units import UnitBlock, opened
 from ...kernels import native
 from ...kernels.lattice import LDA_MAX_SPACING, LDA_MIN_SPACING, checked_spacing
 from .options import LdaOptions
-from .planning import plan
+from .planning import WORD_CLIP, plan
 from .records import DocumentBlock, Documents
 from .shrinkage import ProductShrinkage
 
@@ -54,6 +54,8 @@ class LdaModel(Model):
     clips : bool
         False does not clip (without privacy); ``clip`` then bounds what there is.
     options : LdaOptions
+    grouped : bool
+        Whether a unit may own several documents.
     seed : int
         Seeds the public initial topics.
 
@@ -62,10 +64,11 @@ class LdaModel(Model):
     *Sensitivity.* A document's contribution has entries ≥ 0 and an L2 norm of at most
     a N. Adding or removing a document moves the sum by at most a N, replacing one by at
     most √2 a N: ‖x − y‖² = ‖x‖² + ‖y‖² − 2 x·y ≤ 2 (a N)². (Appendix 2 of the paper drops
-    one of the two terms and gets a N for replacing.)
+    one of the two terms and gets a N for replacing.) Where a person owns several documents,
+    the contribution is their sum, clipped once: nothing else was used of it than entries ≥ 0
+    and the norm, so the same holds for adding, removing or replacing a person with all documents.
 
-    *Lattice.* Each contribution is truncated toward zero to the noise's own lattice, so
-    `round` has nothing to do.
+    *Lattice.* Each contribution is truncated toward zero to the noise's own lattice, so `round` has nothing to do.
     """
 
     #: Whether noised statistics are read out by their empirical-Bayes means.
@@ -74,6 +77,7 @@ class LdaModel(Model):
     def __init__(
         self, *, n_topics: int, n_words: int, n_records: int, alpha: float, eta: np.ndarray, informed: bool,
         n_steps: int, doc_length: int | None, clip: float, clips: bool, options: LdaOptions, seed: int,
+        grouped: bool = False,
     ):
         self.shape, self.clip = (n_words, n_topics), clip
         self.n_topics, self.n_words, self.n_records = n_topics, n_words, n_records
@@ -81,7 +85,9 @@ class LdaModel(Model):
         self._n_steps, self._length = n_steps, doc_length
         self._mode = native.LDA_AS_IS if doc_length is None else _MODES[options.length_method]
         self._clip = clip if clips else 0.0
-        self._word_clip = 0.0 if options.word_clip is None else options.word_clip
+        # Alone, a document keeps the bits that it has without persons.
+        share = (WORD_CLIP if grouped else 1.0) if options.word_clip is None else options.word_clip
+        self._word_clip = share * self._clip
         self._options = options
         self._decay = 0.7 if options.learning_decay is None else options.learning_decay
         self._spacing = 1.0
@@ -136,7 +142,7 @@ class LdaModel(Model):
         else:
             native.lda_units(
                 starts, indptr, indices, counts, self._table, self._alpha, tol, most, self._clip,
-                self._word_clip * self._clip, self._spacing, work, out, norms,
+                self._word_clip, self._spacing, work, out, norms,
             )
         if figures is not None and norms is not None:
             figures["clipped"] = figures.get("clipped", 0.0) + float((norms > self.clip).sum())
@@ -199,8 +205,7 @@ class LdaModel(Model):
 
     def _fill_table(self, lam: np.ndarray | None) -> None:
         """Fill the scaled table from (V, K) parameters, given whole or read out by chunks."""
-        # Two passes, so that the parameters are read once: first their digammas, then
-        # what depends on their sums.
+        # Two passes, so that the parameters are read once: first their digammas, then what depends on their sums.
         table, total = self._table[:, : self.n_topics], np.zeros(self.n_topics)
         self._table[:, self.n_topics :] = 0
         for first in range(0, self.n_words, _CHUNK):

@@ -23,8 +23,8 @@ class LdaOptions:
         their sum; "resample" draws N words from its own bag with replacement, anew at
         each visit (section 4.2). Scaling adds no sampling noise and gives smaller norms.
     word_clip : float or None
-        Units of several documents: a bound, as a share in (0, 1] of the clip, of one word's part of a contribution,
-        so that no word takes the room of all others. None is no bound.
+        With ``groups``: a bound, as a share in (0, 1] of the clip, of one word's part of a person's contribution, so
+        that no word takes the room of all others. None is 0.3; 1 is no bound.
     dtype : {"float32", "float64"}
         Precision of the E-step.
     max_doc_update_iter : int

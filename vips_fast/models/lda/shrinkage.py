@@ -9,19 +9,16 @@ the m_vk are estimated by their posterior means under
 
     m_vk = p_v w_k r_vk
 
-- p_v, the word's share over all topics: estimated from sum_k a_vk, whose noise is
-  only sqrt(K) sd, by a nonparametric prior (the EM of Kiefer & Wolfowitz's
-  maximum-likelihood mixture).
+- p_v, the word's share over all topics: estimated from sum_k a_vk, whose noise is only sqrt(K) sd, by a nonparametric
+  prior (the EM of Kiefer & Wolfowitz's maximum-likelihood mixture).
 - w_k, the topic's share: from sum_v a_vk, shrunk linearly toward equal shares.
 - r_vk, how much more the topic uses the word than the corpus does: a prior for each
   band of p_v / (K sd), learned by the same EM over all entries of the band.
 
-Both priors are mixtures of overlapping Gaussians on a grid, and a point at 0. Where a
-statistic stands far above the noise, its mean is the statistic itself; a prior of
-points would round it to the grid.
+Both priors are mixtures of overlapping Gaussians on a grid, and a point at 0. Where a statistic stands far above the
+noise, its mean is the statistic itself; a prior of points would round it to the grid.
 
-So a word that is too rare to tell topics apart falls back to the corpus's share of
-it, p_v w_k, and never to noise.
+So a word that is too rare to tell topics apart falls back to the corpus's share of it, p_v w_k, and never to noise.
 """
 
 from __future__ import annotations
@@ -56,8 +53,7 @@ def word_masses(total: np.ndarray, sd: float, prior: np.ndarray | None = None) -
     sd : float
         Standard deviation of their noise, > 0.
     prior : (61,) float64 or None
-        Where EM starts: the prior returned for an earlier step. None starts from an
-        even one and takes more rounds.
+        Where EM starts: the prior returned for an earlier step. None starts from an even one and takes more rounds.
 
     Returns
     -------
@@ -87,8 +83,7 @@ def word_masses(total: np.ndarray, sd: float, prior: np.ndarray | None = None) -
 def mean_one(grid: np.ndarray) -> np.ndarray:
     """The weights exp(-c grid), up to scale, under which the grid's mean is 1.
 
-    r is 1 on the average over topics; where the data do not tell, this is all that the
-    prior knows.
+    r is 1 on the average over topics; where the data do not tell, this is all that the prior knows.
     """
     low, high = -100.0 / grid[-1], 100.0
     for _ in range(60):

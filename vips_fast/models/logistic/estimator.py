@@ -16,6 +16,7 @@ from ...kernels.blr import triangle_size
 from ...kernels.threads import resolve_n_threads
 from ..estimator import ArraySpec, PrivateEstimator
 from ..parameters import Bookkeeping, Call
+from ..readouts import published
 from ..settings import check_memory
 from .model import LogisticModel
 from .options import LogisticOptions
@@ -46,9 +47,8 @@ class BayesianLogisticRegression(PrivateEstimator):
         data's own maximum. Not used with ``private=False``.
     fit_intercept : bool
     classes : pair of labels, or None
-        The two labels, which are public. None takes those of y as public, so that a fit to
-        labels of another number is refused; an unattended job states them, and a record
-        with another label is then invalid like others.
+        The two labels, which are public. None takes those of y as public, so that a fit to labels of another number is
+        refused; an unattended job states them, and a record with another label is then invalid like others.
     n_trials : float
         b: the number of trials of each record, or the public bound of ``trials`` in
         `fit`. 1 is classification, more is regression of counts.
@@ -59,10 +59,9 @@ class BayesianLogisticRegression(PrivateEstimator):
 
     Notes
     -----
-    *Sensitivity.* A record's contribution is (s1/C1, s2/C2), s2 with its Frobenius
-    norm, scaled down to norm 1. So adding or removing a record moves the sum by at
-    most 1 and replacing one by at most 2; sums are exact, and what their rounding to the
-    noise's lattice can add is taken off beforehand (`statistics.LogisticStatistics`).
+    *Sensitivity.* A record's contribution is (s1/C1, s2/C2), s2 with its Frobenius norm, scaled down to norm 1. So
+    adding or removing a record moves the sum by at most 1 and replacing one by at most 2; sums are exact, and what
+    their rounding to the noise's lattice can add is taken off beforehand (`statistics.LogisticStatistics`).
 
     *Labels.* The two values of y are taken as public, unless ``classes`` says them.
 
@@ -100,8 +99,7 @@ class BayesianLogisticRegression(PrivateEstimator):
         X : array or scipy sparse matrix, shape (n, d)
             Finite numbers.
         y : array, shape (n,)
-            Two labels of any kind, or with ``n_trials`` other than 1 numbers of
-            successes, in [0, trials].
+            Two labels of any kind, or with ``n_trials`` other than 1 numbers of successes, in [0, trials].
         trials : array, shape (n,), or None
             Numbers of trials, at most ``n_trials``; None is ``n_trials`` for all.
         **keep
@@ -118,8 +116,8 @@ class BayesianLogisticRegression(PrivateEstimator):
     def partial_fit(self, X: Any, y: Any, trials: Any = None, **call: Unpack[Call]) -> Self:
         """One more step, made from all rows of X, which hold both labels of the calls before.
 
-        Each call is one release; give a ``noise_multiplier``. Keywords are `vips_fast.models.parameters.Call`; other
-        parameters and errors are those of `fit`.
+        Each call (`vips_fast.models.parameters.Call`) is one release; give a ``noise_multiplier``. Other parameters
+        and errors are those of `fit`.
         """
         return self._fit(X, y, trials=trials, partial=True, **call)
 
@@ -146,7 +144,7 @@ class BayesianLogisticRegression(PrivateEstimator):
         """Entry of the column that is appended for the intercept; 0 without one."""
         return float(self._options.intercept_scaling) if self.fit_intercept else 0.0
 
-    def _read(self, X: Any, y: Any = None, trials: Any = None, **extra: Any) -> tuple[Any, dict[str, Any]]:
+    def _read(self, X: Any, y: Any = None, trials: Any = None) -> tuple[Any, dict[str, Any]]:
         matrix = design(X, self._constant)
         n, d = matrix.shape
         _check_memory(d, resolve_n_threads(self.n_jobs))
@@ -189,10 +187,8 @@ class BayesianLogisticRegression(PrivateEstimator):
         constant = self._as_fitted()._constant
         return self._fitted().arrays["weights"][-1:] * constant if constant else np.zeros(1)
 
-    @property
-    def covariance_(self) -> np.ndarray:
-        """Posterior covariance of (coefficients, weight of the constant = intercept / intercept_scaling), square."""
-        return self._fitted().arrays["covariance"]
+    #: The constant's weight is intercept / intercept_scaling.
+    covariance_ = published("covariance", "Posterior covariance of coefficients and weight of the constant, square.")
 
     @property
     def prior_shape_(self) -> float:

@@ -34,10 +34,9 @@ class LogisticOptions:
         is in proportion to 1/max(p, 1 - p), p the released model's probability for the
         record.
     noise_aware : bool
-        True makes the posterior that of m given the noised statistics, with the
-        likelihood's own curvature in place of that of its bound; False takes the
-        statistics as if they had no noise (Eq. 54), but for eigenvalues that the noise
-        can hide.
+        True makes the posterior that of m given the noised statistics, with the likelihood's own curvature in place of
+        that of its bound; False takes the statistics as if they had no noise (Eq. 54), but for eigenvalues that the
+        noise can hide.
     learning_decay, learning_offset : float
         kappa and tau_0 of the averaging rate (tau_0 + t)^-kappa, t = 0, 1, ….
 

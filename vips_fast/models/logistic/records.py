@@ -44,8 +44,7 @@ class LogisticRecords:
     indptr, indices : int64 and int32 arrays, or None
         None for dense rows.
     values : float32 or float64 array
-        Flat; with ``unit`` every stored entry is 1 and the values are not read, which gives
-        the same bits.
+        Flat; with ``unit`` every stored entry is 1 and the values are not read, which gives the same bits.
     y : float64 array
         Successes.
     trials : float64 array or None

@@ -20,9 +20,8 @@ LARGE = 512
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(61)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
 
-#: The curvature of the likelihood over that of its Polya-Gamma bound is never
-#: taken to be less than this: a Newton step is then at most 1/0.55 < 2 of a step
-#: that is safe in every direction.
+#: The curvature of the likelihood over that of its Polya-Gamma bound is never taken to be less than this: a Newton step
+#: is then at most 1/0.55 < 2 of a step that is safe in every direction.
 LEAST_CURVATURE = 0.55
 
 
@@ -42,8 +41,7 @@ class Spectrum:
     vectors : (d, k) array
         Eigenvectors of what shows.
     upper, bulk_upper : (k,) array, float
-        Largest eigenvalue there could be, along the vectors and elsewhere: what a
-        step may not ignore.
+        Largest eigenvalue there could be, along the vectors and elsewhere: what a step may not ignore.
     likely, bulk_likely : (k,) array, float
         Estimate of v^T S v along the vectors and elsewhere.
     """
@@ -97,9 +95,8 @@ class Spectrum:
     def likely_matrix(self, matrix: np.ndarray, diagonal_sd: float) -> np.ndarray:
         """Estimate of S: ``likely`` along the vectors; elsewhere diagonal, as far as the noised diagonal tells.
 
-        An entry of the diagonal has noise of ``diagonal_sd`` only, far less than the
-        edge of the spectrum. Its estimate is the posterior mean under an
-        exponential prior with the mean ``bulk_likely``.
+        An entry of the diagonal has noise of ``diagonal_sd`` only, far less than the edge of the spectrum. Its estimate
+        is the posterior mean under an exponential prior with the mean ``bulk_likely``.
         """
         shown = (self.vectors * self.likely) @ self.vectors.T
         rest = nonnegative_mean(np.diag(matrix), diagonal_sd, max(self.bulk_likely, 1e-3 * diagonal_sd))

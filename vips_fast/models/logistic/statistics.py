@@ -40,8 +40,7 @@ def factor_grid(clip: float) -> float:
 class LogisticStatistics(Model):
     """s1 = (y - b/2 - <xi> x . m0) x and s2 = <xi> x x^T of the records, around a released centre m0.
 
-    A contribution is (s1/C1, s2/C2), s2 with its Frobenius norm, scaled down to L2 norm
-    ``clip`` where it is longer.
+    A contribution is (s1/C1, s2/C2), s2 with its Frobenius norm, scaled down to L2 norm ``clip`` where it is longer.
 
     Notes
     -----
@@ -181,16 +180,16 @@ class LogisticStatistics(Model):
         linear, quadratic, norms = (part[:n] for part in scratch["weights"])
         work, figures = scratch["workspace"], scratch.get("figures")
         scale_linear, scale_quadratic = self._current_scales()
+        rows = d, block.indptr, block.indices, block.values
+        given = (
+            self._moment, self._center(), self._bound, self._b, scale_linear, scale_quadratic, self._kept,
+            self._spacing, self._grid, self.label_free, work, linear, quadratic,
+        )
         native.blr_weights(
-            d, block.indptr, block.indices, block.values, block.y, block.trials, self._moment, self._center(),
-            self._bound, self._b, scale_linear, scale_quadratic, self._kept, self._spacing, self._grid, self.label_free,
-            work, linear, quadratic, None, norms if several or figures is not None else None, block.unit,
+            *rows, block.y, block.trials, *given, None, norms if several or figures is not None else None, block.unit
         )
         if several:
-            native.blr_units(
-                starts, d, block.indptr, block.indices, block.values, self._kept, self._spacing, self._grid,
-                self.label_free, work, linear, quadratic, norms, block.unit,
-            )
+            native.blr_units(starts, *rows, *given, norms, block.unit)
         native.blr_accumulate(
             d, 0, d, block.indptr, block.indices, block.values, linear, quadratic, work, out[:d],
             out[d:] if math.isfinite(scale_quadratic) else None, block.unit,

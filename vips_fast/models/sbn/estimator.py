@@ -17,8 +17,8 @@ from ...kernels.sbn import record_blocks, sbn_pg, sbn_quadratic
 from ...kernels.threads import resolve_n_threads
 from ..estimator import ArraySpec
 from ..parameters import Bookkeeping, Call
+from ..readouts import Transformer, published
 from ..settings import check_memory, public_seed
-from ..transformer import Transformer
 from .network import BLOCK, BLOCK_SOLVE, NetworkModel, NetworkOptions, Settings
 from .quadratic import QuadraticModel, quadratic_terms
 from .records import BinaryRecords
@@ -34,11 +34,9 @@ _SCORED = 4096
 class SigmoidBeliefNetwork(Transformer):
     """Sigmoid belief network with one hidden layer whose parameters may be published.
 
-    z_k ~ Bern(sigmoid(b_k)), y_j ~ Bern(sigmoid(w_j . z + c_j)), fitted by
-    variational Bayes in which each record's expected sufficient statistics are
-    clipped, summed exactly and released with Gaussian noise in one draw a step;
-    everything after that is post-processing (Park et al. 2020, section 7). Their own
-    Algorithm 6 is what `paper` makes.
+    z_k ~ Bern(sigmoid(b_k)), y_j ~ Bern(sigmoid(w_j . z + c_j)), fitted by variational Bayes in which each record's
+    expected sufficient statistics are clipped, summed exactly and released with Gaussian noise in one draw a step;
+    everything after that is post-processing (Park et al. 2020, section 7). Their own Algorithm 6 is what `paper` makes.
 
     Parameters
     ----------
@@ -55,8 +53,7 @@ class SigmoidBeliefNetwork(Transformer):
         "bohning" expands log(1 + e^psi) with the constant curvature 1/4 (Bohning 1992)
         about the log odds of the released mean image.
     n_steps : int
-        Releases, at least 2. The first max(1, n_steps // 10) of them release the mean
-        image only.
+        Releases, at least 2. The first max(1, n_steps // 10) of them release the mean image only.
     options : NetworkOptions or None
         The rest of the numerics; None takes the defaults.
     **common
@@ -125,7 +122,7 @@ class SigmoidBeliefNetwork(Transformer):
         return self._fit(Y, y, **keep)
 
     def partial_fit(self, Y: Any, y: Any = None, **call: Unpack[Call]) -> Self:
-        """One more step, from all rows of Y; keywords are `vips_fast.models.parameters.Call`, errors as in `fit`."""
+        """One more step, from all rows of Y (`vips_fast.models.parameters.Call`); other parameters as in `fit`."""
         return self._fit(Y, y, partial=True, **call)
 
     def _check_parameters(self) -> None:
@@ -142,7 +139,7 @@ class SigmoidBeliefNetwork(Transformer):
         owner = type(self).__name__
         return binary_records(Y, n_features, name="Y", invalid=invalid, owner=owner, least_rows=least_rows)
 
-    def _read(self, X: Any, y: Any = None, **extra: Any) -> tuple[BinaryRecords, dict[str, Any]]:
+    def _read(self, X: Any, y: Any = None) -> tuple[BinaryRecords, dict[str, Any]]:
         rows, usable = self._records(X, invalid=self.invalid, least_rows=0)
         return BinaryRecords(rows, usable, self._block, resolve_n_threads(self.n_jobs)), {"n_features": rows.shape[1]}
 
@@ -178,20 +175,9 @@ class SigmoidBeliefNetwork(Transformer):
 
     # ------------------------------------------------------------ read-outs
 
-    @property
-    def hidden_bias_(self) -> np.ndarray:
-        """b, shape (K,)."""
-        return self._fitted().arrays["hidden_bias"]
-
-    @property
-    def visible_bias_(self) -> np.ndarray:
-        """c, shape (J,)."""
-        return self._fitted().arrays["visible_bias"]
-
-    @property
-    def mean_image_(self) -> np.ndarray:
-        """Released mean of the records, shape (J,)."""
-        return self._fitted().arrays["mean_image"]
+    hidden_bias_ = published("hidden_bias", "b, shape (K,).")
+    visible_bias_ = published("visible_bias", "c, shape (J,).")
+    mean_image_ = published("mean_image", "Released mean of the records, shape (J,).")
 
     def transform(self, Y: Any) -> np.ndarray:
         """q(z_k = 1) under the bound the model was fitted with, float64, shape (n, K), of records Y, (n, J) of 0 and 1.

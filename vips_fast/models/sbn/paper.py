@@ -22,9 +22,8 @@ class PaperSigmoidBeliefNetwork(SigmoidBeliefNetwork):
     Parameters
     ----------
     sensitivity : {"proven", "paper"}
-        "paper" is the paper's construction: seven blocks, each scaled by its own
-        sensitivity, noise for a joint sensitivity of sqrt(7). The proven joint
-        sensitivity of its six noisy blocks is sqrt(6).
+        "paper" is the paper's construction: seven blocks, each scaled by its own sensitivity, noise for a joint
+        sensitivity of sqrt(7). The proven joint sensitivity of its six noisy blocks is sqrt(6).
     clip : float
         a in (0, 1]: a record's contribution is scaled down to a share a of the largest
         possible joint norm; 1 never does.

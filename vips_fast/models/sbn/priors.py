@@ -36,9 +36,8 @@ def gig_means(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 class WeightPrior:
     """Prior precisions of the weights and, for shrinkage, their hyper-posteriors (appendix 5).
 
-    Two of the printed updates do not follow from the model and are corrected (as in Gan
-    et al. 2015): q(xi_jk) is Gam(1, E[zeta_jk] + E[phi_k]), which the print gives without
-    E[phi_k].
+    Two of the printed updates do not follow from the model and are corrected (as in Gan et al. 2015): q(xi_jk) is
+    Gam(1, E[zeta_jk] + E[phi_k]), which the print gives without E[phi_k].
 
     Parameters
     ----------

@@ -29,9 +29,8 @@ _IMAGE_BITS = 30
 #: Fine integers of z - E[z] are below 2^20 (what `sbn_gram` takes).
 _LATENT_BITS = 20
 
-#: Shares of the noise of the blocks, relative to the block y x z (1): the mean of z and
-#: its covariance have K and K (K - 1) / 2 entries against J K, and are averaged over all
-#: of them, so little of the norm goes to them.
+#: Shares of the noise of the blocks, relative to the block y x z (1): the mean of z and its covariance have K and K (K
+#: - 1) / 2 entries against J K, and are averaged over all of them, so little of the norm goes to them.
 _SHARES = {"mean": 0.1, "cross": 1.0, "covariance": 0.15}
 
 #: Variances of z are kept above this.

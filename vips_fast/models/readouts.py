@@ -1,4 +1,4 @@
-"""What scikit-learn asks of estimators whose ``transform`` describes records by their components."""
+"""What fitted estimators read out of their results, and what scikit-learn asks of those with a ``transform``."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ import numpy as np
 from .estimator import PrivateEstimator
 
 
+def published(name: str, doc: str) -> property:
+    """A fitted attribute: a published array, read-only."""
+    return property(lambda self: self._fitted().arrays[name], doc=doc)
+
+
 class Transformer(PrivateEstimator):
     """An estimator with ``components_``, a row for each column of what ``transform`` gives."""
 
-    @property
-    def components_(self) -> np.ndarray:
-        """What describes each component, shape (K, n_features); read-only."""
-        return self._fitted().arrays["components"]
+    components_ = published("components", "What describes each component, shape (K, n_features).")
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of ``transform``'s columns."""

@@ -7,8 +7,6 @@ are carried: an interval that holds its exact value, and a bound of how far the
 computed value may be from it (the standard model: one operation, one relative
 error of at most 2^-53; a multiply-add has one where it is fused and two where not).
 Interval arithmetic is mpmath's, which rounds outwards.
-
-Run as a script to print the parts of the bound.
 """
 
 import re
@@ -222,19 +220,3 @@ def bound(fused, k=None):
         total = radius * angle + error * root2 + (2 * U + U * U) * radius * root2
         worst = max(worst, mpf(total.b))
     return worst
-
-
-if __name__ == "__main__":
-    from mpmath import log, nstr
-
-    k = constants()
-    for fused in (True, False):
-        angle = angle_error(k, fused)
-        radii = list(radius_errors(k, fused))
-        print(
-            f"{'with' if fused else 'without'} FMA: angle {nstr(log(mpf(angle.b), 2), 6)},",
-            f"radius {nstr(log(max(mpf(e.b) for _, e in radii), 2), 6)},",
-            f"whole {nstr(log(bound(fused, k), 2), 6)} (log2);",
-            f"largest radius {nstr(max(mpf(r.b) for r, _ in radii), 6)}",
-        )
-    print("BOUND", float(k["BOUND"]), "GUARD", float(k["GUARD"]))

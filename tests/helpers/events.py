@@ -1,0 +1,16 @@
+"""Runs of equal steps as events, and how the accounting's properties are tried."""
+
+from hypothesis import settings
+
+from vips_fast import accounting as acc
+
+# Timings vary on shared machines; the same examples on every run.
+QUIET = settings(deadline=None, derandomize=True)
+
+
+def poisson(q, z, steps=1):
+    return acc.SelfComposedEvent(acc.PoissonSampledEvent(q, acc.GaussianEvent(z)), steps)
+
+
+def fixed(size, n, z, steps=1):
+    return acc.SelfComposedEvent(acc.WithoutReplacementEvent(size, n, acc.GaussianEvent(z)), steps)

@@ -1,0 +1,150 @@
+"""What a user meets in every model: budgets, seeds, threads, callbacks, further steps, parameters."""
+
+import numpy as np
+import pytest
+from cases import EVERY
+
+from vips_fast.accounting import epsilon
+
+ALL = pytest.mark.parametrize("name", EVERY)
+#: Batches of 50 of 200 records, but where all take part.
+SAMPLINGS = {
+    "poisson": dict(sampling="poisson", batch_size=50),
+    "without replacement": dict(sampling="without_replacement", batch_size=50),
+    "full": dict(sampling="full"), "full, replacing": dict(sampling="full", neighbors="replace_one"),
+}
+
+
+def fitted(name, unsafe=None, **options):
+    make, data = EVERY[name]
+    return make(**options).set_unsafe(**unsafe or {}).fit(*data())
+
+
+def same_bits(*estimators):
+    """Whether all hold the same published arrays."""
+    first, *others = ({k: a.tobytes() for k, a in e._result.arrays.items()} for e in estimators)
+    return all(other == first for other in others)
+
+
+@ALL
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+def test_the_budget_that_was_asked_for_is_met_and_used(name, sampling):
+    options = SAMPLINGS[sampling]
+    model = fitted(name, noise_multiplier=None, target_epsilon=1.5, n_steps=4, **options)
+    replaces = "replac" in sampling
+    assert len(model.ledger_) == model.n_steps_ == model.privacy_.steps == 4
+    assert model.privacy_.neighbors == ("replace_one" if replaces else "add_remove")
+    if name == "lda-paper" and replaces:
+        # The paper's sensitivity is too small by sqrt(2) there, and only there.
+        assert not model.privacy_.private and model.privacy_.epsilon == np.inf
+        return
+    # Calibration stops within 0.1 % of the noise multiplier; epsilon moves by less than 1 % then.
+    assert model.privacy_.private and 0.98 * 1.5 < model.privacy_.epsilon <= 1.5
+    assert "differential privacy" in model.privacy_.statement()
+    assert epsilon(model.ledger_.event(), model.privacy_.delta) == model.privacy_.epsilon
+    make, data = EVERY[name]
+    with pytest.raises(ValueError, match="noise_multiplier=0.3 with . steps gives epsilon"):
+        make(noise_multiplier=0.3, target_epsilon=0.5, **options).fit(*data())
+
+
+@ALL
+def test_private_fits_take_no_seed(name):
+    assert not same_bits(*(fitted(name, random_state=3) for _ in range(2)))
+    plain = dict(random_state=3, private=False, noise_multiplier=None, sampling="poisson", batch_size=50)
+    assert same_bits(*(fitted(name, **plain) for _ in range(2)))
+    assert fitted(name, **plain).privacy_.epsilon == np.inf
+
+
+@ALL
+@pytest.mark.parametrize("sampling", list(SAMPLINGS)[:3])
+def test_same_bits_for_any_number_of_threads(name, sampling):
+    make, data = EVERY[name]
+    X, options = data(20_000), {**SAMPLINGS[sampling], "n_steps": 2}
+    if "batch_size" in options:
+        options["batch_size"] = 15_000
+    records, _ = make()._read(*X)
+    assert len(records.edges(np.arange(15_000))) > 2  # several blocks, so that threads have something to share
+    models = [make(n_jobs=jobs, **options).set_unsafe(test_key=b"k" * 32).fit(*X) for jobs in (1, 2, 7)]
+    assert same_bits(*models) and any("unsafe test_key" in taint for taint in models[0].privacy_.taints)
+
+
+@ALL
+def test_the_callback_sees_what_is_public(name):
+    seen = []
+    model = fitted(name, sampling="poisson", batch_size=50, n_steps=4, callback=seen.append)
+    assert [p.step for p in seen] == [1, 2, 3, 4] and all(p.seconds >= 0 for p in seen)
+    spent = [p.epsilon for p in seen]
+    assert spent == sorted(spent) and spent[-1] == model.privacy_.epsilon
+    assert model.diagnostics_ is None
+
+
+@ALL
+def test_partial_fits_compose_up_to_the_target(name):
+    make, data = EVERY[name]
+    model = make()
+    spent = [model.partial_fit(*data()).privacy_.epsilon for _ in range(3)]
+    assert len(model.ledger_) == model.n_steps_ == 3
+    with pytest.raises(ValueError, match="noise_multiplier=None"):
+        make(noise_multiplier=None).partial_fit(*data())
+    if name == "lda-paper":  # its sensitivity does not hold for its own sampling
+        assert set(spent) == {np.inf}
+        return
+    assert 0 < spent[0] < spent[1] < spent[2] < np.inf
+    capped = make(target_epsilon=spent[1]).partial_fit(*data()).partial_fit(*data())
+    held = capped._result
+    with pytest.raises(ValueError, match="noise_multiplier"):
+        capped.partial_fit(*data())
+    assert capped._result is held
+
+
+@ALL
+def test_further_steps_are_those_of_a_fit(name):
+    """Without noise and with all records, as many calls as steps give the same bits."""
+    options, unsafe = dict(noise_multiplier=0.0, n_steps=3, sampling="full"), dict(test_key=b"k" * 32)
+    make, data = EVERY[name]
+    model = make(**options).set_unsafe(**unsafe)
+    for step in range(3):
+        assert model.partial_fit(*data()).n_steps_ == step + 1
+    assert same_bits(model, fitted(name, unsafe, **options))
+
+
+#: An argument out of its range, and what the refusal names.
+WRONG = [
+    dict(n_steps=0), dict(batch_size=0), dict(batch_size=201, sampling="poisson"),
+    dict(batch_size=2.5, sampling="without_replacement"), dict(target_epsilon=0.0), dict(target_epsilon=-1),
+    dict(target_epsilon=np.nan), dict(target_delta=0.0), dict(target_delta=1.0), dict(noise_multiplier=-1),
+    dict(sampling="bernoulli"), dict(neighbors="add"),
+    dict(neighbors="replace_one", sampling="poisson", batch_size=50),
+    dict(neighbors="add_remove", sampling="without_replacement", batch_size=50), dict(n_jobs=0), dict(private="yes"),
+    dict(n_records=0), dict(callback=3), dict(invalid="ignore"), dict(random_state=-1), dict(options=3),
+]
+
+
+@ALL
+@pytest.mark.parametrize("wrong", WRONG, ids=repr)
+def test_a_parameter_out_of_its_range_is_named_and_nothing_spent(name, wrong):
+    make, data = EVERY[name]
+    if "options" in wrong and "options" not in make().get_params():
+        return
+    model = make().set_params(**wrong)
+    with pytest.raises(ValueError, match=f"^{next(iter(wrong))}="):
+        model.fit(*data())
+    assert not hasattr(model, "ledger_")
+
+
+@ALL
+def test_parameters_are_shown_cloned_and_set_and_keywords_known(name):
+    from sklearn.base import clone
+
+    make, _ = EVERY[name]
+    model = make()
+    assert clone(model).get_params().keys() == model.get_params().keys() and len(model.get_params()) <= 23
+    assert repr(clone(model)) == repr(model) and "noise_multiplier=2.0" in repr(model)
+    assert model.set_params(target_epsilon=2.0).target_epsilon == 2.0
+    for wrong in (lambda: model.set_params(nothing=1), lambda: make(nothing=1)):
+        with pytest.raises((ValueError, TypeError), match="nothing"):
+            wrong()
+    for call in (model.fit, model.partial_fit):
+        with pytest.raises(TypeError, match="transcrpt"):
+            call(*EVERY[name][1](), transcrpt="t")
+    assert not hasattr(model, "ledger_")
