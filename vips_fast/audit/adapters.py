@@ -71,6 +71,10 @@ class Adapter(ABC):
         """Whether the worst pair reaches the declared sensitivity under this relation."""
         return True
 
+    def adds_up(self) -> bool:
+        """Whether equal rows of one person add up to the clip."""
+        return True
+
     @abstractmethod
     def base(self, n: int) -> list[Any]:
         """n other records, with as little in common with the worst pair as there can be."""
@@ -161,6 +165,11 @@ class LdaAdapter(Adapter):
         record = np.zeros(self.small, dtype=np.int32)
         record[word] = self.settings.get("doc_length") or 500
         return record
+
+    def adds_up(self) -> bool:
+        """One word alone is held to a bound of its own, where there is one."""
+        options = self.settings.get("options")
+        return options is not None and options.word_clip == 1
 
     def worst_pair(self) -> tuple[Any, Any]:
         """Two documents of one word each, not the same."""

@@ -52,8 +52,8 @@ class Persons(Adapter):
         return (first,) * self.most, (second,) * self.most
 
     def tight(self, neighbors: str) -> bool:
-        """Where a row is."""
-        return self.rows.tight(neighbors)
+        """Where a row is, and equal rows add up."""
+        return self.rows.tight(neighbors) and self.rows.adds_up()
 
     def base(self, n: int) -> list[Any]:
         """Persons of one, two and three equal rows."""
