@@ -111,13 +111,12 @@ def blr_units(
         if last - first < 2:
             continue
         gram, f = x @ x.T, quadratic[part] * grid
-        s1 = (linear[part] * spacing) @ x
-        square = s1 @ s1
+        square = float(np.sum(((linear[part] * spacing) @ x) ** 2))
         if label_free:
             own = np.minimum(norms[part], target)
             rest = np.sqrt(np.maximum(own**2 - (f**2 * np.diag(gram)) ** 2, 0.0) + 2.0**-40 * own**2)
             weight = np.divide(rest, np.sqrt(np.diag(gram)), out=np.zeros_like(rest), where=np.diag(gram) > 0)
-            square = weight @ np.abs(gram) @ weight
+            square = float(weight @ np.abs(gram) @ weight)
         norm = math.sqrt(square + np.linalg.norm((x.T * f**2) @ x) ** 2)
         goal = target * (1 - 2.0**-18)
         factor = goal / norm if norm > goal else 1.0
