@@ -118,6 +118,56 @@ def test_files_and_statement_speak_of_patients(name, tmp_path):
         back.partial_fit(*data, n_records=80)
 
 
+@pytest.mark.parametrize("kind", ["dense", "sparse", "ones"])
+def test_sparse_and_dense_persons_of_logistic_regression(kind):
+    """The same sums wherever rows lie, within the clip, with labels that change the person's weight by nothing."""
+    rng = np.random.default_rng(0)
+    X = (rng.random((300, 40)) < 0.1) * (1.0 if kind == "ones" else rng.normal(size=(300, 40)))
+    y, groups = rng.integers(0, 2, 300), rng.permutation(np.repeat(np.arange(12), 25))
+    y[:2] = 0, 1
+    take = (lambda rows: X[rows]) if kind == "dense" else lambda rows: sp.csr_array(X[rows])
+
+    def sums(rows, y):
+        made = BayesianLogisticRegression(n_records=12, random_state=0, noise_multiplier=1.0, sampling="full").prepare(
+            take(rows), y[rows], groups=groups[rows]
+        )
+        order = list(dict.fromkeys(groups[rows].tolist()))
+        return made, {g: total(made, [i], words_of(1)) for i, g in enumerate(order)}
+
+    made, scattered = sums(np.arange(300), y)
+    _, together = sums(np.argsort(groups, kind="stable"), y)
+    _, flipped = sums(np.arange(300), 1 - y)
+    bound = Fraction(made.model.clip) ** 2 / Fraction(made.plan.mechanism.spacing) ** 2
+    lengths = []
+    for person, sum_ in scattered.items():
+        assert (sum_ == together[person]).all()
+        lengths.append(squared_norm(made.model.round(sum_, made.plan.mechanism.spacing)) / bound)
+        # s2 = sum of weights times x x^T: the weights are the same; s1 turns around.
+        assert (sum_[41:] == flipped[person][41:]).all() and (sum_[:41] == -flipped[person][:41]).all()
+    assert max(lengths) <= 1 and min(lengths) > 0.2
+
+
+@ALL
+def test_an_interrupted_fit_goes_on_with_persons(name, tmp_path):
+    """A run in a folder that stopped half way ends where it would have, about the same persons."""
+    data, groups = CASES[name][1](), persons(200)
+
+    def stop(progress):
+        if progress.step == 2:
+            raise KeyboardInterrupt
+
+    estimator = make(name, n_records=80, sampling="poisson", batch_size=40, callback=stop)
+    how = dict(groups=groups, unit="patient", checkpoint=tmp_path / "run", checkpoint_every=1)
+    with pytest.raises(KeyboardInterrupt):
+        estimator.fit(*data, **how)
+    assert estimator._result is None
+    with pytest.raises(ValueError, match="unit|public|persons|record"):
+        estimator.set_params(callback=None).fit(*data, checkpoint=tmp_path / "run", resume=True)
+    estimator.fit(*data, **how, resume=True)
+    steps = estimator.n_steps_
+    assert estimator.privacy_.unit == "patient" and steps <= len(estimator.ledger_) <= steps + 2
+
+
 def test_what_is_about_records_alone_is_refused():
     X, y = CASES["logistic"][1]()
     with pytest.raises(ValueError, match="groups: expected None with sensitivity='paper'"):

@@ -125,7 +125,7 @@ def blr_units(
             quadratic[part] *= math.sqrt(factor)
             q = np.trunc(linear[part, None] * x).astype(np.int64).sum(axis=0)
             a = np.trunc(quadratic[part, None] * x)
-            square = float(q @ q) + (grid * grid / spacing) ** 2 * np.linalg.norm(a.T @ a) ** 2
+            square = float(q @ q) + (grid * grid / spacing) ** 2 * float(np.linalg.norm(a.T @ a)) ** 2
             if square * (1 + 2.0**-20) <= limit**2:
                 break
             factor = limit / math.sqrt(square * (1 + 2.0**-20)) * (1 - 2.0**-20)
