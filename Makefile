@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 SOURCES := pyproject.toml setup.py csrc/sources.mk csrc/kernels.toml csrc/generate.py \
     $(wildcard csrc/*.[ch] csrc/*/*.[ch] vips_fast/kernels/*.pyx)
 
-.PHONY: demo test lint test-slow bench bench-compare lib sanitize clean
+.PHONY: demo test lint test-slow torture bench bench-compare lib sanitize clean
 
 demo: $(VENV)/.run
 	$(BIN)/vips-fast demo
@@ -22,6 +22,10 @@ lint: $(VENV)/.test
 # Full-size checks, minutes each.
 test-slow: $(VENV)/.test
 	$(BIN)/python -m pytest -m slow
+
+# Ten thousand jobs killed at random moments; prints what was counted. Ten minutes or more.
+torture: $(VENV)/.test
+	$(BIN)/python -m pytest -m slow tests/torture
 
 # Writes bench/results/latest.json with the machine's description.
 bench: $(VENV)/.bench

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,9 @@ _HOMES = {
     "plan": "models.lda",
     "verify": "models.rebuild",
 }
+
+# A program that configures logging sees a line for each event of a fit; others see nothing.
+logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 __all__ = sorted([*_HOMES, "get_include", "runtime_info"])
 

@@ -182,8 +182,8 @@ def test_an_interrupted_fit_leaves_what_was_there(run, files, how):
     if how == signal.SIGINT:
         assert process.returncode == 130, err
         last = err.splitlines()[-1]
-        assert last.startswith("vips-fast: error: interrupted. ") and "releases were made and count as spent" in last
-        assert files.names() == {"docs.txt", "words.txt", "model", "transcript"}
+        assert last.startswith("vips-fast: error: stopped by SIGINT. ") and "the same command with --resume" in last
+    assert files.names() == {"docs.txt", "words.txt", "model", "model.run", "transcript"}
 
 
 def test_plan(run):

@@ -5,9 +5,11 @@ import json
 import math
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import threading
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ from cases import CASES
 
 from vips_fast import accounting as acc
 from vips_fast.engine import budget_file, filters
-from vips_fast.engine.budget import Budget, BudgetDamagedError, BudgetExceededError
+from vips_fast.engine.budget import Budget, BudgetDamagedError, BudgetExceededError, BudgetInUseError
 from vips_fast.engine.holder import is_dead, this_process
 from vips_fast.models.rebuild import verify
 
@@ -486,6 +488,40 @@ def test_the_lock_is_not_inherited(budget, path):
         os.waitpid(child, 0)
         sleeper.kill()
         sleeper.wait()
+
+
+@pytest.mark.parametrize("caught", [True, False])
+@pytest.mark.parametrize("other", [True, False])
+def test_a_signal_handler_is_refused_and_does_not_wait(budget, path, monkeypatch, other, caught):
+    """It interrupts a charge of its own thread, which holds the lock."""
+    held, original, refused = budget.reserve(whole(20.0), 3), os.fsync, []
+
+    def fsync(descriptor):
+        monkeypatch.setattr(os, "fsync", original)
+        original(descriptor)
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+    def handler(number, frame):
+        try:
+            held.release() if not other else Budget(path)
+        except BudgetInUseError as error:
+            refused.append(error)
+            if not caught:
+                raise
+
+    before = signal.signal(signal.SIGUSR1, handler)
+    monkeypatch.setattr(os, "fsync", fsync)
+    signal.alarm(20)  # ends the process, should it wait for itself
+    try:
+        with nullcontext() if caught else pytest.raises(BudgetInUseError, match="signal handler"):
+            held.release()
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGUSR1, before)
+    assert len(refused) == 1
+    held.release()
+    # A charge whose end was not seen is taken back or counts; it is never lost once it has returned.
+    assert Budget(path).show()["runs"][0]["drawn"] == 1 + caught
 
 
 def test_records_are_plain_lines(budget, path):

@@ -7,9 +7,12 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from disk import FAULTS, each_fault
+from runs import in_child
 
 from vips_fast.accounting import GaussianEvent
 from vips_fast.engine.budget import Budget, BudgetDamagedError, BudgetExceededError
+from vips_fast.engine.durable import leftovers, new_folder
 
 EVENTS = [GaussianEvent(z, "add_remove") for z in (20.0, 25.0, 30.0)]
 
@@ -229,33 +232,71 @@ def test_a_disk_that_is_full(tmp_path):
     assert counted(path) == {EVENTS[0]: 1}
 
 
-@pytest.mark.parametrize("call", ["pwrite", "fsync", "ftruncate"])
-def test_a_fault_at_each_call(tmp_path, monkeypatch, call):
-    """The call fails once, at each of its occurrences: what was drawn is counted, and the next run starts."""
-    path = tmp_path / "b"
-    for which in range(8):
-        if path.exists():
-            path.unlink()
-        budget, drawn, calls = Budget.create(path, 3.0, 1e-6, dataset="ward7"), 0, [0]
-        original = getattr(os, call)
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("torn", [False, True])
+def test_a_fault_at_each_call_of_a_charge(tmp_path, monkeypatch, fault, torn):
+    """What was drawn is counted, the message names the file, and the next run starts."""
+    seen = set()
 
-        def fail(*given, calls=calls, which=which, original=original):
-            calls[0] += 1
-            if calls[0] == which + 1:
-                raise OSError(28, "No space left on device")
-            return original(*given)
+    def prepare(folder):
+        budget = Budget.create(folder / "b", 3.0, 1e-6, dataset="ward7")
+        if torn:
+            with budget.reserve(EVENTS[1], 2):
+                pass
+            put(budget.path, budget.path.read_bytes()[:-9])
+        return Budget(budget.path)
 
-        monkeypatch.setattr(os, call, fail)
-        try:
-            with budget.reserve(EVENTS[0], 3) as held:
-                for _ in range(3):
-                    held.release()
-                    drawn += 1
-        except OSError as error:
-            assert error.filename == str(path)
-        monkeypatch.undo()
-        assert covers(counted(path), {EVENTS[0]: drawn}) and counted(path) is not None
-        assert covers(charged_on(path), {EVENTS[0]: drawn})
+    def work(budget):
+        with budget.reserve(EVENTS[0], 3) as held:
+            for _ in range(3):
+                held.release()
+                with open(f"{budget.path.parent}.drawn", "a") as file:
+                    file.write(".")
+
+    for folder, budget, failed, error in each_fault(tmp_path, monkeypatch, fault, prepare, work):
+        witness = tmp_path / f"{folder.name}.drawn"
+        drawn = {EVENTS[0]: witness.stat().st_size if witness.exists() else 0}
+        assert fault == "killed" or (error is None) == (fault == "short")
+        said = counted(budget.path)
+        assert said is not None and covers(said, drawn) and covers(charged_on(budget.path), drawn)
+        # Over-charged is one at most, but for an end that is torn.
+        assert fault == "killed" or said[EVENTS[0]] <= drawn[EVENTS[0]] + 1
+        assert [path.name for path in folder.iterdir()] == ["b"]
+        seen.add(failed)
+    assert seen == {"short": {"pwrite"}, "killed": {"killed"}}.get(
+        fault, {"open", "flock", "pwrite", "fsync", *(["ftruncate"] if torn else [])}
+    )
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("nameless", [True, False])  # file systems with files that have no name yet, and others
+def test_a_fault_at_each_call_of_create(tmp_path, monkeypatch, fault, nameless):
+    """The budget is there whole or not at all, and what a kill leaves behind can be told."""
+    if not nameless:
+        monkeypatch.delattr(os, "O_TMPFILE")
+
+    def create(folder):
+        return Budget.create(folder / "b", 3.0, 1e-6, dataset="ward7")
+
+    left = 0
+    for folder, _, failed, error in each_fault(tmp_path, monkeypatch, fault, lambda folder: folder, create):
+        assert fault == "killed" or (error is None) == (fault == "short"), failed
+        parts = {path.name for path in folder.iterdir()} - {"b"}
+        if fault == "killed":
+            left += len(parts)
+            assert {path.name for path in leftovers(folder)} == parts
+        else:
+            assert failed == "unlink" or not parts
+        budget = Budget(folder / "b") if (folder / "b").exists() else create(folder)
+        assert budget.spent == 0.0 and covers(charged_on(budget.path), {})
+    assert nameless == (left == 0) or fault != "killed"
+
+
+def test_what_another_process_is_making_is_not_left_behind(tmp_path):
+    assert new_folder(tmp_path / "m").is_dir() and leftovers(tmp_path) == []
+    assert in_child(lambda: new_folder(tmp_path / "n") and os._exit(0)) == 0
+    (tmp_path / ".mine.part").touch()
+    assert [path.name.split(".")[1] for path in leftovers(tmp_path)] == ["n"]
 
 
 def test_a_file_that_may_not_be_written(tmp_path):

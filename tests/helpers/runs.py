@@ -7,23 +7,23 @@ import pytest
 from cases import CASES
 
 from vips_fast.engine.backend import Threads
-from vips_fast.engine.randomness import KeyedRandomness
+from vips_fast.engine.randomness import KeyedRandomness, SystemRandomness
 
 ALL = pytest.mark.parametrize("name", CASES)
 KEY = b"k" * 32
-note = os.pwrite  # not the one that a test lets fail
+note, opened = os.pwrite, os.open  # not those that a test lets fail
 
 
 class Stop(Exception):
     pass
 
 
-class Drawing(KeyedRandomness):
+class Witness:
     """Notes each draw of a noise key in a file, which is what a release cannot be made without."""
 
-    def __init__(self, path):
-        super().__init__(KEY)
-        self.descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    def __init__(self, path, *arguments):
+        super().__init__(*arguments)
+        self.descriptor = opened(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
     def noise_key(self, step):
         note(self.descriptor, b".", 0)
@@ -33,8 +33,17 @@ class Drawing(KeyedRandomness):
         os.close(self.descriptor)
 
 
-class Ends(Threads):
-    """Calls a function instead of the sum of a given step of this process."""
+class Drawing(Witness, KeyedRandomness):
+    def __init__(self, path):
+        super().__init__(path, KEY)
+
+
+class Witnessed(Witness, SystemRandomness):
+    """The same with real noise, so that a budget takes the run."""
+
+
+class EndsInSum(Threads):
+    """Calls a function instead of the sum of a given step of this process: nothing of the step is spent."""
 
     def __init__(self, where, end):
         super().__init__(1)
@@ -45,6 +54,26 @@ class Ends(Threads):
         if self.left == 0:
             self.end()
         return super().sum(*arguments)
+
+
+class Ends:
+    """Calls a function before the key of a given step's noise is drawn: the step is spent, and nothing was released."""
+
+    def __init__(self, inner, where, end):
+        self.words, self.inner, self.left, self.end = inner.words, inner, where, end
+
+    def noise_key(self, step):
+        self.left -= 1
+        if self.left == 0:
+            self.end()
+        return self.inner.noise_key(step)
+
+
+def ends(model, where, end):
+    """The model, whose run ends within a step that is paid for."""
+    make = model._randomness
+    model._randomness = lambda public: Ends(make(public), where, end)
+    return model
 
 
 def estimator(name, draws=None, **options):
@@ -99,7 +128,7 @@ def whole(name):
 def begun(folder, name="own", steps=2, **options):
     """A run that was interrupted inside the step after ``steps``, with a checkpoint there."""
     model = estimator(name, **options)
-    model._backend = lambda: Ends(steps + 1, fail)
+    ends(model, steps + 1, fail)
     with pytest.raises(Stop):
         model.fit(*data(name), checkpoint=folder, checkpoint_every=1)
     return model

@@ -6,9 +6,11 @@ the estimator by that name. What is not given is None and left to the estimator'
 
 import argparse
 import math
-import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NoReturn
+
+from .output import say
 
 
 class Parser(argparse.ArgumentParser):
@@ -16,7 +18,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong and leave with exit code 2."""
-        print(f"vips-fast: error: {message} (see {self.prog} --help)", file=sys.stderr)
+        say(f"error: {message} (see {self.prog} --help)")
         raise SystemExit(2)
 
 
@@ -30,31 +32,36 @@ def command(owner: Any, name: str, run: Callable[[argparse.Namespace], int], hel
 # Types: argparse puts their messages behind the argument's name.
 
 
-def kind(convert: Callable[[str], Any], good: Callable[[Any], bool], expected: str) -> Callable[[str], Any]:
+@dataclass(frozen=True)
+class Kind:
     """A type of arguments: text that ``convert`` turns into a good value."""
 
-    def read(text: str) -> Any:
+    convert: Callable[[str], Any]
+    good: Callable[[Any], bool]
+    expected: str
+
+    def __call__(self, text: str) -> Any:
+        """The value; raises ArgumentTypeError where the text is none."""
         try:
-            value = convert(text)
+            value = self.convert(text)
         except ValueError:
             value = None
-        if value is None or not good(value):
-            raise argparse.ArgumentTypeError(f"{text!r}: expected {expected}")
+        if value is None or not self.good(value):
+            raise argparse.ArgumentTypeError(f"{text!r}: expected {self.expected}")
         return value
 
-    return read
+
+positive = Kind(float, lambda v: 0 < v < math.inf, "a number above 0")
+probability = Kind(float, lambda v: 0 < v < 1, "a number between 0 and 1")
+whole = Kind(int, lambda v: v >= 1, "a whole number of at least 1")
+integer = Kind(int, lambda v: True, "a whole number")
+jobs = Kind(int, lambda v: v >= 1 or v == -1, "a number of threads, or -1 for all")
+seed = Kind(int, lambda v: 0 <= v < 2**32, "a whole number from 0 to 2**32 - 1")
 
 
-positive = kind(float, lambda v: 0 < v < math.inf, "a number above 0")
-probability = kind(float, lambda v: 0 < v < 1, "a number between 0 and 1")
-whole = kind(int, lambda v: v >= 1, "a whole number of at least 1")
-jobs = kind(int, lambda v: v >= 1 or v == -1, "a number of threads, or -1 for all")
-seed = kind(int, lambda v: 0 <= v < 2**32, "a whole number from 0 to 2**32 - 1")
-
-
-def ending(*suffixes: str) -> Callable[[str], str]:
+def ending(*suffixes: str) -> Kind:
     """The name of a file that ends in one of these."""
-    return kind(str, lambda v: v.endswith(suffixes), f"a name that ends in {' or '.join(suffixes)}")
+    return Kind(str, lambda v: v.endswith(suffixes), f"a name that ends in {' or '.join(suffixes)}")
 
 
 # Arguments that several commands share.
@@ -77,8 +84,9 @@ def add_sampling(parser: Any, default: str | None = None) -> None:
 
 
 def add_table(parser: Any) -> None:
-    """Where a table of numbers goes."""
+    """Where a table of numbers goes, and how."""
     parser.add_argument("--out", metavar="FILE", type=ending(".csv", ".npy"), help=".csv or .npy; default: print")
+    parser.add_argument("--json", action="store_true", help="print one JSON object, and nothing else")
 
 
 def add_jobs(parser: Any, **default: int) -> None:
@@ -115,7 +123,12 @@ def add_fit_groups(parser: Parser) -> tuple[Any, Any, Any]:
     add_jobs(run)
     run.add_argument("--seed", dest="random_state", type=seed, help="seed of what is public, not of the noise")
     run.add_argument("--quiet", action="store_true", help="no progress")
-    run.add_argument("--checkpoint", metavar="DIR", help="folder that keeps the run as it goes, to go on after a kill")
-    run.add_argument("--checkpoint-every", type=whole, metavar="N", help="steps; default: so that they cost below 2 %%")
-    run.add_argument("--resume", action="store_true", help="go on with the run in --checkpoint, if there is one")
+    run.add_argument("--config", metavar="FILE", help="job file (TOML); what is given beside it comes first")
+    run.add_argument("--json", action="store_true", help="print the result as one JSON object, and nothing else")
+    run.add_argument("--log-file", metavar="FILE", help="add a line for each event of the run to this file")
+    what = "steps between checkpoints; default: so that they cost below 2 %%"
+    run.add_argument("--checkpoint-every", type=whole, metavar="N", help=what)
+    what = "go on with the run that was stopped, if there is one; a finished one spends nothing more"
+    run.add_argument("--resume", action="store_true", help=what)
+    parser.set_defaults(check=False)  # that of `config`
     return model, privacy, run

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import texts
-from .folder import output_folder
-from .output import warn_of_delta, warn_of_taints
+from .config import check
+from .exits import Exit
+from .folder import check_place, kind_in
+from .output import report, say, warn_of_delta, warn_of_taints
 from .progress import ProgressLine
+from .record import fit_object, object_line
 
 if TYPE_CHECKING:
     from ..models.estimator import PrivateEstimator
@@ -37,48 +41,121 @@ def run_fit(args: argparse.Namespace, cls: type[Any], read: Callable[[Any], Job]
     Settings are checked and the places of the results are made sure before ``read(estimator)`` is called, which reads
     the data and may set parameters that depend on public inputs.
     """
-    from ..engine.checkpoint import open_folder
-    from ..engine.durable import write_file
-    from ..engine.transcript import TranscriptWriter
-    from ..models.spending import Spending
-
+    start = time.perf_counter()
     if args.budget is None and args.target_epsilon is None and args.noise_multiplier is None and args.private is None:
         raise ValueError("one of the arguments --epsilon --noise-multiplier --non-private is required, or --budget")
     model = (cls.paper if args.paper else cls)(**settings_of(cls, given(cls, args)))
     model._check_parameters()
-    out, transcript = Path(args.out), None if args.transcript is None else Path(args.transcript).resolve()
-    if transcript is not None:
-        TranscriptWriter(transcript, first=True)  # refuses a folder that is in use
-        if transcript.is_relative_to(out.resolve()):
-            raise ValueError(f"--transcript {args.transcript}: expected a folder that is not inside --out {out}")
-    kept = None if args.checkpoint is None else Path(args.checkpoint).resolve()
-    if kept is not None and kept.is_relative_to(out.resolve()):
-        raise ValueError(f"--checkpoint {args.checkpoint}: expected a folder that is not inside --out {out}")
-    refused = {"--transcript": transcript is not None}
-    with (
-        output_folder(out, args.force) as folder,
-        open_folder(kept, args.resume, args.checkpoint_every, refused) or nullcontext() as run,
-        Spending(model, args.budget) as spending,
-    ):
-        # The folder of the run is locked before the data are read: a second job does not begin.
-        job = read(model)
-        with ProgressLine("fit") as progress:
-            model.set_params(callback=None if args.quiet else progress).fit(
-                *job.data, transcript=transcript, checkpoint=run, budget=spending
-            )
-        model.save(folder)
-        shown, statement = job.shown(model), texts.statement(model)
-        for name, text in {**job.files(model), texts.PRIVACY: statement}.items():
-            write_file(folder / name, lambda file, text=text: file.write(text.encode()))
-    print(f"{shown}\n{statement}Written to {out}." if shown else f"{statement}Written to {out}.")
-    if spending.budget is not None:
-        # The model is written and paid for: a budget that cannot be read now takes nothing back.
-        with contextlib.suppress(OSError, ValueError):
-            print(texts.charged(spending.budget))
+    if args.check:
+        return check(args, model)
+    model, shown, closing, budget = _fitted(args, model, read)
+    if args.json:
+        said = object_line(fit_object(args, model, time.perf_counter() - start))
+    else:
+        said = _said(model, shown, closing, budget)
     if model.private:
         warn_of_taints(model)
         warn_of_delta(model.privacy_.delta, model.privacy_.n_records)
-    return 0
+    if report(said):
+        return Exit.DONE
+    say(f"error: {args.out} is written; its report cannot be printed")
+    return Exit.UNREPORTED
+
+
+def _fitted(args: argparse.Namespace, model: Any, read: Callable[[Any], Job]) -> tuple[Any, str, str, Any]:
+    """The fitted model, which has its place in ``--out``; what to print above and below its statement; the budget."""
+    from ..models.spending import Spending
+    from .runs import MODEL, JobFolder, belongs, run_folder, tidy
+
+    out, transcript = Path(args.out), check_transcript(args)
+    kept = run_folder(out)
+    tidy(out)
+    if args.resume and not kept.exists() and (done := finished(out, model, args)) is not None:
+        return done, "", f"{out} holds the finished model; nothing was spent.", None
+    check_place(out, args.force)
+    # The folder of the run is locked before the data are read: a second job does not begin.
+    with JobFolder(out, resume=args.resume, every=args.checkpoint_every) as run:
+        try:
+            if belongs(kept / MODEL, kept) and (done := finished(kept / MODEL, model, args)) is not None:
+                run.publish(out, args.force)
+                return done, "", f"Written to {out}; nothing more was spent.", None
+            with Spending(model, args.budget, folder=run) as spending, _warnings_said():
+                job = read(model)
+                with ProgressLine("fit") as progress:
+                    model.set_params(callback=None if args.quiet else progress).fit(
+                        *job.data, transcript=transcript, checkpoint=run, budget=spending
+                    )
+            try:
+                run.store(model, {**job.files(model), texts.PRIVACY: texts.statement(model)})
+                run.publish(out, args.force)
+            except Exception as error:
+                error.exit_code = Exit.KEPT  # type: ignore[attr-defined]
+                raise
+        except BaseException as error:
+            error.__notes__ = [advice] if (advice := run.advice) else []
+            if run.drawn and isinstance(error, (ValueError, OSError)) and not hasattr(error, "exit_code"):
+                error.exit_code = Exit.FAILED  # type: ignore[union-attr]  # bad input is what nothing was spent for
+            raise
+    return model, job.shown(model), f"Written to {out}.", spending.budget
+
+
+def check_transcript(args: argparse.Namespace) -> Path | None:
+    """Where the transcript goes, or None; raises a ValueError or OSError where it cannot."""
+    from ..engine.transcript import TranscriptWriter
+    from .runs import run_folder
+
+    if args.transcript is None:
+        return None
+    path, out = Path(args.transcript).resolve(), Path(args.out)
+    TranscriptWriter(path, first=True, resume=args.resume)  # refuses a folder that is in use
+    for other in (out.resolve(), run_folder(out).resolve()):
+        if path.is_relative_to(other):
+            raise ValueError(f"--transcript {args.transcript}: expected a folder that is not inside --out {other}")
+    return path
+
+
+def finished(folder: Path, model: Any, args: argparse.Namespace) -> Any:
+    """The model in a folder, if it is of the settings of an unfitted one; None if it is of others and may be replaced.
+
+    Raises a ValueError that names both sides where it may not. Settings are compared but for what the data, or what is
+    left of a budget, decide.
+    """
+    from ..models.settings import same
+
+    if not folder.is_dir() or not any(folder.iterdir()):
+        return None
+    there = kind_in(folder).load(folder)
+    mine, theirs = ({"model": type(one).__name__, **one.get_params()} for one in (model, there))
+    free = {"n_jobs", "callback", "classes", *(["topic_word_prior"] if getattr(args, "prior_model", None) else [])}
+    if args.budget is not None:
+        free |= {name for name in ("target_delta", "noise_multiplier") if mine[name] is None}
+    for name in sorted(mine.keys() - free):
+        if not same(mine[name], theirs.get(name)):
+            if args.force and folder == Path(args.out):
+                return None
+            raise ValueError(
+                f"{folder} holds a finished model with {name} = {theirs.get(name)!r}, this fit has {mine[name]!r}; "
+                "expected the same with --resume"
+            )
+    return there
+
+
+@contextlib.contextmanager
+def _warnings_said() -> Iterator[None]:
+    """Let a warning be a line on standard error that cannot fail."""
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_, **__: say(f"warning: {message}")
+        yield
+
+
+def _said(model: Any, shown: str, closing: str, budget: Any) -> str:
+    lines = [shown] if shown else []
+    lines.append(texts.statement(model) + closing)
+    if budget is not None:
+        # The model is written and paid for: a budget that cannot be read now takes nothing back.
+        with contextlib.suppress(OSError, ValueError):
+            lines.append(texts.charged(budget))
+    return "\n".join(lines)
 
 
 def setting_names(cls: type[PrivateEstimator]) -> tuple[set[str], set[str]]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,34 +15,18 @@ if TYPE_CHECKING:
 MODEL_FILES = frozenset({"model.npz", "model.json", "model.sig", TOPICS, PRIVACY, VOCABULARY, COEFFICIENTS})
 
 
-@contextlib.contextmanager
-def output_folder(path: Path, force: bool) -> Iterator[Path]:
-    """A folder beside ``path`` that takes its place, in one step, when all is written.
-
-    It is made before any work is done, so that a folder that cannot be written costs neither time nor privacy budget.
-    Only an empty folder or, with ``force``, a model is ever replaced.
-    """
-    from ..engine.durable import new_folder, put_in_place
-
+def check_place(path: Path, force: bool) -> None:
+    """Raise a ValueError unless a model may be put there: nothing is, or an empty folder or, with force, a model."""
     if path.is_symlink() or (path.exists() and not path.is_dir()):
         raise ValueError(f"{path} exists and is not a folder")
-    replaceable = False
     if path.is_dir() and any(path.iterdir()):
         if not force:
             raise ValueError(f"{path} is not empty; --force replaces a model in it")
+        replaceable = False
         with contextlib.suppress(OSError, ValueError):
             replaceable = bool(kind_in(path)) and {entry.name for entry in path.iterdir()} <= MODEL_FILES
         if not replaceable:
             raise ValueError(f"{path} holds no model of vips-fast, or other files too; --force does not apply")
-    path = path.absolute()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    folder = new_folder(path)
-    try:
-        yield folder
-        put_in_place(folder, path)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
 
 
 def kind_in(folder: str | Path) -> type[PrivateEstimator]:

@@ -85,10 +85,11 @@ def fit(args: Namespace) -> int:
     """Fit a logistic regression."""
     from ..models.logistic import BayesianLogisticRegression
 
+    if (args.format == "matrix") == (args.labels is None):
+        raise ValueError("give --labels FILE" if args.labels is None else f"--format {args.format}: leave out --labels")
+
     def read(estimator: BayesianLogisticRegression) -> Job:
         X, y, names = _rows(args)
-        if (y is None) == (args.labels is None):
-            raise ValueError("give --labels FILE" if y is None else f"--format {args.format}: leave out --labels")
         if args.names is not None:
             names = read_lines(args.names)
             if len(names) != X.shape[1]:
@@ -129,5 +130,5 @@ def predict(args: Namespace) -> int:
     model = load_model(args.model, BayesianLogisticRegression, "fit blr", args.verify_key)
     warn_of_taints(model)
     probability = model.predict_proba(_rows(args)[0])
-    write_table(args.out, (f"p({label})" for label in model.classes_.tolist()), probability)
+    write_table(args, (f"p({label})" for label in model.classes_.tolist()), probability)
     return 0

@@ -6,7 +6,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .arguments import add_fit_groups, add_model, command, ending, kind, whole
+from .arguments import Kind, add_fit_groups, add_model, command, ending, integer, whole
 from .fit import Job, run_fit
 from .folder import load_model
 from .output import output_file, read_array
@@ -19,7 +19,7 @@ def add(commands: Any, models: Any) -> None:
     parser = command(models, "sbn", fit, "fit a network of binary images and write it to a folder")
     parser.add_argument("input", metavar="INPUT", help="IDX images (plain or .gz), or a matrix as .npy")
     what = "a pixel is on from this value up, default 1 (128: upper half of a byte)"
-    parser.add_argument("--threshold", type=int, default=1, help=what)
+    parser.add_argument("--threshold", type=integer, default=1, help=what)
     model, _, run = add_fit_groups(parser)
     model.add_argument("--components", dest="n_components", type=whole, required=True, help="number of hidden units")
     run.add_argument("--bound", help="jaakkola, bohning or pg; not with --paper")
@@ -30,8 +30,8 @@ def add(commands: Any, models: Any) -> None:
     what = "show these records and their reconstructions, which are as private as they, instead of the weights"
     parser.add_argument("--images", metavar="INPUT", help=what)
     parser.add_argument("--count", type=whole, default=10, help="records of --images that are shown, default 10")
-    parser.add_argument("--threshold", type=int, default=1, help="as in fit sbn")
-    shape = kind(lambda text: tuple(map(int, text.split("x"))), lambda v: len(v) == 2 and min(v) > 0, "such as 28x28")
+    parser.add_argument("--threshold", type=integer, default=1, help="as in fit sbn")
+    shape = Kind(lambda text: tuple(map(int, text.split("x"))), lambda v: len(v) == 2 and min(v) > 0, "such as 28x28")
     parser.add_argument("--shape", metavar="HxW", type=shape, help="height and width of an image, default square")
 
 

@@ -6,17 +6,48 @@ import contextlib
 import os
 import shutil
 import sys
+from argparse import Namespace
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
+
+from .record import print_object
 
 if TYPE_CHECKING:
     import numpy as np
 
 
+def tell(text: str, end: str = "\n") -> None:
+    """Write to standard error where that is possible: neither a closed pipe nor a full device ends anything."""
+    _put(sys.stderr, text + end)
+
+
 def say(message: str) -> None:
     """One line on standard error."""
-    print("vips-fast: " + " ".join(message.split()), file=sys.stderr)
+    tell("vips-fast: " + " ".join(message.split()))
+
+
+def report(text: str) -> bool:
+    """Write lines to standard output, now; False where that is not possible."""
+    return _put(sys.stdout, text + "\n")
+
+
+def flush() -> None:
+    """Bring out what was printed to standard output; what cannot be brought out is dropped."""
+    _put(sys.stdout, "")
+
+
+def _put(stream: IO[str] | None, text: str) -> bool:
+    """Write to a stream at once; where that fails, for good: what is left in it would fail again at exit."""
+    try:
+        if stream is not None:
+            stream.write(text)
+            stream.flush()
+        return stream is not None
+    except (OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError), open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), stream.fileno())  # type: ignore[union-attr]
+        return False
 
 
 def warn_of_taints(model: Any) -> None:
@@ -50,11 +81,23 @@ def output_file(name: str | Path) -> Iterator[Path]:
         raise
 
 
-def write_table(name: str | None, columns: Iterable[str], rows: np.ndarray) -> None:
-    """Numbers with six digits as CSV to standard output or a file, or with all their bits to a .npy file."""
-    if name is None:
+def write_table(args: Namespace, columns: Iterable[str], rows: np.ndarray) -> None:
+    """What a model says of records, where the arguments of `add_table` have it.
+
+    Numbers go with six digits as CSV to standard output or a file, with all their bits to a .npy file or into the
+    object of ``--json``, which holds no rows where a file does.
+    """
+    columns = list(columns)
+    if args.out is not None:
+        _write_table(args.out, columns, rows)
+    elif not args.json:
         _write_csv(sys.stdout, columns, rows)
-        return
+    if args.json:
+        numbers = rows.tolist() if args.out is None else None
+        print_object({"model": args.model, "columns": columns, "rows": numbers, "paths": {"table": args.out}})
+
+
+def _write_table(name: str, columns: Iterable[str], rows: np.ndarray) -> None:
     with output_file(name) as part:
         if part.suffix == ".npy":
             import numpy as np

@@ -8,6 +8,8 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Self
 
+from .output import tell
+
 if TYPE_CHECKING:
     from ..engine.loop import Progress
 
@@ -19,7 +21,7 @@ class ProgressLine:
     """A fit's callback. Epsilon, which an accountant has to compute, is asked for only where a line is shown."""
 
     def __init__(self, label: str):
-        self._label, self._terminal = label, sys.stderr.isatty()
+        self._label, self._terminal = label, sys.stderr is not None and sys.stderr.isatty()
         self._next, self._length = -math.inf, 0
 
     def __enter__(self) -> Self:
@@ -27,7 +29,7 @@ class ProgressLine:
 
     def __exit__(self, *error: Any) -> None:
         if self._length:
-            print(file=sys.stderr)
+            tell("")
 
     def __call__(self, progress: Progress) -> None:
         """Show a line, if one is due."""
@@ -41,11 +43,11 @@ class ProgressLine:
         spent = f", epsilon {rounded_up(epsilon, 3)}" if math.isfinite(epsilon) else ""
         text = f"{self._label}: step {progress.step} of {progress.n_steps}{spent}, {progress.seconds:.1f} s"
         if not self._terminal:
-            print(text, file=sys.stderr, flush=True)
+            tell(text)
             return
         # A line that wraps could not be rewritten.
         text = text[: shutil.get_terminal_size().columns - 1]
-        print(f"\r{text:<{self._length}}", end="", file=sys.stderr, flush=True)
+        tell(f"\r{text:<{self._length}}", end="")
         self._length = len(text)
         # Where epsilon is slow to compute, showing it still takes less than a tenth of the time.
         now = time.perf_counter()

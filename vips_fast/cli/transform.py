@@ -3,7 +3,7 @@
 from argparse import Namespace
 from typing import Any
 
-from .arguments import add_jobs, add_model, add_table, command
+from .arguments import add_jobs, add_model, add_table, command, integer
 from .folder import kind_in, load_model
 from .lda import add_input, load_topics, read_corpus
 from .network import read_images
@@ -15,7 +15,7 @@ def add(commands: Any) -> None:
     parser = command(commands, "transform", transform, what)
     add_model(parser, "fit lda or fit sbn")
     add_input(parser)
-    parser.add_argument("--threshold", type=int, help="networks: as in fit sbn, where INPUT holds images; default 1")
+    parser.add_argument("--threshold", type=integer, help="networks: as in fit sbn, where INPUT is images; default 1")
     add_table(parser)
     add_jobs(parser)
 
@@ -41,5 +41,5 @@ def transform(args: Namespace) -> int:
         model.set_params(n_jobs=args.n_jobs)
     warn_of_taints(model)
     proportions = model.transform(records)
-    write_table(args.out, (f"{column}{k + 1}" for k in range(proportions.shape[1])), proportions)
+    write_table(args, (f"{column}{k + 1}" for k in range(proportions.shape[1])), proportions)
     return 0

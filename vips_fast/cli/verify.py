@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from . import texts
 from .arguments import add_model, command
 from .folder import MODEL_FILES, kind_in, load_model, read_key
 from .output import output_file
+from .record import print_object
 
 if TYPE_CHECKING:
     from ..models.rebuild import VerifyCheck
@@ -21,6 +23,7 @@ def add(commands: Any) -> None:
     add_model(parser, "fit")
     parser.add_argument("--transcript", metavar="DIR", required=True, help="folder that fit --transcript wrote")
     parser.add_argument("--class", dest="kind", metavar="MODULE:CLASS", help="class of a model of your own")
+    parser.add_argument("--json", action="store_true", help="print one JSON object, and nothing else")
     what = "sign a model: arrays, settings and ledger, not the text files beside them"
     parser = command(commands, "sign", sign, what)
     parser.add_argument("model", metavar="DIR", help="folder written by fit")
@@ -36,8 +39,12 @@ def verify(args: Namespace) -> int:
     model = cls.load(folder, verify=None if args.verify_key is None else read_key("--verify-key", args.verify_key))
     report = rebuild.verify(folder, args.transcript, cls=cls)
     report = rebuild.VerifyReport((*report.checks, *_text_files(model, folder)))
-    print(report.text())
-    return 0 if report.ok else 1
+    code = 0 if report.ok else 1
+    if args.json:
+        print_object({"model": args.model, "ok": report.ok, "checks": [asdict(one) for one in report.checks]}, code)
+    else:
+        print(report.text())
+    return code
 
 
 def _text_files(model: Any, folder: Path) -> list[VerifyCheck]:

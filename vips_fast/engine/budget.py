@@ -10,6 +10,7 @@ shown, in `vips_fast.engine.budget_file`.
 from __future__ import annotations
 
 import copy
+import logging
 import os
 import secrets
 import threading
@@ -28,9 +29,13 @@ from .budget_file import BudgetDamagedError, BudgetFile, create
 from .budget_state import BudgetState
 from .filters import FILTERS, declared_epsilon, renyi_orders, smallest_noise
 from .holder import is_dead, this_process
+from .interrupts import uninterrupted
 from .sampling import RELATIONS
 
-__all__ = ["Budget", "BudgetDamagedError", "BudgetExceededError", "Reservation"]
+__all__ = ["Budget", "BudgetDamagedError", "BudgetExceededError", "BudgetInUseError", "Reservation"]
+
+
+_log = logging.getLogger(__name__)
 
 
 class BudgetExceededError(ValueError):
@@ -40,13 +45,32 @@ class BudgetExceededError(ValueError):
     exit_code = 3
 
 
+class BudgetInUseError(RuntimeError):
+    """A signal handler uses a budget while the code that it interrupts, which it would wait for, is using one."""
+
+
 _budgets: weakref.WeakSet[Budget] = weakref.WeakSet()
+#: Threads that are using a budget now.
+_inside: set[int] = set()
+
+
+@contextmanager
+def _entered() -> Iterator[None]:
+    thread = threading.get_ident()
+    if thread in _inside:
+        raise BudgetInUseError("a budget is in use by this very thread; expected a signal handler to leave it alone")
+    try:
+        _inside.add(thread)
+        yield
+    finally:
+        _inside.discard(thread)
 
 
 class Budget:
     """The budget in a file; `create` makes a new one.
 
-    Safe in several threads and processes, and after a fork. Two objects on one file are one budget.
+    Safe in several threads and processes, and after a fork. Two objects on one file are one budget. A signal handler
+    that comes while its thread is using one is refused, with `BudgetInUseError`.
 
     Parameters
     ----------
@@ -139,7 +163,7 @@ class Budget:
     @contextmanager
     def _locked(self, *, write: bool) -> Iterator[BudgetState]:
         """The state, brought up to the file, while its lock is held; a torn end is settled before anything is added."""
-        with self._lock:
+        with uninterrupted(), _entered(), self._lock:
             try:
                 with self._file.locked(write=write) as records:
                     for record in records:
@@ -291,8 +315,24 @@ class Budget:
             )
         return f"{self.path}: the budget of {state.dataset} does not hold this run: {why}"
 
-    def reserve(self, event: PrivacyEvent, count: int, *, what: str = "", part: str | None = None) -> Reservation:
-        """Reserve so many releases of an event; what ended processes had reserved is given back first.
+    def _most(self, state: BudgetState, event: PrivacyEvent, least: int, count: int, part: str | None) -> int:
+        """The largest number of releases up to ``count`` that fits; ``least`` where no larger one does."""
+        low, high, middle = least, count, count
+        while low < high:
+            try:
+                self._admit(state, event, middle, part)
+                low = middle
+            except BudgetExceededError:
+                high = middle - 1
+            middle = (low + high + 1) // 2
+        return low
+
+    def reserve(
+        self, event: PrivacyEvent, count: int, *, least: int | None = None, what: str = "", part: str | None = None
+    ) -> Reservation:
+        """Reserve so many releases of an event, or with ``least`` as many of them as fit, but not fewer than that.
+
+        What ended processes had reserved is given back first.
 
         ``part`` names the part of the data that the run reads, None for all: whoever names one says that each record
         lies in one part only, which nothing here can check (`vips_fast.accounting.parts`).
@@ -309,13 +349,17 @@ class Budget:
         run = secrets.token_hex(6)
         with self._locked(write=True) as state:
             self._give_back_abandoned(state)
+            count = self._most(state, event, count if least is None else least, count, part)
             item = self._admit(state, event, count, part)
             record = {
                 "kind": "reserve", "run": run, "event": event.to_dict(), "count": int(count), "what": what,
                 "holder": this_process(), "at": int(time.time()), "item": item,
             }
             self._append(record if part is None else dict(record, part=check_name("part", part)))
-            return Reservation(self, run, event, int(count), self._file.heads[-1])
+            made = Reservation(self, run, event, int(count), self._file.heads[-1])
+        # With the file free again: others need not wait for a log.
+        _log.info("charge: %d releases reserved in %s as run %s", count, self.path, run)
+        return made
 
     def reserve_list(
         self, events: Sequence[PrivacyEvent], *, name: str = "", delta: float | None = None
@@ -471,6 +515,8 @@ class Reservation:
             if self.run in state.live:
                 self.budget._append({"kind": "close", "run": self.run, "at": int(time.time()), "why": "done"})
         self._closed = True
+        path, made = self.budget.path, self._made
+        _log.info("charge: %d of %d releases of run %s drawn from %s", made, self.count, self.run, path)
 
     def __enter__(self) -> Self:
         return self
@@ -480,6 +526,7 @@ class Reservation:
 
 
 def _forked() -> None:
+    _inside.clear()
     # Another thread of the parent may have held a lock, or been in the middle of a change, at the moment of the fork.
     for budget in list(_budgets):
         budget._lock = threading.Lock()

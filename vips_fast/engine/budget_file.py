@@ -26,14 +26,13 @@ import fcntl
 import hashlib
 import json
 import os
-import tempfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from .durable import sync_folder
+from .durable import naming, part_of, sync_folder
 from .ledger import canonical_json
 
 _MAGIC = b"vips_fast budget 1"
@@ -65,20 +64,39 @@ def create(path: Path, record: dict[str, Any]) -> None:
         raise taken
     if not path.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "no such folder", str(path.parent))
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            os.fchmod(file.fileno(), 0o644)
-            file.write(_first_line(1) + line)
-            file.flush()
-            os.fsync(file.fileno())
-        # Unlike a rename, a link never replaces what another process put there meanwhile.
-        os.link(name, path)
-    except FileExistsError:
-        raise taken from None
-    finally:
-        os.unlink(name)
+    with _unnamed(path) as (descriptor, name), naming(path):
+        _write(descriptor, _first_line(1) + line, 0)
+        os.fsync(descriptor)
+        try:
+            # Unlike a rename, a link never replaces what another process put there meanwhile.
+            os.link(name, path, src_dir_fd=descriptor, follow_symlinks=True)
+        except FileExistsError:
+            raise taken from None
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(path)) from None
     sync_folder(path.parent)
+
+
+@contextmanager
+def _unnamed(path: Path) -> Iterator[tuple[int, str]]:
+    """A new file without a name in the folder of ``path``, and what it can be linked by: a crash leaves nothing.
+
+    Where the file system has no such files, it has the name of a part, which is removed at the end.
+    """
+    try:
+        descriptor, part = os.open(path.parent, os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC, 0o644), None
+        name = f"/proc/self/fd/{descriptor}"
+    except (AttributeError, OSError) as error:
+        if getattr(error, "errno", errno.EISDIR) not in (errno.EISDIR, errno.EOPNOTSUPP, errno.EINVAL):
+            raise
+        part = part_of(path)
+        descriptor, name = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644), str(part)
+    try:
+        yield descriptor, name
+    finally:
+        os.close(descriptor)
+        if part is not None:
+            part.unlink()
 
 
 #: Descriptors that hold a lock now. A forked child closes its copies, or the lock would live as long as the child.

@@ -23,24 +23,28 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import time
 import warnings
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from ..accounting import SelfComposedEvent, epsilon
+from ..accounting import PrivacyEvent, SelfComposedEvent, epsilon
 from ..data.npz import read_npz, write_npz
 from ..kernels import native
-from .journal import LEDGER, LOCK, FolderLock, LedgerFile, bring_folder_to_disk, make_folder, naming, replace_file
+from .durable import make_folder, naming, replace_file
+from .journal import LEDGER, LOCK, FolderLock, LedgerFile
 from .ledger import Ledger, canonical_json
 from .model import Model
 from .plan import RunPlan
 from .result import Public, array_digest
+
+_log = logging.getLogger(__name__)
 
 FORMAT = 1
 RUN, CHECKPOINT = "run.json", "checkpoint.npz"
@@ -143,6 +147,11 @@ class RunFolder:
         If there is a run and ``resume`` is False, or there are other files.
     """
 
+    #: Names of the files in the folder.
+    OWN: ClassVar[frozenset[str]] = frozenset(
+        name for file in (LEDGER, RUN, CHECKPOINT, LOCK) for name in (file, f".{file}.part")
+    )
+
     def __init__(self, path: str | Path, *, resume: bool = False, every: int | None = None):
         self.path, self._every = Path(path), every
         if self.path.exists() and not self.path.is_dir():
@@ -176,8 +185,7 @@ class RunFolder:
             raise FileNotFoundError(f"{ledger}: missing, beside {RUN}; what was spent cannot be known")
         if self.begun and not resume:
             raise FileExistsError(f"checkpoint {self.path}: holds a run; expected resume=True, or an empty folder")
-        own = {LEDGER, RUN, CHECKPOINT, LOCK, f".{LEDGER}.part", f".{RUN}.part", f".{CHECKPOINT}.part"}
-        others = sorted(entry.name for entry in self.path.iterdir() if entry.name not in own)
+        others = sorted(entry.name for entry in self.path.iterdir() if entry.name not in self.OWN)
         if others and not self.begun:
             raise FileExistsError(f"checkpoint {self.path}: holds {others[0]!r}; expected a new or an empty folder")
 
@@ -217,8 +225,30 @@ class RunFolder:
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
             raise ValueError(f"{path}: damaged; expected what a fit wrote (format {FORMAT})") from None
 
+    @property
+    def noise_multiplier(self) -> float | None:
+        """That of the plan that is kept here; None where no run has begun, or it adds no noise."""
+        return (self._stored()["plan"]["noise_multiplier"] or None) if self.begun else None
+
+    def progress(self, event: PrivacyEvent, target: float | None) -> tuple[int, int]:
+        """Steps that the run which is here has kept, and steps that it has left and ``target`` can pay for.
+
+        By the files as they are: what to reserve of a budget. `begin` checks the files, and may find that fewer are
+        left.
+        """
+        plan, path = self._stored()["plan"], self.path / CHECKPOINT
+        kept, end = 0, plan["n_steps"]
+        if path.exists():
+            checkpoint = Checkpoint.read(path)
+            kept = checkpoint.step
+            end = kept if kept == checkpoint.n_steps else end
+        with naming(self.path / LEDGER):
+            spent = (self.path / LEDGER).read_bytes().count(b'"kind":"release"')
+        return kept, affordable(spent, event, plan["n_steps"], end - kept, plan["delta"], target)
+
     def begin(
         self, kind: str, settings: Mapping[str, Any], public: Public, model: Model, plan: RunPlan, target: float | None,
+        paid: int | None = None,
     ) -> tuple[Ledger, range, dict[str, Any]]:
         """Start the run, or bring the model to where it stopped.
 
@@ -228,6 +258,8 @@ class RunFolder:
             Of this fit, as they would be without a folder.
         target : float or None
             Epsilon that the noise was calibrated for or the plan was held against.
+        paid : int or None
+            Steps that a budget pays for; the run ends with these. None for no budget.
 
         Returns
         -------
@@ -260,6 +292,8 @@ class RunFolder:
             raise ValueError(f"{self.path / LEDGER}: its plan is not that of {RUN}; expected files of one run")
         checkpoint = self._checkpoint(ledger)
         step = 0 if checkpoint is None else checkpoint.step
+        if step or len(ledger):
+            _log.info("resume: from step %d in %s, %d releases spent", step, self.path, len(ledger))
         if checkpoint is not None:
             model.restore(checkpoint.state)
         self._ledger, self._model, self._done = ledger, model, (step, len(ledger))
@@ -268,7 +302,8 @@ class RunFolder:
         if checkpoint is not None and step == checkpoint.n_steps:
             self._n_steps = step
             return ledger, range(step, step), settings
-        self._n_steps = n_steps = step + affordable(ledger, plan, plan.n_steps - step, target)
+        left = affordable(len(ledger), plan.event, plan.n_steps, plan.n_steps - step, plan.delta, target)
+        self._n_steps = n_steps = step + (left if paid is None else min(left, paid))
         if n_steps == 0:
             raise ValueError(
                 f"checkpoint {self.path}: {len(ledger)} releases are spent and no step of them was kept; "
@@ -286,7 +321,6 @@ class RunFolder:
     def _write_run(self, facts: dict[str, Any]) -> None:
         text = canonical_json(dict(facts, digest=hashlib.sha256(canonical_json(facts)).hexdigest()))
         replace_file(self.path / RUN, lambda file: file.write(text))
-        bring_folder_to_disk(self.path)
         self.begun = True
 
     def _compare(self, stored: dict[str, Any], fresh: dict[str, Any]) -> None:
@@ -351,7 +385,9 @@ class RunFolder:
         try:
             made.write(self.path / CHECKPOINT)
             self._kept, self._kept_end = made.step, made.n_steps
+            _log.info("checkpoint: step %d of %d in %s", made.step, made.n_steps, self.path)
         except OSError as error:
+            _log.warning("checkpoint: step %d is not kept: %s", made.step, error)
             # Steps that are paid for are not thrown away for it; the ledger is another matter, and ends the run.
             warnings.warn(
                 f"{error}: the fit goes on without this checkpoint; a resume would go on after step "
@@ -360,11 +396,14 @@ class RunFolder:
         self._cost = time.perf_counter() - start
         self._spent += self._cost
 
-    def keep(self) -> None:
-        """After an interrupt between two steps, keep those that were done; within a step there is nothing to keep."""
+    def keep(self, *, whole: bool = False) -> None:
+        """After an interrupt, keep the steps that were done, where the model is as the last of them left it.
+
+        It is if ``whole`` says so, as after `Stopped`, or if no further step had begun. Without noise no line in the
+        ledger says that one had.
+        """
         ledger, (step, releases) = self._ledger, self._done
-        # Without noise no line says that a step has begun, and the model may be in the middle of one.
-        if ledger is not None and step > max(self._kept, 0) and 0 < len(ledger) == releases:
+        if ledger is not None and step > max(self._kept, 0) and (whole or 0 < len(ledger) == releases):
             with suppress(Exception):
                 self._write()
 
@@ -395,35 +434,35 @@ def _short(value: Any) -> str:
     return text if len(text) <= 100 else text[:97] + "..."
 
 
-def affordable(ledger: Ledger, plan: RunPlan, wanted: int, target: float | None) -> int:
-    """How many of the wanted steps a target can still pay for, after all that the ledger holds.
+def affordable(
+    spent: int, event: PrivacyEvent | None, planned: int, wanted: int, delta: float, target: float | None
+) -> int:
+    """How many of the wanted releases of an event a target can still pay for, after so many that are spent.
 
-    The noise was chosen for ``plan.n_steps`` releases. Where releases were lost, a few steps fewer may remain; how
-    many is for the accountant to say, from the events alone.
+    The noise was chosen for ``planned`` releases. Where releases were lost, a few steps fewer may remain; how many is
+    for the accountant to say, from the events alone.
     """
-    event = plan.event
-    if event is None or target is None or len(ledger) + wanted <= plan.n_steps:
+    if event is None or target is None or spent + wanted <= planned:
         return wanted
     # All releases of a run are of one event. As many as were planned fit, and no more than wanted are asked for.
-    low, high = max(0, plan.n_steps - len(ledger)), wanted
+    low, high = max(0, planned - spent), wanted
     while low < high:
         middle = (low + high + 1) // 2
-        fits = epsilon(SelfComposedEvent(event, len(ledger) + middle), plan.delta) <= target
+        fits = epsilon(SelfComposedEvent(event, spent + middle), delta) <= target
         low, high = (middle, high) if fits else (low, middle - 1)
     return low
 
 
-def open_folder(
-    path: str | Path | RunFolder | None, resume: bool, every: int | None, refused: Mapping[str, bool]
-) -> RunFolder | None:
-    """The folder of a fit, or None without one; refuses arguments that do not go together.
+@contextmanager
+def open_folder(path: str | Path | RunFolder | None, resume: bool, every: int | None) -> Iterator[RunFolder | None]:
+    """The folder of a fit for as long as it runs, or None without one; refuses arguments that do not go together.
 
-    One that is open already, so that it was locked before the data were read, is given back as it is.
+    One that is open already, so that it was locked before the data were read, is left open.
 
     Raises
     ------
     ValueError, OSError
-        As `RunFolder`; and if an argument needs a folder, or one of the ``refused`` is given with it.
+        As `RunFolder`; and if an argument needs a folder.
     """
     from ..checks import check_flag, check_number
 
@@ -434,10 +473,9 @@ def open_folder(
         if resume or every is not None:
             what = "resume=True" if resume else f"checkpoint_every={every}"
             raise ValueError(f"{what}: expected checkpoint= with it, the folder of the run")
-        return None
-    for what, given in refused.items():
-        if given:
-            raise ValueError(f"checkpoint {path}: expected no {what} with it")
-    if isinstance(path, RunFolder):
-        return path
-    return RunFolder(path, resume=resume, every=every)
+        yield None
+    elif isinstance(path, RunFolder):
+        yield path
+    else:
+        with RunFolder(path, resume=resume, every=every) as folder:
+            yield folder

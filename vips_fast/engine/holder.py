@@ -65,3 +65,17 @@ def is_dead(holder: dict[str, Any]) -> bool:
         return False
     start = _start(holder["pid"])
     return start is None or bool(start and holder["start"] and start != holder["start"])
+
+
+def tag() -> str:
+    """This process in a word, for names of files: its number and start."""
+    return f"{os.getpid()}-{_start(os.getpid()) or ''}"
+
+
+def is_dead_tag(word: str) -> bool:
+    """Whether the process of a `tag` has ended; False for what is none."""
+    pid, _, begun = word.partition("-")
+    if not (pid.isdigit() and begun.isdigit()):
+        return False
+    start = _start(int(pid))
+    return start is None or bool(start) and start != begun

@@ -2,7 +2,7 @@
 
 ``ledger.jsonl`` has one line of canonical JSON for each record of a `Ledger`, together
 with the hash that the chain has there. A line is written and brought to the disk before
-the ledger in memory has the record, and so before anything of its step is drawn.
+the ledger in memory has the record, and so before the key of its step's noise is drawn.
 
 *Why nothing is under-counted.* A release needs its noise, the noise needs a key, and the
 key is drawn after `LedgerFile.append` has returned, which is after fsync. So at any
@@ -27,12 +27,10 @@ import json
 import os
 import time
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from .durable import write_file
+from .durable import naming, replace_file, sync_folder
 from .ledger import Ledger, canonical_json
 from .plan import RunPlan
 
@@ -45,57 +43,16 @@ _BROKEN = (ValueError, KeyError, TypeError, AttributeError, OverflowError, Recur
 _held: weakref.WeakSet[FolderLock] = weakref.WeakSet()
 
 
-@contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Let an error of the system name the file that it is about."""
-    try:
-        yield
-    except OSError as error:
-        if error.filename is not None or error.errno is None:
-            raise
-        raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
-
-
-def bring_folder_to_disk(path: Path) -> None:
-    """As `durable.sync_folder`, but an error is one: a new ledger that the folder forgets would be an under-count."""
-    with naming(path):
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
-        try:
-            os.fsync(descriptor)
-        except OSError as error:
-            if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some file systems have nothing to sync
-                raise
-        finally:
-            os.close(descriptor)
-
-
-def make_folder(path: Path) -> None:
-    """Make a folder and those above it, on the disk."""
-    if not path.is_dir():
-        make_folder(path.parent)
-        path.mkdir(exist_ok=True)
-        bring_folder_to_disk(path.parent)
-
-
-def replace_file(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
-    """Write a file that is there as it was or as it shall be, at any moment and after any crash."""
-    part = path.with_name(f".{path.name}.part")
-    with naming(path):
-        try:
-            write_file(part, write)
-            os.rename(part, path)
-        except BaseException:
-            with suppress(OSError):
-                part.unlink()
-            raise
-    bring_folder_to_disk(path.parent)
-
-
 class FolderLock:
     """An exclusive lock on a folder for as long as this process lives or `close` is not called.
 
     The system frees the lock of a dead process by itself; the file stays, since whoever
     removed it could remove the lock of the next one.
+
+    Attributes
+    ----------
+    before : str or None
+        Who had it last, and since when; None for nobody.
 
     Raises
     ------
@@ -115,6 +72,9 @@ class FolderLock:
                         errno.EWOULDBLOCK, f"in use by {_holder(self._descriptor)}; expected a folder that no other "
                         "fit is using", str(folder),
                     ) from None  # fmt: skip
+                if not os.path.samestat(os.fstat(self._descriptor), os.stat(path)):
+                    raise FileNotFoundError(errno.ENOENT, "removed by another fit just now; try again", str(folder))
+                self.before = _holder(self._descriptor) if os.fstat(self._descriptor).st_size else None
                 now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
                 os.ftruncate(self._descriptor, 0)
                 os.pwrite(self._descriptor, canonical_json({"pid": os.getpid(), "started": now}) + b"\n", 0)
@@ -167,7 +127,7 @@ class LedgerFile:
         """Make the empty file, on the disk."""
         with naming(self.path):
             os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644))
-        bring_folder_to_disk(self.path.parent)
+        sync_folder(self.path.parent)
 
     def attach(self, ledger: Ledger) -> Ledger:
         """Have every further record of a ledger written ahead; returns the ledger."""

@@ -10,15 +10,19 @@ with the ledger written before the noise's key is drawn.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from .backend import Backend
+from .interrupts import uninterrupted
 from .ledger import Ledger
 from .model import Model, Records, Release
 from .plan import RunPlan
 from .randomness import Randomness
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -74,8 +78,8 @@ def run(
     figures : list or None
         Takes a dict of un-noised figures for each step. The plan has to be tainted.
     charge : callable() or None
-        Called before anything of a step is drawn: what the budget of the data set has to know is on the disk when it
-        returns. What it raises ends the run.
+        Called before the key of a step's noise is drawn: what the budget of the data set has to know is on the disk
+        when it returns. What it raises ends the run.
     steps : range or None
         Steps of the plan that are left to do, in a ledger that is open already. None is all of them.
     after : callable(int) or None
@@ -91,18 +95,16 @@ def run(
         ledger.open(plan.public())
         for reason in plan.taints:
             ledger.taint(reason)
+    if plan.taints:
+        _log.warning("plan: NOT PRIVATE: %s", "; ".join(plan.taints))
+    _log.info("plan: %s", ", ".join(f"{name} {value}" for name, value in plan.public().items()))
+    before = first_step + steps.start
+    _log.info("start: %d steps to do, %d done before, %d releases spent", len(steps), before, len(ledger))
     sampler, mechanism, event = plan.sampler, plan.mechanism, plan.event
     scale = mechanism.spacing / sampler.expected_batch_size
     start = time.perf_counter()
     for number in steps:
         step = first_step + number
-        if event is not None:
-            # Before anything is drawn: an interrupted step is spent all the same.
-            if charge is not None:
-                charge()
-            ledger.intend(
-                event, clip_norm=mechanism.clip_norm, sensitivity=mechanism.sensitivity, part=plan.part
-            )
         rows = sampler.draw(records.n_rows, randomness, step)
         words = randomness.words(len(rows), "record", step)
         if records.usable is not None:
@@ -110,15 +112,24 @@ def run(
             rows, words = rows[kept], words[kept]
         opened: dict[str, float] | None = None if figures is None else {"records": float(len(rows))}
         sums = model.round(backend.sum(model, records, rows, words, opened), mechanism.spacing)
-        mechanism.add_noise(sums, randomness.noise_key(step), backend.n_threads)
-        release = Release(step, sums, scale, mechanism.noise_sd / sampler.expected_batch_size)
-        if keep is not None:
-            keep(release)
-        model.update(release)
-        if after is not None:
-            after(number + 1)
+        # Until here nobody has seen anything, and a step that ends costs nothing. From here on it is spent, so a signal
+        # waits: it finds the model as a whole number of steps left it, and the folder of the run knows of them.
+        with uninterrupted():
+            if event is not None:
+                if charge is not None:
+                    charge()
+                clip_norm, sensitivity = mechanism.clip_norm, mechanism.sensitivity
+                ledger.intend(event, clip_norm=clip_norm, sensitivity=sensitivity, part=plan.part)
+            mechanism.add_noise(sums, randomness.noise_key(step), backend.n_threads)
+            release = Release(step, sums, scale, mechanism.noise_sd / sampler.expected_batch_size)
+            if keep is not None:
+                keep(release)
+            model.update(release)
+            if after is not None:
+                after(number + 1)
         if figures is not None and opened is not None:
             figures.append(opened)
         if callback is not None:
             callback(Progress(number + 1, steps.stop, time.perf_counter() - start, ledger, plan.delta))
+    _log.info("done: %d steps in %.3f s", first_step + steps.stop, time.perf_counter() - start)
     return first_step + steps.stop

@@ -115,7 +115,7 @@ class Privacy:
         if self.lost:
             resumed = f" ({self.steps - self.lost} of steps that were done, {self.lost} of steps that were interrupted)"
         if self.shortened is not None:
-            resumed += ", {} of {} planned steps, for which the target could pay".format(*self.shortened)
+            resumed += ", {} of {} planned steps, for which target and budget could pay".format(*self.shortened)
         return (
             f"({rounded_up(self.epsilon)}, {self.delta!r})-differential privacy with respect to {relation}: "
             f"{self.steps} releases{resumed}, {how}, noise multiplier {self.noise_multiplier:.4g}, "

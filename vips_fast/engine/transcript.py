@@ -4,7 +4,10 @@ A release is public, and a model is a function of its releases and of public num
 whoever holds a transcript can rebuild the model without the data and compare it with
 what was published. A transcript is a folder with a folder for each run, ``run-0000``, …,
 which holds ``run.json`` (class, settings, public facts, plan), ``run.npz`` (settings
-that are arrays, classes) and a file for each release, ``release-000000.npz``, ….
+that are arrays, classes), a file for each release, ``release-000000.npz``, …, and in
+the end ``ledger.json``, the ledger's records of the run. A run that was interrupted and
+goes on from a step writes the releases after it anew; those that were lost stand in
+the ledger alone.
 """
 
 from __future__ import annotations
@@ -19,10 +22,13 @@ import numpy as np
 
 from ..data.npz import read_npz, write_npz
 from .durable import sync_folder, write_file
+from .ledger import Ledger, canonical_json
 from .model import Release
+from .plan import RunPlan
 from .result import FORMAT, Public, array_digest
 
 _CLASSES, _SETTING = "classes", "setting."
+LEDGER = "ledger.json"
 
 
 @dataclass(frozen=True)
@@ -44,8 +50,8 @@ class Run:
         Steps done before the run.
     partial : bool
         Whether it was a call of ``partial_fit``.
-    budget : dict or None
-        What the ledger says of the budget that paid.
+    records : tuple of dict
+        The ledger's, of this run, without the one that closes it.
     """
 
     path: Path
@@ -57,22 +63,60 @@ class Run:
     follows: str | None
     n_steps: int
     partial: bool
-    budget: dict[str, str] | None = None
+    records: tuple[dict[str, Any], ...]
+
+    def ledger(self, before: Ledger, plan: RunPlan) -> Ledger:
+        """The ledger before this run, with the records of this run, which are held against its plan.
+
+        Raises
+        ------
+        ValueError
+            If a record is not what a run of this plan records, or the releases are not those of the run's steps.
+        """
+        ledger, event, lost = before.copy(), plan.event, before.lost
+        known: dict[str, Any] = {"plan": plan.public()}
+        if event is not None:
+            known |= {
+                "event": event.to_dict(), "clip_norm": plan.mechanism.clip_norm,
+                "sensitivity": plan.mechanism.sensitivity,
+            }
+        try:
+            for record in self.records:
+                ledger.replay(record)
+                other = record["kind"] == "release" and record.get("part") != plan.part
+                if other or record["kind"] == "close" or any(record[k] != known[k] for k in record if k in known):
+                    raise ValueError
+            n_releases = 0 if event is None else self.done + ledger.lost - lost
+            if len(ledger) - len(before) != n_releases or not set(plan.taints) <= set(ledger.taints):
+                raise ValueError
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
+            raise ValueError(f"{self.path / LEDGER}: not what a run of this plan records") from None
+        return ledger
+
+    @property
+    def done(self) -> int:
+        """Steps that were done: all that were planned, or those that a resumed run could pay for."""
+        ends = [record.get("n_steps") for record in self.records if record.get("kind") == "resume"]
+        return int([self.plan["n_steps"], *ends][-1])
 
     def releases(self) -> Iterator[Release]:
         """The releases, in order; ValueError where one is missing or malformed."""
-        for number in range(self.plan["n_steps"]):
-            path = self.path / f"release-{number:06d}.npz"
-            if not path.exists():
-                raise ValueError(f"{path}: missing; the transcript is not complete")
-            arrays = read_npz(path)
-            try:
-                units, law = arrays["units"], arrays["law"]
-                if units.dtype != np.int64 or law.dtype != np.float64 or law.shape != (2,):
-                    raise ValueError
-                yield Release(self.n_steps + number, units, float(law[0]), float(law[1]))
-            except (KeyError, ValueError):
-                raise ValueError(f"{path}: not a release that this version wrote") from None
+        return _releases(self.path, range(self.done), self.n_steps)
+
+
+def _releases(folder: Path, numbers: range, first_step: int) -> Iterator[Release]:
+    for number in numbers:
+        path = folder / f"release-{number:06d}.npz"
+        if not path.exists():
+            raise ValueError(f"{path}: missing; the transcript is not complete")
+        arrays = read_npz(path)
+        try:
+            units, law = arrays["units"], arrays["law"]
+            if units.dtype != np.int64 or law.dtype != np.float64 or law.shape != (2,):
+                raise ValueError
+            yield Release(first_step + number, units, float(law[0]), float(law[1]))
+        except (KeyError, ValueError):
+            raise ValueError(f"{path}: not a release that this version wrote") from None
 
 
 class TranscriptWriter:
@@ -84,6 +128,8 @@ class TranscriptWriter:
         Folder of the transcript; a first run needs it to be new or empty.
     first : bool
         False appends a run to what is there.
+    resume : bool
+        Whether it may be there already, since the run goes on.
 
     Raises
     ------
@@ -91,33 +137,58 @@ class TranscriptWriter:
         If a first run finds something there.
     """
 
-    def __init__(self, path: str | Path, *, first: bool):
+    def __init__(self, path: str | Path, *, first: bool, resume: bool = False):
         self._root, self._first = Path(path), first
-        if first and self._root.exists() and (not self._root.is_dir() or any(self._root.iterdir())):
+        if first and not resume and self._root.exists() and (not self._root.is_dir() or any(self._root.iterdir())):
             raise FileExistsError(f"transcript {self._root}: expected a new or an empty folder")
         #: Digest of each release so far.
         self.digests: list[str] = []
 
-    def begin(self, kind: str, settings: Mapping[str, Any], public: Public, plan: dict[str, Any], **facts: Any) -> None:
-        """Write what is known before the first release."""
+    def begin(
+        self, kind: str, settings: Mapping[str, Any], public: Public, plan: dict[str, Any], *, done: int = 0,
+        **facts: Any,
+    ) -> None:
+        """Write what is known before the first release; or find it, with the releases of the ``done`` steps.
+
+        Raises
+        ------
+        ValueError
+            If what is there is of another run, or a release of those steps is missing.
+        """
         number = 0 if self._first else len(_run_folders(self._root))
         self._path = self._root / f"run-{number:04d}"
-        self._path.mkdir(parents=True)
         arrays = {_SETTING + k: v for k, v in settings.items() if isinstance(v, np.ndarray)}
         if public.classes is not None:
             arrays[_CLASSES] = public.classes
         plain = {k: v for k, v in settings.items() if not isinstance(v, np.ndarray)}
         meta = {"format": FORMAT, "model": kind, "settings": plain, "public": public.to_dict(), "plan": plan, **facts}
+        text = json.dumps(meta, indent=1, sort_keys=True, allow_nan=False, default=list).encode()
+        path = self._path / "run.json"
+        there = path.read_bytes() if path.exists() else b""
+        # One that was being written when the process was killed is written again.
+        if not text.startswith(there) or (done and there != text):
+            raise ValueError(f"transcript {self._root}: expected that of the run, with the {done} steps that were done")
+        if done:
+            self.digests = [release_digest(one) for one in _releases(self._path, range(done), 0)]
+            return
+        self._path.mkdir(parents=True, exist_ok=True)
         write_file(self._path / "run.npz", lambda file: write_npz(file, arrays))
-        text = json.dumps(meta, indent=1, sort_keys=True, allow_nan=False, default=list)
-        write_file(self._path / "run.json", lambda file: file.write(text.encode()))
+        write_file(path, lambda file: file.write(text))
         sync_folder(self._path)
 
     def __call__(self, release: Release) -> None:
         """Write one release."""
         arrays = {"units": release.units, "law": _law(release)}
         write_file(self._path / f"release-{len(self.digests):06d}.npz", lambda file: write_npz(file, arrays))
+        # A checkpoint that is written next counts on it.
+        sync_folder(self._path)
         self.digests.append(release_digest(release))
+
+    def finish(self, ledger: Ledger, n_before: int) -> None:
+        """Write the records of the run: those after the first ``n_before`` of a ledger that is not closed yet."""
+        records = [record for record, _ in ledger.chain()[n_before:]]
+        write_file(self._path / LEDGER, lambda file: file.write(canonical_json(records)))
+        sync_folder(self._path)
 
 
 def _law(release: Release) -> np.ndarray:
@@ -165,7 +236,9 @@ def _read_run(folder: Path) -> Run:
             raise TypeError
         return Run(
             folder, meta["model"], settings, public, meta["plan"], tuple(meta["taints"]), meta["follows"],
-            meta["n_steps"], meta["partial"], meta.get("budget"),
+            meta["n_steps"], meta["partial"], tuple(json.loads((folder / LEDGER).read_bytes())),
         )
     except (KeyError, TypeError, ValueError, RecursionError):
         raise ValueError(f"{folder / 'run.json'}: not a run that this version wrote") from None
+    except FileNotFoundError as error:
+        raise ValueError(f"{error.filename}: missing; the transcript is not complete") from None

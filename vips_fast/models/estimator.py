@@ -11,7 +11,7 @@ import inspect
 import math
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -21,6 +21,7 @@ import numpy as np
 from ..checks import check_choice, check_flag, check_name, check_number
 from ..engine.backend import Backend, Threads
 from ..engine.checkpoint import RunFolder, open_folder
+from ..engine.interrupts import Stopped
 from ..engine.ledger import Ledger
 from ..engine.loop import run
 from ..engine.model import MAX_RECORDS, Model, Records
@@ -231,10 +232,9 @@ class PrivateEstimator(Parameters):
         budget: Payer = None, part: str | None = None, n_records: int | None = None, **extra: Any,
     ) -> Self:
         """`fit` and `partial_fit` of all models; ``part`` and ``n_records`` are about a call of the latter."""
-        refused = {"transcript": transcript is not None}
-        with self._alone(), open_folder(checkpoint, resume, checkpoint_every, refused) or nullcontext() as folder:
-            before = self._result if partial else None
-            writer = None if transcript is None else TranscriptWriter(transcript, first=before is None)
+        with self._alone(), open_folder(checkpoint, resume, checkpoint_every) as folder:
+            first, resumed = not partial or self._result is None, folder is not None and folder.begun
+            writer = None if transcript is None else TranscriptWriter(transcript, first=first, resume=resumed)
             prepared = self.prepare(
                 X, y, partial=partial, budget=budget, folder=folder, part=part, n_records=n_records, **extra
             )
@@ -267,14 +267,14 @@ class PrivateEstimator(Parameters):
             check_number("n_records", n_records, 1, MAX_RECORDS, integer=True)
         call = {"part": part, "call_records": n_records}
         before = self._result if partial else None
-        with planning(self, budget, partial, call) as spending:
+        with planning(self, budget, partial, call, folder) as spending:
             records, facts = self._read(X, y, **extra)
             public = self._facts(records.n_rows, {**facts, **call}, partial, before)
             if folder is not None:
                 public = folder.public(public, self._settings()["random_state"] is not None)
             chosen: Self = spending.settle(public)
             model, plan, ledger = chosen._prepare(public, partial, before)
-            spending.confirm(plan)
+            spending.confirm(plan, chosen.target_epsilon)
             diagnoses = self._diagnose or (self._figures_without_privacy and not self.private)
             return Prepared(
                 records, public, model, plan, ledger, self._randomness(public), self._backend(), chosen._settings(),
@@ -287,10 +287,11 @@ class PrivateEstimator(Parameters):
     ) -> Self:
         """Run what `prepare` made, and take the result over when all is done; with a folder, go on where it stopped."""
         model, public, plan, ledger = prepared.model, prepared.public, prepared.plan, prepared.ledger
-        kind, settings, steps = type(self).__name__, prepared.settings, None
+        kind, settings, steps, n_before = type(self).__name__, prepared.settings, None, len(ledger.chain())
         if folder is not None:
             try:
-                ledger, steps, settings = folder.begin(kind, settings, public, model, plan, self._target())
+                target, paid = self._target(settings), prepared.spending.paid
+                ledger, steps, settings = folder.begin(kind, settings, public, model, plan, target, paid)
             except BaseException:
                 prepared.spending.close()
                 raise
@@ -299,8 +300,9 @@ class PrivateEstimator(Parameters):
         try:
             if keep is not None:
                 keep.begin(
-                    type(self).__name__, prepared.settings, public, plan.public(), taints=list(plan.taints),
-                    follows=prepared.follows, n_steps=prepared.n_steps, partial=prepared.partial, budget=spending.facts,
+                    kind, settings, public, plan.public(), done=0 if steps is None else steps.start,
+                    taints=list(plan.taints), follows=prepared.follows, n_steps=prepared.n_steps,
+                    partial=prepared.partial,
                 )
             if steps is None or len(steps):
                 spending.record(ledger)
@@ -310,9 +312,11 @@ class PrivateEstimator(Parameters):
                 charge=spending.release, steps=steps, after=None if folder is None else folder.after,
             )
             ledger = ledger if folder is None else folder.finish()
+            if keep is not None:
+                keep.finish(ledger, n_before)
         except BaseException as error:
             if folder is not None:
-                folder.keep()
+                folder.keep(whole=isinstance(error, Stopped))
             if len(ledger) > spent:
                 error.add_note(
                     f"This fit ended early. Up to {len(ledger) - spent} releases were made and count as spent; the "
@@ -327,9 +331,11 @@ class PrivateEstimator(Parameters):
         )
         return self
 
-    def _target(self) -> float | None:
-        """Epsilon that the noise is calibrated for, or that a given noise is held against; None for neither."""
-        return 1.0 if self.target_epsilon is None and self.noise_multiplier is None else self.target_epsilon
+    @staticmethod
+    def _target(settings: Mapping[str, Any]) -> float | None:
+        """Epsilon that the noise of a plan's settings is calibrated for or held against; None for neither."""
+        target: float | None = settings["target_epsilon"]
+        return 1.0 if target is None and settings["noise_multiplier"] is None else target
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -440,20 +446,13 @@ class PrivateEstimator(Parameters):
             model, plan, ledger = fresh._prepare(one.public, one.partial, before, one.taints)
             if plan.public() != one.plan or plan.taints != one.taints:
                 raise ValueError(f"{one.path}: its plan is not the one that its settings lead to")
-            if one.budget is not None:
-                ledger.charge_to(one.budget)
-            ledger.open(plan.public())
-            for reason in plan.taints:
-                ledger.taint(reason)
+            ledger = one.ledger(ledger, plan)
             digests = []
             for release in one.releases():
-                if plan.event is not None:
-                    clip_norm, sensitivity = plan.mechanism.clip_norm, plan.mechanism.sensitivity
-                    ledger.intend(plan.event, clip_norm=clip_norm, sensitivity=sensitivity, part=plan.part)
                 model.update(release)
                 digests.append(release_digest(release))
             fresh._result = FitResult.make(
-                cls.__name__, fresh._settings(), one.public, one.n_steps + plan.n_steps, model.result(), model.state(),
+                cls.__name__, fresh._settings(), one.public, one.n_steps + one.done, model.result(), model.state(),
                 ledger, None, digests,
             )
             estimator = fresh

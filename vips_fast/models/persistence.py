@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -94,8 +95,25 @@ def _meta(path: Path) -> dict[str, Any]:
 
 
 def load(cls: type[E], path: str | Path, verify: Any = None) -> E:
-    """Read a model; see `PrivateEstimator.load`."""
+    """Read a model; see `PrivateEstimator.load`. One that is exchanged meanwhile is read again."""
     path = Path(path)
+    while True:
+        seen = _identity(path)
+        try:
+            return _load(cls, path, verify)
+        except (OSError, ValueError):
+            if seen == _identity(path):
+                raise
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    with suppress(OSError):
+        status = path.stat()
+        return status.st_ino, status.st_ctime_ns
+    return None
+
+
+def _load(cls: type[E], path: Path, verify: Any) -> E:
     meta = _meta(path)
     if meta["model"] != cls.__name__:
         raise ValueError(f"{path} holds a {meta['model']}: expected a {cls.__name__}")

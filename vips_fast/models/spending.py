@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from ..accounting import PrivacyEvent, SelfComposedEvent, calibrate_noise_multiplier
-from ..engine.budget import Budget, Reservation
+from ..engine.budget import Budget, BudgetExceededError, Reservation
+from ..engine.checkpoint import RunFolder
 from ..engine.ledger import Ledger
 from ..engine.plan import RunPlan
 from ..engine.result import Public
@@ -29,6 +31,9 @@ class Spending:
         Whether the fit is a call of ``partial_fit``.
     call : mapping or None
         ``part`` and ``call_records`` of that call, as in `Public`.
+    folder : RunFolder or None
+        Where the run goes on, if one has begun there: with the noise of its plan and the steps that it has left, or as
+        many of them as the budget holds.
 
     Attributes
     ----------
@@ -39,19 +44,22 @@ class Spending:
 
     def __init__(
         self, estimator: PrivateEstimator | None = None, budget: str | Path | Budget | None = None,
-        partial: bool = False, call: Mapping[str, Any] | None = None,
+        partial: bool = False, call: Mapping[str, Any] | None = None, folder: RunFolder | None = None,
     ) -> None:  # fmt: skip
         self.budget = None if budget is None or estimator is None else Budget.of(budget)
         self._estimator, self._partial, self._call = estimator, partial, dict(call or {})
+        self._folder = folder if folder is not None and folder.begun else None
         self._reservation: Reservation | None = None
         self._part: str | None = None
         self._noise = 0.0
 
     @classmethod
-    def of(cls, estimator: PrivateEstimator, budget: Any, partial: bool, call: Mapping[str, Any]) -> Spending:
+    def of(
+        cls, estimator: PrivateEstimator, budget: Any, partial: bool, call: Mapping[str, Any], folder: RunFolder | None
+    ) -> Spending:
         """That of an estimator's fit; one that has begun already goes on."""
         if not isinstance(budget, Spending):
-            return cls(estimator, budget, partial, call)
+            return cls(estimator, budget, partial, call, folder)
         if budget._estimator is not estimator or budget._partial is not partial:
             raise ValueError("budget: this spending was begun for another estimator or another kind of fit")
         return budget
@@ -70,15 +78,43 @@ class Spending:
         estimator = self._estimator
         if self.budget is None or estimator is None or self._reservation is not None:
             return self
-        reasons = (*estimator._taints(), *estimator._unsafe_taints())
-        if not estimator.private or estimator.noise_multiplier == 0:
-            reasons = ("no noise is added", *reasons)
-        self._refuse(reasons)
+        self._refuse_unsafe(estimator)
         n_records = estimator.n_records or self._call.get("call_records")
         if n_records is not None and (self._partial or estimator.n_steps is not None):
             # Rates and steps that are given do not depend on the data's columns.
             self.settle(Public(n_features=1, n_records=int(n_records), seed=0, **self._call))
         return self
+
+    def quote(self, n_features: int | None = None) -> tuple[PrivacyEvent, int, float] | None:
+        """Event and number of the releases of a fit, and its delta, from public numbers; nothing is reserved.
+
+        None where these numbers do not say it: ``n_records`` is not given, or neither ``n_steps`` nor the columns of
+        the data are, or no noise is added. Raises as `settle` does.
+        """
+        estimator, budget = self._estimator, self.budget
+        if estimator is None:
+            return None
+        self._refuse_unsafe(estimator)
+        # What the relation is does not depend on the number of records.
+        n_records = estimator.n_records or math.ceil(estimator.batch_size or 1)
+        public = Public(n_features=n_features or 1, n_records=int(n_records), seed=0)
+        if budget is not None:
+            relation, delta = estimator._sampler(public).neighbors, estimator.target_delta or budget.delta
+            budget.check_plan(relation, "record", float(delta))
+        if not estimator.private or estimator.noise_multiplier == 0 or estimator.n_records is None:
+            return None
+        if estimator.n_steps is None and n_features is None:
+            return None
+        chosen, event, n_steps = self._choose(estimator, public)
+        if budget is not None:
+            budget.check(event, n_steps)
+        return event, n_steps, chosen._delta(public.n_records)
+
+    def _refuse_unsafe(self, estimator: PrivateEstimator) -> None:
+        reasons = (*estimator._taints(), *estimator._unsafe_taints())
+        if not estimator.private or estimator.noise_multiplier == 0:
+            reasons = ("no noise is added", *reasons)
+        self._refuse(reasons)
 
     def _refuse(self, reasons: tuple[str, ...]) -> None:
         if reasons and self.budget is not None:
@@ -90,48 +126,74 @@ class Spending:
     def settle(self, public: Public) -> Any:
         """The estimator with the delta of the budget, and with the noise that what is left pays for, where it says
         neither; its run is reserved."""
-        budget, estimator = self.budget, self._estimator
-        if budget is None or estimator is None:
-            return estimator
-        chosen = copy.copy(estimator)
-        if chosen.target_delta is None:
+        if self.budget is None or self._estimator is None:
+            return self._estimator
+        chosen, event, n_steps = self._choose(self._estimator, public)
+        goes_on = self._folder is not None and self._folder.noise_multiplier is not None
+        self._reserve(event, n_steps, public.part, chosen.target_epsilon if goes_on else None)
+        return chosen
+
+    def _choose(self, estimator: PrivateEstimator, public: Public) -> tuple[Any, PrivacyEvent, int]:
+        """That estimator, and event and number of the releases of its run."""
+        budget, chosen = self.budget, copy.copy(estimator)
+        if chosen.target_delta is None and budget is not None:
             chosen.target_delta = budget.delta
         sampler, n_steps = chosen._schedule(public, self._partial)
-        budget.check_plan(sampler.neighbors, "record", float(chosen.target_delta))
+        delta = chosen._delta(public.n_records)
+        if budget is not None:
+            budget.check_plan(sampler.neighbors, "record", delta)
         held = self._reservation
-        if chosen.noise_multiplier is None and chosen.target_epsilon is None:
+        kept = None if self._folder is None else self._folder.noise_multiplier
+        if kept is not None:
+            if chosen.noise_multiplier is None and chosen.target_epsilon is None:
+                chosen.noise_multiplier = kept
+            return chosen, sampler.event(kept), n_steps
+        if chosen.noise_multiplier is None and chosen.target_epsilon is None and budget is not None:
             if held is not None and (held.event, held.count) == (sampler.event(self._noise), n_steps):
                 chosen.noise_multiplier = self._noise
-                return chosen
-            self.close()
-            chosen.noise_multiplier = budget.noise_multiplier(sampler.event, n_steps)
+            else:
+                self.close()
+                chosen.noise_multiplier = budget.noise_multiplier(sampler.event, n_steps)
         z = chosen.noise_multiplier
         if z is None:
             z = calibrate_noise_multiplier(
-                lambda z: SelfComposedEvent(sampler.event(z), n_steps), float(chosen.target_epsilon or 1.0),
-                float(chosen.target_delta),
+                lambda z: SelfComposedEvent(sampler.event(z), n_steps), float(chosen.target_epsilon or 1.0), delta
             )
         self._noise = float(z)
-        self._reserve(sampler.event(self._noise), n_steps, public.part)
-        return chosen
+        return chosen, sampler.event(self._noise), n_steps
 
-    def _reserve(self, event: PrivacyEvent | None, count: int, part: str | None) -> None:
+    def _reserve(self, event: PrivacyEvent | None, count: int, part: str | None, target: float | None = None) -> None:
         held = self._reservation
-        same = held is not None and (held.event, held.count, self._part) == (event, count, part)
-        if self.budget is None or event is None or same:
+        if self.budget is None or event is None:
             return
-        self.close()
-        self._part = part
-        what = type(self._estimator).__name__ + (" partial_fit" if self._partial else "")
-        self._reservation = self.budget.reserve(event, count, what=what, part=part)
+        if self._folder is None:
+            if held is None or (held.event, held.count, self._part) != (event, count, part):
+                self._hold(event, count, part)
+        elif held is None or held.event != event:
+            # A run that goes on draws the steps that are left of it. What it has kept is paid for.
+            kept, left = self._folder.progress(event, target)
+            with suppress(BudgetExceededError) if kept else nullcontext():
+                self._hold(event, left, part, 1)
 
-    def confirm(self, plan: RunPlan) -> None:
+    def _hold(self, event: PrivacyEvent, count: int, part: str | None, least: int | None = None) -> None:
+        self.close()
+        self._reservation, self._part = None, part
+        what = type(self._estimator).__name__ + (" partial_fit" if self._partial else "")
+        if self.budget is not None and count:
+            self._reservation = self.budget.reserve(event, count, least=least, what=what, part=part)
+
+    @property
+    def paid(self) -> int | None:
+        """Releases that the budget pays for; None without one."""
+        return None if self.budget is None else 0 if self._reservation is None else self._reservation.count
+
+    def confirm(self, plan: RunPlan, target: float | None) -> None:
         """Hold the plan, as it was made in the end, against the budget and what is reserved."""
         if self.budget is None:
             return
         self._refuse(plan.taints or (() if plan.event is not None else ("no noise is added",)))
         self.budget.check_plan(plan.relation, plan.unit, plan.delta)
-        self._reserve(plan.event, plan.n_steps, plan.part)
+        self._reserve(plan.event, plan.n_steps, plan.part, target)
 
     def record(self, ledger: Ledger) -> None:
         """Write into the ledger which budget pays."""
@@ -160,10 +222,10 @@ class Spending:
 
 @contextmanager
 def planning(
-    estimator: PrivateEstimator, budget: Any, partial: bool, call: Mapping[str, Any]
+    estimator: PrivateEstimator, budget: Any, partial: bool, call: Mapping[str, Any], folder: RunFolder | None
 ) -> Iterator[Spending]:
     """The spending of a fit that is being planned; where no plan is made, what was reserved is given back."""
-    spending = Spending.of(estimator, budget, partial, call)
+    spending = Spending.of(estimator, budget, partial, call, folder)
     try:
         yield spending.begin()
     except BaseException:

@@ -1,0 +1,326 @@
+"""A fit's arguments from a job file, and the check of one."""
+
+import argparse
+import json
+import os
+
+import numpy as np
+import pytest
+
+from vips_fast import cli
+from vips_fast.accounting import rounded_up
+from vips_fast.cli.config import JobParser
+from vips_fast.cli.main import build_parser
+from vips_fast.cli.progress import ProgressLine
+from vips_fast.engine.budget import Budget
+
+FITS = ("fit lda", "fit blr", "fit sbn")
+
+
+def toml(command, options):
+    lines = [f"{name} = {json.dumps(value)}" for name, value in options.items()]
+    return "\n".join([f'command = "{command}"', "[options]", *lines, ""])
+
+
+@pytest.fixture
+def job(tmp_path):
+    """Writes a job file."""
+
+    def write(command="fit lda", text=None, **options):
+        path = tmp_path / "job.toml"
+        path.write_text(toml(command, options) if text is None else text)
+        return path
+
+    return write
+
+
+def parsed(*argv):
+    known = vars(build_parser().parse_args([str(word) for word in argv]))
+    return {name: value for name, value in known.items() if name not in ("config", "job_file", "run")}
+
+
+#: All options of the fits but one of each pair that excludes the other, as a file and as words; paths are absolute.
+SHARED = {
+    "out": "/m", "force": True, "transcript": "/t", "paper": True, "noise_multiplier": 3, "delta": 1e-6,
+    "budget": "/b", "sampling": "full", "neighbors": "add_remove", "records": 60, "invalid": "drop", "batch-size": 20,
+    "steps": 5, "jobs": -1, "seed": 1, "quiet": True, "resume": True, "checkpoint_every": 3, "json": True,
+    "log-file": "/log",
+}  # fmt: skip
+OWN = {
+    "fit lda": {
+        "input": "/x.npz", "vocab": "/v", "format": "npz", "field": "body", "features": 6, "topics": 2, "words": 4,
+        "clip": 0.25, "doc_length": 30, "doc_topic_prior": 0.5, "topic_word_prior": 0.5, "prior_weight": 2,
+    },
+    "fit blr": {
+        "input": ["/x.npy"], "format": "matrix", "labels": "/y", "names": "/n", "row_norm": 2.5,
+        "classes": ["no", "yes"], "trials": 3, "no_intercept": True,
+    },
+    "fit sbn": {"input": "/x.npy", "threshold": -128, "components": 7, "bound": "pg"},
+}  # fmt: skip
+ELSE = {"epsilon", "non_private", "prior_model"}
+
+
+@pytest.mark.parametrize("command", FITS)
+def test_every_option_means_what_it_means_on_the_command_line(job, command):
+    options = SHARED | OWN[command]
+    words = []
+    for name, value in options.items():
+        values = value if isinstance(value, list) else [] if value is True else [value]
+        words += [*([] if name == "input" else [f"--{name.replace('_', '-')}"]), *values]
+    by_file = parsed(*command.split(), "--config", job(command, **options))
+    assert by_file == parsed(*command.split(), *words)
+    # The words that `config` prints, too.
+    again = build_parser().parse_args([*command.split(), "--config", str(job(command, **options))]).job_file
+    assert parsed(*command.split(), *again) == by_file
+    # And no option was forgotten here: those that exclude one of these are tested below.
+    parser = build_parser()
+    for word in command.split():
+        (group,) = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
+        parser = group.choices[word]
+    assert isinstance(parser, JobParser)
+    known = {max(a.option_strings or [a.dest], key=len).lstrip("-").replace("-", "_") for a in parser._actions}
+    assert known - ELSE - {"help", "config"} == {name.replace("-", "_") for name in options}
+
+
+def test_the_command_line_comes_first(job):
+    path = job(input="/a", topics=2, epsilon=1, out="/m", steps=5, force=False, topic_word_prior=0.5)
+    start = "fit", "lda", "--config", path
+    given = parsed(*start)
+    assert (given["input"], given["n_components"], given["target_epsilon"], given["force"]) == ("/a", 2, 1.0, False)
+    given = parsed(*start, "b", "--topics", 3, "--steps", 9, "--force")
+    assert (given["input"], given["n_components"], given["n_steps"], given["force"]) == ("b", 3, 9, True)
+    # What excludes an option of the file takes its place.
+    for other, name, value in (
+        (("--noise-multiplier", 2), "noise_multiplier", 2.0), (("--non-private",), "private", False),
+    ):
+        given = parsed(*start, *other)
+        assert (given["target_epsilon"], given[name]) == (None, value)
+    given = parsed(*start, "--prior-model", "p")
+    assert (given["topic_word_prior"], given["prior_model"]) == (None, "p")
+    given = parsed("fit", "lda", "--config", job(input="/a", topics=2, non_private=True, out="/m"), "--epsilon", 2)
+    assert (given["private"], given["target_epsilon"]) == (None, 2.0)
+
+
+def test_paths_are_relative_to_the_file(job, run, files, monkeypatch):
+    folder = files.folder
+    path = job(
+        input="docs.txt", vocab="words.txt", out="model", log_file="log", topics=2, doc_length=30, epsilon=1, steps=2,
+        quiet=True,
+    )  # fmt: skip
+    (folder / "elsewhere").mkdir()
+    monkeypatch.chdir(folder / "elsewhere")
+    assert run("fit", "lda", "--config", path)[0] == 0
+    # On the command line they are relative to where one is.
+    assert run("fit", "lda", "--config", os.path.relpath(path), "--out", "other")[0] == 0
+    assert (folder / "model" / "model.npz").exists() and (folder / "log").read_text().count("written") == 2
+    assert (folder / "elsewhere" / "other" / "model.npz").exists()
+    assert parsed("fit", "lda", "--config", job(input="docstrings", topics=2, out="m"))["input"] == "docstrings"
+
+
+GOOD = {"input": "/x", "topics": 2, "epsilon": 1, "out": "/m"}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"topicz": 3}, "topicz: unknown key; expected one of batch_size, budget, "),
+        ({"config": "x"}, "config: unknown key"),
+        ({"help": True}, "help: unknown key"),
+        ({"topics": "2"}, "topics = '2': expected a whole number of at least 1"),
+        ({"topics": 2.5}, "topics = 2.5: expected a whole number of at least 1"),
+        ({"topics": True}, "topics = true: expected a whole number of at least 1"),
+        ({"topics": [2]}, "topics = [2]: expected a whole number of at least 1"),
+        ({"epsilon": 0}, "epsilon = 0: expected a number above 0"),
+        ({"epsilon": "1"}, "epsilon = '1': expected a number above 0"),
+        ({"delta": 1}, "delta = 1: expected a number between 0 and 1"),
+        ({"sampling": "some"}, "sampling = 'some': expected one of poisson, without_replacement, full"),
+        ({"sampling": 1}, "sampling = 1: expected one of poisson"),
+        ({"quiet": 1}, "quiet = 1: expected true or false"),
+        ({"non_private": "yes"}, "non_private = 'yes': expected true or false"),
+        ({"vocab": 7}, "vocab = 7: expected a text"),
+        ({"vocab": ["a", "b"]}, "vocab = ['a', 'b']: expected a text"),
+        ({"batch-size": 3, "batch_size": 3}, "batch_size: given twice"),
+        ({"noise_multiplier": 3}, "epsilon and noise_multiplier: expected only one of them"),
+    ],
+)
+def test_what_a_file_must_not_say(job, refused, change, message):
+    path = job(**GOOD | change)
+    for argv in (["fit", "lda", "--config", path], ["config", path], ["config", path, "--check"]):
+        said = refused(*argv)
+        assert said.startswith(f"{path}: ") and message in said
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("command", "not a TOML file: "),
+        ('command = "fit lda"\ncommand = "fit lda"', "not a TOML file: "),
+        ("\ufffe", "not a TOML file"),
+        ("a = " + "[" * 5000, "not a TOML file: "),
+        ("a = " + "9" * 5000, "not a TOML file: "),
+        ("[options]\ntopics = 2", "command = nothing: expected one of fit lda, fit blr, fit sbn"),
+        ('command = "transform"\n[options]', "command = 'transform': expected one of fit lda"),
+        ('command = ["fit", "lda"]\n[options]', "expected one of fit lda"),
+        ('command = "fit lda"', "options = nothing: expected a table of the options of fit lda"),
+        ('command = "fit lda"\noptions = 3', "options = 3: expected a table"),
+        ('command = "fit lda"\nepsilon = 3\n[options]', "epsilon: unknown key; expected command and options"),
+    ],
+)
+def test_what_is_no_job_file(job, refused, text, message):
+    path = job(text=text)
+    for argv in (["fit", "lda", "--config", path], ["config", path]):
+        said = refused(*argv)
+        assert said.startswith(f"{path}: ") and message in said
+
+
+def test_lists_and_other_commands(job, refused, tmp_path):
+    assert "classes = ['a']: expected a list of 2, each a text" in refused(
+        "fit", "blr", "--config", job("fit blr", classes=["a"], out="m")
+    )
+    assert "input = []: expected a text, or a list of them" in refused("config", job("fit blr", input=[], out="m"))
+    path = job("fit blr", input="x", out="m")
+    assert "command = 'fit blr': expected 'fit lda', the command" in refused("fit", "lda", "--config", path)
+    said = refused("fit", "sbn", "--config", job("fit sbn", input="x"))
+    assert f"required: --out, --components: expected here or in {path}" in said
+    path.write_bytes(b"command = '\xff'")
+    assert "it is not UTF-8 text" in refused("config", path)
+    assert "No such file" in refused("config", tmp_path / "absent.toml")
+    assert "expected one argument" in refused("fit", "lda", "--config")
+
+
+# The check
+
+
+@pytest.fixture
+def sound(job, files):
+    """Writes a job that can be run; None leaves an option out."""
+    made = {
+        "input": "docs.txt", "vocab": "words.txt", "out": "model", "topics": 2, "doc_length": 30, "steps": 5,
+        "records": 60, "noise_multiplier": 6, "sampling": "full", "delta": 1e-6, "budget": "b",
+    }  # fmt: skip
+    Budget.create(files.folder / "b", 3, 1e-6, dataset="ward7")
+    return lambda **change: job(**{k: v for k, v in (made | change).items() if v is not None})
+
+
+@pytest.fixture
+def plan(sound, files):
+    """Writes a job whose documents cannot be read: who reads them fails."""
+    files.docs.write_text("no documents")
+    return sound
+
+
+def test_the_command_of_a_file(run, plan, files):
+    code, out, _ = run("config", plan())
+    assert code == 0 and out.startswith(f"vips-fast fit lda {files.docs} --vocab {files.vocab} ")
+    assert "--noise-multiplier 6.0 --sampling full" in out
+
+
+def test_the_check_reads_no_data_and_spends_nothing(run, plan, files, refused):
+    kept, names = (files.folder / "b").read_bytes(), files.names()
+    code, out, err = run("config", plan(transcript="t"), "--check")
+    assert (code, err) == (0, "") and "5 releases" in out and "3 of 3 left for ward7\n" in out
+    assert files.names() - {"job.toml"} == names and (files.folder / "b").read_bytes() == kept
+    assert "docs.txt" in refused("fit", "lda", "--config", plan(), "--quiet")
+
+
+def cost(out):
+    return next(line.split()[3] for line in out.splitlines() if line.startswith("cost"))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {}, {"sampling": "poisson", "batch_size": 20}, {"noise_multiplier": None, "epsilon": 1.5},
+        {"noise_multiplier": None}, {"budget": None}, {"budget": None, "noise_multiplier": None, "epsilon": 1},
+        {"steps": None, "noise_multiplier": 20}, {"delta": None},
+        {"steps": None, "noise_multiplier": 20, "vocab": None, "features": 6},
+    ],
+)  # fmt: skip
+def test_the_check_says_what_the_fit_spends(run, sound, change):
+    path = sound(**change)
+    code, out, _ = run("config", path, "--check")
+    assert code == 0, out
+    code, fitted, _ = run("fit", "lda", "--config", path, "--quiet", "--json")
+    assert code == 0
+    said = json.loads(fitted)
+    assert (cost(out), f"{said['steps']} releases, each" in out) == (rounded_up(said["epsilon"]), True)
+
+
+def test_what_a_check_refuses_a_fit_refuses(run, plan, files, refused):
+    """By the same words, and before the data are read."""
+    Budget.create(files.folder / "r", 3, 1e-6, dataset="ward7", relation="replace_one")
+    Budget.create(files.folder / "u", 3, 1e-6, dataset="ward7", unit="person")
+    for change, message, code in (
+        ({"noise_multiplier": 0.5}, "does not hold this run", 3),
+        ({"delta": 1e-5}, "the run has target_delta=1e-05, the budget of ward7 is for 1e-06", 2),
+        ({"budget": "r"}, "the run has neighbors='add_remove', the budget of ward7 is for 'replace_one'", 2),
+        ({"budget": "u"}, "the run has unit='record', the budget of ward7 is for 'person'", 2),
+        ({"budget": "absent"}, "absent: No such file", 2),
+        ({"noise_multiplier": None, "non_private": True}, "expected None with a fit", 2),
+        ({"prior_weight": 2}, "--prior-weight: expected with --prior-model only", 2),
+        ({"noise_multiplier": None, "budget": None}, "one of the arguments --epsilon", 2),
+        ({"sampling": "full", "batch_size": 3}, "batch_size=3", 2),
+    ):
+        path = plan(**change)
+        said = [refused(*argv, code=code) for argv in (("config", path, "--check"), ("fit", "lda", "--config", path))]
+        assert said[0] == said[1] and message in said[0], said
+
+
+def test_the_check_of_a_run_that_was_stopped(run, sound, files, refused, monkeypatch):
+    def stop(line, progress):
+        if progress.step == 3:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ProgressLine, "__call__", stop)
+        assert run("fit", "lda", "--config", sound())[0] == 130
+    said = [refused(*argv) for argv in (("config", sound(), "--check"), ("fit", "lda", "--config", sound()))]
+    assert said[0] == said[1] and "holds a run that was stopped, with 3 releases" in said[0]
+    path = sound(resume=True)
+    kept = (files.folder / "b").read_bytes()
+    code, out, _ = run("config", path, "--check")
+    assert code == 0 and f"what is left of the run in {files.model}.run: 3 releases (epsilon = " in out
+    assert (files.folder / "b").read_bytes() == kept
+    assert run("fit", "lda", "--config", path, "--quiet")[0] == 0
+    code, out, _ = run("config", path, "--check")
+    assert code == 0 and f"cost    none: {files.model} holds the finished model" in out
+    said = [refused(*argv) for argv in (("config", sound(), "--check"), ("fit", "lda", "--config", sound()))]
+    assert said[0] == said[1] and "is not empty; --force" in said[0]
+    assert run("config", sound(force=True), "--check")[0] == 0
+
+
+def test_without_the_number_of_records(run, plan, refused):
+    code, out, _ = run("config", plan(records=None), "--check")
+    assert code == 0 and "with records given it is known beforehand" in out and "3 of 3 left for ward7\n" in out
+    # What the budget is about is known all the same.
+    assert "target_delta=1e-05" in refused("config", plan(records=None, delta=1e-5), "--check")
+    code, out, _ = run("config", plan(steps=None, vocab=None), "--check")
+    assert code == 0 and "with steps, features or vocab given" in out
+    code, out, _ = run("config", plan(noise_multiplier=None, non_private=True, budget=None), "--check")
+    assert code == 0 and "NOT PRIVATE: no noise is added" in out
+
+
+@pytest.mark.parametrize("name", ["input", "vocab", "prior_model"])
+def test_files_that_must_exist(refused, plan, files, name):
+    said = refused("config", plan(**{name: "nowhere"}), "--check")
+    assert said == f"{files.folder}/nowhere: No such file or directory"
+
+
+def test_files_of_rows(run, job, tmp_path, refused):
+    np.save(tmp_path / "X.npy", np.zeros((4, 2)))
+    made = {"input": "X.npy", "labels": "y.npy", "records": 4, "epsilon": 1, "out": "m"}
+    assert "y.npy: No such file" in refused("config", job("fit blr", **made), "--check")
+    bare = {name: value for name, value in made.items() if name != "labels"}
+    assert refused("config", job("fit blr", **bare), "--check") == "give --labels FILE"
+    (tmp_path / "y.npy").write_bytes(b"")
+    code, out, _ = run("config", job("fit blr", **made), "--check")
+    assert code == 0 and "cost    epsilon = " in out
+    code, out, _ = run("config", job("fit sbn", input="X.npy", components=2, records=4, epsilon=1, out="m"), "--check")
+    assert code == 0 and "cost    epsilon = " in out
+    if os.geteuid() != 0:
+        (tmp_path / "y.npy").chmod(0)
+        assert "y.npy: Permission denied" in refused("config", job("fit blr", **made), "--check")
+
+
+def test_a_check_is_no_option_of_a_fit():
+    assert cli.main(["fit", "lda", "--check"]) == 2

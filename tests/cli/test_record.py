@@ -1,0 +1,266 @@
+"""What a scheduler reads: the object of ``--json``, the file of ``--log-file``, and the library's log behind it."""
+
+import errno
+import json
+import logging
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from vips_fast import LatentDirichletAllocation
+from vips_fast.cli import folder
+from vips_fast.cli.progress import ProgressLine
+from vips_fast.cli.record import log_to
+from vips_fast.cli.runs import JobFolder
+from vips_fast.engine.budget import Budget
+
+KEYS = {
+    "model", "epsilon", "delta", "unit", "relation", "not_private", "steps", "seconds", "paths", "budget", "exit",
+    "error",
+}  # fmt: skip
+LINE = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ) (\d+) (INFO|WARNING|ERROR) (vips_fast[\w.]*) (\S.*)")
+SMALL = ("--noise-multiplier", 6, "--delta", "1e-6", "--records", 60, "--checkpoint-every", 100)
+
+
+def read(path):
+    """(time, process, level, logger, message) of each line."""
+    return [LINE.fullmatch(line).groups() for line in path.read_text().splitlines()]
+
+
+def words(path):
+    return [message.partition(":")[0] for *_, message in read(path)]
+
+
+@pytest.fixture
+def budget(tmp_path):
+    return Budget.create(tmp_path / "b", 3, 1e-6, dataset="ward7")
+
+
+@pytest.fixture
+def inputs(files):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3)) / 3
+    np.save(files.folder / "X.npy", X)
+    np.save(files.folder / "y.npy", X[:, 0] > 0)
+    np.save(files.folder / "images.npy", rng.integers(0, 2, (60, 8)))
+    return {
+        "lda": [files.docs, "--topics", 2, "--doc-length", 30],
+        "blr": [files.folder / "X.npy", "--labels", files.folder / "y.npy", "--classes", 0, 1],
+        "sbn": [files.folder / "images.npy", "--components", 2],
+    }
+
+
+@pytest.mark.parametrize("family", ["lda", "blr", "sbn"])
+def test_the_object_of_a_fit(run, files, inputs, budget, family):
+    log, out = files.folder / "log", files.folder / "m"
+    argv = ["fit", family, *inputs[family], *SMALL, "--budget", budget.path, "--steps", 4, "--out", out]
+    code, text, err = run(*argv, "--json", "--quiet", "--log-file", log)
+    assert (code, err, text.count("\n")) == (0, "", 1)
+    said = json.loads(text)
+    model = folder.kind_in(out).load(out)
+    seconds = said.pop("seconds")
+    assert 0 < seconds < 600 and set(said) == KEYS - {"seconds"}
+    assert said == {
+        "model": type(model).__name__, "epsilon": model.privacy_.epsilon, "delta": 1e-6, "unit": "record",
+        "relation": "add_remove", "not_private": [], "steps": 4, "exit": "done", "error": None,
+        "paths": {"model": str(out), "transcript": None, "log": str(log)},
+        "budget": {"file": str(budget.path), "spent": budget.spent, "left": budget.left},
+    }  # fmt: skip
+    expected = ["charge", "plan", "start", "done", "checkpoint", "charge", "written", "exit 0"]
+    assert budget.spent > 0 and words(log) == expected
+
+
+def test_no_figure_where_there_is_no_guarantee(run, files):
+    """A finite epsilon of a model that is not private must not be read as one."""
+    for more in (["--non-private"], ["--paper", "--noise-multiplier", 2]):
+        code, text, err = run(*files.fit(*more, "--json", "--quiet", "--force"))
+        said = json.loads(text)
+        assert code == 0 and said["not_private"] and (said["epsilon"], said["delta"]) == (None, None)
+        assert ("NOT PRIVATE" in err) == ("--paper" in more) and (said["budget"], said["paths"]["log"]) == (None, None)
+
+
+def test_the_object_of_a_failure(run, files, budget, monkeypatch):
+    def ends(code, word, *more, quiet=True):
+        got, text, err = run(*files.fit(*more, "--json", *["--quiet"] * quiet))
+        assert (got, text.count("\n")) == (code, 1)
+        said = json.loads(text)
+        assert (set(said), said["exit"]) == ({"exit", "error"}, word) and said["error"] in err
+        return said["error"]
+
+    paid = *SMALL, "--budget", budget.path
+    assert "does not hold this run" in ends(3, "refused", *paid, "--noise-multiplier", 0.5)
+    assert "--prior-weight" in ends(2, "bad_input", *paid, "--prior-weight", 2)
+
+    def stop(estimator, *data, **more):
+        raise raised
+
+    monkeypatch.setattr(LatentDirichletAllocation, "fit", stop)
+    raised = KeyboardInterrupt()
+    assert ends(130, "interrupted", *paid) == "interrupted"
+    # The text of an unforeseen error may hold data.
+    raised = RuntimeError("7351")
+    assert ends(1, "failed", *paid).startswith("internal error (RuntimeError)")
+    monkeypatch.undo()
+    monkeypatch.setattr(JobFolder, "publish", lambda *_: os.stat(files.folder / "absent"))
+    said = ends(4, "kept", *paid)
+    assert said.startswith(f"{files.folder}/absent: No such file or directory. The result is kept: vips-fast finish ")
+    monkeypatch.undo()
+    monkeypatch.setattr(ProgressLine, "__call__", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+    assert "with --resume goes on" in ends(143, "terminated", *SMALL, "--out", files.folder / "other", quiet=False)
+    # argparse ends a command before anything is known of it.
+    assert run(*files.fit("--json", "--steps", 0))[:2] == (2, "")
+
+
+def test_the_objects_of_transform_predict_and_verify(run, files, inputs):
+    transcript = files.folder / "t"
+    assert run(*files.fit("--epsilon", 1, "--transcript", transcript))[0] == 0
+    for more in ([], ["--out", files.folder / "rows.npy"]):
+        code, text, err = run("transform", files.model, files.docs, "--json", *more)
+        said = json.loads(text)
+        assert (code, err, said["exit"], said["columns"]) == (0, "", "done", ["topic1", "topic2"])
+        assert said["model"] == str(files.model) and (said["rows"] is None) == bool(more)
+        rows = np.load(said["paths"]["table"]) if more else np.array(said["rows"])
+        assert np.array_equal(rows, LatentDirichletAllocation.load(files.model).transform(files.X))
+    fitted = files.folder / "r"
+    assert run("fit", "blr", *inputs["blr"], "--epsilon", 1, "--out", fitted)[0] == 0
+    said = json.loads(run("predict", fitted, files.folder / "X.npy", "--json")[1])
+    assert said["columns"] == ["p(0.0)", "p(1.0)"] and np.shape(said["rows"]) == (60, 2)
+    code, text, _ = run("verify", files.model, "--transcript", transcript, "--json")
+    said = json.loads(text)
+    assert (code, said["ok"], said["exit"]) == (0, True, "done") and {"name", "ok", "detail"} == set(said["checks"][0])
+    (files.model / "privacy.txt").write_text("none")
+    code, text, _ = run("verify", files.model, "--transcript", transcript, "--json")
+    said = json.loads(text)
+    assert (code, said["ok"], said["exit"]) == (1, False, "failed")
+    assert [one["name"] for one in said["checks"] if not one["ok"]] == ["privacy.txt"]
+
+
+# The log
+
+
+def test_lines_are_added_and_whole(run, files, budget):
+    log = files.folder / "log"
+    for force in ([], ["--force"]):
+        argv = files.fit(*SMALL, "--budget", budget.path, "--quiet", "--log-file", log, *force)
+        assert run(*argv)[0] == 0
+    assert run(*argv[:-1])[0] == 2
+    expected = ["charge", "plan", "start", "done", "checkpoint", "charge", "written", "exit 0"]
+    assert words(log) == [*expected, *expected, "exit 2"]
+    lines = read(log)
+    assert {process for _, process, *_ in lines} == {str(os.getpid())} and lines[-1][2] == "ERROR"
+    assert lines[-1][-1].startswith(f"exit 2: {files.model} is not empty")
+    # With no file they go nowhere, and nothing is left behind.
+    assert run(*files.fit(*SMALL, "--force", "--quiet"))[2] == "" and len(read(log)) == len(lines)
+    assert [type(handler) for handler in logging.getLogger("vips_fast").handlers] == [logging.NullHandler]
+
+
+def test_the_log_says_nothing_of_the_records(run, files, inputs, budget):
+    """Other records, as many: the same lines, but for times, processes, names of runs and paths."""
+
+    def said(family, name, more):
+        log = files.folder / name
+        argv = ["fit", family, *more, *SMALL, "--budget", budget.path, "--steps", 3, "--noise-multiplier", 20]
+        assert run(*argv, "--out", files.folder / f"{name}-m", "--quiet", "--log-file", log)[0] == 0
+        lines = [(level, logger, message) for _, _, level, logger, message in read(log)]
+        return re.sub(rf"{name}-m|run \w+|in [\d.]+ s", "_", repr(lines))
+
+    rng = np.random.default_rng(7351)
+    np.save(files.folder / "X2.npy", rng.normal(size=(60, 3)) * 100)
+    np.save(files.folder / "y2.npy", np.arange(60) < 3)
+    np.save(files.folder / "images2.npy", np.ones((60, 8), dtype=int))
+    (files.folder / "docs2.txt").write_text("60\n6\n2\n1 1 7351\n60 6 1\n")
+    for family, more in inputs.items():
+        other = [str(word).replace(".npy", "2.npy").replace("docs.txt", "docs2.txt") for word in more]
+        assert said(family, f"{family}1", more) == said(family, f"{family}2", other)
+
+
+class Counter(logging.Handler):
+    """A handler of one's own."""
+
+    def __init__(self):
+        super().__init__()
+        self.lines = []
+
+    def emit(self, record):
+        self.lines.append((record.levelname, record.name, record.getMessage()))
+
+
+def test_a_program_that_configures_logging_sees_the_same_lines(tmp_path, budget):
+    X, log, mine = np.random.default_rng(0).poisson(0.6, (60, 12)), tmp_path / "log", Counter()
+
+    def stop(progress):
+        if progress.step == 3:
+            raise KeyboardInterrupt
+
+    model = LatentDirichletAllocation(
+        2, doc_length=30, n_steps=5, noise_multiplier=6.0, target_delta=1e-6, random_state=0, callback=stop
+    )
+    logging.getLogger("vips_fast").addHandler(mine)
+    try:
+        with log_to(str(log)):
+            with pytest.raises(KeyboardInterrupt):
+                model.fit(X, checkpoint=tmp_path / "run", budget=budget)
+            model.set_params(callback=None).fit(X, checkpoint=tmp_path / "run", budget=budget, resume=True)
+            model.save(tmp_path / "m")
+    finally:
+        logging.getLogger("vips_fast").removeHandler(mine)
+    assert [tuple(line[2:]) for line in read(log)] == mine.lines
+    assert words(log) == [
+        "charge", "plan", "start", "checkpoint", "charge",
+        "charge", "resume", "plan", "start", "done", "checkpoint", "charge", "written",
+    ]  # fmt: skip
+    said = log.read_text()
+    for part in (
+        "5 releases reserved in", "3 of 5 releases of run", "resume: from step 3 in", "3 releases spent",
+        "start: 2 steps to do, 3 done before", "checkpoint: step 5 of 5 in", f"written: {tmp_path}/m",
+    ):
+        assert part in said, part
+
+
+def test_a_log_that_cannot_be_written_ends_no_fit(run, files, refused, tmp_path):
+    argv = files.fit(*SMALL, "--quiet", "--log-file")
+    assert run(*argv, "/dev/full")[0] == 0 and (files.model / "model.npz").exists()
+    # One that cannot be opened is refused before anything is spent.
+    assert refused(*argv, tmp_path / "no" / "log", "--force") == f"{tmp_path}/no/log: No such file or directory"
+    assert refused(*argv, tmp_path, "--force") == f"{tmp_path}: Is a directory"
+
+
+def test_a_log_that_fails_midway(run, files, monkeypatch):
+    write, calls = os.write, []
+
+    def full(descriptor, data):
+        if b" vips_fast." not in data:
+            return write(descriptor, data)
+        calls.append(data)
+        if len(calls) > 4:  # the log of the run has each line too
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(descriptor, data)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        assert run(*files.fit(*SMALL, "--quiet", "--log-file", files.folder / "log"))[0] == 0
+    assert len(calls) > 8 and len(read(files.folder / "log")) == 2 and (files.model / "model.npz").exists()
+
+
+def test_a_name_of_two_lines_is_one_line(tmp_path):
+    with log_to(str(tmp_path / "log")):
+        logging.getLogger("vips_fast.cli").error("a\nb\udcff c\r\n%s", "d")
+    assert [line[-1] for line in read(tmp_path / "log")] == ["a b\\udcff c d"]
+
+
+def test_a_library_without_logging_is_silent():
+    script = "import logging, vips_fast; logging.getLogger('vips_fast.engine.loop').error('heard')"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("", "")
+
+
+def test_json_leaves_progress_to_standard_error(run, files, monkeypatch):
+    code, out, err = run(*files.fit(*SMALL, "--json"))
+    assert code == 0 and set(json.loads(out)) == KEYS and "fit: step 5 of 5" in err
+    monkeypatch.setattr(ProgressLine, "__call__", lambda line, progress: pytest.fail("progress"))
+    assert run(*files.fit(*SMALL, "--json", "--quiet", "--force"))[2] == ""

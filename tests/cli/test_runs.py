@@ -1,0 +1,487 @@
+"""The folder of a run, OUT.run: what stays when a fit is stopped or cannot write, and what goes on from there."""
+
+import ctypes
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from vips_fast import LatentDirichletAllocation
+from vips_fast.cli import runs
+from vips_fast.cli.exits import Exit
+from vips_fast.cli.progress import ProgressLine
+from vips_fast.engine.budget import Budget
+from vips_fast.engine.checkpoint import RunFolder
+from vips_fast.engine.durable import new_folder
+from vips_fast.engine.journal import LEDGER
+from vips_fast.models.rebuild import verify
+
+MODULE = [sys.executable, "-m", "vips_fast"]
+NOISE = ["--noise-multiplier", 6, "--delta", 1e-3]
+ENDS = {signal.SIGTERM: 143, signal.SIGINT: 130, signal.SIGHUP: 129, signal.SIGKILL: -9}
+
+
+class Started:
+    """A fit in a process of its own, from when it has made some releases."""
+
+    def __init__(self, files, *more, ignored=(), releases=3, **options):
+        def signals():
+            # Jobs in the background of a script inherit an ignored SIGINT.
+            for signum in (signal.SIGINT, signal.SIGHUP):
+                signal.signal(signum, signal.SIG_IGN if signum in ignored else signal.SIG_DFL)
+
+        arguments = files.fit(*NOISE, "--steps", 10**6, *more)
+        pipes = dict(stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=signals)
+        self.process = subprocess.Popen([*MODULE, *map(str, arguments)], **{**pipes, **options})
+        self.ledger = Path(f"{files.model}.run") / LEDGER
+        while self.process.poll() is None and self.releases() < releases:
+            time.sleep(0.01)
+
+    def releases(self):
+        return self.ledger.read_bytes().count(b'"release"') if self.ledger.exists() else 0
+
+    def end(self, signum=None):
+        """Exit code, standard error, and the seconds since the signal."""
+        start = time.monotonic()
+        if signum is not None:
+            self.process.send_signal(signum)
+        err = self.process.communicate(timeout=60)[1]
+        return self.process.returncode, err, time.monotonic() - start
+
+
+@pytest.fixture
+def stopped(run, files, monkeypatch):
+    """A fit of five steps that was interrupted after three."""
+
+    def call(*more, at=3):
+        def stop(line, progress):
+            if progress.step == at:
+                raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(ProgressLine, "__call__", stop)
+            return run(*files.fit(*NOISE, *more))
+
+    return call
+
+
+def folder_of(files):
+    return files.folder / "model.run"
+
+
+# Signals
+
+
+@pytest.mark.parametrize("signum", ENDS)
+def test_a_signal_keeps_the_run_and_leaves_nothing_else(run, refused, files, signum):
+    started = Started(files, "--quiet", "--checkpoint-every", 1)
+    code, err, seconds = started.end(signum)
+    # A kill may have cut a line short, which the next start counts.
+    assert code == ENDS[signum] and files.names() == {"docs.txt", "words.txt", "model.run"}
+    n = len(runs.ledger_in(folder_of(files))[0])
+    assert n >= 3 and (signum == signal.SIGKILL or n == started.releases())
+    if signum != signal.SIGKILL:
+        assert seconds < 5  # under a second on a machine that is not busy
+        (line,) = err.splitlines()
+        assert line.startswith(f"vips-fast: error: stopped by {signum.name}. {n} releases (epsilon = ")
+        assert line.endswith(f"spent; the same command with --resume goes on with the run in {folder_of(files)}")
+    message = refused(*files.fit(*NOISE))
+    assert f"model.run: holds a run that was stopped, with {n} releases" in message
+    assert "expected --resume, or vips-fast clean" in message
+    if signum == signal.SIGKILL:
+        assert Started(files, "--quiet", "--resume", releases=n + 5).end(signal.SIGTERM)[0] == 143
+        lock = rf"lock of process {started.process.pid} since [\dT:Z-]+, which has ended, taken over"
+        assert re.search(lock, (folder_of(files) / "log").read_text())
+    code, out, err = run("clean", files.model)
+    assert (code, err) == (0, "") and f"{folder_of(files)}: " in out and "spent; removed." in out
+    assert files.names() == {"docs.txt", "words.txt"}
+
+
+def test_a_second_signal_ends_at_once_and_an_ignored_one_does_not_end(files):
+    started = Started(files, "--quiet", ignored=[signal.SIGHUP])
+    n = started.releases()
+    started.process.send_signal(signal.SIGHUP)
+    while started.releases() <= n + 5:  # nohup: it goes on
+        time.sleep(0.01)
+    assert started.end(signal.SIGTERM)[0] == 143
+    # A lock of the ledger's disk that does not come back: the first signal waits for it, the second does not.
+    script = (
+        "import os, sys, time, vips_fast.cli as c; real = os.fsync\n"
+        "def fsync(d):\n"
+        "    real(d)\n"
+        "    if os.readlink(f'/proc/self/fd/{d}').endswith('ledger.jsonl') and os.fstat(d).st_size > 900:\n"
+        "        print('slow', flush=True); end = time.monotonic() + 30\n"
+        "        while time.monotonic() < end: time.sleep(.01)\n"
+        "os.fsync = fsync; c.main(sys.argv[1:])"
+    )
+    arguments = map(str, files.fit(*NOISE, "--quiet", "--force", "--out", files.folder / "other"))
+    process = subprocess.Popen([sys.executable, "-c", script, *arguments], stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "slow\n"
+    process.send_signal(signal.SIGTERM)
+    time.sleep(0.3)
+    assert process.poll() is None
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=5) == -signal.SIGTERM
+
+
+def test_a_signal_before_anything_is_spent_leaves_nothing(files):
+    pipe = files.folder / "docs.jsonl"
+    os.mkfifo(pipe)
+    command, family, _, *others = files.fit(*NOISE, "--format", "jsonl")
+    arguments = map(str, [command, family, pipe, *others])
+    process = subprocess.Popen([*MODULE, *arguments], stderr=subprocess.PIPE, text=True)
+    while not folder_of(files).exists():
+        time.sleep(0.01)
+    time.sleep(0.3)  # it waits for its data
+    process.send_signal(signal.SIGTERM)
+    assert process.communicate(timeout=30)[1] == "vips-fast: error: stopped by SIGTERM\n"
+    assert process.returncode == 143 and files.names() == {"docs.txt", "words.txt", "docs.jsonl"}
+
+
+# Going on
+
+
+def test_a_fit_that_was_stopped_goes_on(run, refused, files, stopped):
+    code, _, err = stopped()
+    assert code == 130 and "3 releases (epsilon = " in err and not files.model.exists()
+    assert "n_steps = 5, this fit has 6" in refused(*files.fit(*NOISE, "--resume", "--steps", 6))
+    code, _, err = run(*files.fit(*NOISE, "--resume"))
+    assert code == 0 and "step 4 of 5" in err and "step 3 of 5" not in err
+    model = LatentDirichletAllocation.load(files.model)
+    assert len(model.ledger_) == model.n_steps_ == 5 and files.names() == {"docs.txt", "words.txt", "model"}
+    # A finished run: its data are not needed, nothing is spent, nothing is written.
+    before = {path.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in files.model.iterdir()}
+    command, family, _, *others = files.fit(*NOISE, "--resume", "--jobs", 2)
+    code, out, err = run(command, family, "absent", *others)
+    assert (code, err) == (0, "") and f"{files.model} holds the finished model; nothing was spent." in out
+    assert before == {path.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in files.model.iterdir()}
+    assert "holds a finished model with n_steps = 5, this fit has 6" in refused(
+        *files.fit(*NOISE, "--resume", "--steps", 6)
+    )
+    assert run(*files.fit(*NOISE, "--resume", "--steps", 6, "--force"))[0] == 0
+    assert LatentDirichletAllocation.load(files.model).n_steps_ == 6
+
+
+def test_a_budget_pays_once_for_what_is_resumed_and_keeps_the_charge_of_what_is_given_up(run, files, stopped):
+    budget = Budget.create(files.folder / "b", 3, 1e-3, dataset="ward7")
+    more = ["--budget", budget.path]
+    assert "3 releases (epsilon = " in (err := stopped(*more)[2]) and "spent of the budget of ward7" in err
+    first = budget.spent
+    assert run(*files.fit(*NOISE, *more, "--resume"))[0] == 0
+    paid = budget.spent
+    assert first < paid and [one["drawn"] for one in budget.show()["runs"]] == [3, 2]
+    assert run(*files.fit(*NOISE, *more, "--resume"))[0] == 0 and budget.spent == paid
+    stopped(*more, "--force")
+    code, out, _ = run("clean", folder_of(files))
+    assert code == 0 and "3 releases" in out and "; the budget keeps the charge; removed." in out
+    assert budget.spent > paid and files.names() == {"docs.txt", "words.txt", "model", "b"}
+
+
+def test_a_transcript_goes_on_with_its_run(run, files, stopped):
+    transcript = files.folder / "t"
+    assert stopped("--transcript", transcript)[0] == 130
+    assert run(*files.fit(*NOISE, "--transcript", transcript, "--resume"))[0] == 0
+    assert verify(files.model, transcript).ok
+    code, out, _ = run("verify", files.model, "--transcript", transcript)
+    assert code == 0 and "The model follows from its releases." in out
+
+
+def test_what_killed_processes_left_is_removed_and_nothing_else(run, refused, files):
+    Budget.create(files.folder / "b", 3, 1e-3, dataset="ward7")
+    if (child := os.fork()) == 0:
+        for name in ("b", "model", "other"):
+            (new_folder(files.folder / name) / "file").write_text("part")
+        os._exit(0)
+    os.waitpid(child, 0)
+    mine, kept = new_folder(files.folder / "model"), files.names()
+    assert len(kept) == 7
+    # Beside a model's folder, what is of that model; in a folder, all; never what a living process is making.
+    assert run("clean", files.model)[1].count("removed.") == 1
+    assert run("clean", files.folder)[1].count("removed.") == 2
+    assert files.names() == {"docs.txt", "words.txt", "b", mine.name}
+    assert run("clean", files.folder) == (0, f"{files.folder}: nothing was left.\n", "")
+    assert "No such file or directory" in refused("clean", files.folder / "none")
+    assert "expected the folder of a run" in refused("finish", files.folder)
+
+
+@pytest.mark.parametrize("more", [[], ["--resume"], ["--resume", "--force"]])
+def test_two_jobs_on_one_place(refused, files, more):
+    command, family, _, *others = files.fit(*NOISE, *more)
+    with RunFolder(folder_of(files)):
+        # Before it reads its data.
+        assert "model.run: in use by process" in refused(command, family, "absent", *others)
+        assert "in use by process" in refused("clean", files.model)
+        assert "in use by process" in refused("finish", folder_of(files))
+    assert folder_of(files).exists()
+
+
+def test_a_reader_finds_a_whole_model_at_any_moment(run, files):
+    assert run(*files.fit(*NOISE))[0] == 0
+    script = "import sys, vips_fast.cli as c\nfor n in range(15): assert c.main([*sys.argv[1:], '--seed', str(n)]) == 0"
+    arguments = map(str, files.fit(*NOISE, "--force", "--quiet"))
+    writer = subprocess.Popen([sys.executable, "-c", script, *arguments], stdout=subprocess.DEVNULL)
+    seeds = set()
+    while writer.poll() is None:
+        # Two files, each of them whole: a reader who is slow may find one of each model, and is told.
+        try:
+            seeds.add(LatentDirichletAllocation.load(files.model).random_state)
+        except ValueError as error:
+            assert "not those that the ledger's last record is about" in str(error)
+    assert writer.returncode == 0 and len(seeds) > 1
+
+
+# What is paid for is not lost
+
+
+def test_a_place_that_is_taken_meanwhile_keeps_the_result(run, refused, files, monkeypatch):
+    def occupied(line, progress):
+        files.model.mkdir(exist_ok=True)
+        (files.model / "diary.txt").write_text("dear diary")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ProgressLine, "__call__", occupied)
+        code, out, err = run(*files.fit(*NOISE))
+    assert (code, out) == (Exit.KEPT, "") and f"vips-fast finish {folder_of(files)} writes it, at no cost" in err
+    assert (files.model / "diary.txt").read_text() == "dear diary"
+    # A finished fit is no waste.
+    assert "holds a finished fit; expected vips-fast finish" in refused("clean", folder_of(files))
+    assert "is not empty" in refused("finish", folder_of(files))
+    files.docs.unlink()
+    elsewhere = files.folder / "else" / "where"
+    code, out, err = run("finish", folder_of(files), "--out", elsewhere)
+    assert (code, err) == (0, "") and f"Written to {elsewhere}; nothing more was spent." in out
+    assert len(LatentDirichletAllocation.load(elsewhere).ledger_) == 5 and not folder_of(files).exists()
+    assert {path.name for path in elsewhere.iterdir()} >= {"model.npz", "model.json", "topics.txt", "vocab.txt"}
+
+
+@pytest.fixture
+def disk(tmp_path):
+    """A disk of its own, of four megabytes; a place to run on, where this machine lets nobody mount one."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(place)], capture_output=True)
+    if done.returncode:
+        pytest.skip("mounting a disk is not permitted here")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+def test_a_disk_that_fills_up_while_fitting_takes_nothing(run, files, disk, monkeypatch):
+    """All that is free is taken as soon as the fit has begun: its result is on the disk all the same."""
+    out = disk / "model"
+
+    def fill(line, progress):
+        left = os.statvfs(disk)
+        with open(disk / "others", "ab") as file:
+            os.posix_fallocate(file.fileno(), 0, file.tell() + (left.f_bavail - 2) * left.f_bsize)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ProgressLine, "__call__", lambda line, progress: progress.step == 1 and fill(line, progress))
+        code, _, err = run(*files.fit(*NOISE, "--out", out, "--checkpoint-every", 1))
+    assert code == 0, err
+    assert LatentDirichletAllocation.load(out).n_steps_ == 5 and not Path(f"{out}.run").exists()
+
+
+def test_a_disk_that_is_too_full_for_the_ledger_ends_the_fit_and_keeps_its_steps(run, files, disk, monkeypatch):
+    out, more = disk / "model", ["--steps", 200, "--checkpoint-every", 1000]
+
+    def fill(line, progress):
+        if progress.step == 5:
+            with open(disk / "others", "ab") as file, suppress(OSError):
+                while True:
+                    os.posix_fallocate(file.fileno(), file.tell(), 4096)
+                    file.seek(4096, os.SEEK_CUR)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ProgressLine, "__call__", fill)
+        code, _, err = run(*files.fit(*NOISE, *more, "--out", out))
+    assert code == 1 and f"{out}.run/ledger.jsonl: No space left on device" in err and "with --resume goes on" in err
+    # The room of the result has taken the last checkpoint: no step is lost, and at most the one line of the ledger.
+    (disk / "others").unlink()
+    assert run(*files.fit(*NOISE, *more, "--out", out, "--resume", "--quiet"))[0] == 0
+    model = LatentDirichletAllocation.load(out)
+    assert model.n_steps_ == 200 and len(model.ledger_) <= 201
+
+
+def test_a_disk_without_room_for_the_result_is_refused_before_anything_is_spent(run, files, disk):
+    with open(disk / "others", "wb") as file:
+        left = os.statvfs(disk)
+        os.posix_fallocate(file.fileno(), 0, (left.f_bavail - 32) * left.f_bsize)
+    code, _, err = run(*files.fit(*NOISE, "--quiet", "--out", disk / "model"))
+    assert code == 1 and "room: No space left on device: the result needs " in err and "spent" not in err
+    assert {path.name for path in disk.iterdir()} == {"others"}
+
+
+def test_a_folder_that_becomes_read_only_while_fitting(run, files):
+    script = (
+        "import sys, vips_fast.cli as c; from vips_fast.cli.progress import ProgressLine\n"
+        "def wait(line, progress):\n"
+        "    if progress.step == 5: print('fitted', flush=True), input()\n"
+        "ProgressLine.__call__ = wait; sys.exit(c.main(sys.argv[1:]))"
+    )
+
+    def like_others():
+        ctypes.CDLL(None).prctl(24, 1)  # without CAP_DAC_OVERRIDE, by which root may write anywhere
+
+    arguments = [sys.executable, "-c", script, *map(str, files.fit(*NOISE))]
+    pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(arguments, preexec_fn=like_others, **pipes)
+    assert process.stdout.readline() == "fitted\n"
+    files.folder.chmod(0o555)
+    try:
+        err = process.communicate("\n", timeout=60)[1]
+        assert process.returncode == Exit.KEPT and "Permission denied" in err and "vips-fast finish" in err
+    finally:
+        files.folder.chmod(0o755)
+    code, out, _ = run("finish", folder_of(files))
+    assert code == 0 and f"Written to {files.model}" in out
+    assert len(LatentDirichletAllocation.load(files.model).ledger_) == 5
+
+
+def test_a_disk_that_takes_no_result_keeps_the_steps(run, files, monkeypatch):
+    """Room or not: where the result cannot be written at all, the last checkpoint stands, and a resume writes it."""
+    monkeypatch.setattr(runs, "write_into", lambda result, folder: (_ for _ in ()).throw(OSError(28, "No space", "x")))
+    code, _, err = run(*files.fit(*NOISE, "--quiet"))
+    assert code == Exit.KEPT and "5 releases (" in err and "--resume" in err
+    monkeypatch.undo()
+    code, out, _ = run(*files.fit(*NOISE, "--quiet", "--resume"))
+    model = LatentDirichletAllocation.load(files.model)
+    assert code == 0 and len(model.ledger_) == model.n_steps_ == 5 and not folder_of(files).exists()
+
+
+def test_a_file_that_may_grow_no_further(run, files):
+    """A quota of the process's own."""
+    limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))  # noqa: E731
+    arguments = map(str, files.fit(*NOISE, "--quiet"))
+    done = subprocess.run([*MODULE, *arguments], capture_output=True, text=True, preexec_fn=limit)
+    assert done.returncode == 1 and "room: File too large: the result needs " in done.stderr
+    assert files.names() == {"docs.txt", "words.txt"}
+
+
+@pytest.mark.parametrize("moment", ["put_in_place", "remove"])
+def test_killed_while_the_model_gets_its_place(run, files, monkeypatch, moment):
+    """Whatever is left, the next start finds the one model that was paid for, and not one that is like it."""
+    assert run(*files.fit(*NOISE, "--quiet"))[0] == 0
+    before = LatentDirichletAllocation.load(files.model).ledger_
+    if (child := os.fork()) == 0:
+        monkeypatch.setattr(runs, moment, lambda *_: os._exit(9))
+        run(*files.fit(*NOISE, "--quiet", "--force"))
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9 and folder_of(files).exists()
+    command, family, _, *others = files.fit(*NOISE, "--quiet", "--resume", "--force")
+    code, out, err = run(command, family, "absent", *others)
+    assert code == 0 and "nothing" in out, err
+    after = LatentDirichletAllocation.load(files.model).ledger_
+    # The same settings and as many releases: only the heads tell one from the other.
+    assert len(before) == len(after) == 5 and before.head != after.head
+    assert files.names() == {"docs.txt", "words.txt", "model"}
+
+
+def test_a_finished_run_is_not_taken_for_the_model_of_the_night_before(run, files, monkeypatch):
+    assert run(*files.fit(*NOISE, "--quiet"))[0] == 0
+    before = LatentDirichletAllocation.load(files.model).ledger_.head
+    if (child := os.fork()) == 0:
+        monkeypatch.setattr(runs, "write_into", lambda *_: os._exit(9))
+        run(*files.fit(*NOISE, "--quiet", "--force"))
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    assert run(*files.fit(*NOISE, "--quiet", "--resume", "--force"))[0] == 0
+    ledger = LatentDirichletAllocation.load(files.model).ledger_
+    assert ledger.head != before and len(ledger) == 5 and not folder_of(files).exists()
+
+
+def test_a_signal_when_the_model_has_its_place_is_too_late(run, files, monkeypatch):
+    original = runs.put_in_place
+
+    def send(*given):
+        original(*given)
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(runs, "put_in_place", send)
+    code, out, _ = run(*files.fit(*NOISE, "--quiet"))
+    assert code == 0 and f"Written to {files.model}." in out and not folder_of(files).exists()
+
+
+def test_the_folder_is_locked_until_the_model_has_its_place(run, refused, files, monkeypatch):
+    original, said = runs.write_into, []
+
+    def second(*given):
+        said.append(refused(*files.fit(*NOISE, "--quiet", "--resume")))
+        original(*given)
+
+    monkeypatch.setattr(runs, "write_into", second)
+    assert run(*files.fit(*NOISE, "--quiet"))[0] == 0
+    assert len(said) == 1 and "in use by process" in said[0]
+
+
+# What is printed
+
+
+@pytest.mark.parametrize("place", ["/dev/full", "closed pipe", "closed"])
+def test_a_report_that_cannot_be_printed(files, place):
+    arguments = [*MODULE, *map(str, files.fit(*NOISE, "--quiet"))]
+    if place == "closed":
+        done = subprocess.run(["sh", "-c", 'exec "$@" >&-', "sh", *arguments], stderr=subprocess.PIPE, text=True)
+    else:
+        read, write = os.pipe() if place != "/dev/full" else (None, os.open(place, os.O_WRONLY))
+        if read is not None:
+            os.close(read)
+        done = subprocess.run(arguments, stdout=write, stderr=subprocess.PIPE, text=True)
+        os.close(write)
+    assert done.returncode == Exit.UNREPORTED
+    assert done.stderr == f"vips-fast: error: {files.model} is written; its report cannot be printed\n"
+    assert len(LatentDirichletAllocation.load(files.model).ledger_) == 5 and not folder_of(files).exists()
+
+
+@pytest.mark.parametrize("place", ["/dev/full", "closed pipe", "closed"])
+def test_progress_that_cannot_be_shown_ends_no_fit(files, place):
+    arguments = [*MODULE, *map(str, files.fit(*NOISE))]
+    if place == "closed":
+        done = subprocess.run(["sh", "-c", 'exec "$@" 2>&-', "sh", *arguments], stdout=subprocess.PIPE, text=True)
+    else:
+        read, write = os.pipe() if place != "/dev/full" else (None, os.open(place, os.O_WRONLY))
+        if read is not None:
+            os.close(read)
+        done = subprocess.run(arguments, stderr=write, stdout=subprocess.PIPE, text=True)
+        os.close(write)
+    assert done.returncode == 0 and f"Written to {files.model}." in done.stdout
+
+
+def test_words_that_a_terminal_does_not_know(files):
+    files.vocab.write_text("\n".join(["rød", "grün", "bleu", "pink", "grey", "teal"]) + "\n", "utf-8")
+    for errors in ("", ":strict"):
+        env = {**os.environ, "PYTHONIOENCODING": f"ascii{errors}"}
+        arguments = map(str, files.fit(*NOISE, "--force"))
+        done = subprocess.run([*MODULE, *arguments], capture_output=True, env=env)
+        assert done.returncode == 0 and b"r\\xf8d" in done.stdout and b"step 5 of 5" in done.stderr
+    assert "rød" in (files.model / "topics.txt").read_text("utf-8")
+
+
+def test_memory_that_runs_out_is_said_as_such(files):
+    import numpy as np
+
+    path = files.folder / "X.npy"
+    with open(path, "wb") as file:  # a gigabyte that is not there
+        np.lib.format.write_array_header_1_0(file, {"descr": "<f8", "fortran_order": False, "shape": (1 << 20, 128)})
+        file.truncate(file.tell() + (1 << 30))
+    labels = files.folder / "y.txt"
+    labels.write_text("0\n1\n")
+    limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (3 << 29, 3 << 29))  # noqa: E731
+    arguments = ["fit", "blr", path, "--labels", labels, "--out", files.model, *NOISE]
+    done = subprocess.run([*MODULE, *map(str, arguments)], capture_output=True, text=True, preexec_fn=limit)
+    assert done.returncode == 1 and "not enough memory" in done.stderr and len(done.stderr.splitlines()) == 1
+    assert not folder_of(files).exists()
+
+
+def test_the_exit_codes_are_those_that_are_said(run):
+    page = (Path(__file__).parents[2] / "docs" / "jobs.md").read_text("utf-8")
+    text = run("--help")[1]
+    for code in Exit:
+        assert f"| {int(code)} | {code.meaning} |" in page and f"{int(code):5d}  {code.meaning}\n" in text

@@ -1,0 +1,124 @@
+"""Interrupted runs that a budget pays for: each release once, the steps that are left and no others."""
+
+from contextlib import nullcontext
+
+import pytest
+from cases import CASES
+from runs import Stop, ends, fail
+
+from vips_fast.accounting import GaussianEvent, event_from_dict
+from vips_fast.engine.budget import Budget, BudgetExceededError
+from vips_fast.engine.filters import gaussian_filter_epsilon
+
+
+def interrupted(make, records, folder, at=2, **options):
+    """A run, or its resumption, that is interrupted inside a step, with a checkpoint after each."""
+    model = make()
+    ends(model, at, fail)
+    with pytest.raises(Stop):
+        model.fit(*records, checkpoint=folder, resume=True, checkpoint_every=1, **options)
+
+
+def drawn(path):
+    return sum(run["drawn"] for run in Budget(path).show()["runs"])
+
+
+def test_a_budget_pays_for_every_release_of_an_interrupted_run(tmp_path):
+    """Budget and folder agree on what was spent, and a finished run that is resumed costs nothing."""
+    make, records = CASES["lda"]
+    budget = Budget.create(tmp_path / "ward.budget", 50.0, 1e-5, dataset="ward")
+    options = dict(n_records=200, n_steps=4)
+    for _ in range(2):
+        model = make(**options)
+        ends(model, 2, fail)
+        with pytest.raises(Stop):
+            model.fit(*records(), checkpoint=tmp_path / "r", resume=True, checkpoint_every=1, budget=budget.path)
+    done = make(**options).fit(*records(), checkpoint=tmp_path / "r", resume=True, budget=budget.path)
+    assert (done.n_steps_, len(done.ledger_), done.ledger_.lost) == (4, 6, 2)
+    spent = Budget(budget.path).show()
+    assert sum(run["drawn"] for run in spent["runs"]) == 6
+    again = make(**options).fit(*records(), checkpoint=tmp_path / "r", resume=True, budget=budget.path)
+    assert again.ledger_.head == done.ledger_.head
+    assert sum(run["drawn"] for run in Budget(budget.path).show()["runs"]) == 6
+
+
+@pytest.mark.parametrize("n_records", [200, None])  # reserved before the data are read, and after
+def test_a_resume_reserves_what_is_left(tmp_path, n_records):
+    make, records = CASES["own"]
+    budget = Budget.create(tmp_path / "b", 50.0, 1e-5, dataset="ward")
+
+    def model(**more):
+        return make(n_records=n_records, n_steps=6, **more)
+
+    interrupted(model, records(), tmp_path / "r", 4, budget=budget)
+    held = []
+    done = model(callback=lambda p: held.append(budget.show()["runs"][-1]["reserved"]))
+    done.fit(*records(), checkpoint=tmp_path / "r", resume=True, budget=budget)
+    assert done.n_steps_ == 6 and held == [3, 3, 3] and drawn(budget.path) == len(done.ledger_) == 7
+    n_runs = len(budget.show()["runs"])
+    model().fit(*records(), checkpoint=tmp_path / "r", resume=True, budget=budget)
+    assert len(budget.show()["runs"]) == n_runs  # a finished run needs nothing
+
+
+@pytest.mark.parametrize("n_records", [200, None])
+@pytest.mark.parametrize("name", ["lda", "own"])
+def test_a_run_that_takes_what_is_left_goes_on(name, n_records, tmp_path):
+    """Its noise is that of the plan in the folder, and not of what is left by now."""
+    make, records = CASES[name]
+    budget = Budget.create(tmp_path / "b", 3.0, 1e-5, dataset="ward")
+
+    def model(**more):
+        return make(noise_multiplier=None, n_records=n_records, n_steps=6, **more)
+
+    with pytest.raises(Stop):
+        model(callback=lambda p: p.step == 4 and fail()).fit(*records(), checkpoint=tmp_path / "r", budget=budget)
+    done = model().fit(*records(), checkpoint=tmp_path / "r", resume=True, budget=budget)
+    assert (done.n_steps_, len(done.ledger_), done.privacy_.shortened) == (6, 6, None)
+    assert 2.99 < budget.spent <= 3.0 and drawn(budget.path) == 6
+
+
+@pytest.mark.parametrize("others, steps", [(0, 5), (2, 3), (3, 2)])
+def test_a_resume_ends_with_the_steps_that_the_budget_holds(others, steps, tmp_path):
+    """Two steps were kept and one was lost, so three more are paid for; others hold some of them meanwhile."""
+    make, records = CASES["own"]
+    budget = Budget.create(tmp_path / "b", 3.0, 1e-5, dataset="ward")
+
+    def model():
+        return make(noise_multiplier=None, n_records=200, n_steps=6)
+
+    interrupted(model, records(), tmp_path / "r", 3, budget=budget)
+    event = event_from_dict(budget.show()["runs"][0]["event"])
+    with budget.reserve(event, others) if others else nullcontext():
+        done = model().fit(*records(), checkpoint=tmp_path / "r", resume=True, budget=budget)
+        assert done.n_steps_ == steps and done.privacy_.shortened == (steps, 6)
+        assert f"{steps} of 6 planned steps" in done.privacy_.statement() and done.ledger_.lost == 1
+        assert len(done.ledger_) == drawn(budget.path) == steps + 1
+    again = model().fit(*records(), checkpoint=tmp_path / "r", resume=True, budget=budget)
+    assert again.ledger_.head == done.ledger_.head and drawn(budget.path) == steps + 1 and budget.spent <= 3.0
+
+
+def test_a_resume_that_kept_nothing_and_gets_nothing_is_refused(tmp_path):
+    make, records = CASES["own"]
+    budget = Budget.create(tmp_path / "b", 3.0, 1e-5, dataset="ward")
+
+    def model():
+        return make(noise_multiplier=None, n_records=200, n_steps=2)
+
+    interrupted(model, records(), tmp_path / "r", 1, budget=budget)
+    event = event_from_dict(budget.show()["runs"][0]["event"])
+    with budget.reserve(event, 1), pytest.raises(BudgetExceededError, match="1 releases more would bring it to"):
+        model().fit(None, checkpoint=tmp_path / "r", resume=True, budget=budget)
+    done = model().fit(*records(), checkpoint=tmp_path / "r", resume=True, budget=budget)
+    assert (done.n_steps_, drawn(budget.path)) == (1, 2)
+
+
+def test_a_reservation_may_take_what_fits(tmp_path):
+    event = GaussianEvent(10.0, "add_remove")
+    budget = Budget.create(tmp_path / "b", 1.0, 1e-6, dataset="ward")
+    most = next(n for n in range(1, 100) if gaussian_filter_epsilon({event: n + 1}, 1e-6) > 1.0)
+    for least, count, held in ((1, 3, 3), (2, 1000, most), (most, most + 1, most)):
+        with budget.reserve(event, count, least=least) as reservation:
+            assert reservation.count == held
+    with pytest.raises(BudgetExceededError, match=f"{most + 1} releases more"):
+        budget.reserve(event, most + 5, least=most + 1)
+    assert all(run["state"] == "closed" for run in budget.show()["runs"])

@@ -1,0 +1,109 @@
+"""A disk that fails: each call of the system in turn, in one of several ways."""
+
+import errno
+import fcntl
+import io
+import itertools
+import os
+import signal
+
+from runs import die, in_child
+
+from vips_fast.engine import durable
+
+#: Ways to fail: an error (of a write: after half of it, but for EINTR), half a write without one, the process's end.
+FAULTS = {code: getattr(errno, code) for code in ("ENOSPC", "EIO", "EINTR")} | {"short": None, "killed": die}
+CALLS = ("open", "write", "pwrite", "ftruncate", "fsync", "rename", "link", "mkdir", "unlink", "rmdir")
+
+
+class FaultyDisk:
+    """Lets the ``target``-th call that concerns a folder fail; the others do not wait for the disk.
+
+    Attributes
+    ----------
+    failed : str or None
+        Name of the call that failed.
+    """
+
+    def __init__(self, patch, folder, target, fault):
+        self.folder, self.left, self.fault, self.failed = str(folder), target, FAULTS[fault], None
+        for owner, names in ((os, CALLS), (fcntl, ["flock"])):
+            for name in names:
+                patch.setattr(owner, name, self.failing(getattr(owner, name), name))
+        patch.setattr(durable, "open", Opened, raising=False)
+        exchange = durable._exchange
+        patch.setattr(durable, "_exchange", lambda *paths: not self.hit("exchange", paths[0]) and exchange(*paths))
+
+    def hit(self, name, where):
+        place = os.readlink(f"/proc/self/fd/{where}") if isinstance(where, int) else os.path.abspath(where)
+        if not place.startswith(self.folder) or (self.fault is None and "write" not in name):
+            return False
+        self.left -= 1
+        if self.left:
+            return False
+        self.failed = name
+        return True
+
+    def failing(self, original, name):
+        def call(where, *more, **options):
+            if not self.hit(name, options.get("dir_fd") or (more[0] if name == "link" else where)):
+                return None if name == "fsync" else original(where, *more, **options)
+            if "write" in name and self.fault != errno.EINTR:
+                half = original(where, bytes(more[0])[: len(more[0]) // 2], *more[1:])
+                if self.fault is None:
+                    return half
+            if self.fault is die:
+                die()
+            raise OSError(self.fault, os.strerror(self.fault), *([] if isinstance(where, int) else [str(where)]))
+
+        return call
+
+
+class Opened(io.BufferedWriter):
+    """``open(path, "wb")`` in calls that can fail."""
+
+    def __init__(self, path, mode):
+        assert mode == "wb"
+        super().__init__(Raw(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666), mode))
+
+
+class Raw(io.FileIO):
+    def write(self, data):
+        return os.write(self.fileno(), data)
+
+
+def each_fault(tmp_path, monkeypatch, fault, prepare, work):
+    """Do ``work(prepare(folder))`` again and again, with a further call failing each time, until none is left.
+
+    Yields
+    ------
+    folder, made, failed, error
+        The folder, what was prepared in it, the name of the call, and the OSError that came of it, or None.
+    """
+    for target in itertools.count(1):
+        folder = tmp_path / f"{fault}-{target}"
+        folder.mkdir()
+        made, error = prepare(folder), None
+        with monkeypatch.context() as patch:
+            if FAULTS[fault] is die:
+
+                def job(folder=folder, made=made, target=target):
+                    FaultyDisk(patch, folder, target, fault)
+                    work(made)
+                    os._exit(0)
+
+                ended = in_child(job)
+                assert ended in (0, signal.SIGKILL)
+                failed = "killed" if ended else None
+            else:
+                disk = FaultyDisk(patch, folder, target, fault)
+                try:
+                    work(made)
+                except OSError as raised:
+                    error = raised
+                failed = disk.failed
+        if failed is None:
+            assert error is None and target > 1
+            return
+        assert error is None or (error.errno == FAULTS[fault] and str(folder) in str(error) and "\n" not in str(error))
+        yield folder, made, failed, error

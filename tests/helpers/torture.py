@@ -1,0 +1,305 @@
+"""Jobs that are killed at random moments, two at a time on one budget, and the books that this is held against.
+
+A job fits, saves and begins anew, until it is killed; the next one of its place goes on where it stopped. Each process
+notes its draws of noise keys in a file of its own (`runs.Witness`), and without a key there is no release. So what a
+process has noted is at least what can have reached any file or reader of it.
+"""
+
+import gc
+import itertools
+import os
+import shutil
+import signal
+import sys
+import time
+import traceback
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+from cases import CASES
+from runs import Witnessed
+
+from vips_fast.cli import main
+from vips_fast.engine.budget import Budget, BudgetExceededError
+from vips_fast.engine.checkpoint import CHECKPOINT, Checkpoint
+from vips_fast.engine.durable import leftovers
+from vips_fast.engine.journal import LEDGER
+from vips_fast.models import estimator
+
+KINDS = ("lda", "logistic", "network")
+#: The declared number: steps that a kill may cost.
+EVERY, N_STEPS = 2, 6
+REFUSED, BROKEN = 4, 5
+PARENT = os.getpid()
+_DELTA = 1e-5
+#: Name of a stage: epsilon of its budget, settings of its fits. Scarce ones run out, the last takes all that is left.
+STAGES = {
+    "ample": (100.0, dict(noise_multiplier=60.0)),
+    "scarce": (0.25, dict(noise_multiplier=60.0)),
+    "rest": (1.0, dict(noise_multiplier=None)),
+}
+
+
+def write_data(folder):
+    """The records of each kind as a file, for the command line."""
+    folder.mkdir(parents=True)
+    sp.save_npz(folder / "lda.npz", sp.csr_array(CASES["lda"][1]()[0]))
+    for name, array in zip(("logistic", "labels"), CASES["logistic"][1]()):
+        np.save(folder / f"{name}.npy", array)
+    np.save(folder / "network.npy", CASES["network"][1]()[0])
+
+
+def done(place):
+    """Number of runs that are done in a place; each has a link that names its steps."""
+    return next(number for number in itertools.count() if not os.path.lexists(place / f"done-{number}"))
+
+
+def next_number(place):
+    """Of the run that this job is to do."""
+    if os.getppid() != PARENT:
+        os._exit(BROKEN)  # whoever was to kill it has ended
+    return done(place)
+
+
+def job(place, kind, stage):
+    """Fit and save again and again; ends when the budget refuses."""
+    epsilon, settings = STAGES[stage]
+    make, records = CASES[kind]
+    while True:
+        number, budget = next_number(place), place.parent / "budget"
+        if not budget.exists():
+            with suppress(FileExistsError):  # the other job was faster
+                Budget.create(budget, epsilon, _DELTA, dataset="ward7", filter="renyi")
+        estimator.SystemRandomness = lambda number=number: Witnessed(place / f"{number}-{os.getpid()}.drawn")
+        model = make(n_steps=N_STEPS, n_records=200, n_jobs=1, **{**settings, "random_state": number})
+        kept = dict(checkpoint=place / f"run-{number}", resume=True, checkpoint_every=EVERY)
+        try:
+            model.fit(*records(), **kept, budget=budget)
+        except ValueError as error:
+            if too_little(stage, str(error), error):
+                os._exit(REFUSED)
+            raise
+        model.save(place / "model")
+        os.symlink(str(model.n_steps_), place / f"done-{number}")
+
+
+def too_little(stage, said, error=None):
+    """Whether a fit was refused since the budget is used up, or so little is left that no noise suits it."""
+    return isinstance(error, BudgetExceededError) or (stage == "rest" and "noise" in said)
+
+
+def run(*words):
+    return main([str(word) for word in words])
+
+
+def command(data, kind, stage, out, budget, number):
+    """Exit code of one fit on the command line."""
+    noise = STAGES[stage][1]["noise_multiplier"]
+    return run(
+        "fit", *{
+            "lda": ("lda", data / "lda.npz", "--topics", 3, "--doc-length", 30),
+            "logistic": ("blr", data / "logistic.npy", "--labels", data / "labels.npy", "--row-norm", 2.0),
+            "network": ("sbn", data / "network.npy", "--components", 3),
+        }[kind],
+        "--out", out, "--force", "--resume", "--checkpoint-every", EVERY, "--jobs", 1, "--steps", N_STEPS,
+        "--records", 200, "--budget", budget, "--seed", number, "--quiet",
+        *(() if noise is None else ("--noise-multiplier", noise)),
+    )  # fmt: skip
+
+
+def warm(folder):
+    """Compilation and the loading of libraries happen here, not in each child."""
+    for kind in KINDS:
+        budget = Budget.create(folder / f"{kind}.budget", 100.0, _DELTA, dataset="ward7")
+        assert command(folder, kind, "ample", folder / kind, budget.path, 0) == 0
+        type(CASES[kind][0]()).load(folder / kind)
+        fitted = CASES[kind][0](n_jobs=1).fit(*CASES[kind][1](), checkpoint=folder / f"{kind}-kept")
+        fitted.save(folder / f"{kind}-again")
+    assert run("clean", folder) == 0
+
+
+def command_job(place, kind, stage):
+    """The same by the command line, whose run folder is ``model.run``; now and then it cleans and finishes first."""
+    data, out, chance = place.parent.parent / "data", place / "model", os.urandom(1)[0]
+    if chance % 2 and out.with_suffix(".run").exists():
+        run("finish", out.with_suffix(".run"), "--force")
+    if chance % 4 == 0:
+        assert run("clean", place) == run("clean", place.parent) == 0
+    while True:
+        number, budget = next_number(place), place.parent / "budget"
+        if not budget.exists():
+            about = ("--epsilon", STAGES[stage][0], "--delta", _DELTA, "--dataset", "ward7", "--filter", "renyi")
+            assert run("budget", "create", budget, *about) == 0 or budget.exists()
+        estimator.SystemRandomness = lambda number=number: Witnessed(place / f"{number}-{os.getpid()}.drawn")
+        code = command(data, kind, stage, out, budget, number)
+        if code:
+            os._exit(REFUSED if code == 3 or too_little(stage, (place / "said").read_text()) else BROKEN)
+        os.symlink(str(type(CASES[kind][0]()).load(out).n_steps_), place / f"done-{number}")
+
+
+def fresh(place, kind, stage, commands):
+    """A process of a job whose interpreter starts from nothing."""
+    folders = [str(Path(__file__).parent), str(Path(__file__).parent.parent.parent)]
+    program = f"import pathlib, torture as t; t.working(pathlib.Path({str(place)!r}), {kind!r}, {stage!r}, {commands})"
+    paths = dict(os.environ, PYTHONPATH=os.pathsep.join(folders))
+    return os.posix_spawn(sys.executable, [sys.executable, "-c", program], paths)
+
+
+def working(place, kind, stage, commands, mutate=None):
+    """A job whose unforeseen end is written down."""
+    global PARENT
+    PARENT = os.getppid()
+    try:
+        sys.stdout = sys.stderr = open(place / "said", "w", buffering=1)
+        if mutate is not None:
+            mutate()
+        (command_job if commands else job)(place, kind, stage)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(BROKEN)
+
+
+class Stage:
+    """Two places with a job each, on one budget: by the command line, or by Python alone."""
+
+    def __init__(self, folder, name, kinds, commands, counts):
+        self.folder, self.name, self.kinds, self.commands, self.counts = folder, name, kinds, commands, counts
+        self.places = [folder / str(slot) for slot in range(2)]
+        for place in self.places:
+            place.mkdir(parents=True)
+        self.budget, self.over, self.kept, self.read = None, False, [0, 0], [False, False]
+
+    def start(self, slot, new, mutate):
+        where = self.places[slot], self.kinds[slot], self.name, self.commands[slot]
+        if new:
+            pid = fresh(*where)
+        else:
+            pid = os.fork()
+            if pid == 0:
+                working(*where, mutate)
+        return pid
+
+    def end(self, slot, pid):
+        """Kill a job, and look at all that it left."""
+        os.kill(pid, signal.SIGKILL)
+        status, counts = os.waitpid(pid, 0)[1], self.counts
+        if status == signal.SIGKILL:
+            counts["kills"] += 1
+        else:
+            self.over = True
+            refused = os.waitstatus_to_exitcode(status) == REFUSED
+            counts["refused by the budget" if refused else "could not go on"] += 1
+        for other in range(2):
+            self.look_at_model(other)
+        drawn = sum(path.stat().st_size for path in self.places[slot].glob(f"*-{pid}.drawn"))
+        charged, recorded = self.charged(pid)
+        counts["releases"] += drawn
+        counts["releases charged"] += charged
+        counts["under-counts"] += max(0, drawn - charged)
+        # What a process was charged for and no checkpoint or model has; that of a torn end is another matter.
+        number, place = done(self.places[slot]), self.places[slot]
+        kept = sum(int(os.readlink(place / f"done-{before}")) for before in range(number))
+        kept += self.look_at_run(slot, number)
+        lost, self.kept[slot] = recorded - (kept - self.kept[slot]), kept
+        counts["over-charged steps"] += lost
+        counts["over-charged by torn ends"] += charged - recorded
+        counts["over-charges beyond the declared"] += max(0, lost - EVERY)
+
+    def look_at_run(self, slot, number):
+        """Steps that the run under way has kept; its ledger holds what all the processes drew that worked on it."""
+        place, counts = self.places[slot], self.counts
+        drawn = sum(path.stat().st_size for path in place.glob(f"{number}-*.drawn"))
+        run = place / ("model.run" if self.commands[slot] else f"run-{number}")
+        lines = (run / LEDGER).read_bytes() if (run / LEDGER).exists() else b""
+        # A torn line counts when it is read.
+        counted = lines.count(b'"kind":"release"') + bool(lines and not lines.endswith(b"\n"))
+        kept = 0
+        if (run / CHECKPOINT).exists():
+            try:
+                kept = Checkpoint.read(run / CHECKPOINT).step
+            except ValueError:
+                counts["unreadable checkpoints"] += 1
+        elif not counted and (fitted := self.look_at_model(slot)) is not None and fitted.random_state == number:
+            counted, kept = len(fitted.ledger_), fitted.n_steps_  # it is in its place, and its run removed
+        counts["under-counts in a ledger"] += max(0, drawn - counted)
+        return kept
+
+    def look_at_model(self, slot):
+        """It is whole, and its own ledger holds every release that went into it."""
+        model, kind = self.places[slot] / "model", CASES[self.kinds[slot]][0]
+        if not model.exists():
+            self.counts["unreadable models"] += self.read[slot]  # it was there before
+            return None
+        self.read[slot] = True
+        try:
+            fitted = type(kind()).load(model)
+        except (OSError, ValueError):
+            self.counts["unreadable models"] += 1
+            return None
+        self.counts["under-counts in a ledger"] += max(0, fitted.n_steps_ - len(fitted.ledger_))
+        return fitted
+
+    def charged(self, pid):
+        """Releases of a process, as the budget counts them, and those that it has a record of."""
+        path = self.folder / "budget"
+        if not path.exists():
+            return 0, 0
+        self.budget = self.budget or Budget(path)
+        with self.budget._reading() as state:
+            self.counts["budgets overspent"] += state.total(reserved=False) > state.epsilon
+            own = [run for run in state.runs.values() if run.holder["pid"] == pid]
+            return sum(run.spent for run in own), sum(run.drawn for run in own)
+
+    def close(self):
+        for place in self.places:
+            self.counts["runs finished"] += sum(1 for _ in place.glob("done-*"))
+        self.counts["left behind"] += sum(len(leftovers(place)) for place in [self.folder, *self.places])
+        shutil.rmtree(self.folder)
+
+
+#: What has to be nothing.
+FAULTS = (
+    "under-counts", "under-counts in a ledger", "unreadable models", "unreadable checkpoints", "budgets overspent",
+    "over-charges beyond the declared", "could not go on",
+)  # fmt: skip
+
+
+def torture(folder, kills, *, seed=0, share_fresh=0.0, share_commands=0.5, mutate=None):
+    """Kill jobs that many times, or until a fault is found.
+
+    Returns
+    -------
+    counts : Counter
+        Of what happened; `FAULTS` are among it.
+    errors : list of str
+        Tracebacks of jobs that could not go on.
+    """
+    write_data(folder / "data")
+    rng, counts = np.random.default_rng(seed), Counter(dict.fromkeys(FAULTS, 0))
+    warm(folder / "data")
+    gc.freeze()
+    span = 0.1  # within which a job is killed: so long that a few steps are done, however busy the machine is
+    for number in itertools.count():
+        kinds = [KINDS[(number // len(STAGES) + slot) % 3] for slot in range(2)]
+        commands = (rng.random(2) < share_commands).tolist()
+        stage = Stage(folder / f"stage-{number}", list(STAGES)[number % len(STAGES)], kinds, commands, counts)
+        for _ in range(60):
+            new = rng.random() < share_fresh
+            pids = [stage.start(slot, new, mutate) for slot in range(2)]
+            counts["fresh interpreters"] += 2 * new
+            moments, begun = rng.uniform(0, 5.0 if new else span, 2), time.perf_counter()
+            for slot in np.argsort(moments):
+                time.sleep(max(0.0, begun + moments[slot] - time.perf_counter()))
+                stage.end(slot, pids[slot])
+            span = min(0.3, span * (1.1 if counts["releases"] < 2 * counts["kills"] else 0.95))
+            if any(counts[fault] for fault in FAULTS):
+                return counts, [path.read_text() for path in stage.folder.glob("*/said")]
+            if stage.over or counts["kills"] >= kills:
+                break
+        stage.close()
+        if counts["kills"] >= kills:
+            return counts, []

@@ -1,0 +1,96 @@
+"""Killed at random moments over steps, checkpoints, saves, budget writes and resumes: nothing is left uncounted."""
+
+import fcntl
+import os
+import shutil
+import time
+
+import pytest
+from torture import FAULTS, torture
+
+from vips_fast.engine import checkpoint, journal
+from vips_fast.models import estimator, persistence
+
+
+def killed(tmp_path, capsys, kills, **options):
+    counts, errors = torture(tmp_path, kills, **options)
+    with capsys.disabled():
+        print("\n" + "\n".join(f"{count:8d}  {what}" for what, count in counts.items()))
+    assert not errors and not any(counts[fault] for fault in FAULTS), errors
+    assert counts["kills"] >= kills and counts["runs finished"] > 0 and counts["releases"] > 0
+
+
+def test_sixty_kills(tmp_path, capsys):
+    killed(tmp_path, capsys, 60)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("quarter", range(1, 5))
+def test_ten_thousand_kills(tmp_path, capsys, quarter):
+    killed(tmp_path, capsys, 2500, seed=quarter, share_fresh=0.02)
+
+
+# ------------------------------------------------------------------ wrong programs
+
+
+def charges_after_the_draw():
+    run = estimator.run
+    estimator.run = lambda *parts, charge, after, **more: run(
+        *parts, charge=None, after=lambda step: (time.sleep(0.005), charge(), after(step)), **more
+    )
+
+
+def writes_the_ledger_behind():
+    append, waiting = journal.LedgerFile.append, []
+
+    def behind(self, *line):
+        if waiting:
+            append(self, *waiting.pop())
+        waiting.append(line)
+
+    journal.LedgerFile.append = behind
+
+
+def locks_nothing():
+    fcntl.flock = lambda *arguments: None
+
+
+def saves_in_place():
+    persistence.put_in_place = lambda folder, path: (
+        shutil.rmtree(path, ignore_errors=True), time.sleep(0.01), os.rename(folder, path)
+    )  # fmt: skip
+
+
+def keeps_in_place():
+    def replace(path, write):
+        with open(path, "wb") as file:
+            file.flush()
+            time.sleep(0.005)
+            write(file)
+
+    checkpoint.replace_file = replace
+
+
+def keeps_no_checkpoint():
+    checkpoint.RunFolder.after = lambda self, step: setattr(self, "_done", (step, len(self._ledger)))
+
+
+@pytest.mark.parametrize(
+    "mutate, found",
+    [
+        (charges_after_the_draw, {"under-counts"}),
+        (writes_the_ledger_behind, {"under-counts in a ledger"}),
+        *(
+            pytest.param(mutate, found, marks=pytest.mark.slow)
+            for mutate, found in (
+                (locks_nothing, {"could not go on", "under-counts"}),
+                (saves_in_place, {"unreadable models"}),
+                (keeps_in_place, {"unreadable checkpoints", "could not go on"}),
+                (keeps_no_checkpoint, {"over-charges beyond the declared"}),
+            )
+        ),
+    ],
+)
+def test_a_wrong_program_is_found(mutate, found, tmp_path):
+    counts, errors = torture(tmp_path, 400, seed=2, share_commands=0.0, mutate=mutate)
+    assert any(counts[what] for what in found), (counts, errors)

@@ -1,0 +1,30 @@
+"""What a command says to whoever started it, in one number."""
+
+from enum import IntEnum
+
+
+class Exit(IntEnum):
+    """Exit codes, each with its meaning."""
+
+    meaning: str
+
+    DONE = 0, "done"
+    FAILED = 1, "failed: memory, disk, an internal error; or the answer is no (verify, audit, demo)"
+    BAD_INPUT = 2, "bad usage or bad input, or another job has the folder; nothing is spent"
+    REFUSED = 3, "refused by the budget; nothing more is spent"
+    KEPT = 4, "fitted and kept in OUT.run, but OUT could not be written; see vips-fast finish"
+    UNREPORTED = 5, "written to OUT, but the report could not be printed"
+    HANGUP = 129, "stopped by SIGHUP; go on with --resume"
+    INTERRUPTED = 130, "stopped by SIGINT (Ctrl-C); go on with --resume"
+    TERMINATED = 143, "stopped by SIGTERM; go on with --resume"
+
+    def __new__(cls, code: int, meaning: str = "") -> "Exit":
+        """A code that is a number and knows what it says."""
+        one = int.__new__(cls, code)
+        one._value_, one.meaning = code, meaning
+        return one
+
+
+def table() -> str:
+    """The codes and their meanings, for ``--help``."""
+    return "\n".join(["exit codes:", *(f"  {code:3d}  {code.meaning}" for code in Exit)])

@@ -1,0 +1,90 @@
+"""``finish`` and ``clean``: what a fit has left that was stopped, killed or could not write its model."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from argparse import Namespace
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from . import texts
+from .arguments import command
+from .exits import Exit
+from .folder import kind_in
+
+
+def add(commands: Any) -> None:
+    """Add the commands."""
+    what = "write the model of a fit that is done and could not write it; needs no data and spends nothing"
+    parser = command(commands, "finish", finish, what)
+    parser.add_argument("folder", metavar="OUT.run", help="folder of the run")
+    parser.add_argument("--out", metavar="DIR", help="folder to write; default: OUT")
+    parser.add_argument("--force", action="store_true", help="replace a model that is there")
+
+    what = "remove what killed processes have left beside or in a folder: parts of files, and the run of a model"
+    parser = command(commands, "clean", clean, what)
+    parser.add_argument("folder", metavar="DIR", help="OUT, OUT.run, or a folder, such as that of a budget")
+    parser.add_argument("--force", action="store_true", help="remove a finished fit, too, whose model is not written")
+
+
+def finish(args: Namespace) -> int:
+    """Write the model that a run's folder holds."""
+    from ..engine.journal import FolderLock
+    from .runs import MODEL, belongs, put, spent
+
+    folder = _run(args.folder)
+    out = folder.with_suffix("") if args.out is None else Path(args.out)
+    with closing(FolderLock(folder)):
+        if not belongs(folder / MODEL, folder):
+            raise ValueError(f"{folder}: holds no finished fit, but {spent(folder)}; expected fit --resume, to go on")
+        model = kind_in(folder / MODEL).load(folder / MODEL)
+        try:
+            put(folder, out, args.force)
+        except OSError as error:
+            error.exit_code = Exit.KEPT  # type: ignore[attr-defined]
+            raise
+    print(f"{texts.statement(model)}Written to {out}; nothing more was spent.")
+    return 0
+
+
+def clean(args: Namespace) -> int:
+    """Remove what is left, and say what it was."""
+    from ..engine.durable import leftovers
+    from ..engine.journal import FolderLock
+    from .runs import MODEL, belongs, ledger_in, remove, run_folder, spent
+
+    path = Path(os.path.abspath(args.folder))
+    run = path if _is_run(path) else run_folder(path)
+    parts = [part for part in leftovers(path.parent) if part.name.startswith((f".{path.name}.", f".{run.name}."))]
+    parts += leftovers(path) if path.is_dir() else []
+    if not (path.exists() or run.exists() or parts):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+    if _is_run(run):
+        with closing(FolderLock(run)):
+            if belongs(run / MODEL, run) and not args.force:
+                raise ValueError(
+                    f"{run}: holds a finished fit; expected vips-fast finish {run}, or --force to throw it away"
+                )
+            charge = "; the budget keeps the charge" if ledger_in(run)[0].budget else ""
+            print(f"{run}: {spent(run)}{charge}; removed.", flush=True)
+            remove(run)
+    elif not parts:
+        print(f"{path}: nothing was left.")
+    for part in parts:
+        print(f"{part}: removed.")
+        shutil.rmtree(part) if part.is_dir() else part.unlink()
+    return 0
+
+
+def _is_run(path: Path) -> bool:
+    return path.suffix == ".run" and (path / "lock").exists()
+
+
+def _run(name: str) -> Path:
+    path = Path(os.path.abspath(name))
+    if not _is_run(path):
+        raise ValueError(f"{name}: expected the folder of a run, OUT.run, as vips-fast fit makes beside OUT")
+    return path

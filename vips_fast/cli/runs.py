@@ -1,0 +1,255 @@
+"""The folder of a run, ``OUT.run``: beside the model's own while a fit is under way, and as long as it has not ended.
+
+It is the folder of `vips_fast.engine.checkpoint`, and holds in addition
+
+    log        what happened, a line an event
+    room       nothing: bytes that are set aside for the result, so that a disk that fills up cannot take it away
+    model      the result, whole, from when the fit is done until it has its place in OUT
+    result     the head of its ledger, which no other model has
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+import os
+import shutil
+from collections.abc import Mapping
+from contextlib import ExitStack, closing, suppress
+from pathlib import Path
+from typing import Any
+
+from ..accounting import rounded_up
+from ..engine.checkpoint import RunFolder
+from ..engine.durable import new_folder, put_in_place, replace_file, sync_folder, write_file
+from ..engine.interrupts import Stopped, uninterrupted
+from ..engine.journal import LEDGER, FolderLock
+from ..engine.ledger import Ledger
+from ..models.persistence import write_into
+from .folder import check_place, kind_in
+from .record import log_to
+
+LOG, ROOM, MODEL, RESULT = "log", "room", "model", "result"
+_log = logging.getLogger(__name__)
+
+
+def run_folder(out: Path) -> Path:
+    """Where the run of a model's folder is kept."""
+    return Path(os.path.abspath(out) + ".run")
+
+
+def ledger_in(folder: Path) -> tuple[Ledger, bool]:
+    """The ledger in a run's folder, which is left as it is, and whether its end is torn."""
+    path = folder / LEDGER
+    lines = path.read_bytes().split(b"\n") if path.exists() else [b""]
+    ledger = Ledger()
+    for line in lines[:-1]:
+        known = ledger.copy()
+        try:
+            ledger.replay(json.loads(line)["record"])
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
+            return known, True
+    return ledger, bool(lines[-1])
+
+
+def spent(folder: Path) -> str:
+    """What the run in a folder has spent, and of which budget, in words."""
+    ledger, torn = ledger_in(folder)
+    text = f"{len(ledger)} release{'s' * (len(ledger) != 1)}" + " and one that was cut short" * torn
+    plan, event = ledger.plan, ledger.event()
+    if plan is not None and event is not None and ledger.private:
+        text += f" (epsilon = {rounded_up(ledger.epsilon(plan['delta']), 4)} at delta = {plan['delta']:g})"
+    budget = ledger.budget
+    return f"{text} spent" + (f" of the budget of {budget['dataset']}" if budget else "")
+
+
+def belongs(model: Path, folder: Path) -> bool:
+    """Whether the model in a folder is the result of the run in another."""
+    if not (folder / RESULT).exists() or not model.is_dir() or not any(model.iterdir()):
+        return False
+    with suppress(OSError, ValueError):
+        return bool(kind_in(model).load(model).ledger_.head == (folder / RESULT).read_text("ascii"))
+    return False
+
+
+def refusal(folder: Path) -> str:
+    """Why a fit that is not to resume may not have a folder in which a run has begun."""
+    clean = f"or vips-fast clean {folder} to give it up"
+    if belongs(folder / MODEL, folder):
+        return f"{folder}: holds a finished fit; expected vips-fast finish {folder} to write it, {clean}"
+    return f"{folder}: holds a run that was stopped, with {spent(folder)}; expected --resume, {clean}"
+
+
+def remove(folder: Path) -> None:
+    """Remove a run's folder, which nobody then finds in part; the caller has its lock."""
+    with uninterrupted():
+        gone = new_folder(folder)
+        os.rename(folder, gone)
+        shutil.rmtree(gone)
+
+
+def tidy(out: Path) -> None:
+    """Remove the folder of the run that ``out`` is the result of: the process was killed before it could do so."""
+    folder = run_folder(out)
+    if folder.is_dir() and belongs(out, folder):
+        with closing(FolderLock(folder)):
+            remove(folder)
+
+
+def put(folder: Path, out: Path, force: bool) -> None:
+    """Give the result in a run's folder its place, and remove the folder; the caller has its lock.
+
+    Raises
+    ------
+    ValueError
+        If something else is in the place.
+    OSError
+        If the system cannot.
+    """
+    check_place(out, force)
+    out = Path(os.path.abspath(out))
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with uninterrupted():
+        try:
+            put_in_place(folder / MODEL, out)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            copy = new_folder(out)
+            try:
+                shutil.copytree(folder / MODEL, copy, dirs_exist_ok=True)
+                put_in_place(copy, out)
+            except BaseException:
+                shutil.rmtree(copy, ignore_errors=True)
+                raise
+        with suppress(OSError):
+            remove(folder)
+
+
+class JobFolder(RunFolder):
+    """The folder of the run that fits the model for ``out``, locked while this object is open.
+
+    It stays until the model has its place, unless it is closed before anything was spent.
+
+    Parameters
+    ----------
+    out : Path
+    resume : bool
+    every : int or None
+        As for `RunFolder`.
+
+    Raises
+    ------
+    BlockingIOError
+        If another fit is writing to the same place.
+    ValueError
+        If there is a run that has not ended, and ``resume`` is False.
+    """
+
+    OWN = RunFolder.OWN | {LOG, ROOM, MODEL, RESULT}
+    _fresh, _at_first = False, 0
+
+    def __init__(self, out: Path, *, resume: bool, every: int | None = None):
+        self._stack = ExitStack()
+        super().__init__(run_folder(out), resume=True, every=every)
+        try:
+            self._stack.enter_context(log_to(str(self.path / LOG)))
+            if self._lock.before is not None:
+                _log.info("lock of %s, which has ended, taken over", self._lock.before)
+            if self.begun and not resume:
+                raise ValueError(refusal(self.path))
+        except BaseException:
+            self.close()
+            raise
+        self._fresh = not self.begun
+
+    def begin(self, *args: Any, **kwargs: Any) -> tuple[Ledger, range, dict[str, Any]]:
+        """As `RunFolder.begin`; then sets aside the room that the result needs. OSError where there is not as much."""
+        begun = super().begin(*args, **kwargs)
+        self._at_first = len(begun[0])
+        model, settings, steps = self._model, begun[2], begun[1]
+        assert model is not None
+        arrays = [*model.state().values(), *model.state().values(), *model.result().values(), *settings.values()]
+        # The last checkpoint and the model: arrays, a kilobyte a record of the ledger, texts, what file systems add.
+        size = sum(getattr(array, "nbytes", 0) for array in arrays) * 17 // 16 + 1024 * (len(begun[0]) + len(steps))
+        self._set_aside(size + (1 << 20))
+        return begun
+
+    def _set_aside(self, size: int) -> None:
+        path = self.path / ROOM
+        try:
+            with open(path, "wb") as file:
+                os.posix_fallocate(file.fileno(), 0, size)
+        except OSError as error:
+            self._release_room()
+            if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+                why = f"{os.strerror(error.errno)}: the result needs {size} bytes"
+                raise OSError(error.errno, why, str(path)) from None
+
+    def _release_room(self) -> None:
+        with suppress(OSError):
+            (self.path / ROOM).unlink()
+
+    def keep(self, *, whole: bool = False) -> None:
+        """See `RunFolder.keep`."""
+        self._release_room()
+        super().keep(whole=whole)
+
+    def finish(self) -> Ledger:
+        """See `RunFolder.finish`."""
+        self._release_room()
+        return super().finish()
+
+    def store(self, model: Any, files: Mapping[str, str]) -> None:
+        """Write the result and the texts beside it into this folder; whole, and on the disk, when this returns."""
+        part, place = self.path / f".{MODEL}.part", self.path / MODEL
+        for old in (part, place):
+            shutil.rmtree(old, ignore_errors=True)
+        part.mkdir()
+        write_into(model._fitted(), part)
+        for name, text in files.items():
+            write_file(part / name, lambda file, text=text: file.write(text.encode()))
+        sync_folder(part)
+        replace_file(self.path / RESULT, lambda file: file.write(model.ledger_.head.encode()))
+        os.rename(part, place)
+        sync_folder(self.path)
+
+    def publish(self, out: Path, force: bool) -> None:
+        """See `put`. The folder is no longer ours then: the next fit may have one of the same name."""
+        try:
+            put(self.path, out, force)
+        except Stopped:
+            if self.path.exists():
+                raise
+            # All is done: that is the better answer to who asked for an end just now.
+        self._lock.close()
+
+    @property
+    def drawn(self) -> bool:
+        """Whether a release was made since this folder was opened."""
+        return self._ledger is not None and len(self._ledger) > self._at_first
+
+    @property
+    def advice(self) -> str:
+        """What can be done with what this folder holds; "" where that is nothing."""
+        if not self.path.exists() or not self._worth:
+            return ""
+        if belongs(self.path / MODEL, self.path):
+            return f"The result is kept: vips-fast finish {self.path} writes it, at no cost"
+        return f"{spent(self.path)}; the same command with --resume goes on with the run in {self.path}"
+
+    @property
+    def _worth(self) -> bool:
+        """Whether something would be lost with this folder."""
+        return not self._fresh or self._kept >= 0 or (self._ledger is not None and len(self._ledger) > 0)
+
+    def close(self) -> None:
+        """Free the folder; remove it where nothing would be lost."""
+        self._stack.close()
+        if self._lock.held and self.path.exists():
+            self._release_room()
+            if not self._worth:
+                with suppress(OSError):
+                    remove(self.path)
+        super().close()

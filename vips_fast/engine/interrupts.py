@@ -1,0 +1,82 @@
+"""Signals that end a process: at a moment at which nothing is half done.
+
+A signal's handler runs between any two instructions of the main thread. So within `stoppable` the first SIGTERM, SIGINT
+or SIGHUP raises `Stopped` there, unless an `uninterrupted` block is running: then at its end. A second signal ends the
+process at once, by the system's own means.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+#: A second signal within so many seconds is the same request, told twice: `timeout` and systemd do that.
+_TOGETHER = 0.1
+
+
+class Stopped(KeyboardInterrupt):
+    """The process was asked to end, by this signal; of a command that does, ``exit_code`` is the code."""
+
+    def __init__(self, signum: int):
+        super().__init__(f"stopped by {signal.Signals(signum).name}")
+        self.signum, self.exit_code = signum, 128 + signum
+
+
+_depth = 0
+#: When the first signal came; and which, until `Stopped` has been raised for it.
+_since: float | None = None
+_waiting: int | None = None
+
+
+def _handle(signum: int, frame: FrameType | None) -> None:
+    global _since, _waiting
+    now = time.monotonic()
+    if _since is None:
+        _since, _waiting = now, signum
+        _raise()
+    elif now - _since > _TOGETHER:
+        signal.signal(signum, signal.SIG_DFL)
+        signal.raise_signal(signum)
+
+
+def _raise() -> None:
+    global _waiting
+    if _waiting is not None and not _depth:
+        signum, _waiting = _waiting, None
+        raise Stopped(signum)
+
+
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """Let the signals raise `Stopped` in this block. One that is ignored, as nohup has it, stays ignored."""
+    global _since, _waiting
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            if signal.getsignal(signum) not in (signal.SIG_IGN, None):
+                before[signum] = signal.signal(signum, _handle)
+    try:
+        yield
+    finally:
+        for signum, handler in before.items():
+            signal.signal(signum, handler)
+        _since = _waiting = None
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Hold `Stopped` back until this block has ended; it is raised then, unless the block failed by itself."""
+    global _depth
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals are handled in the main thread alone
+        return
+    _depth += 1
+    try:
+        yield
+    finally:
+        _depth -= 1
+    _raise()
