@@ -381,7 +381,8 @@ static int32_t LOCAL(add_sparse)(int64_t n, int64_t d, int64_t row_begin, int64_
         const int32_t *index = indices + lo;
         const double *v = LOCAL(row_values)(m, values ? values + lo : NULL, area);
         /* One comparison for both: rounding is monotone and the ratio of the limits a power of two. */
-        const double by_linear = fabs(w) * (FACTOR_LIMIT / LINEAR_LIMIT), most = fmax(by_linear, fabs(f));
+        const double by_linear = fabs(w) * (FACTOR_LIMIT / LINEAR_LIMIT),
+                     most = by_linear > fabs(f) ? by_linear : fabs(f);
         int outside = (w != w) | (f != f);
         for (int64_t i = 0; i < m; ++i) outside |= !(fabs(v[i]) * most < FACTOR_LIMIT);
         if (outside) return VF_ERR_RANGE;

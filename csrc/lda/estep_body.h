@@ -383,3 +383,154 @@ int32_t KERNEL(vf_lda_estep)(const vf_lda_params *params, const vf_rows_f64 *doc
     }
     return VF_OK;
 }
+
+/* The sum of a unit's documents: the words in the order in which they came, a padded row
+ * of topics for each, and where a word's row is (-1: nowhere yet). */
+typedef struct {
+    int64_t stride, n_words;
+    REAL *values;
+    int32_t *lattice, *word, *row_of;
+} LOCAL(unit);
+
+int64_t KERNEL(vf_lda_units_workspace)(int64_t n_topics, int64_t n_words, int64_t max_doc_words,
+                                       int64_t max_unit_words) {
+    const int64_t document = KERNEL(vf_lda_workspace)(n_topics, max_doc_words);
+    if (document < 0 || n_words < 1 || n_words > INT32_MAX || max_unit_words < 0) return -1;
+    const int64_t most = max_unit_words < n_words ? max_unit_words : n_words, stride = VF_ROUND_UP(n_topics, LANES);
+    if ((double)(stride + 1) * (double)(most + 1) > 1e17) return -1;
+    return document + most * stride * (int64_t)(sizeof(REAL) + sizeof(int32_t)) +
+           (most + n_words) * (int64_t)sizeof(int32_t) + 2 * VF_LINE;
+}
+
+/* Add c_i phi_ik of a document, which lie in its tile. */
+static void LOCAL(add_document)(LOCAL(unit) * u, const LOCAL(document) * e) {
+    const int64_t stride = u->stride, n_active = e->n_active;
+    for (int64_t i = 0; i < e->n_words; ++i) {
+        const int32_t word = e->word[i];
+        int32_t row = u->row_of[word];
+        if (row < 0) {
+            row = u->row_of[word] = (int32_t)u->n_words;
+            u->word[u->n_words++] = word;
+            memset(u->values + row * stride, 0, (size_t)stride * sizeof(REAL));
+        }
+        REAL *sum = u->values + row * stride;
+        for (int64_t a = 0; a < n_active; ++a) sum[e->topic[a]] += e->tile[e->row[a] + i];
+    }
+}
+
+/* Scale the rows of words down to a norm of at most bound, where it is positive; the norm of the whole. */
+static double LOCAL(unit_norm)(LOCAL(unit) * u, double bound) {
+    double square = 0.0;
+    for (int64_t i = 0; i < u->n_words; ++i) {
+        REAL *row = u->values + i * u->stride;
+        VEC s = OP(set1)(0);
+        for (int64_t k = 0; k < u->stride; k += LANES) s = OP(fma)(OP(load)(row + k), OP(load)(row + k), s);
+        double own = (double)OP(sum)(s);
+        if (bound > 0.0 && own > bound * bound) {
+            const double share = bound / sqrt(own);
+            const VEC factor = OP(set1)((REAL)share);
+            for (int64_t k = 0; k < u->stride; k += LANES) OP(store)(row + k, OP(mul)(OP(load)(row + k), factor));
+            own *= share * share;
+        }
+        square += own;
+    }
+    return sqrt(square);
+}
+
+/* lattice = trunc(factor * values); the exact sum of squares, each value below 2^31. */
+static uint64_t LOCAL(unit_truncate)(const LOCAL(unit) * u, REAL factor) {
+    const VEC f = OP(set1)(factor);
+    const int64_t n = u->n_words * u->stride;
+    uint64_t squares = 0;
+    for (int64_t i = 0; i < n; i += LANES) OP(store_i32)(u->lattice + i, OP(mul)(OP(load)(u->values + i), f));
+    for (int64_t i = 0; i < n; ++i) squares += (uint64_t)((int64_t)u->lattice[i] * u->lattice[i]);
+    return squares;
+}
+
+/* Clip a unit's sum of the given norm, truncate it and add it to the sums. */
+static void LOCAL(release_unit)(const LOCAL(unit) * u, const vf_lda_params *params, double norm, int64_t *sums) {
+    const int64_t n_topics = params->n_topics, stride = u->stride;
+    double factor = 1.0 / params->spacing;
+    if (!(params->clip_norm > 0.0)) {
+        for (int64_t i = 0; i < u->n_words; ++i) {
+            int64_t *s = sums + (int64_t)u->word[i] * n_topics;
+            for (int64_t k = 0; k < n_topics; ++k) s[k] += (int64_t)(u->values[i * stride + k] * (REAL)factor);
+        }
+        return;
+    }
+    const double target = params->clip_norm * (1.0 - LOCAL(clip_margin));
+    const uint64_t limit = (uint64_t)(params->clip_norm / params->spacing);
+    if (norm > target) factor *= target / norm;
+    for (;;) {
+        const uint64_t squares = LOCAL(unit_truncate)(u, (REAL)factor);
+        if (VF_LIKELY(squares <= limit * limit)) break;
+        factor *= (double)limit / sqrt((double)squares) * (1.0 - 0x1p-16);
+    }
+    for (int64_t i = 0; i < u->n_words; ++i) {
+        int64_t *s = sums + (int64_t)u->word[i] * n_topics;
+        const int32_t *q = u->lattice + i * stride;
+        for (int64_t k = 0; k < n_topics; ++k) s[k] += q[k];
+    }
+}
+
+int32_t KERNEL(vf_lda_units)(const vf_lda_params *params, double word_clip, int64_t n_units, const int64_t *starts,
+                             const vf_rows_f64 *docs, const REAL *table, const double *alpha, void *workspace,
+                             int64_t workspace_bytes, int64_t *sums, double *norms) {
+    int64_t widest, most = 0;
+    const int32_t status = check(params, docs, alpha, workspace, NULL, sums, NULL, norms, &widest);
+    if (status != VF_OK) return status;
+    if (!starts || !table || !sums) return VF_ERR_NULL;
+    if (VF_OFF(starts) | VF_OFF(table)) return VF_ERR_ALIGNMENT;
+    if (n_units < 0) return VF_ERR_SIZE;
+    if (!(word_clip >= 0.0)) return VF_ERR_PARAMETER;
+    const int64_t *indptr = docs->indptr, n_docs = docs->n_rows, n_topics = params->n_topics, n_words = docs->n_columns;
+    if (starts[0] != 0 || starts[n_units] != n_docs) return VF_ERR_INDPTR;
+    for (int64_t u = 0; u < n_units; ++u)
+        if (starts[u + 1] < starts[u] || starts[u + 1] > n_docs) return VF_ERR_INDPTR;
+    const double bound = params->clip_norm > 0.0 && word_clip < params->clip_norm ? word_clip : 0.0;
+    for (int64_t u = 0; u < n_units; ++u)
+        if (starts[u + 1] - starts[u] > 1 || (bound > 0.0 && starts[u + 1] > starts[u])) {
+            const int64_t entries = indptr[starts[u + 1]] - indptr[starts[u]];
+            most = entries > most ? entries : most;
+        }
+    const int64_t need = KERNEL(vf_lda_units_workspace)(n_topics, n_words, widest, most);
+    if (need < 0) return VF_ERR_SIZE;
+    if (workspace_bytes < need) return VF_ERR_WORKSPACE;
+
+    LOCAL(document) e;
+    LOCAL(unit) sum;
+    LOCAL(lay_out)(&e, n_topics, widest, workspace);
+    most = most < n_words ? most : n_words;
+    sum.stride = VF_ROUND_UP(n_topics, LANES);
+    sum.values = (REAL *)VF_ALIGN_UP((char *)workspace + KERNEL(vf_lda_workspace)(n_topics, widest));
+    sum.lattice = (int32_t *)(sum.values + most * sum.stride);
+    sum.word = sum.lattice + most * sum.stride;
+    sum.row_of = sum.word + most;
+    memset(sum.row_of, 0xff, (size_t)n_words * sizeof *sum.row_of);
+    for (int64_t u = 0; u < n_units; ++u) {
+        const int together = starts[u + 1] - starts[u] > 1 || bound > 0.0;
+        double norm = 0.0;
+        sum.n_words = 0;
+        for (int64_t d = starts[u]; d < starts[u + 1]; ++d) {
+            if (!LOCAL(load)(&e, indptr[d], indptr[d + 1], docs->indices, docs->values, table, alpha)) continue;
+            (void)LOCAL(iterate)(&e, params);
+            LOCAL(lda_rho)(e.n_active, e.n_padded, e.row, e.theta, e.tile, e.count, e.rho);
+            const double own = LOCAL(lda_contribution)(e.n_active, e.n_padded, e.row, e.theta, e.rho, e.tile);
+            if (!(own <= 1e18)) continue; /* not finite */
+            if (together)
+                LOCAL(add_document)(&sum, &e);
+            else
+                LOCAL(release)(&e, params, norm = own, sums);
+        }
+        if (together) {
+            norm = LOCAL(unit_norm)(&sum, bound);
+            if (norm <= 1e18)
+                LOCAL(release_unit)(&sum, params, norm, sums);
+            else
+                norm = 0.0;
+            for (int64_t i = 0; i < sum.n_words; ++i) sum.row_of[sum.word[i]] = -1;
+        }
+        if (norms) norms[u] = norm;
+    }
+    return VF_OK;
+}

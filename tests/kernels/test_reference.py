@@ -14,6 +14,8 @@ from inputs import clipping, documents, network, shrink_means, shrinking, topics
 import vips_fast
 from vips_fast import kernels
 from vips_fast.kernels import native, reference
+from vips_fast.kernels.lda import scaled_table
+from vips_fast.kernels.reference.blr import clip_weights
 
 ISAS = native.isas_available()
 KEY = bytes(range(100, 132))
@@ -64,6 +66,38 @@ def lda_compare(ours, twin, precision):
     np.testing.assert_allclose(ours.norms, twin.norms, rtol=20 * tolerance + 1e-9)
 
 
+def units_arguments(rng, size):
+    """Units of no, one and several documents that share words; clipped or not, by words or not."""
+    csr = documents(rng, [*rng.integers(1, 38, 11), 0, size], 200)
+    starts = np.array([0, 1, 1, 4, 5, 11, 13])
+    for clip_norm, word_clip in ((None, 0.0), (6.0, 0.0), (6.0, 2.0), (1e3, 0.0)):
+        args = (starts, *csr, topics(rng, 1 + size % 33, 200), 0.1)
+        yield args, {"tol": 0, "max_iter": 50, "clip_norm": clip_norm, "word_clip": word_clip, "spacing": 2.0**-20}
+
+
+def lda_units(
+    starts, indptr, indices, counts, beta, alpha, *, tol, max_iter, clip_norm, word_clip, spacing, dtype, isa
+):
+    """The unchecked entry, which the topic model calls, with its outputs."""
+    table = scaled_table(beta, np.dtype(dtype), isa)
+    entries = int(np.diff(indptr[starts]).max())
+    size = native.lda_units_workspace(*beta.shape, int(np.diff(indptr).max()), entries, dtype == SINGLE, isa)
+    sums, norms = np.zeros(beta.T.shape, dtype=np.int64), np.empty(len(starts) - 1)
+    native.lda_units(
+        starts, indptr, indices.astype(np.int32), counts.astype(np.float64), table, np.full(len(beta), alpha), tol,
+        max_iter, clip_norm or 0.0, word_clip, spacing, np.empty(size // 8 + 1).view(np.uint8), sums, norms, isa,
+    )
+    return sums * spacing, norms
+
+
+def units_compare(ours, twin, precision):
+    # As for one document; a unit's sum adds at most 13 of them.
+    tolerance = 4e-5 if precision == SINGLE else 1e-11
+    lattice = 2.0**-19 * np.sqrt(twin[0].size)
+    assert np.linalg.norm(ours[0] - twin[0]) <= tolerance * np.linalg.norm(twin[0]) + lattice
+    np.testing.assert_allclose(ours[1], twin[1], rtol=20 * tolerance + 1e-9)
+
+
 def shrink_arguments(rng, size):
     """Statistics from 1/30 of the noise to 300 times it."""
     for n_grid in (1, 2, 3, 16, 32):
@@ -108,6 +142,49 @@ def blr_compare(ours, twin, precision):
     # and (in a a^T) 2^-20 of the bound. The sums agree to 1e-12 of their norm apart from such moves; here are none.
     for a, b in ((ours.linear, twin.linear), (ours.quadratic, twin.quadratic)):
         assert np.abs(a - b).max() <= 1e-12 * np.linalg.norm(b)
+
+
+def blr_units_arguments(rng, size):
+    """Units of no, one, few and many rows, beside them rows of zeros and rows that contribute nothing; all clips."""
+    starts, spacing, grid = np.array([0, 1, 1, 3, 10, 90]), 2.0**-20, 2.0**-18
+    X = rng.normal(size=(90, size)) * (rng.random((90, size)) < 0.5) + 0.3 * (np.arange(90) % 3 == 0)[:, None]
+    X[2] = 0.0
+    X = X.astype(np.float32).astype(np.float64)
+    for scales, label_free in (((0.7, 0.3), True), ((0.7, 0.3), False), ((1.0, np.inf), True), ((9.0, 9.0), True)):
+        center, y = rng.normal(size=size) / size, rng.integers(0, 2, 90).astype(float)
+        factors = np.array([
+            clip_weights(x, b, 1.0, np.eye(size), center, 1.5, scales, 1.0, label_free, spacing, grid)
+            for x, b in zip(X, y, strict=True)
+        ])
+        linear, quadratic, norms = factors[:, 0] * (1 - 1e-7), factors[:, 1] * (1 - 1e-7), factors[:, 3]
+        linear[7] = quadratic[7] = 0.0
+        for rows in (X, sp.csr_array(X)):
+            yield (starts, rows, linear, quadratic, norms), {
+                "clip_norm": 1.0, "spacing": spacing, "grid": grid, "label_free": label_free
+            }
+
+
+def blr_units(starts, X, linear, quadratic, norms, *, clip_norm, spacing, grid, label_free, dtype, isa):
+    """The unchecked entry, which the logistic model calls, with its outputs."""
+    linear, quadratic, norms, sparse, d = linear.copy(), quadratic.copy(), norms.copy(), sp.issparse(X), X.shape[1]
+    indptr, indices = (X.indptr.astype(np.int64), X.indices.astype(np.int32)) if sparse else (None, np.empty(0, "i4"))
+    values = (X.data if sparse else X.reshape(-1)).astype(dtype)
+    work = np.empty(native.blr_workspace(d, not sparse, isa) // 8 + 1).view(np.uint8)
+    native.blr_units(
+        starts, d, indptr, indices, values, None, None, 1.0, 1.0, 1.0, 1.0, clip_norm, spacing, grid, label_free, work,
+        linear, quadratic, norms, False, isa,
+    )
+    return linear, quadratic
+
+
+def reference_blr_units(starts, X, *args, **options):
+    return reference.blr_units(starts, X.toarray() if sp.issparse(X) else X, *args, **options)
+
+
+def blr_units_compare(ours, twin, precision):
+    # An integer that truncates apart can cost or spare a step of 2^-20.
+    for a, b in zip(ours, twin, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5)
 
 
 def pg_mean_arguments(rng, size):
@@ -222,8 +299,10 @@ def add_arguments(rng, size):
 BOTH = (SINGLE, DOUBLE)
 REGISTRY = {
     "lda_estep": Case(lda_arguments, lda_compare, BOTH),
+    "lda_units": Case(units_arguments, units_compare, BOTH),
     "shrink_means": Case(shrink_arguments, shrink_compare, (SINGLE,), (1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 33, 50)),
     "blr_estep": Case(blr_arguments, blr_compare, sizes=(1, 2, 3, 15, 16, 17, 33, 64, 65)),
+    "blr_units": Case(blr_units_arguments, blr_units_compare, BOTH, (1, 2, 3, 15, 16, 17, 33, 64, 65)),
     "pg_mean": Case(pg_mean_arguments, pg_mean_compare),
     "sbn_pg": Case(sbn_pg_arguments, sbn_compare, BOTH, tuple(SIZES[:-3])),
     "sbn_quadratic": Case(sbn_quadratic_arguments, lambda a, b, p: sbn_compare([a], [b], p)),
@@ -239,13 +318,16 @@ REGISTRY = {
 }
 #: Tested in test_psd.py: LAPACK's work, which has no instruction set of ours.
 WITHOUT_INSTRUCTION_SET = {"floor_spectrum", "psd_project", "solve_repaired"}
-OURS = {"shrink_means": shrink_means, "add_rounded_gaussian": add_rounded_gaussian}
-TWINS = {"add_rounded_gaussian": reference_add_rounded_gaussian}
+OURS = {
+    "blr_units": blr_units, "lda_units": lda_units, "shrink_means": shrink_means,
+    "add_rounded_gaussian": add_rounded_gaussian,
+}
+TWINS = {"blr_units": reference_blr_units, "add_rounded_gaussian": reference_add_rounded_gaussian}
 
 
 def test_every_twin_is_registered():
     assert set(REGISTRY) | WITHOUT_INSTRUCTION_SET == set(reference.__all__)
-    assert set(reference.__all__) - {"shrink_means"} <= set(kernels.__all__)
+    assert set(reference.__all__) - {"blr_units", "lda_units", "shrink_means"} <= set(kernels.__all__)
 
 
 @pytest.mark.parametrize("name", REGISTRY)

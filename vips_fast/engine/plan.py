@@ -78,7 +78,7 @@ class RunPlan:
 def make_plan(
     model: Model, sampler: Sampler, *, n_steps: int, delta: float, private: bool = True,
     target_epsilon: float | None = None, noise_multiplier: float | None = None, sensitivity: float | None = None,
-    spent: Spent | None = None, taints: tuple[str, ...] = (), part: str | None = None,
+    spent: Spent | None = None, taints: tuple[str, ...] = (), part: str | None = None, unit: str = "record",
 ) -> RunPlan:
     """Plan a run of a model; nothing is spent.
 
@@ -102,6 +102,8 @@ def make_plan(
     taints : tuple of str
     part : str or None
         Name of the part of the data set that the run reads; None for all of it.
+    unit : str
+        What neighbours differ by.
 
     Returns
     -------
@@ -144,4 +146,4 @@ def make_plan(
         reasons[f"sensitivity {sensitivity:.6g} is below the proven {proven:.6g}"] = None
     mechanism = GaussianMechanism(z, sensitivity, model.clip)
     model.prepare(mechanism, sampler)
-    return RunPlan(sampler, mechanism, n_steps, delta, taints=tuple(reasons), part=part)
+    return RunPlan(sampler, mechanism, n_steps, delta, unit=unit, taints=tuple(reasons), part=part)

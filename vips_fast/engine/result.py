@@ -44,6 +44,8 @@ class Public:
         Name of the part of the data set that the last call of ``partial_fit`` read; None for all of it.
     call_records : int or None
         Public number of records of that call, where it was said in the call.
+    unit : str
+        What neighbours differ by: "record", or the name of what owns several rows.
     """
 
     n_features: int
@@ -54,10 +56,17 @@ class Public:
     n_columns: int | None = None
     part: str | None = None
     call_records: int | None = None
+    unit: str = "record"
+
+    @property
+    def grouped(self) -> bool:
+        """Whether a unit may own several rows."""
+        return self.unit != "record"
 
     def to_dict(self) -> dict[str, Any]:
         """All but the classes, JSON-ready."""
         call = {"part": self.part, "call_records": self.call_records}
+        call["unit"] = None if self.unit == "record" else self.unit
         return {
             "n_features": self.n_features, "n_records": self.n_records, "seed": self.seed, "scale": self.scale,
             "n_columns": self.n_columns, **{name: value for name, value in call.items() if value is not None},

@@ -31,6 +31,7 @@ from ..engine.result import FitResult, Public
 from ..engine.sampling import FullSampler, Sampler, make_sampler
 from ..engine.statement import Privacy
 from ..engine.transcript import Run, TranscriptWriter, release_digest
+from ..engine.units import UnitRecords
 from ..kernels.threads import resolve_n_threads
 from . import persistence
 from .parameters import Parameters
@@ -167,6 +168,8 @@ class PrivateEstimator(Parameters):
             check_number("batch_size", self.batch_size, 0, math.inf, low_open=True, high_open=True)
         if self.n_records is not None:
             check_number("n_records", self.n_records, 1, MAX_RECORDS, integer=True)
+        if self.rows_per_group is not None:
+            check_number("rows_per_group", self.rows_per_group, 1, MAX_RECORDS, integer=True)
         check_choice("sampling", self.sampling, ("poisson", "without_replacement", "full"))
         check_choice("invalid", self.invalid, ("raise", "drop"))
         if self.callback is not None and not callable(self.callback):
@@ -229,21 +232,24 @@ class PrivateEstimator(Parameters):
     def _fit(
         self, X: Any, y: Any = None, *, partial: bool = False, transcript: str | Path | None = None,
         checkpoint: str | Path | RunFolder | None = None, resume: bool = False, checkpoint_every: int | None = None,
-        budget: Payer = None, part: str | None = None, n_records: int | None = None, **extra: Any,
+        budget: Payer = None, part: str | None = None, n_records: int | None = None, groups: Any = None,
+        unit: str | None = None, **extra: Any,
     ) -> Self:
         """`fit` and `partial_fit` of all models; ``part`` and ``n_records`` are about a call of the latter."""
         with self._alone(), open_folder(checkpoint, resume, checkpoint_every) as folder:
             first, resumed = not partial or self._result is None, folder is not None and folder.begun
             writer = None if transcript is None else TranscriptWriter(transcript, first=first, resume=resumed)
             prepared = self.prepare(
-                X, y, partial=partial, budget=budget, folder=folder, part=part, n_records=n_records, **extra
+                X, y, partial=partial, budget=budget, folder=folder, part=part, n_records=n_records, groups=groups,
+                unit=unit, **extra,
             )
             self.run(prepared, writer, folder)
         return self
 
     def prepare(
         self, X: Any, y: Any = None, *, partial: bool = False, budget: Payer = None, folder: RunFolder | None = None,
-        part: str | None = None, n_records: int | None = None, **extra: Any,
+        part: str | None = None, n_records: int | None = None, groups: Any = None, unit: str | None = None,
+        **extra: Any,
     ) -> Prepared:
         """What a fit to these data would run with; nothing is drawn or spent, and the estimator stays as it is.
 
@@ -265,10 +271,12 @@ class PrivateEstimator(Parameters):
             check_name("part", part)
         if n_records is not None:
             check_number("n_records", n_records, 1, MAX_RECORDS, integer=True)
-        call = {"part": part, "call_records": n_records}
+        call = {"part": part, "call_records": n_records, "unit": _unit_name(groups, unit)}
         before = self._result if partial else None
         with planning(self, budget, partial, call, folder) as spending:
             records, facts = self._read(X, y, **extra)
+            if groups is not None:
+                records = UnitRecords(records, groups, self.rows_per_group)
             public = self._facts(records.n_rows, {**facts, **call}, partial, before)
             if folder is not None:
                 public = folder.public(public, self._settings()["random_state"] is not None)
@@ -397,6 +405,7 @@ class PrivateEstimator(Parameters):
             target_epsilon=self.target_epsilon, noise_multiplier=self.noise_multiplier,
             sensitivity=self._sensitivity(model, sampler.neighbors),
             spent=None if before is None else before.ledger.spent, part=public.part,
+            unit=public.unit,
             taints=self._taints() + self._unsafe_taints() if taints is None else taints,
         )
         if before is None:
@@ -405,6 +414,11 @@ class PrivateEstimator(Parameters):
             raise ValueError(
                 f"neighbors: this run would be about {plan.relation!r}, the earlier ones are about "
                 f"{before.privacy.neighbors!r}; expected one relation"
+            )
+        if before.public.unit != plan.unit:
+            raise ValueError(
+                f"groups: this run would be about a {plan.unit!r}, the earlier ones are about a "
+                f"{before.public.unit!r}; expected one unit"
             )
         model.restore(before.state)
         return model, plan, before.ledger.copy()
@@ -568,3 +582,17 @@ class PrivateEstimator(Parameters):
         """
         self._result, signature = persistence.sign(self._fitted(), key)
         return signature
+
+
+def _unit_name(groups: Any, unit: str | None) -> str:
+    """What neighbours differ by."""
+    if groups is None:
+        if unit is not None:
+            raise ValueError(f"unit={unit!r}: expected None without groups, or groups that say whose each row is")
+        return "record"
+    if unit is None:
+        return "person"
+    check_name("unit", unit)
+    if unit == "record":
+        raise ValueError("unit='record': expected the name of what owns several rows, such as 'person'")
+    return unit

@@ -43,6 +43,9 @@ class Parameters:
         What happens to a record with values that its model cannot take: the fit is refused before anything is spent,
         or the record contributes nothing and nobody is told. A refusal says something about that record; unattended
         jobs drop.
+    rows_per_group : int or None
+        With ``groups``: most rows of a person that are used at one visit, public. A person's rows beyond it are left
+        out, chosen by that person's own random word, anew at each visit. None uses all rows.
     n_jobs : int or None
         Threads; -1 for all processors, None for ``VIPS_FAST_NUM_THREADS`` or 1.
     random_state : int, numpy Generator, RandomState or None
@@ -61,6 +64,7 @@ class Parameters:
     noise_multiplier: float | None = None
     private: bool = True
     invalid: str = "raise"
+    rows_per_group: int | None = None
     n_jobs: int | None = None
     random_state: Any = None
     callback: Callable[[Progress], None] | None = None
@@ -79,49 +83,63 @@ class Parameters:
         return given
 
 
-class Bookkeeping(TypedDict, total=False):
-    """Where a fit keeps what it releases, how far it is, and what it spends: keywords of every ``fit``.
+class Rows(TypedDict, total=False):
+    """Whose the rows are, and where their releases go and are paid: keywords of ``fit`` and ``partial_fit``.
 
     Attributes
     ----------
+    groups : array-like of shape (n_rows,), or None
+        Whose each row is: any hashable labels, private like the rows themselves. The guarantee is then about adding or
+        removing a person with all rows: persons are sampled, and the sum of a person's rows is clipped once, jointly,
+        so that who has more rows than the clip has room for is heard less. ``n_records`` is the public number of
+        persons. None: each row is a record of its own.
+    unit : str or None
+        What the statement calls them, such as "patient"; None is "person".
     transcript : path or None
         New folder that keeps the releases, from which the model can be made again without the data
-        (`vips_fast.verify`).
+        (`vips_fast.verify`); further calls of ``partial_fit`` go to the folder of the first.
+    budget : str, path, Budget or None
+        The budget of the data set, which pays for the run (`vips_fast.engine.budget`).
+    """
+
+    groups: Any
+    unit: str | None
+    transcript: str | Path | None
+    budget: Payer
+
+
+class Bookkeeping(Rows, total=False):
+    """Keywords of every ``fit``: those of `Rows`, and how far the run is.
+
+    Attributes
+    ----------
     checkpoint : path or None
         Folder that keeps the run as it goes: its ledger, written ahead of each release, and its last checkpoint.
     resume : bool
         Whether a run that is in the folder goes on; lost steps are done and paid for again.
     checkpoint_every : int or None
         Steps between checkpoints; None spaces them so that they take less than 2 % of the time.
-    budget : str, path, Budget or None
-        The budget of the data set, which pays for the run (`vips_fast.engine.budget`).
     """
 
-    transcript: str | Path | None
     checkpoint: str | Path | RunFolder | None
     resume: bool
     checkpoint_every: int | None
-    budget: Payer
 
 
-class Call(TypedDict, total=False):
-    """What a call of ``partial_fit`` is about, and where its release is kept: keywords of every ``partial_fit``.
+class Call(Rows, total=False):
+    """Keywords of every ``partial_fit``: those of `Rows`, and which records the call is about.
 
     Attributes
     ----------
     part : str or None
-        Name of the part of the data set that X is, "2026-11-20", say, if each record lies in one part only. Calls about
-        different parts compose in parallel: epsilon is that of the worst part. Calls about one part, and those without
-        a part, which are about all records, compose in sequence. That no record lies in two parts is not checked; the
-        statement says that it is assumed (`vips_fast.accounting.parts` has the proof).
+        Name of the part of the data set that the rows are, "2026-11-20", say, if each record lies in one part only.
+        Calls about different parts compose in parallel: epsilon is that of the worst part. Calls about one part, and
+        those without a part, which are about all records, compose in sequence. That no record lies in two parts is
+        not checked; the statement says that it is assumed (`vips_fast.accounting.parts` has the proof).
     n_records : int or None
-        Public number of records of this call, which sums are scaled by. None takes ``batch_size``; if that is None too,
-        the estimator's ``n_records`` as that of each part, or the number of rows where neither is given.
-    transcript, budget
-        As in `Bookkeeping`.
+        Public number of records of this call, which sums are scaled by. None takes ``batch_size``; if that is None
+        too, the estimator's ``n_records`` as that of each part, or the number of rows where neither is given.
     """
 
     part: str | None
     n_records: int | None
-    transcript: str | Path | None
-    budget: Payer

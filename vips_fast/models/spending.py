@@ -30,7 +30,7 @@ class Spending:
     partial : bool
         Whether the fit is a call of ``partial_fit``.
     call : mapping or None
-        ``part`` and ``call_records`` of that call, as in `Public`.
+        ``part``, ``call_records`` and ``unit`` of that call, as in `Public`.
     folder : RunFolder or None
         Where the run goes on, if one has begun there: with the noise of its plan and the steps that it has left, or as
         many of them as the budget holds.
@@ -100,7 +100,7 @@ class Spending:
         public = Public(n_features=n_features or 1, n_records=int(n_records), seed=0)
         if budget is not None:
             relation, delta = estimator._sampler(public).neighbors, estimator.target_delta or budget.delta
-            budget.check_plan(relation, "record", float(delta))
+            budget.check_plan(relation, self._call.get("unit", "record"), float(delta))
         if not estimator.private or estimator.noise_multiplier == 0 or estimator.n_records is None:
             return None
         if estimator.n_steps is None and n_features is None:
@@ -141,7 +141,7 @@ class Spending:
         sampler, n_steps = chosen._schedule(public, self._partial)
         delta = chosen._delta(public.n_records)
         if budget is not None:
-            budget.check_plan(sampler.neighbors, "record", delta)
+            budget.check_plan(sampler.neighbors, public.unit, delta)
         held = self._reservation
         kept = None if self._folder is None else self._folder.noise_multiplier
         if kept is not None:

@@ -1,7 +1,7 @@
 """Pure numpy twins of the kernels: same names, same argument order, float64, no tricks."""
 
-from .blr import blr_estep, pg_mean
-from .lda import lda_estep
+from .blr import blr_estep, blr_units, pg_mean
+from .lda import lda_estep, lda_units
 from .noise import (
     add_rounded_gaussian,
     chacha20_fill,
@@ -23,9 +23,11 @@ from .shrink import shrink_means
 __all__ = [
     "add_rounded_gaussian",
     "blr_estep",
+    "blr_units",
     "chacha20_fill",
     "floor_spectrum",
     "lda_estep",
+    "lda_units",
     "pg_mean",
     "psd_project",
     "rounded_gaussian",

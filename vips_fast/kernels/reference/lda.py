@@ -28,10 +28,7 @@ def lda_estep(
     totals = np.array([counts[indptr[d] : indptr[d + 1]].sum() for d in range(n_docs)])
     if spacing is None:
         spacing = noise_spacing(0.0, clip_norm) if clip_norm else count_spacing(totals.max(initial=0), totals.sum())
-    limit = np.floor(clip_norm / spacing) if clip_norm else np.inf
-
-    top = beta.max(axis=0)
-    beta = beta / np.where(top > 0, top, 1.0)
+    table = _scaled(beta)
     gamma = np.tile(alpha, (n_docs, 1))
     sums = np.zeros((n_topics, n_words), dtype=np.int64)
     n_iter = np.zeros(n_docs, dtype=np.int32)
@@ -39,33 +36,79 @@ def lda_estep(
     for d in range(n_docs):
         if totals[d] == 0:
             continue
-        columns, c = np.unique(indices[indptr[d] : indptr[d + 1]], return_inverse=True)
-        c = np.bincount(c, weights=counts[indptr[d] : indptr[d + 1]])
-        b = beta[:, columns]
-        g = alpha + totals[d] / n_topics
+        part = slice(indptr[d], indptr[d + 1])
+        columns, s, gamma[d], n_iter[d] = _document(indices[part], counts[part], table, alpha, tol, max_iter)
+        norms[d] = np.sqrt((s * s).sum())
+        sums[:, columns] += _truncated(s, clip_norm, spacing)
+    return LdaEStep(gamma, sums * spacing, n_iter, norms)
 
-        def weights(g: np.ndarray) -> np.ndarray:
-            # The common factor exp(-psi(sum gamma)) cancels in phi.
-            e = digamma(g)
-            return np.exp(e - e.max())
 
+def lda_units(
+    starts: np.ndarray, indptr: np.ndarray, indices: np.ndarray, counts: np.ndarray, exp_elog_beta: np.ndarray,
+    alpha: np.ndarray, *, tol: float = 1e-3, max_iter: int = 100, clip_norm: float | None = None,
+    word_clip: float = 0.0, spacing: float = 2.0**-30,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Statistics (V, K) and norms of units: unit u owns documents starts[u] to starts[u + 1].
+
+    A unit's contribution is the sum of its documents', in which each word's K entries are scaled down to an L2 norm
+    of at most ``word_clip`` (0: no bound) and then the whole to at most ``clip_norm``.
+    """
+    beta = np.asarray(exp_elog_beta, dtype=np.float64)
+    alpha = np.broadcast_to(np.asarray(alpha, dtype=np.float64), (len(beta),))
+    table, sums = _scaled(beta), np.zeros(beta.shape, dtype=np.int64)
+    norms = np.zeros(len(starts) - 1)
+    for u in range(len(norms)):
+        total = np.zeros(beta.shape)
+        for d in range(starts[u], starts[u + 1]):
+            part = slice(indptr[d], indptr[d + 1])
+            if counts[part].sum() > 0:
+                columns, s, _, _ = _document(indices[part], counts[part], table, alpha, tol, max_iter)
+                total[:, columns] += s
+        if clip_norm and 0 < word_clip < clip_norm:
+            total /= np.maximum(np.linalg.norm(total, axis=0) / word_clip, 1.0)
+        norms[u] = np.linalg.norm(total)
+        sums += _truncated(total, clip_norm, spacing)
+    return sums.T * spacing, norms
+
+
+def _scaled(beta: np.ndarray) -> np.ndarray:
+    top = beta.max(axis=0)
+    return np.asarray(beta / np.where(top > 0, top, 1.0))
+
+
+def _document(
+    indices: np.ndarray, counts: np.ndarray, beta: np.ndarray, alpha: np.ndarray, tol: float, max_iter: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+    """A document's words, its contribution to their columns (K, n), gamma and the rounds done."""
+    columns, c = np.unique(indices, return_inverse=True)
+    c = np.bincount(c, weights=counts)
+    b, n_iter = beta[:, columns], 0
+    g = alpha + c.sum() / len(alpha)
+
+    def weights(g: np.ndarray) -> np.ndarray:
+        # The common factor exp(-psi(sum gamma)) cancels in phi.
+        e = digamma(g)
+        return np.asarray(np.exp(e - e.max()))
+
+    theta = weights(g)
+    phi_norm = theta @ b + 1e-300
+    while n_iter < max_iter:
+        last = g
+        g = alpha + theta * (b @ (c / phi_norm))
         theta = weights(g)
         phi_norm = theta @ b + 1e-300
-        while n_iter[d] < max_iter:
-            last = g
-            g = alpha + theta * (b @ (c / phi_norm))
-            theta = weights(g)
-            phi_norm = theta @ b + 1e-300
-            n_iter[d] += 1
-            if np.abs(g - last).mean() < tol:
-                break
-        gamma[d] = g
-        s = theta[:, None] * b * (c / phi_norm)
-        norms[d] = np.sqrt((s * s).sum())
-        if clip_norm and norms[d] > clip_norm:
-            s *= clip_norm / norms[d]
-        q = np.trunc(s / spacing).astype(np.int64)
-        while clip_norm and sum(int(x) ** 2 for x in q[q != 0]) > limit**2:
-            q = np.trunc(q * (1 - 2.0**-16)).astype(np.int64)
-        sums[:, columns] += q
-    return LdaEStep(gamma, sums * spacing, n_iter, norms)
+        n_iter += 1
+        if np.abs(g - last).mean() < tol:
+            break
+    return columns, theta[:, None] * b * (c / phi_norm), g, n_iter
+
+
+def _truncated(s: np.ndarray, clip_norm: float | None, spacing: float) -> np.ndarray:
+    """A contribution, clipped, as integers on the lattice."""
+    norm = np.sqrt((s * s).sum())
+    if clip_norm and norm > clip_norm:
+        s = s * (clip_norm / norm)
+    q = np.trunc(s / spacing).astype(np.int64)
+    while clip_norm and sum(int(x) ** 2 for x in q[q != 0]) > np.floor(clip_norm / spacing) ** 2:
+        q = np.trunc(q * (1 - 2.0**-16)).astype(np.int64)
+    return q

@@ -50,7 +50,8 @@ class LatentDirichletAllocation(Transformer):
         as they are (only without privacy).
     clip : float or None
         a in (0, 1]: a document's contribution is scaled down to an L2 norm of at most
-        a N (Eq. 29). None is 0.6 N^−0.425 (`vips_fast.plan`; 0.043 for 500 words).
+        a N (Eq. 29). None is 0.6 N^−0.425 (`vips_fast.plan`; 0.043 for 500 words). With
+        ``groups`` it bounds the sum of a person's documents, and None is up to 1.4 times that.
     n_steps : int or None
         Minibatches, each one release; None is 20, or 40 where `vips_fast.plan` expects
         the statistics to stand clear of the noise.
@@ -154,12 +155,15 @@ class LatentDirichletAllocation(Transformer):
 
     def _model_settings(self, public: Public) -> dict[str, Any]:
         length = int(self.doc_length or public.scale or 1)
-        share = (default_clip(length) if self.clip is None else self.clip) if self.private else 1.0
+        share = 1.0
+        if self.private:
+            share = default_clip(length, self._most_rows(public)) if self.clip is None else self.clip
         return dict(
             n_topics=int(self.n_components), n_words=public.n_features, n_records=public.n_records, alpha=self._alpha,
             eta=self._eta(public.n_features), informed=self._informed,
             n_steps=self._resolve_n_steps(public), doc_length=None if self.doc_length is None else length,
-            clip=share * float(length), clips=bool(self.private), options=self._options, seed=public.seed,
+            clip=share * float(length), clips=bool(self.private), grouped=public.grouped, options=self._options,
+            seed=public.seed,
         )
 
     def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
@@ -183,8 +187,12 @@ class LatentDirichletAllocation(Transformer):
             clip=self.clip,
             target_epsilon=1.0 if self.target_epsilon is None else self.target_epsilon,
             target_delta=self.target_delta, batch_size=None if size is None else min(size, public.n_records),
-            noise_multiplier=self.noise_multiplier,
+            noise_multiplier=self.noise_multiplier, rows_per_group=self._most_rows(public),
         ).n_steps
+
+    def _most_rows(self, public: Public) -> int | None:
+        """Documents of a unit that are used at most, as the plan asks for them."""
+        return self.rows_per_group if public.grouped else 1
 
     @property
     def _alpha(self) -> float:

@@ -11,11 +11,12 @@ from scipy.special import digamma
 
 from ...engine.averaging import RunningAverage, Schedule
 from ...engine.model import Model, Release
+from ...engine.units import UnitBlock, opened
 from ...kernels import native
 from ...kernels.lattice import LDA_MAX_SPACING, LDA_MIN_SPACING, checked_spacing
 from .options import LdaOptions
-from .planning import plan
-from .records import DocumentBlock
+from .planning import WORD_CLIP, plan
+from .records import DocumentBlock, Documents
 from .shrinkage import ProductShrinkage
 
 if TYPE_CHECKING:
@@ -53,6 +54,8 @@ class LdaModel(Model):
     clips : bool
         False does not clip (without privacy); ``clip`` then bounds what there is.
     options : LdaOptions
+    grouped : bool
+        Whether a unit may own several documents.
     seed : int
         Seeds the public initial topics.
 
@@ -61,7 +64,9 @@ class LdaModel(Model):
     *Sensitivity.* A document's contribution has entries ≥ 0 and an L2 norm of at most
     a N. Adding or removing a document moves the sum by at most a N, replacing one by at
     most √2 a N: ‖x − y‖² = ‖x‖² + ‖y‖² − 2 x·y ≤ 2 (a N)². (Appendix 2 of the paper drops
-    one of the two terms and gets a N for replacing.)
+    one of the two terms and gets a N for replacing.) Where a person owns several documents,
+    the contribution is their sum, clipped once: nothing else was used of it than entries ≥ 0
+    and the norm, so the same holds for adding, removing or replacing a person with all documents.
 
     *Lattice.* Each contribution is truncated toward zero to the noise's own lattice, so `round` has nothing to do.
     """
@@ -72,6 +77,7 @@ class LdaModel(Model):
     def __init__(
         self, *, n_topics: int, n_words: int, n_records: int, alpha: float, eta: np.ndarray, informed: bool,
         n_steps: int, doc_length: int | None, clip: float, clips: bool, options: LdaOptions, seed: int,
+        grouped: bool = False,
     ):
         self.shape, self.clip = (n_words, n_topics), clip
         self.n_topics, self.n_words, self.n_records = n_topics, n_words, n_records
@@ -79,6 +85,9 @@ class LdaModel(Model):
         self._n_steps, self._length = n_steps, doc_length
         self._mode = native.LDA_AS_IS if doc_length is None else _MODES[options.length_method]
         self._clip = clip if clips else 0.0
+        # Alone, a document keeps the bits that it has without persons.
+        share = (WORD_CLIP if grouped else 1.0) if options.word_clip is None else options.word_clip
+        self._word_clip = share * self._clip
         self._options = options
         self._decay = 0.7 if options.learning_decay is None else options.learning_decay
         self._spacing = 1.0
@@ -110,40 +119,58 @@ class LdaModel(Model):
 
     # -- E-step
 
-    def contribute(self, block: DocumentBlock, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
-        """Gather, bring to length, E-step, clip, truncate and add."""
-        corpus, rows = block
-        buffers = self._buffers(block, scratch)
+    def contribute(
+        self, block: DocumentBlock | UnitBlock, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]
+    ) -> None:
+        """Gather, bring to length, E-step, add a unit's documents, clip, truncate and add."""
+        (corpus, rows), words, starts = opened(block, words)
+        buffers = self._buffers(corpus, rows, starts, scratch)
         indptr, indices, counts = buffers["indptr"][: len(rows) + 1], buffers["indices"], buffers["counts"]
         figures = scratch.get("figures")
-        norms = None if figures is None else np.zeros(len(rows))
+        n_units = len(rows) if starts is None else len(starts) - 1
+        norms = None if figures is None else np.zeros(n_units)
         native.lda_gather(
             rows, self._mode, self._length or 1, corpus.indptr, corpus.indices, corpus.counts, words, buffers["tokens"],
             indptr, indices, counts,
         )
-        native.lda_estep(
-            indptr, indices, counts, self._table, self._alpha, float(self._options.mean_change_tol),
-            int(self._options.max_doc_update_iter), self._clip, self._spacing, buffers["workspace"], None, out, None,
-            norms,
-        )
+        tol, most, work = float(self._options.mean_change_tol), int(self._options.max_doc_update_iter), buffers["work"]
+        if starts is None:
+            native.lda_estep(
+                indptr, indices, counts, self._table, self._alpha, tol, most, self._clip, self._spacing, work, None,
+                out, None, norms,
+            )
+        else:
+            native.lda_units(
+                starts, indptr, indices, counts, self._table, self._alpha, tol, most, self._clip,
+                self._word_clip, self._spacing, work, out, norms,
+            )
         if figures is not None and norms is not None:
             figures["clipped"] = figures.get("clipped", 0.0) + float((norms > self.clip).sum())
             figures["norm_sum"] = figures.get("norm_sum", 0.0) + float(norms.sum())
 
-    def _buffers(self, block: DocumentBlock, scratch: dict[str, Any]) -> dict[str, Any]:
+    def _buffers(
+        self, corpus: Documents, rows: np.ndarray, starts: np.ndarray | None, scratch: dict[str, Any]
+    ) -> dict[str, Any]:
         """Buffers that the block fits in, kept from block to block and grown where need be."""
-        lengths = block.corpus.indptr[block.rows + 1] - block.corpus.indptr[block.rows]
-        need = int(lengths.sum()), len(lengths), int(lengths.max(initial=0))
+        lengths = corpus.indptr[rows + 1] - corpus.indptr[rows]
+        ends = np.concatenate(([0], np.cumsum(lengths)))
+        need = {"entries": int(ends[-1]), "n_docs": len(rows), "widest": int(lengths.max(initial=0)), "together": 0}
+        if starts is not None:
+            need["together"] = int(np.diff(ends[starts]).max(initial=0))
         have = scratch.get("lda")
-        if have is None or any(n > m for n, m in zip(need, have["sizes"], strict=True)):
-            sizes = need if have is None else tuple(map(max, need, have["sizes"]))
-            entries, n_docs, widest = sizes
-            size = native.lda_workspace(self.n_topics, widest, self._table.dtype == np.float32)
+        if have is None or any(have[name] < size for name, size in need.items()):
+            if have is not None:
+                need = {name: max(size, have[name]) for name, size in need.items()}
+            entries, single = max(need["entries"], 1), self._table.dtype == np.float32
+            if starts is None:
+                size = native.lda_workspace(self.n_topics, need["widest"], single)
+            else:
+                size = native.lda_units_workspace(self.n_topics, self.n_words, need["widest"], need["together"], single)
             have = scratch["lda"] = {
-                "sizes": sizes, "indptr": np.empty(n_docs + 1, dtype=np.int64),
-                "indices": np.empty(max(entries, 1), dtype=np.int32), "counts": np.empty(max(entries, 1)),
-                "tokens": np.empty(max(native.LDA_RESAMPLE_TOKENS, widest), dtype=np.uint32),
-                "workspace": np.empty(size // 8 + 1).view(np.uint8),
+                **need, "indptr": np.empty(need["n_docs"] + 1, dtype=np.int64),
+                "indices": np.empty(entries, dtype=np.int32), "counts": np.empty(entries),
+                "tokens": np.empty(max(native.LDA_RESAMPLE_TOKENS, need["widest"]), dtype=np.uint32),
+                "work": np.empty(size // 8 + 1).view(np.uint8),
             }
         return have
 

@@ -22,6 +22,9 @@ class LdaOptions:
         How a document is brought to N words: "scale" multiplies its counts by N over
         their sum; "resample" draws N words from its own bag with replacement, anew at
         each visit (section 4.2). Scaling adds no sampling noise and gives smaller norms.
+    word_clip : float or None
+        With ``groups``: a bound, as a share in (0, 1] of the clip, of one word's part of a person's contribution, so
+        that no word takes the room of all others. None is 0.3; 1 is no bound.
     dtype : {"float32", "float64"}
         Precision of the E-step.
     max_doc_update_iter : int
@@ -34,6 +37,7 @@ class LdaOptions:
     learning_decay: float | None = None
     learning_offset: float = 1.0
     length_method: Literal["scale", "resample"] = "scale"
+    word_clip: float | None = None
     dtype: Literal["float32", "float64"] = "float32"
     max_doc_update_iter: int = 100
     mean_change_tol: float = 1e-3
@@ -44,6 +48,8 @@ class LdaOptions:
             check_number("learning_decay", self.learning_decay, 0, 1)
         check_number("learning_offset", self.learning_offset, 0, 1e9)
         check_choice("length_method", self.length_method, ("scale", "resample"))
+        if self.word_clip is not None:
+            check_number("word_clip", self.word_clip, 0, 1, low_open=True)
         check_choice("dtype", self.dtype, ("float32", "float64"))
         check_number("max_doc_update_iter", self.max_doc_update_iter, 0, 2**31 - 1, integer=True)
         check_number("mean_change_tol", self.mean_change_tol, 0, math.inf, high_open=True)

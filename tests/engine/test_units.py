@@ -1,0 +1,87 @@
+"""Units that own several rows: which rows are taken, in which blocks, by which random words."""
+
+import numpy as np
+import pytest
+
+from vips_fast.engine.units import UnitRecords, opened
+
+
+class Rows:
+    """Records whose blocks are their row numbers."""
+
+    def __init__(self, n_rows, usable=None):
+        self.n_rows, self.usable = n_rows, usable
+
+    def edges(self, rows):
+        return np.unique(np.append(np.arange(0, len(rows), 7), len(rows)))
+
+    def block(self, rows):
+        return rows
+
+
+def taken(records, units, seed=0):
+    words = np.random.default_rng(seed).integers(0, 2**64, records.n_rows, dtype=np.uint64)[units]
+    rows, row_words, starts = opened(records.block(units), words)
+    return [
+        (rows[a:b].tolist(), row_words[a:b].tolist()) for a, b in zip(starts[:-1], starts[1:], strict=True)
+    ], words
+
+
+@pytest.fixture
+def labels():
+    return np.random.default_rng(1).integers(0, 30, 200)
+
+
+def test_a_unit_is_its_rows_in_their_order(labels):
+    records = UnitRecords(Rows(200), labels)
+    first = list(dict.fromkeys(labels.tolist()))
+    parts, words = taken(records, np.arange(records.n_rows))
+    assert [rows for rows, _ in parts] == [np.flatnonzero(labels == label).tolist() for label in first]
+    # The first row's word is the unit's own, so that a unit of one row is what the row was alone.
+    assert [own[0] for _, own in parts] == words.tolist()
+    assert len({word for _, own in parts for word in own}) == 200
+
+
+def test_a_unit_does_not_depend_on_the_others_or_on_where_its_rows_are(labels):
+    """Bit for bit: whichever units are drawn with it, and wherever its rows stand in X."""
+    for limit in (None, 3):
+        records = UnitRecords(Rows(200), labels, limit)
+        whole, _ = taken(records, np.arange(records.n_rows))
+        for units in (np.array([4]), np.array([2, 4, 29]), np.arange(0, 30, 5)):
+            assert taken(records, units)[0] == [whole[unit] for unit in units]
+        order = np.argsort(labels, kind="stable")
+        moved = UnitRecords(Rows(200), labels[order], limit)
+        rank = {label: i for i, label in enumerate(dict.fromkeys(labels[order].tolist()))}
+        words = np.random.default_rng(0).integers(0, 2**64, 30, dtype=np.uint64)
+        for i, label in enumerate(dict.fromkeys(labels.tolist())):
+            rows, row_words, _ = opened(moved.block(np.array([rank[label]])), words[i : i + 1])
+            assert (order[rows].tolist(), row_words.tolist()) == whole[i]
+
+
+def test_a_unit_beyond_the_limit_is_cut_anew_at_each_visit(labels):
+    records = UnitRecords(Rows(200), labels, 3)
+    seen = [taken(records, np.arange(records.n_rows), seed)[0] for seed in range(40)]
+    for parts in seen:
+        assert max(len(rows) for rows, _ in parts) == 3
+        assert all(rows == sorted(rows) for rows, _ in parts)
+    unit = int(np.argmax(np.bincount(labels)))
+    label = list(dict.fromkeys(labels.tolist())).index(unit)
+    own = set(np.flatnonzero(labels == unit).tolist())
+    chosen = [tuple(parts[label][0]) for parts in seen]
+    assert len(set(chosen)) > 20 and {row for rows in chosen for row in rows} == own
+
+
+def test_blocks_never_divide_a_unit(labels):
+    records = UnitRecords(Rows(200), labels)
+    edges = records.edges(np.arange(records.n_rows))
+    assert edges[0] == 0 and edges[-1] == records.n_rows and (np.diff(edges) > 0).all() and len(edges) > 10
+    assert UnitRecords(Rows(0), []).edges(np.arange(0)).tolist() == [0]
+
+
+def test_rows_that_are_not_usable_are_nobodys(labels):
+    usable = np.random.default_rng(3).random(200) < 0.5
+    usable[labels == labels[0]] = False
+    records = UnitRecords(Rows(200, usable), labels)
+    parts, _ = taken(records, np.arange(records.n_rows))
+    assert records.n_rows == 30 and records.usable is None and parts[0][0] == []
+    assert sorted(row for rows, _ in parts for row in rows) == np.flatnonzero(usable).tolist()

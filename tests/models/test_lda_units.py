@@ -1,0 +1,129 @@
+"""The topic model with persons who wrote several documents."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from vips_fast import LatentDirichletAllocation
+from vips_fast.engine.budget import Budget
+from vips_fast.models.lda import LdaOptions
+from vips_fast.models.rebuild import verify
+
+KEY = b"u" * 32
+SETTINGS = dict(
+    n_components=3, doc_length=40, n_steps=3, noise_multiplier=1.0, target_delta=1e-5, random_state=0, sampling="full"
+)
+
+
+def corpus(n_docs, n_words=30, seed=0):
+    """Documents of a few words each."""
+    return sp.csr_array(np.random.default_rng(seed).poisson(0.4, (n_docs, n_words)))
+
+
+def model(**options):
+    return LatentDirichletAllocation(**{**SETTINGS, **options})
+
+
+def unit_sum(X, groups, units, **options):
+    """Exact sum of some units' contributions, and the clip in the same integers."""
+    prepared = model(**options).prepare(X, groups=groups)
+    words = np.arange(prepared.records.n_rows, dtype=np.uint64)
+    sums = prepared.backend.sum(prepared.model, prepared.records, np.asarray(units), words[units])
+    return sums, prepared.model.clip / prepared.plan.mechanism.spacing
+
+
+def squared(sums):
+    return sum(int(x) ** 2 for x in sums[sums != 0].tolist())
+
+
+def test_persons_of_one_document_give_the_bits_of_documents():
+    X = corpus(80)
+    labels = np.random.default_rng(1).permutation(80)
+    options = dict(sampling="poisson", batch_size=30, rows_per_group=1, options=LdaOptions(word_clip=1.0))
+    alone = model(**options).set_unsafe(test_key=KEY).fit(X)
+    persons = model(**options).set_unsafe(test_key=KEY).fit(X, groups=labels)
+    assert alone.components_.tobytes() == persons.components_.tobytes()
+    assert alone.privacy_.epsilon == persons.privacy_.epsilon
+    assert (alone.privacy_.unit, persons.privacy_.unit) == ("record", "person")
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, 7, 100])
+@pytest.mark.parametrize("word_clip", [1.0, 0.3])
+def test_a_person_moves_the_sum_by_at_most_the_clip(n_rows, word_clip):
+    """Whatever the documents: many alike, many different, one that is huge; and a long one attains it."""
+    rng = np.random.default_rng(n_rows)
+    alike = np.zeros((n_rows, 30), dtype=int)
+    alike[:, 3] = 50
+    for rows in (alike, rng.poisson(0.4, (n_rows, 30)), rng.poisson(40, (n_rows, 30))):
+        X = sp.csr_array(np.concatenate([rows, corpus(5).toarray()]))
+        groups = ["heavy"] * n_rows + list("abcde")
+        sums, limit = unit_sum(X, groups, [0], clip=0.2, options=LdaOptions(word_clip=word_clip))
+        assert squared(sums) <= int(limit) ** 2
+        if n_rows == 100 and rows is not alike:
+            assert squared(sums) >= (0.999 * limit) ** 2
+        if word_clip < 1:
+            assert max(squared(row) for row in sums) <= (word_clip * limit * (1 + 1e-5)) ** 2
+        both, _ = unit_sum(X, groups, [0, 3], clip=0.2, options=LdaOptions(word_clip=word_clip))
+        other, _ = unit_sum(X, groups, [3], clip=0.2, options=LdaOptions(word_clip=word_clip))
+        assert (both - other == sums).all()
+
+
+def test_documents_of_a_person_keep_their_own_topics():
+    """A person's sum is the sum of the documents', where the clip leaves room; not the merged document's."""
+    X = corpus(6)
+    options = dict(clip=1.0, doc_length=10, options=LdaOptions(word_clip=1.0))
+    together, _ = unit_sum(X, [0] * 6, [0], **options)
+    each = sum(unit_sum(X, np.arange(6), [i], **options)[0] for i in range(6))
+    assert np.abs(together).sum() > 0
+    # The documents are truncated one by one, the person once.
+    np.testing.assert_allclose(together, each, rtol=1e-4, atol=8)
+
+
+def test_the_number_of_persons_is_public_and_that_of_rows_moves_nothing():
+    X, few = corpus(90), np.arange(90) % 20
+    said = model(n_records=20).fit(X, groups=few, unit="patient")
+    assert said.privacy_.n_records == 20
+    text = said.privacy_.statement()
+    assert "adding or removing one patient of 20" in text and "The number of patients" in text and "record" not in text
+    # More rows, and more persons than the public number: the same plan.
+    more = model(n_records=20).fit(corpus(300), groups=np.arange(300) % 33, unit="patient")
+    assert more.ledger_.plan == said.ledger_.plan and more.privacy_ == said.privacy_
+
+
+def test_files_budgets_and_transcripts_are_about_persons(tmp_path):
+    X, groups = corpus(60), [f"p{i % 25}" for i in range(60)]
+    budget = Budget.create(tmp_path / "b", 9.0, 1e-5, dataset="notes", unit="patient")
+    fitted = model(rows_per_group=2).fit(X, groups=groups, unit="patient", budget=budget, transcript=tmp_path / "t")
+    fitted.save(tmp_path / "m")
+    assert LatentDirichletAllocation.load(tmp_path / "m").privacy_ == fitted.privacy_
+    assert all(check.ok for check in verify(tmp_path / "m", tmp_path / "t").checks)
+    for name in (p for p in tmp_path.rglob("*") if p.is_file()):
+        assert b"p17" not in name.read_bytes()
+    with pytest.raises(ValueError, match="unit"):
+        model().fit(X, groups=groups, budget=budget)
+    with pytest.raises(ValueError, match="unit"):
+        model().fit(X, budget=budget)
+
+
+def test_bad_input_is_refused_before_anything_is_spent():
+    X = corpus(10)
+    with pytest.raises(ValueError, match="^groups has shape"):
+        model().fit(X, groups=[1, 2])
+    with pytest.raises(ValueError, match="^groups: expected a label for each row"):
+        model().fit(X, groups=[None, *range(9)])
+    with pytest.raises(ValueError, match="^unit='patient': expected None without groups"):
+        model().fit(X, unit="patient")
+    with pytest.raises(ValueError, match="^unit='record'"):
+        model().fit(X, groups=range(10), unit="record")
+    with pytest.raises(ValueError, match="^rows_per_group=0"):
+        model(rows_per_group=0).fit(X, groups=range(10))
+    records = model(noise_multiplier=2.0).fit(X)
+    with pytest.raises(ValueError, match="expected one unit"):
+        records.partial_fit(X, groups=np.arange(10))
+
+
+def test_replacing_a_person_is_accounted_where_the_number_of_persons_is_public():
+    X, groups = corpus(60), np.arange(60) % 20
+    fitted = model(sampling="without_replacement", batch_size=5).fit(X, groups=groups)
+    assert fitted.privacy_.neighbors == "replace_one" and fitted.privacy_.n_records == 20
+    assert "replacing one person of 20" in fitted.privacy_.statement()

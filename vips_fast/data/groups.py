@@ -1,0 +1,66 @@
+"""Which rows belong to whom."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+
+
+def group_codes(groups: Any, n_rows: int) -> np.ndarray:
+    """Number the labels of rows by first appearance.
+
+    Parameters
+    ----------
+    groups : array-like of shape (n_rows,)
+        One label a row: integers, texts or any hashable values.
+    n_rows : int
+
+    Returns
+    -------
+    int64 array of shape (n_rows,), codes 0, 1, … in the order in which labels first appear.
+
+    Raises
+    ------
+    ValueError
+        If there is not one label for each row, or a label is missing (None, NaN or not a time).
+    TypeError
+        If a label is not hashable.
+    """
+    labels = np.asarray(groups) if not isinstance(groups, (list, tuple)) else _column(groups)
+    if labels.shape != (n_rows,):
+        raise ValueError(f"groups has shape {labels.shape}: expected ({n_rows},), one label for each row of X")
+    if labels.dtype.kind in "fcmM":
+        missing = np.isnat(labels) if labels.dtype.kind in "mM" else np.isnan(labels)
+        if missing.any():
+            raise ValueError(f"groups: expected a label for each row of X, got {int(missing.sum())} missing ones")
+    if labels.dtype.kind != "O":
+        _, first, codes = np.unique(labels, return_index=True, return_inverse=True)
+        rank = np.empty(len(first), dtype=np.int64)
+        rank[np.argsort(first)] = np.arange(len(first))
+        return rank[codes.reshape(-1)]
+    known: dict[Hashable, int] = {}
+    out = np.empty(n_rows, dtype=np.int64)
+    lacking = 0
+    for row, label in enumerate(labels.tolist()):
+        try:
+            # A value that differs from itself, such as NaN, is a missing one.
+            if label is None or bool(label != label):
+                lacking += 1
+            out[row] = known.setdefault(label, len(known))
+        except TypeError:
+            kind = type(label).__name__
+            raise TypeError(f"groups: expected hashable labels that are not missing, got one of type {kind}") from None
+    if lacking:
+        raise ValueError(f"groups: expected a label for each row of X, got {lacking} missing ones")
+    return out
+
+
+def _column(values: Any) -> np.ndarray:
+    """A list as a column of objects where numpy would make a table or texts of it."""
+    if all(type(value) is int for value in values):
+        return np.asarray(values)
+    out = np.empty(len(values), dtype=object)
+    out[:] = values
+    return out

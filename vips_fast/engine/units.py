@@ -1,0 +1,134 @@
+"""Units of privacy that own several rows: persons.
+
+With units, everything that the engine says of a record is said of a unit: the sampler
+draws units, `Model.contribute` takes blocks of units, each with one random word, and the
+sum of a unit's rows is clipped once, jointly. So adding or removing a unit with all its
+rows moves a sum by at most the clip, whatever the number of its rows; which rows there
+are, and how many, is private.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..data.groups import group_codes
+from .model import Records
+
+#: SplitMix64 (Steele, Lea & Flood 2014): the words of a unit's rows from the unit's own.
+_GOLDEN, _MIX1, _MIX2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+
+
+def _mixed(words: np.ndarray) -> np.ndarray:
+    words = (words ^ (words >> np.uint64(30))) * _MIX1
+    words = (words ^ (words >> np.uint64(27))) * _MIX2
+    return words ^ (words >> np.uint64(31))
+
+
+@dataclass(frozen=True)
+class UnitBlock:
+    """Some units, before their rows are looked up.
+
+    Attributes
+    ----------
+    records : UnitRecords
+    units : int64 array
+    """
+
+    records: UnitRecords
+    units: np.ndarray
+
+
+class UnitRecords:
+    """Records of units that own any number of rows, as the engine's `Records`.
+
+    Parameters
+    ----------
+    rows : Records
+        The rows, as a model's reader prepared them.
+    groups : array-like of shape (rows.n_rows,)
+        Label of the unit that each row belongs to; `vips_fast.data.groups.group_codes`.
+    limit : int or None
+        Most rows of a unit that are used at one visit. A unit that has more is cut to as
+        many, chosen by its own random word, anew at each visit: a function of the unit alone.
+
+    Attributes
+    ----------
+    n_rows : int
+        Number of units, in the order of their first rows.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `group_codes`.
+    """
+
+    usable: np.ndarray | None = None
+
+    def __init__(self, rows: Records, groups: Any, limit: int | None = None):
+        codes = group_codes(groups, rows.n_rows)
+        self._rows, self._limit = rows, limit
+        self._order = np.argsort(codes, kind="stable").astype(np.int64)
+        if rows.usable is not None:
+            # A row that is not usable is no row of anybody's.
+            self._order = self._order[rows.usable[self._order]]
+            counts = np.bincount(codes[rows.usable], minlength=int(codes.max(initial=-1)) + 1)
+        else:
+            counts = np.bincount(codes)
+        self.n_rows = len(counts)
+        self._starts = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+
+    def _lengths(self, units: np.ndarray) -> np.ndarray:
+        lengths = self._starts[units + 1] - self._starts[units]
+        return lengths if self._limit is None else np.minimum(lengths, self._limit)
+
+    def edges(self, units: np.ndarray) -> np.ndarray:
+        """Boundaries of blocks of about equal work; a unit is never divided."""
+        lengths = self._lengths(units)
+        ends = np.concatenate(([0], np.cumsum(lengths)))
+        position = np.arange(ends[-1]) - np.repeat(ends[:-1], lengths)
+        cuts = self._rows.edges(self._order[np.repeat(self._starts[units], lengths) + position])
+        inner = np.searchsorted(ends, np.asarray(cuts)[1:-1], side="right") - 1
+        return np.unique(np.concatenate(([0], inner, [len(units)])))
+
+    def block(self, units: np.ndarray) -> UnitBlock:
+        """The block of these units."""
+        return UnitBlock(self, units)
+
+    def take(self, units: np.ndarray, words: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray]:
+        """The rows of units: a block of `Records`, one word for each row, and where each unit's rows begin.
+
+        Parameters
+        ----------
+        units : int64 array of shape (n,)
+        words : uint64 array of shape (n,)
+            One for each unit, from which those of its rows follow; that of the first row is the unit's.
+
+        Returns
+        -------
+        block, uint64 array of shape (m,), int64 array of shape (n + 1,)
+        """
+        whole = self._starts[units + 1] - self._starts[units]
+        ends = np.concatenate(([0], np.cumsum(whole)))
+        position = np.arange(ends[-1]) - np.repeat(ends[:-1], whole)
+        rows = self._order[np.repeat(self._starts[units], whole) + position]
+        row_words = np.repeat(words, whole) + position.astype(np.uint64) * _GOLDEN
+        later = position > 0
+        row_words[later] = _mixed(row_words[later])
+        if self._limit is not None and whole.max(initial=0) > self._limit:
+            # The rows with the least keys of their own, in their order in the data.
+            owner = np.repeat(np.arange(len(units)), whole)
+            order = np.lexsort((_mixed(row_words ^ _MIX2), owner))
+            kept = np.sort(order[position < self._limit])
+            rows, row_words = rows[kept], row_words[kept]
+            ends = np.concatenate(([0], np.cumsum(np.minimum(whole, self._limit))))
+        return self._rows.block(rows), row_words, ends.astype(np.int64)
+
+
+def opened(block: Any, words: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray | None]:
+    """A block's rows, a word for each, and where each unit's rows begin; None where every row is a unit."""
+    if isinstance(block, UnitBlock):
+        return block.records.take(block.units, words)
+    return block, words, None
