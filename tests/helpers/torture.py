@@ -295,7 +295,7 @@ def torture(folder, kills, *, seed=0, share_fresh=0.0, share_commands=0.5, mutat
             for slot in np.argsort(moments):
                 time.sleep(max(0.0, begun + moments[slot] - time.perf_counter()))
                 stage.end(slot, pids[slot])
-            span = min(0.3, span * (1.1 if counts["releases"] < 2 * counts["kills"] else 0.95))
+            span = min(1.0, span * (1.1 if counts["releases"] < 2 * counts["kills"] else 0.95))
             if any(counts[fault] for fault in FAULTS):
                 return counts, [path.read_text() for path in stage.folder.glob("*/said")]
             if stage.over or counts["kills"] >= kills:
