@@ -384,12 +384,12 @@ int32_t KERNEL(vf_lda_estep)(const vf_lda_params *params, const vf_rows_f64 *doc
     return VF_OK;
 }
 
-/* The sum of a unit's documents: the words in the order in which they came, a padded row
- * of topics for each, and where a word's row is (-1: nowhere yet). */
+/* The sum of a unit's documents: words and topics in the order in which they came, a padded
+ * row of topics for each word, and where a word's row and a topic's column are (-1: nowhere yet). */
 typedef struct {
-    int64_t stride, n_words;
+    int64_t stride, n_words, n_topics;
     REAL *values;
-    int32_t *lattice, *word, *row_of;
+    int32_t *lattice, *word, *row_of, *topic, *column_of, *column;
 } LOCAL(unit);
 
 int64_t KERNEL(vf_lda_units_workspace)(int64_t n_topics, int64_t n_words, int64_t max_doc_words,
@@ -399,12 +399,20 @@ int64_t KERNEL(vf_lda_units_workspace)(int64_t n_topics, int64_t n_words, int64_
     const int64_t most = max_unit_words < n_words ? max_unit_words : n_words, stride = VF_ROUND_UP(n_topics, LANES);
     if ((double)(stride + 1) * (double)(most + 1) > 1e17) return -1;
     return document + most * stride * (int64_t)(sizeof(REAL) + sizeof(int32_t)) +
-           (most + n_words) * (int64_t)sizeof(int32_t) + 2 * VF_LINE;
+           (most + n_words + 3 * n_topics) * (int64_t)sizeof(int32_t) + 2 * VF_LINE;
 }
 
 /* Add c_i phi_ik of a document, which lie in its tile. */
 static void LOCAL(add_document)(LOCAL(unit) * u, const LOCAL(document) * e) {
     const int64_t stride = u->stride, n_active = e->n_active;
+    for (int64_t a = 0; a < n_active; ++a) {
+        const int32_t topic = e->topic[a];
+        if (u->column_of[topic] < 0) {
+            u->column_of[topic] = (int32_t)u->n_topics;
+            u->topic[u->n_topics++] = topic;
+        }
+        u->column[a] = u->column_of[topic];
+    }
     for (int64_t i = 0; i < e->n_words; ++i) {
         const int32_t word = e->word[i];
         int32_t row = u->row_of[word];
@@ -414,7 +422,7 @@ static void LOCAL(add_document)(LOCAL(unit) * u, const LOCAL(document) * e) {
             memset(u->values + row * stride, 0, (size_t)stride * sizeof(REAL));
         }
         REAL *sum = u->values + row * stride;
-        for (int64_t a = 0; a < n_active; ++a) sum[e->topic[a]] += e->tile[e->row[a] + i];
+        for (int64_t a = 0; a < n_active; ++a) sum[u->column[a]] += e->tile[e->row[a] + i];
     }
 }
 
@@ -424,12 +432,12 @@ static double LOCAL(unit_norm)(LOCAL(unit) * u, double bound) {
     for (int64_t i = 0; i < u->n_words; ++i) {
         REAL *row = u->values + i * u->stride;
         VEC s = OP(set1)(0);
-        for (int64_t k = 0; k < u->stride; k += LANES) s = OP(fma)(OP(load)(row + k), OP(load)(row + k), s);
+        for (int64_t k = 0; k < u->n_topics; k += LANES) s = OP(fma)(OP(load)(row + k), OP(load)(row + k), s);
         double own = (double)OP(sum)(s);
         if (bound > 0.0 && own > bound * bound) {
             const double share = bound / sqrt(own);
             const VEC factor = OP(set1)((REAL)share);
-            for (int64_t k = 0; k < u->stride; k += LANES) OP(store)(row + k, OP(mul)(OP(load)(row + k), factor));
+            for (int64_t k = 0; k < u->n_topics; k += LANES) OP(store)(row + k, OP(mul)(OP(load)(row + k), factor));
             own *= share * share;
         }
         square += own;
@@ -440,21 +448,27 @@ static double LOCAL(unit_norm)(LOCAL(unit) * u, double bound) {
 /* lattice = trunc(factor * values); the exact sum of squares, each value below 2^31. */
 static uint64_t LOCAL(unit_truncate)(const LOCAL(unit) * u, REAL factor) {
     const VEC f = OP(set1)(factor);
-    const int64_t n = u->n_words * u->stride;
+    const int64_t width = VF_ROUND_UP(u->n_topics, LANES);
     uint64_t squares = 0;
-    for (int64_t i = 0; i < n; i += LANES) OP(store_i32)(u->lattice + i, OP(mul)(OP(load)(u->values + i), f));
-    for (int64_t i = 0; i < n; ++i) squares += (uint64_t)((int64_t)u->lattice[i] * u->lattice[i]);
+    for (int64_t i = 0; i < u->n_words; ++i) {
+        const REAL *row = u->values + i * u->stride;
+        int32_t *q = u->lattice + i * width;
+        for (int64_t k = 0; k < width; k += LANES) OP(store_i32)(q + k, OP(mul)(OP(load)(row + k), f));
+    }
+    for (int64_t i = 0; i < u->n_words * width; ++i) squares += (uint64_t)((int64_t)u->lattice[i] * u->lattice[i]);
     return squares;
 }
 
 /* Clip a unit's sum of the given norm, truncate it and add it to the sums. */
 static void LOCAL(release_unit)(const LOCAL(unit) * u, const vf_lda_params *params, double norm, int64_t *sums) {
-    const int64_t n_topics = params->n_topics, stride = u->stride;
+    const int64_t all = params->n_topics, n_topics = u->n_topics, stride = u->stride;
+    const int64_t width = VF_ROUND_UP(n_topics, LANES);
+    const int32_t *topic = u->topic;
     double factor = 1.0 / params->spacing;
     if (!(params->clip_norm > 0.0)) {
         for (int64_t i = 0; i < u->n_words; ++i) {
-            int64_t *s = sums + (int64_t)u->word[i] * n_topics;
-            for (int64_t k = 0; k < n_topics; ++k) s[k] += (int64_t)(u->values[i * stride + k] * (REAL)factor);
+            int64_t *s = sums + (int64_t)u->word[i] * all;
+            for (int64_t k = 0; k < n_topics; ++k) s[topic[k]] += (int64_t)(u->values[i * stride + k] * (REAL)factor);
         }
         return;
     }
@@ -467,9 +481,12 @@ static void LOCAL(release_unit)(const LOCAL(unit) * u, const vf_lda_params *para
         factor *= (double)limit / sqrt((double)squares) * (1.0 - 0x1p-16);
     }
     for (int64_t i = 0; i < u->n_words; ++i) {
-        int64_t *s = sums + (int64_t)u->word[i] * n_topics;
-        const int32_t *q = u->lattice + i * stride;
-        for (int64_t k = 0; k < n_topics; ++k) s[k] += q[k];
+        const int64_t later = i + 6 < u->n_words ? i + 6 : u->n_words - 1;
+        const char *ahead = (const char *)(sums + (int64_t)u->word[later] * all);
+        for (int64_t line = 0; line < 8 * all; line += VF_LINE) VF_PREFETCH(ahead + line);
+        int64_t *s = sums + (int64_t)u->word[i] * all;
+        const int32_t *q = u->lattice + i * width;
+        for (int64_t k = 0; k < n_topics; ++k) s[topic[k]] += q[k];
     }
 }
 
@@ -506,11 +523,14 @@ int32_t KERNEL(vf_lda_units)(const vf_lda_params *params, double word_clip, int6
     sum.lattice = (int32_t *)(sum.values + most * sum.stride);
     sum.word = sum.lattice + most * sum.stride;
     sum.row_of = sum.word + most;
-    memset(sum.row_of, 0xff, (size_t)n_words * sizeof *sum.row_of);
+    sum.column_of = sum.row_of + n_words;
+    sum.topic = sum.column_of + n_topics;
+    sum.column = sum.topic + n_topics;
+    memset(sum.row_of, 0xff, (size_t)(n_words + n_topics) * sizeof *sum.row_of);
     for (int64_t u = 0; u < n_units; ++u) {
         const int together = starts[u + 1] - starts[u] > 1 || bound > 0.0;
         double norm = 0.0;
-        sum.n_words = 0;
+        sum.n_words = sum.n_topics = 0;
         for (int64_t d = starts[u]; d < starts[u + 1]; ++d) {
             if (!LOCAL(load)(&e, indptr[d], indptr[d + 1], docs->indices, docs->values, table, alpha)) continue;
             (void)LOCAL(iterate)(&e, params);
@@ -529,6 +549,7 @@ int32_t KERNEL(vf_lda_units)(const vf_lda_params *params, double word_clip, int6
             else
                 norm = 0.0;
             for (int64_t i = 0; i < sum.n_words; ++i) sum.row_of[sum.word[i]] = -1;
+            for (int64_t k = 0; k < sum.n_topics; ++k) sum.column_of[sum.topic[k]] = -1;
         }
         if (norms) norms[u] = norm;
     }

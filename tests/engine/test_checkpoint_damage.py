@@ -74,12 +74,13 @@ def test_a_ledger_cut_at_any_byte_counts_what_was_begun(tmp_path, quick_disk):
         assert len(done.ledger_) >= sum(place < cut for place in begins) + 3 and bits(done) == whole("own")
 
 
-def test_no_flip_in_the_ledger_hides_a_release(tmp_path, quick_disk):
+@pytest.mark.parametrize("number", [1000, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_no_flip_in_the_ledger_hides_a_release(number, tmp_path, quick_disk):
     begun(tmp_path)
     path, plan, rng = tmp_path / LEDGER, plan_of("own"), np.random.default_rng(0)
     content = path.read_bytes()
     spent, refused = len(releases_in(content)), 0
-    flips = [(int(rng.integers(len(content))), int(rng.integers(1, 256))) for _ in range(1000)]
+    flips = [(int(rng.integers(len(content))), int(rng.integers(1, 256))) for _ in range(number)]
     flips += [(place, 1 << bit) for place, byte in enumerate(content) if byte == 10 for bit in range(8)]
     for place, mask in flips:
         damaged = bytearray(content)

@@ -229,8 +229,9 @@ class Stage:
         return kept
 
     def look_at_model(self, slot):
-        """It is whole, and its own ledger holds every release that went into it."""
-        model, kind = self.places[slot] / "model", CASES[self.kinds[slot]][0]
+        """It is whole, and its own ledger holds every release of its run, whose number is its seed."""
+        place, kind = self.places[slot], CASES[self.kinds[slot]][0]
+        model = place / "model"
         if not model.exists():
             self.counts["unreadable models"] += self.read[slot]  # it was there before
             return None
@@ -240,7 +241,8 @@ class Stage:
         except (OSError, ValueError):
             self.counts["unreadable models"] += 1
             return None
-        self.counts["under-counts in a ledger"] += max(0, fitted.n_steps_ - len(fitted.ledger_))
+        drawn = sum(path.stat().st_size for path in place.glob(f"{fitted.random_state}-*.drawn"))
+        self.counts["under-counts in a ledger"] += max(0, drawn - len(fitted.ledger_))
         return fitted
 
     def charged(self, pid):
@@ -295,7 +297,7 @@ def torture(folder, kills, *, seed=0, share_fresh=0.0, share_commands=0.5, mutat
             for slot in np.argsort(moments):
                 time.sleep(max(0.0, begun + moments[slot] - time.perf_counter()))
                 stage.end(slot, pids[slot])
-            span = min(0.3, span * (1.1 if counts["releases"] < 2 * counts["kills"] else 0.95))
+            span = min(1.0, span * (1.1 if counts["releases"] < 2 * counts["kills"] else 0.95))
             if any(counts[fault] for fault in FAULTS):
                 return counts, [path.read_text() for path in stage.folder.glob("*/said")]
             if stage.over or counts["kills"] >= kills:

@@ -236,6 +236,8 @@ class PrivateEstimator(Parameters):
         unit: str | None = None, **extra: Any,
     ) -> Self:
         """`fit` and `partial_fit` of all models; ``part`` and ``n_records`` are about a call of the latter."""
+        if partial and (checkpoint is not None or resume or checkpoint_every is not None):
+            raise TypeError("partial_fit() takes no checkpoint: a call is one step")
         with self._alone(), open_folder(checkpoint, resume, checkpoint_every) as folder:
             first, resumed = not partial or self._result is None, folder is not None and folder.begun
             writer = None if transcript is None else TranscriptWriter(transcript, first=first, resume=resumed)
