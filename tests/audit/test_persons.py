@@ -53,8 +53,9 @@ def test_what_an_attacker_measures(name):
     assert failed(MODELS[name], "E", 3) == set()
 
 
-def test_everything_public_follows_from_the_releases():
-    assert failed(LOGISTIC, "G") == set()
+@pytest.mark.parametrize("name", ["logistic", "network"])
+def test_everything_public_follows_from_the_releases(name):
+    assert failed(MODELS[name], "G") == set()
 
 
 @pytest.mark.parametrize("name", ["lda_any_word", "logistic", "network"])

@@ -33,6 +33,9 @@ _LATENT_BITS = 20
 #: - 1) / 2 entries against J K, and are averaged over all of them, so little of the norm goes to them.
 _SHARES = {"mean": 0.1, "cross": 1.0, "covariance": 0.15}
 
+#: One of so many entries of the first block counts rows, so that a row has a norm of about 1/8 there.
+_COUNTED = 64
+
 #: Variances of z are kept above this.
 _LEAST_VARIANCE = 0.01
 
@@ -51,12 +54,21 @@ class QuadraticModel(NetworkModel):
     same. The centre of y is taken off in `parts`: sum_n (y_n - m) x v_n = sum_n y_n x v_n
     - m x sum_n v_n, in integers, as m is a multiple of 2^-12.
 
-    *Units of several rows.* Row r of m contributes v_r / m to the blocks that are linear in v
-    and v_r / sqrt(m) as the factor of v v', each truncated on its own, with norms that are
-    held in exact integers to C_z / m and C_z / sqrt(m); see `NetworkModel`.
+    *Units of several rows.* In the first steps a unit contributes the mean of its rows; see `NetworkModel`.
+    Afterwards it is t times the sum of its m rows' blocks, 0 < t <= 1: of trunc(t v_r), y_r x trunc(t v_r)
+    and w_r w_r', w_r = trunc(sqrt(t) v_r); and in the first entries of the block of the first steps, which
+    is idle by then, t m - 1 if that is positive, so that the M-step can divide by how many rows the sums
+    hold. t is the largest that keeps the joint norm at ``keep``; without several rows it is 1, and nothing
+    is there. The norm comes from inner products: with G_rs = v_r . v_s and H_rs = (y_r - m) . (y_s - m)
+    the blocks' squares are sum G, sum G H and (sum G^2 - sum_k (sum_r v_rk^2)^2) / 2. It is computed
+    anew for the truncated integers. G and H are integers below 2^53 (m is a multiple of 2^-12), exact in
+    any order. Their sums are pairwise within 512 x 512 blocks: for fewer than 2^20 rows the errors are below
+    2^-30 of the sum of the terms' sizes. That is at most (sum_r |v_r|)^2 for G and J times that for G H,
+    of which 2^-30 is added, and for the squares the factor 1 + 2^-20 is more than enough.
 
     *Capacity.* |v_nk| <= 2^20, so no entry of a record passes 2^40 in the products
-    v_nk v_nl, nor 2^32 in what `parts` makes of y_n x v_n: 2^22 records stay within 2^62.
+    v_nk v_nl, nor 2^32 in what `parts` makes of y_n x v_n: 2^22 records stay within 2^62. A unit of
+    several rows may put all its norm in one block, 1 / 0.15 times what a record can there: 2^19 of them.
 
     *Sensitivity.* The first steps' block is (2 y - 1) / sqrt(J), of norm 1. Afterwards
     ||v_n|| <= C_z min(1, C_y / ||y_n - m||) bounds the blocks by C_z, C_z C_y and C_z^2
@@ -78,6 +90,10 @@ class QuadraticModel(NetworkModel):
         blocks = dict(image=J, mean=K, cross=J * K, covariance=K * (K - 1) // 2)
         super().__init__(settings, public, blocks, 0.0, K + J * K + K * K)
         self.bound, self.mean_steps = bound, mean_steps
+        # Entries of the first block that say, afterwards, how many rows the sums hold.
+        self._counting = -(-J // _COUNTED) if public.unit != "record" and settings.private else 0
+        if self._counting:
+            self.capacity = 2**19
         self._image = np.zeros(J)
         # Bounds that no record passes set the grid where nothing is clipped.
         self.latent_bound, self.visible_bound = math.sqrt(K), math.sqrt(J)
@@ -152,20 +168,72 @@ class QuadraticModel(NetworkModel):
         rows, _, starts = opened(block, words)
         weights = row_weights(starts)
         sums = {name: out[part] for name, part in self.blocks.items()}
-        for first, last in record_blocks(len(rows), BLOCK):
-            y, share = rows[first:last], None if weights is None else weights[first:last]
-            if self.step >= self.mean_steps:
-                self._joint(y, share, sums, scratch)
-            elif share is None:
-                sums["image"] += (2 * y.sum(axis=0, dtype=np.int64) - len(y)) << _IMAGE_BITS
-            else:
-                # Whole numbers below 2^40, which doubles add exactly in any order.
-                ones = np.floor(np.ldexp(share, _IMAGE_BITS))
-                sums["image"] += (2 * (ones @ y) - ones.sum()).astype(np.int64)
+        blocks = record_blocks(len(rows), BLOCK)
+        if self.step >= self.mean_steps:
+            self._joint(rows, starts, weights, sums, scratch)
+        elif weights is None:
+            for first, last in blocks:
+                part = rows[first:last].sum(axis=0, dtype=np.int64)
+                sums["image"] += (2 * part - (last - first)) << _IMAGE_BITS
+        else:
+            # Whole numbers below 2^40, which doubles add exactly in any order.
+            ones = np.floor(np.ldexp(weights, _IMAGE_BITS))
+            for first, last in blocks:
+                part = 2 * (ones[first:last] @ rows[first:last]) - ones[first:last].sum()
+                sums["image"] += part.astype(np.int64)
 
     def _joint(
-        self, y: np.ndarray, share: np.ndarray | None, sums: dict[str, np.ndarray], scratch: dict[str, Any]
+        self, rows: np.ndarray, starts: np.ndarray | None, weights: np.ndarray | None, sums: dict[str, np.ndarray],
+        scratch: dict[str, Any],
     ) -> None:
+        blocks = record_blocks(len(rows), BLOCK)
+        if weights is None or starts is None:
+            for first, last in blocks:
+                v = self._clipped(rows[first:last], scratch)
+                self._add(rows[first:last], v, v, sums, scratch)
+            return
+        v = np.concatenate([self._clipped(rows[first:last], scratch).copy() for first, last in blocks])
+        if self._counting:
+            for first, last in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
+                if last - first > 1:
+                    share = self._share(rows[first:last], v[first:last])
+                    weights[first:last] = share
+                    held = math.floor(math.ldexp(max(share * (last - first) - 1, 0.0), _IMAGE_BITS))
+                    sums["image"][: self._counting] += held
+        linear, roots = np.trunc(v * weights[:, None]), np.trunc(v * np.sqrt(weights)[:, None])
+        for first, last in blocks:
+            self._add(rows[first:last], linear[first:last], roots[first:last], sums, scratch)
+
+    def _share(self, y: np.ndarray, v: np.ndarray) -> float:
+        """The largest t, up to 2^-12, that a unit's rows can weigh; see the notes."""
+        m, keep = len(y), self.keep
+        counted = self._counting * self.multiplier("image") ** 2
+        # The larger root of t^2 square + counted (t m - 1)^2 = keep^2.
+        whole = self._square(y, v, v) + counted * m * m
+        inner = (counted * m) ** 2 - whole * (counted - keep * keep)
+        share = min(1.0, (counted * m + math.sqrt(max(inner, 0.0))) / whole) if whole > 0 else 1.0
+        while True:
+            square = self._square(y, np.trunc(v * share), np.trunc(v * math.sqrt(share)))
+            if (square + counted * max(share * m - 1, 0.0) ** 2) * (1 + 2.0**-20) <= keep * keep:
+                return share
+            share *= 1 - 2.0**-12
+
+    def _square(self, y: np.ndarray, linear: np.ndarray, roots: np.ndarray) -> float:
+        """Squared joint norm of one unit's sums, from inner products of its rows."""
+        scale = {name: (self.multiplier(name) * self.unit(name)) ** 2 for name in ("mean", "cross", "covariance")}
+        total, blocks = 0.0, record_blocks(len(y), BLOCK)
+        centered = [np.ldexp(y[i:e].astype(np.float64), _CENTER_BITS) - self._center_units for i, e in blocks]
+        for (i, e), left in zip(blocks, centered, strict=True):
+            for (j, f), right in zip(blocks, centered, strict=True):
+                gram, other = linear[i:e] @ linear[j:f].T, left @ right.T
+                total += scale["mean"] * float(gram.sum()) + scale["cross"] * float((gram * other).sum())
+                total += 0.5 * scale["covariance"] * float(((roots[i:e] @ roots[j:f].T) ** 2).sum())
+        total -= 0.5 * scale["covariance"] * float(((roots * roots).sum(axis=0) ** 2).sum())
+        reach = float(np.sqrt((linear * linear).sum(axis=1)).sum()) ** 2
+        return total + 2.0**-30 * reach * (scale["mean"] + scale["cross"] * 4.0**_CENTER_BITS * self.n_visible)
+
+    def _clipped(self, y: np.ndarray, scratch: dict[str, Any]) -> np.ndarray:
+        """v of some rows, in a buffer of the thread."""
         J, K, n = self.n_visible, self.n_hidden, len(y)
         area = room(scratch, "quadratic", lambda: workspaces("quadratic", J, K, 1)[0])
         z, v = (a[:n] for a in room(scratch, "latent", lambda: np.empty((2, BLOCK, K))))
@@ -177,22 +245,19 @@ class QuadraticModel(NetworkModel):
             native.sbn_visible_norms(y, self.center, norms)
             clip = self.latent_bound
             factor = np.minimum(1.0, self.visible_bound / np.maximum(norms, self.visible_bound))
+        native.sbn_clip(z, self.zeta, factor, clip, self.unit("mean"), v, lengths)
+        if "figures" in scratch:
+            clipped = 0 if factor is None else np.count_nonzero((factor < 1.0) | (lengths > clip))
+            scratch["figures"]["clipped"] = scratch["figures"].get("clipped", 0.0) + clipped
+        return v
 
-        def clipped(weight: np.ndarray | None) -> np.ndarray:
-            """v in ``v``, times a weight of each row."""
-            both = factor if weight is None else weight if factor is None else factor * weight
-            native.sbn_clip(z, self.zeta, both, clip, self.unit("mean"), v, lengths)
-            return v
-
-        linear = clipped(share)
+    def _add(
+        self, y: np.ndarray, linear: np.ndarray, roots: np.ndarray, sums: dict[str, np.ndarray], scratch: dict[str, Any]
+    ) -> None:
+        J, K = self.n_visible, self.n_hidden
         sums["mean"] += linear.sum(axis=0).astype(np.int64)
         native.sbn_cross(y, linear, sums["cross"].reshape(J, K))
-        if share is not None:
-            clipped(np.sqrt(share))
-        native.sbn_gram(v, room(scratch, "gram", lambda: workspaces("gram", J, K, 1)[0]), sums["covariance"])
-        if "figures" in scratch:
-            n_clipped = 0 if factor is None else np.count_nonzero((factor < 1.0) | (lengths > clip))
-            scratch["figures"]["clipped"] = scratch["figures"].get("clipped", 0.0) + n_clipped
+        native.sbn_gram(roots, room(scratch, "gram", lambda: workspaces("gram", J, K, 1)[0]), sums["covariance"])
 
     # -- M-step
 
@@ -224,14 +289,18 @@ class QuadraticModel(NetworkModel):
 
     def _update_joint(self, release: Release) -> None:
         J, K, zeta = self.n_visible, self.n_hidden, self.zeta
-        mean = np.clip(zeta + self.read(release, "mean"), LEAST_HIDDEN, 1 - LEAST_HIDDEN)
-        covariance = symmetric(self.read(release, "covariance"), K) - np.outer(mean - zeta, mean - zeta)
+        # Rows that the sums hold, on average over the units.
+        held = 1.0
+        if self._counting:
+            held = max(1.0 + float(self.read(release, "image")[: self._counting].mean()), 1.0)
+        mean = np.clip(zeta + self.read(release, "mean") / held, LEAST_HIDDEN, 1 - LEAST_HIDDEN)
+        covariance = symmetric(self.read(release, "covariance") / held, K) - np.outer(mean - zeta, mean - zeta)
         # E[z^2] = E[z]: the diagonal about the mean.
         np.fill_diagonal(covariance, mean * (1 - mean))
-        fresh = np.concatenate([mean, self.read(release, "cross"), covariance.reshape(-1)])
+        fresh = np.concatenate([mean, self.read(release, "cross") / held, covariance.reshape(-1)])
         rate = self._schedule.rate(self.step - self.mean_steps) if self._average.initial_weight < 1 else 1.0
         # Its noise is that of an entry of the covariance.
-        noise_sd = release.noise_sd / self.exact_multiplier("covariance")
+        noise_sd = release.noise_sd / self.exact_multiplier("covariance") / held
         self._average.add_values(fresh, Release(release.step, release.units, release.scale, noise_sd), rate)
         mean, cross, covariance = np.split(self._average.values, [K, K + J * K])
         cross, variance = cross.reshape(J, K), self._average.noise_sd**2
