@@ -96,6 +96,6 @@ EVERY = {
     "network-bohning": (lambda **o: _network("bohning", **{"weight_prior": "gaussian", **o}), binary),
     "gaussian-mixture": (_example("GaussianMixture", radius=2.0, means_init=np.eye(2, 4)), vectors),
     "bernoulli-mixture": (_example("BernoulliMixture"), binary),
-    "pca": (_example("ProbabilisticPCA", center=np.full(4, 0.1), learning_offset=3.0), vectors),
+    "pca": (_example("ProbabilisticPCA", center=np.full(4, 0.1)), vectors),
     "binomial": (_example("BinomialRegression", invalid="drop"), labelled),
 }

@@ -422,7 +422,7 @@ def test_an_m_step_that_breaks_its_contract_ends_the_fit_and_leaves_the_estimato
     ("options", "X", "match"),
     [
         ({"clip_norm": math.nan}, [[1.0]], "clip_norm"),
-        ({"learning_offset": None}, [[1.0]], "learning_offset"),
+        ({"learning_decay": None}, [[1.0]], "learning_decay"),
         ({}, [1.0], "1 dimensions: expected an array"),
         ({}, np.zeros((0, 2)), "at least one row"),
         ({}, [["a"]], "dtype"),
@@ -464,8 +464,9 @@ def test_every_dtype_of_records_gives_the_same_model():
 def test_the_start_of_the_average_is_forgotten_exactly():
     """Statistics that never change have a mean that no step size changes."""
     X = np.array([[0.5, 0.25], [0.25, -0.5]])
-    for options in ({"learning_offset": 5.0}, {"learning_offset": 1.0}, {"learning_decay": 0.0}):
-        fitted = Mean(private=False, n_steps=4, **options).fit(X)
+    for offset, decay in ((5.0, 0.7), (1.0, 0.7), (1.0, 0.0)):
+        cls = type("Mean", (Mean,), {"learning_offset": offset})
+        fitted = cls(private=False, n_steps=4, learning_decay=decay).fit(X)
         np.testing.assert_allclose(fitted.average_, X.mean(axis=0), rtol=1e-12)
 
 

@@ -80,9 +80,9 @@ class ConjugateEstimator(PrivateEstimator):
 
     Parameters
     ----------
-    learning_decay, learning_offset : float
-        kappa and tau_0 of the step size (tau_0 + t)^-kappa, t = 0, 1, … A decay of 0
-        keeps only the last step's statistics.
+    learning_decay : float
+        kappa of the step size (tau_0 + t)^-kappa, t = 0, 1, … 0 keeps only the last step's
+        statistics. tau_0 is the class attribute ``learning_offset``.
     clip_norm : float or None
         L2 bound, in [1e-100, 1e100], to use in place of a larger ``norm_bound``:
         contributions above it are scaled down, which is no fault then.
@@ -112,6 +112,8 @@ class ConjugateEstimator(PrivateEstimator):
 
     #: Statistics are >= 0.
     nonnegative: ClassVar[bool] = False
+    #: tau_0 of the step size; 1 forgets the start in the first step.
+    learning_offset: ClassVar[float] = 1.0
 
     _figures_without_privacy = True
     #: Set on the private copies whose functions are called.
@@ -119,7 +121,6 @@ class ConjugateEstimator(PrivateEstimator):
 
     n_steps: int | None = 20
     learning_decay: float = 0.7
-    learning_offset: float = 1.0
     clip_norm: float | None = None
 
     def __init_subclass__(cls, **options: Any) -> None:
