@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from ..checks import check_choice, check_flag, check_name, check_number
+from ..data.frames import check_names, named_columns, warn_of_repeats
 from ..engine.backend import Backend, Threads
 from ..engine.checkpoint import RunFolder, open_folder
 from ..engine.interrupts import Stopped
@@ -36,7 +37,7 @@ from ..kernels.threads import resolve_n_threads
 from . import persistence
 from .parameters import Parameters
 from .prepared import Prepared
-from .settings import public_seed, same
+from .settings import public_seed, same, unit_name
 from .spending import Payer, planning
 
 
@@ -271,8 +272,12 @@ class PrivateEstimator(Parameters):
             check_name("part", part)
         if n_records is not None:
             check_number("n_records", n_records, 1, MAX_RECORDS, integer=True)
-        call = {"part": part, "call_records": n_records, "unit": _unit_name(groups, unit)}
+        call: dict[str, Any] = {"part": part, "call_records": n_records, "unit": unit_name(groups, unit)}
         before = self._result if partial else None
+        names = named_columns(X if before is None else self._held(X))
+        call["feature_names"] = names or (before and before.public.feature_names)
+        if groups is None and self.private:
+            warn_of_repeats(X)
         with planning(self, budget, partial, call, folder) as spending:
             records, facts = self._read(X, y, **extra)
             if groups is not None:
@@ -515,6 +520,17 @@ class PrivateEstimator(Parameters):
         return self._fitted().public.n_features
 
     @property
+    def feature_names_in_(self) -> np.ndarray:
+        """Names of the columns of the frame that the model was fitted to; AttributeError where it was none."""
+        if (names := self._fitted().public.feature_names) is None:
+            raise AttributeError("feature_names_in_: the fit was not to a frame with named columns")
+        return np.array(names, dtype=object)
+
+    def _held(self, X: Any) -> Any:
+        """X, whose columns must be those of the fit by name and order where both have names."""
+        return check_names(type(self).__name__, self._fitted().public.feature_names, X)
+
+    @property
     def diagnostics_(self) -> list[dict[str, float]] | None:
         """Un-noised figures of each step, with ``set_unsafe(diagnostics=True)``; else None."""
         figures = self._fitted().diagnostics
@@ -582,17 +598,3 @@ class PrivateEstimator(Parameters):
         """
         self._result, signature = persistence.sign(self._fitted(), key)
         return signature
-
-
-def _unit_name(groups: Any, unit: str | None) -> str:
-    """What neighbours differ by."""
-    if groups is None:
-        if unit is not None:
-            raise ValueError(f"unit={unit!r}: expected None without groups, or groups that say whose each row is")
-        return "record"
-    if unit is None:
-        return "person"
-    check_name("unit", unit)
-    if unit == "record":
-        raise ValueError("unit='record': expected the name of what owns several rows, such as 'person'")
-    return unit

@@ -351,7 +351,7 @@ class ConjugateEstimator(PrivateEstimator):
         They describe X and y, which are as in `fit`: publish them only if these may be published. float64, shape
         (n, n_statistics), not clipped; zero where ``statistics`` raised or was not finite.
         """
-        model, array = self._restored(), self._array(X, y)
+        model, array = self._restored(), self._array(self._held(X), y)
         self._check_columns(array.shape[1], self._fitted().public)
         return model.evaluate(array)[0]
 

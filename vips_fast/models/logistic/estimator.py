@@ -215,7 +215,7 @@ class BayesianLogisticRegression(PrivateEstimator):
     def _rows_of(self, X: Any) -> tuple[Any, np.ndarray]:
         """Rows with their constant, and the factors that scale them down to the bound as in fit."""
         fitted = self._as_fitted()
-        matrix = design(X, fitted._constant)
+        matrix = design(self._held(X), fitted._constant)
         d = matrix.shape[1] - (fitted._constant > 0)
         if d != self.n_features_in_:
             raise ValueError(f"X has {d} columns: expected {self.n_features_in_}, as in fit")
