@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from vips_fast import accounting as acc
 from vips_fast.accounting.privacy_loss import convolution, distribution
 from vips_fast.accounting.privacy_loss.convolution import Part
-from vips_fast.accounting.privacy_loss.pairs import GaussianPair, WithoutReplacementPair, pairs
+from vips_fast.accounting.privacy_loss.dominating import pairs
+from vips_fast.accounting.privacy_loss.pairs import GaussianPair, WithoutReplacementPair
 
 
 def composed(parts, rtol):

@@ -32,7 +32,7 @@ LEAKS = {
     "start_from_the_base_rate": (faults.PrivateStart(), {"rebuilt bit for bit", "nothing else is held"}),
     "mean_of_y_in_coef": (faults.ShiftedCoef(), {"public attributes"}),
     "epsilon_rounded_down": (faults.RoundedDown(3), {"rebuilt bit for bit", "statement"}),
-    "same_part_counted_once": (faults.OncePerPart(3), {"statement"}),
+    "same_part_counted_once": (faults.OncePerPart(3), {"rebuilt bit for bit", "statement"}),
     "parts_nobody_claimed": (faults.AssumesParts(3), {"statement"}),
     "parts_unsaid": (faults.SilentParts(3), {"rebuilt bit for bit", "statement"}),
     "prior_of_private_counts": (faults.PrivatePrior(3), {"settings"}),

@@ -44,7 +44,7 @@ SHARED = {
     "out": "/m", "force": True, "transcript": "/t", "paper": True, "noise_multiplier": 3, "delta": 1e-6,
     "budget": "/b", "sampling": "full", "neighbors": "add_remove", "records": 60, "invalid": "drop", "batch-size": 20,
     "steps": 5, "jobs": -1, "seed": 1, "quiet": True, "resume": True, "checkpoint_every": 3, "json": True,
-    "log-file": "/log",
+    "log-file": "/log", "groups": "/g", "unit": "patient", "rows_per_group": 4,
 }  # fmt: skip
 OWN = {
     "fit lda": {

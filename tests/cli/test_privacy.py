@@ -44,6 +44,24 @@ def test_the_other_way_round(run):
     assert figures(run(*PAPER, "--noise-multiplier", noise)[1])["epsilon"] <= 0.932
 
 
+def test_rows_of_one_person(run):
+    """A person's epsilon at the row's noise, and the noise that gives the person the row's epsilon."""
+    plan = ["privacy", "--records", 400_000, "--batch", 100_000, "--steps", 20, "--delta", 1e-4]
+    asked = figures(run(*plan, "--epsilon", 1, "--rows-per-person", 5)[1])
+    assert asked["epsilon of 5 records"] == pytest.approx(6.61, rel=2e-3) and asked["epsilon"] <= 1
+    enough = asked["noise multiplier, 5 records at 1"]
+    assert enough / asked["noise multiplier"] == pytest.approx(4.71, rel=3e-3)
+    again = figures(run(*plan, "--noise-multiplier", enough, "--rows-per-person", 5)[1])
+    assert 0.998 < again["epsilon of 5 records"] <= 1
+    # Without a target, the noise is for the epsilon of one row.
+    assert next(v for k, v in again.items() if k.startswith("noise multiplier, 5")) > 4 * enough
+    single = figures(run(*plan, "--epsilon", 1, "--rows-per-person", 1)[1])
+    assert single["epsilon of 1 records"] == single["epsilon"]
+    without = ["--noise-multiplier", 1.24, "--sampling", "without_replacement"]
+    fixed = figures(run(*PAPER, *without, "--rows-per-person", 2)[1])
+    assert 2 * fixed["epsilon"] < fixed["epsilon of 2 records"] < 2.5 * fixed["epsilon"]
+
+
 def test_whole_batches(run):
     argv = ["privacy", "--records", 1000, "--steps", 10, "--delta", 1e-5, "--noise-multiplier", 2]
     whole = figures(run(*argv)[1])

@@ -19,6 +19,7 @@ from vips_fast.cli.exits import Exit
 from vips_fast.cli.progress import ProgressLine
 from vips_fast.engine.budget import Budget
 from vips_fast.engine.checkpoint import RunFolder
+from vips_fast.engine.durable import new_folder
 from vips_fast.engine.journal import LEDGER
 from vips_fast.models.rebuild import verify
 
@@ -190,6 +191,24 @@ def test_a_transcript_goes_on_with_its_run(run, files, stopped):
     assert verify(files.model, transcript).ok
     code, out, _ = run("verify", files.model, "--transcript", transcript)
     assert code == 0 and "The model follows from its releases." in out
+
+
+def test_what_killed_processes_left_is_removed_and_nothing_else(run, refused, files):
+    Budget.create(files.folder / "b", 3, 1e-3, dataset="ward7")
+    if (child := os.fork()) == 0:
+        for name in ("b", "model", "other"):
+            (new_folder(files.folder / name) / "file").write_text("part")
+        os._exit(0)
+    os.waitpid(child, 0)
+    mine, kept = new_folder(files.folder / "model"), files.names()
+    assert len(kept) == 7
+    # Beside a model's folder, what is of that model; in a folder, all; never what a living process is making.
+    assert run("clean", files.model)[1].count("removed.") == 1
+    assert run("clean", files.folder)[1].count("removed.") == 2
+    assert files.names() == {"docs.txt", "words.txt", "b", mine.name}
+    assert run("clean", files.folder) == (0, f"{files.folder}: nothing was left.\n", "")
+    assert "No such file or directory" in refused("clean", files.folder / "none")
+    assert "expected the folder of a run" in refused("finish", files.folder)
 
 
 @pytest.mark.parametrize("more", [[], ["--resume"], ["--resume", "--force"]])

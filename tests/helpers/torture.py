@@ -33,6 +33,7 @@ KINDS = ("lda", "logistic", "network")
 #: The declared number: steps that a kill may cost.
 EVERY, N_STEPS = 2, 6
 REFUSED, BROKEN = 4, 5
+PARENT = os.getpid()
 _DELTA = 1e-5
 #: Name of a stage: epsilon of its budget, settings of its fits. Scarce ones run out, the last takes all that is left.
 STAGES = {
@@ -51,9 +52,16 @@ def write_data(folder):
     np.save(folder / "network.npy", CASES["network"][1]()[0])
 
 
-def next_number(place):
-    """Of the run that this place is at; those before are done, as a link says that names their steps."""
+def done(place):
+    """Number of runs that are done in a place; each has a link that names its steps."""
     return next(number for number in itertools.count() if not os.path.lexists(place / f"done-{number}"))
+
+
+def next_number(place):
+    """Of the run that this job is to do."""
+    if os.getppid() != PARENT:
+        os._exit(BROKEN)  # whoever was to kill it has ended
+    return done(place)
 
 
 def job(place, kind, stage):
@@ -70,10 +78,17 @@ def job(place, kind, stage):
         kept = dict(checkpoint=place / f"run-{number}", resume=True, checkpoint_every=EVERY)
         try:
             model.fit(*records(), **kept, budget=budget)
-        except BudgetExceededError:
-            os._exit(REFUSED)
+        except ValueError as error:
+            if too_little(stage, str(error), error):
+                os._exit(REFUSED)
+            raise
         model.save(place / "model")
         os.symlink(str(model.n_steps_), place / f"done-{number}")
+
+
+def too_little(stage, said, error=None):
+    """Whether a fit was refused since the budget is used up, or so little is left that no noise suits it."""
+    return isinstance(error, BudgetExceededError) or (stage == "rest" and "noise" in said)
 
 
 def run(*words):
@@ -121,7 +136,7 @@ def command_job(place, kind, stage):
         estimator.SystemRandomness = lambda number=number: Witnessed(place / f"{number}-{os.getpid()}.drawn")
         code = command(data, kind, stage, out, budget, number)
         if code:
-            os._exit(REFUSED if code == 3 else BROKEN)
+            os._exit(REFUSED if code == 3 or too_little(stage, (place / "said").read_text()) else BROKEN)
         os.symlink(str(type(CASES[kind][0]()).load(out).n_steps_), place / f"done-{number}")
 
 
@@ -135,15 +150,15 @@ def fresh(place, kind, stage, commands):
 
 def working(place, kind, stage, commands, mutate=None):
     """A job whose unforeseen end is written down."""
+    global PARENT
+    PARENT = os.getppid()
     try:
-        said = os.open(place / "said", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        os.dup2(said, 1)
-        os.dup2(said, 2)
+        sys.stdout = sys.stderr = open(place / "said", "w", buffering=1)
         if mutate is not None:
             mutate()
         (command_job if commands else job)(place, kind, stage)
     except BaseException:
-        os.write(2, traceback.format_exc().encode())
+        traceback.print_exc()
     finally:
         os._exit(BROKEN)
 
@@ -186,7 +201,7 @@ class Stage:
         counts["releases charged"] += charged
         counts["under-counts"] += max(0, drawn - charged)
         # What a process was charged for and no checkpoint or model has; that of a torn end is another matter.
-        number, place = next_number(self.places[slot]), self.places[slot]
+        number, place = done(self.places[slot]), self.places[slot]
         kept = sum(int(os.readlink(place / f"done-{before}")) for before in range(number))
         kept += self.look_at_run(slot, number)
         lost, self.kept[slot] = recorded - (kept - self.kept[slot]), kept

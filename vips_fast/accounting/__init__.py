@@ -21,6 +21,7 @@ from .events import (
     ApproximateDPEvent,
     ComposedEvent,
     GaussianEvent,
+    GroupEvent,
     LaplaceEvent,
     NonPrivateEvent,
     PoissonSampledEvent,
@@ -34,6 +35,7 @@ from .events import (
 )
 from .gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu, gaussian_noise_multiplier
 from .generic import generic_epsilon_v1, generic_log_moment, moments_accountant_epsilon
+from .groups import group_event
 from .parts import parts_delta, parts_epsilon
 from .printing import rounded_down, rounded_up
 from .privacy_loss import PrivacyLoss
@@ -43,13 +45,13 @@ from .zcdp import zcdp_delta, zcdp_epsilon, zcdp_rho, zcdp_rho_for_target, zcdp_
 
 __all__ = [
     "ACCOUNTANTS", "Accountant", "ApproximateDPEvent", "BayesianAccountant", "BayesianGuarantee", "ComparisonRow",
-    "ComposedEvent", "GaussianEvent", "LaplaceEvent", "NonPrivateEvent", "PoissonSampledEvent", "PrivacyEvent",
-    "PrivacyLoss", "RandomizedResponseEvent", "SelfComposedEvent", "WithoutReplacementEvent",
+    "ComposedEvent", "GaussianEvent", "GroupEvent", "LaplaceEvent", "NonPrivateEvent", "PoissonSampledEvent",
+    "PrivacyEvent", "PrivacyLoss", "RandomizedResponseEvent", "SelfComposedEvent", "WithoutReplacementEvent",
     "add_remove_to_replace_one", "amplify_epsilon_delta", "amplify_rdp_poisson", "basic_composition",
     "calibrate_noise_multiplier", "compare", "default_accountant", "delta", "delta_from_rdp", "describe", "epsilon",
     "epsilon_curve", "epsilon_from_rdp", "epsilon_lower_bound", "event_from_dict", "event_from_json", "gaussian_delta",
     "gaussian_epsilon", "gaussian_mu", "gaussian_noise_multiplier", "generic_epsilon_v1", "generic_log_moment",
-    "kairouz_composition", "moments_accountant_epsilon", "optimal_composition_epsilon",
+    "group_event", "kairouz_composition", "moments_accountant_epsilon", "optimal_composition_epsilon",
     "optimal_composition_heterogeneous", "parts_delta", "parts_epsilon", "plot_epsilon", "privacy_profile",
     "pure_epsilon", "renyi_divergence", "round_up_probability", "rounded_down", "rounded_up", "strong_composition",
     "wang_rdp", "zcdp_delta", "zcdp_epsilon", "zcdp_rho", "zcdp_rho_for_target", "zcdp_rho_gaussian",

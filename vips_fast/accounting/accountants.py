@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from . import composition, gaussian, generic, rdp, wang, zcdp
 from .checks import FloatArray, check_delta, check_epsilon
-from .events import NonPrivateEvent, PrivacyEvent, check_event, rate_and_mechanism, touching_leaves
+from .events import GroupEvent, NonPrivateEvent, PrivacyEvent, check_event, rate_and_mechanism, touching_leaves
 from .gaussian import gaussian_mu
 from .printing import rounded_up
 from .privacy_loss import PrivacyLoss
@@ -192,9 +192,9 @@ def privacy_profile(
 
 
 _RELATION_TEXT = {
-    "add_remove": "adding or removing one record",
-    "replace_one": "replacing one record",
-    None: "the change of one record to which the noise multiplier refers",
+    "add_remove": "adding or removing {}",
+    "replace_one": "replacing {}",
+    None: "the change of {} to which the noise multiplier refers",
 }
 
 
@@ -208,7 +208,9 @@ def describe(event: PrivacyEvent, delta: float, accountant: str | None = None, *
     value = epsilon(event, delta, accountant, **options)
     if math.isinf(value):
         return "No differential privacy is guaranteed."
+    sizes = [leaf.size for leaf in event.leaves() if isinstance(leaf, GroupEvent)]
+    whose = f"up to {max(sizes)} records of one owner" if sizes else "one record"
     return (
         f"({rounded_up(value)}, {rounded_up(delta, 6)})-differentially private under "
-        f"{_RELATION_TEXT[event.neighbors]}; accountant: {_get(name).title} (upper bound)."
+        f"{_RELATION_TEXT[event.neighbors].format(whose)}; accountant: {_get(name).title} (upper bound)."
     )

@@ -12,35 +12,10 @@ from typing import Any
 from .accountants import epsilon
 from .checks import open_probability, positive
 from .events import PrivacyEvent
+from .roots import right_end
 
 _Z_MAX = 1e9
 _Z_MIN = 1e-6
-
-
-def _solve(f: Callable[[float], float], lo: float, hi: float, f_lo: float, f_hi: float, tol: float) -> float:
-    """Right end of a bracket of width <= tol around the root of a decreasing f, f(lo) > 0 >= f(hi).
-
-    Illinois steps, and bisection where a value is infinite.
-    """
-    side = 0
-    while hi - lo > tol:
-        x = 0.5 * (lo + hi)
-        if math.isfinite(f_lo) and math.isfinite(f_hi) and f_lo > f_hi:
-            x = (lo * -f_hi + hi * f_lo) / (f_lo - f_hi)
-            # Stay away from both ends, so that both close in.
-            x = min(max(x, lo + 0.45 * tol), hi - 0.45 * tol)
-        value = f(x)
-        if value <= 0.0:
-            hi, f_hi = x, value
-            if side == -1:
-                f_lo *= 0.5
-            side = -1
-        else:
-            lo, f_lo = x, value
-            if side == 1:
-                f_hi *= 0.5
-            side = 1
-    return hi
 
 
 def calibrate_noise_multiplier(
@@ -76,7 +51,7 @@ def calibrate_noise_multiplier(
         else:
             lo, f_lo = t, value
         if not (math.isnan(lo) or math.isnan(hi)):
-            return math.exp(_solve(excess, lo, hi, f_lo, f_hi, rtol))
+            return math.exp(right_end(excess, lo, hi, f_lo, f_hi, rtol))
         # epsilon falls about like 1 / z, and faster where sampling amplifies.
         step = min(max(abs(value), 0.2), 2.0) if math.isfinite(value) else 2.0
         t = t + step if value > 0.0 else t - step

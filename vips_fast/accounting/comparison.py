@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from .accountants import ACCOUNTANTS, default_accountant, epsilon, trivial_epsilon
 from .checks import FloatArray, check_delta, count
-from .events import PrivacyEvent, WithoutReplacementEvent, check_event
+from .events import GroupEvent, PrivacyEvent, WithoutReplacementEvent, check_event
 from .gaussian import gaussian_mu
 from .printing import rounded_up
 from .privacy_loss import PrivacyLoss
@@ -41,7 +41,7 @@ def epsilon_lower_bound(event: PrivacyEvent, delta: float, rtol: float = 5e-3) -
     No accountant can prove less. For whole-data mechanisms and Poisson sampling the attack is the worst case itself,
     so that the gap to accountant ``"pld"`` is numerical only. For sampling without replacement it is the better of
     two explicit pairs of data sets: one record that differs from n - 1 equal ones, and three mutually equidistant
-    values.
+    values. For a group of several records it is as many equal ones among zeros.
 
     The bound is for the worst mechanism with the event's noise multiplier, not for a particular model. `rtol` is its
     relative accuracy; it is a lower bound for every value of it.
@@ -52,7 +52,8 @@ def epsilon_lower_bound(event: PrivacyEvent, delta: float, rtol: float = 5e-3) -
     if gaussian_mu(event) is not None:
         # Exact up to the rounding upwards of a few 1e-12.
         return (1.0 - 1e-9) * epsilon(event, delta)
-    if not any(isinstance(leaf, WithoutReplacementEvent) for leaf in event.leaves()):
+    leaves = (leaf.event if isinstance(leaf, GroupEvent) else leaf for leaf in event.leaves())
+    if not any(isinstance(leaf, WithoutReplacementEvent) for leaf in leaves):
         return PrivacyLoss(event, rtol).epsilon_lower(delta)
     # A cheap upper bound of each attack tells whether it can be the better one.
     attacks = [PrivacyLoss(event, rtol, attack=number) for number in (0, 1)]

@@ -23,7 +23,7 @@ from .events import (
     touching_leaves,
 )
 from .privacy_loss import PrivacyLoss
-from .privacy_loss.pairs import pairs
+from .privacy_loss.dominating import pairs
 
 
 def basic_composition(parts: Iterable[tuple[float, float]]) -> tuple[float, float]:

@@ -215,7 +215,7 @@ def _check_sampled(event: PrivacyEvent, neighbors: str, outer: str) -> PrivacyEv
     have no closed form here and are refused.
     """
     composed = isinstance(check_event(event), (ComposedEvent, SelfComposedEvent))
-    if isinstance(event, (PoissonSampledEvent, WithoutReplacementEvent)) or (
+    if isinstance(event, (PoissonSampledEvent, WithoutReplacementEvent, GroupEvent)) or (
         composed and not all(isinstance(leaf, GaussianEvent) for leaf in event.leaves())
     ):
         raise ValueError(
@@ -270,6 +270,33 @@ class WithoutReplacementEvent(PrivacyEvent):
     def sampling_probability(self) -> float:
         """sample_size / n_records, rounded up to a double."""
         return round_up_probability(self.sample_size, self.n_records)
+
+
+@dataclass(frozen=True)
+class GroupEvent(PrivacyEvent):
+    """What a sampled Gaussian mechanism is to somebody who owns up to `size` >= 1 of the records.
+
+    Its relation is that of `event` with "all records of one owner" for "one record": they are added or removed, or
+    replaced. Rows are sampled each by itself, as `event` says, and each row's contribution has the sensitivity that the
+    noise multiplier of `event` refers to. `group_event` makes such events from others. Accountant ``"pld"`` bounds
+    them, exactly for Poisson sampling; `privacy_loss.rows` has the proofs.
+    """
+
+    kind: ClassVar[str] = "group"
+    event: PoissonSampledEvent | WithoutReplacementEvent
+    size: int
+
+    def __post_init__(self) -> None:
+        sampled = isinstance(check_event(self.event), (PoissonSampledEvent, WithoutReplacementEvent))
+        if not sampled or not all(isinstance(part, GaussianEvent) for part in self.event.event.leaves()):
+            raise ValueError(f"GroupEvent holds a sampled Gaussian event, got {self.event.to_json()}; use group_event")
+        if not 0.0 < self.event.sampling_probability < 1.0:
+            raise ValueError("GroupEvent holds samples that are neither empty nor all the data; use group_event")
+        self._set(size=count("size", self.size, 1))
+
+    @property
+    def neighbors(self) -> str | None:
+        return self.event.neighbors
 
 
 @dataclass(frozen=True)
@@ -349,7 +376,7 @@ _KINDS: dict[str, Any] = {
     cls.kind: cls
     for cls in (
         NonPrivateEvent, GaussianEvent, LaplaceEvent, RandomizedResponseEvent, ApproximateDPEvent,
-        PoissonSampledEvent, WithoutReplacementEvent, ComposedEvent, SelfComposedEvent,
+        PoissonSampledEvent, WithoutReplacementEvent, GroupEvent, ComposedEvent, SelfComposedEvent,
     )
 }
 

@@ -19,13 +19,21 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .checks import FloatArray, one_of, open_probability
-from .events import ApproximateDPEvent, GaussianEvent, PoissonSampledEvent, PrivacyEvent, rate_and_mechanism
-from .privacy_loss.pairs import GaussianPair, Pair, base_pair, log_mix, log_sum
+from .events import (
+    ApproximateDPEvent,
+    GaussianEvent,
+    GroupEvent,
+    PoissonSampledEvent,
+    PrivacyEvent,
+    rate_and_mechanism,
+)
+from .privacy_loss.dominating import base_pair
+from .privacy_loss.pairs import GaussianPair, Pair, log_mix, log_sum
 
 
 def base_of(event: PrivacyEvent) -> Pair:
     """The pair of one mechanism, or of several Gaussian ones, on the whole data."""
-    if isinstance(event, ApproximateDPEvent):
+    if isinstance(event, (ApproximateDPEvent, GroupEvent)):
         raise ValueError(f"no Renyi divergence is known for {event.to_json()}; use accountant='pld'")
     return base_pair(event)
 

@@ -113,6 +113,11 @@ def add_fit_groups(parser: Parser) -> tuple[Any, Any, Any]:
     )
     add_sampling(privacy)
     privacy.add_argument("--records", dest="n_records", type=whole, help="public number of records")
+    what = "whose each record is, one label a line (or a .npy array): then persons are protected, with all they have"
+    privacy.add_argument("--groups", metavar="FILE", help=what)
+    privacy.add_argument("--unit", metavar="NAME", help="what the statement calls who owns records, default person")
+    what = "most records of a person that are used at one visit, default all"
+    privacy.add_argument("--rows-per-group", type=whole, metavar="N", help=what)
     privacy.add_argument(
         "--invalid", choices=("raise", "drop"),
         help="records with invalid values: refuse the data (default), or let them contribute nothing and tell nobody",

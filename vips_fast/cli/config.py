@@ -53,11 +53,11 @@ def check(args: argparse.Namespace, model: Any) -> int:
     from ..engine.budget import Budget
     from ..engine.checkpoint import RUN
     from ..models.spending import Spending
-    from .fit import check_transcript, finished
+    from .fit import check_transcript, finished, unit_of
     from .folder import check_place
     from .runs import refusal, run_folder, spent
 
-    for name in ("input", "vocab", "labels", "names", "prior_model"):
+    for name in ("input", "vocab", "labels", "names", "groups", "prior_model"):
         paths = getattr(args, name, None) or []
         for path in [paths] if isinstance(paths, str) else paths:
             if path != _WORD:
@@ -77,7 +77,7 @@ def check(args: argparse.Namespace, model: Any) -> int:
         rows.append(("cost", f"none: {out} holds the finished model"))
     else:
         check_place(out, args.force)
-        rows += _quoted(model, Spending(model, args.budget).quote(words))
+        rows += _quoted(model, Spending(model, args.budget, call={"unit": unit_of(args)}).quote(words))
     if args.budget is not None:
         budget = Budget(args.budget)
         rows.append(("budget", f"{rounded_down(budget.left)} of {budget.epsilon:g} left for {budget.dataset}"))

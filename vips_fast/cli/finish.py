@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from argparse import Namespace
@@ -57,8 +58,10 @@ def clean(args: Namespace) -> int:
 
     path = Path(os.path.abspath(args.folder))
     run = path if _is_run(path) else run_folder(path)
-    if not path.exists() and not run.exists():
-        raise FileNotFoundError(2, os.strerror(2), str(path))
+    parts = [part for part in leftovers(path.parent) if part.name.startswith((f".{path.name}.", f".{run.name}."))]
+    parts += leftovers(path) if path.is_dir() else []
+    if not (path.exists() or run.exists() or parts):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
     if _is_run(run):
         with closing(FolderLock(run)):
             if belongs(run / MODEL, run) and not args.force:
@@ -68,8 +71,9 @@ def clean(args: Namespace) -> int:
             charge = "; the budget keeps the charge" if ledger_in(run)[0].budget else ""
             print(f"{run}: {spent(run)}{charge}; removed.", flush=True)
             remove(run)
-    beside = [part for part in leftovers(path.parent) if part.name.startswith((f".{path.name}.", f".{run.name}."))]
-    for part in [*beside, *(leftovers(path) if path.is_dir() else [])]:
+    elif not parts:
+        print(f"{path}: nothing was left.")
+    for part in parts:
         print(f"{part}: removed.")
         shutil.rmtree(part) if part.is_dir() else part.unlink()
     return 0

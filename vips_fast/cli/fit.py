@@ -15,7 +15,7 @@ from . import texts
 from .config import check
 from .exits import Exit
 from .folder import check_place, kind_in
-from .output import report, say, warn_of_delta, warn_of_taints
+from .output import read_labels, report, say, warn_of_delta, warn_of_taints
 from .progress import ProgressLine
 from .record import fit_object, object_line
 
@@ -33,6 +33,8 @@ class Job:
     files: Callable[[Any], Mapping[str, str]] = lambda model: {}
     #: What to print above the statement, in whole lines.
     shown: Callable[[Any], str] = lambda model: ""
+    #: Whose each record is, where the data say it; ``--groups`` says it otherwise.
+    groups: Any = None
 
 
 def run_fit(args: argparse.Namespace, cls: type[Any], read: Callable[[Any], Job]) -> int:
@@ -67,7 +69,7 @@ def _fitted(args: argparse.Namespace, model: Any, read: Callable[[Any], Job]) ->
     from ..models.spending import Spending
     from .runs import MODEL, JobFolder, belongs, run_folder, tidy
 
-    out, transcript = Path(args.out), check_transcript(args)
+    out, transcript, unit = Path(args.out), check_transcript(args), unit_of(args)
     kept = run_folder(out)
     tidy(out)
     if args.resume and not kept.exists() and (done := finished(out, model, args)) is not None:
@@ -79,11 +81,13 @@ def _fitted(args: argparse.Namespace, model: Any, read: Callable[[Any], Job]) ->
             if belongs(kept / MODEL, kept) and (done := finished(kept / MODEL, model, args)) is not None:
                 run.publish(out, args.force)
                 return done, "", f"Written to {out}; nothing more was spent.", None
-            with Spending(model, args.budget, folder=run) as spending, _warnings_said():
+            with Spending(model, args.budget, call={"unit": unit}, folder=run) as spending, _warnings_said():
                 job = read(model)
+                groups = job.groups if args.groups is None else read_labels(args.groups)
                 with ProgressLine("fit") as progress:
                     model.set_params(callback=None if args.quiet else progress).fit(
-                        *job.data, transcript=transcript, checkpoint=run, budget=spending
+                        *job.data, groups=groups, unit=None if groups is None else unit, transcript=transcript,
+                        checkpoint=run, budget=spending,
                     )
             try:
                 run.store(model, {**job.files(model), texts.PRIVACY: texts.statement(model)})
@@ -97,6 +101,16 @@ def _fitted(args: argparse.Namespace, model: Any, read: Callable[[Any], Job]) ->
                 error.exit_code = Exit.FAILED  # type: ignore[union-attr]  # bad input is what nothing was spent for
             raise
     return model, job.shown(model), f"Written to {out}.", spending.budget
+
+
+def unit_of(args: argparse.Namespace) -> str:
+    """What neighbours of this fit differ by."""
+    if args.groups is None:
+        for option, value in (("--unit", args.unit), ("--rows-per-group", args.rows_per_group)):
+            if value is not None:
+                raise ValueError(f"{option} {value}: expected only with --groups, which says whose each record is")
+        return "record"
+    return args.unit or "person"
 
 
 def check_transcript(args: argparse.Namespace) -> Path | None:

@@ -124,6 +124,11 @@ def read_lines(path: str) -> list[str]:
         raise ValueError(f"{path}: is not UTF-8 text") from None
 
 
+def read_labels(path: str) -> Any:
+    """One label for each record: a .npy array, or the lines of a text file."""
+    return read_array(path, "biufUS") if path.endswith(".npy") else read_lines(path)
+
+
 def read_array(path: str, kinds: str) -> np.ndarray:
     """The array in a .npy file, whose dtype must be of one of these kinds (``numpy.dtype.kind``)."""
     import numpy as np

@@ -22,6 +22,7 @@ def add(commands: Any) -> None:
     goal.add_argument("--noise-multiplier", type=positive, help="to know epsilon")
     goal.add_argument("--epsilon", type=positive, help="to know the noise multiplier")
     add_sampling(parser, "poisson")
+    parser.add_argument("--rows-per-person", metavar="K", type=whole, help="also for who owns K of the records")
     parser.add_argument("--accountant", metavar="NAME", help="default: the tightest sound one")
     parser.add_argument("--compare", action="store_true", help="a table of all accountants")
     image = ending(".png", ".pdf", ".svg")
@@ -50,6 +51,15 @@ def privacy(args: Namespace) -> int:
         ("sampling probability", f"{sampler.expected_batch_size / args.records:g}"), ("steps", args.steps),
         ("noise multiplier", f"{noise:.6g}"), ("delta", f"{args.delta:g}"), ("epsilon", rounded_up(spent, 6)),
     ]
+    k = args.rows_per_person
+    if k is not None:
+        target = spent if args.epsilon is None else args.epsilon
+        owner = accounting.epsilon(accounting.group_event(event(noise), k), args.delta)
+        enough = accounting.calibrate_noise_multiplier(
+            lambda z: accounting.group_event(event(z), k), target, args.delta
+        )
+        rows.append((f"epsilon of {k} records", rounded_up(owner, 6)))
+        rows.append((f"noise multiplier, {k} records at {rounded_up(target, 6)}", rounded_up(enough, 6)))
     print(table(rows))
     print("\n" + paragraph(accounting.describe(event(noise), args.delta, args.accountant), width()))
     warn_of_delta(args.delta, args.records)

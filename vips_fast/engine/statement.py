@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from ..accounting import rounded_up
+from ..accounting import PrivacyEvent, epsilon, group_event, pure_epsilon, rounded_up
 from .ledger import Ledger
 
 _RELATIONS = {"add_remove": "adding or removing one {unit}", "replace_one": "replacing one {unit}"}
@@ -45,6 +45,8 @@ class Privacy:
         Names of the parts that releases were made from. Epsilon is that of the worst part, and holds if each record
         lies in one part only, which the program cannot check (`vips_fast.accounting.parts`). Empty where all releases
         are from all records; then nothing is assumed.
+    event : PrivacyEvent or None
+        All releases in sequence; None for none.
     """
 
     epsilon: float
@@ -61,6 +63,7 @@ class Privacy:
     lost: int = 0
     shortened: tuple[int, int] | None = None
     parts: tuple[str, ...] = ()
+    event: PrivacyEvent | None = field(default=None, repr=False)
 
     @classmethod
     def of(cls, ledger: Ledger) -> Privacy:
@@ -89,13 +92,38 @@ class Privacy:
             epsilon=ledger.epsilon(delta) if ledger.private else math.inf, delta=delta, neighbors=relation,
             unit=unit, accountant=ledger.accountant() or "none", steps=len(ledger), noise_multiplier=noise_multiplier,
             sampling=sampling, batch_size=batch_size, n_records=n_records, taints=ledger.taints,
-            lost=ledger.lost, shortened=ledger.shortened, parts=ledger.parts,
+            lost=ledger.lost, shortened=ledger.shortened, parts=ledger.parts, event=event,
         )
 
     @property
     def private(self) -> bool:
         """Whether the stated guarantee covers the model."""
         return not self.taints
+
+    def for_group(self, size: int, delta: float | None = None) -> float:
+        """Epsilon, rounded up, of somebody who owns up to ``size`` of the records, at ``delta`` or at the statement's.
+
+        All the owner's records are added or removed, or replaced; they were sampled one by one
+        (`vips_fast.accounting.group_event`) and may lie in any parts, which count in sequence here. It is inf where
+        nothing is promised.
+        """
+        if size == 1 and delta is None:
+            return self.epsilon
+        event = None if self.event is None else group_event(self.event, size)
+        if self.taints or event is None:
+            return math.inf if self.taints else 0.0
+        if delta is None and self.delta == 0.0:
+            return pure_epsilon(event)
+        return epsilon(event, self.delta if delta is None else delta)
+
+    def _owners(self) -> str:
+        """What the guarantee is to owners of several records, as a sentence; empty where it says nothing useful."""
+        if self.unit != "record" or self.parts or self.event is None:
+            return ""
+        several = [self.for_group(size) for size in (2, 5, 10)]
+        if math.isinf(several[-1]):
+            return ""
+        return " Who owns 2, 5 or 10 of the records: epsilon {}, {} or {}.".format(*map(rounded_up, several))
 
     def statement(self) -> str:
         """The guarantee in one paragraph; epsilon is never rounded down."""
@@ -119,8 +147,8 @@ class Privacy:
         return (
             f"({rounded_up(self.epsilon)}, {self.delta!r})-differential privacy with respect to {relation}: "
             f"{self.steps} releases{resumed}, {how}, noise multiplier {self.noise_multiplier:.4g}, "
-            f"accountant {self.accountant!r}.{assumed} The number of {self.unit}s, the vocabulary or the columns, and "
-            "all parameters are taken as public. The time that the fit took is not covered."
+            f"accountant {self.accountant!r}.{assumed}{self._owners()} The number of {self.unit}s, the vocabulary or "
+            "the columns, and all parameters are taken as public. The time that the fit took is not covered."
         )
 
     __str__ = statement

@@ -21,26 +21,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..checks import FloatArray
-from ..events import (
-    ApproximateDPEvent,
-    ComposedEvent,
-    GaussianEvent,
-    LaplaceEvent,
-    PoissonSampledEvent,
-    PrivacyEvent,
-    RandomizedResponseEvent,
-    SelfComposedEvent,
-    WithoutReplacementEvent,
-    gaussian_mu_squared,
-)
 from ..gaussian import gaussian_delta
 
 # Covers the roundings of a closed form: its argument errs by a few ulp, and ln delta has slopes up to about 10^3 in
 # it.
-_ROUND_UP = 1.0 + 1e-12
+ROUND_UP = 1.0 + 1e-12
 
 
-def _tail_quantile(tail: float) -> float:
+def tail_quantile(tail: float) -> float:
     """z with P(N(0, 1) > z) <= tail, for any tail > 0."""
     from scipy.special import ndtri
 
@@ -51,7 +39,7 @@ def _tail_quantile(tail: float) -> float:
     return math.sqrt(-2.0 * math.log(max(tail, 5e-324)))
 
 
-def _normal_masses(edges: FloatArray) -> FloatArray:
+def normal_masses(edges: FloatArray) -> FloatArray:
     """Masses of N(0, 1) between sorted `edges`, accurate in both tails."""
     from scipy.special import ndtr
 
@@ -112,6 +100,10 @@ class Pair:
         """delta(epsilon) of the pair in closed form, rounded up; any real epsilon."""
         raise NotImplementedError
 
+    def mirror_profile(self, epsilon: float) -> float:
+        """`profile` of (Q, P), the same for the symmetric pairs that whole-data mechanisms have."""
+        return self.profile(epsilon)
+
     def nodes(self, low: float, high: float, n: int) -> FloatArray:
         """About `n` interval edges in [low, high], denser where the mass is."""
         return np.linspace(low, high, n)
@@ -140,12 +132,12 @@ class GaussianPair(Pair):
         self.mu = mu
 
     def support(self, tail: float) -> tuple[float, float]:
-        z = _tail_quantile(tail)
+        z = tail_quantile(tail)
         half = 0.5 * self.mu * self.mu
         return half - self.mu * z, half + self.mu * z
 
     def q_support(self, tail: float) -> tuple[float, float]:
-        z = _tail_quantile(tail)
+        z = tail_quantile(tail)
         half = 0.5 * self.mu * self.mu
         return -half - self.mu * z, -half + self.mu * z
 
@@ -155,7 +147,7 @@ class GaussianPair(Pair):
     def masses(self, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
         x = edges / self.mu
         half = 0.5 * self.mu
-        return _normal_masses(x - half), _normal_masses(x + half)
+        return normal_masses(x - half), normal_masses(x + half)
 
     def divergence(self, alpha: float) -> float:
         return 0.5 * alpha * self.mu**2
@@ -205,7 +197,7 @@ class DiscretePair(Pair):
 
     def profile(self, epsilon: float) -> float:
         gain = -np.expm1(np.minimum(epsilon - self._losses, 0.0))
-        return (float(np.sum(self._p * gain)) + self.p_infinite) * _ROUND_UP
+        return (float(np.sum(self._p * gain)) + self.p_infinite) * ROUND_UP
 
     def nodes(self, low: float, high: float, n: int) -> FloatArray:
         pad = 1e-9 * max(high - low, 1e-300)
@@ -217,24 +209,6 @@ class DiscretePair(Pair):
     def under_q(self, alpha: float, q: float, positive: bool) -> tuple[FloatArray, FloatArray]:
         keep = self._losses > 0.0 if positive else slice(None)
         return self._losses[keep], np.log(self._q[keep])
-
-
-def _response_pair(event: RandomizedResponseEvent) -> DiscretePair:
-    p, k, eps = event.truth_probability, event.n_categories, event.epsilon
-    other = (1.0 - p) / (k - 1)
-    if k == 2:
-        return DiscretePair([-eps, eps], [other, p], [p, other])
-    rest = (k - 2) * other
-    return DiscretePair([-eps, 0.0, eps], [other, rest, p], [p, rest, other])
-
-
-def _statement_pair(event: ApproximateDPEvent) -> DiscretePair:
-    eps, scale = event.epsilon, 1.0 - event.delta
-    high = scale / (1.0 + math.exp(-eps))
-    low = scale * math.exp(-eps) / (1.0 + math.exp(-eps))
-    if eps == 0.0:
-        return DiscretePair([0.0], [scale], [scale], event.delta)
-    return DiscretePair([-eps, eps], [low, high], [high, low], event.delta)
 
 
 class LaplacePair(Pair):
@@ -250,8 +224,8 @@ class LaplacePair(Pair):
 
     def profile(self, epsilon: float) -> float:
         if epsilon < -self.eps:
-            return -math.expm1(epsilon) * _ROUND_UP
-        return max(0.0, -math.expm1(0.5 * (epsilon - self.eps))) * _ROUND_UP
+            return -math.expm1(epsilon) * ROUND_UP
+        return max(0.0, -math.expm1(0.5 * (epsilon - self.eps))) * ROUND_UP
 
     def _upper(self, loss: FloatArray) -> tuple[FloatArray, FloatArray]:
         """P(L > loss) and Q(L > loss)."""
@@ -333,8 +307,8 @@ class PoissonPair(Pair):
         # (1-q) Q + q P - e^eps Q = q (P - e^base Q) with e^eps = 1 - q + q e^base.
         base = float(_log_unmix(self.q, epsilon))
         if base == -math.inf:
-            return -math.expm1(epsilon) * _ROUND_UP
-        return self.q * self.base.profile(base) * _ROUND_UP
+            return -math.expm1(epsilon) * ROUND_UP
+        return self.q * self.base.profile(base) * ROUND_UP
 
     def nodes(self, low: float, high: float, n: int) -> FloatArray:
         start, stop = (float(x) for x in _log_unmix(self.q, [low, high]))
@@ -371,11 +345,11 @@ class MirrorPair(Pair):
 
     def profile(self, epsilon: float) -> float:
         # With e^-eps = 1 - q + q e^base, Q{L' < -eps} - e^eps P'{L' < -eps} is q e^(eps + base)
-        # (Q{L < base} - e^-base P{L < base}), and the base pair is symmetric.
+        # (Q{L < base} - e^-base P{L < base}): the base pair, mirrored, at -base.
         base = float(_log_unmix(self.pair.q, -epsilon))
         if base == -math.inf:
             return 0.0
-        return self.pair.q * math.exp(epsilon + base) * self.pair.base.profile(-base) * _ROUND_UP
+        return self.pair.q * math.exp(epsilon + base) * self.pair.base.mirror_profile(-base) * ROUND_UP
 
     def nodes(self, low: float, high: float, n: int) -> FloatArray:
         return -self.pair.nodes(-high, -low, n)[::-1]
@@ -483,54 +457,10 @@ class TrianglePair(Pair):
             root = np.where(z > 20.0, z + math.log(2.0), np.arcsinh(np.exp(np.minimum(z, 20.0))))
             u = np.copysign(0.5 * size + root, finite) * (2.0 / self.mu)
             u[edges == -np.inf], u[edges == np.inf] = -np.inf, np.inf
-            common = out * (1.0 - self.q) * _normal_masses(u)
-            p += common + inside * self.q * _normal_masses(u - 0.5 * self.mu)
-            q += common + inside * self.q * _normal_masses(u + 0.5 * self.mu)
+            common = out * (1.0 - self.q) * normal_masses(u)
+            p += common + inside * self.q * normal_masses(u - 0.5 * self.mu)
+            q += common + inside * self.q * normal_masses(u + 0.5 * self.mu)
         return p, q
 
     def nodes(self, low: float, high: float, n: int) -> FloatArray:
         return WithoutReplacementPair(self.q, GaussianPair(self.mu)).nodes(low, high, n)
-
-
-def base_pair(event: PrivacyEvent) -> Pair:
-    """The pair of one mechanism, or of several Gaussian ones, on the whole data."""
-    if isinstance(event, (GaussianEvent, ComposedEvent, SelfComposedEvent)):
-        return GaussianPair(math.sqrt(gaussian_mu_squared(event)))
-    if isinstance(event, LaplaceEvent):
-        return LaplacePair(event.noise_multiplier)
-    if isinstance(event, RandomizedResponseEvent):
-        return _response_pair(event)
-    if isinstance(event, ApproximateDPEvent):
-        return _statement_pair(event)
-    raise ValueError(f"no privacy-loss distribution is known for {event.to_json()}")
-
-
-def attack_pairs(event: WithoutReplacementEvent) -> list[tuple[Pair, Pair]]:
-    """Output pairs that explicit neighbouring data sets reach, in both directions."""
-    base = base_pair(event.event)
-    # All records contribute 0, except for one that differs, in one of the two data sets.
-    one = PoissonPair(event.sampling_probability, base)
-    found: list[tuple[Pair, Pair]] = [(one, MirrorPair(one))]
-    if isinstance(base, GaussianPair):
-        triangle = TrianglePair(event.sampling_probability, base.mu)
-        found.append((triangle, triangle))
-    return found
-
-
-def pairs(event: PrivacyEvent) -> tuple[Pair, Pair]:
-    """The dominating pairs of one mechanism in both directions.
-
-    The two entries are one object where the pair is symmetric.
-    """
-    if isinstance(event, (PoissonSampledEvent, WithoutReplacementEvent)):
-        base = base_pair(event.event)
-        rate = event.sampling_probability
-        if rate == 1.0:
-            return base, base
-        if isinstance(event, PoissonSampledEvent):
-            add = PoissonPair(rate, base)
-            return add, MirrorPair(add)
-        both: Pair = WithoutReplacementPair(rate, base)
-        return both, both
-    both = base_pair(event)
-    return both, both

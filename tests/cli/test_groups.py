@@ -1,0 +1,44 @@
+"""Persons on the command line: labels beside the records."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from vips_fast.engine.budget import Budget
+
+
+@pytest.fixture
+def inputs(tmp_path, monkeypatch):
+    """A folder with counts of 60 documents of 25 persons, and their labels in both formats."""
+    monkeypatch.chdir(tmp_path)
+    sp.save_npz("X.npz", sp.csr_matrix(np.random.default_rng(0).poisson(0.5, (60, 12))))
+    labels = np.arange(60) % 25
+    np.save("who.npy", labels)
+    (tmp_path / "who.txt").write_text("".join(f"Ärztin {label}\n" for label in labels), encoding="utf-8")
+    return tmp_path
+
+
+FIT = "fit lda X.npz --topics 2 --noise-multiplier 3 --delta 1e-5 --steps 2 --quiet".split()
+
+
+@pytest.mark.parametrize("file", ["who.npy", "who.txt"])
+def test_the_statement_is_about_persons(inputs, run, file):
+    code, out, err = run(*FIT, "--groups", file, "--unit", "patient", "--rows-per-group", 2, "--out", "m")
+    assert code == 0 and "adding or removing one patient of 25" in " ".join(out.split())
+    assert "Ärztin" not in out + err
+    assert not any("Ärztin 3".encode() in path.read_bytes() for path in inputs.glob("m/*"))
+
+
+def test_a_budget_of_persons_pays_for_persons_alone(inputs, run, refused):
+    Budget.create("b", 9.0, 1e-5, dataset="notes", unit="person")
+    assert "unit='record'" in refused(*FIT, "--records", 25, "--budget", "b", "--out", "m")
+    assert run(*FIT, "--groups", "who.npy", "--budget", "b", "--out", "m")[0] == 0
+    assert Budget("b").spent > 0
+
+
+def test_bad_labels_are_refused_before_anything_is_spent(inputs, run, refused):
+    (inputs / "short.txt").write_text("a\nb\n")
+    assert "groups has shape (2,): expected (60,)" in refused(*FIT, "--groups", "short.txt", "--out", "m")
+    assert "none.txt" in refused(*FIT, "--groups", "none.txt", "--out", "m")
+    for option in (["--unit", "patient"], ["--rows-per-group", 3]):
+        assert "expected only with --groups" in refused(*FIT, *option, "--out", "m")

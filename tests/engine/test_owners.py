@@ -1,0 +1,81 @@
+"""What a ledger promises to owners of several records."""
+
+import dataclasses
+import math
+import time
+
+import pytest
+
+from vips_fast import accounting as acc
+from vips_fast.engine.ledger import Ledger
+from vips_fast.engine.statement import Privacy
+
+STEP = acc.PoissonSampledEvent(0.25, acc.GaussianEvent(3.84))
+PLAN = dict(
+    delta=1e-4, relation="add_remove", sampling="poisson", unit="record", n_records=400, noise_multiplier=3.84,
+    batch_size=100.0, n_steps=20,
+)  # fmt: skip
+
+
+def stated(event=STEP, parts=(None,), taint=None, **changes):
+    ledger = Ledger()
+    ledger.open(PLAN | changes)
+    for part in parts * 20:
+        ledger.intend(event, clip_norm=1.0, sensitivity=1.0, part=part)
+    if taint:
+        ledger.taint(taint)
+    return Privacy.of(ledger)
+
+
+def test_owners_of_several_records():
+    privacy = stated()
+    run = acc.SelfComposedEvent(STEP, 20)
+    for k in (2, 5, 10):
+        assert privacy.for_group(k) == acc.epsilon(acc.group_event(run, k), 1e-4)
+    assert privacy.for_group(1) == privacy.epsilon < privacy.for_group(2) < privacy.for_group(2, 1e-6)
+    assert "Who owns 2, 5 or 10 of the records: epsilon 2.215, 6.614 or 16.11. The number" in privacy.statement()
+    # Never below the figures that they round.
+    shown = privacy.statement().split("epsilon ")[1].split(". ")[0].replace(" or", ",").split(", ")
+    assert all(float(text) >= privacy.for_group(k) for text, k in zip(shown, (2, 5, 10)))
+
+
+def test_statements_that_say_nothing_of_owners():
+    assert "Who owns" not in stated(unit="person").statement()
+    assert "Who owns" not in Privacy.of(_empty()).statement() and Privacy.of(_empty()).for_group(3) == 0.0
+    tainted = stated(taint="fitted with a key of its own")
+    assert tainted.for_group(2) == math.inf and "Who owns" not in tainted.statement()
+    # A failure with probability delta does not get rarer for owners of several records.
+    objective = stated(acc.ApproximateDPEvent(0.1, 1e-5, "add_remove"))
+    assert math.isinf(objective.for_group(10)) and "Who owns" not in objective.statement()
+
+
+def _empty():
+    ledger = Ledger()
+    ledger.open(PLAN)
+    return ledger
+
+
+def test_an_owner_may_have_records_in_every_part():
+    nights = stated(parts=("monday", "tuesday"))
+    assert nights.epsilon < 1.001 and "Who owns" not in nights.statement()
+    assert nights.for_group(2) == acc.epsilon(acc.group_event(acc.SelfComposedEvent(STEP, 40), 2), 1e-4)
+
+
+def test_a_pure_statement_stays_pure():
+    pure = dataclasses.replace(stated(acc.LaplaceEvent(100.0, "add_remove")), epsilon=0.2, delta=0.0)
+    assert pure.for_group(5) == pytest.approx(1.0) and pure.for_group(5, 1e-3) < 0.7
+
+
+@pytest.mark.parametrize("size", [0, 1.5, "2"])
+def test_bad_sizes(size):
+    with pytest.raises((TypeError, ValueError), match=r"^size must be an integer"):
+        stated().for_group(size)
+
+
+def test_a_statement_costs_little():
+    event = acc.SelfComposedEvent(acc.PoissonSampledEvent(0.2468, acc.GaussianEvent(3.21)), 1)
+    privacy = stated(event)
+    privacy.for_group(2)
+    begin = time.process_time()
+    privacy.statement()
+    assert time.process_time() - begin < 0.3

@@ -1,0 +1,63 @@
+"""What events are to somebody who owns several of the records."""
+
+from __future__ import annotations
+
+import math
+
+from .checks import count
+from .events import (
+    ApproximateDPEvent,
+    ComposedEvent,
+    GaussianEvent,
+    GroupEvent,
+    LaplaceEvent,
+    NonPrivateEvent,
+    PoissonSampledEvent,
+    PrivacyEvent,
+    SelfComposedEvent,
+    WithoutReplacementEvent,
+    check_event,
+    rate_and_mechanism,
+)
+from .privacy_loss.dominating import pairs
+
+
+def group_event(event: PrivacyEvent, size: int) -> PrivacyEvent:
+    """`event`, a statement about one record, as one about all the records of somebody who owns up to `size` >= 1.
+
+    Records are sampled each by itself, whoever owns them. All of the owner's are added or removed, or replaced, as one
+    is in the relation of `event`. With it, epsilon and calibration are those of an owner:
+    ``calibrate_noise_multiplier(lambda z: group_event(run(z), 5), ...)``.
+
+    Notes
+    -----
+    - Whole-data Gaussian and Laplace mechanisms: the sensitivity is `size` times as large (triangle inequality).
+    - Sampled Gaussian mechanisms: `GroupEvent`.
+    - Other mechanisms, by what one release promises, (epsilon, delta): with k = `size` neighbours on the way from one
+      data set to the other, (k epsilon, delta sum_{i < k} e^(i epsilon)) (Vadhan 2017, lemma 2.2).
+    - Compositions are those of their parts: any bound for the parts holds whatever was released before.
+    """
+    size = count("size", size, 1)
+    check_event(event)
+    if size == 1:
+        return event
+    if isinstance(event, ComposedEvent):
+        return ComposedEvent(tuple(group_event(part, size) for part in event.events))
+    if isinstance(event, SelfComposedEvent):
+        return SelfComposedEvent(group_event(event.event, size), event.count)
+    rate, mechanism = rate_and_mechanism(event)
+    if rate == 0.0 or isinstance(mechanism, NonPrivateEvent):
+        return event
+    if rate == 1.0 and mechanism is not event:
+        return group_event(mechanism, size)
+    if isinstance(event, (GaussianEvent, LaplaceEvent)):
+        return type(event)(event.noise_multiplier / size, event.neighbors)
+    gaussian = all(isinstance(part, GaussianEvent) for part in mechanism.leaves())
+    if gaussian and isinstance(event, (PoissonSampledEvent, WithoutReplacementEvent)):
+        return GroupEvent(event, size)
+    both = pairs(event)
+    epsilon, delta = max(pair.max_loss for pair in both), max(pair.p_infinite for pair in both)
+    if math.isinf(epsilon):
+        raise ValueError(f"nothing is known about several records of one owner for {event.to_json()}")
+    steps = (math.exp(min(i * epsilon, 700.0)) for i in range(size))
+    return ApproximateDPEvent(size * epsilon, min(1.0, delta * math.fsum(steps)), event.neighbors)

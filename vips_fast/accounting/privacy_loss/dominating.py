@@ -1,0 +1,101 @@
+"""The dominating pairs of events, and the pairs that explicit neighbouring data sets reach."""
+
+from __future__ import annotations
+
+import math
+
+from ..events import (
+    ApproximateDPEvent,
+    ComposedEvent,
+    GaussianEvent,
+    GroupEvent,
+    LaplaceEvent,
+    PoissonSampledEvent,
+    PrivacyEvent,
+    RandomizedResponseEvent,
+    SelfComposedEvent,
+    WithoutReplacementEvent,
+    gaussian_mu_squared,
+)
+from .pairs import (
+    DiscretePair,
+    GaussianPair,
+    LaplacePair,
+    MirrorPair,
+    Pair,
+    PoissonPair,
+    TrianglePair,
+    WithoutReplacementPair,
+)
+from .rows import attack_rows, dominating_rows
+
+
+def _response_pair(event: RandomizedResponseEvent) -> DiscretePair:
+    p, k, eps = event.truth_probability, event.n_categories, event.epsilon
+    other = (1.0 - p) / (k - 1)
+    if k == 2:
+        return DiscretePair([-eps, eps], [other, p], [p, other])
+    rest = (k - 2) * other
+    return DiscretePair([-eps, 0.0, eps], [other, rest, p], [p, rest, other])
+
+
+def _statement_pair(event: ApproximateDPEvent) -> DiscretePair:
+    eps, scale = event.epsilon, 1.0 - event.delta
+    high = scale / (1.0 + math.exp(-eps))
+    low = scale * math.exp(-eps) / (1.0 + math.exp(-eps))
+    if eps == 0.0:
+        return DiscretePair([0.0], [scale], [scale], event.delta)
+    return DiscretePair([-eps, eps], [low, high], [high, low], event.delta)
+
+
+def base_pair(event: PrivacyEvent) -> Pair:
+    """The pair of one mechanism, or of several Gaussian ones, on the whole data."""
+    if isinstance(event, (GaussianEvent, ComposedEvent, SelfComposedEvent)):
+        return GaussianPair(math.sqrt(gaussian_mu_squared(event)))
+    if isinstance(event, LaplaceEvent):
+        return LaplacePair(event.noise_multiplier)
+    if isinstance(event, RandomizedResponseEvent):
+        return _response_pair(event)
+    if isinstance(event, ApproximateDPEvent):
+        return _statement_pair(event)
+    raise ValueError(f"no privacy-loss distribution is known for {event.to_json()}")
+
+
+def attack_pairs(event: PrivacyEvent) -> list[tuple[Pair, Pair]]:
+    """Output pairs that explicit neighbouring data sets reach, in both directions.
+
+    They are the dominating pairs themselves except where samples have a fixed size.
+    """
+    if isinstance(event, GroupEvent):
+        return [attack_rows(event)]
+    if not isinstance(event, WithoutReplacementEvent) or event.sampling_probability == 1.0:
+        return [pairs(event)]
+    base = base_pair(event.event)
+    # All records contribute 0, except for one that differs, in one of the two data sets.
+    one = PoissonPair(event.sampling_probability, base)
+    found: list[tuple[Pair, Pair]] = [(one, MirrorPair(one))]
+    if isinstance(base, GaussianPair):
+        triangle = TrianglePair(event.sampling_probability, base.mu)
+        found.append((triangle, triangle))
+    return found
+
+
+def pairs(event: PrivacyEvent) -> tuple[Pair, Pair]:
+    """The dominating pairs of one mechanism in both directions.
+
+    The two entries are one object where the pair is symmetric.
+    """
+    if isinstance(event, (PoissonSampledEvent, WithoutReplacementEvent)):
+        base = base_pair(event.event)
+        rate = event.sampling_probability
+        if rate == 1.0:
+            return base, base
+        if isinstance(event, PoissonSampledEvent):
+            add = PoissonPair(rate, base)
+            return add, MirrorPair(add)
+        both: Pair = WithoutReplacementPair(rate, base)
+        return both, both
+    if isinstance(event, GroupEvent):
+        return dominating_rows(event)
+    both = base_pair(event)
+    return both, both
