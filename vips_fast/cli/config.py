@@ -57,7 +57,7 @@ def check(args: argparse.Namespace, model: Any) -> int:
     from .folder import check_place
     from .runs import refusal, run_folder, spent
 
-    for name in ("input", "vocab", "labels", "names", "groups", "prior_model"):
+    for name in ("input", "vocab", "labels", "names", "groups", "schema", "prior_model"):
         paths = getattr(args, name, None) or []
         for path in [paths] if isinstance(paths, str) else paths:
             if path != _WORD:

@@ -105,10 +105,13 @@ def _fitted(args: argparse.Namespace, model: Any, read: Callable[[Any], Job]) ->
 
 def unit_of(args: argparse.Namespace) -> str:
     """What neighbours of this fit differ by."""
-    if args.groups is None:
+    if args.groups is not None and args.person is not None:
+        raise ValueError("--person: leave out --groups")
+    if args.groups is None and args.person is None:
         for option, value in (("--unit", args.unit), ("--rows-per-group", args.rows_per_group)):
             if value is not None:
-                raise ValueError(f"{option} {value}: expected only with --groups, which says whose each record is")
+                which = "--groups or --person, which say whose each record is"
+                raise ValueError(f"{option} {value}: expected only with {which}")
         return "record"
     return args.unit or "person"
 

@@ -1,7 +1,8 @@
 """The text files beside a model: written by fit, made again by verify.
 
 Each is a function of what the model publishes and of public inputs that stand in the folder themselves: the words in
-``vocab.txt``, the names of the columns in ``coefficients.csv``.
+``vocab.txt``, the columns in ``schema.toml``, their
+names in ``coefficients.csv``.
 """
 
 import csv
@@ -10,7 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-TOPICS, PRIVACY, VOCABULARY, COEFFICIENTS = "topics.txt", "privacy.txt", "vocab.txt", "coefficients.csv"
+TOPICS, PRIVACY, COEFFICIENTS = "topics.txt", "privacy.txt", "coefficients.csv"
+#: Public inputs, kept as they were given.
+VOCABULARY, SCHEMA = "vocab.txt", "schema.toml"
 
 
 def statement(model: Any) -> str:
