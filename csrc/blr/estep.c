@@ -52,6 +52,28 @@
  * [1e-140, 1e150], is the zero contribution: nothing below overflows then, and a
  * factor times an entry is below 2^31 up to rounding.
  *
+ * Units that own several rows (units_body.h). The rows are weighted as records,
+ * and then all of a unit's by one factor u, its f by sqrt(u), so that (q, A),
+ * the sums of q_r and of a_r a_r^T, is no longer than L. Since
+ *
+ *     |sum_r a_r a_r^T|^2 = sum_{r,s} (a_r . a_s)^2,
+ *
+ * no d x d matrix is needed. An inner product of the a is at most 2^42, and so is
+ * every partial sum of it (Cauchy-Schwarz): exact in doubles, in any order. The
+ * m^2 squares are added in rows, tiles and stripes: chains of at most 2 m + 128 additions, an error
+ * below (2 m + 130) 2^-53 <= 2^-21 relative for m < 2^31 - 64 rows. |q|^2 is one of d squares of
+ * integers that int64 holds, with an error below (n + 3) 2^-53 <= 2^-21 for n < 2^32 stored entries. So if
+ *
+ *     (g^2 |q|^2 + h^4 |A|^2) (1 + 2^-20) <= floor(L/g)^2 g^2
+ *
+ * holds as computed, the unit keeps its bound; otherwise u shrinks, which ends, as
+ * factors below 1 over the largest entry truncate to nothing.
+ *
+ * Where the clip must not depend on labels, u is chosen for the bound
+ * |s1|^2 <= sum_{r,s} W_r W_s |x_r . x_s| over all labels, W_r |x_r| being the
+ * linear part of row r's norm with its worst label. The check of the integers then
+ * holds but for roundings.
+ *
  * A record's contribution is a function of that record, M, center and the
  * parameters alone: the order of the additions in x^T M x depends on the row's
  * own entries (CSR) or on d (dense), never on the block. */
@@ -179,4 +201,6 @@ VF_INLINE int32_t truncated(double x, double limit, int *outside) {
 
 /* The body, once for each type of the stored values. */
 #define VF_BODY "blr/estep_body.h"
+#include "simd/both.h"
+#define VF_BODY "blr/units_body.h"
 #include "simd/both.h"

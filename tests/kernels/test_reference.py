@@ -15,6 +15,7 @@ import vips_fast
 from vips_fast import kernels
 from vips_fast.kernels import native, reference
 from vips_fast.kernels.lda import scaled_table
+from vips_fast.kernels.reference.blr import clip_weights
 
 ISAS = native.isas_available()
 KEY = bytes(range(100, 132))
@@ -143,6 +144,49 @@ def blr_compare(ours, twin, precision):
         assert np.abs(a - b).max() <= 1e-12 * np.linalg.norm(b)
 
 
+def blr_units_arguments(rng, size):
+    """Units of no, one, few and many rows, beside them rows of zeros and rows that contribute nothing; all clips."""
+    starts, spacing, grid = np.array([0, 1, 1, 3, 10, 90]), 2.0**-20, 2.0**-18
+    X = rng.normal(size=(90, size)) * (rng.random((90, size)) < 0.5) + 0.3 * (np.arange(90) % 3 == 0)[:, None]
+    X[2] = 0.0
+    X = X.astype(np.float32).astype(np.float64)
+    for scales, label_free in (((0.7, 0.3), True), ((0.7, 0.3), False), ((1.0, np.inf), True), ((9.0, 9.0), True)):
+        center, y = rng.normal(size=size) / size, rng.integers(0, 2, 90).astype(float)
+        factors = np.array([
+            clip_weights(x, b, 1.0, np.eye(size), center, 1.5, scales, 1.0, label_free, spacing, grid)
+            for x, b in zip(X, y, strict=True)
+        ])
+        linear, quadratic, norms = factors[:, 0] * (1 - 1e-7), factors[:, 1] * (1 - 1e-7), factors[:, 3]
+        linear[7] = quadratic[7] = 0.0
+        for rows in (X, sp.csr_array(X)):
+            yield (starts, rows, linear, quadratic, norms), {
+                "clip_norm": 1.0, "spacing": spacing, "grid": grid, "label_free": label_free
+            }
+
+
+def blr_units(starts, X, linear, quadratic, norms, *, clip_norm, spacing, grid, label_free, dtype, isa):
+    """The unchecked entry, which the logistic model calls, with its outputs."""
+    linear, quadratic, norms, sparse, d = linear.copy(), quadratic.copy(), norms.copy(), sp.issparse(X), X.shape[1]
+    indptr, indices = (X.indptr.astype(np.int64), X.indices.astype(np.int32)) if sparse else (None, np.empty(0, "i4"))
+    values = (X.data if sparse else X.reshape(-1)).astype(dtype)
+    work = np.empty(native.blr_workspace(d, not sparse, isa) // 8 + 1).view(np.uint8)
+    native.blr_units(
+        starts, d, indptr, indices, values, None, None, 1.0, 1.0, 1.0, 1.0, clip_norm, spacing, grid, label_free, work,
+        linear, quadratic, norms, False, isa,
+    )
+    return linear, quadratic
+
+
+def reference_blr_units(starts, X, *args, **options):
+    return reference.blr_units(starts, X.toarray() if sp.issparse(X) else X, *args, **options)
+
+
+def blr_units_compare(ours, twin, precision):
+    # An integer that truncates apart can cost or spare a step of 2^-20.
+    for a, b in zip(ours, twin, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5)
+
+
 def pg_mean_arguments(rng, size):
     c = np.concatenate([[0.0], 2.0 ** rng.uniform(-40, 40, size)])
     yield (c,), {}
@@ -258,6 +302,7 @@ REGISTRY = {
     "lda_units": Case(units_arguments, units_compare, BOTH),
     "shrink_means": Case(shrink_arguments, shrink_compare, (SINGLE,), (1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 33, 50)),
     "blr_estep": Case(blr_arguments, blr_compare, sizes=(1, 2, 3, 15, 16, 17, 33, 64, 65)),
+    "blr_units": Case(blr_units_arguments, blr_units_compare, BOTH, (1, 2, 3, 15, 16, 17, 33, 64, 65)),
     "pg_mean": Case(pg_mean_arguments, pg_mean_compare),
     "sbn_pg": Case(sbn_pg_arguments, sbn_compare, BOTH, tuple(SIZES[:-3])),
     "sbn_quadratic": Case(sbn_quadratic_arguments, lambda a, b, p: sbn_compare([a], [b], p)),
@@ -273,13 +318,16 @@ REGISTRY = {
 }
 #: Tested in test_psd.py: LAPACK's work, which has no instruction set of ours.
 WITHOUT_INSTRUCTION_SET = {"floor_spectrum", "psd_project", "solve_repaired"}
-OURS = {"lda_units": lda_units, "shrink_means": shrink_means, "add_rounded_gaussian": add_rounded_gaussian}
-TWINS = {"add_rounded_gaussian": reference_add_rounded_gaussian}
+OURS = {
+    "blr_units": blr_units, "lda_units": lda_units, "shrink_means": shrink_means,
+    "add_rounded_gaussian": add_rounded_gaussian,
+}
+TWINS = {"blr_units": reference_blr_units, "add_rounded_gaussian": reference_add_rounded_gaussian}
 
 
 def test_every_twin_is_registered():
     assert set(REGISTRY) | WITHOUT_INSTRUCTION_SET == set(reference.__all__)
-    assert set(reference.__all__) - {"lda_units", "shrink_means"} <= set(kernels.__all__)
+    assert set(reference.__all__) - {"blr_units", "lda_units", "shrink_means"} <= set(kernels.__all__)
 
 
 @pytest.mark.parametrize("name", REGISTRY)

@@ -59,12 +59,20 @@ class Adapter(ABC):
     def data(self, records: Sequence[Any]) -> Data:
         """Raw records as the arguments of ``fit``."""
 
+    def take(self, data: Data, units: np.ndarray) -> Data:
+        """Data of some of the records of `data`, by their numbers, in this order; a record may be taken again."""
+        return {name: array[units] for name, array in data.items()}
+
     @abstractmethod
     def worst_pair(self) -> tuple[Any, Any]:
         """(record to add, record it replaces): as far apart as two can be, in the sharp state."""
 
     def tight(self, neighbors: str) -> bool:
         """Whether the worst pair reaches the declared sensitivity under this relation."""
+        return True
+
+    def adds_up(self) -> bool:
+        """Whether equal rows of one person add up to the clip."""
         return True
 
     @abstractmethod
@@ -157,6 +165,11 @@ class LdaAdapter(Adapter):
         record = np.zeros(self.small, dtype=np.int32)
         record[word] = self.settings.get("doc_length") or 500
         return record
+
+    def adds_up(self) -> bool:
+        """One word alone is held to a bound of its own, where there is one."""
+        options = self.settings.get("options")
+        return options is not None and options.word_clip == 1
 
     def worst_pair(self) -> tuple[Any, Any]:
         """Two documents of one word each, not the same."""

@@ -131,8 +131,10 @@ class _Attack:
 
 
 def _alike(a: Any, b: Any) -> bool:
-    """Whether two raw records are the same; a record is an array or a tuple of arrays and numbers."""
-    return all(map(np.array_equal, a, b)) if isinstance(a, tuple) else np.array_equal(a, b)
+    """Whether two raw records are the same; a record is an array or a tuple of such and numbers."""
+    if isinstance(a, tuple):
+        return len(a) == len(b) and all(map(_alike, a, b))
+    return np.array_equal(a, b)
 
 
 def _run_settings(bench: Bench, n_rows: int, multiplier: float = 1.0) -> dict[str, Any]:

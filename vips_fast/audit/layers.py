@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from ..checks import check_number
 from ..engine.sampling import make_sampler
 from .adapters import adapter_for
 from .attack import layer_d, layer_e
 from .bench import Bench, Seams, relation
 from .noise import layer_c
+from .persons import Persons
 from .purity import layer_b
 from .rebuild import layer_g
 from .replay import layer_a
@@ -31,7 +33,7 @@ LAYERS = tuple(FUNCTIONS)
 def audit(
     model: Any, settings: dict[str, Any] | None = None, *, layers: Iterable[str] = LAYERS, full: bool = False,
     sizes: Sizes | None = None, random_state: int | None = None, seams: Seams | None = None,
-    callback: Callable[[LayerResult], None] | None = None,
+    callback: Callable[[LayerResult], None] | None = None, rows_per_unit: int | None = None,
 ) -> AuditReport:
     """Audit a model class under some settings.
 
@@ -52,10 +54,15 @@ def audit(
         Parts to put in place of the honest ones.
     callback : callable(LayerResult) or None
         Called when a layer is done.
+    rows_per_unit : int or None
+        Audit fits with ``groups``, of persons with up to so many rows, the worst pair with
+        just so many; None audits records of one row.
 
     Raises ValueError if the model, a setting or a layer is unknown.
     """
     adapter = adapter_for(model, settings)
+    if rows_per_unit is not None:
+        adapter = Persons(adapter, int(check_number("rows_per_unit", rows_per_unit, 1, 2**31, integer=True)))
     chosen = tuple(layers)
     for layer in chosen:
         if layer not in LAYERS:

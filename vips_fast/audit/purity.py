@@ -37,7 +37,7 @@ def _large(bench: Bench, n_rows: int, rng: np.random.Generator) -> Check:
     rows = np.arange(n_rows) % 3
     rows[3:] = np.maximum(rows[3:], 1)
     data = adapter.data([record, *adapter.base(2)])
-    large = bench.prepare_data(estimator, {name: array[rows] for name, array in data.items()})
+    large = bench.prepare_data(estimator, adapter.take(data, rows))
     large.model.restore(small.model.state())
     same = np.array_equal(bench.fine(small, [0], word), bench.fine(large, [0], word))
     return Check("in a large data set", same, detail=f"the record among 3 rows and among {n_rows}")
@@ -67,7 +67,7 @@ class _Purity:
 
     def alone(self, rows: np.ndarray) -> tuple[Prepared, np.ndarray]:
         """A data set of these records only, read anew; and their words."""
-        own = self.bench.prepare_data(self.estimator, {name: array[rows] for name, array in self.data.items()})
+        own = self.bench.prepare_data(self.estimator, self.bench.adapter.take(self.data, rows))
         own.model.restore(self.state)
         return own, self.words[rows]
 

@@ -1,6 +1,6 @@
 """Pure numpy twins of the kernels: same names, same argument order, float64, no tricks."""
 
-from .blr import blr_estep, pg_mean
+from .blr import blr_estep, blr_units, pg_mean
 from .lda import lda_estep, lda_units
 from .noise import (
     add_rounded_gaussian,
@@ -23,6 +23,7 @@ from .shrink import shrink_means
 __all__ = [
     "add_rounded_gaussian",
     "blr_estep",
+    "blr_units",
     "chacha20_fill",
     "floor_spectrum",
     "lda_estep",

@@ -92,3 +92,41 @@ def blr_estep(
     s1 = linear * (spacing * scales[0]) if math.isfinite(scales[0]) else np.zeros(d)
     s2 = packed * (grid * grid * scales[1]) if math.isfinite(scales[1]) else np.zeros(len(packed))
     return BlrEStep(s1, s2, xi, norms)
+
+
+def blr_units(
+    starts: np.ndarray, X: np.ndarray, linear: np.ndarray, quadratic: np.ndarray, norms: np.ndarray, *,
+    clip_norm: float, spacing: float, grid: float, label_free: bool,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The factors of rows scaled down to a joint bound for each unit, from d x d matrices; see the kernel of this name.
+
+    Unit u owns rows ``starts[u]`` to ``starts[u + 1]`` of X, (n, d); ``linear``, ``quadratic`` and ``norms`` are those
+    of the rows as `clip_weights` gives them.
+    """
+    linear, quadratic = linear.copy(), quadratic.copy()
+    target, limit = clip_norm - 2 * spacing, math.floor(clip_norm / spacing)
+    for first, last in zip(starts[:-1], starts[1:], strict=True):
+        part = slice(first, last)
+        x = np.where(((linear[part] != 0) | (quadratic[part] != 0))[:, None], np.asarray(X[part], np.float64), 0.0)
+        if last - first < 2:
+            continue
+        gram, f = x @ x.T, quadratic[part] * grid
+        square = float(np.sum(((linear[part] * spacing) @ x) ** 2))
+        if label_free:
+            own = np.minimum(norms[part], target)
+            rest = np.sqrt(np.maximum(own**2 - (f**2 * np.diag(gram)) ** 2, 0.0) + 2.0**-40 * own**2)
+            weight = np.divide(rest, np.sqrt(np.diag(gram)), out=np.zeros_like(rest), where=np.diag(gram) > 0)
+            square = float(weight @ np.abs(gram) @ weight)
+        norm = math.sqrt(square + np.linalg.norm((x.T * f**2) @ x) ** 2)
+        goal = target * (1 - 2.0**-18)
+        factor = goal / norm if norm > goal else 1.0
+        while True:
+            linear[part] *= factor
+            quadratic[part] *= math.sqrt(factor)
+            q = np.trunc(linear[part, None] * x).astype(np.int64).sum(axis=0)
+            a = np.trunc(quadratic[part, None] * x)
+            square = float(q @ q) + (grid * grid / spacing) ** 2 * float(np.linalg.norm(a.T @ a)) ** 2
+            if square * (1 + 2.0**-20) <= limit**2:
+                break
+            factor = limit / math.sqrt(square * (1 + 2.0**-20)) * (1 - 2.0**-20)
+    return linear, quadratic

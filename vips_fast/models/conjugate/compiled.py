@@ -21,10 +21,11 @@ class Loops(NamedTuple):
     Attributes
     ----------
     add : callable
-        ``add(records, rows, parameters, nonnegative, clip, bound, units_per_one, limit, record, scratch, out, units,
-        counts, sums)``
-        adds the contributions of ``records[rows]`` to ``sums``, and to ``counts`` how many were scaled down to ``clip``
-        and how many broke what their model promises.
+        ``add(records, rows, starts, parameters, nonnegative, clip, bound, units_per_one,
+        limit, record, scratch, out, total, units, counts, sums)`` adds to ``sums`` the
+        contributions of units, of which unit u owns ``records[rows[starts[u]:starts[u + 1]]]``,
+        and to ``counts`` how many units were scaled down to ``clip`` and how many rows
+        broke what their model promises.
     evaluate : callable
         ``evaluate(records, parameters, nonnegative, record, scratch, out, values,
         good)`` writes the statistics of each record, unclipped.
@@ -48,8 +49,8 @@ def loops_of(kind: type) -> Loops:
 
 
 def buffers(n_columns: int, n_scratch: int, n_statistics: int) -> tuple[np.ndarray, ...]:
-    """Record, scratch, statistics, lattice units and two counts of one thread, each on cache lines of its own."""
-    floats = [_aligned(size, np.float64) for size in (n_columns, n_scratch, n_statistics)]
+    """Record, scratch, statistics of a row and of a unit, lattice units and two counts of one thread, each aligned."""
+    floats = [_aligned(size, np.float64) for size in (n_columns, n_scratch, n_statistics, n_statistics)]
     return (*floats, _aligned(n_statistics, np.int64), _aligned(2, np.int64))
 
 
@@ -84,16 +85,21 @@ def _function_of(kind: type) -> Any:
 def _make(function: Any) -> Loops:
     """Compile the loops for one statistics function.
 
-    Everything about a record is done in one fixed order of operations, from buffers that are cleared before it.
+    Everything about a unit is done in one fixed order of operations, from buffers that
+    are cleared before it: it is a function of its rows, in their order, alone.
 
     Notes
     -----
     Claim: for a clip C in [1e-100, 1e100], at most 2^31 statistics and limit = floor(C/g),
-    the integer vector q that is added for a record has a norm of at most C/g, whatever
-    the statistics function wrote.
+    the integer vector q that is added for a unit has a norm of at most C/g, however many
+    rows it has and whatever the statistics function wrote.
 
-    Proof. (a) A result that raised or holds a number that is not finite adds nothing.
-    (b) Otherwise let s be the true norm and s' the computed one. An entry below 1e-150
+    Proof. (a) A row's result that raised or holds a number that is not finite adds nothing
+    to its unit's vector, which is the sum of the others as doubles, or the result itself
+    for a unit of one row. Each is at most 1e150 or was brought to 1e120, and a unit has
+    at most 2^31 rows, so the sum is finite; where its squares overflow it is brought to
+    1e120 in turn. What follows holds for any finite vector, so for a sum that was rounded.
+    (b) Let s be the vector's true norm and s' the computed one. An entry below 1e-150
     may lose its square to underflow; 2^31 such entries have a norm below 1e-145, less
     than 2^-100 C. All other roundings of the sum of squares and of its root make up less
     than 2^-21, as a chain of additions is at most 2^28 + 10 long and errors of 2^-53 add
@@ -127,6 +133,22 @@ def _make(function: Any) -> Loops:
         return ((s0 + s4) + (s1 + s5)) + ((s2 + s6) + (s3 + s7))
 
     @numba.njit(nogil=True)
+    def measured(out):
+        """Squared norm of out, or -1 if it is not finite."""
+        square = sum_of_squares(out)
+        if square <= 1e300:
+            return square
+        # An entry that is not finite, or squares that overflow: then the direction is kept.
+        top = 0.0
+        for j in range(len(out)):
+            if not abs(out[j]) <= 1.7976931348623157e308:
+                return -1.0
+            top = max(top, abs(out[j]))
+        for j in range(len(out)):
+            out[j] = out[j] / top * 1e120
+        return sum_of_squares(out)
+
+    @numba.njit(nogil=True)
     def contribution(row, parameters, nonnegative, record, scratch, out):
         """Fill out; its squared norm, or -1 if it is not finite."""
         out[:] = 0.0
@@ -144,30 +166,34 @@ def _make(function: Any) -> Loops:
             for j in range(len(out)):
                 if out[j] < 0.0:
                     out[j] = 0.0
-        square = sum_of_squares(out)
-        if square <= 1e300:
-            return square
-        # An entry that is not finite, or squares that overflow: then the direction is kept.
-        top = 0.0
-        for j in range(len(out)):
-            if not abs(out[j]) <= 1.7976931348623157e308:
-                return -1.0
-            top = max(top, abs(out[j]))
-        for j in range(len(out)):
-            out[j] = out[j] / top * 1e120
-        return sum_of_squares(out)
+        return measured(out)
 
     @numba.njit(nogil=True)
     def add(
-        records, rows, parameters, nonnegative, clip, bound, units_per_one, limit, record, scratch, out, units, counts,
-        sums,
+        records, rows, starts, parameters, nonnegative, clip, bound, units_per_one, limit, record, scratch, own, total,
+        units, counts, sums,
     ):
         target = clip * (1.0 - 2.0**-40)
         safe = clip * (1.0 - 2.0**-20)
-        for n in range(len(rows)):
-            square = contribution(records[rows[n]], parameters, nonnegative, record, scratch, out)
-            if square < 0.0:
-                counts[1] += 1
+        for u in range(len(starts) - 1):
+            out = own
+            square = 0.0
+            several = starts[u + 1] - starts[u] > 1
+            if several:
+                total[:] = 0.0
+            for n in range(starts[u], starts[u + 1]):
+                square = contribution(records[rows[n]], parameters, nonnegative, record, scratch, own)
+                if square < 0.0:
+                    counts[1] += 1
+                    continue
+                counts[1] += math.sqrt(square) > bound * (1.0 + 1e-9)
+                if several:
+                    for j in range(len(own)):
+                        total[j] += own[j]
+            if several:
+                out = total
+                square = measured(total)
+            if square <= 0.0:
                 continue
             norm = math.sqrt(square)
             if norm <= safe:
@@ -179,14 +205,13 @@ def _make(function: Any) -> Loops:
                 factor = units_per_one * (target / norm)
                 # The margin is above the rounding of a norm.
                 counts[0] += norm > clip * (1.0 + 1e-9)
-                counts[1] += norm > bound * (1.0 + 1e-9)
             while True:
-                total = np.int64(0)
+                squares = np.int64(0)
                 for j in range(len(out)):
                     unit = np.int64(out[j] * factor)
                     units[j] = unit
-                    total += unit * unit
-                if total <= limit * limit:
+                    squares += unit * unit
+                if squares <= limit * limit:
                     break
                 factor *= 1.0 - 2.0**-20
             for j in range(len(out)):

@@ -14,6 +14,7 @@ from ...checks import check_number
 from ...engine.averaging import RunningAverage, Schedule
 from ...engine.model import Model, Release, array_of
 from ...engine.sampling import Sampler
+from ...engine.units import UnitBlock, opened
 from ...mechanisms import GaussianMechanism
 from .compiled import Loops, buffers, loops_of
 
@@ -86,6 +87,7 @@ class ConjugateModel(Model):
     -----
     A contribution is a vector of integers on the lattice of the noise itself, so `round`
     has nothing to do. Its norm is at most the clip C, whatever the user's function does
+    and however many rows a unit has, whose statistics are added before they are clipped
     (proof in `vips_fast.models.conjugate.compiled`). Adding or removing a record moves
     the exact sum by at most C; replacing one by ||q - q'|| <= 2 C, or, with entries
     >= 0, which truncation toward zero preserves, by sqrt(||q||^2 + ||q'||^2) <= sqrt(2) C.
@@ -128,16 +130,19 @@ class ConjugateModel(Model):
         return buffers(self._n_columns, self._n_scratch, self.shape[0])
 
     def contribute(
-        self, block: tuple[np.ndarray, np.ndarray], words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]
+        self, block: tuple[np.ndarray, np.ndarray] | UnitBlock, words: np.ndarray, out: np.ndarray,
+        scratch: dict[str, Any],
     ) -> None:
-        """See `Model.contribute`; the random words are not needed."""
+        """See `Model.contribute`; the random words choose the rows of units that have too many, and nothing else."""
+        (records, rows), _, starts = opened(block, words)
         if "buffers" not in scratch:
             scratch["buffers"] = self._buffers()
         counts = scratch["buffers"][-1]
         counts[:] = 0
         self._loops.add(
-            *block, self.parameters, self._nonnegative, self.clip, self.norm_bound, 1.0 / self._spacing,
-            math.floor(self.clip / self._spacing), *scratch["buffers"], out,
+            records, rows, np.arange(len(rows) + 1) if starts is None else starts, self.parameters, self._nonnegative,
+            self.clip, self.norm_bound, 1.0 / self._spacing, math.floor(self.clip / self._spacing),
+            *scratch["buffers"], out,
         )
         if "figures" in scratch:
             figures = scratch["figures"]

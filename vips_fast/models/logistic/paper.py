@@ -79,6 +79,8 @@ class PaperLogisticRegression(BayesianLogisticRegression):
 
     def _model(self, public: Public) -> Model:
         options = self._options
+        if options.sensitivity == "paper" and public.unit != "record":
+            raise ValueError("groups: expected None with sensitivity='paper', which is about records of one row")
         kind = _MODELS[options.update, bool(options.center)]
         return kind(public, **self._model_settings(public))
 
@@ -134,8 +136,8 @@ class _Uncentred(_PaperForm):
         return None
 
     def sensitivity(self, relation: str) -> float:
-        """The clip for adding or removing a record; for replacing one see the notes."""
-        if relation == "add_remove" or not self._private:
+        """The clip for adding or removing a record, twice that for replacing a unit of several; else see the notes."""
+        if relation == "add_remove" or not self._private or not self._of_records:
             return super().sensitivity(relation)
         return max(replace_one_bound(*self._block_bounds(share)) for share in self.options.shares)
 

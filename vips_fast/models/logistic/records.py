@@ -77,7 +77,7 @@ class LogisticRecords:
         if self.indptr is None:
             step = max(LEAST_ROWS, BLOCK_ENTRIES // self.n_features)
             return np.append(np.arange(0, len(rows), step), len(rows))
-        if len(rows) and int(rows[-1]) - int(rows[0]) == len(rows) - 1:
+        if len(rows) and consecutive(rows):
             running = self.indptr[int(rows[0]) : int(rows[-1]) + 2] - self.indptr[int(rows[0])]
         else:
             running = np.concatenate([[0], np.cumsum(self.indptr[rows + 1] - self.indptr[rows])])
@@ -85,10 +85,10 @@ class LogisticRecords:
         return np.unique(np.append(np.searchsorted(running, marks, side="left"), [0, len(rows)]))
 
     def block(self, rows: np.ndarray) -> Block:
-        """These records; ``rows`` increases."""
+        """These records, in the order of ``rows``."""
         first, n = int(rows[0]) if len(rows) else 0, len(rows)
         here: Any = rows
-        if n == 0 or int(rows[-1]) - first == n - 1:
+        if n == 0 or consecutive(rows):
             here = slice(first, first + n)  # nothing is copied
         y, trials = self.y[here], None if self.trials is None else self.trials[here]
         if self.indptr is None or self.indices is None:
@@ -115,6 +115,11 @@ class LogisticRecords:
             sums = np.bincount(owner, weights=square, minlength=self.n_rows)
         sums = sums if self.usable is None else sums[self.usable]
         return max(float(np.sqrt(sums.max(initial=0.0))), 1e-150)
+
+
+def consecutive(rows: np.ndarray) -> bool:
+    """Whether rows, at least one, follow each other."""
+    return int(rows[-1]) - int(rows[0]) == len(rows) - 1 and bool((np.diff(rows) == 1).all())
 
 
 def design(X: Any, constant: float) -> Any:

@@ -13,6 +13,7 @@ from ...engine.averaging import Schedule
 from ...engine.lattice import Fraction, rounded
 from ...engine.model import Model, Release, array_of
 from ...engine.result import Public
+from ...engine.units import opened
 from ...kernels import native
 from ...kernels.blr import triangle_size, unpack_upper
 from ...kernels.lattice import checked_spacing
@@ -50,6 +51,15 @@ class LogisticStatistics(Model):
     < 2^41, so sums of 2^21 records stay below 2^62 (`capacity`); nothing is rounded before they are
     finished, so that they are additive.
 
+    *Units of several rows.* The rows of a unit are weighted as records and then all by one factor u,
+    their a by sqrt(u), so that the unit's sum, (u s1/C1, u s2/C2) but for truncation, has a norm of at
+    most L. The kernel `blr_units` takes u from the inner products of the unit's rows, with the worst
+    labels where ``label_free``, and then checks the truncated integers themselves: with q and A the
+    unit's sums of q_r and a_r a_r^T, g^2 |q|^2 + h^4 |A|^2 <= L^2, |A|^2 = sum over pairs of rows of
+    (a_r . a_s)^2, of which each term is an exact integer; that sum is rounded up. So whatever is said of
+    a record's contribution holds of a unit's, but that A has a rank above 1. Entries of A are at
+    most |A|, so that the capacity is the same number of units.
+
     *Rounding.* `round` brings the finished sum of the D = d (d + 1)/2 entries of the triangle to the
     noise's lattice, those off the diagonal times sqrt(2) (rounded down): coordinates in the
     orthonormal basis {E_ii, (E_ij + E_ji)/sqrt(2)}, whose Euclidean norm is the Frobenius norm. It
@@ -79,6 +89,7 @@ class LogisticStatistics(Model):
     ):
         self._n, self._d = public.n_records, public.n_features + (constant > 0)
         self._b, self._n_steps, self._private, self._constant = n_trials, n_steps, private, constant
+        self._of_records = public.unit == "record"
         self.options = options
         self.shape = (self._d + triangle_size(self._d),)
         if private:
@@ -157,7 +168,10 @@ class LogisticStatistics(Model):
         return self._point if self._step else None
 
     def contribute(self, block: Any, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
-        """See `Model.contribute`; ``block`` is a `vips_fast.models.logistic.records.Block`."""
+        """See `Model.contribute`; ``block`` is a `vips_fast.models.logistic.records.Block` or units of them."""
+        block, words, starts = opened(block, words)
+        # Without privacy nothing is scaled down, and a unit is the sum of its rows.
+        several = self._private and starts is not None and bool((np.diff(starts) > 1).any())
         n, d = block.n_rows, self._d
         if len(scratch.get("weights", ((),))[0]) < n:
             scratch["weights"] = np.empty((3, n))
@@ -166,11 +180,16 @@ class LogisticStatistics(Model):
         linear, quadratic, norms = (part[:n] for part in scratch["weights"])
         work, figures = scratch["workspace"], scratch.get("figures")
         scale_linear, scale_quadratic = self._current_scales()
-        native.blr_weights(
-            d, block.indptr, block.indices, block.values, block.y, block.trials, self._moment, self._center(),
-            self._bound, self._b, scale_linear, scale_quadratic, self._kept, self._spacing, self._grid, self.label_free,
-            work, linear, quadratic, None, None if figures is None else norms, block.unit,
+        rows = d, block.indptr, block.indices, block.values
+        given = (
+            self._moment, self._center(), self._bound, self._b, scale_linear, scale_quadratic, self._kept,
+            self._spacing, self._grid, self.label_free, work, linear, quadratic,
         )
+        native.blr_weights(
+            *rows, block.y, block.trials, *given, None, norms if several or figures is not None else None, block.unit
+        )
+        if several:
+            native.blr_units(starts, *rows, *given, norms, block.unit)
         native.blr_accumulate(
             d, 0, d, block.indptr, block.indices, block.values, linear, quadratic, work, out[:d],
             out[d:] if math.isfinite(scale_quadratic) else None, block.unit,

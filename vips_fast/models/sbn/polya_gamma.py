@@ -11,12 +11,13 @@ from scipy.special import expit
 
 from ...engine.model import Release
 from ...engine.result import Public
+from ...engine.units import UnitBlock, opened
 from ...kernels import native, pg_mean
 from ...kernels.psd import one_blas_thread, solve_repaired
 from ...kernels.sbn import MAX_PAIR_SCALE, record_blocks, visible_table, workspaces
 from ...kernels.threads import run_blocks
 from .matrices import diagonals
-from .network import BLOCK, BLOCK_SOLVE, LEAST_HIDDEN, LEAST_PIXEL, NetworkModel, Settings, room
+from .network import BLOCK, BLOCK_SOLVE, LEAST_HIDDEN, LEAST_PIXEL, NetworkModel, Settings, room, row_weights
 from .priors import hidden_bias
 
 #: Records of a block of the second moments: as many as their kernel sums before it goes to main memory.
@@ -132,21 +133,27 @@ class PolyaGammaModel(NetworkModel):
             "s7": moments if self.paper else np.compress(self._beside, moments, axis=1),
         }
 
-    def contribute(self, block: np.ndarray, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
+    def contribute(
+        self, block: np.ndarray | UnitBlock, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]
+    ) -> None:
         """Add the sums of products of y, z and xi."""
         J, K, sums = self.n_visible, self.n_hidden, self._views(out)
+        rows, _, starts = opened(block, words)
+        weights = row_weights(starts)
         area = room(scratch, "moments", lambda: workspaces("moments", J, K, 1)[0])
         z, x = room(scratch, "factors", lambda: (np.empty((MOMENTS_BLOCK, K)), np.empty((MOMENTS_BLOCK, J))))
-        for first, last in record_blocks(len(block), MOMENTS_BLOCK):
-            y = block[first:last]
+        for first, last in record_blocks(len(rows), MOMENTS_BLOCK):
+            y = rows[first:last]
             for i, e in record_blocks(len(y), BLOCK):
-                self._factors_of(y[i:e], z[i:e], x[i:e], sums, scratch)
+                share = None if weights is None else weights[first + i : first + e]
+                self._factors_of(y[i:e], share, z[i:e], x[i:e], sums, scratch)
             native.sbn_moments(
                 x[: len(y)], z[: len(y)], 0, K * (K + 1) // 2, float(MAX_PAIR_SCALE), area, sums["moments"]
             )
 
     def _factors_of(
-        self, y: np.ndarray, z: np.ndarray, x: np.ndarray, sums: dict[str, np.ndarray], scratch: dict[str, Any]
+        self, y: np.ndarray, share: np.ndarray | None, z: np.ndarray, x: np.ndarray, sums: dict[str, np.ndarray],
+        scratch: dict[str, Any],
     ) -> None:
         """q(z) of some records, and their <xi> in units; their other sums are added."""
         J, K, n = self.n_visible, self.n_hidden, len(y)
@@ -160,6 +167,9 @@ class PolyaGammaModel(NetworkModel):
         if "figures" in scratch:
             clipped = 0 if factor is None else np.count_nonzero(factor < 1.0)
             scratch["figures"]["clipped"] = scratch["figures"].get("clipped", 0.0) + clipped
+        if share is not None:
+            # All blocks are linear in these two.
+            factor = share if factor is None else factor * share
         ones[:, :K] = z
         native.sbn_clip(ones, None, factor, 0.0, _UNIT_Z, v, None)
         native.sbn_clip(xi, None, factor, 0.0, _UNIT_XI, x, None)

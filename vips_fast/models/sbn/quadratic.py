@@ -11,16 +11,20 @@ from scipy.special import expit, logit
 
 from ...engine.model import Release, array_of
 from ...engine.result import Public
+from ...engine.units import UnitBlock, opened
 from ...kernels import native, pg_mean
 from ...kernels.psd import floor_spectrum, one_blas_thread
 from ...kernels.sbn import record_blocks, workspaces
 from ...kernels.threads import run_blocks
 from .matrices import diagonals, symmetric
-from .network import BLOCK, BLOCK_SOLVE, LEAST_HIDDEN, LEAST_PIXEL, NetworkModel, Settings, room
+from .network import BLOCK, BLOCK_SOLVE, LEAST_HIDDEN, LEAST_PIXEL, NetworkModel, Settings, room, row_weights
 from .priors import hidden_bias
 
 #: The centre of the visible units is a multiple of 2^-12, so that sums about it are integers.
 _CENTER_BITS = 12
+
+#: Fine integers of the mean image: 2^30 is a record's 1, so that a row of a unit can be a small part of it.
+_IMAGE_BITS = 30
 
 #: Fine integers of z - E[z] are below 2^20 (what `sbn_gram` takes).
 _LATENT_BITS = 20
@@ -46,6 +50,10 @@ class QuadraticModel(NetworkModel):
     off-diagonal of v_n v_n'. These are plain sums, so any split of the records gives the
     same. The centre of y is taken off in `parts`: sum_n (y_n - m) x v_n = sum_n y_n x v_n
     - m x sum_n v_n, in integers, as m is a multiple of 2^-12.
+
+    *Units of several rows.* Row r of m contributes v_r / m to the blocks that are linear in v
+    and v_r / sqrt(m) as the factor of v v', each truncated on its own, with norms that are
+    held in exact integers to C_z / m and C_z / sqrt(m); see `NetworkModel`.
 
     *Capacity.* |v_nk| <= 2^20, so no entry of a record passes 2^40 in the products
     v_nk v_nl, nor 2^32 in what `parts` makes of y_n x v_n: 2^22 records stay within 2^62.
@@ -114,7 +122,8 @@ class QuadraticModel(NetworkModel):
         """Grids relative to the public bound of z - E[z] alone."""
         latent = math.ldexp(1.0, math.frexp(self.latent_bound)[1] - _LATENT_BITS)
         return {
-            "image": 1.0, "mean": latent, "cross": math.ldexp(latent, -_CENTER_BITS), "covariance": latent * latent
+            "image": 2.0**-_IMAGE_BITS, "mean": latent, "cross": math.ldexp(latent, -_CENTER_BITS),
+            "covariance": latent * latent,
         }[name]
 
     def multiplier(self, name: str) -> float:
@@ -136,17 +145,27 @@ class QuadraticModel(NetworkModel):
         out["cross"] = cross * (1 << _CENTER_BITS) - self._center_units[:, None] * out["mean"]
         return out
 
-    def contribute(self, block: np.ndarray, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
+    def contribute(
+        self, block: np.ndarray | UnitBlock, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]
+    ) -> None:
         """Add 2 y - 1, or the sums of products of y and the clipped z - zeta."""
+        rows, _, starts = opened(block, words)
+        weights = row_weights(starts)
         sums = {name: out[part] for name, part in self.blocks.items()}
-        for first, last in record_blocks(len(block), BLOCK):
-            y = block[first:last]
-            if self.step < self.mean_steps:
-                sums["image"] += 2 * y.sum(axis=0, dtype=np.int64) - len(y)
+        for first, last in record_blocks(len(rows), BLOCK):
+            y, share = rows[first:last], None if weights is None else weights[first:last]
+            if self.step >= self.mean_steps:
+                self._joint(y, share, sums, scratch)
+            elif share is None:
+                sums["image"] += (2 * y.sum(axis=0, dtype=np.int64) - len(y)) << _IMAGE_BITS
             else:
-                self._joint(y, sums, scratch)
+                # Whole numbers below 2^40, which doubles add exactly in any order.
+                ones = np.floor(np.ldexp(share, _IMAGE_BITS))
+                sums["image"] += (2 * (ones @ y) - ones.sum()).astype(np.int64)
 
-    def _joint(self, y: np.ndarray, sums: dict[str, np.ndarray], scratch: dict[str, Any]) -> None:
+    def _joint(
+        self, y: np.ndarray, share: np.ndarray | None, sums: dict[str, np.ndarray], scratch: dict[str, Any]
+    ) -> None:
         J, K, n = self.n_visible, self.n_hidden, len(y)
         area = room(scratch, "quadratic", lambda: workspaces("quadratic", J, K, 1)[0])
         z, v = (a[:n] for a in room(scratch, "latent", lambda: np.empty((2, BLOCK, K))))
@@ -158,13 +177,22 @@ class QuadraticModel(NetworkModel):
             native.sbn_visible_norms(y, self.center, norms)
             clip = self.latent_bound
             factor = np.minimum(1.0, self.visible_bound / np.maximum(norms, self.visible_bound))
-        native.sbn_clip(z, self.zeta, factor, clip, self.unit("mean"), v, lengths)
-        sums["mean"] += v.sum(axis=0).astype(np.int64)
-        native.sbn_cross(y, v, sums["cross"].reshape(J, K))
+
+        def clipped(weight: np.ndarray | None) -> np.ndarray:
+            """v in ``v``, times a weight of each row."""
+            both = factor if weight is None else weight if factor is None else factor * weight
+            native.sbn_clip(z, self.zeta, both, clip, self.unit("mean"), v, lengths)
+            return v
+
+        linear = clipped(share)
+        sums["mean"] += linear.sum(axis=0).astype(np.int64)
+        native.sbn_cross(y, linear, sums["cross"].reshape(J, K))
+        if share is not None:
+            clipped(np.sqrt(share))
         native.sbn_gram(v, room(scratch, "gram", lambda: workspaces("gram", J, K, 1)[0]), sums["covariance"])
         if "figures" in scratch:
-            clipped = 0 if factor is None else np.count_nonzero((factor < 1.0) | (lengths > clip))
-            scratch["figures"]["clipped"] = scratch["figures"].get("clipped", 0.0) + clipped
+            n_clipped = 0 if factor is None else np.count_nonzero((factor < 1.0) | (lengths > clip))
+            scratch["figures"]["clipped"] = scratch["figures"].get("clipped", 0.0) + n_clipped
 
     # -- M-step
 

@@ -1,0 +1,73 @@
+"""Audits with persons as units: what holds of records holds of persons, and what breaks it for persons is caught."""
+
+import person_faults as faults
+import pytest
+from ball_mean import Mean
+
+from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, SigmoidBeliefNetwork
+from vips_fast.audit import Seams, Sizes, audit, conjugate_adapter
+from vips_fast.models.lda import LdaOptions
+
+# D: mu = 1 is known to +- 0.13 from 2,500 releases a side. E: as in test_mutants.py.
+SIZES = Sizes(pairs=60, records=20, draws=200_000, releases=2_500, runs=160)
+LOGISTIC = BayesianLogisticRegression()
+MODELS = {
+    "lda": LatentDirichletAllocation(2),
+    "lda_any_word": LatentDirichletAllocation(2, options=LdaOptions(word_clip=1.0), rows_per_group=5),
+    "logistic": LOGISTIC,
+    "logistic_replace": BayesianLogisticRegression(neighbors="replace_one", sampling="full", n_trials=7.0),
+    "logistic_uncentred": BayesianLogisticRegression.paper(sensitivity="proven", neighbors="replace_one"),
+    "network": SigmoidBeliefNetwork(3, rows_per_group=5),
+    "network_pg": SigmoidBeliefNetwork.paper(3, clip=0.4, sampling="without_replacement"),
+}
+
+
+def failed(audited, layer, rows=7, **seams):
+    """Names of the checks that fail."""
+    report = audit(audited, layers=layer, sizes=SIZES, random_state=0, rows_per_unit=rows, seams=Seams(**seams))
+    print(report.text())
+    return {check.name for result in report.layers for check in result.checks if not check.passed}
+
+
+@pytest.mark.parametrize("layer", "AB")
+@pytest.mark.parametrize("name", MODELS)
+def test_persons_pass(name, layer):
+    assert failed(MODELS[name], layer) == set()
+
+
+@pytest.mark.parametrize("rows", [1, 2, 100])
+def test_persons_of_any_number_of_rows(rows):
+    assert failed(LOGISTIC, "A", rows) == failed(MODELS["network"], "A", rows) == set()
+
+
+def test_own_models_pass():
+    adapter = conjugate_adapter(Mean(), [[0.9, 0.0], [0.0, -0.9], [0.3, 0.4]])
+    assert failed(adapter, "AB") == set()
+    assert "distance of neighbours" in failed(adapter, "A", model=faults.ClipsRows)
+
+
+@pytest.mark.parametrize("name", ["logistic", "network"])
+def test_what_an_attacker_measures(name):
+    """Layer D on a worst-case person of 50 rows, and whole runs."""
+    assert failed(MODELS[name], "D", 50) == set()
+    assert failed(MODELS[name], "E", 3) == set()
+
+
+def test_everything_public_follows_from_the_releases():
+    assert failed(LOGISTIC, "G") == set()
+
+
+@pytest.mark.parametrize("name", ["lda_any_word", "logistic", "network"])
+@pytest.mark.parametrize("fault", [faults.ClipsRows, faults.SplitsPersons])
+def test_a_person_that_counts_more_than_once(name, fault):
+    assert "distance of neighbours" in failed(MODELS[name], "A", model=fault)
+
+
+def test_a_cut_that_depends_on_other_persons():
+    model = BayesianLogisticRegression(rows_per_group=3)
+    assert failed(model, "B") == set()
+    assert {"alone and together", "any chunks", "any shards"} <= failed(model, "B", model=faults.CutsByCompany)
+
+
+def test_a_rate_from_rows():
+    assert {"public facts", "number of rows"} <= failed(faults.RateFromRows(), "A")

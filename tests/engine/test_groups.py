@@ -1,0 +1,201 @@
+"""Persons as units, for every model: a person's rows are one contribution, and nothing else of them shows."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from cases import CASES
+
+from vips_fast import BayesianLogisticRegression, SigmoidBeliefNetwork
+from vips_fast.audit import adapter_for
+from vips_fast.audit.bench import Bench, squared_norm
+from vips_fast.audit.persons import Persons
+from vips_fast.engine.backend import Threads
+from vips_fast.engine.model import Release
+from vips_fast.models.lda import LdaOptions
+from vips_fast.models.rebuild import verify
+
+KEY = b"k" * 32
+#: Models whose sensitivity is the paper's are about records of one row.
+REFUSED = {"logistic-paper": {"sensitivity": "proven"}}
+ALL = pytest.mark.parametrize("name", CASES)
+
+
+def make(name, **options):
+    return CASES[name][0](**{**REFUSED.get(name, {}), **options})
+
+
+def persons(n, seed=0):
+    """Labels of rows: persons of 1 to about 12 rows, all over the data."""
+    rng = np.random.default_rng(seed)
+    return rng.permutation(np.repeat(np.arange(n), np.minimum(rng.geometric(0.3, n), 12))[:n])
+
+
+def prepared(name, groups, data=None, **options):
+    estimator = make(name, **{"n_records": 100, "sampling": "full", **options})
+    made = estimator.prepare(*(data or CASES[name][1]()), groups=groups)
+    rng = np.random.default_rng(5)
+    for _ in range(2):  # past the first steps, which have other statistics
+        one = made.model
+        size = one.clip / np.sqrt(np.prod(one.shape)) / made.plan.mechanism.spacing
+        units = np.rint(rng.normal(0, size, one.shape)).astype(np.int64)
+        scale = made.plan.mechanism.spacing / 100
+        one.update(Release(len(made.ledger), units, scale, scale))
+    return made
+
+
+def total(made, units, words, n_threads=1):
+    return Threads(n_threads).sum(made.model, made.records, np.asarray(units), np.asarray(words))
+
+
+def words_of(n):
+    return np.random.default_rng(9).integers(0, 2**64, n, dtype=np.uint64)
+
+
+@ALL
+@pytest.mark.parametrize("limit", [None, 3])
+def test_sums_are_additive_over_shards_that_keep_persons_whole(name, limit):
+    """Bits of a person's contribution: alone, in any block, order, thread, after others, and where its rows lie."""
+    data, groups = CASES[name][1](), persons(200)
+    made = prepared(name, groups, rows_per_group=limit)
+    n, rng = made.records.n_rows, np.random.default_rng(1)
+    words = words_of(n)
+    whole = total(made, np.arange(n), words)
+    assert whole.any() and 20 < n < 120
+    for n_threads in (1, 2, 7):
+        order = rng.permutation(n)
+        assert (total(made, order, words[order], n_threads) == whole).all()
+    singles = [total(made, [i], words[[i]]) for i in range(n)]
+    assert (sum(singles) == whole).all()
+    # Data sets of their own, in which the rows of the persons lie together, the persons in another order.
+    labels = list(dict.fromkeys(groups.tolist()))
+    for shard in np.array_split(rng.permutation(n), 3):
+        rows = np.concatenate([np.flatnonzero(groups == labels[i]) for i in shard])
+        part = tuple(sp.csr_array(x.tocsr()[rows]) if sp.issparse(x) else x[rows] for x in data)
+        if len(part) == 2 and len(set(part[1].tolist())) < 2:
+            continue
+        own = prepared(name, groups[rows], part, rows_per_group=limit)
+        own.model.restore(made.model.state())
+        assert (total(own, np.arange(len(shard)), words[shard]) == sum(singles[i] for i in shard)).all()
+
+
+@ALL
+def test_persons_of_one_row_give_the_bits_of_records(name):
+    data, how = CASES[name][1](), {}
+    if name.startswith("lda"):
+        how.update(options=LdaOptions(word_clip=1.0), clip=0.2)  # persons have other defaults
+    alone = make(name, **how).set_unsafe(test_key=KEY).fit(*data)
+    grouped = make(name, **how).set_unsafe(test_key=KEY).fit(*data, groups=[f"p{i}" for i in range(200)])
+    for key, array in alone._result.arrays.items():
+        assert array.tobytes() == grouped._result.arrays[key].tobytes(), key
+
+
+@ALL
+def test_a_person_is_no_longer_than_the_clip(name):
+    """On the noise's lattice, for every person, however many rows; and some are cut to it."""
+    data = tuple(sp.vstack([x] * 3).tocsr() if sp.issparse(x) else np.concatenate([x] * 3) for x in CASES[name][1]())
+    for seed in range(3):
+        made = prepared(name, persons(600, seed) // (1 + 9 * seed), data, random_state=seed)
+        n, spacing = made.records.n_rows, made.plan.mechanism.spacing
+        words, most = words_of(n), Fraction(made.model.clip) ** 2 / Fraction(spacing) ** 2
+        for i in range(n):
+            contribution = made.model.round(total(made, [i], words[[i]]), spacing)
+            assert squared_norm(contribution.reshape(-1)) <= most
+
+
+@ALL
+def test_files_and_statement_speak_of_patients(name, tmp_path):
+    data, groups = CASES[name][1](), persons(200)
+    estimator = make(name, n_records=80, sampling="poisson", batch_size=40)
+    estimator.fit(*data, groups=groups, unit="patient", transcript=tmp_path / "t")
+    estimator.partial_fit(*data, groups=groups, unit="patient", n_records=80, transcript=tmp_path / "t")
+    estimator.save(tmp_path / "m")
+    back = type(estimator).load(tmp_path / "m")
+    assert back.privacy_.unit == "patient" and "patient" in back.privacy_.statement()
+    assert verify(tmp_path / "m", tmp_path / "t", cls=type(estimator)).ok
+    with pytest.raises(ValueError, match="'patient'; expected one unit"):
+        back.partial_fit(*data, n_records=80)
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "ones"])
+def test_sparse_and_dense_persons_of_logistic_regression(kind):
+    """The same sums wherever rows lie, within the clip, with labels that change the person's weight by nothing."""
+    rng = np.random.default_rng(0)
+    X = (rng.random((300, 40)) < 0.1) * (1.0 if kind == "ones" else rng.normal(size=(300, 40)))
+    y, groups = rng.integers(0, 2, 300), rng.permutation(np.repeat(np.arange(12), 25))
+    y[:2] = 0, 1
+    take = (lambda rows: X[rows]) if kind == "dense" else lambda rows: sp.csr_array(X[rows])
+
+    def sums(rows, y):
+        made = BayesianLogisticRegression(n_records=12, random_state=0, noise_multiplier=1.0, sampling="full").prepare(
+            take(rows), y[rows], groups=groups[rows]
+        )
+        order = list(dict.fromkeys(groups[rows].tolist()))
+        return made, {g: total(made, [i], words_of(1)) for i, g in enumerate(order)}
+
+    made, scattered = sums(np.arange(300), y)
+    _, together = sums(np.argsort(groups, kind="stable"), y)
+    _, flipped = sums(np.arange(300), 1 - y)
+    bound = Fraction(made.model.clip) ** 2 / Fraction(made.plan.mechanism.spacing) ** 2
+    lengths = []
+    for person, sum_ in scattered.items():
+        assert (sum_ == together[person]).all()
+        lengths.append(squared_norm(made.model.round(sum_, made.plan.mechanism.spacing)) / bound)
+        # s2 = sum of weights times x x^T: the weights are the same; s1 turns around.
+        assert (sum_[41:] == flipped[person][41:]).all() and (sum_[:41] == -flipped[person][:41]).all()
+    assert max(lengths) <= 1 and min(lengths) > 0.2
+
+
+@ALL
+def test_an_interrupted_fit_goes_on_with_persons(name, tmp_path):
+    """A run in a folder that stopped half way ends where it would have, about the same persons."""
+    data, groups = CASES[name][1](), persons(200)
+
+    def stop(progress):
+        if progress.step == 2:
+            raise KeyboardInterrupt
+
+    estimator = make(name, n_records=80, sampling="poisson", batch_size=40, callback=stop)
+    how = dict(groups=groups, unit="patient", checkpoint=tmp_path / "run", checkpoint_every=1)
+    with pytest.raises(KeyboardInterrupt):
+        estimator.fit(*data, **how)
+    assert estimator._result is None
+    with pytest.raises(ValueError, match="unit|public|persons|record"):
+        estimator.set_params(callback=None).fit(*data, checkpoint=tmp_path / "run", resume=True)
+    estimator.fit(*data, **how, resume=True)
+    steps = estimator.n_steps_
+    assert estimator.privacy_.unit == "patient" and steps <= len(estimator.ledger_) <= steps + 2
+
+
+def test_what_is_about_records_alone_is_refused():
+    X, y = CASES["logistic"][1]()
+    with pytest.raises(ValueError, match="groups: expected None with sensitivity='paper'"):
+        BayesianLogisticRegression.paper(n_steps=2).fit(X, y, groups=np.arange(200) // 2)
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, 7, 100])
+@pytest.mark.parametrize("model", [
+    BayesianLogisticRegression(), BayesianLogisticRegression(neighbors="replace_one", sampling="full"),
+    BayesianLogisticRegression.paper(sensitivity="proven", sampling="poisson"), SigmoidBeliefNetwork(3),
+    SigmoidBeliefNetwork.paper(3, sampling="poisson"), SigmoidBeliefNetwork.paper(3, clip=0.6),
+], ids=["logistic", "logistic-replace", "logistic-paper", "network", "network-pg", "network-pg-clipped"])
+def test_neighbours_by_a_person_stay_within_the_declared_distance(model, n_rows):
+    """Exact integer distance of rounded sums with and without a person, or with another; the worst one attains it."""
+    adapter = Persons(adapter_for(model, {"random_state": 0}), n_rows)
+    estimator = adapter.estimator()
+    replaces = estimator.neighbors == "replace_one" or estimator.sampling == "without_replacement"
+    relation = "replace_one" if replaces else "add_remove"
+    bench, rng = Bench(adapter, relation), np.random.default_rng(n_rows)
+    for pair in range(8):
+        first, second = adapter.worst_pair() if pair == 0 else (adapter.generated(rng, adapter.small) for _ in "ab")
+        base, sums = adapter.base(4), []
+        for extra in ([first], [second] if replaces else []):
+            made = bench.prepare(bench.whole(n_records=5), [*base, *extra])
+            adapter.sharp(made)
+            sums.append(bench.sums(made, np.arange(4 + len(extra)), words_of(4 + len(extra))))
+        mechanism = made.plan.mechanism
+        share = squared_norm(sums[0] - sums[1]) / (Fraction(mechanism.sensitivity) / Fraction(mechanism.spacing)) ** 2
+        assert share <= 1
+        if pair == 0 and adapter.tight(relation):
+            assert share >= Fraction(95, 100)

@@ -1,0 +1,83 @@
+"""Audits with persons as units: the adapter of any model whose records own several rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..models.prepared import Prepared
+from .adapters import Adapter
+from .bench import Data
+
+
+class Persons(Adapter):
+    """An adapter whose records are persons: tuples of another adapter's records, one for each row.
+
+    Parameters
+    ----------
+    rows : Adapter
+        Of the same model with one row a record.
+    most : int
+        Rows of the persons in the worst pair, and the most of any other.
+    """
+
+    def __init__(self, rows: Adapter, most: int):
+        super().__init__(rows.settings, rows.kind)
+        self.settings = rows.settings
+        self.rows, self.most = rows, most
+        names = ("small", "wide", "cheap", "disjoint")
+        vars(self).update({name: getattr(rows, name) for name in names}, many=max(300, rows.many // max(most, 1)))
+
+    def data(self, records: Sequence[Any]) -> Data:
+        """The rows of all persons, shuffled into each other: all first rows, all second ones, …; and whose they are."""
+        places = sorted((place, owner) for owner, person in enumerate(records) for place in range(len(person)))
+        stacked = self.rows.data([records[owner][place] for place, owner in places])
+        return {**stacked, "groups": np.array([owner for _, owner in places], dtype=np.int64)}
+
+    def take(self, data: Data, units: np.ndarray) -> Data:
+        """Data of these persons, each as a person of its own."""
+        groups = data["groups"]
+        order, counts = np.argsort(groups, kind="stable"), np.bincount(groups)
+        starts, sizes = (np.cumsum(counts) - counts)[units], counts[units]
+        ends = np.cumsum(sizes)
+        rows = order[np.arange(sizes.sum()) + np.repeat(starts - (ends - sizes), sizes)]
+        taken = {name: array[rows] for name, array in data.items()}
+        return {**taken, "groups": np.repeat(np.arange(len(units)), sizes)}
+
+    def worst_pair(self) -> tuple[Any, Any]:
+        """Persons of the worst rows again and again, which add up without loss."""
+        first, second = self.rows.worst_pair()
+        return (first,) * self.most, (second,) * self.most
+
+    def tight(self, neighbors: str) -> bool:
+        """Where a row is, and equal rows add up."""
+        return self.rows.tight(neighbors) and self.rows.adds_up()
+
+    def base(self, n: int) -> list[Any]:
+        """Persons of one, two and three equal rows."""
+        return [(row,) * (1 + i % 3) for i, row in enumerate(self.rows.base(n))]
+
+    def company(self, columns: int) -> list[Any]:
+        """Persons of one row."""
+        return [(row,) for row in self.rows.company(columns)]
+
+    def generated(self, rng: np.random.Generator, columns: int) -> Any:
+        """One row, a few or the most; equal ones at times."""
+        n = int(rng.choice([1, min(2, self.most), int(rng.integers(1, self.most + 1)), self.most]))
+        if rng.random() < 0.3:
+            return (self.rows.generated(rng, columns),) * n
+        return tuple(self.rows.generated(rng, columns) for _ in range(n))
+
+    def invalid(self) -> list[Any]:
+        """Persons none of whose rows is valid."""
+        return [(row,) * self.most for row in self.rows.invalid()]
+
+    def blank(self, entries: int) -> list[Any]:
+        """Persons of one row."""
+        return [(row,) for row in self.rows.blank(entries)]
+
+    def sharp(self, prepared: Prepared) -> None:
+        """See `Adapter.sharp`."""
+        self.rows.sharp(prepared)
