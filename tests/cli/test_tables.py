@@ -62,6 +62,19 @@ def test_fit_and_predict_need_the_schema_once(run, folder):
         assert b"secret" not in path.read_bytes()
 
 
+def test_more_than_two_classes(run, folder):
+    """The schema's values are the classes, each with its coefficients."""
+    three = SCHEMA.replace('kind = "binary"', 'kind = "category"').replace('"yes"]', '"yes", "?"]')
+    (folder / "s.toml").write_text(three)
+    code, text, _ = run(*fit(folder, "t.csv", "m", "--transcript", folder / "kept"))
+    assert code == 0 and "yes: age" in text
+    rows = (folder / "m" / "coefficients.csv").read_text().splitlines()
+    assert rows[0] == "class,feature,mean,low_90,high_90" and len(rows) == 1 + 3 * 4
+    assert run("predict", folder / "m", folder / "t.csv")[1].startswith("p(?),p(no),p(yes)\n")
+    code, text, _ = run("verify", folder / "m", "--transcript", folder / "kept")
+    assert code == 0 and "equal   coefficients.csv" in text
+
+
 def test_the_model_is_verified_with_its_schema(run, folder):
     assert run(*fit(folder, "t.csv", "m", "--transcript", folder / "kept"))[0] == 0
     code, text, _ = run("verify", folder / "m", "--transcript", folder / "kept")

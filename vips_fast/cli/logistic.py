@@ -151,7 +151,9 @@ def _largest(model: Any, names: Any) -> str:
     """The ten largest coefficients whose interval leaves out 0."""
     import numpy as np
 
-    mean, interval = model.coef_[0], model.credible_interval(0.9)
+    mean, interval = model.coef_.reshape(-1), model.credible_interval(0.9).reshape(-1, 2)
+    if len(model.coef_) > 1:
+        names = [f"{label}: {name}" for label in model.classes_.tolist() for name in names]
     size = np.where((interval[:, 0] > 0) | (interval[:, 1] < 0), np.abs(mean), 0.0)
     lines = [
         f"  {mean[j]:+8.3f}  [{interval[j, 0]:+.3f}, {interval[j, 1]:+.3f}]  {names[j]}"
