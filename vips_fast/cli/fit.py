@@ -7,7 +7,7 @@ import contextlib
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +33,8 @@ class Job:
     files: Callable[[Any], Mapping[str, str]] = lambda model: {}
     #: What to print above the statement, in whole lines.
     shown: Callable[[Any], str] = lambda model: ""
+    #: Keywords of ``fit`` that say whose the records are.
+    whose: Mapping[str, Any] = field(default_factory=dict)
 
 
 def run_fit(args: argparse.Namespace, cls: type[Any], read: Callable[[Any], Job]) -> int:
@@ -79,11 +81,13 @@ def _fitted(args: argparse.Namespace, model: Any, read: Callable[[Any], Job]) ->
             if belongs(kept / MODEL, kept) and (done := finished(kept / MODEL, model, args)) is not None:
                 run.publish(out, args.force)
                 return done, "", f"Written to {out}; nothing more was spent.", None
-            with Spending(model, args.budget, folder=run) as spending, _warnings_said():
+            person = getattr(args, "person", None)
+            call = {} if person is None else {"unit": args.unit or "person"}
+            with Spending(model, args.budget, call=call, folder=run) as spending, _warnings_said():
                 job = read(model)
                 with ProgressLine("fit") as progress:
                     model.set_params(callback=None if args.quiet else progress).fit(
-                        *job.data, transcript=transcript, checkpoint=run, budget=spending
+                        *job.data, **job.whose, transcript=transcript, checkpoint=run, budget=spending
                     )
             try:
                 run.store(model, {**job.files(model), texts.PRIVACY: texts.statement(model)})
@@ -161,7 +165,7 @@ def _said(model: Any, shown: str, closing: str, budget: Any) -> str:
 def setting_names(cls: type[PrivateEstimator]) -> tuple[set[str], set[str]]:
     """Names of an estimator's parameters, and of the fields of its ``options``."""
     options = cls._options_type
-    return set(cls._parameter_names()), set() if options is None else {field.name for field in fields(options)}
+    return set(cls._parameter_names()), set() if options is None else {one.name for one in fields(options)}
 
 
 def given(cls: type[PrivateEstimator], args: argparse.Namespace) -> dict[str, Any]:

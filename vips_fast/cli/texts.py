@@ -1,7 +1,7 @@
 """The text files beside a model: written by fit, made again by verify.
 
 Each is a function of what the model publishes and of public inputs that stand in the folder themselves: the words in
-``vocab.txt``, the names of the columns in ``coefficients.csv``.
+``vocab.txt``, how texts are read in ``text.json``, the names of the columns in ``coefficients.csv``.
 """
 
 import csv
@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 TOPICS, PRIVACY, VOCABULARY, COEFFICIENTS = "topics.txt", "privacy.txt", "vocab.txt", "coefficients.csv"
+#: How the texts were read: columns and analyzer.
+READING = "text.json"
 
 
 def statement(model: Any) -> str:
