@@ -26,9 +26,9 @@ def toml(command, options):
 def job(tmp_path):
     """Writes a job file."""
 
-    def write(command="fit lda", text=None, **options):
+    def write(command="fit lda", content=None, **options):
         path = tmp_path / "job.toml"
-        path.write_text(toml(command, options) if text is None else text)
+        path.write_text(toml(command, options) if content is None else content)
         return path
 
     return write
@@ -48,7 +48,9 @@ SHARED = {
 }  # fmt: skip
 OWN = {
     "fit lda": {
-        "input": "/x.npz", "vocab": "/v", "format": "npz", "field": "body", "features": 6, "topics": 2, "words": 4,
+        "input": "/x.npz", "vocab": "/v", "format": "csv", "text": ["note", "more"], "person": "who",
+        "unit": "patient", "encoding": "latin-1", "vocab_size": 9, "analyzer": "paper", "stop-words": "public:en",
+        "min_length": 2, "numbers": "drop", "ngrams": 3, "features": 6, "topics": 2, "words": 4,
         "clip": 0.25, "doc_length": 30, "doc_topic_prior": 0.5, "topic_word_prior": 0.5, "prior_weight": 2,
     },
     "fit blr": {
@@ -123,7 +125,7 @@ GOOD = {"input": "/x", "topics": 2, "epsilon": 1, "out": "/m"}
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"topicz": 3}, "topicz: unknown key; expected one of batch_size, budget, "),
+        ({"topicz": 3}, "topicz: unknown key; expected one of analyzer, batch_size, budget, "),
         ({"config": "x"}, "config: unknown key"),
         ({"help": True}, "help: unknown key"),
         ({"topics": "2"}, "topics = '2': expected a whole number of at least 1"),
@@ -167,7 +169,7 @@ def test_what_a_file_must_not_say(job, refused, change, message):
     ],
 )
 def test_what_is_no_job_file(job, refused, text, message):
-    path = job(text=text)
+    path = job(content=text)
     for argv in (["fit", "lda", "--config", path], ["config", path]):
         said = refused(*argv)
         assert said.startswith(f"{path}: ") and message in said

@@ -86,6 +86,8 @@ def test_draft_and_check(run, refused, folder):
     draft = (folder / "d.toml").read_text()
     assert code == 0 and "secret" not in draft and "private" not in draft and "[columns.\"home\"]" in draft
     assert run("schema", "draft", folder / "t.parquet")[1] == draft
+    # A first line of JSON Lines is a record: no name is taken from it.
+    assert "JSON Lines has no header" in refused("schema", "draft", folder / "t.jsonl")
     assert "column 'home': its kind is not said" in refused("schema", "check", folder / "d.toml")
     code, text, _ = run("schema", "check", folder / "s.toml", folder / "t.csv")
     assert code == 0 and "home, note" in text and "features" in text

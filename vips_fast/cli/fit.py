@@ -178,7 +178,7 @@ def _said(model: Any, shown: str, closing: str, budget: Any) -> str:
 def setting_names(cls: type[PrivateEstimator]) -> tuple[set[str], set[str]]:
     """Names of an estimator's parameters, and of the fields of its ``options``."""
     options = cls._options_type
-    return set(cls._parameter_names()), set() if options is None else {field.name for field in fields(options)}
+    return set(cls._parameter_names()), set() if options is None else {one.name for one in fields(options)}
 
 
 def given(cls: type[PrivateEstimator], args: argparse.Namespace) -> dict[str, Any]:

@@ -14,7 +14,7 @@ def add(commands: Any) -> None:
     schema = commands.add_parser("schema", help=what, description=what)
     actions = schema.add_subparsers(dest="action", required=True, metavar="ACTION")
     parser = command(actions, "draft", draft, "write a template for a table, from the names of its columns alone")
-    parser.add_argument("table", metavar="TABLE", help="CSV, JSON Lines or Parquet")
+    parser.add_argument("table", metavar="TABLE", help="CSV or Parquet")
     parser.add_argument("--out", metavar="FILE", help="default: print")
     parser = command(actions, "check", check, "check a schema, and with a table that it has the schema's columns")
     parser.add_argument("schema", metavar="FILE", help="TOML")

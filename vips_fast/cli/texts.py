@@ -1,8 +1,7 @@
 """The text files beside a model: written by fit, made again by verify.
 
 Each is a function of what the model publishes and of public inputs that stand in the folder themselves: the words in
-``vocab.txt``, the columns in ``schema.toml``, their
-names in ``coefficients.csv``.
+``vocab.txt``, how texts are read in ``text.json``, the columns of tables in ``schema.toml`` and ``coefficients.csv``.
 """
 
 import csv
@@ -12,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 TOPICS, PRIVACY, COEFFICIENTS = "topics.txt", "privacy.txt", "coefficients.csv"
-#: Public inputs, kept as they were given.
-VOCABULARY, SCHEMA = "vocab.txt", "schema.toml"
+#: Public inputs, kept as they were given: words, how texts were read (columns and analyzer), columns of a table.
+VOCABULARY, READING, SCHEMA = "vocab.txt", "text.json", "schema.toml"
 
 
 def statement(model: Any) -> str:
