@@ -56,13 +56,14 @@ class ColumnEncoder:
         return f"ColumnEncoder({shown}, invalid={self.invalid!r})"
 
     @property
-    def _known(self) -> Schema:
+    def schema_(self) -> Schema:
+        """The schema, read from its file where it is a path."""
         return self.schema if isinstance(self.schema, Schema) else Schema.load(self.schema)
 
     @property
     def row_norm(self) -> float:
         """See the attributes."""
-        return self._known.row_norm
+        return self.schema_.row_norm
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Check that X has the schema's columns; its rows are not read.
@@ -72,7 +73,7 @@ class ColumnEncoder:
         names = named_columns(X)
         if names is None:
             raise TypeError(f"X is a {type(X).__name__}: expected a table with named columns")
-        for name in self._known.names:
+        for name in self.schema_.names:
             if name not in names:
                 raise ValueError(f"X has no column {name!r}, which the schema has")
         self.feature_names_in_ = np.array(names, dtype=object)
@@ -91,7 +92,7 @@ class ColumnEncoder:
         ValueError
             If a column is missing, or with ``invalid="raise"`` a cell is refused; row and column are named, no cell.
         """
-        schema, parts, done = self._known, [], 0
+        schema, parts, done = self.schema_, [], 0
         for batch in read_batches(X, schema.names):
             n = len(next(iter(batch.values())))
             lines = range(done, done + n)
@@ -107,7 +108,7 @@ class ColumnEncoder:
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the encoded columns: a number's own, "name=value" for the values of others."""
-        return np.array(self._known.feature_names, dtype=object)
+        return np.array(self.schema_.feature_names, dtype=object)
 
     def set_output(self, *, transform: str | None = None) -> Self:
         """What `transform` gives: "default" (CSR), "pandas" or "polars" (dense); returns the encoder."""

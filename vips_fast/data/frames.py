@@ -43,8 +43,8 @@ def check_names(owner: str, known: Sequence[str] | None, X: Any) -> Any:
     if names == (None if known is None else tuple(known)):
         return X
     if names is None or known is None:
-        which = ("X has", "fit had") if known is None else ("fit had", "X has")
-        what = f"{owner}: {which[0]} names of columns and {which[1]} none, so that only their order counts"
+        some, none = ("X has", "fit had") if known is None else ("fit had", "X has")
+        what = f"{owner}: {some} names of columns and {none} none, so that only their order counts"
         warnings.warn(what, stacklevel=4)
         return X
     new, gone = set(names) - set(known), set(known) - set(names)
