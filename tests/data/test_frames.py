@@ -7,7 +7,7 @@ import pandas
 import polars
 import pytest
 
-from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, SigmoidBeliefNetwork
+from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, SigmoidBeliefNetwork, verify
 from vips_fast.data.frames import REPEATS
 
 NAMES = ["a", "b", "c"]
@@ -106,3 +106,26 @@ def test_set_output(output, kind):
     np.testing.assert_array_equal(np.asarray(out), model.set_output(transform="default").transform(X))
     with pytest.raises(ValueError, match="transform='csv'"):
         model.set_output(transform="csv")
+
+
+def test_names_are_rebuilt_and_resumed(tmp_path):
+    """A transcript and a run's folder hold the names, and hold a later call to them."""
+    X, names = frame(pandas.DataFrame), {"transcript": tmp_path / "t", "checkpoint": tmp_path / "c"}
+
+    class Stop(Exception):
+        pass
+
+    def stop(progress):
+        if progress.step == 3:
+            raise Stop
+
+    model = BayesianLogisticRegression(target_epsilon=1, n_steps=6, callback=stop)
+    with pytest.raises(Stop):
+        model.fit(X, LABELS, checkpoint_every=1, **names)
+    model.set_params(callback=None)
+    with pytest.raises(ValueError):
+        model.fit(X[["b", "a", "c"]], LABELS, resume=True, **names)
+    model.fit(X, LABELS, resume=True, **names).save(tmp_path / "m")
+    assert model.feature_names_in_.tolist() == NAMES
+    report = verify(tmp_path / "m", tmp_path / "t")
+    assert report.ok, report.text()
