@@ -123,7 +123,7 @@ def test_names_are_rebuilt_and_resumed(tmp_path):
     with pytest.raises(Stop):
         model.fit(X, LABELS, checkpoint_every=1, **names)
     model.set_params(callback=None)
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="holds a run with public: feature_names"):
         model.fit(X[["b", "a", "c"]], LABELS, resume=True, **names)
     model.fit(X, LABELS, resume=True, **names).save(tmp_path / "m")
     assert model.feature_names_in_.tolist() == NAMES
