@@ -73,7 +73,12 @@ class Ledger:
     @property
     def plan(self) -> dict[str, Any] | None:
         """Public numbers of the last run, or None before the first."""
-        return next((dict(r["plan"]) for r in reversed(self._records) if r["kind"] == "plan"), None)
+        return self.plans[-1] if self.plans else None
+
+    @property
+    def plans(self) -> list[dict[str, Any]]:
+        """Public numbers of all runs."""
+        return [dict(record["plan"]) for record in self._records if record["kind"] == "plan"]
 
     @property
     def closing(self) -> str | None:

@@ -46,11 +46,12 @@ class NotFittedError(ValueError, AttributeError):
 
 @dataclass(frozen=True)
 class ArraySpec:
-    """What a published array must be: its shape and the closed range of its numbers."""
+    """What a published array must be: its shape, -1 for any length, the closed range of its numbers, and its type."""
 
     shape: tuple[int, ...]
     low: float = -math.inf
     high: float = math.inf
+    dtype: str = "float64"
 
 
 class PrivateEstimator(Parameters):
