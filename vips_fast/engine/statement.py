@@ -93,7 +93,7 @@ class Privacy:
             unit=unit, accountant=ledger.accountant() or "none", steps=len(ledger), noise_multiplier=noise_multiplier,
             sampling=sampling, batch_size=batch_size, n_records=n_records, taints=ledger.taints,
             lost=ledger.lost, shortened=ledger.shortened, parts=ledger.parts,
-            vocabulary=any(plan.get("sampling") == "vocabulary" for plan in ledger.plans),
+            vocabulary=any(plan["sampling"] == "vocabulary" or "prior" in plan for plan in ledger.plans),
         )
 
     @property
