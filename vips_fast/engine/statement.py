@@ -45,6 +45,8 @@ class Privacy:
         Names of the parts that releases were made from. Epsilon is that of the worst part, and holds if each record
         lies in one part only, which the program cannot check (`vips_fast.accounting.parts`). Empty where all releases
         are from all records; then nothing is assumed.
+    vocabulary : bool
+        Whether the vocabulary was bought from the same budget, and is included.
     """
 
     epsilon: float
@@ -61,6 +63,7 @@ class Privacy:
     lost: int = 0
     shortened: tuple[int, int] | None = None
     parts: tuple[str, ...] = ()
+    vocabulary: bool = False
 
     @classmethod
     def of(cls, ledger: Ledger) -> Privacy:
@@ -90,6 +93,7 @@ class Privacy:
             unit=unit, accountant=ledger.accountant() or "none", steps=len(ledger), noise_multiplier=noise_multiplier,
             sampling=sampling, batch_size=batch_size, n_records=n_records, taints=ledger.taints,
             lost=ledger.lost, shortened=ledger.shortened, parts=ledger.parts,
+            vocabulary=any(plan["sampling"] == "vocabulary" or "prior" in plan for plan in ledger.plans),
         )
 
     @property
@@ -116,10 +120,13 @@ class Privacy:
             resumed = f" ({self.steps - self.lost} of steps that were done, {self.lost} of steps that were interrupted)"
         if self.shortened is not None:
             resumed += ", {} of {} planned steps, for which target and budget could pay".format(*self.shortened)
+        columns, included = (
+            ("", " The vocabulary is included.") if self.vocabulary else (", the vocabulary or the columns,", "")
+        )
         return (
             f"({rounded_up(self.epsilon)}, {self.delta!r})-differential privacy with respect to {relation}: "
             f"{self.steps} releases{resumed}, {how}, noise multiplier {self.noise_multiplier:.4g}, "
-            f"accountant {self.accountant!r}.{assumed} The number of {self.unit}s, the vocabulary or the columns, and "
+            f"accountant {self.accountant!r}.{assumed}{included} The number of {self.unit}s{columns} and "
             "all parameters are taken as public. The time that the fit took is not covered."
         )
 
@@ -130,4 +137,5 @@ _SAMPLINGS = {
     "poisson": "minibatches of {size:g} expected {unit}s (Poisson sampling)",
     "without_replacement": "minibatches of {size:g} {unit}s (without replacement)",
     "full": "the whole data set in each step",
+    "vocabulary": "the whole data set in each step",
 }

@@ -100,12 +100,16 @@ class Rows(TypedDict, total=False):
         (`vips_fast.verify`); further calls of ``partial_fit`` go to the folder of the first.
     budget : str, path, Budget or None
         The budget of the data set, which pays for the run (`vips_fast.engine.budget`).
+    after : fitted PrivateVocabulary, or None
+        What the columns were bought with, from the same persons. It is a part of this model's ledger and statement,
+        and a target is for both together.
     """
 
     groups: Any
     unit: str | None
     transcript: str | Path | None
     budget: Payer
+    after: Any
 
 
 class Bookkeeping(Rows, total=False):
