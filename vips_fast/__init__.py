@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from .models.logistic import BayesianLogisticRegression as BayesianLogisticRegression
     from .models.rebuild import verify as verify
     from .models.sbn import SigmoidBeliefNetwork as SigmoidBeliefNetwork
+    from .models.vocabulary import PrivateCountVectorizer as PrivateCountVectorizer
+    from .models.vocabulary import PrivateVocabulary as PrivateVocabulary
 
 __version__ = "0.1.0"
 
@@ -30,6 +32,8 @@ _HOMES = {
     "Ledger": "engine.ledger",
     "Plan": "models.lda",
     "Privacy": "engine.statement",
+    "PrivateCountVectorizer": "models.vocabulary",
+    "PrivateVocabulary": "models.vocabulary",
     "SigmoidBeliefNetwork": "models.sbn",
     "plan": "models.lda",
     "verify": "models.rebuild",

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .arguments import Parser, whole
+from .arguments import Parser, integer, whole
 from .texts import READING
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def add_input(parser: Parser, *, fit: bool) -> None:
     what = "words with digits: keep (default), mixed (only those with letters too) or drop"
     group.add_argument("--numbers", choices=("keep", "mixed", "drop"), default="keep", help=what)
     what = "2 or 3: also pairs (and triples) of words that follow each other, default 1"
-    group.add_argument("--ngrams", type=int, choices=(1, 2, 3), default=1, help=what)
+    group.add_argument("--ngrams", type=integer, choices=(1, 2, 3), default=1, help=what)
 
 
 def is_word(text: str) -> bool:

@@ -47,11 +47,12 @@ class NotFittedError(ValueError, AttributeError):
 
 @dataclass(frozen=True)
 class ArraySpec:
-    """What a published array must be: its shape and the closed range of its numbers."""
+    """What a published array must be: its shape, -1 for any length, the closed range of its numbers, and its type."""
 
     shape: tuple[int, ...]
     low: float = -math.inf
     high: float = math.inf
+    dtype: str = "float64"
 
 
 class PrivateEstimator(Parameters):
@@ -105,30 +106,6 @@ class PrivateEstimator(Parameters):
         return ()
 
     # ------------------------------------------------------------- settings
-
-    @classmethod
-    def _parameter_names(cls) -> list[str]:
-        parameters = inspect.signature(cls.__init__).parameters.values()
-        return sorted(p.name for p in parameters if p.name != "self")
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Constructor arguments by name."""
-        return {name: getattr(self, name) for name in self._parameter_names()}
-
-    def set_params(self, **params: Any) -> Self:
-        """Set constructor arguments; returns the estimator.
-
-        Raises
-        ------
-        ValueError
-            If a name is not a parameter.
-        """
-        names = self._parameter_names()
-        for name, value in params.items():
-            if name not in names:
-                raise ValueError(f"{name!r} is not a parameter of {type(self).__name__}: expected one of {names}")
-            setattr(self, name, value)
-        return self
 
     def _settings(self) -> dict[str, Any]:
         """The arguments as numbers, texts, dicts and arrays, without the callback."""
@@ -234,7 +211,7 @@ class PrivateEstimator(Parameters):
         self, X: Any, y: Any = None, *, partial: bool = False, transcript: str | Path | None = None,
         checkpoint: str | Path | RunFolder | None = None, resume: bool = False, checkpoint_every: int | None = None,
         budget: Payer = None, part: str | None = None, n_records: int | None = None, groups: Any = None,
-        unit: str | None = None, **extra: Any,
+        unit: str | None = None, after: PrivateEstimator | None = None, **extra: Any,
     ) -> Self:
         """`fit` and `partial_fit` of all models; ``part`` and ``n_records`` are about a call of the latter."""
         with self._alone(), open_folder(checkpoint, resume, checkpoint_every) as folder:
@@ -242,7 +219,7 @@ class PrivateEstimator(Parameters):
             writer = None if transcript is None else TranscriptWriter(transcript, first=first, resume=resumed)
             prepared = self.prepare(
                 X, y, partial=partial, budget=budget, folder=folder, part=part, n_records=n_records, groups=groups,
-                unit=unit, **extra,
+                unit=unit, after=after, **extra,
             )
             self.run(prepared, writer, folder)
         return self
@@ -250,7 +227,7 @@ class PrivateEstimator(Parameters):
     def prepare(
         self, X: Any, y: Any = None, *, partial: bool = False, budget: Payer = None, folder: RunFolder | None = None,
         part: str | None = None, n_records: int | None = None, groups: Any = None, unit: str | None = None,
-        **extra: Any,
+        after: PrivateEstimator | None = None, **extra: Any,
     ) -> Prepared:
         """What a fit to these data would run with; nothing is drawn or spent, and the estimator stays as it is.
 
@@ -278,6 +255,7 @@ class PrivateEstimator(Parameters):
         call["feature_names"] = names or (before and before.public.feature_names)
         if groups is None and self.private:
             warn_of_repeats(X)
+        prior = None if after is None else after.prior(before)
         with planning(self, budget, partial, call, folder) as spending:
             records, facts = self._read(X, y, **extra)
             if groups is not None:
@@ -286,7 +264,7 @@ class PrivateEstimator(Parameters):
             if folder is not None:
                 public = folder.public(public, self._settings()["random_state"] is not None)
             chosen: Self = spending.settle(public)
-            model, plan, ledger = chosen._prepare(public, partial, before)
+            model, plan, ledger = chosen._prepare(public, partial, before, prior=prior)
             spending.confirm(plan, chosen.target_epsilon)
             diagnoses = self._diagnose or (self._figures_without_privacy and not self.private)
             return Prepared(
@@ -344,6 +322,15 @@ class PrivateEstimator(Parameters):
         )
         return self
 
+    def prior(self, before: FitResult | None = None) -> dict[str, Any]:
+        """What a fit after this one says of it, whose columns it chose; JSON-ready."""
+        ledger = self._fitted().ledger
+        if before is not None or not ledger.private:
+            raise ValueError("after: expected None in later calls of partial_fit, and else what is private itself")
+        plan, event = ledger.plan or {}, ledger.event()
+        assert event is not None
+        return {"event": event.to_dict(), "head": ledger.head, "unit": plan["unit"], "relation": plan["relation"]}
+
     @staticmethod
     def _target(settings: Mapping[str, Any]) -> float | None:
         """Epsilon that the noise of a plan's settings is calibrated for or held against; None for neither."""
@@ -400,7 +387,8 @@ class PrivateEstimator(Parameters):
         return FullSampler(int(size), self.neighbors or accounted), 1
 
     def _prepare(
-        self, public: Public, partial: bool, before: FitResult | None, taints: tuple[str, ...] | None = None
+        self, public: Public, partial: bool, before: FitResult | None, taints: tuple[str, ...] | None = None,
+        prior: dict[str, Any] | None = None,
     ) -> tuple[Model, RunPlan, Ledger]:
         """Model, plan and ledger of a run; every refusal that needs no records happens here."""
         model = self._model(public)
@@ -410,9 +398,11 @@ class PrivateEstimator(Parameters):
             target_epsilon=self.target_epsilon, noise_multiplier=self.noise_multiplier,
             sensitivity=self._sensitivity(model, sampler.neighbors),
             spent=None if before is None else before.ledger.spent, part=public.part,
-            unit=public.unit,
+            unit=public.unit, prior=prior,
             taints=self._taints() + self._unsafe_taints() if taints is None else taints,
         )
+        if prior is not None and (prior["unit"], prior["relation"]) != (plan.unit, plan.relation):
+            raise ValueError(f"after: is about one {prior['unit']}, this fit about one {plan.unit}; expected the same")
         if before is None:
             return model, plan, Ledger()
         if before.privacy.neighbors != plan.relation and plan.event is not None and len(before.ledger):
@@ -462,7 +452,7 @@ class PrivateEstimator(Parameters):
             before = None if estimator is None or not one.partial else estimator._result
             if one.follows != (None if before is None else before.head):
                 raise ValueError(f"{one.path}: does not go on from the run before it")
-            model, plan, ledger = fresh._prepare(one.public, one.partial, before, one.taints)
+            model, plan, ledger = fresh._prepare(one.public, one.partial, before, one.taints, one.plan.get("prior"))
             if plan.public() != one.plan or plan.taints != one.taints:
                 raise ValueError(f"{one.path}: its plan is not the one that its settings lead to")
             ledger = one.ledger(ledger, plan)

@@ -54,7 +54,7 @@ def same(a: Any, b: Any) -> bool:
 
 
 def unit_name(groups: Any, unit: str | None) -> str:
-    """What neighbours differ by."""
+    """What neighbours differ by; ValueError for a name that does not go with ``groups``."""
     if groups is None:
         if unit is not None:
             raise ValueError(f"unit={unit!r}: expected None without groups, or groups that say whose each row is")

@@ -218,9 +218,10 @@ class ConjugateEstimator(PrivateEstimator):
         return self
 
     def _prepare(
-        self, public: Public, partial: bool, before: FitResult | None, taints: tuple[str, ...] | None = None
+        self, public: Public, partial: bool, before: FitResult | None, taints: tuple[str, ...] | None = None,
+        prior: dict[str, Any] | None = None,
     ) -> tuple[ConjugateModel, RunPlan, Ledger]:
-        model, plan, ledger = super()._prepare(public, partial, before, taints)
+        model, plan, ledger = super()._prepare(public, partial, before, taints, prior)
         assert isinstance(model, ConjugateModel)
         # Taints are given where a model is rebuilt, which needs no compiler. The compiler
         # comes last: all other refusals are quicker.
