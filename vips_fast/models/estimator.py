@@ -251,12 +251,13 @@ class PrivateEstimator(Parameters):
             check_number("n_records", n_records, 1, MAX_RECORDS, integer=True)
         call: dict[str, Any] = {"part": part, "call_records": n_records, "unit": unit_name(groups, unit)}
         before = self._result if partial else None
-        names = named_columns(X if before is None else self._held(X))
-        call["feature_names"] = names or (before and before.public.feature_names)
-        if groups is None and self.private:
-            warn_of_repeats(X)
         prior = None if after is None else after.prior(before)
-        with planning(self, budget, partial, call, folder) as spending:
+        with planning(self, budget, partial, dict(call), folder) as spending:
+            # Not before: data that nothing is left for are not looked at.
+            names = named_columns(X if before is None else self._held(X))
+            call["feature_names"] = names or (before and before.public.feature_names)
+            if groups is None and self.private:
+                warn_of_repeats(X)
             records, facts = self._read(X, y, **extra)
             if groups is not None:
                 records = UnitRecords(records, groups, self.rows_per_group)
