@@ -135,6 +135,13 @@ def test_what_does_not_fit_the_schema(refused, folder, file, text, more):
     assert text in refused(*fit(folder, file, "m", *more)) and not (folder / "m").exists()
 
 
+def test_a_person_that_no_column_names_is_refused(refused, tmp_path):
+    """It would be ignored, and rows protected in place of persons."""
+    np.save(tmp_path / "bits.npy", np.eye(8))
+    fit = ["fit", "sbn", tmp_path / "bits.npy", "--components", 2, "--epsilon", 1, "--out", tmp_path / "m", "--quiet"]
+    assert "--person who: this input has no columns" in refused(*fit, "--person", "who")
+
+
 def test_adult(run, data_dir, tmp_path):
     """The UCI file with its header, and the schema of its description."""
     names = [column.name for column in ADULT.columns]

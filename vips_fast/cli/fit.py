@@ -84,6 +84,8 @@ def _fitted(args: argparse.Namespace, model: Any, read: Callable[[Any], Job]) ->
             with Spending(model, args.budget, call={"unit": unit}, folder=run) as spending, _warnings_said():
                 job = read(model)
                 groups = job.groups if args.groups is None else read_labels(args.groups)
+                if groups is None and args.person is not None:
+                    raise ValueError(f"--person {args.person}: this input has no columns; expected --groups FILE")
                 with ProgressLine("fit") as progress:
                     model.set_params(callback=None if args.quiet else progress).fit(
                         *job.data, groups=groups, unit=None if groups is None else unit, transcript=transcript,

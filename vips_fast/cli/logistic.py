@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 def add(commands: Any, models: Any) -> None:
     parser = command(models, "blr", fit, "fit a logistic regression and write it to a folder")
     _add_input(parser)
-    what = "labels, or counts with --trials: .npy, lines of text, or with --schema the name of their column"
-    parser.add_argument("--labels", "--label", metavar="FILE", help=what)
+    parser.add_argument("--labels", metavar="FILE", help="of a matrix: labels, or counts with --trials; .npy, or lines")
+    parser.add_argument("--label", metavar="COLUMN", help="of a table: the column of labels or counts")
     parser.add_argument("--names", metavar="FILE", help="names of the columns of a matrix, one on each line")
     _, privacy, run = add_fit_groups(parser)
     privacy.add_argument("--row-norm", type=positive, help="bound that rows are scaled down to, default 1; public")
@@ -99,8 +99,10 @@ def fit(args: Namespace) -> int:
     """Fit a logistic regression."""
     from ..models.logistic import BayesianLogisticRegression
 
-    if args.labels is None:
+    if args.schema is None and args.labels is None:
         raise ValueError("give --labels FILE, or --label COLUMN with --schema")
+    if (args.schema is None) == (args.label is not None) or (args.schema is not None and args.labels is not None):
+        raise ValueError("--schema: expected with --label COLUMN, and without --labels")
     if args.schema is None and args.person is not None:
         raise ValueError(f"--person {args.person}: expected with --schema; --groups FILE is for a matrix")
     if args.schema is not None and args.names is not None:
@@ -135,14 +137,14 @@ def _job_of_table(args: Namespace, estimator: BayesianLogisticRegression) -> Job
     from ..data import Schema
 
     schema, counts = Schema.load(args.schema), args.n_trials is not None
-    others = [args.labels] if args.person is None else [args.labels, args.person]
+    others = [args.label] if args.person is None else [args.label, args.person]
     if len(set(others)) < len(others):
         raise ValueError(f"--person {args.person}: expected another column than --label")
-    schema.label(args.labels, [], counts=counts)  # refuses a column that is no label
+    schema.label(args.label, [], counts=counts)  # refuses a column that is no label
     X, cells = _table(args.input, schema, "nan" if args.invalid == "drop" else "raise", others)
-    y = schema.label(args.labels, cells[args.labels], counts=counts)
+    y = schema.label(args.label, cells[args.label], counts=counts)
     if not counts and args.classes is None:
-        estimator.set_params(classes=list(schema[args.labels].values))
+        estimator.set_params(classes=list(schema[args.label].values))
     kept = schema.without(*others)
     return _job(X, y, kept.feature_names, {texts.SCHEMA: kept.to_toml()}, cells.get(args.person))
 
