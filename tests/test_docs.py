@@ -16,8 +16,8 @@ from vips_fast.cli.main import build_parser
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = [
     "checkpoints.md", "embedding.md", "jobs.md", "logistic.md", "networks.md", "own_model.md", "persons.md",
-    "topics.md",
-]
+    "tables.md", "topics.md",
+]  # fmt: skip
 
 
 def blocks(text):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .data.encoder import ColumnEncoder as ColumnEncoder
     from .engine.ledger import Ledger as Ledger
     from .engine.statement import Privacy as Privacy
     from .models.conjugate import ConjugateEstimator as ConjugateEstimator
@@ -17,17 +18,22 @@ if TYPE_CHECKING:
     from .models.logistic import BayesianLogisticRegression as BayesianLogisticRegression
     from .models.rebuild import verify as verify
     from .models.sbn import SigmoidBeliefNetwork as SigmoidBeliefNetwork
+    from .models.vocabulary import PrivateCountVectorizer as PrivateCountVectorizer
+    from .models.vocabulary import PrivateVocabulary as PrivateVocabulary
 
 __version__ = "0.1.0"
 
 #: Where each public name lives; a name is imported when it is first used.
 _HOMES = {
     "BayesianLogisticRegression": "models.logistic",
+    "ColumnEncoder": "data.encoder",
     "ConjugateEstimator": "models.conjugate",
     "LatentDirichletAllocation": "models.lda",
     "Ledger": "engine.ledger",
     "Plan": "models.lda",
     "Privacy": "engine.statement",
+    "PrivateCountVectorizer": "models.vocabulary",
+    "PrivateVocabulary": "models.vocabulary",
     "SigmoidBeliefNetwork": "models.sbn",
     "plan": "models.lda",
     "verify": "models.rebuild",

@@ -42,6 +42,7 @@ BLR = {
         update="average", form="orthonormal", sensitivity="proven", neighbors="replace_one"
     ),
     "paper": BayesianLogisticRegression.paper(),
+    "classes": BayesianLogisticRegression(classes=[0, 1, 2]),
 }
 
 
@@ -99,7 +100,7 @@ def test_mu_of_one_release_of_the_belief_network(name):
     attained(SBN[name], lambda row: within(row) and strong(row), 2_000)
 
 
-@pytest.mark.parametrize("name", ["centred", "uncentred_replace"])
+@pytest.mark.parametrize("name", ["centred", "classes", "uncentred_replace"])
 def test_mu_of_one_release_of_the_logistic_regression(name):
     """A row at its bound with one label against none, or against its opposite: both blocks at their longest at once."""
     # Opposite rows come near the bound for replacing, and do not attain it (see the class's notes).

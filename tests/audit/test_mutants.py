@@ -9,7 +9,7 @@ from functools import cache
 import faults
 import pytest
 
-from vips_fast import LatentDirichletAllocation, SigmoidBeliefNetwork
+from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, SigmoidBeliefNetwork
 from vips_fast.audit import Seams, Sizes, audit
 from vips_fast.engine.randomness import KeyedRandomness
 
@@ -52,6 +52,12 @@ def test_the_papers_sensitivity_for_replacing(layer, check):
 def test_wrong_estimators(layer, check, model):
     assert original(layer) == set()
     assert check in failed(layer, model)
+
+
+def test_a_clip_for_each_class():
+    classes = dict(classes=[0, 1, 2, 3])
+    assert original("A", BayesianLogisticRegression(**classes)) == set()
+    assert "distance of neighbours" in failed("A", faults.ClipsEachClass(**classes))
 
 
 @pytest.mark.parametrize("check, mutant", [

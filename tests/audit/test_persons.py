@@ -17,6 +17,7 @@ MODELS = {
     "logistic": LOGISTIC,
     "logistic_replace": BayesianLogisticRegression(neighbors="replace_one", sampling="full", n_trials=7.0),
     "logistic_uncentred": BayesianLogisticRegression.paper(sensitivity="proven", neighbors="replace_one"),
+    "logistic_classes": BayesianLogisticRegression(classes=[0, 1, 2]),
     "network": SigmoidBeliefNetwork(3, rows_per_group=5),
     "network_pg": SigmoidBeliefNetwork.paper(3, clip=0.4, sampling="without_replacement"),
 }

@@ -21,6 +21,7 @@ HONEST = {
     "lda_paper": LatentDirichletAllocation.paper(3),
     "blr": BayesianLogisticRegression(),
     "blr_counts": BayesianLogisticRegression(n_trials=4.0, sampling="poisson", batch_size=9),
+    "blr_classes": BayesianLogisticRegression(classes=[0, 1, 2]),
     "blr_paper": BayesianLogisticRegression.paper(),
     "sbn": SigmoidBeliefNetwork(3),
     "sbn_bohning": SigmoidBeliefNetwork(2, bound="bohning", sampling="without_replacement"),

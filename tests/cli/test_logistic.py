@@ -8,7 +8,6 @@ import scipy.sparse as sp
 from scipy.special import expit
 
 from vips_fast import BayesianLogisticRegression
-from vips_fast.data import read_adult
 
 
 @pytest.fixture
@@ -87,8 +86,7 @@ def test_counts_and_the_papers_form(run, rows):
         ([], "give --labels FILE"),
         (["--labels", "y.npy", "--names", "y.txt"], "3000 names; expected 2"),
         (["--labels", "nothing.npy"], "nothing.npy"),
-        (["--labels", "y.npy", "--format", "adult"], "--format adult: leave out --labels"),
-        (["--format", "adult"], "is not UTF-8 text"),
+        (["--labels", "y.npy", "--person", "who"], "--person who: expected with --schema"),
         (["--labels", "y.txt", "--trials", "3"], "expected numbers with --trials"),
         (["--labels", "words.npy", "--trials", "3"], "not a .npy file of numbers"),
         (["--labels", "bytes.txt"], "bytes.txt: is not UTF-8 text"),
@@ -110,12 +108,3 @@ def test_predict_refuses(run, refused, rows):
     np.save(rows / "wide.npy", np.ones((3, 4)))
     assert "X has 4" in refused("predict", rows / "m", rows / "wide.npy")
     assert "expected a model written by vips-fast fit lda" in refused("topics", rows / "m")
-
-
-def test_adult(run, data_dir, tmp_path):
-    files = [data_dir / "adult" / name for name in ("adult.data.gz", "adult.test.gz")]
-    fit = ["fit", "blr", *files, "--format", "adult", "--out", tmp_path / "m", "--quiet"]
-    code, text, _ = run(*fit, "--epsilon", 1, "--delta", "1e-5")
-    assert code == 0 and "education" in text and "capital-gain" in text
-    table = read_adult(*files)
-    assert BayesianLogisticRegression.load(tmp_path / "m").score(table.X, table.y) > 0.83

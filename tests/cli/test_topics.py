@@ -95,7 +95,7 @@ def test_a_prior_of_public_topics(run, refused, files):
     [
         (["--batch-size", 61], "batch_size=61"),
         (["--clip", 2], "clip=2.0"),
-        (["--format", "csv"], "format is 'csv'; expected one of npz"),
+        (["--format", "dsv"], "format='dsv': expected one of 'npz'"),
         (["--features", 7], "docs.txt: has 6 words; expected 7"),
         (["--transcript", "{model}/t"], "expected a folder that is not inside --out"),
         (["--transcript", "{model}/.."], "expected a new or an empty folder"),

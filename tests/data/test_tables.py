@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from vips_fast.data import read_abalone, read_adult
-from vips_fast.data.tables import ABALONE_COLUMNS, ADULT_COLUMNS, Categorical, Numeric, encode_table
+from vips_fast.data import Schema, read_abalone, read_adult
+from vips_fast.data.tables import ABALONE, ADULT
 
 ROWS = [
     "39, State-gov, 77516, Bachelors, 13, Never-married, Adm-clerical, Not-in-family, White, Male, 2174, 0, 40, "
@@ -75,10 +75,10 @@ def test_nothing_is_learned_from_the_rows(tmp_path):
 @pytest.mark.parametrize(
     ("row", "text"),
     [
-        (ROWS[0].replace("Bachelors", "secret-school"), "line 2, column 'education': not one of the public"),
-        (ROWS[0].replace("77516", "secret"), "line 2, column 'fnlwgt': expected a number"),
+        (ROWS[0].replace("Bachelors", "secret-school"), "line 2, column 'education': not one of the schema's"),
+        (ROWS[0].replace("77516", "secret"), "line 2, column 'fnlwgt': expected a finite number"),
         (ROWS[0].replace("77516", "nan"), "line 2, column 'fnlwgt': expected a finite number"),
-        (ROWS[0].replace("Bachelors", "?"), "line 2, column 'education': not one of the public"),
+        (ROWS[0].replace("Bachelors", "?"), "line 2, column 'education': a missing value"),
         (ROWS[0].replace("<=50K", "secret"), "line 2: the label"),
         (ROWS[0] + ", secret", "line 2 has 16 fields; expected 15"),
     ],
@@ -93,8 +93,6 @@ def test_broken_lines_are_named_and_not_shown(tmp_path, row, text):
 def test_other_bad_input(tmp_path):
     with pytest.raises(ValueError, match="missing='mean'"):
         read_adult("x", missing="mean")
-    with pytest.raises(ValueError, match="missing='mean'"):
-        encode_table((), (), missing="mean")
     with pytest.raises(ValueError, match="no path"):
         read_adult()
     with pytest.raises(FileNotFoundError):
@@ -119,13 +117,10 @@ def test_abalone(tmp_path):
         read_abalone(write(tmp_path / "bad", text.replace(",15", ",many")))
 
 
-def test_descriptions_are_public_and_well_formed():
-    for columns in (ADULT_COLUMNS, ABALONE_COLUMNS):
-        for c in columns:
-            if isinstance(c, Numeric):
-                assert c.low < c.high
-            else:
-                assert isinstance(c, Categorical) and len(set(c.categories)) == len(c.categories)
+def test_descriptions_are_schemas():
+    for schema, n_features in ((ADULT, 108), (ABALONE, 10)):
+        assert len(schema.feature_names) == n_features
+        assert Schema.parse(schema.to_toml()) == schema
 
 
 @pytest.mark.filterwarnings("ignore:Liblinear failed to converge")

@@ -14,6 +14,7 @@ from vips_fast.audit import Part
 from vips_fast.engine.statement import Privacy
 from vips_fast.kernels import add_rounded_gaussian
 from vips_fast.models.lda.model import LdaModel
+from vips_fast.models.logistic.multiclass import OneVsRestModel
 
 # ------------------------------------------------------------------- estimators
 
@@ -80,6 +81,20 @@ class HalfExact(LatentDirichletAllocation):
 
     def _model(self, public):
         return HalfExactModel(super()._model(public))
+
+
+class ClipsEachModel(OneVsRestModel):
+    """Records reach sqrt(K) times the bound, as with one clip for each class."""
+
+    def _joint_weights(self, norms, target, starts):
+        return super()._joint_weights(norms, target * self._k**0.5, starts)
+
+
+class ClipsEachClass(BayesianLogisticRegression):
+    """K clips, one for each class."""
+
+    def _model(self, public):
+        return ClipsEachModel(public, **self._model_settings(public))
 
 
 class PrivatePrior(LatentDirichletAllocation):

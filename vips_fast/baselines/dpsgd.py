@@ -153,9 +153,12 @@ class DPSGDLogisticRegression(LinearClassifier):
         return calibrate_noise_multiplier(event, target, delta, name, **options)
 
     def _prepare(
-        self, public: Public, partial: bool, before: FitResult | None, taints: tuple[str, ...] | None = None
+        self, public: Public, partial: bool, before: FitResult | None, taints: tuple[str, ...] | None = None,
+        prior: dict[str, Any] | None = None,
     ) -> tuple[Model, RunPlan, Ledger]:
         """As the base's, but for the accountant that calibrates and the kind of noise."""
+        if prior is not None:
+            raise ValueError(f"after: expected None for {type(self).__name__}")
         model, sampler = self._model(public), self._sampler(public)
         n_steps, delta = int(self.n_steps), self._delta(public.n_records)
         z = self._noise(sampler, n_steps, delta) if self.private else 0.0

@@ -101,7 +101,7 @@ class LinearClassifier(PrivateEstimator):
         return classes
 
     def _margins(self, X: Any, samples: np.ndarray) -> np.ndarray:
-        matrix, d = design(X, 0.0), self.n_features_in_
+        matrix, d = design(self._held(X), 0.0), self.n_features_in_
         if matrix.shape[1] != d:
             raise ValueError(f"X has shape {matrix.shape}: expected (n, {d})")
         value = np.asarray(matrix @ samples[:, :d].T)

@@ -115,6 +115,8 @@ def add_fit_groups(parser: Parser) -> tuple[Any, Any, Any]:
     privacy.add_argument("--records", dest="n_records", type=whole, help="public number of records")
     what = "whose each record is, one label a line (or a .npy array): then persons are protected, with all they have"
     privacy.add_argument("--groups", metavar="FILE", help=what)
+    what = "tables: the column that says whose each record is, in place of --groups"
+    privacy.add_argument("--person", metavar="COLUMN", help=what)
     privacy.add_argument("--unit", metavar="NAME", help="what the statement calls who owns records, default person")
     what = "most records of a person that are used at one visit, default all"
     privacy.add_argument("--rows-per-group", type=whole, metavar="N", help=what)

@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from .arguments import Kind, Parser, command
+from .records import is_word, public_words
 
-#: What the options that hold paths are called in usage lines, and the input that is a word.
-_PATHS, _WORD = ("FILE", "DIR", "INPUT"), "docstrings"
+#: What the options that hold paths are called in usage lines.
+_PATHS = ("FILE", "DIR", "INPUT")
 
 
 def add(commands: Any) -> None:
@@ -49,7 +50,6 @@ def check(args: argparse.Namespace, model: Any) -> int:
     Raises OSError or ValueError as the fit would, BudgetExceededError where the budget does not hold it.
     """
     from ..accounting.printing import rounded_down
-    from ..data import load_vocabulary
     from ..engine.budget import Budget
     from ..engine.checkpoint import RUN
     from ..models.spending import Spending
@@ -57,14 +57,14 @@ def check(args: argparse.Namespace, model: Any) -> int:
     from .folder import check_place
     from .runs import refusal, run_folder, spent
 
-    for name in ("input", "vocab", "labels", "names", "groups", "prior_model"):
+    for name in ("input", "vocab", "stop_words", "labels", "names", "groups", "schema", "prior_model"):
         paths = getattr(args, name, None) or []
         for path in [paths] if isinstance(paths, str) else paths:
-            if path != _WORD:
+            if not is_word(path):
                 _exists(path)
     words = getattr(args, "features", None)
     if words is None and getattr(args, "vocab", None) is not None:
-        words = len(load_vocabulary(args.vocab))
+        words = len(public_words(args) or ()) or None
     inputs = args.input if isinstance(args.input, list) else [args.input]
     rows = [("fit", f"{type(model).__name__} of {' '.join(inputs)}, to {args.out}")]
     check_transcript(args)
@@ -225,7 +225,7 @@ def _map(value: Any, change: Any) -> Any:
 
 def _resolved(folder: Path, text: str) -> str:
     path = folder / text
-    return text if text == _WORD and not path.exists() else str(path)
+    return text if is_word(text) and not path.exists() else str(path)
 
 
 def _words(action: argparse.Action, value: Any) -> list[str]:

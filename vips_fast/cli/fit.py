@@ -84,6 +84,8 @@ def _fitted(args: argparse.Namespace, model: Any, read: Callable[[Any], Job]) ->
             with Spending(model, args.budget, call={"unit": unit}, folder=run) as spending, _warnings_said():
                 job = read(model)
                 groups = job.groups if args.groups is None else read_labels(args.groups)
+                if groups is None and args.person is not None:
+                    raise ValueError(f"--person {args.person}: this input has no columns; expected --groups FILE")
                 with ProgressLine("fit") as progress:
                     model.set_params(callback=None if args.quiet else progress).fit(
                         *job.data, groups=groups, unit=None if groups is None else unit, transcript=transcript,
@@ -105,10 +107,13 @@ def _fitted(args: argparse.Namespace, model: Any, read: Callable[[Any], Job]) ->
 
 def unit_of(args: argparse.Namespace) -> str:
     """What neighbours of this fit differ by."""
-    if args.groups is None:
+    if args.groups is not None and args.person is not None:
+        raise ValueError("--person: leave out --groups")
+    if args.groups is None and args.person is None:
         for option, value in (("--unit", args.unit), ("--rows-per-group", args.rows_per_group)):
             if value is not None:
-                raise ValueError(f"{option} {value}: expected only with --groups, which says whose each record is")
+                which = "--groups or --person, which say whose each record is"
+                raise ValueError(f"{option} {value}: expected only with {which}")
         return "record"
     return args.unit or "person"
 
@@ -175,7 +180,7 @@ def _said(model: Any, shown: str, closing: str, budget: Any) -> str:
 def setting_names(cls: type[PrivateEstimator]) -> tuple[set[str], set[str]]:
     """Names of an estimator's parameters, and of the fields of its ``options``."""
     options = cls._options_type
-    return set(cls._parameter_names()), set() if options is None else {field.name for field in fields(options)}
+    return set(cls._parameter_names()), set() if options is None else {one.name for one in fields(options)}
 
 
 def given(cls: type[PrivateEstimator], args: argparse.Namespace) -> dict[str, Any]:

@@ -6,13 +6,15 @@ import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .texts import COEFFICIENTS, PRIVACY, TOPICS, VOCABULARY
+from .texts import COEFFICIENTS, PRIVACY, READING, SCHEMA, TOPICS, VOCABULARY
 
 if TYPE_CHECKING:
     from ..models.estimator import PrivateEstimator
 
 #: All that the folder of a model may hold.
-MODEL_FILES = frozenset({"model.npz", "model.json", "model.sig", TOPICS, PRIVACY, VOCABULARY, COEFFICIENTS})
+MODEL_FILES = frozenset(
+    {"model.npz", "model.json", "model.sig", TOPICS, PRIVACY, VOCABULARY, READING, SCHEMA, COEFFICIENTS}
+)
 
 
 def check_place(path: Path, force: bool) -> None:

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import texts
-from .arguments import Parser, add_fit_groups, add_model, command, positive, probability, whole
+from .arguments import add_fit_groups, add_model, command, positive, probability, whole
 from .fit import Job, run_fit
 from .folder import load_model
 from .output import width
+from .records import add_input, read_new, read_training
 
 if TYPE_CHECKING:
     from ..data import Corpus
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 def add(commands: Any, models: Any) -> None:
     parser = command(models, "lda", fit, "fit a topic model and write it to a folder")
-    add_input(parser)
+    add_input(parser, fit=True)
     model, privacy, run = add_fit_groups(parser)
     model.add_argument("--topics", dest="n_components", type=whole, required=True, help="number of topics")
     model.add_argument("--words", type=whole, default=10, help="words shown a topic, default 10")
@@ -46,32 +47,22 @@ def add(commands: Any, models: Any) -> None:
     parser.add_argument("--delta", type=probability, help="default min(1e-5, 0.1 / records)")
 
 
-def add_input(parser: Parser) -> None:
-    """Arguments that say where documents are."""
-    what = "CSR .npz, UCI docword, LDA-C, JSON Lines, a folder of .txt files, or the word docstrings"
-    parser.add_argument("input", metavar="INPUT", help=what)
-    parser.add_argument("--vocab", metavar="FILE", help="the public vocabulary, one word on each line")
-    parser.add_argument("--format", help="npz, docword, ldac, jsonl or folder; default: look")
-    parser.add_argument("--field", default="text", help="JSON Lines: field of the text")
-    parser.add_argument("--features", type=whole, help="number of words, where no file says it")
+def read_corpus(args: Namespace, model: Any, vocabulary: Sequence[str] | None) -> Corpus:
+    """The documents that the arguments name, over the words of a fitted model."""
+    docstrings = _docstrings(args, model.n_features_in_)
+    return read_new(args, vocabulary, model.n_features_in_) if docstrings is None else docstrings
 
 
-def read_corpus(args: Namespace, model: Any = None, vocabulary: Sequence[str] | None = None) -> Corpus:
-    """The documents that the arguments name; those for a fitted model have its words and width."""
-    from ..data import load_corpus
+def _docstrings(args: Namespace, n_words: int | None) -> Corpus | None:
+    """The docstrings, where the input is that word and no file."""
+    if args.input != "docstrings" or os.path.exists(args.input):
+        return None
+    from ..demo import docstrings_corpus, language_reference_words
 
-    n_words = args.features if model is None else model.n_features_in_
-    if args.input == "docstrings" and not os.path.exists(args.input):
-        from ..demo import docstrings_corpus, language_reference_words
-
-        own = len(language_reference_words())
-        if n_words not in (None, own):
-            raise ValueError(f"docstrings: they have {own} words; expected {n_words}")
-        return docstrings_corpus()
-    return load_corpus(
-        args.input, args.vocab if vocabulary is None else vocabulary, args.format, n_features=n_words,
-        field=args.field, invalid=getattr(args, "invalid", None) or "raise",
-    )
+    own = len(language_reference_words())
+    if n_words not in (None, own):
+        raise ValueError(f"docstrings: they have {own} words; expected {n_words}")
+    return docstrings_corpus()
 
 
 def load_topics(args: Namespace) -> tuple[Any, Sequence[str] | None]:
@@ -95,7 +86,8 @@ def fit(args: Namespace) -> int:
         raise ValueError("--prior-weight: expected with --prior-model only")
 
     def read(estimator: LatentDirichletAllocation) -> Job:
-        corpus = read_corpus(args)
+        docstrings = _docstrings(args, args.features)
+        corpus, reading = (docstrings, {}) if docstrings is not None else read_training(args)
         if args.prior_model is not None:
             estimator.set_params(topic_word_prior=_prior(args, corpus))
         words = corpus.vocabulary
@@ -104,7 +96,8 @@ def fit(args: Namespace) -> int:
         def shown(model: LatentDirichletAllocation) -> str:
             return texts.topics(model, words, args.words)
 
-        return Job((corpus.counts,), lambda model: {texts.TOPICS: shown(model), **kept}, shown)
+        kept |= reading
+        return Job((corpus.counts,), lambda model: {texts.TOPICS: shown(model), **kept}, shown, corpus.groups)
 
     return run_fit(args, LatentDirichletAllocation, read)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,16 +16,20 @@ from .output import read_array, read_lines, warn_of_taints, write_table
 if TYPE_CHECKING:
     import numpy as np
 
+    from ..data import Schema
+    from ..models.logistic import BayesianLogisticRegression
+
 
 def add(commands: Any, models: Any) -> None:
     parser = command(models, "blr", fit, "fit a logistic regression and write it to a folder")
     _add_input(parser)
-    parser.add_argument("--labels", metavar="FILE", help="two labels, or counts with --trials: .npy, or lines of text")
-    parser.add_argument("--names", metavar="FILE", help="names of the columns, one on each line")
+    parser.add_argument("--labels", metavar="FILE", help="of a matrix: labels, or counts with --trials; .npy, or lines")
+    parser.add_argument("--label", metavar="COLUMN", help="of a table: the column of labels or counts")
+    parser.add_argument("--names", metavar="FILE", help="names of the columns of a matrix, one on each line")
     _, privacy, run = add_fit_groups(parser)
     privacy.add_argument("--row-norm", type=positive, help="bound that rows are scaled down to, default 1; public")
-    what = "the two labels, which are public; without it those of the data are taken as public"
-    privacy.add_argument("--classes", nargs=2, metavar="LABEL", help=what)
+    what = "the labels, which are public; default: those of the schema, or else those of the data, taken as public"
+    privacy.add_argument("--classes", nargs="+", metavar="LABEL", help=what)
     run.add_argument("--trials", dest="n_trials", type=whole, help="trials of each record, default 1")
     run.add_argument("--no-intercept", dest="fit_intercept", action="store_const", const=False, help="no constant")
 
@@ -36,36 +41,45 @@ def add(commands: Any, models: Any) -> None:
 
 
 def _add_input(parser: Parser) -> None:
-    parser.add_argument(
-        "input", metavar="INPUT", nargs="+",
-        help="rows as .npy (dense) or .npz (scipy sparse), or files of --format adult or abalone",
-    )
-    parser.add_argument("--format", choices=["matrix", "adult", "abalone"], default="matrix", help="default matrix")
+    what = "rows as .npy (dense) or .npz (scipy sparse), or with a schema a table: CSV, JSON Lines or Parquet"
+    parser.add_argument("input", metavar="INPUT", help=what)
+    what = "what the table's columns are (TOML, see vips-fast schema); predict: default, the one kept in DIR"
+    parser.add_argument("--schema", metavar="FILE", help=what)
 
 
-def _rows(args: Namespace) -> tuple[Any, Any, Any]:
-    """(rows, labels or None, names of the columns or None) from files."""
-    from ..data import read_abalone, read_adult
-
-    if args.format != "matrix":
-        table = (read_adult if args.format == "adult" else read_abalone)(*args.input)
-        return table.X, table.y, table.feature_names
-    if len(args.input) != 1:
-        raise ValueError(f"{len(args.input)} inputs: expected one with --format matrix")
-    (path,) = args.input
+def _matrix(path: str) -> Any:
+    """Rows in a file of numbers."""
     if Path(path).suffix == ".npz":
         from scipy import sparse
 
         try:
-            return sparse.csr_array(sparse.load_npz(path)), None, None
+            return sparse.csr_array(sparse.load_npz(path))
         except (OSError, MemoryError):
             raise
         except Exception:
             # Damaged archives end in errors of many kinds.
             raise ValueError(f"{path}: not a .npz file of a scipy sparse matrix") from None
     if Path(path).suffix != ".npy":
-        raise ValueError(f"{path}: expected a name that ends in .npy or .npz, or --format adult or abalone")
-    return read_array(path, "biuf"), None, None
+        raise ValueError(f"{path}: expected a name that ends in .npy or .npz, or --schema for a table")
+    return read_array(path, "biuf")
+
+
+def _table(path: str, schema: Schema, invalid: str, others: Sequence[str] = ()) -> tuple[Any, dict[str, list[Any]]]:
+    """The encoded rows of a table, and the cells of its ``others``, which are no features."""
+    from scipy import sparse
+
+    from ..data.records import read_batches
+
+    kept, parts, n = schema.without(*others), [], 0
+    cells: dict[str, list[Any]] = {name: [] for name in others}
+    for batch in read_batches(path, [*kept.names, *others]):
+        rows = len(next(iter(batch.values())))
+        lines = range(n + 1, n + rows + 1)
+        parts.append(kept.encode(batch, invalid=invalid, where=f"{path}: record", lines=lines))
+        for name, column in cells.items():
+            column.extend(batch[name])
+        n += rows
+    return sparse.vstack(parts, format="csr") if parts else sparse.csr_array((0, len(kept.feature_names))), cells
 
 
 def _labels(args: Namespace) -> np.ndarray:
@@ -85,35 +99,63 @@ def fit(args: Namespace) -> int:
     """Fit a logistic regression."""
     from ..models.logistic import BayesianLogisticRegression
 
-    if (args.format == "matrix") == (args.labels is None):
-        raise ValueError("give --labels FILE" if args.labels is None else f"--format {args.format}: leave out --labels")
+    if args.schema is None and args.labels is None:
+        raise ValueError("give --labels FILE, or --label COLUMN with --schema")
+    if (args.schema is None) == (args.label is not None) or (args.schema is not None and args.labels is not None):
+        raise ValueError("--schema: expected with --label COLUMN, and without --labels")
+    if args.schema is None and args.person is not None:
+        raise ValueError(f"--person {args.person}: expected with --schema; --groups FILE is for a matrix")
+    if args.schema is not None and args.names is not None:
+        raise ValueError("--names: not with --schema, which has the names")
 
     def read(estimator: BayesianLogisticRegression) -> Job:
-        X, y, names = _rows(args)
-        if args.names is not None:
-            names = read_lines(args.names)
-            if len(names) != X.shape[1]:
-                raise ValueError(f"{args.names}: {len(names)} names; expected {X.shape[1]}, one for each column")
-        names = names or [f"x{j + 1}" for j in range(X.shape[1])]
-        y = _labels(args) if y is None else y
+        if args.schema is not None:
+            return _job_of_table(args, estimator)
+        X, y = _matrix(args.input), _labels(args)
+        names = [f"x{j + 1}" for j in range(X.shape[1])] if args.names is None else read_lines(args.names)
+        if len(names) != X.shape[1]:
+            raise ValueError(f"{args.names}: {len(names)} names; expected {X.shape[1]}, one for each column")
         if args.classes is not None and y.dtype.kind in "biuf":
             try:
                 estimator.set_params(classes=[float(label) for label in args.classes])
             except ValueError:
                 raise ValueError(f"--classes {' '.join(args.classes)}: expected numbers, as the labels are") from None
-        return Job(
-            (X, y),
-            lambda model: {texts.COEFFICIENTS: texts.coefficients(model, names)}, lambda model: _largest(model, names),
-        )
+        return _job(X, y, names)
 
     return run_fit(args, BayesianLogisticRegression, read)
+
+
+def _job(X: Any, y: Any, names: Sequence[str], files: Mapping[str, str] | None = None, groups: Any = None) -> Job:
+    return Job(
+        (X, y), lambda model: {texts.COEFFICIENTS: texts.coefficients(model, names), **(files or {})},
+        lambda model: _largest(model, names), groups,
+    )  # fmt: skip
+
+
+def _job_of_table(args: Namespace, estimator: BayesianLogisticRegression) -> Job:
+    """Rows, labels and persons from the columns of a table."""
+    from ..data import Schema
+
+    schema, counts = Schema.load(args.schema), args.n_trials is not None
+    others = [args.label] if args.person is None else [args.label, args.person]
+    if len(set(others)) < len(others):
+        raise ValueError(f"--person {args.person}: expected another column than --label")
+    schema.label(args.label, [], counts=counts)  # refuses a column that is no label
+    X, cells = _table(args.input, schema, "nan" if args.invalid == "drop" else "raise", others)
+    y = schema.label(args.label, cells[args.label], counts=counts)
+    if not counts and args.classes is None:
+        estimator.set_params(classes=list(schema[args.label].values))
+    kept = schema.without(*others)
+    return _job(X, y, kept.feature_names, {texts.SCHEMA: kept.to_toml()}, cells.get(args.person))
 
 
 def _largest(model: Any, names: Any) -> str:
     """The ten largest coefficients whose interval leaves out 0."""
     import numpy as np
 
-    mean, interval = model.coef_[0], model.credible_interval(0.9)
+    mean, interval = model.coef_.reshape(-1), model.credible_interval(0.9).reshape(-1, 2)
+    if len(model.coef_) > 1:
+        names = [f"{label}: {name}" for label in model.classes_.tolist() for name in names]
     size = np.where((interval[:, 0] > 0) | (interval[:, 1] < 0), np.abs(mean), 0.0)
     lines = [
         f"  {mean[j]:+8.3f}  [{interval[j, 0]:+.3f}, {interval[j, 1]:+.3f}]  {names[j]}"
@@ -125,10 +167,15 @@ def _largest(model: Any, names: Any) -> str:
 
 def predict(args: Namespace) -> int:
     """Print the probability of each class for each row."""
+    from ..data import Schema
     from ..models.logistic import BayesianLogisticRegression
 
     model = load_model(args.model, BayesianLogisticRegression, "fit blr", args.verify_key)
     warn_of_taints(model)
-    probability = model.predict_proba(_rows(args)[0])
-    write_table(args, (f"p({label})" for label in model.classes_.tolist()), probability)
+    path = Path(args.schema or Path(args.model) / texts.SCHEMA)
+    if args.schema is None and (not path.exists() or Path(args.input).suffix in (".npy", ".npz")):
+        X = _matrix(args.input)
+    else:
+        X = _table(args.input, Schema.load(path), "raise")[0]
+    write_table(args, (f"p({label})" for label in model.classes_.tolist()), model.predict_proba(X))
     return 0

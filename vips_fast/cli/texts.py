@@ -1,7 +1,7 @@
 """The text files beside a model: written by fit, made again by verify.
 
 Each is a function of what the model publishes and of public inputs that stand in the folder themselves: the words in
-``vocab.txt``, the names of the columns in ``coefficients.csv``.
+``vocab.txt``, how texts are read in ``text.json``, the columns of tables in ``schema.toml`` and ``coefficients.csv``.
 """
 
 import csv
@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-TOPICS, PRIVACY, VOCABULARY, COEFFICIENTS = "topics.txt", "privacy.txt", "vocab.txt", "coefficients.csv"
+TOPICS, PRIVACY, COEFFICIENTS = "topics.txt", "privacy.txt", "coefficients.csv"
+#: Public inputs, kept as they were given: words, how texts were read (columns and analyzer), columns of a table.
+VOCABULARY, READING, SCHEMA = "vocab.txt", "text.json", "schema.toml"
 
 
 def statement(model: Any) -> str:
@@ -39,12 +41,16 @@ def topics(model: Any, vocabulary: Sequence[str] | None, n_words: int) -> str:
 
 
 def coefficients(model: Any, names: Sequence[str]) -> str:
-    """Posterior means and intervals of a logistic regression, for ``coefficients.csv``."""
+    """Posterior means and intervals of a logistic regression (of each class, if not of two): ``coefficients.csv``."""
     out = io.StringIO()
     table = csv.writer(out, lineterminator="\n")
-    table.writerows([["feature", "mean", "low_90", "high_90"], ["(intercept)", f"{model.intercept_[0]:.6g}", "", ""]])
-    for name, mean, interval in zip(names, model.coef_[0], model.credible_interval(0.9), strict=True):
-        table.writerow([name, *(f"{number:.6g}" for number in (mean, *interval))])
+    several, intervals = len(model.coef_) > 1, model.credible_interval(0.9).reshape(*model.coef_.shape, 2)
+    table.writerow([*["class"] * several, "feature", "mean", "low_90", "high_90"])
+    for k, label in enumerate(model.classes_.tolist() if several else [None]):
+        own = [label] * several
+        table.writerow([*own, "(intercept)", f"{model.intercept_[k]:.6g}", "", ""])
+        for name, mean, interval in zip(names, model.coef_[k], intervals[k], strict=True):
+            table.writerow([*own, name, *(f"{number:.6g}" for number in (mean, *interval))])
     return out.getvalue()
 
 
@@ -66,6 +72,7 @@ def follows(model: Any, folder: Path, name: str) -> bool:
         vocabulary, longest = kept_vocabulary(folder), max(len(line.split()) for line in text.split("\n"))
         return any(text == topics(model, vocabulary, n) for n in range(longest, 0, -1))
     if name == COEFFICIENTS and hasattr(model, "coef_"):
-        names = [row[0] if row else "" for row in csv.reader(io.StringIO(text, newline=""))][2:]
-        return len(names) == model.coef_.shape[1] and text == coefficients(model, names)
+        (n_models, d), rows = model.coef_.shape, list(csv.reader(io.StringIO(text, newline="")))
+        names = ["".join(row[n_models > 1 :][:1]) for row in rows][2 : d + 2]
+        return len(names) == d and text == coefficients(model, names)
     return False

@@ -5,16 +5,17 @@ from typing import Any
 
 from .arguments import add_jobs, add_model, add_table, command, integer
 from .folder import kind_in, load_model
-from .lda import add_input, load_topics, read_corpus
+from .lda import load_topics, read_corpus
 from .network import read_images
 from .output import warn_of_taints, write_table
+from .records import add_input
 
 
 def add(commands: Any) -> None:
     what = "print each record's topic proportions or hidden units, which are as private as the records"
     parser = command(commands, "transform", transform, what)
     add_model(parser, "fit lda or fit sbn")
-    add_input(parser)
+    add_input(parser, fit=False)
     parser.add_argument("--threshold", type=integer, help="networks: as in fit sbn, where INPUT is images; default 1")
     add_table(parser)
     add_jobs(parser)
@@ -25,7 +26,7 @@ def transform(args: Namespace) -> int:
     from ..models.lda import LatentDirichletAllocation
 
     network = not issubclass(kind_in(args.model), LatentDirichletAllocation)
-    for option in ("vocab", "format", "features") if network else ("threshold",):
+    for option in ("vocab", "format", "features", "text") if network else ("threshold",):
         if getattr(args, option) is not None:
             raise ValueError(f"--{option}: not for a {'network' if network else 'topic model'}, as in {args.model}")
     records: Any

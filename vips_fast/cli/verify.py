@@ -53,7 +53,7 @@ def _text_files(model: Any, folder: Path) -> list[VerifyCheck]:
 
     checks = []
     for name in sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith("model.")):
-        if name == texts.VOCABULARY:
+        if name in (texts.VOCABULARY, texts.READING, texts.SCHEMA):
             checks.append(VerifyCheck(name, True, "a public input, taken as it is"))
         else:
             detail = "" if name in MODEL_FILES else "not a file that fit writes"

@@ -5,20 +5,22 @@ from .counts import check_counts, documents
 from .idx import binarise, load_mnist, read_idx
 from .readers import (
     FORMATS,
+    holds_records,
     load_corpus,
-    load_vocabulary,
     read_docword,
-    read_folder,
-    read_jsonl,
     read_ldac,
     read_sparse,
 )
+from .records import Records, column_names, read_batches
 from .rows import binary_records, numeric_records
-from .tables import Table, encode_table, read_abalone, read_adult
-from .text import count_texts, words_of
+from .schema import Column, Schema
+from .tables import Table, read_abalone, read_adult
+from .tokens import Analyzer, TokenIndex
+from .vocabulary import count_matrix, load_vocabulary, public_vocabulary, stop_words
 
 __all__ = [
-    "FORMATS", "Corpus", "Table", "binarise", "binary_records", "check_counts", "count_texts", "documents",
-    "encode_table", "load_corpus", "load_mnist", "load_vocabulary", "numeric_records", "read_abalone", "read_adult",
-    "read_docword", "read_folder", "read_idx", "read_jsonl", "read_ldac", "read_sparse", "split", "words_of",
+    "FORMATS", "Analyzer", "Column", "Corpus", "Records", "Schema", "Table", "TokenIndex", "binarise",
+    "binary_records", "check_counts", "column_names", "count_matrix", "documents", "holds_records", "load_corpus",
+    "load_mnist", "load_vocabulary", "numeric_records", "public_vocabulary", "read_abalone", "read_adult",
+    "read_batches", "read_docword", "read_idx", "read_ldac", "read_sparse", "split", "stop_words",
 ]  # fmt: skip

@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from .counts import check_counts
+from .groups import group_codes
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -19,20 +20,24 @@ class Corpus:
     ``counts``, a matrix of shape (D, V), has the number of times that each word occurs in each document, brought to
     canonical CSR by `check_counts`. ``vocabulary``, V strings or None, has the word of each column. It is public: it
     must not depend on the documents. ``source`` says in words where the counts come from, ``details`` has numbers about
-    the making of the corpus, such as documents per package.
+    the making of the corpus, such as documents per package. ``groups``, int64 of shape (D,) or None, numbers the person
+    of each document; it is as private as the documents.
 
-    Raises ValueError if `counts` is not a matrix of counts or `vocabulary` has another length than its columns, and
-    TypeError if an entry of `vocabulary` is not a string.
+    Raises ValueError if `counts` is not a matrix of counts, or `vocabulary` has another length than its columns or
+    `groups` than its rows, and TypeError if an entry of `vocabulary` is not a string.
     """
 
     counts: sparse.csr_array
     vocabulary: tuple[str, ...] | None = None
     source: str = ""
     details: Mapping[str, int] | None = None
+    groups: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         counts = check_counts(self.counts, name="counts")
         object.__setattr__(self, "counts", counts)
+        if self.groups is not None:
+            object.__setattr__(self, "groups", group_codes(self.groups, counts.shape[0]))
         if self.vocabulary is not None:
             words = tuple(self.vocabulary)
             if not all(isinstance(word, str) for word in words):
@@ -94,6 +99,8 @@ def split(
 
     def part(label: str, rows: np.ndarray) -> Corpus:
         source = f"{corpus.source} ({label} part)" if corpus.source else f"{label} part"
-        return Corpus(corpus.counts[np.sort(rows)], corpus.vocabulary, source)
+        rows = np.sort(rows)
+        groups = None if corpus.groups is None else corpus.groups[rows]
+        return Corpus(corpus.counts[rows], corpus.vocabulary, source, groups=groups)
 
     return part("training", order[n_test:]), part("test", order[:n_test])

@@ -1,4 +1,4 @@
-"""Readers of count files and texts.
+"""Readers of count files, and the one door to corpora of any kind.
 
 Every reader checks the whole file before it returns. Text is read plain or gzip. A broken file raises a one-line
 ValueError that names the file and, where the fault is in its form, the line; the contents of a line are never shown,
@@ -7,7 +7,6 @@ since they are private. ``vocabulary`` and ``invalid`` mean in every reader what
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,87 +15,82 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ._files import BadLine, BinaryFile, Integers, blocks, naming, open_text, parse
-from .arrays import check_invalid
+from ..checks import check_choice
+from ._files import BadLine, Integers, blocks, naming, open_text, parse
 from .corpus import Corpus
 from .counts import check_counts
 from .npz import read_npz
-from .text import count_texts
+from .records import RECORD_FORMATS, Records
+from .vocabulary import Vocabulary, public_vocabulary
 
-FORMATS = ("npz", "docword", "ldac", "jsonl", "folder")
+COUNT_FORMATS = ("npz", "docword", "ldac")
+FORMATS = (*COUNT_FORMATS, *RECORD_FORMATS)
 
 PathLike = str | os.PathLike[str]
-#: The words of the columns, or a file that holds them.
-Vocabulary = Sequence[str] | PathLike
 
 _INDEX_NAMES = {"csr": ("indices", "indptr"), "csc": ("indices", "indptr"), "coo": ("row", "col")}
 
 
 def load_corpus(
-    path: PathLike, vocabulary: Vocabulary | None = None, format: str | None = None, *,
-    n_features: int | None = None, field: str = "text", invalid: str = "raise",
+    path: Any, vocabulary: Vocabulary | None = None, format: str | None = None, *, n_features: int | None = None,
+    text: str | Sequence[str] | None = None, person: str | None = None, analyzer: Any = None,
+    vocabulary_size: int = 8000, encoding: str = "utf-8", invalid: str = "raise",
 ) -> Corpus:  # fmt: skip
-    """Read a corpus of any known format from a file or a folder.
+    """Read a corpus of any known format.
 
     Parameters
     ----------
-    path : path-like
-    vocabulary : sequence of str, path-like or None
-        The words of the columns, or a file with one word on each line. Needed for texts.
-    format : {"npz", "docword", "ldac", "jsonl", "folder"} or None
-        None looks at the contents.
+    path : path-like, "-", table or iterable of str
+        Counts in a file, or raw records wherever `vips_fast.data.records.read_batches` takes them from.
+    vocabulary : sequence of str, path-like, "public:LANGUAGE" or None
+        The words of the columns (`vips_fast.data.vocabulary.public_vocabulary`). Needed for raw records.
+    format : {"npz", "docword", "ldac", "csv", "jsonl", "parquet", "folder"} or None
+        None looks at the contents: at those of a file for counts where no ``text`` is given.
     n_features : int or None
         Number of words, for formats that do not say it (LDA-C) and as a check for the others.
-    field : str
-        The field with the text in JSON Lines.
+    text : str, sequence of str or None
+        Columns of the text; None is "text".
+    person, encoding
+        See `vips_fast.data.records.Records`.
+    analyzer, vocabulary_size
+        See `vips_fast.data.vocabulary.public_vocabulary`.
     invalid : {"raise", "drop"}
-        What to do about a document that holds an invalid count (see `check_counts`), or a line of JSON Lines without a
-        text. "drop" makes it a document of no words and says nothing about it. A file whose form is broken is refused
+        What to do about a document that holds an invalid count (see `check_counts`), or a record without a text or a
+        person. "drop" makes it a document of no words and says nothing about it. A file whose form is broken is refused
         in any case.
 
     Raises OSError if the file cannot be opened, and ValueError if it is not a valid file of its format, the format
     cannot be told, or the vocabulary is missing or of another length.
     """
-    if format is None:
-        format = _guess(Path(path))
-    if format not in FORMATS:
-        raise ValueError(f"format is {format!r}; expected one of {', '.join(FORMATS)}")
-    if format == "ldac":
-        return read_ldac(path, vocabulary, n_features, invalid=invalid)
-    if format in ("npz", "docword"):
-        corpus = (read_sparse if format == "npz" else read_docword)(path, vocabulary, invalid=invalid)
-    elif vocabulary is None:
-        raise ValueError(f"{path}: reading texts needs a public vocabulary; give vocabulary=")
-    elif format == "jsonl":
-        corpus = read_jsonl(path, vocabulary, field, invalid=invalid)
+    if holds_records(path, format, text, person):
+        if vocabulary is None:
+            raise ValueError(f"{_name(path)}: raw records need a public vocabulary; give vocabulary=")
+        records = Records(path, ("text",) if text is None else text, person, format, encoding, invalid)
+        corpus = records.corpus(vocabulary, analyzer, vocabulary_size=vocabulary_size)
     else:
-        corpus = read_folder(path, vocabulary)
+        format = format or _guess(Path(path))
+        if format == "ldac":
+            return read_ldac(path, vocabulary, n_features, invalid=invalid)
+        corpus = (read_sparse if format == "npz" else read_docword)(path, vocabulary, invalid=invalid)
     if n_features is not None and n_features != corpus.n_features:
         raise ValueError(f"{path}: has {corpus.n_features} words; expected {n_features}")
     return corpus
 
 
-def load_vocabulary(path: PathLike) -> tuple[str, ...]:
-    """The words of a file, UTF-8, plain or gzip: one on each line, that of line k (from 0) for column k.
+def holds_records(path: Any, format: str | None = None, text: Any = None, person: str | None = None) -> bool:
+    """Whether what `load_corpus` would read with these arguments are raw records, and not counts.
 
-    Raises OSError if the file cannot be opened, and ValueError if it is empty, not UTF-8, or has a blank or repeated
-    line.
+    Raises ValueError for an unknown format, for columns of counts, and where the format cannot be told; OSError if the
+    file cannot be opened.
     """
-    with naming(path), open_text(path) as file:
-        try:
-            text = b"".join(blocks(file)).decode("utf-8-sig")
-        except UnicodeDecodeError:
-            raise ValueError("is not UTF-8 text") from None
-        seen: dict[str, int] = {}
-        lines = text.rstrip().split("\n")
-        for number, line in enumerate(lines, 1):
-            word = line.strip()
-            if not word:
-                raise ValueError("is empty" if len(lines) == 1 else f"line {number}: blank; expected a word")
-            if word in seen:
-                raise ValueError(f"line {number}: repeats line {seen[word]}")
-            seen[word] = number
-    return tuple(seen)
+    if format is not None:
+        check_choice("format", format, FORMATS)
+    columns = text is not None or person is not None
+    if format in COUNT_FORMATS and columns:
+        raise ValueError(f"{path}: format {format} has counts, no columns of text and persons")
+    if columns or not isinstance(path, (str, os.PathLike)) or path == "-":
+        return format not in COUNT_FORMATS
+    return (format or _guess(Path(path))) in RECORD_FORMATS
 
 
 def read_sparse(
@@ -108,7 +102,7 @@ def read_sparse(
     ``shape`` of a CSR matrix. Other arrays of the file are not read, and pickled objects are never loaded.
     ``max_bytes``, and MemoryError, are those of `read_npz`; other errors those of `load_corpus`.
     """
-    words = _words(vocabulary)
+    words = _given(vocabulary)
     arrays = read_npz(path, max_bytes=max_bytes, names=("format", "data", "indices", "indptr", "row", "col", "shape"))
     with naming(path):
         kind = arrays.get("format", np.array("csr")).tobytes().replace(b"\0", b"").decode("ascii", "replace")
@@ -149,7 +143,7 @@ def read_docword(path: PathLike, vocabulary: Vocabulary | None = None, *, invali
     Three lines with the number of documents, of words and of entries, then a line "document word count" for each
     entry, numbered from 1.
     """
-    words = _words(vocabulary)
+    words = _given(vocabulary)
     with naming(path), open_text(path) as file:
         header: list[int] = []
         parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
@@ -193,7 +187,7 @@ def read_ldac(
     file does not say how many words there are, and the largest number in it depends on the documents, so `vocabulary`
     or `n_features`, the number of words, must be given.
     """
-    words = _words(vocabulary)
+    words = _given(vocabulary)
     if words is not None:
         if n_features not in (None, len(words)):
             raise ValueError(f"vocabulary has {len(words)} words; expected {n_features}")
@@ -221,61 +215,6 @@ def read_ldac(
         np.cumsum(lengths[:n_documents], out=indptr[1:])
         matrix = sparse.csr_array((counts, columns.astype(np.int32), indptr), shape=(n_documents, n_features))
         return _corpus(matrix, words, path, invalid)
-
-
-def read_jsonl(path: PathLike, vocabulary: Vocabulary, field: str = "text", *, invalid: str = "raise") -> Corpus:
-    """Read texts from JSON Lines, UTF-8: an object on each line, its text in one field.
-
-    A document for each line, blank ones passed over, tokenised as `words_of` says. Raises OSError if the file cannot
-    be opened, and ValueError if a line is not an object with a string in `field`.
-    """
-    drop = check_invalid(invalid)
-
-    def texts(file: BinaryFile) -> Iterator[str]:
-        number = 0
-        for block in blocks(file):
-            for line in block.removesuffix(b"\n").split(b"\n"):
-                number += 1
-                if not line.strip():
-                    continue
-                try:
-                    text = json.loads(line.decode("utf-8-sig"))[field]
-                except (ValueError, LookupError, TypeError, RecursionError):
-                    text = None
-                if isinstance(text, str):
-                    yield text
-                elif drop:
-                    yield ""
-                else:
-                    raise BadLine(number, f"expected a JSON object with a string in {field!r}")
-
-    words = _words(vocabulary)
-    with naming(path), open_text(path) as file:
-        return count_texts(texts(file), words, _name(path))
-
-
-def read_folder(path: PathLike, vocabulary: Vocabulary) -> Corpus:
-    """Read texts from the ``.txt`` files of a folder and its subfolders.
-
-    A document for each file, in the order of their paths, tokenised as `words_of` says. Bytes that are not UTF-8 are
-    dropped, as is every character outside a to z. Raises OSError if the folder or a file cannot be read, and
-    ValueError if it has no ``.txt`` files.
-    """
-    words = _words(vocabulary)
-    root = Path(path)
-    if not root.is_dir():
-        raise NotADirectoryError(f"{path}: not a folder")
-    names = sorted(
-        os.path.relpath(os.path.join(folder, name), root)
-        for folder, _, files in os.walk(root)
-        for name in files
-        if name.endswith(".txt")
-    )
-    if not names:
-        raise ValueError(f"{path}: has no .txt files")
-    texts = ((root / name).read_text("utf-8", errors="ignore") for name in names)
-    with naming(path):
-        return count_texts(texts, words, _name(path))
 
 
 def _joined(parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]], dtype: Any) -> Iterator[np.ndarray]:
@@ -335,14 +274,8 @@ def _ldac_lines(numbers: Integers, first_line: int) -> tuple[np.ndarray, np.ndar
     return pairs, values[place % 2 == 1], values[is_count]
 
 
-def _words(vocabulary: Vocabulary | None) -> Any:
-    """The words of the columns as a tuple, or None."""
-    if vocabulary is None or isinstance(vocabulary, (str, os.PathLike)):
-        return None if vocabulary is None else load_vocabulary(vocabulary)
-    words = tuple(vocabulary)
-    if not all(isinstance(word, str) for word in words):
-        raise TypeError("vocabulary must hold strings only")
-    return words
+def _given(vocabulary: Vocabulary | None) -> tuple[str, ...] | None:
+    return None if vocabulary is None else public_vocabulary(vocabulary)
 
 
 def _corpus(matrix: Any, words: tuple[str, ...] | None, path: PathLike, invalid: str) -> Corpus:
@@ -352,8 +285,8 @@ def _corpus(matrix: Any, words: tuple[str, ...] | None, path: PathLike, invalid:
     return Corpus(counts, words, _name(path))
 
 
-def _name(path: PathLike) -> str:
-    return Path(path).name or str(path)
+def _name(path: Any) -> str:
+    return (Path(path).name or str(path)) if isinstance(path, (str, os.PathLike)) else "records"
 
 
 def _guess(path: Path) -> str:
@@ -365,6 +298,8 @@ def _guess(path: Path) -> str:
             return "npz"
         with open_text(path) as text:
             head = next(blocks(text, 1 << 16), b"")
+    if head.startswith(b"PAR1"):
+        return "parquet"
     head = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if head.startswith(b"{"):
         return "jsonl"
@@ -379,5 +314,5 @@ def _guess(path: Path) -> str:
         return "docword"
     raise ValueError(
         f"{path}: cannot tell the format; give format= one of {', '.join(FORMATS)} "
-        "(texts: a folder of .txt files or JSON Lines)"
+        "or, for raw records, the column of the text"
     )

@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from ..data.corpus import Corpus
-from ..data.text import count_texts
+from ..data.vocabulary import count_matrix
 
 # Packages are read in this order until there are enough documents; absent ones are passed over. The list is fixed, so
 # that whatever else lies in an environment does not change the corpus, and begins with what every environment of this
@@ -100,8 +100,8 @@ def docstrings_corpus(min_words: int = 10, max_documents: int = 30_000, packages
         found = {text: value for text, value in found.items() if text in chosen}
     details = Counter(package for package, _ in found.values())
     listed = ", ".join(f"{package} {number}" for package, number in details.items())
-    corpus = count_texts((" ".join(words) for _, words in found.values()), vocabulary)
-    return Corpus(corpus.counts, vocabulary, f"docstrings ({listed})", dict(details))
+    counts = count_matrix([[" ".join(words) for _, words in found.values()]], vocabulary, "paper")
+    return Corpus(counts, vocabulary, f"docstrings ({listed})", dict(details))
 
 
 @contextlib.contextmanager

@@ -21,7 +21,9 @@ from .filters import (
     FILTERS,
     gaussian_filter_epsilon,
     is_whole_gaussian,
+    leaked,
     renyi_filter_epsilon,
+    without_leaks,
 )
 
 
@@ -99,7 +101,7 @@ class BudgetState:
     runs : dict of `BudgetRun`
     lists : dict of `DeclaredList`
     rest_delta : float or None
-        Share of delta of the runs outside lists; None before the first.
+        Share of delta of the runs outside lists, less what the first of them may let through; None before the first.
     """
 
     def __init__(self) -> None:
@@ -146,8 +148,11 @@ class BudgetState:
         if item is None:
             if self.filter == "auto":
                 self.filter = self.filter_for(event)
+            leak = leaked({event: run.count})
             if self.rest_delta is None:
-                self.rest_delta = self.free_delta
+                self.rest_delta = self.free_delta - leak
+            elif leak:
+                raise ValueError("a release that may let delta through is not the first")
         else:
             declared = self.lists[item[0]]
             declared.taken[item[1]] += run.count
@@ -219,13 +224,17 @@ class BudgetState:
 
     def filtered(self, spent: Spent, name: str | None = None) -> dict[str | None, float]:
         """Epsilon of releases outside lists for each part, by the filter that decides; without parts, {None: all}."""
-        delta = self.free_delta if self.rest_delta is None else self.rest_delta
+        # What the first run may let through is its own, and was fixed before anything was seen.
+        delta = self.rest_delta
+        if delta is None:
+            delta = self.free_delta - max(map(leaked, accounts(spent).values()))
         if any(spent.values()) and delta <= 0.0:
             return {None: math.inf}
         gaussian = (name or self.filter) == "gaussian"
         known: dict[tuple[tuple[PrivacyEvent, int], ...], float] = {}  # a year's nights are mostly alike
         out = {}
         for part, counts in accounts(spent).items():
+            counts = without_leaks(counts)
             key = tuple(counts.items())
             if key not in known:
                 known[key] = (
@@ -252,6 +261,8 @@ class BudgetState:
         """Epsilon of everything, and of a further run outside lists."""
         spent = self.rest(reserved=True)
         spent[part, event] += count
+        if self.rest_delta is not None and leaked({event: count}):
+            return math.inf
         return self.listed(reserved=True) + max(self.filtered(spent, self.filter_for(event)).values())
 
     def item_for(self, event: PrivacyEvent, count: int) -> tuple[str, int] | None:

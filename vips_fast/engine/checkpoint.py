@@ -34,7 +34,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from ..accounting import PrivacyEvent, SelfComposedEvent, epsilon
+from ..accounting import ComposedEvent, PrivacyEvent, SelfComposedEvent, epsilon, event_from_dict
 from ..data.npz import read_npz, write_npz
 from ..kernels import native
 from .durable import make_folder, naming, replace_file
@@ -244,7 +244,7 @@ class RunFolder:
             end = kept if kept == checkpoint.n_steps else end
         with naming(self.path / LEDGER):
             spent = (self.path / LEDGER).read_bytes().count(b'"kind":"release"')
-        return kept, affordable(spent, event, plan["n_steps"], end - kept, plan["delta"], target)
+        return kept, affordable(spent, event, plan["n_steps"], end - kept, plan["delta"], target, plan.get("prior"))
 
     def begin(
         self, kind: str, settings: Mapping[str, Any], public: Public, model: Model, plan: RunPlan, target: float | None,
@@ -302,7 +302,7 @@ class RunFolder:
         if checkpoint is not None and step == checkpoint.n_steps:
             self._n_steps = step
             return ledger, range(step, step), settings
-        left = affordable(len(ledger), plan.event, plan.n_steps, plan.n_steps - step, plan.delta, target)
+        left = affordable(len(ledger), plan.event, plan.n_steps, plan.n_steps - step, plan.delta, target, plan.prior)
         self._n_steps = n_steps = step + (left if paid is None else min(left, paid))
         if n_steps == 0:
             raise ValueError(
@@ -435,20 +435,22 @@ def _short(value: Any) -> str:
 
 
 def affordable(
-    spent: int, event: PrivacyEvent | None, planned: int, wanted: int, delta: float, target: float | None
+    spent: int, event: PrivacyEvent | None, planned: int, wanted: int, delta: float, target: float | None,
+    prior: dict[str, Any] | None = None,
 ) -> int:
     """How many of the wanted releases of an event a target can still pay for, after so many that are spent.
 
-    The noise was chosen for ``planned`` releases. Where releases were lost, a few steps fewer may remain; how many is
-    for the accountant to say, from the events alone.
+    The noise was chosen for ``planned`` releases, and what their columns were bought with before. Where releases were
+    lost, a few steps fewer may remain; how many is for the accountant to say, from the events alone.
     """
     if event is None or target is None or spent + wanted <= planned:
         return wanted
     # All releases of a run are of one event. As many as were planned fit, and no more than wanted are asked for.
     low, high = max(0, planned - spent), wanted
+    bought = () if prior is None else (event_from_dict(prior["event"]),)
     while low < high:
         middle = (low + high + 1) // 2
-        fits = epsilon(SelfComposedEvent(event, spent + middle), delta) <= target
+        fits = epsilon(ComposedEvent((*bought, SelfComposedEvent(event, spent + middle))), delta) <= target
         low, high = (middle, high) if fits else (low, middle - 1)
     return low
 

@@ -38,17 +38,25 @@ theorem, which allows choices by outputs and coins, gives its (epsilon, delta) f
 refuse a run too is one more choice by what was seen. The limit, the orders and their shares of delta are the same for
 all parts and were fixed before the first release. So what is spent is the largest of the accounts, and delta is not
 shared among parts. Lists declared ahead count as read from all records, whatever part their runs name.
+
+Leaks: a (0, x) event, such as that of a vocabulary's threshold, is taken with the first run outside lists only. What
+all of that run's may let through, summed, is set apart from delta before any of these runs was seen, so that it is one
+number for every course of the runs; the filter holds all else to what is left. *Proof.* Where nothing is let through,
+which fails with at most that probability whatever is seen, each release is dominated by its other parts, for which the
+filter's theorem gives (epsilon, what is left). The two deltas add up.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from typing import TypeGuard
 
 import numpy as np
 
-from ..accounting import PrivacyEvent, epsilon, epsilon_from_rdp, gaussian_epsilon, renyi_divergence
+from ..accounting import ApproximateDPEvent, PrivacyEvent, epsilon, epsilon_from_rdp, gaussian_epsilon, renyi_divergence
 from ..accounting.gaussian import gaussian_mu
 from ..accounting.parts import composed
 
@@ -59,6 +67,33 @@ FILTERS = ("gaussian", "renyi")
 
 # Quadrature is good to 1e-12; the sums are raised by more.
 _UP = 1.0 + 1e-10
+
+
+def leaked(counts: Counts) -> float:
+    """Delta that (0, delta) events let through, in all."""
+    parts = [
+        leaf.delta * repeats * count
+        for event, count in counts.items() for leaf, repeats in event.leaves().items() if _is_leak(leaf)
+    ]  # fmt: skip
+    return math.fsum(parts) * _UP
+
+
+def without_leaks(counts: Counts) -> Counter[PrivacyEvent]:
+    """The releases without their (0, delta) events."""
+    out: Counter[PrivacyEvent] = Counter()
+    for event, count in counts.items():
+        leaves = event.leaves()
+        if not any(map(_is_leak, leaves)):
+            out[event] += count
+            continue
+        for leaf, repeats in leaves.items():
+            if not _is_leak(leaf):
+                out[leaf] += repeats * count
+    return out
+
+
+def _is_leak(event: PrivacyEvent) -> TypeGuard[ApproximateDPEvent]:
+    return isinstance(event, ApproximateDPEvent) and event.epsilon == 0.0
 
 
 def is_whole_gaussian(event: PrivacyEvent) -> bool:

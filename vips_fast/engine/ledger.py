@@ -73,7 +73,12 @@ class Ledger:
     @property
     def plan(self) -> dict[str, Any] | None:
         """Public numbers of the last run, or None before the first."""
-        return next((dict(r["plan"]) for r in reversed(self._records) if r["kind"] == "plan"), None)
+        return self.plans[-1] if self.plans else None
+
+    @property
+    def plans(self) -> list[dict[str, Any]]:
+        """Public numbers of all runs."""
+        return [dict(record["plan"]) for record in self._records if record["kind"] == "plan"]
 
     @property
     def closing(self) -> str | None:
@@ -105,9 +110,13 @@ class Ledger:
         self._records.append(record)
 
     def open(self, plan: dict[str, Any]) -> None:
-        """Record the public numbers of a run that is about to begin."""
+        """Record the public numbers of a run that is about to begin; what its columns were bought with is spent."""
+        prior = plan.get("prior")
+        event = None if prior is None else event_from_dict(prior["event"])
         with self._lock:
             self._append({"kind": "plan", "plan": plan})
+            if event is not None:
+                self._spent[None, event] += 1
 
     def charge_to(self, budget: dict[str, str]) -> None:
         """Record which budget pays for the run that is about to begin, and its head then."""

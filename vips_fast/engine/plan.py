@@ -11,7 +11,15 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from ..accounting import PrivacyEvent, SelfComposedEvent, calibrate_noise_multiplier, parts_epsilon
+from ..accounting import (
+    ComposedEvent,
+    PrivacyEvent,
+    SelfComposedEvent,
+    calibrate_noise_multiplier,
+    epsilon,
+    event_from_dict,
+    parts_epsilon,
+)
 from ..accounting.parts import Spent
 from ..checks import check_name
 from ..mechanisms import GaussianMechanism
@@ -37,6 +45,9 @@ class RunPlan:
         Reasons, known beforehand, why the guarantee will not hold.
     part : str or None
         The part of the data set that the run reads; None for all of it.
+    prior : dict or None
+        What the run's columns were bought with, from the same records, and is accounted for with it: "event", as JSON,
+        and "head" of the ledger that it comes from.
     """
 
     sampler: Sampler
@@ -46,6 +57,7 @@ class RunPlan:
     unit: str = "record"
     taints: tuple[str, ...] = ()
     part: str | None = None
+    prior: dict[str, Any] | None = None
 
     @property
     def relation(self) -> str:
@@ -72,13 +84,15 @@ class RunPlan:
             "sensitivity": float(self.mechanism.sensitivity),
             "delta": float(self.delta),
         }
-        return public if self.part is None else dict(public, part=self.part)
+        more = {"part": self.part, "prior": self.prior}
+        return public | {name: value for name, value in more.items() if value is not None}
 
 
 def make_plan(
     model: Model, sampler: Sampler, *, n_steps: int, delta: float, private: bool = True,
     target_epsilon: float | None = None, noise_multiplier: float | None = None, sensitivity: float | None = None,
     spent: Spent | None = None, taints: tuple[str, ...] = (), part: str | None = None, unit: str = "record",
+    prior: dict[str, Any] | None = None,
 ) -> RunPlan:
     """Plan a run of a model; nothing is spent.
 
@@ -104,6 +118,8 @@ def make_plan(
         Name of the part of the data set that the run reads; None for all of it.
     unit : str
         What neighbours differ by.
+    prior : dict or None
+        As in `RunPlan`; the target is for both together.
 
     Returns
     -------
@@ -125,13 +141,24 @@ def make_plan(
         if spent:
             raise ValueError("noise_multiplier=None: expected a number for a run that goes on from an earlier one")
         target = 1.0 if target_epsilon is None else target_epsilon
-        z = calibrate_noise_multiplier(lambda z: SelfComposedEvent(sampler.event(z), n_steps), target, delta)
+        bought = () if prior is None else (event_from_dict(prior["event"]),)
+        before = epsilon(bought[0], delta) if bought else 0.0
+        if before >= target:
+            raise ValueError(
+                f"target_epsilon={target:g}: expected more than epsilon = {before:.4g}, which is spent on what the "
+                "columns were bought with"
+            )
+        z = calibrate_noise_multiplier(
+            lambda z: ComposedEvent((*bought, SelfComposedEvent(sampler.event(z), n_steps))), target, delta
+        )
     else:
         z = float(noise_multiplier)
         if z == 0.0:
             reasons["noise_multiplier=0"] = None
         elif target_epsilon is not None:
             total = Counter(spent)
+            if prior is not None:
+                total[None, event_from_dict(prior["event"])] += 1
             total[part, sampler.event(z)] += n_steps
             would = parts_epsilon(total, delta)
             if would > target_epsilon:
@@ -146,4 +173,4 @@ def make_plan(
         reasons[f"sensitivity {sensitivity:.6g} is below the proven {proven:.6g}"] = None
     mechanism = GaussianMechanism(z, sensitivity, model.clip)
     model.prepare(mechanism, sampler)
-    return RunPlan(sampler, mechanism, n_steps, delta, unit=unit, taints=tuple(reasons), part=part)
+    return RunPlan(sampler, mechanism, n_steps, delta, unit=unit, taints=tuple(reasons), part=part, prior=prior)

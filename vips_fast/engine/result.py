@@ -46,6 +46,8 @@ class Public:
         Public number of records of that call, where it was said in the call.
     unit : str
         What neighbours differ by: "record", or the name of what owns several rows.
+    feature_names : tuple of str or None
+        Names of the columns, where the data were a frame.
     """
 
     n_features: int
@@ -57,6 +59,11 @@ class Public:
     part: str | None = None
     call_records: int | None = None
     unit: str = "record"
+    feature_names: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.feature_names is not None:
+            object.__setattr__(self, "feature_names", tuple(self.feature_names))
 
     @property
     def grouped(self) -> bool:
@@ -65,8 +72,9 @@ class Public:
 
     def to_dict(self) -> dict[str, Any]:
         """All but the classes, JSON-ready."""
-        call = {"part": self.part, "call_records": self.call_records}
+        call: dict[str, Any] = {"part": self.part, "call_records": self.call_records}
         call["unit"] = None if self.unit == "record" else self.unit
+        call["feature_names"] = None if self.feature_names is None else list(self.feature_names)
         return {
             "n_features": self.n_features, "n_records": self.n_records, "seed": self.seed, "scale": self.scale,
             "n_columns": self.n_columns, **{name: value for name, value in call.items() if value is not None},

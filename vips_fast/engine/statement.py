@@ -47,6 +47,8 @@ class Privacy:
         are from all records; then nothing is assumed.
     event : PrivacyEvent or None
         All releases in sequence; None for none.
+    vocabulary : bool
+        Whether the vocabulary was bought from the same budget, and is included.
     """
 
     epsilon: float
@@ -64,6 +66,7 @@ class Privacy:
     shortened: tuple[int, int] | None = None
     parts: tuple[str, ...] = ()
     event: PrivacyEvent | None = field(default=None, repr=False)
+    vocabulary: bool = False
 
     @classmethod
     def of(cls, ledger: Ledger) -> Privacy:
@@ -93,6 +96,7 @@ class Privacy:
             unit=unit, accountant=ledger.accountant() or "none", steps=len(ledger), noise_multiplier=noise_multiplier,
             sampling=sampling, batch_size=batch_size, n_records=n_records, taints=ledger.taints,
             lost=ledger.lost, shortened=ledger.shortened, parts=ledger.parts, event=event,
+            vocabulary=any(plan["sampling"] == "vocabulary" or "prior" in plan for plan in ledger.plans),
         )
 
     @property
@@ -144,11 +148,14 @@ class Privacy:
             resumed = f" ({self.steps - self.lost} of steps that were done, {self.lost} of steps that were interrupted)"
         if self.shortened is not None:
             resumed += ", {} of {} planned steps, for which target and budget could pay".format(*self.shortened)
+        columns, included = (
+            ("", " The vocabulary is included.") if self.vocabulary else (", the vocabulary or the columns,", "")
+        )
         return (
             f"({rounded_up(self.epsilon)}, {self.delta!r})-differential privacy with respect to {relation}: "
             f"{self.steps} releases{resumed}, {how}, noise multiplier {self.noise_multiplier:.4g}, "
-            f"accountant {self.accountant!r}.{assumed}{self._owners()} The number of {self.unit}s, the vocabulary or "
-            "the columns, and all parameters are taken as public. The time that the fit took is not covered."
+            f"accountant {self.accountant!r}.{assumed}{included}{self._owners()} The number of {self.unit}s{columns} "
+            "and all parameters are taken as public. The time that the fit took is not covered."
         )
 
     __str__ = statement
@@ -158,4 +165,5 @@ _SAMPLINGS = {
     "poisson": "minibatches of {size:g} expected {unit}s (Poisson sampling)",
     "without_replacement": "minibatches of {size:g} {unit}s (without replacement)",
     "full": "the whole data set in each step",
+    "vocabulary": "the whole data set in each step",
 }

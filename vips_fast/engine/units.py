@@ -18,10 +18,11 @@ from ..data.groups import group_codes
 from .model import Records
 
 #: SplitMix64 (Steele, Lea & Flood 2014): the words of a unit's rows from the unit's own.
-_GOLDEN, _MIX1, _MIX2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+GOLDEN, _MIX1, _MIX2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
-def _mixed(words: np.ndarray) -> np.ndarray:
+def mixed(words: np.ndarray) -> np.ndarray:
+    """The finisher of SplitMix64: uint64 words scrambled, one to one."""
     words = (words ^ (words >> np.uint64(30))) * _MIX1
     words = (words ^ (words >> np.uint64(27))) * _MIX2
     return words ^ (words >> np.uint64(31))
@@ -114,13 +115,13 @@ class UnitRecords:
         ends = np.concatenate(([0], np.cumsum(whole)))
         position = np.arange(ends[-1]) - np.repeat(ends[:-1], whole)
         rows = self._order[np.repeat(self._starts[units], whole) + position]
-        row_words = np.repeat(words, whole) + position.astype(np.uint64) * _GOLDEN
+        row_words = np.repeat(words, whole) + position.astype(np.uint64) * GOLDEN
         later = position > 0
-        row_words[later] = _mixed(row_words[later])
+        row_words[later] = mixed(row_words[later])
         if self._limit is not None and whole.max(initial=0) > self._limit:
             # The rows with the least keys of their own, in their order in the data.
             owner = np.repeat(np.arange(len(units)), whole)
-            order = np.lexsort((_mixed(row_words ^ _MIX2), owner))
+            order = np.lexsort((mixed(row_words ^ _MIX2), owner))
             kept = np.sort(order[position < self._limit])
             rows, row_words = rows[kept], row_words[kept]
             ends = np.concatenate(([0], np.cumsum(np.minimum(whole, self._limit))))

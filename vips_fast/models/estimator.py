@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from ..checks import check_choice, check_flag, check_name, check_number
+from ..data.frames import check_names, named_columns, warn_of_repeats
 from ..engine.backend import Backend, Threads
 from ..engine.checkpoint import RunFolder, open_folder
 from ..engine.interrupts import Stopped
@@ -36,7 +37,7 @@ from ..kernels.threads import resolve_n_threads
 from . import persistence
 from .parameters import Parameters
 from .prepared import Prepared
-from .settings import public_seed, same
+from .settings import public_seed, same, unit_name
 from .spending import Payer, planning
 
 
@@ -46,11 +47,12 @@ class NotFittedError(ValueError, AttributeError):
 
 @dataclass(frozen=True)
 class ArraySpec:
-    """What a published array must be: its shape and the closed range of its numbers."""
+    """What a published array must be: its shape, -1 for any length, the closed range of its numbers, and its type."""
 
     shape: tuple[int, ...]
     low: float = -math.inf
     high: float = math.inf
+    dtype: str = "float64"
 
 
 class PrivateEstimator(Parameters):
@@ -104,30 +106,6 @@ class PrivateEstimator(Parameters):
         return ()
 
     # ------------------------------------------------------------- settings
-
-    @classmethod
-    def _parameter_names(cls) -> list[str]:
-        parameters = inspect.signature(cls.__init__).parameters.values()
-        return sorted(p.name for p in parameters if p.name != "self")
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Constructor arguments by name."""
-        return {name: getattr(self, name) for name in self._parameter_names()}
-
-    def set_params(self, **params: Any) -> Self:
-        """Set constructor arguments; returns the estimator.
-
-        Raises
-        ------
-        ValueError
-            If a name is not a parameter.
-        """
-        names = self._parameter_names()
-        for name, value in params.items():
-            if name not in names:
-                raise ValueError(f"{name!r} is not a parameter of {type(self).__name__}: expected one of {names}")
-            setattr(self, name, value)
-        return self
 
     def _settings(self) -> dict[str, Any]:
         """The arguments as numbers, texts, dicts and arrays, without the callback."""
@@ -233,7 +211,7 @@ class PrivateEstimator(Parameters):
         self, X: Any, y: Any = None, *, partial: bool = False, transcript: str | Path | None = None,
         checkpoint: str | Path | RunFolder | None = None, resume: bool = False, checkpoint_every: int | None = None,
         budget: Payer = None, part: str | None = None, n_records: int | None = None, groups: Any = None,
-        unit: str | None = None, **extra: Any,
+        unit: str | None = None, after: PrivateEstimator | None = None, **extra: Any,
     ) -> Self:
         """`fit` and `partial_fit` of all models; ``part`` and ``n_records`` are about a call of the latter."""
         if partial and (checkpoint is not None or resume or checkpoint_every is not None):
@@ -243,7 +221,7 @@ class PrivateEstimator(Parameters):
             writer = None if transcript is None else TranscriptWriter(transcript, first=first, resume=resumed)
             prepared = self.prepare(
                 X, y, partial=partial, budget=budget, folder=folder, part=part, n_records=n_records, groups=groups,
-                unit=unit, **extra,
+                unit=unit, after=after, **extra,
             )
             self.run(prepared, writer, folder)
         return self
@@ -251,7 +229,7 @@ class PrivateEstimator(Parameters):
     def prepare(
         self, X: Any, y: Any = None, *, partial: bool = False, budget: Payer = None, folder: RunFolder | None = None,
         part: str | None = None, n_records: int | None = None, groups: Any = None, unit: str | None = None,
-        **extra: Any,
+        after: PrivateEstimator | None = None, **extra: Any,
     ) -> Prepared:
         """What a fit to these data would run with; nothing is drawn or spent, and the estimator stays as it is.
 
@@ -273,9 +251,15 @@ class PrivateEstimator(Parameters):
             check_name("part", part)
         if n_records is not None:
             check_number("n_records", n_records, 1, MAX_RECORDS, integer=True)
-        call = {"part": part, "call_records": n_records, "unit": _unit_name(groups, unit)}
+        call: dict[str, Any] = {"part": part, "call_records": n_records, "unit": unit_name(groups, unit)}
         before = self._result if partial else None
-        with planning(self, budget, partial, call, folder) as spending:
+        prior = None if after is None else after.prior(before)
+        with planning(self, budget, partial, dict(call), folder) as spending:
+            # Not before: data that nothing is left for are not looked at.
+            names = named_columns(X if before is None else self._held(X))
+            call["feature_names"] = names or (before and before.public.feature_names)
+            if groups is None and self.private:
+                warn_of_repeats(X)
             records, facts = self._read(X, y, **extra)
             if groups is not None:
                 records = UnitRecords(records, groups, self.rows_per_group)
@@ -283,7 +267,7 @@ class PrivateEstimator(Parameters):
             if folder is not None:
                 public = folder.public(public, self._settings()["random_state"] is not None)
             chosen: Self = spending.settle(public)
-            model, plan, ledger = chosen._prepare(public, partial, before)
+            model, plan, ledger = chosen._prepare(public, partial, before, prior=prior)
             spending.confirm(plan, chosen.target_epsilon)
             diagnoses = self._diagnose or (self._figures_without_privacy and not self.private)
             return Prepared(
@@ -341,6 +325,15 @@ class PrivateEstimator(Parameters):
         )
         return self
 
+    def prior(self, before: FitResult | None = None) -> dict[str, Any]:
+        """What a fit after this one says of it, whose columns it chose; JSON-ready."""
+        ledger = self._fitted().ledger
+        if before is not None or not ledger.private:
+            raise ValueError("after: expected None in later calls of partial_fit, and else what is private itself")
+        plan, event = ledger.plan or {}, ledger.event()
+        assert event is not None
+        return {"event": event.to_dict(), "head": ledger.head, "unit": plan["unit"], "relation": plan["relation"]}
+
     @staticmethod
     def _target(settings: Mapping[str, Any]) -> float | None:
         """Epsilon that the noise of a plan's settings is calibrated for or held against; None for neither."""
@@ -397,7 +390,8 @@ class PrivateEstimator(Parameters):
         return FullSampler(int(size), self.neighbors or accounted), 1
 
     def _prepare(
-        self, public: Public, partial: bool, before: FitResult | None, taints: tuple[str, ...] | None = None
+        self, public: Public, partial: bool, before: FitResult | None, taints: tuple[str, ...] | None = None,
+        prior: dict[str, Any] | None = None,
     ) -> tuple[Model, RunPlan, Ledger]:
         """Model, plan and ledger of a run; every refusal that needs no records happens here."""
         model = self._model(public)
@@ -407,9 +401,11 @@ class PrivateEstimator(Parameters):
             target_epsilon=self.target_epsilon, noise_multiplier=self.noise_multiplier,
             sensitivity=self._sensitivity(model, sampler.neighbors),
             spent=None if before is None else before.ledger.spent, part=public.part,
-            unit=public.unit,
+            unit=public.unit, prior=prior,
             taints=self._taints() + self._unsafe_taints() if taints is None else taints,
         )
+        if prior is not None and (prior["unit"], prior["relation"]) != (plan.unit, plan.relation):
+            raise ValueError(f"after: is about one {prior['unit']}, this fit about one {plan.unit}; expected the same")
         if before is None:
             return model, plan, Ledger()
         if before.privacy.neighbors != plan.relation and plan.event is not None and len(before.ledger):
@@ -459,7 +455,7 @@ class PrivateEstimator(Parameters):
             before = None if estimator is None or not one.partial else estimator._result
             if one.follows != (None if before is None else before.head):
                 raise ValueError(f"{one.path}: does not go on from the run before it")
-            model, plan, ledger = fresh._prepare(one.public, one.partial, before, one.taints)
+            model, plan, ledger = fresh._prepare(one.public, one.partial, before, one.taints, one.plan.get("prior"))
             if plan.public() != one.plan or plan.taints != one.taints:
                 raise ValueError(f"{one.path}: its plan is not the one that its settings lead to")
             ledger = one.ledger(ledger, plan)
@@ -515,6 +511,17 @@ class PrivateEstimator(Parameters):
     def n_features_in_(self) -> int:
         """Columns of the data."""
         return self._fitted().public.n_features
+
+    @property
+    def feature_names_in_(self) -> np.ndarray:
+        """Names of the columns of the frame that the model was fitted to; AttributeError where it was none."""
+        if (names := self._fitted().public.feature_names) is None:
+            raise AttributeError("feature_names_in_: the fit was not to a frame with named columns")
+        return np.array(names, dtype=object)
+
+    def _held(self, X: Any) -> Any:
+        """X, whose columns must be those of the fit by name and order where both have names."""
+        return check_names(type(self).__name__, self._fitted().public.feature_names, X)
 
     @property
     def diagnostics_(self) -> list[dict[str, float]] | None:
@@ -584,17 +591,3 @@ class PrivateEstimator(Parameters):
         """
         self._result, signature = persistence.sign(self._fitted(), key)
         return signature
-
-
-def _unit_name(groups: Any, unit: str | None) -> str:
-    """What neighbours differ by."""
-    if groups is None:
-        if unit is not None:
-            raise ValueError(f"unit={unit!r}: expected None without groups, or groups that say whose each row is")
-        return "record"
-    if unit is None:
-        return "person"
-    check_name("unit", unit)
-    if unit == "record":
-        raise ValueError("unit='record': expected the name of what owns several rows, such as 'person'")
-    return unit

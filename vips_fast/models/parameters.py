@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, TypedDict
+from typing import Any, ClassVar, Self, TypedDict
 
 from ..engine.checkpoint import RunFolder
 from ..engine.loop import Progress
@@ -82,6 +83,30 @@ class Parameters:
             raise ValueError(f"options={given!r}: expected {kind.__name__} or None")
         return given
 
+    @classmethod
+    def _parameter_names(cls) -> list[str]:
+        parameters = inspect.signature(cls.__init__).parameters.values()
+        return sorted(p.name for p in parameters if p.name != "self")
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Constructor arguments by name."""
+        return {name: getattr(self, name) for name in self._parameter_names()}
+
+    def set_params(self, **params: Any) -> Self:
+        """Set constructor arguments; returns the estimator.
+
+        Raises
+        ------
+        ValueError
+            If a name is not a parameter.
+        """
+        names = self._parameter_names()
+        for name, value in params.items():
+            if name not in names:
+                raise ValueError(f"{name!r} is not a parameter of {type(self).__name__}: expected one of {names}")
+            setattr(self, name, value)
+        return self
+
 
 class Rows(TypedDict, total=False):
     """Whose the rows are, and where their releases go and are paid: keywords of ``fit`` and ``partial_fit``.
@@ -100,12 +125,16 @@ class Rows(TypedDict, total=False):
         (`vips_fast.verify`); further calls of ``partial_fit`` go to the folder of the first.
     budget : str, path, Budget or None
         The budget of the data set, which pays for the run (`vips_fast.engine.budget`).
+    after : fitted PrivateVocabulary, or None
+        What the columns were bought with, from the same persons. It is a part of this model's ledger and statement,
+        and a target is for both together.
     """
 
     groups: Any
     unit: str | None
     transcript: str | Path | None
     budget: Payer
+    after: Any
 
 
 class Bookkeeping(Rows, total=False):

@@ -162,8 +162,13 @@ def _check_arrays(estimator: PrivateEstimator, result: FitResult) -> None:
         raise ValueError(f"expected the arrays {sorted(specs)}")
     for name, spec in specs.items():
         array = result.arrays[name]
-        if array.dtype != np.float64 or array.shape != spec.shape:
-            raise ValueError(f"array {name!r} is {array.dtype} of shape {array.shape}, expected float64 {spec.shape}")
+        fits = len(array.shape) == len(spec.shape) and all(
+            want in (-1, n) for n, want in zip(array.shape, spec.shape, strict=True)
+        )
+        if array.dtype != spec.dtype or not fits:
+            raise ValueError(
+                f"array {name!r} is {array.dtype} of shape {array.shape}, expected {spec.dtype} {spec.shape}"
+            )
         if not (np.isfinite(array).all() and (array >= spec.low).all() and (array <= spec.high).all()):
             raise ValueError(f"array {name!r}: expected finite numbers in [{spec.low:g}, {spec.high:g}]")
     if result.public.scale is not None and result.ledger.private:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
+from ..data.frames import set_output
 from .estimator import PrivateEstimator
 
 
@@ -18,6 +19,10 @@ class Transformer(PrivateEstimator):
     """An estimator with ``components_``, a row for each column of what ``transform`` gives."""
 
     components_ = published("components", "What describes each component, shape (K, n_features).")
+
+    def set_output(self, *, transform: str | None = None) -> Self:
+        """What ``transform`` gives: "default" (an array), "pandas" or "polars"; returns the estimator."""
+        return set_output(self, transform)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of ``transform``'s columns."""

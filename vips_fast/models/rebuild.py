@@ -130,7 +130,7 @@ def verify(
     for group in ("arrays", "state"):
         checks += _arrays(group, getattr(have, group), getattr(want, group))
     for name in _attributes(cls):
-        checks.append(VerifyCheck(name, _alike(getattr(published, name), getattr(again, name))))
+        checks.append(VerifyCheck(name, _alike(getattr(published, name, None), getattr(again, name, None))))
     checks.append(
         VerifyCheck("statement", str(published.privacy_) == str(again.privacy_) == str(want.privacy), str(want.privacy))
     )

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from ..checks import check_name
+
 
 def public_seed(random_state: Any) -> int:
     """A seed for what is public, from scikit-learn's kinds of ``random_state``.
@@ -49,3 +51,17 @@ def same(a: Any, b: Any) -> bool:
         return bool(a is b or a == b)
     except ValueError:
         return False
+
+
+def unit_name(groups: Any, unit: str | None) -> str:
+    """What neighbours differ by; ValueError for a name that does not go with ``groups``."""
+    if groups is None:
+        if unit is not None:
+            raise ValueError(f"unit={unit!r}: expected None without groups, or groups that say whose each row is")
+        return "record"
+    if unit is None:
+        return "person"
+    check_name("unit", unit)
+    if unit == "record":
+        raise ValueError("unit='record': expected the name of what owns several rows, such as 'person'")
+    return unit

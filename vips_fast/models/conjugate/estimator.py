@@ -219,9 +219,10 @@ class ConjugateEstimator(PrivateEstimator):
         return self
 
     def _prepare(
-        self, public: Public, partial: bool, before: FitResult | None, taints: tuple[str, ...] | None = None
+        self, public: Public, partial: bool, before: FitResult | None, taints: tuple[str, ...] | None = None,
+        prior: dict[str, Any] | None = None,
     ) -> tuple[ConjugateModel, RunPlan, Ledger]:
-        model, plan, ledger = super()._prepare(public, partial, before, taints)
+        model, plan, ledger = super()._prepare(public, partial, before, taints, prior)
         assert isinstance(model, ConjugateModel)
         # Taints are given where a model is rebuilt, which needs no compiler. The compiler
         # comes last: all other refusals are quicker.
@@ -352,7 +353,7 @@ class ConjugateEstimator(PrivateEstimator):
         They describe X and y, which are as in `fit`: publish them only if these may be published. float64, shape
         (n, n_statistics), not clipped; zero where ``statistics`` raised or was not finite.
         """
-        model, array = self._restored(), self._array(X, y)
+        model, array = self._restored(), self._array(self._held(X), y)
         self._check_columns(array.shape[1], self._fitted().public)
         return model.evaluate(array)[0]
 

@@ -117,4 +117,4 @@ class BinomialRegression(ConjugateEstimator):
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """(n,) probability of a success at public rows, sigmoid(x^T E[w])."""
-        return np.asarray(expit(np.asarray(X, dtype=float) @ self.coef_))
+        return np.asarray(expit(np.asarray(self._held(X), dtype=float) @ self.coef_))

@@ -150,7 +150,7 @@ class GaussianMixture(ConjugateEstimator):
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log-density of public records under the expected parameters, in nats."""
-        X = np.asarray(X, dtype=float)
+        X = np.asarray(self._held(X), dtype=float)
         log = np.log(self.weights_) - 0.5 * np.log(2 * math.pi * self.variances_).sum(axis=1)
         log = log - 0.5 * (X**2 @ (1 / self.variances_).T - 2 * X @ (self.means_ / self.variances_).T)
         return float(logsumexp(log - 0.5 * (self.means_**2 / self.variances_).sum(axis=1), axis=1).mean())

@@ -162,4 +162,4 @@ class ProbabilisticPCA(ConjugateEstimator):
 
     def transform(self, X: Any) -> np.ndarray:
         """(n, n_components) latent means of public records."""
-        return np.asarray((np.asarray(X, dtype=float) - self.parameters_[2]) @ self.parameters_[0].T)
+        return np.asarray((np.asarray(self._held(X), dtype=float) - self.parameters_[2]) @ self.parameters_[0].T)

@@ -11,6 +11,7 @@ from scipy.special import digamma, gammaln
 
 from ...checks import check_number
 from ...data.counts import documents
+from ...data.frames import framed
 from ...engine.model import Model
 from ...engine.result import Public
 from ...engine.sampling import Sampler, make_sampler
@@ -216,7 +217,7 @@ class LatentDirichletAllocation(Transformer):
 
     def _posterior(self, X: Any) -> tuple[Any, np.ndarray, np.ndarray]:
         """Counts, gamma and E[log beta] for documents that are taken as they are."""
-        corpus = documents(X, self.n_features_in_, owner=type(self).__name__)
+        corpus = documents(self._held(X), self.n_features_in_, owner=type(self).__name__)
         elog = self._elog_beta()
         table = scaled_table(np.exp(elog - elog.max(axis=0)), np.dtype(self._options.dtype))
         gamma = np.empty((corpus.shape[0], elog.shape[0]))
@@ -236,7 +237,7 @@ class LatentDirichletAllocation(Transformer):
         if X may be published.
         """
         _, gamma, _ = self._posterior(X)
-        return gamma / gamma.sum(axis=1, keepdims=True)
+        return framed(self, gamma / gamma.sum(axis=1, keepdims=True), X)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Variational lower bound of log p(X), in nats (the numerator of Eq. 32), for public test documents X.
@@ -261,7 +262,7 @@ class LatentDirichletAllocation(Transformer):
     def perplexity(self, X: Any) -> float:
         """Upper bound of the held-out perplexity per word (Eq. 32; Hoffman et al. 2010) of public test documents."""
         counts = documents(X, owner=type(self).__name__)
-        return math.exp(-self.score(counts) / max(1, int(counts.data.sum(dtype=np.int64))))
+        return math.exp(-self.score(X) / max(1, int(counts.data.sum(dtype=np.int64))))
 
 
 def _check_prior(prior: Any, n_topics: int) -> None:

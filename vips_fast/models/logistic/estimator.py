@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
 import numpy as np
@@ -19,6 +20,7 @@ from ..parameters import Bookkeeping, Call
 from ..readouts import published
 from ..settings import check_memory
 from .model import LogisticModel
+from .multiclass import OneVsRestModel
 from .options import LogisticOptions
 from .records import LogisticRecords, design, not_finite, read_counts, read_labels, usable_rows
 from .spectrum import NODES, WEIGHTS
@@ -46,9 +48,11 @@ class BayesianLogisticRegression(PrivateEstimator):
         scaled down to it, in ``fit`` and in prediction; nothing is divided by the
         data's own maximum. Not used with ``private=False``.
     fit_intercept : bool
-    classes : pair of labels, or None
-        The two labels, which are public. None takes those of y as public, so that a fit to labels of another number is
-        refused; an unattended job states them, and a record with another label is then invalid like others.
+    classes : sequence of labels, or None
+        The labels, which are public: two, or more, each of which is then held against the rest
+        (`vips_fast.models.logistic.multiclass.OneVsRestModel`). None takes the two of y as public, so that a fit to
+        labels of another number is refused; an unattended job states them, and a record with another label is then
+        invalid like others.
     n_trials : float
         b: the number of trials of each record, or the public bound of ``trials`` in
         `fit`. 1 is classification, more is regression of counts.
@@ -70,6 +74,7 @@ class BayesianLogisticRegression(PrivateEstimator):
 
     _estimator_type = "classifier"
     _options_type: ClassVar[type] = LogisticOptions
+    _most_classes: ClassVar[int] = 1024
 
     row_norm: float = 1.0
     fit_intercept: bool = True
@@ -135,8 +140,14 @@ class BayesianLogisticRegression(PrivateEstimator):
         if self.classes is None:
             return None
         known = np.unique(np.asarray(self.classes))
-        if np.shape(self.classes) != (2,) or len(known) != 2 or known.dtype.kind not in "fiubU":
-            raise ValueError(f"classes={self.classes!r}: expected two different labels, numbers or strings")
+        shape = np.shape(self.classes)
+        if len(shape) != 1 or not 2 <= len(known) <= self._most_classes or len(known) != shape[0]:
+            most = "two" if self._most_classes == 2 else f"2 to {self._most_classes}"
+            raise ValueError(f"classes={self.classes!r}: expected {most} different labels, numbers or strings")
+        if known.dtype.kind not in "fiubU":
+            raise ValueError(f"classes={self.classes!r}: expected numbers or strings")
+        if len(known) > 2 and self.n_trials != 1:
+            raise ValueError(f"n_trials={self.n_trials!r}: expected 1 with more than two classes")
         return known
 
     @property
@@ -147,12 +158,13 @@ class BayesianLogisticRegression(PrivateEstimator):
     def _read(self, X: Any, y: Any = None, trials: Any = None) -> tuple[Any, dict[str, Any]]:
         matrix = design(X, self._constant)
         n, d = matrix.shape
-        _check_memory(d, resolve_n_threads(self.n_jobs))
+        known = self._known_classes()
+        _check_memory(d, resolve_n_threads(self.n_jobs), _n_models(known))
         if self.n_trials != 1 or trials is not None:
             classes = np.array([0, 1])
             successes, trials, problems = read_counts(y, trials, float(self.n_trials), n)
         else:
-            classes, successes, problems = read_labels(y, n, self.invalid, self._known_classes())
+            classes, successes, problems = read_labels(y, n, self.invalid, known)
         problems.append((not_finite(matrix), "X: expected finite values, found NaN or infinity"))
         records = LogisticRecords.of(matrix, successes, trials, usable_rows(problems, self.invalid))
         facts: dict[str, Any] = {"n_features": d - (self._constant > 0), "classes": classes}
@@ -168,46 +180,50 @@ class BayesianLogisticRegression(PrivateEstimator):
         }
 
     def _model(self, public: Public) -> Model:
-        return LogisticModel(public, **self._model_settings(public))
+        kind = LogisticModel if _n_models(public.classes) == 1 else OneVsRestModel
+        return kind(public, **self._model_settings(public))
 
     def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
         d = public.n_features + (self._constant > 0)
-        return {"weights": ArraySpec((d,)), "covariance": ArraySpec((d, d)), "prior": ArraySpec((2,), low=0.0)}
+        shapes, k = {"weights": (d,), "covariance": (d, d), "prior": (2,)}, _n_models(public.classes)
+        specs = {name: ArraySpec(shape if k == 1 else (k, *shape)) for name, shape in shapes.items()}
+        return {**specs, "prior": replace(specs["prior"], low=0.0)}
 
     # ------------------------------------------------------------ read-outs
 
+    # With K > 2 classes a read-out has one entry for each of them; with two it is that of the second.
+
     @property
     def coef_(self) -> np.ndarray:
-        """Posterior mean of the coefficients, shape (1, d)."""
-        return self._fitted().arrays["weights"][None, : self.n_features_in_]
+        """Posterior mean of the coefficients, shape (1, d), or (K, d)."""
+        return np.atleast_2d(self._fitted().arrays["weights"])[:, : self.n_features_in_]
 
     @property
     def intercept_(self) -> np.ndarray:
-        """Posterior mean of the intercept, shape (1,)."""
-        constant = self._as_fitted()._constant
-        return self._fitted().arrays["weights"][-1:] * constant if constant else np.zeros(1)
+        """Posterior mean of the intercept, shape (1,), or (K,)."""
+        return np.atleast_2d(self._fitted().arrays["weights"])[:, -1] * self._as_fitted()._constant
 
     #: The constant's weight is intercept / intercept_scaling.
-    covariance_ = published("covariance", "Posterior covariance of coefficients and weight of the constant, square.")
+    covariance_ = published("covariance", "Posterior covariance of coefficients and constant, (d, d) or (K, d, d).")
 
     @property
-    def prior_shape_(self) -> float:
-        """a_N of q(alpha) (Eq. 53)."""
-        return float(self._fitted().arrays["prior"][0])
+    def prior_shape_(self) -> Any:
+        """a_N of q(alpha) (Eq. 53), a float, or an array (K,)."""
+        return self._fitted().arrays["prior"].T[0]
 
     @property
-    def prior_rate_(self) -> float:
-        """b_N of q(alpha) (Eq. 53)."""
-        return float(self._fitted().arrays["prior"][1])
+    def prior_rate_(self) -> Any:
+        """b_N of q(alpha) (Eq. 53), a float, or an array (K,)."""
+        return self._fitted().arrays["prior"].T[1]
 
     @property
-    def prior_precision_(self) -> float:
+    def prior_precision_(self) -> Any:
         """<alpha> = a_N / b_N, the expected precision of the coefficients."""
         return self.prior_shape_ / self.prior_rate_
 
     @property
     def classes_(self) -> np.ndarray:
-        """The two labels, sorted; for ``n_trials`` other than 1, [0, 1]."""
+        """The labels, sorted; for ``n_trials`` other than 1, [0, 1]."""
         classes = self._fitted().public.classes
         assert classes is not None
         return classes
@@ -215,7 +231,7 @@ class BayesianLogisticRegression(PrivateEstimator):
     def _rows_of(self, X: Any) -> tuple[Any, np.ndarray]:
         """Rows with their constant, and the factors that scale them down to the bound as in fit."""
         fitted = self._as_fitted()
-        matrix = design(X, fitted._constant)
+        matrix = design(self._held(X), fitted._constant)
         d = matrix.shape[1] - (fitted._constant > 0)
         if d != self.n_features_in_:
             raise ValueError(f"X has {d} columns: expected {self.n_features_in_}, as in fit")
@@ -227,34 +243,43 @@ class BayesianLogisticRegression(PrivateEstimator):
         return matrix, np.minimum(1.0, bound / np.maximum(np.sqrt(_row_products(matrix, matrix)), bound))
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Posterior mean of x . m for the rows of X, an array or sparse matrix (n, d): float64, shape (n,)."""
+        """Posterior mean of x . m for the rows of X, an array or sparse matrix (n, d): float64, (n,) or (n, K)."""
         matrix, scale = self._rows_of(X)
-        return np.asarray(matrix @ self._fitted().arrays["weights"]).reshape(-1) * scale
+        return (np.asarray(matrix @ self._fitted().arrays["weights"].T).T * scale).T
 
     def decision_variance(self, X: Any) -> np.ndarray:
-        """Posterior variance of x . m, shape (n,)."""
+        """Posterior variance of x . m, shape (n,), or (n, K)."""
         matrix, scale = self._rows_of(X)
-        result = np.empty(matrix.shape[0])
+        d, shape = matrix.shape[1], self.covariance_.shape[:-2]
+        result = np.empty((math.prod(shape), matrix.shape[0]))
         for first in range(0, matrix.shape[0], 4096):
             part = matrix[first : first + 4096]
-            result[first : first + 4096] = _row_products(part, part @ self.covariance_)
-        return np.maximum(result, 0.0) * scale**2
+            for row, covariance in zip(result, self.covariance_.reshape(-1, d, d), strict=True):
+                row[first : first + 4096] = _row_products(part, part @ covariance)
+        return (np.maximum(result, 0.0) * scale**2).reshape(*shape, -1).T
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Posterior predictive probabilities of the two classes, or of failure and success of one trial.
+        """Posterior predictive probabilities of the classes, or of failure and success of one trial.
 
-        The expectation of sigmoid(x . m) over the posterior of m, not the value at its mean; float64, shape (n, 2).
+        The expectation of sigmoid(x . m) over the posterior of m, not the value at its mean; of more than two classes,
+        each against the rest, divided by their sum; float64, shape (n, K).
         """
         mean, sd = self.decision_function(X), np.sqrt(self.decision_variance(X))
-        p = np.zeros(len(mean))
+        p = np.zeros(mean.shape)
         for node, weight in zip(NODES, WEIGHTS, strict=True):
             p += weight * expit(mean + sd * node)
-        return np.stack([1 - p, p], axis=1)
+        if p.ndim == 1:
+            return np.stack([1 - p, p], axis=1)
+        p = np.maximum(p, np.finfo(np.float64).tiny)
+        return np.asarray(p / p.sum(axis=1, keepdims=True))
 
     def predict(self, X: Any) -> np.ndarray:
         """The more probable class of each row."""
-        positive = self.decision_function(X) > 0
-        return np.asarray(self.classes_[positive.astype(int)])
+        decision = self.decision_function(X)
+        if decision.ndim == 2:
+            # The order of the probabilities, ties and all.
+            return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+        return np.asarray(self.classes_[(decision > 0).astype(int)])
 
     def score(self, X: Any, y: Any, trials: Any = None) -> float:
         """Accuracy on public labels; on counts, the mean log predictive probability of a trial. Nothing is noised."""
@@ -272,10 +297,12 @@ class BayesianLogisticRegression(PrivateEstimator):
         return float((y * np.log(p) + (b - y) * np.log1p(-p)).sum() / b.sum())
 
     def credible_interval(self, level: float = 0.9) -> np.ndarray:
-        """Central posterior intervals of the coefficients at a level in (0, 1): float64, shape (d, 2)."""
+        """Central posterior intervals of the coefficients at a level in (0, 1): float64, (d, 2), or (K, d, 2)."""
         check_number("level", level, 0, 1, low_open=True, high_open=True)
-        half = ndtri(0.5 + level / 2) * np.sqrt(np.diag(self.covariance_)[: self.coef_.shape[1]])
-        return np.stack([self.coef_[0] - half, self.coef_[0] + half], axis=1)
+        variance = np.diagonal(self.covariance_, axis1=-2, axis2=-1)[..., : self.n_features_in_]
+        half = ndtri(0.5 + level / 2) * np.sqrt(variance)
+        mean = self.coef_.reshape(half.shape)
+        return np.stack([mean - half, mean + half], axis=-1)
 
     def __sklearn_tags__(self) -> Any:
         """What scikit-learn's tools may expect (needs scikit-learn)."""
@@ -283,7 +310,7 @@ class BayesianLogisticRegression(PrivateEstimator):
 
         return Tags(
             estimator_type="classifier", target_tags=TargetTags(required=True),
-            classifier_tags=ClassifierTags(multi_class=False), input_tags=InputTags(sparse=True),
+            classifier_tags=ClassifierTags(multi_class=self._most_classes > 2), input_tags=InputTags(sparse=True),
         )
 
 
@@ -292,11 +319,16 @@ def _row_products(a: Any, b: Any) -> np.ndarray:
     return np.asarray(a.multiply(b).sum(axis=1)).reshape(-1) if sparse.issparse(a) else np.einsum("ij,ij->i", a, b)
 
 
-def _check_memory(n_features: int, n_threads: int) -> None:
+def _n_models(classes: np.ndarray | None) -> int:
+    """One for two classes, or else one for each."""
+    return 1 if classes is None or len(classes) <= 2 else len(classes)
+
+
+def _check_memory(n_features: int, n_threads: int, n_models: int = 1) -> None:
     """Refuse, before anything is spent, statistics that the machine cannot hold; public numbers decide."""
     triangle = 8 * triangle_size(n_features)
     # Triangles: one for each thread (as far as the backend gives one), the rounded sum, the release and its
     # values; squares: those of the model with their temporaries, and the copies in the result.
     threads = max(1, min(n_threads, 2**31 // triangle))
-    need = (threads + 3) * triangle + 9 * 8 * n_features**2
+    need = (threads + 3) * triangle + 9 * 8 * n_features**2 * n_models
     check_memory(f"{n_features} features: the statistics need about {need / 2**30:.1f} GiB", need)

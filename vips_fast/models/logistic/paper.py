@@ -69,6 +69,7 @@ class PaperLogisticRegression(BayesianLogisticRegression):
     """`BayesianLogisticRegression` in the paper's form; `BayesianLogisticRegression.paper` makes one."""
 
     _options_type: ClassVar[type] = PaperOptions
+    _most_classes: ClassVar[int] = 2
 
     @classmethod
     def paper(cls, **parameters: Any) -> PaperLogisticRegression:

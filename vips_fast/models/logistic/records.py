@@ -170,9 +170,9 @@ def not_finite(matrix: Any) -> np.ndarray:
 def read_labels(
     y: Any, n_rows: int, invalid: str, known: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray, list[Problem]]:
-    """The two classes, y as 0 and 1, and what is invalid in it.
+    """The classes, sorted, y as their numbers from 0, and what is invalid in it.
 
-    Where the classes are ``known``, a record with another label is invalid; else those of y are taken as public.
+    Where the classes are ``known``, a record with another label is invalid; else the two of y are taken as public.
 
     Raises
     ------
@@ -187,18 +187,18 @@ def read_labels(
         y = np.where(bad, "", y).astype(str)
     else:
         bad = ~np.isfinite(y) if y.dtype.kind == "f" else np.zeros(n_rows, dtype=bool)
-    problems = [(bad, "y: expected two labels, found NaN or infinity")]
+    problems = [(bad, "y: expected labels, found NaN or infinity")]
     if known is not None:
         numbers = "fiub"
         if n_rows and (y.dtype.kind in numbers) != (known.dtype.kind in numbers):
             raise TypeError("y: expected labels of the kind of classes, numbers or strings")
-        problems.append((~np.isin(y, known), "y: expected the two labels of classes"))
+        problems.append((~np.isin(y, known), "y: expected the labels of classes"))
         usable_rows(problems, invalid)
-        return known, (y == known[1]).astype(np.float64), problems
+        return known, np.searchsorted(known, y).astype(np.float64), problems
     usable_rows(problems, invalid)
     classes = np.unique(y[~bad])
     if len(classes) != 2:
-        raise ValueError(f"y has {len(classes)} different labels: expected 2")
+        raise ValueError(f"y has {len(classes)} different labels: expected 2, or classes= that states them")
     return classes, (y == classes[1]).astype(np.float64), problems
 
 

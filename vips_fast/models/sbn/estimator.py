@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import expit
 
 from ...checks import check_choice, check_number
+from ...data.frames import framed
 from ...data.rows import binary_records
 from ...engine.backend import ACCUMULATOR_BYTES
 from ...engine.model import Model
@@ -185,7 +186,7 @@ class SigmoidBeliefNetwork(Transformer):
         They describe Y: publish them only if Y may be published.
         """
         self._fitted()
-        return self._latent(self._records(Y, self.n_features_in_)[0])
+        return framed(self, self._latent(self._records(self._held(Y), self.n_features_in_)[0]), Y)
 
     def fit_transform(self, Y: Any, y: Any = None) -> np.ndarray:
         """Fit, then give Y's q(z) (which describe Y: they are not private)."""
@@ -217,13 +218,11 @@ class SigmoidBeliefNetwork(Transformer):
 
     def reconstruct(self, Y: Any) -> np.ndarray:
         """Probabilities of the visible units given each record's own E[z], sigmoid(E[w_j] . E[z] + E[c_j]): (n, J)."""
-        return np.asarray(expit(self.transform(Y) @ self.components_ + self.visible_bias_))
+        return np.asarray(expit(np.asarray(self.transform(Y)) @ self.components_ + self.visible_bias_))
 
     def pixel_accuracy(self, Y: Any) -> float:
         """Share of entries of public records that the reconstruction, cut at 1/2, has right (section 7.1)."""
-        self._fitted()
-        Y = self._records(Y, self.n_features_in_)[0]
-        return float(((self.reconstruct(Y) > 0.5) == (Y > 0)).mean())
+        return float(((self.reconstruct(Y) > 0.5) == (self._records(Y)[0] > 0)).mean())
 
     def score(self, Y: Any, y: Any = None) -> float:
         """Variational lower bound of log p(Y), in nats: a sum over public records, where nothing is noised.
@@ -232,8 +231,7 @@ class SigmoidBeliefNetwork(Transformer):
         t_j^2 = E[psi_j^2], less the divergence of q(z) from its prior, with parameters at their posterior mean and
         variance.
         """
-        self._fitted()
-        Y = self._records(Y, self.n_features_in_)[0]
+        Y = self._records(self._held(Y), self.n_features_in_)[0]
         w, variances, b = self.components_, self._fitted().arrays["weight_variances"], self.hidden_bias_
         log_on, log_off = -np.logaddexp(0.0, -b), -np.logaddexp(0.0, b)
         total = 0.0

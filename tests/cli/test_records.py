@@ -1,0 +1,104 @@
+"""Raw records at the shell: fitted by person, and read the same way again by the model alone."""
+
+import json
+
+import pytest
+
+NOTES = [
+    ("T4 up, B12 low; M\u00fcller", "p1"), ("t3 \u041c\u0438\u0440 b6", "p2"), ("", "p1"), ("the red red blue", "p3"),
+    ("\u6771\u4eac T4", "p2"),
+] * 8  # fmt: skip
+WORDS = ["t4", "t3", "b12", "b6", "m\u00fcller", "\u043c\u0438\u0440", "\u6771", "red"]
+FIT = ("--topics", 2, "--steps", 2, "--doc-length", 10, "--epsilon", 2, "--delta", 1e-5, "--quiet", "--seed", 1)
+
+
+@pytest.fixture
+def notes(tmp_path):
+    import pandas
+
+    frame = pandas.DataFrame(NOTES, columns=["note", "patient"])
+    frame.to_parquet(tmp_path / "notes.parquet")
+    frame.to_csv(tmp_path / "notes.csv", index=False)
+    frame.to_json(tmp_path / "notes.jsonl", orient="records", lines=True)
+    (tmp_path / "words").write_text("\n".join(WORDS))
+    return tmp_path
+
+
+@pytest.mark.parametrize("kind", ("parquet", "csv", "jsonl"))
+def test_notes_to_topics_and_new_notes_to_proportions(notes, run, kind):
+    """What the a-z words lost has columns of its own, and the saved model needs nothing to read new notes."""
+    model, source = notes / "m", notes / f"notes.{kind}"
+    how = (
+        "--text",
+        "note",
+        "--person",
+        "patient",
+        "--unit",
+        "patient",
+        "--vocab",
+        notes / "words",
+        "--stop-words",
+        "none",
+    )
+    code, out, err = run("fit", "lda", source, *how, *FIT, "--out", model)
+    assert (code, err) == (0, "") and "one patient of 3" in " ".join(out.split())
+    assert json.loads((model / "text.json").read_text())["columns"] == ["note"]
+    expected = run("transform", model, source)
+    assert expected[0] == 0 and len(expected[1].splitlines()) == 41
+    for other in ("parquet", "csv", "jsonl"):
+        assert run("transform", model, notes / f"notes.{other}", "--text", "note") == expected
+    assert run("verify", model, "--transcript", notes / "none")[0] != 0
+
+
+def test_the_analyzer_of_the_fit_is_that_of_transform(notes, run, monkeypatch):
+    from vips_fast.data import readers
+
+    seen, real = [], readers.Records.corpus
+    monkeypatch.setattr(readers.Records, "corpus", lambda self, *a, **k: seen.append(real(self, *a, **k)) or seen[-1])
+    words = ("--min-length", 2, "--numbers", "mixed", "--ngrams", 2, "--analyzer", "unicode")
+    how = ("--text", "note", "patient", "--vocab", notes / "words")
+    assert run("fit", "lda", notes / "notes.csv", *how, *words, *FIT, "--out", notes / "m")[0] == 0
+    assert run("transform", notes / "m", notes / "notes.csv")[0] == 0
+    one, other = (corpus.counts for corpus in seen)
+    assert (one != other).nnz == 0 and one.toarray()[0].tolist() == [1, 0, 1, 0, 1, 0, 0, 0]
+
+
+def test_public_words_of_a_language(notes, run):
+    pytest.importorskip("wordfreq")
+    how = ("--text", "note", "--vocab", "public:en", "--vocab-size", 500)
+    assert run("fit", "lda", notes / "notes.csv", *how, *FIT, "--out", notes / "m")[0] == 0
+    words = (notes / "m" / "vocab.txt").read_text().split()
+    assert len(words) == 500 and "red" in words and "the" not in words
+    left_out = json.loads((notes / "m" / "text.json").read_text())["analyzer"]["stop_words"]
+    assert "the" in left_out
+
+
+def test_a_job_file_says_public_words_and_standard_input(notes, run):
+    job = notes / "job.toml"
+    options = 'input = "-"\nvocab = "public:en"\ntext = ["note", "more"]\ntopics = 2\nout = "m"\nepsilon = 2.0\n'
+    job.write_text(f'command = "fit lda"\n[options]\n{options}')
+    code, out, err = run("config", job)
+    assert (code, err) == (0, "") and " - " in out and "--vocab public:en" in out and "--text note more" in out
+
+
+@pytest.mark.parametrize(
+    "more, message",
+    [
+        (("--text", "note"), "notes.csv: raw records need --vocab FILE or --vocab public:LANGUAGE"),
+        (("--text", "body", "--vocab", "words"), "notes.csv: none of its 2 columns is named 'body'; expected one"),
+        (("--text", "note", "--vocab", "public:tlh"), "public:tlh: the package "),
+        (("--text", "note", "--vocab", "words", "--unit", "ward"), "--unit ward: expected only with --groups or"),
+        (("--format", "npz", "--text", "note"), "notes.csv: format npz has counts, no columns of text and persons"),
+    ],
+)
+def test_refused_in_the_words_of_a_shell(notes, refused, monkeypatch, more, message):
+    monkeypatch.chdir(notes)
+    assert refused("fit", "lda", "notes.csv", *more, *FIT, "--out", "m").startswith(message)
+    assert not (notes / "m").exists() and not (notes / "m.run").exists()
+
+
+def test_a_damaged_text_file_is_refused(notes, run, refused):
+    how = ("--text", "note", "--vocab", notes / "words")
+    assert run("fit", "lda", notes / "notes.csv", *how, *FIT, "--out", notes / "m")[0] == 0
+    (notes / "m" / "text.json").write_text('{"columns": ["note"], "analyzer": {"words": "x"}}')
+    assert refused("transform", notes / "m", notes / "notes.csv").endswith("text.json: not as fit wrote it")

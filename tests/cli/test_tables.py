@@ -1,0 +1,162 @@
+"""Tables at the shell: a public schema, a label's and a person's column, and the model that keeps the schema."""
+
+import gzip
+import json
+
+import numpy as np
+import pandas
+import pytest
+
+from vips_fast import BayesianLogisticRegression
+from vips_fast.data import Schema, read_adult
+from vips_fast.data.tables import ADULT
+
+SCHEMA = """[columns.age]
+kind = "number"
+low = 0
+high = 100
+[columns.work]
+kind = "category"
+values = ["private", "state"]
+[columns.ill]
+kind = "binary"
+values = ["no", "yes"]
+"""
+N = 1500
+
+
+@pytest.fixture
+def folder(tmp_path):
+    rng = np.random.default_rng(0)
+    age = rng.uniform(0, 100, N).round(1)
+    ill = rng.random(N) < 1 / (1 + np.exp(-(age - 50) / 10))
+    work = rng.choice(["private", "state"], N)
+    table = pandas.DataFrame(
+        {"home": np.arange(N) // 3, "ill": np.where(ill, "yes", "no"), "work": work, "age": age, "note": "secret"}
+    )
+    table.to_csv(tmp_path / "t.csv", index=False)
+    table.to_json(tmp_path / "t.jsonl", orient="records", lines=True)
+    table.to_parquet(tmp_path / "t.parquet", index=False)
+    (tmp_path / "s.toml").write_text(SCHEMA)
+    return tmp_path
+
+
+def fit(folder, table, out, *more):
+    named = ["--schema", folder / "s.toml", "--label", "ill", "--out", folder / out, "--quiet"]
+    return ["fit", "blr", folder / table, *named, "--epsilon", 5, "--delta", "1e-6", *more]
+
+
+def test_fit_and_predict_need_the_schema_once(run, folder):
+    code, text, _ = run(*fit(folder, "t.csv", "m", "--person", "home", "--unit", "household", "--rows-per-group", 2))
+    assert code == 0 and "household" in text and "age" in text
+    model = BayesianLogisticRegression.load(folder / "m")
+    assert model.classes_.tolist() == ["no", "yes"] and model.privacy_.unit == "household"
+    assert Schema.load(folder / "m" / "schema.toml").feature_names == ("age", "work=private", "work=state")
+    out = {name: run("predict", folder / "m", folder / name)[1] for name in ("t.csv", "t.jsonl", "t.parquet")}
+    assert out["t.csv"] == out["t.jsonl"] == out["t.parquet"]
+    head, *rows = out["t.csv"].splitlines()
+    assert head == "p(no),p(yes)" and len(rows) == N
+    said = np.array([float(row.split(",")[1]) for row in rows]) > 0.5
+    assert (said == (pandas.read_csv(folder / "t.csv")["ill"] == "yes")).mean() > 0.75
+    for path in (folder / "m").iterdir():
+        assert b"secret" not in path.read_bytes()
+
+
+def test_more_than_two_classes(run, folder):
+    """The schema's values are the classes, each with its coefficients."""
+    three = SCHEMA.replace('kind = "binary"', 'kind = "category"').replace('"yes"]', '"yes", "?"]')
+    (folder / "s.toml").write_text(three)
+    code, text, _ = run(*fit(folder, "t.csv", "m", "--transcript", folder / "kept"))
+    assert code == 0 and "yes: age" in text
+    rows = (folder / "m" / "coefficients.csv").read_text().splitlines()
+    assert rows[0] == "class,feature,mean,low_90,high_90" and len(rows) == 1 + 3 * 4
+    assert run("predict", folder / "m", folder / "t.csv")[1].startswith("p(?),p(no),p(yes)\n")
+    code, text, _ = run("verify", folder / "m", "--transcript", folder / "kept")
+    assert code == 0 and "equal   coefficients.csv" in text
+
+
+def test_the_model_is_verified_with_its_schema(run, folder):
+    assert run(*fit(folder, "t.csv", "m", "--transcript", folder / "kept"))[0] == 0
+    code, text, _ = run("verify", folder / "m", "--transcript", folder / "kept")
+    assert code == 0 and "schema.toml" in text
+
+
+def test_draft_and_check(run, refused, folder):
+    code, text, _ = run("schema", "draft", folder / "t.csv", "--out", folder / "d.toml")
+    draft = (folder / "d.toml").read_text()
+    assert code == 0 and "secret" not in draft and "private" not in draft and "[columns.\"home\"]" in draft
+    assert run("schema", "draft", folder / "t.parquet")[1] == draft
+    # A first line of JSON Lines is a record: no name is taken from it.
+    assert "JSON Lines has no header" in refused("schema", "draft", folder / "t.jsonl")
+    assert "column 'home': its kind is not said" in refused("schema", "check", folder / "d.toml")
+    code, text, _ = run("schema", "check", folder / "s.toml", folder / "t.csv")
+    assert code == 0 and "home, note" in text and "features" in text
+    (folder / "other.csv").write_text("age,ill\n1,yes\n")
+    assert "no column 'work'" in refused("schema", "check", folder / "s.toml", folder / "other.csv")
+
+
+@pytest.mark.parametrize(
+    ("row", "text"),
+    [
+        ("1,secret,state,5,x", "label"),
+        ("1,yes,secret,5,x", "column 'work': not one of the schema's values"),
+        ("1,yes,state,secret,x", "column 'age': expected a finite number"),
+        ("1,yes,state,,x", "column 'age': a missing value"),
+        ("1,yes,state", ""),
+        ("1,yes,state,5,x,secret", ""),
+        ('1,yes,"state,5,secret', ""),
+    ],
+)
+def test_a_bad_row_is_one_line_without_a_cell(run, refused, folder, row, text):
+    (folder / "bad.csv").write_text((folder / "t.csv").read_text() + row + "\n")
+    error = refused(*fit(folder, "bad.csv", "m"))
+    assert text in error and "secret" not in error and not (folder / "m").exists()
+    if text:
+        # An unattended job says nothing, and the row contributes nothing.
+        assert run(*fit(folder, "bad.csv", "m", "--invalid", "drop"))[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "more"),
+    [
+        ("t.csv", "", ["--label", "income"]),
+        ("t.csv", "kind='number'", ["--label", "age"]),
+        ("t.csv", "'nobody'", ["--person", "nobody"]),
+        ("t.csv", "--person", ["--person", "ill"]),
+        ("t.csv", "leave out --groups", ["--person", "home", "--groups", "s.toml"]),
+        ("t.csv", "--names", ["--names", "s.toml"]),
+        ("empty.csv", "empty", []),
+        ("short.csv", "'work'", []),
+    ],
+)
+def test_what_does_not_fit_the_schema(refused, folder, file, text, more):
+    (folder / "empty.csv").write_bytes(b"")
+    (folder / "short.csv").write_text("age,ill\n1,yes\n")
+    assert text in refused(*fit(folder, file, "m", *more)) and not (folder / "m").exists()
+
+
+def test_a_person_that_no_column_names_is_refused(refused, tmp_path):
+    """It would be ignored, and rows protected in place of persons."""
+    np.save(tmp_path / "bits.npy", np.eye(8))
+    fit = ["fit", "sbn", tmp_path / "bits.npy", "--components", 2, "--epsilon", 1, "--out", tmp_path / "m", "--quiet"]
+    assert "--person who: this input has no columns" in refused(*fit, "--person", "who")
+
+
+def test_adult(run, data_dir, tmp_path):
+    """The UCI file with its header, and the schema of its description."""
+    names = [column.name for column in ADULT.columns]
+    files = [data_dir / "adult" / name for name in ("adult.data.gz", "adult.test.gz")]
+    lines = []
+    for path in files:
+        rows = gzip.open(path, "rt").read().splitlines()
+        lines += [row.rstrip(".").replace(", ", ",") for row in rows if row.count(",") == 14 and row[0].isdigit()]
+    (tmp_path / "adult.csv").write_text("\n".join([",".join([*names, "income"]), *lines]) + "\n")
+    income = '[columns.income]\nkind = "binary"\nvalues = ["<=50K", ">50K"]\n'
+    (tmp_path / "adult.toml").write_text(ADULT.to_toml() + income)
+    fit = ["fit", "blr", tmp_path / "adult.csv", "--schema", tmp_path / "adult.toml", "--label", "income", "--quiet"]
+    code, text, _ = run(*fit, "--out", tmp_path / "m", "--epsilon", 1, "--delta", "1e-5", "--json")
+    assert code == 0 and json.loads(text)["model"]
+    table = read_adult(*files)
+    model = BayesianLogisticRegression.load(tmp_path / "m")
+    y = np.array(["<=50K", ">50K"])[table.y]
+    assert model.score(table.X, y) > 0.83 and "education=Doctorate" in (tmp_path / "m" / "coefficients.csv").read_text()

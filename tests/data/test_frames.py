@@ -1,0 +1,131 @@
+"""Frames: the names of their columns are held from the fit to all that follows."""
+
+import warnings
+
+import numpy as np
+import pandas
+import polars
+import pytest
+
+from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, SigmoidBeliefNetwork, verify
+from vips_fast.data.frames import REPEATS
+
+NAMES = ["a", "b", "c"]
+BITS = np.tile([[0, 1, 1], [1, 0, 1], [1, 1, 0], [0, 0, 0]], (25, 1))
+LABELS = np.arange(100) % 2
+MODELS = {
+    "blr": BayesianLogisticRegression(target_epsilon=1),
+    "lda": LatentDirichletAllocation(2, n_steps=2, doc_length=10, target_epsilon=1),
+    "sbn": SigmoidBeliefNetwork(2, n_steps=2, target_epsilon=1),
+}
+READS = [
+    ("blr", "decision_function"), ("blr", "decision_variance"), ("blr", "predict_proba"), ("blr", "predict"),
+    ("lda", "transform"), ("lda", "score"), ("lda", "perplexity"), ("sbn", "transform"), ("sbn", "score"),
+    ("sbn", "reconstruct"), ("sbn", "pixel_accuracy"),
+]  # fmt: skip
+
+
+def frame(kind, names=NAMES, values=BITS):
+    return kind(dict(zip(names, values.T.copy())))
+
+
+@pytest.fixture(scope="module", params=[pandas.DataFrame, polars.DataFrame])
+def fitted(request):
+    models = {name: model._from_settings(model._settings()) for name, model in MODELS.items()}
+    return request.param, {name: model.fit(frame(request.param), LABELS) for name, model in models.items()}
+
+
+@pytest.mark.parametrize(("name", "method"), READS)
+def test_names_are_held_by_every_read_out(fitted, name, method):
+    kind, models = fitted
+    model, read = models[name], getattr(models[name], method)
+    assert model.feature_names_in_.tolist() == NAMES
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        expected = read(frame(kind))
+    swapped = frame(kind)[["b", "a", "c"]]
+    with pytest.raises(ValueError, match="same order"):
+        read(swapped)
+    with pytest.raises(ValueError, match="'d' unseen in fit"):
+        read(frame(kind, ["a", "b", "d"]))
+    with pytest.raises(ValueError, match="'c' seen in fit, now missing"):
+        read(frame(kind)[["a", "b"]])
+    with pytest.warns(UserWarning, match="fit had names of columns and X has none"):
+        np.testing.assert_array_equal(read(BITS), expected)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_names_stand_in_the_files_and_their_digest(fitted, name, tmp_path):
+    _, models = fitted
+    models[name].save(tmp_path / "m")
+    assert type(models[name]).load(tmp_path / "m").feature_names_in_.tolist() == NAMES
+    meta = tmp_path / "m" / "model.json"
+    meta.write_text(meta.read_text().replace('"a",', '"z",'))
+    with pytest.raises(ValueError, match="not those that the ledger"):
+        type(models[name]).load(tmp_path / "m")
+
+
+def test_without_names():
+    model = BayesianLogisticRegression(target_epsilon=1).fit(BITS, LABELS)
+    assert not hasattr(model, "feature_names_in_")
+    with pytest.warns(UserWarning, match="X has names of columns and fit had none"):
+        model.predict(frame(pandas.DataFrame))
+    numbered = pandas.DataFrame(BITS)
+    assert not hasattr(BayesianLogisticRegression(target_epsilon=1).fit(numbered, LABELS), "feature_names_in_")
+    with pytest.raises(TypeError, match="all texts"):
+        model.fit(pandas.DataFrame(BITS, columns=["a", 1, 2]), LABELS)
+
+
+def test_partial_fit_holds_the_names_of_the_first_call():
+    model = BayesianLogisticRegression(noise_multiplier=5.0).partial_fit(frame(pandas.DataFrame), LABELS)
+    with pytest.raises(ValueError, match="same order"):
+        model.partial_fit(frame(pandas.DataFrame)[["b", "a", "c"]], LABELS)
+    with pytest.warns(UserWarning, match="X has none"):
+        model.partial_fit(BITS, LABELS)
+    assert model.feature_names_in_.tolist() == NAMES and model.n_steps_ == 2
+
+
+def test_an_index_that_repeats_is_told():
+    X = frame(pandas.DataFrame).set_index(np.arange(100) // 2)
+    with pytest.warns(UserWarning, match=r"groups=") as told:
+        BayesianLogisticRegression(target_epsilon=1).fit(X, LABELS)
+    assert [str(w.message) for w in told] == [REPEATS]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        LatentDirichletAllocation(2, n_steps=2, doc_length=10, target_epsilon=1).fit(X, groups=X.index)
+
+
+@pytest.mark.parametrize(("output", "kind"), [("pandas", pandas.DataFrame), ("polars", polars.DataFrame)])
+def test_set_output(output, kind):
+    model = SigmoidBeliefNetwork(2, n_steps=2, target_epsilon=1).set_output(transform=output)
+    X = frame(pandas.DataFrame).set_index(np.arange(100) + 7)
+    out = model.fit(X).transform(X)
+    assert isinstance(out, kind) and list(out.columns) == ["sigmoidbeliefnetwork0", "sigmoidbeliefnetwork1"]
+    assert output == "polars" or out.index.tolist() == X.index.tolist()
+    assert isinstance(model.reconstruct(X), np.ndarray)
+    np.testing.assert_array_equal(np.asarray(out), model.set_output(transform="default").transform(X))
+    with pytest.raises(ValueError, match="transform='csv'"):
+        model.set_output(transform="csv")
+
+
+def test_names_are_rebuilt_and_resumed(tmp_path):
+    """A transcript and a run's folder hold the names, and hold a later call to them."""
+    X, names = frame(pandas.DataFrame), {"transcript": tmp_path / "t", "checkpoint": tmp_path / "c"}
+
+    class Stop(Exception):
+        pass
+
+    def stop(progress):
+        if progress.step == 3:
+            raise Stop
+
+    model = BayesianLogisticRegression(target_epsilon=1, n_steps=6, callback=stop)
+    with pytest.raises(Stop):
+        model.fit(X, LABELS, checkpoint_every=1, **names)
+    model.set_params(callback=None)
+    with pytest.raises(ValueError, match="holds a run with public: feature_names"):
+        model.fit(X[["b", "a", "c"]], LABELS, resume=True, **names)
+    model.fit(X, LABELS, resume=True, **names).save(tmp_path / "m")
+    assert model.feature_names_in_.tolist() == NAMES
+    report = verify(tmp_path / "m", tmp_path / "t")
+    assert report.ok, report.text()

@@ -1,0 +1,325 @@
+"""Raw records: equal from every source; broken ones give one line without a cell."""
+
+import gzip
+import io
+import json
+import sys
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from vips_fast.data import column_names, load_corpus, read_batches
+from vips_fast.data.records import Records
+
+VOCABULARY = ("alpha", "beta", "gamma", "delta")
+SECRET = "zq7351"
+
+
+def written(path, content):
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def rows(source, *columns, **options):
+    return [row for batch in read_batches(source, columns, **options) for row in zip(*batch.values(), strict=True)]
+
+
+def same(one, other):
+    assert one.counts.shape == other.counts.shape and (one.counts != other.counts).nnz == 0
+    assert np.array_equal(one.groups, other.groups)
+
+
+# Every way in
+
+
+@pytest.fixture
+def table():
+    texts = [
+        'Alpha "beta", gamma',
+        "",
+        "delta\ndelta\r\n\u2028 m\u00fcller",
+        None,
+        "beta;\t|beta",
+        "\u6771\u4eac alpha",
+    ] * 3
+    return {"id": list(range(18)), "note": texts, "person": ["p1", "p2", "p1", "\u00e9", "p2", "p3"] * 3}
+
+
+def sources(table, tmp_path):
+    import pandas
+    import polars
+    import pyarrow
+    from pyarrow import parquet
+
+    frame = pandas.DataFrame(table, index=[5] * 18)
+    lines = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
+    content = "\n".join(json.dumps(line, ensure_ascii=k % 2 == 0) for k, line in enumerate(lines))
+    path = tmp_path / "t.parquet"
+    parquet.write_table(pyarrow.table(table), path, row_group_size=5)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    raw = (tmp_path / "t.csv").read_bytes()
+    yield from (path, tmp_path / "t.csv", table, frame, polars.DataFrame(table), pyarrow.table(table))
+    yield from (frame.astype({"person": "category"}), frame.astype({"note": "string"}))
+    yield written(tmp_path / "t.jsonl", content)
+    yield written(tmp_path / "t.jsonl.gz", gzip.compress(content.encode()))
+    yield written(tmp_path / "t.csv.gz", gzip.compress(b"\xef\xbb\xbf" + raw))
+    yield written(tmp_path / "u.csv", raw.decode().encode("utf-16"))
+    for name, delimiter in (("s", ";"), ("tab", "\t"), ("bar", "|")):
+        frame.to_csv(tmp_path / name, index=False, sep=delimiter)
+        yield tmp_path / name
+
+
+def test_all_sources_give_the_same_counts_and_persons(table, tmp_path):
+    expected = None
+    for source in sources(table, tmp_path):
+        corpus = load_corpus(source, VOCABULARY, text="note", person="person")
+        expected = expected or corpus
+        same(corpus, expected)
+        several = load_corpus(source, VOCABULARY, text=("note", "note"), person="person")
+        assert np.array_equal(several.counts.toarray(), 2 * expected.counts.toarray())
+    assert expected.counts.toarray()[:6].tolist() == [
+        [1, 1, 1, 0],
+        [0] * 4,
+        [0, 0, 0, 2],
+        [0] * 4,
+        [0, 2, 0, 0],
+        [1, 0, 0, 0],
+    ]
+    assert expected.groups[:6].tolist() == [0, 1, 0, 2, 1, 3]
+
+
+@pytest.mark.parametrize("size", (4, 7, 64))
+def test_where_blocks_and_batches_end_changes_nothing(table, tmp_path, monkeypatch, size):
+    expected = [(text or "", person) for text, person in zip(table["note"], table["person"], strict=True)]
+    monkeypatch.setattr("vips_fast.data.records._CHUNK", size)
+    monkeypatch.setattr("vips_fast.data.records._BATCH_SIZE", 10 * size)
+    for source in sources(table, tmp_path):
+        got = rows(source, "note", "person", batch_rows=1 + size % 5)
+        assert [(text or "", person) for text, person in got] == expected
+
+
+def test_people(data_dir):
+    """The same posts in three files and as tables."""
+    polars = pytest.importorskip("polars")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    folder = data_dir / "people"
+    table = parquet.read_table(folder / "train.parquet")
+    words = ("god", "windows", "game", "don't", "car")
+    expected = None
+    for source in (
+        *(folder / f"train.{kind}" for kind in ("csv.gz", "jsonl.gz", "parquet")),
+        table,
+        table.to_pandas(),
+        polars.from_arrow(table),
+    ):
+        corpus = load_corpus(source, words, text="text", person="person")
+        expected = expected or corpus
+        same(corpus, expected)
+    assert len(expected) == 15_351 and expected.groups.max() + 1 == 6_652 and expected.n_tokens > 5_000
+
+
+def test_strings_and_folders_and_standard_input(tmp_path, monkeypatch):
+    texts = ["Alpha beta-ALPHA", "", "unknown delta."]
+    expected = [[2, 1, 0, 0], [0, 0, 0, 0], [0, 0, 0, 1]]
+    assert load_corpus(iter(texts), VOCABULARY).counts.toarray().tolist() == expected
+    for k, (folder, text) in enumerate(zip("bca", texts, strict=True)):
+        (tmp_path / folder / "deep").mkdir(parents=True)
+        written(tmp_path / folder / "deep" / f"{k}.txt", text)
+    written(tmp_path / "b" / "ignored.md", "delta")
+    corpus = load_corpus(tmp_path, VOCABULARY, text="text", person="folder")
+    assert corpus.counts.toarray().tolist() == [expected[2], *expected[:2]] and corpus.groups.tolist() == [0, 1, 2]
+    assert rows(tmp_path, "path")[0] == ("a/deep/2.txt",)
+    for content in (
+        'text\n"Alpha beta-ALPHA"\n""\nunknown delta.\n',
+        "\n".join(json.dumps({"text": t}) for t in texts),
+    ):
+        for raw in (content.encode(), gzip.compress(content.encode())):
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(raw))))
+            assert load_corpus("-", VOCABULARY).counts.toarray().tolist() == expected
+
+
+def test_encodings(tmp_path):
+    path = written(tmp_path / "t.csv", "text\nm\u00fcller\n".encode("latin-1"))
+    assert rows(path, "text", encoding="latin-1") == [("m\u00fcller",)]
+    with pytest.raises(ValueError, match="t.csv: encoding 'klingon' is not known$"):
+        rows(path, "text", encoding="klingon")
+
+
+def test_progress_says_bytes_of_the_file(tmp_path):
+    path, seen = written(tmp_path / "t.csv", "text\n" + "alpha beta\n" * 500_000), []
+    n = sum(len(b["text"]) for b in read_batches(path, ["text"], progress=lambda *at: seen.append(at)))
+    assert n == 500_000 and [at for at, _ in seen] == sorted(at for at, _ in seen) and len(seen) > 5
+    assert seen[-1] == (path.stat().st_size,) * 2
+
+
+def test_column_names_come_from_the_header_alone(table, tmp_path):
+    for source in sources(table, tmp_path):
+        if not str(source).endswith((".jsonl", ".gz", "s", "tab", "bar", "u.csv")) or not isinstance(
+            source, type(tmp_path)
+        ):
+            assert column_names(source) == list(table)
+
+
+@pytest.mark.parametrize("n", (10**6, pytest.param(10**7, marks=pytest.mark.slow)))
+def test_a_cell_of_11_and_110_megabytes(tmp_path, n):
+    path = tmp_path / "t.csv"
+    path.write_bytes(b'text,n\n"' + b"alpha beta\n" * n + b'",1\n')
+    assert load_corpus(path, VOCABULARY, text="text").counts.toarray().tolist() == [[n, n, 0, 0]]
+
+
+def test_memory_does_not_grow_with_the_file(tmp_path):
+    """Beside the counts a few batches are held."""
+    peaks = []
+    for times in (30, 120):
+        path = written(tmp_path / f"{times}.csv", "text\n" + "".join(f"alpha{'x ' * 60_000}\n" for _ in range(times)))
+        tracemalloc.start()
+        assert len(load_corpus(path, VOCABULARY, text="text")) == times
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.2 * peaks[0]
+
+
+# Bad input: one line that names the place, and no cell
+
+
+def broken(call, match):
+    with pytest.raises(ValueError, match=match) as caught:
+        call()
+    said = str(caught.value)
+    assert (
+        "\n" not in said
+        and SECRET not in said
+        and caught.value.__suppress_context__ | (caught.value.__context__ is None)
+    )
+
+
+@pytest.mark.parametrize(
+    "content, match",
+    [
+        (f"id,n\n1,{SECRET}\n", "none of its 2 columns is named 'text'; expected one"),
+        (f"text,n,text\n{SECRET},1,2\n", "several of its 3 columns is named 'text'"),
+        (f"text,n\na,1\n{SECRET}\n", "line 3: 1 cells; expected 2, as in the header"),
+        (f'text,n\n"a\nb",1\n{SECRET},2,3\n', "line 4: 3 cells; expected 2"),
+        (f'text,n\n"{SECRET}"x,1\n', "line 2: not valid CSV: a quote out of place"),
+        (f'text,n\na,1\n"{SECRET},1\nb,2\n', "line 4: not valid CSV: .* not closed"),
+        (f"text,n\na,1\n{SECRET}\xff,1\n".encode("latin-1"), "line 3: not utf-8 text; expected another encoding"),
+        ("text,n\nm\u00fcller,1\n".encode() + f"{SECRET}\xfc,2\n".encode("latin-1"), "line 3: not utf-8 text"),
+        ("", "is empty$"),
+        ("text,n\n", "has no records$"),
+        (gzip.compress(SECRET.encode() * 9)[:-9], "the gzip data are broken or cut off"),
+        (b"PAR1" + SECRET.encode(), "not a whole Parquet file"),
+    ],
+    ids=range(12),
+)
+def test_broken_files(tmp_path, content, match):
+    path = written(tmp_path / "t.csv", content)
+    broken(lambda: load_corpus(path, VOCABULARY, text="text"), f"^{path}: {match}")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f'{{"body": "{SECRET}"}}',
+        f'["{SECRET}"]',
+        f'"{SECRET}"',
+        f'{{"text": "{SECRET}"',
+        "7351",
+        "[" * 5000,
+        f'{{"text": ["{SECRET}"]}}',
+        '{"text": 7351}',
+    ],
+    ids=range(8),
+)
+def test_broken_lines(tmp_path, line):
+    path = written(tmp_path / "t.jsonl", '{"text": "alpha"}\n\n' + line + '\n{"text": null}\n')
+    broken(
+        lambda: load_corpus(path, VOCABULARY), f"^{path}: line 3: expected a (JSON object with 'text'|text in column)"
+    )
+    assert load_corpus(path, VOCABULARY, invalid="drop").counts.toarray().tolist() == [[1, 0, 0, 0], [0] * 4, [0] * 4]
+
+
+def test_broken_tables(tmp_path):
+    import pandas
+    import pyarrow
+    from pyarrow import parquet
+
+    path = tmp_path / "t.parquet"
+    parquet.write_table(pyarrow.table({"text": [1, 2], "n": [SECRET, "b"]}), path)
+    broken(
+        lambda: load_corpus(path, VOCABULARY, text="text"), "t.parquet: column 'text' is of type int64; expected text"
+    )
+    broken(lambda: load_corpus(path, VOCABULARY, text="note"), "t.parquet: none of its 2 columns is named 'note'")
+    bad = pyarrow.Array.from_buffers(pyarrow.string(), 1, pyarrow.array([b"\xff" + SECRET.encode()]).buffers())
+    parquet.write_table(pyarrow.table({"text": bad}), path)
+    broken(lambda: load_corpus(path, VOCABULARY, text="text"), "t.parquet: row 1 or one of .* not UTF-8 text")
+    path.write_bytes(path.read_bytes()[:-9])
+    broken(lambda: load_corpus(path, VOCABULARY, text="text"), "t.parquet: not a whole Parquet file")
+    frame = pandas.DataFrame({"text": ["a", SECRET, 3.5]})
+    broken(lambda: load_corpus(frame, VOCABULARY), "line 3: expected a text in column 'text', got one of type float")
+    broken(lambda: load_corpus(frame, VOCABULARY, text="note"), "records: none of its 1 columns is named 'note'")
+    broken(lambda: load_corpus({"text": ["a"], "n": [1, 2]}, VOCABULARY, text=("text", "n")), "different lengths")
+    broken(lambda: load_corpus(["a"], VOCABULARY, person="p"), "records of type list have no columns")
+    broken(lambda: load_corpus(3, VOCABULARY), "records of type int have no columns")
+
+
+def test_broken_folders(tmp_path):
+    broken(lambda: load_corpus(tmp_path, VOCABULARY), "has no .txt files")
+    (tmp_path / "a").mkdir()
+    written(tmp_path / "a" / "b.txt", b"alpha\n\xff" + SECRET.encode())
+    broken(lambda: load_corpus(tmp_path, VOCABULARY), f"^{tmp_path}: a/b.txt: line 2: not utf-8 text")
+    assert load_corpus(tmp_path, VOCABULARY, invalid="drop").counts.nnz == 0
+
+
+def test_a_record_without_a_person(tmp_path):
+    path = written(tmp_path / "t.csv", f"text,who\nalpha,a\n{SECRET} alpha,\nbeta,\nbeta,a\n")
+    broken(lambda: load_corpus(path, VOCABULARY, person="who"), f"^{path}: record 2: no person in column 'who'")
+    corpus = load_corpus(path, VOCABULARY, person="who", invalid="drop")
+    assert corpus.groups.tolist() == [0, 1, 2, 0] and corpus.counts.toarray()[:, 0].tolist() == [1, 0, 0, 0]
+
+
+def test_a_vocabulary_is_needed(tmp_path):
+    written(tmp_path / "a.txt", "alpha")
+    for source in (tmp_path, ["alpha"]):
+        with pytest.raises(ValueError, match="raw records need a public vocabulary; give vocabulary="):
+            load_corpus(source)
+    with pytest.raises(ValueError, match="format npz has counts, no columns"):
+        load_corpus("x.npz", VOCABULARY, "npz", text="text")
+
+
+def test_cells_have_a_limit(tmp_path, monkeypatch):
+    monkeypatch.setattr("vips_fast.data.records._MAX_CELL", 1000)
+    monkeypatch.setattr("vips_fast.data.records._CHUNK", 100)
+    path = written(tmp_path / "t", gzip.compress(b'{"text": "alpha' + b" " * 2000))
+    broken(lambda: rows(path, "text"), "t: line 1: more than 1000 characters")
+
+
+@pytest.mark.slow
+def test_a_gigabyte_in_600_megabytes(tmp_path):
+    """The peak of a process that counts 1 GB of text; needs 1 GB of disk."""
+    import subprocess
+
+    import vips_fast
+
+    path, rng = tmp_path / "t.csv", np.random.default_rng(0)
+    words = np.array([f"w{k}" for k in range(20_000)])
+    with open(path, "w") as file:
+        file.write("text,person\n")
+        while file.tell() < 10**9:
+            lengths = rng.integers(50, 300, 1000)
+            picks = words[np.minimum(rng.zipf(1.3, lengths.sum()) - 1, 19_999)]
+            for k, part in enumerate(np.split(picks, np.cumsum(lengths)[:-1])):
+                file.write(f"{' '.join(part)},p{k % 700}\n")
+    code = (
+        "import resource; from vips_fast.data import load_corpus\n"
+        f"load_corpus({str(path)!r}, [f'w{{k}}' for k in range(100, 8100)], text='text', person='person')\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    )
+    root = str(type(path)(vips_fast.__file__).parent.parent)
+    out = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True).stdout
+    assert int(out) * 1024 <= 600e6
+
+
+def test_records_can_be_read_twice(tmp_path):
+    records = Records(written(tmp_path / "t.csv", "note,who\na,1\nb,2\n"), "note", "who")
+    assert list(records.batches()) == list(records.batches()) == [(["a", "b"], ["1", "2"])]

@@ -1,0 +1,185 @@
+"""Schemas and the encoder of tables: public, the same for every row, and no cell in any message."""
+
+import math
+import re
+
+import numpy as np
+import pandas
+import polars
+import pyarrow
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+
+from vips_fast import BayesianLogisticRegression, ColumnEncoder
+from vips_fast.data import Column, Schema
+from vips_fast.data.schema import draft
+
+TEXT = """nulls = ["?"]
+[columns.age]
+kind = "number"
+low = 0
+high = 100
+missing = "flag"
+[columns."net gain"]
+kind = "number"
+low = 0
+high = 10
+centred = false
+missing = "zero"
+[columns.work]
+kind = "category"
+values = ["private", "state"]
+unknown = "flag"
+missing = "zero"
+[columns.smoker]
+kind = "binary"
+values = [0, 1]
+[columns.id]
+kind = "ignore"
+"""
+SCHEMA = Schema.parse(TEXT)
+CELLS = {
+    "age": ["25", "999", "?", None], "net gain": [5.0, -3.0, math.nan, 10.0],
+    "work": ["state", "secret", None, " private "], "smoker": ["1", "0", "1", "0"],
+}  # fmt: skip
+#                age  age=?  gain  work=private  state  other  smoker
+ENCODED = [[-0.5, 0, 0.5, 0, 1, 0, 1], [1, 0, 0, 0, 0, 1, 0], [0, 1, 0, 0, 0, 0, 1], [0, 1, 1, 1, 0, 0, 0]]
+
+
+def test_what_each_kind_and_rule_makes_of_a_cell():
+    names = ("age", "age=?", "net gain", "work=private", "work=state", "work=*", "smoker=1")
+    assert SCHEMA.feature_names == names and SCHEMA.row_norm == 2
+    np.testing.assert_allclose(SCHEMA.encode(CELLS).toarray(), ENCODED)
+    assert Schema.parse(SCHEMA.to_toml()) == SCHEMA
+
+
+@pytest.mark.parametrize("form", [pandas.DataFrame, polars.DataFrame, pyarrow.table, dict])
+def test_every_table_gives_the_same_rows(form):
+    table = form({"id": [7, 7, 8, 9], **dict(reversed(CELLS.items()))})
+    encoder = ColumnEncoder(SCHEMA, invalid="raise").fit(table)
+    np.testing.assert_allclose(encoder.transform(table).toarray(), ENCODED)
+    assert encoder.get_feature_names_out().tolist() == list(SCHEMA.feature_names)
+
+
+texts = st.text(max_size=5) | st.sampled_from(["private", "state", "1", "0", "?"])
+cells = st.none() | st.floats() | st.integers() | st.booleans() | texts
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(cells, cells, cells, cells), min_size=1, max_size=5))
+def test_a_row_is_encoded_alone_and_within_its_norm(rows):
+    """So that neighbouring tables give neighbouring matrices, whatever the cells are."""
+    table = [dict(zip(SCHEMA.names, row)) for row in rows]
+    whole = SCHEMA.encode({name: [row[name] for row in table] for name in SCHEMA.names}, invalid="nan").toarray()
+    for row, encoded in zip(table, whole):
+        np.testing.assert_array_equal(
+            SCHEMA.encode({name: [cell] for name, cell in row.items()}, invalid="nan").toarray()[0], encoded
+        )
+    good = whole[np.isfinite(whole).all(axis=1)]
+    assert (np.linalg.norm(good, axis=1) <= SCHEMA.row_norm * (1 + 1e-15)).all()
+
+
+@pytest.mark.parametrize(
+    ("column", "cell", "text"),
+    [
+        ("age", "secret", "row 1, column 'age': expected a finite number"),
+        ("age", "inf", "row 1, column 'age': expected a finite number"),
+        ("age", ["secret"], "row 1, column 'age': expected a finite number"),
+        ("smoker", "secret", "row 1, column 'smoker': not one of the schema's values"),
+        ("smoker", "?", "row 1, column 'smoker': a missing value"),
+    ],
+)
+def test_a_refused_cell_is_named_and_not_shown(column, cell, text):
+    bad = {name: list(values) for name, values in CELLS.items()}
+    bad[column][1] = cell
+    with pytest.raises(ValueError, match=re.escape(text)) as error:
+        SCHEMA.encode(bad)
+    assert "secret" not in str(error.value)
+    left = ~np.isfinite(SCHEMA.encode(bad, invalid="nan").toarray()).all(axis=1)
+    assert left.tolist() == [False, True, False, False]
+
+
+def test_tables_that_do_not_fit():
+    for form in (pandas.DataFrame, dict):
+        with pytest.raises(ValueError, match="no column 'work'"):
+            ColumnEncoder(SCHEMA).fit(form({name: CELLS[name] for name in ("age", "net gain")}))
+    with pytest.raises(ValueError, match="'age' has dtype datetime64"):
+        SCHEMA.encode({**CELLS, "age": np.zeros(4, "M8[s]")})
+    with pytest.raises(ValueError, match="same number of rows"):
+        SCHEMA.encode({**CELLS, "age": ["1"]})
+    with pytest.raises(TypeError, match="X is a ndarray: expected a table"):
+        ColumnEncoder(SCHEMA).fit(np.zeros((2, 2)))
+    with pytest.raises(ValueError, match="invalid='drop'"):
+        SCHEMA.encode(CELLS, invalid="drop")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "text"),
+    [
+        ('kind = "binary"', 'kind = "bool"', "column 'smoker': kind='bool': expected one of number"),
+        ('kind = "binary"', 'kind = "?"', "column 'smoker': its kind is not said"),
+        ("low = 0\nhigh = 100", "low = 5\nhigh = 5", "column 'age': low=5, high=5: expected numbers, low < high"),
+        ("low = 0\nhigh = 100", "low = nan\nhigh = 5", "expected numbers, low < high"),
+        ("low = 0\nhigh = 100", "", "column 'age': low=None"),
+        ("[0, 1]", "[0, 1, 2]", "column 'smoker': 3 values: expected 2"),
+        ("[0, 1]", "[0, 0]", "expected no value twice"),
+        ("[0, 1]", '"ab"', "expected a list"),
+        ('unknown = "flag"', 'unknown = "other"', "column 'work': unknown='other': expected one of refuse, zero, flag"),
+        ('unknown = "flag"', "range = 3", "column 'work': range: unknown key"),
+        ("nulls", "null", "null: unknown key"),
+        ("[columns.id]", "[columns.id", "not a TOML file"),
+        ('[columns.id]\nkind = "ignore"', '[columns."age=?"]\nkind = "number"\nlow = 0\nhigh = 1', "'age=?'"),
+    ],
+)
+def test_schemas_that_are_none(tmp_path, old, new, text):
+    assert old in TEXT
+    (tmp_path / "schema.toml").write_text(TEXT.replace(old, new))
+    with pytest.raises(ValueError, match=re.escape(text)) as error:
+        Schema.load(tmp_path / "schema.toml")
+    assert "schema.toml: " in str(error.value) and "\n" not in str(error.value)
+
+
+def test_labels_are_the_schemas_values():
+    assert SCHEMA.label("work", CELLS["work"]).tolist() == ["state", "", "", "private"]
+    np.testing.assert_array_equal(SCHEMA.label("age", CELLS["age"], counts=True), [25, 999, np.nan, np.nan])
+    with pytest.raises(ValueError, match="column 'age': kind='number': expected category or binary"):
+        SCHEMA.label("age", CELLS["age"])
+    with pytest.raises(ValueError, match="no column 'income'"):
+        SCHEMA.label("income", [])
+
+
+@pytest.mark.parametrize("names", [["age", "a b", 'q"\\', "ü\n"], []])
+def test_a_draft_asks_for_every_kind(names):
+    with pytest.raises(ValueError, match="its kind is not said" if names else "expected a table"):
+        Schema.parse(draft(names))
+    if names:
+        filled = Schema.parse(draft(names).replace('"?"', '"ignore"'))
+        assert filled.columns == tuple(Column(name, "ignore") for name in names)
+
+
+def test_in_a_pipeline(tmp_path):
+    """Columns are found by name, refused cells are the estimator's invalid records, clones work."""
+    rng = np.random.default_rng(0)
+    n = 2000
+    table = pandas.DataFrame({
+        "smoker": rng.integers(0, 2, n), "age": rng.uniform(0, 100, n), "net gain": 1.0,
+        "work": rng.choice(["private", "state"], n),
+    })  # fmt: skip
+    y = np.where(rng.random(n) < 1 / (1 + np.exp(-4 * (table["smoker"] - 0.5))), "ill", "well")
+    (tmp_path / "s.toml").write_text(TEXT)
+    pipe = make_pipeline(ColumnEncoder(tmp_path / "s.toml"), BayesianLogisticRegression(row_norm=2.0, target_epsilon=5))
+    pipe = clone(pipe).fit(table, y)
+    assert pipe.score(table, y) > 0.8
+    np.testing.assert_array_equal(pipe.predict_proba(table[list(reversed(table.columns))]), pipe.predict_proba(table))
+    table.loc[3, "smoker"] = 2
+    with pytest.raises(ValueError, match="X: expected finite values"):
+        pipe.fit(table, y)
+    assert pipe.set_params(bayesianlogisticregression__invalid="drop").fit(table, y)
+    framed = pipe[:-1].set_output(transform="pandas").fit_transform(table)
+    assert list(framed.columns) == list(SCHEMA.feature_names)
+    assert pipe.fit(table.drop(index=3), np.delete(y, 3))[-1].feature_names_in_.tolist() == list(SCHEMA.feature_names)
+    with pytest.raises(ValueError, match="'scheme' is not a parameter"):
+        ColumnEncoder(SCHEMA).set_params(scheme=1)

@@ -1,0 +1,175 @@
+"""Tokens: the paper's words, Unicode words, their numbers and counts."""
+
+import re
+import unicodedata
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vips_fast.data import Analyzer, TokenIndex, count_matrix, public_vocabulary, stop_words
+
+PAPER = Analyzer("paper")
+
+
+def by_the_rule(text):
+    """onlineldavb's parse_doc_list, character by character."""
+    text = re.sub(r"[\s-]+", " ", text).lower()
+    return re.sub(r"[^a-z ]", "", text).split()
+
+
+@given(st.text())
+def test_the_papers_words_of_any_text(text):
+    assert PAPER(text) == by_the_rule(text)
+
+
+@given(st.text(alphabet="aZ -\n\t'\x1c\x0b.9_"))
+def test_the_papers_words_of_ascii(text):
+    assert PAPER(text) == by_the_rule(text)
+
+
+def test_the_papers_words_by_example():
+    text = "Don't re-do the 3 \u212aELVIN\u00a0caf\u00e9s, n_samples!"
+    assert " ".join(PAPER(text)) == "dont re do the kelvin cafs nsamples"
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("T4, t3; B12 (b6)!", "t4 t3 b12 b6"),
+        ("M\u00fcller STRASSE Stra\u00dfe", "m\u00fcller strasse strasse"),
+        (
+            "\u041f\u0440\u0438\u0432\u0435\u0442, \u041c\u0418\u0420!",
+            "\u043f\u0440\u0438\u0432\u0435\u0442 \u043c\u0438\u0440",
+        ),
+        ("\u6771\u4eac\u30bf\u30ef\u30fc\u306b\u884c\u304f", "\u6771 \u4eac \u30bf\u30ef\u30fc \u306b \u884c \u304f"),
+        ("\uff76\uff9e\uff77 \uff21\uff22", "\u30ac\u30ad ab"),  # half and full width
+        ("\u092e\u0947\u0902, \u0939\u093f\u0928", "\u092e\u0947\u0902 \u0939\u093f\u0928"),
+        ("\u0e27\u0e31\u0e19\u0e14\u0e35", "\u0e27\u0e31 \u0e19 \u0e14\u0e35"),  # Thai: letters with their marks
+        ("\ud55c\uad6d\uc5b4 \uae00", "\ud55c\uad6d\uc5b4 \uae00"),
+        ("cafe\u0301 caf\u00e9", "caf\u00e9 caf\u00e9"),
+        ("Don\u2019t 'quote' O'Neill's ''", "don't quote o'neill's"),
+        ("n_samples 3.14 e.g. vice-president l\u00b7l", "n samples 3 14 e g vice president l\u00b7l"),
+        ("co\u00adoperate \ufb01ne\u00a0\u00bd", "cooperate fine 1 2"),
+        ("\ud800a\udfff \u0301 \U0001f600", "a"),  # halves of surrogates, a lone mark, a picture
+    ],
+)  # fmt: skip
+def test_unicode_words(text, words):
+    assert Analyzer()(text) == words.split()
+
+
+@given(st.text())
+def test_words_are_normal_and_stay_what_they_are(text):
+    for word in Analyzer()(text):
+        assert word == unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", word).casefold())
+        assert Analyzer()(word) == [word]
+        assert any(character.isalnum() for character in word)
+
+
+@given(st.text())
+def test_no_letter_of_any_script_is_lost(text):
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    letters = Counter(c for c in folded if c.isalnum())
+    assert Counter(c for word in Analyzer()(text) for c in word if c.isalnum()) == letters
+
+
+def test_settings():
+    text = "The B12 of 2024 is the x"
+    assert Analyzer(numbers="mixed")(text) == "the b12 of is the x".split()
+    assert Analyzer(numbers="drop", min_length=2)(text) == "the of is the".split()
+    some = Analyzer(stop_words=("THE", "of", "is"), ngrams=3)
+    assert some(text) == ["b12", "2024", "x", "b12 2024", "2024 x", "b12 2024 x"]
+    assert Analyzer.from_dict(some.to_dict()) == some and some.stop_words == ("is", "of", "the")
+
+
+@pytest.mark.parametrize(
+    "change", [{"words": "ascii"}, {"min_length": 0}, {"numbers": "some"}, {"ngrams": 4}, {"stop_words": "the"}]
+)
+def test_settings_are_refused_by_name(change):
+    with pytest.raises(ValueError, match=f"^{next(iter(change))}"):
+        Analyzer(**change)
+
+
+def test_settings_from_a_damaged_file_are_refused():
+    for damaged in ({}, {**Analyzer().to_dict(), "more": 1}, None):
+        with pytest.raises(ValueError, match="analyzer: expected settings named"):
+            Analyzer.from_dict(damaged)
+
+
+WORDS = ("blue", "red", "don't", "m\u00fcller", "b12", "\u6771", "\u4eac")
+TEXTS = st.lists(st.lists(st.sampled_from((*WORDS, "pink", "\u6771\u4eac", "Red,", "x-blue")), max_size=9), min_size=1)
+
+
+@given(TEXTS, st.sampled_from((1, 2)))
+def test_counts_are_those_of_a_counter(texts, ngrams):
+    """However the texts come in batches, and whether pieces are remembered or not."""
+    analyzer, texts = Analyzer(ngrams=ngrams), [" ".join(words) for words in texts]
+    vocabulary = (*WORDS, "red blue")
+    expected = [[Counter(analyzer(text))[word] for word in vocabulary] for text in texts]
+    for batches in ([texts], [[text] for text in texts]):
+        counts = count_matrix(batches, vocabulary, analyzer)
+        assert counts.toarray().tolist() == expected and counts.has_canonical_format
+
+
+@given(TEXTS)
+def test_numbers_of_tokens_that_are_not_known_before(texts):
+    index, texts = TokenIndex(), [" ".join(words) for words in texts]
+    for _ in range(2):
+        ids, indptr = index([*texts, None])
+        names = np.array([*index.columns, ""])
+        for k, text in enumerate(texts):
+            assert names[ids[indptr[k] : indptr[k + 1]]].tolist() == Analyzer()(text)
+        assert indptr[-1] == indptr[-2] == len(ids)
+
+
+def test_what_is_remembered_is_bounded(monkeypatch):
+    monkeypatch.setattr("vips_fast.data.tokens._REMEMBERED", 5)
+    index = TokenIndex()
+    for k in range(50):
+        ids, _ = index([f"a'b c'{k} d'{k}'' \u6771\u4eac{k}" for k in range(k, k + 3)])
+        assert len(ids) == 3 * 6 and len(index._rare) <= 5 + 3 * 4
+
+
+def test_vocabulary_words_are_normalised():
+    counts = count_matrix([["dont dont none"]], ("Don't", "dont", "None", "1987", "vice-president"), "paper")
+    assert counts.toarray().tolist() == [[2, 0, 1, 0, 0]]
+    counts = count_matrix([["New York new"]], ("NEW", "New-York", "new york city"), Analyzer(ngrams=2))
+    assert counts.toarray().tolist() == [[2, 1, 0]]
+
+
+def test_any_function_is_an_analyzer():
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    texts = ["Red red, blue!", "blue_green BLUE"]
+    vectorizer = CountVectorizer(ngram_range=(1, 2)).fit(texts)
+    counts = count_matrix([texts], vectorizer.get_feature_names_out(), vectorizer.build_analyzer())
+    assert np.array_equal(counts.toarray(), vectorizer.transform(texts).toarray())
+    for wrong in (3, "ascii"):
+        with pytest.raises(ValueError, match="^analyzer"):
+            count_matrix([texts], ("red",), wrong)
+
+
+def test_count_matrix_refuses():
+    for wrong in ([b"alpha"], "alpha"):
+        with pytest.raises(TypeError, match="texts must hold strings"):
+            count_matrix([wrong], ("alpha",))
+    with pytest.raises(ValueError, match="texts is empty"):
+        count_matrix([], ("alpha",))
+    with pytest.raises(ValueError, match="no word that the analyzer can find"):
+        count_matrix([["a"]], ("1987", "a b"), "paper")
+
+
+def test_public_words():
+    pytest.importorskip("wordfreq")
+    listed = stop_words("public:en")
+    assert {"the", "and", "don't"} <= set(listed)
+    analyzer = Analyzer(stop_words=listed, numbers="drop")
+    words = public_vocabulary("public:en", analyzer, size=500)
+    assert len(set(words)) == 500 and not {"the", "and", "2"} & set(words) and "time" in words
+    assert all(analyzer(word) == [word] for word in words)
+    assert "zeit" in public_vocabulary("public:de", size=500)
+    for call in (public_vocabulary, stop_words):
+        with pytest.raises(ValueError, match="^public:tlh: the package .* of this language$"):
+            call("public:tlh")

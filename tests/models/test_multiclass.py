@@ -1,0 +1,216 @@
+"""More than two classes: one against the rest, one joint clip and one release a step."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import load_digits, load_iris
+from sklearn.linear_model import LogisticRegression
+
+from vips_fast import BayesianLogisticRegression
+from vips_fast.data import load_mnist
+from vips_fast.engine.model import Release
+from vips_fast.models.logistic import LogisticOptions
+from vips_fast.models.logistic.multiclass import OneVsRestModel
+
+KEY = bytes(range(32))
+IRIS, KINDS = load_iris(return_X_y=True)
+# Public bounds in centimetres: sepals and petals of up to 8 and 4, halved.
+IRIS = (IRIS - [6.0, 3.0, 4.0, 1.5]) / [2.0, 1.5, 3.0, 1.5]
+
+
+def model(**settings):
+    return BayesianLogisticRegression(**{"classes": [0, 1, 2], "row_norm": 2.0, "noise_multiplier": 1.0, **settings})
+
+
+def prepared(X, y, groups=None, **settings):
+    """What a fit would run with, in the state that a few releases at random lead to."""
+    estimator = model(**settings)
+    run = estimator.prepare(X, y, groups=groups)
+    run.model.prepare(run.plan.mechanism, run.plan.sampler)
+    return run
+
+
+def scrambled(run, seed, releases=2):
+    rng = np.random.default_rng(seed)
+    m, plan = run.model, run.plan
+    for step in range(releases):
+        scale = plan.mechanism.spacing / plan.sampler.expected_batch_size
+        size = 10.0 ** rng.uniform(-3, 1) / math.sqrt(math.prod(m.shape))
+        units = np.rint(rng.standard_normal(m.shape) * (size / scale)).astype(np.int64)
+        m.update(Release(step, units, scale, size * rng.uniform(0.1, 2)))
+    return run
+
+
+def contribution(run, rows=slice(None)):
+    """The sum of some records, in the units of the clip: the gradients, then the triangle in its orthonormal basis."""
+    m, n = run.model, run.records.n_rows
+    out = np.zeros(m.fine_shape, dtype=np.int64)
+    m.contribute(run.records.block(np.arange(n)[rows]), np.zeros(len(np.arange(n)[rows]), np.uint64), out, {})
+    d = m._d
+    split = m._k * d
+    i, j = np.triu_indices(d)
+    quadratic = out[split:] * m._first._grid**2 * np.where(i == j, 1.0, math.sqrt(2))
+    return np.concatenate([out[:split] * m._first._spacing, quadratic])
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(3, 9), st.integers(1, 6), st.booleans(), st.booleans())
+def test_every_record_is_within_the_joint_bound(seed, k, d, sparse, first_step):
+    """All its parts together, whatever the released state, the row and the label."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((40, d)) * 10.0 ** rng.uniform(-3, 3, (40, 1))
+    X[rng.random(X.shape) < 0.2] = 0.0
+    y = np.arange(40) % k
+    X = sp.csr_array(X.astype(np.float32 if seed % 2 else np.float64)) if sparse else X
+    run = prepared(X, y, classes=list(range(k)))
+    if not first_step:
+        scrambled(run, seed)
+    for row in range(40):
+        assert np.linalg.norm(contribution(run, slice(row, row + 1))) <= run.model._first._kept
+
+
+def test_the_bound_is_attained_and_does_not_depend_on_the_label():
+    """A long row is brought to the bound with its worst label, and with every label by the same weight."""
+    row, K = np.array([[2.0, 0.0]]), 5
+    parts = []
+    for label in range(K):
+        run = prepared(np.repeat(row, K, axis=0), np.arange(K), classes=list(range(K)), fit_intercept=False)
+        parts.append(contribution(run, slice(label, label + 1)))
+    norms = [np.linalg.norm(part) for part in parts]
+    assert max(norms) == pytest.approx(run.model._first._kept, rel=1e-4) and max(norms) <= run.model._first._kept
+    np.testing.assert_array_equal([part[-3:] for part in parts], np.repeat(parts[0][None, -3:], K, axis=0))
+
+
+@pytest.mark.parametrize("each", [False, True])
+def test_a_clip_for_each_class_would_break_the_bound(monkeypatch, each):
+    """K clips at the bound L let a record reach sqrt(K) L: the mutant is seen where the joint clip passes."""
+    X, y = np.repeat([[2.0, 0.0]], 6, axis=0), np.arange(6)
+
+    def clip_each(self, norms, target, starts):
+        return np.minimum(1.0, math.sqrt(self._k) * target / np.maximum(norms, target))
+
+    if each:
+        monkeypatch.setattr(OneVsRestModel, "_joint_weights", clip_each)
+    run = prepared(X, y, classes=list(range(6)), options=LogisticOptions(residual_clip=0.1))
+    assert (np.linalg.norm(contribution(run, slice(0, 1))) > run.model._first._kept) == each
+
+
+@pytest.mark.parametrize("rows", [1, 2, 7, 50])
+def test_a_persons_rows_are_clipped_once(rows):
+    """The sum of a person's rows is within the bound, though each row reaches it."""
+    X, y = np.repeat([[2.0, 0.0]], 2 * rows, axis=0), np.zeros(2 * rows, dtype=int)
+    run = scrambled(prepared(X, y, groups=np.repeat([0, 1], rows)), rows)
+    whole = np.linalg.norm(contribution(run, slice(0, 1)))
+    assert whole <= run.model._first._kept
+    if rows > 1:
+        # Rows are weighted by their worst label, which is not theirs.
+        assert whole > 0.8 * run.model._first._kept
+
+
+def test_sums_are_additive_and_have_the_bits_of_any_partition():
+    run = scrambled(prepared(IRIS, KINDS), 3)
+    m = run.model
+
+    def total(cuts):
+        out = np.zeros(m.fine_shape, dtype=np.int64)
+        for a, b in zip(cuts[:-1], cuts[1:]):
+            m.contribute(run.records.block(np.arange(a, b)), np.zeros(b - a, np.uint64), out, {})
+        return out
+
+    np.testing.assert_array_equal(total([0, 150]), total(range(151)))
+    np.testing.assert_array_equal(total([0, 150]), total([0, 1, 77, 149, 150]))
+
+
+def test_without_noise_it_is_one_against_the_rest():
+    """The coefficients of K regressions; intervals are not wider, as the curvature bounds that of each."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(5000, 4)) / 2
+    y = (X @ rng.normal(size=(4, 4)) * 1.5 + rng.gumbel(size=(5000, 4))).argmax(axis=1)
+    fitted = model(private=False, noise_multiplier=None, classes=[0, 1, 2, 3], n_steps=60).fit(X, y)
+    assert fitted.coef_.shape == (4, 4) and fitted.intercept_.shape == (4,)
+    for k in range(4):
+        alone = BayesianLogisticRegression(private=False, n_steps=60).fit(X, (y == k).astype(int))
+        np.testing.assert_allclose(fitted.coef_[k], alone.coef_[0], atol=0.02)
+        np.testing.assert_allclose(fitted.intercept_[k], alone.intercept_[0], atol=0.02)
+        ratio = np.diag(fitted.covariance_[k]) / np.diag(alone.covariance_)
+        assert (ratio < 1.01).all() and (ratio > 0.3).all()
+
+
+def test_probabilities_and_read_outs(tmp_path):
+    y = np.array(["setosa", "versicolor", "virginica"])[KINDS]
+    fitted = model(classes=sorted(set(y)), noise_multiplier=0.5).set_unsafe(test_key=KEY).fit(IRIS, y)
+    p = fitted.predict_proba(IRIS)
+    assert p.shape == (150, 3) and (p > 0).all()
+    np.testing.assert_allclose(p.sum(axis=1), 1)
+    assert (fitted.predict(IRIS) == fitted.classes_[p.argmax(axis=1)]).all()
+    assert fitted.decision_function(IRIS).shape == fitted.decision_variance(IRIS).shape == (150, 3)
+    assert fitted.credible_interval().shape == (3, 4, 2) and fitted.covariance_.shape == (3, 5, 5)
+    assert fitted.prior_precision_.shape == (3,)
+    np.testing.assert_allclose(fitted.predict_proba(sp.csr_array(IRIS)), p)
+    np.testing.assert_allclose(fitted.predict_proba(IRIS[::-1]), p[::-1])
+    fitted.save(tmp_path / "m")
+    np.testing.assert_array_equal(BayesianLogisticRegression.load(tmp_path / "m").predict_proba(IRIS), p)
+
+
+def test_a_step_is_one_release_of_any_number_of_classes():
+    """The same noise multiplier gives the same guarantee with 3 classes as with 2."""
+    three = model(n_steps=4).fit(IRIS, KINDS)
+    two = model(n_steps=4, classes=[0, 1]).fit(IRIS, KINDS > 0)
+    assert three.privacy_.epsilon == two.privacy_.epsilon and len(three.ledger_) == len(two.ledger_) == 4
+
+
+@pytest.mark.parametrize(
+    ("settings", "y", "text"),
+    [
+        ({"classes": None}, KINDS, "y has 3 different labels: expected 2, or classes= that states them"),
+        ({"classes": [0, 1, 1]}, KINDS, "expected 2 to 1024 different labels"),
+        ({"classes": [0]}, KINDS, "expected 2 to 1024 different labels"),
+        ({"classes": [0, 1, 3]}, KINDS, "y: expected the labels of classes"),
+        ({"classes": [0, 1, 2], "n_trials": 3.0}, KINDS, "n_trials=3.0: expected 1 with more than two classes"),
+    ],
+)
+def test_bad_input(settings, y, text):
+    with pytest.raises(ValueError, match=text):
+        model(**settings).fit(IRIS, y)
+    with pytest.raises(ValueError, match="expected two different labels"):
+        BayesianLogisticRegression.paper(classes=[0, 1, 2], noise_multiplier=1.0).fit(IRIS, KINDS)
+
+
+def test_a_label_that_is_none_contributes_nothing_where_it_is_dropped():
+    y = KINDS.copy()
+    y[7] = 9
+    out = model(invalid="drop").prepare(IRIS, y)
+    assert out.records.usable.tolist() == [i != 7 for i in range(150)]
+
+
+def test_digits():
+    """1,797 images of 64 pixels in [0, 16], a public bound: far above chance at epsilon = 4."""
+    X, y = load_digits(return_X_y=True)
+    X, train = X / 16 - 0.5, np.arange(len(y)) % 4 > 0
+    common = dict(classes=list(range(10)), row_norm=3.0)
+    plain = BayesianLogisticRegression(private=False, **common).fit(X[train], y[train])
+    theirs = LogisticRegression(max_iter=2000).fit(X[train], y[train]).score(X[~train], y[~train])
+    assert plain.score(X[~train], y[~train]) > theirs - 0.03
+    private = BayesianLogisticRegression(target_epsilon=4.0, target_delta=1e-5, **common)
+    private = private.set_unsafe(test_key=KEY).fit(X[train], y[train])
+    assert private.score(X[~train], y[~train]) > 0.75
+
+
+@pytest.mark.slow
+def test_mnist(data_dir):
+    """Ten digits, 60,000 images of 14 x 14 means of four bits: at epsilon = 1 within three points of no privacy."""
+    train, test, y, told = load_mnist(data_dir / "mnist")
+
+    def pooled(images):
+        return images.reshape(-1, 14, 2, 14, 2).mean(axis=(2, 4)).reshape(-1, 196) - 0.1
+
+    common = dict(classes=list(range(10)), row_norm=6.0, n_jobs=2)
+    plain = BayesianLogisticRegression(private=False, n_steps=10, **common).fit(pooled(train), y)
+    private = BayesianLogisticRegression(target_epsilon=1.0, target_delta=1e-6, **common).set_unsafe(test_key=KEY)
+    private.fit(pooled(train), y)
+    open_score, score = plain.score(pooled(test), told), private.score(pooled(test), told)
+    assert open_score > 0.89 and score > open_score - 0.03

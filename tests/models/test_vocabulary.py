@@ -1,0 +1,291 @@
+"""Vocabularies that are bought: the mechanism, its proof's steps, and what leaves."""
+
+import logging
+import math
+import pickle
+from functools import partial
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy.stats import binom, norm
+
+from vips_fast.accounting import GaussianEvent, epsilon
+from vips_fast.engine.backend import Threads
+from vips_fast.engine.model import Release
+from vips_fast.mechanisms import GaussianMechanism
+from vips_fast.models.vocabulary import PrivateCountVectorizer, PrivateVocabulary, TokenRows
+from vips_fast.models.vocabulary.model import VocabularyModel
+from vips_fast.models.vocabulary.threshold import ThresholdSampler, threshold_delta, threshold_for
+
+WORDS = [f"w{i}" for i in range(40)]
+
+
+def texts(n=300, seed=0):
+    """Words of falling frequency."""
+    rng = np.random.default_rng(seed)
+    shares = 1 / np.arange(1, 41)
+    return [" ".join(np.array(WORDS)[rng.random(40) < shares]) for _ in range(n)]
+
+
+def words_of(seed=0):
+    rng = np.random.default_rng(seed)
+    return lambda n: rng.integers(0, 2**64, n, dtype=np.uint64)
+
+
+def sets_of(documents, max_tokens=1000, groups=None, seed=0):
+    return TokenRows(str.split).extend(documents).sets(groups, max_tokens, words_of(seed))
+
+
+def model_of(sets, sigma=3.0, n_rounds=4, max_tokens=1000, delta=1e-6, n_records=100):
+    model = VocabularyModel(ThresholdSampler(n_records, n_rounds, max_tokens, delta))
+    mechanism = GaussianMechanism(sigma, 1.0, 1.0)
+    model.prepare(mechanism, model._plan)
+    model.learn(sets)
+    return model, mechanism
+
+
+def sums_of(model, sets, rows=None):
+    rows = np.arange(sets.n_rows) if rows is None else np.asarray(rows)
+    return Threads(2).sum(model, sets, rows, np.zeros(len(rows), np.uint64))
+
+
+def release(model, units):
+    model.update(Release(0, units, 1.0, 1.0))
+
+
+# ------------------------------------------------------------ threshold and event
+
+
+@pytest.mark.parametrize(("sigma", "most", "rounds"), [(13.5, 300, 1), (1.2, 1000, 1), (4.0, 1, 1), (27.0, 1000, 4)])
+def test_the_threshold_keeps_delta_for_every_number_of_own_tokens(sigma, most, rounds):
+    delta = 2.5e-7
+    rho = threshold_for(delta, sigma, most, rounds)
+    t = np.arange(1, most + 1)
+    each = norm.sf((rho - 1 / np.sqrt(t) - 0.25 * (rounds - 1)) / (sigma * math.sqrt(rounds)))
+    worst = (-np.expm1(t * np.log1p(-each))).max()
+    assert threshold_delta(rho, sigma, most, rounds) == pytest.approx(worst, rel=1e-6)
+    assert threshold_delta(rho, sigma, most, rounds) <= delta and worst <= delta * (1 + 1e-9)
+    assert threshold_delta(rho * (1 - 1e-6), sigma, most, rounds) > delta
+
+
+def test_the_event_is_the_gaussians_and_what_the_threshold_lets_through():
+    sampler = ThresholdSampler(1000, 4, 300, 2e-6)
+    assert -math.expm1(4 * math.log1p(-sampler.round_delta)) >= 2e-6
+    event, whole = sampler.event(8.0), 1e-5
+    from vips_fast.accounting import SelfComposedEvent
+
+    rest = (whole - 2e-6) / (1 - 2e-6)
+    alone = epsilon(SelfComposedEvent(GaussianEvent(8.0, "add_remove"), 4), rest)
+    assert epsilon(SelfComposedEvent(event, 4), whole) == pytest.approx(alone, rel=1e-3)
+    assert epsilon(SelfComposedEvent(event, 4), 1.9e-6) == math.inf
+
+
+# ------------------------------------------------------------ contributions
+
+
+@pytest.mark.parametrize("sigma", [1.0, 3.0, 700.0])
+def test_nobody_weighs_more_than_one_and_alone_as_in_company(sigma):
+    """In exact integers, in the first round and in later ones, whatever was wanted of each token."""
+    rng = np.random.default_rng(1)
+    documents = [" ".join(map(str, rng.choice(400, rng.integers(0, 200), replace=False))) for _ in range(60)]
+    sets = sets_of(documents, max_tokens=120)
+    model, _ = model_of(sets, sigma, max_tokens=120)
+    largest = 0
+    for later in range(5):
+        if later:
+            model._round = later
+            model._wanted = (rng.random(len(sets.names)) ** (3 * later) * model._largest).astype(np.int64)
+            model._wanted[0] = 0
+        alone = [sums_of(model, sets, [row]) for row in range(60)]
+        norms = [int((a.astype(object) ** 2).sum()) for a in alone]
+        assert max(norms) <= model._units**2
+        assert all(a.min() >= 0 for a in alone) and (not later or max(a.max() for a in alone) <= model._largest)
+        largest = max(largest, max(norms) / model._units**2)
+        assert np.array_equal(sum(alone), sums_of(model, sets))
+        assert np.array_equal(sum(alone), sums_of(model, sets, rng.permutation(60)))
+    assert largest > 0.99  # the bound is used
+
+
+def test_who_holds_more_keeps_as_many_by_an_own_word():
+    documents = [" ".join(f"own{i}" for i in range(10_000)), "a b c"]
+    one, two = (sets_of(documents, 50, seed=seed) for seed in (0, 1))
+    first = [set(np.array(s.names)[s.block(np.array([0])).ids]) for s in (one, two)]
+    assert [len(f) for f in first] == [50, 50] and first[0] != first[1]
+    # Nor does what others hold, or where they stand, change the choice.
+    rows = TokenRows(str.split).extend([documents[1], "own7 own8", documents[0]])
+    word = words_of(0)(1)[0]
+    moved = rows.sets(None, 50, lambda n: np.array([5, 6, word], np.uint64))
+    assert set(np.array(moved.names)[moved.block(np.array([2])).ids]) == first[0]
+    # What nobody keeps is not there to get noise.
+    assert len(one.names) == 1 + 50 + 3
+
+
+def test_a_persons_texts_are_one_set():
+    rows = TokenRows(str.split).extend(["a b a", "c", "b d", None])
+    sets = rows.sets(["x", "y", "x", "z"], 10, words_of())
+    held = [[sets.names[i] for i in sets.block(np.array([row])).ids] for row in range(3)]
+    assert held == [["a", "b", "d"], ["c"], []]
+
+
+# ------------------------------------------------------------ the proof's steps, replayed
+
+
+@pytest.mark.parametrize("own", [0, 1, 10_000])
+@pytest.mark.parametrize("n_rounds", [1, 4])
+def test_a_neighbor_moves_the_others_sums_by_at_most_one_in_every_round(own, n_rounds):
+    """The noise of the common tokens frozen; that of the own ones, and so what they seem to want, is anything."""
+    documents = texts(200)
+    document = " ".join(WORDS[::2] + [f"own{i}" for i in range(own)])
+    rng, distance = np.random.default_rng(3), []
+    here, there = sets_of(documents), sets_of([*documents, document])
+    place = {name: i for i, name in enumerate(there.names)}
+    common = np.array([place[name] for name in here.names])
+    one, mechanism = model_of(here, 2.0, n_rounds, n_records=200)
+    two, _ = model_of(there, 2.0, n_rounds, n_records=200)
+    for _ in range(n_rounds):
+        a, b = sums_of(one, here), sums_of(two, there)
+        distance.append(int(((b[common] - a) ** 2).sum()))
+        assert distance[-1] <= one._units**2
+        noise = rng.normal(0, mechanism.noise_sd / mechanism.spacing, len(b)).astype(np.int64)
+        noise[np.setdiff1d(np.arange(len(b)), common)] *= 10
+        release(one, a + noise[common])
+        # What is common has been seen by both; from here on both weigh the same.
+        shown = b + noise
+        shown[common] = a + noise[common]
+        release(two, shown)
+    if own == 0:
+        assert distance[0] > 0.95 * one._units**2  # the bound is nearly reached
+
+
+@pytest.mark.parametrize("n_rounds", [1, 4])
+@pytest.mark.parametrize("own", [1, 100, 150])
+def test_a_lone_token_is_released_with_probability_at_most_delta_rho(own, n_rounds):
+    """A million tokens that one person alone holds, at a delta that can be seen; 150 of which 100 are kept."""
+    delta, most = 0.02, 100
+    persons = 1_000_000 // own
+    ids = np.arange(persons * own)
+    rows = TokenRows(str.split)
+    rows._index.columns.update({f"t{i}": i for i in ids.tolist()})
+    rows._pieces, rows._lengths = [ids.astype(np.int32)], [np.full(persons, own)]
+    sets = rows.sets(None, most, words_of())
+    model, mechanism = model_of(sets, 2.0, n_rounds, most, delta, persons)
+    for _ in range(n_rounds):
+        sums = sums_of(model, sets)
+        mechanism.add_noise(sums, None)
+        release(model, sums)
+    found = {int(token) // own for token in (n[1:] for n in names_of(model))}
+    # Above it only once in a million runs.
+    assert len(found) <= binom.isf(1e-6, persons, delta)
+    if own >= 100 and n_rounds == 1:
+        assert len(found) > 0.5 * delta * persons  # the bound is nearly reached, so a threshold below would fail
+
+
+def names_of(model):
+    arrays = model.result()
+    ends = np.concatenate(([0], np.cumsum(arrays["lengths"]))).astype(int)
+    data = arrays["bytes"].tobytes()
+    return [data[a:b].decode() for a, b in zip(ends, ends[1:], strict=False)]
+
+
+def test_the_threshold_is_public():
+    few, many = (model_of(sets_of(texts(n)), 5.0)[0] for n in (3, 500))
+    assert few.threshold == many.threshold == threshold_for(1e-6, 5.0, 1000, 4)
+
+
+# ------------------------------------------------------------ the estimator
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return PrivateCountVectorizer(target_epsilon=8.0, target_delta=1e-4, max_tokens=50).fit(
+        [*texts(), "onlyme " + WORDS[0], *(f"lone{i}" for i in range(50))]
+    )
+
+
+def test_common_tokens_are_found_and_counted(fitted):
+    assert list(fitted.vocabulary_)[0] == "w0" and {"w1", "w2"} < set(fitted.vocabulary_)
+    assert not any(name.startswith(("only", "lone")) for name in fitted.vocabulary_)
+    assert len(fitted.weights_) == len(fitted.shares_) == len(fitted.vocabulary_)
+    assert (np.diff(fitted.shares_) <= 0).all()
+    counts = fitted.transform(["w1 w0 w1", "onlyme", None])
+    assert counts.shape == (3, len(fitted.vocabulary_)) and counts.dtype == np.int32
+    assert counts.toarray()[0, fitted.vocabulary_["w1"]] == 2 and counts[[1, 2]].nnz == 0
+    assert list(fitted.get_feature_names_out()) == list(fitted.vocabulary_)
+
+
+def test_the_statement_is_the_ledgers(fitted):
+    privacy = fitted.privacy_
+    assert privacy.private and 7.8 < privacy.epsilon <= 8.0 and privacy.steps == len(fitted.ledger_) == 4
+    assert "vocabulary is included" in str(privacy) and privacy.vocabulary
+    assert fitted.holders_needed > 1
+
+
+def test_choices_after_the_release_cost_nothing(fitted, tmp_path):
+    fitted.save(tmp_path / "v")
+    again = PrivateCountVectorizer.load(tmp_path / "v")
+    assert again.vocabulary_ == fitted.vocabulary_ and again.privacy_ == fitted.privacy_
+    again.set_params(max_share=0.6, stop_words=["w2"], max_features=3, order="alphabet")
+    assert not {"w0", "w2"} & set(again.vocabulary_) and len(again.vocabulary_) == 3
+    assert list(again.vocabulary_) == sorted(again.vocabulary_)
+    assert len(again.ledger_) == 4 and (again.transform(["w0 w1 w2"]).sum(), len(again.weights_)) == (1, 3)
+
+
+def test_no_private_token_leaves(tmp_path, caplog):
+    """Nor does the order of the texts, or a number of tokens: files, pickles, logs and messages are searched."""
+    with caplog.at_level(logging.DEBUG):
+        found = PrivateVocabulary(target_epsilon=8.0, target_delta=1e-4).fit([*texts(), "sesame", "zebra w0"])
+        with pytest.warns(UserWarning, match="the vocabulary is empty: epsilon = 1") as warned:
+            PrivateVocabulary(target_epsilon=1.0).fit(["sesame zebra"] * 3)
+        with pytest.raises(TypeError) as refused:
+            found.fit(["sesame", 3])
+        with pytest.raises(TypeError) as made:
+            PrivateVocabulary(analyzer=lambda text: [("zebra",)]).fit(["sesame"])
+    found.save(tmp_path / "v")
+    data = b"".join(path.read_bytes() for path in (tmp_path / "v").iterdir()) + pickle.dumps(found)
+    data += (caplog.text + str(warned[0].message) + str(refused.value) + str(made.value)).encode()
+    assert b"w0" in data and b"sesame" not in data and b"zebra" not in data
+    assert names_of(SimpleNamespace(result=lambda: found._result.arrays)) == sorted(found.vocabulary_)
+    assert not found._result.state
+
+
+def test_persons_own_their_texts():
+    """A word that one person repeats in every text is one person's."""
+    documents, people = [], []
+    for person in range(300):
+        documents += ["hello world", "hello"]
+        people += [person] * 2
+    documents += ["mine"] * 5000
+    people += [1000] * 5000
+    kept = PrivateVocabulary(target_epsilon=5.0, n_records=301, target_delta=1e-5).fit(documents, groups=people)
+    assert set(kept.vocabulary_) == {"hello", "world"}
+    assert kept.privacy_.unit == "person" and "one person of 301" in str(kept.privacy_)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (dict(private=False), "private=False: expected True"),
+        (dict(sampling="poisson"), "sampling='poisson': expected 'full'"),
+        (dict(neighbors="replace_one"), "neighbors='replace_one'"),
+        (dict(noise_multiplier=0.5), "noise_multiplier=0.5"),
+        (dict(max_tokens=0), "max_tokens=0"), (dict(max_share=0.0), "max_share=0"), (dict(order="first"), "order"),
+        (dict(rows_per_group=2), "rows_per_group=2"), (dict(analyzer="no"), "analyzer"), (dict(n_steps=0), "n_steps=0"),
+        (dict(target_epsilon=1e4), "noise_multiplier=.*change target_epsilon"), (dict(stop_words="the"), "stop_words"),
+    ],
+)  # fmt: skip
+def test_refusals_name_the_argument(options, message):
+    with pytest.raises(ValueError, match=message):
+        PrivateVocabulary(**options).fit(texts(5))
+
+
+def test_rounds_that_move_weight_find_more():
+    """Long tail: 2,000 words, each person holds 60 of them."""
+    rng = np.random.default_rng(5)
+    shares = np.minimum(1.0, 8 / np.arange(1, 2001))
+    rows = TokenRows(str.split)
+    documents = [" ".join(map(str, np.flatnonzero(rng.random(2000) < shares))) for _ in range(3000)]
+    rows.extend(documents)
+    make = partial(PrivateVocabulary, target_epsilon=1.0, target_delta=1e-6)
+    one, four = (len(make(n_steps=n).fit(rows).vocabulary_) for n in (1, 4))
+    assert four > 1.2 * one > 20

@@ -1,0 +1,95 @@
+"""One ledger, one statement and one budget for a vocabulary and what is fitted to its counts."""
+
+import numpy as np
+import pytest
+
+from vips_fast import LatentDirichletAllocation, PrivateCountVectorizer, verify
+from vips_fast.accounting import ApproximateDPEvent, ComposedEvent, GaussianEvent, PoissonSampledEvent, epsilon
+from vips_fast.engine.budget import Budget, BudgetExceededError
+from vips_fast.engine.filters import gaussian_filter_epsilon, leaked, without_leaks
+
+TEXTS = ["red green blue " * 3, "one two three", "red two blue", "green one"] * 100
+LEAK = ComposedEvent((GaussianEvent(8.0, "add_remove"), ApproximateDPEvent(0.0, 1e-6, "add_remove")))
+
+
+def bought(**options):
+    return PrivateCountVectorizer(target_epsilon=3.0, target_delta=1e-5, max_tokens=20, **options)
+
+
+def topics(**options):
+    options = dict(target_epsilon=4.0) | options
+    return LatentDirichletAllocation(
+        n_components=2, doc_length=10, n_steps=5, batch_size=200, target_delta=1e-5, n_records=400, **options
+    )
+
+
+def test_one_statement_covers_both(tmp_path):
+    words = bought()
+    counts = words.fit_transform(TEXTS)
+    model = topics().fit(counts, after=words, transcript=tmp_path / "t", checkpoint=tmp_path / "c")
+    both = ComposedEvent((words.ledger_.event(), model.ledger_.event()))
+    assert 3.9 < model.privacy_.epsilon <= 4.0 and model.privacy_.vocabulary
+    assert "vocabulary is included" in str(model.privacy_) and model.privacy_.steps == 5
+    assert epsilon(both, 1e-5) > model.privacy_.epsilon  # the model's ledger has the vocabulary's releases already
+    assert model.ledger_.plan["prior"]["head"] == words.ledger_.head
+    alone = topics(noise_multiplier=model.privacy_.noise_multiplier).fit(counts)
+    assert alone.privacy_.epsilon < 3.5 and not alone.privacy_.vocabulary
+    assert epsilon(ComposedEvent((words.ledger_.event(), alone.ledger_.event())), 1e-5) == model.privacy_.epsilon
+    model.save(tmp_path / "m")
+    assert LatentDirichletAllocation.load(tmp_path / "m").privacy_ == model.privacy_
+    assert verify(tmp_path / "m", tmp_path / "t").ok
+
+
+def test_what_does_not_compose_is_refused():
+    words = bought().fit(TEXTS)
+    counts = words.transform(TEXTS)
+    for options, call, message in [
+        (dict(target_epsilon=2.9), {}, "target_epsilon=2.9: expected more than epsilon = 2.99"),
+        (dict(noise_multiplier=0.4), {}, "noise_multiplier=0.4 with 5 steps gives epsilon"),
+        ({}, dict(groups=np.arange(400)), "after: is about one record, this fit about one person"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            topics(**options).fit(counts, after=words, **call)
+    tainted = bought().set_unsafe(test_key=bytes(32)).fit(TEXTS)
+    with pytest.raises(ValueError, match="after: expected"):
+        topics().fit(counts, after=tainted)
+
+
+def test_a_budget_pays_for_both_and_the_vocabulary_comes_first(tmp_path):
+    def budget(name):
+        Budget.create(tmp_path / name, epsilon=5.0, delta=1e-5, dataset="d", unit="record", relation="add_remove")
+        return Budget(tmp_path / name)
+
+    first = budget("first")
+    words = bought(n_records=400)
+    counts = words.fit(TEXTS, budget=first).transform(TEXTS)
+    assert 3.0 <= first.spent < 4.0
+    model = topics(target_epsilon=None).fit(counts, after=words, budget=first)
+    assert 4.9 < first.spent <= 5.0 and model.privacy_.epsilon < first.spent and model.privacy_.vocabulary
+    with pytest.raises(BudgetExceededError):
+        bought().fit(TEXTS, budget=first)
+    later = budget("later")
+    topics(target_epsilon=1.0).fit(counts, budget=later)
+    with pytest.raises(BudgetExceededError):
+        bought().fit(TEXTS, budget=later)
+    assert Budget(tmp_path / "first").spent == first.spent
+
+
+def test_a_filter_sets_apart_what_the_first_run_may_let_through(tmp_path):
+    Budget.create(tmp_path / "b", epsilon=5.0, delta=1e-5, dataset="d", unit="person", relation="add_remove",
+                  filter="gaussian")  # fmt: skip
+    budget = Budget(tmp_path / "b")
+    assert leaked({LEAK: 4}) == pytest.approx(4e-6) and leaked({LEAK: 4}) >= 4e-6
+    assert without_leaks({LEAK: 4}) == {GaussianEvent(8.0, "add_remove"): 4}
+    with budget.reserve(LEAK, 4) as run:
+        for _ in range(4):
+            run.release()
+    rest = gaussian_filter_epsilon({GaussianEvent(8.0, "add_remove"): 4}, 1e-5 - 4e-6)
+    assert budget.spent == pytest.approx(rest, rel=1e-9) and budget.spent > epsilon(LEAK, 1e-5)
+    with pytest.raises(BudgetExceededError):
+        budget.reserve(LEAK, 1)
+    other = PoissonSampledEvent(0.5, GaussianEvent(8.0, "add_remove"))
+    budget.reserve(other, 1).close()
+    Budget.create(tmp_path / "c", epsilon=50.0, delta=3e-6, dataset="d", unit="person", relation="add_remove")
+    with pytest.raises(BudgetExceededError):
+        Budget(tmp_path / "c").reserve(LEAK, 4)

@@ -1,0 +1,127 @@
+"""Tables as numbers, by a public schema: a transformer as scikit-learn has them."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Self
+
+import numpy as np
+from scipy import sparse
+
+from .frames import framed, named_columns, set_output
+from .records import read_batches
+from .schema import Schema
+
+
+class ColumnEncoder:
+    """Encodes tables by a public `Schema`; nothing is learned from their rows.
+
+    It stands before an estimator, alone or in a ``Pipeline``: a cell beyond its bounds is moved to them, an unknown
+    category follows the schema's rule, and columns are found by name, in any order. As it learns nothing it spends
+    nothing, and the encoding of a row does not depend on other rows, so that neighbours stay neighbours.
+
+    Parameters
+    ----------
+    schema : Schema or path
+        The table's columns; those of other names are left alone.
+    invalid : {"nan", "raise"}
+        What a cell that the schema refuses becomes: NaN, which the estimator's own ``invalid`` settles, or a
+        ValueError.
+
+    Attributes
+    ----------
+    feature_names_in_ : array of str, shape (n_columns,)
+        Names of the table's columns in `fit`.
+    row_norm : float
+        The largest L2 norm that an encoded row can have, a public number.
+    """
+
+    def __init__(self, schema: Schema | str | os.PathLike[str], invalid: str = "nan"):
+        self.schema, self.invalid = schema, invalid
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Constructor arguments by name."""
+        return {"schema": self.schema, "invalid": self.invalid}
+
+    def set_params(self, **params: Any) -> Self:
+        """Set constructor arguments; returns the encoder. ValueError for another name."""
+        for name, value in params.items():
+            if name not in self.get_params():
+                raise ValueError(f"{name!r} is not a parameter of ColumnEncoder: expected schema or invalid")
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        shown = str(self.schema) if not isinstance(self.schema, Schema) else f"<{len(self.schema.columns)} columns>"
+        return f"ColumnEncoder({shown}, invalid={self.invalid!r})"
+
+    @property
+    def schema_(self) -> Schema:
+        """The schema, read from its file where it is a path."""
+        return self.schema if isinstance(self.schema, Schema) else Schema.load(self.schema)
+
+    @property
+    def row_norm(self) -> float:
+        """See the attributes."""
+        return self.schema_.row_norm
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Check that X has the schema's columns; its rows are not read.
+
+        X is a frame of pandas or polars, a pyarrow table or a mapping of column names to cells; y is not used.
+        """
+        names = named_columns(X)
+        if names is None:
+            raise TypeError(f"X is a {type(X).__name__}: expected a table with named columns")
+        for name in self.schema_.names:
+            if name not in names:
+                raise ValueError(f"X has no column {name!r}, which the schema has")
+        self.feature_names_in_ = np.array(names, dtype=object)
+        self.n_features_in_ = len(names)
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Encode a table.
+
+        Returns
+        -------
+        float64 CSR array of shape (n, n_features), or a frame after `set_output`.
+
+        Raises
+        ------
+        ValueError
+            If a column is missing, or with ``invalid="raise"`` a cell is refused; row and column are named, no cell.
+        """
+        schema, parts, done = self.schema_, [], 0
+        for batch in read_batches(X, schema.names):
+            n = len(next(iter(batch.values())))
+            lines = range(done, done + n)
+            parts.append(schema.encode(batch, invalid=self.invalid, where="X: row", lines=lines))
+            done += n
+        none = sparse.csr_array((0, len(schema.feature_names)))
+        matrix = sparse.vstack(parts, format="csr") if parts else none
+        return framed(self, matrix, X)
+
+    def fit_transform(self, X: Any, y: Any = None) -> Any:
+        """`fit`, then `transform`."""
+        return self.fit(X).transform(X)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Names of the encoded columns: a number's own, "name=value" for the values of others."""
+        return np.array(self.schema_.feature_names, dtype=object)
+
+    def set_output(self, *, transform: str | None = None) -> Self:
+        """What `transform` gives: "default" (CSR), "pandas" or "polars" (dense); returns the encoder."""
+        return set_output(self, transform)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn's tools may expect (needs scikit-learn)."""
+        from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
+
+        return Tags(
+            estimator_type=None, target_tags=TargetTags(required=False), transformer_tags=TransformerTags(),
+            input_tags=InputTags(two_d_array=False, categorical=True, string=True), requires_fit=False,
+        )  # fmt: skip

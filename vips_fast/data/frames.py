@@ -1,0 +1,83 @@
+"""Frames of pandas, polars and pyarrow: the names of their columns, held from a fit to what follows it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+#: What a fit says of a frame some of whose rows have one name.
+REPEATS = "X's index repeats: rows of one person? give groups="
+
+
+def named_columns(X: Any) -> tuple[str, ...] | None:
+    """Names of the columns of a frame, a pyarrow table or a mapping; None for what has none, or not texts."""
+    names = X if isinstance(X, Mapping) else getattr(X, "column_names", getattr(X, "columns", None))
+    if names is None or isinstance(X, np.ndarray) or sparse.issparse(X):
+        return None
+    listed = tuple(names)
+    if listed and all(isinstance(name, str) for name in listed):
+        return listed
+    if any(isinstance(name, str) for name in listed):
+        raise TypeError("X: expected names of columns that are all texts, or none of them")
+    return None
+
+
+def check_names(owner: str, known: Sequence[str] | None, X: Any) -> Any:
+    """X, whose columns are held against those of the fit.
+
+    Raises
+    ------
+    ValueError
+        If X has names that are others, or stand in another order.
+
+    Warns
+    -----
+    UserWarning
+        If only one of the two had names.
+    """
+    names = named_columns(X)
+    if names == (None if known is None else tuple(known)):
+        return X
+    if names is None or known is None:
+        some, none = ("X has", "fit had") if known is None else ("fit had", "X has")
+        what = f"{owner}: {some} names of columns and {none} none, so that only their order counts"
+        warnings.warn(what, stacklevel=4)
+        return X
+    new, gone = set(names) - set(known), set(known) - set(names)
+    for told, which in ((new, "unseen in fit"), (gone, "seen in fit, now missing")):
+        if told:
+            raise ValueError(f"X: expected the columns of fit: {', '.join(map(repr, sorted(told)[:5]))} {which}")
+    raise ValueError("X: expected the columns of fit in the same order")
+
+
+def warn_of_repeats(X: Any) -> None:
+    """Say that the index of a pandas frame repeats, which people's rows often do."""
+    if getattr(getattr(X, "index", None), "is_unique", True) is False:
+        warnings.warn(REPEATS, stacklevel=5)
+
+
+def set_output(owner: Any, transform: str | None) -> Any:
+    """What ``owner.transform`` gives from now on, see `framed`; None leaves it. ValueError for another name."""
+    if transform not in (None, "default", "pandas", "polars"):
+        raise ValueError(f"transform={transform!r}: expected 'default', 'pandas', 'polars' or None")
+    owner._output = transform or getattr(owner, "_output", "default")
+    return owner
+
+
+def framed(owner: Any, values: Any, X: Any) -> Any:
+    """Values as ``owner.set_output`` asks for them, with its names and the index of X."""
+    output = getattr(owner, "_output", "default")
+    if output == "default":
+        return values
+    dense, names = values.toarray() if sparse.issparse(values) else values, list(owner.get_feature_names_out())
+    if output == "polars":
+        import polars
+
+        return polars.DataFrame(dense, schema=names)
+    import pandas
+
+    return pandas.DataFrame(dense, columns=names, index=getattr(X, "index", None) if hasattr(X, "iloc") else None)

@@ -1,0 +1,437 @@
+"""Raw records in, some at a time: CSV, JSON Lines, Parquet, folders of texts, standard input, tables in memory.
+
+CSV and JSON Lines are read with Python's own modules, whose errors can be given a line and quote no cell; Parquet needs
+pyarrow (the extra "tables"). Messages name the file, the line or row and the column, never what a cell holds.
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import csv
+import gzip
+import io
+import json
+import os
+import sys
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..checks import check_choice
+from ._files import BadLine, naming, open_text
+from .arrays import check_invalid
+from .corpus import Corpus
+from .vocabulary import Vocabulary, count_matrix, public_vocabulary
+
+RECORD_FORMATS = ("csv", "jsonl", "parquet", "folder")
+#: Rows and, about, characters of a batch.
+BATCH_ROWS, _BATCH_SIZE = 4096, 1 << 20
+#: Characters of a line or a cell. A quote that is not closed makes a cell of all that follows.
+_MAX_CELL = 1 << 28
+_CHUNK = 1 << 20
+#: Columns of a folder of texts: what a file holds, its path in the folder, and the first part of that.
+_FOLDER_COLUMNS = ("text", "path", "folder")
+
+
+class _BadRow(BadLine):
+    """A row that is no CSV with some delimiter."""
+
+
+_Rows = Iterator[tuple[int, Sequence[Any]]]
+
+
+def read_batches(
+    source: Any, columns: Sequence[str], *, texts: Sequence[str] = (), batch_rows: int = BATCH_ROWS,
+    format: str | None = None, encoding: str = "utf-8", invalid: str = "raise",
+    progress: Callable[[int, int], None] | None = None,
+) -> Iterator[dict[str, list[Any]]]:  # fmt: skip
+    """Columns of records, some rows at a time.
+
+    Parameters
+    ----------
+    source : path-like, "-", table or iterable of str
+        A file (CSV with a header line, JSON Lines, Parquet; the first two also gzip), a folder, whose .txt files at any
+        depth are records with the columns ``text``, ``path`` and ``folder`` (the first part of the path); "-" is
+        standard input. A pandas or polars frame, a pyarrow table or a mapping from names to sequences. Or any iterable
+        of strings, which are the only column.
+    columns : sequence of str
+        The wanted columns. Each batch is a dictionary of their values, lists of equal lengths.
+    texts : sequence of str
+        Those of them that must hold strings or nothing (None). Cells of CSV are strings always, of other formats what
+        they are.
+    batch_rows : int
+        Most rows of a batch; batches of long texts have fewer.
+    format : {"csv", "jsonl", "parquet", "folder"} or None
+        None looks at the contents: what is nothing else is CSV. CSV may have commas, semicolons, tabs or bars: the
+        first of these with which the header has the wanted columns.
+    encoding : str
+        Of text files. A mark at the beginning of a file that says UTF-8 or UTF-16 comes first.
+    invalid : {"raise", "drop"}
+        What to do about a line of JSON Lines that is no object with the wanted fields, and a cell of ``texts`` that is
+        no string. "drop" makes None of it and says nothing.
+    progress : function or None
+        Called after each batch of a file with the bytes read, of its compressed form, and its size (0: unknown).
+
+    Raises OSError if a file cannot be opened, ImportError if pyarrow is missing, and ValueError if the source has not
+    the columns, is empty, or is broken in its form: bytes that are not of the encoding, rows of other lengths than the
+    header, a quote out of place, a cell of more than 2**28 characters.
+    """
+    drop, columns = check_invalid(invalid), list(columns)
+    if format is not None:
+        check_choice("format", format, RECORD_FORMATS)
+    if not isinstance(source, (str, os.PathLike)):
+        yield from _checked(_in_memory(source, columns, batch_rows), texts, drop)
+        return
+    with naming(_name(source)), _broken(), contextlib.ExitStack() as stack:
+        if source != "-" and Path(source).is_dir():
+            yield from _checked(
+                _batched(_folder(Path(source), columns, encoding, drop), columns, batch_rows), texts, drop
+            )
+            return
+        raw: Any = sys.stdin.buffer if source == "-" else stack.enter_context(open(source, "rb"))
+        head = raw.peek(2)[:2]
+        file: Any = raw if head != b"\x1f\x8b" else stack.enter_context(io.BufferedReader(gzip.open(raw, "rb")))  # type: ignore[arg-type]
+        head = file.peek(4)[:64]
+        if format is None:
+            start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+            format = "parquet" if head.startswith(b"PAR1") else "jsonl" if start.startswith(b"{") else "csv"
+        if not head:
+            raise ValueError("is empty")
+        if format == "parquet":
+            if source == "-" or file is not raw:
+                raise ValueError("Parquet must be read from a file of its own; expected CSV or JSON Lines here")
+            batches = _parquet(raw, columns, texts, batch_rows)
+        else:
+            lines = _lines(file, encoding)
+            rows = _csv(lines, columns) if format == "csv" else _jsonl(lines, columns, drop)
+            batches = _batched(rows, columns, batch_rows)
+        size = 0 if source == "-" else os.fstat(raw.fileno()).st_size
+        for batch in _checked(batches, texts, drop):
+            yield batch
+            if progress is not None:
+                progress(raw.tell() if size else 0, size)
+
+
+def column_names(source: Any) -> list[str]:
+    """Names of the columns of a file with a header (CSV, with commas, or Parquet) or of a table in memory.
+
+    Raises OSError or ValueError if the source cannot be read, is empty or is JSON Lines, which has no header.
+    """
+    if not isinstance(source, (str, os.PathLike)):
+        return _names(source)
+    with naming(_name(source)), _broken(), open(source, "rb") as raw:
+        if raw.peek(4).startswith(b"PAR1"):
+            return list(_parquet_module().ParquetFile(raw).schema_arrow.names)
+        with open_text(source) as file:
+            if file.peek(64)[:64].lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
+                raise ValueError("JSON Lines has no header; expected CSV or Parquet")
+            if not file.peek(1):
+                raise ValueError("is empty")
+            return next((row for _, row in _csv_rows(_lines(file, "utf-8"), ",")), [])
+
+
+@dataclass(frozen=True)
+class Records:
+    """Raw texts and, where a column says so, the persons whose they are.
+
+    Parameters
+    ----------
+    source : as for `read_batches`
+    text : sequence of str
+        Columns of the text; several are joined with a line break. A null is an empty text.
+    person : str or None
+        Column that says whose each record is.
+    format, encoding, invalid, progress : as for `read_batches`
+    """
+
+    source: Any
+    text: Sequence[str] = ("text",)
+    person: str | None = None
+    format: str | None = None
+    encoding: str = "utf-8"
+    invalid: str = "raise"
+    progress: Callable[[int, int], None] | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.text, str):
+            object.__setattr__(self, "text", (self.text,))
+
+    def batches(self) -> Iterator[tuple[list[str], list[Any] | None]]:
+        """Texts and persons' labels, some at a time; from the beginning, where the source can be read again.
+
+        Raises what `read_batches` raises, and ValueError if there are no records or, with its number, a record has no
+        person; with invalid="drop" it is then an empty one of a person of its own.
+        """
+        columns = [*self.text, *([] if self.person is None else [self.person])]
+        first = 1
+        for batch in read_batches(
+            self.source, list(dict.fromkeys(columns)), texts=self.text, format=self.format, encoding=self.encoding,
+            invalid=self.invalid, progress=self.progress,
+        ):  # fmt: skip
+            cells = [[text or "" for text in batch[name]] for name in self.text]
+            texts = cells[0] if len(cells) == 1 else list(map("\n".join, zip(*cells, strict=True)))
+            persons = None if self.person is None else batch[self.person]
+            for place, label in enumerate(persons or ()):
+                # A value that differs from itself, such as NaN, is a missing one.
+                if label is None or label == "" or label != label:
+                    if self.invalid == "raise":
+                        what = f"record {first + place}: no person in column {self.person!r}"
+                        raise ValueError(f"{_name(self.source)}: {what}")
+                    texts[place], persons[place] = "", object()  # type: ignore[index]
+            first += len(texts)
+            yield texts, persons
+        if first == 1:
+            raise ValueError(f"{_name(self.source)}: has no records")
+
+    def corpus(self, vocabulary: Vocabulary, analyzer: Any = None, *, vocabulary_size: int = 8000) -> Corpus:
+        """Counts of a public vocabulary's tokens, a document for each record, with ``groups`` where persons are known.
+
+        ``vocabulary``, ``analyzer`` and ``vocabulary_size`` are those of
+        `vips_fast.data.vocabulary.public_vocabulary`. Beside the counts only a batch of the records is held.
+        """
+        words = public_vocabulary(vocabulary, analyzer, size=vocabulary_size)
+        known: dict[Any, int] = {}
+        codes: list[np.ndarray] = []
+
+        def texts() -> Iterator[list[str]]:
+            for some, persons in self.batches():
+                if persons is not None:
+                    codes.append(np.array([known.setdefault(label, len(known)) for label in persons], np.int64))
+                yield some
+
+        counts = count_matrix(texts(), words, analyzer)
+        groups = np.concatenate(codes) if self.person is not None else None
+        return Corpus(counts, words, os.path.basename(_name(self.source)), groups=groups)
+
+
+def _name(source: Any) -> str:
+    if not isinstance(source, (str, os.PathLike)):
+        return "records"
+    return "standard input" if source == "-" else os.fspath(source)
+
+
+@contextlib.contextmanager
+def _broken() -> Iterator[None]:
+    try:
+        yield
+    except (gzip.BadGzipFile, EOFError, zlib.error):
+        raise ValueError("the gzip data are broken or cut off") from None
+
+
+def _lines(file: Any, encoding: str) -> Iterator[str]:
+    """The lines of a text file, with their line breaks."""
+    decoder, rest, done = None, "", 0
+    while True:
+        raw = file.read(max(_CHUNK, len(rest)))
+        if decoder is None:
+            marked = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+            encoding = "utf-16" if marked else "utf-8-sig" if raw.startswith(codecs.BOM_UTF8) else encoding
+            try:
+                decoder = codecs.getincrementaldecoder(encoding)()
+            except LookupError:
+                raise ValueError(f"encoding {encoding!r} is not known") from None
+        try:
+            text = decoder.decode(raw, not raw)
+        except UnicodeDecodeError as error:
+            good = error.object[: error.start].decode(encoding, "ignore")
+            raise BadLine(done + good.count("\n") + 1, f"not {encoding} text; expected another encoding") from None
+        done += text.count("\n")
+        rest += text
+        end = rest.rfind("\n") + 1 if raw else len(rest)
+        yield from io.StringIO(rest[:end], newline="\n")
+        if not raw:
+            return
+        rest = rest[end:]
+        if len(rest) > _MAX_CELL:
+            raise BadLine(done + 1, f"more than {_MAX_CELL} characters")
+
+
+def _csv_rows(lines: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """Number of the last line of each row, and its cells; blank lines are passed over."""
+    # The limit is the whole process's: it is only ever raised.
+    csv.field_size_limit(max(csv.field_size_limit(), _MAX_CELL))
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    try:
+        for row in reader:
+            if row:
+                yield reader.line_num, row
+    except csv.Error:
+        what = f"not valid CSV: a quote out of place or not closed, or a cell of more than {_MAX_CELL} characters"
+        raise _BadRow(reader.line_num, what) from None
+
+
+def _csv(lines: Iterator[str], columns: Sequence[str]) -> _Rows:
+    # A header may be quoted over several lines: what the attempts have read is kept for the next.
+    read: list[str] = []
+
+    def kept() -> Iterator[str]:
+        for line in lines:
+            read.append(line)
+            yield line
+
+    for delimiter in ",;\t|":
+        with contextlib.suppress(_BadRow):
+            header = next((row for _, row in _csv_rows(chain(list(read), kept()), delimiter)), [])
+            if set(columns) <= set(header):
+                break
+    else:
+        delimiter = ","
+        header = next((row for _, row in _csv_rows(chain(list(read), kept()), delimiter)), [])
+    places = _places(columns, header)
+    rows = _csv_rows(chain(read, lines), delimiter)
+    next(rows)
+    for number, row in rows:
+        if len(row) != len(header):
+            raise BadLine(number, f"{len(row)} cells; expected {len(header)}, as in the header")
+        yield number, [row[place] for place in places]
+
+
+def _places(columns: Sequence[str], names: Sequence[Any]) -> list[int]:
+    """Where the columns are. The names are not shown: those of a file without a header are a record."""
+    for name in columns:
+        if list(names).count(name) != 1:
+            many = "several of its" if name in names else "none of its"
+            raise ValueError(f"{many} {len(names)} columns is named {name!r}; expected one")
+    return [list(names).index(name) for name in columns]
+
+
+def _jsonl(lines: Iterator[str], columns: Sequence[str], drop: bool) -> _Rows:
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+            cells = [record[name] for name in columns]
+        except (ValueError, LookupError, TypeError, RecursionError):
+            if not drop:
+                raise BadLine(number, f"expected a JSON object with {', '.join(map(repr, columns))}") from None
+            cells = [None] * len(columns)
+        yield number, cells
+
+
+def _folder(root: Path, columns: Sequence[str], encoding: str, drop: bool) -> _Rows:
+    places = _places(columns, _FOLDER_COLUMNS)
+    paths = sorted(
+        os.path.relpath(os.path.join(folder, name), root)
+        for folder, _, files in os.walk(root) for name in files if name.endswith(".txt")
+    )  # fmt: skip
+    if not paths:
+        raise ValueError("has no .txt files")
+    for number, path in enumerate(paths, 1):
+        text: str | None = None
+        try:
+            with naming(path), open(root / path, "rb") as file:
+                text = "".join(_lines(file, encoding))
+        except ValueError:
+            if not drop:
+                raise
+        yield number, [(text, path, path.partition(os.sep)[0])[place] for place in places]
+
+
+def _batched(rows: _Rows, columns: Sequence[str], batch_rows: int) -> Iterator[tuple[Any, dict[str, list[Any]]]]:
+    """Batches of rows and, with each, the lines that they are on."""
+    numbers: list[int] = []
+    cells: list[Sequence[Any]] = []
+    size = 0
+
+    def batch() -> tuple[list[int], dict[str, list[Any]]]:
+        return numbers, {name: list(column) for name, column in zip(columns, zip(*cells, strict=True), strict=True)}
+
+    for number, row in rows:
+        numbers.append(number)
+        cells.append(row)
+        size += sum(len(cell) for cell in row if isinstance(cell, str))
+        if len(cells) >= batch_rows or size >= _BATCH_SIZE:
+            yield batch()
+            numbers, cells, size = [], [], 0
+    if cells:
+        yield batch()
+
+
+def _checked(batches: Iterable[tuple[Any, dict[str, list[Any]]]], texts: Sequence[str], drop: bool) -> Iterator[Any]:
+    for numbers, batch in batches:
+        for name in texts:
+            for place, cell in enumerate(batch[name]):
+                if not (cell is None or isinstance(cell, str)):
+                    if not drop:
+                        what = f"expected a text in column {name!r}, got one of type {type(cell).__name__}"
+                        raise BadLine(numbers[place], what)
+                    batch[name][place] = None
+        yield batch
+
+
+def _parquet_module() -> Any:
+    try:
+        from pyarrow import parquet
+    except ImportError:
+        raise ImportError("Parquet files need the package pyarrow: pip install 'vips_fast[tables]'") from None
+    return parquet
+
+
+def _parquet(
+    file: Any, columns: Sequence[str], texts: Sequence[str], batch_rows: int
+) -> Iterator[tuple[Any, dict[str, list[Any]]]]:
+    parquet = _parquet_module()
+    import pyarrow
+
+    first = 1
+    try:
+        table = parquet.ParquetFile(file, pre_buffer=False)
+        places = _places(columns, table.schema_arrow.names)
+        for name, place in zip(columns, places, strict=True):
+            kind = table.schema_arrow.types[place]
+            kind = kind.value_type if pyarrow.types.is_dictionary(kind) else kind
+            if name in texts and not any(word in str(kind) for word in ("string", "null")):
+                raise ValueError(f"column {name!r} is of type {kind}; expected text")
+        # Few rows at a time: a row has no largest size.
+        for part in table.iter_batches(min(batch_rows, 512), columns=list(columns), use_threads=False):
+            batch = {name: part.column(name).to_pylist() for name in columns}
+            yield range(first, first + part.num_rows), batch
+            first += part.num_rows
+    except UnicodeDecodeError:
+        raise ValueError(f"row {first} or one of the next {min(batch_rows, 512)}: not UTF-8 text") from None
+    except (pyarrow.ArrowException, OSError):
+        raise ValueError("not a whole Parquet file") from None
+
+
+def _names(table: Any) -> list[Any]:
+    for attribute in ("column_names", "columns"):
+        if hasattr(table, attribute):
+            return list(getattr(table, attribute))
+    return list(table)
+
+
+def _in_memory(source: Any, columns: Sequence[str], batch_rows: int) -> Iterator[tuple[Any, dict[str, list[Any]]]]:
+    """Batches of a table, or of an iterable of texts."""
+    if not (isinstance(source, Mapping) or hasattr(source, "columns") or hasattr(source, "column_names")):
+        if len(columns) != 1 or not isinstance(source, Iterable):
+            raise ValueError(f"records of type {type(source).__name__} have no columns; expected a file or a table")
+        yield from _batched(((k, (text,)) for k, text in enumerate(source, 1)), columns, batch_rows)
+        return
+    with naming("records"):
+        _places(columns, _names(source))
+        cells = {name: source[name] for name in columns}
+        if len(set(map(len, cells.values()))) > 1:
+            raise ValueError("columns are of different lengths")
+        n_rows = len(cells[columns[0]])
+        for first in range(0, n_rows, batch_rows):
+            last = min(n_rows, first + batch_rows)
+            yield range(first + 1, last + 1), {name: _slice(cells[name], first, last) for name in columns}
+
+
+def _slice(column: Any, first: int, last: int) -> list[Any]:
+    """Some cells of a column as a list; what is missing is None."""
+    if hasattr(column, "iloc"):
+        part = column.iloc[first:last]
+        return part.astype(object).where(part.notna(), None).tolist()
+    part = column[first:last]
+    for convert in ("to_pylist", "to_list", "tolist"):
+        if hasattr(part, convert):
+            return list(getattr(part, convert)())
+    return list(part)

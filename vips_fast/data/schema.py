@@ -1,0 +1,400 @@
+"""What the columns of a table are, said in public before any row is read.
+
+A schema fixes how each cell becomes numbers, from public bounds and lists of values alone. Nothing is learned from the
+rows, so an encoding spends no privacy, and a row's is the same in any company. The file is TOML, a table a column in
+the order of the features::
+
+    nulls = ["", "?"]                # cells that stand for a missing value
+
+    [columns.age]
+    kind = "number"
+    low = 16                         # values beyond a bound are moved to it
+    high = 90
+
+    [columns."capital gain"]
+    kind = "number"
+    low = 0
+    high = 20000
+    centred = false                  # [0, 1] in place of [-1, 1]
+    missing = "zero"
+
+    [columns.work]
+    kind = "category"
+    values = ["private", "state", "none"]
+    unknown = "flag"
+
+    [columns.smoker]
+    kind = "binary"
+    values = ["no", "yes"]
+
+    [columns.id]
+    kind = "ignore"
+
+``missing`` and ``unknown`` say what becomes of a cell without a value and of one that is not among ``values``: "refuse"
+(the default), "zero", the number 0 in all columns that are made of it, or "flag", a column of their own,
+``name=?`` and ``name=*``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ._files import naming
+from .arrays import INT32_MAX
+
+KINDS, RULES = ("number", "category", "binary", "ignore"), ("refuse", "zero", "flag")
+
+#: What a cell is that has no place among the columns made of it.
+_MISSING, _UNKNOWN, _WRONG = -1, -2, -3
+_PROBLEMS = {-1: "a missing value", -2: "not one of the schema's values", -3: "expected a finite number"}
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table.
+
+    Attributes
+    ----------
+    name : str
+    kind : {"number", "category", "binary", "ignore"}
+        A number is scaled by its bounds, a category has a column of 0 and 1 for each value, a binary one for the second
+        of its two values.
+    low, high : float or None
+        Public bounds of a number.
+    values : tuple of str
+        Public values of a category or binary column. A cell is compared as text without blanks around it, a whole
+        number as its digits.
+    centred : bool
+        Numbers are scaled to [-1, 1]; False: to [0, 1], for amounts that are mostly zero.
+    missing, unknown : {"refuse", "zero", "flag"}
+        See the module.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If these do not go together.
+    """
+
+    name: str
+    kind: str
+    low: float | None = None
+    high: float | None = None
+    values: tuple[str, ...] = ()
+    centred: bool = True
+    missing: str = "refuse"
+    unknown: str = "refuse"
+
+    def __post_init__(self) -> None:
+        def expect(good: bool, what: str) -> None:
+            if not good:
+                raise ValueError(f"column {self.name!r}: {what}")
+
+        expect(self.kind in KINDS, f"kind={self.kind!r}: expected one of {', '.join(KINDS)}")
+        for rule in ("missing", "unknown"):
+            expect(getattr(self, rule) in RULES, f"{rule}={getattr(self, rule)!r}: expected one of {', '.join(RULES)}")
+        expect(isinstance(self.values, (list, tuple)), f"values={self.values!r}: expected a list")
+        object.__setattr__(self, "values", tuple(map(text_of, self.values)))
+        number, listed = self.kind == "number", self.kind in ("category", "binary")
+        if number:
+            bounds = (self.low, self.high)
+            real = all(isinstance(b, (int, float)) and not isinstance(b, bool) and math.isfinite(b) for b in bounds)
+            expect(real and self.low < self.high, f"low={self.low!r}, high={self.high!r}: expected numbers, low < high")  # type: ignore[operator]
+        else:
+            expect((self.low, self.high) == (None, None), "low and high: expected for a number only")
+        expect(isinstance(self.centred, bool) and (number or self.centred), "centred: expected for a number only")
+        expect(listed or not self.values, "values: expected for a category or binary column only")
+        expect(listed or self.unknown == "refuse", "unknown: expected for a category or binary column only")
+        expect(len(set(self.values)) == len(self.values), "values: expected no value twice")
+        expect(
+            self.kind != "binary" or len(self.values) == 2, f"{len(self.values)} values: expected 2 of a binary column"
+        )
+        expect(self.kind != "category" or len(self.values) >= 1, "values: expected a list of them")
+
+    @cached_property
+    def features(self) -> tuple[str, ...]:
+        """Names of the columns that are made of it."""
+        if self.kind == "ignore":
+            return ()
+        own = tuple(f"{self.name}={value}" for value in self.values)
+        own = own[1:] if self.kind == "binary" else own or (self.name,)
+        flags = (("missing", "?"), ("unknown", "*"))
+        return own + tuple(f"{self.name}={mark}" for rule, mark in flags if getattr(self, rule) == "flag")
+
+    def codes(self, cells: Any, nulls: frozenset[str]) -> np.ndarray:
+        """Number of each cell's value among ``values``, negative where it has none."""
+        known = {value: code for code, value in enumerate(self.values)}
+        codes = (_MISSING if is_null(cell, nulls) else known.get(text_of(cell), _UNKNOWN) for cell in _listed(cells))
+        return np.fromiter(codes, dtype=np.int64)
+
+    def numbers(self, cells: Any, nulls: frozenset[str]) -> tuple[np.ndarray, np.ndarray]:
+        """The cells as float64, unbounded, and codes: 0, or negative where a cell is no finite number."""
+        array = cells if isinstance(cells, np.ndarray) else None
+        if array is not None and array.dtype.kind in "iufb":
+            values = array.astype(np.float64)
+            codes = np.where(np.isnan(values), _MISSING, np.where(np.isinf(values), _WRONG, 0))
+        else:
+            listed = _listed(cells)
+            values, codes = np.zeros(len(listed)), np.zeros(len(listed), dtype=np.int64)
+            for i, cell in enumerate(listed):
+                if is_null(cell, nulls):
+                    codes[i] = _MISSING
+                    continue
+                try:
+                    values[i] = float(cell)
+                except (TypeError, ValueError, OverflowError):
+                    codes[i] = _WRONG
+            codes[(codes == 0) & ~np.isfinite(values)] = _WRONG
+        return np.where(codes == 0, values, 0.0), codes
+
+    def encode(self, cells: Any, nulls: frozenset[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Entries and their places among `features`, one a cell, and codes, negative where the cell is refused."""
+        if self.kind == "number":
+            values, codes = self.numbers(cells, nulls)
+            assert self.low is not None and self.high is not None
+            entries = (np.clip(values, self.low, self.high) - self.low) / (self.high - self.low)
+            entries = 2 * entries - 1 if self.centred else entries
+            places = np.zeros(len(codes), dtype=np.int64)
+        else:
+            codes = self.codes(cells, nulls)
+            places = np.maximum(codes - (self.kind == "binary"), 0)
+            entries = (codes >= (self.kind == "binary")).astype(np.float64)
+        for code, rule, mark in ((_MISSING, self.missing, "?"), (_UNKNOWN, self.unknown, "*")):
+            if rule != "refuse":
+                here = codes == code
+                entries[here] = float(rule == "flag")
+                places[here] = self.features.index(f"{self.name}={mark}") if rule == "flag" else 0
+                codes = np.where(here, 0, codes)
+        return entries, places, codes
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The columns of a table, in the order of the features.
+
+    Attributes
+    ----------
+    columns : tuple of Column
+    nulls : frozenset of str
+        Cells that stand for a missing value, beside empty ones and NaN.
+    """
+
+    columns: tuple[Column, ...]
+    nulls: frozenset[str] = frozenset({""})
+
+    def __post_init__(self) -> None:
+        names = [column.name for column in self.columns]
+        if len(set(names)) != len(names):
+            raise ValueError("columns: expected no name twice")
+        features = self.feature_names
+        if len(set(features)) != len(features):
+            twice = next(name for name in features if features.count(name) > 1)
+            raise ValueError(f"columns: two features would be called {twice!r}")
+
+    def __getitem__(self, name: str) -> Column:
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise ValueError(f"the schema has no column {name!r}")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the columns that features are made of."""
+        return tuple(column.name for column in self.columns if column.kind != "ignore")
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the encoded columns: a number's own, "name=value" for the values of others."""
+        return tuple(name for column in self.columns for name in column.features)
+
+    @property
+    def row_norm(self) -> float:
+        """The largest L2 norm that an encoded row can have: each column makes one entry of at most 1."""
+        return math.sqrt(len(self.names))
+
+    def without(self, *names: str | None) -> Schema:
+        """The schema without these columns, such as a label."""
+        return Schema(tuple(column for column in self.columns if column.name not in names), self.nulls)
+
+    def encode(
+        self, cells: Mapping[str, Any], *, invalid: str = "raise", where: str = "row",
+        lines: Sequence[int] | None = None,
+    ) -> sparse.csr_array:  # fmt: skip
+        """Encode columns of cells.
+
+        Parameters
+        ----------
+        cells : mapping of str to list or array
+            Texts, numbers or missing values (None, NaN) of each of `names`, equally many.
+        invalid : {"raise", "nan"}
+            What a cell that the schema refuses does: end the encoding, or become NaN, for an estimator's own
+            ``invalid`` to settle.
+        where, lines
+            For messages: what a row is called, and its number in place of that from 0.
+
+        Returns
+        -------
+        float64 CSR array of shape (n, len(feature_names)), indices int32 where they fit.
+
+        Raises
+        ------
+        ValueError
+            If a column is missing, or a cell is refused. The message has row and column, never the cell.
+        """
+        if invalid not in ("raise", "nan"):
+            raise ValueError(f"invalid={invalid!r}: expected 'raise' or 'nan'")
+        entries, places, start = [], [], 0
+        for column in self.columns:
+            if column.kind == "ignore":
+                continue
+            if column.name not in cells:
+                raise ValueError(f"there is no column {column.name!r}, which the schema has")
+            kind = getattr(getattr(cells[column.name], "dtype", None), "kind", "O")
+            if kind not in "iufbOUST":
+                dtype = cells[column.name].dtype
+                raise ValueError(f"column {column.name!r} has dtype {dtype}: expected numbers or texts")
+            values, here, codes = column.encode(cells[column.name], self.nulls)
+            bad = codes < 0
+            if bad.any() and invalid == "raise":
+                row = int(bad.argmax())
+                line = row if lines is None else lines[row]
+                raise ValueError(f"{where} {line}, column {column.name!r}: {_PROBLEMS[int(codes[row])]}")
+            values[bad] = np.nan
+            entries.append(values)
+            places.append(here + start)
+            start += len(column.features)
+        if len({len(values) for values in entries}) > 1:
+            raise ValueError("the columns have not the same number of rows")
+        if not entries:
+            raise ValueError("the schema has no column that features are made of")
+        table, columns = np.stack(entries, axis=1), np.stack(places, axis=1)
+        present = table != 0
+        indptr = np.concatenate([[0], np.cumsum(present.sum(axis=1))])
+        # Some users of sparse matrices, such as liblinear, read int32 indices alone.
+        dtype = np.int32 if indptr[-1] <= INT32_MAX else np.int64
+        matrix = (table[present], columns[present].astype(dtype), indptr.astype(dtype))
+        return sparse.csr_array(matrix, shape=(len(table), start))
+
+    def label(self, name: str, cells: Any, *, counts: bool = False) -> np.ndarray:
+        """A column as y of a fit.
+
+        Parameters
+        ----------
+        name : str
+            A category or binary column, whose ``values`` are the classes; with ``counts`` a number.
+        cells : list or array
+        counts : bool
+
+        Returns
+        -------
+        Texts, "" for a cell that is none of the values; with ``counts`` float64, NaN for one that is no number.
+
+        Raises
+        ------
+        ValueError
+            If the column is of another kind or not in the schema.
+        """
+        column = self[name]
+        kinds = ("number",) if counts else ("category", "binary")
+        if column.kind not in kinds:
+            raise ValueError(f"column {name!r}: kind={column.kind!r}: expected {' or '.join(kinds)} of a label")
+        if counts:
+            values, codes = column.numbers(cells, self.nulls)
+            return np.where(codes == 0, values, np.nan)
+        return np.array([*column.values, ""])[column.codes(cells, self.nulls).clip(-1)]
+
+    def to_toml(self) -> str:
+        """The text that `parse` reads."""
+        lines = [] if self.nulls == {""} else [f"nulls = {json.dumps(sorted(self.nulls))}", ""]
+        for column in self.columns:
+            lines.append(f"[columns.{_quoted(column.name)}]")
+            for field in fields(column)[1:]:
+                value = getattr(column, field.name)
+                if value != field.default:
+                    lines.append(f"{field.name} = {_toml(value)}")
+            lines.append("")
+        return "\n".join(lines)
+
+    @classmethod
+    def parse(cls, text: str) -> Schema:
+        """The schema in a text of TOML; ValueError for one that is none."""
+        try:
+            said = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise ValueError(f"not a TOML file: {' '.join(str(error).split())}") from None
+        if extra := sorted(said.keys() - {"nulls", "columns"}):
+            raise ValueError(f"{extra[0]}: unknown key; expected nulls and columns")
+        columns, nulls = said.get("columns"), said.get("nulls", [""])
+        if not isinstance(columns, dict) or not all(isinstance(value, dict) for value in columns.values()):
+            raise ValueError("columns: expected a table for each column, [columns.NAME]")
+        if not isinstance(nulls, list) or not all(isinstance(null, str) for null in nulls):
+            raise ValueError("nulls: expected a list of texts")
+        known, made = {field.name for field in fields(Column)} - {"name"}, []
+        for name, value in columns.items():
+            if extra := sorted(value.keys() - known):
+                listed = ", ".join(sorted(known))
+                raise ValueError(f"column {name!r}: {extra[0]}: unknown key; expected one of {listed}")
+            if value.get("kind") in (None, "?"):
+                raise ValueError(f"column {name!r}: its kind is not said; expected one of {', '.join(KINDS)}")
+            made.append(Column(name, **value))
+        return cls(tuple(made), frozenset({"", *nulls}))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Schema:
+        """The schema in a file; OSError or ValueError, with its path."""
+        with naming(path):
+            try:
+                return cls.parse(Path(path).read_bytes().decode("utf-8"))
+            except UnicodeDecodeError:
+                raise ValueError("is not UTF-8 text") from None
+
+
+def draft(names: Iterable[str]) -> str:
+    """A template of a schema for columns of these names, to be filled in from what is publicly known of them."""
+    head = (
+        "# Fill in from public knowledge, never from the rows. kind is one of\n"
+        "#   number (low, high; centred = false for amounts from 0), category (values), binary (two values), ignore;\n"
+        '# missing and unknown: "refuse", "zero" or "flag".\n'
+        'nulls = [""]\n'
+    )
+    return head + "".join(f'\n[columns.{_quoted(name)}]\nkind = "?"\n' for name in names)
+
+
+def text_of(cell: Any) -> str:
+    """A cell as it is compared with the schema's values."""
+    if isinstance(cell, (float, np.floating)) and cell == int(cell if math.isfinite(cell) else 0):
+        cell = int(cell)
+    return str(cell).strip()
+
+
+def is_null(cell: Any, nulls: frozenset[str]) -> bool:
+    """Whether a cell has no value: None, NaN, or one of ``nulls``."""
+    if isinstance(cell, str):
+        return cell.strip() in nulls
+    # A value that does not equal itself, or cannot say (pandas' NA), is a missing one.
+    return cell is None or not isinstance(equal := cell == cell, (bool, np.bool_)) or not equal
+
+
+def _listed(cells: Any) -> Sequence[Any]:
+    listed: Sequence[Any] = cells.tolist() if isinstance(cells, np.ndarray) else cells
+    return listed
+
+
+def _quoted(name: str) -> str:
+    return json.dumps(name, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, tuple):
+        return "[" + ", ".join(map(_quoted, value)) + "]"
+    return _quoted(value) if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else repr(value)

@@ -1,0 +1,298 @@
+"""Tokens of texts: one public description of how a text becomes words, and the numbers of the words at speed."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from functools import cache
+from itertools import chain, repeat
+from typing import Any, Self
+
+import numpy as np
+
+from ..checks import check_choice, check_number
+
+_SPACES = re.compile(r"[\s-]+")
+_LETTERS = b"abcdefghijklmnopqrstuvwxyz"
+_SEPARATORS = b" \t\n\r\v\f\x1c\x1d\x1e\x1f-"
+_LOWER = bytes.maketrans(_LETTERS.upper() + _SEPARATORS, _LETTERS + b" " * len(_SEPARATORS))
+_DROPPED = bytes(set(range(256)) - set(_LETTERS + _LETTERS.upper() + _SEPARATORS))
+#: ASCII letters in lower case, digits, apostrophes, and whatever is not ASCII; all else separates.
+_KEPT = bytes(
+    byte if byte >= 128 or chr(byte) in "'0123456789" or byte in _LETTERS else byte + 32 if 65 <= byte <= 90 else 32
+    for byte in range(256)
+)
+#: Scripts written without spaces (Thai, Lao, Myanmar, Khmer, Hiragana, Han): a letter and its marks are a token.
+_ALONE = (
+    "\u0e01-\u0e3a\u0e40-\u0e4e\u0e81-\u0ece\u1000-\u103f\u1780-\u17d3"
+    "\u3005-\u3007\u3041-\u309f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003fffd"
+)
+#: What `_pattern` finds in ASCII.
+_ASCII = re.compile("[a-z0-9]+(?:'[a-z0-9]+)*")
+_DIGIT = re.compile(r"\d")
+#: Pieces of texts whose tokens are remembered, and the longest of them: some 20 MB.
+_REMEMBERED, _LONGEST = 1 << 17, 24
+#: Characters whose pieces are held at one time: a piece takes some 50 bytes.
+_AT_ONCE = 1 << 19
+_SPACE = re.compile(r"[ \t\n\r]")
+
+#: What a user may give for an analyzer: None and "unicode" are the default, "paper" is `Analyzer(words="paper")`.
+AnyAnalyzer = "Analyzer | str | Callable[[str], Sequence[str]] | None"
+
+
+@cache
+def _pattern() -> re.Pattern[str]:
+    marks = "".join(c for c in map(chr, (*range(0x300, 0x1E950), *range(0xE0100, 0xE01F0))) if _is_mark(c))
+    run = rf"[^\W_{_ALONE}](?:[^\W_{_ALONE}]|[{marks}\u200c\u200d])*"
+    return re.compile(rf"{run}(?:['\u00b7]{run})*|(?=\w)[{_ALONE}][{marks}]*")
+
+
+def _is_mark(character: str) -> bool:
+    return unicodedata.category(character).startswith("M")
+
+
+def _paper_words(text: str) -> list[bytes]:
+    """Lower case; white space and hyphens separate; every other character that is not one of a to z is dropped (so
+    "don't" becomes "dont"). This is ``parse_doc_list`` of onlineldavb, which the paper's code uses.
+    """
+    if not text.isascii():
+        # Unicode has further white space, and capitals whose lower case is in a to z (the Kelvin sign).
+        text = _SPACES.sub(" ", text).lower()
+    return text.encode("ascii", "ignore").translate(_LOWER, _DROPPED).split()
+
+
+@dataclass(frozen=True)
+class Analyzer:
+    """How a text becomes tokens: public settings, kept with a model. Called with a text, gives its tokens in order.
+
+    Parameters
+    ----------
+    words : {"unicode", "paper"}
+        "unicode": words after UAX 29, of the text in NFKC and case-folded: runs of letters, digits and their combining
+        marks, with apostrophes (and the Catalan middle dot) between them. Unlike UAX 29, an underscore, a full stop or
+        a comma always separates. In scripts that are written without spaces each letter is a token: ``ngrams`` makes
+        words of them. "paper": a to z alone, as the paper's code does it ("T4" becomes "t").
+    min_length : int
+        Shorter tokens are left out, in characters.
+    numbers : {"keep", "mixed", "drop"}
+        Tokens with digits: keep all, keep those that have letters too ("B12"), or none.
+    ngrams : int
+        1 to 3: also pairs, and triples, of tokens that follow each other, joined with a space; made after the tokens
+        above are left out.
+    stop_words : sequence of str
+        Tokens to leave out, a public list (`vips_fast.data.vocabulary.stop_words`); brought to the tokens' form.
+
+    Raises ValueError for a setting that is none of these.
+    """
+
+    words: str = "unicode"
+    min_length: int = 1
+    numbers: str = "keep"
+    ngrams: int = 1
+    stop_words: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_choice("words", self.words, ("unicode", "paper"))
+        check_number("min_length", self.min_length, 1, 1000, integer=True)
+        check_choice("numbers", self.numbers, ("keep", "mixed", "drop"))
+        check_number("ngrams", self.ngrams, 1, 3, integer=True)
+        if isinstance(self.stop_words, str) or not all(isinstance(word, str) for word in self.stop_words):
+            raise ValueError("stop_words: expected a sequence of strings")
+        given = frozenset(map(str, self.stop_words))
+        object.__setattr__(self, "stop_words", ())
+        object.__setattr__(self, "_stopped", frozenset())
+        stopped = frozenset(one[0] for one in map(self.unigrams, given) if len(one) == 1)
+        object.__setattr__(self, "stop_words", tuple(sorted(stopped)))
+        object.__setattr__(self, "_stopped", stopped)
+
+    def __call__(self, text: str) -> list[str]:
+        """The tokens of a text, n-grams after the words they are made of."""
+        return list(self.with_ngrams(self.unigrams(text)))
+
+    def with_ngrams(self, words: list[str]) -> Iterator[str]:
+        """A text's words, and what ``ngrams`` makes of them."""
+        return chain(words, *(map(" ".join, zip(*(words[k:] for k in range(n)), strict=False))
+                              for n in range(2, self.ngrams + 1)))  # fmt: skip
+
+    def unigrams(self, text: str) -> list[str]:
+        """The words of a text, less those that the settings leave out."""
+        return [token for piece in self.pieces(text) for token in self.tokens_of(piece)]
+
+    def pieces(self, text: str) -> list[bytes]:
+        """A text, in UTF-8, cut where words surely end; the tokens of each piece are those of `tokens_of`."""
+        if self.words == "paper":
+            return _paper_words(text)
+        return text.encode("utf-8", "replace").translate(_KEPT).split()
+
+    def tokens_of(self, piece: bytes) -> list[str]:
+        """The words of one piece, less those that the settings leave out."""
+        text = piece.decode()
+        if piece.isalnum():  # ASCII letters and digits alone: one word
+            return [text] if self._kept(text) else []
+        if piece.isascii():
+            found = _ASCII.findall(text)
+        else:
+            folded = unicodedata.normalize("NFKC", text.replace("\u00ad", "")).casefold()
+            found = _pattern().findall(unicodedata.normalize("NFKC", folded).replace("\u2019", "'"))
+        return [token for token in found if self._kept(token)]
+
+    def _kept(self, token: str) -> bool:
+        if len(token) < self.min_length or token in self._stopped:  # type: ignore[attr-defined]
+            return False
+        if self.numbers == "keep" or not _DIGIT.search(token):
+            return True
+        return self.numbers == "mixed" and any(map(str.isalpha, token))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The settings, for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, settings: Mapping[str, Any]) -> Self:
+        """The analyzer of some settings; raises ValueError for what are none."""
+        known = {field.name for field in fields(cls)}
+        if not isinstance(settings, Mapping) or set(settings) != known:
+            raise ValueError(f"analyzer: expected settings named {', '.join(sorted(known))}")
+        return cls(**{**settings, "stop_words": tuple(settings["stop_words"])})
+
+
+def as_analyzer(analyzer: Any = None) -> Callable[[str], Sequence[str]]:
+    """The analyzer that an argument stands for: None or "unicode", "paper", an `Analyzer`, or any function from a text
+    to its tokens, such as scikit-learn's ``CountVectorizer(...).build_analyzer()``. Raises ValueError for others.
+    """
+    if analyzer is None or isinstance(analyzer, str):
+        check_choice("analyzer", analyzer, (None, "unicode", "paper"))
+        return Analyzer(words=analyzer or "unicode")
+    if not callable(analyzer):
+        raise ValueError(f"analyzer of type {type(analyzer).__name__}: expected 'unicode', 'paper' or a function")
+    return analyzer
+
+
+class TokenIndex:
+    """The number of each token of texts; called with some texts, gives (ids, indptr): int32, the numbers of all their
+    tokens, n-grams of a text after its words, and int64 of shape (n + 1,), where each text's begin. A None is an empty
+    text.
+
+    Parameters
+    ----------
+    analyzer : as for `as_analyzer`
+    columns : mapping from token to number >= 0, or None
+        Other tokens are passed over. None numbers tokens as they first appear, which is private where the texts are.
+
+    Attributes
+    ----------
+    columns : dict
+        The mapping, which grows where None was given.
+    """
+
+    def __init__(self, analyzer: Any = None, columns: Mapping[str, int] | None = None):
+        self.analyzer = as_analyzer(analyzer)
+        self.columns: dict[str, int] = {} if columns is None else dict(columns)
+        self._fixed, self._several = columns is not None, list[np.ndarray]()
+        #: The number of a piece's only token; -1 where none counts, -3 - k for those of ``_several[k]``. Two tables:
+        #: that of the common case is small enough for the processor's cache.
+        self._common: dict[bytes, int] = {}
+        self._rare: dict[bytes, int] = {}
+        self._by_pieces = isinstance(self.analyzer, Analyzer) and self.analyzer.ngrams == 1
+        if self._by_pieces:
+            words = ((word.encode(), number) for word, number in self.columns.items() if word.isascii())
+            self._common = {word: n for word, n in words if word.isalnum() and self._tokens_of(word) == [word.decode()]}
+
+    def _number(self, word: str) -> int:
+        return self.columns.get(word, -1) if self._fixed else self.columns.setdefault(word, len(self.columns))
+
+    def _tokens_of(self, piece: bytes) -> list[str]:
+        return self.analyzer.tokens_of(piece)  # type: ignore[attr-defined]
+
+    def _learned(self, piece: bytes) -> int:
+        """The code of a piece that is not a common one."""
+        if self._fixed and piece.isalnum():
+            return -1
+        code = self._rare.get(piece)
+        if code is None:
+            numbers = [n for word in self._tokens_of(piece) if (n := self._number(word)) >= 0]
+            code = numbers[0] if numbers else -1
+            if len(numbers) > 1:
+                code = -3 - len(self._several)
+                self._several.append(np.array(numbers, np.int32))
+            if not self._fixed and piece.isalnum() and code >= 0:
+                self._common[piece] = code
+            elif len(piece) <= _LONGEST:
+                self._rare[piece] = code
+        return code
+
+    def __call__(self, texts: Iterable[str | None]) -> tuple[np.ndarray, np.ndarray]:
+        """See the class."""
+        found, counted, owners = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)], list[int]()
+        group: list[str] = []
+        size, n_texts = 0, 0
+        for text in texts:
+            for part in self._parts(text or ""):
+                if size > _AT_ONCE:
+                    ids, numbers = self._ids(group)
+                    found.append(ids)
+                    counted.append(numbers)
+                    group, size = [], 0
+                group.append(part)
+                owners.append(n_texts)
+                size += len(part)
+            n_texts += 1
+        ids, numbers = self._ids(group)
+        lengths = np.bincount(owners, np.concatenate([*counted, numbers]), n_texts).astype(np.int64)
+        return np.concatenate([*found, ids]), np.concatenate(([0], np.cumsum(lengths)))
+
+    def _parts(self, text: str) -> Iterator[str]:
+        """A text, cut where white space is if it is very long; n-grams would not survive that."""
+        at = 0
+        while self._by_pieces and len(text) - at > _AT_ONCE and (space := _SPACE.search(text, at + _AT_ONCE)):
+            yield text[at : space.end()]
+            at = space.end()
+        yield text[at:]
+
+    def _ids(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """The numbers of the tokens of all texts, and how many each text has."""
+        analyzer: Any = self.analyzer
+        if len(self._rare) > _REMEMBERED:
+            self._rare.clear()
+            self._several.clear()
+        split = analyzer.pieces if self._by_pieces else analyzer
+        tokens: list[Sequence[Any]] = [split(text) if text else () for text in texts]
+        lengths = np.fromiter(map(len, tokens), np.int64, len(tokens))
+        flat, owner = list(chain.from_iterable(tokens)), np.repeat(np.arange(len(tokens)), lengths)
+        if not self._by_pieces:
+            ids = np.fromiter(map(self._number, flat), np.int32, len(flat))
+        else:
+            ids = np.fromiter(map(self._common.get, flat, repeat(-2)), np.int32, len(flat))
+            unknown = np.flatnonzero(ids == -2)
+            ids[unknown] = [self._learned(flat[place]) for place in unknown.tolist()]
+            many = ids < -1
+            if many.any():
+                parts = [self._several[-3 - code] for code in ids[many].tolist()]
+                times = np.ones(len(ids), np.int64)
+                times[many] = list(map(len, parts))
+                ids, owner, many = np.repeat(ids, times), np.repeat(owner, times), np.repeat(many, times)
+                ids[many] = np.concatenate(parts)
+        good = ids >= 0
+        return ids[good], np.bincount(owner[good], minlength=len(tokens))
+
+
+def token_columns(vocabulary: Iterable[str], analyzer: Any = None) -> dict[str, int]:
+    """Column of each token that an analyzer can produce.
+
+    A vocabulary's words go through the analyzer's own normalisation. Where two of them become one, the first has the
+    counts; a word that becomes none, or more than ``ngrams`` words, never occurs. Raises ValueError if no word can
+    occur.
+    """
+    analyzer, columns = as_analyzer(analyzer), dict[str, int]()
+    for column, word in enumerate(vocabulary):
+        if isinstance(analyzer, Analyzer):
+            words = analyzer.unigrams(word)
+            if not 1 <= len(words) <= analyzer.ngrams:
+                continue
+            word = " ".join(words)
+        columns.setdefault(word, column)
+    if not columns:
+        raise ValueError("vocabulary has no word that the analyzer can find in a text")
+    return columns

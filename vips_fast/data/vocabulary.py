@@ -1,0 +1,159 @@
+"""Public vocabularies and stop words, and counts over a vocabulary."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ..checks import check_number
+from ._files import blocks, naming, open_text
+from .arrays import INT32_MAX
+from .tokens import Analyzer, TokenIndex, as_analyzer, token_columns
+
+PathLike = str | os.PathLike[str]
+#: The words of the columns, a file that holds them, or "public:LANGUAGE".
+Vocabulary = Sequence[str] | PathLike
+_PUBLIC = "public:"
+
+
+def load_vocabulary(path: PathLike) -> tuple[str, ...]:
+    """The words of a file, UTF-8, plain or gzip: one on each line, that of line k (from 0) for column k.
+
+    Raises OSError if the file cannot be opened, and ValueError if it is empty, not UTF-8, or has a blank or repeated
+    line.
+    """
+    with naming(path), open_text(path) as file:
+        try:
+            text = b"".join(blocks(file)).decode("utf-8-sig")
+        except UnicodeDecodeError:
+            raise ValueError("is not UTF-8 text") from None
+        seen: dict[str, int] = {}
+        lines = text.rstrip().split("\n")
+        for number, line in enumerate(lines, 1):
+            word = line.strip()
+            if not word:
+                raise ValueError("is empty" if len(lines) == 1 else f"line {number}: blank; expected a word")
+            if word in seen:
+                raise ValueError(f"line {number}: repeats line {seen[word]}")
+            seen[word] = number
+    return tuple(seen)
+
+
+def public_vocabulary(vocabulary: Vocabulary, analyzer: Any = None, *, size: int = 8000) -> tuple[str, ...]:
+    """The words of the columns, from what is public.
+
+    Parameters
+    ----------
+    vocabulary : sequence of str, path-like or "public:LANGUAGE"
+        The words themselves, a file with one on each line, or a language's commonest words by the package `wordfreq`
+        (the extra "text"), such as "public:en".
+    analyzer : as for `vips_fast.data.tokens.as_analyzer`
+        Of a frequency list only what it can find in a text is taken, and so no stop words.
+    size : int
+        How many words of a frequency list are taken.
+
+    Raises TypeError for words that are no strings, ValueError for a language that has no list and as
+    `load_vocabulary`, OSError if a file cannot be opened, and ImportError if the package is missing.
+    """
+    if isinstance(vocabulary, str) and vocabulary.startswith(_PUBLIC):
+        check_number("vocabulary size", size, 1, 10**6, integer=True)
+        wordfreq, language = _package("wordfreq"), vocabulary.removeprefix(_PUBLIC)
+        # For other languages the package would take the nearest that it has.
+        if language not in wordfreq.available_languages():
+            raise ValueError(f"{vocabulary}: the package wordfreq has no words of this language")
+        listed = wordfreq.top_n_list(language, 10**7)
+        tokens, found = as_analyzer(analyzer), dict[str, None]()
+        for word in listed:
+            # n-grams of a list of words are none of the language's.
+            words = tokens.unigrams(word) if isinstance(tokens, Analyzer) else tokens(word)
+            if len(words) == 1:
+                found.setdefault(words[0])
+                if len(found) == size:
+                    break
+        return tuple(found)
+    if isinstance(vocabulary, (str, os.PathLike)):
+        return load_vocabulary(vocabulary)
+    words = tuple(vocabulary)
+    if not all(isinstance(word, str) for word in words):
+        raise TypeError("vocabulary must hold strings only")
+    return words
+
+
+def stop_words(listed: str | os.PathLike[str]) -> tuple[str, ...]:
+    """A public list of words to leave out: a file, as `load_vocabulary` reads it, or "public:LANGUAGE", such as
+    "public:en", of the package `stop-words` (the extra "text"). Errors are those of `public_vocabulary`.
+    """
+    if not (isinstance(listed, str) and listed.startswith(_PUBLIC)):
+        return load_vocabulary(listed)
+    package = _package("stop_words")
+    try:
+        return tuple(package.get_stop_words(listed.removeprefix(_PUBLIC)))
+    except package.StopWordError:
+        raise ValueError(f"{listed}: the package stop-words has no list of this language") from None
+
+
+def _package(name: str) -> Any:
+    import importlib
+
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        what = f"public word lists need the package {name.replace('_', '-')}: pip install 'vips_fast[text]'"
+        raise ImportError(what) from None
+
+
+def count_matrix(
+    batches: Iterable[Sequence[str | None]], vocabulary: Sequence[str], analyzer: Any = None
+) -> sparse.csr_array:
+    """Count a vocabulary's tokens in each text.
+
+    Parameters
+    ----------
+    batches : iterable of sequences of str or None
+        Some texts at a time; None is an empty one. Beside the result only one of the sequences is held.
+    vocabulary : sequence of str
+        The token of each column; see `vips_fast.data.tokens.token_columns`. Others leave no trace.
+    analyzer : as for `vips_fast.data.tokens.as_analyzer`
+
+    Returns canonical CSR of shape (n_texts, len(vocabulary)), data and indices int32; empty texts have empty rows.
+
+    Raises ValueError if there are no texts, or no word of the vocabulary can occur, and TypeError if a text is not a
+    string.
+    """
+    vocabulary = tuple(vocabulary)
+    index, width = TokenIndex(analyzer, token_columns(vocabulary, analyzer)), len(vocabulary)
+    columns, counts, lengths = [], [], []
+    for texts in batches:
+        if isinstance(texts, str) or not all(text is None or isinstance(text, str) for text in texts):
+            raise TypeError("texts must hold strings only")
+        ids, indptr = index(texts)
+        rows = np.repeat(np.arange(len(texts)), np.diff(indptr))
+        entries, times = np.unique(rows * width + ids, return_counts=True)
+        columns.append((entries % width).astype(np.int32))
+        counts.append(times.astype(np.int32))
+        lengths.append(np.bincount(entries // width, minlength=len(texts)))
+    if not sum(map(len, lengths)):
+        raise ValueError("texts is empty; expected at least one document")
+    data, indices = _joined(counts), _joined(columns)
+    indptr = np.concatenate([[0], *map(np.asarray, lengths)]).cumsum()
+    matrix = sparse.csr_array((len(indptr) - 1, width), dtype=np.int32)
+    # Assigned, since scipy's constructor would copy indices of another width than indptr.
+    matrix.data, matrix.indices = data, indices
+    matrix.indptr = indptr.astype(np.int32) if len(data) <= INT32_MAX else indptr
+    matrix.has_canonical_format = True
+    return matrix
+
+
+def _joined(parts: list[np.ndarray]) -> np.ndarray:
+    """The parts in one int32 array; each is let go when it has been copied, so that they never stand twice."""
+    whole, at = np.empty(sum(map(len, parts)), np.int32), 0
+    parts.reverse()
+    while parts:
+        part = parts.pop()
+        whole[at : at + len(part)] = part
+        at += len(part)
+    return whole

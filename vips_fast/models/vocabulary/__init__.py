@@ -1,0 +1,6 @@
+"""Vocabularies bought from the privacy budget."""
+
+from .estimator import PrivateCountVectorizer, PrivateVocabulary
+from .records import TokenRows
+
+__all__ = ["PrivateCountVectorizer", "PrivateVocabulary", "TokenRows"]

@@ -1,0 +1,246 @@
+"""Vocabularies bought from the privacy budget."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, Self
+
+import numpy as np
+from scipy import sparse
+
+from ...checks import check_choice, check_number
+from ...data.tokens import Analyzer, as_analyzer
+from ...data.vocabulary import count_matrix
+from ...engine.model import Model
+from ...engine.result import Public
+from ..estimator import ArraySpec, PrivateEstimator
+from ..prepared import Prepared
+from ..spending import Payer
+from .model import VocabularyModel
+from .records import TokenRows
+from .threshold import ThresholdSampler, threshold_for
+
+#: Share of delta that the threshold may let through.
+THRESHOLD_SHARE = 0.25
+_BATCH = 4096
+
+
+@dataclasses.dataclass(kw_only=True, repr=False, eq=False)
+class PrivateVocabulary(PrivateEstimator):
+    """The tokens that enough persons use, with privacy for each person and all texts of that person.
+
+    `vips_fast.models.vocabulary.model.VocabularyModel` has the mechanism and the proof. Most of the parameters are
+    those of every estimator (`vips_fast.models.parameters.Parameters`); the guarantee is always about adding or
+    removing one person, and every person takes part in each of ``n_steps`` rounds (sampling "full").
+
+    Parameters
+    ----------
+    analyzer : "unicode", "paper", Analyzer or callable
+        How a text becomes tokens (`vips_fast.data.tokens`); a callable cannot be saved.
+    max_tokens : int
+        Most distinct tokens that a person is heard about, public.
+    max_share : float
+        Tokens that more than this share of the persons seem to hold are left out.
+    stop_words : sequence of str or None
+        Public words to leave out.
+    max_features : int or None
+        Most tokens: those with the largest noised shares.
+    order : {"share", "alphabet"}
+        Of the released tokens: noised share, largest first, or alphabet.
+
+    The last four work on what was released, and cost nothing.
+
+    Attributes
+    ----------
+    vocabulary_ : dict from token to column
+    weights_ : float64 array of shape (n_tokens,)
+        Noised sums of the weights of all rounds.
+    shares_ : float64 array of shape (n_tokens,)
+        Noised shares of the persons that hold each token (of who holds more than ``max_tokens``, of those kept), each
+        person weighing with 1/sqrt(tokens): what ``max_share`` is held against.
+    """
+
+    sampling: str = "full"
+    n_steps: int | None = 4
+    analyzer: Any = "unicode"
+    max_tokens: int = 1000
+    max_share: float = 1.0
+    stop_words: Sequence[str] | None = None
+    max_features: int | None = None
+    order: str = "share"
+
+    def fit(self, X: Any, y: Any = None, *, groups: Any = None, unit: str | None = None, budget: Payer = None) -> Self:
+        """Buy the vocabulary of some texts.
+
+        Parameters
+        ----------
+        X : iterable of str, or TokenRows
+            Texts, None for an empty one; or tokens of texts that were read in batches
+            (`vips_fast.models.vocabulary.TokenRows`), by their own analyzer.
+        y : ignored
+        groups : array-like of shape (n_texts,), or None
+            Whose each text is: any hashable labels, private like the texts. None: each is a person's own.
+        unit : str or None
+            What the statement calls them; None is "person" with groups.
+        budget : str, path, Budget or None
+            The budget of the data set, whose first run this has to be. Without a ``target_epsilon`` all of it is spent.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a parameter or X is unusable, or the run would overspend. Nothing has been spent then.
+
+        Warns
+        -----
+        UserWarning
+            If no token passed the threshold.
+        """
+        self._fit(X, groups=groups, unit=unit, budget=budget)
+        if not len(self._fitted().arrays["weights"]):
+            need = self.holders_needed
+            warnings.warn(
+                f"the vocabulary is empty: epsilon = {self.privacy_.epsilon:.3g} is spent, and no token passed the "
+                f"threshold; expected tokens that some {need} persons hold, of {self.privacy_.n_records}: more "
+                "persons, or a larger target_epsilon",
+                stacklevel=2,
+            )
+        return self
+
+    @property
+    def holders_needed(self) -> int:
+        """About how many persons have to hold a token, if each holds 50 others; from public numbers."""
+        result = self._fitted()
+        sampler, plan = self._as_fitted()._sampler(result.public), result.ledger.plan or {}
+        return holders_needed(float(plan["noise_multiplier"]), sampler)
+
+    def _check_parameters(self) -> None:
+        self._check_privacy_parameters()
+        for name, expected in (
+            ("private", True), ("sampling", "full"), ("batch_size", None), ("rows_per_group", None),
+        ):  # fmt: skip
+            if getattr(self, name) != expected:
+                raise ValueError(f"{name}={getattr(self, name)!r}: expected {expected!r} for a vocabulary")
+        check_choice("neighbors", self.neighbors, (None, "add_remove"))
+        if self.noise_multiplier is not None:
+            check_number("noise_multiplier", self.noise_multiplier, 1, 2.0**17)
+        if self.n_steps is None:
+            raise ValueError("n_steps=None: expected a number of rounds")
+        check_number("n_steps", self.n_steps, 1, 100, integer=True)
+        check_number("max_tokens", self.max_tokens, 1, 2**20, integer=True)
+        check_number("max_share", self.max_share, 0, 1, low_open=True)
+        if self.max_features is not None:
+            check_number("max_features", self.max_features, 1, math.inf, integer=True)
+        check_choice("order", self.order, ("share", "alphabet"))
+        if isinstance(self.stop_words, str):
+            raise ValueError(f"stop_words={self.stop_words!r}: expected a sequence of strings")
+        as_analyzer(self.analyzer)
+
+    @classmethod
+    def _from_settings(cls, settings: Any) -> Self:
+        arguments = dict(settings)
+        if isinstance(arguments.get("analyzer"), dict):
+            arguments["analyzer"] = Analyzer.from_dict(arguments["analyzer"])
+        return super()._from_settings(arguments)
+
+    def _read(self, X: Any, y: Any = None) -> Any:
+        if isinstance(X, str):
+            raise ValueError("X is one string: expected texts")
+        if not isinstance(X, TokenRows):
+            texts: Iterable[str | None] = X
+            X = TokenRows(self.analyzer)
+            for batch in _batches(texts):
+                X.extend(batch)
+        return X, {"n_features": 1}
+
+    def prepare(self, X: Any, y: Any = None, *, groups: Any = None, **call: Any) -> Prepared:
+        """See `PrivateEstimator.prepare`. Who holds too many tokens keeps some from here on, chosen at random."""
+        rows, _ = self._read(X)
+        prepared = super().prepare(rows, groups=groups, **call)
+        sets = rows.sets(groups, self.max_tokens, lambda n: prepared.randomness.words(n, "tokens", 0))
+        model: Any = prepared.model
+        model.learn(sets)
+        return dataclasses.replace(prepared, records=sets)
+
+    def _sampler(self, public: Public) -> ThresholdSampler:
+        delta = THRESHOLD_SHARE * self._delta(public.n_records)
+        return ThresholdSampler(public.n_records, int(self.n_steps or 1), int(self.max_tokens), delta)
+
+    def _model(self, public: Public) -> Model:
+        return VocabularyModel(self._sampler(public))
+
+    def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
+        return {
+            "bytes": ArraySpec((-1,), 0, 255, "uint8"), "lengths": ArraySpec((-1,), 0),
+            "weights": ArraySpec((-1,)), "shares": ArraySpec((-1,), 0, 1),
+        }  # fmt: skip
+
+    # ------------------------------------------------------------ read-outs
+
+    def _chosen(self) -> tuple[list[str], np.ndarray]:
+        """The tokens that the settings leave, and where they stand in the release."""
+        arrays = self._fitted().arrays
+        ends = np.concatenate(([0], np.cumsum(arrays["lengths"]))).astype(int)
+        data, shares = arrays["bytes"].tobytes(), arrays["shares"]
+        names = [data[a:b].decode("utf-8", "surrogatepass") for a, b in zip(ends, ends[1:], strict=False)]
+        stopped = frozenset(self.stop_words or ())
+        kept = np.array([i for i, name in enumerate(names) if shares[i] <= self.max_share and name not in stopped], int)
+        ranked = kept[np.argsort(-shares[kept], kind="stable")][: self.max_features]
+        if self.order == "alphabet":
+            ranked = np.sort(ranked)
+        return [names[i] for i in ranked], ranked
+
+    @property
+    def vocabulary_(self) -> dict[str, int]:
+        """Column of each token."""
+        return {name: column for column, name in enumerate(self._chosen()[0])}
+
+    @property
+    def weights_(self) -> np.ndarray:
+        """Noised sum of the weights of each token; (n_tokens,) float64."""
+        return self._fitted().arrays["weights"][self._chosen()[1]]
+
+    @property
+    def shares_(self) -> np.ndarray:
+        """Noised share of the persons that hold each token; (n_tokens,) float64."""
+        return self._fitted().arrays["shares"][self._chosen()[1]]
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """The tokens of the columns, an array of objects."""
+        return np.array(self._chosen()[0], dtype=object)
+
+
+class PrivateCountVectorizer(PrivateVocabulary):
+    """`PrivateVocabulary`, and counts over it: scikit-learn's CountVectorizer with privacy for the vocabulary.
+
+    What `transform` gives describes its texts: it is not private.
+    """
+
+    def transform(self, X: Iterable[str | None]) -> sparse.csr_array:
+        """Counts of the vocabulary's tokens in each text: CSR of int32, shape (n_texts, n_tokens)."""
+        if isinstance(X, str):
+            raise ValueError("X is one string: expected texts")
+        return count_matrix(_batches(X), self._chosen()[0], self.analyzer)
+
+    def fit_transform(self, X: Iterable[str | None], y: Any = None, **call: Any) -> sparse.csr_array:
+        """`fit`, then `transform` of the same texts."""
+        texts = list(X)
+        return self.fit(texts, **call).transform(texts)
+
+
+def _batches(texts: Iterable[str | None]) -> Iterator[list[str | None]]:
+    each = iter(texts)
+    while batch := list(islice(each, _BATCH)):
+        yield batch
+
+
+def holders_needed(noise_multiplier: float, sampler: ThresholdSampler, tokens: float = 50.0) -> int:
+    """About how many persons have to hold a token for it to be released, if each holds so many others.
+
+    As if all rounds were as the first, with weights 1/sqrt(tokens); later rounds need fewer.
+    """
+    threshold = threshold_for(sampler.delta, noise_multiplier, sampler.max_tokens, sampler.n_rounds)
+    return math.ceil(threshold * math.sqrt(min(tokens, sampler.max_tokens) + 1) / sampler.n_rounds)

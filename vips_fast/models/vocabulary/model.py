@@ -1,0 +1,180 @@
+"""The mathematics of a vocabulary that is bought from the budget."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ...engine.model import Model, Release
+from ...engine.sampling import Sampler
+from ...mechanisms import GaussianMechanism
+from .records import TokenBlock, TokenSets
+from .threshold import LARGEST_LATER, ThresholdSampler, threshold_for
+
+#: Standard deviations of the noise to come that a token's weight is to be above the threshold.
+_MARGIN = 1.5
+#: Most tokens of a person that weigh in a later round: keeps sums of squares inside int64.
+_MOST_LATER = 1 << 20
+#: Most lattice units of a norm: squares of weights stay below 2^44.
+_MOST_UNITS = 1 << 22
+
+
+class VocabularyModel(Model):
+    """Weighted set union, in R rounds that put weight where it is missing.
+
+    A person keeps a set of at most D0 tokens, chosen once by the person's own random word. In each round every person
+    adds weights w >= 0, of L2 norm at most 1, to tokens of this set, and each kept token's sum gets N(0, sigma^2).
+    What rounds find stays inside; after the last one the tokens whose sums over all rounds pass the threshold are
+    released, with these sums. In round 1 the k tokens of a person, and one more that everybody holds and that is no
+    word, get 1/sqrt(k + 1) each. In a later round a token's *wanted* weight is a function of that token's own noised
+    sums, of that of the one that everybody holds and of public numbers: what it lacks, over the rounds left and the
+    persons who seem to hold it, at most 1/4. A person serves the tokens by wanted weight, least first, as far as
+    the norm reaches, doubles all (to at most 1/4 each) if that leaves the norm within 1, and gives the rest nothing.
+    So common words, which need little from each, leave room for rare ones.
+
+    *Theorem.* Let persons be added or removed. Then the release is dominated by the composition of R Gaussian
+    mechanisms of sensitivity 1 and noise sigma, and one (0, delta_rho) event, with
+    delta_rho = max over 1 <= t <= D0 of 1 - Phi((rho - 1/sqrt(t) - (R-1)/4) / (sigma sqrt(R)))^t: at every epsilon,
+    delta(epsilon) <= delta_rho + (1 - delta_rho) delta_Gauss(epsilon). One privacy-loss distribution composes it so
+    with whatever else is released.
+
+    *Proof.* Let D' be D and one person u. Fix all random words: D' is then a mixture over u's word, of which D knows
+    nothing, and the hockey-stick divergence is convex in each argument. S are the tokens that somebody in D keeps
+    (with the common one), T those that u alone keeps, t <= D0 of them. Others hold tokens of T, if at all, without
+    keeping them, which is for good; so they never give them weight.
+
+    1. *What S shows.* Fix the noise of T in all rounds. In round r, given the noised sums of S so far, the others
+       weigh as in D: the wanted weights of tokens of S depend on these sums alone. So the sums of S differ by u's own
+       weights, of norm at most 1, whatever they depend on (u's may depend on T's sums, which are fixed numbers now).
+       With noise that is one Gaussian mechanism of sensitivity 1 a round, adaptively composed, and what passes the
+       threshold is a function of the noised sums: M(D), and for D' what we call M'.
+    2. *What T adds.* On T the sum of a token over the rounds is at most 1/sqrt(t) + (R-1)/4 plus its own noise
+       N(0, R sigma^2): in round 1 u weighs at most 1/sqrt(t + 1), later at most 1/4, whatever was seen. These noises
+       are independent over T, so with probability at least Phi(...)^t >= 1 - delta_rho none passes.
+    3. *Together.* So M(D') = (1 - p) M' + p X with p <= delta_rho, where M' is a mixture over the noise of T. Write H
+       for the hockey-stick divergence at e^epsilon. H(M(D') | M(D)) <= p + (1 - p) H(M' | M(D)), and
+       H(M(D) | M(D')) <= sup_A [M(D)(A) - e^epsilon (1 - p) M'(A)] <= p + (1 - p) H(M(D) | M'). Both rise with p, and
+       at p = delta_rho are the profile of the Gaussian's pair times that of a (0, delta_rho) event.
+
+    R = 1 is Gopi et al. 2020, "Differentially private set union"; rounds that move weight are the idea of MAD2R
+    (Chen et al. 2025). Theirs moves it in one round, and by global figures, which would fail in step 1.
+
+    *In integers.* With C the lattice units of norm 1, the first weights are floor(sqrt(floor(C^2 / (k + 1)))), so that
+    k + 1 squares add up to at most C^2; later ones are integers whose squares are added and held against C^2. Sums are
+    exact in int64. The noise's rounding moves a sum by at most R/2 units, which the threshold is raised by.
+
+    Parameters
+    ----------
+    sampler : ThresholdSampler
+    """
+
+    clip = 1.0
+
+    def __init__(self, sampler: ThresholdSampler) -> None:
+        self._plan, self._names = sampler, [""]
+        self._round, self.shape = 0, (1,)
+        self._total = self._wanted = np.zeros(1, dtype=np.int64)
+
+    def learn(self, sets: TokenSets) -> None:
+        """Take the tokens' names, which are private, to name those that are released."""
+        self._names, self.shape = sets.names, (len(sets.names),)
+
+    def sensitivity(self, relation: str) -> float:
+        """1, for adding or removing a person."""
+        if relation != "add_remove":
+            raise ValueError(f"neighbors={relation!r}: expected 'add_remove' or None for a vocabulary")
+        return 1.0
+
+    def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
+        """See `Model.prepare`."""
+        plan = self._plan
+        self._spacing, self._sd = mechanism.spacing, mechanism.noise_sd
+        self._units = int(mechanism.clip_norm / mechanism.spacing)
+        if not plan.max_tokens < self._units**2 <= _MOST_UNITS**2:
+            raise ValueError(
+                f"noise_multiplier={mechanism.noise_multiplier:g}: expected a number from 1 to "
+                f"{2.0**22 / math.sqrt(plan.max_tokens + 1):.3g} for a vocabulary; change target_epsilon or n_steps"
+            )
+        self.threshold = threshold_for(plan.delta, self._sd, plan.max_tokens, plan.n_rounds)
+        self._first = np.array(
+            [0, *(math.isqrt(self._units**2 // k) for k in range(1, plan.max_tokens + 2))], dtype=np.int64
+        )
+
+    def contribute(self, block: TokenBlock, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
+        """See `Model.contribute`."""
+        owners, n, limit = block.owners, len(block.ends) - 1, self._units**2
+        if self._round == 0:
+            each = self._first[np.diff(block.ends) + 1]
+            ids, weights = block.ids, each[owners]
+            out[0] += each.sum()
+        else:
+            # Stable: equal weights stand in the order of the person's own first sight; tokens' numbers decide nothing.
+            wanted = self._wanted[block.ids]
+            served = np.flatnonzero(wanted)
+            served = served[np.argsort((owners[served] << 24) | wanted[served], kind="stable")]
+            owners, ids, weights = owners[served], block.ids[served], wanted[served]
+            begin = np.searchsorted(owners, np.arange(n + 1))
+            # Differences of sums modulo 2^64 are exact, as one person's are below 2^63.
+            total = np.concatenate(([0], np.cumsum(weights * weights)))
+            reach = total[1:] - total[begin[owners]]
+            fits = (np.arange(len(owners)) - begin[owners] < _MOST_LATER) & (reach <= limit)
+            owners, ids, weights = owners[fits], ids[fits], weights[fits]
+            used = np.zeros(n, dtype=np.int64)
+            used[owners] = reach[fits]  # the last of a person's is the largest, as weights rise
+            twice = 4 * used[owners] <= limit
+            weights = np.where(twice, np.minimum(2 * weights, self._largest), weights)
+        # Exact: a block's sums of integers are below 2^53.
+        out += np.bincount(ids, weights=weights, minlength=len(out)).astype(np.int64)
+
+    @property
+    def _largest(self) -> int:
+        return int(self._units * LARGEST_LATER)
+
+    def update(self, release: Release) -> None:
+        """See `Model.update`."""
+        sums, plan = release.units * self._spacing, self._plan
+        if self._round == 0:
+            self._total = np.zeros(len(sums), dtype=np.int64)
+            everybody = max(float(sums[0]), 1.0)
+            self._shares = np.clip(sums / everybody, 0.0, 1.0)
+            # The mean weight in round 1, within what it can be.
+            mean = min(max(everybody / plan.n_records, 1 / math.sqrt(plan.max_tokens + 1)), 1.0)
+            self._persons, self._precision = sums / mean, np.full(len(sums), (mean / self._sd) ** 2)
+        else:
+            weights = self._wanted * self._spacing
+            precision = (weights / self._sd) ** 2
+            found = np.divide(sums, weights, out=np.zeros_like(sums), where=weights > 0)
+            self._persons = self._persons * self._precision + found * precision
+            self._precision += precision
+            self._persons /= self._precision
+        self._total += release.units
+        self._round += 1
+        left = plan.n_rounds - self._round
+        if left:
+            lacks = self.threshold + _MARGIN * self._sd * math.sqrt(left) - self._total * self._spacing
+            weights = np.clip(lacks / left / np.maximum(self._persons, 1.0), 0.0, LARGEST_LATER)
+            weights[(self._persons <= 1.0) | (np.arange(len(weights)) == 0)] = 0.0
+            self._wanted = np.minimum((weights / self._spacing).astype(np.int64), self._largest)
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Nothing: what is between rounds stays inside, and a vocabulary's rounds are not done in several calls."""
+        return {}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """See `Model.restore`."""
+
+    def result(self) -> dict[str, np.ndarray]:
+        """The released tokens by alphabet: their UTF-8 bytes, how many each has, noised sums, and shares of persons."""
+        least = math.ceil(self.threshold / self._spacing + self._plan.n_rounds / 2)
+        passed = np.flatnonzero(self._total[1:] >= least) + 1 if self._round == self._plan.n_rounds else np.arange(0)
+        order = sorted(passed.tolist(), key=self._names.__getitem__)
+        texts = [self._names[i].encode("utf-8", "surrogatepass") for i in order]
+        return {
+            "bytes": np.frombuffer(b"".join(texts), dtype=np.uint8),
+            "lengths": np.array([len(text) for text in texts], dtype=np.float64),
+            "weights": self._total[order] * self._spacing,
+            "shares": self._shares[order],
+        }

@@ -1,0 +1,74 @@
+"""The threshold of a released vocabulary, and the event of one round of its release."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.special import log_ndtr, ndtri
+
+from ...accounting import ApproximateDPEvent, ComposedEvent, GaussianEvent, PrivacyEvent
+from ...engine.sampling import FullSampler
+
+#: No weight of a round after the first is larger.
+LARGEST_LATER = 0.25
+
+
+def _bounds(max_tokens: int, n_rounds: int) -> tuple[np.ndarray, np.ndarray]:
+    t = np.arange(1, max_tokens + 1, dtype=np.float64)
+    return t, 1.0 / np.sqrt(t) + (n_rounds - 1) * LARGEST_LATER
+
+
+def threshold_delta(threshold: float, sigma: float, max_tokens: int, n_rounds: int = 1) -> float:
+    """Bound of the probability that a token that one person alone holds is released.
+
+    ``max over 1 <= t <= max_tokens of 1 - Phi((threshold - 1/sqrt(t) - (R - 1)/4) / (sigma sqrt(R)))^t`` with R rounds.
+    For one round this is Gopi et al. 2020, "Differentially private set union", theorem 4; `VocabularyModel` proves it.
+
+    Parameters
+    ----------
+    threshold : float
+    sigma : float
+        Standard deviation of the noise in a token's weight in each round.
+    max_tokens, n_rounds : int
+    """
+    t, held = _bounds(max_tokens, n_rounds)
+    below = t * log_ndtr((threshold - held) / (sigma * math.sqrt(n_rounds)))
+    return float(-np.expm1(below).min())
+
+
+def threshold_for(delta: float, sigma: float, max_tokens: int, n_rounds: int = 1) -> float:
+    """The smallest threshold, up to 1e-12 of it, whose `threshold_delta` is at most ``delta``."""
+    t, held = _bounds(max_tokens, n_rounds)
+    # Phi(x)^t >= 1 - delta, read from the upper tail.
+    tail = -np.expm1(np.log1p(-delta) / t)
+    found = float((-ndtri(tail) * sigma * math.sqrt(n_rounds) + held).max())
+    while threshold_delta(found, sigma, max_tokens, n_rounds) > delta:
+        found += 1e-12 * abs(found)
+    return found
+
+
+class ThresholdSampler(FullSampler):
+    """All persons in each round of a vocabulary's release, charged with what the threshold may let through.
+
+    Parameters
+    ----------
+    n_records : int
+        Public number of persons.
+    n_rounds, max_tokens : int
+    delta : float
+        Probability that a token of one person alone is released. Each round is charged with its share x of it, an
+        (0, x) event beside the Gaussian's, with 1 - (1 - x)^n_rounds >= delta.
+    """
+
+    name = "vocabulary"
+
+    def __init__(self, n_records: int, n_rounds: int, max_tokens: int, delta: float) -> None:
+        super().__init__(n_records, "add_remove")
+        self.n_rounds, self.max_tokens, self.delta = n_rounds, max_tokens, delta
+        self.round_delta = math.nextafter(-math.expm1(math.log1p(-delta) / n_rounds) * (1 + 1e-14), 1.0)
+
+    def event(self, noise_multiplier: float) -> PrivacyEvent:
+        """Event of one round."""
+        leak = ApproximateDPEvent(0.0, self.round_delta, self.neighbors)
+        return ComposedEvent((GaussianEvent(noise_multiplier, self.neighbors), leak))
