@@ -106,6 +106,29 @@ class TokenRows:
         self._lengths.append(np.bincount(rows[first], minlength=len(texts)))
         return self
 
+    @classmethod
+    def of_counts(cls, X: Any, names: Sequence[str]) -> TokenRows:
+        """Texts that are counted already.
+
+        Parameters
+        ----------
+        X : CSR matrix or array of shape (n_texts, n_tokens)
+            Without stored zeros.
+        names : sequence of str
+            The different tokens of the columns, in an order that owes nothing to the texts, such as the alphabet's.
+
+        Raises
+        ------
+        ValueError
+            If there is not one name for each column.
+        """
+        rows = cls(str.split)
+        rows._index.columns.update((name, column) for column, name in enumerate(names))
+        if not len(rows._index.columns) == len(names) == X.shape[1]:
+            raise ValueError(f"names: expected {X.shape[1]} different ones, one for each column of X, got {len(names)}")
+        rows._pieces, rows._lengths = [X.indices.astype(np.int32, copy=False)], [np.diff(X.indptr)]
+        return rows
+
     @property
     def n_rows(self) -> int:
         """Texts so far."""
