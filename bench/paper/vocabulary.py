@@ -1,7 +1,7 @@
 """Words that a vocabulary bought from the budget holds, and their share of all tokens.
 
     python bench/paper/vocabulary.py               # 21,475 Wikipedia articles, and 400,000 drawn from them
-    python bench/paper/vocabulary.py perplexity    # topics at epsilon = 1 in total, beside those of the public vocabulary
+    python bench/paper/vocabulary.py perplexity    # topics at epsilon = 1 in all, beside those of all words
 
 Each article is a person, delta = 1e-6. Beside the default of four rounds stand one round of the same mechanism, and one
 round with at most 300 tokens a person, the weighted set union of Gopi et al. 2020. An article that is drawn again is

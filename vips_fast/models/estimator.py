@@ -18,7 +18,6 @@ from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
-from ..accounting import PrivacyEvent
 from ..checks import check_choice, check_flag, check_name, check_number
 from ..engine.backend import Backend, Threads
 from ..engine.checkpoint import RunFolder, open_folder
@@ -350,7 +349,7 @@ class PrivateEstimator(Repeatable):
         ledger = self._fitted().ledger
         if before is not None or not ledger.private:
             raise ValueError("after: expected None in later calls of partial_fit, and else what is private itself")
-        plan, event = self._fitted().privacy, cast(PrivacyEvent, ledger.event())
+        plan, event = self._fitted().privacy, cast(Any, ledger.event())
         return {"event": event.to_dict(), "head": ledger.head, "unit": plan.unit, "relation": plan.neighbors}
 
     @staticmethod

@@ -52,7 +52,7 @@ def holders_needed(noise_multiplier: float, sampler: ThresholdSampler, tokens: f
 def plan_vocabulary(
     n_records: int, target_epsilon: float, target_delta: float, *, tokens: float = 100.0, n_steps: int = 4,
     max_tokens: int = 1000, share: float | None = None,
-) -> VocabularyPlan:
+) -> VocabularyPlan:  # fmt: skip
     """Split epsilon between a vocabulary and what is fitted to it.
 
     Parameters
@@ -73,7 +73,7 @@ def plan_vocabulary(
     ------
     ValueError
         If a number is out of its range.
-    """  # fmt: skip
+    """
     check_number("n_records", n_records, 1, 2**31, integer=True)
     check_number("target_epsilon", target_epsilon, 0, math.inf, low_open=True, high_open=True)
     check_number("target_delta", target_delta, 0, 1, low_open=True, high_open=True)
