@@ -62,6 +62,7 @@ def test_settings_reach_the_estimator(run, files):
         n_components=2, noise_multiplier=3.0, target_delta=0.5, target_epsilon=None, sampling="without_replacement",
         neighbors="replace_one", clip=0.2, n_records=60, batch_size=20, doc_topic_prior=0.3, topic_word_prior=2.0,
         n_jobs=2, n_steps=5, doc_length=30, random_state=1, private=True, invalid="drop", callback=None, options=None,
+        rows_per_group=None,
     )
     assert params == expected
 

@@ -21,6 +21,7 @@ from .record import fit_object, object_line
 
 if TYPE_CHECKING:
     from ..models.estimator import PrivateEstimator
+    from .runs import JobFolder
 
 
 @dataclass(frozen=True)
@@ -37,11 +38,11 @@ class Job:
     whose: Mapping[str, Any] = field(default_factory=dict)
 
 
-def run_fit(args: argparse.Namespace, cls: type[Any], read: Callable[[Any], Job]) -> int:
+def run_fit(args: argparse.Namespace, cls: type[Any], read: Callable[[Any, JobFolder], Job]) -> int:
     """Fit a model and write its folder, which appears whole or not at all.
 
-    Settings are checked and the places of the results are made sure before ``read(estimator)`` is called, which reads
-    the data and may set parameters that depend on public inputs.
+    Settings are checked and the places of the results are made sure before ``read(estimator, run)`` is called, which
+    reads the data and may set parameters that depend on public inputs, and keep in the run's folder what it has bought.
     """
     start = time.perf_counter()
     if args.budget is None and args.target_epsilon is None and args.noise_multiplier is None and args.private is None:
@@ -64,7 +65,7 @@ def run_fit(args: argparse.Namespace, cls: type[Any], read: Callable[[Any], Job]
     return Exit.UNREPORTED
 
 
-def _fitted(args: argparse.Namespace, model: Any, read: Callable[[Any], Job]) -> tuple[Any, str, str, Any]:
+def _fitted(args: argparse.Namespace, model: Any, read: Callable[[Any, JobFolder], Job]) -> tuple[Any, str, str, Any]:
     """The fitted model, which has its place in ``--out``; what to print above and below its statement; the budget."""
     from ..models.spending import Spending
     from .runs import MODEL, JobFolder, belongs, run_folder, tidy
@@ -84,7 +85,7 @@ def _fitted(args: argparse.Namespace, model: Any, read: Callable[[Any], Job]) ->
             person = getattr(args, "person", None)
             call = {} if person is None else {"unit": args.unit or "person"}
             with Spending(model, args.budget, call=call, folder=run) as spending, _warnings_said():
-                job = read(model)
+                job = read(model, run)
                 with ProgressLine("fit") as progress:
                     model.set_params(callback=None if args.quiet else progress).fit(
                         *job.data, **job.whose, transcript=transcript, checkpoint=run, budget=spending

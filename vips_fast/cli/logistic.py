@@ -88,7 +88,7 @@ def fit(args: Namespace) -> int:
     if (args.format == "matrix") == (args.labels is None):
         raise ValueError("give --labels FILE" if args.labels is None else f"--format {args.format}: leave out --labels")
 
-    def read(estimator: BayesianLogisticRegression) -> Job:
+    def read(estimator: BayesianLogisticRegression, run: Any) -> Job:
         X, y, names = _rows(args)
         if args.names is not None:
             names = read_lines(args.names)
