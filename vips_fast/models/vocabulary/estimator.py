@@ -21,11 +21,10 @@ from ..estimator import ArraySpec, PrivateEstimator
 from ..prepared import Prepared
 from ..spending import Payer
 from .model import VocabularyModel
+from .planning import THRESHOLD_SHARE, holders_needed
 from .records import TokenRows
-from .threshold import ThresholdSampler, threshold_for
+from .threshold import ThresholdSampler
 
-#: Share of delta that the threshold may let through.
-THRESHOLD_SHARE = 0.25
 _BATCH = 4096
 
 
@@ -112,10 +111,10 @@ class PrivateVocabulary(PrivateEstimator):
 
     @property
     def holders_needed(self) -> int:
-        """About how many persons have to hold a token, if each holds 50 others; from public numbers."""
+        """About how many persons have to hold a token, if each holds 100; from public numbers."""
         result = self._fitted()
         sampler, plan = self._as_fitted()._sampler(result.public), result.ledger.plan or {}
-        return holders_needed(float(plan["noise_multiplier"]), sampler)
+        return holders_needed(float(plan["noise_multiplier"]), sampler, 100.0)
 
     def _check_parameters(self) -> None:
         self._check_privacy_parameters()
@@ -235,12 +234,3 @@ def _batches(texts: Iterable[str | None]) -> Iterator[list[str | None]]:
     each = iter(texts)
     while batch := list(islice(each, _BATCH)):
         yield batch
-
-
-def holders_needed(noise_multiplier: float, sampler: ThresholdSampler, tokens: float = 50.0) -> int:
-    """About how many persons have to hold a token for it to be released, if each holds so many others.
-
-    As if all rounds were as the first, with weights 1/sqrt(tokens); later rounds need fewer.
-    """
-    threshold = threshold_for(sampler.delta, noise_multiplier, sampler.max_tokens, sampler.n_rounds)
-    return math.ceil(threshold * math.sqrt(min(tokens, sampler.max_tokens) + 1) / sampler.n_rounds)
