@@ -13,9 +13,6 @@ from sklearn.feature_extraction.text import CountVectorizer
 from vips_fast.data import Analyzer, count_matrix, public_vocabulary
 from vips_fast.data.records import Records
 
-#: Megabytes a second that one core must reach.
-SLOWEST = 20.0
-
 
 @pytest.fixture(scope="module")
 def texts():
@@ -36,7 +33,7 @@ def test_w7_counts(texts, paired):
         return count_matrix([texts[k : k + 1000] for k in range(0, len(texts), 1000)], words, analyzer)
 
     theirs = CountVectorizer(vocabulary=words)
-    paired(
+    ratios = paired(
         ours,
         {
             "scikit-learn's CountVectorizer": lambda: theirs.transform(texts),
@@ -46,10 +43,7 @@ def test_w7_counts(texts, paired):
         f"W7 counts of 8,000 words in {megabytes:.0f} MB, one thread",
         rounds=3,
     )
-    speeds = []
-    for _ in range(5):  # others on the machine slow it down, nothing speeds it up
-        start = time.process_time()
-        ours()
-        speeds.append(megabytes / (time.process_time() - start))
-    print(f"{max(speeds):.1f} MB/s of processor time")
-    assert max(speeds) > SLOWEST
+    assert ratios["scikit-learn's CountVectorizer"] > 1
+    start = time.process_time()
+    ours()
+    print(f"{megabytes / (time.process_time() - start):.1f} MB/s of processor time")

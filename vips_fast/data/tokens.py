@@ -34,8 +34,8 @@ _ASCII = re.compile("[a-z0-9]+(?:'[a-z0-9]+)*")
 _DIGIT = re.compile(r"\d")
 #: Pieces of texts whose tokens are remembered, and the longest of them: some 20 MB.
 _REMEMBERED, _LONGEST = 1 << 17, 24
-#: Characters whose pieces are held at one time: a piece takes some 50 bytes.
-_AT_ONCE = 1 << 19
+#: Characters whose pieces are held at one time: few enough for the processor's second cache.
+_AT_ONCE = 1 << 16
 _SPACE = re.compile(r"[ \t\n\r]")
 
 #: What a user may give for an analyzer: None and "unicode" are the default, "paper" is `Analyzer(words="paper")`.
