@@ -14,7 +14,7 @@ import pytest
 from vips_fast.cli.main import build_parser
 
 ROOT = Path(__file__).resolve().parent.parent
-NAMES = ("checkpoints", "embedding", "jobs", "logistic", "networks", "own_model", "records", "topics")
+NAMES = ("checkpoints", "embedding", "jobs", "logistic", "networks", "own_model", "records", "topics", "vocabulary")
 DOCS = [f"{name}.md" for name in NAMES]
 
 

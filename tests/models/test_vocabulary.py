@@ -320,6 +320,22 @@ def test_refusals_name_the_argument(options, message):
         PrivateVocabulary(**options).fit(texts(5))
 
 
+@pytest.mark.parametrize("X", ["one text", None, 5])
+def test_what_is_no_texts_is_refused(X, fitted):
+    for work in (PrivateVocabulary().fit, fitted.transform):
+        with pytest.raises(ValueError, match=f"X of type {type(X).__name__}: expected an iterable of texts"):
+            work(X)
+
+
+def test_nothing_but_public_numbers_is_enough_for_an_empty_vocabulary():
+    words = PrivateCountVectorizer(n_records=100)
+    with pytest.warns(UserWarning, match="the vocabulary is empty"):
+        words.fit([])
+    assert words.vocabulary_ == {} and words.privacy_.epsilon <= 1.0 and len(words.weights_) == 0
+    with pytest.raises(ValueError, match="the vocabulary is empty: expected one"):
+        words.transform(["a"])
+
+
 def test_rounds_that_move_weight_find_more():
     """Long tail: 2,000 words, each person holds 60 of them."""
     rng = np.random.default_rng(5)

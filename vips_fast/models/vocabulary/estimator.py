@@ -146,8 +146,6 @@ class PrivateVocabulary(PrivateEstimator):
         return super()._from_settings(arguments)
 
     def _read(self, X: Any, y: Any = None) -> Any:
-        if isinstance(X, str):
-            raise ValueError("X is one string: expected texts")
         if not isinstance(X, TokenRows):
             texts: Iterable[str | None] = X
             X = TokenRows(self.analyzer)
@@ -220,9 +218,10 @@ class PrivateCountVectorizer(PrivateVocabulary):
 
     def transform(self, X: Iterable[str | None]) -> sparse.csr_array:
         """Counts of the vocabulary's tokens in each text: CSR of int32, shape (n_texts, n_tokens)."""
-        if isinstance(X, str):
-            raise ValueError("X is one string: expected texts")
-        return count_matrix(_batches(X), self._chosen()[0], self.analyzer)
+        names = self._chosen()[0]
+        if not names:
+            raise ValueError("the vocabulary is empty: expected one with tokens; see the warning of fit")
+        return count_matrix(_batches(X), names, self.analyzer)
 
     def fit_transform(self, X: Iterable[str | None], y: Any = None, **call: Any) -> sparse.csr_array:
         """`fit`, then `transform` of the same texts."""
@@ -231,6 +230,8 @@ class PrivateCountVectorizer(PrivateVocabulary):
 
 
 def _batches(texts: Iterable[str | None]) -> Iterator[list[str | None]]:
+    if isinstance(texts, str) or not isinstance(texts, Iterable):
+        raise ValueError(f"X of type {type(texts).__name__}: expected an iterable of texts")
     each = iter(texts)
     while batch := list(islice(each, _BATCH)):
         yield batch
