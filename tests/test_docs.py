@@ -14,10 +14,11 @@ import pytest
 from vips_fast.cli.main import build_parser
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCS = [
-    "checkpoints.md", "embedding.md", "jobs.md", "logistic.md", "networks.md", "own_model.md", "persons.md",
-    "tables.md", "topics.md",
-]  # fmt: skip
+NAMES = (
+    "checkpoints", "embedding", "jobs", "logistic", "networks", "own_model", "persons", "records", "tables", "topics",
+    "vocabulary",
+)  # fmt: skip
+DOCS = [f"{name}.md" for name in NAMES]
 
 
 def blocks(text):

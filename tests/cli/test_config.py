@@ -50,7 +50,8 @@ OWN = {
     "fit lda": {
         "input": "/x.npz", "vocab": "/v", "format": "csv", "text": ["note", "more"], "person": "who",
         "unit": "patient", "encoding": "latin-1", "vocab_size": 9, "analyzer": "paper", "stop-words": "public:en",
-        "min_length": 2, "numbers": "drop", "ngrams": 3, "features": 6, "topics": 2, "words": 4,
+        "vocab_share": 0.2, "max_share": 0.1, "min_length": 2, "numbers": "drop", "ngrams": 3,
+        "features": 6, "topics": 2, "words": 4,
         "clip": 0.25, "doc_length": 30, "doc_topic_prior": 0.5, "topic_word_prior": 0.5, "prior_weight": 2,
     },
     "fit blr": {

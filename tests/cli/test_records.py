@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from vips_fast.cli.exits import Exit
+
 NOTES = [
     ("T4 up, B12 low; M\u00fcller", "p1"), ("t3 \u041c\u0438\u0440 b6", "p2"), ("", "p1"), ("the red red blue", "p3"),
     ("\u6771\u4eac T4", "p2"),
@@ -75,7 +77,7 @@ def test_public_words_of_a_language(notes, run):
 
 def test_a_job_file_says_public_words_and_standard_input(notes, run):
     job = notes / "job.toml"
-    options = 'input = "-"\nvocab = "public:en"\ntext = ["note", "more"]\ntopics = 2\nout = "m"\nepsilon = 2.0\n'
+    options = 'input = "-"\nvocab = "public:en"\ntext = ["note", "more"]\ntopics = 2\nout = "m"\nepsilon = 2.0'
     job.write_text(f'command = "fit lda"\n[options]\n{options}')
     code, out, err = run("config", job)
     assert (code, err) == (0, "") and " - " in out and "--vocab public:en" in out and "--text note more" in out
@@ -84,7 +86,6 @@ def test_a_job_file_says_public_words_and_standard_input(notes, run):
 @pytest.mark.parametrize(
     "more, message",
     [
-        (("--text", "note"), "notes.csv: raw records need --vocab FILE or --vocab public:LANGUAGE"),
         (("--text", "body", "--vocab", "words"), "notes.csv: none of its 2 columns is named 'body'; expected one"),
         (("--text", "note", "--vocab", "public:tlh"), "public:tlh: the package "),
         (("--text", "note", "--vocab", "words", "--unit", "ward"), "--unit ward: expected only with --groups or"),
@@ -102,3 +103,79 @@ def test_a_damaged_text_file_is_refused(notes, run, refused):
     assert run("fit", "lda", notes / "notes.csv", *how, *FIT, "--out", notes / "m")[0] == 0
     (notes / "m" / "text.json").write_text('{"columns": ["note"], "analyzer": {"words": "x"}}')
     assert refused("transform", notes / "m", notes / "notes.csv").endswith("text.json: not as fit wrote it")
+
+
+# A vocabulary that is bought
+
+
+SECRET = "zq7351"
+ONE_LINE = ("--text", "note", "--person", "patient", "--unit", "patient", "--epsilon", 6, "--delta", 1e-5, "--quiet")
+SMALL = ("--topics", 2, "--steps", 2, "--doc-length", 10)
+
+
+@pytest.fixture
+def ward(tmp_path):
+    """Notes of 600 patients, two each; one of them has words of their own."""
+    lines = [f"patient{k},the blue fever {'cough rash' if k % 2 else 'T4 B12'} {k % 7}" for k in range(600)] * 2
+    lines.append(f"patient7,{SECRET} {' '.join(f'{SECRET}{k}' for k in range(500))}")
+    (tmp_path / "notes.csv").write_text("\n".join(["patient,note", *lines, ""]))
+    return tmp_path
+
+
+def fit_ward(ward, *more):
+    return "fit", "lda", ward / "notes.csv", *ONE_LINE, *SMALL, "--out", ward / "m", "--max-share", 1, *more
+
+
+def test_the_one_line_buys_its_vocabulary(ward, run):
+    code, out, err = run(*fit_ward(ward))
+    assert (code, err) == (0, "")
+    said = " ".join(out.split())
+    assert "(6, 1e-05)-differential privacy" in said and "one patient of 600" in said
+    assert "The vocabulary is included." in said and "vocabulary or the columns" not in said
+    words = (ward / "m" / "vocab.txt").read_text().split()
+    assert {"fever", "t4", "b12", "cough"} <= set(words) and not {"the", "3"} & set(words)
+    assert not any(SECRET.encode() in path.read_bytes() for path in (ward / "m").iterdir())
+    assert run("transform", ward / "m", ward / "notes.csv")[0] == 0
+    assert run(*fit_ward(ward, "--force"))[0] == 0
+
+
+def test_a_stopped_run_buys_its_vocabulary_once(ward, run, refused, monkeypatch):
+    from vips_fast.data.records import Records
+    from vips_fast.models.vocabulary import PrivateVocabulary
+
+    real, bought, fitted = Records.batches, [], PrivateVocabulary.fit
+
+    def fit(self, *args, **call):
+        bought.append(fitted(self, *args, **call))
+        monkeypatch.setattr(Records, "batches", lambda self: open(ward / "gone"))
+        return bought[-1]
+
+    monkeypatch.setattr(PrivateVocabulary, "fit", fit)
+    assert run(*fit_ward(ward))[0] != 0 and len(bought) == 1
+    monkeypatch.setattr(Records, "batches", real)
+    assert "m.run: holds a run that was stopped, with the release of its vocabulary spent" in refused(*fit_ward(ward))
+    assert "words: bought with other settings" in refused(*fit_ward(ward, "--resume", "--max-share", 0.5))
+    assert run(*fit_ward(ward, "--resume"))[::2] == (0, "") and len(bought) == 1
+    assert (ward / "m" / "vocab.txt").read_text().split() == bought[0].get_feature_names_out().tolist()
+
+
+def test_a_vocabulary_of_nothing_says_what_was_spent(ward, refused):
+    said = refused(*fit_ward(ward, "--vocab", "private", "--vocab-share", 0.001), code=Exit.FAILED)
+    assert said.startswith(
+        "--vocab private: no word can be released; epsilon = 0.006 is spent on it, and a word has to"
+    )
+    assert "of the 600 patients" in said and SECRET not in said
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (("-",), "-: standard input can be read once only; expected a file, or a public --vocab"),
+        (("notes.csv", "--noise-multiplier", 2), "--vocab private: expected --epsilon, of which it takes a share"),
+    ],
+)
+def test_what_a_private_vocabulary_needs(ward, refused, monkeypatch, change, message):
+    monkeypatch.chdir(ward)
+    epsilon = () if "--noise-multiplier" in change else ("--epsilon", 1)
+    said = refused("fit", "lda", *change, "--text", "note", "--topics", 2, *epsilon, "--out", "m")
+    assert said.startswith(message) and not (ward / "m.run").exists()

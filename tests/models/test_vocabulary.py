@@ -8,13 +8,18 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy import sparse
 from scipy.stats import binom, norm
 
 from vips_fast.accounting import GaussianEvent, epsilon
+from vips_fast.audit.statistics import mu_interval
+from vips_fast.data.vocabulary import count_matrix
 from vips_fast.engine.backend import Threads
 from vips_fast.engine.model import Release
 from vips_fast.mechanisms import GaussianMechanism
 from vips_fast.models.vocabulary import PrivateCountVectorizer, PrivateVocabulary, TokenRows
+from vips_fast.models.vocabulary import model as model_module
+from vips_fast.models.vocabulary import threshold as threshold_module
 from vips_fast.models.vocabulary.model import VocabularyModel
 from vips_fast.models.vocabulary.threshold import ThresholdSampler, threshold_delta, threshold_for
 
@@ -100,7 +105,7 @@ def test_nobody_weighs_more_than_one_and_alone_as_in_company(sigma):
         alone = [sums_of(model, sets, [row]) for row in range(60)]
         norms = [int((a.astype(object) ** 2).sum()) for a in alone]
         assert max(norms) <= model._units**2
-        assert all(a.min() >= 0 for a in alone) and (not later or max(a.max() for a in alone) <= model._largest)
+        assert all(a.min() >= 0 for a in alone) and (not later or max(a.max() for a in alone) <= model._units // 4)
         largest = max(largest, max(norms) / model._units**2)
         assert np.array_equal(sum(alone), sums_of(model, sets))
         assert np.array_equal(sum(alone), sums_of(model, sets, rng.permutation(60)))
@@ -119,6 +124,18 @@ def test_who_holds_more_keeps_as_many_by_an_own_word():
     assert set(np.array(moved.names)[moved.block(np.array([2])).ids]) == first[0]
     # What nobody keeps is not there to get noise.
     assert len(one.names) == 1 + 50 + 3
+
+
+def test_counts_and_texts_are_the_same_sets():
+    documents = texts(20)
+    names = sorted(set(" ".join(documents).split()))
+    counts = count_matrix([documents], names, str.split)
+    one, two = sets_of(documents), TokenRows.of_counts(counts, names).sets(None, 1000, words_of())
+    for row in range(20):
+        held = [{s.names[i] for i in s.block(np.array([row])).ids} for s in (one, two)]
+        assert held[0] == held[1] == set(documents[row].split())
+    with pytest.raises(ValueError, match="names: expected"):
+        TokenRows.of_counts(counts, names[:-1])
 
 
 def test_a_persons_texts_are_one_set():
@@ -164,11 +181,9 @@ def test_a_lone_token_is_released_with_probability_at_most_delta_rho(own, n_roun
     """A million tokens that one person alone holds, at a delta that can be seen; 150 of which 100 are kept."""
     delta, most = 0.02, 100
     persons = 1_000_000 // own
-    ids = np.arange(persons * own)
-    rows = TokenRows(str.split)
-    rows._index.columns.update({f"t{i}": i for i in ids.tolist()})
-    rows._pieces, rows._lengths = [ids.astype(np.int32)], [np.full(persons, own)]
-    sets = rows.sets(None, most, words_of())
+    n = persons * own
+    counts = sparse.csr_array((np.ones(n), np.arange(n), np.arange(0, n + 1, own)), shape=(persons, n))
+    sets = TokenRows.of_counts(counts, [f"t{i}" for i in range(n)]).sets(None, most, words_of())
     model, mechanism = model_of(sets, 2.0, n_rounds, most, delta, persons)
     for _ in range(n_rounds):
         sums = sums_of(model, sets)
@@ -181,11 +196,37 @@ def test_a_lone_token_is_released_with_probability_at_most_delta_rho(own, n_roun
         assert len(found) > 0.5 * delta * persons  # the bound is nearly reached, so a threshold below would fail
 
 
+def test_the_weights_noise_is_what_is_claimed():
+    """Gaussian-DP audit of one round: two sums that differ by a person of common tokens, along the person's weights."""
+    documents, rng = texts(50), []
+    sums = []
+    for extra in ([], [" ".join(WORDS[:15])]):
+        sets = sets_of([*documents, *extra])
+        model, mechanism = model_of(sets, 2.0, 1)
+        order = np.argsort(np.array(sets.names))
+        sums.append((sums_of(model, sets) / model._units)[order])
+    direction = sums[1] - sums[0]
+    assert 0.999 < np.linalg.norm(direction) <= 1.0
+    for mean in sums:
+        noise = np.zeros((30_000, len(direction)), np.int64)
+        mechanism.add_noise(noise, None)
+        rng.append((mean + noise * mechanism.spacing) @ direction / np.linalg.norm(direction))
+    _, low, high = mu_interval(rng[0], rng[1], 1e-6)
+    assert low <= 1 / 2.0 <= high and high < 0.6
+
+
 def names_of(model):
     arrays = model.result()
     ends = np.concatenate(([0], np.cumsum(arrays["lengths"]))).astype(int)
     data = arrays["bytes"].tobytes()
     return [data[a:b].decode() for a, b in zip(ends, ends[1:], strict=False)]
+
+
+def test_a_release_is_in_alphabetical_order():
+    sets = sets_of(["zebra apple"] * 90)
+    model, mechanism = model_of(sets, 1.0, 1, 10, 0.1)
+    release(model, sums_of(model, sets))
+    assert names_of(model) == ["apple", "zebra"]
 
 
 def test_the_threshold_is_public():
@@ -279,6 +320,22 @@ def test_refusals_name_the_argument(options, message):
         PrivateVocabulary(**options).fit(texts(5))
 
 
+@pytest.mark.parametrize("X", ["one text", None, 5])
+def test_what_is_no_texts_is_refused(X, fitted):
+    for work in (PrivateVocabulary().fit, fitted.transform):
+        with pytest.raises(ValueError, match=f"X of type {type(X).__name__}: expected an iterable of texts"):
+            work(X)
+
+
+def test_nothing_but_public_numbers_is_enough_for_an_empty_vocabulary():
+    words = PrivateCountVectorizer(n_records=100)
+    with pytest.warns(UserWarning, match="the vocabulary is empty"):
+        words.fit([])
+    assert words.vocabulary_ == {} and words.privacy_.epsilon <= 1.0 and len(words.weights_) == 0
+    with pytest.raises(ValueError, match="the vocabulary is empty: expected one"):
+        words.transform(["a"])
+
+
 def test_rounds_that_move_weight_find_more():
     """Long tail: 2,000 words, each person holds 60 of them."""
     rng = np.random.default_rng(5)
@@ -289,3 +346,96 @@ def test_rounds_that_move_weight_find_more():
     make = partial(PrivateVocabulary, target_epsilon=1.0, target_delta=1e-6)
     one, four = (len(make(n_steps=n).fit(rows).vocabulary_) for n in (1, 4))
     assert four > 1.2 * one > 20
+
+
+# ------------------------------------------------------------ mutants
+
+
+def no_cap(patch):
+    true = TokenRows.sets
+    patch.setattr(TokenRows, "sets", lambda self, groups, most, words: true(self, groups, 10**9, words))
+
+
+def weights_of_norm_above_one(patch):
+    true = VocabularyModel.prepare
+
+    def prepare(self, mechanism, sampler):
+        true(self, mechanism, sampler)
+        self._first = self._first + 1
+
+    patch.setattr(VocabularyModel, "prepare", prepare)
+
+
+def threshold_from_the_data(patch):
+    true = VocabularyModel.learn
+
+    def learn(self, sets):
+        true(self, sets)
+        self.threshold += 1e-3 * sets.n_rows
+
+    patch.setattr(VocabularyModel, "learn", learn)
+
+
+def noise_for_tokens_nobody_keeps(patch):
+    true = TokenRows.sets
+
+    def sets(self, *arguments):
+        found = true(self, *arguments)
+        found.names += [name for name in self._index.columns if name not in set(found.names)]
+        return found
+
+    patch.setattr(TokenRows, "sets", sets)
+
+
+def order_of_first_sight(patch):
+    patch.setattr(model_module, "sorted", lambda tokens, key: tokens, raising=False)
+
+
+def weights_by_a_figure_over_all_tokens(patch):
+    true = VocabularyModel.update
+
+    def update(self, given):
+        true(self, given)
+        self._wanted = self._wanted * 300 // (260 + len(self._names))
+
+    patch.setattr(VocabularyModel, "update", update)
+
+
+def later_weights_without_a_bound(patch):
+    patch.setattr(VocabularyModel, "_largest", property(lambda self: self._units))
+
+
+def no_allowance_for_own_weights(patch):
+    patch.setattr(threshold_module, "_bounds", lambda most, rounds: (np.arange(1.0, most + 1), np.zeros(most)))
+
+
+def only_the_gaussian_is_charged(patch):
+    patch.setattr(ThresholdSampler, "event", lambda self, z: GaussianEvent(z, "add_remove"))
+
+
+@pytest.mark.parametrize(
+    ("mutant", "test"),
+    [
+        (no_cap, test_who_holds_more_keeps_as_many_by_an_own_word),
+        (noise_for_tokens_nobody_keeps, test_who_holds_more_keeps_as_many_by_an_own_word),
+        (weights_of_norm_above_one, partial(test_nobody_weighs_more_than_one_and_alone_as_in_company, 3.0)),
+        (later_weights_without_a_bound, partial(test_nobody_weighs_more_than_one_and_alone_as_in_company, 3.0)),
+        (threshold_from_the_data, test_the_threshold_is_public),
+        (
+            weights_by_a_figure_over_all_tokens,
+            partial(test_a_neighbor_moves_the_others_sums_by_at_most_one_in_every_round, 10_000, 4),
+        ),
+        (
+            no_allowance_for_own_weights,
+            partial(test_the_threshold_keeps_delta_for_every_number_of_own_tokens, 4.0, 1, 1),
+        ),
+        (only_the_gaussian_is_charged, test_the_event_is_the_gaussians_and_what_the_threshold_lets_through),
+        (order_of_first_sight, test_a_release_is_in_alphabetical_order),
+    ],
+)  # fmt: skip
+def test_mutants_are_killed_by_the_tests_above(mutant, test, monkeypatch):
+    test()
+    mutant(monkeypatch)
+    # One that no longer holds together at all is noticed as well.
+    with pytest.raises((AssertionError, IndexError)):
+        test()

@@ -1,5 +1,7 @@
 """One ledger, one statement and one budget for a vocabulary and what is fitted to its counts."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ from vips_fast import LatentDirichletAllocation, PrivateCountVectorizer, verify
 from vips_fast.accounting import ApproximateDPEvent, ComposedEvent, GaussianEvent, PoissonSampledEvent, epsilon
 from vips_fast.engine.budget import Budget, BudgetExceededError
 from vips_fast.engine.filters import gaussian_filter_epsilon, leaked, without_leaks
+from vips_fast.models.vocabulary import plan_vocabulary
 
 TEXTS = ["red green blue " * 3, "one two three", "red two blue", "green one"] * 100
 LEAK = ComposedEvent((GaussianEvent(8.0, "add_remove"), ApproximateDPEvent(0.0, 1e-6, "add_remove")))
@@ -93,3 +96,52 @@ def test_a_filter_sets_apart_what_the_first_run_may_let_through(tmp_path):
     Budget.create(tmp_path / "c", epsilon=50.0, delta=3e-6, dataset="d", unit="person", relation="add_remove")
     with pytest.raises(BudgetExceededError):
         Budget(tmp_path / "c").reserve(LEAK, 4)
+
+
+def test_fits_that_add_up_are_said_once_and_in_words(tmp_path):
+    from sklearn.model_selection import GridSearchCV
+
+    from vips_fast import BayesianLogisticRegression
+
+    X = np.random.default_rng(0).normal(size=(120, 2))
+    y = (X[:, 0] > 0).astype(int)
+
+    def said(work):
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            work()
+        return sum("is fitted again, or a clone of it" in str(one.message) for one in found)
+
+    def model(**options):
+        return BayesianLogisticRegression(n_steps=1, target_epsilon=1.0, n_records=120, **options)
+
+    search = GridSearchCV(model(), {"batch_size": [60, 120]}, cv=2)
+    assert said(lambda: search.fit(X, y)) == 1
+    one = model()
+    assert [said(lambda: one.fit(X, y)) for _ in range(3)] == [0, 1, 0]
+    words = bought()
+    assert [said(lambda: words.fit(TEXTS)) for _ in range(3)] == [0, 1, 0]
+    # What was refused, is not private or is paid by a budget adds nothing up.
+    open_ = model(private=False)
+    assert sum(said(lambda: open_.fit(X, y)) for _ in range(3)) == 0
+    Budget.create(tmp_path / "b", epsilon=9.0, delta=1e-5, dataset="d")
+    paid = model(target_delta=1e-5)
+    assert sum(said(lambda: paid.fit(X, y, budget=tmp_path / "b")) for _ in range(3)) == 0
+    refused = model(noise_multiplier=0.01)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="noise_multiplier"):
+            refused.fit(X, y)
+    assert said(lambda: model().fit(X, y)) == 0
+
+
+def test_a_plan_splits_epsilon_by_public_numbers():
+    few, some, many = (plan_vocabulary(n, 2.0, 1e-6) for n in (1000, 40_000, 1_000_000))
+    assert few.target_epsilon == 0.6 and many.target_epsilon == 0.2 and 0.2 <= some.target_epsilon <= 0.6
+    assert many.holders <= 10_000 and few.holders > 10
+    assert plan_vocabulary(1000, 2.0, 1e-6, share=0.5).target_epsilon == 1.0
+    words = bought(n_steps=3).fit(TEXTS)
+    planned = plan_vocabulary(400, 3.0, 1e-5, share=1.0, n_steps=3, max_tokens=20)
+    assert planned.noise_multiplier == words.privacy_.noise_multiplier and planned.holders == words.holders_needed
+    with pytest.raises(ValueError, match="share=2"):
+        plan_vocabulary(1000, 2.0, 1e-6, share=2)
+    assert "epsilon = 0.6" in few.text()

@@ -21,6 +21,7 @@ from .record import fit_object, object_line
 
 if TYPE_CHECKING:
     from ..models.estimator import PrivateEstimator
+    from .runs import JobFolder
 
 
 @dataclass(frozen=True)
@@ -35,13 +36,15 @@ class Job:
     shown: Callable[[Any], str] = lambda model: ""
     #: Whose each record is, where the data say it; ``--groups`` says it otherwise.
     groups: Any = None
+    #: The private vocabulary that the columns were bought with, if they were.
+    after: Any = None
 
 
-def run_fit(args: argparse.Namespace, cls: type[Any], read: Callable[[Any], Job]) -> int:
+def run_fit(args: argparse.Namespace, cls: type[Any], read: Callable[[Any, JobFolder], Job]) -> int:
     """Fit a model and write its folder, which appears whole or not at all.
 
-    Settings are checked and the places of the results are made sure before ``read(estimator)`` is called, which reads
-    the data and may set parameters that depend on public inputs.
+    Settings are checked and the places of the results are made sure before ``read(estimator, run)`` is called, which
+    reads the data and may set parameters that depend on public inputs, and keep in the run's folder what it has bought.
     """
     start = time.perf_counter()
     if args.budget is None and args.target_epsilon is None and args.noise_multiplier is None and args.private is None:
@@ -64,7 +67,7 @@ def run_fit(args: argparse.Namespace, cls: type[Any], read: Callable[[Any], Job]
     return Exit.UNREPORTED
 
 
-def _fitted(args: argparse.Namespace, model: Any, read: Callable[[Any], Job]) -> tuple[Any, str, str, Any]:
+def _fitted(args: argparse.Namespace, model: Any, read: Callable[[Any, JobFolder], Job]) -> tuple[Any, str, str, Any]:
     """The fitted model, which has its place in ``--out``; what to print above and below its statement; the budget."""
     from ..models.spending import Spending
     from .runs import MODEL, JobFolder, belongs, run_folder, tidy
@@ -82,14 +85,15 @@ def _fitted(args: argparse.Namespace, model: Any, read: Callable[[Any], Job]) ->
                 run.publish(out, args.force)
                 return done, "", f"Written to {out}; nothing more was spent.", None
             with Spending(model, args.budget, call={"unit": unit}, folder=run) as spending, _warnings_said():
-                job = read(model)
+                job = read(model, run)
                 groups = job.groups if args.groups is None else read_labels(args.groups)
                 if groups is None and args.person is not None:
                     raise ValueError(f"--person {args.person}: this input has no columns; expected --groups FILE")
+                bought = {} if job.after is None else {"after": job.after}
                 with ProgressLine("fit") as progress:
                     model.set_params(callback=None if args.quiet else progress).fit(
                         *job.data, groups=groups, unit=None if groups is None else unit, transcript=transcript,
-                        checkpoint=run, budget=spending,
+                        checkpoint=run, budget=spending, **bought,
                     )
             try:
                 run.store(model, {**job.files(model), texts.PRIVACY: texts.statement(model)})

@@ -16,6 +16,7 @@ from .records import add_input, read_new, read_training
 
 if TYPE_CHECKING:
     from ..data import Corpus
+    from .runs import JobFolder
 
 
 def add(commands: Any, models: Any) -> None:
@@ -85,9 +86,9 @@ def fit(args: Namespace) -> int:
     if args.prior_weight is not None and args.prior_model is None:
         raise ValueError("--prior-weight: expected with --prior-model only")
 
-    def read(estimator: LatentDirichletAllocation) -> Job:
+    def read(estimator: LatentDirichletAllocation, run: JobFolder) -> Job:
         docstrings = _docstrings(args, args.features)
-        corpus, reading = (docstrings, {}) if docstrings is not None else read_training(args)
+        corpus, reading, after = (docstrings, {}, None) if docstrings is not None else read_training(args, run)
         if args.prior_model is not None:
             estimator.set_params(topic_word_prior=_prior(args, corpus))
         words = corpus.vocabulary
@@ -97,7 +98,7 @@ def fit(args: Namespace) -> int:
             return texts.topics(model, words, args.words)
 
         kept |= reading
-        return Job((corpus.counts,), lambda model: {texts.TOPICS: shown(model), **kept}, shown, corpus.groups)
+        return Job((corpus.counts,), lambda model: {texts.TOPICS: shown(model), **kept}, shown, corpus.groups, after)
 
     return run_fit(args, LatentDirichletAllocation, read)
 

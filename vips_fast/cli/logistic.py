@@ -108,7 +108,7 @@ def fit(args: Namespace) -> int:
     if args.schema is not None and args.names is not None:
         raise ValueError("--names: not with --schema, which has the names")
 
-    def read(estimator: BayesianLogisticRegression) -> Job:
+    def read(estimator: BayesianLogisticRegression, run: Any) -> Job:
         if args.schema is not None:
             return _job_of_table(args, estimator)
         X, y = _matrix(args.input), _labels(args)

@@ -51,7 +51,7 @@ def fit(args: Namespace) -> int:
 
     if args.paper and args.bound is not None:
         raise ValueError(f"--bound {args.bound}: leave it out with --paper, which has a bound of its own")
-    return run_fit(args, SigmoidBeliefNetwork, lambda estimator: Job((read_images(args.input, args.threshold),)))
+    return run_fit(args, SigmoidBeliefNetwork, lambda *_: Job((read_images(args.input, args.threshold),)))
 
 
 def plot(args: Namespace) -> int:

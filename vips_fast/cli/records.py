@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+import warnings
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .arguments import Parser, integer, whole
+from .arguments import Kind, Parser, integer, probability, whole
+from .exits import Exit
+from .output import read_labels
 from .texts import READING
 
 if TYPE_CHECKING:
-    from ..data import Corpus
-    from ..data.tokens import Analyzer
+    from ..data import Analyzer, Corpus, Records
+    from ..models.vocabulary import PrivateVocabulary
+    from .runs import JobFolder
 
+share = Kind(float, lambda v: 0 < v <= 1, "a share above 0, at most 1")
 #: What a word list may be instead of a file.
 PRIVATE, NONE, PUBLIC = "private", "none", "public:"
 
@@ -26,7 +31,9 @@ def add_input(parser: Parser, *, fit: bool) -> None:
     )
     parser.add_argument("input", metavar="INPUT", help=f"{what}; or the word docstrings")
     words = "FILE with one word on each line" + (", or public:LANGUAGE, that language's commonest words" if fit else "")
-    parser.add_argument("--vocab", metavar="FILE", help=f"the public vocabulary: {words}")
+    if fit:
+        words += ", or private (default for raw records), bought from the same budget"
+    parser.add_argument("--vocab", metavar="FILE", help=f"the vocabulary: {words}")
     formats = "csv, jsonl, parquet, folder, npz, docword or ldac; default: look"
     parser.add_argument("--format", help=formats)
     parser.add_argument("--features", type=whole, help="number of words, where no file says it")
@@ -36,14 +43,18 @@ def add_input(parser: Parser, *, fit: bool) -> None:
     if not fit:
         return
     group = parser.add_argument_group("words")
-    group.add_argument("--vocab-size", type=whole, help="words taken of public:LANGUAGE, default 8000")
+    group.add_argument("--vocab-size", type=whole, help="most words, of public:LANGUAGE or private; default 8000")
+    what = "private vocabulary: its share of --epsilon, default 0.3"
+    group.add_argument("--vocab-share", type=probability, default=0.3, help=what)
+    what = "private vocabulary: leave out words that more than this share of all persons use, default 0.3"
+    group.add_argument("--max-share", type=share, default=0.3, help=what)
     what = "unicode (default), or paper: the letters a to z alone"
     group.add_argument("--analyzer", choices=("unicode", "paper"), default="unicode", help=what)
-    what = "words to leave out: FILE, public:LANGUAGE or none; default: the language's own with --vocab public:LANGUAGE"
+    what = "words to leave out: FILE, public:LANGUAGE or none (default with --vocab FILE; else LANGUAGE, or public:en)"
     group.add_argument("--stop-words", metavar="FILE", help=what)
     group.add_argument("--min-length", type=whole, default=1, help="least characters of a word, default 1")
-    what = "words with digits: keep (default), mixed (only those with letters too) or drop"
-    group.add_argument("--numbers", choices=("keep", "mixed", "drop"), default="keep", help=what)
+    what = "words with digits: keep (default with --vocab FILE), mixed (else; only those with letters too) or drop"
+    group.add_argument("--numbers", choices=("keep", "mixed", "drop"), help=what)
     what = "2 or 3: also pairs (and triples) of words that follow each other, default 1"
     group.add_argument("--ngrams", type=integer, choices=(1, 2, 3), default=1, help=what)
 
@@ -54,14 +65,15 @@ def is_word(text: str) -> bool:
 
 
 def analyzer_of(args: Namespace) -> Analyzer:
-    """What a fit's arguments say about words."""
+    """What a fit's arguments say about words: with a vocabulary of its own (FILE), all of them count."""
     from ..data import Analyzer, stop_words
 
-    listed = args.stop_words
-    if listed is None and (args.vocab or "").startswith(PUBLIC):
-        listed = args.vocab
+    listed, numbers = args.stop_words, args.numbers
+    if args.vocab in (None, PRIVATE) or args.vocab.startswith(PUBLIC):
+        listed = listed or (args.vocab if args.vocab not in (None, PRIVATE) else "public:en")
+        numbers = numbers or "mixed"
     left_out = () if listed in (None, NONE) else stop_words(listed)
-    return Analyzer(args.analyzer, args.min_length, args.numbers, args.ngrams, left_out)
+    return Analyzer(args.analyzer, args.min_length, numbers or "keep", args.ngrams, left_out)
 
 
 def public_words(args: Namespace) -> tuple[str, ...] | None:
@@ -70,23 +82,76 @@ def public_words(args: Namespace) -> tuple[str, ...] | None:
 
     if args.vocab in (None, PRIVATE):
         return None
-    return public_vocabulary(args.vocab, analyzer_of(args), size=args.vocab_size or 8000)
+    analyzer = analyzer_of(args) if args.vocab.startswith(PUBLIC) else None
+    return public_vocabulary(args.vocab, analyzer, size=args.vocab_size or 8000)
 
 
-def read_training(args: Namespace) -> tuple[Corpus, dict[str, str]]:
-    """The documents of a fit, and the file that says how they were read, by its name; none for counts."""
-    from ..data import holds_records, load_corpus
+def read_training(args: Namespace, run: JobFolder) -> tuple[Corpus, dict[str, str], Any]:
+    """The documents of a fit; the file that says how they were read, by its name (none for counts); and the
+    private vocabulary that their columns were bought with, or None.
+    """
+    from ..data import Records, holds_records, load_corpus
 
     raw = holds_records(args.input, args.format, args.text, args.person)
-    if raw and args.vocab in (None, PRIVATE):
-        raise ValueError(f"{args.input}: raw records need --vocab FILE or --vocab public:LANGUAGE")
-    analyzer = analyzer_of(args)
+    invalid, words, after = args.invalid or "raise", public_words(args), None
+    analyzer = analyzer_of(args) if raw else None
+    if analyzer is not None and words is None:
+        records = Records(args.input, args.text or ("text",), args.person, args.format, args.encoding, invalid)
+        after = _bought(args, records, analyzer, run)
+        words = tuple(after.get_feature_names_out())
     corpus = load_corpus(
-        args.input, public_words(args), args.format, n_features=args.features, text=args.text, person=args.person,
-        analyzer=analyzer, encoding=args.encoding, invalid=args.invalid or "raise",
+        args.input, words, args.format, n_features=args.features, text=args.text, person=args.person,
+        analyzer=analyzer, encoding=args.encoding, invalid=invalid,
     )  # fmt: skip
+    if analyzer is None:
+        return corpus, {}, None
     said = {"columns": args.text or ["text"], "analyzer": analyzer.to_dict()}
-    return corpus, {READING: json.dumps(said, ensure_ascii=False, indent=1) + "\n"} if raw else {}
+    return corpus, {READING: json.dumps(said, ensure_ascii=False, indent=1) + "\n"}, after
+
+
+def _bought(args: Namespace, records: Records, analyzer: Analyzer, run: JobFolder) -> PrivateVocabulary:
+    """The vocabulary of the records, paid for with a share of the fit's epsilon.
+
+    It is kept in the folder of the run, which buys it once only: a later attempt goes on with what was released. Raises
+    ValueError where that was bought with other settings, the records cannot be read twice, or no word was released.
+    """
+    from ..models.vocabulary import PrivateVocabulary, TokenRows
+
+    if args.input == "-":
+        raise ValueError("-: standard input can be read once only; expected a file, or a public --vocab")
+    if args.target_epsilon is None:
+        raise ValueError("--vocab private: expected --epsilon, of which it takes a share, or a public --vocab")
+    wanted = PrivateVocabulary(
+        target_epsilon=args.vocab_share * args.target_epsilon, target_delta=args.target_delta, analyzer=analyzer,
+        n_records=args.n_records, invalid=records.invalid, max_share=args.max_share,
+        max_features=args.vocab_size or 8000,
+    )  # fmt: skip
+    if run.words.exists():
+        words = PrivateVocabulary.load(run.words)
+        if words.get_params() != wanted.get_params():
+            raise ValueError(f"{run.words}: bought with other settings; expected the same with --resume")
+    else:
+        rows, labels, known = TokenRows(analyzer), list[int](), dict[Any, int]()
+        for texts, persons in records.batches():
+            rows.extend(texts)
+            labels += [known.setdefault(label, len(known)) for label in persons or ()]
+        if args.groups is not None:
+            labels = read_labels(args.groups)
+        whose = {"groups": labels, "unit": args.unit} if args.person or args.groups else {}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that it is empty, which is an error here
+            words = wanted.fit(rows, budget=args.budget, **whose)
+        words.save(run.words)
+    if not len(words.get_feature_names_out()):
+        said = words.privacy_
+        error = ValueError(
+            f"--vocab private: no word can be released; epsilon = {said.epsilon:.3g} is spent on it, and a word has to "
+            f"be used by about {words.holders_needed} of the {said.n_records} {said.unit}s: expected more of them, a "
+            "larger --epsilon, or a public --vocab"
+        )
+        error.exit_code = Exit.FAILED  # type: ignore[attr-defined]
+        raise error
+    return words
 
 
 def read_new(args: Namespace, vocabulary: Sequence[str] | None, n_words: int) -> Corpus:

@@ -6,6 +6,7 @@ It is the folder of `vips_fast.engine.checkpoint`, and holds in addition
     room       nothing: bytes that are set aside for the result, so that a disk that fills up cannot take it away
     model      the result, whole, from when the fit is done until it has its place in OUT
     result     the head of its ledger, which no other model has
+    words      the vocabulary that was bought for it, if it was
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from ..models.persistence import write_into
 from .folder import check_place, kind_in
 from .record import log_to
 
-LOG, ROOM, MODEL, RESULT = "log", "room", "model", "result"
+LOG, ROOM, MODEL, RESULT, WORDS = "log", "room", "model", "result", "words"
 _log = logging.getLogger(__name__)
 
 
@@ -61,6 +62,8 @@ def spent(folder: Path) -> str:
     if plan is not None and event is not None and ledger.private:
         text += f" (epsilon = {rounded_up(ledger.epsilon(plan['delta']), 4)} at delta = {plan['delta']:g})"
     budget = ledger.budget
+    if (folder / WORDS).exists() and plan is None:
+        text = "the release of its vocabulary"
     return f"{text} spent" + (f" of the budget of {budget['dataset']}" if budget else "")
 
 
@@ -147,7 +150,7 @@ class JobFolder(RunFolder):
         If there is a run that has not ended, and ``resume`` is False.
     """
 
-    OWN = RunFolder.OWN | {LOG, ROOM, MODEL, RESULT}
+    OWN = RunFolder.OWN | {LOG, ROOM, MODEL, RESULT, WORDS}
     _fresh, _at_first = False, 0
 
     def __init__(self, out: Path, *, resume: bool, every: int | None = None):
@@ -157,12 +160,17 @@ class JobFolder(RunFolder):
             self._stack.enter_context(log_to(str(self.path / LOG)))
             if self._lock.before is not None:
                 _log.info("lock of %s, which has ended, taken over", self._lock.before)
-            if self.begun and not resume:
+            if (self.begun or self.words.exists()) and not resume:
                 raise ValueError(refusal(self.path))
         except BaseException:
             self.close()
             raise
         self._fresh = not self.begun
+
+    @property
+    def words(self) -> Path:
+        """Where the vocabulary is kept that was bought for the run."""
+        return self.path / WORDS
 
     def begin(self, *args: Any, **kwargs: Any) -> tuple[Ledger, range, dict[str, Any]]:
         """As `RunFolder.begin`; then sets aside the room that the result needs. OSError where there is not as much."""
@@ -242,7 +250,8 @@ class JobFolder(RunFolder):
     @property
     def _worth(self) -> bool:
         """Whether something would be lost with this folder."""
-        return not self._fresh or self._kept >= 0 or (self._ledger is not None and len(self._ledger) > 0)
+        spent = self.words.exists() or (self._ledger is not None and len(self._ledger) > 0)
+        return not self._fresh or self._kept >= 0 or spent
 
     def close(self) -> None:
         """Free the folder; remove it where nothing would be lost."""

@@ -54,7 +54,9 @@ def _text_files(model: Any, folder: Path) -> list[VerifyCheck]:
     checks = []
     for name in sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith("model.")):
         if name in (texts.VOCABULARY, texts.READING, texts.SCHEMA):
-            checks.append(VerifyCheck(name, True, "a public input, taken as it is"))
+            bought = name == texts.VOCABULARY and model.privacy_.vocabulary
+            what = "a release of its own" if bought else "a public input"
+            checks.append(VerifyCheck(name, True, f"{what}, taken as it is"))
         else:
             detail = "" if name in MODEL_FILES else "not a file that fit writes"
             checks.append(VerifyCheck(name, not detail and texts.follows(model, folder, name), detail))

@@ -34,8 +34,8 @@ _ASCII = re.compile("[a-z0-9]+(?:'[a-z0-9]+)*")
 _DIGIT = re.compile(r"\d")
 #: Pieces of texts whose tokens are remembered, and the longest of them: some 20 MB.
 _REMEMBERED, _LONGEST = 1 << 17, 24
-#: Characters whose pieces are held at one time: a piece takes some 50 bytes.
-_AT_ONCE = 1 << 19
+#: Characters whose pieces are held at one time: few enough for the processor's second cache.
+_AT_ONCE = 1 << 16
 _SPACE = re.compile(r"[ \t\n\r]")
 
 #: What a user may give for an analyzer: None and "unicode" are the default, "paper" is `Analyzer(words="paper")`.
@@ -208,8 +208,6 @@ class TokenIndex:
 
     def _learned(self, piece: bytes) -> int:
         """The code of a piece that is not a common one."""
-        if self._fixed and piece.isalnum():
-            return -1
         code = self._rare.get(piece)
         if code is None:
             numbers = [n for word in self._tokens_of(piece) if (n := self._number(word)) >= 0]
@@ -266,7 +264,11 @@ class TokenIndex:
         else:
             ids = np.fromiter(map(self._common.get, flat, repeat(-2)), np.int32, len(flat))
             unknown = np.flatnonzero(ids == -2)
-            ids[unknown] = [self._learned(flat[place]) for place in unknown.tolist()]
+            found = map(flat.__getitem__, unknown.tolist())
+            if self._fixed:  # a word of ASCII that is not a common one has no column
+                ids[unknown] = [-1 if piece.isalnum() else self._learned(piece) for piece in found]
+            else:
+                ids[unknown] = list(map(self._learned, found))
             many = ids < -1
             if many.any():
                 parts = [self._several[-3 - code] for code in ids[many].tolist()]

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
@@ -35,8 +35,8 @@ from ..engine.transcript import Run, TranscriptWriter, release_digest
 from ..engine.units import UnitRecords
 from ..kernels.threads import resolve_n_threads
 from . import persistence
-from .parameters import Parameters
 from .prepared import Prepared
+from .repeats import Repeatable
 from .settings import public_seed, same, unit_name
 from .spending import Payer, planning
 
@@ -55,7 +55,7 @@ class ArraySpec:
     dtype: str = "float64"
 
 
-class PrivateEstimator(Parameters):
+class PrivateEstimator(Repeatable):
     """Base of the estimators: parameters as in scikit-learn, privacy as in this package.
 
     What `fit` finds is one immutable result, taken over when all is done: an interrupted
@@ -216,7 +216,8 @@ class PrivateEstimator(Parameters):
         """`fit` and `partial_fit` of all models; ``part`` and ``n_records`` are about a call of the latter."""
         if partial and (checkpoint is not None or resume or checkpoint_every is not None):
             raise TypeError("partial_fit() takes no checkpoint: a call is one step")
-        with self._alone(), open_folder(checkpoint, resume, checkpoint_every) as folder:
+        counts = bool(self.private) and budget is None and not (partial or resume or self._unsafe_taints())
+        with self._counted(counts), self._alone(), open_folder(checkpoint, resume, checkpoint_every) as folder:
             first, resumed = not partial or self._result is None, folder is not None and folder.begun
             writer = None if transcript is None else TranscriptWriter(transcript, first=first, resume=resumed)
             prepared = self.prepare(
@@ -330,9 +331,8 @@ class PrivateEstimator(Parameters):
         ledger = self._fitted().ledger
         if before is not None or not ledger.private:
             raise ValueError("after: expected None in later calls of partial_fit, and else what is private itself")
-        plan, event = ledger.plan or {}, ledger.event()
-        assert event is not None
-        return {"event": event.to_dict(), "head": ledger.head, "unit": plan["unit"], "relation": plan["relation"]}
+        plan, event = self._fitted().privacy, cast(Any, ledger.event())
+        return {"event": event.to_dict(), "head": ledger.head, "unit": plan.unit, "relation": plan.neighbors}
 
     @staticmethod
     def _target(settings: Mapping[str, Any]) -> float | None:

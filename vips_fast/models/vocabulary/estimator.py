@@ -21,11 +21,10 @@ from ..estimator import ArraySpec, PrivateEstimator
 from ..prepared import Prepared
 from ..spending import Payer
 from .model import VocabularyModel
+from .planning import THRESHOLD_SHARE, holders_needed
 from .records import TokenRows
-from .threshold import ThresholdSampler, threshold_for
+from .threshold import ThresholdSampler
 
-#: Share of delta that the threshold may let through.
-THRESHOLD_SHARE = 0.25
 _BATCH = 4096
 
 
@@ -112,10 +111,10 @@ class PrivateVocabulary(PrivateEstimator):
 
     @property
     def holders_needed(self) -> int:
-        """About how many persons have to hold a token, if each holds 50 others; from public numbers."""
+        """About how many persons have to hold a token, if each holds 100; from public numbers."""
         result = self._fitted()
         sampler, plan = self._as_fitted()._sampler(result.public), result.ledger.plan or {}
-        return holders_needed(float(plan["noise_multiplier"]), sampler)
+        return holders_needed(float(plan["noise_multiplier"]), sampler, 100.0)
 
     def _check_parameters(self) -> None:
         self._check_privacy_parameters()
@@ -147,8 +146,6 @@ class PrivateVocabulary(PrivateEstimator):
         return super()._from_settings(arguments)
 
     def _read(self, X: Any, y: Any = None) -> Any:
-        if isinstance(X, str):
-            raise ValueError("X is one string: expected texts")
         if not isinstance(X, TokenRows):
             texts: Iterable[str | None] = X
             X = TokenRows(self.analyzer)
@@ -221,9 +218,10 @@ class PrivateCountVectorizer(PrivateVocabulary):
 
     def transform(self, X: Iterable[str | None]) -> sparse.csr_array:
         """Counts of the vocabulary's tokens in each text: CSR of int32, shape (n_texts, n_tokens)."""
-        if isinstance(X, str):
-            raise ValueError("X is one string: expected texts")
-        return count_matrix(_batches(X), self._chosen()[0], self.analyzer)
+        names = self._chosen()[0]
+        if not names:
+            raise ValueError("the vocabulary is empty: expected one with tokens; see the warning of fit")
+        return count_matrix(_batches(X), names, self.analyzer)
 
     def fit_transform(self, X: Iterable[str | None], y: Any = None, **call: Any) -> sparse.csr_array:
         """`fit`, then `transform` of the same texts."""
@@ -232,15 +230,8 @@ class PrivateCountVectorizer(PrivateVocabulary):
 
 
 def _batches(texts: Iterable[str | None]) -> Iterator[list[str | None]]:
+    if isinstance(texts, str) or not isinstance(texts, Iterable):
+        raise ValueError(f"X of type {type(texts).__name__}: expected an iterable of texts")
     each = iter(texts)
     while batch := list(islice(each, _BATCH)):
         yield batch
-
-
-def holders_needed(noise_multiplier: float, sampler: ThresholdSampler, tokens: float = 50.0) -> int:
-    """About how many persons have to hold a token for it to be released, if each holds so many others.
-
-    As if all rounds were as the first, with weights 1/sqrt(tokens); later rounds need fewer.
-    """
-    threshold = threshold_for(sampler.delta, noise_multiplier, sampler.max_tokens, sampler.n_rounds)
-    return math.ceil(threshold * math.sqrt(min(tokens, sampler.max_tokens) + 1) / sampler.n_rounds)

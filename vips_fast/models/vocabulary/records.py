@@ -106,6 +106,29 @@ class TokenRows:
         self._lengths.append(np.bincount(rows[first], minlength=len(texts)))
         return self
 
+    @classmethod
+    def of_counts(cls, X: Any, names: Sequence[str]) -> TokenRows:
+        """Texts that are counted already.
+
+        Parameters
+        ----------
+        X : CSR matrix or array of shape (n_texts, n_tokens)
+            Without stored zeros.
+        names : sequence of str
+            The different tokens of the columns, in an order that owes nothing to the texts, such as the alphabet's.
+
+        Raises
+        ------
+        ValueError
+            If there is not one name for each column.
+        """
+        rows = cls(str.split)
+        rows._index.columns.update((name, column) for column, name in enumerate(names))
+        if not len(rows._index.columns) == len(names) == X.shape[1]:
+            raise ValueError(f"names: expected {X.shape[1]} different ones, one for each column of X, got {len(names)}")
+        rows._pieces, rows._lengths = [X.indices.astype(np.int32, copy=False)], [np.diff(X.indptr)]
+        return rows
+
     @property
     def n_rows(self) -> int:
         """Texts so far."""
@@ -129,9 +152,8 @@ class TokenRows:
         ValueError, TypeError
             As `group_codes`.
         """
-        self._pieces = [np.concatenate([*self._pieces, np.zeros(0, np.int32)])]
         ends = np.concatenate([np.zeros(1, np.int64), *self._lengths]).cumsum()
-        table, names = TokenBlock(self._pieces[0], ends), list(self._index.columns)
+        table, names = TokenBlock(self._whole(), ends), list(self._index.columns)
         if groups is not None:
             codes = group_codes(groups, self.n_rows)
             order = np.argsort(codes, kind="stable")
@@ -140,17 +162,32 @@ class TokenRows:
             first = np.sort(np.unique(owner * max(len(names), 1) + rows.ids, return_index=True)[1])
             lengths = np.bincount(owner[first], minlength=int(codes.max(initial=-1)) + 1)
             table = TokenBlock(rows.ids[first], np.concatenate(([0], np.cumsum(lengths))))
-        lengths, owners = np.diff(table.ends), table.owners
-        drawn = words(len(lengths))
-        if lengths.max(initial=0) > max_tokens:
-            place = np.arange(len(owners)) - table.ends[owners]
-            many = np.flatnonzero(lengths[owners] > max_tokens)
-            key = mixed(drawn[owners[many]] + (place[many].astype(np.uint64) + np.uint64(1)) * GOLDEN)
-            order = many[np.lexsort((key, owners[many]))]
-            dropped = order[place[many] >= max_tokens]
-            table = TokenBlock(
-                np.delete(table.ids, dropped), np.concatenate(([0], np.cumsum(np.minimum(lengths, max_tokens))))
-            )
+        lengths = np.diff(table.ends)
+        drawn, many = words(len(lengths)), np.flatnonzero(lengths > max_tokens)
+        if len(many):
+            owners = np.repeat(many, lengths[many])
+            begin = np.concatenate(([0], np.cumsum(lengths[many])[:-1]))
+            place = np.arange(len(owners)) - np.repeat(begin, lengths[many])
+            key = mixed(drawn[owners] + (place.astype(np.uint64) + np.uint64(1)) * GOLDEN)
+            order = np.lexsort((key, owners))[place >= max_tokens]
+            stays = np.ones(len(table.ids), dtype=bool)
+            stays[table.ends[owners[order]] + place[order]] = False
+            ends = np.concatenate(([0], np.cumsum(np.minimum(lengths, max_tokens))))
+            table = TokenBlock(table.ids[stays], ends)
         # A token that nobody keeps is as if nobody held it.
-        kept, ids = np.unique(table.ids, return_inverse=True)
-        return TokenSets(TokenBlock(ids.reshape(-1) + 1, table.ends), ["", *(names[number] for number in kept)])
+        held = np.zeros(len(names), dtype=np.int32)
+        held[table.ids] = 1
+        number, kept = np.cumsum(held, dtype=np.int32), np.flatnonzero(held)
+        return TokenSets(TokenBlock(number[table.ids], table.ends), ["", *(names[i] for i in kept)])
+
+    def _whole(self) -> np.ndarray:
+        """The pieces in one array; each is let go when it has been copied, so that they never stand twice."""
+        if len(self._pieces) != 1:
+            whole = np.empty(sum(map(len, self._pieces)), dtype=np.int32)
+            end = len(whole)
+            while self._pieces:
+                piece = self._pieces.pop()
+                whole[end - len(piece) : end] = piece
+                end -= len(piece)
+            self._pieces = [whole]
+        return self._pieces[0]
