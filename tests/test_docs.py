@@ -15,8 +15,8 @@ from vips_fast.cli.main import build_parser
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = [
-    "checkpoints.md", "embedding.md", "jobs.md", "logistic.md", "networks.md", "own_model.md", "topics.md",
-    "vocabulary.md",
+    "checkpoints.md", "embedding.md", "jobs.md", "logistic.md", "networks.md", "own_model.md",
+    "topics.md", "vocabulary.md",
 ]  # fmt: skip
 
 

@@ -208,8 +208,6 @@ class TokenIndex:
 
     def _learned(self, piece: bytes) -> int:
         """The code of a piece that is not a common one."""
-        if self._fixed and piece.isalnum():
-            return -1
         code = self._rare.get(piece)
         if code is None:
             numbers = [n for word in self._tokens_of(piece) if (n := self._number(word)) >= 0]
@@ -266,7 +264,11 @@ class TokenIndex:
         else:
             ids = np.fromiter(map(self._common.get, flat, repeat(-2)), np.int32, len(flat))
             unknown = np.flatnonzero(ids == -2)
-            ids[unknown] = [self._learned(flat[place]) for place in unknown.tolist()]
+            found = map(flat.__getitem__, unknown.tolist())
+            if self._fixed:  # a word of ASCII that is not a common one has no column
+                ids[unknown] = [-1 if piece.isalnum() else self._learned(piece) for piece in found]
+            else:
+                ids[unknown] = list(map(self._learned, found))
             many = ids < -1
             if many.any():
                 parts = [self._several[-3 - code] for code in ids[many].tolist()]
