@@ -14,10 +14,8 @@ import pytest
 from vips_fast.cli.main import build_parser
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCS = [
-    "checkpoints.md", "embedding.md", "jobs.md", "logistic.md", "networks.md", "own_model.md",
-    "topics.md", "vocabulary.md",
-]  # fmt: skip
+NAMES = ("checkpoints", "embedding", "jobs", "logistic", "networks", "own_model", "records", "topics", "vocabulary")
+DOCS = [f"{name}.md" for name in NAMES]
 
 
 def blocks(text):
