@@ -6,7 +6,7 @@ import copy
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import Self
 
 from .parameters import Parameters
 
@@ -26,10 +26,6 @@ class Repeatable(Parameters):
         other = type(self)(**{name: copy.deepcopy(value) for name, value in self.get_params(deep=False).items()})
         vars(other)["_fits"] = self._shared_fits()
         return other
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Constructor arguments by name."""
-        raise NotImplementedError
 
     def _shared_fits(self) -> _Fits:
         fits: _Fits = vars(self).setdefault("_fits", _Fits())
