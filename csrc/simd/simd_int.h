@@ -171,8 +171,9 @@ VF_INLINE vfd vfq_to_f64(vfq a) { VF_LANES(vfd, (double)(int64_t)a[i]); }
 /* A cast between vectors keeps the bits. */
 VF_INLINE vfq vfq_bits(vfd a) { return (vfq)a; }
 VF_INLINE vfd vfd_flip_sign(vfd a, vfq s) { return (vfd)((vfq)a ^ (s & 0x8000000000000000u)); }
-VF_INLINE vfm vfd_abs_gt(vfd a, vfd b) { return ~(vfm)(vfd_abs(a) <= b); } /* -1 where it holds */
-VF_INLINE vfm vfd_abs_lt(vfd a, vfd b) { return ~(vfm)(vfd_abs(a) >= b); }
+/* -1 where it holds. */
+VF_INLINE vfm vfd_abs_gt(vfd a, vfd b) { return ~(vfm)((vfd)((vfq)a & 0x7fffffffffffffffu) <= b); }
+VF_INLINE vfm vfd_abs_lt(vfd a, vfd b) { return ~(vfm)((vfd)((vfq)a & 0x7fffffffffffffffu) >= b); }
 VF_INLINE vfm vfm_or(vfm a, vfm b) { return a | b; }
 VF_INLINE unsigned vfm_bits(vfm a) { return (unsigned)((a[0] & 1) | (a[1] & 2)); }
 VF_INLINE void vfd_split_unit(vfd s, vfd *exponent, vfd *gap) {
