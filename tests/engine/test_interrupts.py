@@ -11,6 +11,18 @@ from vips_fast.engine.interrupts import Stopped, stoppable, uninterrupted
 from vips_fast.engine.ledger import Ledger
 from vips_fast.engine.randomness import KeyedRandomness
 
+
+@pytest.fixture(autouse=True)
+def _nothing_ignored():
+    """A job in the background of a shell, or one behind nohup, ignores signals, and so would the tests."""
+    before = {signum: signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGHUP)}
+    for signum, handler in zip(before, (signal.default_int_handler, signal.SIG_DFL), strict=True):
+        signal.signal(signum, handler)
+    yield
+    for signum, handler in before.items():
+        signal.signal(signum, handler)
+
+
 SIGNALS = pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 
 

@@ -124,8 +124,8 @@ class RoundedDown(LatentDirichletAllocation):
 class OncePerPart(LatentDirichletAllocation):
     """A second release from the same part is not recorded."""
 
-    def _prepare(self, public, partial, before, taints=None):
-        model, plan, ledger = super()._prepare(public, partial, before, taints)
+    def _prepare(self, public, partial, before, *more, **named):
+        model, plan, ledger = super()._prepare(public, partial, before, *more, **named)
         if plan.part in ledger.parts:
             ledger.intend = lambda *event, **numbers: None
         return model, plan, ledger
