@@ -66,7 +66,8 @@ def test_arm(tmp_path):
     """Portable C, compiled for 64-bit Arm and run in an emulator."""
     cc, runner = "aarch64-linux-gnu-gcc", shutil.which("qemu-aarch64") or shutil.which("qemu-aarch64-static")
     if runner is None:
-        pytest.skip("no qemu-aarch64")  # the emulator comes with the system too
+        # Like the cross compiler, it is a package of the operating system that no extra can install.
+        pytest.skip("no qemu-aarch64")
     sets = check(cc, tmp_path, "AR=aarch64-linux-gnu-ar", flags="-O2", runner=[runner])
     assert list(sets) == ["portable"]
 

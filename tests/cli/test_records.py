@@ -66,7 +66,6 @@ def test_the_analyzer_of_the_fit_is_that_of_transform(notes, run, monkeypatch):
 
 
 def test_public_words_of_a_language(notes, run):
-    pytest.importorskip("wordfreq")
     how = ("--text", "note", "--vocab", "public:en", "--vocab-size", 500)
     assert run("fit", "lda", notes / "notes.csv", *how, *FIT, "--out", notes / "m")[0] == 0
     words = (notes / "m" / "vocab.txt").read_text().split()

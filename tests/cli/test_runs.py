@@ -268,6 +268,7 @@ def disk(tmp_path):
     place.mkdir()
     done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(place)], capture_output=True)
     if done.returncode:
+        # A right that containers often lack; the limit on a file's size below needs none and fills up the same places.
         pytest.skip("mounting a disk is not permitted here")
     yield place
     subprocess.run(["umount", str(place)], check=True)
@@ -358,7 +359,10 @@ def test_a_disk_that_takes_no_result_keeps_the_steps(run, files, monkeypatch):
 
 def test_a_file_that_may_grow_no_further(run, files):
     """A quota of the process's own."""
-    limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))  # noqa: E731
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+
     arguments = map(str, files.fit(*NOISE, "--quiet"))
     done = subprocess.run([*MODULE, *arguments], capture_output=True, text=True, preexec_fn=limit)
     assert done.returncode == 1 and "room: File too large: the result needs " in done.stderr
@@ -473,7 +477,10 @@ def test_memory_that_runs_out_is_said_as_such(files):
         file.truncate(file.tell() + (1 << 30))
     labels = files.folder / "y.txt"
     labels.write_text("0\n1\n")
-    limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (3 << 29, 3 << 29))  # noqa: E731
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_AS, (3 << 29, 3 << 29))
+
     arguments = ["fit", "blr", path, "--labels", labels, "--out", files.model, *NOISE]
     done = subprocess.run([*MODULE, *map(str, arguments)], capture_output=True, text=True, preexec_fn=limit)
     assert done.returncode == 1 and "not enough memory" in done.stderr and len(done.stderr.splitlines()) == 1

@@ -101,8 +101,9 @@ def test_where_blocks_and_batches_end_changes_nothing(table, tmp_path, monkeypat
 
 def test_people(data_dir):
     """The same posts in three files and as tables."""
-    polars = pytest.importorskip("polars")
-    parquet = pytest.importorskip("pyarrow.parquet")
+    import polars
+    import pyarrow.parquet as parquet
+
     folder = data_dir / "people"
     table = parquet.read_table(folder / "train.parquet")
     words = ("god", "windows", "game", "don't", "car")

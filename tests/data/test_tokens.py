@@ -162,7 +162,6 @@ def test_count_matrix_refuses():
 
 
 def test_public_words():
-    pytest.importorskip("wordfreq")
     listed = stop_words("public:en")
     assert {"the", "and", "don't"} <= set(listed)
     analyzer = Analyzer(stop_words=listed, numbers="drop")

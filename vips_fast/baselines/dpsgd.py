@@ -93,7 +93,7 @@ class DPSGDLogisticRegression(LinearClassifier):
     n_jobs: int | None = None
     callback: Callable[[Progress], None] | None = None
 
-    @property  # type: ignore[misc]
+    @property  # type: ignore[misc]  # a field of the base, which cannot be given here
     def sampling(self) -> str:  # type: ignore[override]  # it follows from the scenario
         """What the scenario samples by."""
         return _SCENARIOS[self.scenario][0]

@@ -117,7 +117,7 @@ class Pair:
 
         It is for moments up to order `alpha` after sampling with rate q; with `positive`, only losses > 0.
         """
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} is not a mechanism on the whole data")
 
     def divergence(self, alpha: float) -> float:
         """Renyi divergence of order alpha > 1 of a mechanism on the whole data; both directions are equal."""
