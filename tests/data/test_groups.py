@@ -47,7 +47,7 @@ def test_one_label_for_each_row(labels):
     ],
 )
 def test_missing_labels_are_refused_without_being_shown(labels):
-    with pytest.raises(ValueError, match="^groups: expected a label for each row of X, got 1 missing ones$"):
+    with pytest.raises(ValueError, match="^groups: expected a label for each row of X; some are missing$"):
         group_codes(labels, 3)
 
 

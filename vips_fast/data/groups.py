@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 
+#: How many are missing is a number of private rows, and not said.
+_MISSING = "groups: expected a label for each row of X; some are missing"
+
 
 def group_codes(groups: Any, n_rows: int) -> np.ndarray:
     """Number the labels of rows by first appearance.
@@ -34,7 +37,7 @@ def group_codes(groups: Any, n_rows: int) -> np.ndarray:
     if labels.dtype.kind in "fcmM":
         missing = np.isnat(labels) if labels.dtype.kind in "mM" else np.isnan(labels)
         if missing.any():
-            raise ValueError(f"groups: expected a label for each row of X, got {int(missing.sum())} missing ones")
+            raise ValueError(_MISSING)
     if labels.dtype.kind != "O":
         _, first, codes = np.unique(labels, return_index=True, return_inverse=True)
         rank = np.empty(len(first), dtype=np.int64)
@@ -42,18 +45,15 @@ def group_codes(groups: Any, n_rows: int) -> np.ndarray:
         return rank[codes.reshape(-1)]
     known: dict[Hashable, int] = {}
     out = np.empty(n_rows, dtype=np.int64)
-    lacking = 0
     for row, label in enumerate(labels.tolist()):
         try:
             # A value that differs from itself, such as NaN, is a missing one.
             if label is None or bool(label != label):
-                lacking += 1
+                raise ValueError(_MISSING)
             out[row] = known.setdefault(label, len(known))
         except TypeError:
             kind = type(label).__name__
             raise TypeError(f"groups: expected hashable labels that are not missing, got one of type {kind}") from None
-    if lacking:
-        raise ValueError(f"groups: expected a label for each row of X, got {lacking} missing ones")
     return out
 
 
