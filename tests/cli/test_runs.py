@@ -428,17 +428,24 @@ def test_the_folder_is_locked_until_the_model_has_its_place(run, refused, files,
 # What is printed
 
 
+def without(stream, place, arguments):
+    """A command one of whose two streams cannot be written; the other is kept."""
+    names = {1: "stdout", 2: "stderr"}
+    kept = {names[3 - stream]: subprocess.PIPE, "text": True}
+    if place == "closed":
+        return subprocess.run(["sh", "-c", f'exec "$@" {stream}>&-', "sh", *arguments], **kept)
+    read, write = os.pipe() if place != "/dev/full" else (None, os.open(place, os.O_WRONLY))
+    if read is not None:
+        os.close(read)
+    done = subprocess.run(arguments, **{names[stream]: write}, **kept)
+    os.close(write)
+    return done
+
+
 @pytest.mark.parametrize("place", ["/dev/full", "closed pipe", "closed"])
 def test_a_report_that_cannot_be_printed(files, place):
     arguments = [*MODULE, *map(str, files.fit(*NOISE, "--quiet"))]
-    if place == "closed":
-        done = subprocess.run(["sh", "-c", 'exec "$@" >&-', "sh", *arguments], stderr=subprocess.PIPE, text=True)
-    else:
-        read, write = os.pipe() if place != "/dev/full" else (None, os.open(place, os.O_WRONLY))
-        if read is not None:
-            os.close(read)
-        done = subprocess.run(arguments, stdout=write, stderr=subprocess.PIPE, text=True)
-        os.close(write)
+    done = without(1, place, arguments)
     assert done.returncode == Exit.UNREPORTED
     assert done.stderr == f"vips-fast: error: {files.model} is written; its report cannot be printed\n"
     assert len(LatentDirichletAllocation.load(files.model).ledger_) == 5 and not folder_of(files).exists()
@@ -447,14 +454,7 @@ def test_a_report_that_cannot_be_printed(files, place):
 @pytest.mark.parametrize("place", ["/dev/full", "closed pipe", "closed"])
 def test_progress_that_cannot_be_shown_ends_no_fit(files, place):
     arguments = [*MODULE, *map(str, files.fit(*NOISE))]
-    if place == "closed":
-        done = subprocess.run(["sh", "-c", 'exec "$@" 2>&-', "sh", *arguments], stdout=subprocess.PIPE, text=True)
-    else:
-        read, write = os.pipe() if place != "/dev/full" else (None, os.open(place, os.O_WRONLY))
-        if read is not None:
-            os.close(read)
-        done = subprocess.run(arguments, stderr=write, stdout=subprocess.PIPE, text=True)
-        os.close(write)
+    done = without(2, place, arguments)
     assert done.returncode == 0 and f"Written to {files.model}." in done.stdout
 
 
