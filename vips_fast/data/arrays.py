@@ -111,6 +111,17 @@ def csr_arrays(X: Any, name: str) -> Parts:
     return data, aligned(columns, np.int32), indptr
 
 
+def taken(rows: np.ndarray, indptr: np.ndarray, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Some rows of compressed ones: their own row pointers, int64, and their entries of each array."""
+    sizes = indptr[rows + 1] - indptr[rows]
+    ends = np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes)))
+    if len(rows) and int(rows[-1]) - int(rows[0]) == len(rows) - 1 and (np.diff(rows) == 1).all():
+        entries: Any = slice(int(indptr[rows[0]]), int(indptr[rows[-1] + 1]))
+    else:
+        entries = np.repeat(indptr[rows] - ends[:-1], sizes) + np.arange(ends[-1])
+    return ends, *(array[entries] for array in arrays)
+
+
 def is_ascending(indices: np.ndarray, indptr: np.ndarray) -> bool:
     """Whether the indices of every row rise strictly."""
     for first in range(0, len(indices) - 1, CHUNK):

@@ -9,11 +9,14 @@ are, and how many, is private.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ..data.arrays import taken
 from ..data.groups import group_codes
 from .model import Records
 
@@ -94,6 +97,13 @@ class UnitRecords:
         inner = np.searchsorted(ends, np.asarray(cuts)[1:-1], side="right") - 1
         return np.unique(np.concatenate(([0], inner, [len(units)])))
 
+    def subset(self, units: np.ndarray) -> UnitRecords:
+        """See `vips_fast.engine.model.Records`; each unit with all its rows."""
+        other = copy(self)
+        other.n_rows, (other._starts, order) = len(units), taken(units, self._starts, self._order)
+        other._rows, other._order = self._rows.subset(order), np.arange(len(order))
+        return other
+
     def block(self, units: np.ndarray) -> UnitBlock:
         """The block of these units."""
         return UnitBlock(self, units)
@@ -126,6 +136,15 @@ class UnitRecords:
             rows, row_words = rows[kept], row_words[kept]
             ends = np.concatenate(([0], np.cumsum(np.minimum(whole, self._limit))))
         return self._rows.block(rows), row_words, ends.astype(np.int64)
+
+
+def read_units(
+    read: Callable[..., tuple[Records, dict[str, Any]]], X: Any, y: Any, extra: Mapping[str, Any], groups: Any,
+    limit: int | None,
+) -> tuple[Records, dict[str, Any]]:
+    """What ``read(X, y, **extra)`` gives: records, as units where ``groups`` say whose they are, and public facts."""
+    records, facts = read(X, y, **extra)
+    return records if groups is None else UnitRecords(records, groups, limit), facts
 
 
 def opened(block: Any, words: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray | None]:

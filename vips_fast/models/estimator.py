@@ -32,7 +32,6 @@ from ..engine.result import FitResult, Public
 from ..engine.sampling import FullSampler, Sampler, make_sampler
 from ..engine.statement import Privacy
 from ..engine.transcript import Run, TranscriptWriter, release_digest
-from ..engine.units import UnitRecords
 from ..kernels.threads import resolve_n_threads
 from . import persistence
 from .prepared import Prepared
@@ -211,7 +210,7 @@ class PrivateEstimator(Repeatable):
         self, X: Any, y: Any = None, *, partial: bool = False, transcript: str | Path | None = None,
         checkpoint: str | Path | RunFolder | None = None, resume: bool = False, checkpoint_every: int | None = None,
         budget: Payer = None, part: str | None = None, n_records: int | None = None, groups: Any = None,
-        unit: str | None = None, after: PrivateEstimator | None = None, **extra: Any,
+        unit: str | None = None, after: PrivateEstimator | None = None, backend: Backend | None = None, **extra: Any,
     ) -> Self:
         """`fit` and `partial_fit` of all models; ``part`` and ``n_records`` are about a call of the latter."""
         if partial and (checkpoint is not None or resume or checkpoint_every is not None):
@@ -222,7 +221,7 @@ class PrivateEstimator(Repeatable):
             writer = None if transcript is None else TranscriptWriter(transcript, first=first, resume=resumed)
             prepared = self.prepare(
                 X, y, partial=partial, budget=budget, folder=folder, part=part, n_records=n_records, groups=groups,
-                unit=unit, after=after, **extra,
+                unit=unit, after=after, backend=backend, **extra,
             )
             self.run(prepared, writer, folder)
         return self
@@ -230,7 +229,7 @@ class PrivateEstimator(Repeatable):
     def prepare(
         self, X: Any, y: Any = None, *, partial: bool = False, budget: Payer = None, folder: RunFolder | None = None,
         part: str | None = None, n_records: int | None = None, groups: Any = None, unit: str | None = None,
-        after: PrivateEstimator | None = None, **extra: Any,
+        after: PrivateEstimator | None = None, backend: Backend | None = None, **extra: Any,
     ) -> Prepared:
         """What a fit to these data would run with; nothing is drawn or spent, and the estimator stays as it is.
 
@@ -261,9 +260,8 @@ class PrivateEstimator(Repeatable):
             call["feature_names"] = names or (before and before.public.feature_names)
             if groups is None and self.private:
                 warn_of_repeats(X)
-            records, facts = self._read(X, y, **extra)
-            if groups is not None:
-                records = UnitRecords(records, groups, self.rows_per_group)
+            backend = backend or self._backend()
+            records, facts = backend.read(self._read, X, y, extra, groups, self.rows_per_group)
             public = self._facts(records.n_rows, {**facts, **call}, partial, before)
             if folder is not None:
                 public = folder.public(public, self._settings()["random_state"] is not None)
@@ -272,7 +270,7 @@ class PrivateEstimator(Repeatable):
             spending.confirm(plan, chosen.target_epsilon)
             diagnoses = self._diagnose or (self._figures_without_privacy and not self.private)
             return Prepared(
-                records, public, model, plan, ledger, self._randomness(public), self._backend(), chosen._settings(),
+                records, public, model, plan, ledger, self._randomness(public), backend, chosen._settings(),
                 diagnoses, partial, 0 if before is None else before.n_steps, None if before is None else before.head,
                 spending,
             )
@@ -301,11 +299,12 @@ class PrivateEstimator(Repeatable):
                 )
             if steps is None or len(steps):
                 spending.record(ledger)
-            done = run(
-                model, prepared.records, plan, ledger, prepared.randomness, prepared.backend,
-                first_step=prepared.n_steps, keep=keep, callback=self.callback, figures=figures,
-                charge=spending.release, steps=steps, after=None if folder is None else folder.after,
-            )
+            with prepared.backend.placed(prepared.records) as records:
+                done = run(
+                    model, records, plan, ledger, prepared.randomness, prepared.backend, first_step=prepared.n_steps,
+                    keep=keep, callback=self.callback, figures=figures, charge=spending.release, steps=steps,
+                    after=None if folder is None else folder.after,
+                )
             ledger = ledger if folder is None else folder.finish()
             if keep is not None:
                 keep.finish(ledger, n_before)

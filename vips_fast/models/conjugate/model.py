@@ -54,6 +54,10 @@ class Table:
         """Boundaries of blocks of as many records each."""
         return np.append(np.arange(0, len(rows), BLOCK), len(rows))
 
+    def subset(self, rows: np.ndarray) -> Table:
+        """See `vips_fast.engine.model.Records`."""
+        return Table(self.array[rows], None if self.usable is None else self.usable[rows])
+
     def block(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The array and the rows of it that are meant."""
         return self.array, rows
@@ -93,6 +97,7 @@ class ConjugateModel(Model):
     >= 0, which truncation toward zero preserves, by sqrt(||q||^2 + ||q'||^2) <= sqrt(2) C.
     """
 
+    at_root = ("_average", "_loops")
     _spacing: float
 
     def __init__(self, functions: ConjugateEstimator, n_columns: int, seed: int):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...data.arrays import taken
 from ...data.counts import documents
 from ...kernels.lda import document_blocks
 
@@ -44,6 +46,13 @@ class Documents:
     def block(self, rows: np.ndarray) -> DocumentBlock:
         """The block of these documents."""
         return DocumentBlock(self, rows)
+
+    def subset(self, rows: np.ndarray) -> Documents:
+        """See `vips_fast.engine.model.Records`."""
+        other = copy(self)
+        other.n_rows, parts = len(rows), taken(rows, self.indptr, self.indices, self.counts)
+        other.indptr, other.indices, other.counts = parts
+        return other
 
     def largest(self) -> int:
         """A bound on the words of a document (only for fits that are not private)."""

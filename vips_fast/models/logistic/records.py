@@ -6,7 +6,7 @@ the caller may refuse them or let their records contribute nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -104,6 +104,15 @@ class LogisticRecords:
             entries = np.repeat(self.indptr[rows] - indptr[:-1], sizes) + np.arange(indptr[-1])
         values = self.values[:0] if self.unit else self.values[entries]
         return Block(n, indptr, self.indices[entries], values, self.unit, y, trials)
+
+    def subset(self, rows: np.ndarray) -> LogisticRecords:
+        """See `vips_fast.engine.model.Records`."""
+        block, usable = self.block(rows), None if self.usable is None else self.usable[rows]
+        indices = None if block.indptr is None else block.indices
+        return replace(
+            self, n_rows=len(rows), indptr=block.indptr, indices=indices, values=block.values, y=block.y,
+            trials=block.trials, usable=usable,
+        )
 
     def largest_norm(self) -> float:
         """Largest L2 norm of the usable rows, for fits without privacy; at least 1e-150."""

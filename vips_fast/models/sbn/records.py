@@ -22,6 +22,11 @@ class BinaryRecords:
         self._rows, self.usable, self.n_rows = rows, usable, len(rows)
         self._block, self._n_threads = block, n_threads
 
+    def subset(self, rows: np.ndarray) -> BinaryRecords:
+        """See `vips_fast.engine.model.Records`."""
+        usable = None if self.usable is None else self.usable[rows]
+        return BinaryRecords(self.block(rows), usable, self._block, self._n_threads)
+
     def edges(self, rows: np.ndarray) -> np.ndarray:
         """Boundaries of blocks of drawn rows."""
         n, threads = len(rows), self._n_threads

@@ -62,6 +62,10 @@ class TokenSets:
         """The block of these persons."""
         return self._table.take(rows)
 
+    def subset(self, rows: np.ndarray) -> TokenSets:
+        """See `vips_fast.engine.model.Records`; the names stay behind."""
+        return TokenSets(self._table.take(rows), [])
+
 
 class TokenRows:
     """The distinct tokens of each text, in the order of its own first sight of them.
