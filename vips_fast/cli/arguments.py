@@ -128,6 +128,11 @@ def add_fit_groups(parser: Parser) -> tuple[Any, Any, Any]:
     run.add_argument("--batch-size", type=whole, help="expected records a step")
     run.add_argument("--steps", dest="n_steps", type=whole, help="number of steps")
     add_jobs(run)
+    where = run.add_mutually_exclusive_group()
+    what = "a Dask scheduler, tls://HOST:PORT or tcp://HOST:PORT, whose workers compute the sums: the same result"
+    where.add_argument("--scheduler", metavar="ADDRESS", help=what)
+    where.add_argument("--workers", type=whole, metavar="N", help="the same on as many processes of this machine")
+    parser.set_defaults(backend=None)  # what these two stand for, once it is there
     run.add_argument("--seed", dest="random_state", type=seed, help="seed of what is public, not of the noise")
     run.add_argument("--quiet", action="store_true", help="no progress")
     run.add_argument("--config", metavar="FILE", help="job file (TOML); what is given beside it comes first")

@@ -140,7 +140,7 @@ def _bought(args: Namespace, records: Records, analyzer: Analyzer, run: JobFolde
         whose = {"groups": labels, "unit": args.unit} if args.person or args.groups else {}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that it is empty, which is an error here
-            words = wanted.fit(rows, budget=args.budget, **whose)
+            words = wanted.fit(rows, budget=args.budget, backend=args.backend, **whose)
         words.save(run.words)
     if not len(words.get_feature_names_out()):
         said = words.privacy_

@@ -49,6 +49,12 @@ _log = logging.getLogger(__name__)
 _TOGETHER = 4
 #: How often a step is begun anew after workers were lost with data that this process has to send again.
 _ATTEMPTS = 20
+#: Settings of a cluster on this machine: a worker that was killed has time to come back when the machine is busy; no
+#: web pages, which any user of the machine could read.
+_LOCAL = {
+    "distributed.deploy.lost-worker-timeout": "10 minutes", "distributed.scheduler.http.routes": [],
+    "distributed.worker.http.routes": [],
+}
 #: Instruction sets whose kernels use reciprocals that processors round differently.
 _APPROXIMATE = ("avx2", "avx512")
 
@@ -490,6 +496,7 @@ def connected(address: str | None = None, n_workers: int | None = None, timeout:
         If Dask is not installed.
     """
     try:
+        import dask
         from distributed import Client, LocalCluster
         from distributed.security import Security
     except ImportError:
@@ -497,11 +504,11 @@ def connected(address: str | None = None, n_workers: int | None = None, timeout:
     with ExitStack() as stack:
         try:
             if address is None:
-                security = Security.temporary()
+                stack.enter_context(dask.config.set(_LOCAL))
                 cluster = stack.enter_context(
                     LocalCluster(
-                        n_workers=n_workers, threads_per_worker=1, dashboard_address=None, security=security,
-                        silence_logs=logging.ERROR,
+                        n_workers=n_workers, threads_per_worker=1, dashboard_address="127.0.0.1:0",
+                        security=Security.temporary(), silence_logs=logging.CRITICAL,
                     )
                 )
                 client = stack.enter_context(Client(cluster, timeout=timeout))

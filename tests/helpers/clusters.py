@@ -1,0 +1,48 @@
+"""A cluster of worker processes for the tests of sums on other machines, and ends that its workers meet."""
+
+import os
+import signal
+import threading
+from contextlib import contextmanager
+
+import numpy as np
+
+from vips_fast.engine.randomness import KeyedRandomness
+
+KEY = b"k" * 32
+
+
+def bits(fitted):
+    """Everything that a fit left, to the bit."""
+    result = fitted._result
+    return {name: array.tobytes() for name, array in {**result.arrays, **result.state}.items()}
+
+
+def keyed(estimator):
+    """An estimator with known randomness that counts as private, so that a budget takes its fits."""
+    estimator._randomness = lambda public: KeyedRandomness(KEY)
+    return estimator
+
+
+@contextmanager
+def kills(cluster, seed, mean):
+    """Kill workers by SIGKILL at random moments, ``mean`` seconds apart; gives the list of those hit.
+
+    A nanny starts each again; one that is killed before it has begun is given up, so those are spared.
+    """
+    rng, end, hit = np.random.default_rng(seed), threading.Event(), []
+
+    def loop():
+        while not end.wait(rng.exponential(mean)):
+            nannies = [n for n in cluster.workers.values() if n.process and n.process.status.name == "running" and n.pid]
+            if nannies:
+                hit.append(nannies[rng.integers(len(nannies))].pid)
+                os.kill(hit[-1], signal.SIGKILL)
+
+    thread = threading.Thread(target=loop, daemon=True)
+    thread.start()
+    try:
+        yield hit
+    finally:
+        end.set()
+        thread.join()
