@@ -47,7 +47,8 @@ def test_sums_add_and_stay_as_they_were():
 
 def test_a_part_that_is_computed_again_counts_once():
     first, second, third = sums(1, 2, 3)
-    for twice in ([first, first], [add([first, second], 9), second], [add([first, second], 9), add([second, third], 9)]):
+    two = add([first, second], 9)
+    for twice in ([first, first], [two, second], [two, add([second, third], 9)]):
         with pytest.raises(RuntimeError, match="twice"):
             add(twice, 9)
 

@@ -34,9 +34,10 @@ def kills(cluster, seed, mean):
 
     def loop():
         while not end.wait(rng.exponential(mean)):
-            nannies = [n for n in cluster.workers.values() if n.process and n.process.status.name == "running" and n.pid]
-            if nannies:
-                hit.append(nannies[rng.integers(len(nannies))].pid)
+            processes = [nanny.process for nanny in cluster.workers.values() if nanny.process]
+            pids = [process.pid for process in processes if process.status.name == "running" and process.pid]
+            if pids:
+                hit.append(pids[rng.integers(len(pids))])
                 os.kill(hit[-1], signal.SIGKILL)
 
     thread = threading.Thread(target=loop, daemon=True)

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+#: Seconds to wait for who does not answer.
+TIMEOUT = 30.0
 #: Sums that are added at a time.
 _TOGETHER = 4
 #: How often a step is begun anew after workers were lost with data that this process has to send again.
@@ -215,8 +217,8 @@ class DaskBackend:
         Parts of a data set that is cut here; None is two for each thread of the workers.
     n_threads : int
         Of this process, for the noise.
-    timeout : float
-        Seconds to wait for a scheduler or a worker that does not answer.
+    timeout : float or None
+        Seconds to wait for a scheduler or a worker that does not answer; None is 30.
 
     Raises
     ------
@@ -225,13 +227,14 @@ class DaskBackend:
     """
 
     def __init__(
-        self, client: Client, n_partitions: int | None = None, n_threads: int = 1, timeout: float = 30.0
+        self, client: Client, n_partitions: int | None = None, n_threads: int = 1, timeout: float | None = None
     ) -> None:  # fmt: skip
         if n_partitions is not None and n_partitions < 1:
             raise ValueError(f"n_partitions={n_partitions!r}: expected at least 1, or None")
         if getattr(client, "asynchronous", True):
             raise ValueError("client: expected a synchronous distributed.Client")
-        self.client, self.n_partitions, self.n_threads, self.timeout = client, n_partitions, n_threads, timeout
+        self.client, self.n_partitions, self.n_threads = client, n_partitions, n_threads
+        self.timeout = TIMEOUT if timeout is None else timeout
         #: Bytes of all sums of the last step, packed. Private where sums are sparse.
         self.moved = 0
         self._known: dict[str, str | None] = {}
@@ -432,9 +435,9 @@ class DaskBackend:
             raise ClusterError("workers died again and again over one part of the data; out of memory?") from None
         except ClusterError:
             raise
-        except (OSError, TimeoutError):
-            return None
         except Exception as error:
+            if isinstance(error, (OSError, TimeoutError)) or not set(workers) <= set(self._alive()):
+                return None
             # Its text may hold data.
             raise ClusterError(f"a worker failed ({type(error).__name__})") from None
 
@@ -482,7 +485,9 @@ def _common(facts: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 @contextmanager
-def connected(address: str | None = None, n_workers: int | None = None, timeout: float = 30.0) -> Iterator[DaskBackend]:
+def connected(
+    address: str | None = None, n_workers: int | None = None, timeout: float | None = None
+) -> Iterator[DaskBackend]:
     """The backend of a scheduler at an address, or of so many worker processes on this machine.
 
     Keys and certificates for an address that begins with ``tls://`` are those of Dask's own configuration. Workers of
@@ -501,6 +506,7 @@ def connected(address: str | None = None, n_workers: int | None = None, timeout:
         from distributed.security import Security
     except ImportError:
         raise ImportError("Dask is not installed: pip install vips_fast[dask]") from None
+    timeout = TIMEOUT if timeout is None else timeout
     with ExitStack() as stack:
         try:
             if address is None:
