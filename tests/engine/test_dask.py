@@ -194,7 +194,7 @@ class Killed:
         make, data = EVERY[name]
         if name not in self.whole:
             self.whole[name] = bits(keyed(make(**POISSON, n_steps=6)).fit(*data()))
-        budget = Budget.create(self.folder / f"{name}-{seed}", 50.0, 1e-4, dataset="d")
+        budget = Budget.create(self.folder / f"{name}-{seed}", 50.0, 1e-5, dataset="d")
         with kills(self.backend.client.cluster, seed, mean) as hit:
             model = keyed(make(**POISSON, n_steps=6)).fit(*data(), backend=self.backend, budget=budget)
         assert bits(model) == self.whole[name] and len(model.ledger_) == 6
@@ -227,10 +227,8 @@ def joined(backend, **environment):
     cluster = backend.client.cluster
 
     async def begin():
-        return await Nanny(
-            cluster.scheduler_address, nthreads=1, env=environment, security=cluster.security,
-            silence_logs=logging.CRITICAL, loop=cluster.loop,
-        )  # fmt: skip
+        security = cluster.security
+        return await Nanny(cluster.scheduler_address, nthreads=1, env=environment, security=security)
 
     nanny = cluster.sync(begin)
     try:
@@ -376,5 +374,5 @@ def test_the_command_says_that_a_scheduler_does_not_answer(tmp_path, capsys, mon
     words = ["fit", "lda", str(tmp_path / "counts.npz"), "--topics", "3", "--epsilon", "1", "--budget", budget.path]
     code = cli.main([*map(str, words), "--scheduler", "tcp://127.0.0.1:9", "--out", str(tmp_path / "out")])
     said = capsys.readouterr().err.strip().splitlines()
-    assert code == 1 and said[-1].startswith("error: tcp://127.0.0.1:9: the scheduler does not answer")
+    assert code == 1 and said[-1].startswith("vips-fast: error: tcp://127.0.0.1:9: the scheduler does not answer")
     assert budget.left == 5.0 and not (tmp_path / "out").exists() and not list(tmp_path.glob("out.run*"))

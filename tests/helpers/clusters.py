@@ -25,15 +25,15 @@ def keyed(estimator):
 
 
 @contextmanager
-def kills(cluster, seed, mean):
-    """Kill workers by SIGKILL at random moments, ``mean`` seconds apart; gives the list of those hit.
+def kills(cluster, seed, mean, most=2):
+    """Kill workers by SIGKILL at random moments, ``mean`` seconds apart; gives the list of those hit, at most so many.
 
     A nanny starts each again; one that is killed before it has begun is given up, so those are spared.
     """
     rng, end, hit = np.random.default_rng(seed), threading.Event(), []
 
     def loop():
-        while not end.wait(rng.exponential(mean)):
+        while len(hit) < most and not end.wait(rng.exponential(mean)):
             processes = [nanny.process for nanny in cluster.workers.values() if nanny.process]
             pids = [process.pid for process in processes if process.status.name == "running" and process.pid]
             if pids:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import math
 import platform
 import secrets
 import time
@@ -280,9 +281,14 @@ class DaskBackend:
         }
         for address, future in asked.items():
             try:
-                self._known[address] = _difference(future.result(timeout=self.timeout))
+                theirs = self._result(future, [address], self.timeout)
+                if theirs is None:
+                    continue  # it is gone
+                self._known[address] = _difference(theirs)
             except (ImportError, AttributeError) as error:
                 self._known[address] = f"no vips_fast of version {versions()['vips_fast']} ({type(error).__name__})"
+            except ClusterError:
+                raise
             except Exception as error:
                 _log.warning("cluster: worker %s does not answer (%s)", address, type(error).__name__)
                 continue
@@ -428,7 +434,8 @@ class DaskBackend:
                     for i, group in enumerate(groups)
                 ]
                 depth += 1
-            return self._result(level[0], workers)
+            whole: PartialSum | None = self._result(level[0], workers)
+            return whole
         except CancelledError:
             return None
         except KilledWorker:
@@ -441,15 +448,17 @@ class DaskBackend:
             # Its text may hold data.
             raise ClusterError(f"a worker failed ({type(error).__name__})") from None
 
-    def _result(self, future: Future, workers: Sequence[str]) -> PartialSum | None:
-        """What a task gives; None if all workers that may do it are gone."""
+    def _result(self, future: Future, workers: Sequence[str], timeout: float = math.inf) -> Any:
+        """What a task gives; None if all workers that may do it are gone. TimeoutError if it takes too long."""
+        end = time.monotonic() + timeout
         while True:
             try:
-                result: PartialSum = future.result(timeout=1.0)
-                return result
+                return future.result(timeout=min(1.0, timeout))
             except TimeoutError:
                 if not set(workers) & set(self._alive()):
                     return None
+                if time.monotonic() > end:
+                    raise
 
 
 def _blocks(data: Any) -> list[Any] | None:
