@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 from . import native
-from .lattice import is_power_of_two
 from .threads import resolve_n_threads, run_blocks
 
 #: Largest scale, 2^50: with `REACH` it keeps draws below 2^56.
@@ -233,41 +232,31 @@ def half_power_scale(scale: float) -> float:
 
 
 def symmetric_gaussian(
-    matrix_or_size: np.ndarray | int, scale: float, *, form: str = "orthonormal", spacing: float | None = None,
-    unsafe_test_key: Buffer | None = None, n_threads: int = 1, isa: str | None = None,
+    matrix_or_size: np.ndarray | int, scale: float, *, form: str = "orthonormal", unsafe_test_key: Buffer | None = None,
+    n_threads: int = 1, isa: str | None = None,
 ) -> np.ndarray:
-    """Add exactly rounded Gaussian noise to a symmetric matrix on a lattice, in place.
+    """Add exactly rounded Gaussian noise to a symmetric int64 matrix, in place; returns it.
 
     Parameters
     ----------
-    matrix_or_size : (d, d) int64 or float64 array, or int
-        A symmetric matrix to add to, or d for a new int64 matrix of noise alone.
+    matrix_or_size : (d, d) int64 array, or int
+        A symmetric matrix to add to, or d for a new one of noise alone.
         Rows must be contiguous (or columns; the matrix is symmetric).
     scale : float
-        Standard deviation of the noise in lattice steps, before rounding, in
-        (0, 2^50].
+        Standard deviation of the noise, before rounding, in (0, 2^50].
     form : {"orthonormal", "analyze_gauss"}
         "analyze_gauss": independent draws of standard deviation ``scale`` on and
         above the diagonal, mirrored (Dwork, Talwar, Thakurta & Zhang 2014).
         "orthonormal": ``scale`` on the diagonal and ``scale / sqrt(2)``, rounded up
         to a double, off it.
-    spacing : float or None
-        For a float64 matrix the lattice spacing, a power of two: every entry must
-        be a multiple of it and stays one. Not for int64.
     unsafe_test_key, n_threads, isa
         As for `rounded_gaussian`.
-
-    Returns
-    -------
-    (d, d) array
-        The given matrix, or a new one.
 
     Raises
     ------
     ValueError, TypeError
-        If an argument is out of its range, the matrix is not symmetric or not on
-        its lattice, or an entry is so large that noise could leave int64 (float64:
-        2^53 lattice steps); nothing is drawn or changed.
+        If an argument is out of its range, the matrix is not symmetric, or an entry is so
+        large that noise could leave int64; nothing is drawn or changed.
     OSError
         If the operating system gives no random bits.
 
@@ -282,7 +271,7 @@ def symmetric_gaussian(
     mechanism of a vector with sensitivity D; its output is a bijective function of
     the matrix A_ii + s Z_ii, A_ij + (s/sqrt(2)) Z_ij (i < j, mirrored), Z
     independent standard normals. "analyze_gauss" adds more noise than that, so it
-    is private too. Rounding to the lattice is post-processing, as A lies on it.
+    is private too. Rounding to integers is post-processing, as A holds integers.
 
     Entry (i, j), j >= i, takes element number i d - i (i - 1)/2 + j - i of the
     key's noise, so the bits depend on neither blocks nor threads.
@@ -293,61 +282,38 @@ def symmetric_gaussian(
     off = value if form == "analyze_gauss" else half_power_scale(value)
     _checked_key(unsafe_test_key)
     n_threads = resolve_n_threads(n_threads, "n_threads")
-    if isinstance(matrix_or_size, np.ndarray):
-        given = matrix_or_size
-        if given.dtype not in (np.dtype(np.int64), np.dtype(np.float64)):
-            raise TypeError(f"matrix has dtype {given.dtype}: expected int64 or float64")
-        if given.ndim != 2 or given.shape[0] != given.shape[1] or given.size == 0:
-            raise ValueError(f"matrix has shape {given.shape}: expected (d, d) with d >= 1")
-        if given.shape[0] >= 2**31:
-            raise ValueError(f"matrix has shape {given.shape}: expected d < 2^31")
+    given = matrix_or_size
+    if isinstance(given, np.ndarray):
+        if given.dtype != np.int64 or not given.dtype.isnative:
+            raise TypeError(f"matrix has dtype {given.dtype}: expected int64")
+        if given.ndim != 2 or given.shape[0] != given.shape[1] or not 0 < given.shape[0] < 2**31:
+            raise ValueError(f"matrix has shape {given.shape}: expected (d, d) with d in [1, 2^31)")
         d = given.shape[0]
         matrix = given if given.strides[1] == 8 else given.T
         if d > 1 and (matrix.strides[1] != 8 or matrix.strides[0] < 8 * d or matrix.strides[0] % 8):
             raise ValueError("matrix: expected contiguous rows or columns")
         if not (given.flags.writeable and given.flags.aligned):
             raise ValueError("matrix: expected an aligned and writeable array")
-        if matrix.dtype == np.float64:
-            if spacing is None or not is_power_of_two(spacing) or not 2.0**-900 <= spacing <= 2.0**900:
-                raise ValueError(f"spacing={spacing!r}: expected a power of two for a float64 matrix")
-            limit = 2**53 - math.ceil(REACH * value)
-            if limit < 0:
-                raise ValueError(f"scale={scale!r}: expected at most 2^47 for a float64 matrix")
-        else:
-            limit = _INT64_MAX - math.ceil(REACH * value) - 1
     else:
-        given = None
-        (d,) = _checked_size((matrix_or_size,))
+        (d,) = _checked_size((given,))
         if d >= 2**24:
             raise ValueError(f"size={d}: expected below 2^24")
-    if spacing is not None and (given is None or given.dtype != np.float64):
-        raise ValueError(f"spacing={spacing!r}: expected None unless the matrix is float64")
-
-    edges = _row_edges(d, n_threads)
-    if given is None:
         given = matrix = np.zeros((d, d), dtype=np.int64)
-    else:
-        symmetric = []
 
-        def check(block: int, _: int) -> None:
-            symmetric.append(
-                native.symmetric_check(edges[block], edges[block + 1], limit, spacing or 1.0, matrix, isa)
-            )
+    edges, symmetric = _row_edges(d, n_threads), []
+    limit = _INT64_MAX - math.ceil(REACH * value) - 1
 
-        try:
-            run_blocks(len(edges) - 1, n_threads, check)
-        except OverflowError:
-            what = "leave int64" if matrix.dtype == np.int64 else "leave 2^53 steps, or is no multiple of spacing"
-            raise ValueError(f"matrix: an entry is so large that adding noise could {what}") from None
-        if not all(symmetric):
-            raise ValueError("matrix: expected a symmetric matrix")
+    def over_rows(work: Callable[[int, int], object]) -> None:
+        run_blocks(len(edges) - 1, n_threads, lambda block, _: work(edges[block], edges[block + 1]))
+
+    try:
+        over_rows(lambda first, last: symmetric.append(native.symmetric_check(first, last, limit, matrix, isa)))
+    except OverflowError:
+        raise ValueError("matrix: an entry is so large that adding noise could leave int64") from None
+    if not all(symmetric):
+        raise ValueError("matrix: expected a symmetric matrix")
     with _key(unsafe_test_key) as key:
-        run_blocks(
-            len(edges) - 1, n_threads,
-            lambda block, _: native.symmetric_gaussian(
-                key, edges[block], edges[block + 1], value, off, spacing or 1.0, matrix, isa
-            ),
-        )
+        over_rows(lambda first, last: native.symmetric_gaussian(key, first, last, value, off, matrix, isa))
     return given
 
 
