@@ -103,12 +103,7 @@ def tidy(out: Path) -> None:
 def put(folder: Path, out: Path, force: bool) -> None:
     """Give the result in a run's folder its place, and remove the folder; the caller has its lock.
 
-    Raises
-    ------
-    ValueError
-        If something else is in the place.
-    OSError
-        If the system cannot.
+    Raises ValueError if something else is in the place; OSError if the system cannot.
     """
     check_place(out, force)
     out = Path(os.path.abspath(out))
@@ -142,12 +137,8 @@ class JobFolder(RunFolder):
     every : int or None
         As for `RunFolder`.
 
-    Raises
-    ------
-    BlockingIOError
-        If another fit is writing to the same place.
-    ValueError
-        If there is a run that has not ended, and ``resume`` is False.
+    Raises BlockingIOError if another fit is writing to the same place; ValueError if there is a run that has not ended,
+    and ``resume`` is False.
     """
 
     OWN = RunFolder.OWN | {LOG, ROOM, MODEL, RESULT, WORDS}

@@ -84,12 +84,8 @@ class Budget:
     identity : str
         The budget's own name, drawn when it was made.
 
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
-    BudgetDamagedError
-        If it is damaged before its end. A torn end is none: it counts as spent.
+    Raises FileNotFoundError if there is no such file; BudgetDamagedError if it is damaged before its end. A torn end is
+    none: it counts as spent.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -128,12 +124,7 @@ class Budget:
             How runs that were not declared ahead add up. "auto" takes "gaussian" if the first run uses the whole data
             set in every step, else "renyi". With "gaussian" a run on samples counts as if it used the whole data set.
 
-        Raises
-        ------
-        FileExistsError
-            If the name is taken.
-        ValueError
-            If an argument is out of its range.
+        Raises FileExistsError if the name is taken; ValueError if an argument is out of its range.
         """
         epsilon, delta = check_epsilon(epsilon), check_delta(delta)
         if epsilon == 0.0:
@@ -269,10 +260,7 @@ class Budget:
     def check_plan(self, relation: str, unit: str, delta: float) -> None:
         """Refuse a plan that is about something else than this budget.
 
-        Raises
-        ------
-        ValueError
-            If relation, unit or delta are not the budget's.
+        Raises ValueError if relation, unit or delta are not the budget's.
         """
         for name, plans, own in (
             ("neighbors", relation, self.relation), ("unit", unit, self.unit), ("target_delta", delta, self.delta),
@@ -337,12 +325,8 @@ class Budget:
         ``part`` names the part of the data that the run reads, None for all: whoever names one says that each record
         lies in one part only, which nothing here can check (`vips_fast.accounting.parts`).
 
-        Raises
-        ------
-        BudgetExceededError
-            If they do not fit. Nothing is reserved then.
-        ValueError
-            If the event's relation is another, or no filter can bound it.
+        Raises BudgetExceededError if they do not fit; ValueError if the event's relation is another, or no filter can
+        bound it. Nothing is reserved then.
         """
         if count < 1:
             raise ValueError(f"count={count!r}: expected at least 1")
@@ -381,10 +365,7 @@ class Budget:
         dict
             ``list``, ``epsilon`` and ``delta``.
 
-        Raises
-        ------
-        BudgetExceededError
-            If the list does not fit, or no delta is left for it.
+        Raises BudgetExceededError if the list does not fit, or no delta is left for it.
         """
         items: list[tuple[PrivacyEvent, int]] = []
         for event in events:
@@ -427,10 +408,7 @@ class Budget:
     def noise_multiplier(self, make_event: Callable[[float], PrivacyEvent], count: int) -> float:
         """The smallest noise multiplier with which so many releases fit what is left.
 
-        Raises
-        ------
-        BudgetExceededError
-            If none does.
+        Raises BudgetExceededError if none does.
         """
         with self._reading() as state:
             # Those that ended will have given back by the time that this run reserves.
@@ -458,10 +436,7 @@ class Budget:
     def give_back(self, run: str) -> None:
         """Close a reservation whose holder cannot be judged from here. Should it live after all, it draws no more.
 
-        Raises
-        ------
-        ValueError
-            If there is no open one of this name.
+        Raises ValueError if there is no open one of this name.
         """
         with self._locked(write=True) as state:
             if run not in state.live:
@@ -490,10 +465,7 @@ class Reservation:
     def release(self) -> None:
         """Record one release; it is on the disk, and spent, when this returns. Then its key may be drawn.
 
-        Raises
-        ------
-        BudgetExceededError
-            If all of the reservation is drawn, or it was given back.
+        Raises BudgetExceededError if all of the reservation is drawn, or it was given back.
         """
         budget = self.budget
         with budget._locked(write=True) as state:

@@ -141,12 +141,8 @@ class BudgetFile:
     def locked(self, *, write: bool) -> Iterator[list[dict[str, Any]]]:
         """Hold the lock, shared or exclusive; gives the new records.
 
-        Raises
-        ------
-        BudgetDamagedError
-            If the file is damaged before its end, or is no longer the one that was read.
-        OSError
-            If it cannot be opened.
+        Raises BudgetDamagedError if the file is damaged before its end, or is no longer the one that was read; OSError
+        if it cannot be opened.
         """
         while True:
             descriptor = os.open(self.path, (os.O_RDWR if write else os.O_RDONLY) | os.O_CLOEXEC)
@@ -226,11 +222,8 @@ class BudgetFile:
     def append(self, record: dict[str, Any]) -> None:
         """Write one record; it is on the disk when this returns. Only within ``locked(write=True)``.
 
-        Raises
-        ------
-        OSError
-            If it cannot be written. The file is then as before, where the system lets it; if not, its end is torn and
-            counts as spent.
+        Raises OSError if it cannot be written. The file is then as before, where the system lets it; if not, its end is
+        torn and counts as spent.
         """
         line, head = _line(dict(record, number=len(self.heads)), self.heads[-1])
         descriptor, count = self._descriptor, len(self.heads)

@@ -107,10 +107,7 @@ class Checkpoint:
     def read(cls, path: Path) -> Self:
         """The checkpoint in a file.
 
-        Raises
-        ------
-        ValueError
-            If it is damaged.
+        Raises ValueError if it is damaged.
         """
         arrays = read_npz(path)
         try:
@@ -139,12 +136,8 @@ class RunFolder:
     every : int or None
         Steps between checkpoints; None spaces them so that they take less than 2 % of the time.
 
-    Raises
-    ------
-    BlockingIOError
-        If another fit is using the folder.
-    FileExistsError
-        If there is a run and ``resume`` is False, or there are other files.
+    Raises BlockingIOError if another fit is using the folder; FileExistsError if there is a run and ``resume`` is
+    False, or there are other files.
     """
 
     #: Names of the files in the folder.
@@ -270,11 +263,8 @@ class RunFolder:
         dict
             The settings of the run, for its result.
 
-        Raises
-        ------
-        ValueError
-            If the run is of another plan, model, shape or version; if the ledger does not extend the checkpoint; or if
-            lost releases have used up the target before any step was kept.
+        Raises ValueError if the run is of another plan, model, shape or version; if the ledger does not extend the
+        checkpoint; or if lost releases have used up the target before any step was kept.
         """  # fmt: skip
         if not self._lock.held:
             raise ValueError(f"checkpoint {self.path}: closed; expected a folder that is open, or its path")
@@ -461,10 +451,7 @@ def open_folder(path: str | Path | RunFolder | None, resume: bool, every: int | 
 
     One that is open already, so that it was locked before the data were read, is left open.
 
-    Raises
-    ------
-    ValueError, OSError
-        As `RunFolder`; and if an argument needs a folder.
+    Raises ValueError or OSError as `RunFolder`; and if an argument needs a folder.
     """
     from ..checks import check_flag, check_number
 

@@ -54,10 +54,7 @@ class FolderLock:
     before : str or None
         Who had it last, and since when; None for nobody.
 
-    Raises
-    ------
-    BlockingIOError
-        If somebody else has it; the message says who, and since when.
+    Raises BlockingIOError if somebody else has it; the message says who, and since when.
     """
 
     def __init__(self, folder: Path):
@@ -139,12 +136,8 @@ class LedgerFile:
     def append(self, record: dict[str, Any], head: str) -> None:
         """Bring a record to the disk; when this returns, it is there.
 
-        Raises
-        ------
-        OSError
-            If the system cannot. What it wrote all the same counts as spent, and the file
-            takes no more records before it has been read again: after a failed fsync
-            nobody knows what the disk holds.
+        Raises OSError if the system cannot. What it wrote all the same counts as spent, and the file takes no more
+        records before it has been read again: after a failed fsync nobody knows what the disk holds.
         """
         descriptor = self._descriptor
         if descriptor is None:
@@ -175,10 +168,7 @@ class LedgerFile:
         plan : RunPlan
             Of the run that the file is about, for the event of a line that is torn.
 
-        Raises
-        ------
-        ValueError
-            If a line before the last one is damaged; the message names it.
+        Raises ValueError if a line before the last one is damaged; the message names it.
         """
         with naming(self.path):
             content = self.path.read_bytes()

@@ -85,10 +85,7 @@ class Model(ABC):
     def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
         """Take lattice and scale from the plan, before any data.
 
-        Raises
-        ------
-        ValueError
-            If the model cannot keep its bound on this lattice.
+        Raises ValueError if the model cannot keep its bound on this lattice.
         """
 
     @abstractmethod
@@ -141,10 +138,7 @@ class Model(ABC):
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Go on from a `state`.
 
-        Raises
-        ------
-        ValueError
-            If an array is missing, has another shape or is not finite where it must be.
+        Raises ValueError if an array is missing, has another shape or is not finite where it must be.
         """
 
     @abstractmethod
@@ -183,10 +177,7 @@ class Release:
 def array_of(state: Mapping[str, np.ndarray], name: str, shape: tuple[int, ...] | None = None) -> np.ndarray:
     """A finite float64 copy of one array of a state, for `Model.restore`.
 
-    Raises
-    ------
-    ValueError
-        If the array is missing, has another shape or is not finite.
+    Raises ValueError if the array is missing, has another shape or is not finite.
     """
     if name not in state:
         raise ValueError(f"state: has no array {name!r}")

@@ -125,11 +125,8 @@ def make_plan(
     -------
     RunPlan
 
-    Raises
-    ------
-    ValueError
-        If the run would overspend, no noise multiplier reaches the target, the noise
-        does not fit the lattice, or the part is no name.
+    Raises ValueError if the run would overspend, no noise multiplier reaches the target, the noise does not fit the
+    lattice, or the part is no name.
     """
     reasons = dict.fromkeys(taints)
     if part is not None:

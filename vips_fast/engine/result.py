@@ -124,10 +124,7 @@ class FitResult:
 
         ``transcript`` holds the digests of the run's releases, where these are kept.
 
-        Raises
-        ------
-        ValueError
-            If a private result were to hold a figure that only other fits may know.
+        Raises ValueError if a private result were to hold a figure that only other fits may know.
         """
         if public.scale is not None and ledger.private:
             raise ValueError("public.scale: expected None with privacy")

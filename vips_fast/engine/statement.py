@@ -72,10 +72,7 @@ class Privacy:
     def of(cls, ledger: Ledger) -> Privacy:
         """The statement of a ledger, at the delta of its last run.
 
-        Raises
-        ------
-        ValueError
-            If the ledger has no run, or the numbers of its last run are not usable.
+        Raises ValueError if the ledger has no run, or the numbers of its last run are not usable.
         """
         plan = ledger.plan
         if plan is None:

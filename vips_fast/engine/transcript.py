@@ -68,10 +68,8 @@ class Run:
     def ledger(self, before: Ledger, plan: RunPlan) -> Ledger:
         """The ledger before this run, with the records of this run, which are held against its plan.
 
-        Raises
-        ------
-        ValueError
-            If a record is not what a run of this plan records, or the releases are not those of the run's steps.
+        Raises ValueError if a record is not what a run of this plan records, or the releases are not those of the run's
+        steps.
         """
         ledger, event, lost = before.copy(), plan.event, before.lost
         known: dict[str, Any] = {"plan": plan.public()}
@@ -131,10 +129,7 @@ class TranscriptWriter:
     resume : bool
         Whether it may be there already, since the run goes on.
 
-    Raises
-    ------
-    FileExistsError
-        If a first run finds something there.
+    Raises FileExistsError if a first run finds something there.
     """
 
     def __init__(self, path: str | Path, *, first: bool, resume: bool = False):
@@ -150,10 +145,7 @@ class TranscriptWriter:
     ) -> None:
         """Write what is known before the first release; or find it, with the releases of the ``done`` steps.
 
-        Raises
-        ------
-        ValueError
-            If what is there is of another run, or a release of those steps is missing.
+        Raises ValueError if what is there is of another run, or a release of those steps is missing.
         """
         number = 0 if self._first else len(_run_folders(self._root))
         self._path = self._root / f"run-{number:04d}"
@@ -203,12 +195,7 @@ def release_digest(release: Release) -> str:
 def read_transcript(path: str | Path) -> list[Run]:
     """The runs of a transcript, in order.
 
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such folder.
-    ValueError
-        If it holds no run, or one that is malformed.
+    Raises FileNotFoundError if there is no such folder; ValueError if it holds no run, or one that is malformed.
     """
     path = Path(path)
     if not path.is_dir():

@@ -51,10 +51,7 @@ def pg_mean(c: ArrayLike, out: np.ndarray | None = None, *, b: float = 1.0, isa:
     ndarray
         Same shape as ``c``; a scalar for a scalar ``c`` without ``out``.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If ``c`` is not real, ``b`` is not a finite positive number, or ``out`` does not fit.
+    Raises ValueError or TypeError if ``c`` is not real, ``b`` is not a finite positive number, or ``out`` does not fit.
     """
     values = np.asarray(c)
     if values.dtype.kind not in "fiub":
@@ -108,10 +105,7 @@ def check_rows(X: Any, y: ArrayLike, trials: ArrayLike | None = None) -> Rows:
     trials : (n,) array or None
         Numbers of trials, finite, >= 0.
 
-    Raises
-    ------
-    ValueError, TypeError
-        With the name of the argument and what was expected; never with a value of X or y.
+    Raises ValueError or TypeError with the name of the argument and what was expected; never with a value of X or y.
     """
     if sparse.issparse(X):
         if X.ndim != 2:
@@ -342,10 +336,7 @@ def blr_estep(
         ``linear`` (d,), ``quadratic`` (d (d + 1) / 2,) packed upper triangle (see
         `unpack_upper`), ``xi`` (n,), ``norms`` (n,).
 
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument has a wrong shape, dtype or range; nothing is computed.
+    Raises ValueError or TypeError if an argument has a wrong shape, dtype or range; nothing is computed.
     """
     rows = check_rows(X, y, trials)
     d = rows.n_features

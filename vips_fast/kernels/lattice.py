@@ -44,10 +44,7 @@ def checked_spacing(
     low, high : float
         Range of the spacing.
 
-    Raises
-    ------
-    ValueError
-        With the argument's name and value, and the range that was expected.
+    Raises ValueError with the argument's name and value, and the range that was expected.
     """
     bounds = f"[2^{math.frexp(low)[1] - 1}, 2^{math.frexp(high)[1] - 1}]"
     if spacing is None:

@@ -97,10 +97,7 @@ def chacha20_fill(
     -------
     (n_bytes,) uint8 array
 
-    Raises
-    ------
-    ValueError
-        If a size is wrong or the 32-bit block counter would wrap.
+    Raises ValueError if a size is wrong or the 32-bit block counter would wrap.
     """
     if isinstance(n_bytes, bool) or not isinstance(n_bytes, Integral):
         raise TypeError(f"n_bytes={n_bytes!r}: expected an integer")
@@ -147,12 +144,8 @@ def rounded_gaussian(
     int64 array of shape ``size``
         No entry is beyond 64 * scale.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is out of its range; nothing is drawn.
-    OSError
-        If the operating system gives no random bits.
+    Raises ValueError or TypeError if an argument is out of its range; nothing is drawn; OSError if the operating system
+    gives no random bits.
 
     Notes
     -----
@@ -186,13 +179,8 @@ def add_rounded_gaussian(
     scale, unsafe_test_key, n_threads, isa
         As for `rounded_gaussian`.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is out of its range, or an entry of ``sums`` is so large
-        that entry + 64 * scale exceeds int64; nothing is drawn or changed.
-    OSError
-        If the operating system gives no random bits.
+    Raises ValueError or TypeError if an argument is out of its range, or an entry of ``sums`` is so large that entry +
+    64 * scale exceeds int64; nothing is drawn or changed; OSError if the operating system gives no random bits.
     """
     value = _checked_scale(scale)
     if not isinstance(sums, np.ndarray):
@@ -252,13 +240,9 @@ def symmetric_gaussian(
     unsafe_test_key, n_threads, isa
         As for `rounded_gaussian`.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is out of its range, the matrix is not symmetric, or an entry is so
-        large that noise could leave int64; nothing is drawn or changed.
-    OSError
-        If the operating system gives no random bits.
+    Raises ValueError or TypeError if an argument is out of its range, the matrix is not symmetric, or an entry is so
+    large that noise could leave int64; nothing is drawn or changed; OSError if the operating system gives no random
+    bits.
 
     Notes
     -----

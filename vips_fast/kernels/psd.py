@@ -69,12 +69,8 @@ def psd_project(A: np.ndarray, floor: float = 0.0) -> np.ndarray:
     (d, d) float64 array
         Exactly symmetric. Rounding can leave eigenvalues below ``floor`` by d 2^-50 max|w|.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If A is not a finite symmetric float64 matrix or ``floor`` is not finite.
-    numpy.linalg.LinAlgError
-        If an eigenvalue iteration fails.
+    Raises ValueError or TypeError if A is not a finite symmetric float64 matrix or ``floor`` is not finite;
+    numpy.linalg.LinAlgError if an eigenvalue iteration fails.
 
     Notes
     -----
@@ -205,10 +201,7 @@ def solve_repaired(
     variances : (m, d) float64 array
         Diagonals of the inverses.
 
-    Raises
-    ------
-    numpy.linalg.LinAlgError
-        If a factorization fails.
+    Raises numpy.linalg.LinAlgError if a factorization fails.
     """
     solutions, variances = np.empty(right.shape), np.empty(extra.shape)
     for j, matrix in enumerate(moments):

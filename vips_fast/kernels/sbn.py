@@ -151,10 +151,7 @@ def sbn_pg(
     SbnEStep
         ``z`` (n, K) and ``xi`` (n, J), float64.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument has a wrong shape, dtype or range; nothing is computed.
+    Raises ValueError or TypeError if an argument has a wrong shape, dtype or range; nothing is computed.
     """
     y, w = _binary(y), _matrix("w", w)
     n_visible, n_hidden = w.shape
@@ -209,10 +206,7 @@ def sbn_quadratic(
     -------
     (n, K) float64 array
 
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument has a wrong shape, dtype or range; nothing is computed.
+    Raises ValueError or TypeError if an argument has a wrong shape, dtype or range; nothing is computed.
     """
     y, w = _binary(y), _matrix("w", w)
     n_visible, n_hidden = w.shape
@@ -263,10 +257,7 @@ def sbn_clip(
     norms : (n,) float64 array
         L2 norms of x - center before clipping.
 
-    Raises
-    ------
-    ValueError
-        If an argument has a wrong shape or range.
+    Raises ValueError if an argument has a wrong shape or range.
     """
     x = _matrix("x", x)
     center = None if center is None else _array("center", center, (x.shape[1],))
@@ -304,10 +295,7 @@ def sbn_visible_norms(y: ArrayLike, center: ArrayLike, *, n_threads: int = 1, is
     -------
     (n,) float64 array
 
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument has a wrong shape, dtype or range.
+    Raises ValueError or TypeError if an argument has a wrong shape, dtype or range.
     """
     y = _binary(y)
     center = _array("center", center, (y.shape[1],))
@@ -343,10 +331,7 @@ def sbn_cross(y: ArrayLike, v: ArrayLike, *, n_threads: int = 1, isa: str | None
     -------
     (J, K) int64 array
 
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument has a wrong shape, dtype or range.
+    Raises ValueError or TypeError if an argument has a wrong shape, dtype or range.
     """
     y, v = _binary(y), _units("v", v, MAX_CROSS_UNITS)
     if len(y) != len(v):
@@ -372,10 +357,7 @@ def sbn_gram(v: ArrayLike, *, n_threads: int = 1, isa: str | None = None) -> np.
     (K (K - 1) / 2,) int64 array
         The strict upper triangle, row after row.
 
-    Raises
-    ------
-    ValueError
-        If v has a wrong shape or range.
+    Raises ValueError if v has a wrong shape or range.
     """
     v = _units("v", v, MAX_GRAM_UNITS)
     n_threads = resolve_n_threads(n_threads, "n_threads")
@@ -409,10 +391,7 @@ def sbn_moments(
     (J, K (K + 1) / 2) int64 array
         The upper triangle, row after row.
 
-    Raises
-    ------
-    ValueError
-        If an argument has a wrong shape or range.
+    Raises ValueError if an argument has a wrong shape or range.
     """
     x = _units("x", x, MAX_WEIGHT_UNITS, low=0)
     z = _array("z", _matrix("z", z), np.shape(z), 0.0, 1.0)

@@ -24,10 +24,7 @@ def resolve_n_threads(n_threads: int | None, name: str = "n_jobs") -> int:
     name : str
         The argument's name in error messages.
 
-    Raises
-    ------
-    ValueError
-        If the number is 0 or below -1, or the environment variable is not a number.
+    Raises ValueError if the number is 0 or below -1, or the environment variable is not a number.
     """
     if n_threads is None:
         text = os.environ.get("VIPS_FAST_NUM_THREADS", "1")

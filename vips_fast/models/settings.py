@@ -15,10 +15,7 @@ from ..checks import check_name
 def public_seed(random_state: Any) -> int:
     """A seed for what is public, from scikit-learn's kinds of ``random_state``.
 
-    Raises
-    ------
-    ValueError
-        If it is none of them.
+    Raises ValueError if it is none of them.
     """
     if random_state is None:
         return secrets.randbits(63)

@@ -38,12 +38,8 @@ class Loops(NamedTuple):
 def loops_of(kind: type) -> Loops:
     """The loops for a class's ``statistics``, compiled once for each function.
 
-    Raises
-    ------
-    TypeError
-        If ``statistics`` is no static method.
-    ValueError
-        If it was compiled with options that let a result depend on where it is computed.
+    Raises TypeError if ``statistics`` is no static method; ValueError if it was compiled with options that let a result
+    depend on where it is computed.
     """
     return _make(_function_of(kind))
 

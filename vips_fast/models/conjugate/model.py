@@ -152,10 +152,7 @@ class ConjugateModel(Model):
     def evaluate(self, records: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Statistics of each record, unclipped, and which are good; the others are zero.
 
-        Raises
-        ------
-        TypeError
-            If Numba cannot compile the user's function.
+        Raises TypeError if Numba cannot compile the user's function.
         """
         values, good = np.zeros((len(records), *self.shape)), np.zeros(len(records), dtype=np.bool_)
         (record, scratch, out, *_), loops = self._buffers(), self._loops
@@ -185,10 +182,7 @@ class ConjugateModel(Model):
     def update(self, release: Release) -> None:
         """The user's M-step on the average.
 
-        Raises
-        ------
-        TypeError, ValueError
-            If it does not return finite arrays of the shapes of the start.
+        Raises TypeError or ValueError if it does not return finite arrays of the shapes of the start.
         """
         self._average.add(release, self._schedule.rate(self._step))
         self._step += 1
@@ -231,12 +225,7 @@ class ConjugateModel(Model):
 def checked_parameters(parameters: Any, source: str = "parameters") -> tuple[np.ndarray, ...]:
     """Read-only copies as contiguous float64 arrays: one type each, so that nothing is compiled twice.
 
-    Raises
-    ------
-    TypeError
-        If it is no tuple or list, or empty.
-    ValueError
-        If a number is not finite.
+    Raises TypeError if it is no tuple or list, or empty; ValueError if a number is not finite.
     """
     if not isinstance(parameters, (tuple, list)) or not parameters:
         raise TypeError(f"{source}: expected a tuple of arrays, got {type(parameters).__name__}")

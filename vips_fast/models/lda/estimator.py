@@ -101,12 +101,8 @@ class LatentDirichletAllocation(Transformer):
         **keep
             `vips_fast.models.parameters.Bookkeeping`.
 
-        Raises
-        ------
-        ValueError
-            If a parameter or X is unusable, or the run would overspend. Nothing has been spent then.
-        RuntimeError
-            If another thread is fitting this estimator.
+        Raises ValueError if a parameter or X is unusable, or the run would overspend; RuntimeError if another thread is
+        fitting this estimator. Nothing has been spent then.
         """
         return self._fit(X, **keep)
 

@@ -112,10 +112,7 @@ def plan(
     -------
     Plan
 
-    Raises
-    ------
-    ValueError
-        If a number is out of its range.
+    Raises ValueError if a number is out of its range.
     """
     for name, value in (
         ("n_records", n_records),

@@ -125,10 +125,7 @@ def consecutive(rows: np.ndarray) -> bool:
 def design(X: Any, constant: float) -> Any:
     """X as float32 or float64, C-ordered or canonical CSR, with a column of ``constant`` at the end (none if 0).
 
-    Raises
-    ------
-    ValueError
-        If X is not a table of numbers, or has too many columns.
+    Raises ValueError if X is not a table of numbers, or has too many columns.
     """
     sparse_rows = sparse.issparse(X)
     if not sparse_rows:
@@ -174,10 +171,8 @@ def read_labels(
 
     Where the classes are ``known``, a record with another label is invalid; else the two of y are taken as public.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If the shape does not fit X, labels are of several kinds, or there are not two of them.
+    Raises ValueError or TypeError if the shape does not fit X, labels are of several kinds, or there are not two of
+    them.
     """
     y = _column("y", y, n_rows)
     if y.dtype.kind == "O":
@@ -207,10 +202,7 @@ def read_counts(
 ) -> tuple[np.ndarray, np.ndarray | None, list[Problem]]:
     """Successes, trials, and what is invalid in them.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If a shape does not fit X, or a dtype is not one of numbers.
+    Raises ValueError or TypeError if a shape does not fit X, or a dtype is not one of numbers.
     """
     y = _column("y", y, n_rows)
     if y.dtype.kind not in "fiub":

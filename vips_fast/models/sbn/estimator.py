@@ -114,11 +114,8 @@ class SigmoidBeliefNetwork(Transformer):
         **keep
             `vips_fast.models.parameters.Bookkeeping`.
 
-        Raises
-        ------
-        ValueError, MemoryError
-            If a parameter or the data are out of range, the run would pass
-            ``target_epsilon``, or the statistics would not fit the memory. Nothing is spent.
+        Raises ValueError or MemoryError if a parameter or the data are out of range, the run would pass
+        ``target_epsilon``, or the statistics would not fit the memory. Nothing is spent.
         """
         return self._fit(Y, y, **keep)
 
