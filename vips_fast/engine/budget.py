@@ -72,20 +72,11 @@ class Budget:
     Safe in several threads and processes, and after a fork. Two objects on one file are one budget. A signal handler
     that comes while its thread is using one is refused, with `BudgetInUseError`.
 
-    Parameters
-    ----------
-    path : str or path
+    ``epsilon`` and ``delta`` are what all runs together may spend; ``dataset``, ``relation`` and ``unit`` say what it
+    is about, and ``identity`` is the budget's own name, drawn when it was made.
 
-    Attributes
-    ----------
-    epsilon, delta : float
-        What all runs together may spend.
-    dataset, relation, unit : str
-    identity : str
-        The budget's own name, drawn when it was made.
-
-    Raises FileNotFoundError if there is no such file; BudgetDamagedError if it is damaged before its end. A torn end is
-    none: it counts as spent.
+    Raises FileNotFoundError if there is no such file, and BudgetDamagedError if it is damaged before its end. A torn
+    end is none: it counts as spent.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -447,15 +438,8 @@ class Budget:
 class Reservation:
     """What a run may draw from a budget; made by `Budget.reserve`. Closing it gives the rest back.
 
-    Attributes
-    ----------
-    budget : Budget
-    run : str
-        Its name in the file.
-    event : PrivacyEvent
-    count : int
-    head : str
-        Head of the file with the reservation as its last record.
+    It is for ``count`` releases of ``event``. ``run`` is its name in the file, ``head`` the file's head with it as the
+    last record.
     """
 
     def __init__(self, budget: Budget, run: str, event: PrivacyEvent, count: int, head: str) -> None:

@@ -116,13 +116,8 @@ os.register_at_fork(after_in_child=_forked)
 class BudgetFile:
     """Reader and writer of one file; `locked` gives the records that are new since the last look.
 
-    Attributes
-    ----------
-    path : Path
-    heads : list of str
-        The head after each record read so far.
-    torn : bool
-        Whether the end was torn at the last look; see the module's text.
+    ``heads`` are the heads after each record read so far; ``torn`` says whether the end was torn at the last look (see
+    the module's text).
     """
 
     def __init__(self, path: Path) -> None:

@@ -69,27 +69,18 @@ def versions() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A model's state after a step, and the ledger that it was written with.
+    """A model's state after a step, and the ledger that it was written with."""
 
-    Attributes
-    ----------
-    step : int
-        Steps done.
-    n_steps : int
-        Steps that the run was to do; a run is finished where both are equal.
-    state : mapping of str to array
-    head : str
-    n_records : int
-        Hash and length of the ledger.
-    run : str
-        Digest of ``run.json``: settings, public facts, plan (with the noise multiplier) and versions.
-    """
-
+    #: Steps done.
     step: int
+    #: Steps that the run was to do; a run is finished where both are equal.
     n_steps: int
+    #: Mapping of str to array.
     state: Mapping[str, np.ndarray]
     head: str
+    #: Hash and length of the ledger.
     n_records: int
+    #: Digest of ``run.json``: settings, public facts, plan (with the noise multiplier) and versions.
     run: str
 
     def write(self, path: Path) -> None:
@@ -128,13 +119,8 @@ def _digest(meta: dict[str, Any], state: Mapping[str, np.ndarray]) -> str:
 class RunFolder:
     """The folder of one run, locked while this object is open.
 
-    Parameters
-    ----------
-    path : str or path
-    resume : bool
-        Whether a run that is there goes on.
-    every : int or None
-        Steps between checkpoints; None spaces them so that they take less than 2 % of the time.
+    With ``resume`` a run that is there goes on. ``every`` is the number of steps between checkpoints; None spaces them
+    so that they take less than 2 % of the time.
 
     Raises BlockingIOError if another fit is using the folder; FileExistsError if there is a run and ``resume`` is
     False, or there are other files.

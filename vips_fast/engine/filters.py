@@ -120,14 +120,8 @@ def _divergences(event: PrivacyEvent, orders: tuple[float, ...]) -> np.ndarray:
 def renyi_filter_epsilon(counts: Counts, delta: float, orders: tuple[tuple[float, float], ...]) -> float:
     """Epsilon of releases by the Renyi filter; 0 for none.
 
-    Parameters
-    ----------
-    counts : mapping of events to numbers
-    delta : float
-    orders : tuple of (order, share of delta)
-        Fixed before the first release.
-
-    Raises ValueError if an event has no known Renyi divergence.
+    ``orders``, each with its share of delta, are fixed before the first release. Raises ValueError if an event has no
+    known Renyi divergence.
     """
     if not any(counts.values()):
         return 0.0

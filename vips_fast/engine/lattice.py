@@ -49,10 +49,7 @@ def rounded(fine: np.ndarray, factor: Fraction) -> np.ndarray:
     fine : int64 array, or array of Python integers
     factor : Fraction
 
-    Returns
-    -------
-    int64 array
-        The caller makes sure that results are below 2^62.
+    Returns int64; the caller makes sure that results are below 2^62.
     """
     p, k = factor.numerator, factor.shift
     if fine.dtype != np.int64:

@@ -148,24 +148,15 @@ class Model(ABC):
 
 @dataclass(frozen=True)
 class Release:
-    """One noised statistic: the only thing that leaves the data.
+    """One noised statistic: the only thing that leaves the data."""
 
-    Attributes
-    ----------
-    step : int
-        Number of the step, from 0.
-    units : int64 array
-        Noised sum on the lattice.
-    scale : float
-        Lattice spacing over the expected batch size: ``units * scale`` are means per
-        record.
-    noise_sd : float
-        Standard deviation of the noise in an entry of the means.
-    """
-
+    #: Number of the step, from 0.
     step: int
+    #: Noised sum on the lattice; int64 array.
     units: np.ndarray
+    #: Lattice spacing over the expected batch size: ``units * scale`` are means per record.
     scale: float
+    #: Standard deviation of the noise in an entry of the means.
     noise_sd: float
 
     @cached_property

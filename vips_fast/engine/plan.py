@@ -29,34 +29,22 @@ from .sampling import Sampler
 
 @dataclass(frozen=True)
 class RunPlan:
-    """Sampler, mechanism and number of releases of one run.
-
-    Attributes
-    ----------
-    sampler : Sampler
-    mechanism : GaussianMechanism
-        With a noise multiplier of 0 the run adds no noise and is not private.
-    n_steps : int
-    delta : float
-        At which the guarantee is stated.
-    unit : str
-        What neighbours differ by.
-    taints : tuple of str
-        Reasons, known beforehand, why the guarantee will not hold.
-    part : str or None
-        The part of the data set that the run reads; None for all of it.
-    prior : dict or None
-        What the run's columns were bought with, from the same records, and is accounted for with it: "event", as JSON,
-        and "head" of the ledger that it comes from.
-    """
+    """Sampler, mechanism and number of releases of one run."""
 
     sampler: Sampler
+    #: With a noise multiplier of 0 the run adds no noise and is not private.
     mechanism: GaussianMechanism
     n_steps: int
+    #: At which the guarantee is stated.
     delta: float
+    #: What neighbours differ by.
     unit: str = "record"
+    #: Reasons, known beforehand, why the guarantee will not hold.
     taints: tuple[str, ...] = ()
+    #: The part of the data set that the run reads; None for all of it.
     part: str | None = None
+    #: What the run's columns were bought with, from the same records, and is accounted for with it: "event", as JSON,
+    #: and "head" of the ledger that it comes from.
     prior: dict[str, Any] | None = None
 
     @property
@@ -120,10 +108,6 @@ def make_plan(
         What neighbours differ by.
     prior : dict or None
         As in `RunPlan`; the target is for both together.
-
-    Returns
-    -------
-    RunPlan
 
     Raises ValueError if the run would overspend, no noise multiplier reaches the target, the noise does not fit the
     lattice, or the part is no name.

@@ -33,36 +33,22 @@ LEDGER = "ledger.json"
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a transcript.
-
-    Attributes
-    ----------
-    path : Path
-    kind : str
-    settings : mapping
-    public : Public
-    plan : dict
-        What the ledger's plan record says.
-    taints : tuple of str
-    follows : str or None
-        Head of the ledger that the run went on from.
-    n_steps : int
-        Steps done before the run.
-    partial : bool
-        Whether it was a call of ``partial_fit``.
-    records : tuple of dict
-        The ledger's, of this run, without the one that closes it.
-    """
+    """One run of a transcript."""
 
     path: Path
     kind: str
     settings: Mapping[str, Any]
     public: Public
+    #: What the ledger's plan record says.
     plan: dict[str, Any]
     taints: tuple[str, ...]
+    #: Head of the ledger that the run went on from.
     follows: str | None
+    #: Steps done before the run.
     n_steps: int
+    #: Whether it was a call of ``partial_fit``.
     partial: bool
+    #: The ledger's, of this run, without the one that closes it.
     records: tuple[dict[str, Any], ...]
 
     def ledger(self, before: Ledger, plan: RunPlan) -> Ledger:
@@ -118,18 +104,10 @@ def _releases(folder: Path, numbers: range, first_step: int) -> Iterator[Release
 
 
 class TranscriptWriter:
-    """Writes one run; an instance is what the loop calls with each release.
+    """Writes one run into the folder of a transcript.
 
-    Parameters
-    ----------
-    path : str or path
-        Folder of the transcript; a first run needs it to be new or empty.
-    first : bool
-        False appends a run to what is there.
-    resume : bool
-        Whether it may be there already, since the run goes on.
-
-    Raises FileExistsError if a first run finds something there.
+    A ``first`` run needs a folder that is new or empty, others are appended to what is there. With ``resume`` it may be
+    there already, since the run goes on. Raises FileExistsError if a first run finds something there.
     """
 
     def __init__(self, path: str | Path, *, first: bool, resume: bool = False):

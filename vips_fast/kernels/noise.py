@@ -80,24 +80,10 @@ def _over_blocks(n: int, n_threads: int, work: Callable[[int, int], None]) -> No
 def chacha20_fill(
     n_bytes: int, key: Buffer, *, nonce: Buffer = bytes(12), counter: int = 0, isa: str | None = None
 ) -> np.ndarray:
-    """ChaCha20 keystream as RFC 8439 defines it (section 2.4).
+    """ChaCha20 keystream as RFC 8439 defines it (section 2.4): (n_bytes,) uint8.
 
-    Parameters
-    ----------
-    n_bytes : int
-        Bytes wanted, >= 0.
-    key, nonce : bytes-like
-        32 and 12 bytes.
-    counter : int
-        Number of the first 64-byte block, in [0, 2^32).
-    isa : str or None
-        Instruction set to use instead of the one chosen at import.
-
-    Returns
-    -------
-    (n_bytes,) uint8 array
-
-    Raises ValueError if a size is wrong or the 32-bit block counter would wrap.
+    ``key`` has 32 bytes, ``nonce`` 12; ``counter`` is the number of the first 64-byte block, in [0, 2^32). Raises
+    ValueError if a size is wrong or the 32-bit block counter would wrap.
     """
     if isinstance(n_bytes, bool) or not isinstance(n_bytes, Integral):
         raise TypeError(f"n_bytes={n_bytes!r}: expected an integer")
@@ -139,13 +125,8 @@ def rounded_gaussian(
     isa : str or None
         Instruction set to use instead of the one chosen at import.
 
-    Returns
-    -------
-    int64 array of shape ``size``
-        No entry is beyond 64 * scale.
-
-    Raises ValueError or TypeError if an argument is out of its range; nothing is drawn; OSError if the operating system
-    gives no random bits.
+    Returns int64 of shape ``size``: no entry is beyond 64 * scale. Raises ValueError or TypeError if an argument is out
+    of its range; nothing is drawn; OSError if the operating system gives no random bits.
 
     Notes
     -----

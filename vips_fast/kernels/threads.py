@@ -14,16 +14,9 @@ import numpy as np
 
 
 def resolve_n_threads(n_threads: int | None, name: str = "n_jobs") -> int:
-    """Number of threads to use.
+    """Number of threads to use: a positive number, or all processors that this process may use for -1.
 
-    Parameters
-    ----------
-    n_threads : int or None
-        A positive number, -1 for all processors that this process may use, or
-        None for the environment variable ``VIPS_FAST_NUM_THREADS`` (1 if unset).
-    name : str
-        The argument's name in error messages.
-
+    None takes the environment variable ``VIPS_FAST_NUM_THREADS`` (1 if unset); ``name`` is the argument's in messages.
     Raises ValueError if the number is 0 or below -1, or the environment variable is not a number.
     """
     if n_threads is None:

@@ -99,10 +99,6 @@ def verify(
     cls : estimator class, "module:Class" or None
         None takes the class of this package that the model names.
 
-    Returns
-    -------
-    VerifyReport
-
     Raises FileNotFoundError or ValueError if the model or the transcript cannot be read.
     """
     path = Path(path)

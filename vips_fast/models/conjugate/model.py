@@ -40,11 +40,8 @@ def check_bound(name: str, value: Any) -> float:
 class Table:
     """Records as rows of an array; what `ConjugateEstimator` hands to the engine.
 
-    Parameters
-    ----------
-    array : (n, n_columns) array of numbers, C-contiguous and read-only
-    usable : bool array of shape (n,), or None
-        Which records hold finite numbers alone; None where all do.
+    ``array``, (n, n_columns) numbers, is C-contiguous and read-only; ``usable``, (n,) bool, says which records hold
+    finite numbers alone, and is None where all do.
     """
 
     def __init__(self, array: np.ndarray, usable: np.ndarray | None = None):

@@ -108,10 +108,6 @@ def plan(
         Where persons own several documents, the most that are used of one, or None for all; n is then the number of
         persons.
 
-    Returns
-    -------
-    Plan
-
     Raises ValueError if a number is out of its range.
     """
     for name, value in (

@@ -18,14 +18,9 @@ class DocumentBlock(NamedTuple):
 
 
 class Documents:
-    """A corpus in compressed rows.
+    """A corpus in compressed rows: ``indptr``, int64, ``indices`` and ``counts``, int32.
 
-    Attributes
-    ----------
-    n_rows : int
-    usable : None
-        An invalid document has no words, so it contributes nothing as it is.
-    indptr, indices, counts : int64, int32 and int32 arrays
+    ``usable`` is None: an invalid document has no words, so it contributes nothing as it is.
     """
 
     usable: np.ndarray | None = None

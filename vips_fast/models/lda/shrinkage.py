@@ -44,21 +44,11 @@ _CHUNK = 2048
 
 
 def word_masses(total: np.ndarray, sd: float, prior: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Posterior means of non-negative masses seen through Gaussian noise.
+    """Posterior means of non-negative masses seen through Gaussian noise, and the prior.
 
-    Parameters
-    ----------
-    total : (V,) float64
-        Noised masses.
-    sd : float
-        Standard deviation of their noise, > 0.
-    prior : (61,) float64 or None
-        Where EM starts: the prior returned for an earlier step. None starts from an even one and takes more rounds.
-
-    Returns
-    -------
-    masses : (V,) float64, > 0
-    prior : (61,) float64
+    ``total``, (V,) float64, are the noised masses, ``sd`` > 0 the standard deviation of the noise; the means, (V,)
+    float64, are above 0. ``prior``, (61,) float64, is where EM starts: the one returned for an earlier step. None
+    starts from an even one and takes more rounds.
     """
     top = max(float(total.max()), 10 * sd) * 1.1
     grid = np.concatenate(([0.0], np.geomspace(0.02 * sd, top, _MASS_POINTS)))

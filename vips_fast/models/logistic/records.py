@@ -35,28 +35,18 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True)
 class LogisticRecords:
-    """Design rows, dense or CSR, with their responses.
+    """Design rows, dense or CSR, with their responses."""
 
-    Attributes
-    ----------
-    n_rows, n_features : int
-        The constant's column is one of the features.
-    indptr, indices : int64 and int32 arrays, or None
-        None for dense rows.
-    values : float32 or float64 array
-        Flat; with ``unit`` every stored entry is 1 and the values are not read, which gives the same bits.
-    y : float64 array
-        Successes.
-    trials : float64 array or None
-    usable : bool array or None
-    """
-
+    #: The constant's column is one of the features.
     n_rows: int
     n_features: int
+    #: None for dense rows; int64 and int32 arrays, or None.
     indptr: np.ndarray | None
     indices: np.ndarray | None
+    #: Flat; with ``unit`` every stored entry is 1 and the values are not read, which gives the same bits.
     values: np.ndarray
     unit: bool
+    #: Successes.
     y: np.ndarray
     trials: np.ndarray | None = None
     usable: np.ndarray | None = None

@@ -127,10 +127,7 @@ def nonnegative_mean(observed: np.ndarray, noise_sd: float, prior_mean: float) -
     noise_sd, prior_mean : float
         Above 0.
 
-    Returns
-    -------
-    ndarray, float64
-        Above 0.
+    Returns float64 above 0.
     """
     # A normal with this mean, cut off below 0; phi/Phi(z) = sqrt(2/pi) / erfcx(-z/sqrt(2)).
     z = (np.asarray(observed) - noise_sd**2 / prior_mean) / noise_sd
@@ -184,15 +181,7 @@ def curvature_ratio(moment: float, n_trials: float) -> float:
     the solution of b c tanh(c/2)/2 = moment, where moment = sum_n <xi_n> a_n^2 / n is
     known from released numbers: tr(<m m^T> S) / n.
 
-    Parameters
-    ----------
-    moment : float
-    n_trials : float
-
-    Returns
-    -------
-    float
-        In [0.55, 1].
+    Returns a number in [0.55, 1].
     """
     # c tanh(c/2)/2 = v is solved by c between sqrt(4 v) (small) and 2 v + 2 (large); Newton from above.
     v = max(moment, 0.0) / n_trials
