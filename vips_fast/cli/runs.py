@@ -128,17 +128,9 @@ def put(folder: Path, out: Path, force: bool) -> None:
 class JobFolder(RunFolder):
     """The folder of the run that fits the model for ``out``, locked while this object is open.
 
-    It stays until the model has its place, unless it is closed before anything was spent.
-
-    Parameters
-    ----------
-    out : Path
-    resume : bool
-    every : int or None
-        As for `RunFolder`.
-
-    Raises BlockingIOError if another fit is writing to the same place; ValueError if there is a run that has not ended,
-    and ``resume`` is False.
+    It stays until the model has its place, unless it is closed before anything was spent. ``resume`` and ``every`` are
+    as for `RunFolder`. Raises BlockingIOError if another fit is writing to the same place; ValueError if there is a run
+    that has not ended, and ``resume`` is False.
     """
 
     OWN = RunFolder.OWN | {LOG, ROOM, MODEL, RESULT, WORDS}

@@ -29,10 +29,7 @@ def named_columns(X: Any) -> tuple[str, ...] | None:
 def check_names(owner: str, known: Sequence[str] | None, X: Any) -> Any:
     """X, whose columns are held against those of the fit.
 
-    Raises
-    ------
-    ValueError
-        If X has names that are others, or stand in another order.
+    Raises ValueError if X has names that are others, or stand in another order.
 
     Warns
     -----

@@ -30,14 +30,8 @@ class Schedule:
 class RunningAverage:
     """Weighted average of releases, and the noise that is known to be in it.
 
-    Attributes
-    ----------
-    values : float64 array
-        sum of weights times releases, and of what is left of the start.
-    noise_sd : float
-        Standard deviation of the noise in an entry of ``values``.
-    initial_weight : float
-        Weight that the start still has.
+    ``values`` are the sum of weights times releases, and of what is left of the start, whose weight is
+    ``initial_weight``; ``noise_sd`` is the standard deviation of the noise in an entry of them.
     """
 
     def __init__(self, start: np.ndarray):

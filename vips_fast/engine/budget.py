@@ -341,22 +341,12 @@ class Budget:
     ) -> dict[str, Any]:
         """Declare runs ahead, so that they are composed as one by privacy-loss distributions.
 
-        A run whose event, noise multiplier included, is one of the list's draws from it, in any order.
+        ``events`` has one event for each run, repeated steps as `SelfComposedEvent`. A run whose event, noise
+        multiplier included, is one of the list's draws from it, in any order. ``delta`` is the list's share of the
+        budget's; None takes all that is left: then no run outside lists can follow.
 
-        Parameters
-        ----------
-        events : sequence of PrivacyEvent
-            One for each run, repeated steps as `SelfComposedEvent`.
-        name : str
-        delta : float or None
-            Share of the budget's delta. None takes all that is left: then no run outside lists can follow.
-
-        Returns
-        -------
-        dict
-            ``list``, ``epsilon`` and ``delta``.
-
-        Raises BudgetExceededError if the list does not fit, or no delta is left for it.
+        Returns a dict of ``list``, ``epsilon`` and ``delta``. Raises BudgetExceededError if the list does not fit, or
+        no delta is left for it.
         """
         items: list[tuple[PrivacyEvent, int]] = []
         for event in events:

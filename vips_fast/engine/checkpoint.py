@@ -231,27 +231,14 @@ class RunFolder:
     ) -> tuple[Ledger, range, dict[str, Any]]:
         """Start the run, or bring the model to where it stopped.
 
-        Parameters
-        ----------
-        kind, settings, public, model, plan
-            Of this fit, as they would be without a folder.
-        target : float or None
-            Epsilon that the noise was calibrated for or the plan was held against.
-        paid : int or None
-            Steps that a budget pays for; the run ends with these. None for no budget.
-
-        Returns
-        -------
-        Ledger
-            Open, with all that was spent; it writes ahead into the folder.
-        range
-            Steps that are left, and that the target can pay for.
-        dict
-            The settings of the run, for its result.
+        ``kind`` to ``plan`` are those of this fit, as they would be without a folder; ``target`` is the epsilon that
+        the noise was calibrated for or the plan was held against, ``paid`` the steps that a budget pays for, with which
+        the run ends. Returns the ledger, open, with all that was spent, which writes ahead into the folder; the steps
+        that are left, and that the target can pay for; and the settings of the run, for its result.
 
         Raises ValueError if the run is of another plan, model, shape or version; if the ledger does not extend the
         checkpoint; or if lost releases have used up the target before any step was kept.
-        """  # fmt: skip
+        """
         if not self._lock.held:
             raise ValueError(f"checkpoint {self.path}: closed; expected a folder that is open, or its path")
         fresh = _facts(kind, settings, public, plan)

@@ -82,32 +82,13 @@ def make_plan(
     spent: Spent | None = None, taints: tuple[str, ...] = (), part: str | None = None, unit: str = "record",
     prior: dict[str, Any] | None = None,
 ) -> RunPlan:
-    """Plan a run of a model; nothing is spent.
+    """Plan a run of a model, whose `prepare` is told the lattice and the scale; nothing is spent.
 
-    Parameters
-    ----------
-    model : Model
-        Its `prepare` is told the lattice and the scale.
-    sampler : Sampler
-    n_steps : int
-    delta : float
-    private : bool
-        False adds no noise.
-    target_epsilon, noise_multiplier : float or None
-        With a target alone the noise is calibrated for it; with both, a run that would
-        pass the target, together with what is spent, is refused; with neither the target
-        is 1.
-    sensitivity : float or None
-        In place of the model's proven one; below it, the plan is tainted.
-    spent : mapping of (part, event) to a number, or None
-        What was released before; it needs a noise multiplier.
-    taints : tuple of str
-    part : str or None
-        Name of the part of the data set that the run reads; None for all of it.
-    unit : str
-        What neighbours differ by.
-    prior : dict or None
-        As in `RunPlan`; the target is for both together.
+    With ``target_epsilon`` alone the noise is calibrated for it; with a ``noise_multiplier`` too, a run that would pass
+    the target, together with what is ``spent`` already (which needs a noise multiplier), is refused; with neither the
+    target is 1; ``private=False`` adds no noise. A ``sensitivity`` below the model's proven one, in whose place it is
+    taken, taints the plan. ``part``, ``unit`` and ``prior`` are as in `RunPlan`; the target is for what was bought and
+    the run together.
 
     Raises ValueError if the run would overspend, no noise multiplier reaches the target, the noise does not fit the
     lattice, or the part is no name.

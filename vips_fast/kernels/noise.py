@@ -105,33 +105,23 @@ def rounded_gaussian(
     scale: float, size: int | tuple[int, ...], *, unsafe_test_key: Buffer | None = None, n_threads: int = 1,
     isa: str | None = None,
 ) -> np.ndarray:
-    """Independent draws of round(N(0, scale^2)), exactly rounded.
+    """Independent draws of round(N(0, scale^2)), exactly rounded: int64 of shape ``size``.
 
-    Equivalent to ``np.rint(scale * standard_normal(size)).astype(np.int64)`` in
-    arithmetic of unlimited precision, on uniform numbers of unlimited length.
+    Equivalent to ``np.rint(scale * standard_normal(size)).astype(np.int64)`` in arithmetic of unlimited precision, on
+    uniform numbers of unlimited length. No entry is beyond 64 * scale.
 
-    Parameters
-    ----------
-    scale : float
-        Standard deviation before rounding, in (0, 2^50].
-    size : int or tuple of int
-        Shape of the result, at least one element.
-    unsafe_test_key : bytes-like of 32 bytes or None
-        None takes a fresh key from the operating system. A given key makes the
-        draws a known function of the element's number, the same for every
-        instruction set and number of threads; such noise is NOT private.
-    n_threads : int
-        Threads; -1 for all processors.
-    isa : str or None
-        Instruction set to use instead of the one chosen at import.
+    ``scale`` is in (0, 2^50], ``size`` has at least one element. ``unsafe_test_key`` None takes a fresh key from the
+    operating system; a given one, of 32 bytes, makes the draws a known function of the element's number, the same for
+    every instruction set and number of threads: such noise is NOT private. ``n_threads`` is the number of threads, -1
+    for all processors, ``isa`` an instruction set to use in place of the one chosen at import.
 
-    Returns int64 of shape ``size``: no entry is beyond 64 * scale. Raises ValueError or TypeError if an argument is out
-    of its range; nothing is drawn; OSError if the operating system gives no random bits.
+    Raises ValueError or TypeError if an argument is out of its range, and OSError if the operating system gives no
+    random bits; nothing is drawn.
 
     Notes
     -----
-    Box-Muller (Box & Muller 1958) on ChaCha20 keystream; docs/noise.md has the
-    algorithm, its error bound and what the security rests on.
+    Box-Muller (Box & Muller 1958) on ChaCha20 keystream; docs/noise.md has the algorithm, its error bound and what the
+    security rests on.
     """
     value, shape = _checked_scale(scale), _checked_size(size)
     _checked_key(unsafe_test_key)
@@ -149,19 +139,13 @@ def add_rounded_gaussian(
 ) -> None:
     """Add independent draws of round(N(0, scale^2)) to an int64 array, in place.
 
-    Equivalent to ``sums += rounded_gaussian(scale, sums.shape)``. As ``sums`` is
-    integer, the result is round(sums + N(0, scale^2)): a function of the output of
-    the exact Gaussian mechanism, to which every bound for that mechanism applies.
+    Equivalent to ``sums += rounded_gaussian(scale, sums.shape)``. As ``sums`` is integer, the result is round(sums +
+    N(0, scale^2)): a function of the output of the exact Gaussian mechanism, to which every bound for that mechanism
+    applies.
 
-    Parameters
-    ----------
-    sums : int64 array
-        C-contiguous and writeable, at least one element.
-    scale, unsafe_test_key, n_threads, isa
-        As for `rounded_gaussian`.
-
+    ``sums`` is C-contiguous and writeable, of at least one element; other arguments are as for `rounded_gaussian`.
     Raises ValueError or TypeError if an argument is out of its range, or an entry of ``sums`` is so large that entry +
-    64 * scale exceeds int64; nothing is drawn or changed; OSError if the operating system gives no random bits.
+    64 * scale exceeds int64, and OSError if the operating system gives no random bits; nothing is drawn or changed.
     """
     value = _checked_scale(scale)
     if not isinstance(sums, np.ndarray):
@@ -206,24 +190,14 @@ def symmetric_gaussian(
 ) -> np.ndarray:
     """Add exactly rounded Gaussian noise to a symmetric int64 matrix, in place; returns it.
 
-    Parameters
-    ----------
-    matrix_or_size : (d, d) int64 array, or int
-        A symmetric matrix to add to, or d for a new one of noise alone.
-        Rows must be contiguous (or columns; the matrix is symmetric).
-    scale : float
-        Standard deviation of the noise, before rounding, in (0, 2^50].
-    form : {"orthonormal", "analyze_gauss"}
-        "analyze_gauss": independent draws of standard deviation ``scale`` on and
-        above the diagonal, mirrored (Dwork, Talwar, Thakurta & Zhang 2014).
-        "orthonormal": ``scale`` on the diagonal and ``scale / sqrt(2)``, rounded up
-        to a double, off it.
-    unsafe_test_key, n_threads, isa
-        As for `rounded_gaussian`.
+    The matrix is (d, d), its rows contiguous (or columns; it is symmetric); d stands for a new one of noise alone.
+    With ``form="analyze_gauss"`` draws are independent, of standard deviation ``scale`` on and above the diagonal, and
+    mirrored (Dwork, Talwar, Thakurta & Zhang 2014); with "orthonormal" they have ``scale`` on the diagonal and
+    ``scale / sqrt(2)``, rounded up to a double, off it. Other arguments are as for `rounded_gaussian`.
 
     Raises ValueError or TypeError if an argument is out of its range, the matrix is not symmetric, or an entry is so
-    large that noise could leave int64; nothing is drawn or changed; OSError if the operating system gives no random
-    bits.
+    large that noise could leave int64, and OSError if the operating system gives no random bits; nothing is drawn or
+    changed.
 
     Notes
     -----

@@ -122,15 +122,8 @@ def structure_dtype(name: str) -> np.dtype[np.void]:
 def parameters(name: str, **values: float | np.ndarray) -> np.ndarray:
     """A structure as an array of one element: pass its ``.ctypes``.
 
-    Parameters
-    ----------
-    name : str
-        Name of the structure.
-    **values
-        Its fields; those that are not given are 0 or NULL. An array gives its address, and
-        must outlive the structure. The kernel checks the ranges.
-
-    Raises ValueError if there is no structure, or no field, of the name.
+    ``values`` are its fields; those that are not given are 0 or NULL. An array gives its address, and must outlive the
+    structure. The kernel checks the ranges. Raises ValueError if there is no structure, or no field, of the name.
     """
     out = np.zeros(1, dtype=structure_dtype(name))
     for field, value in values.items():

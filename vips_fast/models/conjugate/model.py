@@ -59,26 +59,10 @@ class Table:
 class ConjugateModel(Model):
     """A user's functions as the engine wants them.
 
-    Parameters
-    ----------
-    functions : ConjugateEstimator
-        A private copy of the user's estimator that knows its public facts; its functions
-        are called, and nothing is read from the estimator itself.
-    n_columns : int
-        Columns of a record.
-    seed : int
-        For the public start.
-
-    Attributes
-    ----------
-    parameters : tuple of read-only float64 arrays
-        Of the next step.
-    average : (array, float)
-        Mean of the released statistics per record, and the noise in it.
-    clip : float
-        L2 bound of a contribution.
-    norm_bound : float
-        What the user has proven; ``clip`` is at most this.
+    ``functions`` is a private copy of the user's estimator that knows its public facts; its functions are called, and
+    nothing is read from the estimator itself. ``parameters`` are those of the next step, ``average`` is the mean of the
+    released statistics per record and the noise in it; ``norm_bound`` is what the user has proven, and ``clip``, the L2
+    bound of a contribution, is at most this.
 
     Notes
     -----

@@ -35,29 +35,10 @@ _MODES = {"scale": native.LDA_SCALE, "resample": native.LDA_RESAMPLE}
 class LdaModel(Model):
     """Word-major (V, K) statistics c_i φ_ik of documents.
 
-    Parameters
-    ----------
-    n_topics, n_words, n_records : int
-        K, V and the public number of documents.
-    alpha : float
-        Dirichlet prior of a document's topic proportions.
-    eta : (V, K) array
-        Dirichlet prior of the topics, word-major.
-    informed : bool
-        Whether ``eta`` knows something, so that the run starts from it.
-    n_steps : int
-        Planned steps, from which the step size may follow.
-    doc_length : int or None
-        N, to which documents are brought; None takes them as they are.
-    clip : float
-        Bound of a contribution's L2 norm, a N.
-    clips : bool
-        False does not clip (without privacy); ``clip`` then bounds what there is.
-    options : LdaOptions
-    grouped : bool
-        Whether a unit may own several documents.
-    seed : int
-        Seeds the public initial topics.
+    ``eta``, (V, K), is the topics' Dirichlet prior; where it is ``informed``, it knows something, and the run starts
+    from it, else from topics that ``seed`` draws. Documents are brought to ``doc_length`` words, None takes them as
+    they are. ``clip`` bounds a contribution's L2 norm, a N; where it ``clips`` not (without privacy) it bounds what
+    there is. ``grouped`` says whether a unit may own several documents.
 
     Notes
     -----

@@ -12,13 +12,11 @@ from ...kernels import pg_mean
 
 
 def gig_means(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Means of X and 1/X under the generalised inverse Gaussian GIG(0, a, b).
+    """Means of X and 1/X under the generalised inverse Gaussian GIG(0, a, b), for arrays of floats > 0.
 
-    Density proportional to exp(-(a x + b / x) / 2) / x. E[X] = sqrt(b/a) R and
-    E[1/X] = sqrt(a/b) R, R = K_1(s) / K_0(s), s = sqrt(a b). The exponentially scaled
-    Bessel functions keep R finite for large s, where both underflow; for s below
-    1e-300 R is -1 / (s log s) to double precision, and the floor gives its value there.
-    ``a`` and ``b`` are arrays of floats > 0.
+    Density proportional to exp(-(a x + b / x) / 2) / x. E[X] = sqrt(b/a) R and E[1/X] = sqrt(a/b) R, R = K_1(s) /
+    K_0(s), s = sqrt(a b). The exponentially scaled Bessel functions keep R finite for large s, where both underflow;
+    for s below 1e-300 R is -1 / (s log s) to double precision, and the floor gives its value there.
     """
     s = np.sqrt(a) * np.sqrt(b)
     small = np.maximum(s, 1e-300)
@@ -78,9 +76,8 @@ class WeightPrior:
 def hidden_bias(mean: np.ndarray, n_records: float, variance: float) -> np.ndarray:
     """q(b) of Eqs. 85 and 86 with q(xi^(1)) at its own optimum: the fixed point of both.
 
-    The iteration is that of the Jaakkola-Jordan bound, which rises each time; from the
-    log odds, the limit for a broad prior, it needs few rounds.
-    ``mean``, (K,) float64 in (0, 1), is that of the hidden units, ``variance`` the prior's of b.
+    ``mean``, (K,) in (0, 1), is that of the hidden units, ``variance`` the prior's of b. The iteration is that of the
+    Jaakkola-Jordan bound, which rises each time; from the log odds, the limit for a broad prior, it needs few rounds.
     """
     b = logit(mean)
     for _ in range(50):
