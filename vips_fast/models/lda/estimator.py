@@ -160,7 +160,7 @@ class LatentDirichletAllocation(Transformer):
             eta=self._eta(public.n_features), informed=self._informed,
             n_steps=self._resolve_n_steps(public), doc_length=None if self.doc_length is None else length,
             clip=share * float(length), clips=bool(self.private), grouped=public.grouped, options=self._options,
-            seed=public.seed,
+            seed=public.seed, n_threads=resolve_n_threads(self.n_jobs),
         )
 
     def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
