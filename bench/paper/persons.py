@@ -66,12 +66,12 @@ def sections():
 
 
 def simulated(n_records=400_000, n_persons=100_000, seed=0):
-    """The paper's corpus, whose documents are shared out: a geometric number of mean 4, from 1 to 10."""
+    """The paper's corpus, whose documents are shared out: a geometric number, cut off at 10, of mean 4."""
     X, Y, _ = load(n_records, seed=seed)
     generator = np.random.default_rng(seed)
     sizes = np.zeros(0, dtype=int)
     while sizes.sum() < n_records:
-        drawn = generator.geometric(0.22, 2 * n_persons)
+        drawn = generator.geometric(0.17545667, 2 * n_persons)
         sizes = np.concatenate([sizes, drawn[drawn <= 10]])
     persons = np.repeat(np.arange(len(sizes)), sizes)[:n_records]
     return X, persons, Y, dict(doc_length=500, n_components=K, target_delta=1e-4), (10,)

@@ -91,7 +91,7 @@ class QuadraticModel(NetworkModel):
         super().__init__(settings, public, blocks, 0.0, K + J * K + K * K)
         self.bound, self.mean_steps = bound, mean_steps
         # Entries of the first block that say, afterwards, how many rows the sums hold.
-        self._counting = -(-J // _COUNTED) if public.unit != "record" and settings.private else 0
+        self._counting = -(-J // _COUNTED) if settings.joint and settings.private else 0
         if self._counting:
             self.capacity = 2**19
         self._image = np.zeros(J)
