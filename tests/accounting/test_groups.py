@@ -286,19 +286,20 @@ def test_events_of_other_mechanisms():
 
 
 def test_accountants_that_know_no_groups_refuse():
-    for event, others in ((poisson(0.2, 1.3, 3), ()), (fixed(20, 100, 1.3, 3), ("rdp",))):
+    renyi = ("rdp", "wang", "generic")  # they know Poisson samples
+    for event, knows in ((poisson(0.2, 1.3, 3), renyi), (fixed(20, 100, 1.3, 3), ())):
         group = acc.group_event(event, 3)
-        for name in (*others, "wang", "zcdp", "generic", "gaussian", "autodp"):
+        for name in {*renyi, "zcdp", "gaussian", "autodp"} - {*knows}:
             with pytest.raises((ValueError, ImportError), match="accountant='pld'|autodp|Poisson sampling and|wang"):
                 acc.epsilon(group, 1e-5, name)
         best = acc.epsilon(group, 1e-5)
-        for name in ("basic", "strong", "optimal"):
+        for name in ("basic", "strong", "optimal", *knows):
             assert acc.epsilon(group, 1e-5, name) >= best
         attack, first, *_ = acc.compare(group, 1e-5)
         assert attack.epsilon <= first.epsilon == best and first.accountant == "pld"
 
 
-@pytest.mark.parametrize("q, z, k", [(0.25, 3.84, 5), (0.1, 0.5, 3), (0.01, 2.0, 10), (0.25, 10.0, 100)])
+@pytest.mark.parametrize("q, z, k", [(0.25, 3.84, 5), (0.1, 0.5, 3), (0.01, 2.0, 10), (0.25, 10.0, 20)])
 def test_renyi_divergences_of_poisson_samples(q, z, k):
     """Against the plain sums over j and a fine grid of outputs; both directions."""
     group, grid = acc.GroupEvent(acc.PoissonSampledEvent(q, GAUSSIAN(z)), k), np.linspace(-40, 8 * k / z + 40, 200_001)
