@@ -65,6 +65,15 @@ def test_a_person_that_counts_more_than_once(name, fault):
     assert "distance of neighbours" in failed(MODELS[name], "A", model=fault)
 
 
+def test_rows_that_are_drawn_one_by_one():
+    """Whole runs on a person of 12 rows, of which 10 are kept; and what follows from their releases."""
+    model = LatentDirichletAllocation.paper(2, sampling="rows", batch_size=1, rows_per_group=10)
+    assert failed(model, "E", 12) == failed(model, "G", 12) == set()
+    assert failed(model, "E", 12, sampler=faults.RowsAsRecords)
+    with pytest.raises(ValueError, match="the layers E and G"):
+        failed(model, "A")
+
+
 def test_a_cut_that_depends_on_other_persons():
     model = BayesianLogisticRegression(rows_per_group=3)
     assert failed(model, "B") == set()

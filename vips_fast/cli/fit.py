@@ -89,6 +89,8 @@ def _fitted(args: argparse.Namespace, model: Any, read: Callable[[Any, JobFolder
                 groups = job.groups if args.groups is None else read_labels(args.groups)
                 if groups is None and args.person is not None:
                     raise ValueError(f"--person {args.person}: this input has no columns; expected --groups FILE")
+                if groups is None and model.private:
+                    _warn_of_persons(args.input)
                 bought = {} if job.after is None else {"after": job.after}
                 with ProgressLine("fit") as progress:
                     model.set_params(callback=None if args.quiet else progress).fit(
@@ -107,6 +109,23 @@ def _fitted(args: argparse.Namespace, model: Any, read: Callable[[Any, JobFolder
                 error.exit_code = Exit.FAILED  # type: ignore[union-attr]  # bad input is what nothing was spent for
             raise
     return model, job.shown(model), f"Written to {out}.", spending.budget
+
+
+def _warn_of_persons(source: str) -> None:
+    """Say that a column of the input is called after persons and repeats."""
+    from ..data.frames import PERSON_COLUMNS, names_persons, repeats
+    from ..data.records import column_names, read_batches
+
+    if not Path(source).is_file() or Path(source).suffix in (".npy", ".npz"):
+        return
+    try:
+        names = column_names(source)
+    except (ValueError, OSError, ImportError):
+        names = list(PERSON_COLUMNS)  # JSON Lines have no header, and counts no names
+    for name in filter(names_persons, names):
+        with contextlib.suppress(ValueError, OSError, ImportError):
+            if repeats(batch[name] for batch in read_batches(source, [name])):
+                warnings.warn(f"column {name!r} repeats: rows of one person? give --person {name}", stacklevel=2)
 
 
 def unit_of(args: argparse.Namespace) -> str:

@@ -39,8 +39,8 @@ class LdaModel(Model):
     ``eta``, (V, K), is the topics' Dirichlet prior; where it is ``informed``, it knows something, and the run starts
     from it, else from topics that ``seed`` draws. Documents are brought to ``doc_length`` words, None takes them as
     they are. ``clip`` bounds a contribution's L2 norm, a N; where it ``clips`` not (without privacy) it bounds what
-    there is. ``grouped`` says whether a unit may own several documents. ``n_threads`` are those of the M-step, which change no
-    bit.
+    there is. ``grouped`` says whether a unit may own several documents. ``n_threads`` are those of the M-step,
+    which change no bit.
 
     Notes
     -----

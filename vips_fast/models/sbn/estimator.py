@@ -145,7 +145,7 @@ class SigmoidBeliefNetwork(Transformer):
         self._check_memory(public.n_features)
         settings = Settings(
             int(self.n_components), self.weight_prior, self._options, bool(self.private),
-            resolve_n_threads(self.n_jobs),
+            resolve_n_threads(self.n_jobs), self._joint(public),
         )
         return self._build(settings, public)
 

@@ -91,6 +91,7 @@ class Settings:
     options: NetworkOptions
     private: bool
     n_threads: int
+    joint: bool  # whether a unit contributes several rows together
 
 
 class NetworkModel(Model):
