@@ -17,8 +17,8 @@ were fitted once, on simulated corpora of Wikipedia articles; their reasons:
   it, is best or near it for 2.3 posts and for 8 sections a person.
 - *Step size.* rho_t = (1 + t)^-kappa: where the statistics stand well above the noise,
   kappa = 0.5 forgets the first topics faster; else 0.7 averages more noise away.
-- *Words.* A vocabulary that is bought takes as many words as there can be with a signal to noise of 1; the split is that of
-  `vips_fast.models.vocabulary.planning`.
+- *Words.* A vocabulary that is bought takes as many words as there can be with a signal to noise of 1; the split
+  is that of `vips_fast.models.vocabulary.planning`.
 """
 
 from __future__ import annotations
@@ -153,10 +153,12 @@ def plan(
     if n_features is None:
         settings: dict = dict(doc_length=doc_length, target_epsilon=target_epsilon, target_delta=delta, n_steps=n_steps,
                               batch_size=size, clip=clip, noise_multiplier=noise_multiplier)  # fmt: skip
-        most = plan(n_records, 1, n_components, **settings).signal_to_noise
+        most = 1
+        for _ in range(2):  # the steps of a plan depend on the number of words
+            most = max(1, min(_MOST_WORDS, int(most * plan(n_records, most, n_components, **settings).signal_to_noise)))
         vocabulary = plan_vocabulary(
             n_records, target_epsilon, delta, tokens=doc_length**_DIFFERENT, share=vocab_share,
-            max_features=max(1, int(min(most, _MOST_WORDS))),
+            max_features=most,
         )  # fmt: skip
         n_features = max(1, round(vocabulary.words))
     elif vocab_share is not None:

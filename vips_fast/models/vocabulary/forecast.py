@@ -1,10 +1,10 @@
 """What a vocabulary's release will find, from public numbers alone.
 
-Tokens are taken to be used as the law of Zipf and Mandelbrot says: stop words left out, the r-th commonest has a frequency
-in proportion to (r + 150)^-1.2. The number of different tokens of a person is lognormal, and which they are is left to
-the frequencies. ``docs/vocabulary.md`` says on which corpora the constants were fitted, and on which others the forecast was
-held against what was released. The rounds are those of `VocabularyModel` itself, which is given expected sums: of some
-classes of ranks, each with some draws of the noise.
+Tokens are taken to be used as the law of Zipf and Mandelbrot says: stop words left out, the r-th commonest has a
+frequency in proportion to (r + 200)^-1.25. The number of different tokens of a person is lognormal, and which they are
+is left to the frequencies. ``docs/vocabulary.md`` says on which corpora the constants were fitted, and on which others
+the forecast was held against what was released. The rounds are those of `VocabularyModel` itself, which is given
+expected sums: of some classes of ranks, each with some draws of the noise.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ...mechanisms import GaussianMechanism
 from .model import VocabularyModel
 from .threshold import LARGEST_LATER, ThresholdSampler
 
-_EXPONENT, _OFFSET = 1.2, 150.0
+_EXPONENT, _OFFSET = 1.25, 200.0
 #: Standard deviation of the logarithm of the number of different tokens that a person holds.
 _SPREAD = 1.0
 #: Classes of ranks, of persons by how much they hold, and draws of the noise for each rank.
@@ -96,9 +96,13 @@ def _served(wanted: np.ndarray, many: np.ndarray, holds: np.ndarray) -> np.ndarr
     order = np.argsort(wanted)
     order = order[wanted[order] > 0]
     weights, holds = wanted[order], holds[:, order]
-    reach = np.cumsum(holds * (many[order] * weights**2), axis=1)
-    fits = reach <= 1.0
-    used = np.where(fits, reach, 0.0).max(axis=1, initial=0.0)
+    load = holds * (many[order] * weights**2)
+    # Those of the largest weight are served alike, as each person has an order of its own.
+    most = weights >= weights.max(initial=0.0)
+    below, largest = load[:, ~most].sum(axis=1), load[:, most].sum(axis=1)
+    fits = (np.cumsum(load, axis=1) <= 1.0).astype(float)
+    fits[:, most] = np.clip((1 - below) / np.maximum(largest, 1e-300), 0.0, 1.0)[:, None]
+    used = (load * fits).sum(axis=1)
     given = np.where(4 * used[:, None] <= 1.0, np.minimum(2 * weights, LARGEST_LATER), weights) * fits
     sums = np.zeros(len(wanted))
     sums[order] = (holds * given).sum(axis=0)

@@ -1,11 +1,11 @@
 """What to spend on a vocabulary, and what to expect of it, from public numbers alone.
 
-Topics say about half a nat of each token that they know, beyond how common it is: what a token that is not in the vocabulary
-loses. A token that is in it loses 0.15 nats for each factor e of noise in the topics. As the squares of 1/noise add up, a
-vocabulary that takes a share x of epsilon, and so about of 1/noise, raises the topics' noise by 1/sqrt(1 - x^2)
-only: 5 % at x = 0.3, 15 % at 0.5. The share is the least that comes within a hundredth of a nat a token of the best;
-the largest of all where even that finds next to nothing. Then rounds and the most tokens of a person are those that
-cover most tokens, fewer where more gain nothing that counts.
+Topics say about half a nat of each token that they know, beyond how common it is: what a token loses that is not in
+the vocabulary. One that is in it loses 0.15 nats for each factor e of noise in the topics. As the squares of 1/noise
+add up, a vocabulary that takes a share x of epsilon, and so about of 1/noise, raises the topics' noise by
+1/sqrt(1 - x^2) only: 5 % at x = 0.3, 15 % at 0.5. The share is the least that comes within a hundredth of a nat a token
+of the best; the largest of all where even that finds next to nothing. Then rounds and the most tokens of a person are
+those that cover most tokens, fewer where more gain nothing that counts.
 """
 
 from __future__ import annotations
@@ -101,8 +101,10 @@ class _Public:
 
     def extra_noise(self, epsilon: float, n_steps: int, z: float) -> float:
         """About how many times the noise the topics have, of that which they would have with all of epsilon."""
-        left = 1 - n_steps * (gaussian_noise_multiplier(epsilon, self.delta) / z) ** 2
-        return left**-0.5 if left > 0 else math.inf
+        alone = gaussian_noise_multiplier(epsilon, self.delta)
+        both = gaussian_noise_multiplier(epsilon, self.delta * (1 - THRESHOLD_SHARE))
+        left = both**-2 - n_steps * z**-2
+        return left**-0.5 / alone if left > 0 else math.inf
 
 
 def plan_vocabulary(
