@@ -40,7 +40,7 @@ class BudgetRun:
     what : str
         What for, in words.
     holder : dict
-        See `vips_fast.engine.holder`.
+        See `vips_fast.holder`.
     at : int
         When it was made, in seconds of the epoch.
     item : (str, int) or None
