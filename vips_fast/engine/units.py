@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..data.groups import group_codes
+from ..data.groups import Runs, group_codes
 from .model import Records
 from .randomness import Randomness
 
@@ -50,8 +50,9 @@ class UnitRecords:
     ----------
     rows : Records
         The rows, as a model's reader prepared them.
-    groups : array-like of shape (rows.n_rows,)
-        Label of the unit that each row belongs to; `vips_fast.data.groups.group_codes`.
+    groups : array-like of shape (rows.n_rows,), or Runs
+        Label of the unit that each row belongs to (`vips_fast.data.groups.group_codes`), or where each unit's rows
+        begin, if they follow each other.
     limit : int or None
         Most rows of a unit that are used at one visit. A unit that has more is cut to as
         many, chosen by its own random word, anew at each visit: a function of the unit alone.
@@ -70,8 +71,18 @@ class UnitRecords:
     usable: np.ndarray | None = None
 
     def __init__(self, rows: Records, groups: Any, limit: int | None = None):
-        codes = group_codes(groups, rows.n_rows)
         self._rows, self._limit = rows, limit
+        # None: the rows are in the order of their units.
+        self._order: np.ndarray | None = None
+        if isinstance(groups, Runs):
+            if len(groups.starts) == 0 or groups.starts[-1] != rows.n_rows:
+                raise ValueError("groups: expected those of the same rows as X")
+            if rows.usable is None:
+                self.n_rows, self._starts = len(groups.starts) - 1, groups.starts
+                return
+            codes = np.repeat(np.arange(len(groups.starts) - 1), np.diff(groups.starts))
+        else:
+            codes = group_codes(groups, rows.n_rows)
         self._order = np.argsort(codes, kind="stable").astype(np.int64)
         if rows.usable is not None:
             # A row that is not usable is no row of anybody's.
@@ -86,12 +97,16 @@ class UnitRecords:
         lengths = self._starts[units + 1] - self._starts[units]
         return lengths if self._limit is None else np.minimum(lengths, self._limit)
 
+    def _numbers(self, places: np.ndarray) -> np.ndarray:
+        """Numbers of rows, by their places in the order of the units."""
+        return places if self._order is None else self._order[places]
+
     def edges(self, units: np.ndarray) -> np.ndarray:
         """Boundaries of blocks of about equal work; a unit is never divided."""
         lengths = self._lengths(units)
         ends = np.concatenate(([0], np.cumsum(lengths)))
         position = np.arange(ends[-1]) - np.repeat(ends[:-1], lengths)
-        cuts = self._rows.edges(self._order[np.repeat(self._starts[units], lengths) + position])
+        cuts = self._rows.edges(self._numbers(np.repeat(self._starts[units], lengths) + position))
         inner = np.searchsorted(ends, np.asarray(cuts)[1:-1], side="right") - 1
         return np.unique(np.concatenate(([0], inner, [len(units)])))
 
@@ -115,7 +130,7 @@ class UnitRecords:
         whole = self._starts[units + 1] - self._starts[units]
         ends = np.concatenate(([0], np.cumsum(whole)))
         position = np.arange(ends[-1]) - np.repeat(ends[:-1], whole)
-        rows = self._order[np.repeat(self._starts[units], whole) + position]
+        rows = self._numbers(np.repeat(self._starts[units], whole) + position)
         row_words = np.repeat(words, whole) + position.astype(np.uint64) * GOLDEN
         later = position > 0
         row_words[later] = mixed(row_words[later])

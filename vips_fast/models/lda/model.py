@@ -17,7 +17,7 @@ from ...kernels.lattice import LDA_MAX_SPACING, LDA_MIN_SPACING, checked_spacing
 from ...kernels.threads import map_chunks
 from .options import LdaOptions
 from .planning import WORD_CLIP, plan
-from .records import DocumentBlock, Documents
+from .records import DocumentBlock
 from .shrinkage import ProductShrinkage
 
 if TYPE_CHECKING:
@@ -108,14 +108,15 @@ class LdaModel(Model):
     ) -> None:
         """Gather, bring to length, E-step, add a unit's documents, clip, truncate and add."""
         (corpus, rows), words, starts = opened(block, words)
-        buffers = self._buffers(corpus, rows, starts, scratch)
+        rows, offsets, columns, values = corpus.arrays(rows)
+        buffers = self._buffers(offsets[rows + 1] - offsets[rows], starts, scratch)
         indptr, indices, counts = buffers["indptr"][: len(rows) + 1], buffers["indices"], buffers["counts"]
         figures = scratch.get("figures")
         n_units = len(rows) if starts is None else len(starts) - 1
         norms = None if figures is None else np.zeros(n_units)
         native.lda_gather(
-            rows, self._mode, self._length or 1, corpus.indptr, corpus.indices, corpus.counts, words, buffers["tokens"],
-            indptr, indices, counts,
+            rows, self._mode, self._length or 1, offsets, columns, values, words, buffers["tokens"], indptr, indices,
+            counts,
         )
         tol, most, work = float(self._options.mean_change_tol), int(self._options.max_doc_update_iter), buffers["work"]
         if starts is None:
@@ -132,13 +133,10 @@ class LdaModel(Model):
             figures["clipped"] = figures.get("clipped", 0.0) + float((norms > self.clip).sum())
             figures["norm_sum"] = figures.get("norm_sum", 0.0) + float(norms.sum())
 
-    def _buffers(
-        self, corpus: Documents, rows: np.ndarray, starts: np.ndarray | None, scratch: dict[str, Any]
-    ) -> dict[str, Any]:
-        """Buffers that the block fits in, kept from block to block and grown where need be."""
-        lengths = corpus.indptr[rows + 1] - corpus.indptr[rows]
+    def _buffers(self, lengths: np.ndarray, starts: np.ndarray | None, scratch: dict[str, Any]) -> dict[str, Any]:
+        """Buffers that documents of these lengths fit in, kept from block to block and grown where need be."""
         ends = np.concatenate(([0], np.cumsum(lengths)))
-        need = {"entries": int(ends[-1]), "n_docs": len(rows), "widest": int(lengths.max(initial=0)), "together": 0}
+        need = {"entries": int(ends[-1]), "n_docs": len(lengths), "widest": int(lengths.max(initial=0)), "together": 0}
         if starts is not None:
             need["together"] = int(np.diff(ends[starts]).max(initial=0))
         have = scratch.get("lda")
