@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..kernels.threads import run_blocks
+from ..kernels.threads import map_chunks, run_blocks
 from .model import Model, Records
 from .randomness import Randomness
 from .sampling import Sampler, minibatch
@@ -21,6 +21,9 @@ from .units import read_units
 
 #: Bytes of all threads' accumulators together, beyond which fewer threads are used.
 ACCUMULATOR_BYTES = 2**31
+
+#: Entries of the accumulators that a thread adds at a time.
+_CHUNK = 1 << 16
 
 
 class Backend(Protocol):
@@ -35,7 +38,8 @@ class Backend(Protocol):
     n_threads: int
 
     def read(
-        self, read: Callable[..., Any], X: Any, y: Any, extra: Mapping[str, Any], groups: Any, limit: int | None
+        self, read: Callable[..., Any], X: Any, y: Any, extra: Mapping[str, Any], groups: Any,
+        owned: Callable[[Records, Any], Records],
     ) -> tuple[Any, dict[str, Any]]:
         """Records and public facts of data, see `vips_fast.engine.units.read_units`."""
 
@@ -68,10 +72,11 @@ class Threads:
         self.n_threads = n_threads
 
     def read(
-        self, read: Callable[..., Any], X: Any, y: Any, extra: Mapping[str, Any], groups: Any, limit: int | None
+        self, read: Callable[..., Any], X: Any, y: Any, extra: Mapping[str, Any], groups: Any,
+        owned: Callable[[Records, Any], Records],
     ) -> tuple[Records, dict[str, Any]]:
         """See `Backend.read`."""
-        return read_units(read, X, y, extra, groups, limit)
+        return read_units(read, X, y, extra, groups, owned)
 
     def placed(self, records: Records) -> AbstractContextManager[Records]:
         """The records as they are."""
@@ -114,8 +119,13 @@ class Threads:
             model.contribute(records.block(rows[first:last]), words[first:last], outs[worker], scratches[worker])
 
         run_blocks(n_blocks, n_threads, work)
-        for extra in outs[1:]:
-            total += extra
+        flat = [out.reshape(-1) for out in outs]
+
+        def merge(first: int, last: int, worker: int) -> None:
+            for extra in flat[1:]:
+                flat[0][first:last] += extra[first:last]
+
+        map_chunks(total.size, _CHUNK, n_threads, merge)
         if figures is not None:
             for scratch in scratches:
                 for name, value in scratch["figures"].items():

@@ -23,7 +23,7 @@ import math
 import platform
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -298,7 +298,8 @@ class DaskBackend:
     # ---------------------------------------------------------- records
 
     def read(
-        self, read: Callable[..., Any], X: Any, y: Any, extra: dict[str, Any], groups: Any, limit: int | None
+        self, read: Callable[..., Any], X: Any, y: Any, extra: Mapping[str, Any], groups: Any,
+        owned: Callable[[Records, Any], Records],
     ) -> tuple[Any, dict[str, Any]]:
         """See `Backend.read`; blocks are read by the workers.
 
@@ -311,7 +312,7 @@ class DaskBackend:
         """
         blocks = _blocks(X)
         if blocks is None:
-            return read_units(read, X, y, extra, groups, limit)
+            return read_units(read, X, y, extra, groups, owned)
         given = {"y": y, "groups": groups}
         for name, data in given.items():
             parts: Any = [None] * len(blocks) if data is None else _blocks(data) or data
@@ -325,7 +326,7 @@ class DaskBackend:
         workers, each = list(self._workers()), zip(blocks, given["y"], given["groups"], strict=True)
         answers = [
             self.client.submit(
-                _read, read, self._source(X), self._source(y), extra, self._source(groups), limit,
+                _read, read, self._source(X), self._source(y), extra, self._source(groups), owned,
                 key=f"vips_read-{name}-{i}", workers=workers,
             )
             for i, (X, y, groups) in enumerate(each)
