@@ -190,12 +190,12 @@ class Killed:
     def __init__(self, backend, folder):
         self.backend, self.folder, self.whole, self.hits = backend, folder, {}, 0
 
-    def __call__(self, name, seed, mean):
+    def __call__(self, name, seed, most):
         make, data = EVERY[name]
         if name not in self.whole:
             self.whole[name] = bits(keyed(make(**POISSON, n_steps=6)).fit(*data()))
         budget = Budget.create(self.folder / f"{name}-{seed}", 50.0, 1e-5, dataset="d")
-        with kills(self.backend.client.cluster, seed, mean) as hit:
+        with kills(self.backend.client.cluster, seed, 0.3, most) as hit:
             model = keyed(make(**POISSON, n_steps=6)).fit(*data(), backend=self.backend, budget=budget)
         assert bits(model) == self.whole[name] and len(model.ledger_) == 6
         assert [run["drawn"] for run in budget.show()["runs"]] == [6]
@@ -205,7 +205,7 @@ class Killed:
 def test_workers_that_are_killed_change_nothing_and_cost_nothing(parts, tmp_path):
     fit = Killed(parts(5), tmp_path)
     for seed in range(3):
-        fit("lda", seed, 0.3)
+        fit("lda", seed, 2)
     assert fit.hits
 
 
@@ -214,7 +214,7 @@ def test_two_hundred_fits_among_kills(tmp_path):
     with connected(n_workers=3, timeout=300) as backend:
         backend.n_partitions, fit = 5, Killed(backend, tmp_path)
         for seed in range(200):
-            fit(("lda", "logistic", "network", "logistic-sparse")[seed % 4], seed, 0.5)
+            fit(("lda", "logistic", "network", "logistic-sparse")[seed % 4], seed, 1)
         print(f"{fit.hits} kills in 200 fits")
         assert fit.hits > 100
 

@@ -3,7 +3,7 @@
 import os
 import signal
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import numpy as np
 
@@ -37,8 +37,9 @@ def kills(cluster, seed, mean, most=2):
             processes = [nanny.process for nanny in cluster.workers.values() if nanny.process]
             pids = [process.pid for process in processes if process.status.name == "running" and process.pid]
             if pids:
-                hit.append(pids[rng.integers(len(pids))])
-                os.kill(hit[-1], signal.SIGKILL)
+                with suppress(ProcessLookupError):
+                    os.kill(pid := pids[rng.integers(len(pids))], signal.SIGKILL)
+                    hit.append(pid)
 
     thread = threading.Thread(target=loop, daemon=True)
     thread.start()

@@ -107,19 +107,28 @@ def _difference(theirs: dict[str, str]) -> str | None:
 class _Sent:
     """What is shown by no log, and arrives with arrays of its own: Dask's would be read-only, and lie anywhere."""
 
-    def __init__(self, content: Any):
-        self.content = content
+    def __init__(self, content: Any, packed: bytes | None = None):
+        self.content, self._packed = content, packed
+
+    @classmethod
+    def of(cls, content: Any) -> _Sent:
+        """For sending alone: what cannot be packed fails here."""
+        return cls(None, _dumps(content))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        from distributed.protocol.pickle import dumps
-
-        return _arrived, (dumps(self.content),)
+        return _arrived, (_dumps(self.content) if self._packed is None else self._packed,)
 
 
-def _arrived(data: bytes) -> _Sent:
+def _dumps(content: Any) -> bytes:
+    from distributed.protocol.pickle import dumps
+
+    return bytes(dumps(content))
+
+
+def _arrived(packed: bytes) -> _Sent:
     from distributed.protocol.pickle import loads
 
-    return _Sent(loads(data))
+    return _Sent(loads(packed))
 
 
 @dataclass(frozen=True, repr=False)
@@ -371,7 +380,7 @@ class DaskBackend:
         for number, part in enumerate(placed.parts):
             if number < len(placed.held) and placed.held[number].status == "finished":
                 continue
-            own = _Sent(placed.records.subset(np.arange(part.start, part.stop)))
+            own = _Sent.of(placed.records.subset(np.arange(part.start, part.stop)))
             worker = workers[number * len(workers) // len(placed.parts)]
             future = self.client.scatter(own, workers=[worker], hash=False)
             placed.held[number : number + 1] = [future]
@@ -392,9 +401,9 @@ class DaskBackend:
         ClusterError
             If the cluster is gone, or a worker fails for another reason than that it is lost.
         """
-        contributor = model.contributor()
+        contributor = _Sent.of(model.contributor())
         for attempt in range(_ATTEMPTS):
-            whole = self._attempt(contributor, records, rows, figures is not None, attempt)
+            whole = self._attempt(contributor, model.capacity, records, rows, figures is not None, attempt)
             if whole is not None:
                 break
             _log.warning("cluster: step %d is computed again, as workers were lost", rows.step)
@@ -407,7 +416,9 @@ class DaskBackend:
             figures.update(whole.figures)
         return whole.packed.unpacked()
 
-    def _attempt(self, model: Model, placed: Placed, draw: Draw, opens: bool, attempt: int) -> PartialSum | None:
+    def _attempt(
+        self, model: _Sent, capacity: int, placed: Placed, draw: Draw, opens: bool, attempt: int
+    ) -> PartialSum | None:
         """The sum over all parts; None if it was lost with a worker."""
         from distributed import CancelledError, KilledWorker
 
@@ -419,7 +430,13 @@ class DaskBackend:
 
         try:
             self._send(placed, workers)
-            sent = self.client.scatter(_Sent(model), workers=workers, broadcast=True, hash=False)
+            sent = self.client.scatter(model, workers=workers, broadcast=True, hash=False)
+        except Exception as error:
+            # Whichever Dask raises where a worker is lost while it is sent something.
+            _log.info("cluster: nothing can be sent (%s)", type(error).__name__)
+            time.sleep(0.1 * attempt)
+            return None
+        try:
             level = [
                 submit(
                     _sum_part, held, sent, draw, (part.start, part.stop), number, identity(), opens,
@@ -431,7 +448,7 @@ class DaskBackend:
             while len(level) > 1 or depth == 0:
                 groups = [level[i : i + _TOGETHER] for i in range(0, len(level), _TOGETHER)]
                 level = [
-                    submit(_add, group, model.capacity, key=f"vips_add-{name}-{depth}-{i}")
+                    submit(_add, group, capacity, key=f"vips_add-{name}-{depth}-{i}")
                     for i, group in enumerate(groups)
                 ]
                 depth += 1
