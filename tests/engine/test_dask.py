@@ -13,6 +13,7 @@ from clusters import KEY, bits, keyed, kills
 
 pytest.importorskip("distributed", reason="needs the extra vips_fast[dask]")
 from vips_fast import LatentDirichletAllocation, cli
+from vips_fast.data import Batch, write_shards
 from vips_fast.engine import cluster as module
 from vips_fast.engine.budget import Budget
 from vips_fast.engine.cluster import ClusterError, DaskBackend, connected, identity
@@ -175,6 +176,25 @@ def test_blocks_that_do_not_go_together_are_refused_before_anything_is_spent(bac
         with pytest.raises((ValueError, ClusterError), match=message):
             model.fit(data, backend=backend, **more)
         assert not hasattr(model, "ledger_")
+
+
+def test_shards_that_workers_open_themselves(parts, tmp_path):
+    """Counts, numbers with labels, binary records; with persons. What is sent are places on the disk, and no row."""
+    (X,), whose = counts(), np.sort(np.random.default_rng(0).integers(0, 70, 200))
+    corpus = write_shards(tmp_path / "counts", [Batch(X, persons=whose.tolist())], shard_mb=0.001)
+    assert len(corpus.partitions) >= 3
+    same("lda", parts(5), data=(corpus,), **POISSON)
+    same("lda", parts(5), data=(corpus,), groups=corpus.groups, sampling="poisson", batch_size=20)
+    X, y = EVERY["logistic"][1]()
+    corpus = write_shards(tmp_path / "numbers", [Batch(X, y)], kind="numbers", shard_mb=0.001)
+    same("logistic", parts(4), data=(corpus, corpus.labels), n_steps=2, **FIXED)
+    corpus = write_shards(tmp_path / "binary", [Batch(*EVERY["network"][1]())], kind="binary", shard_mb=0.001)
+    same("network", parts(3), data=(corpus,), **FULL)
+
+
+def test_rows_of_persons_drawn_by_themselves(parts):
+    whose = np.random.default_rng(0).integers(0, 60, 200)
+    same("lda", parts(6), groups=whose, sampling="rows", batch_size=50, rows_per_group=3)
 
 
 def _breaks():

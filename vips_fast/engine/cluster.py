@@ -113,7 +113,10 @@ class _Sent:
     @classmethod
     def of(cls, content: Any) -> _Sent:
         """For sending alone: what cannot be packed fails here."""
-        return cls(None, _dumps(content))
+        try:
+            return cls(None, _dumps(content))
+        except Exception as error:
+            raise ClusterError(f"a {type(content).__name__} cannot be sent ({type(error).__name__})") from None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _arrived, (_dumps(self.content) if self._packed is None else self._packed,)
@@ -431,6 +434,8 @@ class DaskBackend:
         try:
             self._send(placed, workers)
             sent = self.client.scatter(model, workers=workers, broadcast=True, hash=False)
+        except ClusterError:
+            raise
         except Exception as error:
             # Whichever Dask raises where a worker is lost while it is sent something.
             _log.info("cluster: nothing can be sent (%s)", type(error).__name__)

@@ -95,6 +95,12 @@ class TokenSets:
         block = _block(self._ids, self._ends, rows)
         return TokenBlock(self._number[block.ids], block.ends)
 
+    def subset(self, rows: np.ndarray) -> TokenSets:
+        """See `vips_fast.engine.model.Records`; the names stay behind."""
+        block, ids = _block(self._ids, self._ends, rows), _Numbers()
+        ids.add(block.ids)
+        return TokenSets(ids, block.ends, self._number, [])
+
 
 def _edges(lengths: np.ndarray) -> np.ndarray:
     work = np.cumsum(lengths + 1)
@@ -105,10 +111,6 @@ def _edges(lengths: np.ndarray) -> np.ndarray:
 def _block(ids: _Numbers, ends: np.ndarray, rows: np.ndarray) -> TokenBlock:
     lengths = ends[rows + 1] - ends[rows]
     return TokenBlock(ids.runs(ends[rows], lengths), np.concatenate(([0], np.cumsum(lengths))))
-
-    def subset(self, rows: np.ndarray) -> TokenSets:
-        """See `vips_fast.engine.model.Records`; the names stay behind."""
-        return TokenSets(self._table.take(rows), [])
 
 
 class TokenRows:
