@@ -28,7 +28,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -58,6 +58,8 @@ _LOCAL = {
     "distributed.deploy.lost-worker-timeout": "10 minutes", "distributed.scheduler.http.routes": [],
     "distributed.worker.http.routes": [],
 }
+#: Seconds for which nobody works on a task until it counts as lost.
+_IDLE = 5
 #: Instruction sets whose kernels use reciprocals that processors round differently.
 _APPROXIMATE = ("avx2", "avx512")
 
@@ -257,13 +259,17 @@ class DaskBackend:
 
     # ---------------------------------------------------------- workers
 
-    def _alive(self) -> dict[str, int]:
-        """Threads of each worker that the scheduler knows."""
+    def _asked(self, what: str, **about: Any) -> dict[str, Any]:
+        """What the scheduler says."""
         try:
-            threads = self.client.sync(cast(Any, self.client.scheduler).ncores, callback_timeout=self.timeout)
+            question = getattr(self.client.scheduler, what)
+            return dict(self.client.sync(question, callback_timeout=self.timeout, **about))
         except (OSError, TimeoutError, RuntimeError, AttributeError):
             raise ClusterError(f"the scheduler has not answered for {self.timeout:g} s") from None
-        return dict(threads)
+
+    def _alive(self) -> dict[str, int]:
+        """Threads of each worker that the scheduler knows."""
+        return self._asked("ncores")
 
     def _survey(self) -> dict[str, int]:
         """Threads of each worker that has said who it is, of which there is one at least."""
@@ -285,15 +291,14 @@ class DaskBackend:
 
     def _ask(self, addresses: Sequence[str]) -> None:
         """Have workers say who they are."""
+        name = secrets.token_hex(8)
         asked = {
-            address: self.client.submit(
-                identity, key=f"vips_identity-{secrets.token_hex(8)}", workers=[address], pure=False
-            )
-            for address in addresses
+            address: self.client.submit(identity, key=f"vips_identity-{name}-{i}", workers=[address], pure=False)
+            for i, address in enumerate(addresses)
         }
         for address, future in asked.items():
             try:
-                theirs = self._result(future, [address], self.timeout)
+                theirs = self._result(future, [address], name, self.timeout)
                 if theirs is None:
                     continue  # it is gone
                 self._known[address] = _difference(theirs)
@@ -380,8 +385,9 @@ class DaskBackend:
         """Send the parts that no worker has: all at first, later those that were lost."""
         if placed.records is None:
             return
+        holders = self._asked("who_has", keys=[future.key for future in placed.held])
         for number, part in enumerate(placed.parts):
-            if number < len(placed.held) and placed.held[number].status == "finished":
+            if number < len(placed.held) and holders.get(placed.held[number].key):
                 continue
             own = _Sent.of(placed.records.subset(np.arange(part.start, part.stop)))
             worker = workers[number * len(workers) // len(placed.parts)]
@@ -457,7 +463,7 @@ class DaskBackend:
                     for i, group in enumerate(groups)
                 ]
                 depth += 1
-            whole: PartialSum | None = self._result(level[0], workers)
+            whole: PartialSum | None = self._result(level[0], workers, name)
             return whole
         except CancelledError:
             return None
@@ -471,14 +477,20 @@ class DaskBackend:
             # Its text may hold data.
             raise ClusterError(f"a worker failed ({type(error).__name__})") from None
 
-    def _result(self, future: Future, workers: Sequence[str], timeout: float = math.inf) -> Any:
-        """What a task gives; None if all workers that may do it are gone. TimeoutError if it takes too long."""
-        end = time.monotonic() + timeout
+    def _result(self, future: Future, workers: Sequence[str], name: str, timeout: float = math.inf) -> Any:
+        """What a task gives; None if it is lost. TimeoutError if it takes too long.
+
+        Lost is also what nobody works on: Dask's scheduler may forget, in the moment in which a worker dies, that
+        something was there. ``name`` is in the keys of all tasks that lead to this one.
+        """
+        end, idle = time.monotonic() + timeout, 0
         while True:
             try:
                 return future.result(timeout=min(1.0, timeout))
             except TimeoutError:
-                if not set(workers) & set(self._alive()):
+                at_work = self._asked("processing")
+                idle = 0 if any(name in str(key) for keys in at_work.values() for key in keys) else idle + 1
+                if idle >= _IDLE or not set(workers) & at_work.keys():
                     return None
                 if time.monotonic() > end:
                     raise
