@@ -259,7 +259,7 @@ class DaskBackend:
 
     # ---------------------------------------------------------- workers
 
-    def _asked(self, what: str, **about: Any) -> dict[str, Any]:
+    def _asked(self, what: str, **about: Any) -> dict[Any, Any]:
         """What the scheduler says."""
         try:
             question = getattr(self.client.scheduler, what)
@@ -483,13 +483,17 @@ class DaskBackend:
         Lost is also what nobody works on: Dask's scheduler may forget, in the moment in which a worker dies, that
         something was there. ``name`` is in the keys of all tasks that lead to this one.
         """
+        from distributed import wait
+
         end, idle = time.monotonic() + timeout, 0
         while True:
             try:
-                return future.result(timeout=min(1.0, timeout))
+                wait(future, timeout=min(1.0, timeout))
+                return future.result(timeout=10 * self.timeout)
             except TimeoutError:
                 at_work = self._asked("processing")
-                idle = 0 if any(name in str(key) for keys in at_work.values() for key in keys) else idle + 1
+                busy = future.done() or any(name in str(key) for keys in at_work.values() for key in keys)
+                idle = 0 if busy else idle + 1
                 if idle >= _IDLE or not set(workers) & at_work.keys():
                     return None
                 if time.monotonic() > end:
