@@ -62,6 +62,12 @@ def test_more_units_than_int64_holds():
 SAMPLERS = [PoissonSampler(1000, 130), FixedSizeSampler(1000, 130), FullSampler(1000), PoissonSampler(1000, 1000)]
 
 
+def drawn(sampler, randomness, usable, cuts):
+    """Numbers of all records that parts draw, and their words."""
+    parts = [(a, *minibatch(sampler, 1000, usable[a:b], randomness, 4, range(a, b))) for a, b in zip(cuts, cuts[1:])]
+    return np.concatenate([rows + a for a, rows, _ in parts]).tolist(), np.concatenate([w for *_, w in parts]).tolist()
+
+
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=lambda s: f"{s.name}-{s.expected_batch_size:g}")
 @pytest.mark.parametrize("randomness", [KeyedRandomness(b"k" * 32), SystemRandomness()], ids=["keyed", "system"])
 def test_parts_draw_what_the_whole_draws(sampler, randomness):
@@ -72,11 +78,19 @@ def test_parts_draw_what_the_whole_draws(sampler, randomness):
     assert len(set(words.tolist())) == len(rows) and usable[rows].all()
     for n in (1, 2, 16):
         cuts = [0, *np.sort(rng.choice(999, n - 1, replace=False) + 1).tolist(), 1000]
-        parts = [
-            (a, *minibatch(sampler, 1000, usable[a:b], of_step, 4, range(a, b))) for a, b in zip(cuts, cuts[1:])
-        ]
-        assert np.concatenate([r + a for a, r, _ in parts]).tolist() == rows.tolist()
-        assert np.concatenate([w for *_, w in parts]).tolist() == words.tolist()
+        assert drawn(sampler, of_step, usable, cuts) == (rows.tolist(), words.tolist())
     other, others = minibatch(sampler, 1000, usable, randomness.of_step(5), 5)
     assert not set(others.tolist()) & set(words.tolist())
     assert sampler.expected_batch_size == 1000 or other.tolist() != rows.tolist()
+
+
+def test_parts_that_begin_the_words_anew_are_caught():
+    """A mutant: records of different parts would share their words, and be drawn together."""
+
+    class Anew(KeyedRandomness):
+        def words(self, n, purpose, step, first=0):
+            return super().words(n, purpose, step)
+
+    usable, cuts = np.ones(1000, dtype=bool), [0, 500, 1000]
+    honest, mutant = (drawn(SAMPLERS[0], kind(b"k" * 32), usable, cuts) for kind in (KeyedRandomness, Anew))
+    assert honest != mutant and len(set(mutant[1])) < len(mutant[1]) == 2 * len(set(mutant[1]))
