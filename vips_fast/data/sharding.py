@@ -180,6 +180,11 @@ class _Rows(NamedTuple):
         body = rows_of(self.body, np.arange(first, last)) if isinstance(self.body, tuple) else self.body[first:last]
         return _Rows(body, {name: column[first:last] for name, column in self.columns.items()}, self.n_features)
 
+    def small(self) -> _Rows:
+        """The same, in the smallest types."""
+        body = tuple(map(smallest, self.body)) if isinstance(self.body, tuple) else smallest(self.body)
+        return self._replace(body=body)
+
     def arrays(self) -> dict[str, np.ndarray]:
         if not isinstance(self.body, tuple):
             return {"values": self.body, **self.columns}
@@ -278,10 +283,10 @@ def _write(
     held: list[_Rows] = []
     size, single, width = 0, True, 0
     for piece in pieces:
-        arrays = piece.arrays()
-        width, single = piece.n_features, single and arrays["values"].dtype == np.float32
+        width, single = piece.n_features, single and piece.arrays()["values"].dtype == np.float32
+        piece = piece.small()
         # As many bytes as it will have, nearly: a shard's type is that of its largest number.
-        stored = sum(smallest(array).nbytes for array in arrays.values())
+        stored = sum(array.nbytes for array in piece.arrays().values())
         if held and size + stored > limit:
             shards.append(_shard(folder, len(shards), held))
             held, size = [], 0
