@@ -12,9 +12,10 @@ import os
 import shutil
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from scipy import sparse
@@ -166,14 +167,15 @@ class _Persons:
         return self._parts[0] if self._parts else None
 
 
-class _Rows(NamedTuple):
+@dataclass(frozen=True)
+class _Rows:
     """Checked rows: CSR (values, indices, indptr) or a dense array, and columns of one entry a row."""
 
     body: Parts | np.ndarray
     columns: dict[str, np.ndarray]
     n_features: int
 
-    def __len__(self) -> int:  # type: ignore[override]
+    def __len__(self) -> int:
         return len(self.body[2]) - 1 if isinstance(self.body, tuple) else len(self.body)
 
     def part(self, first: int, last: int) -> _Rows:
@@ -182,8 +184,9 @@ class _Rows(NamedTuple):
 
     def small(self) -> _Rows:
         """The same, in the smallest types."""
-        body = tuple(map(smallest, self.body)) if isinstance(self.body, tuple) else smallest(self.body)
-        return self._replace(body=body)
+        body = self.body
+        parts = tuple(map(smallest, body if isinstance(body, tuple) else (body,)))
+        return replace(self, body=cast(Parts, parts) if isinstance(body, tuple) else parts[0])
 
     def arrays(self) -> dict[str, np.ndarray]:
         if not isinstance(self.body, tuple):
