@@ -16,6 +16,7 @@ import numpy as np
 
 from ..data.groups import Runs, group_codes
 from .model import Records
+from .randomness import Randomness
 
 #: SplitMix64 (Steele, Lea & Flood 2014): the words of a unit's rows from the unit's own.
 GOLDEN, _MIX1, _MIX2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -141,6 +142,55 @@ class UnitRecords:
             rows, row_words = rows[kept], row_words[kept]
             ends = np.concatenate(([0], np.cumsum(np.minimum(whole, self._limit))))
         return self._rows.block(rows), row_words, ends.astype(np.int64)
+
+
+class KeptRows:
+    """Rows as records of their own, of which each unit keeps only so many, as the engine's `Records`.
+
+    Parameters
+    ----------
+    rows : Records
+        The rows, as a model's reader prepared them.
+    groups : array-like of shape (rows.n_rows,)
+        As for `UnitRecords`.
+    limit : int or None
+        Most rows of a unit that are kept; None keeps all. `choose` says which, and has to be called first.
+
+    Attributes
+    ----------
+    n_rows : int
+        Number of kept rows.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `group_codes`.
+    """
+
+    def __init__(self, rows: Records, groups: Any, limit: int | None = None):
+        self._rows, self._codes = rows, group_codes(groups, rows.n_rows)
+        sizes = np.bincount(self._codes)
+        self._places = np.arange(rows.n_rows) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        self._limit = rows.n_rows if limit is None else limit
+        self.n_rows = int(np.minimum(sizes, self._limit).sum())
+
+    def choose(self, randomness: Randomness, step: int) -> None:
+        """Each unit keeps the rows with its least random words, whatever the words and rows of others, for a run."""
+        words = randomness.words(len(self._codes), "rows", step)
+        self._kept = np.sort(np.lexsort((words, self._codes))[self._places < self._limit])
+
+    @property
+    def usable(self) -> np.ndarray | None:
+        """See `Records`."""
+        return None if self._rows.usable is None else self._rows.usable[self._kept]
+
+    def edges(self, rows: np.ndarray) -> np.ndarray:
+        """Boundaries of blocks of about equal work."""
+        return self._rows.edges(self._kept[rows])
+
+    def block(self, rows: np.ndarray) -> Any:
+        """The block of these rows."""
+        return self._rows.block(self._kept[rows])
 
 
 def opened(block: Any, words: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray | None]:

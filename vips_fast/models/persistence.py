@@ -76,10 +76,7 @@ def write_into(result: FitResult, folder: Path) -> None:
 def kind_of(path: str | Path) -> str:
     """Name of the class of the model in a folder.
 
-    Raises
-    ------
-    FileNotFoundError, ValueError
-        As `load`.
+    Raises FileNotFoundError or ValueError as `load`.
     """
     return str(_meta(Path(path))["model"])
 

@@ -191,14 +191,9 @@ class ConjugateEstimator(PrivateEstimator):
         **keep
             `vips_fast.models.parameters.Bookkeeping`.
 
-        Raises
-        ------
-        ValueError
-            If a parameter, X or y is unusable, the run would overspend, or the M-step
-            returns numbers that are not finite or arrays of other shapes than the start.
-        TypeError
-            If Numba cannot compile ``statistics``, or the M-step returns no tuple. But
-            for the M-step's errors, nothing has been spent then.
+        Raises ValueError if a parameter, X or y is unusable, the run would overspend, or the M-step returns numbers
+        that are not finite or arrays of other shapes than the start; TypeError if Numba cannot compile ``statistics``,
+        or the M-step returns no tuple. But for the M-step's errors, nothing has been spent then.
         """
         return self._fit(X, y, **keep)
 

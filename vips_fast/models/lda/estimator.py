@@ -101,12 +101,8 @@ class LatentDirichletAllocation(Transformer):
         **keep
             `vips_fast.models.parameters.Bookkeeping`.
 
-        Raises
-        ------
-        ValueError
-            If a parameter or X is unusable, or the run would overspend. Nothing has been spent then.
-        RuntimeError
-            If another thread is fitting this estimator.
+        Raises ValueError if a parameter or X is unusable, or the run would overspend; RuntimeError if another thread is
+        fitting this estimator. Nothing has been spent then.
         """
         return self._fit(X, **keep)
 
@@ -163,8 +159,8 @@ class LatentDirichletAllocation(Transformer):
             n_topics=int(self.n_components), n_words=public.n_features, n_records=public.n_records, alpha=self._alpha,
             eta=self._eta(public.n_features), informed=self._informed,
             n_steps=self._resolve_n_steps(public), doc_length=None if self.doc_length is None else length,
-            clip=share * float(length), clips=bool(self.private), grouped=public.grouped, options=self._options,
-            seed=public.seed,
+            clip=share * float(length), clips=bool(self.private), grouped=self._joint(public), options=self._options,
+            seed=public.seed, n_threads=resolve_n_threads(self.n_jobs),
         )
 
     def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
@@ -174,7 +170,7 @@ class LatentDirichletAllocation(Transformer):
         size = self.batch_size
         if size is None and self.sampling != "full":
             size = default_batch_size(public.n_records)
-        return make_sampler(self.sampling, self.neighbors, public.n_records, size)
+        return make_sampler(self.sampling, self.neighbors, public.n_records, size, self.rows_per_group)
 
     def _resolve_n_steps(self, public: Public) -> int:
         """``n_steps``, or what the plan says for public numbers."""
@@ -193,7 +189,7 @@ class LatentDirichletAllocation(Transformer):
 
     def _most_rows(self, public: Public) -> int | None:
         """Documents of a unit that are used at most, as the plan asks for them."""
-        return self.rows_per_group if public.grouped else 1
+        return self.rows_per_group if self._joint(public) else 1
 
     @property
     def _alpha(self) -> float:

@@ -22,11 +22,7 @@ class DocumentBlock(NamedTuple):
 class Documents:
     """A corpus in compressed rows, in memory or in shards.
 
-    Attributes
-    ----------
-    n_rows, n_features : int
-    usable : None
-        An invalid document has no words, so it contributes nothing as it is.
+    ``usable`` is None: an invalid document has no words, so it contributes nothing as it is.
     """
 
     usable: np.ndarray | None = None

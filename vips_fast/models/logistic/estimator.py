@@ -111,11 +111,8 @@ class BayesianLogisticRegression(PrivateEstimator):
         **keep
             `vips_fast.models.parameters.Bookkeeping`.
 
-        Raises
-        ------
-        ValueError, TypeError, MemoryError
-            If a parameter or the data are unusable, the run would overspend, or the
-            statistics do not fit the machine. Nothing has been spent then.
+        Raises ValueError, TypeError or MemoryError if a parameter or the data are unusable, the run would overspend, or
+        the statistics do not fit the machine. Nothing has been spent then.
         """
         return self._fit(X, y, trials=trials, **keep)
 

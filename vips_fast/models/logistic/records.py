@@ -37,28 +37,18 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True)
 class LogisticRecords:
-    """Design rows, dense or CSR, with their responses.
+    """Design rows, dense or CSR, with their responses."""
 
-    Attributes
-    ----------
-    n_rows, n_features : int
-        The constant's column is one of the features.
-    indptr, indices : int64 and int32 arrays, or None
-        None for dense rows.
-    values : float32 or float64 array
-        Flat; with ``unit`` every stored entry is 1 and the values are not read, which gives the same bits.
-    y : float64 array
-        Successes.
-    trials : float64 array or None
-    usable : bool array or None
-    """
-
+    #: The constant's column is one of the features.
     n_rows: int
     n_features: int
+    #: None for dense rows; int64 and int32 arrays, or None.
     indptr: np.ndarray | None
     indices: np.ndarray | None
+    #: Flat; with ``unit`` every stored entry is 1 and the values are not read, which gives the same bits.
     values: np.ndarray
     unit: bool
+    #: Successes.
     y: np.ndarray
     trials: np.ndarray | None = None
     usable: np.ndarray | None = None
@@ -153,10 +143,7 @@ class LogisticShards:
 def design(X: Any, constant: float) -> Any:
     """X as float32 or float64, C-ordered or canonical CSR, with a column of ``constant`` at the end (none if 0).
 
-    Raises
-    ------
-    ValueError
-        If X is not a table of numbers, or has too many columns.
+    Raises ValueError if X is not a table of numbers, or has too many columns.
     """
     sparse_rows = sparse.issparse(X)
     if not sparse_rows:
@@ -202,10 +189,8 @@ def read_labels(
 
     Where the classes are ``known``, a record with another label is invalid; else the two of y are taken as public.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If the shape does not fit X, labels are of several kinds, or there are not two of them.
+    Raises ValueError or TypeError if the shape does not fit X, labels are of several kinds, or there are not two of
+    them.
     """
     y = _column("y", y, n_rows)
     if y.dtype.kind == "O":
@@ -235,10 +220,7 @@ def read_counts(
 ) -> tuple[np.ndarray, np.ndarray | None, list[Problem]]:
     """Successes, trials, and what is invalid in them.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If a shape does not fit X, or a dtype is not one of numbers.
+    Raises ValueError or TypeError if a shape does not fit X, or a dtype is not one of numbers.
     """
     y = _column("y", y, n_rows)
     if y.dtype.kind not in "fiub":

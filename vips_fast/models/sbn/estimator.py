@@ -115,11 +115,8 @@ class SigmoidBeliefNetwork(Transformer):
         **keep
             `vips_fast.models.parameters.Bookkeeping`.
 
-        Raises
-        ------
-        ValueError, MemoryError
-            If a parameter or the data are out of range, the run would pass
-            ``target_epsilon``, or the statistics would not fit the memory. Nothing is spent.
+        Raises ValueError or MemoryError if a parameter or the data are out of range, the run would pass
+        ``target_epsilon``, or the statistics would not fit the memory. Nothing is spent.
         """
         return self._fit(Y, y, **keep)
 
@@ -155,7 +152,7 @@ class SigmoidBeliefNetwork(Transformer):
         self._check_memory(public.n_features)
         settings = Settings(
             int(self.n_components), self.weight_prior, self._options, bool(self.private),
-            resolve_n_threads(self.n_jobs),
+            resolve_n_threads(self.n_jobs), self._joint(public),
         )
         return self._build(settings, public)
 

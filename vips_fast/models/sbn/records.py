@@ -13,14 +13,8 @@ from ...data.shards import ShardedCorpus
 class BinaryRecords:
     """Binary records as the engine takes them; see `vips_fast.engine.model.Records`.
 
-    Parameters
-    ----------
-    rows : (n, J) uint8 array, C-contiguous, or ShardedCorpus
-    usable : bool array of shape (n,), or None
-    block : int
-        Most records of a block.
-    n_threads : int
-        There are enough blocks of equal size for all threads, unless they were tiny.
+    ``rows``, (n, J) uint8, is C-contiguous or a `ShardedCorpus`. Blocks are of equal size, of at most ``block`` records, and enough for all
+    ``n_threads`` unless they were tiny.
     """
 
     def __init__(self, rows: Any, usable: np.ndarray | None, block: int, n_threads: int):
