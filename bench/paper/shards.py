@@ -12,7 +12,6 @@ as "bins" is the reading alone: its sampler here is a stand-in without accountin
 
 import argparse
 import resource
-import statistics
 import time
 
 import numpy as np
@@ -120,24 +119,27 @@ def timed(arguments):
     corpus = ShardedCorpus(arguments.folder, verify=False)
     X = matrix(corpus)
     for bins in (False, True):
-        seconds, arrays = {"memory": [], "disk": []}, {}
+        seconds = {"memory": [], "disk": []}
+        arrays = {}
         for round_ in range(arguments.rounds + 1):
             for name, rows in (("memory", X), ("disk", corpus)):
-                marks = [time.perf_counter()]
+                marks = []
                 fitted = model(
                     corpus, bins, arguments.steps, arguments.batch, arguments.jobs,
-                    callback=lambda progress, marks=marks: marks.append(time.perf_counter()),
+                    callback=lambda progress, marks=marks: marks.append((time.perf_counter(), time.process_time())),
                 ).fit(rows)
                 if round_:
-                    # The first step's time includes reading and checking the matrix.
-                    seconds[name].append(statistics.median(np.diff(marks)[1:]))
+                    # Not the first step, whose time includes reading and checking the matrix.
+                    seconds[name].append(np.median(np.diff(marks, axis=0), axis=0))
                 arrays[name] = fitted.components_
-        ratio = statistics.median(d / m for d, m in zip(seconds["disk"], seconds["memory"], strict=True))
-        inside, disk = (statistics.median(seconds[name]) for name in ("memory", "disk"))
-        print(
-            f"{'bins' if bins else 'Poisson'}: {inside:.2f} s a step in memory, {disk:.2f} s from disk, ratio "
-            f"{ratio:.3f}; same bits: {np.array_equal(*arrays.values())}", flush=True,
-        )
+        inside, disk = (np.median(seconds[name], axis=0) for name in ("memory", "disk"))
+        ratio = np.median(np.array(seconds["disk"]) / np.array(seconds["memory"]), axis=0)
+        for k, clock in enumerate(("seconds", "seconds of processor")):
+            print(
+                f"{'bins' if bins else 'Poisson'}: {inside[k]:.2f} {clock} a step in memory, {disk[k]:.2f} from disk, "
+                f"ratio {ratio[k]:.3f}", flush=True,
+            )
+        print(f"same bits: {np.array_equal(*arrays.values())}", flush=True)
 
 
 def main():
