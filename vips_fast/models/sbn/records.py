@@ -13,8 +13,8 @@ from ...data.shards import ShardedCorpus
 class BinaryRecords:
     """Binary records as the engine takes them; see `vips_fast.engine.model.Records`.
 
-    ``rows``, (n, J) uint8, is C-contiguous or a `ShardedCorpus`. Blocks are of equal size, of at most ``block`` records, and enough for all
-    ``n_threads`` unless they were tiny.
+    ``rows``, (n, J) uint8, is C-contiguous or a `ShardedCorpus`. Blocks are of equal size, of at most ``block``
+    records, and enough for all ``n_threads`` unless they were tiny.
     """
 
     def __init__(self, rows: Any, usable: np.ndarray | None, block: int, n_threads: int):
