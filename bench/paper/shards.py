@@ -61,7 +61,10 @@ def model(corpus, bins, n_steps, batch, jobs, **options):
     """An unfitted model, which goes through the bins where ``bins`` says so."""
     Stretches.edges = corpus.bins
     kind = Binned if bins else LatentDirichletAllocation
-    settings = {"batch_size": batch, "n_steps": n_steps, "noise_multiplier": 1.0, "n_jobs": jobs, **options}
+    settings = {
+        "batch_size": batch, "n_steps": n_steps, "noise_multiplier": 1.0, "n_jobs": jobs, "random_state": 0,
+        **options,
+    }  # fmt: skip
     return kind(K, **settings).set_unsafe(test_key=KEY)
 
 
