@@ -151,7 +151,9 @@ def unit_of(args: argparse.Namespace) -> str:
     """What neighbours of this fit differ by."""
     if args.groups is not None and args.person is not None:
         raise ValueError("--person: leave out --groups")
-    if args.groups is None and args.person is None:
+    from ..data.shards import says_persons
+
+    if args.groups is None and args.person is None and not says_persons(args.input):
         for option, value in (("--unit", args.unit), ("--rows-per-group", args.rows_per_group)):
             if value is not None:
                 which = "--groups or --person, which say whose each record is"

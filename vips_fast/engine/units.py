@@ -76,15 +76,10 @@ class UnitRecords:
         self._rows, self._limit = rows, limit
         # None: the rows are in the order of their units.
         self._order: np.ndarray | None = None
-        if isinstance(groups, Runs):
-            if len(groups.starts) == 0 or groups.starts[-1] != rows.n_rows:
-                raise ValueError("groups: expected those of the same rows as X")
-            if rows.usable is None:
-                self.n_rows, self._starts = len(groups.starts) - 1, groups.starts
-                return
-            codes = np.repeat(np.arange(len(groups.starts) - 1), np.diff(groups.starts))
-        else:
-            codes = group_codes(groups, rows.n_rows)
+        if isinstance(groups, Runs) and rows.usable is None and groups.starts[-1] == rows.n_rows:
+            self.n_rows, self._starts = len(groups.starts) - 1, groups.starts
+            return
+        codes = group_codes(groups, rows.n_rows)
         self._order = np.argsort(codes, kind="stable").astype(np.int64)
         if rows.usable is not None:
             # A row that is not usable is no row of anybody's.
