@@ -13,7 +13,7 @@ import pytest
 from cases import CASES as MODELS
 from cases import EVERY as CASES
 
-from vips_fast.engine import durable
+from vips_fast import durable
 from vips_fast.engine.backend import Threads
 from vips_fast.engine.ledger import Ledger
 from vips_fast.engine.loop import run
