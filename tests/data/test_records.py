@@ -154,6 +154,19 @@ def test_progress_says_bytes_of_the_file(tmp_path):
     assert seen[-1] == (path.stat().st_size,) * 2
 
 
+def test_progress_of_folders_and_of_standard_input(tmp_path, monkeypatch):
+    (tmp_path / "deep").mkdir()
+    for k in range(5):
+        written(tmp_path / "deep" / f"{k}.txt", "\u6771" * k)
+    seen = []
+    list(read_batches(tmp_path, ["text"], batch_rows=2, progress=lambda *at: seen.append(at)))
+    assert seen == [(3, 30), (18, 30), (30, 30)]
+    raw = gzip.compress(b"text\nalpha\n")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(raw))))
+    list(read_batches("-", ["text"], progress=lambda *at: seen.append(at)))
+    assert seen[3:] == [(11, 0)]
+
+
 def test_column_names_come_from_the_header_alone(table, tmp_path):
     for source in sources(table, tmp_path):
         if not str(source).endswith((".jsonl", ".gz", "s", "tab", "bar", "u.csv")) or not isinstance(

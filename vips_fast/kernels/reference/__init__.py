@@ -19,6 +19,7 @@ from .sbn import (
     sbn_visible_norms,
 )
 from .shrink import shrink_means
+from .text import token_numbers
 
 __all__ = [
     "add_rounded_gaussian",
@@ -41,4 +42,5 @@ __all__ = [
     "shrink_means",
     "solve_repaired",
     "symmetric_gaussian",
+    "token_numbers",
 ]

@@ -37,7 +37,7 @@ class _Numbers:
 
     def add(self, numbers: np.ndarray) -> None:
         """Raises OSError where the disk is full."""
-        data = memoryview(np.ascontiguousarray(numbers, dtype=np.int32)).cast("B")
+        data = np.ascontiguousarray(numbers, dtype=np.int32).view(np.uint8).data
         try:
             while data:
                 data = data[self._file.write(data) :]
@@ -144,7 +144,7 @@ class TokenRows:
         if not all(isinstance(token, str) for token in islice(columns, known, None)):
             raise TypeError("analyzer: expected one that makes tokens that are strings")
         rows = np.repeat(np.arange(len(texts)), np.diff(indptr))
-        first = np.sort(np.unique(rows * max(len(columns), 1) + ids, return_index=True)[1])
+        first = _first_seen(rows, ids)
         self._ids.add(ids[first])
         self._lengths.append(np.bincount(rows[first], minlength=len(texts)))
         return self
@@ -221,11 +221,20 @@ class TokenRows:
             table = _block(self._ids, ends, rows)
             owner = np.repeat(codes[rows] - first, np.diff(table.ends))
             if len(rows) > last - first:
-                ids, seen = table.ids, len(self._index.columns)
-                once = np.sort(np.unique(owner * max(seen, 1) + ids, return_index=True)[1])
+                once = _first_seen(owner, table.ids)
                 lengths = np.bincount(owner[once], minlength=last - first)
-                table = TokenBlock(ids[once], np.concatenate(([0], np.cumsum(lengths))))
+                table = TokenBlock(table.ids[once], np.concatenate(([0], np.cumsum(lengths))))
             yield first, table
+
+
+def _first_seen(owners: np.ndarray, ids: np.ndarray) -> np.ndarray:
+    """Places of the first of each owner's equal ids, in order; an owner's stand together."""
+    bits = len(ids).bit_length()
+    keys = np.sort((ids.astype(np.int64) << bits) | np.arange(len(ids)))
+    places = keys & ((1 << bits) - 1)
+    whose, which = owners[places], keys >> bits
+    new = np.append(True, (whose[1:] != whose[:-1]) | (which[1:] != which[:-1]))
+    return np.sort(places[new[: len(places)]])
 
 
 def _limited(table: TokenBlock, max_tokens: int, words: np.ndarray) -> TokenBlock:
