@@ -167,6 +167,17 @@ def test_progress_of_folders_and_of_standard_input(tmp_path, monkeypatch):
     assert seen[3:] == [(11, 0)]
 
 
+def test_progress_of_parquet_is_that_of_its_rows(tmp_path):
+    import pyarrow
+    from pyarrow import parquet
+
+    path, seen = tmp_path / "t.parquet", []
+    parquet.write_table(pyarrow.table({"text": ["alpha"] * 1000}), path)
+    list(read_batches(path, ["text"], batch_rows=250, progress=lambda *at: seen.append(at)))
+    size = path.stat().st_size
+    assert seen == [(size * k // 4, size) for k in (1, 2, 3, 4)]
+
+
 def test_column_names_come_from_the_header_alone(table, tmp_path):
     for source in sources(table, tmp_path):
         if not str(source).endswith((".jsonl", ".gz", "s", "tab", "bar", "u.csv")) or not isinstance(

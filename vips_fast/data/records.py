@@ -1,7 +1,9 @@
 """Raw records in, some at a time: CSV, JSON Lines, Parquet, folders of texts, standard input, tables in memory.
 
-CSV and JSON Lines are read with Python's own modules, whose errors can be given a line and quote no cell; Parquet needs
-pyarrow (the extra "tables"). Messages name the file, the line or row and the column, never what a cell holds.
+CSV and JSON Lines are read with Python's own modules, whose errors can be given a line and quote no cell: pyarrow's
+readers quote the row, know no line, let a quote out of place and other encodings pass, and refuse a row larger than
+their block. Parquet needs pyarrow (the extra "tables"). Messages name the file, the line or row and the column, never
+what a cell holds.
 """
 
 from __future__ import annotations
@@ -90,13 +92,15 @@ def read_batches(
         yield from _checked(_in_memory(source, columns, batch_rows), texts, drop)
         return
     with naming(_name(source)), _broken(), contextlib.ExitStack() as stack:
-        read, size, at, tell = [0], 0, 0, None
+        read, size, tell = [0], 0, None
         if source != "-" and Path(source).is_dir():
             root, paths = Path(source), _texts_in(Path(source))
             size = sum(os.path.getsize(root / path) for path in paths)
             batches = _batched(_folder(root, paths, columns, encoding, drop, read), columns, batch_rows)
         else:
             raw: Any = sys.stdin.buffer if source == "-" else stack.enter_context(open(source, "rb"))
+            if source != "-":
+                size, tell = os.fstat(raw.fileno()).st_size, raw.tell
             head = raw.peek(2)[:2]
             file: Any = raw if head != b"\x1f\x8b" else stack.enter_context(io.BufferedReader(gzip.open(raw, "rb")))  # type: ignore[arg-type]
             head = file.peek(4)[:64]
@@ -108,19 +112,15 @@ def read_batches(
             if format == "parquet":
                 if source == "-" or file is not raw:
                     raise ValueError("Parquet must be read from a file of its own; expected CSV or JSON Lines here")
-                batches = _parquet(raw, columns, texts, batch_rows)
+                batches, tell = _parquet(raw, columns, texts, batch_rows, read, size), None
             else:
                 lines = _lines(file, encoding, read)
                 rows = _csv(lines, columns) if format == "csv" else _jsonl(lines, columns, drop)
                 batches = _batched(rows, columns, batch_rows)
-            if source != "-":
-                size, tell = os.fstat(raw.fileno()).st_size, raw.tell
         for batch in _checked(batches, texts, drop):
             yield batch
             if progress is not None:
-                # Parquet has the columns of some rows one after the other, and is read to and fro.
-                at = max(at, tell() if tell else read[0])
-                progress(at, size)
+                progress(tell() if tell else read[0], size)
 
 
 def column_names(source: Any) -> list[str]:
@@ -387,8 +387,9 @@ def _parquet_module() -> Any:
 
 
 def _parquet(
-    file: Any, columns: Sequence[str], texts: Sequence[str], batch_rows: int
+    file: Any, columns: Sequence[str], texts: Sequence[str], batch_rows: int, read: list[int], size: int
 ) -> Iterator[tuple[Any, dict[str, list[Any]]]]:
+    """Batches of rows; ``read[0]`` takes the file's bytes by the share of its rows, as it is read to and fro."""
     parquet = _parquet_module()
     import pyarrow
 
@@ -404,8 +405,10 @@ def _parquet(
         # Few rows at a time: a row has no largest size.
         for part in table.iter_batches(min(batch_rows, 512), columns=list(columns), use_threads=False):
             batch = {name: part.column(name).to_pylist() for name in columns}
-            yield range(first, first + part.num_rows), batch
+            rows = range(first, first + part.num_rows)
             first += part.num_rows
+            read[0] = size * (first - 1) // table.metadata.num_rows
+            yield rows, batch
     except UnicodeDecodeError:
         raise ValueError(f"row {first} or one of the next {min(batch_rows, 512)}: not UTF-8 text") from None
     except (pyarrow.ArrowException, OSError):
