@@ -19,11 +19,8 @@ int32_t vf_token_numbers(const uint8_t *text, int64_t n_bytes, uint64_t *slots, 
         return VF_ERR_SIZE;
     if (((uintptr_t)slots | (uintptr_t)ends | (uintptr_t)text_ends) & 7 || (uintptr_t)numbers & 3)
         return VF_ERR_ALIGNMENT;
-    const int64_t words = (n_bytes + 1) / 2; /* most that the text can have */
     int64_t end = n_known ? ends[n_known - 1] : 0, found = 0, texts = 0;
-    if (end < 0 || end > known_bytes - n_bytes - 1 || n_known + words > n_ends || words > n_numbers ||
-        2 * (n_known + words) > n_slots)
-        return VF_ERR_WORKSPACE;
+    if (end < 0 || end > known_bytes) return VF_ERR_INDPTR;
     for (int64_t i = 0; i < n_bytes;) {
         if (text[i] >= END_OF_TEXT) {
             if (text[i++] == END_OF_TEXT) {
@@ -32,6 +29,7 @@ int32_t vf_token_numbers(const uint8_t *text, int64_t n_bytes, uint64_t *slots, 
             }
             continue;
         }
+        if (found == n_numbers) return VF_ERR_WORKSPACE;
         const int64_t first = i;
         uint64_t hash = 0x9e3779b97f4a7c15u;
         do hash = (hash ^ text[i]) * 0x100000001b3u;
@@ -44,6 +42,7 @@ int32_t vf_token_numbers(const uint8_t *text, int64_t n_bytes, uint64_t *slots, 
              probe = (probe + 1) & (n_slots - 1)) {
             int64_t number = (int64_t)(slots[probe] & UINT32_MAX) - 1;
             if (number < 0) {
+                if (n_known == n_ends || 2 * n_known >= n_slots || length >= known_bytes - end) return VF_ERR_WORKSPACE;
                 number = n_known++;
                 slots[probe] = tag | (uint64_t)n_known;
                 memcpy(known + end, text + first, (size_t)length);

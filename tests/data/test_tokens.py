@@ -1,6 +1,7 @@
 """Tokens: the paper's words, Unicode words, their numbers and counts."""
 
 import re
+import tracemalloc
 import unicodedata
 from collections import Counter
 
@@ -180,6 +181,18 @@ def test_what_is_remembered_is_bounded(monkeypatch):
     for k in range(50):
         ids, _ = index([f"a'b c'{k} d'{k}'' \u6771\u4eac{k}" for k in range(k, k + 3)])
         assert len(ids) == 3 * 6 and index._pieces.n == len(index._codes) <= 5 + 3 * 4
+
+
+def test_counts_take_little_more_memory_than_their_matrix():
+    vocabulary, peaks = [f"word{k}" for k in range(200)], []
+    for n in (20, 120):
+        tracemalloc.start()
+        matrix = count_matrix(([" ".join(vocabulary)] * 50 for _ in range(n)), vocabulary)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert matrix.nnz == 50 * 200 * n and matrix.data.nbytes == matrix.indices.nbytes == 4 * matrix.nnz
+    # Of 8 MB more of text, 8 bytes for each different word of each, and a sixteenth to grow into.
+    assert peaks[1] - peaks[0] < 9 * 100 * 50 * 200
 
 
 def test_vocabulary_words_are_normalised():

@@ -120,11 +120,12 @@ def token_arguments(rng, size):
 
 
 def token_numbers(texts, *, isa):
-    """In two calls, so that words are known before, in the smallest room that will do and in more."""
+    """In two calls, so that words are known before, in little room and in more."""
     for more in (0, 1000):
-        words = sum(map(len, texts)) + 8 + more
-        slots = np.zeros(1 << (2 * words).bit_length(), np.uint64)
-        known, ends, found = np.empty(words + 9, np.uint8), np.empty(words, np.int64), []
+        names = reference.token_numbers(texts)[2]
+        slots = np.zeros(1 << (2 * len(names) + more).bit_length(), np.uint64)
+        ends, found = np.empty(max(1, len(names) + more), np.int64), []
+        known = np.empty(len(b".".join(names)) + 1 + more, np.uint8)
         text_ends, n_known = np.empty(len(texts), np.int64), 0
         for first, last in ((0, 3), (3, len(texts))):
             text = b"".join(text + b"\xfe" for text in texts[first:last])

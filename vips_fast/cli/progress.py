@@ -45,17 +45,16 @@ class _Line:
 class ReadingLine(_Line):
     """What reads records calls this with the bytes read and their number, 0 where that is not known.
 
-    Nothing is shown of what is read within a second; in a log, a line follows when the time has doubled.
+    Nothing is shown within a second of the first call; in a log, a line follows when the time has doubled.
     """
 
-    def __init__(self, label: str):
-        super().__init__(label)
-        self._start = time.perf_counter()
-        self._next = self._start + 1
+    _start: float | None = None
 
     def __call__(self, read: int, size: int) -> None:
         """Show a line, if one is due."""
         now = time.perf_counter()
+        if self._start is None:
+            self._start, self._next = now, now + 1
         if now >= self._next or (read == size and self._length):
             whole = f" of {size / 1e6:,.1f}" if size else ""
             self._show(f"{read / 1e6:,.1f}{whole} MB, {now - self._start:.1f} s")

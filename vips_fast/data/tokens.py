@@ -196,19 +196,18 @@ class _Pieces:
 
     def __call__(self, text: bytes, n_texts: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """The numbers of the pieces of some texts, int32, and how many stand before the end of each text, int64."""
-        numbers, ends = np.empty((len(text) + 1) // 2, np.int32), np.zeros(n_texts, np.int64)
-        if self.n + len(numbers) > len(self._ends):
+        most = text.count(_APART) + n_texts + 1
+        numbers, ends = np.empty(most, np.int32), np.zeros(n_texts, np.int64)
+        if self.n + most > len(self._ends):
             known, n = self._known[: self.size].tobytes(), self.n
             self.n = 0
-            self._room(max(2 * n, n + len(numbers), (len(known) + 1) // 2))
+            self._room(2 * n + most)
             self(known)
         if self.size + len(text) + 1 > len(self._known):
             self._known = np.concatenate((self._known, np.empty(len(self._known) + len(text), np.uint8)))
-        if text:
-            n = native.token_numbers(text, self._slots, self._known, self._ends, self.n, numbers, ends)
-            numbers = numbers[:n]
-            self.n = max(self.n, int(numbers.max(initial=-1)) + 1)
-        return numbers, ends
+        found = native.token_numbers(text, self._slots, self._known, self._ends, self.n, numbers, ends) if text else 0
+        self.n = max(self.n, int(numbers[:found].max(initial=-1)) + 1)
+        return numbers[:found], ends
 
     def since(self, first: int) -> list[bytes]:
         """The pieces from one number on."""

@@ -32,8 +32,9 @@ class _Numbers:
         self._file.write(data)
 
     def __reduce__(self) -> Any:
-        self._file.seek(0)
-        return _Numbers, (self._file.read(),)
+        with self._lock:
+            self._file.seek(0)
+            return _Numbers, (self._file.read(),)
 
     def add(self, numbers: np.ndarray) -> None:
         """Raises OSError where the disk is full."""
@@ -83,7 +84,7 @@ class TokenSets:
 
     usable: np.ndarray | None = None
 
-    def __init__(self, ids: _Numbers, ends: np.ndarray, number: np.ndarray, names: list[str]) -> None:
+    def __init__(self, ids: _Numbers, ends: np.ndarray, number: np.ndarray | None, names: list[str]) -> None:
         self._ids, self._ends, self._number, self.names, self.n_rows = ids, ends, number, names, len(ends) - 1
 
     def edges(self, rows: np.ndarray) -> np.ndarray:
@@ -93,7 +94,13 @@ class TokenSets:
     def block(self, rows: np.ndarray) -> TokenBlock:
         """The block of these persons."""
         block = _block(self._ids, self._ends, rows)
-        return TokenBlock(self._number[block.ids], block.ends)
+        return block if self._number is None else TokenBlock(self._number[block.ids], block.ends)
+
+    def subset(self, rows: np.ndarray) -> TokenSets:
+        """These persons, in this order, as records of their own, which hold nothing of the others; without names."""
+        block, ids = self.block(rows), _Numbers()
+        ids.add(block.ids)
+        return TokenSets(ids, block.ends, None, [])
 
 
 def _edges(lengths: np.ndarray) -> np.ndarray:
