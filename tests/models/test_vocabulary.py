@@ -169,6 +169,25 @@ def test_where_tokens_are_kept_changes_nothing(grouped, monkeypatch):
         assert (len(all_of_them.edges(rows)) > 5) == (block < 30)
 
 
+def test_texts_are_added_after_others_were_read(monkeypatch):
+    monkeypatch.setattr("vips_fast.models.vocabulary.records._IN_MEMORY", 1)
+    rows = TokenRows(str.split).extend(["a b", "c"])
+    rows.sets(None, 10, words_of())
+    sets = rows.extend(["c d", "a"]).sets(["x", "y", "x", "y"], 10, words_of())
+    block = sets.block(np.arange(2))
+    assert [sets.names[i] for i in block.ids] == ["a", "b", "c", "d", "c", "a"] and block.ends.tolist() == [0, 4, 6]
+
+
+def test_a_full_disk_is_said_in_one_line(monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    rows = TokenRows(str.split)
+    monkeypatch.setattr(rows._ids, "_file", SimpleNamespace(seek=full))
+    with pytest.raises(OSError, match="No space left on device: expected room for the tokens of the texts: '/"):
+        rows.extend(["a b"])
+
+
 def test_tokens_take_little_memory(monkeypatch):
     """Beside the different tokens, a few bytes a text."""
     monkeypatch.setattr("vips_fast.models.vocabulary.records._BLOCK", 1 << 12)

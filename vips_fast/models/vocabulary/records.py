@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -29,7 +30,7 @@ class _Numbers:
 
     def __init__(self, data: bytes = b"") -> None:
         self._file, self._lock = tempfile.SpooledTemporaryFile(_IN_MEMORY, buffering=0), threading.Lock()
-        self._file.write(data)
+        self.add(np.frombuffer(data, np.int32))
 
     def __reduce__(self) -> Any:
         with self._lock:
@@ -40,6 +41,7 @@ class _Numbers:
         """Raises OSError where the disk is full."""
         data = np.ascontiguousarray(numbers, dtype=np.int32).view(np.uint8).data
         try:
+            self._file.seek(0, os.SEEK_END)
             while data:
                 data = data[self._file.write(data) :]
         except OSError as error:
@@ -117,7 +119,8 @@ def _block(ids: _Numbers, ends: np.ndarray, rows: np.ndarray) -> TokenBlock:
 class TokenRows:
     """The distinct tokens of each text, in the order of its own first sight of them.
 
-    The numbers of tokens, and how many there are, are private, and so is everything here; nothing is written.
+    The numbers of tokens, and how many there are, are private, and so is everything here; it is written nowhere but to
+    a temporary file without a name, where the numbers are many.
 
     Parameters
     ----------
