@@ -82,8 +82,8 @@ class PrivateVocabulary(PrivateEstimator):
         Parameters
         ----------
         X : iterable of str, or TokenRows
-            Texts, None for an empty one; or tokens of texts that were read in batches
-            (`vips_fast.models.vocabulary.TokenRows`), by their own analyzer.
+            Texts, None for an empty one, of which some are held at a time; or tokens of texts that were read in
+            batches (`vips_fast.models.vocabulary.TokenRows`), by their own analyzer.
         y : ignored
         groups : array-like of shape (n_texts,), or None
             Whose each text is: any hashable labels, private like the texts. None: each is a person's own.
@@ -237,8 +237,8 @@ class PrivateCountVectorizer(PrivateVocabulary):
         return count_matrix(_batches(X), names, self.analyzer)
 
     def fit_transform(self, X: Iterable[str | None], y: Any = None, **call: Any) -> sparse.csr_array:
-        """`fit`, then `transform` of the same texts."""
-        texts = list(X)
+        """`fit`, then `transform` of the same texts; they are held only where they can be read once alone."""
+        texts = list(X) if isinstance(X, Iterator) else X
         return self.fit(texts, **call).transform(texts)
 
 
