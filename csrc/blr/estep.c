@@ -111,12 +111,17 @@
 #define MULADD(a, b, c) ((a) * (b) + (c))
 #endif
 
+/* Bytes that rows alone need: one row's values and its factors (CSR), or a group of rows and one strip of M. */
+VF_INLINE int64_t rows_workspace(int64_t n_features, int dense) {
+    return (dense ? GROUP + PANEL : 2) * VF_ROUND_UP(n_features, PANEL) * (int64_t)sizeof(double) + VF_LINE;
+}
+
 int64_t VF_FN(vf_blr_workspace)(int64_t n_features, int32_t dense) {
     if (n_features < 1 || n_features > INT32_MAX / 2) return -1;
-    const int64_t d = VF_ROUND_UP(n_features, PANEL);
-    /* CSR: one row's values and its factors. Dense: a group of rows and one strip of M. Units: tiles of rows, and moments. */
-    const int64_t rows = dense ? GROUP + PANEL : 2, units = n_features <= MOMENT_COLUMNS ? 3 * UNIT_TILE + d + 1 : 0;
-    return (units > rows ? units : rows) * d * (int64_t)sizeof(double) + VF_LINE;
+    const int64_t d = VF_ROUND_UP(n_features, PANEL), rows = rows_workspace(n_features, dense);
+    /* Units: three tiles of rows, the matrix of moments and a sum. */
+    const int64_t units = (3 * UNIT_TILE + d + 1) * d * (int64_t)sizeof(double) + VF_LINE;
+    return n_features <= MOMENT_COLUMNS && units > rows ? units : rows;
 }
 
 /* Everything about the lattice that does not depend on the record. */
