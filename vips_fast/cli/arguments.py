@@ -75,9 +75,11 @@ def add_model(parser: Parser, written_by: str) -> None:
 
 def add_sampling(parser: Any, default: str | None = None) -> None:
     """How minibatches are drawn, and the neighbouring relation."""
+    # Where there is no model's own, there are no persons whose rows could be drawn.
+    ways = ("poisson", "without_replacement", "full", "rows")[: 4 if default is None else 3]
     parser.add_argument(
-        "--sampling", default=default, choices=("poisson", "without_replacement", "full"),
-        help="how minibatches are drawn, default: " + (default or "the model's own"),
+        "--sampling", default=default, choices=ways,
+        help="how minibatches are drawn, default: " + (default or "the model's own; rows: of persons, one by one"),
     )
     relations = ("add_remove", "replace_one")
     parser.add_argument("--neighbors", choices=relations, help="default: what the sampling is accounted under")
