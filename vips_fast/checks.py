@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from typing import Any
 
 import numpy as np
@@ -45,3 +46,11 @@ def check_flag(name: str, value: Any) -> None:
     """Raise a ValueError unless value is True or False."""
     if not isinstance(value, (bool, np.bool_)):
         raise ValueError(f"{name}={value!r}: expected True or False")
+
+
+def machine_memory() -> float:
+    """Bytes of memory that the machine has; infinity where nobody knows."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return math.inf

@@ -14,9 +14,9 @@ from ..accounting import BayesianAccountant, BayesianGuarantee
 from ..checks import check_number
 from ..engine.backend import Backend, Threads
 from ..engine.result import Public
+from ..kernels.blr import Rows
 from ..kernels.threads import resolve_n_threads
 from ..models.estimator import ArraySpec
-from ..models.logistic.records import Block
 from ..models.spending import Payer
 from .dpsgd import dense
 from .scores import ScoreClassifier, ScoreModel
@@ -38,7 +38,7 @@ class SamplingModel(ScoreModel):
             run = q, mechanism.noise_sd, self._n_steps
             self.accountants = tuple(BayesianAccountant(*run, order) for order in _ORDERS)
 
-    def clipped(self, block: Block) -> np.ndarray:
+    def clipped(self, block: Rows) -> np.ndarray:
         """Scores of a block as numbers, clipped."""
         X = dense(block, self._d)
         scores = (block.y - expit(X @ self._theta))[:, None] * X

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from ..accounting import PrivacyEvent, SelfComposedEvent, rounded_up
-from ..accounting.accountants import check_delta, check_epsilon
+from ..accounting.checks import non_negative, open_probability
 from ..checks import check_name
 from .budget_file import BudgetDamagedError, BudgetFile, create
 from .budget_state import BudgetState
@@ -117,7 +117,7 @@ class Budget:
 
         Raises FileExistsError if the name is taken; ValueError if an argument is out of its range.
         """
-        epsilon, delta = check_epsilon(epsilon), check_delta(delta)
+        epsilon, delta = non_negative("epsilon", epsilon), open_probability("delta", delta)
         if epsilon == 0.0:
             raise ValueError("epsilon=0: expected a number above 0")
         if relation not in RELATIONS:
@@ -364,7 +364,7 @@ class Budget:
         key = secrets.token_hex(6)
         with self._locked(write=True) as state:
             free = 0.0 if state.rest_delta is not None else state.free_delta
-            share = free if delta is None else check_delta(delta)
+            share = free if delta is None else open_probability("delta", delta)
             if not 0.0 < share <= free:
                 raise BudgetExceededError(
                     f"{self.path}: a list with a delta of {share:g} does not fit the budget of {state.dataset}: "

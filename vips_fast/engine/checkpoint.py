@@ -10,13 +10,12 @@ The folder of a run holds
 and never a key, a minibatch or a sum before its noise: a state is a function of releases
 and public numbers, so the folder says nothing that the model would not say.
 
-*Why nothing is under-counted.* What was spent is the number of releases in ``ledger.jsonl``
-and in nothing else; no checkpoint can lower it. A checkpoint is taken only if the ledger on
-the disk extends the one that it was written with, hash by hash: a ledger that was shortened
-below it, or belongs to another run, is refused. ``ledger.jsonl`` is there, empty, before
-``run.json``, and ``run.json`` before the first line, so a folder in which one of the two is
-missing has been tampered with, and is refused. A step that is done again draws new randomness
-(with a test key: the same) and has a line of its own in the ledger; that of the lost step stays.
+*Why nothing is under-counted.* What was spent is the number of releases in ``ledger.jsonl`` and in nothing else; no
+checkpoint can lower it. A checkpoint is taken only if the ledger on the disk extends the one that it was written with,
+hash by hash: a ledger that was shortened below it, or belongs to another run, is refused. ``ledger.jsonl`` is there,
+empty, before ``run.json``, and ``run.json`` before the first line, so a folder in which one of the two is missing has
+been tampered with, and is refused. A step that is done again draws new randomness (with a test key: the same) and has a
+line of its own in the ledger; that of the lost step stays.
 """
 
 from __future__ import annotations

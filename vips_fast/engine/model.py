@@ -178,3 +178,18 @@ def array_of(state: Mapping[str, np.ndarray], name: str, shape: tuple[int, ...] 
     if not np.isfinite(array).all():
         raise ValueError(f"state: {name!r} holds numbers that are not finite")
     return array
+
+
+def steps_of(state: Mapping[str, np.ndarray]) -> int:
+    """Number of steps that a state, as ``step``, says were done; ValueError if it is none."""
+    (steps,) = array_of(state, "step", (1,)).tolist()
+    if not (steps >= 0 and steps == int(steps)):
+        raise ValueError("state: 'step' is expected to be a whole number")
+    return int(steps)
+
+
+def diagnose(scratch: dict[str, Any], **amounts: Any) -> None:
+    """Add to the un-noised figures of a step, where these are kept."""
+    if (figures := scratch.get("figures")) is not None:
+        for name, amount in amounts.items():
+            figures[name] = figures.get(name, 0.0) + float(amount)

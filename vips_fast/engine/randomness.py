@@ -1,9 +1,8 @@
 """Where random numbers come from.
 
-A private fit draws its sampling decisions, its per-record randomness and its
-noise keys from the operating system and takes no seed. A fit that is not
-private, and a test, may use a stream made from a key; for a private model such a
-key is a taint.
+A private fit draws its sampling decisions, its per-record randomness and its noise keys from the operating system and
+takes no seed. A fit that is not private, and a test, may use a stream made from a key; for a private model such a key
+is a taint.
 """
 
 from __future__ import annotations

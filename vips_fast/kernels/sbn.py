@@ -120,11 +120,10 @@ def sbn_pg(
 ) -> SbnEStep:
     """Mean-field q(z) of a sigmoid belief network under the Polya-Gamma bound.
 
-    From z = start, sweeps of z_k = sigmoid(d_k), k = 0..K-1 in turn, with d_k of
-    Park et al. (2020), Eqs. 69-71; the Polya-Gamma means xi_j (Eq. 67) are renewed
-    before each sweep and after the last, with E[psi_j^2] = E[psi_j]^2 + c_var_j +
-    sum_k (w2_jk z_k - w_jk^2 z_k^2), the entries of W taken as independent. A
-    record's result depends on that record and the parameters alone, bit for bit.
+    From z = start, sweeps of z_k = sigmoid(d_k), k = 0..K-1 in turn, with d_k of Park et al. (2020), Eqs. 69-71; the
+    Polya-Gamma means xi_j (Eq. 67) are renewed before each sweep and after the last, with E[psi_j^2] = E[psi_j]^2 +
+    c_var_j + sum_k (w2_jk z_k - w_jk^2 z_k^2), the entries of W taken as independent. A record's result depends on that
+    record and the parameters alone, bit for bit.
 
     Parameters
     ----------
@@ -173,12 +172,10 @@ def sbn_quadratic(
 ) -> np.ndarray:
     """Mean-field q(z) of a sigmoid belief network under a bound whose curvature all records share.
 
-    With log(1 + e^psi) bounded by a parabola of curvature kappa_j (1/4: Bohning 1992;
-    tanh(t_j/2) / (2 t_j): Jaakkola & Jordan 2000) in place of the Polya-Gamma bound,
-    Eq. 70 of Park et al. (2020) becomes
-    z_k = sigmoid(linear_k + sum_j y_j w_jk - sum_{l != k} gram_kl z_l), k = 0..K-1
-    in turn. A record's result depends on that record and the parameters alone, bit
-    for bit.
+    With log(1 + e^psi) bounded by a parabola of curvature kappa_j (1/4: Bohning 1992; tanh(t_j/2) / (2 t_j): Jaakkola &
+    Jordan 2000) in place of the Polya-Gamma bound, Eq. 70 of Park et al. (2020) becomes z_k = sigmoid(linear_k + sum_j
+    y_j w_jk - sum_{l != k} gram_kl z_l), k = 0..K-1 in turn. A record's result depends on that record and the
+    parameters alone, bit for bit.
 
     Parameters
     ----------
@@ -217,9 +214,8 @@ def sbn_clip(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Center, clip and truncate rows to integers.
 
-    Row n of x - center is scaled to an L2 norm of at most ``clip_norm``, times
-    ``factor[n]``, and truncated toward zero to multiples of ``spacing``; the sum of
-    squares of the integers is checked against floor(clip_norm * factor[n] /
+    Row n of x - center is scaled to an L2 norm of at most ``clip_norm``, times ``factor[n]``, and truncated toward zero
+    to multiples of ``spacing``; the sum of squares of the integers is checked against floor(clip_norm * factor[n] /
     spacing)^2 in exact integers. Truncation toward zero cannot raise the norm.
 
     Parameters

@@ -1,9 +1,8 @@
 """Verification: a published model made again without the data, and compared bit for bit.
 
-A model is a function of its releases and of public numbers. Whoever has its transcript
-can run the same post-processing in a process that never saw a record. If every array and
-every file comes out the same, nothing that depends on the data left by another door than
-the releases, which the ledger accounts for.
+A model is a function of its releases and of public numbers. Whoever has its transcript can run the same post-processing
+in a process that never saw a record. If every array and every file comes out the same, nothing that depends on the data
+left by another door than the releases, which the ledger accounts for.
 
 Equality of bits is to be expected on the same instruction set with the same versions of
 numpy and SciPy; elsewhere the last bits of the post-processing may differ.

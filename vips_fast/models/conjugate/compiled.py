@@ -79,9 +79,8 @@ def _make(function: Any) -> Loops:
 
     Notes
     -----
-    Claim: for a clip C in [1e-100, 1e100], at most 2^31 statistics and limit = floor(C/g),
-    the integer vector q that is added for a unit has a norm of at most C/g, however many
-    rows it has and whatever the statistics function wrote.
+    Claim: for a clip C in [1e-100, 1e100], at most 2^31 statistics and limit = floor(C/g), the integer vector q that is
+    added for a unit has a norm of at most C/g, however many rows it has and whatever the statistics function wrote.
 
     Proof. (a) A row's result that raised or holds a number that is not finite adds nothing
     to its unit's vector, which is the sum of the others as doubles, or the result itself

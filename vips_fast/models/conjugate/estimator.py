@@ -87,24 +87,20 @@ class ConjugateEstimator(PrivateEstimator):
         L2 bound, in [1e-100, 1e100], to use in place of a larger ``norm_bound``:
         contributions above it are scaled down, which is no fault then.
     **common
-        `vips_fast.models.parameters.Parameters`. With ``private=False`` contributions are
-        still held to the bound.
+        `vips_fast.models.parameters.Parameters`. With ``private=False`` contributions are still held to the bound.
 
     Notes
     -----
-    What the user's function does cannot break the guarantee, as long as it is a
-    function of its arguments. Its result is replaced by the zero vector where it
-    raises or is not finite, scaled down to the bound C, truncated toward zero to a
-    lattice, and held to the bound again in exact integers. Adding or removing a record
-    then moves the sum by at most C, replacing one by 2 C; or, with entries >= 0, by
-    sqrt(2) C, as ||x - y||^2 <= ||x||^2 + ||y||^2.
+    What the user's function does cannot break the guarantee, as long as it is a function of its arguments. Its result
+    is replaced by the zero vector where it raises or is not finite, scaled down to the bound C, truncated toward zero
+    to a lattice, and held to the bound again in exact integers. Adding or removing a record then moves the sum by at
+    most C, replacing one by 2 C; or, with entries >= 0, by sqrt(2) C, as ||x - y||^2 <= ||x||^2 + ||y||^2.
 
-    Whether a training record broke the bound is private, so a private fit does not say
-    it. Instead, the function is tried on public test records, with the first and with
-    the last parameters, and a RuntimeWarning with a constant text says that it
-    misbehaves there. A fit with ``private=False`` also warns about training records, and
-    its ``diagnostics_`` say for each step how many contributions were scaled down
-    ("clipped"), and how many raised, were not finite or longer than the bound ("broken").
+    Whether a training record broke the bound is private, so a private fit does not say it. Instead, the function is
+    tried on public test records, with the first and with the last parameters, and a RuntimeWarning with a constant text
+    says that it misbehaves there. A fit with ``private=False`` also warns about training records, and its
+    ``diagnostics_`` say for each step how many contributions were scaled down ("clipped"), and how many raised, were
+    not finite or longer than the bound ("broken").
 
     The function is compiled with bounds checks, so that a wrong index is an exception,
     not a crash. Functions that it calls are compiled as their authors chose.

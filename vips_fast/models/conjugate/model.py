@@ -12,7 +12,7 @@ import numpy as np
 
 from ...checks import check_number
 from ...engine.averaging import RunningAverage, Schedule
-from ...engine.model import Model, Release, array_of
+from ...engine.model import Model, Release, array_of, diagnose, steps_of
 from ...engine.sampling import Sampler
 from ...engine.units import UnitBlock, opened
 from ...mechanisms import GaussianMechanism
@@ -66,12 +66,11 @@ class ConjugateModel(Model):
 
     Notes
     -----
-    A contribution is a vector of integers on the lattice of the noise itself, so `round`
-    has nothing to do. Its norm is at most the clip C, whatever the user's function does
-    and however many rows a unit has, whose statistics are added before they are clipped
-    (proof in `vips_fast.models.conjugate.compiled`). Adding or removing a record moves
-    the exact sum by at most C; replacing one by ||q - q'|| <= 2 C, or, with entries
-    >= 0, which truncation toward zero preserves, by sqrt(||q||^2 + ||q'||^2) <= sqrt(2) C.
+    A contribution is a vector of integers on the lattice of the noise itself, so `round` has nothing to do. Its norm is
+    at most the clip C, whatever the user's function does and however many rows a unit has, whose statistics are added
+    before they are clipped (proof in `vips_fast.models.conjugate.compiled`). Adding or removing a record moves the
+    exact sum by at most C; replacing one by ||q - q'|| <= 2 C, or, with entries >= 0, which truncation toward zero
+    preserves, by sqrt(||q||^2 + ||q'||^2) <= sqrt(2) C.
     """
 
     _spacing: float
@@ -125,10 +124,7 @@ class ConjugateModel(Model):
             self.clip, self.norm_bound, 1.0 / self._spacing, math.floor(self.clip / self._spacing),
             *scratch["buffers"], out,
         )
-        if "figures" in scratch:
-            figures = scratch["figures"]
-            for name, count in zip(("clipped", "broken"), counts.tolist(), strict=True):
-                figures[name] = figures.get(name, 0.0) + count
+        diagnose(scratch, clipped=counts[0], broken=counts[1])
 
     def evaluate(self, records: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Statistics of each record, unclipped, and which are good; the others are zero.
@@ -187,12 +183,10 @@ class ConjugateModel(Model):
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """See `Model.restore`."""
-        step = float(array_of(state, "step", (1,))[0])
-        if step < 0 or step != math.floor(step):
-            raise ValueError("state: 'step' is not a number of steps")
+        step = steps_of(state)
         parameters = [array_of(state, name, array.shape) for name, array in self._named_parameters().items()]
         self._average.restore(state)
-        self._step, self.parameters = int(step), checked_parameters(parameters)
+        self._step, self.parameters = step, checked_parameters(parameters)
 
     def result(self) -> dict[str, np.ndarray]:
         """Average, sd of its noise, parameters."""

@@ -51,13 +51,11 @@ class ProbabilisticPCA(ConjugateEstimator):
 
     Notes
     -----
-    Statistics of a centered record x with latent mean m = E[z]: x m^T / (R B), the
-    upper triangle of m m^T / B^2 with its off-diagonal times sqrt(2), and
-    ||x||^2 / R^2. With ||x|| <= R and ||m|| <= B each block has an L2 norm of at most 1
-    (||x m^T||_F = ||x|| ||m||; the sqrt(2) makes the triangle's norm the matrix's
-    Frobenius norm), so the bound is sqrt(3), reached where both norms are. Entries have
-    signs: replacing a record costs 2 sqrt(3). The posterior covariance of z is a
-    function of the released parameters and is added in the M-step.
+    Statistics of a centered record x with latent mean m = E[z]: x m^T / (R B), the upper triangle of m m^T / B^2 with
+    its off-diagonal times sqrt(2), and ||x||^2 / R^2. With ||x|| <= R and ||m|| <= B each block has an L2 norm of at
+    most 1 (||x m^T||_F = ||x|| ||m||; the sqrt(2) makes the triangle's norm the matrix's Frobenius norm), so the bound
+    is sqrt(3), reached where both norms are. Entries have signs: replacing a record costs 2 sqrt(3). The posterior
+    covariance of z is a function of the released parameters and is added in the M-step.
     """
 
     _options_type: ClassVar[type] = ProbabilisticPCAOptions

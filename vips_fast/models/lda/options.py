@@ -30,8 +30,7 @@ class LdaOptions:
     max_doc_update_iter : int
         Most E-step rounds for a document.
     mean_change_tol : float
-        The E-step of a document stops when mean |change of γ| is below this; 0 runs a
-        fixed number of rounds.
+        The E-step of a document stops when mean |change of γ| is below this; 0 runs a fixed number of rounds.
     """
 
     learning_decay: float | None = None

@@ -2,10 +2,9 @@
 
 Everything here is post-processing of released numbers: it costs no privacy.
 
-The running average holds, for word v and topic k, a_vk = m_vk + N(0, sd^2) with a
-noise level sd that is public, while most m_vk are far below sd. Mapping negative
-entries to zero (Algorithm 3) leaves 0.4 sd of bias in each of the V K entries. Here
-the m_vk are estimated by their posterior means under
+The running average holds, for word v and topic k, a_vk = m_vk + N(0, sd^2) with a noise level sd that is public, while
+most m_vk are far below sd. Mapping negative entries to zero (Algorithm 3) leaves 0.4 sd of bias in each of the V K
+entries. Here the m_vk are estimated by their posterior means under
 
     m_vk = p_v w_k r_vk
 

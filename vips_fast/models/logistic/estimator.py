@@ -33,20 +33,17 @@ if TYPE_CHECKING:
 class BayesianLogisticRegression(PrivateEstimator):
     """Bayesian logistic regression whose posterior may be published.
 
-    The model is p(y | x, m) = Binomial(b, sigmoid(x . m)), m ~ N(0, 1/alpha I),
-    alpha ~ Gamma(prior_shape, prior_rate) (Eq. 43). With a Polya-Gamma variable xi
-    for each record it is conjugate: in each step the expected statistics
-    s1 = (y - b/2 - <xi> x . m0) x and s2 = <xi> x x^T (Eqs. 47-50, around a released
-    estimate m0, which is the same model in m - m0) of the records are clipped, summed
-    exactly and released with Gaussian noise, both in one release; everything after that
-    is post-processing. With a centre the noise of s2 multiplies m - m0, not m.
+    The model is p(y | x, m) = Binomial(b, sigmoid(x . m)), m ~ N(0, 1/alpha I), alpha ~ Gamma(prior_shape, prior_rate)
+    (Eq. 43). With a Polya-Gamma variable xi for each record it is conjugate: in each step the expected statistics s1 =
+    (y - b/2 - <xi> x . m0) x and s2 = <xi> x x^T (Eqs. 47-50, around a released estimate m0, which is the same model in
+    m - m0) of the records are clipped, summed exactly and released with Gaussian noise, both in one release; everything
+    after that is post-processing. With a centre the noise of s2 multiplies m - m0, not m.
 
     Parameters
     ----------
     row_norm : float
-        Public bound of the rows' L2 norm (without the intercept). Rows beyond it are
-        scaled down to it, in ``fit`` and in prediction; nothing is divided by the
-        data's own maximum. Not used with ``private=False``.
+        Public bound of the rows' L2 norm (without the intercept). Rows beyond it are scaled down to it, in ``fit`` and
+        in prediction; nothing is divided by the data's own maximum. Not used with ``private=False``.
     fit_intercept : bool
     classes : sequence of labels, or None
         The labels, which are public: two, or more, each of which is then held against the rest

@@ -7,30 +7,18 @@ the caller may refuse them or let their records contribute nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from ...kernels.blr import MAX_FEATURES
+from ...kernels.blr import MAX_FEATURES, Rows
 
 #: Stored entries of one block of records, and least rows of a dense one.
 BLOCK_ENTRIES, LEAST_ROWS = 65_536, 256
 
 #: A mask of records, and what was expected of them.
 Problem = tuple[np.ndarray, str]
-
-
-class Block(NamedTuple):
-    """Some records as the kernels take them; ``indptr`` and ``indices`` are of no use for dense rows."""
-
-    n_rows: int
-    indptr: np.ndarray | None
-    indices: np.ndarray
-    values: np.ndarray
-    unit: bool
-    y: np.ndarray
-    trials: np.ndarray | None
 
 
 @dataclass(frozen=True)
@@ -74,7 +62,7 @@ class LogisticRecords:
         marks = np.arange(0, running[-1] + 1, BLOCK_ENTRIES)
         return np.unique(np.append(np.searchsorted(running, marks, side="left"), [0, len(rows)]))
 
-    def block(self, rows: np.ndarray) -> Block:
+    def block(self, rows: np.ndarray) -> Rows:
         """These records, in the order of ``rows``."""
         first, n = int(rows[0]) if len(rows) else 0, len(rows)
         here: Any = rows
@@ -83,7 +71,7 @@ class LogisticRecords:
         y, trials = self.y[here], None if self.trials is None else self.trials[here]
         if self.indptr is None or self.indices is None:
             values = self.values.reshape(self.n_rows, self.n_features)[here].reshape(-1)
-            return Block(n, None, np.empty(0, np.int32), values, False, y, trials)
+            return Rows(n, self.n_features, None, np.empty(0, np.int32), values, False, y, trials)
         if isinstance(here, slice):
             low, high = int(self.indptr[first]), int(self.indptr[first + n])
             entries: Any = slice(low, high)
@@ -93,7 +81,7 @@ class LogisticRecords:
             indptr = np.concatenate([[0], np.cumsum(sizes)])
             entries = np.repeat(self.indptr[rows] - indptr[:-1], sizes) + np.arange(indptr[-1])
         values = self.values[:0] if self.unit else self.values[entries]
-        return Block(n, indptr, self.indices[entries], values, self.unit, y, trials)
+        return Rows(n, self.n_features, indptr, self.indices[entries], values, self.unit, y, trials)
 
     def largest_norm(self) -> float:
         """Largest L2 norm of the usable rows, for fits without privacy; at least 1e-150."""
