@@ -11,15 +11,17 @@ import numpy as np
 
 def check_number(
     name: str, value: Any, low: float, high: float, *, integer: bool = False, low_open: bool = False,
-    high_open: bool = False,
+    high_open: bool = False, optional: bool = False,
 ) -> Any:
-    """The number itself, as an int or a float.
+    """The number itself, as an int or a float; where it is ``optional``, None is None.
 
     Raises
     ------
     ValueError
         If it is no number, or out of its range.
     """
+    if optional and value is None:
+        return None
     kinds = (int, np.integer) if integer else (int, float, np.integer, np.floating)
     ok = isinstance(value, kinds) and not isinstance(value, (bool, np.bool_)) and not math.isnan(value)
     ok = ok and (low < value if low_open else low <= value) and (value < high if high_open else value <= high)

@@ -87,10 +87,8 @@ class ObjectivePerturbationLogisticRegression(LinearClassifier):
         check_number("target_epsilon", self.target_epsilon, 0, math.inf, low_open=True, high_open=True)
         check_number("curvature_share", self.curvature_share, 0, 1, low_open=True, high_open=True)
         check_number("alpha", self.alpha, 0, math.inf, high_open=True)
-        if self.target_delta is not None:
-            check_number("target_delta", self.target_delta, 0, 1, high_open=True)
-        if self.n_records is not None:
-            check_number("n_records", self.n_records, 1, 2**53, integer=True)
+        check_number("target_delta", self.target_delta, 0, 1, high_open=True, optional=True)
+        check_number("n_records", self.n_records, 1, 2**53, integer=True, optional=True)
 
     def fit(self, X: Any, y: Any, *, transcript: str | Path | None = None, budget: Payer = None) -> Self:
         """Fit to rows X, shape (n, d), dense or sparse, and two labels; there is no transcript and no budget.

@@ -428,8 +428,7 @@ def open_folder(path: str | Path | RunFolder | None, resume: bool, every: int | 
     from ..checks import check_flag, check_number
 
     check_flag("resume", resume)
-    if every is not None:
-        check_number("checkpoint_every", every, 1, 2**31, integer=True)
+    check_number("checkpoint_every", every, 1, 2**31, integer=True, optional=True)
     if path is None:
         if resume or every is not None:
             what = "resume=True" if resume else f"checkpoint_every={every}"

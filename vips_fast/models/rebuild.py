@@ -89,16 +89,9 @@ def verify(
 ) -> VerifyReport:
     """Make a saved model again from its transcript and compare everything that is public.
 
-    Parameters
-    ----------
-    path : str or path
-        Folder that `save` wrote.
-    transcript : str or path
-        What ``fit(..., transcript=...)`` wrote.
-    cls : estimator class, "module:Class" or None
-        None takes the class of this package that the model names.
-
-    Raises FileNotFoundError or ValueError if the model or the transcript cannot be read.
+    ``path`` is the folder that `save` wrote, ``transcript`` what ``fit(..., transcript=...)`` wrote; ``cls`` is the
+    estimator's class, or "module:Class", None for the class of this package that the model names. Raises
+    FileNotFoundError or ValueError if the model or the transcript cannot be read.
     """
     path = Path(path)
     if cls is None:

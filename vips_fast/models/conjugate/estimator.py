@@ -175,16 +175,11 @@ class ConjugateEstimator(PrivateEstimator):
     # ------------------------------------------------------------- fitting
 
     def fit(self, X: Any, y: Any = None, **keep: Unpack[Bookkeeping]) -> Self:
-        """Fit the model.
+        """Fit the model to records, the rows of X, numbers of shape (n, d).
 
-        Parameters
-        ----------
-        X : array of numbers, shape (n, d)
-            A record a row. One whose statistics are not finite contributes zero.
-        y : array of numbers, shape (n,) or (n, m), or None
-            Further columns of the records, where the model has them.
-        **keep
-            `vips_fast.models.parameters.Bookkeeping`.
+        ``y``, numbers of shape (n,) or (n, m), or None, are further columns of the records, where the model has them. A
+        record whose statistics are not finite contributes zero. ``keep`` are the keywords of
+        `vips_fast.models.parameters.Bookkeeping`.
 
         Raises ValueError if a parameter, X or y is unusable, the run would overspend, or the M-step returns numbers
         that are not finite or arrays of other shapes than the start; TypeError if Numba cannot compile ``statistics``,

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import expit
 
 from ...checks import check_number
+from ...kernels import unpack_upper
 from ..conjugate import ConjugateEstimator, check_bound, parameter
 
 
@@ -99,10 +100,7 @@ class BinomialRegression(ConjugateEstimator):
     def mstep(self, mean: np.ndarray, noise_sd: float, parameters: tuple[np.ndarray, ...]) -> tuple[Any, ...]:
         d = len(parameters[2])
         total = mean * (self.n_records_ * self.n_trials)
-        curvature = np.zeros((d, d))
-        curvature[np.triu_indices(d)] = total[d:] * self.radius**2
-        curvature = (curvature + curvature.T) / math.sqrt(2.0)
-        curvature[np.diag_indices(d)] /= math.sqrt(2.0)
+        curvature = unpack_upper(total[d:] * self.radius**2, d, math.sqrt(0.5))
         values, vectors = np.linalg.eigh(curvature)  # noise may have taken an eigenvalue below 0
         covariance = (vectors / (np.maximum(values, 0.0) + self.precision)) @ vectors.T
         return self._parameters(covariance @ total[:d] * self.radius, covariance)

@@ -94,21 +94,12 @@ def plan(
     target_delta: float | None = None, n_steps: int | None = None, batch_size: float | None = None,
     clip: float | None = None, noise_multiplier: float | None = None, rows_per_group: int | None = 1,
 ) -> Plan:
-    """Settings for a private topic model.
+    """Settings for a private topic model, from public numbers.
 
-    Parameters
-    ----------
-    n_records, n_features, n_components, doc_length : int
-        Documents n, words V, topics K, words a document N; all public.
-    target_epsilon, target_delta : float
-        The guarantee under adding or removing a document; a target_delta of None is min(1e-5, 1/(10 n)).
-    n_steps, batch_size, clip, noise_multiplier : number or None
-        Settings that are fixed already.
-    rows_per_group : int or None
-        Where persons own several documents, the most that are used of one, or None for all; n is then the number of
-        persons.
-
-    Raises ValueError if a number is out of its range.
+    These are the documents n, words V, topics K and words a document N. ``target_epsilon`` and ``target_delta`` are the
+    guarantee under adding or removing a document, a target_delta of None being min(1e-5, 1/(10 n)); other numbers are
+    settings that are fixed already. Where persons own several documents, ``rows_per_group`` is the most that are used
+    of one, or None for all, and n the number of persons. Raises ValueError if a number is out of its range.
     """
     for name, value in (
         ("n_records", n_records),

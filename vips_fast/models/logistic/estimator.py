@@ -96,16 +96,10 @@ class BayesianLogisticRegression(PrivateEstimator):
     def fit(self, X: Any, y: Any, trials: Any = None, **keep: Unpack[Bookkeeping]) -> Self:
         """Fit to rows and their labels or counts.
 
-        Parameters
-        ----------
-        X : array or scipy sparse matrix, shape (n, d)
-            Finite numbers.
-        y : array, shape (n,)
-            Two labels of any kind, or with ``n_trials`` other than 1 numbers of successes, in [0, trials].
-        trials : array, shape (n,), or None
-            Numbers of trials, at most ``n_trials``; None is ``n_trials`` for all.
-        **keep
-            `vips_fast.models.parameters.Bookkeeping`.
+        X, an array or scipy sparse matrix, shape (n, d), holds finite numbers; ``y``, shape (n,), two labels of any
+        kind, or with ``n_trials`` other than 1 numbers of successes, in [0, trials]; ``trials``, shape (n,), numbers of
+        trials, at most ``n_trials``, None for ``n_trials`` of all. ``keep`` are the keywords of
+        `vips_fast.models.parameters.Bookkeeping`.
 
         Raises ValueError, TypeError or MemoryError if a parameter or the data are unusable, the run would overspend, or
         the statistics do not fit the machine. Nothing has been spent then.

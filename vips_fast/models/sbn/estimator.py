@@ -100,18 +100,11 @@ class SigmoidBeliefNetwork(Transformer):
     # ------------------------------------------------------------------ fit
 
     def fit(self, Y: Any, y: Any = None, **keep: Unpack[Bookkeeping]) -> Self:
-        """Fit to binary records.
+        """Fit to binary records Y, shape (n, J), entries 0 and 1 (or booleans), one record a row; ``y`` is ignored.
 
-        Parameters
-        ----------
-        Y : array, shape (n, J)
-            Entries 0 and 1 (or booleans), one record a row.
-        y : ignored
-        **keep
-            `vips_fast.models.parameters.Bookkeeping`.
-
-        Raises ValueError or MemoryError if a parameter or the data are out of range, the run would pass
-        ``target_epsilon``, or the statistics would not fit the memory. Nothing is spent.
+        ``keep`` are the keywords of `vips_fast.models.parameters.Bookkeeping`. Raises ValueError or MemoryError if a
+        parameter or the data are out of range, the run would pass ``target_epsilon``, or the statistics would not fit
+        the memory. Nothing is spent then.
         """
         return self._fit(Y, y, **keep)
 

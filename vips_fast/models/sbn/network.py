@@ -72,8 +72,7 @@ class NetworkOptions:
             check_number(name, getattr(self, name), 0, 1e12, low_open=True)
         check_number("n_sweeps", self.n_sweeps, 1, 2**31 - 1, integer=True)
         check_number("learning_decay", self.learning_decay, 0, 1)
-        if self.learning_offset is not None:
-            check_number("learning_offset", self.learning_offset, 0, math.inf, high_open=True)
+        check_number("learning_offset", self.learning_offset, 0, math.inf, high_open=True, optional=True)
         check_number("latent_clip", self.latent_clip, 0, 2, low_open=True)
         check_number("visible_clip", self.visible_clip, 0, 100, low_open=True)
         check_choice("dtype", self.dtype, ("float32", "float64"))
