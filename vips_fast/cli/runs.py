@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from ..accounting import rounded_up
+from ..durable import new_folder, put_in_place, replace_file, sync_folder, write_file
 from ..engine.checkpoint import RunFolder
-from ..engine.durable import new_folder, put_in_place, replace_file, sync_folder, write_file
 from ..engine.interrupts import Stopped, uninterrupted
 from ..engine.journal import LEDGER, FolderLock, replay_line
 from ..engine.ledger import Ledger

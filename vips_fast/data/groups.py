@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 #: How many are missing is a number of private rows, and not said.
 _MISSING = "groups: expected a label for each row of X; some are missing"
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Persons whose rows follow each other: person u owns rows ``starts[u]`` to ``starts[u + 1] - 1`` (int64)."""
+
+    starts: np.ndarray
 
 
 def group_codes(groups: Any, n_rows: int) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Rows of a matrix as the models of binary records read them."""
+"""Rows of a matrix as the models of binary and of numeric records read them."""
 
 from __future__ import annotations
 
@@ -27,14 +27,7 @@ def binary_records(
     than `n_features`, or (with "raise") holds anything but 0 and 1. No entry is shown.
     """
     drop = check_invalid(invalid)
-    if not sparse.issparse(Y):
-        Y = dense_array(Y, name)
-    check_shape(Y.shape, n_features, name, owner, least_rows)
-    if Y.dtype.kind not in "biuf":
-        raise ValueError(f"{name} has dtype {Y.dtype}: expected booleans or numbers")
-    if sparse.issparse(Y):
-        # The index arrays are made sure of before scipy's loops see them.
-        Y = sparse.csr_array(csr_arrays(Y, name), shape=Y.shape)
+    Y = _matrix(Y, n_features, name, owner, least_rows)
     shared = not sparse.issparse(Y) and Y.dtype == np.uint8
     records = aligned(Y) if shared else np.empty(Y.shape, np.uint8)
     usable = np.ones(Y.shape[0], bool)
@@ -59,3 +52,49 @@ def binary_records(
         records = records.copy()
     records[~usable] = 0
     return records, usable
+
+
+def finite_records(X: Any, n_features: int | None = None, invalid: str = "raise") -> tuple[Any, np.ndarray | None]:
+    """Finite numbers, as canonical CSR or a C-contiguous array of float32 or float64; and which rows are usable.
+
+    With ``invalid="drop"`` a row that holds NaN or infinity becomes one of zeros that is not usable; None: all are.
+    Raises ValueError if X is not a matrix of numbers, has another width, or (with "raise") such a row.
+    """
+    drop = check_invalid(invalid)
+    X = _matrix(X, n_features, "rows", "the corpus", 0)
+    dtype = np.float32 if X.dtype == np.float32 else np.float64
+    if not sparse.issparse(X):
+        X = np.ascontiguousarray(X, dtype=dtype)
+        usable = np.isfinite(X).all(axis=1)
+    else:
+        X = sparse.csr_array(X, dtype=dtype)
+        if not X.has_canonical_format:
+            X = X.copy()
+            X.sum_duplicates()
+        usable = np.bincount(_owners(X)[~np.isfinite(X.data)], minlength=X.shape[0]) == 0
+    if usable.all():
+        return X, None
+    if not drop:
+        raise ValueError("rows: expected finite values, found NaN or infinity")
+    if sparse.issparse(X):
+        X.data = np.where(usable[_owners(X)], X.data, 0)
+    else:
+        X = np.where(usable[:, None], X, 0)
+    return X, usable
+
+
+def _owners(X: Any) -> np.ndarray:
+    return np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+
+
+def _matrix(X: Any, n_features: int | None, name: str, owner: str, least_rows: int = 1) -> Any:
+    """Booleans or real numbers, shape (n, J), as an array or as a sparse matrix whose index arrays are sound."""
+    if not sparse.issparse(X):
+        X = dense_array(X, name)
+    check_shape(X.shape, n_features, name, owner, least_rows)
+    if X.dtype.kind not in "biuf":
+        raise ValueError(f"{name} has dtype {X.dtype}: expected booleans or numbers")
+    if sparse.issparse(X):
+        data, indices, indptr = csr_arrays(X, name)
+        X = sparse.csr_array((data, indices, indptr), shape=X.shape)
+    return X

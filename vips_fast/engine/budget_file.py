@@ -32,7 +32,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from .durable import naming, part_of, sync_folder
+from ..durable import naming, part_of, sync_folder
 from .ledger import canonical_json
 
 _MAGIC = b"vips_fast budget 1"

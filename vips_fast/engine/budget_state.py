@@ -37,7 +37,7 @@ class BudgetRun:
     count: int
     #: What for, in words.
     what: str
-    #: See `vips_fast.engine.holder`.
+    #: See `vips_fast.holder`.
     holder: dict[str, Any]
     #: When it was made, in seconds of the epoch.
     at: int

@@ -35,8 +35,8 @@ import numpy as np
 
 from ..accounting import ComposedEvent, PrivacyEvent, SelfComposedEvent, epsilon, event_from_dict
 from ..data.npz import read_npz, write_npz
+from ..durable import make_folder, naming, replace_file
 from ..kernels import native
-from .durable import make_folder, naming, replace_file
 from .journal import LEDGER, LOCK, FolderLock, LedgerFile
 from .ledger import Ledger, canonical_json
 from .model import Model

@@ -27,7 +27,7 @@ import weakref
 from pathlib import Path
 from typing import Any
 
-from .durable import naming, replace_file, sync_folder
+from ..durable import naming, replace_file, sync_folder
 from .ledger import Ledger, canonical_json
 from .plan import RunPlan
 

@@ -72,7 +72,8 @@ class RunPlan:
             "sensitivity": float(self.mechanism.sensitivity),
             "delta": float(self.delta),
         }
-        more = {"part": self.part, "prior": self.prior}
+        rows = getattr(self.sampler, "rows_per_unit", None)
+        more = {"part": self.part, "prior": self.prior, "rows_per_unit": rows}
         return public | {name: value for name, value in more.items() if value is not None}
 
 

@@ -50,11 +50,6 @@ class Public:
         if self.feature_names is not None:
             object.__setattr__(self, "feature_names", tuple(self.feature_names))
 
-    @property
-    def grouped(self) -> bool:
-        """Whether a unit may own several rows."""
-        return self.unit != "record"
-
     def to_dict(self) -> dict[str, Any]:
         """All but the classes, JSON-ready."""
         call: dict[str, Any] = {"part": self.part, "call_records": self.call_records}

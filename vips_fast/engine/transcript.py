@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..data.npz import read_npz, write_npz
-from .durable import sync_folder, write_file
+from ..durable import sync_folder, write_file
 from .ledger import Ledger, canonical_json
 from .model import Release
 from .plan import RunPlan

@@ -9,8 +9,11 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from typing import TypeVar
 
 import numpy as np
+
+Result = TypeVar("Result")
 
 
 def resolve_n_threads(n_threads: int | None, name: str = "n_jobs") -> int:
@@ -72,3 +75,17 @@ def run_blocks(n_blocks: int, n_threads: int, work: Callable[[int, int], None]) 
         thread.join()
     if errors:
         raise errors[0]
+
+
+def map_chunks(n: int, size: int, n_threads: int, work: Callable[[int, int, int], Result]) -> list[Result]:
+    """``[work(first, last, worker), ...]`` for the ranges of ``size`` that make up 0..n, in their order.
+
+    What is summed over the list has the same bits for any number of threads.
+    """
+    found: dict[int, Result] = {}
+
+    def block(number: int, worker: int) -> None:
+        found[number] = work(number * size, min((number + 1) * size, n), worker)
+
+    run_blocks(-(-n // size), n_threads, block)
+    return [found[number] for number in range(len(found))]

@@ -21,8 +21,8 @@ class Parameters:
 
     Parameters
     ----------
-    sampling : {"poisson", "without_replacement", "full"}
-        How minibatches are drawn.
+    sampling : {"poisson", "without_replacement", "full", "rows"}
+        How minibatches are drawn. "rows", with ``groups``: rows by themselves, each clipped alone, in place of persons.
     neighbors : {"add_remove", "replace_one"} or None
         Neighbouring relation; None takes the one that the sampling is accounted under ("poisson" and "full": add or
         remove one record; "without_replacement": replace one).
@@ -31,7 +31,7 @@ class Parameters:
     n_steps : int
         Minibatches, each one release.
     n_records : int or None
-        Public number of records; None takes the number of rows as public.
+        Public number of records; None takes the number of rows as public. With "rows", those that are kept.
     target_epsilon, target_delta : float or None
         The guarantee; the noise multiplier is calibrated for it before the run. target_delta None is
         min(1e-5, 1/(10 n_records)).
@@ -46,7 +46,8 @@ class Parameters:
         jobs drop.
     rows_per_group : int or None
         With ``groups``: most rows of a person that are used at one visit, public. A person's rows beyond it are left
-        out, chosen by that person's own random word, anew at each visit. None uses all rows.
+        out, chosen by that person's own random word, anew at each visit; with "rows", which needs a number, once for a
+        run. None uses all rows.
     n_jobs : int or None
         Threads; -1 for all processors, None for ``VIPS_FAST_NUM_THREADS`` or 1.
     random_state : int, numpy Generator, RandomState or None

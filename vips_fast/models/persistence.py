@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from ..data.npz import read_npz, write_npz
-from ..engine.durable import new_folder, put_in_place, write_file
+from ..durable import new_folder, put_in_place, write_file
 from ..engine.ledger import Ledger
 from ..engine.result import FORMAT, FitResult, Public
 

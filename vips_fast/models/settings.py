@@ -45,8 +45,10 @@ def same(a: Any, b: Any) -> bool:
         return False
 
 
-def unit_name(groups: Any, unit: str | None) -> str:
-    """What neighbours differ by; ValueError for a name that does not go with ``groups``."""
+def unit_name(groups: Any, unit: str | None, sampling: str = "poisson") -> str:
+    """What neighbours differ by; ValueError for a name or a sampling that does not go with ``groups``."""
+    if groups is None and sampling == "rows":
+        raise ValueError("sampling='rows': expected groups that say whose each row is")
     if groups is None:
         if unit is not None:
             raise ValueError(f"unit={unit!r}: expected None without groups, or groups that say whose each row is")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...checks import check_number
+from ...data.shards import ShardedCorpus
 from ...engine.averaging import RunningAverage, Schedule
 from ...engine.model import Model, Release, array_of, diagnose, steps_of
 from ...engine.sampling import Sampler
@@ -35,6 +36,30 @@ def check_bound(name: str, value: Any) -> float:
     bound. Above, they would overflow.
     """
     return float(check_number(name, value, LEAST_BOUND, LARGEST_BOUND))
+
+
+class TableShards:
+    """A `Table` on disk.
+
+    Parameters
+    ----------
+    corpus : ShardedCorpus
+    made : callable
+        Gives the array of some rows by their numbers: what the estimator makes of them.
+    """
+
+    def __init__(self, corpus: ShardedCorpus, made: Callable[[np.ndarray], np.ndarray]):
+        self._corpus, self._made = corpus, made
+        self.n_rows, self.usable = corpus.n_rows, corpus.usable
+
+    def edges(self, rows: np.ndarray) -> np.ndarray:
+        """Boundaries of blocks of as many records each, which are read ahead from here on."""
+        self._corpus.expect(rows)
+        return np.append(np.arange(0, len(rows), BLOCK), len(rows))
+
+    def block(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """These records, and their numbers among themselves."""
+        return self._made(rows), np.arange(len(rows))
 
 
 class Table:

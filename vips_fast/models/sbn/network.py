@@ -87,6 +87,7 @@ class Settings:
     options: NetworkOptions
     private: bool
     n_threads: int
+    joint: bool  # whether a unit contributes several rows together
 
 
 class NetworkModel(Model):
