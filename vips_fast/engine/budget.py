@@ -3,8 +3,8 @@
 A budget belongs to the data, not to an object: copies, clones, threads, forks and other processes that name the same
 file all charge it. A run *reserves* what it plans, has each release written to the file before its noise is drawn, and
 gives back at its end what it never drew. What that adds up to is decided by a filter (`vips_fast.engine.filters`),
-since the next run is chosen in view of the results so far; what a crash or a damaged file counts as is said, and
-shown, in `vips_fast.engine.budget_file`.
+since the next run is chosen in view of the results so far; `vips_fast.engine.budget_file` says, and shows, what a crash
+or a damaged file counts as.
 """
 
 from __future__ import annotations
@@ -309,7 +309,7 @@ class Budget:
     def reserve(
         self, event: PrivacyEvent, count: int, *, least: int | None = None, what: str = "", part: str | None = None
     ) -> Reservation:
-        """Reserve so many releases of an event, or with ``least`` as many of them as fit, but not fewer than that.
+        """Reserve ``count`` releases of an event, or with ``least`` as many of them as fit, but not fewer than that.
 
         What ended processes had reserved is given back first.
 
@@ -387,7 +387,7 @@ class Budget:
         return {"list": key, "epsilon": cost, "delta": share}
 
     def noise_multiplier(self, make_event: Callable[[float], PrivacyEvent], count: int) -> float:
-        """The smallest noise multiplier with which so many releases fit what is left.
+        """The smallest noise multiplier with which ``count`` releases fit what is left.
 
         Raises BudgetExceededError if none does.
         """

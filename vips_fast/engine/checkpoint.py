@@ -400,7 +400,7 @@ def affordable(
     spent: int, event: PrivacyEvent | None, planned: int, wanted: int, delta: float, target: float | None,
     prior: dict[str, Any] | None = None,
 ) -> int:
-    """How many of the wanted releases of an event a target can still pay for, after so many that are spent.
+    """How many of the wanted releases of an event a target can still pay for, after those that are spent.
 
     The noise was chosen for ``planned`` releases, and what their columns were bought with before. Where releases were
     lost, a few steps fewer may remain; how many is for the accountant to say, from the events alone.

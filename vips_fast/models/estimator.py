@@ -252,7 +252,7 @@ class PrivateEstimator(Repeatable):
         before = self._result if partial else None
         prior = None if after is None else after.prior(before)
         with planning(self, budget, partial, dict(call), folder) as spending:
-            # Not before: data that nothing is left for are not looked at.
+            # Only now: a fit that the budget refuses does not touch the data.
             names = named_columns(X if before is None else self._held(X))
             call["feature_names"] = names or (before and before.public.feature_names)
             if groups is None and self.private:

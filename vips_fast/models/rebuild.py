@@ -178,7 +178,7 @@ def _releases(have: FitResult, runs: list[Run]) -> list[VerifyCheck]:
 
 
 def _statement(published: PrivateEstimator) -> VerifyCheck:
-    """The epsilon that is said in words against the accountant's own, computed anew."""
+    """The epsilon of the words against the accountant's own, computed anew."""
     result = published._fitted()
     if not result.ledger.private:
         said = str(published.privacy_).startswith("NOT PRIVATE")

@@ -27,8 +27,8 @@ from ..parameters import Bookkeeping, Call
 from ..readouts import published
 from .model import ConjugateModel, Table, TableShards, check_bound
 
-#: What is said of a statistics function that misbehaves, and of records that are not
-#: functions of their rows. Both are constant: they name no record.
+#: Warnings about a statistics function that misbehaves, and about records that are not functions of their rows. Both
+#: are constant: they name no record.
 STATISTICS_WARNING = (
     "statistics: a contribution raised, was not finite or was longer than norm_bound; "
     "such contributions are left out or scaled down to the bound"

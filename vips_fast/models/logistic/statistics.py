@@ -55,7 +55,7 @@ class LogisticStatistics(Model):
     `blr_units` takes u from the inner products of the unit's rows, with the worst labels where ``label_free``, and then
     checks the truncated integers themselves: with q and A the unit's sums of q_r and a_r a_r^T, g^2 |q|^2 + h^4 |A|^2
     <= L^2, |A|^2 = sum over pairs of rows of (a_r . a_s)^2, of which each term is an exact integer; that sum is rounded
-    up. So whatever is said of a record's contribution holds of a unit's, but that A has a rank above 1. Entries of A
+    up. What holds for a record's contribution holds for a unit's, but that A has a rank above 1. Entries of A
     are at most |A|, so that the capacity is the same number of units.
 
     *Rounding.* `round` brings the finished sum of the D = d (d + 1)/2 entries of the triangle to the noise's lattice,

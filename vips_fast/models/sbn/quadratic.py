@@ -33,7 +33,7 @@ _LATENT_BITS = 20
 #: - 1) / 2 entries against J K, and are averaged over all of them, so little of the norm goes to them.
 _SHARES = {"mean": 0.1, "cross": 1.0, "covariance": 0.15}
 
-#: One of so many entries of the first block counts rows, so that a row has a norm of about 1/8 there.
+#: One of this many entries of the first block counts rows, so that a row has a norm of about 1/8 there.
 _COUNTED = 64
 
 #: Standard deviations above 0 from which that number counts: of units of one row it is noise alone, and is not heard.
