@@ -30,22 +30,13 @@ def pg_mean(c: ArrayLike, out: np.ndarray | None = None, *, b: float = 1.0, isa:
 
     <xi> of Park et al. (2020), section 6.2 (Polson, Scott & Windle 2013, section 2). The function is even; it is b/4 at
     0 and 0 at infinity. For b = 1 the error is below 2 units in the last place over all numbers, in both precisions.
-
     Equivalent to ``b * np.where(c == 0, 0.25, np.tanh(c / 2) / (2 * c))`` with the digits that this loses for small c.
 
-    Parameters
-    ----------
-    c : array_like
-        Any shape; float32 stays float32, everything else becomes float64.
-    out : ndarray or None
-        C-contiguous array of the same shape and dtype to write to; may be ``c``.
-    b : float
-        Shape parameter, > 0: the number of binomial trials.
-    isa : str or None
-        Instruction set to use instead of the one chosen at import.
-
-    Returns an array of the shape of ``c``; a scalar for a scalar ``c`` without ``out``. Raises ValueError or TypeError
-    if ``c`` is not real, ``b`` is not a finite positive number, or ``out`` does not fit.
+    ``c`` has any shape; float32 stays float32, everything else becomes float64. ``out``, a C-contiguous array of the
+    same shape and dtype, is written to; it may be ``c``. ``b`` > 0 is the number of binomial trials; ``isa`` an
+    instruction set to use in place of the one chosen at import. Returns an array of the shape of ``c``, a scalar for a
+    scalar without ``out``. Raises ValueError or TypeError if ``c`` is not real, ``b`` is not a finite positive number,
+    or ``out`` does not fit.
     """
     values = np.asarray(c)
     if values.dtype.kind not in "fiub":

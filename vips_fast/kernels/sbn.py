@@ -118,30 +118,16 @@ def sbn_pg(
     y: ArrayLike, w: ArrayLike, w2: ArrayLike, c: ArrayLike, c_var: ArrayLike, b: ArrayLike, start: ArrayLike, *,
     n_sweeps: int = 5, dtype: str = "float32", n_threads: int = 1, isa: str | None = None,
 ) -> SbnEStep:
-    """Mean-field q(z) of a sigmoid belief network under the Polya-Gamma bound.
+    """Mean-field q(z) of a sigmoid belief network under the Polya-Gamma bound: ``z`` (n, K) and ``xi`` (n, J), float64.
 
-    From z = start, sweeps of z_k = sigmoid(d_k), k = 0..K-1 in turn, with d_k of Park et al. (2020), Eqs. 69-71; the
-    Polya-Gamma means xi_j (Eq. 67) are renewed before each sweep and after the last, with E[psi_j^2] = E[psi_j]^2 +
-    c_var_j + sum_k (w2_jk z_k - w_jk^2 z_k^2), the entries of W taken as independent. A record's result depends on that
-    record and the parameters alone, bit for bit.
+    From z = start, (K,) in [0, 1] and the same for each record, ``n_sweeps`` >= 0 sweeps of z_k = sigmoid(d_k), k =
+    0..K-1 in turn, with d_k of Park et al. (2020), Eqs. 69-71; the Polya-Gamma means xi_j (Eq. 67) are renewed before
+    each sweep and after the last, with E[psi_j^2] = E[psi_j]^2 + c_var_j + sum_k (w2_jk z_k - w_jk^2 z_k^2), the
+    entries of W taken as independent. A record's result depends on that record and the parameters alone, bit for bit.
 
-    Parameters
-    ----------
-    y : (n, J) array of 0 and 1
-    w, w2 : (J, K) float arrays
-        E[w_jk] and E[w_jk^2] (w2 = w * w for a point estimate).
-    c, c_var : (J,) float arrays
-        Mean and variance of the visible biases.
-    b : (K,) float array
-        Hidden biases.
-    start : (K,) float array in [0, 1]
-        Start of z, the same for each record.
-    n_sweeps : int
-        Sweeps over the hidden units, >= 0.
-    dtype : {"float32", "float64"}
-        Precision of the sweeps.
-
-    Returns SbnEStep: ``z`` (n, K) and ``xi`` (n, J), float64.
+    ``y`` is (n, J) of 0 and 1; ``w`` and ``w2``, (J, K), are E[w_jk] and E[w_jk^2] (w2 = w * w for a point estimate);
+    ``c`` and ``c_var``, (J,), mean and variance of the visible biases; ``b``, (K,), the hidden biases; ``dtype``,
+    "float32" or "float64", is the precision of the sweeps.
     """
     y, w = _binary(y), _matrix("w", w)
     n_visible, n_hidden = w.shape
@@ -170,25 +156,15 @@ def sbn_quadratic(
     y: ArrayLike, w: ArrayLike, gram: ArrayLike, linear: ArrayLike, start: ArrayLike, *, n_sweeps: int = 5,
     n_threads: int = 1, isa: str | None = None,
 ) -> np.ndarray:
-    """Mean-field q(z) of a sigmoid belief network under a bound whose curvature all records share.
+    """Mean-field q(z), (n, K) float64, of a sigmoid belief network under a bound whose curvature all records share.
 
     With log(1 + e^psi) bounded by a parabola of curvature kappa_j (1/4: Bohning 1992; tanh(t_j/2) / (2 t_j): Jaakkola &
     Jordan 2000) in place of the Polya-Gamma bound, Eq. 70 of Park et al. (2020) becomes z_k = sigmoid(linear_k + sum_j
     y_j w_jk - sum_{l != k} gram_kl z_l), k = 0..K-1 in turn. A record's result depends on that record and the
     parameters alone, bit for bit.
 
-    Parameters
-    ----------
-    y : (n, J) array of 0 and 1
-    w : (J, K) float array
-    gram : (K, K) float array
-        sum_j kappa_j E[w_j w_j'] for the bounds above; its diagonal is not read.
-    linear : (K,) float array
-    start : (K,) float array in [0, 1]
-    n_sweeps
-        As in `sbn_pg`.
-
-    Returns (n, K) float64.
+    ``y``, ``w``, ``start`` and ``n_sweeps`` are as in `sbn_pg`; ``linear`` is (K,), ``gram``, (K, K), sum_j kappa_j
+    E[w_j w_j'] for the bounds above; its diagonal is not read.
     """
     y, w = _binary(y), _matrix("w", w)
     n_visible, n_hidden = w.shape
@@ -214,23 +190,14 @@ def sbn_clip(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Center, clip and truncate rows to integers.
 
-    Row n of x - center is scaled to an L2 norm of at most ``clip_norm``, times ``factor[n]``, and truncated toward zero
-    to multiples of ``spacing``; the sum of squares of the integers is checked against floor(clip_norm * factor[n] /
-    spacing)^2 in exact integers. Truncation toward zero cannot raise the norm.
+    Row n of x - center is scaled to an L2 norm of at most ``clip_norm`` (None does not clip), times ``factor[n]`` in
+    (0, 1], and truncated toward zero to multiples of ``spacing``; the sum of squares of the integers is checked against
+    floor(clip_norm * factor[n] / spacing)^2 in exact integers. Truncation toward zero cannot raise the norm. A row
+    becomes the zero vector if an entry is not finite, if its norm exceeds 1e150 or if, without clipping, an entry
+    exceeds 2^52 spacings.
 
-    Parameters
-    ----------
-    x : (n, m) float array
-        A row becomes the zero vector if an entry is not finite, if its norm exceeds 1e150 or if, without
-        clipping, an entry exceeds 2^52 spacings.
-    center : (m,) float array or None
-    factor : (n,) float array in (0, 1] or None
-    clip_norm : float or None
-        None does not clip.
-    spacing : float
-        A power of two in [2^-100, 2^100]; clip_norm / spacing in [1, 2^31).
-
-    Returns ``units``, (n, m) float64 of integers, and ``norms``, (n,) float64 (L2 norms of x - center before clipping).
+    ``x`` is (n, m); ``spacing`` is a power of two in [2^-100, 2^100], clip_norm / spacing in [1, 2^31). Returns the
+    integers, (n, m) float64, and the L2 norms of x - center before clipping, (n,) float64.
     """
     x = _matrix("x", x)
     center = None if center is None else _array("center", center, (x.shape[1],))
@@ -311,20 +278,12 @@ def sbn_gram(v: ArrayLike, *, n_threads: int = 1, isa: str | None = None) -> np.
 def sbn_moments(
     x: ArrayLike, z: ArrayLike, *, pair_scale: float = float(MAX_PAIR_SCALE), n_threads: int = 1, isa: str | None = None
 ) -> np.ndarray:
-    """Exact weighted second moments for all visible units at once.
+    """Exact weighted second moments of all visible units, (J, K (K + 1) / 2) int64, upper triangles row after row.
 
-    sum_n x_nj trunc(pair_scale * z_nk z_nl) for k <= l, with z_nk in place of
-    z_nk z_nl on the diagonal (E[z^2] = E[z] for a binary unit): with x the truncated
-    Polya-Gamma means, s_7 of Park et al. (2020), section 7, whose diagonal is s_5.
-
-    Parameters
-    ----------
-    x : (n, J) float array of integers in [0, 2^21]
-    z : (n, K) float array in [0, 1]
-    pair_scale : float
-        Grid of the pair products, a power of two of at most 2^22.
-
-    Returns (J, K (K + 1) / 2) int64: the upper triangle, row after row.
+    sum_n x_nj trunc(pair_scale * z_nk z_nl) for k <= l, with z_nk in place of z_nk z_nl on the diagonal (E[z^2] = E[z]
+    for a binary unit): with x the truncated Polya-Gamma means, s_7 of Park et al. (2020), section 7, whose diagonal is
+    s_5. ``x`` is (n, J), integers in [0, 2^21], ``z`` (n, K) in [0, 1]; ``pair_scale``, a power of two of at most 2^22,
+    is the grid of the pair products.
     """
     x = _units("x", x, MAX_WEIGHT_UNITS, low=0)
     z = _array("z", _matrix("z", z), np.shape(z), 0.0, 1.0)
