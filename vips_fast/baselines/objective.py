@@ -35,23 +35,11 @@ class ObjectivePerturbationLogisticRegression(LinearClassifier):
     Algorithm 2); else b is Gaussian (Kifer, Smith & Thakurta 2012), with the constants of
     the notes below, which are smaller than theirs.
 
-    Parameters
-    ----------
-    row_norm : float
-        Public bound R of the rows' L2 norm (without the intercept); longer rows are scaled down to it.
-    fit_intercept, intercept_scaling : bool, float
-        The constant that is appended to each row; it counts in the norm.
-    target_epsilon, target_delta : float, float or None
-        0 for the pure form; None is min(1e-5, 1/(10 n_records)).
-    curvature_share : float
-        Share of epsilon that is spent on the record's curvature, in (0, 1): the ridge
-        penalty is at least R^2 / (4 (exp(share * epsilon) - 1)).
-    alpha : float
-        Least ridge penalty on the sum of losses.
-    private : bool
-        False leaves b out.
-    n_records : int or None
-    random_state : ignored with privacy; here for scikit-learn's conventions.
+    ``row_norm`` is a public bound R of the rows' L2 norm (without the intercept); longer rows are scaled down to it.
+    ``intercept_scaling`` is the constant that is appended to each row with ``fit_intercept``; it counts in the norm.
+    ``target_delta`` None is min(1e-5, 1/(10 n_records)). ``curvature_share``, in (0, 1), is the share of epsilon that
+    the record's curvature takes: the ridge penalty is at least R^2 / (4 (exp(share * epsilon) - 1)), and at least
+    ``alpha`` on the sum of losses. ``private=False`` leaves b out. ``random_state`` is not used with privacy.
 
     Notes
     -----

@@ -96,18 +96,10 @@ class VariationalSamplingLogisticRegression(ScoreClassifier):
     only that step's gradient separated two data sets; that is no guarantee. Starting from the released samples makes
     the count right.
 
-    Its parameters are those of `ScoreClassifier` and
-
-    Parameters
-    ----------
-    learning_rate : float
-        A step is learning_rate / sqrt(t) on the mean gradient of a record.
-    n_samples : int
-        Samples of q a step.
-    bayesian_pairs : int
-        Pairs of records a step for the Bayesian accountant; 0 leaves it out. Its result, ``bayesian_``, the least over
-        a fixed list of orders, is a data-dependent statement about a random record, not differential privacy; it is
-        itself private, and asking for it marks the model NOT PRIVATE.
+    Its parameters are those of `ScoreClassifier`, a ``learning_rate``, with which a step is learning_rate / sqrt(t) on
+    the mean gradient of a record, and ``bayesian_pairs``, the pairs of records a step for the Bayesian accountant; 0
+    leaves it out. Its result, ``bayesian_``, the least over a fixed list of orders, is a data-dependent statement about
+    a random record, not differential privacy; it is itself private, and asking for it marks the model NOT PRIVATE.
     """
 
     _kind = SamplingModel

@@ -118,16 +118,8 @@ class ScoreModel(Model):
 class ScoreClassifier(LinearClassifier):
     """What the three estimators have in common.
 
-    Parameters
-    ----------
-    clip_norm : float
-        L2 bound of a record's score.
-    prior_precision : float
-    fit_intercept : bool
-    random_state : int, numpy Generator, RandomState or None
-        Seeds what is random and hides nothing, and the minibatches of a fit that is not private.
-    n_steps, sampling, neighbors, batch_size, target_epsilon, target_delta, noise_multiplier, private, n_records, n_jobs
-        As in `vips_fast.BayesianLogisticRegression`; so is ``callback``.
+    ``clip_norm`` is the L2 bound of a record's score; ``random_state`` seeds what is random and hides nothing, and the
+    minibatches of a fit that is not private. Other parameters are as in `vips_fast.BayesianLogisticRegression`.
     """
 
     _kind: ClassVar[type[ScoreModel]]
