@@ -7,6 +7,7 @@ import os
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 
 def check_number(
@@ -56,3 +57,15 @@ def machine_memory() -> float:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
         return math.inf
+
+
+def check_array(
+    name: str, value: ArrayLike, shape: tuple[int, ...], low: float = -math.inf, high: float = math.inf
+) -> np.ndarray:
+    """A finite C-contiguous float64 array of this shape with entries in [low, high]; ValueError for any other."""
+    array = np.ascontiguousarray(value, dtype=np.float64)
+    if array.shape != shape:
+        raise ValueError(f"{name} has shape {array.shape}: expected {shape}")
+    if not np.isfinite(array).all() or (array.size and (array.min() < low or array.max() > high)):
+        raise ValueError(f"{name}: expected finite values in [{low:g}, {high:g}]")
+    return array

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from ..checks import check_array
 from . import native
 from .lattice import MAX_SPACING, MIN_SPACING, checked_spacing, is_power_of_two
 from .lda import document_blocks
@@ -304,18 +305,8 @@ def blr_estep(
         raise ValueError("y: expected values in [0, number of trials]")
     if rows.trials is not None and len(rows.trials) and rows.trials.max() > n_trials:
         raise ValueError(f"trials: expected values of at most n_trials={n_trials}")
-    if second_moment is not None:
-        second_moment = np.ascontiguousarray(second_moment, dtype=np.float64)
-        if second_moment.shape != (d, d):
-            raise ValueError(f"second_moment has shape {second_moment.shape}: expected ({d}, {d})")
-        if not np.isfinite(second_moment).all():
-            raise ValueError("second_moment: expected finite values")
-    if center is not None:
-        center = np.ascontiguousarray(center, dtype=np.float64)
-        if center.shape != (d,):
-            raise ValueError(f"center has shape {center.shape}: expected ({d},)")
-        if not np.isfinite(center).all():
-            raise ValueError("center: expected finite values")
+    second_moment = None if second_moment is None else check_array("second_moment", second_moment, (d, d))
+    center = None if center is None else check_array("center", center, (d,))
     if clip_norm is not None and not (np.isfinite(clip_norm) and clip_norm > 0):
         raise ValueError(f"clip_norm={clip_norm!r}: expected a finite number > 0 or None")
     if spacing is not None and not is_power_of_two(spacing):

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
+from ..checks import check_array
 from . import native
 from .lattice import MAX_SPACING, MIN_SPACING, checked_spacing, is_power_of_two
 from .results import SbnEStep
@@ -75,18 +76,6 @@ def _binary(y: Any) -> np.ndarray:
     return np.ascontiguousarray(y, dtype=np.uint8)
 
 
-def _array(
-    name: str, value: ArrayLike, shape: tuple[int, ...], low: float = -np.inf, high: float = np.inf
-) -> np.ndarray:
-    """A finite C-contiguous float64 array of the given shape with entries in [low, high]."""
-    array = np.ascontiguousarray(value, dtype=np.float64)
-    if array.shape != shape:
-        raise ValueError(f"{name} has shape {array.shape}: expected {shape}")
-    if not np.isfinite(array).all() or (array.size and (array.min() < low or array.max() > high)):
-        raise ValueError(f"{name}: expected finite values in [{low:g}, {high:g}]")
-    return array
-
-
 def _matrix(name: str, value: ArrayLike) -> np.ndarray:
     array = np.asarray(value, dtype=np.float64)
     if array.ndim != 2 or 0 in array.shape:
@@ -133,9 +122,9 @@ def sbn_pg(
     n_visible, n_hidden = w.shape
     if y.shape[1] != n_visible:
         raise ValueError(f"y has {y.shape[1]} columns: expected {n_visible}, the rows of w")
-    w, w2 = _array("w", w, w.shape), _array("w2", w2, w.shape, 0.0)
-    c, c_var = _array("c", c, (n_visible,)), _array("c_var", c_var, (n_visible,), 0.0)
-    b, start = _array("b", b, (n_hidden,)), _array("start", start, (n_hidden,), 0.0, 1.0)
+    w, w2 = check_array("w", w, w.shape), check_array("w2", w2, w.shape, 0.0)
+    c, c_var = check_array("c", c, (n_visible,)), check_array("c_var", c_var, (n_visible,), 0.0)
+    b, start = check_array("b", b, (n_hidden,)), check_array("start", start, (n_hidden,), 0.0, 1.0)
     if dtype not in ("float32", "float64"):
         raise ValueError(f"dtype={dtype!r}: expected 'float32' or 'float64'")
     n_sweeps, n_threads = _sweeps(n_sweeps), resolve_n_threads(n_threads, "n_threads")
@@ -170,8 +159,8 @@ def sbn_quadratic(
     n_visible, n_hidden = w.shape
     if y.shape[1] != n_visible:
         raise ValueError(f"y has {y.shape[1]} columns: expected {n_visible}, the rows of w")
-    w, gram = _array("w", w, w.shape), _array("gram", gram, (n_hidden, n_hidden))
-    linear, start = _array("linear", linear, (n_hidden,)), _array("start", start, (n_hidden,), 0.0, 1.0)
+    w, gram = check_array("w", w, w.shape), check_array("gram", gram, (n_hidden, n_hidden))
+    linear, start = check_array("linear", linear, (n_hidden,)), check_array("start", start, (n_hidden,), 0.0, 1.0)
     n_sweeps, n_threads = _sweeps(n_sweeps), resolve_n_threads(n_threads, "n_threads")
     z = np.empty((len(y), n_hidden))
     areas = workspaces("quadratic", n_visible, n_hidden, n_threads, isa)
@@ -200,9 +189,9 @@ def sbn_clip(
     integers, (n, m) float64, and the L2 norms of x - center before clipping, (n,) float64.
     """
     x = _matrix("x", x)
-    center = None if center is None else _array("center", center, (x.shape[1],))
+    center = None if center is None else check_array("center", center, (x.shape[1],))
     if factor is not None:
-        factor = _array("factor", factor, (len(x),), 0.0, 1.0)
+        factor = check_array("factor", factor, (len(x),), 0.0, 1.0)
         if factor.min() <= 0:
             raise ValueError("factor: expected values in (0, 1]")
     if not (is_power_of_two(spacing) and MIN_SPACING <= spacing <= MAX_SPACING):
@@ -227,7 +216,7 @@ def sbn_visible_norms(y: ArrayLike, center: ArrayLike, *, n_threads: int = 1, is
     ``y`` is (n, J) of 0 and 1, ``center`` (J,); returns (n,) float64.
     """
     y = _binary(y)
-    center = _array("center", center, (y.shape[1],))
+    center = check_array("center", center, (y.shape[1],))
     n_threads = resolve_n_threads(n_threads, "n_threads")
     norms = np.empty(len(y))
     _over_records(len(y), n_threads, lambda part, _: native.sbn_visible_norms(y[part], center, norms[part], isa))
@@ -286,7 +275,7 @@ def sbn_moments(
     is the grid of the pair products.
     """
     x = _units("x", x, MAX_WEIGHT_UNITS, low=0)
-    z = _array("z", _matrix("z", z), np.shape(z), 0.0, 1.0)
+    z = check_array("z", _matrix("z", z), np.shape(z), 0.0, 1.0)
     if len(x) != len(z):
         raise ValueError(f"z has {len(z)} rows: expected {len(x)}, the rows of x")
     if not (is_power_of_two(pair_scale) and MIN_SPACING <= pair_scale <= MAX_PAIR_SCALE):
