@@ -91,9 +91,10 @@ def test_threads_change_no_bit():
     _, noised = statistics(1.0)
 
     def run(n_threads):
-        public = dict(n_topics=K, n_words=V, n_records=1000, alpha=0.1, informed=False, n_steps=2, doc_length=50, seed=3)
+        public = dict(n_topics=K, n_words=V, n_records=1000, alpha=0.1, informed=False, n_steps=2, seed=3)
         model = LdaModel(
-            **public, eta=np.full((V, K), 0.1), clip=5.0, clips=True, options=LdaOptions(), n_threads=n_threads
+            **public, doc_length=50, eta=np.full((V, K), 0.1), clip=5.0, clips=True, options=LdaOptions(),
+            n_threads=n_threads,
         )
         for step in range(2):
             model.update(Release(step, np.round(noised * 2**20).astype(np.int64), 2.0**-20, 1.0))
