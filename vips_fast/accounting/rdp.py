@@ -25,6 +25,7 @@ from .events import (
     GroupEvent,
     PoissonSampledEvent,
     PrivacyEvent,
+    RandomAllocationEvent,
     rate_and_mechanism,
 )
 from .privacy_loss.dominating import base_pair
@@ -33,7 +34,7 @@ from .privacy_loss.pairs import GaussianPair, Pair, log_mix, log_sum
 
 def base_of(event: PrivacyEvent) -> Pair:
     """The pair of one mechanism, or of several Gaussian ones, on the whole data."""
-    if isinstance(event, (ApproximateDPEvent, GroupEvent)):
+    if isinstance(event, (ApproximateDPEvent, GroupEvent, RandomAllocationEvent)):
         raise ValueError(f"no Renyi divergence is known for {event.to_json()}; use accountant='pld'")
     return base_pair(event)
 
