@@ -85,8 +85,8 @@ def test_two_minibatches_by_quadrature(z, factor):
             for attack in (None, 0)
         )
         assert below - 1e-11 <= value <= above + 1e-11
-        assert above - below <= 1e-3 * value + 1e-12
-    assert acc.delta(run(2, z), epsilon) == pytest.approx(max(exact), rel=1e-3, abs=1e-12)
+        assert above - below <= 5e-3 * value + 1e-12
+    assert acc.delta(run(2, z), epsilon) == pytest.approx(max(exact), rel=5e-3, abs=1e-12)
 
 
 def sampled_profile(t, z, epochs, epsilon, n, rng):

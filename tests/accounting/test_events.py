@@ -24,7 +24,7 @@ def leaves(neighbors):
     )
     if neighbors == "add_remove":
         allocated = st.tuples(
-            st.integers(1, 50), st.integers(1, 9), positive.map(lambda z: acc.GaussianEvent(z, neighbors)), st.booleans()
+            st.integers(1, 50), st.integers(1, 9), positive.map(acc.GaussianEvent), st.booleans()
         )
         sampled = st.one_of(
             st.tuples(st.floats(0, 1), plain).map(lambda t: acc.PoissonSampledEvent(*t)),

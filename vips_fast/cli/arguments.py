@@ -76,7 +76,7 @@ def add_model(parser: Parser, written_by: str) -> None:
 def add_sampling(parser: Any, default: str | None = None) -> None:
     """How minibatches are drawn, and the neighbouring relation."""
     parser.add_argument(
-        "--sampling", default=default, choices=("poisson", "without_replacement", "full"),
+        "--sampling", default=default, choices=("poisson", "without_replacement", "full", "random_allocation"),
         help="how minibatches are drawn, default: " + (default or "the model's own"),
     )
     relations = ("add_remove", "replace_one")

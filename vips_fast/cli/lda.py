@@ -46,6 +46,7 @@ def add(commands: Any, models: Any) -> None:
     parser.add_argument("--doc-length", type=whole, default=500, help="words a document, default 500")
     parser.add_argument("--epsilon", type=positive, required=True)
     parser.add_argument("--delta", type=probability, help="default min(1e-5, 0.1 / records)")
+    parser.add_argument("--sampling", default="poisson", choices=("poisson", "random_allocation"))
 
 
 def read_corpus(args: Namespace, model: Any, vocabulary: Sequence[str] | None) -> Corpus:
@@ -134,7 +135,7 @@ def plan(args: Namespace) -> int:
 
     planned = plan(
         args.records, args.words, args.topics, doc_length=args.doc_length, target_epsilon=args.epsilon,
-        target_delta=args.delta,
+        target_delta=args.delta, sampling=args.sampling,
     )
     rows = [
         ("expected batch", f"{planned.batch_size:g}"), ("steps", planned.n_steps), ("clip", f"{planned.clip:.4g}"),

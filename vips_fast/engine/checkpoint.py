@@ -43,6 +43,7 @@ from .ledger import Ledger, canonical_json
 from .model import Model
 from .plan import RunPlan
 from .result import Public, array_digest
+from .sampling import epoch_length, n_events
 
 _log = logging.getLogger(__name__)
 
@@ -231,7 +232,7 @@ class RunFolder:
         return (self._stored()["plan"]["noise_multiplier"] or None) if self.begun else None
 
     def progress(self, event: PrivacyEvent, target: float | None) -> tuple[int, int]:
-        """Steps that the run which is here has kept, and steps that it has left and ``target`` can pay for.
+        """Steps that the run which is here has kept, and events that it has left and ``target`` can pay for.
 
         By the files as they are: what to reserve of a budget. `begin` checks the files, and may find that fewer are
         left.
@@ -243,8 +244,11 @@ class RunFolder:
             kept = checkpoint.step
             end = kept if kept == checkpoint.n_steps else end
         with naming(self.path / LEDGER):
-            spent = (self.path / LEDGER).read_bytes().count(b'"kind":"release"')
-        return kept, affordable(spent, event, plan["n_steps"], end - kept, plan["delta"], target, plan.get("prior"))
+            lines = (self.path / LEDGER).read_bytes()
+        # What is 0 times an event belongs to an epoch that is spent already.
+        spent = lines.count(b'"kind":"release"') - lines.count(b'"event":{"count":0,')
+        planned, wanted = (n_events(event, steps) for steps in (range(plan["n_steps"]), range(kept, end)))
+        return kept, affordable(spent, event, planned, wanted, plan["delta"], target, plan.get("prior"))
 
     def begin(
         self, kind: str, settings: Mapping[str, Any], public: Public, model: Model, plan: RunPlan, target: float | None,
@@ -259,7 +263,7 @@ class RunFolder:
         target : float or None
             Epsilon that the noise was calibrated for or the plan was held against.
         paid : int or None
-            Steps that a budget pays for; the run ends with these. None for no budget.
+            Events that a budget pays for; the run ends with their steps. None for no budget.
 
         Returns
         -------
@@ -302,8 +306,11 @@ class RunFolder:
         if checkpoint is not None and step == checkpoint.n_steps:
             self._n_steps = step
             return ledger, range(step, step), settings
-        left = affordable(len(ledger), plan.event, plan.n_steps, plan.n_steps - step, plan.delta, target, plan.prior)
-        self._n_steps = n_steps = step + (left if paid is None else min(left, paid))
+        spent = sum(count for (_, event), count in ledger.spent.items() if event == plan.event)
+        planned, wanted = (n_events(plan.event, range(start, plan.n_steps)) for start in (0, step))
+        left = affordable(spent, plan.event, planned, wanted, plan.delta, target, plan.prior)
+        left, length = left if paid is None else min(left, paid), epoch_length(plan.event)
+        self._n_steps = n_steps = min(plan.n_steps, (step // length + left) * length) if left else step
         if n_steps == 0:
             raise ValueError(
                 f"checkpoint {self.path}: {len(ledger)} releases are spent and no step of them was kept; "
@@ -438,10 +445,10 @@ def affordable(
     spent: int, event: PrivacyEvent | None, planned: int, wanted: int, delta: float, target: float | None,
     prior: dict[str, Any] | None = None,
 ) -> int:
-    """How many of the wanted releases of an event a target can still pay for, after so many that are spent.
+    """How many of the wanted times of an event a target can still pay for, after so many that are spent.
 
-    The noise was chosen for ``planned`` releases, and what their columns were bought with before. Where releases were
-    lost, a few steps fewer may remain; how many is for the accountant to say, from the events alone.
+    The noise was chosen for ``planned`` times, and what their columns were bought with before. Where releases were
+    lost, a few fewer may remain; how many is for the accountant to say, from the events alone.
     """
     if event is None or target is None or spent + wanted <= planned:
         return wanted

@@ -2,8 +2,8 @@
 
 A sampler draws record numbers and emits the accounting event of a release made from such
 a minibatch, so that what is drawn and what is accounted cannot differ: Poisson sampling
-with "add or remove one record"; a fixed size without replacement with "replace one
-record"; the whole data set with either. A sampler knows public numbers only; how many
+and random allocation with "add or remove one record"; a fixed size without replacement
+with "replace one record"; the whole data set with either. A sampler knows public numbers only; how many
 rows there are is told to `draw` alone.
 """
 
@@ -14,11 +14,18 @@ from typing import Protocol
 
 import numpy as np
 
-from ..accounting import GaussianEvent, PoissonSampledEvent, PrivacyEvent, WithoutReplacementEvent
+from ..accounting import (
+    GaussianEvent,
+    PoissonSampledEvent,
+    PrivacyEvent,
+    RandomAllocationEvent,
+    SelfComposedEvent,
+    WithoutReplacementEvent,
+)
 from .randomness import Randomness
 
 RELATIONS = ("add_remove", "replace_one")
-SAMPLINGS = ("poisson", "without_replacement", "full")
+SAMPLINGS = ("poisson", "without_replacement", "full", "random_allocation")
 
 
 class Sampler(Protocol):
@@ -26,7 +33,7 @@ class Sampler(Protocol):
 
     Attributes
     ----------
-    name : {"poisson", "without_replacement", "full"}
+    name : {"poisson", "without_replacement", "full", "random_allocation"}
     neighbors : {"add_remove", "replace_one"}
         The relation that its event is about.
     n_records : int
@@ -44,7 +51,41 @@ class Sampler(Protocol):
         """Sorted record numbers below n_rows, int64."""
 
     def event(self, noise_multiplier: float) -> PrivacyEvent:
-        """Event of one release with this noise multiplier."""
+        """Event of one release with this noise multiplier, or of an epoch of `n_batches` releases."""
+
+
+def epoch_length(of: Sampler | PrivacyEvent | None) -> int:
+    """How many steps an event of this sampler covers, or this event."""
+    return int(getattr(of, "n_batches", 1))
+
+
+def check_steps(sampler: Sampler, n_steps: int) -> None:
+    """Refuse a run that ends within an epoch; ValueError."""
+    if n_steps % epoch_length(sampler):
+        raise ValueError(
+            f"n_steps={n_steps}: expected a multiple of {epoch_length(sampler)}, the minibatches of an epoch "
+            f"(n_records / batch_size), with sampling={sampler.name!r}"
+        )
+
+
+def charged(sampler: Sampler, step: int, first: bool = False) -> bool:
+    """Whether a step of a run brings a new event: each does, or those that begin an epoch.
+
+    The first step that a run does brings one too, wherever it stands in its epoch: a run that was resumed there goes
+    on with newly drawn minibatches. What it does of them, and what was done of those before, are parts of two epochs.
+    """
+    return first or step % epoch_length(sampler) == 0
+
+
+def n_events(of: Sampler | PrivacyEvent | None, steps: range) -> int:
+    """How many events these consecutive steps of a run bring, the first of them done first."""
+    length = epoch_length(of)
+    return (steps.stop - 1) // length - steps.start // length + 1 if len(steps) else 0
+
+
+def run_event(sampler: Sampler, noise_multiplier: float, n_steps: int) -> SelfComposedEvent:
+    """The event of a whole run."""
+    return SelfComposedEvent(sampler.event(noise_multiplier), n_events(sampler, range(n_steps)))
 
 
 class PoissonSampler:
@@ -123,6 +164,62 @@ class FixedSizeSampler:
         return WithoutReplacementEvent(self.batch_size, self.n_records, inner)
 
 
+class RandomAllocationSampler:
+    """Each record is in one minibatch of an epoch, uniformly and independently of the others.
+
+    Parameters
+    ----------
+    n_records : int
+        Public number of records.
+    n_batches : int
+        Minibatches of an epoch, at least 1. Step s is minibatch s mod n_batches of epoch s // n_batches.
+    edges : int64 array of shape (n_batches + 1,), or None
+        Records from edges[i] to edges[i + 1] are minibatch i of every epoch: minibatches that were drawn once, with
+        the data in their order. Its sizes are private. None draws minibatches anew for each epoch.
+
+    Notes
+    -----
+    A record's minibatch is its 64-bit random word modulo n_batches; words from the largest multiple of n_batches up
+    are drawn again, so that nothing is rounded. It follows from the record's own words alone. Minibatches are kept
+    for the steps of their epoch as long as these follow on each other, in memory only. Whoever begins or goes on with
+    an epoch in any other way draws anew, and `charged` says that it is paid for as another epoch.
+    """
+
+    name = "random_allocation"
+    neighbors = "add_remove"
+
+    def __init__(self, n_records: int, n_batches: int, edges: np.ndarray | None = None):
+        self.n_records, self.n_batches, self.edges = n_records, n_batches, edges
+        self.expected_batch_size = n_records / n_batches
+        self._drawn: tuple[Randomness, int, np.ndarray] | None = None
+
+    def draw(self, n_rows: int, randomness: Randomness, step: int) -> np.ndarray:
+        """Sorted record numbers, int64; possibly none."""
+        epoch, number = divmod(step, self.n_batches)
+        if self.edges is not None:
+            return np.arange(self.edges[number], self.edges[number + 1], dtype=np.int64)
+        known, following, batches = self._drawn or (None, -1, np.empty(0))
+        if number == 0 or known is not randomness or following != step or len(batches) != n_rows:
+            batches = self._allocate(n_rows, randomness, epoch)
+        self._drawn = (randomness, step + 1, batches)
+        return np.flatnonzero(batches == number).astype(np.int64)
+
+    def _allocate(self, n_rows: int, randomness: Randomness, epoch: int) -> np.ndarray:
+        words = randomness.words(n_rows, "allocate", epoch)
+        last, again = np.uint64(2**64 - 2**64 % self.n_batches - 1), 0
+        while (beyond := words > last).any():
+            again += 1
+            words = np.where(beyond, randomness.words(n_rows, f"allocate again {again}", epoch), words)
+        return (words % np.uint64(self.n_batches)).astype(np.min_scalar_type(self.n_batches - 1))
+
+    def event(self, noise_multiplier: float) -> PrivacyEvent:
+        """Event of one epoch with this noise multiplier."""
+        inner = GaussianEvent(noise_multiplier, neighbors=self.neighbors)
+        if self.n_batches == 1:
+            return inner
+        return RandomAllocationEvent(self.n_batches, 1, inner, self.edges is not None)
+
+
 class FullSampler:
     """Every record in every step.
 
@@ -153,13 +250,13 @@ def make_sampler(sampling: str, neighbors: str | None, n_records: int, batch_siz
 
     Parameters
     ----------
-    sampling : {"poisson", "without_replacement", "full"}
+    sampling : {"poisson", "without_replacement", "full", "random_allocation"}
     neighbors : {"add_remove", "replace_one"} or None
         None takes the relation that the sampling is accounted under.
     n_records : int
         Public number of records.
     batch_size : float or None
-        None is the whole data set.
+        None is the whole data set. With "random_allocation", epochs have n_records / batch_size minibatches, rounded.
 
     Raises
     ------
@@ -168,7 +265,7 @@ def make_sampler(sampling: str, neighbors: str | None, n_records: int, batch_siz
         under, or the batch does not fit the public number of records.
     """
     if sampling not in SAMPLINGS:
-        raise ValueError(f"sampling={sampling!r}: expected 'poisson', 'without_replacement' or 'full'")
+        raise ValueError(f"sampling={sampling!r}: expected one of {', '.join(map(repr, SAMPLINGS))}")
     if neighbors is not None and neighbors not in RELATIONS:
         raise ValueError(f"neighbors={neighbors!r}: expected 'add_remove' or 'replace_one'")
     if n_records < 1:
@@ -179,12 +276,14 @@ def make_sampler(sampling: str, neighbors: str | None, n_records: int, batch_siz
         if batch_size is not None and batch_size != n_records:
             raise ValueError(f"batch_size={batch_size!r}: expected None with sampling='full'")
         return FullSampler(n_records, neighbors or "add_remove")
-    needed = "add_remove" if sampling == "poisson" else "replace_one"
+    needed = "replace_one" if sampling == "without_replacement" else "add_remove"
     if neighbors not in (None, needed):
         raise ValueError(f"neighbors={neighbors!r}: expected {needed!r} with sampling={sampling!r}")
     if sampling == "poisson":
         return PoissonSampler(n_records, n_records if batch_size is None else float(batch_size))
     size = n_records if batch_size is None else batch_size
+    if sampling == "random_allocation":
+        return RandomAllocationSampler(n_records, max(1, round(n_records / size)))
     if int(size) != size or size < 1:
         raise ValueError(f"batch_size={batch_size!r}: expected an integer with sampling='without_replacement'")
     return FixedSizeSampler(n_records, int(size))

@@ -29,7 +29,7 @@ from ..engine.model import MAX_RECORDS, Model, Records
 from ..engine.plan import RunPlan, make_plan
 from ..engine.randomness import KeyedRandomness, Randomness, SystemRandomness
 from ..engine.result import FitResult, Public
-from ..engine.sampling import FullSampler, Sampler, make_sampler
+from ..engine.sampling import SAMPLINGS, FullSampler, Sampler, make_sampler
 from ..engine.statement import Privacy
 from ..engine.transcript import Run, TranscriptWriter, release_digest
 from ..engine.units import UnitRecords
@@ -148,7 +148,7 @@ class PrivateEstimator(Repeatable):
             check_number("n_records", self.n_records, 1, MAX_RECORDS, integer=True)
         if self.rows_per_group is not None:
             check_number("rows_per_group", self.rows_per_group, 1, MAX_RECORDS, integer=True)
-        check_choice("sampling", self.sampling, ("poisson", "without_replacement", "full"))
+        check_choice("sampling", self.sampling, SAMPLINGS)
         check_choice("invalid", self.invalid, ("raise", "drop"))
         if self.callback is not None and not callable(self.callback):
             raise ValueError(f"callback={self.callback!r}: expected a callable or None")

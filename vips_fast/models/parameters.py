@@ -21,11 +21,12 @@ class Parameters:
 
     Parameters
     ----------
-    sampling : {"poisson", "without_replacement", "full"}
-        How minibatches are drawn.
+    sampling : {"poisson", "without_replacement", "full", "random_allocation"}
+        How minibatches are drawn. Random allocation has epochs of ``n_records / batch_size`` minibatches, rounded, in
+        each of which every record is once; ``n_steps`` is a multiple of that number.
     neighbors : {"add_remove", "replace_one"} or None
-        Neighbouring relation; None takes the one that the sampling is accounted under ("poisson" and "full": add or
-        remove one record; "without_replacement": replace one).
+        Neighbouring relation; None takes the one that the sampling is accounted under ("without_replacement": replace
+        one record; others: add or remove one).
     batch_size : float or None
         (Expected) records of a minibatch; None takes all.
     n_steps : int

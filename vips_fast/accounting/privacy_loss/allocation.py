@@ -11,13 +11,13 @@ without it. Then dP/dQ is at most S in convex order, and is S where the unit mov
     delta(eps) = max(E(S - e^eps)_+, E(1 - e^eps S)_+)
 
 for one epoch, and with the product of independent copies of S for epochs with fresh minibatches.
-*Proof.* Fix the minibatches of all other units, and coins: the hockey-stick divergence is jointly convex. If the unit is
-in minibatch i, output i is shifted by s_i, of norm at most mu in units of the noise, which depends on the outputs before
-it; no other output is. So dP/dQ = (1/t) sum_i exp(<s_i, x_i> - |s_i|^2 / 2), x_i the noise, N(0, I) given the past under
-Q. Put g_i = (<s_i, x_i> + (mu^2 - |s_i|^2)^(1/2) xi_i) / mu with new xi_i ~ N(0, 1): these are independent N(0, 1), and
-E[S | x] = dP/dQ. Both divergences are expectations of convex functions of dP/dQ, so by Jensen's inequality S has the
-larger ones. Given all outputs before it, a later epoch has such a factor too; the same argument, factor by factor, gives
-the product. (S, as dP/dQ, makes a dominating pair, which composes with those of other mechanisms.)
+*Proof.* Fix the minibatches of all other units, and coins: the hockey-stick divergence is jointly convex. If the unit
+is in minibatch i, output i is shifted by s_i, of norm at most mu in units of the noise, which depends on the outputs
+before it; no other output is. So dP/dQ = (1/t) sum_i exp(<s_i, x_i> - |s_i|^2 / 2), x_i the noise, N(0, I) given the
+past under Q. Put g_i = (<s_i, x_i> + (mu^2 - |s_i|^2)^(1/2) xi_i) / mu with new xi_i ~ N(0, 1): these are independent
+N(0, 1), and E[S | x] = dP/dQ. Both divergences are expectations of convex functions of dP/dQ, so by Jensen's inequality
+S has the larger ones. Given all outputs before it, a later epoch has such a factor too; the same argument, factor by
+factor, gives the product. (S, as dP/dQ, makes a dominating pair, which composes with those of other mechanisms.)
 
 *Minibatches that are drawn once* and used in E epochs, of multipliers z_1, ..., z_E: one epoch with mu^2 = sum_e
 1 / z_e^2. *Proof.* The factor of minibatch i is the product over the epochs of exp(mu_e g_ie - mu_e^2 / 2), which is
@@ -166,8 +166,8 @@ def allocation_pairs(n_batches: int, square: float, n_epochs: int, tail: float, 
     """The pairs of epochs in both directions, and how often each: dominating ones, or dominated ones without `upper`.
 
     All epochs are one pair where doubles hold the product of their ratios, whose mean with the unit is the product of
-    1 + (exp(mu^2) - 1) / t; else each is one. Where they do not hold that of one, the bounds are the trivial ones: which
-    minibatch the unit is in is known, or nothing is.
+    1 + (exp(mu^2) - 1) / t; else each is one. Where they do not hold that of one, the bounds are the trivial ones:
+    which minibatch the unit is in is known, or nothing is.
     """
     mu, room = math.sqrt(square), 690.0 + 2.0 * math.log(tail)
     if n_batches == 1 or mu * tail_quantile(tail) + 0.5 * square > 690.0:

@@ -24,8 +24,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ...accounting import GaussianEvent, PoissonSampledEvent, SelfComposedEvent, calibrate_noise_multiplier
+from ...accounting import calibrate_noise_multiplier
 from ...engine.averaging import Schedule
+from ...engine.sampling import Sampler, epoch_length, make_sampler, run_event
 from .options import LdaOptions
 
 #: Least (expected) minibatch, and its share of the records beyond that.
@@ -74,6 +75,12 @@ def default_batch_size(n_records: int) -> int:
     return min(n_records, max(_LEAST_BATCH, math.ceil(_BATCH_SHARE * n_records)))
 
 
+def whole_epochs(sampler: Sampler, n_steps: int) -> int:
+    """The least number of steps from n_steps up that fills epochs."""
+    length = epoch_length(sampler)
+    return math.ceil(n_steps / length) * length
+
+
 def default_clip(doc_length: int, rows_per_group: int | None = 1) -> float:
     """0.6 N^-0.425, at most 1, for one document; up to 1.4 times that for a person who has several."""
     rows = math.inf if rows_per_group is None else rows_per_group
@@ -93,6 +100,7 @@ def plan(
     n_records: int, n_features: int, n_components: int, *, doc_length: int = 500, target_epsilon: float = 1.0,
     target_delta: float | None = None, n_steps: int | None = None, batch_size: float | None = None,
     clip: float | None = None, noise_multiplier: float | None = None, rows_per_group: int | None = 1,
+    sampling: str = "poisson",
 ) -> Plan:
     """Settings for a private topic model.
 
@@ -107,6 +115,8 @@ def plan(
     rows_per_group : int or None
         Where persons own several documents, the most that are used of one, or None for all; n is then the number of
         persons.
+    sampling : {"poisson", "random_allocation"}
+        How minibatches are drawn; with the latter, steps that are not given fill whole epochs.
 
     Returns
     -------
@@ -130,27 +140,25 @@ def plan(
         raise ValueError(f"batch_size={size!r}: expected a number in (0, {n_records}], the number of records")
     clip = default_clip(doc_length, rows_per_group) if clip is None else clip
     delta = min(1e-5, 0.1 / n_records) if target_delta is None else target_delta
-    q = size / n_records
+    if sampling not in ("poisson", "random_allocation"):
+        raise ValueError(f"sampling={sampling!r}: expected 'poisson' or 'random_allocation'")
+    sampler = make_sampler(sampling, None, n_records, size)
+    q = sampler.expected_batch_size / n_records
     mean = n_records * doc_length / (n_components * n_features)
 
     def calibrated(steps):
         if noise_multiplier is not None:
             return noise_multiplier
-
-        def event(z):
-            inner = GaussianEvent(z, neighbors="add_remove")
-            return SelfComposedEvent(inner if q >= 1 else PoissonSampledEvent(q, inner), steps)
-
-        return calibrate_noise_multiplier(event, target_epsilon, delta)
+        return calibrate_noise_multiplier(lambda z: run_event(sampler, z, steps), target_epsilon, delta)
 
     def signal_to_noise(z, steps, decay):
         noise = z * clip * doc_length / q
         return mean / (noise * averaged_noise(steps, decay)) if noise > 0 else math.inf
 
-    steps = _MORE_STEPS if n_steps is None else n_steps
+    steps = whole_epochs(sampler, _MORE_STEPS) if n_steps is None else n_steps
     z = calibrated(steps)
     if n_steps is None and signal_to_noise(z, steps, 0.5) < _CLEAR:
-        steps = DEFAULT_STEPS
+        steps = whole_epochs(sampler, DEFAULT_STEPS)
         z = calibrated(steps)
     decay = 0.5 if signal_to_noise(z, steps, 0.5) >= _CLEAR else 0.7
     return Plan(size, steps, clip, decay, z, signal_to_noise(z, steps, decay))
