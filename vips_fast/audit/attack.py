@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from ..accounting import PrivacyEvent, SelfComposedEvent, delta, epsilon
+from ..accounting import PrivacyEvent, delta, epsilon
 from ..engine.model import Release
+from ..engine.sampling import epoch_length, run_event
 from ..models.prepared import Prepared
 from .bench import Bench, Still
 from .report import Check, LayerResult
@@ -89,7 +90,9 @@ class _Attack:
     """Likelihood ratios, "with" against "without" the audited record, of one run's releases.
 
     The sums of the rest of a minibatch are unknown. Their mean is taken off, and their
-    covariance, that of how many records of each kind were drawn, is accounted for.
+    covariance, that of how many records of each kind were drawn, is accounted for. Under random
+    allocation the ratios are those of whole epochs; half of the prior is on minibatches that are
+    the same in all epochs, so that these are found too.
     """
 
     def __init__(self, bench: Bench, prepared: Prepared):
@@ -111,7 +114,7 @@ class _Attack:
     def follow(self, prepared: Prepared) -> None:
         """Attack another run."""
         self.prepared = replace(prepared, records=self.records)
-        self.score = 0.0
+        self.ratios: list[float] = []
 
     def __call__(self, release: Release) -> None:
         """Add the log likelihood ratios of one release; the model is still as it was when the sum was made."""
@@ -124,10 +127,22 @@ class _Attack:
             seen -= _RATE * (self.counts @ rest)
             spread = np.diag(1.0 / (self.counts * _RATE * (1 - _RATE)))
             inner = np.linalg.inv(self.variance * spread + rest @ rest.T)
+        length = epoch_length(self.prepared.plan.sampler)
         for sign, own in zip(self.signs, owns, strict=True):
             filtered = own - (rest @ own) @ inner @ rest if len(rest) else own
             exponent = float((seen - 0.5 * own) @ filtered) / self.variance
-            self.score += sign * float(np.logaddexp(math.log1p(-_RATE), math.log(_RATE) + exponent))
+            sampled = float(np.logaddexp(math.log1p(-_RATE), math.log(_RATE) + exponent))
+            self.ratios.append(sign * sampled if length == 1 else exponent)
+
+    @property
+    def score(self) -> float:
+        """The log likelihood ratio of the run."""
+        length = epoch_length(self.prepared.plan.sampler)
+        if length == 1:
+            return math.fsum(self.ratios)
+        epochs = np.array(self.ratios).reshape(-1, length)
+        fresh = np.logaddexp.reduce(epochs, axis=1) - math.log(length)
+        return float(np.logaddexp(fresh.sum(), np.logaddexp.reduce(epochs.sum(0)) - math.log(length)))
 
 
 def _alike(a: Any, b: Any) -> bool:
@@ -141,8 +156,11 @@ def _run_settings(bench: Bench, n_rows: int, multiplier: float = 1.0) -> dict[st
     """Settings of a whole run at the layer's sampling rate."""
     replaces = bench.neighbors == "replace_one"
     n_records = n_rows if replaces else N_RECORDS
+    sampling = "without_replacement" if replaces else "poisson"
+    if bench.adapter.estimator().sampling == "random_allocation":
+        sampling = "random_allocation"
     chosen = dict(
-        sampling="without_replacement" if replaces else "poisson", neighbors=None, n_records=n_records, n_steps=_STEPS,
+        sampling=sampling, neighbors=None, n_records=n_records, n_steps=_STEPS,
         batch_size=max(1, round(_RATE * n_records)), noise_multiplier=multiplier,
     )
     return {**bench.adapter.cheap, **bench.adapter.settings, **chosen}
@@ -161,7 +179,7 @@ def _scores(bench: Bench, holds: bool, multiplier: float, n_runs: int) -> tuple[
         attack.follow(prepared)
         bench.run(prepared, attack)
         out[run] = attack.score
-    return out, SelfComposedEvent(prepared.plan.sampler.event(multiplier), _STEPS)
+    return out, run_event(prepared.plan.sampler, multiplier, _STEPS)
 
 
 def layer_e(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult:
