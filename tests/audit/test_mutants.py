@@ -129,7 +129,7 @@ def test_random_allocation(mutant, z, runs):
     model = LatentDirichletAllocation.paper(2, sampling="random_allocation", noise_multiplier=z)
     sizes = dataclasses.replace(SIZES, runs=runs)
     honest, faulty = (
-        audit(model, layers="E", sizes=sizes, random_state=0, seams=Seams(sampler=sampler)) for sampler in (None, mutant)
+        audit(model, layers="E", sizes=sizes, random_state=0, seams=Seams(sampler=each)) for each in (None, mutant)
     )
     print(honest.text(), faulty.text(), sep="\n")
     assert honest.passed and not faulty.passed
