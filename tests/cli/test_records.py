@@ -1,10 +1,17 @@
 """Raw records at the shell: fitted by person, and read the same way again by the model alone."""
 
 import json
+import subprocess
+import sys
+import time
 
 import pytest
 
+from vips_fast import LatentDirichletAllocation, PrivateVocabulary, plan
 from vips_fast.cli.exits import Exit
+from vips_fast.cli.runs import ledger_in
+from vips_fast.engine.budget import Budget
+from vips_fast.models.vocabulary.planning import enough_for_words
 
 NOTES = [
     ("T4 up, B12 low; M\u00fcller", "p1"), ("t3 \u041c\u0438\u0440 b6", "p2"), ("", "p1"), ("the red red blue", "p3"),
@@ -160,17 +167,65 @@ def test_a_stopped_run_buys_its_vocabulary_once(ward, run, refused, monkeypatch)
 
 def test_a_vocabulary_of_nothing_says_what_was_spent(ward, refused):
     said = refused(*fit_ward(ward, "--vocab", "private", "--vocab-share", 0.001), code=Exit.FAILED)
-    assert said.startswith(
-        "--vocab private: no word can be released; epsilon = 0.006 is spent on it, and a word has to"
-    )
-    assert "of the 600 patients" in said and SECRET not in said
+    assert said.startswith("--vocab private: no word can be released; epsilon = 0.006 is spent on it; expected about ")
+    need = enough_for_words(600, PrivateVocabulary.load(ward / "m.run" / "words").privacy_.epsilon, 1e-5, 4, 100)
+    assert f"about --epsilon = {need[0] / 0.001:.2g}, or some {need[1]:.2g} patients in place of 600, or a" in said
+    assert SECRET not in said
+
+
+def budget_of(ward, **options):
+    return Budget.create(ward / "b", epsilon=6.0, delta=1e-5, dataset="ward", unit="patient", **options)
+
+
+def by_budget(ward, *more):
+    whose = ("--text", "note", "--person", "patient", "--unit", "patient", "--max-share", 1, "--quiet")
+    return "fit", "lda", ward / "notes.csv", *whose, *SMALL, "--budget", ward / "b", "--out", ward / "m", *more
+
+
+def test_a_budget_alone_pays_for_words_and_topics(ward, run, refused):
+    """The plan splits what is left of it, and the topics get all of the rest, in one ledger."""
+    budget = budget_of(ward)
+    assert run(*by_budget(ward))[0] == 0
+    model, share = LatentDirichletAllocation.load(ward / "m"), plan(600, None, 2, doc_length=10, target_epsilon=6.0)
+    words, topics = budget.show()["runs"]
+    assert (words["what"], topics["what"]) == ("PrivateVocabulary", "LatentDirichletAllocation")
+    assert (words["drawn"], topics["drawn"]) == (share.vocabulary.n_steps, 2)
+    assert words["event"]["events"][0]["noise_multiplier"] == share.vocabulary.noise_multiplier
+    assert 5.99 < budget.spent <= 6.0 and model.privacy_.vocabulary and model.privacy_.epsilon <= 6.0
+    assert "does not hold this run" in refused(*by_budget(ward, "--force"), code=3)
+
+
+@pytest.mark.parametrize("target", [(), ("--epsilon", 4)])
+def test_topics_reserve_nothing_before_their_words_are_bought(ward, run, target):
+    """Public numbers of records and steps, by which they could."""
+    budget = budget_of(ward, filter="gaussian")
+    assert run(*by_budget(ward, "--records", 600, *target))[0] == 0
+    assert (budget.spent <= 4.01) is bool(target) and sum(one["drawn"] > 0 for one in budget.show()["runs"]) == 2
+
+
+def test_a_killed_run_goes_on_with_its_words_and_its_budget(ward, run):
+    budget, folder = budget_of(ward), ward / "m.run"
+    job = [*map(str, by_budget(ward, "--steps", 400, "--checkpoint-every", 1))]
+    process = subprocess.Popen([sys.executable, "-m", "vips_fast", *job], stdout=subprocess.DEVNULL)
+    while process.poll() is None and len(ledger_in(folder)[0] if folder.exists() else ()) < 3:
+        time.sleep(0.01)
+    process.kill()
+    assert process.wait() == -9 and 0 < budget.spent < 6.0
+    names = PrivateVocabulary.load(folder / "words").get_feature_names_out().tolist()
+    code, out, _ = run(*job, "--resume")
+    assert code == 0 and "vocabulary is included" in " ".join(out.split())
+    assert (ward / "m" / "vocab.txt").read_text().split() == names
+    runs = budget.show()["runs"]
+    assert [one["what"] for one in runs].count("PrivateVocabulary") == 1 and len(runs) == 3
+    # Releases that were cut short are paid for and not made again: the last ones may be missing.
+    assert 5.9 < budget.spent <= 6.0 and not folder.exists()
 
 
 @pytest.mark.parametrize(
     "change, message",
     [
         (("-",), "-: standard input can be read once only; expected a file, or a public --vocab"),
-        (("notes.csv", "--noise-multiplier", 2), "--vocab private: expected --epsilon, of which it takes a share"),
+        (("notes.csv", "--noise-multiplier", 2), "--vocab private: expected --epsilon, or --budget alone"),
     ],
 )
 def test_what_a_private_vocabulary_needs(ward, refused, monkeypatch, change, message):

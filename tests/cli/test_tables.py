@@ -142,6 +142,23 @@ def test_a_person_that_no_column_names_is_refused(refused, tmp_path):
     assert "--person who: this input has no columns" in refused(*fit, "--person", "who")
 
 
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_a_column_of_persons_that_repeats_is_told(run, folder, kind):
+    table = pandas.read_csv(folder / "t.csv").rename(columns={"home": "household"})
+    for name, frame in (("many", table), ("one", table.assign(household=np.arange(N)))):
+        path = folder / f"{name}.{kind}"
+        if kind == "csv":
+            frame.to_csv(path, index=False)
+        elif kind == "parquet":
+            frame.to_parquet(path, index=False)
+        else:
+            frame.to_json(path, orient="records", lines=True)
+    told = "vips-fast: warning: column 'household' repeats: rows of one person? give --person household\n"
+    assert run(*fit(folder, f"many.{kind}", "a"))[2] == told
+    assert run(*fit(folder, f"one.{kind}", "b"))[2] == ""
+    assert run(*fit(folder, f"many.{kind}", "c", "--person", "household"))[2] == ""
+
+
 def test_adult(run, data_dir, tmp_path):
     """The UCI file with its header, and the schema of its description."""
     names = [column.name for column in ADULT.columns]

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from cases import EVERY as CASES
 
-from vips_fast.engine import durable
+from vips_fast import durable
 from vips_fast.engine.backend import Threads
 from vips_fast.engine.ledger import Ledger
 from vips_fast.engine.loop import run

@@ -9,7 +9,7 @@ import signal
 
 from runs import die, in_child
 
-from vips_fast.engine import durable
+from vips_fast import durable
 
 #: Ways to fail: an error (of a write: after half of it, but for EINTR), half a write without one, the process's end.
 FAULTS = {code: getattr(errno, code) for code in ("ENOSPC", "EIO", "EINTR")} | {"short": None, "killed": die}

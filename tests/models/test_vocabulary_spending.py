@@ -9,7 +9,6 @@ from vips_fast import LatentDirichletAllocation, PrivateCountVectorizer, verify
 from vips_fast.accounting import ApproximateDPEvent, ComposedEvent, GaussianEvent, PoissonSampledEvent, epsilon
 from vips_fast.engine.budget import Budget, BudgetExceededError
 from vips_fast.engine.filters import gaussian_filter_epsilon, leaked, without_leaks
-from vips_fast.models.vocabulary import plan_vocabulary
 
 TEXTS = ["red green blue " * 3, "one two three", "red two blue", "green one"] * 100
 LEAK = ComposedEvent((GaussianEvent(8.0, "add_remove"), ApproximateDPEvent(0.0, 1e-6, "add_remove")))
@@ -132,16 +131,3 @@ def test_fits_that_add_up_are_said_once_and_in_words(tmp_path):
         with pytest.raises(ValueError, match="noise_multiplier"):
             refused.fit(X, y)
     assert said(lambda: model().fit(X, y)) == 0
-
-
-def test_a_plan_splits_epsilon_by_public_numbers():
-    few, some, many = (plan_vocabulary(n, 2.0, 1e-6) for n in (1000, 40_000, 1_000_000))
-    assert few.target_epsilon == 0.6 and many.target_epsilon == 0.2 and 0.2 <= some.target_epsilon <= 0.6
-    assert many.holders <= 10_000 and few.holders > 10
-    assert plan_vocabulary(1000, 2.0, 1e-6, share=0.5).target_epsilon == 1.0
-    words = bought(n_steps=3).fit(TEXTS)
-    planned = plan_vocabulary(400, 3.0, 1e-5, share=1.0, n_steps=3, max_tokens=20)
-    assert planned.noise_multiplier == words.privacy_.noise_multiplier and planned.holders == words.holders_needed
-    with pytest.raises(ValueError, match="share=2"):
-        plan_vocabulary(1000, 2.0, 1e-6, share=2)
-    assert "epsilon = 0.6" in few.text()

@@ -11,12 +11,14 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy.special import logsumexp
+from scipy.stats import binom
 
 from ..accounting import PrivacyEvent, delta, epsilon
 from ..engine.model import Release
 from ..engine.sampling import epoch_length, run_event
 from ..models.prepared import Prepared
-from .bench import Bench, Still
+from .bench import Bench, Still, rows_of_persons
 from .report import Check, LayerResult
 from .sizes import CONFIDENCE_ERROR, N_RECORDS, Sizes
 from .statistics import delta_lower_bound, mu_interval, mu_lower_bound
@@ -98,12 +100,19 @@ class _Attack:
     def __init__(self, bench: Bench, prepared: Prepared):
         adapter, self.bench = bench.adapter, bench
         base = [] if adapter.disjoint else adapter.base(N_RECORDS - 1)
+        extra, replaced = adapter.worst_pair()
+        rows = rows_of_persons(adapter)
+        if rows is not None:
+            # Each row is drawn by itself, as if it were a person's only one. All of a person's rows are equal here.
+            base, extra, replaced = [(row,) for person in base for row in person[:rows]], extra[:1], replaced[:1]
+        #: How many of the audited record's rows are drawn, and ln of the probability.
+        self.drawn = np.arange(2 if rows is None else rows + 1)
+        self.chance = binom.logpmf(self.drawn, self.drawn[-1], _RATE)
         kinds: list[list[Any]] = []  # equal records of the base
         for record in base:
             same = [kind for kind in kinds if _alike(kind[0], record)]
             (same[0].append(record) if same else kinds.append([record]))
         self.counts = np.array([float(len(kind)) for kind in kinds])
-        extra, replaced = adapter.worst_pair()
         self.signs = (1.0, -1.0) if bench.neighbors == "replace_one" else (1.0,)
         own = [extra, replaced][: len(self.signs)]
         estimator = bench.estimator(**_run_settings(bench, len(own) + len(kinds)))
@@ -130,9 +139,9 @@ class _Attack:
         length = epoch_length(self.prepared.plan.sampler)
         for sign, own in zip(self.signs, owns, strict=True):
             filtered = own - (rest @ own) @ inner @ rest if len(rest) else own
-            exponent = float((seen - 0.5 * own) @ filtered) / self.variance
-            sampled = float(np.logaddexp(math.log1p(-_RATE), math.log(_RATE) + exponent))
-            self.ratios.append(sign * sampled if length == 1 else exponent)
+            linear, square = float(seen @ filtered) / self.variance, float(own @ filtered) / self.variance
+            sampled = float(logsumexp(self.chance + self.drawn * linear - 0.5 * self.drawn**2 * square))
+            self.ratios.append(sign * sampled if length == 1 else linear - 0.5 * square)
 
     @property
     def score(self) -> float:
@@ -141,8 +150,8 @@ class _Attack:
         if length == 1:
             return math.fsum(self.ratios)
         epochs = np.array(self.ratios).reshape(-1, length)
-        fresh = np.logaddexp.reduce(epochs, axis=1) - math.log(length)
-        return float(np.logaddexp(fresh.sum(), np.logaddexp.reduce(epochs.sum(0)) - math.log(length)))
+        fresh = logsumexp(epochs, axis=1) - math.log(length)
+        return float(np.logaddexp(fresh.sum(), logsumexp(epochs.sum(0)) - math.log(length)))
 
 
 def _alike(a: Any, b: Any) -> bool:
@@ -156,11 +165,11 @@ def _run_settings(bench: Bench, n_rows: int, multiplier: float = 1.0) -> dict[st
     """Settings of a whole run at the layer's sampling rate."""
     replaces = bench.neighbors == "replace_one"
     n_records = n_rows if replaces else N_RECORDS
-    sampling = "without_replacement" if replaces else "poisson"
+    sampling = "poisson" if rows_of_persons(bench.adapter) is None else "rows"
     if bench.adapter.estimator().sampling == "random_allocation":
         sampling = "random_allocation"
     chosen = dict(
-        sampling=sampling, neighbors=None, n_records=n_records, n_steps=_STEPS,
+        sampling="without_replacement" if replaces else sampling, neighbors=None, n_records=n_records, n_steps=_STEPS,
         batch_size=max(1, round(_RATE * n_records)), noise_multiplier=multiplier,
     )
     return {**bench.adapter.cheap, **bench.adapter.settings, **chosen}

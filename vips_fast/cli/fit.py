@@ -40,11 +40,15 @@ class Job:
     after: Any = None
 
 
-def run_fit(args: argparse.Namespace, cls: type[Any], read: Callable[[Any, JobFolder], Job]) -> int:
+def run_fit(
+    args: argparse.Namespace, cls: type[Any], read: Callable[[Any, JobFolder], Job],
+    buys: Callable[[], bool] = lambda: False,
+) -> int:  # fmt: skip
     """Fit a model and write its folder, which appears whole or not at all.
 
     Settings are checked and the places of the results are made sure before ``read(estimator, run)`` is called, which
     reads the data and may set parameters that depend on public inputs, and keep in the run's folder what it has bought.
+    Where ``buys()``, it charges the budget itself, before anything is reserved for the fit.
     """
     start = time.perf_counter()
     if args.budget is None and args.target_epsilon is None and args.noise_multiplier is None and args.private is None:
@@ -53,7 +57,7 @@ def run_fit(args: argparse.Namespace, cls: type[Any], read: Callable[[Any, JobFo
     model._check_parameters()
     if args.check:
         return check(args, model)
-    model, shown, closing, budget = _fitted(args, model, read)
+    model, shown, closing, budget = _fitted(args, model, read, buys)
     if args.json:
         said = object_line(fit_object(args, model, time.perf_counter() - start))
     else:
@@ -67,7 +71,9 @@ def run_fit(args: argparse.Namespace, cls: type[Any], read: Callable[[Any, JobFo
     return Exit.UNREPORTED
 
 
-def _fitted(args: argparse.Namespace, model: Any, read: Callable[[Any, JobFolder], Job]) -> tuple[Any, str, str, Any]:
+def _fitted(
+    args: argparse.Namespace, model: Any, read: Callable[[Any, JobFolder], Job], buys: Callable[[], bool]
+) -> tuple[Any, str, str, Any]:
     """The fitted model, which has its place in ``--out``; what to print above and below its statement; the budget."""
     from ..models.spending import Spending
     from .runs import MODEL, JobFolder, belongs, run_folder, tidy
@@ -84,11 +90,14 @@ def _fitted(args: argparse.Namespace, model: Any, read: Callable[[Any, JobFolder
             if belongs(kept / MODEL, kept) and (done := finished(kept / MODEL, model, args)) is not None:
                 run.publish(out, args.force)
                 return done, "", f"Written to {out}; nothing more was spent.", None
-            with Spending(model, args.budget, call={"unit": unit}, folder=run) as spending, _warnings_said():
+            payer = Spending(model, args.budget, call={"unit": unit}, folder=run)
+            with (contextlib.closing(payer) if buys() else payer) as spending, _warnings_said():
                 job = read(model, run)
                 groups = job.groups if args.groups is None else read_labels(args.groups)
                 if groups is None and args.person is not None:
                     raise ValueError(f"--person {args.person}: this input has no columns; expected --groups FILE")
+                if groups is None and model.private:
+                    _warn_of_persons(args.input)
                 bought = {} if job.after is None else {"after": job.after}
                 with ProgressLine("fit") as progress:
                     model.set_params(callback=None if args.quiet else progress).fit(
@@ -107,6 +116,23 @@ def _fitted(args: argparse.Namespace, model: Any, read: Callable[[Any, JobFolder
                 error.exit_code = Exit.FAILED  # type: ignore[union-attr]  # bad input is what nothing was spent for
             raise
     return model, job.shown(model), f"Written to {out}.", spending.budget
+
+
+def _warn_of_persons(source: str) -> None:
+    """Say that a column of the input is called after persons and repeats."""
+    from ..data.frames import PERSON_COLUMNS, names_persons, repeats
+    from ..data.records import column_names, read_batches
+
+    if not Path(source).is_file() or Path(source).suffix in (".npy", ".npz"):
+        return
+    try:
+        names = column_names(source)
+    except (ValueError, OSError, ImportError):
+        names = list(PERSON_COLUMNS)  # JSON Lines have no header, and counts no names
+    for name in filter(names_persons, names):
+        with contextlib.suppress(ValueError, OSError, ImportError):
+            if repeats(batch[name] for batch in read_batches(source, [name])):
+                warnings.warn(f"column {name!r} repeats: rows of one person? give --person {name}", stacklevel=2)
 
 
 def unit_of(args: argparse.Namespace) -> str:

@@ -12,7 +12,7 @@ from .arguments import add_fit_groups, add_model, command, positive, probability
 from .fit import Job, run_fit
 from .folder import load_model
 from .output import width
-from .records import add_input, read_new, read_training
+from .records import add_input, buys_words, read_new, read_training
 
 if TYPE_CHECKING:
     from ..data import Corpus
@@ -41,12 +41,14 @@ def add(commands: Any, models: Any) -> None:
 
     parser = command(commands, "plan", plan, "settings of a private topic model from public numbers")
     parser.add_argument("--records", type=whole, required=True, help="number of documents")
-    parser.add_argument("--words", type=whole, required=True, help="size of the vocabulary")
+    parser.add_argument("--words", type=whole, help="size of a public vocabulary; default: bought")
     parser.add_argument("--topics", type=whole, required=True)
     parser.add_argument("--doc-length", type=whole, default=500, help="words a document, default 500")
     parser.add_argument("--epsilon", type=positive, required=True)
     parser.add_argument("--delta", type=probability, help="default min(1e-5, 0.1 / records)")
     parser.add_argument("--sampling", default="poisson", choices=("poisson", "random_allocation"))
+    what = "share of epsilon for the vocabulary, default: the best by what is expected"
+    parser.add_argument("--vocab-share", type=probability, help=what)
 
 
 def read_corpus(args: Namespace, model: Any, vocabulary: Sequence[str] | None) -> Corpus:
@@ -101,7 +103,9 @@ def fit(args: Namespace) -> int:
         kept |= reading
         return Job((corpus.counts,), lambda model: {texts.TOPICS: shown(model), **kept}, shown, corpus.groups, after)
 
-    return run_fit(args, LatentDirichletAllocation, read)
+    return run_fit(
+        args, LatentDirichletAllocation, read, lambda: _docstrings(args, args.features) is None and buys_words(args)
+    )
 
 
 def _prior(args: Namespace, corpus: Corpus) -> Any:
@@ -135,9 +139,17 @@ def plan(args: Namespace) -> int:
 
     planned = plan(
         args.records, args.words, args.topics, doc_length=args.doc_length, target_epsilon=args.epsilon,
-        target_delta=args.delta, sampling=args.sampling,
-    )
-    rows = [
+        target_delta=args.delta, vocab_share=args.vocab_share,
+        sampling=args.sampling,
+    )  # fmt: skip
+    words = planned.vocabulary
+    rows: list[tuple[str, Any]] = [] if words is None else [
+        ("vocabulary", f"epsilon = {words.target_epsilon:.3g} in {words.n_steps} rounds"),
+        ("tokens a person", f"at most {words.max_tokens}"), ("words", f"at most {words.max_features}"),
+        ("expected words", f"about {words.words:.2g}, {words.token_share:.0%} of all tokens"),
+        ("noise in topics", f"{words.extra_noise:.2f} times that with a public vocabulary"),
+    ]  # fmt: skip
+    rows += [
         ("expected batch", f"{planned.batch_size:g}"), ("steps", planned.n_steps), ("clip", f"{planned.clip:.4g}"),
         ("learning decay", f"{planned.learning_decay:g}"), ("noise multiplier", f"{planned.noise_multiplier:.4g}"),
         ("signal to noise", f"{planned.signal_to_noise:.3g}"),

@@ -43,9 +43,10 @@ def add_input(parser: Parser, *, fit: bool) -> None:
     if not fit:
         return
     group = parser.add_argument_group("words")
-    group.add_argument("--vocab-size", type=whole, help="most words, of public:LANGUAGE or private; default 8000")
-    what = "private vocabulary: its share of --epsilon, default 0.3"
-    group.add_argument("--vocab-share", type=probability, default=0.3, help=what)
+    what = "most words: of public:LANGUAGE, default 8000, or private, default planned"
+    group.add_argument("--vocab-size", type=whole, help=what)
+    what = "private vocabulary: its share of epsilon, default: planned from public numbers, see `vips-fast plan`"
+    group.add_argument("--vocab-share", type=probability, help=what)
     what = "private vocabulary: leave out words that more than this share of all persons use, default 0.3"
     group.add_argument("--max-share", type=share, default=0.3, help=what)
     what = "unicode (default), or paper: the letters a to z alone"
@@ -109,26 +110,51 @@ def read_training(args: Namespace, run: JobFolder) -> tuple[Corpus, dict[str, st
     return corpus, {READING: json.dumps(said, ensure_ascii=False, indent=1) + "\n"}, after
 
 
+def buys_words(args: Namespace) -> bool:
+    """Whether a fit's arguments ask for a vocabulary that is bought."""
+    from ..data import holds_records
+
+    return args.vocab in (None, PRIVATE) and holds_records(args.input, args.format, args.text, args.person)
+
+
 def _bought(args: Namespace, records: Records, analyzer: Analyzer, run: JobFolder) -> PrivateVocabulary:
-    """The vocabulary of the records, paid for with a share of the fit's epsilon.
+    """The vocabulary of the records, paid for with a share of the fit's epsilon, or of what the budget has left.
 
     It is kept in the folder of the run, which buys it once only: a later attempt goes on with what was released. Raises
     ValueError where that was bought with other settings, the records cannot be read twice, or no word was released.
     """
+    from ..engine.budget import Budget
+    from ..models.lda import plan
     from ..models.vocabulary import PrivateVocabulary, TokenRows
 
     if args.input == "-":
         raise ValueError("-: standard input can be read once only; expected a file, or a public --vocab")
-    if args.target_epsilon is None:
-        raise ValueError("--vocab private: expected --epsilon, of which it takes a share, or a public --vocab")
-    wanted = PrivateVocabulary(
-        target_epsilon=args.vocab_share * args.target_epsilon, target_delta=args.target_delta, analyzer=analyzer,
-        n_records=args.n_records, invalid=records.invalid, max_share=args.max_share,
-        max_features=args.vocab_size or 8000,
+    if args.target_epsilon is None and (args.budget is None or args.noise_multiplier or args.private is not None):
+        raise ValueError(
+            "--vocab private: expected --epsilon, or --budget alone, of which it takes a share, or a public --vocab"
+        )
+    budget = None if args.budget is None else Budget(args.budget)
+    delta = args.target_delta if args.target_delta is not None or budget is None else budget.delta
+    said: dict[str, Any] = dict(
+        analyzer=analyzer, n_records=args.n_records, invalid=records.invalid, max_share=args.max_share,
+        target_delta=delta,
     )  # fmt: skip
+
+    def planned(n_records: int, epsilon: float) -> dict[str, Any]:
+        found = plan(
+            n_records, None, args.n_components, doc_length=args.doc_length or 500, target_epsilon=epsilon,
+            target_delta=delta, vocab_share=args.vocab_share,
+        ).vocabulary  # fmt: skip
+        assert found is not None
+        size = {} if args.vocab_size is None else {"max_features": args.vocab_size}
+        return {**said, **found.parameters(), **size}
+
     if run.words.exists():
         words = PrivateVocabulary.load(run.words)
-        if words.get_params() != wanted.get_params():
+        # What was left in a budget before the vocabulary was bought cannot be asked any more.
+        n_records, epsilon = words.privacy_.n_records, args.target_epsilon
+        wanted = said if epsilon is None else planned(n_records, epsilon)
+        if words.get_params() != {**words.get_params(), **wanted}:
             raise ValueError(f"{run.words}: bought with other settings; expected the same with --resume")
     else:
         rows, labels, known = TokenRows(analyzer), list[int](), dict[Any, int]()
@@ -138,16 +164,19 @@ def _bought(args: Namespace, records: Records, analyzer: Analyzer, run: JobFolde
         if args.groups is not None:
             labels = read_labels(args.groups)
         whose = {"groups": labels, "unit": args.unit} if args.person or args.groups else {}
+        n_records = args.n_records or max(1, len(set(labels)) if whose else rows.n_rows)
+        epsilon = args.target_epsilon if budget is None or args.target_epsilon is not None else budget.left
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that it is empty, which is an error here
-            words = wanted.fit(rows, budget=args.budget, **whose)
+            words = PrivateVocabulary(**planned(n_records, epsilon)).fit(rows, budget=budget, **whose)
         words.save(run.words)
     if not len(words.get_feature_names_out()):
-        said = words.privacy_
+        name, share = "an epsilon for the vocabulary", 1.0
+        if args.target_epsilon is not None:
+            name, share = "--epsilon", float(words.target_epsilon or 1.0) / args.target_epsilon
         error = ValueError(
-            f"--vocab private: no word can be released; epsilon = {said.epsilon:.3g} is spent on it, and a word has to "
-            f"be used by about {words.holders_needed} of the {said.n_records} {said.unit}s: expected more of them, a "
-            "larger --epsilon, or a public --vocab"
+            f"--vocab private: no word can be released; epsilon = {words.privacy_.epsilon:.3g} is spent on it; "
+            f"expected {words.needed(name, share)}, or a public --vocab"
         )
         error.exit_code = Exit.FAILED  # type: ignore[attr-defined]
         raise error

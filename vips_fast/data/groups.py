@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 #: How many are missing is a number of private rows, and not said.
 _MISSING = "groups: expected a label for each row of X; some are missing"
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Persons whose rows follow each other: person u owns rows ``starts[u]`` to ``starts[u + 1] - 1`` (int64)."""
+
+    starts: np.ndarray
 
 
 def group_codes(groups: Any, n_rows: int) -> np.ndarray:
@@ -20,16 +28,9 @@ def group_codes(groups: Any, n_rows: int) -> np.ndarray:
         One label a row: integers, texts or any hashable values.
     n_rows : int
 
-    Returns
-    -------
-    int64 array of shape (n_rows,), codes 0, 1, … in the order in which labels first appear.
-
-    Raises
-    ------
-    ValueError
-        If there is not one label for each row, or a label is missing (None, NaN or not a time).
-    TypeError
-        If a label is not hashable.
+    Returns int64 of shape (n_rows,), codes 0, 1, … in the order in which labels first appear.. Raises ValueError if
+    there is not one label for each row, or a label is missing (None, NaN or not a time); TypeError if a label is not
+    hashable.
     """
     labels = np.asarray(groups) if not isinstance(groups, (list, tuple)) else _column(groups)
     if labels.shape != (n_rows,):

@@ -11,11 +11,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..kernels.threads import run_blocks
+from ..kernels.threads import map_chunks, run_blocks
 from .model import Model, Records
 
 #: Bytes of all threads' accumulators together, beyond which fewer threads are used.
 ACCUMULATOR_BYTES = 2**31
+
+#: Entries of the accumulators that a thread adds at a time.
+_CHUNK = 1 << 16
 
 
 class Backend(Protocol):
@@ -74,8 +77,13 @@ class Threads:
             model.contribute(records.block(rows[first:last]), words[first:last], outs[worker], scratches[worker])
 
         run_blocks(n_blocks, n_threads, work)
-        for extra in outs[1:]:
-            total += extra
+        flat = [out.reshape(-1) for out in outs]
+
+        def merge(first: int, last: int, worker: int) -> None:
+            for extra in flat[1:]:
+                flat[0][first:last] += extra[first:last]
+
+        map_chunks(total.size, _CHUNK, n_threads, merge)
         if figures is not None:
             for scratch in scratches:
                 for name, value in scratch["figures"].items():

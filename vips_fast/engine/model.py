@@ -85,10 +85,7 @@ class Model(ABC):
     def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
         """Take lattice and scale from the plan, before any data.
 
-        Raises
-        ------
-        ValueError
-            If the model cannot keep its bound on this lattice.
+        Raises ValueError if the model cannot keep its bound on this lattice.
         """
 
     @abstractmethod
@@ -141,10 +138,7 @@ class Model(ABC):
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Go on from a `state`.
 
-        Raises
-        ------
-        ValueError
-            If an array is missing, has another shape or is not finite where it must be.
+        Raises ValueError if an array is missing, has another shape or is not finite where it must be.
         """
 
     @abstractmethod
@@ -154,24 +148,15 @@ class Model(ABC):
 
 @dataclass(frozen=True)
 class Release:
-    """One noised statistic: the only thing that leaves the data.
+    """One noised statistic: the only thing that leaves the data."""
 
-    Attributes
-    ----------
-    step : int
-        Number of the step, from 0.
-    units : int64 array
-        Noised sum on the lattice.
-    scale : float
-        Lattice spacing over the expected batch size: ``units * scale`` are means per
-        record.
-    noise_sd : float
-        Standard deviation of the noise in an entry of the means.
-    """
-
+    #: Number of the step, from 0.
     step: int
+    #: Noised sum on the lattice; int64 array.
     units: np.ndarray
+    #: Lattice spacing over the expected batch size: ``units * scale`` are means per record.
     scale: float
+    #: Standard deviation of the noise in an entry of the means.
     noise_sd: float
 
     @cached_property
@@ -183,10 +168,7 @@ class Release:
 def array_of(state: Mapping[str, np.ndarray], name: str, shape: tuple[int, ...] | None = None) -> np.ndarray:
     """A finite float64 copy of one array of a state, for `Model.restore`.
 
-    Raises
-    ------
-    ValueError
-        If the array is missing, has another shape or is not finite.
+    Raises ValueError if the array is missing, has another shape or is not finite.
     """
     if name not in state:
         raise ValueError(f"state: has no array {name!r}")

@@ -3,8 +3,9 @@
 A sampler draws record numbers and emits the accounting event of a release made from such
 a minibatch, so that what is drawn and what is accounted cannot differ: Poisson sampling
 and random allocation with "add or remove one record"; a fixed size without replacement
-with "replace one record"; the whole data set with either. A sampler knows public numbers only; how many
-rows there are is told to `draw` alone.
+with "replace one record"; the whole data set with either; rows of persons, drawn one by
+one, with "add or remove one person". A sampler knows public numbers only; how many rows
+there are is told to `draw` alone.
 """
 
 from __future__ import annotations
@@ -21,11 +22,12 @@ from ..accounting import (
     RandomAllocationEvent,
     SelfComposedEvent,
     WithoutReplacementEvent,
+    group_event,
 )
 from .randomness import Randomness
 
 RELATIONS = ("add_remove", "replace_one")
-SAMPLINGS = ("poisson", "without_replacement", "full", "random_allocation")
+SAMPLINGS = ("poisson", "without_replacement", "full", "rows", "random_allocation")
 
 
 class Sampler(Protocol):
@@ -33,7 +35,7 @@ class Sampler(Protocol):
 
     Attributes
     ----------
-    name : {"poisson", "without_replacement", "full", "random_allocation"}
+    name : {"poisson", "without_replacement", "full", "rows", "random_allocation"}
     neighbors : {"add_remove", "replace_one"}
         The relation that its event is about.
     n_records : int
@@ -125,6 +127,43 @@ class PoissonSampler:
         """Event of one release with this noise multiplier."""
         inner = GaussianEvent(noise_multiplier, neighbors=self.neighbors)
         return inner if self.sampling_probability >= 1.0 else PoissonSampledEvent(self.sampling_probability, inner)
+
+
+class RowSampler(PoissonSampler):
+    """Rows of persons, each drawn by itself as `PoissonSampler` draws records, where no person has many of them.
+
+    Parameters
+    ----------
+    n_records : int
+        Public number of rows.
+    batch_size : float
+        Expected rows of a minibatch, in (0, n_records].
+    rows_per_unit : int
+        Most rows of a person among those that are drawn from, which `vips_fast.engine.units.KeptRows` sees to.
+
+    Notes
+    -----
+    Each row is clipped by itself, and the noise multiplier is over the sensitivity of one row.
+
+    *Proof that the event holds for a person with any number of rows.* Let all words by which `KeptRows` chose be given.
+    They are independent of everything else, and a bound that holds given them holds on average: the hockey-stick
+    divergence is jointly convex. Which rows of a person are kept follows from that person's rows and words alone, so
+    data sets that differ by one person keep the same rows of everybody else, and differ by at most `rows_per_unit`
+    kept rows. Of these, each is drawn by a coin of its own in each step, and j of them move the rounded sum by at most
+    j times one row's sensitivity (which holds what rounding adds once, however many they are). That is what
+    `GroupEvent` is about, and `vips_fast.accounting.privacy_loss.rows` proves, compositions included. With all rows in
+    each step, the person's move the sum by at most `rows_per_unit` times one row's.
+    """
+
+    name = "rows"
+
+    def __init__(self, n_records: int, batch_size: float, rows_per_unit: int):
+        super().__init__(n_records, batch_size)
+        self.rows_per_unit = rows_per_unit
+
+    def event(self, noise_multiplier: float) -> PrivacyEvent:
+        """Event of one release with this noise multiplier, for a person."""
+        return group_event(super().event(noise_multiplier), self.rows_per_unit)
 
 
 class FixedSizeSampler:
@@ -245,18 +284,22 @@ class FullSampler:
         return GaussianEvent(noise_multiplier, neighbors=self.neighbors)
 
 
-def make_sampler(sampling: str, neighbors: str | None, n_records: int, batch_size: float | None) -> Sampler:
+def make_sampler(
+    sampling: str, neighbors: str | None, n_records: int, batch_size: float | None, rows_per_unit: int | None = None
+) -> Sampler:
     """The sampler for an estimator's parameters.
 
     Parameters
     ----------
-    sampling : {"poisson", "without_replacement", "full", "random_allocation"}
+    sampling : {"poisson", "without_replacement", "full", "rows", "random_allocation"}
     neighbors : {"add_remove", "replace_one"} or None
         None takes the relation that the sampling is accounted under.
     n_records : int
         Public number of records.
     batch_size : float or None
         None is the whole data set. With "random_allocation", epochs have n_records / batch_size minibatches, rounded.
+    rows_per_unit : int or None
+        Most rows of a person, which "rows" needs and the others do not read.
 
     Raises
     ------
@@ -279,9 +322,13 @@ def make_sampler(sampling: str, neighbors: str | None, n_records: int, batch_siz
     needed = "replace_one" if sampling == "without_replacement" else "add_remove"
     if neighbors not in (None, needed):
         raise ValueError(f"neighbors={neighbors!r}: expected {needed!r} with sampling={sampling!r}")
-    if sampling == "poisson":
-        return PoissonSampler(n_records, n_records if batch_size is None else float(batch_size))
     size = n_records if batch_size is None else batch_size
+    if sampling == "poisson":
+        return PoissonSampler(n_records, float(size))
+    if sampling == "rows":
+        if rows_per_unit is None:
+            raise ValueError("rows_per_group=None: expected the most rows of a person with sampling='rows'")
+        return RowSampler(n_records, float(size), rows_per_unit)
     if sampling == "random_allocation":
         return RandomAllocationSampler(n_records, max(1, round(n_records / size)))
     if int(size) != size or size < 1:

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from ..data.groups import group_codes
+from ..data.groups import Runs, group_codes
 from .model import Records
+from .randomness import Randomness
 
 #: SplitMix64 (Steele, Lea & Flood 2014): the words of a unit's rows from the unit's own.
 GOLDEN, _MIX1, _MIX2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -49,8 +50,9 @@ class UnitRecords:
     ----------
     rows : Records
         The rows, as a model's reader prepared them.
-    groups : array-like of shape (rows.n_rows,)
-        Label of the unit that each row belongs to; `vips_fast.data.groups.group_codes`.
+    groups : array-like of shape (rows.n_rows,), or Runs
+        Label of the unit that each row belongs to (`vips_fast.data.groups.group_codes`), or where each unit's rows
+        begin, if they follow each other.
     limit : int or None
         Most rows of a unit that are used at one visit. A unit that has more is cut to as
         many, chosen by its own random word, anew at each visit: a function of the unit alone.
@@ -69,8 +71,18 @@ class UnitRecords:
     usable: np.ndarray | None = None
 
     def __init__(self, rows: Records, groups: Any, limit: int | None = None):
-        codes = group_codes(groups, rows.n_rows)
         self._rows, self._limit = rows, limit
+        # None: the rows are in the order of their units.
+        self._order: np.ndarray | None = None
+        if isinstance(groups, Runs):
+            if len(groups.starts) == 0 or groups.starts[-1] != rows.n_rows:
+                raise ValueError("groups: expected those of the same rows as X")
+            if rows.usable is None:
+                self.n_rows, self._starts = len(groups.starts) - 1, groups.starts
+                return
+            codes = np.repeat(np.arange(len(groups.starts) - 1), np.diff(groups.starts))
+        else:
+            codes = group_codes(groups, rows.n_rows)
         self._order = np.argsort(codes, kind="stable").astype(np.int64)
         if rows.usable is not None:
             # A row that is not usable is no row of anybody's.
@@ -85,12 +97,16 @@ class UnitRecords:
         lengths = self._starts[units + 1] - self._starts[units]
         return lengths if self._limit is None else np.minimum(lengths, self._limit)
 
+    def _numbers(self, places: np.ndarray) -> np.ndarray:
+        """Numbers of rows, by their places in the order of the units."""
+        return places if self._order is None else self._order[places]
+
     def edges(self, units: np.ndarray) -> np.ndarray:
         """Boundaries of blocks of about equal work; a unit is never divided."""
         lengths = self._lengths(units)
         ends = np.concatenate(([0], np.cumsum(lengths)))
         position = np.arange(ends[-1]) - np.repeat(ends[:-1], lengths)
-        cuts = self._rows.edges(self._order[np.repeat(self._starts[units], lengths) + position])
+        cuts = self._rows.edges(self._numbers(np.repeat(self._starts[units], lengths) + position))
         inner = np.searchsorted(ends, np.asarray(cuts)[1:-1], side="right") - 1
         return np.unique(np.concatenate(([0], inner, [len(units)])))
 
@@ -114,7 +130,7 @@ class UnitRecords:
         whole = self._starts[units + 1] - self._starts[units]
         ends = np.concatenate(([0], np.cumsum(whole)))
         position = np.arange(ends[-1]) - np.repeat(ends[:-1], whole)
-        rows = self._order[np.repeat(self._starts[units], whole) + position]
+        rows = self._numbers(np.repeat(self._starts[units], whole) + position)
         row_words = np.repeat(words, whole) + position.astype(np.uint64) * GOLDEN
         later = position > 0
         row_words[later] = mixed(row_words[later])
@@ -126,6 +142,55 @@ class UnitRecords:
             rows, row_words = rows[kept], row_words[kept]
             ends = np.concatenate(([0], np.cumsum(np.minimum(whole, self._limit))))
         return self._rows.block(rows), row_words, ends.astype(np.int64)
+
+
+class KeptRows:
+    """Rows as records of their own, of which each unit keeps only so many, as the engine's `Records`.
+
+    Parameters
+    ----------
+    rows : Records
+        The rows, as a model's reader prepared them.
+    groups : array-like of shape (rows.n_rows,)
+        As for `UnitRecords`.
+    limit : int or None
+        Most rows of a unit that are kept; None keeps all. `choose` says which, and has to be called first.
+
+    Attributes
+    ----------
+    n_rows : int
+        Number of kept rows.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `group_codes`.
+    """
+
+    def __init__(self, rows: Records, groups: Any, limit: int | None = None):
+        self._rows, self._codes = rows, group_codes(groups, rows.n_rows)
+        sizes = np.bincount(self._codes)
+        self._places = np.arange(rows.n_rows) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        self._limit = rows.n_rows if limit is None else limit
+        self.n_rows = int(np.minimum(sizes, self._limit).sum())
+
+    def choose(self, randomness: Randomness, step: int) -> None:
+        """Each unit keeps the rows with its least random words, whatever the words and rows of others, for a run."""
+        words = randomness.words(len(self._codes), "rows", step)
+        self._kept = np.sort(np.lexsort((words, self._codes))[self._places < self._limit])
+
+    @property
+    def usable(self) -> np.ndarray | None:
+        """See `Records`."""
+        return None if self._rows.usable is None else self._rows.usable[self._kept]
+
+    def edges(self, rows: np.ndarray) -> np.ndarray:
+        """Boundaries of blocks of about equal work."""
+        return self._rows.edges(self._kept[rows])
+
+    def block(self, rows: np.ndarray) -> Any:
+        """The block of these rows."""
+        return self._rows.block(self._kept[rows])
 
 
 def opened(block: Any, words: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray | None]:

@@ -29,10 +29,10 @@ from ..engine.model import MAX_RECORDS, Model, Records
 from ..engine.plan import RunPlan, make_plan
 from ..engine.randomness import KeyedRandomness, Randomness, SystemRandomness
 from ..engine.result import FitResult, Public
-from ..engine.sampling import SAMPLINGS, FullSampler, Sampler, make_sampler
+from ..engine.sampling import SAMPLINGS, Sampler, make_sampler
 from ..engine.statement import Privacy
 from ..engine.transcript import Run, TranscriptWriter, release_digest
-from ..engine.units import UnitRecords
+from ..engine.units import KeptRows, UnitRecords
 from ..kernels.threads import resolve_n_threads
 from . import persistence
 from .prepared import Prepared
@@ -89,7 +89,11 @@ class PrivateEstimator(Repeatable):
 
     def _sampler(self, public: Public) -> Sampler:
         """The sampler of a whole fit."""
-        return make_sampler(self.sampling, self.neighbors, public.n_records, self.batch_size)
+        return make_sampler(self.sampling, self.neighbors, public.n_records, self.batch_size, self.rows_per_group)
+
+    def _joint(self, public: Public) -> bool:
+        """Whether a unit may own several rows and contributes them together, as one record."""
+        return public.unit != "record" and self.sampling != "rows"
 
     def _resolve_n_steps(self, public: Public) -> int:
         """Number of steps of a whole fit."""
@@ -252,7 +256,7 @@ class PrivateEstimator(Repeatable):
             check_name("part", part)
         if n_records is not None:
             check_number("n_records", n_records, 1, MAX_RECORDS, integer=True)
-        call: dict[str, Any] = {"part": part, "call_records": n_records, "unit": unit_name(groups, unit)}
+        call: dict[str, Any] = {"part": part, "call_records": n_records, "unit": unit_name(groups, unit, self.sampling)}
         before = self._result if partial else None
         prior = None if after is None else after.prior(before)
         with planning(self, budget, partial, dict(call), folder) as spending:
@@ -263,7 +267,8 @@ class PrivateEstimator(Repeatable):
                 warn_of_repeats(X)
             records, facts = self._read(X, y, **extra)
             if groups is not None:
-                records = UnitRecords(records, groups, self.rows_per_group)
+                owned = KeptRows if self.sampling == "rows" else UnitRecords
+                records = owned(records, groups, self.rows_per_group)
             public = self._facts(records.n_rows, {**facts, **call}, partial, before)
             if folder is not None:
                 public = folder.public(public, self._settings()["random_state"] is not None)
@@ -271,10 +276,12 @@ class PrivateEstimator(Repeatable):
             model, plan, ledger = chosen._prepare(public, partial, before, prior=prior)
             spending.confirm(plan, chosen.target_epsilon)
             diagnoses = self._diagnose or (self._figures_without_privacy and not self.private)
+            randomness, done = self._randomness(public), 0 if before is None else before.n_steps
+            if isinstance(records, KeptRows):
+                records.choose(randomness, done)
             return Prepared(
-                records, public, model, plan, ledger, self._randomness(public), self._backend(), chosen._settings(),
-                diagnoses, partial, 0 if before is None else before.n_steps, None if before is None else before.head,
-                spending,
+                records, public, model, plan, ledger, randomness, self._backend(), chosen._settings(), diagnoses,
+                partial, done, None if before is None else before.head, spending,
             )
 
     def run(
@@ -386,8 +393,9 @@ class PrivateEstimator(Repeatable):
         if not partial:
             return self._sampler(public), self._resolve_n_steps(public)
         size = next(n for n in (public.call_records, self.batch_size, public.n_records) if n is not None)
+        whole = "rows" if self.sampling == "rows" else "full"
         accounted = "replace_one" if self.sampling == "without_replacement" else "add_remove"
-        return FullSampler(int(size), self.neighbors or accounted), 1
+        return make_sampler(whole, self.neighbors or accounted, int(size), None, self.rows_per_group), 1
 
     def _prepare(
         self, public: Public, partial: bool, before: FitResult | None, taints: tuple[str, ...] | None = None,
@@ -400,8 +408,7 @@ class PrivateEstimator(Repeatable):
             model, sampler, n_steps=n_steps, delta=self._delta(public.n_records), private=bool(self.private),
             target_epsilon=self.target_epsilon, noise_multiplier=self.noise_multiplier,
             sensitivity=self._sensitivity(model, sampler.neighbors),
-            spent=None if before is None else before.ledger.spent, part=public.part,
-            unit=public.unit, prior=prior,
+            spent=None if before is None else before.ledger.spent, part=public.part, unit=public.unit, prior=prior,
             taints=self._taints() + self._unsafe_taints() if taints is None else taints,
         )
         if prior is not None and (prior["unit"], prior["relation"]) != (plan.unit, plan.relation):

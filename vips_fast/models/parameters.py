@@ -21,9 +21,10 @@ class Parameters:
 
     Parameters
     ----------
-    sampling : {"poisson", "without_replacement", "full", "random_allocation"}
-        How minibatches are drawn. Random allocation has epochs of ``n_records / batch_size`` minibatches, rounded, in
-        each of which every record is once; ``n_steps`` is a multiple of that number.
+    sampling : {"poisson", "without_replacement", "full", "rows", "random_allocation"}
+        How minibatches are drawn. "rows", with ``groups``: rows by themselves, each clipped alone, in place of persons.
+        "random_allocation": epochs of ``n_records / batch_size`` minibatches, rounded, in each of which every record is
+        once; ``n_steps`` is a multiple of that number.
     neighbors : {"add_remove", "replace_one"} or None
         Neighbouring relation; None takes the one that the sampling is accounted under ("without_replacement": replace
         one record; others: add or remove one).
@@ -32,7 +33,7 @@ class Parameters:
     n_steps : int
         Minibatches, each one release.
     n_records : int or None
-        Public number of records; None takes the number of rows as public.
+        Public number of records; None takes the number of rows as public. With "rows", those that are kept.
     target_epsilon, target_delta : float or None
         The guarantee; the noise multiplier is calibrated for it before the run. target_delta None is
         min(1e-5, 1/(10 n_records)).
@@ -47,7 +48,8 @@ class Parameters:
         jobs drop.
     rows_per_group : int or None
         With ``groups``: most rows of a person that are used at one visit, public. A person's rows beyond it are left
-        out, chosen by that person's own random word, anew at each visit. None uses all rows.
+        out, chosen by that person's own random word, anew at each visit; with "rows", which needs a number, once for a
+        run. None uses all rows.
     n_jobs : int or None
         Threads; -1 for all processors, None for ``VIPS_FAST_NUM_THREADS`` or 1.
     random_state : int, numpy Generator, RandomState or None

@@ -16,34 +16,23 @@ import numpy as np
 
 
 class Loops(NamedTuple):
-    """Two loops around one statistics function.
+    """Two loops around one statistics function."""
 
-    Attributes
-    ----------
-    add : callable
-        ``add(records, rows, starts, parameters, nonnegative, clip, bound, units_per_one,
-        limit, record, scratch, out, total, units, counts, sums)`` adds to ``sums`` the
-        contributions of units, of which unit u owns ``records[rows[starts[u]:starts[u + 1]]]``,
-        and to ``counts`` how many units were scaled down to ``clip`` and how many rows
-        broke what their model promises.
-    evaluate : callable
-        ``evaluate(records, parameters, nonnegative, record, scratch, out, values,
-        good)`` writes the statistics of each record, unclipped.
-    """
-
+    #: ``add(records, rows, starts, parameters, nonnegative, clip, bound, units_per_one, limit, record, scratch, out,
+    #: total, units, counts, sums)`` adds to ``sums`` the contributions of units, of which unit u owns
+    #: ``records[rows[starts[u]:starts[u + 1]]]``, and to ``counts`` how many units were scaled down to ``clip`` and how
+    #: many rows broke what their model promises.
     add: Callable[..., None]
+    #: ``evaluate(records, parameters, nonnegative, record, scratch, out, values, good)`` writes the statistics of each
+    #: record, unclipped.
     evaluate: Callable[..., None]
 
 
 def loops_of(kind: type) -> Loops:
     """The loops for a class's ``statistics``, compiled once for each function.
 
-    Raises
-    ------
-    TypeError
-        If ``statistics`` is no static method.
-    ValueError
-        If it was compiled with options that let a result depend on where it is computed.
+    Raises TypeError if ``statistics`` is no static method; ValueError if it was compiled with options that let a result
+    depend on where it is computed.
     """
     return _make(_function_of(kind))
 

@@ -17,6 +17,8 @@ were fitted once, on simulated corpora of Wikipedia articles; their reasons:
   it, is best or near it for 2.3 posts and for 8 sections a person.
 - *Step size.* rho_t = (1 + t)^-kappa: where the statistics stand well above the noise,
   kappa = 0.5 forgets the first topics faster; else 0.7 averages more noise away.
+- *Words.* A vocabulary that is bought takes as many words as there can be with a signal to noise of 1; the split
+  is that of `vips_fast.models.vocabulary.planning`.
 """
 
 from __future__ import annotations
@@ -24,9 +26,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ...accounting import calibrate_noise_multiplier
+from ...accounting import ComposedEvent, PrivacyEvent, calibrate_noise_multiplier
 from ...engine.averaging import Schedule
 from ...engine.sampling import Sampler, epoch_length, make_sampler, run_event
+from ..vocabulary.planning import VocabularyPlan, plan_vocabulary
 from .options import LdaOptions
 
 #: Least (expected) minibatch, and its share of the records beyond that.
@@ -38,6 +41,8 @@ _PERSON, WORD_CLIP = 1.4, 0.3
 #: Mean count of a word in a topic over the noise from which kappa is 0.5, and from
 #: which (after more steps) more steps are taken.
 _CLEAR = 4.0
+#: Different words of a text of N words, as a power of N; most words of a vocabulary that is bought.
+_DIFFERENT, _MOST_WORDS = 0.85, 50_000
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,8 @@ class Plan:
     signal_to_noise : float
         Mean count of a word in a topic, n N / (K V), over the standard deviation of the noise in the final statistics.
         Below about 1, expect only the commonest words of each topic.
+    vocabulary : VocabularyPlan or None
+        How the vocabulary is bought, if it is.
     """
 
     batch_size: float
@@ -63,6 +70,7 @@ class Plan:
     learning_decay: float
     noise_multiplier: float
     signal_to_noise: float
+    vocabulary: VocabularyPlan | None = None
 
     def parameters(self) -> dict:
         """Keyword arguments for the estimator."""
@@ -97,17 +105,18 @@ def averaged_noise(n_steps: int, decay: float, offset: float = 1.0) -> float:
 
 
 def plan(
-    n_records: int, n_features: int, n_components: int, *, doc_length: int = 500, target_epsilon: float = 1.0,
+    n_records: int, n_features: int | None, n_components: int, *, doc_length: int = 500, target_epsilon: float = 1.0,
     target_delta: float | None = None, n_steps: int | None = None, batch_size: float | None = None,
     clip: float | None = None, noise_multiplier: float | None = None, rows_per_group: int | None = 1,
-    sampling: str = "poisson",
+    sampling: str = "poisson", vocab_share: float | None = None,
 ) -> Plan:
     """Settings for a private topic model.
 
     Parameters
     ----------
     n_records, n_features, n_components, doc_length : int
-        Documents n, words V, topics K, words a document N; all public.
+        Documents n, words V, topics K, words a document N; all public. With an n_features of None the words are bought
+        from the same budget (`PrivateVocabulary`), and V is how many are expected.
     target_epsilon, target_delta : float
         The guarantee under adding or removing a document; a target_delta of None is min(1e-5, 1/(10 n)).
     n_steps, batch_size, clip, noise_multiplier : number or None
@@ -117,19 +126,14 @@ def plan(
         persons.
     sampling : {"poisson", "random_allocation"}
         How minibatches are drawn; with the latter, steps that are not given fill whole epochs.
+    vocab_share : float or None
+        Share of epsilon of a vocabulary that is bought; None for the best.
 
-    Returns
-    -------
-    Plan
-
-    Raises
-    ------
-    ValueError
-        If a number is out of its range.
+    Raises ValueError if a number is out of its range.
     """
     for name, value in (
         ("n_records", n_records),
-        ("n_features", n_features),
+        ("n_features", 1 if n_features is None else n_features),
         ("n_components", n_components),
         ("doc_length", doc_length),
     ):
@@ -144,12 +148,32 @@ def plan(
         raise ValueError(f"sampling={sampling!r}: expected 'poisson' or 'random_allocation'")
     sampler = make_sampler(sampling, None, n_records, size)
     q = sampler.expected_batch_size / n_records
+    vocabulary: VocabularyPlan | None = None
+    if n_features is None:
+        settings: dict = dict(doc_length=doc_length, target_epsilon=target_epsilon, target_delta=delta, n_steps=n_steps,
+                              batch_size=size, clip=clip, sampling=sampling,
+                              noise_multiplier=noise_multiplier)  # fmt: skip
+        most = 1
+        for _ in range(2):  # the steps of a plan depend on the number of words
+            most = max(1, min(_MOST_WORDS, int(most * plan(n_records, most, n_components, **settings).signal_to_noise)))
+        vocabulary = plan_vocabulary(
+            n_records, target_epsilon, delta, tokens=doc_length**_DIFFERENT, share=vocab_share,
+            max_features=most,
+        )  # fmt: skip
+        n_features = max(1, round(vocabulary.words))
+    elif vocab_share is not None:
+        raise ValueError(f"vocab_share={vocab_share!r}: expected None with a number of words")
     mean = n_records * doc_length / (n_components * n_features)
 
     def calibrated(steps):
         if noise_multiplier is not None:
             return noise_multiplier
-        return calibrate_noise_multiplier(lambda z: run_event(sampler, z, steps), target_epsilon, delta)
+
+        def event(z: float) -> PrivacyEvent:
+            topics = run_event(sampler, z, steps)
+            return topics if vocabulary is None else ComposedEvent((vocabulary.event, topics))
+
+        return calibrate_noise_multiplier(event, target_epsilon, delta)
 
     def signal_to_noise(z, steps, decay):
         noise = z * clip * doc_length / q
@@ -161,4 +185,4 @@ def plan(
         steps = whole_epochs(sampler, DEFAULT_STEPS)
         z = calibrated(steps)
     decay = 0.5 if signal_to_noise(z, steps, 0.5) >= _CLEAR else 0.7
-    return Plan(size, steps, clip, decay, z, signal_to_noise(z, steps, decay))
+    return Plan(size, steps, clip, decay, z, signal_to_noise(z, steps, decay), vocabulary)

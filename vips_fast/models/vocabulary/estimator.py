@@ -21,7 +21,7 @@ from ..estimator import ArraySpec, PrivateEstimator
 from ..prepared import Prepared
 from ..spending import Payer
 from .model import VocabularyModel
-from .planning import THRESHOLD_SHARE, holders_needed
+from .planning import THRESHOLD_SHARE, enough_for_words
 from .records import TokenRows
 from .threshold import ThresholdSampler
 
@@ -100,21 +100,28 @@ class PrivateVocabulary(PrivateEstimator):
         """
         self._fit(X, groups=groups, unit=unit, budget=budget)
         if not len(self._fitted().arrays["weights"]):
-            need = self.holders_needed
             warnings.warn(
                 f"the vocabulary is empty: epsilon = {self.privacy_.epsilon:.3g} is spent, and no token passed the "
-                f"threshold; expected tokens that some {need} persons hold, of {self.privacy_.n_records}: more "
-                "persons, or a larger target_epsilon",
+                f"threshold; expected {self.needed('target_epsilon')}",
                 stacklevel=2,
             )
         return self
 
-    @property
-    def holders_needed(self) -> int:
-        """About how many persons have to hold a token, if each holds 100; from public numbers."""
-        result = self._fitted()
-        sampler, plan = self._as_fitted()._sampler(result.public), result.ledger.plan or {}
-        return holders_needed(float(plan["noise_multiplier"]), sampler, 100.0)
+    def needed(self, name: str, share: float = 1.0) -> str:
+        """What it takes to find a few words, if they are used as in usual texts; from public numbers.
+
+        Parameters
+        ----------
+        name : str
+            What epsilon is called, of which the vocabulary has so large a ``share``.
+        """
+        said, fitted = self.privacy_, self._as_fitted()
+        epsilon, persons = enough_for_words(
+            said.n_records, said.epsilon, said.delta, int(fitted.n_steps or 1), int(fitted.max_tokens)
+        )
+        ways = [] if epsilon is None else [f"about {name} = {epsilon / share:.2g}"]
+        ways += [] if persons is None else [f"some {persons:.2g} {said.unit}s in place of {said.n_records}"]
+        return ", or ".join(ways) or "a public vocabulary"
 
     def _check_parameters(self) -> None:
         self._check_privacy_parameters()

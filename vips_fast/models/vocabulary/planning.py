@@ -1,59 +1,117 @@
-"""What to spend on a vocabulary, and what to expect of it, from public numbers alone."""
+"""What to spend on a vocabulary, and what to expect of it, from public numbers alone.
+
+Topics say about half a nat of each token that they know, beyond how common it is: what a token loses that is not in
+the vocabulary. One that is in it loses 0.15 nats for each factor e of noise in the topics. As the squares of 1/noise
+add up, a vocabulary that takes a share x of epsilon, and so about of 1/noise, raises the topics' noise by
+1/sqrt(1 - x^2) only: 5 % at x = 0.3, 15 % at 0.5. The share is the least that comes within a hundredth of a nat a token
+of the best; the largest of all where even that finds next to nothing. Then rounds and the most tokens of a person are
+those that cover most tokens, fewer where more gain nothing that counts.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 
-from ...accounting import SelfComposedEvent, calibrate_noise_multiplier
+from ...accounting import PrivacyEvent, SelfComposedEvent, calibrate_noise_multiplier, gaussian_noise_multiplier
 from ...checks import check_number
+from .forecast import forecast
 from .threshold import ThresholdSampler, threshold_for
 
 #: Share of delta that the threshold may let through.
 THRESHOLD_SHARE = 0.25
-#: Shares of epsilon that are tried, and the share of the persons that a token may need.
-_SHARES, _ENOUGH = (0.1, 0.15, 0.2, 0.3), 0.01
+#: What is tried: shares of epsilon, rounds, and most tokens of a person; the share, with the usual ones of these.
+_SHARES, _ROUNDS, _MOST, _USUAL = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6), (4, 8), (100, 300, 1000), (4, 300)
+#: Nats that a token outside the vocabulary costs, and one inside for each factor e of noise; what does not count.
+_MISSING, _NOISE, _NEAR = 0.5, 0.15, 0.01
+#: How many times the covered tokens pay for further rounds, or more tokens of a person.
+_BETTER = 1.002
+#: Different tokens that there are, where a list does not say it.
+_OPEN = 1_000_000
+#: Tokens that have to be expected where a vocabulary is to be of use.
+_USEFUL = 20
 
 
 @dataclass(frozen=True)
 class VocabularyPlan:
-    """What `PrivateVocabulary` will do.
+    """Settings for `PrivateVocabulary`, and what is expected of them.
 
     Attributes
     ----------
     target_epsilon : float
         For the vocabulary alone.
+    n_steps, max_tokens, max_features : int
+        Parameters of `PrivateVocabulary` of the same names.
     noise_multiplier, threshold : float
         Noise in a token's weight in each round, and what the weights of all rounds have to pass; nobody weighs more
         than 1 in a round, over all tokens.
-    holders : int
-        About how many persons have to hold a token. As if all rounds were like the first: later ones need fewer.
+    event : PrivacyEvent
+        Of all rounds together.
+    words, token_share : float
+        Expected tokens of the vocabulary, and their share of all that are used.
+    extra_noise : float
+        About how many times the noise what is fitted has, of that which it would have with a public vocabulary.
     """
 
     target_epsilon: float
+    n_steps: int
+    max_tokens: int
+    max_features: int
     noise_multiplier: float
     threshold: float
-    holders: int
+    event: PrivacyEvent
+    words: float
+    token_share: float
+    extra_noise: float
+
+    def parameters(self) -> dict:
+        """Keyword arguments for the estimator."""
+        return {name: getattr(self, name) for name in ("target_epsilon", "n_steps", "max_tokens", "max_features")}
 
     def text(self) -> str:
         """One line."""
         return (
-            f"vocabulary: epsilon = {self.target_epsilon:.3g}; expect the words that some {self.holders} persons use, "
-            "and some rarer ones"
+            f"vocabulary: epsilon = {self.target_epsilon:.3g} in {self.n_steps} rounds; expect about {self.words:.2g} "
+            f"words, {self.token_share:.0%} of all tokens, and {self.extra_noise:.2f} times the noise in the topics"
         )
 
 
-def holders_needed(noise_multiplier: float, sampler: ThresholdSampler, tokens: float) -> int:
-    """About how many persons have to hold a token for it to be released, if each holds so many."""
-    threshold = threshold_for(sampler.delta, noise_multiplier, sampler.max_tokens, sampler.n_rounds)
-    return math.ceil(threshold * math.sqrt(min(tokens, sampler.max_tokens) + 1) / sampler.n_rounds)
+@dataclass(frozen=True)
+class _Public:
+    """What a plan is made from, but for epsilon and what is to be chosen."""
+
+    n_records: int
+    delta: float
+    tokens: float
+    n_words: int
+    size: int
+
+    def expected(self, epsilon: float, n_steps: int, max_tokens: int) -> tuple[float, float, float]:
+        """Expected share of the tokens, expected words, and noise of a round; nothing where that is out of range."""
+        # In R rounds the noise is sqrt(R) times that of one.
+        z = math.sqrt(n_steps) * gaussian_noise_multiplier(epsilon, self.delta * (1 - THRESHOLD_SHARE))
+        if not 1 <= z <= 2.0**17:
+            return 0.0, 0.0, z
+        words, share = forecast(self.sampler(n_steps, max_tokens), z, self.tokens, self.n_words, self.size)
+        return share, words, z
+
+    def sampler(self, n_steps: int, max_tokens: int) -> ThresholdSampler:
+        """Persons, rounds and threshold."""
+        return ThresholdSampler(self.n_records, n_steps, max_tokens, THRESHOLD_SHARE * self.delta)
+
+    def extra_noise(self, epsilon: float, n_steps: int, z: float) -> float:
+        """About how many times the noise the topics have, of that which they would have with all of epsilon."""
+        alone = gaussian_noise_multiplier(epsilon, self.delta)
+        both = gaussian_noise_multiplier(epsilon, self.delta * (1 - THRESHOLD_SHARE))
+        left = both**-2 - n_steps * z**-2
+        return left**-0.5 / alone if left > 0 else math.inf
 
 
 def plan_vocabulary(
-    n_records: int, target_epsilon: float, target_delta: float, *, tokens: float = 100.0, n_steps: int = 4,
-    max_tokens: int = 1000, share: float | None = None,
+    n_records: int, target_epsilon: float, target_delta: float, *, tokens: float = 100.0, n_words: int = _OPEN,
+    max_features: int = 8000, share: float | None = None, n_steps: int | None = None, max_tokens: int | None = None,
 ) -> VocabularyPlan:  # fmt: skip
-    """Split epsilon between a vocabulary and what is fitted to it.
+    """Split epsilon between a vocabulary and the topics that are fitted to it.
 
     Parameters
     ----------
@@ -62,12 +120,15 @@ def plan_vocabulary(
     target_epsilon, target_delta : float
         For both together (`fit(..., after=vocabulary)`).
     tokens : float
-        Distinct tokens that a person holds: a public guess.
-    n_steps, max_tokens : int
-        Of `PrivateVocabulary`.
+        Different tokens that a person holds, in the median: a public guess.
+    n_words : int
+        Different tokens that there can be.
     share : float or None
-        Of epsilon, for the vocabulary. None takes the least of 10, 15, 20 and 30 % with which tokens that 1 % of the
-        persons hold are expected, and 30 % where none is enough.
+        Of epsilon, for the vocabulary; None for the best.
+    max_features : int
+        Most tokens, of `PrivateVocabulary`; `vips_fast.plan` says how many the topics can use.
+    n_steps, max_tokens : int or None
+        Of `PrivateVocabulary`; None for the best.
 
     Raises
     ------
@@ -77,14 +138,59 @@ def plan_vocabulary(
     check_number("n_records", n_records, 1, 2**31, integer=True)
     check_number("target_epsilon", target_epsilon, 0, math.inf, low_open=True, high_open=True)
     check_number("target_delta", target_delta, 0, 1, low_open=True, high_open=True)
-    check_number("tokens", tokens, 1, math.inf)
+    check_number("tokens", tokens, 1, math.inf, high_open=True)
+    check_number("n_words", n_words, 1, 2**31, integer=True)
+    check_number("max_features", max_features, 1, math.inf, integer=True)
     if share is not None:
         check_number("share", share, 0, 1, low_open=True)
-    sampler = ThresholdSampler(n_records, n_steps, max_tokens, THRESHOLD_SHARE * target_delta)
-    for part in _SHARES if share is None else (share,):
-        epsilon = part * target_epsilon
-        z = calibrate_noise_multiplier(lambda z: SelfComposedEvent(sampler.event(z), n_steps), epsilon, target_delta)
-        holders = holders_needed(z, sampler, tokens)
-        if holders <= _ENOUGH * n_records:
-            break
-    return VocabularyPlan(epsilon, z, threshold_for(sampler.delta, z, max_tokens, n_steps), holders)
+    public = _Public(n_records, target_delta, tokens, n_words, max_features)
+    part = _share(public, target_epsilon, n_steps or _USUAL[0], max_tokens or _USUAL[1]) if share is None else share
+    best = -1.0, 0.0, 0, 0
+    for rounds in _ROUNDS if n_steps is None else (n_steps,):
+        for most in _MOST if max_tokens is None else (max_tokens,):
+            covered, words, _ = public.expected(part * target_epsilon, rounds, most)
+            if covered > _BETTER * best[0]:
+                best = covered, words, rounds, most
+    covered, words, rounds, most = best
+    sampler = public.sampler(rounds, most)
+
+    def event(z: float) -> PrivacyEvent:
+        return SelfComposedEvent(sampler.event(z), rounds)
+
+    z = calibrate_noise_multiplier(event, part * target_epsilon, target_delta)
+    return VocabularyPlan(
+        part * target_epsilon, rounds, most, max_features, z, threshold_for(sampler.delta, z, most, rounds), event(z),
+        words, covered, public.extra_noise(target_epsilon, rounds, z),
+    )  # fmt: skip
+
+
+def _share(public: _Public, epsilon: float, n_steps: int, max_tokens: int) -> float:
+    """The share of epsilon for the vocabulary."""
+    costs, most = [], 0.0
+    for share in _SHARES:
+        covered, words, z = public.expected(share * epsilon, n_steps, max_tokens)
+        costs.append(_MISSING * (1 - covered) + _NOISE * covered * math.log(public.extra_noise(epsilon, n_steps, z)))
+        most = max(most, words)
+    if most < _USEFUL:
+        return _SHARES[-1]
+    return next(share for share, cost in zip(_SHARES, costs, strict=True) if cost <= min(costs) + _NEAR)
+
+
+def enough_for_words(
+    n_records: int, epsilon: float, delta: float, n_steps: int, max_tokens: int
+) -> tuple[float | None, int | None]:
+    """About the epsilon, for the vocabulary alone, and the number of persons from which some twenty words are expected.
+
+    The one with the other as it is, each within a tenth; None where that is out of range. Parameters are those of
+    `plan_vocabulary`; 100 different tokens of a person are taken for granted.
+    """
+
+    def enough(n: int, e: float) -> bool:
+        return _Public(n, delta, 100.0, _OPEN, _OPEN).expected(e, n_steps, max_tokens)[1] >= _USEFUL
+
+    factors = [1.1**k for k in range(1, 150)]
+    persons = [n for n in (round(n_records * factor) for factor in factors) if n < 2**31]
+    return (
+        next((epsilon * factor for factor in factors if enough(n_records, epsilon * factor)), None),
+        next((n for n in persons if enough(n, epsilon)), None),
+    )

@@ -1,0 +1,109 @@
+"""What a vocabulary's release will find, from public numbers alone.
+
+Tokens are taken to be used as the law of Zipf and Mandelbrot says: stop words left out, the r-th commonest has a
+frequency in proportion to (r + 200)^-1.25. The number of different tokens of a person is lognormal, and which they are
+is left to the frequencies. ``docs/vocabulary.md`` says on which corpora the constants were fitted, and on which others
+the forecast was held against what was released. The rounds are those of `VocabularyModel` itself, which is given
+expected sums: of some classes of ranks, each with some draws of the noise.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from scipy.special import ndtri
+
+from ...engine.model import Release
+from ...mechanisms import GaussianMechanism
+from .model import VocabularyModel
+from .threshold import LARGEST_LATER, ThresholdSampler
+
+_EXPONENT, _OFFSET = 1.25, 200.0
+#: Standard deviation of the logarithm of the number of different tokens that a person holds.
+_SPREAD = 1.0
+#: Classes of ranks, of persons by how much they hold, and draws of the noise for each rank.
+_RANKS, _CROWD, _DRAWS = 128, 8, 24
+
+
+@lru_cache(maxsize=16)
+def _crowd(tokens: float, n_words: int) -> tuple[np.ndarray, ...]:
+    """Words of each class of ranks, frequency of one of them, tokens held by each class of persons, and the probability
+    that one of that class holds one of these words, (classes of persons, classes of ranks)."""
+    ends = np.unique(np.geomspace(1, n_words + 1, _RANKS).astype(np.int64))
+    words, rank = np.diff(ends).astype(float), (ends[:-1] + ends[1:] - 1) / 2
+    frequency = (rank + _OFFSET) ** -_EXPONENT
+    frequency /= words @ frequency
+    held = np.minimum(tokens * np.exp(_SPREAD * ndtri((np.arange(_CROWD) + 0.5) / _CROWD)), 0.8 * n_words)
+    # So many words, of these frequencies, would a person of each class have to write.
+    low, high = np.full(_CROWD, -20.0), np.full(_CROWD, 60.0)
+    for _ in range(60):
+        length = (low + high) / 2
+        holds = -np.expm1(-np.exp(length)[:, None] * frequency)
+        short = holds @ words < held
+        low, high = np.where(short, length, low), np.where(short, high, length)
+    return words, frequency, held, holds
+
+
+def forecast(
+    sampler: ThresholdSampler, noise_multiplier: float, tokens: float, n_words: int, size: int
+) -> tuple[float, float]:
+    """Expected number of released tokens, and their share of all tokens that are used.
+
+    Parameters
+    ----------
+    sampler : ThresholdSampler
+        The plan: persons, rounds, most tokens of a person, what the threshold lets through.
+    noise_multiplier : float
+    tokens : float
+        Different tokens that a person holds, in the median.
+    n_words : int
+        Different tokens that there are.
+    size : int
+        Most tokens, the commonest first.
+
+    Raises
+    ------
+    ValueError
+        If the noise multiplier is out of the range of `VocabularyModel.prepare`.
+    """
+    words, frequency, held, holds = _crowd(float(tokens), n_words)
+    kept = np.minimum(held, sampler.max_tokens)
+    rank = np.repeat(np.arange(len(words)), _DRAWS)
+    many, holds = words[rank] / _DRAWS, (holds * (kept / held)[:, None])[:, rank]
+    model, each = VocabularyModel(sampler), sampler.n_records / _CROWD
+    model.prepare(GaussianMechanism(noise_multiplier, 1.0, 1.0), sampler)
+    for step in range(sampler.n_rounds):
+        if step == 0:
+            first = 1 / np.sqrt(kept + 1)
+            sums = first @ holds
+            everybody = first.sum()
+        else:
+            sums, everybody = _served(model._wanted[1:] * model._spacing, many, holds), 0.0
+        # The normal's quantiles, dealt out anew in each round; the same at each call.
+        draws = ndtri((np.random.default_rng(step).permutation(len(rank)) + 0.5) / len(rank))
+        found = np.concatenate(([everybody * each], sums * each + noise_multiplier * draws))
+        model.update(Release(step, np.rint(found / model._spacing).astype(np.int64), 1.0, 1.0))
+    passed = model._total[1:] * model._spacing >= model.threshold
+    found = many * passed
+    # Ranks come commonest first.
+    found *= np.clip((size - np.cumsum(found)) / np.maximum(found, 1e-9) + 1, 0, 1)
+    return float(found.sum()), float(found @ frequency[rank])
+
+
+def _served(wanted: np.ndarray, many: np.ndarray, holds: np.ndarray) -> np.ndarray:
+    """Expected weight of a token from one person of each class, summed: `VocabularyModel.contribute` in the mean."""
+    order = np.argsort(wanted)
+    order = order[wanted[order] > 0]
+    weights, holds = wanted[order], holds[:, order]
+    load = holds * (many[order] * weights**2)
+    # Those of the largest weight are served alike, as each person has an order of its own.
+    most = weights >= weights.max(initial=0.0)
+    below, largest = load[:, ~most].sum(axis=1), load[:, most].sum(axis=1)
+    fits = (np.cumsum(load, axis=1) <= 1.0).astype(float)
+    fits[:, most] = np.clip((1 - below) / np.maximum(largest, 1e-300), 0.0, 1.0)[:, None]
+    used = (load * fits).sum(axis=1)
+    given = np.where(4 * used[:, None] <= 1.0, np.minimum(2 * weights, LARGEST_LATER), weights) * fits
+    sums = np.zeros(len(wanted))
+    sums[order] = (holds * given).sum(axis=0)
+    return sums
