@@ -4,6 +4,7 @@ The same layer passes on the honest parts in the same test, so that it is the fa
 is caught.
 """
 
+import dataclasses
 from functools import cache
 
 import faults
@@ -115,3 +116,21 @@ def test_whole_runs():
     assert failed("E", model, mechanism=faults.FiftiethOfNoise)
     # A fault of sampling alone: 20 releases of all records, claimed as those of sampled ones.
     assert failed("E", model, sampler=faults.DrawsAll)
+
+
+@pytest.mark.parametrize("mutant, z, runs", [
+    # delta(1) = .11 is claimed, and .35 true.
+    pytest.param(faults.TwoMinibatches, 0.7, 300, id="two_minibatches"),
+    # delta(0) = .76 is claimed, which leaves out that every record is in each epoch, and .97 true.
+    pytest.param(faults.StatedAsPoisson, 0.25, 300, id="stated_as_poisson"),
+    # delta(2) = .20 is claimed, and .35 true.
+    pytest.param(faults.OnceForAll, 0.5, 1200, id="once_for_all"),
+])
+def test_random_allocation(mutant, z, runs):
+    model = LatentDirichletAllocation.paper(2, sampling="random_allocation", noise_multiplier=z)
+    sizes = dataclasses.replace(SIZES, runs=runs)
+    honest, faulty = (
+        audit(model, layers="E", sizes=sizes, random_state=0, seams=Seams(sampler=each)) for each in (None, mutant)
+    )
+    print(honest.text(), faulty.text(), sep="\n")
+    assert honest.passed and not faulty.passed

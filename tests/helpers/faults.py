@@ -10,6 +10,7 @@ from ball_mean import Mean
 from scipy.special import logit
 
 from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation
+from vips_fast.accounting import GaussianEvent, PoissonSampledEvent, SelfComposedEvent
 from vips_fast.audit import Part
 from vips_fast.engine.statement import Privacy
 from vips_fast.kernels import add_rounded_gaussian
@@ -324,6 +325,33 @@ class DrawsAll(Part):
 
     def draw(self, n_rows, randomness, step):
         return np.arange(n_rows)
+
+
+class TwoMinibatches(Part):
+    """Each record is in the next minibatch of its epoch too."""
+
+    def draw(self, n_rows, randomness, step):
+        epoch, number = divmod(step, self.n_batches)
+        if number == 0:
+            self.batches = self.inner._allocate(n_rows, randomness, epoch)
+        return np.flatnonzero((self.batches == number) | (self.batches == (number + 1) % self.n_batches))
+
+
+class OnceForAll(Part):
+    """The first epoch's minibatches in all epochs."""
+
+    def draw(self, n_rows, randomness, step):
+        if step == 0:
+            self.batches = self.inner._allocate(n_rows, randomness, 0)
+        return np.flatnonzero(self.batches == step % self.n_batches)
+
+
+class StatedAsPoisson(Part):
+    """Random allocation, accounted as Poisson sampling at the same rate."""
+
+    def event(self, noise_multiplier):
+        step = PoissonSampledEvent(1 / self.n_batches, GaussianEvent(noise_multiplier))
+        return SelfComposedEvent(step, self.n_batches)
 
 
 class RealisedBatch(Part):
