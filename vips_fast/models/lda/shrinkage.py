@@ -24,6 +24,7 @@ So a word that is too rare to tell topics apart falls back to the corpus's share
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -67,22 +68,22 @@ def word_masses(
     def expect(first: int, last: int, worker: int) -> np.ndarray:
         # No product of BLAS, whose bits follow its own threads.
         rows = likelihood[first:last]
-        return np.einsum("v,vg->g", 1.0 / np.einsum("vg,g->v", rows, prior), rows)
+        return np.einsum("v,vg->g", 1.0 / np.einsum("vg,g->v", rows, share), rows)
 
     map_chunks(len(total), _CHUNK, n_threads, fill)
     rounds = _FIRST_MASS_ROUNDS if prior is None else _MASS_ROUNDS
     # The grid moves a little from step to step: a little of every point, so that none is lost for good.
-    prior = np.full(len(grid), 1 / len(grid)) if prior is None else (prior + 1e-6) / (1 + 1e-6 * len(grid))
+    share: np.ndarray = np.full(len(grid), 1 / len(grid)) if prior is None else (prior + 1e-6) / (1 + 1e-6 * len(grid))
     for _ in range(rounds):
-        prior = prior * sum(map_chunks(len(total), _CHUNK, n_threads, expect)) / len(total)
+        share = share * sum(map_chunks(len(total), _CHUNK, n_threads, expect)) / len(total)
     # A component's own posterior mean is grid[g] + gain[g] (total - grid[g]).
     gain = (width / spread) ** 2
-    mass = (likelihood @ (prior * grid * (1 - gain)) + total * (likelihood @ (prior * gain))) / (likelihood @ prior)
-    return np.maximum(mass, 1e-6 * sd), prior
+    mass = (likelihood @ (share * grid * (1 - gain)) + total * (likelihood @ (share * gain))) / (likelihood @ share)
+    return np.maximum(mass, 1e-6 * sd), share
 
 
 def mean_one(grid: np.ndarray) -> np.ndarray:
-    """The weights exp(-c grid), up to scale, under which the grid's mean is 1.
+    """The share exp(-c grid), up to scale, under which the grid's mean is 1.
 
     r is 1 on the average over topics; where the data do not tell, this is all that the prior knows.
     """
@@ -120,7 +121,7 @@ class ProductShrinkage:
             rows.sum(axis=1, out=totals[first:last])
             return rows.sum(axis=0)
 
-        share = sum(map_chunks(n_words, _CHUNK, self._n_threads, sums))
+        share: Any = sum(map_chunks(n_words, _CHUNK, self._n_threads, sums))
         self.mass, self._mass_prior = word_masses(
             totals, sd * np.sqrt(n_topics), self._mass_prior, self._n_threads
         )
@@ -143,7 +144,7 @@ class ProductShrinkage:
             return weight
 
         for _ in range(rounds):
-            weight = sum(map_chunks(n_words, _CHUNK, self._n_threads, expect))
+            weight: Any = sum(map_chunks(n_words, _CHUNK, self._n_threads, expect))
             # A little of every point, so that none is lost for good.
             weight = weight / np.maximum(weight.sum(axis=1, keepdims=True), 1e-300) + 1e-6
             self._prior = (weight / weight.sum(axis=1, keepdims=True)).astype(np.float32)
