@@ -1,9 +1,8 @@
 """Where random numbers come from.
 
-A private fit draws its sampling decisions, its per-record randomness and its
-noise keys from the operating system and takes no seed. A fit that is not
-private, and a test, may use a stream made from a key; for a private model such a
-key is a taint.
+A private fit draws its sampling decisions, its per-record randomness and its noise keys from the operating system and
+takes no seed. A fit that is not private, and a test, may use a stream made from a key; for a private model such a key
+is a taint.
 
 The words of a purpose in a step are the ChaCha20 stream of one key. Any stretch of it can be computed from the key
 alone, so that several processes can draw one minibatch, each its own records.

@@ -139,20 +139,13 @@ class PrivateEstimator(Repeatable):
 
     def _check_privacy_parameters(self) -> None:
         check_flag("private", self.private)
-        if self.n_steps is not None:
-            check_number("n_steps", self.n_steps, 1, 2**31, integer=True)
-        if self.target_epsilon is not None:
-            check_number("target_epsilon", self.target_epsilon, 0, math.inf, low_open=True, high_open=True)
-        if self.target_delta is not None:
-            check_number("target_delta", self.target_delta, 0, 1, low_open=True, high_open=True)
-        if self.noise_multiplier is not None:
-            check_number("noise_multiplier", self.noise_multiplier, 0, math.inf, high_open=True)
-        if self.batch_size is not None:
-            check_number("batch_size", self.batch_size, 0, math.inf, low_open=True, high_open=True)
-        if self.n_records is not None:
-            check_number("n_records", self.n_records, 1, MAX_RECORDS, integer=True)
-        if self.rows_per_group is not None:
-            check_number("rows_per_group", self.rows_per_group, 1, MAX_RECORDS, integer=True)
+        check_number("n_steps", self.n_steps, 1, 2**31, integer=True, optional=True)
+        check_number("target_epsilon", self.target_epsilon, 0, math.inf, low_open=True, high_open=True, optional=True)
+        check_number("target_delta", self.target_delta, 0, 1, low_open=True, high_open=True, optional=True)
+        check_number("noise_multiplier", self.noise_multiplier, 0, math.inf, high_open=True, optional=True)
+        check_number("batch_size", self.batch_size, 0, math.inf, low_open=True, high_open=True, optional=True)
+        check_number("n_records", self.n_records, 1, MAX_RECORDS, integer=True, optional=True)
+        check_number("rows_per_group", self.rows_per_group, 1, MAX_RECORDS, integer=True, optional=True)
         check_choice("sampling", self.sampling, SAMPLINGS)
         check_choice("invalid", self.invalid, ("raise", "drop"))
         if self.callback is not None and not callable(self.callback):
@@ -255,13 +248,12 @@ class PrivateEstimator(Repeatable):
             )
         if part is not None:
             check_name("part", part)
-        if n_records is not None:
-            check_number("n_records", n_records, 1, MAX_RECORDS, integer=True)
+        check_number("n_records", n_records, 1, MAX_RECORDS, integer=True, optional=True)
         call: dict[str, Any] = {"part": part, "call_records": n_records, "unit": unit_name(groups, unit, self.sampling)}
         before = self._result if partial else None
         prior = None if after is None else after.prior(before)
         with planning(self, budget, partial, dict(call), folder) as spending:
-            # Not before: data that nothing is left for are not looked at.
+            # Only now: a fit that the budget refuses does not touch the data.
             names = named_columns(X if before is None else self._held(X))
             call["feature_names"] = names or (before and before.public.feature_names)
             if groups is None and self.private:

@@ -7,7 +7,7 @@ the caller may refuse them or let their records contribute nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -15,25 +15,13 @@ from scipy import sparse
 from ...data.arrays import rows_of, selected
 from ...data.shards import ShardedCorpus
 from ...engine.units import Selection
-from ...kernels.blr import MAX_FEATURES
+from ...kernels.blr import MAX_FEATURES, Rows
 
 #: Stored entries of one block of records, and least rows of a dense one.
 BLOCK_ENTRIES, LEAST_ROWS = 65_536, 256
 
 #: A mask of records, and what was expected of them.
 Problem = tuple[np.ndarray, str]
-
-
-class Block(NamedTuple):
-    """Some records as the kernels take them; ``indptr`` and ``indices`` are of no use for dense rows."""
-
-    n_rows: int
-    indptr: np.ndarray | None
-    indices: np.ndarray
-    values: np.ndarray
-    unit: bool
-    y: np.ndarray
-    trials: np.ndarray | None
 
 
 @dataclass(frozen=True)
@@ -72,16 +60,16 @@ class LogisticRecords:
             return np.append(np.arange(0, len(rows), step), len(rows))
         return _sparse_edges(self.indptr[rows + 1] - self.indptr[rows])
 
-    def block(self, rows: np.ndarray) -> Block:
+    def block(self, rows: np.ndarray) -> Rows:
         """These records, in the order of ``rows``."""
         n = len(rows)
         y, trials = selected(self.y, rows), None if self.trials is None else selected(self.trials, rows)
         if self.indptr is None or self.indices is None:
             values = selected(self.values.reshape(self.n_rows, self.n_features), rows).reshape(-1)
-            return Block(n, None, np.empty(0, np.int32), values, False, y, trials)
+            return Rows(n, self.n_features, None, np.empty(0, np.int32), values, False, y, trials)
         # Of unit rows the values are not read: any array as long stands for them.
         values, indices, indptr = rows_of((self.indices if self.unit else self.values, self.indices, self.indptr), rows)
-        return Block(n, indptr, indices, self.values[:0] if self.unit else values, self.unit, y, trials)
+        return Rows(n, self.n_features, indptr, indices, self.values[:0] if self.unit else values, self.unit, y, trials)
 
     def subset(self, rows: np.ndarray) -> LogisticRecords:
         """See `vips_fast.engine.model.Records`."""
@@ -134,7 +122,7 @@ class LogisticShards:
         step = max(LEAST_ROWS, BLOCK_ENTRIES // (self.corpus.n_features + extra))
         return np.append(np.arange(0, len(rows), step), len(rows))
 
-    def block(self, rows: np.ndarray) -> Block:
+    def block(self, rows: np.ndarray) -> Rows:
         """These records, in the order of ``rows``."""
         trials = None if self.trials is None else self.trials[rows]
         found = LogisticRecords.of(design(self.corpus.matrix(rows), self.constant), self.y[rows], trials)

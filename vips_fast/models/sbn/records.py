@@ -14,7 +14,7 @@ from ...engine.units import Selection
 class BinaryRecords:
     """Binary records as the engine takes them; see `vips_fast.engine.model.Records`.
 
-    ``rows``, (n, J) uint8, is C-contiguous or a `ShardedCorpus`. Blocks are of equal size, of at most ``block``
+    ``rows``, (n, J) uint8, is C-contiguous, or a `ShardedCorpus`. Blocks are of equal size, of at most ``block``
     records, and enough for all ``n_threads`` unless they were tiny.
     """
 
