@@ -1,5 +1,6 @@
 """Every kernel against its twin in kernels.reference: one registry, one test over instruction sets and sizes."""
 
+import math
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -206,6 +207,29 @@ def blr_units(starts, X, linear, quadratic, norms, *, clip_norm, spacing, grid, 
         linear, quadratic, norms, False, isa,
     )
     return linear, quadratic
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("label_free", [False, True])
+@pytest.mark.parametrize("m, d", [(10_000, 20), (300, 123), (3, 4000)])
+def test_units_of_many_rows_and_of_many_columns(m, d, label_free, sparse):
+    """The bound holds in exact integers and is used; columns of zeros, which make pairs of rows the cheaper way, change
+    nothing but roundings."""
+    rng, spacing, grid = np.random.default_rng(m), 2.0**-20, 2.0**-18
+    X = rng.normal(size=(m, d)) * (rng.random((m, d)) < 0.3) + 0.2
+    X /= np.linalg.norm(X, axis=1)[:, None]
+    linear, quadratic, norms = np.full(m, 0.4 / spacing), np.full(m, 0.6 / grid), np.full(m, math.hypot(0.4, 0.36))
+    linear *= rng.choice([-1.0, 1.0], m)
+    options = dict(clip_norm=1.0, spacing=spacing, grid=grid, label_free=label_free, dtype=np.float64, isa=None)
+    wide = np.concatenate([X, np.zeros((m, 300))], axis=1)[: 600 if m > 1000 else None]
+    ways = [blr_units(np.array([0, len(x)]), sp.csr_array(x) if sparse else x, linear[: len(x)], quadratic[: len(x)],
+                      norms[: len(x)], **options) for x in (X, X[: len(wide)], wide)]
+    q = np.trunc(ways[0][0][:, None] * X).astype(np.int64).sum(axis=0)
+    a = np.trunc(ways[0][1][:, None] * X)
+    size = math.sqrt(spacing**2 * float(q @ q) + grid**4 * float(((a @ a.T if m < d else a.T @ a) ** 2).sum()))
+    assert size <= 1.0 and (size > 0.9 or label_free)
+    for few, pairs in zip(*ways[1:]):
+        np.testing.assert_allclose(few, pairs, rtol=1e-5)
 
 
 def reference_blr_units(starts, X, *args, **options):

@@ -101,7 +101,7 @@ def test_nobody_weighs_more_than_one_and_alone_as_in_company(sigma):
     for later in range(5):
         if later:
             model._round = later
-            model._wanted = (rng.random(len(sets.names)) ** (3 * later) * model._largest).astype(np.int64)
+            model._wanted = (rng.random(len(sets.names)) ** (3 * later) * model._largest * later).astype(np.int64)
             model._wanted[0] = 0
         alone = [sums_of(model, sets, [row]) for row in range(60)]
         norms = [int((a.astype(object) ** 2).sum()) for a in alone]

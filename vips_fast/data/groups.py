@@ -24,7 +24,7 @@ def group_codes(groups: Any, n_rows: int) -> np.ndarray:
 
     Parameters
     ----------
-    groups : array-like of shape (n_rows,)
+    groups : array-like of shape (n_rows,), or Runs
         One label a row: integers, texts or any hashable values.
     n_rows : int
 
@@ -32,6 +32,10 @@ def group_codes(groups: Any, n_rows: int) -> np.ndarray:
     there is not one label for each row, or a label is missing (None, NaN or not a time); TypeError if a label is not
     hashable.
     """
+    if isinstance(groups, Runs):
+        if len(groups.starts) == 0 or groups.starts[-1] != n_rows:
+            raise ValueError("groups: expected those of the same rows as X")
+        return np.repeat(np.arange(len(groups.starts) - 1), np.diff(groups.starts))
     labels = np.asarray(groups) if not isinstance(groups, (list, tuple)) else _column(groups)
     if labels.shape != (n_rows,):
         raise ValueError(f"groups has shape {labels.shape}: expected ({n_rows},), one label for each row of X")

@@ -12,9 +12,10 @@ import os
 import shutil
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from scipy import sparse
@@ -166,19 +167,26 @@ class _Persons:
         return self._parts[0] if self._parts else None
 
 
-class _Rows(NamedTuple):
+@dataclass(frozen=True)
+class _Rows:
     """Checked rows: CSR (values, indices, indptr) or a dense array, and columns of one entry a row."""
 
     body: Parts | np.ndarray
     columns: dict[str, np.ndarray]
     n_features: int
 
-    def __len__(self) -> int:  # type: ignore[override]
+    def __len__(self) -> int:
         return len(self.body[2]) - 1 if isinstance(self.body, tuple) else len(self.body)
 
     def part(self, first: int, last: int) -> _Rows:
         body = rows_of(self.body, np.arange(first, last)) if isinstance(self.body, tuple) else self.body[first:last]
         return _Rows(body, {name: column[first:last] for name, column in self.columns.items()}, self.n_features)
+
+    def small(self) -> _Rows:
+        """The same, in the smallest types."""
+        body = self.body
+        parts = tuple(map(smallest, body if isinstance(body, tuple) else (body,)))
+        return replace(self, body=cast(Parts, parts) if isinstance(body, tuple) else parts[0])
 
     def arrays(self) -> dict[str, np.ndarray]:
         if not isinstance(self.body, tuple):
@@ -278,10 +286,10 @@ def _write(
     held: list[_Rows] = []
     size, single, width = 0, True, 0
     for piece in pieces:
-        arrays = piece.arrays()
-        width, single = piece.n_features, single and arrays["values"].dtype == np.float32
+        width, single = piece.n_features, single and piece.arrays()["values"].dtype == np.float32
+        piece = piece.small()
         # As many bytes as it will have, nearly: a shard's type is that of its largest number.
-        stored = sum(smallest(array).nbytes for array in arrays.values())
+        stored = sum(array.nbytes for array in piece.arrays().values())
         if held and size + stored > limit:
             shards.append(_shard(folder, len(shards), held))
             held, size = [], 0

@@ -39,8 +39,9 @@ SPARSE, DENSE = {"values", "indices", "indptr"}, {"values"}
 _OPEN = 8
 #: Bytes of rows that are worked on in one piece, or asked for ahead of their turn.
 PIECE, _AHEAD = 1 << 23, 1 << 26
-#: What is given back goes so many bytes beyond what was read on both sides: a fault maps the pages around it too.
-_AROUND = 1 << 17
+#: What is given back begins so many bytes before what was read: a fault may map all of a large page of the cache, and
+#: rows are asked for in ascending order.
+_BEHIND = 1 << 21
 
 
 class Mapped(NamedTuple):
@@ -62,8 +63,8 @@ class Mapped(NamedTuple):
         if self.pages is None or last <= first or not hasattr(mmap, "MADV_DONTNEED"):
             return
         size = self.array.itemsize * (self.array.shape[1] if self.array.ndim > 1 else 1)
-        start = max(0, self.offset + first * size - _AROUND) // mmap.PAGESIZE * mmap.PAGESIZE
-        end = min(len(self.pages), self.offset + last * size + _AROUND)
+        start = max(0, self.offset + first * size - _BEHIND) // mmap.PAGESIZE * mmap.PAGESIZE
+        end = min(len(self.pages), self.offset + last * size)
         self.pages.madvise(mmap.MADV_DONTNEED, start, end - start)
 
 
@@ -379,6 +380,11 @@ def csr_of(parts: Parts, n_features: int) -> sparse.csr_array:
 def is_sharded(path: Any) -> bool:
     """Whether a path is that of a folder of shards."""
     return isinstance(path, (str, os.PathLike)) and (Path(path) / MANIFEST).is_file()
+
+
+def says_persons(path: Any) -> bool:
+    """Whether a path is that of a folder of shards that say whose their rows are."""
+    return is_sharded(path) and any("persons" in s["arrays"] for s in _read_manifest(Path(path) / MANIFEST)["shards"])
 
 
 def manifest_digest(said: Mapping[str, Any]) -> str:

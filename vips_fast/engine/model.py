@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
 
@@ -51,6 +52,9 @@ class Records(Protocol):
     def block(self, rows: np.ndarray) -> Any:
         """The block of these rows that `Model.contribute` takes."""
 
+    def subset(self, rows: np.ndarray) -> Records:
+        """These rows, in this order, as records of their own, which hold nothing of the others."""
+
 
 class Model(ABC):
     """What the engine asks of a model.
@@ -67,11 +71,21 @@ class Model(ABC):
         L2 bound of one unit's contribution, in the units of the statistics.
     capacity : int
         Units whose contributions fit int64 on the fine lattice.
+    at_root : tuple of str
+        Names of attributes that `contribute` never reads.
     """
 
     shape: tuple[int, ...]
     clip: float
     capacity: int = MAX_RECORDS
+    at_root: ClassVar[tuple[str, ...]] = ()
+
+    def contributor(self) -> Self:
+        """A copy that can `contribute`, and needs to do nothing else: what another process is sent in each step."""
+        other = copy(self)
+        for name in self.at_root:
+            vars(other).pop(name, None)
+        return other
 
     @property
     def fine_shape(self) -> tuple[int, ...]:

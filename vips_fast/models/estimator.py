@@ -7,6 +7,7 @@ result, files, rebuilding from a transcript.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 import threading
@@ -215,7 +216,7 @@ class PrivateEstimator(Repeatable):
         self, X: Any, y: Any = None, *, partial: bool = False, transcript: str | Path | None = None,
         checkpoint: str | Path | RunFolder | None = None, resume: bool = False, checkpoint_every: int | None = None,
         budget: Payer = None, part: str | None = None, n_records: int | None = None, groups: Any = None,
-        unit: str | None = None, after: PrivateEstimator | None = None, **extra: Any,
+        unit: str | None = None, after: PrivateEstimator | None = None, backend: Backend | None = None, **extra: Any,
     ) -> Self:
         """`fit` and `partial_fit` of all models; ``part`` and ``n_records`` are about a call of the latter."""
         if partial and (checkpoint is not None or resume or checkpoint_every is not None):
@@ -226,7 +227,7 @@ class PrivateEstimator(Repeatable):
             writer = None if transcript is None else TranscriptWriter(transcript, first=first, resume=resumed)
             prepared = self.prepare(
                 X, y, partial=partial, budget=budget, folder=folder, part=part, n_records=n_records, groups=groups,
-                unit=unit, after=after, **extra,
+                unit=unit, after=after, backend=backend, **extra,
             )
             self.run(prepared, writer, folder)
         return self
@@ -234,7 +235,7 @@ class PrivateEstimator(Repeatable):
     def prepare(
         self, X: Any, y: Any = None, *, partial: bool = False, budget: Payer = None, folder: RunFolder | None = None,
         part: str | None = None, n_records: int | None = None, groups: Any = None, unit: str | None = None,
-        after: PrivateEstimator | None = None, **extra: Any,
+        after: PrivateEstimator | None = None, backend: Backend | None = None, **extra: Any,
     ) -> Prepared:
         """What a fit to these data would run with; nothing is drawn or spent, and the estimator stays as it is.
 
@@ -265,10 +266,9 @@ class PrivateEstimator(Repeatable):
             call["feature_names"] = names or (before and before.public.feature_names)
             if groups is None and self.private:
                 warn_of_repeats(X)
-            records, facts = self._read(X, y, **extra)
-            if groups is not None:
-                owned = KeptRows if self.sampling == "rows" else UnitRecords
-                records = owned(records, groups, self.rows_per_group)
+            backend = backend or self._backend()
+            owned = functools.partial(KeptRows if self.sampling == "rows" else UnitRecords, limit=self.rows_per_group)
+            records, facts = backend.read(self._read, X, y, extra, groups, owned)
             public = self._facts(records.n_rows, {**facts, **call}, partial, before)
             if folder is not None:
                 public = folder.public(public, self._settings()["random_state"] is not None)
@@ -277,10 +277,12 @@ class PrivateEstimator(Repeatable):
             spending.confirm(plan, chosen.target_epsilon)
             diagnoses = self._diagnose or (self._figures_without_privacy and not self.private)
             randomness, done = self._randomness(public), 0 if before is None else before.n_steps
-            if isinstance(records, KeptRows):
+            if self.sampling == "rows":
+                if not isinstance(records, KeptRows):
+                    raise ValueError("sampling='rows': expected X in one piece, not in blocks that workers make")
                 records.choose(randomness, done)
             return Prepared(
-                records, public, model, plan, ledger, randomness, self._backend(), chosen._settings(), diagnoses,
+                records, public, model, plan, ledger, randomness, backend, chosen._settings(), diagnoses,
                 partial, done, None if before is None else before.head, spending,
             )
 
@@ -308,11 +310,12 @@ class PrivateEstimator(Repeatable):
                 )
             if steps is None or len(steps):
                 spending.record(ledger)
-            done = run(
-                model, prepared.records, plan, ledger, prepared.randomness, prepared.backend,
-                first_step=prepared.n_steps, keep=keep, callback=self.callback, figures=figures,
-                charge=spending.release, steps=steps, after=None if folder is None else folder.after,
-            )
+            with prepared.backend.placed(prepared.records) as records:
+                done = run(
+                    model, records, plan, ledger, prepared.randomness, prepared.backend, first_step=prepared.n_steps,
+                    keep=keep, callback=self.callback, figures=figures, charge=spending.release, steps=steps,
+                    after=None if folder is None else folder.after,
+                )
             ledger = ledger if folder is None else folder.finish()
             if keep is not None:
                 keep.finish(ledger, n_before)

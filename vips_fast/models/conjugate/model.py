@@ -15,7 +15,7 @@ from ...data.shards import ShardedCorpus
 from ...engine.averaging import RunningAverage, Schedule
 from ...engine.model import Model, Release, array_of
 from ...engine.sampling import Sampler
-from ...engine.units import UnitBlock, opened
+from ...engine.units import Selection, UnitBlock, opened
 from ...mechanisms import GaussianMechanism
 from .compiled import Loops, buffers, loops_of
 
@@ -61,6 +61,10 @@ class TableShards:
         """These records, and their numbers among themselves."""
         return self._made(rows), np.arange(len(rows))
 
+    def subset(self, rows: np.ndarray) -> Selection:
+        """See `vips_fast.engine.model.Records`."""
+        return Selection(self, rows)
+
 
 class Table:
     """Records as rows of an array; what `ConjugateEstimator` hands to the engine.
@@ -75,6 +79,10 @@ class Table:
     def edges(self, rows: np.ndarray) -> np.ndarray:
         """Boundaries of blocks of as many records each."""
         return np.append(np.arange(0, len(rows), BLOCK), len(rows))
+
+    def subset(self, rows: np.ndarray) -> Table:
+        """See `vips_fast.engine.model.Records`."""
+        return Table(self.array[rows], None if self.usable is None else self.usable[rows])
 
     def block(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The array and the rows of it that are meant."""
@@ -99,6 +107,7 @@ class ConjugateModel(Model):
     >= 0, which truncation toward zero preserves, by sqrt(||q||^2 + ||q'||^2) <= sqrt(2) C.
     """
 
+    at_root = ("_average", "_loops")
     _spacing: float
 
     def __init__(self, functions: ConjugateEstimator, n_columns: int, seed: int):

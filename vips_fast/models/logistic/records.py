@@ -6,7 +6,7 @@ the caller may refuse them or let their records contribute nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ from scipy import sparse
 
 from ...data.arrays import rows_of, selected
 from ...data.shards import ShardedCorpus
+from ...engine.units import Selection
 from ...kernels.blr import MAX_FEATURES
 
 #: Stored entries of one block of records, and least rows of a dense one.
@@ -82,6 +83,15 @@ class LogisticRecords:
         values, indices, indptr = rows_of((self.indices if self.unit else self.values, self.indices, self.indptr), rows)
         return Block(n, indptr, indices, self.values[:0] if self.unit else values, self.unit, y, trials)
 
+    def subset(self, rows: np.ndarray) -> LogisticRecords:
+        """See `vips_fast.engine.model.Records`."""
+        block, usable = self.block(rows), None if self.usable is None else self.usable[rows]
+        indices = None if block.indptr is None else block.indices
+        return replace(
+            self, n_rows=len(rows), indptr=block.indptr, indices=indices, values=block.values, y=block.y,
+            trials=block.trials, usable=usable,
+        )
+
     def largest_norm(self) -> float:
         """Largest L2 norm of the usable rows, for fits without privacy; at least 1e-150."""
         square = self.values.astype(np.float64) ** 2
@@ -129,6 +139,10 @@ class LogisticShards:
         trials = None if self.trials is None else self.trials[rows]
         found = LogisticRecords.of(design(self.corpus.matrix(rows), self.constant), self.y[rows], trials)
         return found.block(np.arange(len(rows)))
+
+    def subset(self, rows: np.ndarray) -> Selection:
+        """See `vips_fast.engine.model.Records`."""
+        return Selection(self, rows)
 
     def largest_norm(self) -> float:
         """As in memory, a piece at a time."""

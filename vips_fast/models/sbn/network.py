@@ -122,6 +122,7 @@ class NetworkModel(Model):
     """
 
     clip = 1.0
+    at_root: ClassVar[tuple[str, ...]] = ("start_weights", "prior", "_average", "variances", "c_variance")
     #: The published arrays, and the attributes that hold them; those with two axes of units lie the other way there.
     published: ClassVar[dict[str, str]]
 

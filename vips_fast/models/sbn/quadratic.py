@@ -83,6 +83,7 @@ class QuadraticModel(NetworkModel):
     """
 
     capacity = 2**22
+    at_root = (*NetworkModel.at_root, "covariance", "_image")
     published: ClassVar[dict[str, str]] = {
         "components": "w", "weight_variances": "variances", "weight_covariance": "covariance", "hidden_bias": "b",
         "visible_bias": "c", "expansion": "expansion", "curvature": "curvature", "mean_image": "mean_image",

@@ -15,6 +15,7 @@ from scipy import sparse
 from ...checks import check_choice, check_number
 from ...data.tokens import Analyzer, as_analyzer
 from ...data.vocabulary import count_matrix
+from ...engine.backend import Backend
 from ...engine.model import Model
 from ...engine.result import Public
 from ..estimator import ArraySpec, PrivateEstimator
@@ -72,7 +73,10 @@ class PrivateVocabulary(PrivateEstimator):
     max_features: int | None = None
     order: str = "share"
 
-    def fit(self, X: Any, y: Any = None, *, groups: Any = None, unit: str | None = None, budget: Payer = None) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, *, groups: Any = None, unit: str | None = None, budget: Payer = None,
+        backend: Backend | None = None,
+    ) -> Self:
         """Buy the vocabulary of some texts.
 
         Parameters
@@ -87,6 +91,8 @@ class PrivateVocabulary(PrivateEstimator):
             What the statement calls them; None is "person" with groups.
         budget : str, path, Budget or None
             The budget of the data set, whose first run this has to be. Without a ``target_epsilon`` all of it is spent.
+        backend : Backend or None
+            As for every fit (`vips_fast.models.parameters.Rows`).
 
         Raises
         ------
@@ -98,7 +104,7 @@ class PrivateVocabulary(PrivateEstimator):
         UserWarning
             If no token passed the threshold.
         """
-        self._fit(X, groups=groups, unit=unit, budget=budget)
+        self._fit(X, groups=groups, unit=unit, budget=budget, backend=backend)
         if not len(self._fitted().arrays["weights"]):
             warnings.warn(
                 f"the vocabulary is empty: epsilon = {self.privacy_.epsilon:.3g} is spent, and no token passed the "
