@@ -10,8 +10,9 @@ SOURCES := pyproject.toml setup.py csrc/sources.mk csrc/kernels.toml csrc/genera
 demo: $(VENV)/.run
 	$(BIN)/vips-fast demo
 
+# A worker for each core; one that is done takes tests from the other's end.
 test: lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n logical --dist worksteal
 
 # One width, sorted imports, types, the form of the C sources.
 lint: $(VENV)/.test

@@ -3,7 +3,12 @@
 import os
 from pathlib import Path
 
+# Before numpy is loaded. Tests run beside each other, and a BLAS of many threads would only wait; what the package
+# does in threads is its own.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import pytest
+from alone import alone
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -15,6 +20,24 @@ def data_dir():
     if not path.is_dir():
         pytest.skip(f"real data not found: set VIPS_FAST_DATA (looked in {path.name}/)")
     return path
+
+
+@pytest.fixture(scope="session")
+def once(tmp_path_factory):
+    """A function that makes a folder by ``make(folder)``, once for all processes that run these tests together."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+    def made(name, make):
+        folder, part = shared / name, shared / f"{name}-part"
+        with alone(shared):
+            if not folder.exists():
+                part.mkdir()
+                make(part)
+                part.rename(folder)
+        return folder
+
+    return made
 
 
 def pytest_collection_modifyitems(config, items):

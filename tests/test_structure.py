@@ -9,7 +9,8 @@ PACKAGE = Path(__file__).resolve().parent.parent / "vips_fast"
 
 #: From the ground up. A room imports rooms of lower layers, and itself.
 LAYERS = [
-    {"checks"},
+    {"checks", "holder"},
+    {"durable"},
     {"kernels"},
     {"accounting", "data"},
     {"mechanisms"},

@@ -1,18 +1,20 @@
-"""Persons as the unit of privacy, beside the two ways around it, at the same person-level epsilon.
+"""Persons as the unit of privacy, beside the ways around it, at the same person-level epsilon.
 
-    python bench/paper/persons.py people       # 15,351 posts of 6,652 authors
-    python bench/paper/persons.py sections     # 97,750 sections of 12,201 articles
-    python bench/paper/persons.py simulated    # 400,000 documents of 100,000 persons with 1 to 10 documents each
+    python bench/paper/persons.py people       # topics of 15,351 posts of 6,652 authors
+    python bench/paper/persons.py sections     # topics of 97,750 sections of 12,201 articles
+    python bench/paper/persons.py simulated    # topics of 400,000 documents of 100,000 persons with 1 to 10 each
+    python bench/paper/persons.py adult        # logistic regression on Adult, 4 rows a household, drawn by chance
+    python bench/paper/persons.py mnist        # belief network of 60,000 images, 10 a writer by their order
 
 Rows of the table, for each epsilon:
 
-- persons: ``fit(X, groups=...)``, sampling persons, one joint clip of a person's documents of these lengths;
-- rows: documents are sampled, at most k of a person are kept, and the noise is what the mixture of Gaussians asks for a
-  person of k (`vips_fast.accounting.group_event`), for the best of a few k, which flatters it;
-- merged: each person's documents made one document, of the same, twice or five times the length;
-- documents: the unit is a document, at the same epsilon: what persons cost.
+- persons: ``fit(X, groups=...)``, sampling persons, one joint clip of all that a person has;
+- rows: ``sampling="rows"``, at most k of a person, for a few k or rates; to take the best of them flatters it;
+- merged (topics): each person's documents made one document, of the same, twice or five times the length;
+- alone: each row as a record of its own, at the same epsilon: what persons cost.
 
-Perplexities are the bound of Eq. 32 on public test documents. Writes bench/results/persons_NAME.csv.
+Topics: perplexities, the bound of Eq. 32, of public test documents. Adult: area under the ROC curve, means over splits.
+MNIST: share of the test images' pixels that the reconstruction has right. Writes bench/results/persons_NAME.csv.
 """
 
 import argparse
@@ -26,10 +28,8 @@ import numpy as np
 import scipy.sparse as sp
 from lda_common import DATA, K, Table, load, unigram_perplexity
 
-from vips_fast import LatentDirichletAllocation
-from vips_fast.accounting import SelfComposedEvent, calibrate_noise_multiplier, group_event
-from vips_fast.engine.sampling import make_sampler
-from vips_fast.models.lda.planning import default_batch_size
+from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, SigmoidBeliefNetwork
+from vips_fast.data import load_mnist
 
 N_STEPS = 20
 
@@ -66,77 +66,133 @@ def sections():
 
 
 def simulated(n_records=400_000, n_persons=100_000, seed=0):
-    """The paper's corpus, whose documents are shared out: a geometric number of mean 4, from 1 to 10."""
+    """The paper's corpus, whose documents are shared out: a geometric number, cut off at 10, of mean 4."""
     X, Y, _ = load(n_records, seed=seed)
     generator = np.random.default_rng(seed)
     sizes = np.zeros(0, dtype=int)
     while sizes.sum() < n_records:
-        drawn = generator.geometric(0.22, 2 * n_persons)
+        drawn = generator.geometric(0.17545667, 2 * n_persons)
         sizes = np.concatenate([sizes, drawn[drawn <= 10]])
     persons = np.repeat(np.arange(len(sizes)), sizes)[:n_records]
     return X, persons, Y, dict(doc_length=500, n_components=K, target_delta=1e-4), (10,)
 
 
-def kept(persons, most, seed=0):
-    """Numbers of the rows that remain where each person keeps at most so many, at random."""
-    order = np.random.default_rng(seed).permutation(len(persons))
-    by_person = order[np.argsort(persons[order], kind="stable")]
-    _, starts, sizes = np.unique(persons[by_person], return_index=True, return_counts=True)
-    return np.sort(by_person[np.arange(len(persons)) - np.repeat(starts, sizes) < most])
+class Comparison:
+    """Fits and their figures, one row of the table after the other."""
+
+    def __init__(self, arguments, measure, epsilons):
+        self.runs, self.jobs, self.epsilons = arguments.runs, arguments.jobs, arguments.epsilon or epsilons
+        self.table = Table(f"persons_{arguments.corpus}", ["setting", "epsilon", measure, "sd", "noise", "seconds"])
+
+    def row(self, name, epsilon, make, data, score):
+        """``make(**options)`` an estimator, ``data(run)`` the arguments of its fit, ``score(model, run)`` a figure."""
+        figures, start = [], time.perf_counter()
+        for run in range(self.runs):
+            private = {"private": False} if epsilon is None else {"target_epsilon": epsilon}
+            model = make(n_jobs=self.jobs, random_state=run, **private)
+            given = data(run)
+            model.fit(*given[:-1], groups=given[-1])
+            assert epsilon is None or model.privacy_.epsilon <= epsilon
+            figures.append(score(model, run))
+        noise = model.privacy_.noise_multiplier * model.ledger_.plan["sensitivity"] if model.private else 0.0
+        seconds = (time.perf_counter() - start) / self.runs
+        self.table.add(name, epsilon or float("inf"), float(np.mean(figures)), float(np.std(figures)), noise, seconds)
 
 
-def noise_for_persons(n_rows, epsilon, delta, most):
-    """Noise multiplier under which row sampling promises epsilon to a person of so many rows."""
-    sampler = make_sampler("poisson", None, n_rows, default_batch_size(n_rows))
-    return calibrate_noise_multiplier(
-        lambda z: group_event(SelfComposedEvent(sampler.event(z), N_STEPS), most), epsilon, delta
-    )
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("corpus", choices=("people", "sections", "simulated"))
-    parser.add_argument("--epsilon", type=float, nargs="*")
-    parser.add_argument("--runs", type=int, default=1)
-    parser.add_argument("--jobs", type=int, default=-1)
-    arguments = parser.parse_args()
-    X, persons, Y, settings, limits = {"people": people, "sections": sections, "simulated": simulated}[
-        arguments.corpus
-    ]()
-    X.data, delta = X.data.astype(np.int32), settings["target_delta"]
+def topics(arguments, corpus):
+    """The tables of topic models."""
+    X, persons, Y, settings, limits = corpus()
+    X.data = X.data.astype(np.int32)
     merged = sp.csr_array((np.ones(len(persons), np.int32), (persons, np.arange(len(persons))))) @ X
     merged = sp.csr_array(merged[np.diff(merged.indptr) > 0])
     sizes = np.unique(persons, return_counts=True)[1]
     print(f"{X.shape[0]} documents of {len(sizes)} persons, at most {sizes.max()}, over {X.shape[1]} words", flush=True)
-    table = Table(f"persons_{arguments.corpus}", ["setting", "epsilon", "perplexity", "sd", "noise", "seconds"])
-    table.add("word frequencies", float("inf"), unigram_perplexity(X, Y), 0.0, 0.0, 0.0)
+    large = arguments.corpus == "simulated"
+    compared = Comparison(arguments, "perplexity", [1.0, 2.0] if large else [2.0, 4.0, 8.0])
+    compared.table.add("word frequencies", float("inf"), unigram_perplexity(X, Y), 0.0, 0.0, 0.0)
 
     def row(name, epsilon, X, groups=None, **options):
-        figures, start = [], time.perf_counter()
-        for seed in range(arguments.runs):
-            model = LatentDirichletAllocation(
-                **{**settings, "n_steps": N_STEPS, "n_jobs": arguments.jobs, "random_state": seed, **options}
-            ).fit(X, groups=groups)
-            figures.append(model.perplexity(Y))
-        noise = model.privacy_.noise_multiplier * model.ledger_.plan["clip_norm"] if model.private else 0.0
-        seconds = (time.perf_counter() - start) / arguments.runs
-        table.add(name, epsilon, float(np.mean(figures)), float(np.std(figures)), noise, seconds)
-        return figures
+        def make(**common):
+            return LatentDirichletAllocation(**{**settings, "n_steps": N_STEPS, **common, **options})
 
-    lengths = [settings["doc_length"] * times for times in (1, 2, 5)]
-    row("not private", float("inf"), X, private=False)
-    if arguments.corpus == "simulated":
-        lengths = lengths[:1]
-    for epsilon in arguments.epsilon or ([1.0, 2.0] if arguments.corpus == "simulated" else [2.0, 4.0, 8.0]):
+        compared.row(name, epsilon, make, lambda run: (X, groups), lambda model, run: model.perplexity(Y))
+
+    lengths = [settings["doc_length"] * times for times in ((1,) if large else (1, 2, 5))]
+    row("not private", None, X)
+    for epsilon in compared.epsilons:
         for length in lengths:
-            row(f"persons, length {length}", epsilon, X, persons, target_epsilon=epsilon, doc_length=length)
+            row(f"persons, length {length}", epsilon, X, persons, doc_length=length)
         for most in limits:
-            few = X[kept(persons, most)]
-            noise = noise_for_persons(few.shape[0], epsilon, delta, most)
-            row(f"rows, at most {most}", epsilon, few, noise_multiplier=noise)
+            row(f"rows, at most {most}", epsilon, X, persons, sampling="rows", rows_per_group=most)
         for length in lengths:
-            row(f"merged, length {length}", epsilon, merged, target_epsilon=epsilon, doc_length=length)
-        row("documents", epsilon, X, target_epsilon=epsilon)
+            row(f"merged, length {length}", epsilon, merged, doc_length=length)
+        row("alone", epsilon, X)
+
+
+def ways(compared, kind, settings, data, score, most, n_rows):
+    """The rows of the table for a model whose rows are all drawn, unless they are drawn one by one."""
+    def row(name, epsilon, grouped=False, **options):
+        compared.row(
+            name, epsilon, lambda **common: kind(**{**settings, **common, **options}),
+            lambda run: data(run) if grouped else (*data(run)[:-1], None), score,
+        )
+
+    row("not private", None)
+    for epsilon in compared.epsilons:
+        row("persons", epsilon, True)
+        for share in (1, 4):
+            size = n_rows / share
+            row(f"rows, 1/{share} of them", epsilon, True, sampling="rows", rows_per_group=most, batch_size=size)
+        row("alone", epsilon)
+
+
+def adult(arguments, most=4, delta=1e-3):
+    """Logistic regression over several splits, households shared out by chance in each."""
+    from blr_table import load, split
+    from sklearn.metrics import roc_auc_score
+
+    X, y = load("adult")
+
+    def data(run):
+        train, _ = split(len(y), run)
+        homes = np.random.default_rng(run).permutation(len(train)) // most
+        return X[train], y[train], homes
+
+    def score(model, run):
+        _, test = split(len(y), run)
+        return roc_auc_score(y[test], model.decision_function(X[test]))
+
+    n_rows = len(split(len(y), 0)[0])
+    print(f"{n_rows} rows, {most} a household, seeds 0 to {arguments.runs - 1}, delta = {delta:g}", flush=True)
+    compared = Comparison(arguments, "AUC", [0.2, 1.0])
+    ways(compared, BayesianLogisticRegression, dict(target_delta=delta), data, score, most, n_rows)
+
+
+def mnist(arguments, most=10, delta=1e-4):
+    """Belief networks of binarised images."""
+    train, test, _, _ = load_mnist(DATA.parent / "mnist")
+    writers = np.arange(len(train)) // most
+    print(f"{len(train)} images, {most} a writer, delta = {delta:g}", flush=True)
+    compared = Comparison(arguments, "accuracy", [1.0])
+    settings = dict(n_components=50, target_delta=delta, sampling="full")
+    ways(
+        compared, SigmoidBeliefNetwork, settings, lambda run: (train, writers),
+        lambda model, run: model.pixel_accuracy(test), most, len(train),
+    )
+
+
+def main():
+    tables = {
+        "people": lambda a: topics(a, people), "sections": lambda a: topics(a, sections),
+        "simulated": lambda a: topics(a, simulated), "adult": adult, "mnist": mnist,
+    }
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("corpus", choices=tables)
+    parser.add_argument("--epsilon", type=float, nargs="*")
+    parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=-1)
+    arguments = parser.parse_args()
+    tables[arguments.corpus](arguments)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@
  * diagonal: each entry of the matrix goes through memory once. */
 #include "declarations.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "noise/chacha20.h"
@@ -20,26 +19,25 @@
 /* Side of the square tiles of the symmetry check. */
 #define TILE 64
 
-/* The matrix as 64-bit words, whatever their type. */
-VF_INLINE void *word(const void *matrix, int64_t stride, int64_t i, int64_t j) {
-    return (char *)(uintptr_t)matrix + 8 * (i * stride + j);
+VF_INLINE void *word(const int64_t *matrix, int64_t stride, int64_t i, int64_t j) {
+    return (void *)(uintptr_t)(matrix + i * stride + j);
 }
 
 /* Fetch rows begin .. end - 1 (below `d`), columns from col to col + width, ahead of writing them. */
-VF_INLINE void touch(const void *matrix, int64_t stride, int64_t begin, int64_t end, int64_t d, int64_t col,
+VF_INLINE void touch(const int64_t *matrix, int64_t stride, int64_t begin, int64_t end, int64_t d, int64_t col,
                      int64_t width) {
     for (int64_t i = begin; i < end && i < d; ++i)
         for (int64_t j = 0; j < width + 7; j += 8)
             VF_PREFETCH(word(matrix, stride, i, col + (j < width ? j : width - 1)));
 }
 
-VF_INLINE void load_transposed(const void *matrix, int64_t stride, int64_t i, int64_t j, vfq block[VF_ND]) {
+VF_INLINE void load_transposed(const int64_t *matrix, int64_t stride, int64_t i, int64_t j, vfq block[VF_ND]) {
     for (int k = 0; k < VF_ND; ++k) block[k] = vfq_load(word(matrix, stride, i + k, j));
     vfq_transpose(block);
 }
 
 /* Rows begin .. end - 1 of the upper triangle, copied below the diagonal. */
-static void mirror(int64_t d, int64_t begin, int64_t end, int64_t stride, void *matrix) {
+static void mirror(int64_t d, int64_t begin, int64_t end, int64_t stride, int64_t *matrix) {
     for (int64_t i = begin; i < end; ++i)
         for (int64_t j = i + 1; j < end; ++j) memcpy(word(matrix, stride, j, i), word(matrix, stride, i, j), 8);
     int64_t j = end;
@@ -59,7 +57,7 @@ static void mirror(int64_t d, int64_t begin, int64_t end, int64_t stride, void *
 }
 
 /* Whether the TILE x TILE entries from (r0, c0) on have the same bits as their mirror image. */
-static int same_bits(int64_t r0, int64_t c0, int64_t stride, const void *matrix) {
+static int same_bits(int64_t r0, int64_t c0, int64_t stride, const int64_t *matrix) {
     const vfq first = vfq_load(word(matrix, stride, r0, c0));
     vfq differ = vfq_xor(first, first);
     for (int64_t j = c0; j < c0 + TILE; j += VF_ND)
@@ -75,81 +73,94 @@ static int same_bits(int64_t r0, int64_t c0, int64_t stride, const void *matrix)
 /* Element number of the diagonal entry of a row. */
 VF_INLINE int64_t packed(int64_t d, int64_t row) { return row * d - row * (row - 1) / 2; }
 
-#define ITEM int64_t
-#define KERNEL(name) name##_i64
-#define SPACING_ARG
-#define SPACING
-#define ADD(x, n) ((int64_t)((uint64_t)(x) + (uint64_t)(n)))
-#define GOOD(x) ((x) >= -limit && (x) <= limit)
-#include "noise/symmetric_body.h"
-#undef ITEM
-#undef KERNEL
-#undef SPACING_ARG
-#undef SPACING
-#undef ADD
-#undef GOOD
+/* Noise and mirror together, while the rows are in cache. */
+static int32_t add_noise(int64_t d, int64_t row_begin, int64_t row_end, double scale_diagonal, double scale_off,
+                         const uint8_t *key, int64_t stride, int64_t *matrix) {
+    uint32_t k[8];
+    uint64_t noise[GROUP];
+    double scales[GROUP];
+    const double widest = scale_diagonal > scale_off ? scale_diagonal : scale_off;
+    int32_t status = VF_OK;
+    int64_t at = packed(d, row_begin), row = row_begin, done = row_begin;
+    vf_load_key(key, k);
+    while (row < row_end) {
+        const int64_t group = at / GROUP, group_end = (group + 1) * GROUP;
+        int64_t next = packed(d, row + (at > packed(d, row))); /* the next diagonal entry from `at` on */
+        int32_t s;
+        if (next >= group_end) {
+            s = VF_FN(vf_gaussian_group)(k, group, scale_off, NULL, noise);
+        } else {
+            for (int j = 0; j < GROUP; ++j) scales[j] = scale_off;
+            for (int64_t i = row + (at > packed(d, row)); i < d && packed(d, i) < group_end; ++i)
+                scales[packed(d, i) - group * GROUP] = scale_diagonal;
+            s = VF_FN(vf_gaussian_group)(k, group, widest, scales, noise);
+        }
+        if (s != VF_OK) status = s;
+        while (row < row_end && at < group_end) {
+            const int64_t row_stop = packed(d, row + 1), stop = row_stop < group_end ? row_stop : group_end;
+            int64_t *out = matrix + row * stride + row + (at - packed(d, row));
+            const uint64_t *n = noise + (at - group * GROUP);
+            for (int64_t j = 0; j < stop - at; ++j) out[j] = (int64_t)((uint64_t)out[j] + n[j]);
+            at = stop;
+            if (at == row_stop) {
+                ++row;
+                if (row - done == ROWS || row == row_end) {
+                    mirror(d, done, row, stride, matrix);
+                    done = row;
+                }
+            }
+        }
+    }
+    vf_wipe(k, sizeof k);
+    vf_wipe(noise, sizeof noise);
+    return status;
+}
 
-/* spacing is a power of two and |x| / spacing + |n| <= 2^53: everything is exact. */
-#define ITEM double
-#define KERNEL(name) name##_f64
-#define SPACING_ARG const double spacing,
-#define SPACING spacing,
-#define ADD(x, n) ((x) + spacing * (double)(n))
-#define GOOD(x) (fabs(x) <= (double)limit * spacing && rint((x) / spacing) * spacing == (x))
-#include "noise/symmetric_body.h"
+/* In square tiles above the diagonal, each compared with its mirror image. */
+static int32_t check(int64_t d, int64_t row_begin, int64_t row_end, int64_t limit, int64_t stride,
+                     const int64_t *matrix) {
+    for (int64_t r0 = row_begin; r0 < row_end; r0 += TILE) {
+        const int64_t r1 = row_end - r0 < TILE ? row_end : r0 + TILE;
+        for (int64_t c0 = r0; c0 < d; c0 += TILE) {
+            const int64_t c1 = d - c0 < TILE ? d : c0 + TILE;
+            int bad = 0;
+            for (int64_t i = r0; i < r1; ++i)
+                for (int64_t j = c0; j < c1; ++j) {
+                    const int64_t x = matrix[i * stride + j];
+                    bad |= x < -limit || x > limit;
+                }
+            if (bad) return VF_ERR_RANGE;
+            /* Whole tiles at once, those at the edge one by one. */
+            if (r1 - r0 == TILE && c1 - c0 == TILE && same_bits(r0, c0, stride, matrix)) continue;
+            for (int64_t i = r0; i < r1; ++i)
+                for (int64_t j = c0; j < c1; ++j)
+                    if (matrix[j * stride + i] != matrix[i * stride + j]) return VF_ERR_PARAMETER;
+        }
+    }
+    return VF_OK;
+}
 
 /* d * d fits, and so does every element number. */
-static int32_t check_sizes(int64_t d, int64_t row_begin, int64_t row_end, int64_t stride, const void *matrix) {
+static int32_t check_sizes(int64_t d, int64_t row_begin, int64_t row_end, int64_t stride, const int64_t *matrix) {
     if (d < 1 || d > INT32_MAX || row_begin < 0 || row_end > d || row_begin > row_end || stride < d) return VF_ERR_SIZE;
     if (stride > INT64_MAX / 16 / d) return VF_ERR_SIZE;
     if (!matrix) return VF_ERR_NULL;
-    return ((uintptr_t)matrix & 7u) ? VF_ERR_ALIGNMENT : VF_OK; /* int64_t or double */
+    return ((uintptr_t)matrix & 7u) ? VF_ERR_ALIGNMENT : VF_OK;
 }
 
-static int32_t check_scales(double scale_diagonal, double scale_off) {
-    return scale_diagonal > 0.0 && scale_diagonal <= VF_GAUSSIAN_MAX_SCALE && scale_off > 0.0 &&
-                   scale_off <= VF_GAUSSIAN_MAX_SCALE
-               ? VF_OK
-               : VF_ERR_PARAMETER;
-}
-
-static int32_t check_spacing(double spacing) {
-    int exponent;
-    return spacing >= 0x1p-900 && spacing <= 0x1p900 && frexp(spacing, &exponent) == 0.5 ? VF_OK : VF_ERR_PARAMETER;
-}
-
-int32_t VF_FN(vf_symmetric_gaussian_i64)(int64_t d, int64_t row_begin, int64_t row_end, double scale_diagonal,
-                                         double scale_off, const uint8_t *key, int64_t stride, int64_t *matrix) {
+int32_t VF_FN(vf_symmetric_gaussian)(int64_t d, int64_t row_begin, int64_t row_end, double scale_diagonal,
+                                     double scale_off, const uint8_t *key, int64_t stride, int64_t *matrix) {
     int32_t status = check_sizes(d, row_begin, row_end, stride, matrix);
-    if (status == VF_OK) status = check_scales(scale_diagonal, scale_off);
-    if (status == VF_OK && !key) status = VF_ERR_NULL;
-    return status != VF_OK ? status
-                           : symmetric_i64(d, row_begin, row_end, scale_diagonal, scale_off, key, stride, matrix);
+    if (status != VF_OK) return status;
+    if (!(scale_diagonal > 0.0 && scale_diagonal <= VF_GAUSSIAN_MAX_SCALE)) return VF_ERR_PARAMETER;
+    if (!(scale_off > 0.0 && scale_off <= VF_GAUSSIAN_MAX_SCALE)) return VF_ERR_PARAMETER;
+    if (!key) return VF_ERR_NULL;
+    return add_noise(d, row_begin, row_end, scale_diagonal, scale_off, key, stride, matrix);
 }
 
-int32_t VF_FN(vf_symmetric_gaussian_f64)(int64_t d, int64_t row_begin, int64_t row_end, double scale_diagonal,
-                                         double scale_off, double spacing, const uint8_t *key, int64_t stride,
-                                         double *matrix) {
+int32_t VF_FN(vf_symmetric_check)(int64_t d, int64_t row_begin, int64_t row_end, int64_t limit, int64_t stride,
+                                  const int64_t *matrix) {
     int32_t status = check_sizes(d, row_begin, row_end, stride, matrix);
-    if (status == VF_OK) status = check_scales(scale_diagonal, scale_off);
-    if (status == VF_OK) status = check_spacing(spacing);
-    if (status == VF_OK && !key) status = VF_ERR_NULL;
-    return status != VF_OK
-               ? status
-               : symmetric_f64(d, row_begin, row_end, scale_diagonal, scale_off, spacing, key, stride, matrix);
-}
-
-int32_t VF_FN(vf_symmetric_check_i64)(int64_t d, int64_t row_begin, int64_t row_end, int64_t limit, int64_t stride,
-                                      const int64_t *matrix) {
-    int32_t status = check_sizes(d, row_begin, row_end, stride, matrix);
-    if (status == VF_OK && limit < 0) status = VF_ERR_PARAMETER;
-    return status != VF_OK ? status : check_i64(d, row_begin, row_end, limit, stride, matrix);
-}
-
-int32_t VF_FN(vf_symmetric_check_f64)(int64_t d, int64_t row_begin, int64_t row_end, int64_t limit, double spacing,
-                                      int64_t stride, const double *matrix) {
-    int32_t status = check_sizes(d, row_begin, row_end, stride, matrix);
-    if (status == VF_OK && (limit < 0 || limit > (int64_t)1 << 53)) status = VF_ERR_PARAMETER;
-    if (status == VF_OK) status = check_spacing(spacing);
-    return status != VF_OK ? status : check_f64(d, row_begin, row_end, limit, spacing, stride, matrix);
+    if (status != VF_OK) return status;
+    return limit < 0 ? VF_ERR_PARAMETER : check(d, row_begin, row_end, limit, stride, matrix);
 }

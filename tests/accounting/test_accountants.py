@@ -5,11 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import epsilon_table
 import numpy as np
 import pytest
 
 from vips_fast import accounting as acc
-from vips_fast.accounting import accountants, paper_table
+from vips_fast.accounting import accountants
 
 
 def poisson(q, z, steps=20):
@@ -217,7 +218,7 @@ def test_curve_and_plot(tmp_path):
 
 def test_paper_table():
     """The proven table, each figure to the digits that are stated."""
-    rows = {row.setting.name: row for row in map(paper_table.paper_row, paper_table.SETTINGS)}
+    rows = {row.setting.name: row for row in map(epsilon_table.paper_row, epsilon_table.SETTINGS)}
     lda = rows["LDA S=20,000 of 400,000"]
     assert lda.wang == pytest.approx(2.3826, abs=5e-5)
     assert lda.wang_tight == pytest.approx(1.904, abs=5e-4)
@@ -254,8 +255,8 @@ def test_blr_joint_sensitivity_is_the_largest_distance():
                     second = xi**2 + eta**2 - 2 * xi * eta * cos**2
                     best = max(best, first / c1**2 + second / c2**2)
         # A grid of cosines 0.025 apart near a smooth maximum.
-        assert paper_table.blr_joint_sensitivity(c1, c2) ** 2 == pytest.approx(best, rel=2e-3)
-        assert paper_table.blr_joint_sensitivity(c1, c2) ** 2 >= best * (1 - 1e-12)
+        assert epsilon_table.blr_joint_sensitivity(c1, c2) ** 2 == pytest.approx(best, rel=2e-3)
+        assert epsilon_table.blr_joint_sensitivity(c1, c2) ** 2 >= best * (1 - 1e-12)
 
 
 def test_import_is_light():

@@ -6,22 +6,14 @@ from itertools import combinations, product
 import mpmath
 import numpy as np
 import pytest
+from events import QUIET, fixed, poisson
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vips_fast import accounting as acc
 from vips_fast.accounting.privacy_loss import rows
 
-QUIET = settings(deadline=None, derandomize=True, max_examples=20)
 GAUSSIAN = acc.GaussianEvent
-
-
-def poisson(q, z, steps=1):
-    return acc.SelfComposedEvent(acc.PoissonSampledEvent(q, GAUSSIAN(z)), steps)
-
-
-def fixed(size, n, z, steps=1):
-    return acc.SelfComposedEvent(acc.WithoutReplacementEvent(size, n, GAUSSIAN(z)), steps)
 
 
 def group_epsilon(event, k, delta, **options):
@@ -193,7 +185,7 @@ def group_privacy(event, k, eps):
     return sum(math.exp(i * eps / k) for i in range(k)) * acc.delta(event, eps / k)
 
 
-@QUIET
+@settings(QUIET, max_examples=20)
 @given(st.floats(0.01, 0.6), st.floats(0.6, 6.0), st.integers(1, 60), st.integers(2, 7), st.booleans())
 def test_properties(q, z, steps, k, replace):
     event = fixed(max(1, round(100 * q)), 100, z, steps) if replace else poisson(q, z, steps)
@@ -286,16 +278,35 @@ def test_events_of_other_mechanisms():
 
 
 def test_accountants_that_know_no_groups_refuse():
-    for event in (poisson(0.2, 1.3, 3), fixed(20, 100, 1.3, 3)):
+    renyi = ("rdp", "wang", "generic")  # they know Poisson samples
+    for event, knows in ((poisson(0.2, 1.3, 3), renyi), (fixed(20, 100, 1.3, 3), ())):
         group = acc.group_event(event, 3)
-        for name in ("rdp", "wang", "zcdp", "generic", "gaussian", "autodp"):
+        for name in {*renyi, "zcdp", "gaussian", "autodp"} - {*knows}:
             with pytest.raises((ValueError, ImportError), match="accountant='pld'|autodp|Poisson sampling and|wang"):
                 acc.epsilon(group, 1e-5, name)
         best = acc.epsilon(group, 1e-5)
-        for name in ("basic", "strong", "optimal"):
+        for name in ("basic", "strong", "optimal", *knows):
             assert acc.epsilon(group, 1e-5, name) >= best
         attack, first, *_ = acc.compare(group, 1e-5)
         assert attack.epsilon <= first.epsilon == best and first.accountant == "pld"
+
+
+@pytest.mark.parametrize("q, z, k", [(0.25, 3.84, 5), (0.1, 0.5, 3), (0.01, 2.0, 10), (0.25, 10.0, 20)])
+def test_renyi_divergences_of_poisson_samples(q, z, k):
+    """Against the plain sums over j and a fine grid of outputs; both directions."""
+    group, grid = acc.GroupEvent(acc.PoissonSampledEvent(q, GAUSSIAN(z)), k), np.linspace(-40, 8 * k / z + 40, 200_001)
+    j = np.arange(k + 1)
+    weights = np.array([math.log(math.comb(k, i)) + i * math.log(q) + (k - i) * math.log1p(-q) for i in j])
+    loss = np.logaddexp.reduce([w + i / z * grid - 0.5 * (i / z) ** 2 for i, w in zip(j, weights)])
+    log_mass = -0.5 * grid**2 - 0.5 * math.log(2 * math.pi) + math.log(grid[1] - grid[0])
+    for order in (1.5, 4.0, 8.0):
+        wanted = max(np.logaddexp.reduce(a * loss + log_mass) / (order - 1) for a in (order, 1 - order))
+        assert acc.renyi_divergence(group, order) == pytest.approx(wanted, rel=1e-6)
+    run = acc.SelfComposedEvent(group, 20)
+    assert acc.epsilon(run, 1e-5) <= acc.epsilon(run, 1e-5, "rdp")
+    # Beyond what is integrated, that of all rows drawn, which is never below.
+    far = 1.01e4 * z / k
+    assert acc.renyi_divergence(group, far) == 0.5 * far * (k / z) ** 2 >= acc.renyi_divergence(group, 0.98 * far)
 
 
 def test_descriptions_and_files():

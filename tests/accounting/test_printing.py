@@ -3,13 +3,13 @@
 import math
 from fractions import Fraction
 
+import epsilon_table
 import pytest
 from events import QUIET
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from vips_fast import accounting as acc
-from vips_fast.accounting import paper_table
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,6 @@ def test_statements_never_round_down(target):
 def test_other_texts_round_up():
     guarantee = acc.BayesianGuarantee(epsilon_mu=1.0049, delta_mu=1.23449e-5, order=8, steps=1, pairs_per_step=3)
     assert str(guarantee).startswith("(1.005, 1.235e-05)-Bayesian")
-    cells = paper_table.cells(
-        paper_table.PaperRow(paper_table.SETTINGS[0], 1.00449, 1.00449, 1.00449, 1.00449, 1.00449, 1.00449, 1.0, 1.0)
-    )
+    row = epsilon_table.PaperRow(epsilon_table.SETTINGS[0], *[1.00449] * 6, 1.0, 1.0)
+    cells = epsilon_table.cells(row)
     assert cells[2:7] == ("1.005", "1.005", "1.005", "1.005", "[1.004, 1.005]")

@@ -11,7 +11,9 @@ from own_models import EXAMPLES, POINTS, adapter_of
 from vips_fast.audit import Bench, Sizes, audit, conjugate_adapter
 from vips_fast.models.examples import GaussianMixture
 
-SIZES = Sizes(pairs=100, records=20, draws=100_000, releases=1_000, runs=20)
+SIZES = Sizes(pairs=100, records=20, draws=100_000, releases=1_000, runs=20, rows=2**17)
+
+
 def randomised(record, parameters, scratch, out):
     out[0] = 0.5 + 0.4 * np.random.random()
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from alone import alone
 
 ROOT = Path(__file__).resolve().parents[2]
 CONSUMERS = Path(__file__).resolve().parent / "consumers"
@@ -44,9 +45,13 @@ def build_program(source, target, library):
 
 
 @pytest.fixture(scope="session")
-def installed(tmp_path_factory):
+def installed(once):
     """Folder into which the wheel of this source tree is installed."""
-    base = tmp_path_factory.mktemp("installed")
+    return once("installed", install) / "target"
+
+
+def install(base):
+    """Build the wheel in a folder and install it there."""
     source = base / "source"
     keep = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE", "csrc", "vips_fast")
     for name in keep:
@@ -56,12 +61,13 @@ def installed(tmp_path_factory):
         else:
             source.mkdir(exist_ok=True)
             shutil.copy(ROOT / name, source / name)
+    # What is shown here depends on no optimization, which is most of the time of a build.
+    settings = source / "csrc" / "sources.mk"
+    settings.write_text(settings.read_text().replace("FLAGS = -O3", "FLAGS = -O0"))
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
     call([*pip, "wheel", "--no-build-isolation", "--no-deps", "--no-index", "--wheel-dir", base / "dist", source])
     (wheel,) = (base / "dist").glob("*.whl")
-    target = base / "target"
-    call([*pip, "install", "--no-deps", "--no-index", "--no-compile", "--target", target, wheel])
-    return target
+    call([*pip, "install", "--no-deps", "--no-index", "--no-compile", "--target", base / "target", wheel])
 
 
 @pytest.fixture(scope="session")
@@ -77,7 +83,8 @@ def library():
     if shutil.which("make") is None:
         pytest.skip("no make")
     compiler()
-    call(["make", "-s", "-j", "2", "-C", ROOT / "csrc"])
+    with alone(ROOT / "csrc"):
+        call(["make", "-s", "-j", "2", "-C", ROOT / "csrc"])
     return ROOT / "build" / "c" / "libvips_fast.a"
 
 

@@ -8,7 +8,7 @@ import polars
 import pytest
 
 from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, SigmoidBeliefNetwork, verify
-from vips_fast.data.frames import REPEATS
+from vips_fast.data.frames import COLUMN_REPEATS, REPEATS, repeats
 
 NAMES = ["a", "b", "c"]
 BITS = np.tile([[0, 1, 1], [1, 0, 1], [1, 1, 0], [0, 0, 0]], (25, 1))
@@ -93,6 +93,22 @@ def test_an_index_that_repeats_is_told():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         LatentDirichletAllocation(2, n_steps=2, doc_length=10, target_epsilon=1).fit(X, groups=X.index)
+
+
+@pytest.mark.parametrize("kind", [pandas.DataFrame, polars.DataFrame, lambda c: polars.DataFrame(c).to_arrow()])
+def test_a_column_of_persons_that_repeats_is_told(kind):
+    """By its name, in any case and with an id or without, and by whether a value repeats; nothing else counts."""
+    def told(X, **how):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            BayesianLogisticRegression(target_epsilon=1).fit(X, LABELS, **how)
+        return [str(w.message) for w in caught]
+
+    twice, once = np.arange(100.0) // 2, np.arange(100.0)
+    assert told(kind({"a": LABELS, "Patient_ID": twice})) == [COLUMN_REPEATS.format("Patient_ID")]
+    assert told(kind({"a": LABELS, "Patient_ID": once})) == told(kind({"paid": LABELS, "patience": twice})) == []
+    assert told(kind({"a": LABELS, "patient": twice}), groups=twice) == []
+    assert not repeats([[1, None], [None, float("nan"), ""], [float("nan"), "", [1], [1]]]) and repeats([["x"], ["x"]])
 
 
 @pytest.mark.parametrize(("output", "kind"), [("pandas", pandas.DataFrame), ("polars", polars.DataFrame)])

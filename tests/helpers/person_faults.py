@@ -7,6 +7,7 @@ import numpy as np
 
 from vips_fast import BayesianLogisticRegression
 from vips_fast.audit import Part
+from vips_fast.engine.sampling import PoissonSampler
 from vips_fast.engine.units import UnitBlock, opened
 
 
@@ -33,6 +34,26 @@ class CutsByCompany(Part):
 
     def contribute(self, block, words, out, scratch):
         self.inner.contribute(block, words ^ words[-1], out, scratch)
+
+
+class RowsAsRecords(Part):
+    """Rows of persons are drawn, and charged as if each were all that its owner has."""
+
+    def event(self, noise_multiplier):
+        return PoissonSampler(self.n_records, self.expected_batch_size).event(noise_multiplier)
+
+
+def keeping_all_rows(kind):
+    """A subclass that leaves out no row, however many a person has."""
+
+    class KeepsAllRows(kind):
+        def prepare(self, *data, **how):
+            made = super().prepare(*data, **how)
+            made.records._limit = made.records.n_rows = len(made.records._codes)
+            made.records.choose(made.randomness, 0)
+            return made
+
+    return KeepsAllRows
 
 
 class RateFromRows(BayesianLogisticRegression):

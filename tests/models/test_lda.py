@@ -284,6 +284,28 @@ print((peak() - before - corpus) / 2**20, (3 * K * V * 8) / 2**20 + 64)
     assert used <= allowed
 
 
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint8"])
+def test_a_fit_holds_its_corpus_once(dtype):
+    # 24 million counts: a copy of them in any type that could hold them, or of their columns, is 23 to 184 MiB.
+    program = f"""
+import resource
+import numpy as np, scipy.sparse as sp
+from vips_fast import LatentDirichletAllocation
+K, V, D = 3, 1000, 80_000
+X = sp.csr_array((D, V), dtype="{dtype}")
+X.data, X.indices = np.ones(D * 300, dtype="{dtype}"), np.tile(np.arange(300, dtype=np.int32), D)
+X.indptr = np.arange(0, D * 300 + 1, 300, dtype=np.int32)
+fit = lambda X: LatentDirichletAllocation(K, n_steps=1, batch_size=50, noise_multiplier=1.0, doc_length=50).fit(X)
+fit(X[:100])
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+before = peak()
+fit(X)
+print((peak() - before) / 2**20)
+"""
+    used = float(subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout)
+    assert used <= 20
+
+
 def whole(X):
     """The checks draw real numbers; this model wants counts."""
     if sp.issparse(X):

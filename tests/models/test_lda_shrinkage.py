@@ -3,6 +3,9 @@
 import numpy as np
 import pytest
 
+from vips_fast.engine.model import Release
+from vips_fast.models.lda.model import LdaModel
+from vips_fast.models.lda.options import LdaOptions
 from vips_fast.models.lda.shrinkage import ProductShrinkage, mean_one, word_masses
 
 V, K = 1500, 12
@@ -82,3 +85,20 @@ def test_first_prior_says_that_topics_use_words_alike_on_the_average(n_topics):
     weight = mean_one(grid)
     assert (weight >= 0).all() and weight.sum() == pytest.approx(1.0)
     assert weight @ grid == pytest.approx(1.0)
+
+
+def test_threads_change_no_bit():
+    _, noised = statistics(1.0)
+
+    def run(n_threads):
+        public = dict(n_topics=K, n_words=V, n_records=1000, alpha=0.1, informed=False, n_steps=2, seed=3)
+        model = LdaModel(
+            **public, doc_length=50, eta=np.full((V, K), 0.1), clip=5.0, clips=True, options=LdaOptions(),
+            n_threads=n_threads,
+        )
+        for step in range(2):
+            model.update(Release(step, np.round(noised * 2**20).astype(np.int64), 2.0**-20, 1.0))
+        return [array.tobytes() for array in (*model.state().values(), model.result()["components"], model._table)]
+
+    alone = run(1)
+    assert run(3) == alone and run(16) == alone

@@ -3,6 +3,7 @@
 import logging
 import math
 import pickle
+import tracemalloc
 from functools import partial
 from types import SimpleNamespace
 
@@ -143,6 +144,66 @@ def test_a_persons_texts_are_one_set():
     sets = rows.sets(["x", "y", "x", "z"], 10, words_of())
     held = [[sets.names[i] for i in sets.block(np.array([row])).ids] for row in range(3)]
     assert held == [["a", "b", "d"], ["c"], []]
+
+
+@pytest.mark.parametrize("grouped", [True, False])
+def test_where_tokens_are_kept_changes_nothing(grouped, monkeypatch):
+    """In memory or in a file, in blocks of many persons or of one, on the way to another process too."""
+    documents = [*texts(60), "", *texts(9, seed=1)]
+    groups = np.random.default_rng(0).integers(0, 25, 70) if grouped else None
+    held, expected = {}, {}
+    for row, document in enumerate(documents):
+        held.setdefault(int(groups[row]) if grouped else row, {}).update(dict.fromkeys(document.split()))
+    for block, size in ((1 << 19, 1 << 25), (20, 64), (1, 1)):
+        monkeypatch.setattr("vips_fast.models.vocabulary.records._BLOCK", block)
+        monkeypatch.setattr("vips_fast.models.vocabulary.records._IN_MEMORY", size)
+        all_of_them, some = (sets_of(documents, most, groups) for most in (1000, 3))
+        rows = np.arange(all_of_them.n_rows)
+        found = pickle.loads(pickle.dumps(all_of_them.subset(rows[::-1]))).block(rows)
+        names = [all_of_them.names[i] for i in found.ids]
+        own = [names[a:b] for a, b in zip(found.ends, found.ends[1:])]
+        assert own == [list(tokens) for tokens in held.values()][::-1]
+        kept = some.block(rows)
+        chosen = np.array(some.names)[kept.ids].tolist(), kept.ends.tolist()
+        assert max(np.diff(kept.ends)) == 3 and chosen == expected.setdefault(0, chosen)
+        assert (len(all_of_them.edges(rows)) > 5) == (block < 30)
+
+
+def test_texts_are_added_after_others_were_read(monkeypatch):
+    monkeypatch.setattr("vips_fast.models.vocabulary.records._IN_MEMORY", 1)
+    rows = TokenRows(str.split).extend(["a b", "c"])
+    rows.sets(None, 10, words_of())
+    sets = rows.extend(["c d", "a"]).sets(["x", "y", "x", "y"], 10, words_of())
+    block = sets.block(np.arange(2))
+    assert [sets.names[i] for i in block.ids] == ["a", "b", "c", "d", "c", "a"] and block.ends.tolist() == [0, 4, 6]
+
+
+def test_a_full_disk_is_said_in_one_line(monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    rows = TokenRows(str.split)
+    monkeypatch.setattr(rows._ids, "_file", SimpleNamespace(seek=full))
+    with pytest.raises(OSError, match="No space left on device: expected room for the tokens of the texts: '/"):
+        rows.extend(["a b"])
+
+
+def test_tokens_take_little_memory(monkeypatch):
+    """Beside the different tokens, a few bytes a text."""
+    monkeypatch.setattr("vips_fast.models.vocabulary.records._BLOCK", 1 << 12)
+    monkeypatch.setattr("vips_fast.models.vocabulary.records._IN_MEMORY", 1)
+    document = " ".join(f"word{k}" for k in range(1000))
+    peaks = []
+    for n in (60, 260):
+        tracemalloc.start()
+        rows = TokenRows(str.split)
+        for _ in range(n // 20):
+            rows.extend([document] * 20)
+        PrivateVocabulary(target_epsilon=9.0).fit(rows)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    # 200 texts more: 1.6 MB, and .8 MB of tokens' numbers.
+    assert peaks[1] - peaks[0] < 1e5
 
 
 # ------------------------------------------------------------ the proof's steps, replayed

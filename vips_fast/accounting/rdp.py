@@ -25,10 +25,12 @@ from .events import (
     GroupEvent,
     PoissonSampledEvent,
     PrivacyEvent,
+    gaussian_mu_squared,
     rate_and_mechanism,
 )
 from .privacy_loss.dominating import base_pair
 from .privacy_loss.pairs import GaussianPair, Pair, log_mix, log_sum
+from .privacy_loss.rows import hidden_rows
 
 
 def base_of(event: PrivacyEvent) -> Pair:
@@ -82,6 +84,13 @@ def _without_replacement(base: Pair, q: float, alpha: float) -> float:
 
 
 def _leaf_divergence(leaf: PrivacyEvent, alpha: float) -> float:
+    if isinstance(leaf, GroupEvent) and isinstance(leaf.event, PoissonSampledEvent):
+        together = leaf.size * math.sqrt(gaussian_mu_squared(leaf.event.event))
+        if alpha * together > 1e4:
+            # Too far to integrate: the divergence is quasi-convex, and so at most that of all rows drawn.
+            return 0.5 * alpha * together**2
+        touched, mixture = hidden_rows(leaf)
+        return _poisson(mixture, touched, alpha)
     rate, mechanism = rate_and_mechanism(leaf)
     if rate == 0.0:
         return 0.0

@@ -6,16 +6,17 @@ neither the minibatches nor the noise.
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy.special import logsumexp
+from scipy.stats import binom
 
 from ..accounting import PrivacyEvent, SelfComposedEvent, delta, epsilon
 from ..engine.model import Release
 from ..models.prepared import Prepared
-from .bench import Bench, Still
+from .bench import Bench, Still, rows_of_persons
 from .report import Check, LayerResult
 from .sizes import CONFIDENCE_ERROR, N_RECORDS, Sizes
 from .statistics import delta_lower_bound, mu_interval, mu_lower_bound
@@ -95,12 +96,19 @@ class _Attack:
     def __init__(self, bench: Bench, prepared: Prepared):
         adapter, self.bench = bench.adapter, bench
         base = [] if adapter.disjoint else adapter.base(N_RECORDS - 1)
+        extra, replaced = adapter.worst_pair()
+        rows = rows_of_persons(adapter)
+        if rows is not None:
+            # Each row is drawn by itself, as if it were a person's only one. All of a person's rows are equal here.
+            base, extra, replaced = [(row,) for person in base for row in person[:rows]], extra[:1], replaced[:1]
+        #: How many of the audited record's rows are drawn, and ln of the probability.
+        self.drawn = np.arange(2 if rows is None else rows + 1)
+        self.chance = binom.logpmf(self.drawn, self.drawn[-1], _RATE)
         kinds: list[list[Any]] = []  # equal records of the base
         for record in base:
             same = [kind for kind in kinds if _alike(kind[0], record)]
             (same[0].append(record) if same else kinds.append([record]))
         self.counts = np.array([float(len(kind)) for kind in kinds])
-        extra, replaced = adapter.worst_pair()
         self.signs = (1.0, -1.0) if bench.neighbors == "replace_one" else (1.0,)
         own = [extra, replaced][: len(self.signs)]
         estimator = bench.estimator(**_run_settings(bench, len(own) + len(kinds)))
@@ -126,8 +134,8 @@ class _Attack:
             inner = np.linalg.inv(self.variance * spread + rest @ rest.T)
         for sign, own in zip(self.signs, owns, strict=True):
             filtered = own - (rest @ own) @ inner @ rest if len(rest) else own
-            exponent = float((seen - 0.5 * own) @ filtered) / self.variance
-            self.score += sign * float(np.logaddexp(math.log1p(-_RATE), math.log(_RATE) + exponent))
+            linear, square = float(seen @ filtered) / self.variance, float(own @ filtered) / self.variance
+            self.score += sign * float(logsumexp(self.chance + self.drawn * linear - 0.5 * self.drawn**2 * square))
 
 
 def _alike(a: Any, b: Any) -> bool:
@@ -141,8 +149,9 @@ def _run_settings(bench: Bench, n_rows: int, multiplier: float = 1.0) -> dict[st
     """Settings of a whole run at the layer's sampling rate."""
     replaces = bench.neighbors == "replace_one"
     n_records = n_rows if replaces else N_RECORDS
+    sampling = "poisson" if rows_of_persons(bench.adapter) is None else "rows"
     chosen = dict(
-        sampling="without_replacement" if replaces else "poisson", neighbors=None, n_records=n_records, n_steps=_STEPS,
+        sampling="without_replacement" if replaces else sampling, neighbors=None, n_records=n_records, n_steps=_STEPS,
         batch_size=max(1, round(_RATE * n_records)), noise_multiplier=multiplier,
     )
     return {**bench.adapter.cheap, **bench.adapter.settings, **chosen}

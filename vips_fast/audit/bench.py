@@ -132,6 +132,12 @@ class Bench:
             )
 
 
+def rows_of_persons(adapter: Adapter) -> int | None:
+    """Most rows of a person, where these are drawn one by one; None where records are drawn."""
+    estimator = adapter.estimator()
+    return estimator.rows_per_group if estimator.sampling == "rows" else None
+
+
 def squared_norm(array: np.ndarray) -> int:
     """Sum of squares of an integer array, in integers of any length."""
     return sum(int(v) * int(v) for v in array[array != 0].tolist())

@@ -58,7 +58,10 @@ def audit(
         Audit fits with ``groups``, of persons with up to so many rows, the worst pair with
         just so many; None audits records of one row.
 
-    Raises ValueError if the model, a setting or a layer is unknown.
+    With ``sampling="rows"``, which needs `rows_per_unit`, layers E and G are about persons; the others are about
+    what is added up and noised, which is what it is for rows without persons.
+
+    Raises ValueError if the model, a setting or a layer is unknown, or a layer does not know this sampling.
     """
     adapter = adapter_for(model, settings)
     if rows_per_unit is not None:
@@ -69,6 +72,9 @@ def audit(
             raise ValueError(f"layers: {layer!r} is not one of {', '.join(LAYERS)}")
     if not chosen:
         raise ValueError(f"layers: expected at least one of {', '.join(LAYERS)}")
+    by_rows = adapter.estimator().sampling == "rows"
+    if by_rows and (rows_per_unit is None or not set(chosen) <= {"E", "G"}):
+        raise ValueError("sampling='rows': expected rows_per_unit and the layers E and G; the others audit rows alone")
     given = dict(adapter.settings)
     adapter.settings.update(callback=None, n_records=None, private=True, target_epsilon=None)
     if adapter.settings.get("random_state") is None:
@@ -76,7 +82,7 @@ def audit(
         adapter.settings["random_state"] = 0
     bench = Bench(adapter, relation(adapter), seams)
     # Refuses settings that no fit takes, and relations that the sampling is not accounted under.
-    make_sampler(adapter.estimator().sampling, adapter.estimator().neighbors, N_RECORDS, None)
+    make_sampler(adapter.estimator().sampling, adapter.estimator().neighbors, N_RECORDS, None, 1)
     bench.prepare(bench.whole(), adapter.base(N_RECORDS))
     sizes = sizes or (FULL if full else QUICK)
     done: list[LayerResult] = []

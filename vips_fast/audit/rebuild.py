@@ -25,12 +25,12 @@ from typing import Any
 
 import numpy as np
 
-from ..accounting import ComposedEvent, GaussianEvent, SelfComposedEvent, epsilon
+from ..accounting import ComposedEvent, GaussianEvent, SelfComposedEvent, epsilon, group_event
 from ..engine.result import array_digest
 from ..engine.transcript import TranscriptWriter
 from ..models.estimator import PrivateEstimator
 from ..models.rebuild import verify
-from .bench import Bench
+from .bench import Bench, rows_of_persons
 from .report import Check, LayerResult
 from .sizes import Sizes
 
@@ -127,7 +127,7 @@ class Fitted:
         before = fingerprint(self.estimator.get_params())
         prepared = bench.prepare(self.estimator, records)
         run = prepared.plan.sampler.event(_MULTIPLIER)
-        whole = GaussianEvent(_MULTIPLIER, neighbors=bench.neighbors)
+        whole = group_event(GaussianEvent(_MULTIPLIER, neighbors=bench.neighbors), rows_of_persons(adapter) or 1)
         self.spent = Counter({(None, run): _STEPS}) + Counter((part, whole) for part in _CALLS)
         # A record of part "a" was in the run, in both calls about "a" and in the one about all.
         calls = sum(part in ("a", None) for part in _CALLS)

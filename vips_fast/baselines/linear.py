@@ -59,10 +59,8 @@ class LinearClassifier(PrivateEstimator):
     def fit(self, X: Any, y: Any, *, transcript: str | Path | None = None, budget: Payer = None) -> Self:
         """Fit to rows X, shape (n, d), dense or sparse, and two labels.
 
-        Raises
-        ------
-        ValueError, TypeError
-            If a parameter or the data are unusable, or the run would overspend; nothing is spent.
+        Raises ValueError or TypeError if a parameter or the data are unusable, or the run would overspend; nothing is
+        spent.
         """
         return self._fit(X, y, transcript=transcript, budget=budget)
 

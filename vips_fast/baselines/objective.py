@@ -95,10 +95,7 @@ class ObjectivePerturbationLogisticRegression(LinearClassifier):
     def fit(self, X: Any, y: Any, *, transcript: str | Path | None = None, budget: Payer = None) -> Self:
         """Fit to rows X, shape (n, d), dense or sparse, and two labels; there is no transcript and no budget.
 
-        Raises
-        ------
-        ValueError, TypeError
-            If a parameter or the data are unusable; nothing is spent.
+        Raises ValueError or TypeError if a parameter or the data are unusable; nothing is spent.
         """
         if transcript is not None:
             raise ValueError("transcript: expected None, this model is not made from releases of statistics")

@@ -52,7 +52,7 @@ def finish(args: Namespace) -> int:
 
 def clean(args: Namespace) -> int:
     """Remove what is left, and say what it was."""
-    from ..engine.durable import leftovers
+    from ..durable import leftovers
     from ..engine.journal import FolderLock
     from .runs import MODEL, belongs, ledger_in, remove, run_folder, spent
 

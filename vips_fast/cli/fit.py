@@ -91,16 +91,21 @@ def _fitted(
                 run.publish(out, args.force)
                 return done, "", f"Written to {out}; nothing more was spent.", None
             payer = Spending(model, args.budget, call={"unit": unit}, folder=run)
-            with (contextlib.closing(payer) if buys() else payer) as spending, _warnings_said():
+            with (
+                _cluster(args) as args.backend, contextlib.closing(payer) if buys() else payer as spending,
+                _warnings_said(),
+            ):
                 job = read(model, run)
                 groups = job.groups if args.groups is None else read_labels(args.groups)
                 if groups is None and args.person is not None:
                     raise ValueError(f"--person {args.person}: this input has no columns; expected --groups FILE")
+                if groups is None and model.private:
+                    _warn_of_persons(args.input)
                 bought = {} if job.after is None else {"after": job.after}
                 with ProgressLine("fit") as progress:
                     model.set_params(callback=None if args.quiet else progress).fit(
                         *job.data, groups=groups, unit=None if groups is None else unit, transcript=transcript,
-                        checkpoint=run, budget=spending, **bought,
+                        checkpoint=run, budget=spending, backend=args.backend, **bought,
                     )
             try:
                 run.store(model, {**job.files(model), texts.PRIVACY: texts.statement(model)})
@@ -116,11 +121,39 @@ def _fitted(
     return model, job.shown(model), f"Written to {out}.", spending.budget
 
 
+def _cluster(args: argparse.Namespace) -> contextlib.AbstractContextManager[Any]:
+    """The backend that the arguments name; None is the fit's own threads."""
+    if args.scheduler is None and args.workers is None:
+        return contextlib.nullcontext()
+    from ..engine.cluster import connected
+
+    return connected(args.scheduler, args.workers)
+
+
+def _warn_of_persons(source: str) -> None:
+    """Say that a column of the input is called after persons and repeats."""
+    from ..data.frames import PERSON_COLUMNS, names_persons, repeats
+    from ..data.records import column_names, read_batches
+
+    if not Path(source).is_file() or Path(source).suffix in (".npy", ".npz"):
+        return
+    try:
+        names = column_names(source)
+    except (ValueError, OSError, ImportError):
+        names = list(PERSON_COLUMNS)  # JSON Lines have no header, and counts no names
+    for name in filter(names_persons, names):
+        with contextlib.suppress(ValueError, OSError, ImportError):
+            if repeats(batch[name] for batch in read_batches(source, [name])):
+                warnings.warn(f"column {name!r} repeats: rows of one person? give --person {name}", stacklevel=2)
+
+
 def unit_of(args: argparse.Namespace) -> str:
     """What neighbours of this fit differ by."""
     if args.groups is not None and args.person is not None:
         raise ValueError("--person: leave out --groups")
-    if args.groups is None and args.person is None:
+    from ..data.shards import says_persons
+
+    if args.groups is None and args.person is None and not says_persons(args.input):
         for option, value in (("--unit", args.unit), ("--rows-per-group", args.rows_per_group)):
             if value is not None:
                 which = "--groups or --person, which say whose each record is"

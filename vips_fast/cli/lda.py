@@ -15,7 +15,7 @@ from .output import width
 from .records import add_input, buys_words, read_new, read_training
 
 if TYPE_CHECKING:
-    from ..data import Corpus
+    from ..data import Corpus, ShardedCorpus
     from .runs import JobFolder
 
 
@@ -50,10 +50,11 @@ def add(commands: Any, models: Any) -> None:
     parser.add_argument("--vocab-share", type=probability, help=what)
 
 
-def read_corpus(args: Namespace, model: Any, vocabulary: Sequence[str] | None) -> Corpus:
-    """The documents that the arguments name, over the words of a fitted model."""
+def read_corpus(args: Namespace, model: Any, vocabulary: Sequence[str] | None) -> Any:
+    """The counts that the arguments name, over the words of a fitted model."""
     docstrings = _docstrings(args, model.n_features_in_)
-    return read_new(args, vocabulary, model.n_features_in_) if docstrings is None else docstrings
+    corpus = read_new(args, vocabulary, model.n_features_in_) if docstrings is None else docstrings
+    return getattr(corpus, "counts", corpus)
 
 
 def _docstrings(args: Namespace, n_words: int | None) -> Corpus | None:
@@ -100,14 +101,15 @@ def fit(args: Namespace) -> int:
             return texts.topics(model, words, args.words)
 
         kept |= reading
-        return Job((corpus.counts,), lambda model: {texts.TOPICS: shown(model), **kept}, shown, corpus.groups, after)
+        counts = getattr(corpus, "counts", corpus)
+        return Job((counts,), lambda model: {texts.TOPICS: shown(model), **kept}, shown, corpus.groups, after)
 
     return run_fit(
         args, LatentDirichletAllocation, read, lambda: _docstrings(args, args.features) is None and buys_words(args)
     )
 
 
-def _prior(args: Namespace, corpus: Corpus) -> Any:
+def _prior(args: Namespace, corpus: Corpus | ShardedCorpus) -> Any:
     """Pseudo-counts from a saved model of the same number of topics and the same words."""
     from ..models.lda import LatentDirichletAllocation
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,6 +13,8 @@ from .arguments import Parser, add_fit_groups, add_model, add_table, command, po
 from .fit import Job, run_fit
 from .folder import load_model
 from .output import read_array, read_lines, warn_of_taints, write_table
+from .records import sharded
+from .shard import CLASSES
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,7 +44,7 @@ def add(commands: Any, models: Any) -> None:
 
 
 def _add_input(parser: Parser) -> None:
-    what = "rows as .npy (dense) or .npz (scipy sparse), or with a schema a table: CSV, JSON Lines or Parquet"
+    what = "rows as .npy (dense) or .npz (scipy sparse), shards, or with a schema a table: CSV, JSON Lines or Parquet"
     parser.add_argument("input", metavar="INPUT", help=what)
     what = "what the table's columns are (TOML, see vips-fast schema); predict: default, the one kept in DIR"
     parser.add_argument("--schema", metavar="FILE", help=what)
@@ -97,8 +100,11 @@ def _labels(args: Namespace) -> np.ndarray:
 
 def fit(args: Namespace) -> int:
     """Fit a logistic regression."""
+    from ..data.shards import is_sharded
     from ..models.logistic import BayesianLogisticRegression
 
+    if is_sharded(args.input):
+        return run_fit(args, BayesianLogisticRegression, lambda estimator, _: _job_of_shards(args, estimator))
     if args.schema is None and args.labels is None:
         raise ValueError("give --labels FILE, or --label COLUMN with --schema")
     if (args.schema is None) == (args.label is not None) or (args.schema is not None and args.labels is not None):
@@ -149,6 +155,17 @@ def _job_of_table(args: Namespace, estimator: BayesianLogisticRegression) -> Job
     return _job(X, y, kept.feature_names, {texts.SCHEMA: kept.to_toml()}, cells.get(args.person))
 
 
+def _job_of_shards(args: Namespace, estimator: BayesianLogisticRegression) -> Job:
+    """Rows, labels and persons of shards; of a table's with what is public of it."""
+    shards = sharded(args)
+    assert shards is not None
+    if (known := shards.text(CLASSES)) is not None and args.classes is None:
+        estimator.set_params(classes=json.loads(known))
+    names = [f"x{j + 1}" for j in range(shards.n_features)] if shards.schema is None else shards.schema.feature_names
+    files = {} if shards.schema is None else {texts.SCHEMA: shards.schema.to_toml()}
+    return _job(shards, shards.labels, names, files, shards.groups)
+
+
 def _largest(model: Any, names: Any) -> str:
     """The ten largest coefficients whose interval leaves out 0."""
     import numpy as np
@@ -173,7 +190,10 @@ def predict(args: Namespace) -> int:
     model = load_model(args.model, BayesianLogisticRegression, "fit blr", args.verify_key)
     warn_of_taints(model)
     path = Path(args.schema or Path(args.model) / texts.SCHEMA)
-    if args.schema is None and (not path.exists() or Path(args.input).suffix in (".npy", ".npz")):
+    shards = sharded(args)
+    if shards is not None:
+        X: Any = shards
+    elif args.schema is None and (not path.exists() or Path(args.input).suffix in (".npy", ".npz")):
         X = _matrix(args.input)
     else:
         X = _table(args.input, Schema.load(path), "raise")[0]

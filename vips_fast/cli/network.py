@@ -10,6 +10,7 @@ from .arguments import Kind, add_fit_groups, add_model, command, ending, integer
 from .fit import Job, run_fit
 from .folder import load_model
 from .output import output_file, read_array
+from .records import sharded
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 def add(commands: Any, models: Any) -> None:
     parser = command(models, "sbn", fit, "fit a network of binary images and write it to a folder")
-    parser.add_argument("input", metavar="INPUT", help="IDX images (plain or .gz), or a matrix as .npy")
+    parser.add_argument("input", metavar="INPUT", help="IDX images (plain or .gz), a matrix as .npy, or shards")
     what = "a pixel is on from this value up, default 1 (128: upper half of a byte)"
     parser.add_argument("--threshold", type=integer, default=1, help=what)
     model, _, run = add_fit_groups(parser)
@@ -51,7 +52,13 @@ def fit(args: Namespace) -> int:
 
     if args.paper and args.bound is not None:
         raise ValueError(f"--bound {args.bound}: leave it out with --paper, which has a bound of its own")
-    return run_fit(args, SigmoidBeliefNetwork, lambda *_: Job((read_images(args.input, args.threshold),)))
+    def read(*_: Any) -> Job:
+        shards = sharded(args)
+        if shards is not None:
+            return Job((shards,), groups=shards.groups)
+        return Job((read_images(args.input, args.threshold),))
+
+    return run_fit(args, SigmoidBeliefNetwork, read)
 
 
 def plot(args: Namespace) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import warnings
 from argparse import Namespace
@@ -12,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 from .arguments import Kind, Parser, integer, probability, whole
 from .exits import Exit
 from .output import read_labels
+from .progress import ReadingLine
 from .texts import READING
 
 if TYPE_CHECKING:
-    from ..data import Analyzer, Corpus, Records
+    from ..data import Analyzer, Corpus, Records, ShardedCorpus
     from ..models.vocabulary import PrivateVocabulary
     from .runs import JobFolder
 
@@ -27,7 +29,8 @@ PRIVATE, NONE, PUBLIC = "private", "none", "public:"
 def add_input(parser: Parser, *, fit: bool) -> None:
     """Arguments that say where documents are, and for a fit also whose they are and how text becomes words."""
     what = (
-        "CSV, JSON Lines, Parquet, a folder of .txt files, - (standard input); counts as CSR .npz, UCI docword or LDA-C"
+        "CSV, JSON Lines, Parquet, a folder of .txt files, - (standard input); counts as CSR .npz, UCI docword or "
+        "LDA-C; shards"
     )
     parser.add_argument("input", metavar="INPUT", help=f"{what}; or the word docstrings")
     words = "FILE with one word on each line" + (", or public:LANGUAGE, that language's commonest words" if fit else "")
@@ -87,27 +90,56 @@ def public_words(args: Namespace) -> tuple[str, ...] | None:
     return public_vocabulary(args.vocab, analyzer, size=args.vocab_size or 8000)
 
 
-def read_training(args: Namespace, run: JobFolder) -> tuple[Corpus, dict[str, str], Any]:
+def reading(args: Namespace, analyzer: Analyzer) -> dict[str, str]:
+    """The file that says how texts were read, by its name."""
+    said = {"columns": args.text or ["text"], "analyzer": analyzer.to_dict()}
+    return {READING: json.dumps(said, ensure_ascii=False, indent=1) + "\n"}
+
+
+def sharded(args: Namespace) -> ShardedCorpus | None:
+    """The corpus that INPUT is a folder of shards of; None for any other INPUT."""
+    from ..data import ShardedCorpus
+    from ..data.shards import is_sharded
+
+    if not is_sharded(args.input):
+        return None
+    for option in ("vocab", "format", "features", "text", "schema", "label", "labels", "person", "names"):
+        if getattr(args, option, None) is not None:
+            raise ValueError(f"--{option}: not with shards, which were written with what it says")
+    return ShardedCorpus(args.input, verify=not getattr(args, "no_verify", False))
+
+
+def read_training(args: Namespace, run: JobFolder) -> tuple[Corpus | ShardedCorpus, dict[str, str], Any]:
     """The documents of a fit; the file that says how they were read, by its name (none for counts); and the
     private vocabulary that their columns were bought with, or None.
     """
     from ..data import Records, holds_records, load_corpus
 
+    shards = sharded(args)
+    if shards is not None:
+        said = shards.text(READING)
+        return shards, {} if said is None else {READING: said}, None
     raw = holds_records(args.input, args.format, args.text, args.person)
     invalid, words, after = args.invalid or "raise", public_words(args), None
     analyzer = analyzer_of(args) if raw else None
     if analyzer is not None and words is None:
-        records = Records(args.input, args.text or ("text",), args.person, args.format, args.encoding, invalid)
-        after = _bought(args, records, analyzer, run)
+        with _reading(args, "read for the vocabulary") as line:
+            columns = args.text or ("text",), args.person
+            records = Records(args.input, *columns, args.format, args.encoding, invalid, line)
+            after = _bought(args, records, analyzer, run)
         words = tuple(after.get_feature_names_out())
-    corpus = load_corpus(
-        args.input, words, args.format, n_features=args.features, text=args.text, person=args.person,
-        analyzer=analyzer, encoding=args.encoding, invalid=invalid,
-    )  # fmt: skip
+    with _reading(args, "read") as line:
+        corpus = load_corpus(
+            args.input, words, args.format, n_features=args.features, text=args.text, person=args.person,
+            analyzer=analyzer, encoding=args.encoding, invalid=invalid, progress=line,
+        )  # fmt: skip
     if analyzer is None:
         return corpus, {}, None
-    said = {"columns": args.text or ["text"], "analyzer": analyzer.to_dict()}
-    return corpus, {READING: json.dumps(said, ensure_ascii=False, indent=1) + "\n"}, after
+    return corpus, reading(args, analyzer), after
+
+
+def _reading(args: Namespace, label: str) -> contextlib.AbstractContextManager[ReadingLine | None]:
+    return contextlib.nullcontext() if args.quiet else ReadingLine(label)
 
 
 def buys_words(args: Namespace) -> bool:
@@ -168,7 +200,8 @@ def _bought(args: Namespace, records: Records, analyzer: Analyzer, run: JobFolde
         epsilon = args.target_epsilon if budget is None or args.target_epsilon is not None else budget.left
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that it is empty, which is an error here
-            words = PrivateVocabulary(**planned(n_records, epsilon)).fit(rows, budget=budget, **whose)
+            made = PrivateVocabulary(**planned(n_records, epsilon))
+            words = made.fit(rows, budget=budget, backend=args.backend, **whose)
         words.save(run.words)
     if not len(words.get_feature_names_out()):
         name, share = "an epsilon for the vocabulary", 1.0
@@ -183,10 +216,14 @@ def _bought(args: Namespace, records: Records, analyzer: Analyzer, run: JobFolde
     return words
 
 
-def read_new(args: Namespace, vocabulary: Sequence[str] | None, n_words: int) -> Corpus:
+def read_new(args: Namespace, vocabulary: Sequence[str] | None, n_words: int) -> Corpus | ShardedCorpus:
     """Documents for a fitted model, read as those of its fit were."""
     from ..data import Analyzer, load_corpus
 
+    if (shards := sharded(args)) is not None:
+        if None not in (vocabulary, shards.vocabulary) and tuple(vocabulary or ()) != shards.vocabulary:
+            raise ValueError(f"{args.input}: other words, or another order, than those of {args.model}")
+        return shards
     kept: dict[str, Any] = {}
     path = Path(args.model) / READING
     if path.exists():
@@ -198,7 +235,8 @@ def read_new(args: Namespace, vocabulary: Sequence[str] | None, n_words: int) ->
     text = args.text
     if text is None and Path(args.input).suffix not in (".npz", ".txt", ".ldac"):
         text = kept.get("columns")
-    return load_corpus(
-        args.input, vocabulary, args.format, n_features=n_words, text=text, analyzer=kept.get("analyzer"),
-        encoding=args.encoding,
-    )  # fmt: skip
+    with _reading(args, "read") as line:
+        return load_corpus(
+            args.input, vocabulary, args.format, n_features=n_words, text=text, analyzer=kept.get("analyzer"),
+            encoding=args.encoding, progress=line,
+        )  # fmt: skip

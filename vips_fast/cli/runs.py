@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from ..accounting import rounded_up
+from ..durable import new_folder, put_in_place, replace_file, sync_folder, write_file
 from ..engine.checkpoint import RunFolder
-from ..engine.durable import new_folder, put_in_place, replace_file, sync_folder, write_file
 from ..engine.interrupts import Stopped, uninterrupted
 from ..engine.journal import LEDGER, FolderLock
 from ..engine.ledger import Ledger
@@ -103,12 +103,7 @@ def tidy(out: Path) -> None:
 def put(folder: Path, out: Path, force: bool) -> None:
     """Give the result in a run's folder its place, and remove the folder; the caller has its lock.
 
-    Raises
-    ------
-    ValueError
-        If something else is in the place.
-    OSError
-        If the system cannot.
+    Raises ValueError if something else is in the place; OSError if the system cannot.
     """
     check_place(out, force)
     out = Path(os.path.abspath(out))
@@ -133,21 +128,9 @@ def put(folder: Path, out: Path, force: bool) -> None:
 class JobFolder(RunFolder):
     """The folder of the run that fits the model for ``out``, locked while this object is open.
 
-    It stays until the model has its place, unless it is closed before anything was spent.
-
-    Parameters
-    ----------
-    out : Path
-    resume : bool
-    every : int or None
-        As for `RunFolder`.
-
-    Raises
-    ------
-    BlockingIOError
-        If another fit is writing to the same place.
-    ValueError
-        If there is a run that has not ended, and ``resume`` is False.
+    It stays until the model has its place, unless it is closed before anything was spent. ``resume`` and ``every`` are
+    as for `RunFolder`. Raises BlockingIOError if another fit is writing to the same place; ValueError if there is a run
+    that has not ended, and ``resume`` is False.
     """
 
     OWN = RunFolder.OWN | {LOG, ROOM, MODEL, RESULT, WORDS}

@@ -8,7 +8,7 @@ from .folder import kind_in, load_model
 from .lda import load_topics, read_corpus
 from .network import read_images
 from .output import warn_of_taints, write_table
-from .records import add_input
+from .records import add_input, sharded
 
 
 def add(commands: Any) -> None:
@@ -19,6 +19,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--threshold", type=integer, help="networks: as in fit sbn, where INPUT is images; default 1")
     add_table(parser)
     add_jobs(parser)
+    parser.add_argument("--quiet", action="store_true", help="no progress")
 
 
 def transform(args: Namespace) -> int:
@@ -34,10 +35,11 @@ def transform(args: Namespace) -> int:
         from ..models.sbn import SigmoidBeliefNetwork
 
         column, model = "unit", load_model(args.model, SigmoidBeliefNetwork, "fit sbn", args.verify_key)
-        records = read_images(args.input, 1 if args.threshold is None else args.threshold)
+        shards = sharded(args)
+        records = read_images(args.input, 1 if args.threshold is None else args.threshold) if shards is None else shards
     else:
         column, (model, vocabulary) = "topic", load_topics(args)
-        records = read_corpus(args, model, vocabulary).counts
+        records = read_corpus(args, model, vocabulary)
     if args.n_jobs is not None:
         model.set_params(n_jobs=args.n_jobs)
     warn_of_taints(model)

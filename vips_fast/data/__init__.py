@@ -14,13 +14,16 @@ from .readers import (
 from .records import Records, column_names, read_batches
 from .rows import binary_records, numeric_records
 from .schema import Column, Schema
+from .sharding import Batch, write_shards
+from .shards import ShardedCorpus
 from .tables import Table, read_abalone, read_adult
 from .tokens import Analyzer, TokenIndex
 from .vocabulary import count_matrix, load_vocabulary, public_vocabulary, stop_words
 
 __all__ = [
-    "FORMATS", "Analyzer", "Column", "Corpus", "Records", "Schema", "Table", "TokenIndex", "binarise",
-    "binary_records", "check_counts", "column_names", "count_matrix", "documents", "holds_records", "load_corpus",
-    "load_mnist", "load_vocabulary", "numeric_records", "public_vocabulary", "read_abalone", "read_adult",
-    "read_batches", "read_docword", "read_idx", "read_ldac", "read_sparse", "split", "stop_words",
+    "FORMATS", "Analyzer", "Batch", "Column", "Corpus", "Records", "Schema", "ShardedCorpus", "Table", "TokenIndex",
+    "binarise", "binary_records", "check_counts", "column_names", "count_matrix", "documents", "holds_records",
+    "load_corpus", "load_mnist", "load_vocabulary", "numeric_records", "public_vocabulary", "read_abalone",
+    "read_adult", "read_batches", "read_docword", "read_idx", "read_ldac", "read_sparse", "split", "stop_words",
+    "write_shards",
 ]  # fmt: skip

@@ -24,6 +24,31 @@ def aligned(array: Any, dtype: Any = None) -> np.ndarray:
     return np.require(array, array.dtype.newbyteorder("=") if dtype is None else dtype, ["C", "A"])
 
 
+def consecutive(rows: np.ndarray) -> bool:
+    """Whether rows, at least one, follow each other."""
+    return int(rows[-1]) - int(rows[0]) == len(rows) - 1 and bool((np.diff(rows) == 1).all())
+
+
+def selected(array: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Entries of an array by their numbers; a view where they follow each other."""
+    if len(rows) and consecutive(rows):
+        return array[int(rows[0]) : int(rows[-1]) + 1]
+    return np.asarray(array[rows])
+
+
+def rows_of(parts: Parts, rows: np.ndarray) -> Parts:
+    """Data, indices and indptr (int64) of some rows, in their order; views where they follow each other."""
+    data, indices, indptr = parts
+    if len(rows) and consecutive(rows):
+        low, high = int(indptr[rows[0]]), int(indptr[rows[-1] + 1])
+        return data[low:high], indices[low:high], indptr[rows[0] : rows[-1] + 2].astype(np.int64) - low
+    starts = indptr[rows].astype(np.int64)
+    sizes = indptr[rows + 1] - starts
+    ends = np.concatenate(([0], np.cumsum(sizes)))
+    entries = np.repeat(starts - ends[:-1], sizes) + np.arange(ends[-1])
+    return data[entries], indices[entries], ends
+
+
 def check_invalid(invalid: str) -> bool:
     """Whether rows that hold invalid values are to be dropped; ValueError if `invalid` is not "raise" or "drop"."""
     if invalid not in ("raise", "drop"):
@@ -79,7 +104,7 @@ def dense_matrix(X: Any, name: str) -> np.ndarray:
 
 
 def csr_arrays(X: Any, name: str) -> Parts:
-    """Data, indices (int32) and indptr (int64) of any scipy sparse matrix, as CSR, all aligned.
+    """Data, indices (of their own type) and indptr (int64) of any scipy sparse matrix, as CSR, all aligned.
 
     The index arrays are checked before scipy's compiled loops, which trust them, see them. Repeated entries are
     not summed: a -1 beside a +1 would pass for an empty cell. Raises ValueError if the index arrays do not describe a
@@ -90,7 +115,8 @@ def csr_arrays(X: Any, name: str) -> Parts:
     if X.format == "csc":
         # Rebuilt, since the matrix may carry a flag "sorted" that is not true of it.
         data, indices, indptr = _compressed_arrays(X, name)
-        return _compressed_arrays(sparse.csc_array((data, indices, indptr), shape=X.shape).tocsr(), name)
+        rows = sparse.csc_array((data, indices, indptr), shape=X.shape).tocsr()
+        return rows.data, aligned(rows.indices, np.int32), aligned(rows.indptr, np.int64)
     if X.format != "coo":
         try:
             if X.format == "bsr":
@@ -141,7 +167,7 @@ def _compressed_arrays(X: Any, name: str) -> Parts:
         raise ValueError(f"{name}.indptr points past the end of {name}.indices or {name}.data")
     indices = indices[:nnz]
     _check_range(indices, minor, name)
-    return aligned(data[:nnz]), aligned(indices, np.int32), aligned(indptr, np.int64)
+    return aligned(data[:nnz]), aligned(indices), aligned(indptr, np.int64)
 
 
 def _index_array(array: Any, name: str, what: str) -> np.ndarray:

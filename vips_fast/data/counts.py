@@ -80,8 +80,9 @@ def documents(
 ) -> sparse.csr_array:  # fmt: skip
     """Counts of words in the types that the kernels read: as `check_counts`, but for what follows.
 
-    The limits of the kernels hold: counts below 2**31, row sums below 2**32. In the canonical CSR array, data and
-    indices are int32, indptr int64; where `X` is canonical and has those types, its data and indices are not copied.
+    The limits of the kernels hold: counts below 2**31, row sums below 2**32. In the canonical CSR array, indptr is
+    int64; where `X` is canonical and has whole numbers, its data and indices are not copied and keep their types, which
+    become the kernels' a block at a time. Else they are int32.
     `owner` names the estimator that expects `n_features` columns in the message; ``least_rows=0`` takes a matrix
     without rows too.
     """
@@ -100,7 +101,7 @@ def _checked(
     X: Any, n_features: int | None, name: str, allow_float: bool, invalid: str, limits: _Limits, owner: str | None,
     least_rows: int = 1,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[int, int]]:  # fmt: skip
-    """Arrays of the canonical CSR matrix (indices int32, indptr int64) and its shape."""
+    """Arrays of the canonical CSR matrix (indptr int64) and its shape."""
     drop = check_invalid(invalid)
     is_sparse = sparse.issparse(X)
     if not is_sparse:
@@ -111,7 +112,8 @@ def _checked(
 
     # The sums of rows come before those of repeated entries, so that neither can overflow.
     parts = _without(parts, _rows_of_invalid(parts, name, allow_float, limits.entry, drop))
-    parts = _with_dtype(parts, allow_float)
+    if limits is not _KERNELS or parts[0].dtype.kind not in "iu":
+        parts = _with_dtype(parts, allow_float)
     parts = _without(parts, _rows_too_long(parts, name, limits.row, drop))
     if not is_ascending(*parts[1:]):
         parts = _summed(parts, X.shape)

@@ -83,14 +83,8 @@ class ColumnEncoder:
     def transform(self, X: Any) -> Any:
         """Encode a table.
 
-        Returns
-        -------
-        float64 CSR array of shape (n, n_features), or a frame after `set_output`.
-
-        Raises
-        ------
-        ValueError
-            If a column is missing, or with ``invalid="raise"`` a cell is refused; row and column are named, no cell.
+        Returns float64 CSR of shape (n, n_features), or a frame after `set_output`.. Raises ValueError if a column is
+        missing, or with ``invalid="raise"`` a cell is refused; row and column are named, no cell.
         """
         schema, parts, done = self.schema_, [], 0
         for batch in read_batches(X, schema.names):

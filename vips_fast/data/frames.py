@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-#: What a fit says of a frame some of whose rows have one name.
+#: What a fit says of a frame some of whose rows have one name, or one value in a column that is called after persons.
 REPEATS = "X's index repeats: rows of one person? give groups="
+COLUMN_REPEATS = "X's column {!r} repeats: rows of one person? give groups="
+
+#: Names of such columns, in any case and with or without an id, as in "User_ID".
+PERSON_COLUMNS = (
+    "account", "author", "client", "customer", "employee", "household", "member", "participant", "patient", "person",
+    "student", "user",
+)  # fmt: skip
 
 
 def named_columns(X: Any) -> tuple[str, ...] | None:
@@ -29,10 +38,7 @@ def named_columns(X: Any) -> tuple[str, ...] | None:
 def check_names(owner: str, known: Sequence[str] | None, X: Any) -> Any:
     """X, whose columns are held against those of the fit.
 
-    Raises
-    ------
-    ValueError
-        If X has names that are others, or stand in another order.
+    Raises ValueError if X has names that are others, or stand in another order.
 
     Warns
     -----
@@ -55,9 +61,29 @@ def check_names(owner: str, known: Sequence[str] | None, X: Any) -> Any:
 
 
 def warn_of_repeats(X: Any) -> None:
-    """Say that the index of a pandas frame repeats, which people's rows often do."""
+    """Say that a frame's index repeats, or a column of `PERSON_COLUMNS` does, which people's rows often do."""
     if getattr(getattr(X, "index", None), "is_unique", True) is False:
         warnings.warn(REPEATS, stacklevel=5)
+    for name in filter(names_persons, named_columns(X) or ()):
+        column = X[name]
+        if repeats([column.to_pylist() if hasattr(column, "to_pylist") else column]):
+            warnings.warn(COLUMN_REPEATS.format(name), stacklevel=5)
+
+
+def names_persons(column: str) -> bool:
+    """Whether a column is called after persons; a matter of its name alone."""
+    return re.sub(r"[ _-]?id$", "", column.strip().lower()) in PERSON_COLUMNS
+
+
+def repeats(batches: Iterable[Iterable[Any]]) -> bool:
+    """Whether a value that is not missing stands twice in a column, given in parts; read as far as need be."""
+    seen: set[Hashable] = set()
+    for value in chain.from_iterable(batches):
+        if isinstance(value, Hashable) and value == value and value not in (None, ""):
+            if value in seen:
+                return True
+            seen.add(value)
+    return False
 
 
 def set_output(owner: Any, transform: str | None) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,26 +12,30 @@ import numpy as np
 _MISSING = "groups: expected a label for each row of X; some are missing"
 
 
+@dataclass(frozen=True)
+class Runs:
+    """Persons whose rows follow each other: person u owns rows ``starts[u]`` to ``starts[u + 1] - 1`` (int64)."""
+
+    starts: np.ndarray
+
+
 def group_codes(groups: Any, n_rows: int) -> np.ndarray:
     """Number the labels of rows by first appearance.
 
     Parameters
     ----------
-    groups : array-like of shape (n_rows,)
+    groups : array-like of shape (n_rows,), or Runs
         One label a row: integers, texts or any hashable values.
     n_rows : int
 
-    Returns
-    -------
-    int64 array of shape (n_rows,), codes 0, 1, … in the order in which labels first appear.
-
-    Raises
-    ------
-    ValueError
-        If there is not one label for each row, or a label is missing (None, NaN or not a time).
-    TypeError
-        If a label is not hashable.
+    Returns int64 of shape (n_rows,), codes 0, 1, … in the order in which labels first appear.. Raises ValueError if
+    there is not one label for each row, or a label is missing (None, NaN or not a time); TypeError if a label is not
+    hashable.
     """
+    if isinstance(groups, Runs):
+        if len(groups.starts) == 0 or groups.starts[-1] != n_rows:
+            raise ValueError("groups: expected those of the same rows as X")
+        return np.repeat(np.arange(len(groups.starts) - 1), np.diff(groups.starts))
     labels = np.asarray(groups) if not isinstance(groups, (list, tuple)) else _column(groups)
     if labels.shape != (n_rows,):
         raise ValueError(f"groups has shape {labels.shape}: expected ({n_rows},), one label for each row of X")

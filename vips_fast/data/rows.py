@@ -90,6 +90,39 @@ def numeric_records(
     return view
 
 
+def finite_records(X: Any, n_features: int | None = None, invalid: str = "raise") -> tuple[Any, np.ndarray | None]:
+    """Finite numbers, as canonical CSR or a C-contiguous array of float32 or float64; and which rows are usable.
+
+    With ``invalid="drop"`` a row that holds NaN or infinity becomes one of zeros that is not usable; None: all are.
+    Raises ValueError if X is not a matrix of numbers, has another width, or (with "raise") such a row.
+    """
+    drop = check_invalid(invalid)
+    X = _matrix(X, n_features, "rows", "the corpus", 0)
+    dtype = np.float32 if X.dtype == np.float32 else np.float64
+    if not sparse.issparse(X):
+        X = np.ascontiguousarray(X, dtype=dtype)
+        usable = np.isfinite(X).all(axis=1)
+    else:
+        X = sparse.csr_array(X, dtype=dtype)
+        if not X.has_canonical_format:
+            X = X.copy()
+            X.sum_duplicates()
+        usable = np.bincount(_owners(X)[~np.isfinite(X.data)], minlength=X.shape[0]) == 0
+    if usable.all():
+        return X, None
+    if not drop:
+        raise ValueError("rows: expected finite values, found NaN or infinity")
+    if sparse.issparse(X):
+        X.data = np.where(usable[_owners(X)], X.data, 0)
+    else:
+        X = np.where(usable[:, None], X, 0)
+    return X, usable
+
+
+def _owners(X: Any) -> np.ndarray:
+    return np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+
+
 def _matrix(X: Any, n_features: int | None, name: str, owner: str, least_rows: int = 1) -> Any:
     """Booleans or real numbers, shape (n, J), as an array or as a sparse matrix whose index arrays are sound."""
     if not sparse.issparse(X):

@@ -80,10 +80,7 @@ class Column:
     missing, unknown : {"refuse", "zero", "flag"}
         See the module.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If these do not go together.
+    Raises ValueError or TypeError if these do not go together.
     """
 
     name: str
@@ -242,14 +239,8 @@ class Schema:
         where, lines
             For messages: what a row is called, and its number in place of that from 0.
 
-        Returns
-        -------
-        float64 CSR array of shape (n, len(feature_names)), indices int32 where they fit.
-
-        Raises
-        ------
-        ValueError
-            If a column is missing, or a cell is refused. The message has row and column, never the cell.
+        Returns float64 CSR of shape (n, len(feature_names)), indices int32 where they fit.. Raises ValueError if a
+        column is missing, or a cell is refused. The message has row and column, never the cell.
         """
         if invalid not in ("raise", "nan"):
             raise ValueError(f"invalid={invalid!r}: expected 'raise' or 'nan'")
@@ -295,14 +286,8 @@ class Schema:
         cells : list or array
         counts : bool
 
-        Returns
-        -------
-        Texts, "" for a cell that is none of the values; with ``counts`` float64, NaN for one that is no number.
-
-        Raises
-        ------
-        ValueError
-            If the column is of another kind or not in the schema.
+        Returns Texts, "" for a cell that is none of the values; with ``counts`` float64, NaN for one that is no
+        number.. Raises ValueError if the column is of another kind or not in the schema.
         """
         column = self[name]
         kinds = ("number",) if counts else ("category", "binary")

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..kernels.threads import map_chunks
 from .model import Release, array_of
 
-#: Entries converted at a time, so that an average needs no second array of its size.
+#: Entries converted at a time by a thread, so that an average needs no second array of its size.
 _CHUNK = 1 << 16
 
 
@@ -30,14 +31,8 @@ class Schedule:
 class RunningAverage:
     """Weighted average of releases, and the noise that is known to be in it.
 
-    Attributes
-    ----------
-    values : float64 array
-        sum of weights times releases, and of what is left of the start.
-    noise_sd : float
-        Standard deviation of the noise in an entry of ``values``.
-    initial_weight : float
-        Weight that the start still has.
+    ``values`` are the sum of weights times releases, and of what is left of the start, whose weight is
+    ``initial_weight``; ``noise_sd`` is the standard deviation of the noise in an entry of them.
     """
 
     def __init__(self, start: np.ndarray):
@@ -45,16 +40,16 @@ class RunningAverage:
         self.noise_sd = 0.0
         self.initial_weight = 1.0
 
-    def add(self, release: Release, rate: float) -> None:
+    def add(self, release: Release, rate: float, n_threads: int = 1) -> None:
         """values ← (1 − rate) values + rate release, with the law of the noise alongside."""
         values, units = self.values.reshape(-1), release.units.reshape(-1)
-        buffer = np.empty(min(_CHUNK, max(values.size, 1)))
-        for first in range(0, values.size, _CHUNK):
-            part = values[first : first + _CHUNK]
-            fresh = buffer[: len(part)]
-            np.multiply(units[first : first + _CHUNK], release.scale * rate, out=fresh)
+
+        def blend(first: int, last: int, worker: int) -> None:
+            part = values[first:last]
             part *= 1.0 - rate
-            part += fresh
+            part += units[first:last] * (release.scale * rate)
+
+        map_chunks(values.size, _CHUNK, n_threads, blend)
         self._weigh(release, rate)
 
     def add_values(self, values: np.ndarray, release: Release, rate: float) -> None:

@@ -25,10 +25,10 @@ from typing import Any, Self
 from ..accounting import PrivacyEvent, SelfComposedEvent, rounded_up
 from ..accounting.accountants import check_delta, check_epsilon
 from ..checks import check_name
+from ..holder import is_dead, this_process
 from .budget_file import BudgetDamagedError, BudgetFile, create
 from .budget_state import BudgetState
 from .filters import FILTERS, declared_epsilon, renyi_orders, smallest_noise
-from .holder import is_dead, this_process
 from .interrupts import uninterrupted
 from .sampling import RELATIONS
 
@@ -72,24 +72,11 @@ class Budget:
     Safe in several threads and processes, and after a fork. Two objects on one file are one budget. A signal handler
     that comes while its thread is using one is refused, with `BudgetInUseError`.
 
-    Parameters
-    ----------
-    path : str or path
+    ``epsilon`` and ``delta`` are what all runs together may spend; ``dataset``, ``relation`` and ``unit`` say what it
+    is about, and ``identity`` is the budget's own name, drawn when it was made.
 
-    Attributes
-    ----------
-    epsilon, delta : float
-        What all runs together may spend.
-    dataset, relation, unit : str
-    identity : str
-        The budget's own name, drawn when it was made.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
-    BudgetDamagedError
-        If it is damaged before its end. A torn end is none: it counts as spent.
+    Raises FileNotFoundError if there is no such file, and BudgetDamagedError if it is damaged before its end. A torn
+    end is none: it counts as spent.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -128,12 +115,7 @@ class Budget:
             How runs that were not declared ahead add up. "auto" takes "gaussian" if the first run uses the whole data
             set in every step, else "renyi". With "gaussian" a run on samples counts as if it used the whole data set.
 
-        Raises
-        ------
-        FileExistsError
-            If the name is taken.
-        ValueError
-            If an argument is out of its range.
+        Raises FileExistsError if the name is taken; ValueError if an argument is out of its range.
         """
         epsilon, delta = check_epsilon(epsilon), check_delta(delta)
         if epsilon == 0.0:
@@ -269,10 +251,7 @@ class Budget:
     def check_plan(self, relation: str, unit: str, delta: float) -> None:
         """Refuse a plan that is about something else than this budget.
 
-        Raises
-        ------
-        ValueError
-            If relation, unit or delta are not the budget's.
+        Raises ValueError if relation, unit or delta are not the budget's.
         """
         for name, plans, own in (
             ("neighbors", relation, self.relation), ("unit", unit, self.unit), ("target_delta", delta, self.delta),
@@ -337,12 +316,8 @@ class Budget:
         ``part`` names the part of the data that the run reads, None for all: whoever names one says that each record
         lies in one part only, which nothing here can check (`vips_fast.accounting.parts`).
 
-        Raises
-        ------
-        BudgetExceededError
-            If they do not fit. Nothing is reserved then.
-        ValueError
-            If the event's relation is another, or no filter can bound it.
+        Raises BudgetExceededError if they do not fit; ValueError if the event's relation is another, or no filter can
+        bound it. Nothing is reserved then.
         """
         if count < 1:
             raise ValueError(f"count={count!r}: expected at least 1")
@@ -366,25 +341,12 @@ class Budget:
     ) -> dict[str, Any]:
         """Declare runs ahead, so that they are composed as one by privacy-loss distributions.
 
-        A run whose event, noise multiplier included, is one of the list's draws from it, in any order.
+        ``events`` has one event for each run, repeated steps as `SelfComposedEvent`. A run whose event, noise
+        multiplier included, is one of the list's draws from it, in any order. ``delta`` is the list's share of the
+        budget's; None takes all that is left: then no run outside lists can follow.
 
-        Parameters
-        ----------
-        events : sequence of PrivacyEvent
-            One for each run, repeated steps as `SelfComposedEvent`.
-        name : str
-        delta : float or None
-            Share of the budget's delta. None takes all that is left: then no run outside lists can follow.
-
-        Returns
-        -------
-        dict
-            ``list``, ``epsilon`` and ``delta``.
-
-        Raises
-        ------
-        BudgetExceededError
-            If the list does not fit, or no delta is left for it.
+        Returns a dict of ``list``, ``epsilon`` and ``delta``. Raises BudgetExceededError if the list does not fit, or
+        no delta is left for it.
         """
         items: list[tuple[PrivacyEvent, int]] = []
         for event in events:
@@ -427,10 +389,7 @@ class Budget:
     def noise_multiplier(self, make_event: Callable[[float], PrivacyEvent], count: int) -> float:
         """The smallest noise multiplier with which so many releases fit what is left.
 
-        Raises
-        ------
-        BudgetExceededError
-            If none does.
+        Raises BudgetExceededError if none does.
         """
         with self._reading() as state:
             # Those that ended will have given back by the time that this run reserves.
@@ -458,10 +417,7 @@ class Budget:
     def give_back(self, run: str) -> None:
         """Close a reservation whose holder cannot be judged from here. Should it live after all, it draws no more.
 
-        Raises
-        ------
-        ValueError
-            If there is no open one of this name.
+        Raises ValueError if there is no open one of this name.
         """
         with self._locked(write=True) as state:
             if run not in state.live:
@@ -472,15 +428,8 @@ class Budget:
 class Reservation:
     """What a run may draw from a budget; made by `Budget.reserve`. Closing it gives the rest back.
 
-    Attributes
-    ----------
-    budget : Budget
-    run : str
-        Its name in the file.
-    event : PrivacyEvent
-    count : int
-    head : str
-        Head of the file with the reservation as its last record.
+    It is for ``count`` releases of ``event``. ``run`` is its name in the file, ``head`` the file's head with it as the
+    last record.
     """
 
     def __init__(self, budget: Budget, run: str, event: PrivacyEvent, count: int, head: str) -> None:
@@ -490,10 +439,7 @@ class Reservation:
     def release(self) -> None:
         """Record one release; it is on the disk, and spent, when this returns. Then its key may be drawn.
 
-        Raises
-        ------
-        BudgetExceededError
-            If all of the reservation is drawn, or it was given back.
+        Raises BudgetExceededError if all of the reservation is drawn, or it was given back.
         """
         budget = self.budget
         with budget._locked(write=True) as state:

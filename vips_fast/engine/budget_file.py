@@ -32,7 +32,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from .durable import naming, part_of, sync_folder
+from ..durable import naming, part_of, sync_folder
 from .ledger import canonical_json
 
 _MAGIC = b"vips_fast budget 1"
@@ -116,13 +116,8 @@ os.register_at_fork(after_in_child=_forked)
 class BudgetFile:
     """Reader and writer of one file; `locked` gives the records that are new since the last look.
 
-    Attributes
-    ----------
-    path : Path
-    heads : list of str
-        The head after each record read so far.
-    torn : bool
-        Whether the end was torn at the last look; see the module's text.
+    ``heads`` are the heads after each record read so far; ``torn`` says whether the end was torn at the last look (see
+    the module's text).
     """
 
     def __init__(self, path: Path) -> None:
@@ -141,12 +136,8 @@ class BudgetFile:
     def locked(self, *, write: bool) -> Iterator[list[dict[str, Any]]]:
         """Hold the lock, shared or exclusive; gives the new records.
 
-        Raises
-        ------
-        BudgetDamagedError
-            If the file is damaged before its end, or is no longer the one that was read.
-        OSError
-            If it cannot be opened.
+        Raises BudgetDamagedError if the file is damaged before its end, or is no longer the one that was read; OSError
+        if it cannot be opened.
         """
         while True:
             descriptor = os.open(self.path, (os.O_RDWR if write else os.O_RDONLY) | os.O_CLOEXEC)
@@ -226,11 +217,8 @@ class BudgetFile:
     def append(self, record: dict[str, Any]) -> None:
         """Write one record; it is on the disk when this returns. Only within ``locked(write=True)``.
 
-        Raises
-        ------
-        OSError
-            If it cannot be written. The file is then as before, where the system lets it; if not, its end is torn and
-            counts as spent.
+        Raises OSError if it cannot be written. The file is then as before, where the system lets it; if not, its end is
+        torn and counts as spent.
         """
         line, head = _line(dict(record, number=len(self.heads)), self.heads[-1])
         descriptor, count = self._descriptor, len(self.heads)

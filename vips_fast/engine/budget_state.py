@@ -29,38 +29,25 @@ from .filters import (
 
 @dataclass
 class BudgetRun:
-    """A reservation, open or closed.
+    """A reservation, open or closed."""
 
-    Attributes
-    ----------
-    event : PrivacyEvent
-        Of one release.
-    count, drawn : int
-        Releases reserved; releases drawn.
-    what : str
-        What for, in words.
-    holder : dict
-        See `vips_fast.engine.holder`.
-    at : int
-        When it was made, in seconds of the epoch.
-    item : (str, int) or None
-        The declared list that it draws from, and the place in it.
-    part : str or None
-        The part of the data that it reads; None for all records.
-    open : bool
-    settled : bool
-        Counted as spent to the full, since a record of the file was lost.
-    """
-
+    #: Of one release.
     event: PrivacyEvent
+    #: Releases reserved; releases drawn.
     count: int
+    #: What for, in words.
     what: str
+    #: See `vips_fast.holder`.
     holder: dict[str, Any]
+    #: When it was made, in seconds of the epoch.
     at: int
+    #: The declared list that it draws from, and the place in it.
     item: tuple[str, int] | None = None
+    #: The part of the data that it reads; None for all records.
     part: str | None = None
     drawn: int = 0
     open: bool = True
+    #: Counted as spent to the full, since a record of the file was lost.
     settled: bool = False
 
     @property
@@ -90,18 +77,9 @@ class DeclaredList:
 class BudgetState:
     """The records of a budget, applied one by one.
 
-    Attributes
-    ----------
-    name, dataset, relation, unit : str
-    epsilon, delta : float
-    filter : str
-        "gaussian" or "renyi", or "auto" until the first run decides.
-    orders : tuple of (order, share of delta)
-        Of the Renyi filter.
-    runs : dict of `BudgetRun`
-    lists : dict of `DeclaredList`
-    rest_delta : float or None
-        Share of delta of the runs outside lists, less what the first of them may let through; None before the first.
+    ``filter`` is "gaussian" or "renyi", or "auto" until the first run decides; ``orders`` are those of the Renyi
+    filter, each with its share of delta. ``rest_delta`` is the share of delta of the runs outside lists, less what the
+    first of them may let through; None before the first.
     """
 
     def __init__(self) -> None:

@@ -36,8 +36,8 @@ import numpy as np
 
 from ..accounting import ComposedEvent, PrivacyEvent, SelfComposedEvent, epsilon, event_from_dict
 from ..data.npz import read_npz, write_npz
+from ..durable import make_folder, naming, replace_file
 from ..kernels import native
-from .durable import make_folder, naming, replace_file
 from .journal import LEDGER, LOCK, FolderLock, LedgerFile
 from .ledger import Ledger, canonical_json
 from .model import Model
@@ -69,27 +69,18 @@ def versions() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A model's state after a step, and the ledger that it was written with.
+    """A model's state after a step, and the ledger that it was written with."""
 
-    Attributes
-    ----------
-    step : int
-        Steps done.
-    n_steps : int
-        Steps that the run was to do; a run is finished where both are equal.
-    state : mapping of str to array
-    head : str
-    n_records : int
-        Hash and length of the ledger.
-    run : str
-        Digest of ``run.json``: settings, public facts, plan (with the noise multiplier) and versions.
-    """
-
+    #: Steps done.
     step: int
+    #: Steps that the run was to do; a run is finished where both are equal.
     n_steps: int
+    #: Mapping of str to array.
     state: Mapping[str, np.ndarray]
     head: str
+    #: Hash and length of the ledger.
     n_records: int
+    #: Digest of ``run.json``: settings, public facts, plan (with the noise multiplier) and versions.
     run: str
 
     def write(self, path: Path) -> None:
@@ -107,10 +98,7 @@ class Checkpoint:
     def read(cls, path: Path) -> Self:
         """The checkpoint in a file.
 
-        Raises
-        ------
-        ValueError
-            If it is damaged.
+        Raises ValueError if it is damaged.
         """
         arrays = read_npz(path)
         try:
@@ -131,20 +119,11 @@ def _digest(meta: dict[str, Any], state: Mapping[str, np.ndarray]) -> str:
 class RunFolder:
     """The folder of one run, locked while this object is open.
 
-    Parameters
-    ----------
-    path : str or path
-    resume : bool
-        Whether a run that is there goes on.
-    every : int or None
-        Steps between checkpoints; None spaces them so that they take less than 2 % of the time.
+    With ``resume`` a run that is there goes on. ``every`` is the number of steps between checkpoints; None spaces them
+    so that they take less than 2 % of the time.
 
-    Raises
-    ------
-    BlockingIOError
-        If another fit is using the folder.
-    FileExistsError
-        If there is a run and ``resume`` is False, or there are other files.
+    Raises BlockingIOError if another fit is using the folder; FileExistsError if there is a run and ``resume`` is
+    False, or there are other files.
     """
 
     #: Names of the files in the folder.
@@ -252,30 +231,14 @@ class RunFolder:
     ) -> tuple[Ledger, range, dict[str, Any]]:
         """Start the run, or bring the model to where it stopped.
 
-        Parameters
-        ----------
-        kind, settings, public, model, plan
-            Of this fit, as they would be without a folder.
-        target : float or None
-            Epsilon that the noise was calibrated for or the plan was held against.
-        paid : int or None
-            Steps that a budget pays for; the run ends with these. None for no budget.
+        ``kind`` to ``plan`` are those of this fit, as they would be without a folder; ``target`` is the epsilon that
+        the noise was calibrated for or the plan was held against, ``paid`` the steps that a budget pays for, with which
+        the run ends. Returns the ledger, open, with all that was spent, which writes ahead into the folder; the steps
+        that are left, and that the target can pay for; and the settings of the run, for its result.
 
-        Returns
-        -------
-        Ledger
-            Open, with all that was spent; it writes ahead into the folder.
-        range
-            Steps that are left, and that the target can pay for.
-        dict
-            The settings of the run, for its result.
-
-        Raises
-        ------
-        ValueError
-            If the run is of another plan, model, shape or version; if the ledger does not extend the checkpoint; or if
-            lost releases have used up the target before any step was kept.
-        """  # fmt: skip
+        Raises ValueError if the run is of another plan, model, shape or version; if the ledger does not extend the
+        checkpoint; or if lost releases have used up the target before any step was kept.
+        """
         if not self._lock.held:
             raise ValueError(f"checkpoint {self.path}: closed; expected a folder that is open, or its path")
         fresh = _facts(kind, settings, public, plan)
@@ -461,10 +424,7 @@ def open_folder(path: str | Path | RunFolder | None, resume: bool, every: int | 
 
     One that is open already, so that it was locked before the data were read, is left open.
 
-    Raises
-    ------
-    ValueError, OSError
-        As `RunFolder`; and if an argument needs a folder.
+    Raises ValueError or OSError as `RunFolder`; and if an argument needs a folder.
     """
     from ..checks import check_flag, check_number
 

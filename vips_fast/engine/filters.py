@@ -120,17 +120,8 @@ def _divergences(event: PrivacyEvent, orders: tuple[float, ...]) -> np.ndarray:
 def renyi_filter_epsilon(counts: Counts, delta: float, orders: tuple[tuple[float, float], ...]) -> float:
     """Epsilon of releases by the Renyi filter; 0 for none.
 
-    Parameters
-    ----------
-    counts : mapping of events to numbers
-    delta : float
-    orders : tuple of (order, share of delta)
-        Fixed before the first release.
-
-    Raises
-    ------
-    ValueError
-        If an event has no known Renyi divergence.
+    ``orders``, each with its share of delta, are fixed before the first release. Raises ValueError if an event has no
+    known Renyi divergence.
     """
     if not any(counts.values()):
         return 0.0
@@ -147,10 +138,7 @@ def gaussian_filter_epsilon(counts: Counts, delta: float) -> float:
     A release from a sample counts as if all the data were used: a mixture of the neighbours' laws is told apart from
     one of them no better than the other is.
 
-    Raises
-    ------
-    ValueError
-        If an event is not Gaussian.
+    Raises ValueError if an event is not Gaussian.
     """
     square = math.fsum(count * _mu_squared(event) for event, count in counts.items())
     return gaussian_epsilon(math.sqrt(square), delta) if square else 0.0

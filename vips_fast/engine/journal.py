@@ -30,7 +30,7 @@ import weakref
 from pathlib import Path
 from typing import Any
 
-from .durable import naming, replace_file, sync_folder
+from ..durable import naming, replace_file, sync_folder
 from .ledger import Ledger, canonical_json
 from .plan import RunPlan
 
@@ -46,18 +46,10 @@ _held: weakref.WeakSet[FolderLock] = weakref.WeakSet()
 class FolderLock:
     """An exclusive lock on a folder for as long as this process lives or `close` is not called.
 
-    The system frees the lock of a dead process by itself; the file stays, since whoever
-    removed it could remove the lock of the next one.
+    The system frees the lock of a dead process by itself; the file stays, since whoever removed it could remove the
+    lock of the next one. ``before`` says who had it last, and since when; None for nobody.
 
-    Attributes
-    ----------
-    before : str or None
-        Who had it last, and since when; None for nobody.
-
-    Raises
-    ------
-    BlockingIOError
-        If somebody else has it; the message says who, and since when.
+    Raises BlockingIOError if somebody else has it; the message says who, and since when.
     """
 
     def __init__(self, folder: Path):
@@ -112,12 +104,7 @@ os.register_at_fork(after_in_child=_forget_locks)
 
 
 class LedgerFile:
-    """Writer and reader of ``ledger.jsonl``; the caller holds the folder's lock.
-
-    Parameters
-    ----------
-    path : Path
-    """
+    """Writer and reader of ``ledger.jsonl``; the caller holds the folder's lock."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -139,12 +126,8 @@ class LedgerFile:
     def append(self, record: dict[str, Any], head: str) -> None:
         """Bring a record to the disk; when this returns, it is there.
 
-        Raises
-        ------
-        OSError
-            If the system cannot. What it wrote all the same counts as spent, and the file
-            takes no more records before it has been read again: after a failed fsync
-            nobody knows what the disk holds.
+        Raises OSError if the system cannot. What it wrote all the same counts as spent, and the file takes no more
+        records before it has been read again: after a failed fsync nobody knows what the disk holds.
         """
         descriptor = self._descriptor
         if descriptor is None:
@@ -170,15 +153,8 @@ class LedgerFile:
     def read(self, plan: RunPlan) -> Ledger:
         """The ledger, with a torn last line as spent releases; the file says so too when this returns.
 
-        Parameters
-        ----------
-        plan : RunPlan
-            Of the run that the file is about, for the event of a line that is torn.
-
-        Raises
-        ------
-        ValueError
-            If a line before the last one is damaged; the message names it.
+        ``plan`` is that of the run that the file is about, for the event of a line that is torn. Raises ValueError if a
+        line before the last one is damaged; the message names it.
         """
         with naming(self.path):
             content = self.path.read_bytes()

@@ -42,17 +42,8 @@ class Fraction:
 def rounded(fine: np.ndarray, factor: Fraction) -> np.ndarray:
     """The integers nearest to ``fine * factor``, exactly; halves go up.
 
-    Equivalent to ``floor(fine * factor + 1/2)`` in rational numbers.
-
-    Parameters
-    ----------
-    fine : int64 array, or array of Python integers
-    factor : Fraction
-
-    Returns
-    -------
-    int64 array
-        The caller makes sure that results are below 2^62.
+    ``floor(fine * factor + 1/2)`` in rational numbers, as int64, for an array of int64 or of Python's integers; the
+    caller makes sure that results are below 2^62.
     """
     p, k = factor.numerator, factor.shift
     if fine.dtype != np.int64:

@@ -180,10 +180,8 @@ class Ledger:
     def replay(self, record: dict[str, Any]) -> str:
         """Append a record that a ledger wrote before; returns the hash that the chain has then.
 
-        Raises
-        ------
-        ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError
-            If it is malformed, or does not follow on the records before. The ledger is of no use then.
+        Raises ValueError, KeyError, TypeError, AttributeError, OverflowError or RecursionError if it is malformed, or
+        does not follow on the records before. The ledger is of no use then.
         """
         self._replay(record)
         if self._records[-1:] != [record]:
@@ -193,10 +191,7 @@ class Ledger:
     def intend(self, event: PrivacyEvent, *, clip_norm: float, sensitivity: float, part: str | None = None) -> None:
         """Record a release that is about to be made, from all records or from a part. It counts as spent from now on.
 
-        Raises
-        ------
-        ValueError
-            If its neighbouring relation is not that of the releases before, or the part is no name.
+        Raises ValueError if its neighbouring relation is not that of the releases before, or the part is no name.
         """
         with self._lock:
             for _, first in list(self._spent)[:1]:
@@ -225,10 +220,7 @@ class Ledger:
     def event(self, part: str | None = None) -> PrivacyEvent | None:
         """All releases in sequence as one event, or those that a record of a part was in; None for none.
 
-        Raises
-        ------
-        KeyError
-            If the part is not one of `parts`.
+        Raises KeyError if the part is not one of `parts`.
         """
         if part is not None:
             return composed(accounts(self._spent)[part])
@@ -255,11 +247,7 @@ class Ledger:
     def from_dict(cls, data: dict[str, Any]) -> Ledger:
         """The ledger from `to_dict`.
 
-        Raises
-        ------
-        ValueError
-            If the schema is unknown, a record is malformed or the chain of hashes does
-            not hold.
+        Raises ValueError if the schema is unknown, a record is malformed or the chain of hashes does not hold.
         """
         if not isinstance(data, dict) or data.get("schema") != SCHEMA or not isinstance(data.get("records"), list):
             raise ValueError(f"ledger: expected schema {SCHEMA}")

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
 
@@ -51,6 +52,9 @@ class Records(Protocol):
     def block(self, rows: np.ndarray) -> Any:
         """The block of these rows that `Model.contribute` takes."""
 
+    def subset(self, rows: np.ndarray) -> Records:
+        """These rows, in this order, as records of their own, which hold nothing of the others."""
+
 
 class Model(ABC):
     """What the engine asks of a model.
@@ -67,11 +71,21 @@ class Model(ABC):
         L2 bound of one unit's contribution, in the units of the statistics.
     capacity : int
         Units whose contributions fit int64 on the fine lattice.
+    at_root : tuple of str
+        Names of attributes that `contribute` never reads.
     """
 
     shape: tuple[int, ...]
     clip: float
     capacity: int = MAX_RECORDS
+    at_root: ClassVar[tuple[str, ...]] = ()
+
+    def contributor(self) -> Self:
+        """A copy that can `contribute`, and needs to do nothing else: what another process is sent in each step."""
+        other = copy(self)
+        for name in self.at_root:
+            vars(other).pop(name, None)
+        return other
 
     @property
     def fine_shape(self) -> tuple[int, ...]:
@@ -85,10 +99,7 @@ class Model(ABC):
     def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
         """Take lattice and scale from the plan, before any data.
 
-        Raises
-        ------
-        ValueError
-            If the model cannot keep its bound on this lattice.
+        Raises ValueError if the model cannot keep its bound on this lattice.
         """
 
     @abstractmethod
@@ -141,10 +152,7 @@ class Model(ABC):
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Go on from a `state`.
 
-        Raises
-        ------
-        ValueError
-            If an array is missing, has another shape or is not finite where it must be.
+        Raises ValueError if an array is missing, has another shape or is not finite where it must be.
         """
 
     @abstractmethod
@@ -154,24 +162,15 @@ class Model(ABC):
 
 @dataclass(frozen=True)
 class Release:
-    """One noised statistic: the only thing that leaves the data.
+    """One noised statistic: the only thing that leaves the data."""
 
-    Attributes
-    ----------
-    step : int
-        Number of the step, from 0.
-    units : int64 array
-        Noised sum on the lattice.
-    scale : float
-        Lattice spacing over the expected batch size: ``units * scale`` are means per
-        record.
-    noise_sd : float
-        Standard deviation of the noise in an entry of the means.
-    """
-
+    #: Number of the step, from 0.
     step: int
+    #: Noised sum on the lattice; int64 array.
     units: np.ndarray
+    #: Lattice spacing over the expected batch size: ``units * scale`` are means per record.
     scale: float
+    #: Standard deviation of the noise in an entry of the means.
     noise_sd: float
 
     @cached_property
@@ -183,10 +182,7 @@ class Release:
 def array_of(state: Mapping[str, np.ndarray], name: str, shape: tuple[int, ...] | None = None) -> np.ndarray:
     """A finite float64 copy of one array of a state, for `Model.restore`.
 
-    Raises
-    ------
-    ValueError
-        If the array is missing, has another shape or is not finite.
+    Raises ValueError if the array is missing, has another shape or is not finite.
     """
     if name not in state:
         raise ValueError(f"state: has no array {name!r}")

@@ -29,34 +29,22 @@ from .sampling import Sampler
 
 @dataclass(frozen=True)
 class RunPlan:
-    """Sampler, mechanism and number of releases of one run.
-
-    Attributes
-    ----------
-    sampler : Sampler
-    mechanism : GaussianMechanism
-        With a noise multiplier of 0 the run adds no noise and is not private.
-    n_steps : int
-    delta : float
-        At which the guarantee is stated.
-    unit : str
-        What neighbours differ by.
-    taints : tuple of str
-        Reasons, known beforehand, why the guarantee will not hold.
-    part : str or None
-        The part of the data set that the run reads; None for all of it.
-    prior : dict or None
-        What the run's columns were bought with, from the same records, and is accounted for with it: "event", as JSON,
-        and "head" of the ledger that it comes from.
-    """
+    """Sampler, mechanism and number of releases of one run."""
 
     sampler: Sampler
+    #: With a noise multiplier of 0 the run adds no noise and is not private.
     mechanism: GaussianMechanism
     n_steps: int
+    #: At which the guarantee is stated.
     delta: float
+    #: What neighbours differ by.
     unit: str = "record"
+    #: Reasons, known beforehand, why the guarantee will not hold.
     taints: tuple[str, ...] = ()
+    #: The part of the data set that the run reads; None for all of it.
     part: str | None = None
+    #: What the run's columns were bought with, from the same records, and is accounted for with it: "event", as JSON,
+    #: and "head" of the ledger that it comes from.
     prior: dict[str, Any] | None = None
 
     @property
@@ -84,7 +72,8 @@ class RunPlan:
             "sensitivity": float(self.mechanism.sensitivity),
             "delta": float(self.delta),
         }
-        more = {"part": self.part, "prior": self.prior}
+        rows = getattr(self.sampler, "rows_per_unit", None)
+        more = {"part": self.part, "prior": self.prior, "rows_per_unit": rows}
         return public | {name: value for name, value in more.items() if value is not None}
 
 
@@ -94,42 +83,16 @@ def make_plan(
     spent: Spent | None = None, taints: tuple[str, ...] = (), part: str | None = None, unit: str = "record",
     prior: dict[str, Any] | None = None,
 ) -> RunPlan:
-    """Plan a run of a model; nothing is spent.
+    """Plan a run of a model, whose `prepare` is told the lattice and the scale; nothing is spent.
 
-    Parameters
-    ----------
-    model : Model
-        Its `prepare` is told the lattice and the scale.
-    sampler : Sampler
-    n_steps : int
-    delta : float
-    private : bool
-        False adds no noise.
-    target_epsilon, noise_multiplier : float or None
-        With a target alone the noise is calibrated for it; with both, a run that would
-        pass the target, together with what is spent, is refused; with neither the target
-        is 1.
-    sensitivity : float or None
-        In place of the model's proven one; below it, the plan is tainted.
-    spent : mapping of (part, event) to a number, or None
-        What was released before; it needs a noise multiplier.
-    taints : tuple of str
-    part : str or None
-        Name of the part of the data set that the run reads; None for all of it.
-    unit : str
-        What neighbours differ by.
-    prior : dict or None
-        As in `RunPlan`; the target is for both together.
+    With ``target_epsilon`` alone the noise is calibrated for it; with a ``noise_multiplier`` too, a run that would pass
+    the target, together with what is ``spent`` already (which needs a noise multiplier), is refused; with neither the
+    target is 1; ``private=False`` adds no noise. A ``sensitivity`` below the model's proven one, in whose place it is
+    taken, taints the plan. ``part``, ``unit`` and ``prior`` are as in `RunPlan`; the target is for what was bought and
+    the run together.
 
-    Returns
-    -------
-    RunPlan
-
-    Raises
-    ------
-    ValueError
-        If the run would overspend, no noise multiplier reaches the target, the noise
-        does not fit the lattice, or the part is no name.
+    Raises ValueError if the run would overspend, no noise multiplier reaches the target, the noise does not fit the
+    lattice, or the part is no name.
     """
     reasons = dict.fromkeys(taints)
     if part is not None:

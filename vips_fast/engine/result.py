@@ -24,51 +24,32 @@ FORMAT = 2
 
 @dataclass(frozen=True)
 class Public:
-    """What a model may know of its data: public facts, and no others.
+    """What a model may know of its data: public facts, and no others."""
 
-    Attributes
-    ----------
-    n_features : int
-        Columns of the data.
-    n_records : int
-        Public number of records.
-    seed : int
-        Seeds what is public: a start, and without privacy everything.
-    classes : array or None
-        The labels of a classifier, which are taken as public.
-    scale : float or None
-        The largest record. Only without privacy, where nothing is bounded beforehand.
-    n_columns : int or None
-        Columns of a record, where a record is not just a row of the data.
-    part : str or None
-        Name of the part of the data set that the last call of ``partial_fit`` read; None for all of it.
-    call_records : int or None
-        Public number of records of that call, where it was said in the call.
-    unit : str
-        What neighbours differ by: "record", or the name of what owns several rows.
-    feature_names : tuple of str or None
-        Names of the columns, where the data were a frame.
-    """
-
+    #: Columns of the data.
     n_features: int
+    #: Public number of records.
     n_records: int
+    #: Seeds what is public: a start, and without privacy everything.
     seed: int
+    #: The labels of a classifier, which are taken as public.
     classes: np.ndarray | None = None
+    #: The largest record. Only without privacy, where nothing is bounded beforehand.
     scale: float | None = None
+    #: Columns of a record, where a record is not just a row of the data.
     n_columns: int | None = None
+    #: Name of the part of the data set that the last call of ``partial_fit`` read; None for all of it.
     part: str | None = None
+    #: Public number of records of that call, where it was said in the call.
     call_records: int | None = None
+    #: What neighbours differ by: "record", or the name of what owns several rows.
     unit: str = "record"
+    #: Names of the columns, where the data were a frame.
     feature_names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.feature_names is not None:
             object.__setattr__(self, "feature_names", tuple(self.feature_names))
-
-    @property
-    def grouped(self) -> bool:
-        """Whether a unit may own several rows."""
-        return self.unit != "record"
 
     def to_dict(self) -> dict[str, Any]:
         """All but the classes, JSON-ready."""
@@ -83,35 +64,23 @@ class Public:
 
 @dataclass(frozen=True)
 class FitResult:
-    """What a fit gives; made by `make` alone, never changed.
+    """What a fit gives; made by `make` alone, never changed."""
 
-    Attributes
-    ----------
-    kind : str
-        Name of the estimator's class.
-    settings : mapping
-        The constructor's arguments that the fit used: numbers, texts and arrays.
-    public : Public
-    n_steps : int
-        Steps done, with those of earlier runs.
-    arrays, state : mapping of str to read-only arrays
-        What is published, and what a further step would start from.
-    ledger : Ledger
-        Frozen.
-    diagnostics : tuple of dict, or None
-        Un-noised figures; in no file.
-    signature : bytes or None
-        A detached signature of `head`.
-    """
-
+    #: Name of the estimator's class.
     kind: str
+    #: The constructor's arguments that the fit used: numbers, texts and arrays.
     settings: Mapping[str, Any]
     public: Public
+    #: Steps done, with those of earlier runs.
     n_steps: int
+    #: What is published, and what a further step would start from; mapping of str to read-only arrays.
     arrays: Mapping[str, np.ndarray]
     state: Mapping[str, np.ndarray]
+    #: Frozen.
     ledger: Ledger
+    #: Un-noised figures; in no file.
     diagnostics: tuple[dict[str, float], ...] | None = field(default=None, compare=False)
+    #: A detached signature of `head`.
     signature: bytes | None = None
 
     @classmethod
@@ -124,10 +93,7 @@ class FitResult:
 
         ``transcript`` holds the digests of the run's releases, where these are kept.
 
-        Raises
-        ------
-        ValueError
-            If a private result were to hold a figure that only other fits may know.
+        Raises ValueError if a private result were to hold a figure that only other fits may know.
         """
         if public.scale is not None and ledger.private:
             raise ValueError("public.scale: expected None with privacy")

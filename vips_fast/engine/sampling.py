@@ -3,8 +3,9 @@
 A sampler draws record numbers and emits the accounting event of a release made from such
 a minibatch, so that what is drawn and what is accounted cannot differ: Poisson sampling
 with "add or remove one record"; a fixed size without replacement with "replace one
-record"; the whole data set with either. A sampler knows public numbers only; how many
-rows there are is told to `draw` alone.
+record"; the whole data set with either; rows of persons, drawn one by one, with "add or
+remove one person". A sampler knows public numbers only; how many rows there are is told
+to `draw` alone.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from typing import Protocol
 
 import numpy as np
 
-from ..accounting import GaussianEvent, PoissonSampledEvent, PrivacyEvent, WithoutReplacementEvent
+from ..accounting import GaussianEvent, PoissonSampledEvent, PrivacyEvent, WithoutReplacementEvent, group_event
 from .randomness import Randomness
 
 RELATIONS = ("add_remove", "replace_one")
-SAMPLINGS = ("poisson", "without_replacement", "full")
+SAMPLINGS = ("poisson", "without_replacement", "full", "rows")
 
 
 class Sampler(Protocol):
@@ -26,7 +27,7 @@ class Sampler(Protocol):
 
     Attributes
     ----------
-    name : {"poisson", "without_replacement", "full"}
+    name : {"poisson", "without_replacement", "full", "rows"}
     neighbors : {"add_remove", "replace_one"}
         The relation that its event is about.
     n_records : int
@@ -40,8 +41,11 @@ class Sampler(Protocol):
     n_records: int
     expected_batch_size: float
 
-    def draw(self, n_rows: int, randomness: Randomness, step: int) -> np.ndarray:
-        """Sorted record numbers below n_rows, int64."""
+    def draw(self, n_rows: int, randomness: Randomness, step: int, part: range | None = None) -> np.ndarray:
+        """Sorted record numbers below n_rows, int64; those within ``part`` alone, where it is given.
+
+        Parts that make up all rows give together what the whole gives, with ``randomness.of_step(step)``.
+        """
 
     def event(self, noise_multiplier: float) -> PrivacyEvent:
         """Event of one release with this noise multiplier."""
@@ -73,17 +77,55 @@ class PoissonSampler:
         self.sampling_probability = q if math.ceil(q * 2**64) >= self.threshold else math.nextafter(q, 1.0)
         self.expected_batch_size = self.sampling_probability * n_records
 
-    def draw(self, n_rows: int, randomness: Randomness, step: int) -> np.ndarray:
+    def draw(self, n_rows: int, randomness: Randomness, step: int, part: range | None = None) -> np.ndarray:
         """Sorted record numbers, int64; possibly none."""
+        part = range(n_rows) if part is None else part
         if self.threshold == 2**64:
-            return np.arange(n_rows, dtype=np.int64)
-        words = randomness.words(n_rows, "sample", step)
-        return np.flatnonzero(words < np.uint64(self.threshold)).astype(np.int64)
+            return np.arange(part.start, part.stop, dtype=np.int64)
+        words = randomness.words(len(part), "sample", step, part.start)
+        return np.flatnonzero(words < np.uint64(self.threshold)).astype(np.int64) + part.start
 
     def event(self, noise_multiplier: float) -> PrivacyEvent:
         """Event of one release with this noise multiplier."""
         inner = GaussianEvent(noise_multiplier, neighbors=self.neighbors)
         return inner if self.sampling_probability >= 1.0 else PoissonSampledEvent(self.sampling_probability, inner)
+
+
+class RowSampler(PoissonSampler):
+    """Rows of persons, each drawn by itself as `PoissonSampler` draws records, where no person has many of them.
+
+    Parameters
+    ----------
+    n_records : int
+        Public number of rows.
+    batch_size : float
+        Expected rows of a minibatch, in (0, n_records].
+    rows_per_unit : int
+        Most rows of a person among those that are drawn from, which `vips_fast.engine.units.KeptRows` sees to.
+
+    Notes
+    -----
+    Each row is clipped by itself, and the noise multiplier is over the sensitivity of one row.
+
+    *Proof that the event holds for a person with any number of rows.* Let all words by which `KeptRows` chose be given.
+    They are independent of everything else, and a bound that holds given them holds on average: the hockey-stick
+    divergence is jointly convex. Which rows of a person are kept follows from that person's rows and words alone, so
+    data sets that differ by one person keep the same rows of everybody else, and differ by at most `rows_per_unit`
+    kept rows. Of these, each is drawn by a coin of its own in each step, and j of them move the rounded sum by at most
+    j times one row's sensitivity (which holds what rounding adds once, however many they are). That is what
+    `GroupEvent` is about, and `vips_fast.accounting.privacy_loss.rows` proves, compositions included. With all rows in
+    each step, the person's move the sum by at most `rows_per_unit` times one row's.
+    """
+
+    name = "rows"
+
+    def __init__(self, n_records: int, batch_size: float, rows_per_unit: int):
+        super().__init__(n_records, batch_size)
+        self.rows_per_unit = rows_per_unit
+
+    def event(self, noise_multiplier: float) -> PrivacyEvent:
+        """Event of one release with this noise multiplier, for a person."""
+        return group_event(super().event(noise_multiplier), self.rows_per_unit)
 
 
 class FixedSizeSampler:
@@ -103,17 +145,18 @@ class FixedSizeSampler:
         self.n_records, self.batch_size = n_records, batch_size
         self.expected_batch_size = float(batch_size)
 
-    def draw(self, n_rows: int, randomness: Randomness, step: int) -> np.ndarray:
-        """Sorted record numbers, int64: those with the smallest random words."""
+    def draw(self, n_rows: int, randomness: Randomness, step: int, part: range | None = None) -> np.ndarray:
+        """Sorted record numbers, int64: those with the smallest random words, of all records' even for a part."""
         if n_rows != self.n_records:
             raise ValueError(
                 f"n_records={self.n_records}: expected the number of rows with sampling='without_replacement'"
             )
+        part = range(n_rows) if part is None else part
         if self.batch_size == self.n_records:
-            return np.arange(self.n_records, dtype=np.int64)
+            return np.arange(part.start, part.stop, dtype=np.int64)
         words = randomness.words(self.n_records, "sample", step)
         chosen = np.argpartition(words, self.batch_size - 1)[: self.batch_size]
-        return np.sort(chosen).astype(np.int64)
+        return np.sort(chosen[(part.start <= chosen) & (chosen < part.stop)]).astype(np.int64)
 
     def event(self, noise_multiplier: float) -> PrivacyEvent:
         """Event of one release with this noise multiplier."""
@@ -139,27 +182,66 @@ class FullSampler:
         self.n_records, self.neighbors = n_records, neighbors
         self.expected_batch_size = float(n_records)
 
-    def draw(self, n_rows: int, randomness: Randomness, step: int) -> np.ndarray:
+    def draw(self, n_rows: int, randomness: Randomness, step: int, part: range | None = None) -> np.ndarray:
         """All record numbers, int64."""
-        return np.arange(n_rows, dtype=np.int64)
+        part = range(n_rows) if part is None else part
+        return np.arange(part.start, part.stop, dtype=np.int64)
 
     def event(self, noise_multiplier: float) -> PrivacyEvent:
         """Event of one release with this noise multiplier."""
         return GaussianEvent(noise_multiplier, neighbors=self.neighbors)
 
 
-def make_sampler(sampling: str, neighbors: str | None, n_records: int, batch_size: float | None) -> Sampler:
+def minibatch(
+    sampler: Sampler, n_rows: int, usable: np.ndarray | None, randomness: Randomness, step: int,
+    part: range | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The records of a step that contribute, int64 and sorted, and the random word of each, uint64.
+
+    Parameters
+    ----------
+    sampler : Sampler
+    n_rows : int
+        Records of the data set.
+    usable : bool array of shape (n_rows,), or (len(part),), or None
+    randomness : Randomness
+        ``of_step(step)`` of the run's.
+    step : int
+    part : range or None
+        The records that are at hand; None for all. Numbers are counted from its start.
+
+    Notes
+    -----
+    Whether a record is drawn, and its word, are functions of the step's key and of the record's own number in the data
+    set: any parts that make up the data set draw what the whole draws.
+    """
+    if part is None:
+        part, rows = range(n_rows), sampler.draw(n_rows, randomness, step)
+    else:
+        rows = sampler.draw(n_rows, randomness, step, part) - part.start
+    words = randomness.words(len(part), "record", step, part.start)[rows]
+    if usable is not None:
+        kept = usable[rows]
+        rows, words = rows[kept], words[kept]
+    return rows, words
+
+
+def make_sampler(
+    sampling: str, neighbors: str | None, n_records: int, batch_size: float | None, rows_per_unit: int | None = None
+) -> Sampler:
     """The sampler for an estimator's parameters.
 
     Parameters
     ----------
-    sampling : {"poisson", "without_replacement", "full"}
+    sampling : {"poisson", "without_replacement", "full", "rows"}
     neighbors : {"add_remove", "replace_one"} or None
         None takes the relation that the sampling is accounted under.
     n_records : int
         Public number of records.
     batch_size : float or None
         None is the whole data set.
+    rows_per_unit : int or None
+        Most rows of a person, which "rows" needs and the others do not read.
 
     Raises
     ------
@@ -168,7 +250,7 @@ def make_sampler(sampling: str, neighbors: str | None, n_records: int, batch_siz
         under, or the batch does not fit the public number of records.
     """
     if sampling not in SAMPLINGS:
-        raise ValueError(f"sampling={sampling!r}: expected 'poisson', 'without_replacement' or 'full'")
+        raise ValueError(f"sampling={sampling!r}: expected one of {', '.join(map(repr, SAMPLINGS))}")
     if neighbors is not None and neighbors not in RELATIONS:
         raise ValueError(f"neighbors={neighbors!r}: expected 'add_remove' or 'replace_one'")
     if n_records < 1:
@@ -179,12 +261,16 @@ def make_sampler(sampling: str, neighbors: str | None, n_records: int, batch_siz
         if batch_size is not None and batch_size != n_records:
             raise ValueError(f"batch_size={batch_size!r}: expected None with sampling='full'")
         return FullSampler(n_records, neighbors or "add_remove")
-    needed = "add_remove" if sampling == "poisson" else "replace_one"
+    needed = "replace_one" if sampling == "without_replacement" else "add_remove"
     if neighbors not in (None, needed):
         raise ValueError(f"neighbors={neighbors!r}: expected {needed!r} with sampling={sampling!r}")
-    if sampling == "poisson":
-        return PoissonSampler(n_records, n_records if batch_size is None else float(batch_size))
     size = n_records if batch_size is None else batch_size
+    if sampling == "poisson":
+        return PoissonSampler(n_records, float(size))
+    if sampling == "rows":
+        if rows_per_unit is None:
+            raise ValueError("rows_per_group=None: expected the most rows of a person with sampling='rows'")
+        return RowSampler(n_records, float(size), rows_per_unit)
     if int(size) != size or size < 1:
         raise ValueError(f"batch_size={batch_size!r}: expected an integer with sampling='without_replacement'")
     return FixedSizeSampler(n_records, int(size))

@@ -49,6 +49,9 @@ class Privacy:
         All releases in sequence; None for none.
     vocabulary : bool
         Whether the vocabulary was bought from the same budget, and is included.
+    rows_per_unit : int or None
+        Most rows of a unit in the last run, where rows were drawn one by one; ``n_records``, ``batch_size`` and the
+        noise multiplier are about rows then. None where units were drawn.
     """
 
     epsilon: float
@@ -67,15 +70,13 @@ class Privacy:
     parts: tuple[str, ...] = ()
     event: PrivacyEvent | None = field(default=None, repr=False)
     vocabulary: bool = False
+    rows_per_unit: int | None = None
 
     @classmethod
     def of(cls, ledger: Ledger) -> Privacy:
         """The statement of a ledger, at the delta of its last run.
 
-        Raises
-        ------
-        ValueError
-            If the ledger has no run, or the numbers of its last run are not usable.
+        Raises ValueError if the ledger has no run, or the numbers of its last run are not usable.
         """
         plan = ledger.plan
         if plan is None:
@@ -84,6 +85,7 @@ class Privacy:
             delta, relation, sampling = float(plan["delta"]), plan["relation"], plan["sampling"]
             unit, n_records = str(plan["unit"]), int(plan["n_records"])
             noise_multiplier, batch_size = float(plan["noise_multiplier"]), float(plan["batch_size"])
+            rows_per_unit = int(plan["rows_per_unit"]) if "rows_per_unit" in plan else None
             if relation not in _RELATIONS or sampling not in _SAMPLINGS or not 0 < delta < 1:
                 raise ValueError
         except (KeyError, TypeError, ValueError):
@@ -97,6 +99,7 @@ class Privacy:
             sampling=sampling, batch_size=batch_size, n_records=n_records, taints=ledger.taints,
             lost=ledger.lost, shortened=ledger.shortened, parts=ledger.parts, event=event,
             vocabulary=any(plan["sampling"] == "vocabulary" or "prior" in plan for plan in ledger.plans),
+            rows_per_unit=rows_per_unit,
         )
 
     @property
@@ -133,8 +136,10 @@ class Privacy:
         """The guarantee in one paragraph; epsilon is never rounded down."""
         if self.taints:
             return "NOT PRIVATE: " + "; ".join(self.taints) + "."
-        relation = _RELATIONS[self.neighbors].format(unit=self.unit) + f" of {self.n_records}"
-        how = _SAMPLINGS[self.sampling].format(size=self.batch_size, unit=self.unit)
+        counted = self.unit if self.rows_per_unit is None else "row"
+        relation = _RELATIONS[self.neighbors].format(unit=self.unit)
+        relation += f" of {self.n_records}" if counted == self.unit else f" with all rows, among {self.n_records} rows"
+        how = _SAMPLINGS[self.sampling].format(size=self.batch_size, unit=self.unit, rows=self.rows_per_unit)
         assumed = resumed = ""
         if self.parts:
             # How many all parts hold together is not known.
@@ -154,7 +159,7 @@ class Privacy:
         return (
             f"({rounded_up(self.epsilon)}, {self.delta!r})-differential privacy with respect to {relation}: "
             f"{self.steps} releases{resumed}, {how}, noise multiplier {self.noise_multiplier:.4g}, "
-            f"accountant {self.accountant!r}.{assumed}{included}{self._owners()} The number of {self.unit}s{columns} "
+            f"accountant {self.accountant!r}.{assumed}{included}{self._owners()} The number of {counted}s{columns} "
             "and all parameters are taken as public. The time that the fit took is not covered."
         )
 
@@ -165,5 +170,6 @@ _SAMPLINGS = {
     "poisson": "minibatches of {size:g} expected {unit}s (Poisson sampling)",
     "without_replacement": "minibatches of {size:g} {unit}s (without replacement)",
     "full": "the whole data set in each step",
+    "rows": "minibatches of {size:g} expected rows (each drawn and clipped by itself, at most {rows} of a {unit})",
     "vocabulary": "the whole data set in each step",
 }

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from ..data.npz import read_npz, write_npz
-from .durable import sync_folder, write_file
+from ..durable import sync_folder, write_file
 from .ledger import Ledger, canonical_json
 from .model import Release
 from .plan import RunPlan
@@ -33,45 +33,29 @@ LEDGER = "ledger.json"
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a transcript.
-
-    Attributes
-    ----------
-    path : Path
-    kind : str
-    settings : mapping
-    public : Public
-    plan : dict
-        What the ledger's plan record says.
-    taints : tuple of str
-    follows : str or None
-        Head of the ledger that the run went on from.
-    n_steps : int
-        Steps done before the run.
-    partial : bool
-        Whether it was a call of ``partial_fit``.
-    records : tuple of dict
-        The ledger's, of this run, without the one that closes it.
-    """
+    """One run of a transcript."""
 
     path: Path
     kind: str
     settings: Mapping[str, Any]
     public: Public
+    #: What the ledger's plan record says.
     plan: dict[str, Any]
     taints: tuple[str, ...]
+    #: Head of the ledger that the run went on from.
     follows: str | None
+    #: Steps done before the run.
     n_steps: int
+    #: Whether it was a call of ``partial_fit``.
     partial: bool
+    #: The ledger's, of this run, without the one that closes it.
     records: tuple[dict[str, Any], ...]
 
     def ledger(self, before: Ledger, plan: RunPlan) -> Ledger:
         """The ledger before this run, with the records of this run, which are held against its plan.
 
-        Raises
-        ------
-        ValueError
-            If a record is not what a run of this plan records, or the releases are not those of the run's steps.
+        Raises ValueError if a record is not what a run of this plan records, or the releases are not those of the run's
+        steps.
         """
         ledger, event, lost = before.copy(), plan.event, before.lost
         known: dict[str, Any] = {"plan": plan.public()}
@@ -120,21 +104,10 @@ def _releases(folder: Path, numbers: range, first_step: int) -> Iterator[Release
 
 
 class TranscriptWriter:
-    """Writes one run; an instance is what the loop calls with each release.
+    """Writes one run into the folder of a transcript.
 
-    Parameters
-    ----------
-    path : str or path
-        Folder of the transcript; a first run needs it to be new or empty.
-    first : bool
-        False appends a run to what is there.
-    resume : bool
-        Whether it may be there already, since the run goes on.
-
-    Raises
-    ------
-    FileExistsError
-        If a first run finds something there.
+    A ``first`` run needs a folder that is new or empty, others are appended to what is there. With ``resume`` it may be
+    there already, since the run goes on. Raises FileExistsError if a first run finds something there.
     """
 
     def __init__(self, path: str | Path, *, first: bool, resume: bool = False):
@@ -150,10 +123,7 @@ class TranscriptWriter:
     ) -> None:
         """Write what is known before the first release; or find it, with the releases of the ``done`` steps.
 
-        Raises
-        ------
-        ValueError
-            If what is there is of another run, or a release of those steps is missing.
+        Raises ValueError if what is there is of another run, or a release of those steps is missing.
         """
         number = 0 if self._first else len(_run_folders(self._root))
         self._path = self._root / f"run-{number:04d}"
@@ -203,12 +173,7 @@ def release_digest(release: Release) -> str:
 def read_transcript(path: str | Path) -> list[Run]:
     """The runs of a transcript, in order.
 
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such folder.
-    ValueError
-        If it holds no run, or one that is malformed.
+    Raises FileNotFoundError if there is no such folder; ValueError if it holds no run, or one that is malformed.
     """
     path = Path(path)
     if not path.is_dir():

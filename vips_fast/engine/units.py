@@ -9,13 +9,16 @@ are, and how many, is private.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..data.groups import group_codes
+from ..data.groups import Runs, group_codes
 from .model import Records
+from .randomness import Randomness
 
 #: SplitMix64 (Steele, Lea & Flood 2014): the words of a unit's rows from the unit's own.
 GOLDEN, _MIX1, _MIX2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -49,8 +52,9 @@ class UnitRecords:
     ----------
     rows : Records
         The rows, as a model's reader prepared them.
-    groups : array-like of shape (rows.n_rows,)
-        Label of the unit that each row belongs to; `vips_fast.data.groups.group_codes`.
+    groups : array-like of shape (rows.n_rows,), or Runs
+        Label of the unit that each row belongs to (`vips_fast.data.groups.group_codes`), or where each unit's rows
+        begin, if they follow each other.
     limit : int or None
         Most rows of a unit that are used at one visit. A unit that has more is cut to as
         many, chosen by its own random word, anew at each visit: a function of the unit alone.
@@ -69,8 +73,13 @@ class UnitRecords:
     usable: np.ndarray | None = None
 
     def __init__(self, rows: Records, groups: Any, limit: int | None = None):
-        codes = group_codes(groups, rows.n_rows)
         self._rows, self._limit = rows, limit
+        # None: the rows are in the order of their units.
+        self._order: np.ndarray | None = None
+        if isinstance(groups, Runs) and rows.usable is None and groups.starts[-1] == rows.n_rows:
+            self.n_rows, self._starts = len(groups.starts) - 1, groups.starts
+            return
+        codes = group_codes(groups, rows.n_rows)
         self._order = np.argsort(codes, kind="stable").astype(np.int64)
         if rows.usable is not None:
             # A row that is not usable is no row of anybody's.
@@ -85,14 +94,28 @@ class UnitRecords:
         lengths = self._starts[units + 1] - self._starts[units]
         return lengths if self._limit is None else np.minimum(lengths, self._limit)
 
+    def _numbers(self, places: np.ndarray) -> np.ndarray:
+        """Numbers of rows, by their places in the order of the units."""
+        return places if self._order is None else self._order[places]
+
     def edges(self, units: np.ndarray) -> np.ndarray:
         """Boundaries of blocks of about equal work; a unit is never divided."""
         lengths = self._lengths(units)
         ends = np.concatenate(([0], np.cumsum(lengths)))
         position = np.arange(ends[-1]) - np.repeat(ends[:-1], lengths)
-        cuts = self._rows.edges(self._order[np.repeat(self._starts[units], lengths) + position])
+        cuts = self._rows.edges(self._numbers(np.repeat(self._starts[units], lengths) + position))
         inner = np.searchsorted(ends, np.asarray(cuts)[1:-1], side="right") - 1
         return np.unique(np.concatenate(([0], inner, [len(units)])))
+
+    def subset(self, units: np.ndarray) -> UnitRecords:
+        """See `vips_fast.engine.model.Records`; each unit with all its rows."""
+        lengths = self._starts[units + 1] - self._starts[units]
+        ends = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
+        places = np.repeat(self._starts[units] - ends[:-1], lengths) + np.arange(ends[-1])
+        other = copy(self)
+        other.n_rows, other._starts, other._order = len(units), ends, None
+        other._rows = self._rows.subset(self._numbers(places))
+        return other
 
     def block(self, units: np.ndarray) -> UnitBlock:
         """The block of these units."""
@@ -114,7 +137,7 @@ class UnitRecords:
         whole = self._starts[units + 1] - self._starts[units]
         ends = np.concatenate(([0], np.cumsum(whole)))
         position = np.arange(ends[-1]) - np.repeat(ends[:-1], whole)
-        rows = self._order[np.repeat(self._starts[units], whole) + position]
+        rows = self._numbers(np.repeat(self._starts[units], whole) + position)
         row_words = np.repeat(words, whole) + position.astype(np.uint64) * GOLDEN
         later = position > 0
         row_words[later] = mixed(row_words[later])
@@ -126,6 +149,75 @@ class UnitRecords:
             rows, row_words = rows[kept], row_words[kept]
             ends = np.concatenate(([0], np.cumsum(np.minimum(whole, self._limit))))
         return self._rows.block(rows), row_words, ends.astype(np.int64)
+
+
+def read_units(
+    read: Callable[..., tuple[Records, dict[str, Any]]], X: Any, y: Any, extra: Mapping[str, Any], groups: Any,
+    owned: Callable[[Records, Any], Records],
+) -> tuple[Records, dict[str, Any]]:
+    """What ``read(X, y, **extra)`` gives: records, ``owned`` by whom ``groups`` say where they do, and public facts."""
+    records, facts = read(X, y, **extra)
+    return records if groups is None else owned(records, groups), facts
+
+
+class Selection:
+    """Some rows of records that stay where they are, such as on disk; see `vips_fast.engine.model.Records`."""
+
+    def __init__(self, records: Any, chosen: np.ndarray):
+        self._records, self._chosen, self.n_rows = records, chosen, len(chosen)
+
+    @property
+    def usable(self) -> np.ndarray | None:
+        """See `Records`."""
+        return None if self._records.usable is None else self._records.usable[self._chosen]
+
+    def edges(self, rows: np.ndarray) -> np.ndarray:
+        """Boundaries of blocks of about equal work."""
+        return self._records.edges(self._chosen[rows])
+
+    def block(self, rows: np.ndarray) -> Any:
+        """The block of these rows."""
+        return self._records.block(self._chosen[rows])
+
+    def subset(self, rows: np.ndarray) -> Records:
+        """See `Records`."""
+        return self._records.subset(self._chosen[rows])
+
+
+class KeptRows(Selection):
+    """Rows as records of their own, of which each unit keeps only so many, as the engine's `Records`.
+
+    Parameters
+    ----------
+    rows : Records
+        The rows, as a model's reader prepared them.
+    groups : array-like of shape (rows.n_rows,)
+        As for `UnitRecords`.
+    limit : int or None
+        Most rows of a unit that are kept; None keeps all. `choose` says which, and has to be called first.
+
+    Attributes
+    ----------
+    n_rows : int
+        Number of kept rows.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `group_codes`.
+    """
+
+    def __init__(self, rows: Records, groups: Any, limit: int | None = None):
+        self._records, self._codes = rows, group_codes(groups, rows.n_rows)
+        sizes = np.bincount(self._codes)
+        self._places = np.arange(rows.n_rows) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        self._limit = rows.n_rows if limit is None else limit
+        self.n_rows = int(np.minimum(sizes, self._limit).sum())
+
+    def choose(self, randomness: Randomness, step: int) -> None:
+        """Each unit keeps the rows with its least random words, whatever the words and rows of others, for a run."""
+        words = randomness.words(len(self._codes), "rows", step)
+        self._chosen = np.sort(np.lexsort((words, self._codes))[self._places < self._limit])
 
 
 def opened(block: Any, words: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray | None]:

@@ -21,25 +21,7 @@ from .sbn import (
 )
 
 __all__ = [
-    "BlrEStep",
-    "LdaEStep",
-    "SbnEStep",
-    "add_rounded_gaussian",
-    "blr_estep",
-    "chacha20_fill",
-    "floor_spectrum",
-    "lda_estep",
-    "pg_mean",
-    "psd_project",
-    "rounded_gaussian",
-    "sbn_clip",
-    "sbn_cross",
-    "sbn_gram",
-    "sbn_moments",
-    "sbn_pg",
-    "sbn_quadratic",
-    "sbn_visible_norms",
-    "solve_repaired",
-    "symmetric_gaussian",
-    "unpack_upper",
-]
+    "BlrEStep", "LdaEStep", "SbnEStep", "add_rounded_gaussian", "blr_estep", "chacha20_fill", "floor_spectrum",
+    "lda_estep", "pg_mean", "psd_project", "rounded_gaussian", "sbn_clip", "sbn_cross", "sbn_gram", "sbn_moments",
+    "sbn_pg", "sbn_quadratic", "sbn_visible_norms", "solve_repaired", "symmetric_gaussian", "unpack_upper",
+]  # fmt: skip

@@ -46,15 +46,8 @@ def pg_mean(c: ArrayLike, out: np.ndarray | None = None, *, b: float = 1.0, isa:
     isa : str or None
         Instruction set to use instead of the one chosen at import.
 
-    Returns
-    -------
-    ndarray
-        Same shape as ``c``; a scalar for a scalar ``c`` without ``out``.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If ``c`` is not real, ``b`` is not a finite positive number, or ``out`` does not fit.
+    Returns an array of the shape of ``c``; a scalar for a scalar ``c`` without ``out``. Raises ValueError or TypeError
+    if ``c`` is not real, ``b`` is not a finite positive number, or ``out`` does not fit.
     """
     values = np.asarray(c)
     if values.dtype.kind not in "fiub":
@@ -99,19 +92,9 @@ class Rows(NamedTuple):
 def check_rows(X: Any, y: ArrayLike, trials: ArrayLike | None = None) -> Rows:
     """Validate design rows and responses once, before any number is computed from them.
 
-    Parameters
-    ----------
-    X : (n, d) array or scipy sparse matrix
-        float32 or float64 are kept, integers and booleans become float64.
-    y : (n,) array
-        Successes, finite.
-    trials : (n,) array or None
-        Numbers of trials, finite, >= 0.
-
-    Raises
-    ------
-    ValueError, TypeError
-        With the name of the argument and what was expected; never with a value of X or y.
+    X is (n, d), an array or scipy sparse matrix: float32 and float64 are kept, integers and booleans become float64.
+    ``y`` and ``trials``, (n,), are finite, ``trials`` >= 0. Raises ValueError or TypeError with the name of the
+    argument and what was expected; never with a value of X or y.
     """
     if sparse.issparse(X):
         if X.ndim != 2:
@@ -171,16 +154,9 @@ def triangle_size(n_features: int) -> int:
 
 
 def unpack_upper(packed: np.ndarray, n_features: int, off_diagonal: float = 1.0) -> np.ndarray:
-    """Symmetric matrix from its packed upper triangle.
+    """Symmetric matrix from its packed upper triangle, (d (d + 1) / 2,), row after row.
 
-    Parameters
-    ----------
-    packed : (d (d + 1) / 2,) array
-        Row after row: (0, 0), (0, 1), ..., (0, d-1), (1, 1), ...
-    n_features : int
-        d.
-    off_diagonal : float
-        Factor of the entries off the diagonal.
+    ``off_diagonal`` is a factor of the entries off the diagonal.
     """
     d = n_features
     matrix = np.empty((d, d))
@@ -203,12 +179,7 @@ def unpack_upper(packed: np.ndarray, n_features: int, off_diagonal: float = 1.0)
 def factor_spacing(clip_norm: float, n_records: int) -> float:
     """Grid h of the quadratic statistic's factors: the finest with L/h^2 <= 2^41 whose sums fit 62 bits.
 
-    Parameters
-    ----------
-    clip_norm : float
-        L2 bound L of a contribution.
-    n_records : int
-        Public bound of the number of records in one sum.
+    ``clip_norm`` is the L2 bound L of a contribution, ``n_records`` a public bound of the number of records in one sum.
     """
     bits = min(MAX_FACTOR_BITS, 61 - max(int(n_records), 1).bit_length())
     if bits < 8:
@@ -226,12 +197,9 @@ def accumulate(
 ) -> np.ndarray:
     """Integer sums over all records: the unchecked core of `blr_estep`.
 
-    Returns
-    -------
-    sums : (d + d (d + 1) / 2,) int64
-        The linear statistic in units of ``spacing``, then the packed triangle of
-        the quadratic one in units of ``factor_grid**2``. A part whose scale is
-        infinite stays zero; with ``linear_only`` the triangle is not there at all.
+    Returns ``sums``, (d + d (d + 1) / 2,) int64: the linear statistic in units of ``spacing``, then the packed triangle
+    of the quadratic one in units of ``factor_grid**2``. A part whose scale is infinite stays zero; with ``linear_only``
+    the triangle is not there at all.
     """
     d, n = rows.n_features, rows.n_rows
     sums = np.zeros(d + (0 if linear_only else triangle_size(d)), dtype=np.int64)
@@ -336,16 +304,9 @@ def blr_estep(
     isa : str or None
         Instruction set to use instead of the one chosen at import.
 
-    Returns
-    -------
-    BlrEStep
-        ``linear`` (d,), ``quadratic`` (d (d + 1) / 2,) packed upper triangle (see
-        `unpack_upper`), ``xi`` (n,), ``norms`` (n,).
-
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument has a wrong shape, dtype or range; nothing is computed.
+    Returns BlrEStep: ``linear`` (d,), ``quadratic`` (d (d + 1) / 2,) packed upper triangle (see `unpack_upper`), ``xi``
+    (n,), ``norms`` (n,). Raises ValueError or TypeError if an argument has a wrong shape, dtype or range; nothing is
+    computed.
     """
     rows = check_rows(X, y, trials)
     d = rows.n_features

@@ -34,20 +34,9 @@ def checked_spacing(
 ) -> float:
     """The given spacing, or for None the one that `noise_spacing` chooses without noise, if the kernels take it.
 
-    Parameters
-    ----------
-    spacing : float or None
-    clip_norm : float
-        L2 bound C of one record's contribution, > 0.
-    least_units : int
-        Least C/g; the largest is below 2^31 for every kernel.
-    low, high : float
-        Range of the spacing.
-
-    Raises
-    ------
-    ValueError
-        With the argument's name and value, and the range that was expected.
+    ``clip_norm`` is the L2 bound C > 0 of one record's contribution, ``least_units`` the least C/g (the largest is
+    below 2^31 for every kernel); ``low`` and ``high`` are the range of the spacing. Raises ValueError with the
+    argument's name and value, and the range that was expected.
     """
     bounds = f"[2^{math.frexp(low)[1] - 1}, 2^{math.frexp(high)[1] - 1}]"
     if spacing is None:
@@ -64,18 +53,11 @@ def checked_spacing(
 
 
 def noise_spacing(noise_sd: float, clip_norm: float) -> float:
-    """Lattice spacing for sums that get noise of a given standard deviation.
+    """Lattice spacing for sums that get noise of standard deviation ``noise_sd``, 0 for a sum that is not private.
 
-    g = 2^(floor(log2 sd) - 22): 2^22 to 2^23 lattice steps in one standard
-    deviation. Where the noise is so small that C/g would pass 2^30, g is 2^-30 of
-    the clip norm's power of two instead (a coarser lattice is always sound).
-
-    Parameters
-    ----------
-    noise_sd : float
-        Standard deviation of the noise on the sum; 0 for a non-private sum.
-    clip_norm : float
-        L2 bound C of one record's contribution, > 0.
+    g = 2^(floor(log2 sd) - 22): 2^22 to 2^23 lattice steps in one standard deviation. Where the noise is so small that
+    C/g would pass 2^30, C > 0 being the L2 bound ``clip_norm`` of one record's contribution, g is 2^-30 of the clip
+    norm's power of two instead (a coarser lattice is always sound).
     """
     coarse = math.ldexp(1.0, math.frexp(clip_norm)[1] - 30)
     if noise_sd <= 0:
@@ -86,10 +68,7 @@ def noise_spacing(noise_sd: float, clip_norm: float) -> float:
 def count_spacing(max_document: float, total: float) -> float:
     """Finest spacing at which unclipped statistics of counts fit 62 bits.
 
-    Parameters
-    ----------
-    max_document, total : float
-        Largest number of words of a document, and of all documents together.
+    ``max_document`` and ``total`` are the largest numbers of words of a document, and of all documents together.
     """
     top = math.frexp(max(max_document, 1.0))[1] - 50
     return math.ldexp(1.0, max(top, math.frexp(max(total, 1.0))[1] - 61))

@@ -186,16 +186,9 @@ def lda_estep(
     isa : str or None
         Instruction set to use instead of the one chosen at import.
 
-    Returns
-    -------
-    LdaEStep
-        ``gamma`` (D, K), ``sstats`` (K, V) float64, ``n_iter`` (D,), ``norms`` (D,).
-        An empty document has gamma = alpha, no rounds, norm 0.
-
-    Raises
-    ------
-    ValueError
-        If an argument has a wrong shape, dtype or range; nothing is computed.
+    Returns LdaEStep: ``gamma`` (D, K), ``sstats`` (K, V) float64, ``n_iter`` (D,), ``norms`` (D,). An empty document
+    has gamma = alpha, no rounds, norm 0. Raises ValueError if an argument has a wrong shape, dtype or range; nothing is
+    computed.
     """
     real = _real_dtype(dtype)
     beta = np.asarray(exp_elog_beta, dtype=np.float64)

@@ -168,39 +168,25 @@ def lda_table(const double[:, :] exp_elog_beta not None, real[:, ::1] table not 
     _check(status)
 
 
-ctypedef fused lattice:
-    int64_t
-    double
-
-
 def symmetric_gaussian(Key key not None, int64_t row_begin, int64_t row_end, double scale_diagonal, double scale_off,
-                       double spacing, lattice[:, :] matrix not None, isa=None):
-    """Noise for rows of the upper triangle, added and mirrored; spacing is for float64 alone."""
+                       int64_t[:, :] matrix not None, isa=None):
+    """Noise for rows of the upper triangle, added and mirrored."""
     cdef const vf_api *api = _table(isa)
     cdef const unsigned char *k = _key_bytes(key)
     cdef int64_t d = matrix.shape[0], stride = matrix.strides[0] // 8 if d > 1 else 1
     cdef int32_t status
     with nogil:
-        if lattice is double:
-            status = api.symmetric_gaussian_f64(d, row_begin, row_end, scale_diagonal, scale_off, spacing, k, stride,
-                                                &matrix[0, 0])
-        else:
-            status = api.symmetric_gaussian_i64(d, row_begin, row_end, scale_diagonal, scale_off, k, stride,
-                                                &matrix[0, 0])
+        status = api.symmetric_gaussian(d, row_begin, row_end, scale_diagonal, scale_off, k, stride, &matrix[0, 0])
     _check(status)
 
 
-def symmetric_check(int64_t row_begin, int64_t row_end, int64_t limit, double spacing, const lattice[:, :] matrix not None,
-                    isa=None):
-    """OverflowError: an entry beyond limit or off the lattice. False: not symmetric."""
+def symmetric_check(int64_t row_begin, int64_t row_end, int64_t limit, const int64_t[:, :] matrix not None, isa=None):
+    """OverflowError: an entry beyond limit. False: not symmetric."""
     cdef const vf_api *api = _table(isa)
     cdef int64_t d = matrix.shape[0], stride = matrix.strides[0] // 8 if d > 1 else 1
     cdef int32_t status
     with nogil:
-        if lattice is double:
-            status = api.symmetric_check_f64(d, row_begin, row_end, limit, spacing, stride, &matrix[0, 0])
-        else:
-            status = api.symmetric_check_i64(d, row_begin, row_end, limit, stride, &matrix[0, 0])
+        status = api.symmetric_check(d, row_begin, row_end, limit, stride, &matrix[0, 0])
     if status == VF_ERR_PARAMETER:
         return False
     _check(status)

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 from . import native
-from .lattice import is_power_of_two
 from .threads import resolve_n_threads, run_blocks
 
 #: Largest scale, 2^50: with `REACH` it keeps draws below 2^56.
@@ -81,27 +80,10 @@ def _over_blocks(n: int, n_threads: int, work: Callable[[int, int], None]) -> No
 def chacha20_fill(
     n_bytes: int, key: Buffer, *, nonce: Buffer = bytes(12), counter: int = 0, isa: str | None = None
 ) -> np.ndarray:
-    """ChaCha20 keystream as RFC 8439 defines it (section 2.4).
+    """ChaCha20 keystream as RFC 8439 defines it (section 2.4): (n_bytes,) uint8.
 
-    Parameters
-    ----------
-    n_bytes : int
-        Bytes wanted, >= 0.
-    key, nonce : bytes-like
-        32 and 12 bytes.
-    counter : int
-        Number of the first 64-byte block, in [0, 2^32).
-    isa : str or None
-        Instruction set to use instead of the one chosen at import.
-
-    Returns
-    -------
-    (n_bytes,) uint8 array
-
-    Raises
-    ------
-    ValueError
-        If a size is wrong or the 32-bit block counter would wrap.
+    ``key`` has 32 bytes, ``nonce`` 12; ``counter`` is the number of the first 64-byte block, in [0, 2^32). Raises
+    ValueError if a size is wrong or the 32-bit block counter would wrap.
     """
     if isinstance(n_bytes, bool) or not isinstance(n_bytes, Integral):
         raise TypeError(f"n_bytes={n_bytes!r}: expected an integer")
@@ -123,42 +105,23 @@ def rounded_gaussian(
     scale: float, size: int | tuple[int, ...], *, unsafe_test_key: Buffer | None = None, n_threads: int = 1,
     isa: str | None = None,
 ) -> np.ndarray:
-    """Independent draws of round(N(0, scale^2)), exactly rounded.
+    """Independent draws of round(N(0, scale^2)), exactly rounded: int64 of shape ``size``.
 
-    Equivalent to ``np.rint(scale * standard_normal(size)).astype(np.int64)`` in
-    arithmetic of unlimited precision, on uniform numbers of unlimited length.
+    Equivalent to ``np.rint(scale * standard_normal(size)).astype(np.int64)`` in arithmetic of unlimited precision, on
+    uniform numbers of unlimited length. No entry is beyond 64 * scale.
 
-    Parameters
-    ----------
-    scale : float
-        Standard deviation before rounding, in (0, 2^50].
-    size : int or tuple of int
-        Shape of the result, at least one element.
-    unsafe_test_key : bytes-like of 32 bytes or None
-        None takes a fresh key from the operating system. A given key makes the
-        draws a known function of the element's number, the same for every
-        instruction set and number of threads; such noise is NOT private.
-    n_threads : int
-        Threads; -1 for all processors.
-    isa : str or None
-        Instruction set to use instead of the one chosen at import.
+    ``scale`` is in (0, 2^50], ``size`` has at least one element. ``unsafe_test_key`` None takes a fresh key from the
+    operating system; a given one, of 32 bytes, makes the draws a known function of the element's number, the same for
+    every instruction set and number of threads: such noise is NOT private. ``n_threads`` is the number of threads, -1
+    for all processors, ``isa`` an instruction set to use in place of the one chosen at import.
 
-    Returns
-    -------
-    int64 array of shape ``size``
-        No entry is beyond 64 * scale.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is out of its range; nothing is drawn.
-    OSError
-        If the operating system gives no random bits.
+    Raises ValueError or TypeError if an argument is out of its range, and OSError if the operating system gives no
+    random bits; nothing is drawn.
 
     Notes
     -----
-    Box-Muller (Box & Muller 1958) on ChaCha20 keystream; docs/noise.md has the
-    algorithm, its error bound and what the security rests on.
+    Box-Muller (Box & Muller 1958) on ChaCha20 keystream; docs/noise.md has the algorithm, its error bound and what the
+    security rests on.
     """
     value, shape = _checked_scale(scale), _checked_size(size)
     _checked_key(unsafe_test_key)
@@ -176,24 +139,13 @@ def add_rounded_gaussian(
 ) -> None:
     """Add independent draws of round(N(0, scale^2)) to an int64 array, in place.
 
-    Equivalent to ``sums += rounded_gaussian(scale, sums.shape)``. As ``sums`` is
-    integer, the result is round(sums + N(0, scale^2)): a function of the output of
-    the exact Gaussian mechanism, to which every bound for that mechanism applies.
+    Equivalent to ``sums += rounded_gaussian(scale, sums.shape)``. As ``sums`` is integer, the result is round(sums +
+    N(0, scale^2)): a function of the output of the exact Gaussian mechanism, to which every bound for that mechanism
+    applies.
 
-    Parameters
-    ----------
-    sums : int64 array
-        C-contiguous and writeable, at least one element.
-    scale, unsafe_test_key, n_threads, isa
-        As for `rounded_gaussian`.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is out of its range, or an entry of ``sums`` is so large
-        that entry + 64 * scale exceeds int64; nothing is drawn or changed.
-    OSError
-        If the operating system gives no random bits.
+    ``sums`` is C-contiguous and writeable, of at least one element; other arguments are as for `rounded_gaussian`.
+    Raises ValueError or TypeError if an argument is out of its range, or an entry of ``sums`` is so large that entry +
+    64 * scale exceeds int64, and OSError if the operating system gives no random bits; nothing is drawn or changed.
     """
     value = _checked_scale(scale)
     if not isinstance(sums, np.ndarray):
@@ -233,43 +185,19 @@ def half_power_scale(scale: float) -> float:
 
 
 def symmetric_gaussian(
-    matrix_or_size: np.ndarray | int, scale: float, *, form: str = "orthonormal", spacing: float | None = None,
-    unsafe_test_key: Buffer | None = None, n_threads: int = 1, isa: str | None = None,
+    matrix_or_size: np.ndarray | int, scale: float, *, form: str = "orthonormal", unsafe_test_key: Buffer | None = None,
+    n_threads: int = 1, isa: str | None = None,
 ) -> np.ndarray:
-    """Add exactly rounded Gaussian noise to a symmetric matrix on a lattice, in place.
+    """Add exactly rounded Gaussian noise to a symmetric int64 matrix, in place; returns it.
 
-    Parameters
-    ----------
-    matrix_or_size : (d, d) int64 or float64 array, or int
-        A symmetric matrix to add to, or d for a new int64 matrix of noise alone.
-        Rows must be contiguous (or columns; the matrix is symmetric).
-    scale : float
-        Standard deviation of the noise in lattice steps, before rounding, in
-        (0, 2^50].
-    form : {"orthonormal", "analyze_gauss"}
-        "analyze_gauss": independent draws of standard deviation ``scale`` on and
-        above the diagonal, mirrored (Dwork, Talwar, Thakurta & Zhang 2014).
-        "orthonormal": ``scale`` on the diagonal and ``scale / sqrt(2)``, rounded up
-        to a double, off it.
-    spacing : float or None
-        For a float64 matrix the lattice spacing, a power of two: every entry must
-        be a multiple of it and stays one. Not for int64.
-    unsafe_test_key, n_threads, isa
-        As for `rounded_gaussian`.
+    The matrix is (d, d), its rows contiguous (or columns; it is symmetric); d stands for a new one of noise alone.
+    With ``form="analyze_gauss"`` draws are independent, of standard deviation ``scale`` on and above the diagonal, and
+    mirrored (Dwork, Talwar, Thakurta & Zhang 2014); with "orthonormal" they have ``scale`` on the diagonal and
+    ``scale / sqrt(2)``, rounded up to a double, off it. Other arguments are as for `rounded_gaussian`.
 
-    Returns
-    -------
-    (d, d) array
-        The given matrix, or a new one.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is out of its range, the matrix is not symmetric or not on
-        its lattice, or an entry is so large that noise could leave int64 (float64:
-        2^53 lattice steps); nothing is drawn or changed.
-    OSError
-        If the operating system gives no random bits.
+    Raises ValueError or TypeError if an argument is out of its range, the matrix is not symmetric, or an entry is so
+    large that noise could leave int64, and OSError if the operating system gives no random bits; nothing is drawn or
+    changed.
 
     Notes
     -----
@@ -282,7 +210,7 @@ def symmetric_gaussian(
     mechanism of a vector with sensitivity D; its output is a bijective function of
     the matrix A_ii + s Z_ii, A_ij + (s/sqrt(2)) Z_ij (i < j, mirrored), Z
     independent standard normals. "analyze_gauss" adds more noise than that, so it
-    is private too. Rounding to the lattice is post-processing, as A lies on it.
+    is private too. Rounding to integers is post-processing, as A holds integers.
 
     Entry (i, j), j >= i, takes element number i d - i (i - 1)/2 + j - i of the
     key's noise, so the bits depend on neither blocks nor threads.
@@ -293,61 +221,38 @@ def symmetric_gaussian(
     off = value if form == "analyze_gauss" else half_power_scale(value)
     _checked_key(unsafe_test_key)
     n_threads = resolve_n_threads(n_threads, "n_threads")
-    if isinstance(matrix_or_size, np.ndarray):
-        given = matrix_or_size
-        if given.dtype not in (np.dtype(np.int64), np.dtype(np.float64)):
-            raise TypeError(f"matrix has dtype {given.dtype}: expected int64 or float64")
-        if given.ndim != 2 or given.shape[0] != given.shape[1] or given.size == 0:
-            raise ValueError(f"matrix has shape {given.shape}: expected (d, d) with d >= 1")
-        if given.shape[0] >= 2**31:
-            raise ValueError(f"matrix has shape {given.shape}: expected d < 2^31")
+    given = matrix_or_size
+    if isinstance(given, np.ndarray):
+        if given.dtype != np.int64 or not given.dtype.isnative:
+            raise TypeError(f"matrix has dtype {given.dtype}: expected int64")
+        if given.ndim != 2 or given.shape[0] != given.shape[1] or not 0 < given.shape[0] < 2**31:
+            raise ValueError(f"matrix has shape {given.shape}: expected (d, d) with d in [1, 2^31)")
         d = given.shape[0]
         matrix = given if given.strides[1] == 8 else given.T
         if d > 1 and (matrix.strides[1] != 8 or matrix.strides[0] < 8 * d or matrix.strides[0] % 8):
             raise ValueError("matrix: expected contiguous rows or columns")
         if not (given.flags.writeable and given.flags.aligned):
             raise ValueError("matrix: expected an aligned and writeable array")
-        if matrix.dtype == np.float64:
-            if spacing is None or not is_power_of_two(spacing) or not 2.0**-900 <= spacing <= 2.0**900:
-                raise ValueError(f"spacing={spacing!r}: expected a power of two for a float64 matrix")
-            limit = 2**53 - math.ceil(REACH * value)
-            if limit < 0:
-                raise ValueError(f"scale={scale!r}: expected at most 2^47 for a float64 matrix")
-        else:
-            limit = _INT64_MAX - math.ceil(REACH * value) - 1
     else:
-        given = None
-        (d,) = _checked_size((matrix_or_size,))
+        (d,) = _checked_size((given,))
         if d >= 2**24:
             raise ValueError(f"size={d}: expected below 2^24")
-    if spacing is not None and (given is None or given.dtype != np.float64):
-        raise ValueError(f"spacing={spacing!r}: expected None unless the matrix is float64")
-
-    edges = _row_edges(d, n_threads)
-    if given is None:
         given = matrix = np.zeros((d, d), dtype=np.int64)
-    else:
-        symmetric = []
 
-        def check(block: int, _: int) -> None:
-            symmetric.append(
-                native.symmetric_check(edges[block], edges[block + 1], limit, spacing or 1.0, matrix, isa)
-            )
+    edges, symmetric = _row_edges(d, n_threads), []
+    limit = _INT64_MAX - math.ceil(REACH * value) - 1
 
-        try:
-            run_blocks(len(edges) - 1, n_threads, check)
-        except OverflowError:
-            what = "leave int64" if matrix.dtype == np.int64 else "leave 2^53 steps, or is no multiple of spacing"
-            raise ValueError(f"matrix: an entry is so large that adding noise could {what}") from None
-        if not all(symmetric):
-            raise ValueError("matrix: expected a symmetric matrix")
+    def over_rows(work: Callable[[int, int], object]) -> None:
+        run_blocks(len(edges) - 1, n_threads, lambda block, _: work(edges[block], edges[block + 1]))
+
+    try:
+        over_rows(lambda first, last: symmetric.append(native.symmetric_check(first, last, limit, matrix, isa)))
+    except OverflowError:
+        raise ValueError("matrix: an entry is so large that adding noise could leave int64") from None
+    if not all(symmetric):
+        raise ValueError("matrix: expected a symmetric matrix")
     with _key(unsafe_test_key) as key:
-        run_blocks(
-            len(edges) - 1, n_threads,
-            lambda block, _: native.symmetric_gaussian(
-                key, edges[block], edges[block + 1], value, off, spacing or 1.0, matrix, isa
-            ),
-        )
+        over_rows(lambda first, last: native.symmetric_gaussian(key, first, last, value, off, matrix, isa))
     return given
 
 

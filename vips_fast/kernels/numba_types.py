@@ -94,10 +94,7 @@ def _checked_name(name: str) -> str:
 def address(name: str) -> int:
     """Address of a kernel.
 
-    Raises
-    ------
-    ValueError
-        If there is no kernel of this name.
+    Raises ValueError if there is no kernel of this name.
     """
     return int(getattr(_API, _checked_name(name)))
 
@@ -105,10 +102,7 @@ def address(name: str) -> int:
 def signature(name: str) -> Signature:
     """Numba signature of a kernel; pointers are ``voidptr``.
 
-    Raises
-    ------
-    ValueError
-        If there is no kernel of this name.
+    Raises ValueError if there is no kernel of this name.
     """
     returns, *arguments = _kinds(_checked_name(name), 1)
     return returns(*arguments)
@@ -117,10 +111,7 @@ def signature(name: str) -> Signature:
 def structure_dtype(name: str) -> np.dtype[np.void]:
     """Numpy dtype of a structure of parameters, such as "vf_lda_params".
 
-    Raises
-    ------
-    ValueError
-        If there is no such structure.
+    Raises ValueError if there is no such structure.
     """
     if name not in STRUCTURES:
         raise ValueError(f"name={name!r}: expected one of {list(STRUCTURES)}")
@@ -131,18 +122,8 @@ def structure_dtype(name: str) -> np.dtype[np.void]:
 def parameters(name: str, **values: float | np.ndarray) -> np.ndarray:
     """A structure as an array of one element: pass its ``.ctypes``.
 
-    Parameters
-    ----------
-    name : str
-        Name of the structure.
-    **values
-        Its fields; those that are not given are 0 or NULL. An array gives its address, and
-        must outlive the structure. The kernel checks the ranges.
-
-    Raises
-    ------
-    ValueError
-        If there is no structure, or no field, of the name.
+    ``values`` are its fields; those that are not given are 0 or NULL. An array gives its address, and must outlive the
+    structure. The kernel checks the ranges. Raises ValueError if there is no structure, or no field, of the name.
     """
     out = np.zeros(1, dtype=structure_dtype(name))
     for field, value in values.items():

@@ -49,40 +49,21 @@ def one_blas_thread(d: int) -> Iterator[ModuleType]:
 
 
 def psd_project(A: np.ndarray, floor: float = 0.0) -> np.ndarray:
-    """Nearest symmetric matrix, in Frobenius norm, with no eigenvalue below ``floor``.
+    """Nearest symmetric matrix, in Frobenius norm, with no eigenvalue below ``floor``, a finite number.
 
-    Equivalent to ``w, V = np.linalg.eigh(A); (V * np.maximum(w, floor)) @ V.T``,
-    within d 2^-50 max|w| in each entry. Eigenvectors are computed on one side of
-    ``floor`` alone, the one with fewer eigenvalues; if none is below, A itself is
-    returned (a copy), and if all are below, floor I, for d < 512 after no more than a
-    Cholesky factorisation.
+    Equivalent to ``w, V = np.linalg.eigh(A); (V * np.maximum(w, floor)) @ V.T``, within d 2^-50 max|w| in each entry.
+    Eigenvectors are computed on one side of ``floor`` alone, the one with fewer eigenvalues; if none is below, A itself
+    is returned (a copy), and if all are below, floor I, for d < 512 after no more than a Cholesky factorisation.
 
-    Parameters
-    ----------
-    A : (d, d) float64 array
-        Symmetric and finite; not changed.
-    floor : float
-        Least eigenvalue wanted, finite.
-
-    Returns
-    -------
-    (d, d) float64 array
-        Exactly symmetric. Rounding can leave eigenvalues below ``floor`` by d 2^-50 max|w|.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If A is not a finite symmetric float64 matrix or ``floor`` is not finite.
-    numpy.linalg.LinAlgError
-        If an eigenvalue iteration fails.
+    A is (d, d) float64, symmetric and finite; it is not changed. The result is exactly symmetric; rounding can leave
+    its eigenvalues below ``floor`` by d 2^-50 max|w|. Raises ValueError or TypeError if an argument is not as said, and
+    numpy.linalg.LinAlgError if an eigenvalue iteration fails.
 
     Notes
     -----
-    Householder tridiagonalisation A = Q T Q' (LAPACK dsytrd), the number of
-    eigenvalues below ``floor`` from the signs of the pivots of T - floor I (Sturm,
-    Sylvester), their eigenvectors Z of T (dstemr, or dstevd where they are many),
-    then A + X X' with X = Q Z sqrt(floor - w); or, from the other side,
-    floor I + X X' with X = Q Z sqrt(w - floor).
+    Householder tridiagonalisation A = Q T Q' (LAPACK dsytrd), the number of eigenvalues below ``floor`` from the signs
+    of the pivots of T - floor I (Sturm, Sylvester), their eigenvectors Z of T (dstemr, or dstevd where they are many),
+    then A + X X' with X = Q Z sqrt(floor - w); or, from the other side, floor I + X X' with X = Q Z sqrt(w - floor).
     """
     if not isinstance(A, np.ndarray):
         raise TypeError(f"A: expected a float64 array, got {type(A).__name__}")
@@ -160,20 +141,9 @@ def raise_spectrum(A: np.ndarray, floor: float, lapack: ModuleType) -> np.ndarra
 
 
 def floor_spectrum(matrices: np.ndarray, least: float) -> np.ndarray:
-    """Symmetric matrices with eigenvalues below ``least`` raised to it, all at once.
+    """Symmetric matrices, (..., d, d) float64, with eigenvalues below ``least`` raised to it, all at once.
 
-    `psd_project` for many small matrices: without its checks, and by one batched
-    eigendecomposition.
-
-    Parameters
-    ----------
-    matrices : (..., d, d) float64 array
-        Symmetric.
-    least : float
-
-    Returns
-    -------
-    (..., d, d) float64 array
+    `psd_project` for many small matrices: without its checks, and by one batched eigendecomposition.
     """
     values, vectors = np.linalg.eigh(matrices)
     return (vectors * np.maximum(values, least)[..., None, :]) @ np.swapaxes(vectors, -1, -2)
@@ -184,31 +154,12 @@ def solve_repaired(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Solve (F(M_j) + diag(e_j)) x = r for many j, F the repair of `floor_spectrum`.
 
-    Equivalent to ``A = floor_spectrum(moments, least) + diag(extra)``, then
-    ``np.linalg.solve(A, right)`` and the diagonals of ``np.linalg.inv(A)``.
+    Equivalent to ``A = floor_spectrum(moments, least) + diag(extra)``, then ``np.linalg.solve(A, right)``, (m, d, r),
+    and the diagonals of ``np.linalg.inv(A)``, (m, d).
 
-    Parameters
-    ----------
-    moments : (m, d, d) C-contiguous float64 array
-        Symmetric; entries on and right of the diagonals are read. Overwritten.
-    least : float
-        Least eigenvalue of F(M_j), > 0.
-    extra : (m, d) float64 array
-        >= 0.
-    right : (m, d, r) float64 array
-    lapack : module
-        `scipy.linalg.lapack`, as `one_blas_thread` gives it.
-
-    Returns
-    -------
-    solutions : (m, d, r) float64 array
-    variances : (m, d) float64 array
-        Diagonals of the inverses.
-
-    Raises
-    ------
-    numpy.linalg.LinAlgError
-        If a factorization fails.
+    ``moments``, (m, d, d) C-contiguous float64, is read on and right of the diagonals, and overwritten; ``least`` is
+    above 0; ``extra``, (m, d), is >= 0; ``right`` is (m, d, r); ``lapack`` is what `one_blas_thread` gives. Raises
+    numpy.linalg.LinAlgError if a factorization fails.
     """
     solutions, variances = np.empty(right.shape), np.empty(extra.shape)
     for j, matrix in enumerate(moments):

@@ -1,8 +1,10 @@
 """Checked Python entries of the sigmoid belief network kernels.
 
-J visible units, K hidden units, n records. Each function splits the records
-(the second moments: the pairs) into blocks for Python threads; results have the
-same bits for any number of threads and any blocks.
+J visible units, K hidden units, n records. Each function splits the records (the second moments: the pairs) into blocks
+for Python threads; results have the same bits for any number of threads (``n_threads``, -1 for all processors) and any
+blocks. ``isa`` names an instruction set to use in place of the one chosen at import. An argument of a wrong shape,
+dtype or range raises ValueError or TypeError before anything is computed. The twins of the same names in
+`vips_fast.kernels.reference` are equivalent.
 """
 
 from __future__ import annotations
@@ -124,8 +126,6 @@ def sbn_pg(
     sum_k (w2_jk z_k - w_jk^2 z_k^2), the entries of W taken as independent. A
     record's result depends on that record and the parameters alone, bit for bit.
 
-    Equivalent to ``vips_fast.kernels.reference.sbn_pg(y, w, w2, c, c_var, b, start)``.
-
     Parameters
     ----------
     y : (n, J) array of 0 and 1
@@ -141,20 +141,8 @@ def sbn_pg(
         Sweeps over the hidden units, >= 0.
     dtype : {"float32", "float64"}
         Precision of the sweeps.
-    n_threads : int
-        Threads; -1 for all processors.
-    isa : str or None
-        Instruction set to use instead of the one chosen at import.
 
-    Returns
-    -------
-    SbnEStep
-        ``z`` (n, K) and ``xi`` (n, J), float64.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument has a wrong shape, dtype or range; nothing is computed.
+    Returns SbnEStep: ``z`` (n, K) and ``xi`` (n, J), float64.
     """
     y, w = _binary(y), _matrix("w", w)
     n_visible, n_hidden = w.shape
@@ -192,8 +180,6 @@ def sbn_quadratic(
     in turn. A record's result depends on that record and the parameters alone, bit
     for bit.
 
-    Equivalent to ``vips_fast.kernels.reference.sbn_quadratic(y, w, gram, linear, start)``.
-
     Parameters
     ----------
     y : (n, J) array of 0 and 1
@@ -202,17 +188,10 @@ def sbn_quadratic(
         sum_j kappa_j E[w_j w_j'] for the bounds above; its diagonal is not read.
     linear : (K,) float array
     start : (K,) float array in [0, 1]
-    n_sweeps, n_threads, isa
+    n_sweeps
         As in `sbn_pg`.
 
-    Returns
-    -------
-    (n, K) float64 array
-
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument has a wrong shape, dtype or range; nothing is computed.
+    Returns (n, K) float64.
     """
     y, w = _binary(y), _matrix("w", w)
     n_visible, n_hidden = w.shape
@@ -243,8 +222,6 @@ def sbn_clip(
     squares of the integers is checked against floor(clip_norm * factor[n] /
     spacing)^2 in exact integers. Truncation toward zero cannot raise the norm.
 
-    Equivalent to ``vips_fast.kernels.reference.sbn_clip(x, center, factor, ...)``.
-
     Parameters
     ----------
     x : (n, m) float array
@@ -257,16 +234,7 @@ def sbn_clip(
     spacing : float
         A power of two in [2^-100, 2^100]; clip_norm / spacing in [1, 2^31).
 
-    Returns
-    -------
-    units : (n, m) float64 array of integers
-    norms : (n,) float64 array
-        L2 norms of x - center before clipping.
-
-    Raises
-    ------
-    ValueError
-        If an argument has a wrong shape or range.
+    Returns ``units``, (n, m) float64 of integers, and ``norms``, (n,) float64 (L2 norms of x - center before clipping).
     """
     x = _matrix("x", x)
     center = None if center is None else _array("center", center, (x.shape[1],))
@@ -293,21 +261,7 @@ def sbn_clip(
 def sbn_visible_norms(y: ArrayLike, center: ArrayLike, *, n_threads: int = 1, isa: str | None = None) -> np.ndarray:
     """L2 norms of the rows of y - center, times 1 + 1e-9 so that rounding never makes one too small.
 
-    Equivalent to ``vips_fast.kernels.reference.sbn_visible_norms(y, center)``.
-
-    Parameters
-    ----------
-    y : (n, J) array of 0 and 1
-    center : (J,) float array
-
-    Returns
-    -------
-    (n,) float64 array
-
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument has a wrong shape, dtype or range.
+    ``y`` is (n, J) of 0 and 1, ``center`` (J,); returns (n,) float64.
     """
     y = _binary(y)
     center = _array("center", center, (y.shape[1],))
@@ -330,23 +284,9 @@ def _reduced(
 
 
 def sbn_cross(y: ArrayLike, v: ArrayLike, *, n_threads: int = 1, isa: str | None = None) -> np.ndarray:
-    """Exact integer sums sum_n y_nj v_nk.
+    """Exact integer sums sum_n y_nj v_nk, that is ``y.T @ v`` in int64, (J, K).
 
-    Equivalent to ``vips_fast.kernels.reference.sbn_cross(y, v)``, that is ``y.T @ v`` in int64.
-
-    Parameters
-    ----------
-    y : (n, J) array of 0 and 1
-    v : (n, K) float array of integers, |v| < 2^31
-
-    Returns
-    -------
-    (J, K) int64 array
-
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument has a wrong shape, dtype or range.
+    ``y`` is (n, J) of 0 and 1, ``v`` (n, K), floats that are integers with |v| < 2^31.
     """
     y, v = _binary(y), _units("v", v, MAX_CROSS_UNITS)
     if len(y) != len(v):
@@ -359,23 +299,9 @@ def sbn_cross(y: ArrayLike, v: ArrayLike, *, n_threads: int = 1, isa: str | None
 
 
 def sbn_gram(v: ArrayLike, *, n_threads: int = 1, isa: str | None = None) -> np.ndarray:
-    """Exact integer sums sum_n v_nk v_nl, k < l.
+    """Exact integer sums sum_n v_nk v_nl, k < l: the strict upper triangle of ``v.T @ v``, row after row, int64.
 
-    Equivalent to ``vips_fast.kernels.reference.sbn_gram(v)``, the upper triangle of ``v.T @ v`` in int64.
-
-    Parameters
-    ----------
-    v : (n, K) float array of integers, |v| <= 2^20
-
-    Returns
-    -------
-    (K (K - 1) / 2,) int64 array
-        The strict upper triangle, row after row.
-
-    Raises
-    ------
-    ValueError
-        If v has a wrong shape or range.
+    ``v`` is (n, K), floats that are integers with |v| <= 2^20.
     """
     v = _units("v", v, MAX_GRAM_UNITS)
     n_threads = resolve_n_threads(n_threads, "n_threads")
@@ -395,8 +321,6 @@ def sbn_moments(
     z_nk z_nl on the diagonal (E[z^2] = E[z] for a binary unit): with x the truncated
     Polya-Gamma means, s_7 of Park et al. (2020), section 7, whose diagonal is s_5.
 
-    Equivalent to ``vips_fast.kernels.reference.sbn_moments(x, z)``.
-
     Parameters
     ----------
     x : (n, J) float array of integers in [0, 2^21]
@@ -404,15 +328,7 @@ def sbn_moments(
     pair_scale : float
         Grid of the pair products, a power of two of at most 2^22.
 
-    Returns
-    -------
-    (J, K (K + 1) / 2) int64 array
-        The upper triangle, row after row.
-
-    Raises
-    ------
-    ValueError
-        If an argument has a wrong shape or range.
+    Returns (J, K (K + 1) / 2) int64: the upper triangle, row after row.
     """
     x = _units("x", x, MAX_WEIGHT_UNITS, low=0)
     z = _array("z", _matrix("z", z), np.shape(z), 0.0, 1.0)

@@ -9,25 +9,18 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from typing import TypeVar
 
 import numpy as np
 
+Result = TypeVar("Result")
+
 
 def resolve_n_threads(n_threads: int | None, name: str = "n_jobs") -> int:
-    """Number of threads to use.
+    """Number of threads to use: a positive number, or all processors that this process may use for -1.
 
-    Parameters
-    ----------
-    n_threads : int or None
-        A positive number, -1 for all processors that this process may use, or
-        None for the environment variable ``VIPS_FAST_NUM_THREADS`` (1 if unset).
-    name : str
-        The argument's name in error messages.
-
-    Raises
-    ------
-    ValueError
-        If the number is 0 or below -1, or the environment variable is not a number.
+    None takes the environment variable ``VIPS_FAST_NUM_THREADS`` (1 if unset); ``name`` is the argument's in messages.
+    Raises ValueError if the number is 0 or below -1, or the environment variable is not a number.
     """
     if n_threads is None:
         text = os.environ.get("VIPS_FAST_NUM_THREADS", "1")
@@ -83,3 +76,17 @@ def run_blocks(n_blocks: int, n_threads: int, work: Callable[[int, int], None]) 
         thread.join()
     if errors:
         raise errors[0]
+
+
+def map_chunks(n: int, size: int, n_threads: int, work: Callable[[int, int, int], Result]) -> list[Result]:
+    """``[work(first, last, worker), ...]`` for the ranges of ``size`` that make up 0..n, in their order.
+
+    What is summed over the list has the same bits for any number of threads.
+    """
+    found: dict[int, Result] = {}
+
+    def block(number: int, worker: int) -> None:
+        found[number] = work(number * size, min((number + 1) * size, n), worker)
+
+    run_blocks(-(-n // size), n_threads, block)
+    return [found[number] for number in range(len(found))]

@@ -7,6 +7,7 @@ result, files, rebuilding from a transcript.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 import threading
@@ -29,10 +30,10 @@ from ..engine.model import MAX_RECORDS, Model, Records
 from ..engine.plan import RunPlan, make_plan
 from ..engine.randomness import KeyedRandomness, Randomness, SystemRandomness
 from ..engine.result import FitResult, Public
-from ..engine.sampling import FullSampler, Sampler, make_sampler
+from ..engine.sampling import SAMPLINGS, Sampler, make_sampler
 from ..engine.statement import Privacy
 from ..engine.transcript import Run, TranscriptWriter, release_digest
-from ..engine.units import UnitRecords
+from ..engine.units import KeptRows, UnitRecords
 from ..kernels.threads import resolve_n_threads
 from . import persistence
 from .prepared import Prepared
@@ -89,7 +90,11 @@ class PrivateEstimator(Repeatable):
 
     def _sampler(self, public: Public) -> Sampler:
         """The sampler of a whole fit."""
-        return make_sampler(self.sampling, self.neighbors, public.n_records, self.batch_size)
+        return make_sampler(self.sampling, self.neighbors, public.n_records, self.batch_size, self.rows_per_group)
+
+    def _joint(self, public: Public) -> bool:
+        """Whether a unit may own several rows and contributes them together, as one record."""
+        return public.unit != "record" and self.sampling != "rows"
 
     def _resolve_n_steps(self, public: Public) -> int:
         """Number of steps of a whole fit."""
@@ -148,7 +153,7 @@ class PrivateEstimator(Repeatable):
             check_number("n_records", self.n_records, 1, MAX_RECORDS, integer=True)
         if self.rows_per_group is not None:
             check_number("rows_per_group", self.rows_per_group, 1, MAX_RECORDS, integer=True)
-        check_choice("sampling", self.sampling, ("poisson", "without_replacement", "full"))
+        check_choice("sampling", self.sampling, SAMPLINGS)
         check_choice("invalid", self.invalid, ("raise", "drop"))
         if self.callback is not None and not callable(self.callback):
             raise ValueError(f"callback={self.callback!r}: expected a callable or None")
@@ -211,7 +216,7 @@ class PrivateEstimator(Repeatable):
         self, X: Any, y: Any = None, *, partial: bool = False, transcript: str | Path | None = None,
         checkpoint: str | Path | RunFolder | None = None, resume: bool = False, checkpoint_every: int | None = None,
         budget: Payer = None, part: str | None = None, n_records: int | None = None, groups: Any = None,
-        unit: str | None = None, after: PrivateEstimator | None = None, **extra: Any,
+        unit: str | None = None, after: PrivateEstimator | None = None, backend: Backend | None = None, **extra: Any,
     ) -> Self:
         """`fit` and `partial_fit` of all models; ``part`` and ``n_records`` are about a call of the latter."""
         if partial and (checkpoint is not None or resume or checkpoint_every is not None):
@@ -222,7 +227,7 @@ class PrivateEstimator(Repeatable):
             writer = None if transcript is None else TranscriptWriter(transcript, first=first, resume=resumed)
             prepared = self.prepare(
                 X, y, partial=partial, budget=budget, folder=folder, part=part, n_records=n_records, groups=groups,
-                unit=unit, after=after, **extra,
+                unit=unit, after=after, backend=backend, **extra,
             )
             self.run(prepared, writer, folder)
         return self
@@ -230,7 +235,7 @@ class PrivateEstimator(Repeatable):
     def prepare(
         self, X: Any, y: Any = None, *, partial: bool = False, budget: Payer = None, folder: RunFolder | None = None,
         part: str | None = None, n_records: int | None = None, groups: Any = None, unit: str | None = None,
-        after: PrivateEstimator | None = None, **extra: Any,
+        after: PrivateEstimator | None = None, backend: Backend | None = None, **extra: Any,
     ) -> Prepared:
         """What a fit to these data would run with; nothing is drawn or spent, and the estimator stays as it is.
 
@@ -252,7 +257,7 @@ class PrivateEstimator(Repeatable):
             check_name("part", part)
         if n_records is not None:
             check_number("n_records", n_records, 1, MAX_RECORDS, integer=True)
-        call: dict[str, Any] = {"part": part, "call_records": n_records, "unit": unit_name(groups, unit)}
+        call: dict[str, Any] = {"part": part, "call_records": n_records, "unit": unit_name(groups, unit, self.sampling)}
         before = self._result if partial else None
         prior = None if after is None else after.prior(before)
         with planning(self, budget, partial, dict(call), folder) as spending:
@@ -261,9 +266,9 @@ class PrivateEstimator(Repeatable):
             call["feature_names"] = names or (before and before.public.feature_names)
             if groups is None and self.private:
                 warn_of_repeats(X)
-            records, facts = self._read(X, y, **extra)
-            if groups is not None:
-                records = UnitRecords(records, groups, self.rows_per_group)
+            backend = backend or self._backend()
+            owned = functools.partial(KeptRows if self.sampling == "rows" else UnitRecords, limit=self.rows_per_group)
+            records, facts = backend.read(self._read, X, y, extra, groups, owned)
             public = self._facts(records.n_rows, {**facts, **call}, partial, before)
             if folder is not None:
                 public = folder.public(public, self._settings()["random_state"] is not None)
@@ -271,10 +276,14 @@ class PrivateEstimator(Repeatable):
             model, plan, ledger = chosen._prepare(public, partial, before, prior=prior)
             spending.confirm(plan, chosen.target_epsilon)
             diagnoses = self._diagnose or (self._figures_without_privacy and not self.private)
+            randomness, done = self._randomness(public), 0 if before is None else before.n_steps
+            if self.sampling == "rows":
+                if not isinstance(records, KeptRows):
+                    raise ValueError("sampling='rows': expected X in one piece, not in blocks that workers make")
+                records.choose(randomness, done)
             return Prepared(
-                records, public, model, plan, ledger, self._randomness(public), self._backend(), chosen._settings(),
-                diagnoses, partial, 0 if before is None else before.n_steps, None if before is None else before.head,
-                spending,
+                records, public, model, plan, ledger, randomness, backend, chosen._settings(), diagnoses,
+                partial, done, None if before is None else before.head, spending,
             )
 
     def run(
@@ -301,11 +310,12 @@ class PrivateEstimator(Repeatable):
                 )
             if steps is None or len(steps):
                 spending.record(ledger)
-            done = run(
-                model, prepared.records, plan, ledger, prepared.randomness, prepared.backend,
-                first_step=prepared.n_steps, keep=keep, callback=self.callback, figures=figures,
-                charge=spending.release, steps=steps, after=None if folder is None else folder.after,
-            )
+            with prepared.backend.placed(prepared.records) as records:
+                done = run(
+                    model, records, plan, ledger, prepared.randomness, prepared.backend, first_step=prepared.n_steps,
+                    keep=keep, callback=self.callback, figures=figures, charge=spending.release, steps=steps,
+                    after=None if folder is None else folder.after,
+                )
             ledger = ledger if folder is None else folder.finish()
             if keep is not None:
                 keep.finish(ledger, n_before)
@@ -386,8 +396,9 @@ class PrivateEstimator(Repeatable):
         if not partial:
             return self._sampler(public), self._resolve_n_steps(public)
         size = next(n for n in (public.call_records, self.batch_size, public.n_records) if n is not None)
+        whole = "rows" if self.sampling == "rows" else "full"
         accounted = "replace_one" if self.sampling == "without_replacement" else "add_remove"
-        return FullSampler(int(size), self.neighbors or accounted), 1
+        return make_sampler(whole, self.neighbors or accounted, int(size), None, self.rows_per_group), 1
 
     def _prepare(
         self, public: Public, partial: bool, before: FitResult | None, taints: tuple[str, ...] | None = None,
@@ -400,8 +411,7 @@ class PrivateEstimator(Repeatable):
             model, sampler, n_steps=n_steps, delta=self._delta(public.n_records), private=bool(self.private),
             target_epsilon=self.target_epsilon, noise_multiplier=self.noise_multiplier,
             sensitivity=self._sensitivity(model, sampler.neighbors),
-            spent=None if before is None else before.ledger.spent, part=public.part,
-            unit=public.unit, prior=prior,
+            spent=None if before is None else before.ledger.spent, part=public.part, unit=public.unit, prior=prior,
             taints=self._taints() + self._unsafe_taints() if taints is None else taints,
         )
         if prior is not None and (prior["unit"], prior["relation"]) != (plan.unit, plan.relation):

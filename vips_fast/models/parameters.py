@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypedDict
 
+from ..engine.backend import Backend
 from ..engine.checkpoint import RunFolder
 from ..engine.loop import Progress
 from .spending import Payer
@@ -21,8 +22,8 @@ class Parameters:
 
     Parameters
     ----------
-    sampling : {"poisson", "without_replacement", "full"}
-        How minibatches are drawn.
+    sampling : {"poisson", "without_replacement", "full", "rows"}
+        How minibatches are drawn. "rows", with ``groups``: rows by themselves, each clipped alone, in place of persons.
     neighbors : {"add_remove", "replace_one"} or None
         Neighbouring relation; None takes the one that the sampling is accounted under ("poisson" and "full": add or
         remove one record; "without_replacement": replace one).
@@ -31,7 +32,7 @@ class Parameters:
     n_steps : int
         Minibatches, each one release.
     n_records : int or None
-        Public number of records; None takes the number of rows as public.
+        Public number of records; None takes the number of rows as public. With "rows", those that are kept.
     target_epsilon, target_delta : float or None
         The guarantee; the noise multiplier is calibrated for it before the run. target_delta None is
         min(1e-5, 1/(10 n_records)).
@@ -46,7 +47,8 @@ class Parameters:
         jobs drop.
     rows_per_group : int or None
         With ``groups``: most rows of a person that are used at one visit, public. A person's rows beyond it are left
-        out, chosen by that person's own random word, anew at each visit. None uses all rows.
+        out, chosen by that person's own random word, anew at each visit; with "rows", which needs a number, once for a
+        run. None uses all rows.
     n_jobs : int or None
         Threads; -1 for all processors, None for ``VIPS_FAST_NUM_THREADS`` or 1.
     random_state : int, numpy Generator, RandomState or None
@@ -128,6 +130,9 @@ class Rows(TypedDict, total=False):
     after : fitted PrivateVocabulary, or None
         What the columns were bought with, from the same persons. It is a part of this model's ledger and statement,
         and a target is for both together.
+    backend : Backend or None
+        Where sums are computed, such as `vips_fast.engine.cluster.DaskBackend`; None is ``n_jobs`` threads of this
+        process. The result is the same bits.
     """
 
     groups: Any
@@ -135,6 +140,7 @@ class Rows(TypedDict, total=False):
     transcript: str | Path | None
     budget: Payer
     after: Any
+    backend: Backend | None
 
 
 class Bookkeeping(Rows, total=False):

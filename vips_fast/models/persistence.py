@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from ..data.npz import read_npz, write_npz
-from ..engine.durable import new_folder, put_in_place, write_file
+from ..durable import new_folder, put_in_place, write_file
 from ..engine.ledger import Ledger
 from ..engine.result import FORMAT, FitResult, Public
 
@@ -76,10 +76,7 @@ def write_into(result: FitResult, folder: Path) -> None:
 def kind_of(path: str | Path) -> str:
     """Name of the class of the model in a folder.
 
-    Raises
-    ------
-    FileNotFoundError, ValueError
-        As `load`.
+    Raises FileNotFoundError or ValueError as `load`.
     """
     return str(_meta(Path(path))["model"])
 

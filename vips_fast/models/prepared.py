@@ -17,24 +17,7 @@ from .spending import Spending
 
 @dataclass(frozen=True)
 class Prepared:
-    """All that a run is made of.
-
-    Attributes
-    ----------
-    records, public, model, plan, ledger, randomness, backend
-    settings : mapping
-        The estimator's, as the plan was made from them.
-    diagnoses : bool
-        Whether un-noised figures are kept; the plan is tainted then.
-    partial : bool
-        Whether it is a call of ``partial_fit``.
-    n_steps : int
-        Steps done in earlier runs.
-    follows : str or None
-        Head of the ledger that the run goes on from.
-    spending : Spending
-        What pays for it.
-    """
+    """All that a run is made of."""
 
     records: Records
     public: Public
@@ -43,9 +26,15 @@ class Prepared:
     ledger: Ledger
     randomness: Randomness
     backend: Backend
+    #: The estimator's, as the plan was made from them.
     settings: Mapping[str, Any]
+    #: Whether un-noised figures are kept; the plan is tainted then.
     diagnoses: bool
+    #: Whether it is a call of ``partial_fit``.
     partial: bool = False
+    #: Steps done in earlier runs.
     n_steps: int = 0
+    #: Head of the ledger that the run goes on from.
     follows: str | None = None
+    #: What pays for it.
     spending: Spending = field(default_factory=Spending)

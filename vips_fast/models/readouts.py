@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any, Self
 
 import numpy as np
 
 from ..data.frames import set_output
+from ..data.shards import ShardedCorpus
 from .estimator import PrivateEstimator
 
 
 def published(name: str, doc: str) -> property:
     """A fitted attribute: a published array, read-only."""
     return property(lambda self: self._fitted().arrays[name], doc=doc)
+
+
+def by_pieces(join: Callable[[Sequence[Any]], Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Lets a read-out ``method(self, X)`` of each row by itself take shards, of which it sees a few megabytes at a
+    time; ``join`` makes the whole of what it says of the pieces."""
+
+    def decorated(method: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(method)
+        def read(self: Any, X: Any, *rest: Any, **named: Any) -> Any:
+            if not isinstance(X, ShardedCorpus):
+                return method(self, X, *rest, **named)
+            return join([method(self, piece, *rest, **named) for _, piece in X.pieces()])
+
+        return read
+
+    return decorated
 
 
 class Transformer(PrivateEstimator):

@@ -70,10 +70,7 @@ class VerifyReport:
 def class_of(name: str) -> type[PrivateEstimator]:
     """The estimator class that a saved model names, or ``module:Class`` for one of your own.
 
-    Raises
-    ------
-    ValueError
-        If there is no such class.
+    Raises ValueError if there is no such class.
     """
     module, _, kind = name.rpartition(":")
     home = module or _HOMES.get(name)
@@ -102,14 +99,7 @@ def verify(
     cls : estimator class, "module:Class" or None
         None takes the class of this package that the model names.
 
-    Returns
-    -------
-    VerifyReport
-
-    Raises
-    ------
-    FileNotFoundError, ValueError
-        If the model or the transcript cannot be read.
+    Raises FileNotFoundError or ValueError if the model or the transcript cannot be read.
     """
     path = Path(path)
     if cls is None:

@@ -15,10 +15,7 @@ from ..checks import check_name
 def public_seed(random_state: Any) -> int:
     """A seed for what is public, from scikit-learn's kinds of ``random_state``.
 
-    Raises
-    ------
-    ValueError
-        If it is none of them.
+    Raises ValueError if it is none of them.
     """
     if random_state is None:
         return secrets.randbits(63)
@@ -53,8 +50,10 @@ def same(a: Any, b: Any) -> bool:
         return False
 
 
-def unit_name(groups: Any, unit: str | None) -> str:
-    """What neighbours differ by; ValueError for a name that does not go with ``groups``."""
+def unit_name(groups: Any, unit: str | None, sampling: str = "poisson") -> str:
+    """What neighbours differ by; ValueError for a name or a sampling that does not go with ``groups``."""
+    if groups is None and sampling == "rows":
+        raise ValueError("sampling='rows': expected groups that say whose each row is")
     if groups is None:
         if unit is not None:
             raise ValueError(f"unit={unit!r}: expected None without groups, or groups that say whose each row is")

@@ -23,23 +23,12 @@ if TYPE_CHECKING:
 class Spending:
     """Without a budget, which is the default, every method does nothing.
 
-    Parameters
-    ----------
-    estimator : PrivateEstimator
-    budget : Budget, path or None
-    partial : bool
-        Whether the fit is a call of ``partial_fit``.
-    call : mapping or None
-        ``part``, ``call_records`` and ``unit`` of that call, as in `Public`.
-    folder : RunFolder or None
-        Where the run goes on, if one has begun there: with the noise of its plan and the steps that it has left, or as
-        many of them as the budget holds.
+    ``partial`` says whether the fit is a call of ``partial_fit``, ``call`` has ``part``, ``call_records`` and ``unit``
+    of that call, as in `Public`. In ``folder`` the run goes on, if one has begun there: with the noise of its plan and
+    the steps that it has left, or as many of them as the budget holds.
 
-    Attributes
-    ----------
-    facts : dict or None
-        What the ledger and the transcript say of the budget: the data set, the budget's own name, the reservation, and
-        the head of the file with it. None before anything is reserved.
+    ``facts`` are what the ledger and the transcript say of the budget: the data set, the budget's own name, the
+    reservation, and the head of the file with it; None before anything is reserved.
     """
 
     def __init__(

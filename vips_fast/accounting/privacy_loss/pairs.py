@@ -65,7 +65,7 @@ def _gauss_legendre() -> tuple[FloatArray, FloatArray]:
     return np.polynomial.legendre.leggauss(20)
 
 
-def _panels(edges: FloatArray) -> tuple[FloatArray, FloatArray]:
+def panels(edges: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Gauss-Legendre nodes and weights on consecutive panels."""
     x, w = _gauss_legendre()
     half = 0.5 * np.diff(edges)
@@ -162,7 +162,7 @@ class GaussianPair(Pair):
             bend = (math.log((1.0 - q) / q) + 0.5 * mu * mu) / mu
             fine = bend + np.arange(-24, 25) * (0.5 / mu)
             edges.append(fine[(fine > start) & (fine < stop)])
-        x, w = _panels(np.unique(np.concatenate(edges)))
+        x, w = panels(np.unique(np.concatenate(edges)))
         return mu * x - 0.5 * mu * mu, np.log(w) - 0.5 * x * x - 0.5 * math.log(2.0 * math.pi)
 
 
@@ -250,7 +250,7 @@ class LaplacePair(Pair):
         # exp(alpha y) varies on the scale 1 / alpha.
         e, low = self.eps, 0.0 if positive else -self.eps
         n = max(8, math.ceil((e - low) * (alpha + 1.0) / 2.0))
-        x, w = _panels(np.linspace(low, e, min(n, 4000) + 1))
+        x, w = panels(np.linspace(low, e, min(n, 4000) + 1))
         atoms, log_weight = ([e], [math.log(0.5) - e]) if positive else ([-e, e], [math.log(0.5), math.log(0.5) - e])
         density = np.log(w) - 0.5 * (e + x) - math.log(4.0)
         return np.concatenate([atoms, x]), np.concatenate([log_weight, density])

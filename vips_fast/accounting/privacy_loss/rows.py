@@ -46,6 +46,7 @@ from .pairs import (
     PoissonPair,
     WithoutReplacementPair,
     normal_masses,
+    panels,
     tail_quantile,
 )
 
@@ -151,6 +152,13 @@ class MixturePair(RowsPair):
     def mirror_profile(self, epsilon: float) -> float:
         return self._gains(-epsilon, -1.0)
 
+    def under_q(self, alpha: float, q: float, positive: bool) -> tuple[FloatArray, FloatArray]:
+        # The loss bends over lengths of 1 / mu in the output, mu that of all rows together.
+        most = self._parts[-1][1].mu
+        start, stop = float(self._output(0.0)) if positive else -13.0, alpha * most + 13.0
+        x, w = panels(np.append(np.arange(start, stop, min(1.0, 1.0 / most)), stop))
+        return self._loss(x)[0], np.log(w) - 0.5 * x * x - 0.5 * math.log(2.0 * math.pi)
+
     def nodes(self, low: float, high: float, n: int) -> FloatArray:
         start, stop = self._output([low, high])
         return np.unique(self._loss(np.linspace(start, stop, n))[0])
@@ -191,6 +199,12 @@ def dominating_rows(event: GroupEvent) -> tuple[Pair, Pair]:
         return add, MirrorPair(add)
     both = WithoutReplacementPair(touched, RowsPair(mu, weights))
     return both, both
+
+
+def hidden_rows(event: GroupEvent) -> tuple[float, MixturePair]:
+    """P(j >= 1), rounded up, and what is released then against what is without the rows, for Poisson sampling."""
+    touched, weights = _rows_drawn(event)
+    return touched, MixturePair(math.sqrt(gaussian_mu_squared(event.event.event)), weights)
 
 
 def attack_rows(event: GroupEvent) -> tuple[Pair, Pair]:

@@ -95,8 +95,8 @@ def add_rounded_gaussian(sums: np.ndarray, scale: float, *, unsafe_test_key: byt
 
 
 def symmetric_gaussian(
-    matrix_or_size: np.ndarray | int, scale: float, *, form: str = "orthonormal", spacing: float | None = None,
-    unsafe_test_key: bytes, n_threads: int = 1,
+    matrix_or_size: np.ndarray | int, scale: float, *, form: str = "orthonormal", unsafe_test_key: bytes,
+    n_threads: int = 1,
 ) -> np.ndarray:
     """See `vips_fast.kernels.symmetric_gaussian`; a key must be given."""
     matrix = matrix_or_size
@@ -108,5 +108,5 @@ def symmetric_gaussian(
     noise = np.zeros((d, d), dtype=np.int64)
     noise[rows, columns] = np.rint(scales * gaussian_elements(len(rows), unsafe_test_key)).astype(np.int64)
     noise += np.triu(noise, 1).T
-    matrix += noise if spacing is None else noise * spacing
+    matrix += noise
     return matrix

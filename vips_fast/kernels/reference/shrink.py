@@ -9,28 +9,11 @@ def shrink_means(
     average: np.ndarray, sd: float, word_mass: np.ndarray, topic_weight: np.ndarray, grid: np.ndarray,
     prior: np.ndarray, band: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Posterior means of m given average = m + N(0, sd^2).
+    """Posterior means of m given average = m + N(0, sd^2), (V, K); see the kernel of this name.
 
-    m = word_mass * topic_weight * r, and r is drawn, with probability
-    prior[band[v], g], from N(grid[g], h_g^2), where h_g is half the mean distance of
-    grid[g] from its neighbors; h_0 = 0.
-
-    Parameters
-    ----------
-    average : (V, K) array
-    sd : float
-        Standard deviation of the noise, > 0.
-    word_mass, topic_weight : (V,) and (K,) arrays
-    grid : (G,) array, ascending
-    prior : (B, G) array
-    band : (V,) integer array
-        Row of ``prior`` for each word.
-
-    Returns
-    -------
-    means : (V, K) float64, >= 0
-    responsibility : (B, G) float64
-        Posterior weights of the components, summed over the entries of each band.
+    m = word_mass * topic_weight * r, and r is drawn, with probability prior[band[v], g], from N(grid[g], h_g^2), where
+    h_g is half the mean distance of grid[g] from its neighbors; h_0 = 0. The second result, (B, G), holds the posterior
+    weights of the components, summed over the entries of each band.
     """
     grid = np.asarray(grid, dtype=np.float64)
     prior = np.asarray(prior, dtype=np.float64)

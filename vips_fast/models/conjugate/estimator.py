@@ -18,13 +18,14 @@ from typing import Any, ClassVar, Self, Unpack
 import numpy as np
 
 from ...checks import check_number
+from ...data.shards import ShardedCorpus
 from ...engine.ledger import Ledger
 from ...engine.plan import RunPlan
 from ...engine.result import FitResult, Public
 from ..estimator import ArraySpec, PrivateEstimator
 from ..parameters import Bookkeeping, Call
 from ..readouts import published
-from .model import ConjugateModel, Table, check_bound
+from .model import ConjugateModel, Table, TableShards, check_bound
 
 #: What is said of a statistics function that misbehaves, and of records that are not
 #: functions of their rows. Both are constant: they name no record.
@@ -183,21 +184,16 @@ class ConjugateEstimator(PrivateEstimator):
 
         Parameters
         ----------
-        X : array of numbers, shape (n, d)
+        X : array of numbers, shape (n, d), or ShardedCorpus
             A record a row. One whose statistics are not finite contributes zero.
         y : array of numbers, shape (n,) or (n, m), or None
             Further columns of the records, where the model has them.
         **keep
             `vips_fast.models.parameters.Bookkeeping`.
 
-        Raises
-        ------
-        ValueError
-            If a parameter, X or y is unusable, the run would overspend, or the M-step
-            returns numbers that are not finite or arrays of other shapes than the start.
-        TypeError
-            If Numba cannot compile ``statistics``, or the M-step returns no tuple. But
-            for the M-step's errors, nothing has been spent then.
+        Raises ValueError if a parameter, X or y is unusable, the run would overspend, or the M-step returns numbers
+        that are not finite or arrays of other shapes than the start; TypeError if Numba cannot compile ``statistics``,
+        or the M-step returns no tuple. But for the M-step's errors, nothing has been spent then.
         """
         return self._fit(X, y, **keep)
 
@@ -238,7 +234,9 @@ class ConjugateEstimator(PrivateEstimator):
             check_bound("clip_norm", self.clip_norm)
         self.check_parameters()
 
-    def _read(self, X: Any, y: Any = None) -> tuple[Table, dict[str, Any]]:
+    def _read(self, X: Any, y: Any = None) -> tuple[Table | TableShards, dict[str, Any]]:
+        if isinstance(X, ShardedCorpus):
+            return self._read_shards(X, y)
         array = self._array(X, y)
         if type(self).records is not ConjugateEstimator.records and self._mixes_rows(X, y):
             warnings.warn(RECORDS_WARNING, RuntimeWarning, stacklevel=5)
@@ -247,6 +245,21 @@ class ConjugateEstimator(PrivateEstimator):
             raise ValueError("X, y: expected finite numbers; invalid='drop' leaves out records that hold others")
         shape, n_columns = _shape(X), array.shape[1]
         return Table(array, usable), {"n_features": shape[1] if len(shape) == 2 else n_columns, "n_columns": n_columns}
+
+    def _read_shards(self, X: ShardedCorpus, y: Any) -> tuple[TableShards, dict[str, Any]]:
+        """As in memory, where ``records`` is called for a block of rows at a time."""
+        if X.sparse:
+            raise ValueError("X: shards of sparse rows; expected dense ones")
+        columns = None if (labels := X.labels if y is None else y) is None else np.asarray(labels)
+        if columns is not None and len(columns) != X.n_rows:
+            raise ValueError("y: expected an array (n,) or (n, m) with as many rows as X")
+
+        def made(rows: np.ndarray) -> np.ndarray:
+            return self._array(X.matrix(rows), None if columns is None else columns[rows])
+
+        if type(self).records is not ConjugateEstimator.records and self._mixes_rows(X, columns):
+            warnings.warn(RECORDS_WARNING, RuntimeWarning, stacklevel=6)
+        return TableShards(X, made), {"n_features": X.n_features, "n_columns": made(np.arange(1)).shape[1]}
 
     def _array(self, X: Any, y: Any) -> np.ndarray:
         """What ``records`` makes of X and y, checked: read-only rows of numbers."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...checks import check_number
+from ...data.shards import ShardedCorpus
 from ...engine.averaging import RunningAverage, Schedule
 from ...engine.model import Model, Release, array_of
 from ...engine.sampling import Sampler
-from ...engine.units import UnitBlock, opened
+from ...engine.units import Selection, UnitBlock, opened
 from ...mechanisms import GaussianMechanism
 from .compiled import Loops, buffers, loops_of
 
@@ -37,14 +38,39 @@ def check_bound(name: str, value: Any) -> float:
     return float(check_number(name, value, LEAST_BOUND, LARGEST_BOUND))
 
 
-class Table:
-    """Records as rows of an array; what `ConjugateEstimator` hands to the engine.
+class TableShards:
+    """A `Table` on disk.
 
     Parameters
     ----------
-    array : (n, n_columns) array of numbers, C-contiguous and read-only
-    usable : bool array of shape (n,), or None
-        Which records hold finite numbers alone; None where all do.
+    corpus : ShardedCorpus
+    made : callable
+        Gives the array of some rows by their numbers: what the estimator makes of them.
+    """
+
+    def __init__(self, corpus: ShardedCorpus, made: Callable[[np.ndarray], np.ndarray]):
+        self._corpus, self._made = corpus, made
+        self.n_rows, self.usable = corpus.n_rows, corpus.usable
+
+    def edges(self, rows: np.ndarray) -> np.ndarray:
+        """Boundaries of blocks of as many records each, which are read ahead from here on."""
+        self._corpus.expect(rows)
+        return np.append(np.arange(0, len(rows), BLOCK), len(rows))
+
+    def block(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """These records, and their numbers among themselves."""
+        return self._made(rows), np.arange(len(rows))
+
+    def subset(self, rows: np.ndarray) -> Selection:
+        """See `vips_fast.engine.model.Records`."""
+        return Selection(self, rows)
+
+
+class Table:
+    """Records as rows of an array; what `ConjugateEstimator` hands to the engine.
+
+    ``array``, (n, n_columns) numbers, is C-contiguous and read-only; ``usable``, (n,) bool, says which records hold
+    finite numbers alone, and is None where all do.
     """
 
     def __init__(self, array: np.ndarray, usable: np.ndarray | None = None):
@@ -54,6 +80,10 @@ class Table:
         """Boundaries of blocks of as many records each."""
         return np.append(np.arange(0, len(rows), BLOCK), len(rows))
 
+    def subset(self, rows: np.ndarray) -> Table:
+        """See `vips_fast.engine.model.Records`."""
+        return Table(self.array[rows], None if self.usable is None else self.usable[rows])
+
     def block(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The array and the rows of it that are meant."""
         return self.array, rows
@@ -62,26 +92,10 @@ class Table:
 class ConjugateModel(Model):
     """A user's functions as the engine wants them.
 
-    Parameters
-    ----------
-    functions : ConjugateEstimator
-        A private copy of the user's estimator that knows its public facts; its functions
-        are called, and nothing is read from the estimator itself.
-    n_columns : int
-        Columns of a record.
-    seed : int
-        For the public start.
-
-    Attributes
-    ----------
-    parameters : tuple of read-only float64 arrays
-        Of the next step.
-    average : (array, float)
-        Mean of the released statistics per record, and the noise in it.
-    clip : float
-        L2 bound of a contribution.
-    norm_bound : float
-        What the user has proven; ``clip`` is at most this.
+    ``functions`` is a private copy of the user's estimator that knows its public facts; its functions are called, and
+    nothing is read from the estimator itself. ``parameters`` are those of the next step, ``average`` is the mean of the
+    released statistics per record and the noise in it; ``norm_bound`` is what the user has proven, and ``clip``, the L2
+    bound of a contribution, is at most this.
 
     Notes
     -----
@@ -93,6 +107,7 @@ class ConjugateModel(Model):
     >= 0, which truncation toward zero preserves, by sqrt(||q||^2 + ||q'||^2) <= sqrt(2) C.
     """
 
+    at_root = ("_average", "_loops")
     _spacing: float
 
     def __init__(self, functions: ConjugateEstimator, n_columns: int, seed: int):
@@ -152,10 +167,7 @@ class ConjugateModel(Model):
     def evaluate(self, records: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Statistics of each record, unclipped, and which are good; the others are zero.
 
-        Raises
-        ------
-        TypeError
-            If Numba cannot compile the user's function.
+        Raises TypeError if Numba cannot compile the user's function.
         """
         values, good = np.zeros((len(records), *self.shape)), np.zeros(len(records), dtype=np.bool_)
         (record, scratch, out, *_), loops = self._buffers(), self._loops
@@ -185,10 +197,7 @@ class ConjugateModel(Model):
     def update(self, release: Release) -> None:
         """The user's M-step on the average.
 
-        Raises
-        ------
-        TypeError, ValueError
-            If it does not return finite arrays of the shapes of the start.
+        Raises TypeError or ValueError if it does not return finite arrays of the shapes of the start.
         """
         self._average.add(release, self._schedule.rate(self._step))
         self._step += 1
@@ -231,12 +240,7 @@ class ConjugateModel(Model):
 def checked_parameters(parameters: Any, source: str = "parameters") -> tuple[np.ndarray, ...]:
     """Read-only copies as contiguous float64 arrays: one type each, so that nothing is compiled twice.
 
-    Raises
-    ------
-    TypeError
-        If it is no tuple or list, or empty.
-    ValueError
-        If a number is not finite.
+    Raises TypeError if it is no tuple or list, or empty; ValueError if a number is not finite.
     """
     if not isinstance(parameters, (tuple, list)) or not parameters:
         raise TypeError(f"{source}: expected a tuple of arrays, got {type(parameters).__name__}")

@@ -19,7 +19,7 @@ from ...kernels.lda import estep_blocks, scaled_table
 from ...kernels.threads import resolve_n_threads
 from ..estimator import ArraySpec
 from ..parameters import Bookkeeping, Call
-from ..readouts import Transformer
+from ..readouts import Transformer, by_pieces
 from .model import LdaModel
 from .options import LdaOptions
 from .planning import DEFAULT_STEPS, default_batch_size, default_clip, plan
@@ -95,18 +95,14 @@ class LatentDirichletAllocation(Transformer):
 
         Parameters
         ----------
-        X : sparse matrix or array, shape (D, V)
-            Counts: integers ≥ 0 of any width, any format.
+        X : sparse matrix or array, shape (D, V), or ShardedCorpus
+            Counts: integers ≥ 0 of any width, any format; or documents on disk (`vips_fast.data.ShardedCorpus`).
         y : ignored
         **keep
             `vips_fast.models.parameters.Bookkeeping`.
 
-        Raises
-        ------
-        ValueError
-            If a parameter or X is unusable, or the run would overspend. Nothing has been spent then.
-        RuntimeError
-            If another thread is fitting this estimator.
+        Raises ValueError if a parameter or X is unusable, or the run would overspend; RuntimeError if another thread is
+        fitting this estimator. Nothing has been spent then.
         """
         return self._fit(X, **keep)
 
@@ -163,8 +159,8 @@ class LatentDirichletAllocation(Transformer):
             n_topics=int(self.n_components), n_words=public.n_features, n_records=public.n_records, alpha=self._alpha,
             eta=self._eta(public.n_features), informed=self._informed,
             n_steps=self._resolve_n_steps(public), doc_length=None if self.doc_length is None else length,
-            clip=share * float(length), clips=bool(self.private), grouped=public.grouped, options=self._options,
-            seed=public.seed,
+            clip=share * float(length), clips=bool(self.private), grouped=self._joint(public), options=self._options,
+            seed=public.seed, n_threads=resolve_n_threads(self.n_jobs),
         )
 
     def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
@@ -174,7 +170,7 @@ class LatentDirichletAllocation(Transformer):
         size = self.batch_size
         if size is None and self.sampling != "full":
             size = default_batch_size(public.n_records)
-        return make_sampler(self.sampling, self.neighbors, public.n_records, size)
+        return make_sampler(self.sampling, self.neighbors, public.n_records, size, self.rows_per_group)
 
     def _resolve_n_steps(self, public: Public) -> int:
         """``n_steps``, or what the plan says for public numbers."""
@@ -193,7 +189,7 @@ class LatentDirichletAllocation(Transformer):
 
     def _most_rows(self, public: Public) -> int | None:
         """Documents of a unit that are used at most, as the plan asks for them."""
-        return self.rows_per_group if public.grouped else 1
+        return self.rows_per_group if self._joint(public) else 1
 
     @property
     def _alpha(self) -> float:
@@ -218,6 +214,7 @@ class LatentDirichletAllocation(Transformer):
     def _posterior(self, X: Any) -> tuple[Any, np.ndarray, np.ndarray]:
         """Counts, gamma and E[log beta] for documents that are taken as they are."""
         corpus = documents(self._held(X), self.n_features_in_, owner=type(self).__name__)
+        corpus.indices = corpus.indices.astype(np.int32, copy=False)
         elog = self._elog_beta()
         table = scaled_table(np.exp(elog - elog.max(axis=0)), np.dtype(self._options.dtype))
         gamma = np.empty((corpus.shape[0], elog.shape[0]))
@@ -236,9 +233,14 @@ class LatentDirichletAllocation(Transformer):
         X is a sparse matrix or array of counts, (D, V), taken as it is. The proportions describe X: publish them only
         if X may be published.
         """
-        _, gamma, _ = self._posterior(X)
-        return framed(self, gamma / gamma.sum(axis=1, keepdims=True), X)
+        return framed(self, self._proportions(X), X)
 
+    @by_pieces(np.concatenate)
+    def _proportions(self, X: Any) -> np.ndarray:
+        gamma = self._posterior(X)[1]
+        return np.asarray(gamma / gamma.sum(axis=1, keepdims=True))
+
+    @by_pieces(sum)
     def score(self, X: Any, y: Any = None) -> float:
         """Variational lower bound of log p(X), in nats (the numerator of Eq. 32), for public test documents X.
 
@@ -261,8 +263,11 @@ class LatentDirichletAllocation(Transformer):
 
     def perplexity(self, X: Any) -> float:
         """Upper bound of the held-out perplexity per word (Eq. 32; Hoffman et al. 2010) of public test documents."""
-        counts = documents(X, owner=type(self).__name__)
-        return math.exp(-self.score(X) / max(1, int(counts.data.sum(dtype=np.int64))))
+        return math.exp(-self.score(X) / max(1, self._n_words(X)))
+
+    @by_pieces(sum)
+    def _n_words(self, X: Any) -> int:
+        return int(documents(X, owner=type(self).__name__).data.sum(dtype=np.int64))
 
 
 def _check_prior(prior: Any, n_topics: int) -> None:

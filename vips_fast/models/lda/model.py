@@ -14,9 +14,10 @@ from ...engine.model import Model, Release
 from ...engine.units import UnitBlock, opened
 from ...kernels import native
 from ...kernels.lattice import LDA_MAX_SPACING, LDA_MIN_SPACING, checked_spacing
+from ...kernels.threads import map_chunks
 from .options import LdaOptions
 from .planning import WORD_CLIP, plan
-from .records import DocumentBlock, Documents
+from .records import DocumentBlock
 from .shrinkage import ProductShrinkage
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from ...mechanisms import GaussianMechanism
 
 #: Words whose statistics are turned into parameters at a time.
-_CHUNK = 2048
+_CHUNK = 256
 
 #: Below e^-85 a share would be a denormal float32: slow, and without effect.
 _LEAST_LOG = -85.0
@@ -35,29 +36,11 @@ _MODES = {"scale": native.LDA_SCALE, "resample": native.LDA_RESAMPLE}
 class LdaModel(Model):
     """Word-major (V, K) statistics c_i φ_ik of documents.
 
-    Parameters
-    ----------
-    n_topics, n_words, n_records : int
-        K, V and the public number of documents.
-    alpha : float
-        Dirichlet prior of a document's topic proportions.
-    eta : (V, K) array
-        Dirichlet prior of the topics, word-major.
-    informed : bool
-        Whether ``eta`` knows something, so that the run starts from it.
-    n_steps : int
-        Planned steps, from which the step size may follow.
-    doc_length : int or None
-        N, to which documents are brought; None takes them as they are.
-    clip : float
-        Bound of a contribution's L2 norm, a N.
-    clips : bool
-        False does not clip (without privacy); ``clip`` then bounds what there is.
-    options : LdaOptions
-    grouped : bool
-        Whether a unit may own several documents.
-    seed : int
-        Seeds the public initial topics.
+    ``eta``, (V, K), is the topics' Dirichlet prior; where it is ``informed``, it knows something, and the run starts
+    from it, else from topics that ``seed`` draws. Documents are brought to ``doc_length`` words, None takes them as
+    they are. ``clip`` bounds a contribution's L2 norm, a N; where it ``clips`` not (without privacy) it bounds what
+    there is. ``grouped`` says whether a unit may own several documents. ``n_threads`` are those of the M-step,
+    which change no bit.
 
     Notes
     -----
@@ -71,13 +54,14 @@ class LdaModel(Model):
     *Lattice.* Each contribution is truncated toward zero to the noise's own lattice, so `round` has nothing to do.
     """
 
+    at_root = ("_eta", "_average", "_shrinkage")
     #: Whether noised statistics are read out by their empirical-Bayes means.
     shrinks = True
 
     def __init__(
         self, *, n_topics: int, n_words: int, n_records: int, alpha: float, eta: np.ndarray, informed: bool,
         n_steps: int, doc_length: int | None, clip: float, clips: bool, options: LdaOptions, seed: int,
-        grouped: bool = False,
+        grouped: bool = False, n_threads: int = 1,
     ):
         self.shape, self.clip = (n_words, n_topics), clip
         self.n_topics, self.n_words, self.n_records = n_topics, n_words, n_records
@@ -91,7 +75,8 @@ class LdaModel(Model):
         self._options = options
         self._decay = 0.7 if options.learning_decay is None else options.learning_decay
         self._spacing = 1.0
-        self._shrinkage = ProductShrinkage(n_topics)
+        self._n_threads = n_threads
+        self._shrinkage = ProductShrinkage(n_topics, n_threads)
         self._table = np.empty((n_words, native.lda_stride(n_topics)), dtype=options.dtype)
         # lambda ~ Gamma(100, 1/100), as in Hoffman et al. (2010), times the prior if that
         # knows something: the factors tell topics apart that are the same in the prior.
@@ -124,14 +109,15 @@ class LdaModel(Model):
     ) -> None:
         """Gather, bring to length, E-step, add a unit's documents, clip, truncate and add."""
         (corpus, rows), words, starts = opened(block, words)
-        buffers = self._buffers(corpus, rows, starts, scratch)
+        rows, offsets, columns, values = corpus.arrays(rows)
+        buffers = self._buffers(offsets[rows + 1] - offsets[rows], starts, scratch)
         indptr, indices, counts = buffers["indptr"][: len(rows) + 1], buffers["indices"], buffers["counts"]
         figures = scratch.get("figures")
         n_units = len(rows) if starts is None else len(starts) - 1
         norms = None if figures is None else np.zeros(n_units)
         native.lda_gather(
-            rows, self._mode, self._length or 1, corpus.indptr, corpus.indices, corpus.counts, words, buffers["tokens"],
-            indptr, indices, counts,
+            rows, self._mode, self._length or 1, offsets, columns, values, words, buffers["tokens"], indptr, indices,
+            counts,
         )
         tol, most, work = float(self._options.mean_change_tol), int(self._options.max_doc_update_iter), buffers["work"]
         if starts is None:
@@ -148,13 +134,10 @@ class LdaModel(Model):
             figures["clipped"] = figures.get("clipped", 0.0) + float((norms > self.clip).sum())
             figures["norm_sum"] = figures.get("norm_sum", 0.0) + float(norms.sum())
 
-    def _buffers(
-        self, corpus: Documents, rows: np.ndarray, starts: np.ndarray | None, scratch: dict[str, Any]
-    ) -> dict[str, Any]:
-        """Buffers that the block fits in, kept from block to block and grown where need be."""
-        lengths = corpus.indptr[rows + 1] - corpus.indptr[rows]
+    def _buffers(self, lengths: np.ndarray, starts: np.ndarray | None, scratch: dict[str, Any]) -> dict[str, Any]:
+        """Buffers that documents of these lengths fit in, kept from block to block and grown where need be."""
         ends = np.concatenate(([0], np.cumsum(lengths)))
-        need = {"entries": int(ends[-1]), "n_docs": len(rows), "widest": int(lengths.max(initial=0)), "together": 0}
+        need = {"entries": int(ends[-1]), "n_docs": len(lengths), "widest": int(lengths.max(initial=0)), "together": 0}
         if starts is not None:
             need["together"] = int(np.diff(ends[starts]).max(initial=0))
         have = scratch.get("lda")
@@ -182,43 +165,51 @@ class LdaModel(Model):
 
     def update(self, release: Release) -> None:
         """Average the release un-clipped; the next E-step's table of exp(E[log β])."""
-        self._average.add(release, self._schedule.rate(release.step))
+        self._average.add(release, self._schedule.rate(release.step), self._n_threads)
         if self._average.noise_sd > 0:
             self._shrinkage.update(self._average.values, self._average.noise_sd)
         self._fill_table(None)
 
-    def _lambda(self, first: int, last: int) -> np.ndarray:
+    def _lambda(self, first: int, last: int, worker: int) -> np.ndarray:
         """Dirichlet parameters of words first..last, shape (last − first, K)."""
         values = self._average.values
         if self._average.noise_sd > 0:
-            mean = self._shrinkage.means(values, first, last).astype(np.float64)
+            mean = self._shrinkage.means(values, first, last, worker).astype(np.float64)
         else:
             mean = np.maximum(values[first:last], 0.0)
-        return self._eta[first:last] + self.n_records * mean
+        mean *= self.n_records
+        mean += self._eta[first:last]
+        return mean
 
     def result(self) -> dict[str, np.ndarray]:
         """``components``: (K, V) Dirichlet parameters λ."""
         out = np.empty((self.n_topics, self.n_words))
-        for first in range(0, self.n_words, _CHUNK):
-            out[:, first : first + _CHUNK] = self._lambda(first, first + _CHUNK).T
+
+        def fill(first: int, last: int, worker: int) -> None:
+            out[:, first:last] = self._lambda(first, last, worker).T
+
+        map_chunks(self.n_words, _CHUNK, self._n_threads, fill)
         return {"components": out}
 
     def _fill_table(self, lam: np.ndarray | None) -> None:
         """Fill the scaled table from (V, K) parameters, given whole or read out by chunks."""
         # Two passes, so that the parameters are read once: first their digammas, then what depends on their sums.
-        table, total = self._table[:, : self.n_topics], np.zeros(self.n_topics)
+        table = self._table[:, : self.n_topics]
         self._table[:, self.n_topics :] = 0
-        for first in range(0, self.n_words, _CHUNK):
-            last = min(first + _CHUNK, self.n_words)
-            chunk = self._lambda(first, last) if lam is None else lam[first:last]
-            total += chunk.sum(axis=0)
+
+        def take(first: int, last: int, worker: int) -> np.ndarray:
+            chunk = self._lambda(first, last, worker) if lam is None else lam[first:last]
             table[first:last] = digamma(chunk)
-        bias = digamma(total)
-        for first in range(0, self.n_words, _CHUNK):
-            elog = table[first : first + _CHUNK] - bias
+            return chunk.sum(axis=0)
+
+        def scale(first: int, last: int, worker: int) -> None:
+            elog = table[first:last] - bias
             elog -= elog.max(axis=1, keepdims=True)
             elog[elog < _LEAST_LOG] = -np.inf
-            table[first : first + _CHUNK] = np.exp(elog)
+            table[first:last] = np.exp(elog)
+
+        bias = digamma(sum(map_chunks(self.n_words, _CHUNK, self._n_threads, take)))
+        map_chunks(self.n_words, _CHUNK, self._n_threads, scale)
 
     def state(self) -> dict[str, np.ndarray]:
         """The running average and the priors of its read-out."""
@@ -228,7 +219,7 @@ class LdaModel(Model):
         """See `Model.restore`."""
         average = RunningAverage(self._average.values)
         average.restore(state)
-        shrinkage = ProductShrinkage(self.n_topics)
+        shrinkage = ProductShrinkage(self.n_topics, self._n_threads)
         if self.shrinks and average.noise_sd > 0:
             shrinkage.restore(state, self.n_words, average.noise_sd)
         self._average, self._shrinkage = average, shrinkage

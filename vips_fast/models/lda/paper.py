@@ -26,7 +26,7 @@ class PaperLdaModel(LdaModel):
         self._average.add_values(repaired, release, self._schedule.rate(release.step))
         self._fill_table(None)
 
-    def _lambda(self, first: int, last: int) -> np.ndarray:
+    def _lambda(self, first: int, last: int, worker: int) -> np.ndarray:
         return self._eta[first:last] + self.n_records * self._average.values[first:last]
 
 

@@ -126,14 +126,7 @@ def plan(
     vocab_share : float or None
         Share of epsilon of a vocabulary that is bought; None for the best.
 
-    Returns
-    -------
-    Plan
-
-    Raises
-    ------
-    ValueError
-        If a number is out of its range.
+    Raises ValueError if a number is out of its range.
     """
     for name, value in (
         ("n_records", n_records),

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...data.arrays import Parts, rows_of
 from ...data.counts import documents
+from ...data.shards import ShardedCorpus
+from ...engine.units import Selection
 from ...kernels.lda import document_blocks
 
 
@@ -18,33 +22,65 @@ class DocumentBlock(NamedTuple):
 
 
 class Documents:
-    """A corpus in compressed rows.
+    """A corpus in compressed rows, in memory or in shards.
 
-    Attributes
-    ----------
-    n_rows : int
-    usable : None
-        An invalid document has no words, so it contributes nothing as it is.
-    indptr, indices, counts : int64, int32 and int32 arrays
+    ``usable`` is None: an invalid document has no words, so it contributes nothing as it is.
     """
 
     usable: np.ndarray | None = None
 
     def __init__(self, X: Any, invalid: str, owner: str):
+        self._shards = X if isinstance(X, ShardedCorpus) else None
+        if self._shards is not None:
+            if self._shards.kind != "counts":
+                raise ValueError(f"X: shards of {self._shards.kind}: expected counts")
+            self.n_rows, self.n_features = self._shards.shape
+            return
         matrix = documents(X, invalid=invalid, owner=owner, least_rows=0)
         self.n_rows, self.n_features = matrix.shape
-        self.indptr = matrix.indptr.astype(np.int64, copy=False)
-        self.indices, self.counts = matrix.indices, matrix.data
+        self._parts: Parts = matrix.data, matrix.indices, matrix.indptr
+        self._native = matrix.data.dtype == matrix.indices.dtype == np.int32
 
     def edges(self, rows: np.ndarray) -> np.ndarray:
-        """Boundaries of blocks of about equally many stored entries."""
-        lengths = self.indptr[rows + 1] - self.indptr[rows]
+        """Boundaries of blocks of about equally many stored entries. Shards are read ahead from here on."""
+        if self._shards is None:
+            indptr = self._parts[2]
+            lengths = indptr[rows + 1] - indptr[rows]
+        else:
+            lengths = self._shards.lengths(rows)
+            self._shards.expect(rows)
         return document_blocks(np.concatenate(([0], np.cumsum(lengths))))
 
     def block(self, rows: np.ndarray) -> DocumentBlock:
         """The block of these documents."""
         return DocumentBlock(self, rows)
 
+    def subset(self, rows: np.ndarray) -> Documents | Selection:
+        """See `vips_fast.engine.model.Records`."""
+        if self._shards is not None:
+            return Selection(self, rows)
+        other = copy(self)
+        other.n_rows, other._parts = len(rows), rows_of(self._parts, rows)
+        return other
+
+    def arrays(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Documents as the kernels take them: numbers of rows, and indptr (int64), indices and counts (int32)."""
+        if self._shards is None and self._native:
+            counts, indices, indptr = self._parts
+            return rows, indptr, indices, counts
+        counts, indices, indptr = rows_of(self._parts, rows) if self._shards is None else self._shards.take(rows)
+        return np.arange(len(rows)), indptr, np.asarray(indices, np.int32), np.asarray(counts, np.int32)
+
     def largest(self) -> int:
         """A bound on the words of a document (only for fits that are not private)."""
-        return max(1, int(self.counts.max(initial=1))) * max(1, int(np.diff(self.indptr).max(initial=1)))
+        pieces = [self._parts] if self._shards is None else (csr_parts(piece) for _, piece in self._shards.pieces())
+        counts, lengths = 1, 1
+        for data, _, indptr in pieces:
+            counts = max(counts, int(data.max(initial=1)))
+            lengths = max(lengths, int(np.diff(indptr).max(initial=1)))
+        return counts * lengths
+
+
+def csr_parts(matrix: Any) -> Parts:
+    """Data, indices and indptr of a CSR matrix."""
+    return matrix.data, matrix.indices, matrix.indptr

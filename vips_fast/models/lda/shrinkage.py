@@ -29,6 +29,7 @@ import numpy as np
 
 from ...engine.model import array_of
 from ...kernels import native
+from ...kernels.threads import map_chunks
 
 #: Points of the prior of r: 0, and from a twentieth to K times the corpus's share.
 _RATIO_POINTS = 16
@@ -40,25 +41,17 @@ _FIRST_MASS_ROUNDS, _MASS_ROUNDS = 40, 4
 _FIRST_ROUNDS, _ROUNDS = 8, 2
 #: Bands of half a decade of p_v / (K sd), from 10^-2 to 10^2.
 _BANDS = 9
-_CHUNK = 2048
+_CHUNK = 256
 
 
-def word_masses(total: np.ndarray, sd: float, prior: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Posterior means of non-negative masses seen through Gaussian noise.
+def word_masses(
+    total: np.ndarray, sd: float, prior: np.ndarray | None = None, n_threads: int = 1
+) -> tuple[np.ndarray, np.ndarray]:
+    """Posterior means of non-negative masses seen through Gaussian noise, and the prior.
 
-    Parameters
-    ----------
-    total : (V,) float64
-        Noised masses.
-    sd : float
-        Standard deviation of their noise, > 0.
-    prior : (61,) float64 or None
-        Where EM starts: the prior returned for an earlier step. None starts from an even one and takes more rounds.
-
-    Returns
-    -------
-    masses : (V,) float64, > 0
-    prior : (61,) float64
+    ``total``, (V,) float64, are the noised masses, ``sd`` > 0 the standard deviation of the noise; the means, (V,)
+    float64, are above 0. ``prior``, (61,) float64, is where EM starts: the one returned for an earlier step. None
+    starts from an even one and takes more rounds.
     """
     top = max(float(total.max()), 10 * sd) * 1.1
     grid = np.concatenate(([0.0], np.geomspace(0.02 * sd, top, _MASS_POINTS)))
@@ -66,14 +59,22 @@ def word_masses(total: np.ndarray, sd: float, prior: np.ndarray | None = None) -
     width = np.concatenate(([0.0], np.gradient(grid)[1:] / 2))
     spread = np.hypot(sd, width)
     likelihood = np.empty((len(total), len(grid)))
-    for first in range(0, len(total), _CHUNK):
-        z = -0.5 * ((total[first : first + _CHUNK, None] - grid) / spread) ** 2
-        likelihood[first : first + _CHUNK] = np.exp(z - z.max(axis=1, keepdims=True)) / spread
+
+    def fill(first: int, last: int, worker: int) -> None:
+        z = -0.5 * ((total[first:last, None] - grid) / spread) ** 2
+        likelihood[first:last] = np.exp(z - z.max(axis=1, keepdims=True)) / spread
+
+    def expect(first: int, last: int, worker: int) -> np.ndarray:
+        # No product of BLAS, whose bits follow its own threads.
+        rows = likelihood[first:last]
+        return np.einsum("v,vg->g", 1.0 / np.einsum("vg,g->v", rows, prior), rows)
+
+    map_chunks(len(total), _CHUNK, n_threads, fill)
     rounds = _FIRST_MASS_ROUNDS if prior is None else _MASS_ROUNDS
     # The grid moves a little from step to step: a little of every point, so that none is lost for good.
     prior = np.full(len(grid), 1 / len(grid)) if prior is None else (prior + 1e-6) / (1 + 1e-6 * len(grid))
     for _ in range(rounds):
-        prior *= (1.0 / (likelihood @ prior)) @ likelihood / len(total)
+        prior = prior * sum(map_chunks(len(total), _CHUNK, n_threads, expect)) / len(total)
     # A component's own posterior mean is grid[g] + gain[g] (total - grid[g]).
     gain = (width / spread) ** 2
     mass = (likelihood @ (prior * grid * (1 - gain)) + total * (likelihood @ (prior * gain))) / (likelihood @ prior)
@@ -99,21 +100,30 @@ def mean_one(grid: np.ndarray) -> np.ndarray:
 class ProductShrinkage:
     """The read-out for one fit; it keeps the priors from step to step."""
 
-    def __init__(self, n_topics: int):
-        self._n_topics = n_topics
+    def __init__(self, n_topics: int, n_threads: int = 1):
+        self._n_topics, self._n_threads = n_topics, n_threads
         self._grid = np.concatenate(
             ([0.0], np.geomspace(0.05, max(2.0, n_topics), _RATIO_POINTS - 1))
         ).astype(np.float32)
         self._prior: np.ndarray | None = None
         self._mass_prior: np.ndarray | None = None
-        self._workspace = np.empty(2 * n_topics + 32, dtype=np.float32)
+        self._workspaces = np.empty((n_threads, 2 * n_topics + 64), dtype=np.float32)
 
     def update(self, average: np.ndarray, sd: float) -> None:
         """Estimate p, w and the prior of r from a (V, K) average with noise sd > 0."""
         n_words, n_topics = average.shape
         self._sd = sd
-        self.mass, self._mass_prior = word_masses(average.sum(axis=1), sd * np.sqrt(n_topics), self._mass_prior)
-        share = average.sum(axis=0)
+        totals = np.empty(n_words)
+
+        def sums(first: int, last: int, worker: int) -> np.ndarray:
+            rows = average[first:last]
+            rows.sum(axis=1, out=totals[first:last])
+            return rows.sum(axis=0)
+
+        share = sum(map_chunks(n_words, _CHUNK, self._n_threads, sums))
+        self.mass, self._mass_prior = word_masses(
+            totals, sd * np.sqrt(n_topics), self._mass_prior, self._n_threads
+        )
         noise = sd**2 * n_words
         spread = max(float(share.var()) - noise, 0.0)
         mean = float(self.mass.sum()) / n_topics
@@ -126,10 +136,14 @@ class ProductShrinkage:
         if self._prior is None:
             rounds = _FIRST_ROUNDS
             self._prior = np.tile(mean_one(self._grid), (_BANDS, 1)).astype(np.float32)
+
+        def expect(first: int, last: int, worker: int) -> np.ndarray:
+            weight = np.zeros((_BANDS, len(self._grid)))
+            self._call(average, first, last, worker, None, weight)
+            return weight
+
         for _ in range(rounds):
-            weight = np.zeros(self._prior.shape)
-            for first in range(0, n_words, _CHUNK):
-                self._call(average, first, first + _CHUNK, None, weight)
+            weight = sum(map_chunks(n_words, _CHUNK, self._n_threads, expect))
             # A little of every point, so that none is lost for good.
             weight = weight / np.maximum(weight.sum(axis=1, keepdims=True), 1e-300) + 1e-6
             self._prior = (weight / weight.sum(axis=1, keepdims=True)).astype(np.float32)
@@ -160,15 +174,15 @@ class ProductShrinkage:
         self.mass, self.weight, self._sd = mass, weight, sd
         self._assign_bands()
 
-    def means(self, average: np.ndarray, first: int, last: int) -> np.ndarray:
-        """Posterior means of words first..last, shape (last - first, K), float32."""
+    def means(self, average: np.ndarray, first: int, last: int, worker: int = 0) -> np.ndarray:
+        """Posterior means of words first..last, shape (last - first, K), float32, in the room of one of the threads."""
         last = min(last, len(average))
         out = np.empty((last - first, average.shape[1]), dtype=np.float32)
-        self._call(average, first, last, out, None)
+        self._call(average, first, last, worker, out, None)
         return out
 
-    def _call(self, average, first, last, means, weight):
+    def _call(self, average, first, last, worker, means, weight):
         native.shrink_means(
             average[first:last], self._sd, self.mass[first:last], self.weight, self._grid, self._prior,
-            self._band[first:last], self._workspace, means, weight,
+            self._band[first:last], self._workspaces[worker], means, weight,
         )

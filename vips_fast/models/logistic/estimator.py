@@ -11,18 +11,19 @@ from scipy import sparse
 from scipy.special import expit, ndtri
 
 from ...checks import check_flag, check_number
+from ...data.shards import ShardedCorpus
 from ...engine.model import Model
 from ...engine.result import Public
 from ...kernels.blr import triangle_size
 from ...kernels.threads import resolve_n_threads
 from ..estimator import ArraySpec, PrivateEstimator
 from ..parameters import Bookkeeping, Call
-from ..readouts import published
+from ..readouts import by_pieces, published
 from ..settings import check_memory
 from .model import LogisticModel
 from .multiclass import OneVsRestModel
 from .options import LogisticOptions
-from .records import LogisticRecords, design, not_finite, read_counts, read_labels, usable_rows
+from .records import LogisticRecords, LogisticShards, design, not_finite, read_counts, read_labels, usable_rows
 from .spectrum import NODES, WEIGHTS
 
 if TYPE_CHECKING:
@@ -96,25 +97,22 @@ class BayesianLogisticRegression(PrivateEstimator):
 
     # ------------------------------------------------------------- fitting
 
-    def fit(self, X: Any, y: Any, trials: Any = None, **keep: Unpack[Bookkeeping]) -> Self:
+    def fit(self, X: Any, y: Any = None, trials: Any = None, **keep: Unpack[Bookkeeping]) -> Self:
         """Fit to rows and their labels or counts.
 
         Parameters
         ----------
-        X : array or scipy sparse matrix, shape (n, d)
+        X : array or scipy sparse matrix, shape (n, d), or ShardedCorpus
             Finite numbers.
-        y : array, shape (n,)
+        y : array, shape (n,), or None for the labels of the shards
             Two labels of any kind, or with ``n_trials`` other than 1 numbers of successes, in [0, trials].
         trials : array, shape (n,), or None
             Numbers of trials, at most ``n_trials``; None is ``n_trials`` for all.
         **keep
             `vips_fast.models.parameters.Bookkeeping`.
 
-        Raises
-        ------
-        ValueError, TypeError, MemoryError
-            If a parameter or the data are unusable, the run would overspend, or the
-            statistics do not fit the machine. Nothing has been spent then.
+        Raises ValueError, TypeError or MemoryError if a parameter or the data are unusable, the run would overspend, or
+        the statistics do not fit the machine. Nothing has been spent then.
         """
         return self._fit(X, y, trials=trials, **keep)
 
@@ -156,8 +154,12 @@ class BayesianLogisticRegression(PrivateEstimator):
         return float(self._options.intercept_scaling) if self.fit_intercept else 0.0
 
     def _read(self, X: Any, y: Any = None, trials: Any = None) -> tuple[Any, dict[str, Any]]:
-        matrix = design(X, self._constant)
-        n, d = matrix.shape
+        shards = X if isinstance(X, ShardedCorpus) else None
+        if shards is None:
+            matrix = design(X, self._constant)
+        else:
+            matrix, y = design(shards.matrix(np.arange(0)), self._constant), shards.labels if y is None else y
+        n, d = matrix.shape if shards is None else (shards.n_rows, matrix.shape[1])
         known = self._known_classes()
         _check_memory(d, resolve_n_threads(self.n_jobs), _n_models(known))
         if self.n_trials != 1 or trials is not None:
@@ -165,8 +167,16 @@ class BayesianLogisticRegression(PrivateEstimator):
             successes, trials, problems = read_counts(y, trials, float(self.n_trials), n)
         else:
             classes, successes, problems = read_labels(y, n, self.invalid, known)
-        problems.append((not_finite(matrix), "X: expected finite values, found NaN or infinity"))
-        records = LogisticRecords.of(matrix, successes, trials, usable_rows(problems, self.invalid))
+        if shards is None:
+            problems.append((not_finite(matrix), "X: expected finite values, found NaN or infinity"))
+        elif (usable := shards.usable) is not None:
+            problems.append((~usable, "X: expected rows that were all usable when the shards were written"))
+        usable = usable_rows(problems, self.invalid)
+        records: Any
+        if shards is None:
+            records = LogisticRecords.of(matrix, successes, trials, usable)
+        else:
+            records = LogisticShards(shards, self._constant, successes, trials, usable)
         facts: dict[str, Any] = {"n_features": d - (self._constant > 0), "classes": classes}
         if not self.private:
             facts["scale"] = records.largest_norm()
@@ -242,11 +252,13 @@ class BayesianLogisticRegression(PrivateEstimator):
         bound = float(np.hypot(float(fitted.row_norm), fitted._constant))
         return matrix, np.minimum(1.0, bound / np.maximum(np.sqrt(_row_products(matrix, matrix)), bound))
 
+    @by_pieces(np.concatenate)
     def decision_function(self, X: Any) -> np.ndarray:
         """Posterior mean of x . m for the rows of X, an array or sparse matrix (n, d): float64, (n,) or (n, K)."""
         matrix, scale = self._rows_of(X)
         return (np.asarray(matrix @ self._fitted().arrays["weights"].T).T * scale).T
 
+    @by_pieces(np.concatenate)
     def decision_variance(self, X: Any) -> np.ndarray:
         """Posterior variance of x . m, shape (n,), or (n, K)."""
         matrix, scale = self._rows_of(X)
@@ -281,8 +293,9 @@ class BayesianLogisticRegression(PrivateEstimator):
             return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
         return np.asarray(self.classes_[(decision > 0).astype(int)])
 
-    def score(self, X: Any, y: Any, trials: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, trials: Any = None) -> float:
         """Accuracy on public labels; on counts, the mean log predictive probability of a trial. Nothing is noised."""
+        y = X.labels if y is None and isinstance(X, ShardedCorpus) else y
         n_trials = float(self._as_fitted().n_trials)
         if n_trials == 1 and trials is None:
             y = np.asarray(y)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -92,6 +93,13 @@ class OneVsRestModel(Model):
             one.prepare(mechanism, sampler)
 
     # ------------------------------------------------------------- E-step
+
+    def contributor(self) -> OneVsRestModel:
+        """See `Model.contributor`."""
+        other = copy(self)
+        other._each = [one.contributor() for one in self._each]
+        other._first = other._each[0]
+        return other
 
     def contribute(self, block: Any, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
         """See `Model.contribute`; ``block`` is a `vips_fast.models.logistic.records.Block` or units of them."""

@@ -40,10 +40,7 @@ class LogisticOptions:
     learning_decay, learning_offset : float
         kappa and tau_0 of the averaging rate (tau_0 + t)^-kappa, t = 0, 1, ….
 
-    Raises
-    ------
-    ValueError
-        If an option is out of its range.
+    Raises ValueError if an option is out of its range.
     """
 
     intercept_scaling: float = 1.0

@@ -6,12 +6,15 @@ the caller may refuse them or let their records contribute nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
+from ...data.arrays import rows_of, selected
+from ...data.shards import ShardedCorpus
+from ...engine.units import Selection
 from ...kernels.blr import MAX_FEATURES
 
 #: Stored entries of one block of records, and least rows of a dense one.
@@ -35,28 +38,18 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True)
 class LogisticRecords:
-    """Design rows, dense or CSR, with their responses.
+    """Design rows, dense or CSR, with their responses."""
 
-    Attributes
-    ----------
-    n_rows, n_features : int
-        The constant's column is one of the features.
-    indptr, indices : int64 and int32 arrays, or None
-        None for dense rows.
-    values : float32 or float64 array
-        Flat; with ``unit`` every stored entry is 1 and the values are not read, which gives the same bits.
-    y : float64 array
-        Successes.
-    trials : float64 array or None
-    usable : bool array or None
-    """
-
+    #: The constant's column is one of the features.
     n_rows: int
     n_features: int
+    #: None for dense rows; int64 and int32 arrays, or None.
     indptr: np.ndarray | None
     indices: np.ndarray | None
+    #: Flat; with ``unit`` every stored entry is 1 and the values are not read, which gives the same bits.
     values: np.ndarray
     unit: bool
+    #: Successes.
     y: np.ndarray
     trials: np.ndarray | None = None
     usable: np.ndarray | None = None
@@ -77,33 +70,27 @@ class LogisticRecords:
         if self.indptr is None:
             step = max(LEAST_ROWS, BLOCK_ENTRIES // self.n_features)
             return np.append(np.arange(0, len(rows), step), len(rows))
-        if len(rows) and consecutive(rows):
-            running = self.indptr[int(rows[0]) : int(rows[-1]) + 2] - self.indptr[int(rows[0])]
-        else:
-            running = np.concatenate([[0], np.cumsum(self.indptr[rows + 1] - self.indptr[rows])])
-        marks = np.arange(0, running[-1] + 1, BLOCK_ENTRIES)
-        return np.unique(np.append(np.searchsorted(running, marks, side="left"), [0, len(rows)]))
+        return _sparse_edges(self.indptr[rows + 1] - self.indptr[rows])
 
     def block(self, rows: np.ndarray) -> Block:
         """These records, in the order of ``rows``."""
-        first, n = int(rows[0]) if len(rows) else 0, len(rows)
-        here: Any = rows
-        if n == 0 or consecutive(rows):
-            here = slice(first, first + n)  # nothing is copied
-        y, trials = self.y[here], None if self.trials is None else self.trials[here]
+        n = len(rows)
+        y, trials = selected(self.y, rows), None if self.trials is None else selected(self.trials, rows)
         if self.indptr is None or self.indices is None:
-            values = self.values.reshape(self.n_rows, self.n_features)[here].reshape(-1)
+            values = selected(self.values.reshape(self.n_rows, self.n_features), rows).reshape(-1)
             return Block(n, None, np.empty(0, np.int32), values, False, y, trials)
-        if isinstance(here, slice):
-            low, high = int(self.indptr[first]), int(self.indptr[first + n])
-            entries: Any = slice(low, high)
-            indptr = self.indptr[first : first + n + 1] - low
-        else:
-            sizes = self.indptr[rows + 1] - self.indptr[rows]
-            indptr = np.concatenate([[0], np.cumsum(sizes)])
-            entries = np.repeat(self.indptr[rows] - indptr[:-1], sizes) + np.arange(indptr[-1])
-        values = self.values[:0] if self.unit else self.values[entries]
-        return Block(n, indptr, self.indices[entries], values, self.unit, y, trials)
+        # Of unit rows the values are not read: any array as long stands for them.
+        values, indices, indptr = rows_of((self.indices if self.unit else self.values, self.indices, self.indptr), rows)
+        return Block(n, indptr, indices, self.values[:0] if self.unit else values, self.unit, y, trials)
+
+    def subset(self, rows: np.ndarray) -> LogisticRecords:
+        """See `vips_fast.engine.model.Records`."""
+        block, usable = self.block(rows), None if self.usable is None else self.usable[rows]
+        indices = None if block.indptr is None else block.indices
+        return replace(
+            self, n_rows=len(rows), indptr=block.indptr, indices=indices, values=block.values, y=block.y,
+            trials=block.trials, usable=usable,
+        )
 
     def largest_norm(self) -> float:
         """Largest L2 norm of the usable rows, for fits without privacy; at least 1e-150."""
@@ -117,18 +104,60 @@ class LogisticRecords:
         return max(float(np.sqrt(sums.max(initial=0.0))), 1e-150)
 
 
-def consecutive(rows: np.ndarray) -> bool:
-    """Whether rows, at least one, follow each other."""
-    return int(rows[-1]) - int(rows[0]) == len(rows) - 1 and bool((np.diff(rows) == 1).all())
+def _sparse_edges(lengths: np.ndarray) -> np.ndarray:
+    running = np.concatenate([[0], np.cumsum(lengths)])
+    marks = np.arange(0, running[-1] + 1, BLOCK_ENTRIES)
+    return np.unique(np.append(np.searchsorted(running, marks, side="left"), [0, len(lengths)]))
+
+
+@dataclass(frozen=True)
+class LogisticShards:
+    """`LogisticRecords` of a corpus on disk; ``constant`` is that of `design`."""
+
+    corpus: ShardedCorpus
+    constant: float
+    y: np.ndarray
+    trials: np.ndarray | None = None
+    usable: np.ndarray | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """See `vips_fast.engine.model.Records`."""
+        return self.corpus.n_rows
+
+    def edges(self, rows: np.ndarray) -> np.ndarray:
+        """As in memory. The rows are read ahead from here on."""
+        self.corpus.expect(rows)
+        extra = int(self.constant > 0)
+        if self.corpus.sparse:
+            return _sparse_edges(self.corpus.lengths(rows) + extra)
+        step = max(LEAST_ROWS, BLOCK_ENTRIES // (self.corpus.n_features + extra))
+        return np.append(np.arange(0, len(rows), step), len(rows))
+
+    def block(self, rows: np.ndarray) -> Block:
+        """These records, in the order of ``rows``."""
+        trials = None if self.trials is None else self.trials[rows]
+        found = LogisticRecords.of(design(self.corpus.matrix(rows), self.constant), self.y[rows], trials)
+        return found.block(np.arange(len(rows)))
+
+    def subset(self, rows: np.ndarray) -> Selection:
+        """See `vips_fast.engine.model.Records`."""
+        return Selection(self, rows)
+
+    def largest_norm(self) -> float:
+        """As in memory, a piece at a time."""
+        pieces = self.corpus.pieces()
+        usable = np.ones(self.n_rows, bool) if self.usable is None else self.usable
+        return max(
+            LogisticRecords.of(design(piece, self.constant), self.y[place], None, usable[place]).largest_norm()
+            for place, piece in pieces
+        )
 
 
 def design(X: Any, constant: float) -> Any:
     """X as float32 or float64, C-ordered or canonical CSR, with a column of ``constant`` at the end (none if 0).
 
-    Raises
-    ------
-    ValueError
-        If X is not a table of numbers, or has too many columns.
+    Raises ValueError if X is not a table of numbers, or has too many columns.
     """
     sparse_rows = sparse.issparse(X)
     if not sparse_rows:
@@ -174,10 +203,8 @@ def read_labels(
 
     Where the classes are ``known``, a record with another label is invalid; else the two of y are taken as public.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If the shape does not fit X, labels are of several kinds, or there are not two of them.
+    Raises ValueError or TypeError if the shape does not fit X, labels are of several kinds, or there are not two of
+    them.
     """
     y = _column("y", y, n_rows)
     if y.dtype.kind == "O":
@@ -207,10 +234,7 @@ def read_counts(
 ) -> tuple[np.ndarray, np.ndarray | None, list[Problem]]:
     """Successes, trials, and what is invalid in them.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If a shape does not fit X, or a dtype is not one of numbers.
+    Raises ValueError or TypeError if a shape does not fit X, or a dtype is not one of numbers.
     """
     y = _column("y", y, n_rows)
     if y.dtype.kind not in "fiub":

@@ -36,14 +36,9 @@ class Spectrum:
     So the eigenvalues above the edge are de-biased, L = (v + sqrt(v^2 - 4 s^2 d))/2,
     and all others could be up to s sqrt(d), with the mean that the trace leaves.
 
-    Attributes
-    ----------
-    vectors : (d, k) array
-        Eigenvectors of what shows.
-    upper, bulk_upper : (k,) array, float
-        Largest eigenvalue there could be, along the vectors and elsewhere: what a step may not ignore.
-    likely, bulk_likely : (k,) array, float
-        Estimate of v^T S v along the vectors and elsewhere.
+    ``vectors``, (d, k), are the eigenvectors of what shows; ``upper``, (k,), and ``bulk_upper`` the largest eigenvalue
+    there could be, along them and elsewhere: what a step may not ignore; ``likely``, (k,), and ``bulk_likely`` the
+    estimate of v^T S v along them and elsewhere.
     """
 
     def __init__(self, matrix: np.ndarray, noise_sd: float):
@@ -121,16 +116,7 @@ class Spectrum:
 def nonnegative_mean(observed: np.ndarray, noise_sd: float, prior_mean: float) -> np.ndarray:
     """Posterior mean of a value with an exponential prior that is seen with normal noise.
 
-    Parameters
-    ----------
-    observed : array, float64
-    noise_sd, prior_mean : float
-        Above 0.
-
-    Returns
-    -------
-    ndarray, float64
-        Above 0.
+    ``noise_sd`` and ``prior_mean`` are above 0, and so is the mean.
     """
     # A normal with this mean, cut off below 0; phi/Phi(z) = sqrt(2/pi) / erfcx(-z/sqrt(2)).
     z = (np.asarray(observed) - noise_sd**2 / prior_mean) / noise_sd
@@ -184,15 +170,7 @@ def curvature_ratio(moment: float, n_trials: float) -> float:
     the solution of b c tanh(c/2)/2 = moment, where moment = sum_n <xi_n> a_n^2 / n is
     known from released numbers: tr(<m m^T> S) / n.
 
-    Parameters
-    ----------
-    moment : float
-    n_trials : float
-
-    Returns
-    -------
-    float
-        In [0.55, 1].
+    Returns a number in [0.55, 1].
     """
     # c tanh(c/2)/2 = v is solved by c between sqrt(4 v) (small) and 2 v + 2 (large); Newton from above.
     v = max(moment, 0.0) / n_trials

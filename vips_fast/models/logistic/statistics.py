@@ -82,6 +82,7 @@ class LogisticStatistics(Model):
     off_diagonal = math.sqrt(2.0)
     #: Most records whose sums fit int64 on the fine lattice.
     capacity = 2**21
+    at_root = ("_mean", "_covariance", "_gradient", "_at", "_matrix", "_spectrum")
 
     def __init__(
         self, public: Public, *, constant: float, row_norm: float, n_trials: float, n_steps: int, private: bool,

@@ -11,6 +11,7 @@ from scipy.special import expit
 from ...checks import check_choice, check_number
 from ...data.frames import framed
 from ...data.rows import binary_records
+from ...data.shards import ShardedCorpus
 from ...engine.backend import ACCUMULATOR_BYTES
 from ...engine.model import Model
 from ...engine.result import Public
@@ -18,7 +19,7 @@ from ...kernels.sbn import record_blocks, sbn_pg, sbn_quadratic
 from ...kernels.threads import resolve_n_threads
 from ..estimator import ArraySpec
 from ..parameters import Bookkeeping, Call
-from ..readouts import Transformer, published
+from ..readouts import Transformer, by_pieces, published
 from ..settings import check_memory, public_seed
 from .network import BLOCK, BLOCK_SOLVE, NetworkModel, NetworkOptions, Settings
 from .quadratic import QuadraticModel, quadratic_terms
@@ -108,17 +109,14 @@ class SigmoidBeliefNetwork(Transformer):
 
         Parameters
         ----------
-        Y : array, shape (n, J)
+        Y : array, shape (n, J), or ShardedCorpus
             Entries 0 and 1 (or booleans), one record a row.
         y : ignored
         **keep
             `vips_fast.models.parameters.Bookkeeping`.
 
-        Raises
-        ------
-        ValueError, MemoryError
-            If a parameter or the data are out of range, the run would pass
-            ``target_epsilon``, or the statistics would not fit the memory. Nothing is spent.
+        Raises ValueError or MemoryError if a parameter or the data are out of range, the run would pass
+        ``target_epsilon``, or the statistics would not fit the memory. Nothing is spent.
         """
         return self._fit(Y, y, **keep)
 
@@ -141,14 +139,20 @@ class SigmoidBeliefNetwork(Transformer):
         return binary_records(Y, n_features, name="Y", invalid=invalid, owner=owner, least_rows=least_rows)
 
     def _read(self, X: Any, y: Any = None) -> tuple[BinaryRecords, dict[str, Any]]:
-        rows, usable = self._records(X, invalid=self.invalid, least_rows=0)
+        rows: Any
+        if isinstance(X, ShardedCorpus):
+            if X.kind != "binary":
+                raise ValueError(f"Y: shards of {X.kind}: expected binary records")
+            rows, usable = X, X.usable
+        else:
+            rows, usable = self._records(X, invalid=self.invalid, least_rows=0)
         return BinaryRecords(rows, usable, self._block, resolve_n_threads(self.n_jobs)), {"n_features": rows.shape[1]}
 
     def _model(self, public: Public) -> Model:
         self._check_memory(public.n_features)
         settings = Settings(
             int(self.n_components), self.weight_prior, self._options, bool(self.private),
-            resolve_n_threads(self.n_jobs),
+            resolve_n_threads(self.n_jobs), self._joint(public),
         )
         return self._build(settings, public)
 
@@ -186,7 +190,11 @@ class SigmoidBeliefNetwork(Transformer):
         They describe Y: publish them only if Y may be published.
         """
         self._fitted()
-        return framed(self, self._latent(self._records(self._held(Y), self.n_features_in_)[0]), Y)
+        return framed(self, self._hidden(self._held(Y)), Y)
+
+    @by_pieces(np.concatenate)
+    def _hidden(self, Y: Any) -> np.ndarray:
+        return self._latent(self._records(Y, self.n_features_in_)[0])
 
     def fit_transform(self, Y: Any, y: Any = None) -> np.ndarray:
         """Fit, then give Y's q(z) (which describe Y: they are not private)."""
@@ -224,6 +232,7 @@ class SigmoidBeliefNetwork(Transformer):
         """Share of entries of public records that the reconstruction, cut at 1/2, has right (section 7.1)."""
         return float(((self.reconstruct(Y) > 0.5) == (self._records(Y)[0] > 0)).mean())
 
+    @by_pieces(sum)
     def score(self, Y: Any, y: Any = None) -> float:
         """Variational lower bound of log p(Y), in nats: a sum over public records, where nothing is noised.
 

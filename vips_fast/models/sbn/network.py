@@ -91,6 +91,7 @@ class Settings:
     options: NetworkOptions
     private: bool
     n_threads: int
+    joint: bool  # whether a unit contributes several rows together
 
 
 class NetworkModel(Model):
@@ -118,16 +119,10 @@ class NetworkModel(Model):
     larger than among records. All that is proven of records then holds of units, whatever m. The
     weight enters before truncation, which makes no norm larger; its own rounding, below 2^-52, is
     covered by the thousandth of slack.
-
-    Attributes
-    ----------
-    blocks : dict of str to slice
-        Where each block of the statistic lies.
-    step : int
-        Steps done.
     """
 
     clip = 1.0
+    at_root: ClassVar[tuple[str, ...]] = ("start_weights", "prior", "_average", "variances", "c_variance")
     #: The published arrays, and the attributes that hold them; those with two axes of units lie the other way there.
     published: ClassVar[dict[str, str]]
 
@@ -140,7 +135,9 @@ class NetworkModel(Model):
         self._schedule = Schedule(offset, float(self.options.learning_decay))
         self._average = RunningAverage(np.zeros(n_averaged))
         self.step = 0
-        self.blocks, first = {}, 0
+        #: Where each block of the statistic lies.
+        self.blocks: dict[str, slice] = {}
+        first = 0
         for name, size in blocks.items():
             self.blocks[name] = slice(first, first + size)
             first += size

@@ -57,6 +57,7 @@ class PolyaGammaModel(NetworkModel):
     """
 
     capacity = 2**19
+    at_root = (*NetworkModel.at_root, "w", "mean_image")
     published: ClassVar[dict[str, str]] = {
         "components": "w", "weight_variances": "variances", "hidden_bias": "b", "visible_bias": "c",
         "visible_variance": "c_variance", "mean_image": "mean_image",

@@ -36,6 +36,9 @@ _SHARES = {"mean": 0.1, "cross": 1.0, "covariance": 0.15}
 #: One of so many entries of the first block counts rows, so that a row has a norm of about 1/8 there.
 _COUNTED = 64
 
+#: Standard deviations above 0 from which that number counts: of units of one row it is noise alone, and is not heard.
+_CLEAR = 5.0
+
 #: Variances of z are kept above this.
 _LEAST_VARIANCE = 0.01
 
@@ -80,6 +83,7 @@ class QuadraticModel(NetworkModel):
     """
 
     capacity = 2**22
+    at_root = (*NetworkModel.at_root, "covariance", "_image")
     published: ClassVar[dict[str, str]] = {
         "components": "w", "weight_variances": "variances", "weight_covariance": "covariance", "hidden_bias": "b",
         "visible_bias": "c", "expansion": "expansion", "curvature": "curvature", "mean_image": "mean_image",
@@ -91,7 +95,7 @@ class QuadraticModel(NetworkModel):
         super().__init__(settings, public, blocks, 0.0, K + J * K + K * K)
         self.bound, self.mean_steps = bound, mean_steps
         # Entries of the first block that say, afterwards, how many rows the sums hold.
-        self._counting = -(-J // _COUNTED) if public.unit != "record" and settings.private else 0
+        self._counting = -(-J // _COUNTED) if settings.joint and settings.private else 0
         if self._counting:
             self.capacity = 2**19
         self._image = np.zeros(J)
@@ -292,7 +296,9 @@ class QuadraticModel(NetworkModel):
         # Rows that the sums hold, on average over the units.
         held = 1.0
         if self._counting:
-            held = max(1.0 + float(self.read(release, "image")[: self._counting].mean()), 1.0)
+            more = float(self.read(release, "image")[: self._counting].mean())
+            sd = release.noise_sd / self.exact_multiplier("image") / math.sqrt(self._counting)
+            held += more if more > _CLEAR * sd else 0.0
         mean = np.clip(zeta + self.read(release, "mean") / held, LEAST_HIDDEN, 1 - LEAST_HIDDEN)
         covariance = symmetric(self.read(release, "covariance") / held, K) - np.outer(mean - zeta, mean - zeta)
         # E[z^2] = E[z]: the diagonal about the mean.

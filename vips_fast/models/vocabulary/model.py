@@ -74,6 +74,7 @@ class VocabularyModel(Model):
     """
 
     clip = 1.0
+    at_root = ("_names", "_total", "_shares", "_persons", "_precision")
 
     def __init__(self, sampler: ThresholdSampler) -> None:
         self._plan, self._names = sampler, [""]

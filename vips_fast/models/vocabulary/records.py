@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -15,6 +18,46 @@ from ...engine.units import GOLDEN, mixed
 
 #: Pairs of a text and a token in a block.
 _BLOCK = 1 << 19
+#: Bytes of tokens' numbers from which on they are kept in a file.
+_IN_MEMORY = 1 << 25
+
+
+class _Numbers:
+    """int32 numbers that are added at the end and read in runs; many of them stand in a file.
+
+    The file lies in the folder for temporary files (TMPDIR), has no name there, and ends with this object.
+    """
+
+    def __init__(self, data: bytes = b"") -> None:
+        self._file, self._lock = tempfile.SpooledTemporaryFile(_IN_MEMORY, buffering=0), threading.Lock()
+        self.add(np.frombuffer(data, np.int32))
+
+    def __reduce__(self) -> Any:
+        with self._lock:
+            self._file.seek(0)
+            return _Numbers, (self._file.read(),)
+
+    def add(self, numbers: np.ndarray) -> None:
+        """Raises OSError where the disk is full."""
+        data = np.ascontiguousarray(numbers, dtype=np.int32).view(np.uint8).data
+        try:
+            self._file.seek(0, os.SEEK_END)
+            while data:
+                data = data[self._file.write(data) :]
+        except OSError as error:
+            what = f"{error.strerror}: expected room for the tokens of the texts"
+            raise OSError(error.errno, what, tempfile.gettempdir()) from None
+
+    def runs(self, begin: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        """The numbers from each place on, in one array; runs that follow each other are read at once."""
+        apart = np.flatnonzero(np.append(True, begin[1:] != (begin + lengths)[:-1])[: len(begin)])
+        sizes = np.add.reduceat(lengths, apart) if len(apart) else lengths
+        parts = []
+        with self._lock:
+            for at, size in zip((4 * begin[apart]).tolist(), (4 * sizes).tolist(), strict=True):
+                self._file.seek(at)
+                parts.append(self._file.read(size))
+        return np.frombuffer(b"".join(parts), np.int32)
 
 
 @dataclass(frozen=True)
@@ -28,12 +71,6 @@ class TokenBlock:
     def owners(self) -> np.ndarray:
         """The row of each token, int64."""
         return np.repeat(np.arange(len(self.ends) - 1), np.diff(self.ends))
-
-    def take(self, rows: np.ndarray) -> TokenBlock:
-        """Some of the rows."""
-        lengths = self.ends[rows + 1] - self.ends[rows]
-        ends = np.concatenate(([0], np.cumsum(lengths)))
-        return TokenBlock(self.ids[np.arange(ends[-1]) + np.repeat(self.ends[rows] - ends[:-1], lengths)], ends)
 
 
 class TokenSets:
@@ -49,24 +86,47 @@ class TokenSets:
 
     usable: np.ndarray | None = None
 
-    def __init__(self, table: TokenBlock, names: list[str]) -> None:
-        self._table, self.names, self.n_rows = table, names, len(table.ends) - 1
+    def __init__(self, ids: _Numbers, ends: np.ndarray, number: np.ndarray | None, names: list[str]) -> None:
+        self._ids, self._ends, self._number, self.names, self.n_rows = ids, ends, number, names, len(ends) - 1
 
     def edges(self, rows: np.ndarray) -> np.ndarray:
         """Boundaries of blocks of about equal work among drawn rows: 0, …, len(rows)."""
-        work = np.cumsum(self._table.ends[rows + 1] - self._table.ends[rows] + 1)
-        cuts = np.arange(_BLOCK, int(work[-1]) if len(rows) else 0, _BLOCK)
-        return np.unique(np.concatenate(([0], np.searchsorted(work, cuts), [len(rows)])))
+        return _edges(self._ends[rows + 1] - self._ends[rows])
 
     def block(self, rows: np.ndarray) -> TokenBlock:
         """The block of these persons."""
-        return self._table.take(rows)
+        block = _block(self._ids, self._ends, rows)
+        return block if self._number is None else TokenBlock(self._number[block.ids], block.ends)
+
+    def subset(self, rows: np.ndarray) -> TokenSets:
+        """These persons, in this order, as records of their own, which hold nothing of the others; without names."""
+        block, ids = self.block(rows), _Numbers()
+        ids.add(block.ids)
+        return TokenSets(ids, block.ends, None, [])
+
+    def subset(self, rows: np.ndarray) -> TokenSets:
+        """See `vips_fast.engine.model.Records`; the names stay behind."""
+        block, ids = _block(self._ids, self._ends, rows), _Numbers()
+        ids.add(block.ids)
+        return TokenSets(ids, block.ends, self._number, [])
+
+
+def _edges(lengths: np.ndarray) -> np.ndarray:
+    work = np.cumsum(lengths + 1)
+    cuts = np.arange(_BLOCK, int(work[-1]) if len(work) else 0, _BLOCK)
+    return np.unique(np.concatenate(([0], np.searchsorted(work, cuts), [len(work)])))
+
+
+def _block(ids: _Numbers, ends: np.ndarray, rows: np.ndarray) -> TokenBlock:
+    lengths = ends[rows + 1] - ends[rows]
+    return TokenBlock(ids.runs(ends[rows], lengths), np.concatenate(([0], np.cumsum(lengths))))
 
 
 class TokenRows:
     """The distinct tokens of each text, in the order of its own first sight of them.
 
-    The numbers of tokens, and how many there are, are private, and so is everything here; nothing is written.
+    The numbers of tokens, and how many there are, are private, and so is everything here; it is written nowhere but to
+    a temporary file without a name, where the numbers are many.
 
     Parameters
     ----------
@@ -82,8 +142,7 @@ class TokenRows:
 
     def __init__(self, analyzer: Any = None) -> None:
         self._index = TokenIndex(analyzer)
-        self._pieces: list[np.ndarray] = []
-        self._lengths: list[np.ndarray] = []
+        self._ids, self._lengths = _Numbers(), list[np.ndarray]()
 
     def extend(self, texts: Sequence[str | None]) -> TokenRows:
         """Add further texts; None is an empty one. Returns this object.
@@ -101,8 +160,8 @@ class TokenRows:
         if not all(isinstance(token, str) for token in islice(columns, known, None)):
             raise TypeError("analyzer: expected one that makes tokens that are strings")
         rows = np.repeat(np.arange(len(texts)), np.diff(indptr))
-        first = np.sort(np.unique(rows * max(len(columns), 1) + ids, return_index=True)[1])
-        self._pieces.append(ids[first])
+        first = _first_seen(rows, ids)
+        self._ids.add(ids[first])
         self._lengths.append(np.bincount(rows[first], minlength=len(texts)))
         return self
 
@@ -126,7 +185,8 @@ class TokenRows:
         rows._index.columns.update((name, column) for column, name in enumerate(names))
         if not len(rows._index.columns) == len(names) == X.shape[1]:
             raise ValueError(f"names: expected {X.shape[1]} different ones, one for each column of X, got {len(names)}")
-        rows._pieces, rows._lengths = [X.indices.astype(np.int32, copy=False)], [np.diff(X.indptr)]
+        rows._ids.add(X.indices)
+        rows._lengths = [np.diff(X.indptr)]
         return rows
 
     @property
@@ -152,42 +212,59 @@ class TokenRows:
         ValueError, TypeError
             As `group_codes`.
         """
-        ends = np.concatenate([np.zeros(1, np.int64), *self._lengths]).cumsum()
-        table, names = TokenBlock(self._whole(), ends), list(self._index.columns)
+        names, kept, lengths = list(self._index.columns), _Numbers(), [np.zeros(1, np.int64)]
+        held, codes = np.zeros(len(names), bool), np.arange(self.n_rows)
         if groups is not None:
             codes = group_codes(groups, self.n_rows)
-            order = np.argsort(codes, kind="stable")
-            rows = table.take(order)
-            owner = np.repeat(codes[order], np.diff(rows.ends))
-            first = np.sort(np.unique(owner * max(len(names), 1) + rows.ids, return_index=True)[1])
-            lengths = np.bincount(owner[first], minlength=int(codes.max(initial=-1)) + 1)
-            table = TokenBlock(rows.ids[first], np.concatenate(([0], np.cumsum(lengths))))
-        lengths = np.diff(table.ends)
-        drawn, many = words(len(lengths)), np.flatnonzero(lengths > max_tokens)
-        if len(many):
-            owners = np.repeat(many, lengths[many])
-            begin = np.concatenate(([0], np.cumsum(lengths[many])[:-1]))
-            place = np.arange(len(owners)) - np.repeat(begin, lengths[many])
-            key = mixed(drawn[owners] + (place.astype(np.uint64) + np.uint64(1)) * GOLDEN)
-            order = np.lexsort((key, owners))[place >= max_tokens]
-            stays = np.ones(len(table.ids), dtype=bool)
-            stays[table.ends[owners[order]] + place[order]] = False
-            ends = np.concatenate(([0], np.cumsum(np.minimum(lengths, max_tokens))))
-            table = TokenBlock(table.ids[stays], ends)
+        drawn = words(int(codes.max(initial=-1)) + 1)
+        for first, table in self._of_persons(codes):
+            table = _limited(table, max_tokens, drawn[first : first + len(table.ends) - 1])
+            held[table.ids] = True
+            kept.add(table.ids)
+            lengths.append(np.diff(table.ends))
         # A token that nobody keeps is as if nobody held it.
-        held = np.zeros(len(names), dtype=np.int32)
-        held[table.ids] = 1
-        number, kept = np.cumsum(held, dtype=np.int32), np.flatnonzero(held)
-        return TokenSets(TokenBlock(number[table.ids], table.ends), ["", *(names[i] for i in kept)])
+        number, found = np.cumsum(held, dtype=np.int32), np.flatnonzero(held).tolist()
+        return TokenSets(kept, np.concatenate(lengths).cumsum(), number, ["", *(names[i] for i in found)])
 
-    def _whole(self) -> np.ndarray:
-        """The pieces in one array; each is let go when it has been copied, so that they never stand twice."""
-        if len(self._pieces) != 1:
-            whole = np.empty(sum(map(len, self._pieces)), dtype=np.int32)
-            end = len(whole)
-            while self._pieces:
-                piece = self._pieces.pop()
-                whole[end - len(piece) : end] = piece
-                end -= len(piece)
-            self._pieces = [whole]
-        return self._pieces[0]
+    def _of_persons(self, codes: np.ndarray) -> Iterator[tuple[int, TokenBlock]]:
+        """Some persons at a time: the first one's number, and their distinct tokens in the order of first sight."""
+        ends = np.concatenate([np.zeros(1, np.int64), *self._lengths]).cumsum()
+        order = np.argsort(codes, kind="stable")
+        texts = np.concatenate(([0], np.cumsum(np.bincount(codes))))
+        edges = _edges(np.bincount(codes, np.diff(ends)).astype(np.int64)).tolist()
+        for first, last in zip(edges, edges[1:], strict=False):
+            rows = order[texts[first] : texts[last]]
+            table = _block(self._ids, ends, rows)
+            owner = np.repeat(codes[rows] - first, np.diff(table.ends))
+            if len(rows) > last - first:
+                once = _first_seen(owner, table.ids)
+                lengths = np.bincount(owner[once], minlength=last - first)
+                table = TokenBlock(table.ids[once], np.concatenate(([0], np.cumsum(lengths))))
+            yield first, table
+
+
+def _first_seen(owners: np.ndarray, ids: np.ndarray) -> np.ndarray:
+    """Places of the first of each owner's equal ids, in order; an owner's stand together."""
+    bits = len(ids).bit_length()
+    keys = np.sort((ids.astype(np.int64) << bits) | np.arange(len(ids)))
+    places = keys & ((1 << bits) - 1)
+    whose, which = owners[places], keys >> bits
+    new = np.append(True, (whose[1:] != whose[:-1]) | (which[1:] != which[:-1]))
+    return np.sort(places[new[: len(places)]])
+
+
+def _limited(table: TokenBlock, max_tokens: int, words: np.ndarray) -> TokenBlock:
+    """At most so many tokens of each person, chosen by the person's word."""
+    lengths = np.diff(table.ends)
+    many = np.flatnonzero(lengths > max_tokens)
+    if not len(many):
+        return table
+    owners = np.repeat(many, lengths[many])
+    begin = np.concatenate(([0], np.cumsum(lengths[many])[:-1]))
+    place = np.arange(len(owners)) - np.repeat(begin, lengths[many])
+    key = mixed(words[owners] + (place.astype(np.uint64) + np.uint64(1)) * GOLDEN)
+    order = np.lexsort((key, owners))[place >= max_tokens]
+    stays = np.ones(len(table.ids), dtype=bool)
+    stays[table.ends[owners[order]] + place[order]] = False
+    ends = np.concatenate(([0], np.cumsum(np.minimum(lengths, max_tokens))))
+    return TokenBlock(table.ids[stays], ends)

@@ -1,4 +1,4 @@
-"""The paper's privacy figures, recomputed: ``python -m vips_fast.accounting.paper_table``.
+"""The paper's privacy figures, recomputed: ``python bench/paper/epsilon_table.py``.
 
 For each setting of Park, Foulds, Chaudhuri & Welling (2020) the printed epsilon stands beside
 
@@ -18,11 +18,18 @@ import math
 import sys
 from dataclasses import dataclass
 
-from .accountants import epsilon
-from .calibration import calibrate_noise_multiplier
-from .comparison import epsilon_lower_bound
-from .events import GaussianEvent, PoissonSampledEvent, PrivacyEvent, SelfComposedEvent, WithoutReplacementEvent
-from .printing import rounded_down, rounded_up
+from vips_fast.accounting import (
+    GaussianEvent,
+    PoissonSampledEvent,
+    PrivacyEvent,
+    SelfComposedEvent,
+    WithoutReplacementEvent,
+    calibrate_noise_multiplier,
+    epsilon,
+    epsilon_lower_bound,
+    rounded_down,
+    rounded_up,
+)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,111 @@
+"""Shards at the shell: records of each kind are written, and fits from them are those of the records."""
+
+import csv
+
+import numpy as np
+import pandas
+import pytest
+
+from vips_fast.data import Batch, ShardedCorpus, write_shards
+
+STEPS = ["--noise-multiplier", 2, "--records", 60, "--delta", "1e-5", "--quiet"]
+
+
+def rows(corpus):
+    return corpus.matrix(np.arange(corpus.n_rows)).toarray()
+
+
+def test_topics_of_counts(run, files):
+    out = files.folder / "shards"
+    code, text, _ = run("shard", files.docs, out, "--vocab", files.vocab, "--shard-mb", 0.0003)
+    assert code == 0 and "as private as" in text and "60" not in text
+    corpus = ShardedCorpus(out)
+    np.testing.assert_array_equal(rows(corpus), files.X)
+    assert corpus.vocabulary == files.words and len(corpus.partitions) > 1
+    fit = ["fit", "lda", out, "--topics", 2, "--out", files.model, "--steps", 5, "--doc-length", 30, *STEPS]
+    assert run(*fit, "--no-verify")[0] == 0
+    assert (files.model / "vocab.txt").read_text().split() == list(files.words)
+    printed = [run("transform", files.model, source)[1] for source in (files.docs, out)]
+    assert printed[0] == printed[1]
+
+
+def test_texts_and_their_persons(run, refused, files):
+    table, out = files.folder / "notes.csv", files.folder / "shards"
+    with open(table, "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["note", "patient"])
+        for i, x in enumerate(files.X):
+            writer.writerow([" ".join(w for w, n in zip(files.words, x, strict=True) for _ in range(n)), f"p{i % 9}"])
+    named = ["--text", "note", "--person", "patient", "--bins", 3]
+    assert "--vocab: expected a public vocabulary" in refused("shard", table, out, *named)
+    assert run("shard", table, out, *named, "--vocab", files.vocab)[0] == 0
+    corpus = ShardedCorpus(out)
+    starts = corpus.groups.starts
+    assert len(starts) == 10 and len(corpus.bins) == 4
+    whole = rows(corpus)
+    owned = [whole[a:b].tolist() for a, b in zip(starts, starts[1:], strict=False)]
+    assert sorted(owned) == sorted(files.X[person::9].tolist() for person in range(9))
+    fit = ["fit", "lda", out, "--topics", 2, "--out", files.model, "--steps", 5, "--doc-length", 30, *STEPS]
+    code, text, _ = run(*fit, "--unit", "patient")
+    assert code == 0 and "patient" in text
+    assert run("transform", files.model, table)[0] == 0  # the model knows the column and the analyzer
+
+
+def test_tables(run, tmp_path):
+    (tmp_path / "s.toml").write_text(
+        '[columns.age]\nkind = "number"\nlow = 0\nhigh = 100\n[columns.ill]\nkind = "binary"\nvalues = ["no", "yes"]\n'
+    )
+    age = np.arange(60) * 1.5
+    table = pandas.DataFrame({"age": age, "ill": np.where(age > 40, "yes", "no"), "home": np.arange(60) // 2})
+    table.to_csv(tmp_path / "t.csv", index=False)
+    named = ["--schema", tmp_path / "s.toml", "--label", "ill", "--person", "home"]
+    assert run("shard", tmp_path / "t.csv", tmp_path / "shards", *named)[0] == 0
+    code, text, err = run("fit", "blr", tmp_path / "shards", "--out", tmp_path / "m", *STEPS)
+    assert code == 0 and "age" in text and "person" in text, err
+    assert (tmp_path / "m" / "schema.toml").exists()
+    printed = [run("predict", tmp_path / "m", tmp_path / name)[1] for name in ("t.csv", "shards")]
+    assert printed[0] == printed[1] and printed[0].startswith("p(no),p(yes)")
+
+
+def test_networks(run, tmp_path):
+    Y = (np.random.default_rng(0).random((60, 9)) < 0.4).astype(np.uint8)
+    write_shards(tmp_path / "shards", [Batch(Y)], kind="binary")
+    np.save(tmp_path / "Y.npy", Y)
+    fit = ["fit", "sbn", tmp_path / "shards", "--components", 2, "--out", tmp_path / "m", *STEPS]
+    assert run(*fit)[0] == 0
+    printed = [run("transform", tmp_path / "m", tmp_path / name)[1] for name in ("Y.npy", "shards")]
+    assert printed[0] == printed[1]
+
+
+def test_what_is_refused_in_one_line(refused, run, files):
+    out = files.folder / "shards"
+    write = ["shard", files.docs, out, "--vocab", files.vocab]
+    labels = files.folder / "labels.txt"
+    labels.write_text("a\nb\n")
+    for more, message in (
+        (["--label", "x"], "--label x: expected with --schema"),
+        (["--groups", labels, "--person", "p"], "--person: leave out --groups"),
+        (["--groups", labels], "persons has shape"),
+        (["--shard-mb", "0"], "--shard-mb"),
+        (["--bins", "0"], "--bins"),
+    ):
+        assert message in refused(*write, *more)
+        assert not out.exists()
+    assert run(*write)[0] == 0
+    assert "exists" in refused(*write)
+    fit = ["fit", "lda", out, "--topics", 2, "--out", files.model, "--steps", 5, "--doc-length", 30, *STEPS]
+    assert "--vocab: not with shards" in refused(*fit, "--vocab", files.vocab)
+    (out / "000000" / "values.npy").write_bytes(b"")
+    for more in ([], ["--no-verify"]):
+        assert "000000/values.npy: cut; expected another size" in refused(*fit, *more)
+    (out / "shards.json").unlink()
+    assert not files.model.exists()
+
+
+@pytest.mark.parametrize("family", ["blr", "sbn"])
+def test_shards_of_another_kind(refused, run, files, family):
+    out = files.folder / "shards"
+    assert run("shard", files.docs, out, "--vocab", files.vocab)[0] == 0
+    more = ["--components", 2] if family == "sbn" else []
+    said = refused("fit", family, out, *more, "--out", files.model, *STEPS)
+    assert "shards of counts" in said or "y has shape" in said

@@ -1,0 +1,144 @@
+"""Fits, read-outs and refusals of the models with rows in shards on disk, beside the same rows in memory."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from cases import CASES, EVERY
+
+from vips_fast.data import Batch, ShardedCorpus, write_shards
+
+KEY = b"k" * 32
+KINDS = {"lda": "counts", "lda-paper": "counts", "network": "binary", "network-paper": "binary"}
+
+
+def sharded(path, name, data, persons=None, **options):
+    """The arguments of ``fit`` in some small shards, and in memory in the order of the shards."""
+    X, y = (*data, None)[:2]
+    kind = KINDS.get(name) or ("binary" if name in ("network-bohning", "bernoulli-mixture") else "numbers")
+    batches = [
+        Batch(X[a:b], None if y is None else y[a:b], None if persons is None else persons[a:b])
+        for a, b in ((0, 70), (70, X.shape[0]))
+    ]
+    corpus = write_shards(path, batches, kind=kind, shard_mb=0.0006, **options)
+    assert len(corpus.partitions) > 2
+    return corpus
+
+
+def arrays(model):
+    return model._fitted().arrays
+
+
+def same(first, second):
+    a, b = arrays(first), arrays(second)
+    return a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a)
+
+
+@pytest.mark.parametrize("sampling", ["poisson", "full"])
+@pytest.mark.parametrize("name", EVERY)
+def test_a_fit_has_the_bits_of_one_in_memory(tmp_path, name, sampling):
+    make, data = EVERY[name]
+    options = {"batch_size": 50} if sampling == "poisson" else {}
+    corpus = sharded(tmp_path / "shards", name, data())
+    models = [make(sampling=sampling, **options).set_unsafe(test_key=KEY) for _ in range(3)]
+    models[2].set_params(n_jobs=4)
+    models[0].fit(*data())
+    for model in models[1:]:
+        assert same(model.fit(corpus), models[0])
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name != "logistic-paper"])
+@pytest.mark.parametrize("bins", [None, 4])
+def test_persons_in_shards(tmp_path, name, bins):
+    make, data = CASES[name]
+    data, persons = data(), np.random.default_rng(3).integers(0, 60, 200)
+    corpus = sharded(tmp_path / "shards", name, data, persons, bins=bins)
+    # In memory, in the order of the shards.
+    X, y = (*data, None)[:2]
+    rows = np.arange(corpus.n_rows)
+    inside = corpus.matrix(rows), *([] if y is None else [corpus.labels])
+    numbers = np.repeat(np.arange(len(set(persons))), np.diff(corpus.groups.starts))
+    options = {"sampling": "poisson", "batch_size": 20, "rows_per_group": 3}
+    models = [make(**options).set_unsafe(test_key=KEY) for _ in range(2)]
+    assert same(models[0].fit(*inside, groups=numbers), models[1].fit(corpus, groups=corpus.groups))
+    assert models[1].privacy_.n_records == len(set(persons))
+
+
+@pytest.mark.parametrize("name", ["lda", "network", "logistic"])
+def test_read_outs_work_in_pieces(tmp_path, monkeypatch, name):
+    make, data = CASES[name]
+    monkeypatch.setattr("vips_fast.data.shards.PIECE", 500)
+    corpus, data = sharded(tmp_path / "shards", name, data()), data()
+    model = make().fit(*data)
+    assert sum(1 for _ in corpus.pieces()) > 3
+    read = model.predict_proba if name == "logistic" else model.transform
+    np.testing.assert_array_equal(read(corpus), read(data[0]))
+    assert model.score(corpus) == pytest.approx(model.score(*data), rel=1e-12)
+    if name == "lda":
+        assert model.perplexity(corpus) == pytest.approx(model.perplexity(*data), rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ["lda", "network", "logistic", "own"])
+def test_without_privacy_and_of_any_length(tmp_path, name):
+    make, data = CASES[name]
+    corpus = sharded(tmp_path / "shards", name, data())
+    options = {"private": False, "noise_multiplier": None, **({"doc_length": None} if name == "lda" else {})}
+    assert same(make(**options).fit(corpus), make(**options).fit(*data()))
+
+
+def test_invalid_rows_contribute_nothing(tmp_path):
+    make, data = CASES["logistic"]
+    X, y = data()
+    X[[3, 80, 81]] = np.nan
+    models = [make(sampling="full", invalid="drop").set_unsafe(test_key=KEY) for _ in range(2)]
+    corpus = sharded(tmp_path / "shards", "logistic", (X, y), invalid="drop")
+    assert same(models[0].fit(X, y), models[1].fit(corpus))
+    with pytest.raises(ValueError, match="rows: expected finite values, found NaN or infinity"):
+        sharded(tmp_path / "other", "logistic", (X, y))
+    with pytest.raises(ValueError, match="X: expected rows that were all usable"):
+        make().fit(corpus)
+
+
+@pytest.mark.parametrize(
+    "name, other, message",
+    [
+        ("lda", "network", "X: shards of binary: expected counts"),
+        ("network", "lda", "Y: shards of counts: expected binary records"),
+        ("own", "lda", "X: shards of sparse rows; expected dense ones"),
+        ("logistic", "lda", "y has shape"),
+    ],
+)
+def test_shards_of_another_kind_are_refused(tmp_path, name, other, message):
+    corpus = sharded(tmp_path / "shards", other, CASES[other][1]())
+    with pytest.raises(ValueError, match=message):
+        CASES[name][0]().fit(corpus)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.int64, np.uint64, np.bool_, np.float64])
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+def test_any_integer_type_gives_the_same_bits(dtype, index):
+    make, data = CASES["lda"]
+    (X,) = data()
+    if dtype is np.bool_:
+        X.data[:] = 1
+    Y = sp.csr_array(X.shape, dtype=dtype)
+    Y.data, Y.indices, Y.indptr = X.data.astype(dtype), X.indices.astype(index), X.indptr.astype(index)
+    models = [make(n_jobs=2).set_unsafe(test_key=KEY).fit(matrix) for matrix in (X, Y)]
+    assert same(*models)
+
+
+def test_counts_of_any_integer_type_are_not_copied():
+    from vips_fast.models.lda.records import Documents
+
+    (X,) = CASES["lda"][1]()
+    for dtype in (np.uint8, np.uint16, np.int32, np.int64):
+        Y = sp.csr_array((X.data.astype(dtype), X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape)
+        parts = Documents(Y, "raise", "test")._parts
+        assert np.shares_memory(parts[0], Y.data) and np.shares_memory(parts[1], Y.indices)
+
+
+def test_the_budget_is_untouched_by_a_damaged_corpus(tmp_path):
+    make, data = CASES["lda"]
+    corpus = sharded(tmp_path / "shards", "lda", data())
+    (corpus.path / "000001" / "values.npy").write_bytes(b"")
+    with pytest.raises(ValueError, match="000001/values.npy: cut"):
+        make().fit(ShardedCorpus(corpus.path))

@@ -1,0 +1,105 @@
+"""``shard``: records of any kind as a folder of shards, which ``fit``, ``transform`` and ``predict`` take as INPUT."""
+
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from . import texts
+from .arguments import command, positive, whole
+from .output import read_labels
+from .records import PRIVATE, add_input, analyzer_of, public_words, reading
+
+if TYPE_CHECKING:
+    from ..data import Batch
+
+#: The public values of a label, beside the rows of a table.
+CLASSES = "classes.json"
+
+
+def add(commands: Any) -> None:
+    what = "write records as shards on disk, for fits that do not fit the memory; they are as private as INPUT"
+    parser = command(commands, "shard", shard, what)
+    add_input(parser, fit=True)
+    parser.add_argument("out", metavar="OUT", help="new folder to write")
+    parser.add_argument("--shard-mb", type=positive, default=256.0, metavar="MIB", help="size of a shard, default 256")
+    what = "draw one of T bins for each person or record, and write bin by bin: then a minibatch is one stretch of disk"
+    parser.add_argument("--bins", type=whole, metavar="T", help=what)
+    parser.add_argument("--groups", metavar="FILE", help="whose each record is, one label a line (or a .npy array)")
+    parser.add_argument("--person", metavar="COLUMN", help="the column that says whose each record is")
+    parser.add_argument("--schema", metavar="FILE", help="INPUT is a table with these columns (TOML)")
+    parser.add_argument("--label", metavar="COLUMN", help="of a table: the column of labels, or of counts")
+    what = "records with invalid values: refuse the data (default), or let them contribute nothing"
+    parser.add_argument("--invalid", choices=("raise", "drop"), default="raise", help=what)
+
+
+def shard(args: Namespace) -> int:
+    """Write shards."""
+    from ..data import Batch, write_shards
+
+    if args.groups is not None and args.person is not None:
+        raise ValueError("--person: leave out --groups")
+    if args.label is not None and args.schema is None:
+        raise ValueError(f"--label {args.label}: expected with --schema")
+    batches, how = (_text_or_counts if args.schema is None else _table)(args)
+    if args.groups is not None:
+        labels, given = read_labels(args.groups), batches
+
+        def grouped() -> Iterator[Batch]:
+            first = 0
+            for batch in given:
+                last = first + batch.rows.shape[0]
+                yield Batch(batch.rows, batch.labels, labels[first:last])
+                first = last
+            if first != len(labels):
+                raise ValueError(f"--groups {args.groups}: expected one label for each record of {args.input}")
+
+        batches = grouped()
+    write_shards(args.out, batches, shard_mb=args.shard_mb, bins=args.bins, invalid=args.invalid, **how)
+    print(f"Written to {args.out}. It is as private as {args.input}, its shards.json too.")
+    return 0
+
+
+def _text_or_counts(args: Namespace) -> tuple[Iterator[Batch], dict[str, Any]]:
+    from ..data import Batch, Records, count_matrix, holds_records, load_corpus
+
+    if not holds_records(args.input, args.format, args.text, args.person):
+        corpus = load_corpus(
+            args.input, public_words(args), args.format, n_features=args.features, invalid=args.invalid
+        )
+        return iter([Batch(corpus.counts, None, corpus.groups)]), {"vocabulary": corpus.vocabulary}
+    if args.vocab in (None, PRIVATE):
+        raise ValueError("--vocab: expected a public vocabulary, FILE or public:LANGUAGE; fit buys a private one")
+    words, analyzer = public_words(args), analyzer_of(args)
+    assert words is not None
+    records = Records(args.input, args.text or ("text",), args.person, args.format, args.encoding, args.invalid)
+    batches = (Batch(count_matrix([some], words, analyzer), None, whose) for some, whose in records.batches())
+    return batches, {"vocabulary": words, "files": reading(args, analyzer)}
+
+
+def _table(args: Namespace) -> tuple[Iterator[Batch], dict[str, Any]]:
+    from ..data import Batch, Schema
+    from ..data.records import read_batches
+
+    schema, others = Schema.load(args.schema), [name for name in (args.label, args.person) if name is not None]
+    if len(set(others)) < len(others):
+        raise ValueError(f"--person {args.person}: expected another column than --label")
+    kept, counts = schema.without(*others), args.label is not None and schema[args.label].kind == "number"
+    files = {texts.SCHEMA: kept.to_toml()}
+    if args.label is not None:
+        schema.label(args.label, [], counts=counts)  # refuses a column that is no label
+        files |= {} if counts else {CLASSES: json.dumps(list(schema[args.label].values)) + "\n"}
+
+    def batches() -> Iterator[Batch]:
+        n = 1
+        for cells in read_batches(args.input, [*kept.names, *others]):
+            lines = range(n, n := n + len(next(iter(cells.values()))))
+            encoded = kept.encode(
+                cells, invalid="nan" if args.invalid == "drop" else "raise", where=f"{args.input}: record", lines=lines
+            )
+            labels = None if args.label is None else schema.label(args.label, cells[args.label], counts=counts)
+            yield Batch(encoded, labels, cells.get(args.person))
+
+    return batches(), {"kind": "numbers", "files": files}
