@@ -36,16 +36,12 @@ class Function(NamedTuple):
 
     def wrapped(self, head: str, tail: str, indent: int) -> str:
         """A declaration, its arguments aligned to the parenthesis before them."""
-        arguments = [join(kind, name) for kind, name in self.arguments]
-        line = " " * indent + join(self.returns, head) + "("
-        lines, column = [line], len(line)
-        for i, argument in enumerate(arguments):
-            argument += "," if i + 1 < len(arguments) else ")" + tail
-            if len(lines[-1]) > column and len(lines[-1]) + 1 + len(argument) > WIDTH:
-                lines.append(" " * column + argument)
-            else:
-                lines[-1] += (" " if i > 0 else "") + argument
-        return "\n".join(line.rstrip() for line in lines)
+        start = " " * indent + join(self.returns, head) + "("
+        # No line ends inside an argument.
+        text = ", ".join(join(kind, name).replace(" ", "\0") for kind, name in self.arguments) + ")"
+        text += tail.replace(" ", "\0")
+        lines = textwrap.wrap(text, WIDTH - len(start), break_long_words=False, break_on_hyphens=False)
+        return start + f"\n{' ' * len(start)}".join(lines).replace("\0", " ")
 
 
 def join(kind: str, name: str) -> str:

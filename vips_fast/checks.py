@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import math
+import os
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 
 def check_number(
     name: str, value: Any, low: float, high: float, *, integer: bool = False, low_open: bool = False,
-    high_open: bool = False,
+    high_open: bool = False, optional: bool = False,
 ) -> Any:
-    """The number itself, as an int or a float.
+    """The number itself, as an int or a float; where it is ``optional``, None is None.
 
     Raises
     ------
     ValueError
         If it is no number, or out of its range.
     """
+    if optional and value is None:
+        return None
     kinds = (int, np.integer) if integer else (int, float, np.integer, np.floating)
     ok = isinstance(value, kinds) and not isinstance(value, (bool, np.bool_)) and not math.isnan(value)
     ok = ok and (low < value if low_open else low <= value) and (value < high if high_open else value <= high)
@@ -45,3 +49,23 @@ def check_flag(name: str, value: Any) -> None:
     """Raise a ValueError unless value is True or False."""
     if not isinstance(value, (bool, np.bool_)):
         raise ValueError(f"{name}={value!r}: expected True or False")
+
+
+def machine_memory() -> float:
+    """Bytes of memory that the machine has; infinity where nobody knows."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return math.inf
+
+
+def check_array(
+    name: str, value: ArrayLike, shape: tuple[int, ...], low: float = -math.inf, high: float = math.inf
+) -> np.ndarray:
+    """A finite C-contiguous float64 array of this shape with entries in [low, high]; ValueError for any other."""
+    array = np.ascontiguousarray(value, dtype=np.float64)
+    if array.shape != shape:
+        raise ValueError(f"{name} has shape {array.shape}: expected {shape}")
+    if not np.isfinite(array).all() or (array.size and (array.min() < low or array.max() > high)):
+        raise ValueError(f"{name}: expected finite values in [{low:g}, {high:g}]")
+    return array

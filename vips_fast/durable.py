@@ -101,10 +101,9 @@ def new_folder(path: Path) -> Path:
 def put_in_place(folder: Path, path: Path) -> None:
     """Give a finished folder its name; what had the name is removed afterwards.
 
-    An existing folder is exchanged for the new one in one step where the system offers
-    that (Linux), so that a whole one is there at any moment, whatever happens.
-    Elsewhere the old one is renamed first, and a crash between the two renames leaves
-    both under other names.
+    An existing folder is exchanged for the new one in one step where the system offers that (Linux), so that a whole
+    one is there at any moment, whatever happens. Elsewhere the old one is renamed first, and a crash between the two
+    renames leaves both under other names.
     """
     sync_folder(folder)
     replaces = path.exists()

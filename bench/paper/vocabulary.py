@@ -23,7 +23,7 @@ from functools import partial
 
 import numpy as np
 import scipy.sparse as sp
-from lda_common import DATA, RESULTS
+from lda_common import DATA, RESULTS, load
 
 from vips_fast import LatentDirichletAllocation, PrivateVocabulary, plan
 from vips_fast.data import Analyzer, Records, public_vocabulary, stop_words
@@ -169,9 +169,10 @@ def people(say, repeats, share):
 
 
 def wiki(say, n, share):
-    """Fifty topics of n articles at epsilon = 1 in all, over a vocabulary that is bought, and over all words."""
-    matrix, words = articles(None if n == 21_475 else n)
-    made = plan_vocabulary(n, 1.0, DELTA, tokens=300.0, n_words=len(words), share=share)
+    """Fifty topics of n articles, resampled to 500 words, at epsilon = 1 in all, over a vocabulary that is bought, and
+    over all words."""
+    matrix, test, words = load(n)
+    made = plan_vocabulary(n, 1.0, DELTA, tokens=200.0, n_words=len(words), share=share)
     after = bought(TokenRows.of_counts(matrix, words), n, **made.parameters())
     columns = np.sort([words.index(word) for word in after.vocabulary_])
     models = {}
@@ -181,8 +182,7 @@ def wiki(say, n, share):
         )
         counts = matrix if len(kept) == len(words) else matrix[:, kept]
         models[name] = model.fit(counts, **call), [words[column] for column in kept]
-        say(name, f"{model.n_steps_} steps")
-    scores(say, models, sp.load_npz(DATA / "test.npz").tocsr(), words, np.ones(len(words)))
+    scores(say, models, test, words, np.ones(len(words)))
 
 
 def main():

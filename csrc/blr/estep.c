@@ -58,9 +58,11 @@
  *
  *     |sum_r a_r a_r^T|^2 = sum_{r,s} (a_r . a_s)^2,
  *
- * no d x d matrix is needed. An inner product of the a is at most 2^42, and so is
- * every partial sum of it (Cauchy-Schwarz): exact in doubles, in any order. The
- * m^2 squares are added in rows, tiles and stripes: chains of at most 2 m + 128 additions, an error
+ * no d x d matrix is needed: a unit has one where it has more rows than columns, and these
+ * are few, for it is cheaper then. An inner product of the a is at most 2^42, and so is
+ * every partial sum of it (Cauchy-Schwarz); an entry of sum_r a_r a_r^T is at most its largest on the
+ * diagonal, which is below that of the f before they are truncated, and that below the norm, 2^42: exact in
+ * doubles, in any order, one like the other. The m^2 squares are added in rows, tiles and stripes: chains of at most 2 m + 128 additions, an error
  * below (2 m + 130) 2^-53 <= 2^-21 relative for m < 2^31 - 64 rows. |q|^2 is one of d squares of
  * integers that int64 holds, with an error below (n + 3) 2^-53 <= 2^-21 for n < 2^32 stored entries. So if
  *
@@ -97,6 +99,10 @@
 #define MAX_ROW_NORM 1e150
 #define MAX_SQUARE 1e300
 #define MIN_SQUARE 1e-280
+/* Rows of a unit that are multiplied with others at a time. */
+#define UNIT_TILE 64
+/* Columns up to which a unit with more rows than columns goes by the matrix of its moments, not by pairs of rows. */
+#define MOMENT_COLUMNS 256
 #define TRIANGLE_ROW(i, d) ((i) * (2 * (d) - (i)-1) / 2)
 
 #if defined(VF_ISA_AVX512) || defined(VF_ISA_AVX2)
@@ -105,11 +111,17 @@
 #define MULADD(a, b, c) ((a) * (b) + (c))
 #endif
 
+/* Bytes that rows alone need: one row's values and its factors (CSR), or a group of rows and one strip of M. */
+VF_INLINE int64_t rows_workspace(int64_t n_features, int dense) {
+    return (dense ? GROUP + PANEL : 2) * VF_ROUND_UP(n_features, PANEL) * (int64_t)sizeof(double) + VF_LINE;
+}
+
 int64_t VF_FN(vf_blr_workspace)(int64_t n_features, int32_t dense) {
     if (n_features < 1 || n_features > INT32_MAX / 2) return -1;
-    const int64_t d = VF_ROUND_UP(n_features, PANEL);
-    /* CSR: one row's values and its factors. Dense: a group of rows and one strip of M. */
-    return (dense ? GROUP + PANEL : 2) * d * (int64_t)sizeof(double) + VF_LINE;
+    const int64_t d = VF_ROUND_UP(n_features, PANEL), rows = rows_workspace(n_features, dense);
+    /* Units: three tiles of rows, the matrix of moments and a sum. */
+    const int64_t units = (3 * UNIT_TILE + d + 1) * d * (int64_t)sizeof(double) + VF_LINE;
+    return n_features <= MOMENT_COLUMNS && units > rows ? units : rows;
 }
 
 /* Everything about the lattice that does not depend on the record. */

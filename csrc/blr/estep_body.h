@@ -288,7 +288,7 @@ int32_t KERNEL(vf_blr_weights)(const vf_blr_params *params, const LOCAL(vf_rows)
     if (VF_OFF(y) | VF_OFF(trials) | VF_OFF(second_moment) | VF_OFF(center) | VF_OFF(linear) | VF_OFF(quadratic) |
         VF_OFF(xi_out) | VF_OFF(norms_out) | ((uintptr_t)workspace & 7u))
         return VF_ERR_ALIGNMENT;
-    if (workspace_bytes < VF_FN(vf_blr_workspace)(d, indptr == NULL)) return VF_ERR_WORKSPACE;
+    if (workspace_bytes < rows_workspace(d, indptr == NULL)) return VF_ERR_WORKSPACE;
 
     double *area = VF_ALIGN_UP(workspace);
     if (indptr && !values)
@@ -460,7 +460,7 @@ int32_t KERNEL(vf_blr_accumulate)(const LOCAL(vf_rows) * rows, int64_t row_begin
     if (!workspace || (sums_linear && !linear) || (sums_quadratic && !quadratic)) return VF_ERR_NULL;
     if (VF_OFF(linear) | VF_OFF(quadratic) | VF_OFF(sums_linear) | VF_OFF(sums_quadratic) | ((uintptr_t)workspace & 7u))
         return VF_ERR_ALIGNMENT;
-    if (workspace_bytes < VF_FN(vf_blr_workspace)(d, indptr == NULL)) return VF_ERR_WORKSPACE;
+    if (workspace_bytes < rows_workspace(d, indptr == NULL)) return VF_ERR_WORKSPACE;
     double *area = VF_ALIGN_UP(workspace);
     if (indptr)
         return LOCAL(add_sparse)(n, d, row_begin, row_end, indptr, indices, values, linear, quadratic, area,

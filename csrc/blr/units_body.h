@@ -39,7 +39,7 @@ static double LOCAL(linear_weight)(const LOCAL(unit_rows) * u, int64_t r, double
     return sqrt(((rest > 0.0 ? rest : 0.0) + 0x1p-40 * norm * norm) / square);
 }
 
-/* One tile of dense rows, padded; the rows' linear weights unless integers are meant. */
+/* One tile of rows, dense and padded; the rows' linear weights unless integers are meant. */
 static void LOCAL(unit_tile)(LOCAL(unit_rows) * u, int exact, int64_t first, int64_t n, int64_t d_pad,
                              double *VF_RESTRICT rows, double *VF_RESTRICT weight) {
     for (int64_t r = 0; r < n; ++r) {
@@ -49,7 +49,9 @@ static void LOCAL(unit_tile)(LOCAL(unit_rows) * u, int exact, int64_t first, int
         memset(row, 0, (size_t)d_pad * sizeof(double));
         weight[r] = 0.0;
         if (LOCAL(silent)(u, k) || (exact && f == 0.0)) continue;
-        for (int64_t j = 0; j < u->d; ++j) row[j] = LOCAL(entry)(u, k * u->d + j, f);
+        int64_t at;
+        const int64_t m = LOCAL(extent)(u, k, &at);
+        for (int64_t i = 0; i < m; ++i) row[u->indptr ? u->indices[at + i] : i] = LOCAL(entry)(u, at + i, f);
         if (exact) continue;
         vfd s = vfd_set1(0);
         for (int64_t j = 0; j < d_pad; j += VF_ND) s = vfd_fma(vfd_load(row + j), vfd_load(row + j), s);
@@ -64,9 +66,6 @@ VF_INLINE void LOCAL(add_pair)(const LOCAL(unit_rows) * u, int exact, int64_t r,
     sums[0] += twice * (u->label_free ? weights * fabs(p) : weights * p);
     sums[1] += twice * (product * product);
 }
-
-/* Rows of a tile; two tiles fit the workspace. */
-#define UNIT_TILE 64
 
 static void LOCAL(dense_pairs)(LOCAL(unit_rows) * u, int exact, double *area, double *sums) {
     const int64_t d_pad = VF_ROUND_UP(u->d, PANEL);
@@ -176,9 +175,82 @@ static double LOCAL(linear_square)(LOCAL(unit_rows) * u, double *area) {
     return total;
 }
 
+/* sum_{r,s} W_r W_s |x_r . x_s|, a tile of rows against the lanes of another, turned. */
+static double LOCAL(worst_labels)(LOCAL(unit_rows) * u, int64_t d_pad, double *area) {
+    double *left = area, *right = left + UNIT_TILE * d_pad, *turned = right + UNIT_TILE * d_pad, total = 0.0;
+    for (int64_t i = 0; i < u->m; i += UNIT_TILE) {
+        const int64_t n = u->m - i < UNIT_TILE ? u->m - i : UNIT_TILE;
+        double a[UNIT_TILE], stripe = 0.0;
+        LOCAL(unit_tile)(u, 0, i, n, d_pad, left, a);
+        for (int64_t j = i; j < u->m; j += UNIT_TILE) {
+            const int64_t w = u->m - j < UNIT_TILE ? u->m - j : UNIT_TILE;
+            double c[UNIT_TILE] = {0}, tile = 0.0;
+            memset(turned, 0, (size_t)(UNIT_TILE * d_pad) * sizeof(double));
+            LOCAL(unit_tile)(u, 0, j, w, d_pad, right, c);
+            for (int64_t s = 0; s < w; ++s)
+                for (int64_t k = 0; k < u->d; ++k) turned[k * UNIT_TILE + s] = right[s * d_pad + k];
+            for (int64_t r = 0; r < n; ++r) {
+                vfd sum = vfd_set1(0);
+                if (a[r] == 0.0) continue;
+                for (int64_t s = 0; s < UNIT_TILE; s += 2 * VF_ND) {
+                    vfd p = vfd_set1(0), q = p;
+                    for (int64_t k = 0; k < u->d; ++k) {
+                        const vfd x = vfd_set1(left[r * d_pad + k]);
+                        p = vfd_fma(x, vfd_load(turned + k * UNIT_TILE + s), p);
+                        q = vfd_fma(x, vfd_load(turned + k * UNIT_TILE + s + VF_ND), q);
+                    }
+                    sum = vfd_fma(vfd_abs(p), vfd_load(c + s), sum);
+                    sum = vfd_fma(vfd_abs(q), vfd_load(c + s + VF_ND), sum);
+                }
+                tile += a[r] * vfd_sum(sum);
+            }
+            stripe += j == i ? tile : 2.0 * tile;
+        }
+        total += stripe;
+    }
+    return total;
+}
+
+/* The same sums from the d x d matrix of the unit's moments, where that is smaller than its rows. */
+static void LOCAL(moments)(LOCAL(unit_rows) * u, int exact, double *area, double *sums) {
+    const int64_t d_pad = VF_ROUND_UP(u->d, PANEL);
+    double *rows = area, *matrix = area + 3 * UNIT_TILE * d_pad, *linear = matrix + d_pad * d_pad, a[UNIT_TILE];
+    const int signs = !exact && !u->label_free;
+    memset(matrix, 0, (size_t)((d_pad + 1) * d_pad) * sizeof(double));
+    for (int64_t i = 0; i < u->m; i += UNIT_TILE) {
+        const int64_t n = u->m - i < UNIT_TILE ? u->m - i : UNIT_TILE;
+        LOCAL(unit_tile)(u, exact, i, n, d_pad, rows, a);
+        for (int64_t r = 0; r < n; ++r) {
+            double *row = rows + r * d_pad;
+            for (int64_t j = 0; signs && j < u->d; ++j) linear[j] += a[r] * row[j];
+            for (int64_t j = 0; !exact && j < u->d; ++j) row[j] *= u->quadratic[i + r];
+            for (int64_t k = 0; k < u->d; ++k) {
+                if (row[k] == 0.0) continue;
+                const vfd x = vfd_set1(row[k]);
+                double *to = matrix + k * d_pad;
+                for (int64_t j = 0; j < d_pad; j += VF_ND)
+                    vfd_store(to + j, vfd_fma(x, vfd_load(row + j), vfd_load(to + j)));
+            }
+        }
+    }
+    for (int64_t k = 0; k < u->d; ++k) {
+        vfd square = vfd_set1(0);
+        for (int64_t j = 0; j < d_pad; j += VF_ND) {
+            const vfd x = vfd_load(matrix + k * d_pad + j);
+            square = vfd_fma(x, x, square);
+        }
+        sums[0] += linear[k] * linear[k];
+        sums[1] += vfd_sum(square);
+    }
+    if (!exact && u->label_free) sums[0] = LOCAL(worst_labels)(u, d_pad, area);
+    if (u->indptr) memset(area, 0, (size_t)u->d * sizeof(double));
+}
+
 static void LOCAL(pairs)(LOCAL(unit_rows) * u, int exact, double *area, double *sums) {
     sums[0] = sums[1] = 0.0;
-    if (u->indptr)
+    if (u->d <= MOMENT_COLUMNS && u->m > u->d && u->m > UNIT_TILE)
+        LOCAL(moments)(u, exact, area, sums);
+    else if (u->indptr)
         LOCAL(sparse_pairs)(u, exact, area, sums);
     else
         LOCAL(dense_pairs)(u, exact, area, sums);

@@ -7,11 +7,9 @@
  *     rho_i    = c_i / sum_k theta_k B_ik                 (2)
  *     gamma_k  = alpha_k + theta_k sum_i rho_i B_ik       (3)
  *
- * from gamma_k = alpha_k + N/K, N = sum_i c_i, until mean_k |change of gamma_k|
- * < tol. The usual theta_k = exp(psi(gamma_k) - psi(sum gamma)) differs by a
- * factor common to all k, which cancels in (3). phi_ik = theta_k B_ik /
- * sum_l theta_l B_il never needs to be stored: the contribution to the
- * statistics is c_i phi_ik = theta_k B_ik rho_i.
+ * from gamma_k = alpha_k + N/K, N = sum_i c_i, until mean_k |change of gamma_k| < tol. The usual theta_k =
+ * exp(psi(gamma_k) - psi(sum gamma)) differs by a factor common to all k, which cancels in (3). phi_ik = theta_k B_ik /
+ * sum_l theta_l B_il never needs to be stored: the contribution to the statistics is c_i phi_ik = theta_k B_ik rho_i.
  *
  * Cost: one round is 2 n K multiply-adds, n reciprocals and K evaluations of
  * (1); a document takes some 50 rounds. What makes it fast:
@@ -30,12 +28,10 @@
  * - exp(psi(x)) is one rational function, one exponential and one short series
  *   (below); no digamma, no logarithm.
  *
- * Privacy. The contribution s = (c_i phi_ik) has squared norm
- * sum_i rho_i^2 sum_k (theta_k B_ik)^2, taken in one pass over the tile. It is
- * scaled to norm <= C, truncated toward zero to multiples of the lattice
- * spacing g, and its norm is checked again in exact integers:
- * sum q^2 <= floor(C/g)^2. Truncation toward zero cannot raise the norm. The
- * sums are int64, so any order and any number of threads give the same bits.
+ * Privacy. The contribution s = (c_i phi_ik) has squared norm sum_i rho_i^2 sum_k (theta_k B_ik)^2, taken in one pass
+ * over the tile. It is scaled to norm <= C, truncated toward zero to multiples of the lattice spacing g, and its norm
+ * is checked again in exact integers: sum q^2 <= floor(C/g)^2. Truncation toward zero cannot raise the norm. The sums
+ * are int64, so any order and any number of threads give the same bits.
  *
  * A document's result depends on that document, the table and the parameters
  * alone: no state is carried from one document to the next. */
@@ -53,10 +49,9 @@
  *   psi(x) = psi(x + m) - R(x),  R(x) = sum_{i<m} 1/(x + i)
  *   exp(psi(y + 1/2)) = y (1 + 1/24 y^-2 - 37/5760 y^-4 + ...)   (asymptotic)
  *
- * with y = x + m - 1/2. For float32 m = 4 and 5 terms are within 2.2e-8, for
- * float64 m = 8 and 9 terms within 4.7e-16 (relative, worst at x -> 0).
- * Pairing 1/(x+i) with 1/(x+m-1-i) makes R = (2x+m-1) Q'(w)/Q(w), w = x^2 +
- * (m-1) x, which costs one division. Beyond the cap R is below rounding. */
+ * with y = x + m - 1/2. For float32 m = 4 and 5 terms are within 2.2e-8, for float64 m = 8 and 9 terms within 4.7e-16
+ * (relative, worst at x -> 0). Pairing 1/(x+i) with 1/(x+m-1-i) makes R = (2x+m-1) Q'(w)/Q(w), w = x^2 + (m-1) x, which
+ * costs one division. Beyond the cap R is below rounding. */
 VF_INLINE void exp_psi_f32(vff x, vff *series, vff *shift) {
     vff one = vff_set1(1.0f), two = vff_set1(2.0f), three = vff_set1(3.0f);
     vff iy = vff_recip(vff_add(x, vff_set1(3.5f)));
@@ -93,9 +88,8 @@ VF_INLINE void exp_psi_f64(vfd x, vfd *series, vfd *shift) {
     *shift = vfd_div(num, vfd_mul(wa, bc));
 }
 
-/* What differs between the precisions: smaller table entries are zeros; a floor that
- * keeps padding words (0/0) and lost words at 0; a share of the clip norm above the
- * error of a norm and below any use. */
+/* What differs between the precisions: smaller table entries are zeros; a floor that keeps padding words (0/0) and lost
+ * words at 0; a share of the clip norm above the error of a norm and below any use. */
 static const float tiny_f32 = 1e-37f, sum_floor_f32 = 1e-36f;
 static const double tiny_f64 = 1e-307, sum_floor_f64 = 1e-300;
 static const double clip_margin_f32 = 0x1p-18, clip_margin_f64 = 0x1p-45;

@@ -106,11 +106,10 @@ static void LOCAL(lda_dots)(int64_t n_active, int64_t np, const int64_t *VF_REST
 #undef STEP
 }
 
-/* One update (3) and (1): gamma[a] = alpha[a] + theta[a] dot[a], then theta[a] =
- * exp(psi(gamma[a])) up to a common factor that makes the largest exponent 0.
- * first: gamma is given. Entries from n_active to a whole vector are inert
- * (see lda_pad). Returns the summed |change of gamma|; *spare says whether some
- * topic's theta is below *floor_ and its gamma - alpha below rest. */
+/* One update (3) and (1): gamma[a] = alpha[a] + theta[a] dot[a], then theta[a] = exp(psi(gamma[a])) up to a common
+ * factor that makes the largest exponent 0. first: gamma is given. Entries from n_active to a whole vector are inert
+ * (see lda_pad). Returns the summed |change of gamma|; *spare says whether some topic's theta is below *floor_ and its
+ * gamma - alpha below rest. */
 static double LOCAL(lda_gamma_theta)(int first, int64_t n_active, REAL rest, const REAL *VF_RESTRICT alpha,
                                      REAL *VF_RESTRICT dot, REAL *VF_RESTRICT gamma, REAL *VF_RESTRICT theta,
                                      REAL *VF_RESTRICT shift, REAL *floor_, int *spare) {
@@ -150,9 +149,8 @@ static double LOCAL(lda_gamma_theta)(int first, int64_t n_active, REAL rest, con
     return (double)OP(sum)(change);
 }
 
-/* Make the entries after the active ones inert. Up to a whole vector: alpha =
- * gamma = that of the heaviest topic and dot = 0, so that they never change and
- * are never the least. Up to a block of eight: rows to read, results ignored. */
+/* Make the entries after the active ones inert. Up to a whole vector: alpha = gamma = that of the heaviest topic and
+ * dot = 0, so that they never change and are never the least. Up to a block of eight: rows to read, results ignored. */
 static void LOCAL(lda_pad)(int64_t n_active, REAL *alpha, REAL *gamma, REAL *theta, int64_t *row) {
     int64_t heavy = 0;
     for (int64_t a = 1; a < n_active; ++a) heavy = gamma[a] > gamma[heavy] ? a : heavy;
@@ -217,8 +215,7 @@ static uint64_t LOCAL(lda_truncate)(int64_t n_active, int64_t np, const int64_t 
     return squares;
 }
 
-/* A document in work: the workspace's arrays over topics (active ones first), over
- * words, and the tile. */
+/* A document in work: the workspace's arrays over topics (active ones first), over words, and the tile. */
 typedef struct {
     int64_t stride, n_topics, n_words, n_padded, n_active;
     int64_t *row; /* start of each active topic in the tile */
@@ -289,9 +286,8 @@ static void LOCAL(drop)(LOCAL(document) * e, REAL floor_, REAL rest) {
     LOCAL(lda_pad)(kept, e->prior, e->gamma, e->theta, e->row);
 }
 
-/* Rounds of (2), (3) and (1) until the change of gamma is small. tol bounds its mean
- * over all K topics; a topic leaves the loops only if what it still holds is too
- * little to move that mean. Returns the number of rounds. */
+/* Rounds of (2), (3) and (1) until the change of gamma is small. tol bounds its mean over all K topics; a topic leaves
+ * the loops only if what it still holds is too little to move that mean. Returns the number of rounds. */
 VF_NOINLINE int32_t LOCAL(iterate)(LOCAL(document) * e, const vf_lda_params *params) {
     const double stop = params->tol * (double)e->n_topics;
     const REAL rest = (REAL)(ACTIVE_REST * (params->tol > 0.0 ? params->tol : 1e-3));

@@ -1,10 +1,9 @@
 /* Empirical-Bayes read-out of noised statistics; kernels.toml has the model.
  *
- * With x = average/sd and b = word_mass topic_weight / sd, component g of the prior
- * makes x Gaussian with mean b r_g and variance s_g = 1 + (b h_g)^2, so its likelihood
- * is exp(-(x - b r_g)^2 / (2 s_g)) / sqrt(s_g) and its own posterior mean
- * b r_g + (1 - 1/s_g) (x - b r_g). The smallest exponent is subtracted first, so that
- * nothing underflows. The cost is n_grid exponentials an entry, vectorised over topics. */
+ * With x = average/sd and b = word_mass topic_weight / sd, component g of the prior makes x Gaussian with mean b r_g
+ * and variance s_g = 1 + (b h_g)^2, so its likelihood is exp(-(x - b r_g)^2 / (2 s_g)) / sqrt(s_g) and its own
+ * posterior mean b r_g + (1 - 1/s_g) (x - b r_g). The smallest exponent is subtracted first, so that nothing
+ * underflows. The cost is n_grid exponentials an entry, vectorised over topics. */
 
 #include "declarations.h"
 #include "simd/math.h"

@@ -1,20 +1,17 @@
 /* Exactly rounded Gaussian noise: what its elements are.
  *
- * Element i of a key's noise is round(scale * x_i), where x_i is a function of
- * the key and i alone. Elements i and i + 8 (bit 3 of i clear) form a pair. Let
- * u and v be their element words (chacha20.h), r the pair's refinement stream:
- * the blocks with state words (b, low and high half of i, 1), b = 0, 1, ...;
- * words 0..7 of each continue u, words 8..15 continue v, first word and top bit
- * first. Then
+ * Element i of a key's noise is round(scale * x_i), where x_i is a function of the key and i alone. Elements i and i +
+ * 8 (bit 3 of i clear) form a pair. Let u and v be their element words (chacha20.h), r the pair's refinement stream:
+ * the blocks with state words (b, low and high half of i, 1), b = 0, 1, ...; words 0..7 of each continue u, words 8..15
+ * continue v, first word and top bit first. Then
  *
  *     U = 0.(64 bits of u)(bits of r)...                          in (0, 1)
  *     t = 0.(low 62 bits of v)(bits of r)..., less 1 if >= 1/2    in [-1/2, 1/2)
  *     x_i     = s1 sqrt(-2 ln U) cos(pi/4 + (pi/2) t)   s1 = -1 if bit 63 of v is set
  *     x_(i+8) = s2 sqrt(-2 ln U) sin(pi/4 + (pi/2) t)   s2 = -1 if bit 62 of v is set
  *
- * (Box & Muller 1958): with random bits, independent standard normals. Ties have
- * probability 0. Because the rounding is exact, the integers are the same on
- * every machine and for every split of the index range. */
+ * (Box & Muller 1958): with random bits, independent standard normals. Ties have probability 0. Because the rounding is
+ * exact, the integers are the same on every machine and for every split of the index range. */
 #ifndef VF_GAUSSIAN_H
 #define VF_GAUSSIAN_H
 

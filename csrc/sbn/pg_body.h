@@ -1,8 +1,7 @@
 /* The Polya-Gamma E-step in one precision. Included twice by pg.c, which states the mathematics. */
 
-/* Mean of PG(1, t), t >= 0: tanh(t/2) / (2t) = -E / (2t (2 + E)), E = exp(-t) - 1.
- * E is formed without cancellation, so the quotient is good down to t = 0 (its
- * floor keeps 0/0 away; the limit is 1/4). */
+/* Mean of PG(1, t), t >= 0: tanh(t/2) / (2t) = -E / (2t (2 + E)), E = exp(-t) - 1. E is formed without cancellation, so
+ * the quotient is good down to t = 0 (its floor keeps 0/0 away; the limit is 1/4). */
 VF_INLINE VEC LOCAL(sbn_pg_mean)(VEC t) {
     VEC n;
     t = OP(min)(OP(max)(t, OP(set1)(LOCAL(tiny))), OP(set1)(LOCAL(huge)));

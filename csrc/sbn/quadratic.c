@@ -1,14 +1,12 @@
-/* Mean-field E-step of sigmoid belief networks under a bound whose curvature all
- * records share (pg.c states the model): log(1 + e^psi) <= a parabola with
- * second derivative kappa_j (1/4, or xi at one t_j for all records). The sum over
- * j moves into a K x K matrix,
+/* Mean-field E-step of sigmoid belief networks under a bound whose curvature all records share (pg.c states the model):
+ * log(1 + e^psi) <= a parabola with second derivative kappa_j (1/4, or xi at one t_j for all records). The sum over j
+ * moves into a K x K matrix,
  *
  *     d_k = linear_k + sum_j w_jk y_j - sum_{l != k} gram_kl z_l.
  *
  * A sweep costs K^2 in place of JK.
  *
- * Records are handled in lanes of their own, so a record's result has the same bits
- * wherever it stands. */
+ * Records are handled in lanes of their own, so a record's result has the same bits wherever it stands. */
 #include "sbn/shared.h"
 
 /* Records in lanes: Q_VECS vectors of them share the loads of gram. */

@@ -1,8 +1,7 @@
 /* Names for the instruction set that a translation unit is compiled for.
  *
- * Every kernel file is compiled once for each instruction set, with exactly one of
- * VF_ISA_PORTABLE, VF_ISA_BASELINE, VF_ISA_AVX2, VF_ISA_AVX512 defined, and
- * VF_FN(name) gives each copy its own symbol. The function table (table.c)
+ * Every kernel file is compiled once for each instruction set, with exactly one of VF_ISA_PORTABLE, VF_ISA_BASELINE,
+ * VF_ISA_AVX2, VF_ISA_AVX512 defined, and VF_FN(name) gives each copy its own symbol. The function table (table.c)
  * collects the copies; dispatch.c picks one table at run time. */
 #ifndef VF_ISA_H
 #define VF_ISA_H
@@ -39,8 +38,7 @@
 
 #if defined(__GNUC__)
 #define VF_INLINE static inline __attribute__((always_inline))
-/* For loops that need all registers: inlined, the compiler gives some of them to the
- * constants of the loops around. */
+/* For loops that need all registers: inlined, the compiler gives some of them to the constants of the loops around. */
 #define VF_NOINLINE static __attribute__((noinline))
 #define VF_LIKELY(x) __builtin_expect(!!(x), 1)
 #define VF_UNLIKELY(x) __builtin_expect(!!(x), 0)

@@ -1,13 +1,11 @@
 /* A small vector vocabulary shared by the kernels.
  *
- * vff: VF_NF floats, vfd: VF_ND doubles. The same source compiles to AVX-512,
- * AVX2+FMA, SSE (x86-64-v2) and plain C, where the compiler's own vectors of 16
- * bytes become SSE2, NEON or whatever the target always has. Reductions use a
- * fixed tree, so a result depends on its inputs and the instruction set alone.
- * vff_fma is one rounding where the machine has FMA and two where it has not: code
- * that needs the same bits everywhere must not rely on it. vff_recip is 1/a to
- * within 2 units in the last place for normal a and 1/a; vfd_recip is correctly
- * rounded. What the names do not say, for either type:
+ * vff: VF_NF floats, vfd: VF_ND doubles. The same source compiles to AVX-512, AVX2+FMA, SSE (x86-64-v2) and plain C,
+ * where the compiler's own vectors of 16 bytes become SSE2, NEON or whatever the target always has. Reductions use a
+ * fixed tree, so a result depends on its inputs and the instruction set alone. vff_fma is one rounding where the
+ * machine has FMA and two where it has not: code that needs the same bits everywhere must not rely on it. vff_recip is
+ * 1/a to within 2 units in the last place for normal a and 1/a; vfd_recip is correctly rounded. What the names do not
+ * say, for either type:
  *
  *   sum, hmax    sum and maximum over the lanes
  *   sum4         out[j] = sum of sj: four sums at the cost of little more than one

@@ -6,22 +6,14 @@ from itertools import combinations, product
 import mpmath
 import numpy as np
 import pytest
+from events import QUIET, fixed, poisson
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vips_fast import accounting as acc
 from vips_fast.accounting.privacy_loss import rows
 
-QUIET = settings(deadline=None, derandomize=True, max_examples=20)
 GAUSSIAN = acc.GaussianEvent
-
-
-def poisson(q, z, steps=1):
-    return acc.SelfComposedEvent(acc.PoissonSampledEvent(q, GAUSSIAN(z)), steps)
-
-
-def fixed(size, n, z, steps=1):
-    return acc.SelfComposedEvent(acc.WithoutReplacementEvent(size, n, GAUSSIAN(z)), steps)
 
 
 def group_epsilon(event, k, delta, **options):
@@ -193,7 +185,7 @@ def group_privacy(event, k, eps):
     return sum(math.exp(i * eps / k) for i in range(k)) * acc.delta(event, eps / k)
 
 
-@QUIET
+@settings(QUIET, max_examples=20)
 @given(st.floats(0.01, 0.6), st.floats(0.6, 6.0), st.integers(1, 60), st.integers(2, 7), st.booleans())
 def test_properties(q, z, steps, k, replace):
     event = fixed(max(1, round(100 * q)), 100, z, steps) if replace else poisson(q, z, steps)

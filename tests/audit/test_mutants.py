@@ -13,9 +13,9 @@ from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, Sig
 from vips_fast.audit import Seams, Sizes, audit
 from vips_fast.engine.randomness import KeyedRandomness
 
-# B: 2^17 rows are eight times those from which `CoarseGrid` drops bits. C: a wrong sd by 10 % is 80 standard
-# errors off. D: mu = sqrt(2) against 1, known to +- 0.2. E: 80 runs a side give away 0.25 on either side; the gap
-# between 0.88 and the claimed 0.2 at epsilon = 0 is 0.68.
+# B: 2^17 rows are eight times those from which `CoarseGrid` drops bits. C: a wrong sd by 10 % is 80 standard errors
+# off. D: mu = sqrt(2) against 1, known to +- 0.2. E: 80 runs a side give away 0.25 on either side; the gap between 0.88
+# and the claimed 0.2 at epsilon = 0 is 0.68.
 SIZES = Sizes(pairs=100, records=20, draws=400_000, releases=1_200, runs=160, rows=2**17)
 LDA = LatentDirichletAllocation(2)
 

@@ -24,6 +24,14 @@ def folder(tmp_path, counts):
     return tmp_path
 
 
+@pytest.fixture(scope="session")
+def extension(installed, tmp_path_factory):
+    """The C extension, compiled against the installed headers."""
+    target = tmp_path_factory.mktemp("extension") / f"extension{SUFFIX}"
+    build_shared(CONSUMERS / "extension.c", target, include_of(installed))
+    return target
+
+
 def compare(kind, folder, environment):
     out = call([sys.executable, CONSUMERS / "compare.py", kind, folder], env=environment, cwd=folder)
     assert "the same bits: 300 documents" in out
@@ -42,8 +50,8 @@ def test_the_wheel_holds_the_header_and_the_pxd(installed, environment):
     assert not list(package.rglob("*.c")) and not list(package.rglob("*.pyx"))
 
 
-def test_c_extension(folder, installed, environment):
-    build_shared(CONSUMERS / "extension.c", folder / f"extension{SUFFIX}", include_of(installed))
+def test_c_extension(folder, extension, environment):
+    shutil.copy(extension, folder)
     compare("extension", folder, environment)
 
 
@@ -136,31 +144,30 @@ _C_API = new(ctypes.addressof(table), name, None)
         ("_C_API = 3", "has no C interface"),
     ],
 )
-def test_a_package_that_does_not_fit_is_refused_at_import(tmp_path, installed, change, message):
-    build_shared(CONSUMERS / "extension.c", tmp_path / f"extension{SUFFIX}", include_of(installed))
-    path = fake_package(tmp_path / "fake", change)
-    code = f"import sys; sys.path[:0] = [{str(path)!r}, {str(tmp_path)!r}]; import extension"
+def test_a_package_that_does_not_fit_is_refused_at_import(tmp_path, extension, change, message):
+    path = fake_package(tmp_path, change)
+    code = f"import sys; sys.path[:0] = [{str(path)!r}, {str(extension.parent)!r}]; import extension"
     done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True)
     assert done.returncode == 1
     assert "ImportError: vips_fast: the installed package" in done.stderr and message in done.stderr
 
 
-def test_no_package_is_an_import_error(tmp_path, installed):
-    build_shared(CONSUMERS / "extension.c", tmp_path / f"extension{SUFFIX}", include_of(installed))
-    code = f"import sys; sys.modules['vips_fast'] = None; sys.path.insert(0, {str(tmp_path)!r}); import extension"
+def test_no_package_is_an_import_error(extension):
+    folder = str(extension.parent)
+    code = f"import sys; sys.modules['vips_fast'] = None; sys.path.insert(0, {folder!r}); import extension"
     done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True)
     assert done.returncode == 1 and "ImportError" in done.stderr
 
 
-def test_read_only_outputs_are_refused(folder, installed, environment):
-    build_shared(CONSUMERS / "extension.c", folder / f"extension{SUFFIX}", include_of(installed))
+def test_read_only_outputs_are_refused(extension, environment):
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]); import extension, numpy as np\n"
         "out = np.zeros(2); out.flags.writeable = False\n"
         "extension.estep(np.array([0, 1]), np.zeros(1, dtype=np.int32), np.ones(1), np.ones(2), np.ones(2),"
         " 1e-3, 5, 1.0, 2.0**-10, 1, out, np.zeros(2, dtype=np.int64))"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(folder)], capture_output=True, text=True, env=environment)
+    command = [sys.executable, "-c", code, str(extension.parent)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.returncode == 1 and "read-write bytes-like object" in done.stderr, done.stderr
 
 
@@ -177,7 +184,7 @@ def test_numba_types_in_this_process():
     c, out = np.array([0.0, 2.0]), np.empty(2)
     assert prototype(numba_types.address("pg_mean_f64"))(2, 1.0, c.ctypes.data, out.ctypes.data) == 0
     np.testing.assert_allclose(out, [0.25, np.tanh(1) / 4], rtol=4 * 2.0**-52)
-    assert numba_types.lda_params(clip_norm=2.0)["clip_norm"][0] == 2.0
+    assert numba_types.parameters("vf_lda_params", clip_norm=2.0)["clip_norm"][0] == 2.0
     assert numba_types.structure_dtype("vf_blr_params").itemsize == 80
     for wrong in (lambda: numba_types.address("nothing"), lambda: numba_types.signature("status_message_"),
                   lambda: numba_types.structure_dtype("vf_api"), lambda: numba_types.parameters("vf_lda_params", x=1)):

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from vips_fast import cli, runtime_info
-from vips_fast.cli.progress import ProgressLine
+from vips_fast.cli.progress import ProgressLine, ReadingLine
 
 MODULE = [sys.executable, "-m", "vips_fast"]
 
@@ -165,3 +165,25 @@ def test_a_terminal_gets_one_line_ten_times_a_second(monkeypatch):
     # The line is ended, so that an error stands on its own.
     assert updates[-1] == "fit: step 10 of 10, epsilon 1.01, 2.0 s\n" and "\n" not in "".join(updates[:-1])
     assert 3 <= Step.asked == len(updates) - 1 <= 7
+
+
+def test_reading_is_shown_where_it_takes_long(monkeypatch):
+    """By bytes: on a terminal one line ten times a second, in a log one when the time has doubled."""
+    for is_terminal, least, most in ((True, 80, 100), (False, 3, 5)):
+        err, clock = io.StringIO(), [0.0]
+        err.isatty = lambda: is_terminal
+        monkeypatch.setattr(sys, "stderr", err)
+        monkeypatch.setattr(time, "perf_counter", lambda: clock[0])
+        with ReadingLine("read") as line:
+            for step in range(1001):
+                clock[0] = step / 100
+                line(10_000 * step, 10_000_000)
+        shown = err.getvalue().replace("\r", "\n").split("\n")
+        assert least <= len([part for part in shown if part]) <= most
+        assert shown[int(is_terminal)].startswith("read: 1.0 of 10.0 MB, 1.0 s")
+        with ReadingLine("read") as line:
+            line(10, 10)
+        assert err.getvalue().count("read") == len([part for part in shown if part])
+    clock[0] += 2
+    line(5_000_000, 0)
+    assert err.getvalue().endswith("read: 5.0 MB, 2.0 s\n")

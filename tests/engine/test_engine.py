@@ -270,7 +270,7 @@ def test_loop_scales_by_the_expected_batch_and_records_before_the_noise():
     assert len(ledger) == 1 and not model.average.values.any()
     model = Sum()
     average = ran(
-        model, PoissonSampler(40, 10), GaussianMechanism(0.0, 10.0, 10.0), n_rows=40, randomness=KeyedRandomness(b"c")
+        model, PoissonSampler(40, 10), GaussianMechanism(0.0, 10.0, 10.0), n_rows=40, randomness=KeyedRandomness(b"d")
     )
     drawn = np.concatenate(model.seen)
     assert len(drawn) != 10  # the drawn size is private and must not be the divisor

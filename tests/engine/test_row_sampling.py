@@ -95,6 +95,7 @@ def test_files_statement_and_rebuild_speak_of_patients(name, tmp_path):
     said, step = model.privacy_, acc.PoissonSampledEvent(make_sampler("poisson", None, 150, 50).sampling_probability,
                                                          acc.GaussianEvent(2.0))
     assert said.epsilon == acc.epsilon(acc.SelfComposedEvent(acc.GroupEvent(step, 3), model.n_steps_), 1e-5)
+    assert said.for_group(2) == acc.epsilon(acc.SelfComposedEvent(acc.GroupEvent(step, 6), model.n_steps_), 1e-5)
     text = said.statement()
     assert "adding or removing one patient with all rows, among 150 rows" in text and "at most 3 of a patient" in text
     assert (said.unit, said.rows_per_unit) == ("patient", 3) and "The number of rows" in text and "record" not in text

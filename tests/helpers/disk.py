@@ -12,7 +12,8 @@ from runs import die, in_child
 from vips_fast import durable
 
 #: Ways to fail: an error (of a write: after half of it, but for EINTR), half a write without one, the process's end.
-FAULTS = {code: getattr(errno, code) for code in ("ENOSPC", "EIO", "EINTR")} | {"short": None, "killed": die}
+#: No code looks at the number of an error of the disk, so ENOSPC stands for EIO and others.
+FAULTS = {code: getattr(errno, code) for code in ("ENOSPC", "EINTR")} | {"short": None, "killed": die}
 CALLS = ("open", "write", "pwrite", "ftruncate", "fsync", "rename", "link", "mkdir", "unlink", "rmdir")
 
 

@@ -11,6 +11,7 @@ Interval arithmetic is mpmath's, which rounds outwards.
 
 import re
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 
 from mpmath import iv, mpf
@@ -31,7 +32,7 @@ def constants(text=None):
         out[name] = Fraction(float.fromhex(value))
     for name in ("LOG_POLY", "SIN_POLY", "COS_POLY"):
         (body,) = re.findall(rf"{name}\[\d+\] = \{{(.*?)\}};", text, re.S)
-        out[name] = [Fraction(float.fromhex(c)) for c in re.findall(r"-?0x[0-9a-fp.+-]+", body)]
+        out[name] = tuple(Fraction(float.fromhex(c)) for c in re.findall(r"-?0x[0-9a-fp.+-]+", body))
     return out
 
 
@@ -102,6 +103,7 @@ def shifted(coefficients, c: Fraction):
     return out
 
 
+@cache
 def log_defect(poly, c: Fraction, h: Fraction):
     """Bound of |g P(g) + ln(1 - g)| on [c - h, c + h]: Taylor series of both at c."""
     mine = shifted([Fraction(0), *poly], c)
@@ -115,6 +117,7 @@ def log_defect(poly, c: Fraction, h: Fraction):
     return up(total + ratio**n / (n * (1 - ratio)))
 
 
+@cache
 def log_defect_near_zero(poly, top_g: Fraction):
     """Bound of |P(g) + ln(1 - g)/g| on [0, top_g]: the same series at 0, divided by g."""
     total = iv.mpf(0)
@@ -125,6 +128,7 @@ def log_defect_near_zero(poly, top_g: Fraction):
     return up(total + exact(top_g) ** n / (1 - exact(top_g)))
 
 
+@cache
 def trig_defect(poly_in_t, phase, c: Fraction, h: Fraction):
     """Bound of |p(t) - cos((pi/2)(t - phase))| on [c - h, c + h] (phase 1: the sine)."""
     mine = shifted(poly_in_t, c)
@@ -191,8 +195,8 @@ def radius_errors(k, fused):
 def angle_error(k, fused):
     """Largest error of cos a - sin a and cos a + sin a over |t| <= 1/2 (t < 0 is its mirror image)."""
     sine, cosine = k["SIN_POLY"], k["COS_POLY"]
-    sine_t = [c for s in sine for c in (Fraction(0), s)]
-    cosine_t = [c for s in cosine for c in (s, Fraction(0))]
+    sine_t = tuple(c for s in sine for c in (Fraction(0), s))
+    cosine_t = tuple(c for s in cosine for c in (s, Fraction(0)))
     worst = mpf(0)
     pieces = 64
     for i in range(pieces):

@@ -41,7 +41,7 @@ def test_error_bound_notices_a_worse_polynomial():
     k = noise_error_bound.constants(text)
     for name, place in (("LOG_POLY", 1), ("SIN_POLY", 0), ("COS_POLY", 0)):
         worse = dict(k)
-        worse[name] = [c + (Fraction(1, 2**40) if i == place else 0) for i, c in enumerate(k[name])]
+        worse[name] = tuple(c + (Fraction(1, 2**40) if i == place else 0) for i, c in enumerate(k[name]))
         if name == "LOG_POLY":
             assert any(error.b > float(k["BOUND"]) for _, error in noise_error_bound.radius_errors(worse, True))
         else:
@@ -174,7 +174,7 @@ EXTREME_U += [TOP - 2**28, TOP - 1, TOP]
 EXTREME_V = [0, 1, 2**61 - 1, 2**61, 2**61 + 1, 2**62 - 1, 2**62, 2**63, 2**63 + 2**61, TOP, 0x123456789ABCDEF0]
 
 
-@pytest.mark.parametrize("index", [0, 8, 2**40 + 3, 2**40 + 11])
+@pytest.mark.parametrize("index", [0, 2**40 + 11])  # both elements of a pair
 def test_extreme_words(index):
     """U within 2^-64 of 0 and of 1, angles on and beside the octants' edges, all signs."""
     for u in EXTREME_U:

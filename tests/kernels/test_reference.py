@@ -1,5 +1,6 @@
 """Every kernel against its twin in kernels.reference: one registry, one test over instruction sets and sizes."""
 
+import math
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -112,6 +113,37 @@ def shrink_compare(ours, twin, precision):
     assert ours[1].sum() == pytest.approx(twin[0].size, rel=1e-5)  # each entry shares out one unit of weight
 
 
+def token_arguments(rng, size):
+    """Few and many words, short and long, in every neighborhood of separators; texts without any."""
+    for n_letters, rate in ((2, 2), (9, 5), (250, 40)):
+        yield ([bytes(rng.choice(n_letters, k) + (rng.random(k) < 1 / rate) * 255).replace(b"\xfe", b"")
+                for k in (0, size, 50 * size, 1)],), {}  # fmt: skip
+
+
+def token_numbers(texts, *, isa):
+    """In two calls, so that words are known before, in little room and in more."""
+    for more in (0, 1000):
+        names = reference.token_numbers(texts)[2]
+        slots = np.zeros(1 << (2 * len(names) + more).bit_length(), np.uint64)
+        ends, found = np.empty(max(1, len(names) + more), np.int64), []
+        known = np.empty(len(b".".join(names)) + 1 + more, np.uint8)
+        text_ends, n_known = np.empty(len(texts), np.int64), 0
+        for first, last in ((0, 3), (3, len(texts))):
+            text = b"".join(text + b"\xfe" for text in texts[first:last])
+            numbers = np.empty((len(text) + 1) // 2, np.int32)
+            n = native.token_numbers(text, slots, known, ends, n_known, numbers, text_ends[first:last], isa)
+            text_ends[first:last] += sum(map(len, found))
+            found.append(numbers[:n])
+            n_known = max(n_known, numbers[:n].max(initial=-1) + 1)
+        names = known[: ends[n_known - 1] if n_known else 0].tobytes().split(b"\xff")[:-1]
+    return np.concatenate(found), text_ends, names
+
+
+def token_compare(ours, twin, precision):
+    for a, b in zip(ours, twin):
+        np.testing.assert_array_equal(a, b)
+
+
 BLR_SETTINGS = [
     {},
     {"row_norm": 1.5, "scales": (0.7, 0.3), "clip_norm": 0.8},
@@ -175,6 +207,29 @@ def blr_units(starts, X, linear, quadratic, norms, *, clip_norm, spacing, grid, 
         linear, quadratic, norms, False, isa,
     )
     return linear, quadratic
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("label_free", [False, True])
+@pytest.mark.parametrize("m, d", [(10_000, 20), (300, 123), (3, 4000)])
+def test_units_of_many_rows_and_of_many_columns(m, d, label_free, sparse):
+    """The bound holds in exact integers and is used; columns of zeros, which make pairs of rows the cheaper way, change
+    nothing but roundings."""
+    rng, spacing, grid = np.random.default_rng(m), 2.0**-20, 2.0**-18
+    X = rng.normal(size=(m, d)) * (rng.random((m, d)) < 0.3) + 0.2
+    X /= np.linalg.norm(X, axis=1)[:, None]
+    linear, quadratic, norms = np.full(m, 0.4 / spacing), np.full(m, 0.6 / grid), np.full(m, math.hypot(0.4, 0.36))
+    linear *= rng.choice([-1.0, 1.0], m)
+    options = dict(clip_norm=1.0, spacing=spacing, grid=grid, label_free=label_free, dtype=np.float64, isa=None)
+    wide = np.concatenate([X, np.zeros((m, 300))], axis=1)[: 600 if m > 1000 else None]
+    ways = [blr_units(np.array([0, len(x)]), sp.csr_array(x) if sparse else x, linear[: len(x)], quadratic[: len(x)],
+                      norms[: len(x)], **options) for x in (X, X[: len(wide)], wide)]
+    q = np.trunc(ways[0][0][:, None] * X).astype(np.int64).sum(axis=0)
+    a = np.trunc(ways[0][1][:, None] * X)
+    size = math.sqrt(spacing**2 * float(q @ q) + grid**4 * float(((a @ a.T if m < d else a.T @ a) ** 2).sum()))
+    assert size <= 1.0 and (size > 0.9 or label_free)
+    for few, pairs in zip(*ways[1:]):
+        np.testing.assert_allclose(few, pairs, rtol=1e-5)
 
 
 def reference_blr_units(starts, X, *args, **options):
@@ -300,6 +355,7 @@ BOTH = (SINGLE, DOUBLE)
 REGISTRY = {
     "lda_estep": Case(lda_arguments, lda_compare, BOTH),
     "lda_units": Case(units_arguments, units_compare, BOTH),
+    "token_numbers": Case(token_arguments, token_compare),
     "shrink_means": Case(shrink_arguments, shrink_compare, (SINGLE,), (1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 33, 50)),
     "blr_estep": Case(blr_arguments, blr_compare, sizes=(1, 2, 3, 15, 16, 17, 33, 64, 65)),
     "blr_units": Case(blr_units_arguments, blr_units_compare, BOTH, (1, 2, 3, 15, 16, 17, 33, 64, 65)),
@@ -319,7 +375,7 @@ REGISTRY = {
 #: Tested in test_psd.py: LAPACK's work, which has no instruction set of ours.
 WITHOUT_INSTRUCTION_SET = {"floor_spectrum", "psd_project", "solve_repaired"}
 OURS = {
-    "blr_units": blr_units, "lda_units": lda_units, "shrink_means": shrink_means,
+    "token_numbers": token_numbers, "blr_units": blr_units, "lda_units": lda_units, "shrink_means": shrink_means,
     "add_rounded_gaussian": add_rounded_gaussian,
 }
 TWINS = {"blr_units": reference_blr_units, "add_rounded_gaussian": reference_add_rounded_gaussian}
@@ -327,7 +383,7 @@ TWINS = {"blr_units": reference_blr_units, "add_rounded_gaussian": reference_add
 
 def test_every_twin_is_registered():
     assert set(REGISTRY) | WITHOUT_INSTRUCTION_SET == set(reference.__all__)
-    assert set(reference.__all__) - {"blr_units", "lda_units", "shrink_means"} <= set(kernels.__all__)
+    assert set(reference.__all__) - {"blr_units", "lda_units", "shrink_means", "token_numbers"} <= set(kernels.__all__)
 
 
 @pytest.mark.parametrize("name", REGISTRY)

@@ -10,7 +10,6 @@ from scipy.special import expit
 
 from vips_fast import BayesianLogisticRegression
 from vips_fast.kernels import reference
-from vips_fast.models import settings
 from vips_fast.models.logistic import LogisticOptions, PaperOptions
 
 KEY = bytes(range(32))
@@ -357,7 +356,7 @@ def test_bad_options(kind, options, text):
 
 
 def test_too_many_features_for_the_memory(monkeypatch):
-    monkeypatch.setattr(settings.os, "sysconf", lambda name: 4096 if name == "SC_PAGE_SIZE" else 2**12)
+    monkeypatch.setattr("os.sysconf", lambda name: 4096 if name == "SC_PAGE_SIZE" else 2**12)
     wide = sp.random_array((40, 5000), density=0.01, rng=np.random.default_rng(0), format="csr")
     model = BayesianLogisticRegression()
     with pytest.raises(MemoryError, match=r"5001 features: the statistics need about \d\.\d GiB, .* has 0\.0 GiB"):

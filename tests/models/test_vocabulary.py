@@ -101,7 +101,7 @@ def test_nobody_weighs_more_than_one_and_alone_as_in_company(sigma):
     for later in range(5):
         if later:
             model._round = later
-            model._wanted = (rng.random(len(sets.names)) ** (3 * later) * model._largest).astype(np.int64)
+            model._wanted = (rng.random(len(sets.names)) ** (3 * later) * model._largest * later).astype(np.int64)
             model._wanted[0] = 0
         alone = [sums_of(model, sets, [row]) for row in range(60)]
         norms = [int((a.astype(object) ** 2).sum()) for a in alone]
@@ -158,16 +158,34 @@ def test_where_tokens_are_kept_changes_nothing(grouped, monkeypatch):
         monkeypatch.setattr("vips_fast.models.vocabulary.records._BLOCK", block)
         monkeypatch.setattr("vips_fast.models.vocabulary.records._IN_MEMORY", size)
         all_of_them, some = (sets_of(documents, most, groups) for most in (1000, 3))
-        sets = pickle.loads(pickle.dumps(all_of_them))
-        rows = np.arange(sets.n_rows)
-        found = sets.block(rows[::-1])
-        names = [sets.names[i] for i in found.ids]
+        rows = np.arange(all_of_them.n_rows)
+        found = pickle.loads(pickle.dumps(all_of_them.subset(rows[::-1]))).block(rows)
+        names = [all_of_them.names[i] for i in found.ids]
         own = [names[a:b] for a, b in zip(found.ends, found.ends[1:])]
         assert own == [list(tokens) for tokens in held.values()][::-1]
         kept = some.block(rows)
         chosen = np.array(some.names)[kept.ids].tolist(), kept.ends.tolist()
         assert max(np.diff(kept.ends)) == 3 and chosen == expected.setdefault(0, chosen)
-        assert (len(sets.edges(rows)) > 5) == (block < 30)
+        assert (len(all_of_them.edges(rows)) > 5) == (block < 30)
+
+
+def test_texts_are_added_after_others_were_read(monkeypatch):
+    monkeypatch.setattr("vips_fast.models.vocabulary.records._IN_MEMORY", 1)
+    rows = TokenRows(str.split).extend(["a b", "c"])
+    rows.sets(None, 10, words_of())
+    sets = rows.extend(["c d", "a"]).sets(["x", "y", "x", "y"], 10, words_of())
+    block = sets.block(np.arange(2))
+    assert [sets.names[i] for i in block.ids] == ["a", "b", "c", "d", "c", "a"] and block.ends.tolist() == [0, 4, 6]
+
+
+def test_a_full_disk_is_said_in_one_line(monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    rows = TokenRows(str.split)
+    monkeypatch.setattr(rows._ids, "_file", SimpleNamespace(seek=full))
+    with pytest.raises(OSError, match="No space left on device: expected room for the tokens of the texts: '/"):
+        rows.extend(["a b"])
 
 
 def test_tokens_take_little_memory(monkeypatch):

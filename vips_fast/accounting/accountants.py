@@ -16,15 +16,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from . import composition, gaussian, generic, rdp, wang, zcdp
-from .checks import FloatArray, check_delta, check_epsilon
+from .checks import FloatArray, non_negative, open_probability
 from .events import GroupEvent, NonPrivateEvent, PrivacyEvent, check_event, rate_and_mechanism, touching_leaves
 from .gaussian import gaussian_mu
 from .printing import rounded_up
 from .privacy_loss import PrivacyLoss
 
 __all__ = [
-    "ACCOUNTANTS", "Accountant", "check_delta", "check_epsilon", "default_accountant", "delta", "describe", "epsilon",
-    "privacy_profile", "trivial_epsilon",
+    "ACCOUNTANTS", "Accountant", "default_accountant", "delta", "describe", "epsilon", "privacy_profile",
+    "trivial_epsilon",
 ]  # fmt: skip
 
 
@@ -147,13 +147,13 @@ def epsilon(event: PrivacyEvent, delta: float, accountant: str | None = None, **
     bound (the message names one that can).
     """
     check_event(event)
-    return _ask("epsilon", event, check_delta(delta), accountant, options)
+    return _ask("epsilon", event, open_probability("delta", delta), accountant, options)
 
 
 def delta(event: PrivacyEvent, epsilon: float, accountant: str | None = None, **options: Any) -> float:
     """An upper bound, in [0, 1], of the smallest delta at `epsilon` >= 0; otherwise as `epsilon`."""
     check_event(event)
-    return _ask("delta", event, check_epsilon(epsilon), accountant, options)
+    return _ask("delta", event, non_negative("epsilon", epsilon), accountant, options)
 
 
 def _ask(quantity: str, event: PrivacyEvent, at: float, name: str | None, options: dict[str, Any]) -> float:

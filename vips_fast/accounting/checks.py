@@ -56,13 +56,3 @@ def one_of(name: str, value: str, names: Sequence[str]) -> str:
     if value not in names:
         raise ValueError(f"{name} must be {' or '.join(map(repr, names))}, got {value!r}")
     return value
-
-
-def check_delta(value: Any, name: str = "delta") -> float:
-    """`value` as a float in (0, 1), or an error that names it."""
-    return open_probability(name, value)
-
-
-def check_epsilon(value: Any, name: str = "epsilon") -> float:
-    """`value` as a finite float >= 0, or an error that names it."""
-    return non_negative(name, value)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .accountants import ACCOUNTANTS, default_accountant, epsilon, trivial_epsilon
-from .checks import FloatArray, check_delta, count
+from .checks import FloatArray, count, open_probability
 from .events import GroupEvent, PrivacyEvent, WithoutReplacementEvent, check_event
 from .gaussian import gaussian_mu
 from .printing import rounded_up
@@ -46,7 +46,7 @@ def epsilon_lower_bound(event: PrivacyEvent, delta: float, rtol: float = 5e-3) -
     The bound is for the worst mechanism with the event's noise multiplier, not for a particular model. `rtol` is its
     relative accuracy; it is a lower bound for every value of it.
     """
-    trivial, delta = trivial_epsilon(check_event(event)), check_delta(delta)
+    trivial, delta = trivial_epsilon(check_event(event)), open_probability("delta", delta)
     if trivial is not None:
         return trivial
     if gaussian_mu(event) is not None:
@@ -69,7 +69,7 @@ def compare(
     lies between the first two. Without `accountants` all are compared that can bound the event and whose packages
     are installed.
     """
-    best, delta = default_accountant(event), check_delta(delta)
+    best, delta = default_accountant(event), open_probability("delta", delta)
     rows = []
     for name in ACCOUNTANTS if accountants is None else accountants:
         try:
@@ -115,7 +115,7 @@ def plot_epsilon(
     except ImportError:
         raise ImportError("plot_epsilon needs the package matplotlib") from None
 
-    delta = check_delta(delta)
+    delta = open_probability("delta", delta)
     names = accountants or [default_accountant(make_event(1)), "rdp", "wang", "strong"]
     figure = Figure(figsize=(6.4, 4.0), layout="constrained")
     axes = figure.subplots()

@@ -153,10 +153,9 @@ class LaplaceEvent(_NoiseEvent):
     """Laplace mechanism on the whole data; one release is (1 / noise_multiplier)-DP.
 
     `noise_multiplier` is the scale of the Laplace noise over the L1 sensitivity under `neighbors`, else it is as
-    `GaussianEvent`. The event is accounted as a shift of one coordinate by the whole sensitivity. Its epsilon and
-    its Renyi divergences are never below those of a shift spread over several coordinates (they
-    are convex in the shift and 0 at 0); that the same holds for the whole profile is checked
-    numerically.
+    `GaussianEvent`. The event is accounted as a shift of one coordinate by the whole sensitivity. Its epsilon and its
+    Renyi divergences are never below those of a shift spread over several coordinates (they are convex in the shift and
+    0 at 0); that the same holds for the whole profile is checked numerically.
     """
 
     kind: ClassVar[str] = "laplace"

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from .checks import check_delta, check_epsilon
+from .checks import non_negative, open_probability
 from .events import GaussianEvent, PrivacyEvent, gaussian_mu_squared, rate_and_mechanism, touching_leaves
 
 
@@ -74,7 +74,7 @@ def gaussian_noise_multiplier(epsilon: float, delta: float) -> float:
 
     Balle & Wang 2018, algorithm 1 ("analytic Gaussian mechanism").
     """
-    epsilon, delta = check_epsilon(epsilon), check_delta(delta)
+    epsilon, delta = non_negative("epsilon", epsilon), open_probability("delta", delta)
     high = 1.0
     while gaussian_delta(high, epsilon) <= delta:
         high *= 2.0

@@ -32,7 +32,7 @@ def group_event(event: PrivacyEvent, size: int) -> PrivacyEvent:
     Notes
     -----
     - Whole-data Gaussian and Laplace mechanisms: the sensitivity is `size` times as large (triangle inequality).
-    - Sampled Gaussian mechanisms: `GroupEvent`.
+    - Sampled Gaussian mechanisms: `GroupEvent`; of a `GroupEvent`, the one of as many times the records.
     - Other mechanisms, by what one release promises, (epsilon, delta): with k = `size` neighbours on the way from one
       data set to the other, (k epsilon, delta sum_{i < k} e^(i epsilon)) (Vadhan 2017, lemma 2.2).
     - Compositions are those of their parts: any bound for the parts holds whatever was released before.
@@ -45,6 +45,8 @@ def group_event(event: PrivacyEvent, size: int) -> PrivacyEvent:
         return ComposedEvent(tuple(group_event(part, size) for part in event.events))
     if isinstance(event, SelfComposedEvent):
         return SelfComposedEvent(group_event(event.event, size), event.count)
+    if isinstance(event, GroupEvent):
+        return GroupEvent(event.event, event.size * size)
     rate, mechanism = rate_and_mechanism(event)
     if rate == 0.0 or isinstance(mechanism, NonPrivateEvent):
         return event

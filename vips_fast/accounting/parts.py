@@ -61,11 +61,8 @@ def _events(spent: Spent) -> list[PrivacyEvent]:
 def parts_epsilon(spent: Spent, delta: float, accountant: str | None = None) -> float:
     """Epsilon at ``delta`` of releases from parts, that of the worst part; 0 for none.
 
-    Parameters
-    ----------
-    spent : mapping of (part, event) to a number
-        The part is a name, or None for all records.
-    delta, accountant : as in `vips_fast.accounting.epsilon`
+    ``spent`` maps (part, event) to a number; the part is a name, or None for all records. ``delta`` and ``accountant``
+    are as in `vips_fast.accounting.epsilon`.
     """
     return max((epsilon_of(event, delta, accountant) for event in _events(spent)), default=0.0)
 

@@ -4,8 +4,7 @@ All divergences are exact up to quadrature (about 1e-12 relative) for any real o
 y = ln(1 - q + q e^L), L the loss of the base mechanism and Q its second distribution:
 
 Poisson, add/remove (Mironov, Talwar & Zhang 2019):
-    (alpha-1) D = ln(1 + E_Q[e^(alpha y) - 1 - alpha (e^y - 1)]),
-    where E_Q[e^y] = 1 was used so that nothing cancels.
+    (alpha-1) D = ln(1 + E_Q[e^(alpha y) - 1 - alpha (e^y - 1)]), where E_Q[e^y] = 1 was used so that nothing cancels.
 Without replacement, replace-one (the pair of `privacy_loss.pairs.WithoutReplacementPair`):
     (alpha-1) D = ln(1 + E_Q[(e^(alpha y) + e^((1-alpha) y) - e^y - 1) 1{L > 0}]).
 """

@@ -9,9 +9,8 @@
 - E profile: delta(epsilon) of whole runs, measured by the best known attack;
 - G rebuild: everything public, made again from the releases in a process without the data;
 
-on data that it makes itself. (F, the mutants, is the audit's own test.) Nothing here
-reads private data, and a passed audit is no proof: it bounds from below what an attacker
-can learn, and fails where that bound is above the claim.
+on data that it makes itself. (F, the mutants, is the audit's own test.) Nothing here reads private data, and a passed
+audit is no proof: it bounds from below what an attacker can learn, and fails where that bound is above the claim.
 """
 
 from .adapters import ADAPTERS, Adapter, adapter_for

@@ -218,7 +218,7 @@ class SbnAdapter(Adapter):
         return {"X": np.array([*records])}
 
     def sharp(self, prepared: Prepared) -> None:
-        """Polya-Gamma: z = 1 and psi = 0, so that all six blocks are at their longest."""
+        """Polya-Gamma: z = 1 and psi = 0, so that all six blocks have their largest norms."""
         if self._quadratic:
             return
         state = prepared.model.state()

@@ -1,8 +1,7 @@
 """The bench that a model is audited on: the engine's contract, and seams to put other parts in.
 
-All layers reach a model in one way, that of `PrivateEstimator.fit`: whole raw data sets
-go through the estimator's own reader, and what comes out is a `Prepared` run. Nothing
-here knows what a model is made of.
+All layers reach a model in one way, that of `PrivateEstimator.fit`: whole raw data sets go through the estimator's own
+reader, and what comes out is a `Prepared` run. Nothing here knows what a model is made of.
 """
 
 from __future__ import annotations

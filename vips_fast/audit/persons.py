@@ -15,12 +15,8 @@ from .bench import Data
 class Persons(Adapter):
     """An adapter whose records are persons: tuples of another adapter's records, one for each row.
 
-    Parameters
-    ----------
-    rows : Adapter
-        Of the same model with one row a record.
-    most : int
-        Rows of the persons in the worst pair, and the most of any other.
+    ``rows`` is the adapter of the same model with one row a record, ``most`` the rows of the persons in the worst pair,
+    and the most of any other.
     """
 
     def __init__(self, rows: Adapter, most: int):

@@ -1,10 +1,9 @@
 """Layer G, rebuild: everything that is public follows from the releases, or it leaked.
 
-A model is fitted to invented data with a transcript and saved. Another process, which
-never had a record, loads the saved model, makes it again from the transcript and
-compares (`vips_fast.models.rebuild.verify`). It also says what the loaded model's public
-attributes are; the fitted estimator itself, which the other process never sees, must
-have the same ones and hold nothing more.
+A model is fitted to invented data with a transcript and saved. Another process, which never had a record, loads the
+saved model, makes it again from the transcript and compares (`vips_fast.models.rebuild.verify`). It also says what the
+loaded model's public attributes are; the fitted estimator itself, which the other process never sees, must have the
+same ones and hold nothing more.
 """
 
 from __future__ import annotations

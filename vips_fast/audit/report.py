@@ -45,9 +45,8 @@ class LayerResult:
     def drawn_again(self, second: LayerResult) -> LayerResult:
         """The verdict of two independent draws of this layer.
 
-        A check that chance can fail fails where both draws fail it, which a true claim
-        does with probability ``by_chance`` squared. Any other fails where either does.
-        The figures are those of the second draw.
+        A check that chance can fail fails where both draws fail it, which a true claim does with probability
+        ``by_chance`` squared. Any other fails where either does. The figures are those of the second draw.
         """
         checks = []
         for one, other in zip(self.checks, second.checks, strict=True):

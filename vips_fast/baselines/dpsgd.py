@@ -21,14 +21,14 @@ from ..accounting import (
 from ..checks import check_choice, check_flag, check_number
 from ..engine.ledger import Ledger
 from ..engine.loop import Progress
-from ..engine.model import Model, Release, array_of
+from ..engine.model import Model, Release, array_of, steps_of
 from ..engine.plan import RunPlan
 from ..engine.result import FitResult, Public
 from ..engine.sampling import Sampler, make_sampler
 from ..engine.statement import Privacy
+from ..kernels.blr import Rows
 from ..mechanisms import GaussianMechanism
 from ..models.estimator import ArraySpec
-from ..models.logistic.records import Block
 from .laplace import LaplaceMechanism, LaplaceSampler
 from .linear import LinearClassifier
 
@@ -53,14 +53,13 @@ class DPSGDLogisticRegression(LinearClassifier):
     Parameters
     ----------
     scenario : {"poisson", "zcdp", "laplace"}
-        "laplace": pure epsilon; Laplace noise, batches of a fixed size without
-        replacement, gradients clipped in the L1 norm, replace one record.
+        "laplace": pure epsilon; Laplace noise, batches of a fixed size without replacement, gradients clipped in the L1
+        norm, replace one record.
         "zcdp": Gaussian noise, all records in each step, replace one record.
         "poisson": Gaussian noise, Poisson batches, add or remove one record.
     accountant : str or None
-        The accountant that calibrates the noise. "textbook" takes the one that
-        goes with the scenario: sums of amplified epsilons for "laplace", zCDP
-        with its simple conversion for "zcdp", Renyi divergences for "poisson".
+        The accountant that calibrates the noise. "textbook" takes the one that goes with the scenario: sums of
+        amplified epsilons for "laplace", zCDP with its simple conversion for "zcdp", Renyi divergences for "poisson".
         None takes the tightest sound one ("laplace" stays with delta = 0).
     clip_norm : float
         Bound of one record's gradient, in the L2 norm (L1 for "laplace").
@@ -202,9 +201,8 @@ def pure_statement(result: FitResult) -> Privacy:
 class GradientModel(Model):
     """Clipped, truncated gradients of the logistic loss.
 
-    A record's integers depend on that record and theta alone, bit for bit:
-    sums over features run column by column with elementwise operations, so
-    that neither the batch nor the block has an influence.
+    A record's integers depend on that record and theta alone, bit for bit: sums over features run column by column with
+    elementwise operations, so that neither the batch nor the block has an influence.
     """
 
     def __init__(self, d: int, *, clip: float, order: int, rate: float, alpha: float, first: int):
@@ -221,16 +219,15 @@ class GradientModel(Model):
         """Take the lattice."""
         self._spacing = mechanism.spacing
 
-    def contribute(self, block: Block, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
+    def contribute(self, block: Rows, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
         """See `Model.contribute`."""
         for j, units in enumerate(self.contributions(block)):
             out[j] += int(units.sum(dtype=np.int64))
 
-    def contributions(self, block: Block) -> list[np.ndarray]:
+    def contributions(self, block: Rows) -> list[np.ndarray]:
         """Integer gradients of some records, one int64 array a feature."""
         columns = [np.ascontiguousarray(column) for column in dense(block, self.shape[0]).T]
-        # Overflow makes a norm infinite and the contribution zero, silently:
-        # a warning would tell of the record.
+        # Overflow makes a norm infinite and the contribution zero, silently: a warning would tell of the record.
         with np.errstate(all="ignore"):
             margin = np.zeros(block.n_rows)
             for column, weight in zip(columns, self._theta, strict=True):
@@ -271,14 +268,14 @@ class GradientModel(Model):
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """See `Model.restore`."""
         theta, total = array_of(state, "theta", self.shape), array_of(state, "sum", self.shape)
-        self._theta, self._sum, self._step = theta, total, int(array_of(state, "step", (1,))[0])
+        self._theta, self._sum, self._step = theta, total, steps_of(state)
 
     def result(self) -> dict[str, np.ndarray]:
         """The mean of the iterates that are kept."""
         return {"samples": self._sum[None] / max(1, self._step - self._first)}
 
 
-def dense(block: Block, d: int) -> np.ndarray:
+def dense(block: Rows, d: int) -> np.ndarray:
     """The rows of a block as a float64 table."""
     if block.indptr is None:
         return block.values.reshape(block.n_rows, d).astype(np.float64)

@@ -12,8 +12,8 @@ import numpy as np
 from ..checks import check_number
 from ..engine.model import array_of
 from ..engine.result import Public
+from ..kernels.blr import Rows
 from ..models.estimator import ArraySpec
-from ..models.logistic.records import Block
 from .dpsgd import dense
 from .scores import ScoreClassifier, ScoreModel
 
@@ -38,11 +38,11 @@ class DPVIModel(ScoreModel):
         self._center = np.concatenate([mean, np.ones(self._d)])
         self._moment = np.outer(self._center, self._center)
 
-    def _rows(self, block: Block) -> Block:
+    def _rows(self, block: Rows) -> Rows:
         d = self._d
         if block.indptr is None:
             X = dense(block, d)
-            return block._replace(values=np.hstack([X, X * self._eta]).reshape(-1))
+            return block._replace(n_features=2 * d, values=np.hstack([X, X * self._eta]).reshape(-1))
         old = np.ones(len(block.indices)) if block.unit else block.values
         sizes = np.diff(block.indptr)
         place = np.arange(len(old)) + np.repeat(block.indptr[:-1], sizes)
@@ -50,7 +50,7 @@ class DPVIModel(ScoreModel):
         indices, values = np.empty(2 * len(old), np.int32), np.empty(2 * len(old))
         indices[place], values[place] = block.indices, old
         indices[second], values[second] = block.indices + d, old * self._eta[block.indices]
-        return block._replace(indptr=2 * block.indptr, indices=indices, values=values, unit=False)
+        return block._replace(n_features=2 * d, indptr=2 * block.indptr, indices=indices, values=values, unit=False)
 
     def _move(self, gradient: np.ndarray) -> np.ndarray:
         d, theta = self._d, self._theta.copy()

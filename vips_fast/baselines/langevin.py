@@ -58,8 +58,7 @@ class DPSGLDLogisticRegression(ScoreClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.step_size is not None:
-            check_number("step_size", self.step_size, 0, math.inf, low_open=True, high_open=True)
+        check_number("step_size", self.step_size, 0, math.inf, low_open=True, high_open=True, optional=True)
 
     def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
         return super()._array_specs(public) | {"step_size": ArraySpec((1,), low=0.0)}

@@ -24,15 +24,7 @@ from ..models.spending import Payer
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LinearClassifier(PrivateEstimator):
-    """Two classes, rows dense or sparse, and parameters ``(coefficients, intercept)``.
-
-    Attributes
-    ----------
-    coef_ : ndarray, float64, shape (1, d)
-    intercept_ : ndarray, float64, shape (1,)
-    classes_ : ndarray, shape (2,)
-    privacy_, ledger_, n_features_in_
-    """
+    """Two classes, rows dense or sparse, and parameters ``(coefficients, intercept)``."""
 
     _estimator_type = "classifier"
     # Parameters of the package's estimators that a baseline need not have.

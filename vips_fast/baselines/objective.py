@@ -35,23 +35,11 @@ class ObjectivePerturbationLogisticRegression(LinearClassifier):
     Algorithm 2); else b is Gaussian (Kifer, Smith & Thakurta 2012), with the constants of
     the notes below, which are smaller than theirs.
 
-    Parameters
-    ----------
-    row_norm : float
-        Public bound R of the rows' L2 norm (without the intercept); longer rows are scaled down to it.
-    fit_intercept, intercept_scaling : bool, float
-        The constant that is appended to each row; it counts in the norm.
-    target_epsilon, target_delta : float, float or None
-        0 for the pure form; None is min(1e-5, 1/(10 n_records)).
-    curvature_share : float
-        Share of epsilon that is spent on the record's curvature, in (0, 1): the ridge
-        penalty is at least R^2 / (4 (exp(share * epsilon) - 1)).
-    alpha : float
-        Least ridge penalty on the sum of losses.
-    private : bool
-        False leaves b out.
-    n_records : int or None
-    random_state : ignored with privacy; here for scikit-learn's conventions.
+    ``row_norm`` is a public bound R of the rows' L2 norm (without the intercept); longer rows are scaled down to it.
+    ``intercept_scaling`` is the constant that is appended to each row with ``fit_intercept``; it counts in the norm.
+    ``target_delta`` None is min(1e-5, 1/(10 n_records)). ``curvature_share``, in (0, 1), is the share of epsilon that
+    the record's curvature takes: the ridge penalty is at least R^2 / (4 (exp(share * epsilon) - 1)), and at least
+    ``alpha`` on the sum of losses. ``private=False`` leaves b out. ``random_state`` is not used with privacy.
 
     Notes
     -----
@@ -87,10 +75,8 @@ class ObjectivePerturbationLogisticRegression(LinearClassifier):
         check_number("target_epsilon", self.target_epsilon, 0, math.inf, low_open=True, high_open=True)
         check_number("curvature_share", self.curvature_share, 0, 1, low_open=True, high_open=True)
         check_number("alpha", self.alpha, 0, math.inf, high_open=True)
-        if self.target_delta is not None:
-            check_number("target_delta", self.target_delta, 0, 1, high_open=True)
-        if self.n_records is not None:
-            check_number("n_records", self.n_records, 1, 2**53, integer=True)
+        check_number("target_delta", self.target_delta, 0, 1, high_open=True, optional=True)
+        check_number("n_records", self.n_records, 1, 2**53, integer=True, optional=True)
 
     def fit(self, X: Any, y: Any, *, transcript: str | Path | None = None, budget: Payer = None) -> Self:
         """Fit to rows X, shape (n, d), dense or sparse, and two labels; there is no transcript and no budget.

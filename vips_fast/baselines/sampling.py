@@ -14,9 +14,9 @@ from ..accounting import BayesianAccountant, BayesianGuarantee
 from ..checks import check_number
 from ..engine.backend import Backend, Threads
 from ..engine.result import Public
+from ..kernels.blr import Rows
 from ..kernels.threads import resolve_n_threads
 from ..models.estimator import ArraySpec
-from ..models.logistic.records import Block
 from ..models.spending import Payer
 from .dpsgd import dense
 from .scores import ScoreClassifier, ScoreModel
@@ -38,7 +38,7 @@ class SamplingModel(ScoreModel):
             run = q, mechanism.noise_sd, self._n_steps
             self.accountants = tuple(BayesianAccountant(*run, order) for order in _ORDERS)
 
-    def clipped(self, block: Block) -> np.ndarray:
+    def clipped(self, block: Rows) -> np.ndarray:
         """Scores of a block as numbers, clipped."""
         X = dense(block, self._d)
         scores = (block.y - expit(X @ self._theta))[:, None] * X
@@ -96,18 +96,10 @@ class VariationalSamplingLogisticRegression(ScoreClassifier):
     only that step's gradient separated two data sets; that is no guarantee. Starting from the released samples makes
     the count right.
 
-    Its parameters are those of `ScoreClassifier` and
-
-    Parameters
-    ----------
-    learning_rate : float
-        A step is learning_rate / sqrt(t) on the mean gradient of a record.
-    n_samples : int
-        Samples of q a step.
-    bayesian_pairs : int
-        Pairs of records a step for the Bayesian accountant; 0 leaves it out. Its result, ``bayesian_``, the least over
-        a fixed list of orders, is a data-dependent statement about a random record, not differential privacy; it is
-        itself private, and asking for it marks the model NOT PRIVATE.
+    Its parameters are those of `ScoreClassifier`, a ``learning_rate``, with which a step is learning_rate / sqrt(t) on
+    the mean gradient of a record, and ``bayesian_pairs``, the pairs of records a step for the Bayesian accountant; 0
+    leaves it out. Its result, ``bayesian_``, the least over a fixed list of orders, is a data-dependent statement about
+    a random record, not differential privacy; it is itself private, and asking for it marks the model NOT PRIVATE.
     """
 
     _kind = SamplingModel

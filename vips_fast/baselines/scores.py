@@ -1,9 +1,8 @@
 """What the baselines share that release noised sums of clipped scores: DPVI, DP-SGLD, sampling.
 
-The score of a record is the gradient of its log-likelihood, (y - sigmoid(x . theta)) x.
-All three are the package's own loop with another M-step. The contributions come from the
-logistic regression kernel: around the centre theta and with <m m^T> = theta theta^T its
-linear statistic is the score.
+The score of a record is the gradient of its log-likelihood, (y - sigmoid(x . theta)) x. All three are the package's own
+loop with another M-step. The contributions come from the logistic regression kernel: around the centre theta and with
+<m m^T> = theta theta^T its linear statistic is the score.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ import numpy as np
 
 from ..checks import check_flag, check_number
 from ..engine.loop import Progress
-from ..engine.model import Model, Release, array_of
+from ..engine.model import Model, Release, array_of, steps_of
 from ..engine.result import Public
 from ..kernels import native
+from ..kernels.blr import Rows, workspace
 from ..models.estimator import ArraySpec
-from ..models.logistic.records import Block
 from ..models.logistic.statistics import factor_grid
 from .linear import LinearClassifier
 
@@ -68,14 +67,14 @@ class ScoreModel(Model):
         self._center = self._theta
         self._moment = np.outer(self._center, self._center)
 
-    def _rows(self, block: Block) -> Block:
+    def _rows(self, block: Rows) -> Rows:
         """The rows that multiply the residual."""
         return block
 
-    def contribute(self, block: Block, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
+    def contribute(self, block: Rows, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
         """Add the truncated clipped scores."""
         block, width = self._rows(block), self.shape[0]
-        work = np.empty(native.blr_workspace(width, block.indptr is None) // 8 + 1).view(np.uint8)
+        work = workspace(width, block.indptr is None)
         linear, quadratic = np.empty((2, block.n_rows))
         native.blr_weights(
             width, block.indptr, block.indices, block.values, block.y, None, self._moment, self._center, 1e100, 1.0,
@@ -104,10 +103,10 @@ class ScoreModel(Model):
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """See `Model.restore`."""
-        theta, kept, step = array_of(state, "theta", self.shape), array_of(state, "kept"), array_of(state, "step", (1,))
+        theta, kept, step = array_of(state, "theta", self.shape), array_of(state, "kept"), steps_of(state)
         if kept.ndim != 2 or kept.shape[1] != len(theta):
             raise ValueError(f"state: 'kept' has shape {kept.shape}, expected rows of {len(theta)}")
-        self._theta, self._kept, self._step = theta, kept, int(step[0])
+        self._theta, self._kept, self._step = theta, kept, step
         self._take()
 
     def result(self) -> dict[str, np.ndarray]:
@@ -119,16 +118,8 @@ class ScoreModel(Model):
 class ScoreClassifier(LinearClassifier):
     """What the three estimators have in common.
 
-    Parameters
-    ----------
-    clip_norm : float
-        L2 bound of a record's score.
-    prior_precision : float
-    fit_intercept : bool
-    random_state : int, numpy Generator, RandomState or None
-        Seeds what is random and hides nothing, and the minibatches of a fit that is not private.
-    n_steps, sampling, neighbors, batch_size, target_epsilon, target_delta, noise_multiplier, private, n_records, n_jobs
-        As in `vips_fast.BayesianLogisticRegression`; so is ``callback``.
+    ``clip_norm`` is the L2 bound of a record's score; ``random_state`` seeds what is random and hides nothing, and the
+    minibatches of a fit that is not private. Other parameters are as in `vips_fast.BayesianLogisticRegression`.
     """
 
     _kind: ClassVar[type[ScoreModel]]

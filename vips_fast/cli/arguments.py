@@ -75,9 +75,11 @@ def add_model(parser: Parser, written_by: str) -> None:
 
 def add_sampling(parser: Any, default: str | None = None) -> None:
     """How minibatches are drawn, and the neighbouring relation."""
+    # Where there is no model's own, there are no persons whose rows could be drawn.
+    ways = ("poisson", "without_replacement", "full", "rows")[: 4 if default is None else 3]
     parser.add_argument(
-        "--sampling", default=default, choices=("poisson", "without_replacement", "full"),
-        help="how minibatches are drawn, default: " + (default or "the model's own"),
+        "--sampling", default=default, choices=ways,
+        help="how minibatches are drawn, default: " + (default or "the model's own; rows: of persons, one by one"),
     )
     relations = ("add_remove", "replace_one")
     parser.add_argument("--neighbors", choices=relations, help="default: what the sampling is accounted under")
@@ -128,6 +130,11 @@ def add_fit_groups(parser: Parser) -> tuple[Any, Any, Any]:
     run.add_argument("--batch-size", type=whole, help="expected records a step")
     run.add_argument("--steps", dest="n_steps", type=whole, help="number of steps")
     add_jobs(run)
+    where = run.add_mutually_exclusive_group()
+    what = "a Dask scheduler, tls://HOST:PORT or tcp://HOST:PORT, whose workers compute the sums: the same result"
+    where.add_argument("--scheduler", metavar="ADDRESS", help=what)
+    where.add_argument("--workers", type=whole, metavar="N", help="the same on as many processes of this machine")
+    parser.set_defaults(backend=None)  # what these two stand for, once it is there
     run.add_argument("--seed", dest="random_state", type=seed, help="seed of what is public, not of the noise")
     run.add_argument("--quiet", action="store_true", help="no progress")
     run.add_argument("--config", metavar="FILE", help="job file (TOML); what is given beside it comes first")

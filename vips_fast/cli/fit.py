@@ -91,7 +91,10 @@ def _fitted(
                 run.publish(out, args.force)
                 return done, "", f"Written to {out}; nothing more was spent.", None
             payer = Spending(model, args.budget, call={"unit": unit}, folder=run)
-            with (contextlib.closing(payer) if buys() else payer) as spending, _warnings_said():
+            with (
+                _cluster(args) as args.backend, contextlib.closing(payer) if buys() else payer as spending,
+                _warnings_said(),
+            ):
                 job = read(model, run)
                 groups = job.groups if args.groups is None else read_labels(args.groups)
                 if groups is None and args.person is not None:
@@ -102,7 +105,7 @@ def _fitted(
                 with ProgressLine("fit") as progress:
                     model.set_params(callback=None if args.quiet else progress).fit(
                         *job.data, groups=groups, unit=None if groups is None else unit, transcript=transcript,
-                        checkpoint=run, budget=spending, **bought,
+                        checkpoint=run, budget=spending, backend=args.backend, **bought,
                     )
             try:
                 run.store(model, {**job.files(model), texts.PRIVACY: texts.statement(model)})
@@ -116,6 +119,15 @@ def _fitted(
                 error.exit_code = Exit.FAILED  # type: ignore[union-attr]  # bad input is what nothing was spent for
             raise
     return model, job.shown(model), f"Written to {out}.", spending.budget
+
+
+def _cluster(args: argparse.Namespace) -> contextlib.AbstractContextManager[Any]:
+    """The backend that the arguments name; None is the fit's own threads."""
+    if args.scheduler is None and args.workers is None:
+        return contextlib.nullcontext()
+    from ..engine.cluster import connected
+
+    return connected(args.scheduler, args.workers)
 
 
 def _warn_of_persons(source: str) -> None:

@@ -1,4 +1,4 @@
-"""Progress of a fit: one line that is rewritten on a terminal, at most twenty lines in a log."""
+"""Progress: one line that is rewritten on a terminal, at most some twenty lines in a log."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 _PAUSE, _LINES = 0.1, 20
 
 
-class ProgressLine:
-    """A fit's callback. Epsilon, which an accountant has to compute, is asked for only where a line is shown."""
+class _Line:
+    """A line of standard error that shows how far something is."""
 
     def __init__(self, label: str):
         self._label, self._terminal = label, sys.stderr is not None and sys.stderr.isatty()
@@ -31,6 +31,39 @@ class ProgressLine:
         if self._length:
             tell("")
 
+    def _show(self, text: str) -> None:
+        text = f"{self._label}: {text}"
+        if not self._terminal:
+            tell(text)
+            return
+        # A line that wraps could not be rewritten.
+        text = text[: shutil.get_terminal_size().columns - 1]
+        tell(f"\r{text:<{self._length}}", end="")
+        self._length = len(text)
+
+
+class ReadingLine(_Line):
+    """What reads records calls this with the bytes read and their number, 0 where that is not known.
+
+    Nothing is shown within a second of the first call; in a log, a line follows when the time has doubled.
+    """
+
+    _start: float | None = None
+
+    def __call__(self, read: int, size: int) -> None:
+        """Show a line, if one is due."""
+        now = time.perf_counter()
+        if self._start is None:
+            self._start, self._next = now, now + 1
+        if now >= self._next or (read == size and self._length):
+            whole = f" of {size / 1e6:,.1f}" if size else ""
+            self._show(f"{read / 1e6:,.1f}{whole} MB, {now - self._start:.1f} s")
+            self._next = now + (_PAUSE if self._terminal else now - self._start)
+
+
+class ProgressLine(_Line):
+    """A fit's callback. Epsilon, which an accountant has to compute, is asked for only where a line is shown."""
+
     def __call__(self, progress: Progress) -> None:
         """Show a line, if one is due."""
         from ..accounting import rounded_up
@@ -41,14 +74,7 @@ class ProgressLine:
             return
         epsilon = progress.epsilon
         spent = f", epsilon {rounded_up(epsilon, 3)}" if math.isfinite(epsilon) else ""
-        text = f"{self._label}: step {progress.step} of {progress.n_steps}{spent}, {progress.seconds:.1f} s"
-        if not self._terminal:
-            tell(text)
-            return
-        # A line that wraps could not be rewritten.
-        text = text[: shutil.get_terminal_size().columns - 1]
-        tell(f"\r{text:<{self._length}}", end="")
-        self._length = len(text)
+        self._show(f"step {progress.step} of {progress.n_steps}{spent}, {progress.seconds:.1f} s")
         # Where epsilon is slow to compute, showing it still takes less than a tenth of the time.
         now = time.perf_counter()
         self._next = now + max(_PAUSE, 10 * (now - start))

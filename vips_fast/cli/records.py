@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import warnings
 from argparse import Namespace
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from .arguments import Kind, Parser, integer, probability, whole
 from .exits import Exit
 from .output import read_labels
+from .progress import ReadingLine
 from .texts import READING
 
 if TYPE_CHECKING:
@@ -121,16 +123,23 @@ def read_training(args: Namespace, run: JobFolder) -> tuple[Corpus | ShardedCorp
     invalid, words, after = args.invalid or "raise", public_words(args), None
     analyzer = analyzer_of(args) if raw else None
     if analyzer is not None and words is None:
-        records = Records(args.input, args.text or ("text",), args.person, args.format, args.encoding, invalid)
-        after = _bought(args, records, analyzer, run)
+        with _reading(args, "read for the vocabulary") as line:
+            columns = args.text or ("text",), args.person
+            records = Records(args.input, *columns, args.format, args.encoding, invalid, line)
+            after = _bought(args, records, analyzer, run)
         words = tuple(after.get_feature_names_out())
-    corpus = load_corpus(
-        args.input, words, args.format, n_features=args.features, text=args.text, person=args.person,
-        analyzer=analyzer, encoding=args.encoding, invalid=invalid,
-    )  # fmt: skip
+    with _reading(args, "read") as line:
+        corpus = load_corpus(
+            args.input, words, args.format, n_features=args.features, text=args.text, person=args.person,
+            analyzer=analyzer, encoding=args.encoding, invalid=invalid, progress=line,
+        )  # fmt: skip
     if analyzer is None:
         return corpus, {}, None
     return corpus, reading(args, analyzer), after
+
+
+def _reading(args: Namespace, label: str) -> contextlib.AbstractContextManager[ReadingLine | None]:
+    return contextlib.nullcontext() if args.quiet else ReadingLine(label)
 
 
 def buys_words(args: Namespace) -> bool:
@@ -191,7 +200,8 @@ def _bought(args: Namespace, records: Records, analyzer: Analyzer, run: JobFolde
         epsilon = args.target_epsilon if budget is None or args.target_epsilon is not None else budget.left
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that it is empty, which is an error here
-            words = PrivateVocabulary(**planned(n_records, epsilon)).fit(rows, budget=budget, **whose)
+            made = PrivateVocabulary(**planned(n_records, epsilon))
+            words = made.fit(rows, budget=budget, backend=args.backend, **whose)
         words.save(run.words)
     if not len(words.get_feature_names_out()):
         name, share = "an epsilon for the vocabulary", 1.0
@@ -225,7 +235,8 @@ def read_new(args: Namespace, vocabulary: Sequence[str] | None, n_words: int) ->
     text = args.text
     if text is None and Path(args.input).suffix not in (".npz", ".txt", ".ldac"):
         text = kept.get("columns")
-    return load_corpus(
-        args.input, vocabulary, args.format, n_features=n_words, text=text, analyzer=kept.get("analyzer"),
-        encoding=args.encoding,
-    )  # fmt: skip
+    with _reading(args, "read") as line:
+        return load_corpus(
+            args.input, vocabulary, args.format, n_features=n_words, text=text, analyzer=kept.get("analyzer"),
+            encoding=args.encoding, progress=line,
+        )  # fmt: skip

@@ -12,7 +12,6 @@ It is the folder of `vips_fast.engine.checkpoint`, and holds in addition
 from __future__ import annotations
 
 import errno
-import json
 import logging
 import os
 import shutil
@@ -25,7 +24,7 @@ from ..accounting import rounded_up
 from ..durable import new_folder, put_in_place, replace_file, sync_folder, write_file
 from ..engine.checkpoint import RunFolder
 from ..engine.interrupts import Stopped, uninterrupted
-from ..engine.journal import LEDGER, FolderLock
+from ..engine.journal import LEDGER, FolderLock, replay_line
 from ..engine.ledger import Ledger
 from ..models.persistence import write_into
 from .folder import check_place, kind_in
@@ -47,9 +46,7 @@ def ledger_in(folder: Path) -> tuple[Ledger, bool]:
     ledger = Ledger()
     for line in lines[:-1]:
         known = ledger.copy()
-        try:
-            ledger.replay(json.loads(line)["record"])
-        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
+        if not replay_line(ledger, line):
             return known, True
     return ledger, bool(lines[-1])
 

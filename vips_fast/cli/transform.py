@@ -19,6 +19,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--threshold", type=integer, help="networks: as in fit sbn, where INPUT is images; default 1")
     add_table(parser)
     add_jobs(parser)
+    parser.add_argument("--quiet", action="store_true", help="no progress")
 
 
 def transform(args: Namespace) -> int:

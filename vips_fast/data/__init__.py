@@ -12,7 +12,7 @@ from .readers import (
     read_sparse,
 )
 from .records import Records, column_names, read_batches
-from .rows import binary_records, numeric_records
+from .rows import binary_records
 from .schema import Column, Schema
 from .sharding import Batch, write_shards
 from .shards import ShardedCorpus
@@ -23,7 +23,7 @@ from .vocabulary import count_matrix, load_vocabulary, public_vocabulary, stop_w
 __all__ = [
     "FORMATS", "Analyzer", "Batch", "Column", "Corpus", "Records", "Schema", "ShardedCorpus", "Table", "TokenIndex",
     "binarise", "binary_records", "check_counts", "column_names", "count_matrix", "documents", "holds_records",
-    "load_corpus", "load_mnist", "load_vocabulary", "numeric_records", "public_vocabulary", "read_abalone",
+    "load_corpus", "load_mnist", "load_vocabulary", "public_vocabulary", "read_abalone",
     "read_adult", "read_batches", "read_docword", "read_idx", "read_ldac", "read_sparse", "split", "stop_words",
     "write_shards",
 ]  # fmt: skip

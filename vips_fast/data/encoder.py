@@ -20,20 +20,9 @@ class ColumnEncoder:
     category follows the schema's rule, and columns are found by name, in any order. As it learns nothing it spends
     nothing, and the encoding of a row does not depend on other rows, so that neighbours stay neighbours.
 
-    Parameters
-    ----------
-    schema : Schema or path
-        The table's columns; those of other names are left alone.
-    invalid : {"nan", "raise"}
-        What a cell that the schema refuses becomes: NaN, which the estimator's own ``invalid`` settles, or a
-        ValueError.
-
-    Attributes
-    ----------
-    feature_names_in_ : array of str, shape (n_columns,)
-        Names of the table's columns in `fit`.
-    row_norm : float
-        The largest L2 norm that an encoded row can have, a public number.
+    ``schema`` is a `Schema` or the path of one; columns of other names are left alone. A cell that the schema refuses
+    becomes NaN, which the estimator's own ``invalid`` settles, or with ``invalid="raise"`` a ValueError.
+    ``feature_names_in_`` are the names of the table's columns in `fit`.
     """
 
     def __init__(self, schema: Schema | str | os.PathLike[str], invalid: str = "nan"):
@@ -62,7 +51,7 @@ class ColumnEncoder:
 
     @property
     def row_norm(self) -> float:
-        """See the attributes."""
+        """The largest L2 norm that an encoded row can have, a public number."""
         return self.schema_.row_norm
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -83,7 +72,7 @@ class ColumnEncoder:
     def transform(self, X: Any) -> Any:
         """Encode a table.
 
-        Returns float64 CSR of shape (n, n_features), or a frame after `set_output`.. Raises ValueError if a column is
+        Returns float64 CSR of shape (n, n_features), or a frame after `set_output`. Raises ValueError if a column is
         missing, or with ``invalid="raise"`` a cell is refused; row and column are named, no cell.
         """
         schema, parts, done = self.schema_, [], 0

@@ -20,15 +20,9 @@ class Runs:
 
 
 def group_codes(groups: Any, n_rows: int) -> np.ndarray:
-    """Number the labels of rows by first appearance.
+    """Number the labels of rows, `Runs` or integers, texts or any hashable values, by first appearance.
 
-    Parameters
-    ----------
-    groups : array-like of shape (n_rows,), or Runs
-        One label a row: integers, texts or any hashable values.
-    n_rows : int
-
-    Returns int64 of shape (n_rows,), codes 0, 1, … in the order in which labels first appear.. Raises ValueError if
+    Returns int64 of shape (n_rows,), codes 0, 1, … in the order in which labels first appear. Raises ValueError if
     there is not one label for each row, or a label is missing (None, NaN or not a time); TypeError if a label is not
     hashable.
     """

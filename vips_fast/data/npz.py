@@ -20,6 +20,8 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
+from ..checks import machine_memory
+
 #: What `read_npz` lets a file expand to: so many bytes, or so many times the size of the file if that is more. Counts
 #: of words expand to about 4 times their size, and deflate can reach 1,032 times.
 _SMALL, _RATIO = 1 << 28, 100
@@ -79,7 +81,8 @@ def read_npz(
                 needed = sum(member.file_size for member in members.values())
                 if needed > limit:
                     raise _Refused(f"expands to {needed} bytes; expected at most {limit} (max_bytes)")
-                _check_memory(needed)
+                if needed > machine_memory():  # asking the system for it might end the process
+                    raise MemoryError
                 heads = {name: _head(archive, member, name) for name, member in members.items()}
                 return {name: _array(archive, members[name], name, head) for name, head in heads.items()}
     except _Refused as error:
@@ -197,13 +200,3 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, head: _
     if fortran:
         return np.ascontiguousarray(array.reshape(shape[::-1]).T)
     return array.reshape(shape)
-
-
-def _check_memory(needed: int) -> None:
-    """Raise MemoryError for what the machine could never hold: asking the system for it might end the process."""
-    try:
-        have = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return
-    if needed > have:
-        raise MemoryError

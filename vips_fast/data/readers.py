@@ -8,7 +8,7 @@ since they are private. ``vocabulary`` and ``invalid`` mean in every reader what
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,7 @@ def load_corpus(
     path: Any, vocabulary: Vocabulary | None = None, format: str | None = None, *, n_features: int | None = None,
     text: str | Sequence[str] | None = None, person: str | None = None, analyzer: Any = None,
     vocabulary_size: int = 8000, encoding: str = "utf-8", invalid: str = "raise",
+    progress: Callable[[int, int], None] | None = None,
 ) -> Corpus:  # fmt: skip
     """Read a corpus of any known format.
 
@@ -51,7 +52,7 @@ def load_corpus(
         Number of words, for formats that do not say it (LDA-C) and as a check for the others.
     text : str, sequence of str or None
         Columns of the text; None is "text".
-    person, encoding
+    person, encoding, progress
         See `vips_fast.data.records.Records`.
     analyzer, vocabulary_size
         See `vips_fast.data.vocabulary.public_vocabulary`.
@@ -66,7 +67,7 @@ def load_corpus(
     if holds_records(path, format, text, person):
         if vocabulary is None:
             raise ValueError(f"{_name(path)}: raw records need a public vocabulary; give vocabulary=")
-        records = Records(path, ("text",) if text is None else text, person, format, encoding, invalid)
+        records = Records(path, ("text",) if text is None else text, person, format, encoding, invalid, progress)
         corpus = records.corpus(vocabulary, analyzer, vocabulary_size=vocabulary_size)
     else:
         format = format or _guess(Path(path))

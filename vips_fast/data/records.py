@@ -1,7 +1,9 @@
 """Raw records in, some at a time: CSV, JSON Lines, Parquet, folders of texts, standard input, tables in memory.
 
-CSV and JSON Lines are read with Python's own modules, whose errors can be given a line and quote no cell; Parquet needs
-pyarrow (the extra "tables"). Messages name the file, the line or row and the column, never what a cell holds.
+CSV and JSON Lines are read with Python's own modules, whose errors can be given a line and quote no cell: pyarrow's
+readers quote the row, know no line, let a quote out of place and other encodings pass, and refuse a row larger than
+their block. Parquet needs pyarrow (the extra "tables"). Messages name the file, the line or row and the column, never
+what a cell holds.
 """
 
 from __future__ import annotations
@@ -76,7 +78,8 @@ def read_batches(
         What to do about a line of JSON Lines that is no object with the wanted fields, and a cell of ``texts`` that is
         no string. "drop" makes None of it and says nothing.
     progress : function or None
-        Called after each batch of a file with the bytes read, of its compressed form, and its size (0: unknown).
+        Called after each batch of a file or folder with the bytes read, of its compressed form, and its size. Of
+        standard input the size is 0, and the bytes are those of its text.
 
     Raises OSError if a file cannot be opened, ImportError if pyarrow is missing, and ValueError if the source has not
     the columns, is empty, or is broken in its form: bytes that are not of the encoding, rows of other lengths than the
@@ -89,33 +92,35 @@ def read_batches(
         yield from _checked(_in_memory(source, columns, batch_rows), texts, drop)
         return
     with naming(_name(source)), _broken(), contextlib.ExitStack() as stack:
+        read, size, tell = [0], 0, None
         if source != "-" and Path(source).is_dir():
-            yield from _checked(
-                _batched(_folder(Path(source), columns, encoding, drop), columns, batch_rows), texts, drop
-            )
-            return
-        raw: Any = sys.stdin.buffer if source == "-" else stack.enter_context(open(source, "rb"))
-        head = raw.peek(2)[:2]
-        file: Any = raw if head != b"\x1f\x8b" else stack.enter_context(io.BufferedReader(gzip.open(raw, "rb")))  # type: ignore[arg-type]
-        head = file.peek(4)[:64]
-        if format is None:
-            start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
-            format = "parquet" if head.startswith(b"PAR1") else "jsonl" if start.startswith(b"{") else "csv"
-        if not head:
-            raise ValueError("is empty")
-        if format == "parquet":
-            if source == "-" or file is not raw:
-                raise ValueError("Parquet must be read from a file of its own; expected CSV or JSON Lines here")
-            batches = _parquet(raw, columns, texts, batch_rows)
+            root, paths = Path(source), _texts_in(Path(source))
+            size = sum(os.path.getsize(root / path) for path in paths)
+            batches = _batched(_folder(root, paths, columns, encoding, drop, read), columns, batch_rows)
         else:
-            lines = _lines(file, encoding)
-            rows = _csv(lines, columns) if format == "csv" else _jsonl(lines, columns, drop)
-            batches = _batched(rows, columns, batch_rows)
-        size = 0 if source == "-" else os.fstat(raw.fileno()).st_size
+            raw: Any = sys.stdin.buffer if source == "-" else stack.enter_context(open(source, "rb"))
+            if source != "-":
+                size, tell = os.fstat(raw.fileno()).st_size, raw.tell
+            head = raw.peek(2)[:2]
+            file: Any = raw if head != b"\x1f\x8b" else stack.enter_context(io.BufferedReader(gzip.open(raw, "rb")))  # type: ignore[arg-type]
+            head = file.peek(4)[:64]
+            if format is None:
+                start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+                format = "parquet" if head.startswith(b"PAR1") else "jsonl" if start.startswith(b"{") else "csv"
+            if not head:
+                raise ValueError("is empty")
+            if format == "parquet":
+                if source == "-" or file is not raw:
+                    raise ValueError("Parquet must be read from a file of its own; expected CSV or JSON Lines here")
+                batches, tell = _parquet(raw, columns, texts, batch_rows, read, size), None
+            else:
+                lines = _lines(file, encoding, read)
+                rows = _csv(lines, columns) if format == "csv" else _jsonl(lines, columns, drop)
+                batches = _batched(rows, columns, batch_rows)
         for batch in _checked(batches, texts, drop):
             yield batch
             if progress is not None:
-                progress(raw.tell() if size else 0, size)
+                progress(tell() if tell else read[0], size)
 
 
 def column_names(source: Any) -> list[str]:
@@ -133,7 +138,7 @@ def column_names(source: Any) -> list[str]:
                 raise ValueError("JSON Lines has no header; expected CSV or Parquet")
             if not file.peek(1):
                 raise ValueError("is empty")
-            return next((row for _, row in _csv_rows(_lines(file, "utf-8"), ",")), [])
+            return next((row for _, row in _csv_rows(_lines(file, "utf-8", [0]), ",")), [])
 
 
 @dataclass(frozen=True)
@@ -224,11 +229,12 @@ def _broken() -> Iterator[None]:
         raise ValueError("the gzip data are broken or cut off") from None
 
 
-def _lines(file: Any, encoding: str) -> Iterator[str]:
-    """The lines of a text file, with their line breaks."""
+def _lines(file: Any, encoding: str, read: list[int]) -> Iterator[str]:
+    """The lines of a text file, with their line breaks; ``read[0]`` takes the bytes that were read."""
     decoder, rest, done = None, "", 0
     while True:
         raw = file.read(max(_CHUNK, len(rest)))
+        read[0] += len(raw)
         if decoder is None:
             marked = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
             encoding = "utf-16" if marked else "utf-8-sig" if raw.startswith(codecs.BOM_UTF8) else encoding
@@ -315,19 +321,25 @@ def _jsonl(lines: Iterator[str], columns: Sequence[str], drop: bool) -> _Rows:
         yield number, cells
 
 
-def _folder(root: Path, columns: Sequence[str], encoding: str, drop: bool) -> _Rows:
-    places = _places(columns, _FOLDER_COLUMNS)
+def _texts_in(root: Path) -> list[str]:
     paths = sorted(
         os.path.relpath(os.path.join(folder, name), root)
         for folder, _, files in os.walk(root) for name in files if name.endswith(".txt")
     )  # fmt: skip
     if not paths:
         raise ValueError("has no .txt files")
+    return paths
+
+
+def _folder(
+    root: Path, paths: Sequence[str], columns: Sequence[str], encoding: str, drop: bool, read: list[int]
+) -> _Rows:
+    places = _places(columns, _FOLDER_COLUMNS)
     for number, path in enumerate(paths, 1):
         text: str | None = None
         try:
             with naming(path), open(root / path, "rb") as file:
-                text = "".join(_lines(file, encoding))
+                text = "".join(_lines(file, encoding, read))
         except ValueError:
             if not drop:
                 raise
@@ -375,8 +387,9 @@ def _parquet_module() -> Any:
 
 
 def _parquet(
-    file: Any, columns: Sequence[str], texts: Sequence[str], batch_rows: int
+    file: Any, columns: Sequence[str], texts: Sequence[str], batch_rows: int, read: list[int], size: int
 ) -> Iterator[tuple[Any, dict[str, list[Any]]]]:
+    """Batches of rows; ``read[0]`` takes the file's bytes by the share of its rows, as it is read to and fro."""
     parquet = _parquet_module()
     import pyarrow
 
@@ -392,8 +405,10 @@ def _parquet(
         # Few rows at a time: a row has no largest size.
         for part in table.iter_batches(min(batch_rows, 512), columns=list(columns), use_threads=False):
             batch = {name: part.column(name).to_pylist() for name in columns}
-            yield range(first, first + part.num_rows), batch
+            rows = range(first, first + part.num_rows)
             first += part.num_rows
+            read[0] = size * (first - 1) // table.metadata.num_rows
+            yield rows, batch
     except UnicodeDecodeError:
         raise ValueError(f"row {first} or one of the next {min(batch_rows, 512)}: not UTF-8 text") from None
     except (pyarrow.ArrowException, OSError):

@@ -16,25 +16,12 @@ def binary_records(
 ) -> tuple[np.ndarray, np.ndarray | None]:  # fmt: skip
     """Check records whose entries are 0 and 1: booleans or numbers of any width, shape (n, J), dense or sparse.
 
-    Parameters
-    ----------
-    Y : array_like or scipy sparse matrix
-    n_features : int or None
-        The number of columns to insist on.
-    name, owner : str
-        The argument's name, and the estimator that expects `n_features` columns, for messages.
-    invalid : {"raise", "drop"}
-        What to do about a row that holds anything but 0 and 1. "drop" makes it a row of zeros that is marked as not
-        usable, and says nothing about it.
-    least_rows : int
-        0 takes a matrix without rows too.
+    `n_features` is the number of columns to insist on, None takes any; `name` and `owner`, the estimator that expects
+    them, are for messages. ``invalid="drop"`` makes a row that holds anything but 0 and 1 a row of zeros that is marked
+    as not usable, and says nothing about it. ``least_rows=0`` takes a matrix without rows too.
 
-    Returns
-    -------
-    records : ndarray, uint8, shape (n, J)
-        C-contiguous. `Y` is not changed; the memory is shared where nothing had to be converted.
-    usable : ndarray of bool, shape (n,), or None
-        None if every row is usable, as is always so with "raise".
+    Returns the records, C-contiguous uint8 (`Y` is not changed; the memory is shared where nothing had to be
+    converted), and which rows are usable, (n,) bool, or None if all are, as is always so with "raise".
 
     Raises ValueError if `Y` is not a matrix of booleans or numbers, is empty in either direction, has another width
     than `n_features`, or (with "raise") holds anything but 0 and 1. No entry is shown.
@@ -65,29 +52,6 @@ def binary_records(
         records = records.copy()
     records[~usable] = 0
     return records, usable
-
-
-def numeric_records(
-    records: Any, n_features: int | None = None, *, name: str = "records", owner: str = "ConjugateEstimator"
-) -> np.ndarray:
-    """Rows of numbers, shape (n, d), for the functions of a user's own model; they need not be finite.
-
-    Read-only, C-contiguous, aligned, in the machine's byte order. Booleans become uint8, floats other than float32 and
-    float64 become float64; the memory is shared where nothing had to be converted. `n_features`, `name` and `owner` are
-    as for `binary_records`. Raises ValueError if `records` is not a matrix of numbers, is empty in either direction, or
-    has another width than `n_features`.
-    """
-    records = _matrix(records, n_features, name, owner)
-    if sparse.issparse(records):
-        records = records.toarray()
-    dtype: Any = records.dtype.newbyteorder("=")
-    if dtype == np.bool_:
-        dtype = np.uint8
-    elif dtype.kind == "f" and dtype not in (np.float32, np.float64):
-        dtype = np.float64
-    view = aligned(records, dtype).view()
-    view.flags.writeable = False
-    return view
 
 
 def finite_records(X: Any, n_features: int | None = None, invalid: str = "raise") -> tuple[Any, np.ndarray | None]:

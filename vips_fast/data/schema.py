@@ -179,11 +179,7 @@ class Column:
 class Schema:
     """The columns of a table, in the order of the features.
 
-    Attributes
-    ----------
-    columns : tuple of Column
-    nulls : frozenset of str
-        Cells that stand for a missing value, beside empty ones and NaN.
+    ``nulls`` are the cells that stand for a missing value, beside empty ones and NaN.
     """
 
     columns: tuple[Column, ...]
@@ -227,20 +223,14 @@ class Schema:
         self, cells: Mapping[str, Any], *, invalid: str = "raise", where: str = "row",
         lines: Sequence[int] | None = None,
     ) -> sparse.csr_array:  # fmt: skip
-        """Encode columns of cells.
+        """Encode columns of cells, as float64 CSR of shape (n, len(feature_names)), indices int32 where they fit.
 
-        Parameters
-        ----------
-        cells : mapping of str to list or array
-            Texts, numbers or missing values (None, NaN) of each of `names`, equally many.
-        invalid : {"raise", "nan"}
-            What a cell that the schema refuses does: end the encoding, or become NaN, for an estimator's own
-            ``invalid`` to settle.
-        where, lines
-            For messages: what a row is called, and its number in place of that from 0.
+        ``cells`` maps each of `names` to a list or array of texts, numbers or missing values (None, NaN), equally many.
+        A cell that the schema refuses ends the encoding, or with ``invalid="nan"`` becomes NaN, for an estimator's own
+        ``invalid`` to settle. For messages, ``where`` is what a row is called, and ``lines`` its number in place of
+        that from 0.
 
-        Returns float64 CSR of shape (n, len(feature_names)), indices int32 where they fit.. Raises ValueError if a
-        column is missing, or a cell is refused. The message has row and column, never the cell.
+        Raises ValueError if a column is missing, or a cell is refused. The message has row and column, never the cell.
         """
         if invalid not in ("raise", "nan"):
             raise ValueError(f"invalid={invalid!r}: expected 'raise' or 'nan'")
@@ -279,15 +269,9 @@ class Schema:
     def label(self, name: str, cells: Any, *, counts: bool = False) -> np.ndarray:
         """A column as y of a fit.
 
-        Parameters
-        ----------
-        name : str
-            A category or binary column, whose ``values`` are the classes; with ``counts`` a number.
-        cells : list or array
-        counts : bool
-
-        Returns Texts, "" for a cell that is none of the values; with ``counts`` float64, NaN for one that is no
-        number.. Raises ValueError if the column is of another kind or not in the schema.
+        It is a category or binary one, whose ``values`` are the classes, or with ``counts`` a number. Gives texts, ""
+        for a cell that is none of the values; with ``counts`` float64, NaN for one that is no number. Raises ValueError
+        if the column is of another kind or not in the schema.
         """
         column = self[name]
         kinds = ("number",) if counts else ("category", "binary")

@@ -7,21 +7,24 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cache
-from itertools import chain, repeat
+from itertools import chain
 from typing import Any, Self
 
 import numpy as np
 
 from ..checks import check_choice, check_number
+from ..kernels import native
 
 _SPACES = re.compile(r"[\s-]+")
 _LETTERS = b"abcdefghijklmnopqrstuvwxyz"
 _SEPARATORS = b" \t\n\r\v\f\x1c\x1d\x1e\x1f-"
-_LOWER = bytes.maketrans(_LETTERS.upper() + _SEPARATORS, _LETTERS + b" " * len(_SEPARATORS))
-_DROPPED = bytes(set(range(256)) - set(_LETTERS + _LETTERS.upper() + _SEPARATORS))
+#: Bytes that are not in UTF-8, as the kernel has them: between pieces, and after each text.
+_APART, _END = b"\xff", b"\xfe"
+_LOWER = bytes.maketrans(_LETTERS.upper() + _SEPARATORS, _LETTERS + _APART * len(_SEPARATORS))
+_DROPPED = bytes(set(range(256)) - set(_LETTERS + _LETTERS.upper() + _SEPARATORS + _END))
 #: ASCII letters in lower case, digits, apostrophes, and whatever is not ASCII; all else separates.
 _KEPT = bytes(
-    byte if byte >= 128 or chr(byte) in "'0123456789" or byte in _LETTERS else byte + 32 if 65 <= byte <= 90 else 32
+    byte if byte >= 128 or chr(byte) in "'0123456789" or byte in _LETTERS else byte + 32 if 65 <= byte <= 90 else 255
     for byte in range(256)
 )
 #: Scripts written without spaces (Thai, Lao, Myanmar, Khmer, Hiragana, Han): a letter and its marks are a token.
@@ -32,8 +35,8 @@ _ALONE = (
 #: What `_pattern` finds in ASCII.
 _ASCII = re.compile("[a-z0-9]+(?:'[a-z0-9]+)*")
 _DIGIT = re.compile(r"\d")
-#: Pieces of texts whose tokens are remembered, and the longest of them: some 20 MB.
-_REMEMBERED, _LONGEST = 1 << 17, 24
+#: Pieces of texts whose tokens are remembered: some 20 MB.
+_REMEMBERED = 1 << 18
 #: Characters whose pieces are held at one time: few enough for the processor's second cache.
 _AT_ONCE = 1 << 16
 _SPACE = re.compile(r"[ \t\n\r]")
@@ -53,14 +56,14 @@ def _is_mark(character: str) -> bool:
     return unicodedata.category(character).startswith("M")
 
 
-def _paper_words(text: str) -> list[bytes]:
+def _paper(text: str) -> bytes:
     """Lower case; white space and hyphens separate; every other character that is not one of a to z is dropped (so
     "don't" becomes "dont"). This is ``parse_doc_list`` of onlineldavb, which the paper's code uses.
     """
     if not text.isascii():
         # Unicode has further white space, and capitals whose lower case is in a to z (the Kelvin sign).
         text = _SPACES.sub(" ", text).lower()
-    return text.encode("ascii", "ignore").translate(_LOWER, _DROPPED).split()
+    return text.encode("ascii", "ignore")
 
 
 @dataclass(frozen=True)
@@ -118,13 +121,15 @@ class Analyzer:
 
     def unigrams(self, text: str) -> list[str]:
         """The words of a text, less those that the settings leave out."""
-        return [token for piece in self.pieces(text) for token in self.tokens_of(piece)]
+        pieces = self.pieces([text]).removesuffix(_END).split(_APART)
+        return [token for piece in pieces for token in self.tokens_of(piece)]
 
-    def pieces(self, text: str) -> list[bytes]:
-        """A text, in UTF-8, cut where words surely end; the tokens of each piece are those of `tokens_of`."""
+    def pieces(self, texts: Iterable[str]) -> bytes:
+        """Texts in UTF-8, with 0xFF where words surely end and 0xFE after each text; the tokens of each piece between
+        are those of `tokens_of`."""
         if self.words == "paper":
-            return _paper_words(text)
-        return text.encode("utf-8", "replace").translate(_KEPT).split()
+            return _END.join([*map(_paper, texts), b""]).translate(_LOWER, _DROPPED)
+        return _END.join([*(text.encode("utf-8", "replace") for text in texts), b""]).translate(_KEPT)
 
     def tokens_of(self, piece: bytes) -> list[str]:
         """The words of one piece, less those that the settings leave out."""
@@ -170,6 +175,46 @@ def as_analyzer(analyzer: Any = None) -> Callable[[str], Sequence[str]]:
     return analyzer
 
 
+class _Pieces:
+    """The number of each of a text's pieces, by first appearance.
+
+    An open hash table in the arrays that `token_numbers` of csrc/kernels.toml describes.
+    """
+
+    def __init__(self) -> None:
+        self.n = 0
+        self._room(1)
+
+    def _room(self, words: int) -> None:
+        self._slots = np.zeros(1 << (2 * words - 1).bit_length(), np.uint64)
+        self._ends, self._known = np.empty(len(self._slots) // 2, np.int64), np.empty(8 * len(self._slots), np.uint8)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all pieces."""
+        return int(self._ends[self.n - 1]) if self.n else 0
+
+    def __call__(self, text: bytes, n_texts: int = 0) -> tuple[np.ndarray, np.ndarray]:
+        """The numbers of the pieces of some texts, int32, and how many stand before the end of each text, int64."""
+        most = text.count(_APART) + n_texts + 1
+        numbers, ends = np.empty(most, np.int32), np.zeros(n_texts, np.int64)
+        if self.n + most > len(self._ends):
+            known, n = self._known[: self.size].tobytes(), self.n
+            self.n = 0
+            self._room(2 * n + most)
+            self(known)
+        if self.size + len(text) + 1 > len(self._known):
+            self._known = np.concatenate((self._known, np.empty(len(self._known) + len(text), np.uint8)))
+        found = native.token_numbers(text, self._slots, self._known, self._ends, self.n, numbers, ends) if text else 0
+        self.n = max(self.n, int(numbers[:found].max(initial=-1)) + 1)
+        return numbers[:found], ends
+
+    def since(self, first: int) -> list[bytes]:
+        """The pieces from one number on."""
+        begin = int(self._ends[first - 1]) if first else 0
+        return self._known[begin : self.size].tobytes().split(_APART)[:-1]
+
+
 class TokenIndex:
     """The number of each token of texts; called with some texts, gives (ids, indptr): int32, the numbers of all their
     tokens, n-grams of a text after its words, and int64 of shape (n + 1,), where each text's begin. A None is an empty
@@ -190,36 +235,30 @@ class TokenIndex:
     def __init__(self, analyzer: Any = None, columns: Mapping[str, int] | None = None):
         self.analyzer = as_analyzer(analyzer)
         self.columns: dict[str, int] = {} if columns is None else dict(columns)
-        self._fixed, self._several = columns is not None, list[np.ndarray]()
-        #: The number of a piece's only token; -1 where none counts, -3 - k for those of ``_several[k]``. Two tables:
-        #: that of the common case is small enough for the processor's cache.
-        self._common: dict[bytes, int] = {}
-        self._rare: dict[bytes, int] = {}
+        self._fixed = columns is not None
         self._by_pieces = isinstance(self.analyzer, Analyzer) and self.analyzer.ngrams == 1
-        if self._by_pieces:
-            words = ((word.encode(), number) for word, number in self.columns.items() if word.isascii())
-            self._common = {word: n for word, n in words if word.isalnum() and self._tokens_of(word) == [word.decode()]}
+        self._forget()
+
+    def _forget(self) -> None:
+        #: The number of each piece's only token; -1 where none counts, -2 - k for those of ``_several[k]``.
+        self._pieces, self._codes, self._several = _Pieces(), np.zeros(0, np.int32), list[np.ndarray]()
+        if self._by_pieces and self._fixed:
+            # A piece of ASCII letters and digits is one word: of all these, those with a column are known from here on.
+            words = [word.encode() for word in self.columns if word.isascii() and word.isalnum()]
+            self._pieces(_APART.join(words))
+            self._codes = np.array(list(map(self._learned, words)), np.int32)
 
     def _number(self, word: str) -> int:
         return self.columns.get(word, -1) if self._fixed else self.columns.setdefault(word, len(self.columns))
 
-    def _tokens_of(self, piece: bytes) -> list[str]:
-        return self.analyzer.tokens_of(piece)  # type: ignore[attr-defined]
-
     def _learned(self, piece: bytes) -> int:
-        """The code of a piece that is not a common one."""
-        code = self._rare.get(piece)
-        if code is None:
-            numbers = [n for word in self._tokens_of(piece) if (n := self._number(word)) >= 0]
-            code = numbers[0] if numbers else -1
-            if len(numbers) > 1:
-                code = -3 - len(self._several)
-                self._several.append(np.array(numbers, np.int32))
-            if not self._fixed and piece.isalnum() and code >= 0:
-                self._common[piece] = code
-            elif len(piece) <= _LONGEST:
-                self._rare[piece] = code
-        return code
+        """The code of a piece that is new."""
+        words = self.analyzer.tokens_of(piece)  # type: ignore[attr-defined]
+        numbers = [n for n in map(self._number, words) if n >= 0]
+        if len(numbers) < 2:
+            return numbers[0] if numbers else -1
+        self._several.append(np.array(numbers, np.int32))
+        return -1 - len(self._several)
 
     def __call__(self, texts: Iterable[str | None]) -> tuple[np.ndarray, np.ndarray]:
         """See the class."""
@@ -251,33 +290,29 @@ class TokenIndex:
 
     def _ids(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """The numbers of the tokens of all texts, and how many each text has."""
-        analyzer: Any = self.analyzer
-        if len(self._rare) > _REMEMBERED:
-            self._rare.clear()
-            self._several.clear()
-        split = analyzer.pieces if self._by_pieces else analyzer
-        tokens: list[Sequence[Any]] = [split(text) if text else () for text in texts]
-        lengths = np.fromiter(map(len, tokens), np.int64, len(tokens))
-        flat, owner = list(chain.from_iterable(tokens)), np.repeat(np.arange(len(tokens)), lengths)
         if not self._by_pieces:
-            ids = np.fromiter(map(self._number, flat), np.int32, len(flat))
+            tokens = [self.analyzer(text) if text else () for text in texts]
+            ids = np.fromiter(map(self._number, chain.from_iterable(tokens)), np.int32)
+            ends = np.cumsum(list(map(len, tokens)), dtype=np.int64)
         else:
-            ids = np.fromiter(map(self._common.get, flat, repeat(-2)), np.int32, len(flat))
-            unknown = np.flatnonzero(ids == -2)
-            found = map(flat.__getitem__, unknown.tolist())
-            if self._fixed:  # a word of ASCII that is not a common one has no column
-                ids[unknown] = [-1 if piece.isalnum() else self._learned(piece) for piece in found]
-            else:
-                ids[unknown] = list(map(self._learned, found))
-            many = ids < -1
-            if many.any():
-                parts = [self._several[-3 - code] for code in ids[many].tolist()]
+            if self._pieces.n > _REMEMBERED or self._pieces.size > 64 * _REMEMBERED:
+                self._forget()
+            found, ends = self._pieces(self.analyzer.pieces(texts), len(texts))  # type: ignore[attr-defined]
+            new = self._pieces.since(len(self._codes))
+            codes = [-1 if self._fixed and piece.isalnum() else self._learned(piece) for piece in new]
+            self._codes = np.concatenate((self._codes, np.array(codes, np.int32)))
+            ids = self._codes[found]
+            many = np.flatnonzero(ids < -1)
+            if len(many):
+                parts = [self._several[-2 - code] for code in ids[many].tolist()]
                 times = np.ones(len(ids), np.int64)
                 times[many] = list(map(len, parts))
-                ids, owner, many = np.repeat(ids, times), np.repeat(owner, times), np.repeat(many, times)
-                ids[many] = np.concatenate(parts)
+                ends = np.concatenate(([0], np.cumsum(times)))[ends]
+                several = np.repeat(ids < -1, times)
+                ids = np.repeat(ids, times)
+                ids[several] = np.concatenate(parts)
         good = ids >= 0
-        return ids[good], np.bincount(owner[good], minlength=len(tokens))
+        return ids[good], np.diff(np.concatenate(([0], np.cumsum(good)))[ends], prepend=0)
 
 
 def token_columns(vocabulary: Iterable[str], analyzer: Any = None) -> dict[str, int]:

@@ -126,20 +126,21 @@ def count_matrix(
     """
     vocabulary = tuple(vocabulary)
     index, width = TokenIndex(analyzer, token_columns(vocabulary, analyzer)), len(vocabulary)
-    columns, counts, lengths = [], [], []
+    columns, counts, lengths = _Growing(), _Growing(), [np.zeros(1, np.int64)]
     for texts in batches:
         if isinstance(texts, str) or not all(text is None or isinstance(text, str) for text in texts):
             raise TypeError("texts must hold strings only")
         ids, indptr = index(texts)
-        rows = np.repeat(np.arange(len(texts)), np.diff(indptr))
+        small = len(texts) * width <= INT32_MAX  # half the time to sort
+        rows = np.repeat(np.arange(len(texts), dtype=np.int32 if small else np.int64), np.diff(indptr))
         entries, times = np.unique(rows * width + ids, return_counts=True)
-        columns.append((entries % width).astype(np.int32))
-        counts.append(times.astype(np.int32))
+        columns.add(entries % width)
+        counts.add(times)
         lengths.append(np.bincount(entries // width, minlength=len(texts)))
-    if not sum(map(len, lengths)):
+    indptr = np.concatenate(lengths).cumsum()
+    if len(indptr) == 1:
         raise ValueError("texts is empty; expected at least one document")
-    data, indices = _joined(counts), _joined(columns)
-    indptr = np.concatenate([[0], *map(np.asarray, lengths)]).cumsum()
+    data, indices = counts.whole(), columns.whole()
     matrix = sparse.csr_array((len(indptr) - 1, width), dtype=np.int32)
     # Assigned, since scipy's constructor would copy indices of another width than indptr.
     matrix.data, matrix.indices = data, indices
@@ -148,12 +149,21 @@ def count_matrix(
     return matrix
 
 
-def _joined(parts: list[np.ndarray]) -> np.ndarray:
-    """The parts in one int32 array; each is let go when it has been copied, so that they never stand twice."""
-    whole, at = np.empty(sum(map(len, parts)), np.int32), 0
-    parts.reverse()
-    while parts:
-        part = parts.pop()
-        whole[at : at + len(part)] = part
-        at += len(part)
-    return whole
+class _Growing:
+    """An int32 array that grows at its end; the system moves large ones without a copy."""
+
+    def __init__(self) -> None:
+        self._array, self._size = np.empty(0, np.int32), 0
+
+    def add(self, part: np.ndarray) -> None:
+        """Append numbers."""
+        end = self._size + len(part)
+        if end > len(self._array):
+            self._array.resize(end + end // 16, refcheck=False)
+        self._array[self._size : end] = part
+        self._size = end
+
+    def whole(self) -> np.ndarray:
+        """All of them."""
+        self._array.resize(self._size, refcheck=False)
+        return self._array

@@ -7,12 +7,17 @@ likes and recompute lost ones.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
 import numpy as np
 
 from ..kernels.threads import map_chunks, run_blocks
 from .model import Model, Records
+from .randomness import Randomness
+from .sampling import Sampler, minibatch
+from .units import read_units
 
 #: Bytes of all threads' accumulators together, beyond which fewer threads are used.
 ACCUMULATOR_BYTES = 2**31
@@ -22,18 +27,36 @@ _CHUNK = 1 << 16
 
 
 class Backend(Protocol):
-    """Computes the sum of the contributions of drawn records."""
+    """Draws records and computes the sum of their contributions.
+
+    Attributes
+    ----------
+    n_threads : int
+        Of this process, for what is done at the root, such as the noise.
+    """
 
     n_threads: int
 
+    def read(
+        self, read: Callable[..., Any], X: Any, y: Any, extra: Mapping[str, Any], groups: Any,
+        owned: Callable[[Records, Any], Records],
+    ) -> tuple[Any, dict[str, Any]]:
+        """Records and public facts of data, see `vips_fast.engine.units.read_units`."""
+
+    def placed(self, records: Records) -> AbstractContextManager[Any]:
+        """The records of a run where its sums are computed, for as long as the block lasts."""
+
+    def minibatch(self, sampler: Sampler, records: Any, randomness: Randomness, step: int) -> tuple[Any, Any]:
+        """The rows of a step and their random words, as `sum` takes them; ``randomness`` is that of the step."""
+
     def sum(
-        self, model: Model, records: Records, rows: np.ndarray, words: np.ndarray,
-        figures: dict[str, float] | None = None,
+        self, model: Model, records: Any, rows: Any, words: Any, figures: dict[str, float] | None = None
     ) -> np.ndarray:
         """Exact sum over ``rows`` of the model's contributions, shape ``model.fine_shape``.
 
         int64, or Python integers where int64 could not hold it. ``figures`` takes
-        un-noised diagnostics, where the run is not private anyway.
+        un-noised diagnostics, where the run is not private anyway: ``records``, how
+        many there are, and the model's own.
         """
 
 
@@ -48,11 +71,30 @@ class Threads:
     def __init__(self, n_threads: int = 1):
         self.n_threads = n_threads
 
+    def read(
+        self, read: Callable[..., Any], X: Any, y: Any, extra: Mapping[str, Any], groups: Any,
+        owned: Callable[[Records, Any], Records],
+    ) -> tuple[Records, dict[str, Any]]:
+        """See `Backend.read`."""
+        return read_units(read, X, y, extra, groups, owned)
+
+    def placed(self, records: Records) -> AbstractContextManager[Records]:
+        """The records as they are."""
+        return nullcontext(records)
+
+    def minibatch(
+        self, sampler: Sampler, records: Records, randomness: Randomness, step: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Sorted record numbers, int64, and a word for each, uint64."""
+        return minibatch(sampler, records.n_rows, records.usable, randomness, step)
+
     def sum(
         self, model: Model, records: Records, rows: np.ndarray, words: np.ndarray,
         figures: dict[str, float] | None = None,
     ) -> np.ndarray:
         """See `Backend.sum`."""
+        if figures is not None:
+            figures["records"] = float(len(rows))
         if len(rows) <= model.capacity:
             return self._portion(model, records, rows, words, figures)
         total = np.zeros(model.fine_shape, dtype=object)

@@ -3,8 +3,8 @@
 A budget belongs to the data, not to an object: copies, clones, threads, forks and other processes that name the same
 file all charge it. A run *reserves* what it plans, has each release written to the file before its noise is drawn, and
 gives back at its end what it never drew. What that adds up to is decided by a filter (`vips_fast.engine.filters`),
-since the next run is chosen in view of the results so far; what a crash or a damaged file counts as is said, and
-shown, in `vips_fast.engine.budget_file`.
+since the next run is chosen in view of the results so far; `vips_fast.engine.budget_file` says, and shows, what a crash
+or a damaged file counts as.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from ..accounting import PrivacyEvent, SelfComposedEvent, rounded_up
-from ..accounting.accountants import check_delta, check_epsilon
+from ..accounting.checks import non_negative, open_probability
 from ..checks import check_name
 from ..holder import is_dead, this_process
 from .budget_file import BudgetDamagedError, BudgetFile, create
@@ -117,7 +117,7 @@ class Budget:
 
         Raises FileExistsError if the name is taken; ValueError if an argument is out of its range.
         """
-        epsilon, delta = check_epsilon(epsilon), check_delta(delta)
+        epsilon, delta = non_negative("epsilon", epsilon), open_probability("delta", delta)
         if epsilon == 0.0:
             raise ValueError("epsilon=0: expected a number above 0")
         if relation not in RELATIONS:
@@ -309,7 +309,7 @@ class Budget:
     def reserve(
         self, event: PrivacyEvent, count: int, *, least: int | None = None, what: str = "", part: str | None = None
     ) -> Reservation:
-        """Reserve so many releases of an event, or with ``least`` as many of them as fit, but not fewer than that.
+        """Reserve ``count`` releases of an event, or with ``least`` as many of them as fit, but not fewer than that.
 
         What ended processes had reserved is given back first.
 
@@ -364,7 +364,7 @@ class Budget:
         key = secrets.token_hex(6)
         with self._locked(write=True) as state:
             free = 0.0 if state.rest_delta is not None else state.free_delta
-            share = free if delta is None else check_delta(delta)
+            share = free if delta is None else open_probability("delta", delta)
             if not 0.0 < share <= free:
                 raise BudgetExceededError(
                     f"{self.path}: a list with a delta of {share:g} does not fit the budget of {state.dataset}: "
@@ -387,7 +387,7 @@ class Budget:
         return {"list": key, "epsilon": cost, "delta": share}
 
     def noise_multiplier(self, make_event: Callable[[float], PrivacyEvent], count: int) -> float:
-        """The smallest noise multiplier with which so many releases fit what is left.
+        """The smallest noise multiplier with which ``count`` releases fit what is left.
 
         Raises BudgetExceededError if none does.
         """

@@ -244,7 +244,7 @@ class BudgetState:
         return self.listed(reserved=True) + max(self.filtered(spent, self.filter_for(event)).values())
 
     def item_for(self, event: PrivacyEvent, count: int) -> tuple[str, int] | None:
-        """A place of a list that still holds so many releases of an event."""
+        """A place of a list that still holds ``count`` releases of an event."""
         for key, one in self.lists.items():
             for place, (declared, number) in enumerate(one.items):
                 if declared == event and number - one.taken[place] >= count:

@@ -10,13 +10,12 @@ The folder of a run holds
 and never a key, a minibatch or a sum before its noise: a state is a function of releases
 and public numbers, so the folder says nothing that the model would not say.
 
-*Why nothing is under-counted.* What was spent is the number of releases in ``ledger.jsonl``
-and in nothing else; no checkpoint can lower it. A checkpoint is taken only if the ledger on
-the disk extends the one that it was written with, hash by hash: a ledger that was shortened
-below it, or belongs to another run, is refused. ``ledger.jsonl`` is there, empty, before
-``run.json``, and ``run.json`` before the first line, so a folder in which one of the two is
-missing has been tampered with, and is refused. A step that is done again draws new randomness
-(with a test key: the same) and has a line of its own in the ledger; that of the lost step stays.
+*Why nothing is under-counted.* What was spent is the number of releases in ``ledger.jsonl`` and in nothing else; no
+checkpoint can lower it. A checkpoint is taken only if the ledger on the disk extends the one that it was written with,
+hash by hash: a ledger that was shortened below it, or belongs to another run, is refused. ``ledger.jsonl`` is there,
+empty, before ``run.json``, and ``run.json`` before the first line, so a folder in which one of the two is missing has
+been tampered with, and is refused. A step that is done again draws new randomness (with a test key: the same) and has a
+line of its own in the ledger; that of the lost step stays.
 """
 
 from __future__ import annotations
@@ -401,7 +400,7 @@ def affordable(
     spent: int, event: PrivacyEvent | None, planned: int, wanted: int, delta: float, target: float | None,
     prior: dict[str, Any] | None = None,
 ) -> int:
-    """How many of the wanted releases of an event a target can still pay for, after so many that are spent.
+    """How many of the wanted releases of an event a target can still pay for, after those that are spent.
 
     The noise was chosen for ``planned`` releases, and what their columns were bought with before. Where releases were
     lost, a few steps fewer may remain; how many is for the accountant to say, from the events alone.
@@ -429,8 +428,7 @@ def open_folder(path: str | Path | RunFolder | None, resume: bool, every: int | 
     from ..checks import check_flag, check_number
 
     check_flag("resume", resume)
-    if every is not None:
-        check_number("checkpoint_every", every, 1, 2**31, integer=True)
+    check_number("checkpoint_every", every, 1, 2**31, integer=True, optional=True)
     if path is None:
         if resume or every is not None:
             what = "resume=True" if resume else f"checkpoint_every={every}"

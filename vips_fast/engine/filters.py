@@ -10,19 +10,18 @@ sets and without on the other. A release at mu, chosen by what was seen before, 
 the next mu^2 of time and of fresh coins that know nothing of the data. The times add up to B at most, so everything
 that was seen is a function of W on [0, B] and of coins, and W on [0, B] tells as much as W(B) ~ N(B or 0, B) does.
 
-Renyi (Feldman & Zrnic 2021, theorem 4.3): at one order alpha, fixed beforehand, the sum of the divergences stays
-within a limit, and the whole has that Renyi divergence. *Several orders.* To go on as long as *any* order is within its
-limit is no such filter: which order it will be depends on what was seen. Let b be the event that order alpha_b is the
-one at the end. Only the part of delta in b is bounded by that order's theorem, and the parts add up: with the limits of
-each order for the whole delta the sum may reach (number of orders) * delta; two orders and two releases are enough to
-pass delta by 46 % (in the tests). So the orders *share* delta here: order k
-has the limit that belongs to w_k * delta, and the w_k add up to 1 at most. *Proof.* For each k stop the interaction
-when order k would pass its limit; what has been stopped is (epsilon, w_k delta)-private. On the event that k was within
-its limit at the end nothing was stopped, and every outcome lies in such an event, so for any set S of outcomes
-P(S) <= sum_k P(S and k) <= sum_k (e^epsilon Q(S and k) + w_k delta) <= e^epsilon Q(S) + delta, with each outcome
-assigned to one k. The orders and weights are a function of the target alone: half of delta goes to the order that is
-best for a Gaussian mechanism which just meets the target, the rest mostly to smaller ones, which serve strong noise at
-small sampling rates.
+Renyi (Feldman & Zrnic 2021, theorem 4.3): at one order alpha, fixed beforehand, the sum of the divergences stays within
+a limit, and the whole has that Renyi divergence. *Several orders.* To go on as long as *any* order is within its limit
+is no such filter: which order it will be depends on what was seen. Let b be the event that order alpha_b is the one at
+the end. Only the part of delta in b is bounded by that order's theorem, and the parts add up: with the limits of each
+order for the whole delta the sum may reach (number of orders) * delta; two orders and two releases are enough to pass
+delta by 46 % (in the tests). So the orders *share* delta here: order k has the limit that belongs to w_k * delta, and
+the w_k add up to 1 at most. *Proof.* For each k stop the interaction when order k would pass its limit; what has been
+stopped is (epsilon, w_k delta)-private. On the event that k was within its limit at the end nothing was stopped, and
+every outcome lies in such an event, so for any set S of outcomes P(S) <= sum_k P(S and k) <= sum_k (e^epsilon Q(S and
+k) + w_k delta) <= e^epsilon Q(S) + delta, with each outcome assigned to one k. The orders and weights are a function of
+the target alone: half of delta goes to the order that is best for a Gaussian mechanism which just meets the target, the
+rest mostly to smaller ones, which serve strong noise at small sampling rates.
 
 Declared (`declared_epsilon`): a list of events fixed before any of them is released, in whatever order they are then
 taken and whether or not all are, composes by privacy-loss distributions. *Proof.* Each event has a dominating pair;
@@ -161,7 +160,7 @@ def declared_epsilon(counts: Counts, delta: float) -> float:
     return 0.0 if event is None else epsilon(event, delta)
 
 
-def smallest_noise(cost: Callable[[float], float], limit: float, rtol: float = 1e-4) -> float | None:
+def smallest_noise(cost: Callable[[float], float], limit: float) -> float | None:
     """The smallest noise multiplier with ``cost(noise_multiplier) <= limit``, by bisection; None if there is none.
 
     ``cost`` falls with the noise, and the answer has been tried: its own cost is within the limit.
@@ -176,7 +175,7 @@ def smallest_noise(cost: Callable[[float], float], limit: float, rtol: float = 1
         low, high = low / 2.0, low
         if high < 1e-3:
             return high
-    while high / low > 1.0 + rtol:
+    while high / low > 1.0 + 1e-4:
         middle = math.sqrt(low * high)
         low, high = (low, middle) if cost(middle) <= limit else (middle, high)
     return high

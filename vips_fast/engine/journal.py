@@ -4,16 +4,13 @@
 with the hash that the chain has there. A line is written and brought to the disk before
 the ledger in memory has the record, and so before the key of its step's noise is drawn.
 
-*Why nothing is under-counted.* A release needs its noise, the noise needs a key, and the
-key is drawn after `LedgerFile.append` has returned, which is after fsync. So at any
-moment at which a release exists, its line is whole and on the disk. What a crash can
-leave behind in addition is one line that was being written: whole, in part, or as bytes
-that mean nothing. A whole one counts as what it says; anything else counts as a release,
-although none was made. Lines before the last one had been brought to the disk before the
-last one was begun, so a crash cannot hurt them. If one of them is damaged, something else
-has happened, and the file is refused. A last line that is damaged may hide as many
-releases as have room in it (a flipped line end makes one line of two), and so many are
-counted.
+*Why nothing is under-counted.* A release needs its noise, the noise needs a key, and the key is drawn after
+`LedgerFile.append` has returned, which is after fsync. So at any moment at which a release exists, its line is whole
+and on the disk. What a crash can leave behind in addition is one line that was being written: whole, in part, or as
+bytes that mean nothing. A whole one counts as what it says; anything else counts as a release, although none was made.
+Lines before the last one had been brought to the disk before the last one was begun, so a crash cannot hurt them. If
+one of them is damaged, something else has happened, and the file is refused. A last line that is damaged may hide as
+many releases as have room in it (a flipped line end makes one line of two), and so many are counted.
 
 What no file can show is that its end was cut off at a line's end, or that an older copy
 was put back. A checkpoint shows it as far as its own count of records goes.
@@ -164,7 +161,7 @@ class LedgerFile:
         good = 0
         for number, line in enumerate(lines):
             known = ledger.copy() if number == len(lines) - 1 else ledger
-            if _replay(ledger, line):
+            if replay_line(ledger, line):
                 good += len(line) + 1
             elif number < len(lines) - 1:
                 raise ValueError(
@@ -187,7 +184,7 @@ def _line(record: dict[str, Any], head: str) -> bytes:
     return canonical_json({"hash": head, "record": record}) + b"\n"
 
 
-def _replay(ledger: Ledger, line: bytes) -> bool:
+def replay_line(ledger: Ledger, line: bytes) -> bool:
     """Append the record of a line; False where it is not, to the byte, the line that this ledger would write."""
     try:
         record = json.loads(line)["record"]

@@ -1,10 +1,9 @@
 """Exact rounding of finished sums from a fine lattice to that of the noise.
 
-Two sums whose statistics differ by x before rounding differ by at most |x| + 1 in each
-coordinate afterwards, in units of the noise lattice, because the nearest integer moves
-by at most one more than its argument. That holds for *exact* rounding only: in floating
-point the error of a product grows with the sum, that is, with the private number of
-records. So the factor is a fraction p / 2^k and everything is done in integers.
+Two sums whose statistics differ by x before rounding differ by at most |x| + 1 in each coordinate afterwards, in units
+of the noise lattice, because the nearest integer moves by at most one more than its argument. That holds for *exact*
+rounding only: in floating point the error of a product grows with the sum, that is, with the private number of records.
+So the factor is a fraction p / 2^k and everything is done in integers.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """The ledger: what was released, recorded before each release.
 
-A ledger stores events; an accountant computes epsilon from them, and the statement of a
-model is computed from its ledger, never read from a file. Records are chained by a hash
-without a key, so that a ledger that was damaged, shortened or edited by accident does
-not load. Whoever recomputes the whole chain can forge one: a signature helps against
-that (`vips_fast.models.persistence`).
+A ledger stores events; an accountant computes epsilon from them, and the statement of a model is computed from its
+ledger, never read from a file. Records are chained by a hash without a key, so that a ledger that was damaged,
+shortened or edited by accident does not load. Whoever recomputes the whole chain can forge one: a signature helps
+against that (`vips_fast.models.persistence`).
 """
 
 from __future__ import annotations
@@ -26,13 +25,11 @@ SCHEMA = 2
 class Ledger:
     """Append-only list of what was planned and released from one set of records, or from named parts of it.
 
-    The kinds of records are "plan" (the public numbers of a run), "release" (one noised
-    release, written before its noise is drawn), "taint" (a reason why the stated
-    guarantee does not cover the model), "budget" (which budget of the data set pays for
-    the run), "resume" (an interrupted run goes on from an earlier step) and "close" (the
-    digest of what a run published).
-    Appending is safe from several threads. A ledger that belongs to a fitted model is
-    frozen; `copy` gives one that can go on.
+    The kinds of records are "plan" (the public numbers of a run), "release" (one noised release, written before its
+    noise is drawn), "taint" (a reason why the stated guarantee does not cover the model), "budget" (which budget of the
+    data set pays for the run), "resume" (an interrupted run goes on from an earlier step) and "close" (the digest of
+    what a run published). Appending is safe from several threads. A ledger that belongs to a fitted model is frozen;
+    `copy` gives one that can go on.
     """
 
     def __init__(self) -> None:
@@ -254,12 +251,10 @@ class Ledger:
         ledger = cls()
         for record in data["records"]:
             try:
-                ledger._replay(record)
+                ledger.replay(record)
             except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
                 reason = str(error) if isinstance(error, ValueError) else type(error).__name__
                 raise ValueError(f"ledger: a record is malformed: {reason}") from None
-            if ledger._records[-1:] != [record]:
-                raise ValueError("ledger: its records do not form an unbroken chain")
         if ledger._head != data.get("head"):
             raise ValueError("ledger: its last record does not match its hash")
         return ledger

@@ -105,12 +105,8 @@ def run(
     start = time.perf_counter()
     for number in steps:
         step = first_step + number
-        rows = sampler.draw(records.n_rows, randomness, step)
-        words = randomness.words(len(rows), "record", step)
-        if records.usable is not None:
-            kept = records.usable[rows]
-            rows, words = rows[kept], words[kept]
-        opened: dict[str, float] | None = None if figures is None else {"records": float(len(rows))}
+        opened: dict[str, float] | None = None if figures is None else {}
+        rows, words = backend.minibatch(sampler, records, randomness.of_step(step), step)
         sums = model.round(backend.sum(model, records, rows, words, opened), mechanism.spacing)
         # Until here nobody has seen anything, and a step that ends costs nothing. From here on it is spent, so a signal
         # waits: it finds the model as a whole number of steps left it, and the folder of the run knows of them.

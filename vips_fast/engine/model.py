@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
 
@@ -27,23 +28,14 @@ MAX_RECORDS = 2**31
 
 
 class Records(Protocol):
-    """The private records of one run, as a model's reader prepared them.
+    """The private records of one run, as a model's reader prepared them."""
 
-    Attributes
-    ----------
-    n_rows : int
-        How many there are. Private under "add or remove": nothing but the drawing of a
-        minibatch may read it.
-    usable : bool array of shape (n_rows,), or None
-        False for records that contribute nothing because they hold an invalid value;
-        None where all records are usable.
-    """
-
+    #: How many there are. Private under "add or remove": nothing but the drawing of a minibatch may read it.
     n_rows: int
 
     @property
     def usable(self) -> np.ndarray | None:
-        """See the attributes."""
+        """False for records that contribute nothing because they hold an invalid value; None where all are usable."""
 
     def edges(self, rows: np.ndarray) -> np.ndarray:
         """Boundaries of blocks of about equal work among drawn rows: 0, …, len(rows)."""
@@ -51,27 +43,32 @@ class Records(Protocol):
     def block(self, rows: np.ndarray) -> Any:
         """The block of these rows that `Model.contribute` takes."""
 
+    def subset(self, rows: np.ndarray) -> Records:
+        """These rows, in this order, as records of their own, which hold nothing of the others."""
+
 
 class Model(ABC):
     """What the engine asks of a model.
 
-    Contributions live on a fine integer lattice of the model's choice, so that sums are
-    exact and additive: any split of the records into blocks, shards or machines gives
-    the same integers before `round`.
-
-    Attributes
-    ----------
-    shape : tuple of int
-        Shape of the statistics; one release is one array of this shape.
-    clip : float
-        L2 bound of one unit's contribution, in the units of the statistics.
-    capacity : int
-        Units whose contributions fit int64 on the fine lattice.
+    Contributions live on a fine integer lattice of the model's choice, so that sums are exact and additive: any split
+    of the records into blocks, shards or machines gives the same integers before `round`.
     """
 
+    #: Shape of the statistics; one release is one array of this shape.
     shape: tuple[int, ...]
+    #: L2 bound of one unit's contribution, in the units of the statistics.
     clip: float
+    #: Units whose contributions fit int64 on the fine lattice.
     capacity: int = MAX_RECORDS
+    #: Names of attributes that `contribute` never reads.
+    at_root: ClassVar[tuple[str, ...]] = ()
+
+    def contributor(self) -> Self:
+        """A copy that can `contribute`, and needs to do nothing else: what another process is sent in each step."""
+        other = copy(self)
+        for name in self.at_root:
+            vars(other).pop(name, None)
+        return other
 
     @property
     def fine_shape(self) -> tuple[int, ...]:
@@ -90,39 +87,19 @@ class Model(ABC):
 
     @abstractmethod
     def contribute(self, block: Any, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
-        """Add the contributions of a block of records to ``out``.
+        """Add the contributions of a block of records to ``out``, int64 of shape ``fine_shape``.
 
-        Parameters
-        ----------
-        block
-            What `Records.block` gave.
-        words : uint64 array
-            One uniform random word for each record of the block.
-        out : int64 array of shape ``fine_shape``
-        scratch : dict
-            Belongs to the calling thread and outlives the block: room for buffers, and
-            for nothing else. Where it holds "figures", a dict, un-noised diagnostics
-            may be added to its entries.
-
-        Notes
-        -----
-        A record's contribution is a function of that record, its own word and the
-        released parameters alone, bit for bit, and has an L2 norm of at most ``clip``.
+        A record's contribution is a function of that record, its own word and the released parameters alone, bit for
+        bit, and has an L2 norm of at most ``clip``. ``block`` is what `Records.block` gave, ``words`` one uniform
+        random uint64 for each of its records. ``scratch`` belongs to the calling thread and outlives the block: room
+        for buffers, and for nothing else. Where it holds "figures", `diagnose` adds un-noised ones to them.
         """
 
     def round(self, fine: np.ndarray, spacing: float) -> np.ndarray:
-        """Bring finished sums to the noise lattice, once, at the root.
+        """Bring finished sums to the noise lattice of this spacing, once, at the root: int64 of shape ``shape``.
 
-        Parameters
-        ----------
-        fine : int64 array of shape ``fine_shape``, or an array of Python integers
-            Sums over all records; `vips_fast.engine.lattice.rounded` takes either.
-        spacing : float
-            Of the noise lattice.
-
-        Returns
-        -------
-        int64 array of shape ``shape``
+        ``fine`` holds the sums over all records, of shape ``fine_shape``, int64 or Python's integers;
+        `vips_fast.engine.lattice.rounded` takes either.
         """
         return fine if fine.dtype == np.int64 else fine.astype(np.int64)
 
@@ -178,3 +155,18 @@ def array_of(state: Mapping[str, np.ndarray], name: str, shape: tuple[int, ...] 
     if not np.isfinite(array).all():
         raise ValueError(f"state: {name!r} holds numbers that are not finite")
     return array
+
+
+def steps_of(state: Mapping[str, np.ndarray]) -> int:
+    """Number of steps that a state, as ``step``, says were done; ValueError if it is none."""
+    (steps,) = array_of(state, "step", (1,)).tolist()
+    if not (steps >= 0 and steps == int(steps)):
+        raise ValueError("state: 'step' is expected to be a whole number")
+    return int(steps)
+
+
+def diagnose(scratch: dict[str, Any], **amounts: Any) -> None:
+    """Add to the un-noised figures of a step, where these are kept."""
+    if (figures := scratch.get("figures")) is not None:
+        for name, amount in amounts.items():
+            figures[name] = figures.get(name, 0.0) + float(amount)

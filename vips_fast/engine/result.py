@@ -1,8 +1,7 @@
 """The one result of a fit: arrays, ledger and statement, made together.
 
-A fitted estimator holds one `FitResult` and reads everything from it, so that no array
-can stand beside a statement about other numbers. The ledger's last record holds the
-digest of all that the result publishes.
+A fitted estimator holds one `FitResult` and reads everything from it, so that no array can stand beside a statement
+about other numbers. The ledger's last record holds the digest of all that the result publishes.
 """
 
 from __future__ import annotations

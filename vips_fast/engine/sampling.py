@@ -41,8 +41,11 @@ class Sampler(Protocol):
     n_records: int
     expected_batch_size: float
 
-    def draw(self, n_rows: int, randomness: Randomness, step: int) -> np.ndarray:
-        """Sorted record numbers below n_rows, int64."""
+    def draw(self, n_rows: int, randomness: Randomness, step: int, part: range | None = None) -> np.ndarray:
+        """Sorted record numbers below n_rows, int64; those within ``part`` alone, where it is given.
+
+        Parts that make up all rows give together what the whole gives, with ``randomness.of_step(step)``.
+        """
 
     def event(self, noise_multiplier: float) -> PrivacyEvent:
         """Event of one release with this noise multiplier."""
@@ -74,12 +77,13 @@ class PoissonSampler:
         self.sampling_probability = q if math.ceil(q * 2**64) >= self.threshold else math.nextafter(q, 1.0)
         self.expected_batch_size = self.sampling_probability * n_records
 
-    def draw(self, n_rows: int, randomness: Randomness, step: int) -> np.ndarray:
+    def draw(self, n_rows: int, randomness: Randomness, step: int, part: range | None = None) -> np.ndarray:
         """Sorted record numbers, int64; possibly none."""
+        part = range(n_rows) if part is None else part
         if self.threshold == 2**64:
-            return np.arange(n_rows, dtype=np.int64)
-        words = randomness.words(n_rows, "sample", step)
-        return np.flatnonzero(words < np.uint64(self.threshold)).astype(np.int64)
+            return np.arange(part.start, part.stop, dtype=np.int64)
+        words = randomness.words(len(part), "sample", step, part.start)
+        return np.flatnonzero(words < np.uint64(self.threshold)).astype(np.int64) + part.start
 
     def event(self, noise_multiplier: float) -> PrivacyEvent:
         """Event of one release with this noise multiplier."""
@@ -141,17 +145,18 @@ class FixedSizeSampler:
         self.n_records, self.batch_size = n_records, batch_size
         self.expected_batch_size = float(batch_size)
 
-    def draw(self, n_rows: int, randomness: Randomness, step: int) -> np.ndarray:
-        """Sorted record numbers, int64: those with the smallest random words."""
+    def draw(self, n_rows: int, randomness: Randomness, step: int, part: range | None = None) -> np.ndarray:
+        """Sorted record numbers, int64: those with the smallest random words, of all records' even for a part."""
         if n_rows != self.n_records:
             raise ValueError(
                 f"n_records={self.n_records}: expected the number of rows with sampling='without_replacement'"
             )
+        part = range(n_rows) if part is None else part
         if self.batch_size == self.n_records:
-            return np.arange(self.n_records, dtype=np.int64)
+            return np.arange(part.start, part.stop, dtype=np.int64)
         words = randomness.words(self.n_records, "sample", step)
         chosen = np.argpartition(words, self.batch_size - 1)[: self.batch_size]
-        return np.sort(chosen).astype(np.int64)
+        return np.sort(chosen[(part.start <= chosen) & (chosen < part.stop)]).astype(np.int64)
 
     def event(self, noise_multiplier: float) -> PrivacyEvent:
         """Event of one release with this noise multiplier."""
@@ -177,13 +182,48 @@ class FullSampler:
         self.n_records, self.neighbors = n_records, neighbors
         self.expected_batch_size = float(n_records)
 
-    def draw(self, n_rows: int, randomness: Randomness, step: int) -> np.ndarray:
+    def draw(self, n_rows: int, randomness: Randomness, step: int, part: range | None = None) -> np.ndarray:
         """All record numbers, int64."""
-        return np.arange(n_rows, dtype=np.int64)
+        part = range(n_rows) if part is None else part
+        return np.arange(part.start, part.stop, dtype=np.int64)
 
     def event(self, noise_multiplier: float) -> PrivacyEvent:
         """Event of one release with this noise multiplier."""
         return GaussianEvent(noise_multiplier, neighbors=self.neighbors)
+
+
+def minibatch(
+    sampler: Sampler, n_rows: int, usable: np.ndarray | None, randomness: Randomness, step: int,
+    part: range | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The records of a step that contribute, int64 and sorted, and the random word of each, uint64.
+
+    Parameters
+    ----------
+    sampler : Sampler
+    n_rows : int
+        Records of the data set.
+    usable : bool array of shape (n_rows,), or (len(part),), or None
+    randomness : Randomness
+        ``of_step(step)`` of the run's.
+    step : int
+    part : range or None
+        The records that are at hand; None for all. Numbers are counted from its start.
+
+    Notes
+    -----
+    Whether a record is drawn, and its word, are functions of the step's key and of the record's own number in the data
+    set: any parts that make up the data set draw what the whole draws.
+    """
+    if part is None:
+        part, rows = range(n_rows), sampler.draw(n_rows, randomness, step)
+    else:
+        rows = sampler.draw(n_rows, randomness, step, part) - part.start
+    words = randomness.words(len(part), "record", step, part.start)[rows]
+    if usable is not None:
+        kept = usable[rows]
+        rows, words = rows[kept], words[kept]
+    return rows, words
 
 
 def make_sampler(

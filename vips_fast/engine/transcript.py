@@ -1,13 +1,11 @@
 """Transcripts: the releases of a fit, kept so that its model can be made again.
 
-A release is public, and a model is a function of its releases and of public numbers. So
-whoever holds a transcript can rebuild the model without the data and compare it with
-what was published. A transcript is a folder with a folder for each run, ``run-0000``, …,
-which holds ``run.json`` (class, settings, public facts, plan), ``run.npz`` (settings
-that are arrays, classes), a file for each release, ``release-000000.npz``, …, and in
-the end ``ledger.json``, the ledger's records of the run. A run that was interrupted and
-goes on from a step writes the releases after it anew; those that were lost stand in
-the ledger alone.
+A release is public, and a model is a function of its releases and of public numbers. So whoever holds a transcript can
+rebuild the model without the data and compare it with what was published. A transcript is a folder with a folder for
+each run, ``run-0000``, …, which holds ``run.json`` (class, settings, public facts, plan), ``run.npz`` (settings that
+are arrays, classes), a file for each release, ``release-000000.npz``, …, and in the end ``ledger.json``, the ledger's
+records of the run. A run that was interrupted and goes on from a step writes the releases after it anew; those that
+were lost stand in the ledger alone.
 """
 
 from __future__ import annotations

@@ -9,6 +9,8 @@ are, and how many, is private.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -105,6 +107,16 @@ class UnitRecords:
         inner = np.searchsorted(ends, np.asarray(cuts)[1:-1], side="right") - 1
         return np.unique(np.concatenate(([0], inner, [len(units)])))
 
+    def subset(self, units: np.ndarray) -> UnitRecords:
+        """See `vips_fast.engine.model.Records`; each unit with all its rows."""
+        lengths = self._starts[units + 1] - self._starts[units]
+        ends = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
+        places = np.repeat(self._starts[units] - ends[:-1], lengths) + np.arange(ends[-1])
+        other = copy(self)
+        other.n_rows, other._starts, other._order = len(units), ends, None
+        other._rows = self._rows.subset(self._numbers(places))
+        return other
+
     def block(self, units: np.ndarray) -> UnitBlock:
         """The block of these units."""
         return UnitBlock(self, units)
@@ -139,7 +151,40 @@ class UnitRecords:
         return self._rows.block(rows), row_words, ends.astype(np.int64)
 
 
-class KeptRows:
+def read_units(
+    read: Callable[..., tuple[Records, dict[str, Any]]], X: Any, y: Any, extra: Mapping[str, Any], groups: Any,
+    owned: Callable[[Records, Any], Records],
+) -> tuple[Records, dict[str, Any]]:
+    """What ``read(X, y, **extra)`` gives: records, ``owned`` by whom ``groups`` say where they do, and public facts."""
+    records, facts = read(X, y, **extra)
+    return records if groups is None else owned(records, groups), facts
+
+
+class Selection:
+    """Some rows of records that stay where they are, such as on disk; see `vips_fast.engine.model.Records`."""
+
+    def __init__(self, records: Any, chosen: np.ndarray):
+        self._records, self._chosen, self.n_rows = records, chosen, len(chosen)
+
+    @property
+    def usable(self) -> np.ndarray | None:
+        """See `Records`."""
+        return None if self._records.usable is None else self._records.usable[self._chosen]
+
+    def edges(self, rows: np.ndarray) -> np.ndarray:
+        """Boundaries of blocks of about equal work."""
+        return self._records.edges(self._chosen[rows])
+
+    def block(self, rows: np.ndarray) -> Any:
+        """The block of these rows."""
+        return self._records.block(self._chosen[rows])
+
+    def subset(self, rows: np.ndarray) -> Records:
+        """See `Records`."""
+        return self._records.subset(self._chosen[rows])
+
+
+class KeptRows(Selection):
     """Rows as records of their own, of which each unit keeps only so many, as the engine's `Records`.
 
     Parameters
@@ -163,7 +208,7 @@ class KeptRows:
     """
 
     def __init__(self, rows: Records, groups: Any, limit: int | None = None):
-        self._rows, self._codes = rows, group_codes(groups, rows.n_rows)
+        self._records, self._codes = rows, group_codes(groups, rows.n_rows)
         sizes = np.bincount(self._codes)
         self._places = np.arange(rows.n_rows) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         self._limit = rows.n_rows if limit is None else limit
@@ -172,20 +217,7 @@ class KeptRows:
     def choose(self, randomness: Randomness, step: int) -> None:
         """Each unit keeps the rows with its least random words, whatever the words and rows of others, for a run."""
         words = randomness.words(len(self._codes), "rows", step)
-        self._kept = np.sort(np.lexsort((words, self._codes))[self._places < self._limit])
-
-    @property
-    def usable(self) -> np.ndarray | None:
-        """See `Records`."""
-        return None if self._rows.usable is None else self._rows.usable[self._kept]
-
-    def edges(self, rows: np.ndarray) -> np.ndarray:
-        """Boundaries of blocks of about equal work."""
-        return self._rows.edges(self._kept[rows])
-
-    def block(self, rows: np.ndarray) -> Any:
-        """The block of these rows."""
-        return self._rows.block(self._kept[rows])
+        self._chosen = np.sort(np.lexsort((words, self._codes))[self._places < self._limit])
 
 
 def opened(block: Any, words: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray | None]:

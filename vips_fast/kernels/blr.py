@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from ..checks import check_array
 from . import native
 from .lattice import MAX_SPACING, MIN_SPACING, checked_spacing, is_power_of_two
 from .lda import document_blocks
@@ -28,26 +29,15 @@ MAX_FEATURES = 32_768
 def pg_mean(c: ArrayLike, out: np.ndarray | None = None, *, b: float = 1.0, isa: str | None = None) -> np.ndarray:
     """Mean of the Polya-Gamma distribution PG(b, c): b tanh(c/2) / (2c).
 
-    <xi> of Park et al. (2020), section 6.2 (Polson, Scott & Windle 2013, section
-    2). The function is even; it is b/4 at 0 and 0 at infinity. For b = 1 the error
-    is below 2 units in the last place over all numbers, in both precisions.
+    <xi> of Park et al. (2020), section 6.2 (Polson, Scott & Windle 2013, section 2). The function is even; it is b/4 at
+    0 and 0 at infinity. For b = 1 the error is below 2 units in the last place over all numbers, in both precisions.
+    Equivalent to ``b * np.where(c == 0, 0.25, np.tanh(c / 2) / (2 * c))`` with the digits that this loses for small c.
 
-    Equivalent to ``b * np.where(c == 0, 0.25, np.tanh(c / 2) / (2 * c))`` with
-    the digits that this loses for small c.
-
-    Parameters
-    ----------
-    c : array_like
-        Any shape; float32 stays float32, everything else becomes float64.
-    out : ndarray or None
-        C-contiguous array of the same shape and dtype to write to; may be ``c``.
-    b : float
-        Shape parameter, > 0: the number of binomial trials.
-    isa : str or None
-        Instruction set to use instead of the one chosen at import.
-
-    Returns an array of the shape of ``c``; a scalar for a scalar ``c`` without ``out``. Raises ValueError or TypeError
-    if ``c`` is not real, ``b`` is not a finite positive number, or ``out`` does not fit.
+    ``c`` has any shape; float32 stays float32, everything else becomes float64. ``out``, a C-contiguous array of the
+    same shape and dtype, is written to; it may be ``c``. ``b`` > 0 is the number of binomial trials; ``isa`` an
+    instruction set to use in place of the one chosen at import. Returns an array of the shape of ``c``, a scalar for a
+    scalar without ``out``. Raises ValueError or TypeError if ``c`` is not real, ``b`` is not a finite positive number,
+    or ``out`` does not fit.
     """
     values = np.asarray(c)
     if values.dtype.kind not in "fiub":
@@ -75,14 +65,14 @@ def pg_mean(c: ArrayLike, out: np.ndarray | None = None, *, b: float = 1.0, isa:
 class Rows(NamedTuple):
     """Validated design rows with their responses, as the kernels take them.
 
-    ``indptr`` and ``indices`` are None for dense rows. ``values`` is flat float32
+    ``indptr`` is None for dense rows, whose ``indices`` are of no use. ``values`` is flat float32
     or float64; with ``unit`` every stored entry is 1 and ``values`` is not read.
     """
 
     n_rows: int
     n_features: int
     indptr: np.ndarray | None
-    indices: np.ndarray | None
+    indices: np.ndarray
     values: np.ndarray
     unit: bool
     y: np.ndarray
@@ -120,7 +110,7 @@ def check_rows(X: Any, y: ArrayLike, trials: ArrayLike | None = None) -> Rows:
         if array.dtype.kind not in "fiub":
             raise TypeError(f"X has dtype {array.dtype}: expected real numbers")
         dtype = np.float32 if array.dtype == np.float32 else np.float64
-        shape, indptr, indices, unit = array.shape, None, None, False
+        shape, indptr, indices, unit = array.shape, None, np.empty(0, np.int32), False
         values = np.ascontiguousarray(array, dtype=dtype).reshape(-1)
     if shape[1] < 1:
         raise ValueError(f"X has shape {shape}: expected at least one column")
@@ -146,6 +136,11 @@ def check_rows(X: Any, y: ArrayLike, trials: ArrayLike | None = None) -> Rows:
         if len(trials) and trials.min() < 0:
             raise ValueError("trials: expected values >= 0")
     return Rows(shape[0], shape[1], indptr, indices, values, unit, y, trials)
+
+
+def workspace(n_features: int, dense: bool, isa: str | None = None) -> np.ndarray:
+    """Room that the kernels of the logistic regression need on one thread."""
+    return np.empty(native.blr_workspace(n_features, dense, isa) // 8 + 1).view(np.uint8)
 
 
 def triangle_size(n_features: int) -> int:
@@ -192,40 +187,35 @@ def factor_spacing(clip_norm: float, n_records: int) -> float:
 def accumulate(
     rows: Rows, second_moment: np.ndarray | None, *, row_norm: float, n_trials: float, scale_linear: float,
     scale_quadratic: float, clip_norm: float, spacing: float, factor_grid: float, center: np.ndarray | None = None,
-    label_free: bool = False, linear_only: bool = False, n_threads: int = 1, xi: np.ndarray | None = None,
+    label_free: bool = False, n_threads: int = 1, xi: np.ndarray | None = None,
     norms: np.ndarray | None = None, isa: str | None = None,
 ) -> np.ndarray:
     """Integer sums over all records: the unchecked core of `blr_estep`.
 
     Returns ``sums``, (d + d (d + 1) / 2,) int64: the linear statistic in units of ``spacing``, then the packed triangle
-    of the quadratic one in units of ``factor_grid**2``. A part whose scale is infinite stays zero; with ``linear_only``
-    the triangle is not there at all.
+    of the quadratic one in units of ``factor_grid**2``. A part whose scale is infinite stays zero.
     """
     d, n = rows.n_features, rows.n_rows
-    sums = np.zeros(d + (0 if linear_only else triangle_size(d)), dtype=np.int64)
+    sums = np.zeros(d + triangle_size(d), dtype=np.int64)
     if n == 0:
         return sums
-    dense = rows.indptr is None
-    if dense:
-        step = max(256, BLOCK_ENTRIES // d)
-        edges = np.append(np.arange(0, n, step), n)
+    if rows.indptr is None:
+        edges = np.append(np.arange(0, n, max(256, BLOCK_ENTRIES // d)), n)
     else:
-        assert rows.indptr is not None
         edges = document_blocks(rows.indptr, BLOCK_ENTRIES)
     n_blocks = len(edges) - 1
     # No more threads than two GiB of sums have room for.
     n_threads = max(1, min(n_threads, n_blocks, 2**31 // sums.nbytes))
-    quadratic_wanted, linear_wanted = math.isfinite(scale_quadratic) and not linear_only, math.isfinite(scale_linear)
-    work = [np.empty(native.blr_workspace(d, dense, isa) // 8 + 1).view(np.uint8) for _ in range(n_threads)]
+    quadratic_wanted, linear_wanted = math.isfinite(scale_quadratic), math.isfinite(scale_linear)
+    work = [workspace(d, rows.indptr is None, isa) for _ in range(n_threads)]
     most = int(np.diff(edges).max())
     weights = [(np.empty(most), np.empty(most)) for _ in range(n_threads)]
     accumulators = [sums] + [np.zeros_like(sums) for _ in range(n_threads - 1)]
 
     def block(first: int, last: int) -> tuple[np.ndarray | None, np.ndarray, np.ndarray]:
         """CSR or dense arrays of records first..last as the kernels take them."""
-        if dense:
-            return None, np.empty(0, np.int32), rows.values[first * d : last * d]
-        assert rows.indptr is not None and rows.indices is not None
+        if rows.indptr is None:
+            return None, rows.indices, rows.values[first * d : last * d]
         lo, hi = int(rows.indptr[first]), int(rows.indptr[last])
         return rows.indptr[first : last + 1] - lo, rows.indices[lo:hi], rows.values[lo:hi]
 
@@ -259,15 +249,13 @@ def blr_estep(
 ) -> BlrEStep:
     """E-step of Bayesian logistic regression with Polya-Gamma variables.
 
-    For each record (x, y out of b trials): x is scaled down to norm ``row_norm`` if
-    longer, c = sqrt(x^T M x), <xi> = b tanh(c/2)/(2c), and the expected sufficient
-    statistics are s1 = (y - b/2) x and s2 = <xi> x x^T (Park et al. 2020, Eqs.
-    47-50). With ``center`` m0 they are those of m - m0: s1 = (y - b/2 - <xi> x^T m0) x.
-    The concatenation (s1 / scales[0], s2 / scales[1]), s2 with its Frobenius norm, is
-    scaled down to an L2 norm of at most ``clip_norm``; its entries are truncated
-    toward zero (s1 to multiples of ``spacing``; s2 through its factor sqrt(xi) x) and
-    summed as integers, so the sums have the same bits for any number of threads and
-    any order of records, and a record's contribution depends on that record alone.
+    For each record (x, y out of b trials): x is scaled down to norm ``row_norm`` if longer, c = sqrt(x^T M x), <xi> = b
+    tanh(c/2)/(2c), and the expected sufficient statistics are s1 = (y - b/2) x and s2 = <xi> x x^T (Park et al. 2020,
+    Eqs. 47-50). With ``center`` m0 they are those of m - m0: s1 = (y - b/2 - <xi> x^T m0) x. The concatenation (s1 /
+    scales[0], s2 / scales[1]), s2 with its Frobenius norm, is scaled down to an L2 norm of at most ``clip_norm``; its
+    entries are truncated toward zero (s1 to multiples of ``spacing``; s2 through its factor sqrt(xi) x) and summed as
+    integers, so the sums have the same bits for any number of threads and any order of records, and a record's
+    contribution depends on that record alone.
 
     Equivalent to ``vips_fast.kernels.reference.blr_estep(X, y, second_moment, ...)``.
 
@@ -278,8 +266,7 @@ def blr_estep(
     y : (n,) array
         Successes, in [0, trials].
     second_moment : (d, d) float array or None
-        <m m^T>, symmetric positive semi-definite (its upper triangle is read). None
-        means 0, for which <xi> = b/4.
+        <m m^T>, symmetric positive semi-definite (its upper triangle is read). None means 0, for which <xi> = b/4.
     trials : (n,) array or None
         Numbers of trials of the records, at most ``n_trials``.
     n_trials : float
@@ -293,12 +280,10 @@ def blr_estep(
     clip_norm : float or None
         Bound of the joint norm; None does not clip.
     label_free : bool
-        Scale a record down as if it had the y with the largest contribution, so that
-        the factor is a weight that does not depend on y (and a weighted likelihood
-        is not biased); False looks at the record's own y.
+        Scale a record down as if it had the y with the largest contribution, so that the factor is a weight that does
+        not depend on y (and a weighted likelihood is not biased); False looks at the record's own y.
     spacing : float or None
-        Lattice spacing of s1 / scales[0], a power of two; None: as fine as exact
-        sums allow.
+        Lattice spacing of s1 / scales[0], a power of two; None: as fine as exact sums allow.
     n_threads : int
         Threads; -1 for all processors.
     isa : str or None
@@ -320,18 +305,8 @@ def blr_estep(
         raise ValueError("y: expected values in [0, number of trials]")
     if rows.trials is not None and len(rows.trials) and rows.trials.max() > n_trials:
         raise ValueError(f"trials: expected values of at most n_trials={n_trials}")
-    if second_moment is not None:
-        second_moment = np.ascontiguousarray(second_moment, dtype=np.float64)
-        if second_moment.shape != (d, d):
-            raise ValueError(f"second_moment has shape {second_moment.shape}: expected ({d}, {d})")
-        if not np.isfinite(second_moment).all():
-            raise ValueError("second_moment: expected finite values")
-    if center is not None:
-        center = np.ascontiguousarray(center, dtype=np.float64)
-        if center.shape != (d,):
-            raise ValueError(f"center has shape {center.shape}: expected ({d},)")
-        if not np.isfinite(center).all():
-            raise ValueError("center: expected finite values")
+    second_moment = None if second_moment is None else check_array("second_moment", second_moment, (d, d))
+    center = None if center is None else check_array("center", center, (d,))
     if clip_norm is not None and not (np.isfinite(clip_norm) and clip_norm > 0):
         raise ValueError(f"clip_norm={clip_norm!r}: expected a finite number > 0 or None")
     if spacing is not None and not is_power_of_two(spacing):

@@ -1,8 +1,7 @@
 """The lattice on which released sums live: spacings and integer bounds.
 
-Contributions are truncated toward zero to multiples of a power-of-two spacing g
-and added as int64, so that sums are exact whatever the order, and noise is added
-to integers. Everything here is a function of public numbers.
+Contributions are truncated toward zero to multiples of a power-of-two spacing g and added as int64, so that sums are
+exact whatever the order, and noise is added to integers. Everything here is a function of public numbers.
 """
 
 from __future__ import annotations
@@ -74,10 +73,10 @@ def count_spacing(max_document: float, total: float) -> float:
     return math.ldexp(1.0, max(top, math.frexp(max(total, 1.0))[1] - 61))
 
 
-def check_range(n_records: int, norm_units: float, name: str = "spacing") -> None:
+def check_range(n_records: int, norm_units: float) -> None:
     """Raise ValueError if n_records contributions of norm_units could leave int64."""
     if n_records * norm_units >= SUM_LIMIT:
         raise ValueError(
-            f"{name}: {n_records} records of up to {norm_units:.3g} lattice units could pass 2^62; "
+            f"spacing: {n_records} records of up to {norm_units:.3g} lattice units could pass 2^62; "
             "expected a coarser spacing"
         )

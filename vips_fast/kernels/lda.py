@@ -19,8 +19,7 @@ from .lattice import (
 from .results import LdaEStep
 from .threads import resolve_n_threads, run_blocks
 
-#: Stored entries of one block: large enough that handing it out costs nothing,
-#: small enough that threads end together.
+#: Stored entries of one block: large enough that handing it out costs nothing, small enough that threads end together.
 BLOCK_NNZ = 40_000
 
 
@@ -58,11 +57,10 @@ def estep_blocks(
 ) -> None:
     """Run the kernel over blocks of documents on threads, adding to ``sums``.
 
-    The unchecked core of `lda_estep` and of the topic model: arrays must be valid
-    CSR with strictly increasing indices. ``counts_of_block(first, last)`` gives the
-    float64 counts of documents first..last, which lets a caller make them on the
-    fly. ``sums`` is word-major (V, K) int64 or None. Extra accumulators, one for
-    each further thread, are made here and added exactly at the end.
+    The unchecked core of `lda_estep` and of the topic model: arrays must be valid CSR with strictly increasing indices.
+    ``counts_of_block(first, last)`` gives the float64 counts of documents first..last, which lets a caller make them on
+    the fly. ``sums`` is word-major (V, K) int64 or None. Extra accumulators, one for each further thread, are made here
+    and added exactly at the end.
     """
     edges = document_blocks(indptr)
     n_blocks = len(edges) - 1
@@ -145,18 +143,14 @@ def lda_estep(
 ) -> LdaEStep:
     """Variational E-step of latent Dirichlet allocation over sparse documents.
 
-    For each document, from gamma = alpha + N/K, iterate phi_ik proportional to
-    exp(psi(gamma_k)) exp_elog_beta[k, i] and gamma_k = alpha_k + sum_i c_i phi_ik
-    (Park et al. 2020, Algorithm 3 and Eq. 26; Hoffman et al. 2010, Algorithm 1)
-    until the mean over topics of the change of gamma is below ``tol``. The
-    contribution (c_i phi_ik) is scaled to an L2 norm of at most ``clip_norm``
-    (Eq. 29), truncated toward zero to multiples of ``spacing`` and added as
-    integers, so the sums have the same bits for any number of threads and any
-    order of documents. A document's result depends on that document and the topics
-    alone.
+    For each document, from gamma = alpha + N/K, iterate phi_ik proportional to exp(psi(gamma_k)) exp_elog_beta[k, i]
+    and gamma_k = alpha_k + sum_i c_i phi_ik (Park et al. 2020, Algorithm 3 and Eq. 26; Hoffman et al. 2010, Algorithm
+    1) until the mean over topics of the change of gamma is below ``tol``. The contribution (c_i phi_ik) is scaled to an
+    L2 norm of at most ``clip_norm`` (Eq. 29), truncated toward zero to multiples of ``spacing`` and added as integers,
+    so the sums have the same bits for any number of threads and any order of documents. A document's result depends on
+    that document and the topics alone.
 
-    Equivalent to ``vips_fast.kernels.reference.lda_estep(indptr, indices, counts,
-    exp_elog_beta, alpha, ...)``.
+    Equivalent to ``vips_fast.kernels.reference.lda_estep(indptr, indices, counts, exp_elog_beta, alpha, ...)``.
 
     Parameters
     ----------
@@ -176,9 +170,8 @@ def lda_estep(
     clip_norm : float or None
         Bound of a contribution's L2 norm, > 0; None does not clip.
     spacing : float or None
-        Lattice spacing of the sums, a power of two in [2^-60, 2^60]; clip_norm / spacing is in [1, 2^31).
-        None: 2^-30 of the clip norm's power of two, or, without clipping, the finest at which the sums fit
-        62 bits.
+        Lattice spacing of the sums, a power of two in [2^-60, 2^60]; clip_norm / spacing is in [1, 2^31). None: 2^-30
+        of the clip norm's power of two, or, without clipping, the finest at which the sums fit 62 bits.
     dtype : {"float32", "float64"}
         Precision of the rounds.
     n_threads : int

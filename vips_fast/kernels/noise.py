@@ -1,10 +1,9 @@
 """Checked Python entries of the noise kernels.
 
-A draw is round(N(0, scale^2)), exactly rounded, on bits from ChaCha20 under a
-fresh 256-bit key that the operating system gives for each call and that is wiped
-when the call ends. Nothing is kept between calls, so nothing can be repeated by a
-fork, a thread, a pickle or a snapshot. `unsafe_test_key` replaces the key by a
-known one; noise made so protects nobody.
+A draw is round(N(0, scale^2)), exactly rounded, on bits from ChaCha20 under a fresh 256-bit key that the operating
+system gives for each call and that is wiped when the call ends. Nothing is kept between calls, so nothing can be
+repeated by a fork, a thread, a pickle or a snapshot. `unsafe_test_key` replaces the key by a known one; noise made so
+protects nobody.
 """
 
 from __future__ import annotations
@@ -29,19 +28,18 @@ MAX_SCALE = native.GAUSSIAN_MAX_SCALE
 #: No draw is further from 0 than this many scales; see docs/noise.md.
 REACH = native.GAUSSIAN_REACH
 
-#: Elements of one block of a threaded call: 150 microseconds of work, and a
-#: whole number of the kernel's groups of 128.
+#: Elements of one block of a threaded call: 150 microseconds of work, and a whole number of the kernel's groups of 128.
 BLOCK = 1 << 16
 
 _INT64_MAX = 2**63 - 1
 
 
-def _checked_scale(scale: Any, name: str = "scale") -> float:
+def _checked_scale(scale: Any) -> float:
     if isinstance(scale, (bool, np.bool_)) or not isinstance(scale, Real):
-        raise TypeError(f"{name}={scale!r}: expected a real number")
+        raise TypeError(f"scale={scale!r}: expected a real number")
     value = float(scale)
     if not 0 < value <= MAX_SCALE:
-        raise ValueError(f"{name}={scale!r}: expected a number in (0, 2^50]")
+        raise ValueError(f"scale={scale!r}: expected a number in (0, 2^50]")
     return value
 
 
@@ -201,16 +199,13 @@ def symmetric_gaussian(
 
     Notes
     -----
-    Why ``scale / sqrt(2)`` is enough. Under <A, B> = sum_ij A_ij B_ij the matrices
-    E_ii and (E_ij + E_ji)/sqrt(2), i < j, are an orthonormal basis of the symmetric
-    matrices (E_ij has a single 1): each has norm 1, and two different ones share no
-    nonzero position. The coordinates of A in it are A_ii and sqrt(2) A_ij, and their
-    L2 norm is A's Frobenius norm. The Gaussian mechanism with standard deviation s
-    on these coordinates, for Frobenius sensitivity D, is therefore the Gaussian
-    mechanism of a vector with sensitivity D; its output is a bijective function of
-    the matrix A_ii + s Z_ii, A_ij + (s/sqrt(2)) Z_ij (i < j, mirrored), Z
-    independent standard normals. "analyze_gauss" adds more noise than that, so it
-    is private too. Rounding to integers is post-processing, as A holds integers.
+    Why ``scale / sqrt(2)`` is enough. Under <A, B> = sum_ij A_ij B_ij the matrices E_ii and (E_ij + E_ji)/sqrt(2), i <
+    j, are an orthonormal basis of the symmetric matrices (E_ij has a single 1): each has norm 1, and two different ones
+    share no nonzero position. The coordinates of A in it are A_ii and sqrt(2) A_ij, and their L2 norm is A's Frobenius
+    norm. The Gaussian mechanism with standard deviation s on these coordinates, for Frobenius sensitivity D, is
+    therefore the Gaussian mechanism of a vector with sensitivity D; its output is a bijective function of the matrix
+    A_ii + s Z_ii, A_ij + (s/sqrt(2)) Z_ij (i < j, mirrored), Z independent standard normals. "analyze_gauss" adds more
+    noise than that, so it is private too. Rounding to integers is post-processing, as A holds integers.
 
     Entry (i, j), j >= i, takes element number i d - i (i - 1)/2 + j - i of the
     key's noise, so the bits depend on neither blocks nor threads.
@@ -242,7 +237,7 @@ def symmetric_gaussian(
     edges, symmetric = _row_edges(d, n_threads), []
     limit = _INT64_MAX - math.ceil(REACH * value) - 1
 
-    def over_rows(work: Callable[[int, int], object]) -> None:
+    def over_rows(work: Callable[[int, int], None]) -> None:
         run_blocks(len(edges) - 1, n_threads, lambda block, _: work(edges[block], edges[block + 1]))
 
     try:

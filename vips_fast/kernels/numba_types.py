@@ -1,10 +1,9 @@
 """The C kernels inside Numba functions.
 
-Each kernel of the function table (``vips_fast/kernels.h`` in ``vips_fast.get_include()``) is
-an attribute of this module under its name, ``numba_types.lda_estep_f32`` and so on: a ctypes
-function with its full signature, which ``@njit`` code calls directly, with no Python and no
-GIL in between. Arrays are passed as ``array.ctypes``, optional ones as ``null()``; a status
-other than 0 is a failure (`status_message`).
+Each kernel of the function table (``vips_fast/kernels.h`` in ``vips_fast.get_include()``) is an attribute of this
+module under its name, ``numba_types.lda_estep_f32`` and so on: a ctypes function with its full signature, which
+``@njit`` code calls directly, with no Python and no GIL in between. Arrays are passed as ``array.ctypes``, optional
+ones as ``null()``; a status other than 0 is a failure (`status_message`).
 
     from numba import njit
     from vips_fast.kernels import numba_types
@@ -15,9 +14,8 @@ other than 0 is a failure (`status_message`).
     def means(c, out):
         return pg_mean(len(c), 1.0, c.ctypes, out.ctypes)
 
-The functions do not know the arrays' sizes: as in C, the caller answers for them. Numba
-cannot cache a compiled function that holds such an address. This module imports Numba;
-``import vips_fast`` does not.
+The functions do not know the arrays' sizes: as in C, the caller answers for them. Numba cannot cache a compiled
+function that holds such an address. This module imports Numba; ``import vips_fast`` does not.
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ from numba.extending import intrinsic
 
 from . import native
 
-__all__ = ["address", "lda_params", "names", "null", "parameters", "signature", "status_message", "structure_dtype"]
+__all__ = ["address", "names", "null", "parameters", "signature", "status_message", "structure_dtype"]
 
 _INTERFACE = json.loads(Path(__file__).with_name("interface.json").read_text(encoding="utf-8"))
 ABI_VERSION: int = _INTERFACE["abi_version"]
@@ -132,15 +130,6 @@ def parameters(name: str, **values: float | np.ndarray) -> np.ndarray:
             raise ValueError(f"{field}={value!r}: {name} has no such field, expected one of {known}")
         out[field] = value.ctypes.data if isinstance(value, np.ndarray) else value
     return out
-
-
-def lda_params(
-    tol: float = 1e-3, max_iter: int = 100, clip_norm: float = 0.0, spacing: float = 2.0**-20, n_topics: int = 0
-) -> np.ndarray:
-    """Parameters of the LDA E-step, as `parameters` makes them."""
-    return parameters(
-        "vf_lda_params", tol=tol, max_iter=max_iter, clip_norm=clip_norm, spacing=spacing, n_topics=n_topics
-    )
 
 
 def status_message(status: int) -> str:

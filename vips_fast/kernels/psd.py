@@ -16,8 +16,7 @@ import numpy as np
 _ONE_THREAD_BELOW = 512
 #: Below this dimension a Cholesky factorisation is tried first.
 _CHOLESKY_BELOW = 512
-#: dstemr takes about 0.2 d microseconds a vector, dstevd does all d for the price
-#: of about d / 7 of them.
+#: dstemr takes about 0.2 d microseconds a vector, dstevd does all d for the price of about d / 7 of them.
 _FEW = 1 / 7
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
+from ..checks import check_array
 from . import native
 from .lattice import MAX_SPACING, MIN_SPACING, checked_spacing, is_power_of_two
 from .results import SbnEStep
@@ -75,18 +76,6 @@ def _binary(y: Any) -> np.ndarray:
     return np.ascontiguousarray(y, dtype=np.uint8)
 
 
-def _array(
-    name: str, value: ArrayLike, shape: tuple[int, ...], low: float = -np.inf, high: float = np.inf
-) -> np.ndarray:
-    """A finite C-contiguous float64 array of the given shape with entries in [low, high]."""
-    array = np.ascontiguousarray(value, dtype=np.float64)
-    if array.shape != shape:
-        raise ValueError(f"{name} has shape {array.shape}: expected {shape}")
-    if not np.isfinite(array).all() or (array.size and (array.min() < low or array.max() > high)):
-        raise ValueError(f"{name}: expected finite values in [{low:g}, {high:g}]")
-    return array
-
-
 def _matrix(name: str, value: ArrayLike) -> np.ndarray:
     array = np.asarray(value, dtype=np.float64)
     if array.ndim != 2 or 0 in array.shape:
@@ -118,39 +107,24 @@ def sbn_pg(
     y: ArrayLike, w: ArrayLike, w2: ArrayLike, c: ArrayLike, c_var: ArrayLike, b: ArrayLike, start: ArrayLike, *,
     n_sweeps: int = 5, dtype: str = "float32", n_threads: int = 1, isa: str | None = None,
 ) -> SbnEStep:
-    """Mean-field q(z) of a sigmoid belief network under the Polya-Gamma bound.
+    """Mean-field q(z) of a sigmoid belief network under the Polya-Gamma bound: ``z`` (n, K) and ``xi`` (n, J), float64.
 
-    From z = start, sweeps of z_k = sigmoid(d_k), k = 0..K-1 in turn, with d_k of
-    Park et al. (2020), Eqs. 69-71; the Polya-Gamma means xi_j (Eq. 67) are renewed
-    before each sweep and after the last, with E[psi_j^2] = E[psi_j]^2 + c_var_j +
-    sum_k (w2_jk z_k - w_jk^2 z_k^2), the entries of W taken as independent. A
-    record's result depends on that record and the parameters alone, bit for bit.
+    From z = start, (K,) in [0, 1] and the same for each record, ``n_sweeps`` >= 0 sweeps of z_k = sigmoid(d_k), k =
+    0..K-1 in turn, with d_k of Park et al. (2020), Eqs. 69-71; the Polya-Gamma means xi_j (Eq. 67) are renewed before
+    each sweep and after the last, with E[psi_j^2] = E[psi_j]^2 + c_var_j + sum_k (w2_jk z_k - w_jk^2 z_k^2), the
+    entries of W taken as independent. A record's result depends on that record and the parameters alone, bit for bit.
 
-    Parameters
-    ----------
-    y : (n, J) array of 0 and 1
-    w, w2 : (J, K) float arrays
-        E[w_jk] and E[w_jk^2] (w2 = w * w for a point estimate).
-    c, c_var : (J,) float arrays
-        Mean and variance of the visible biases.
-    b : (K,) float array
-        Hidden biases.
-    start : (K,) float array in [0, 1]
-        Start of z, the same for each record.
-    n_sweeps : int
-        Sweeps over the hidden units, >= 0.
-    dtype : {"float32", "float64"}
-        Precision of the sweeps.
-
-    Returns SbnEStep: ``z`` (n, K) and ``xi`` (n, J), float64.
+    ``y`` is (n, J) of 0 and 1; ``w`` and ``w2``, (J, K), are E[w_jk] and E[w_jk^2] (w2 = w * w for a point estimate);
+    ``c`` and ``c_var``, (J,), mean and variance of the visible biases; ``b``, (K,), the hidden biases; ``dtype``,
+    "float32" or "float64", is the precision of the sweeps.
     """
     y, w = _binary(y), _matrix("w", w)
     n_visible, n_hidden = w.shape
     if y.shape[1] != n_visible:
         raise ValueError(f"y has {y.shape[1]} columns: expected {n_visible}, the rows of w")
-    w, w2 = _array("w", w, w.shape), _array("w2", w2, w.shape, 0.0)
-    c, c_var = _array("c", c, (n_visible,)), _array("c_var", c_var, (n_visible,), 0.0)
-    b, start = _array("b", b, (n_hidden,)), _array("start", start, (n_hidden,), 0.0, 1.0)
+    w, w2 = check_array("w", w, w.shape), check_array("w2", w2, w.shape, 0.0)
+    c, c_var = check_array("c", c, (n_visible,)), check_array("c_var", c_var, (n_visible,), 0.0)
+    b, start = check_array("b", b, (n_hidden,)), check_array("start", start, (n_hidden,), 0.0, 1.0)
     if dtype not in ("float32", "float64"):
         raise ValueError(f"dtype={dtype!r}: expected 'float32' or 'float64'")
     n_sweeps, n_threads = _sweeps(n_sweeps), resolve_n_threads(n_threads, "n_threads")
@@ -171,34 +145,22 @@ def sbn_quadratic(
     y: ArrayLike, w: ArrayLike, gram: ArrayLike, linear: ArrayLike, start: ArrayLike, *, n_sweeps: int = 5,
     n_threads: int = 1, isa: str | None = None,
 ) -> np.ndarray:
-    """Mean-field q(z) of a sigmoid belief network under a bound whose curvature all records share.
+    """Mean-field q(z), (n, K) float64, of a sigmoid belief network under a bound whose curvature all records share.
 
-    With log(1 + e^psi) bounded by a parabola of curvature kappa_j (1/4: Bohning 1992;
-    tanh(t_j/2) / (2 t_j): Jaakkola & Jordan 2000) in place of the Polya-Gamma bound,
-    Eq. 70 of Park et al. (2020) becomes
-    z_k = sigmoid(linear_k + sum_j y_j w_jk - sum_{l != k} gram_kl z_l), k = 0..K-1
-    in turn. A record's result depends on that record and the parameters alone, bit
-    for bit.
+    With log(1 + e^psi) bounded by a parabola of curvature kappa_j (1/4: Bohning 1992; tanh(t_j/2) / (2 t_j): Jaakkola &
+    Jordan 2000) in place of the Polya-Gamma bound, Eq. 70 of Park et al. (2020) becomes z_k = sigmoid(linear_k + sum_j
+    y_j w_jk - sum_{l != k} gram_kl z_l), k = 0..K-1 in turn. A record's result depends on that record and the
+    parameters alone, bit for bit.
 
-    Parameters
-    ----------
-    y : (n, J) array of 0 and 1
-    w : (J, K) float array
-    gram : (K, K) float array
-        sum_j kappa_j E[w_j w_j'] for the bounds above; its diagonal is not read.
-    linear : (K,) float array
-    start : (K,) float array in [0, 1]
-    n_sweeps
-        As in `sbn_pg`.
-
-    Returns (n, K) float64.
+    ``y``, ``w``, ``start`` and ``n_sweeps`` are as in `sbn_pg`; ``linear`` is (K,), ``gram``, (K, K), sum_j kappa_j
+    E[w_j w_j'] for the bounds above; its diagonal is not read.
     """
     y, w = _binary(y), _matrix("w", w)
     n_visible, n_hidden = w.shape
     if y.shape[1] != n_visible:
         raise ValueError(f"y has {y.shape[1]} columns: expected {n_visible}, the rows of w")
-    w, gram = _array("w", w, w.shape), _array("gram", gram, (n_hidden, n_hidden))
-    linear, start = _array("linear", linear, (n_hidden,)), _array("start", start, (n_hidden,), 0.0, 1.0)
+    w, gram = check_array("w", w, w.shape), check_array("gram", gram, (n_hidden, n_hidden))
+    linear, start = check_array("linear", linear, (n_hidden,)), check_array("start", start, (n_hidden,), 0.0, 1.0)
     n_sweeps, n_threads = _sweeps(n_sweeps), resolve_n_threads(n_threads, "n_threads")
     z = np.empty((len(y), n_hidden))
     areas = workspaces("quadratic", n_visible, n_hidden, n_threads, isa)
@@ -217,29 +179,19 @@ def sbn_clip(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Center, clip and truncate rows to integers.
 
-    Row n of x - center is scaled to an L2 norm of at most ``clip_norm``, times
-    ``factor[n]``, and truncated toward zero to multiples of ``spacing``; the sum of
-    squares of the integers is checked against floor(clip_norm * factor[n] /
-    spacing)^2 in exact integers. Truncation toward zero cannot raise the norm.
+    Row n of x - center is scaled to an L2 norm of at most ``clip_norm`` (None does not clip), times ``factor[n]`` in
+    (0, 1], and truncated toward zero to multiples of ``spacing``; the sum of squares of the integers is checked against
+    floor(clip_norm * factor[n] / spacing)^2 in exact integers. Truncation toward zero cannot raise the norm. A row
+    becomes the zero vector if an entry is not finite, if its norm exceeds 1e150 or if, without clipping, an entry
+    exceeds 2^52 spacings.
 
-    Parameters
-    ----------
-    x : (n, m) float array
-        A row becomes the zero vector if an entry is not finite, if its norm exceeds 1e150 or if, without
-        clipping, an entry exceeds 2^52 spacings.
-    center : (m,) float array or None
-    factor : (n,) float array in (0, 1] or None
-    clip_norm : float or None
-        None does not clip.
-    spacing : float
-        A power of two in [2^-100, 2^100]; clip_norm / spacing in [1, 2^31).
-
-    Returns ``units``, (n, m) float64 of integers, and ``norms``, (n,) float64 (L2 norms of x - center before clipping).
+    ``x`` is (n, m); ``spacing`` is a power of two in [2^-100, 2^100], clip_norm / spacing in [1, 2^31). Returns the
+    integers, (n, m) float64, and the L2 norms of x - center before clipping, (n,) float64.
     """
     x = _matrix("x", x)
-    center = None if center is None else _array("center", center, (x.shape[1],))
+    center = None if center is None else check_array("center", center, (x.shape[1],))
     if factor is not None:
-        factor = _array("factor", factor, (len(x),), 0.0, 1.0)
+        factor = check_array("factor", factor, (len(x),), 0.0, 1.0)
         if factor.min() <= 0:
             raise ValueError("factor: expected values in (0, 1]")
     if not (is_power_of_two(spacing) and MIN_SPACING <= spacing <= MAX_SPACING):
@@ -264,7 +216,7 @@ def sbn_visible_norms(y: ArrayLike, center: ArrayLike, *, n_threads: int = 1, is
     ``y`` is (n, J) of 0 and 1, ``center`` (J,); returns (n,) float64.
     """
     y = _binary(y)
-    center = _array("center", center, (y.shape[1],))
+    center = check_array("center", center, (y.shape[1],))
     n_threads = resolve_n_threads(n_threads, "n_threads")
     norms = np.empty(len(y))
     _over_records(len(y), n_threads, lambda part, _: native.sbn_visible_norms(y[part], center, norms[part], isa))
@@ -315,23 +267,15 @@ def sbn_gram(v: ArrayLike, *, n_threads: int = 1, isa: str | None = None) -> np.
 def sbn_moments(
     x: ArrayLike, z: ArrayLike, *, pair_scale: float = float(MAX_PAIR_SCALE), n_threads: int = 1, isa: str | None = None
 ) -> np.ndarray:
-    """Exact weighted second moments for all visible units at once.
+    """Exact weighted second moments of all visible units, (J, K (K + 1) / 2) int64, upper triangles row after row.
 
-    sum_n x_nj trunc(pair_scale * z_nk z_nl) for k <= l, with z_nk in place of
-    z_nk z_nl on the diagonal (E[z^2] = E[z] for a binary unit): with x the truncated
-    Polya-Gamma means, s_7 of Park et al. (2020), section 7, whose diagonal is s_5.
-
-    Parameters
-    ----------
-    x : (n, J) float array of integers in [0, 2^21]
-    z : (n, K) float array in [0, 1]
-    pair_scale : float
-        Grid of the pair products, a power of two of at most 2^22.
-
-    Returns (J, K (K + 1) / 2) int64: the upper triangle, row after row.
+    sum_n x_nj trunc(pair_scale * z_nk z_nl) for k <= l, with z_nk in place of z_nk z_nl on the diagonal (E[z^2] = E[z]
+    for a binary unit): with x the truncated Polya-Gamma means, s_7 of Park et al. (2020), section 7, whose diagonal is
+    s_5. ``x`` is (n, J), integers in [0, 2^21], ``z`` (n, K) in [0, 1]; ``pair_scale``, a power of two of at most 2^22,
+    is the grid of the pair products.
     """
     x = _units("x", x, MAX_WEIGHT_UNITS, low=0)
-    z = _array("z", _matrix("z", z), np.shape(z), 0.0, 1.0)
+    z = check_array("z", _matrix("z", z), np.shape(z), 0.0, 1.0)
     if len(x) != len(z):
         raise ValueError(f"z has {len(z)} rows: expected {len(x)}, the rows of x")
     if not (is_power_of_two(pair_scale) and MIN_SPACING <= pair_scale <= MAX_PAIR_SCALE):

@@ -43,9 +43,8 @@ def resolve_n_threads(n_threads: int | None, name: str = "n_jobs") -> int:
 def run_blocks(n_blocks: int, n_threads: int, work: Callable[[int, int], None]) -> None:
     """Call ``work(block, worker)`` once for each block, on ``n_threads`` threads.
 
-    Blocks are handed out in order to whichever worker is free; ``worker`` numbers
-    the threads from 0, so that each can own an accumulator. The calling thread is
-    worker 0. The first exception stops the handing out and is raised here.
+    Blocks are handed out in order to whichever worker is free; ``worker`` numbers the threads from 0, so that each can
+    own an accumulator. The calling thread is worker 0. The first exception stops the handing out and is raised here.
     """
     n_threads = max(1, min(n_threads, n_blocks))
     if n_threads == 1:

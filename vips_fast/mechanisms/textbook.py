@@ -93,8 +93,7 @@ def laplace_mechanism(
     steps = math.ceil(Fraction(event.noise_multiplier) * moved / Fraction(spacing))
     units = np.trunc(value / spacing)
     noised = [int(u) + rounded_laplace(steps) for u in units.ravel().tolist()]
-    # Scaling by a power of two is exact; the conversion rounds the released
-    # integer, which is post-processing.
+    # Scaling by a power of two is exact; the conversion rounds the released integer, which is post-processing.
     released = np.array([float(n) for n in noised]).reshape(value.shape) * spacing
     return released, event
 

@@ -7,6 +7,7 @@ result, files, rebuilding from a transcript.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 import threading
@@ -138,20 +139,13 @@ class PrivateEstimator(Repeatable):
 
     def _check_privacy_parameters(self) -> None:
         check_flag("private", self.private)
-        if self.n_steps is not None:
-            check_number("n_steps", self.n_steps, 1, 2**31, integer=True)
-        if self.target_epsilon is not None:
-            check_number("target_epsilon", self.target_epsilon, 0, math.inf, low_open=True, high_open=True)
-        if self.target_delta is not None:
-            check_number("target_delta", self.target_delta, 0, 1, low_open=True, high_open=True)
-        if self.noise_multiplier is not None:
-            check_number("noise_multiplier", self.noise_multiplier, 0, math.inf, high_open=True)
-        if self.batch_size is not None:
-            check_number("batch_size", self.batch_size, 0, math.inf, low_open=True, high_open=True)
-        if self.n_records is not None:
-            check_number("n_records", self.n_records, 1, MAX_RECORDS, integer=True)
-        if self.rows_per_group is not None:
-            check_number("rows_per_group", self.rows_per_group, 1, MAX_RECORDS, integer=True)
+        check_number("n_steps", self.n_steps, 1, 2**31, integer=True, optional=True)
+        check_number("target_epsilon", self.target_epsilon, 0, math.inf, low_open=True, high_open=True, optional=True)
+        check_number("target_delta", self.target_delta, 0, 1, low_open=True, high_open=True, optional=True)
+        check_number("noise_multiplier", self.noise_multiplier, 0, math.inf, high_open=True, optional=True)
+        check_number("batch_size", self.batch_size, 0, math.inf, low_open=True, high_open=True, optional=True)
+        check_number("n_records", self.n_records, 1, MAX_RECORDS, integer=True, optional=True)
+        check_number("rows_per_group", self.rows_per_group, 1, MAX_RECORDS, integer=True, optional=True)
         check_choice("sampling", self.sampling, SAMPLINGS)
         check_choice("invalid", self.invalid, ("raise", "drop"))
         if self.callback is not None and not callable(self.callback):
@@ -215,7 +209,7 @@ class PrivateEstimator(Repeatable):
         self, X: Any, y: Any = None, *, partial: bool = False, transcript: str | Path | None = None,
         checkpoint: str | Path | RunFolder | None = None, resume: bool = False, checkpoint_every: int | None = None,
         budget: Payer = None, part: str | None = None, n_records: int | None = None, groups: Any = None,
-        unit: str | None = None, after: PrivateEstimator | None = None, **extra: Any,
+        unit: str | None = None, after: PrivateEstimator | None = None, backend: Backend | None = None, **extra: Any,
     ) -> Self:
         """`fit` and `partial_fit` of all models; ``part`` and ``n_records`` are about a call of the latter."""
         if partial and (checkpoint is not None or resume or checkpoint_every is not None):
@@ -226,7 +220,7 @@ class PrivateEstimator(Repeatable):
             writer = None if transcript is None else TranscriptWriter(transcript, first=first, resume=resumed)
             prepared = self.prepare(
                 X, y, partial=partial, budget=budget, folder=folder, part=part, n_records=n_records, groups=groups,
-                unit=unit, after=after, **extra,
+                unit=unit, after=after, backend=backend, **extra,
             )
             self.run(prepared, writer, folder)
         return self
@@ -234,7 +228,7 @@ class PrivateEstimator(Repeatable):
     def prepare(
         self, X: Any, y: Any = None, *, partial: bool = False, budget: Payer = None, folder: RunFolder | None = None,
         part: str | None = None, n_records: int | None = None, groups: Any = None, unit: str | None = None,
-        after: PrivateEstimator | None = None, **extra: Any,
+        after: PrivateEstimator | None = None, backend: Backend | None = None, **extra: Any,
     ) -> Prepared:
         """What a fit to these data would run with; nothing is drawn or spent, and the estimator stays as it is.
 
@@ -254,21 +248,19 @@ class PrivateEstimator(Repeatable):
             )
         if part is not None:
             check_name("part", part)
-        if n_records is not None:
-            check_number("n_records", n_records, 1, MAX_RECORDS, integer=True)
+        check_number("n_records", n_records, 1, MAX_RECORDS, integer=True, optional=True)
         call: dict[str, Any] = {"part": part, "call_records": n_records, "unit": unit_name(groups, unit, self.sampling)}
         before = self._result if partial else None
         prior = None if after is None else after.prior(before)
         with planning(self, budget, partial, dict(call), folder) as spending:
-            # Not before: data that nothing is left for are not looked at.
+            # Only now: a fit that the budget refuses does not touch the data.
             names = named_columns(X if before is None else self._held(X))
             call["feature_names"] = names or (before and before.public.feature_names)
             if groups is None and self.private:
                 warn_of_repeats(X)
-            records, facts = self._read(X, y, **extra)
-            if groups is not None:
-                owned = KeptRows if self.sampling == "rows" else UnitRecords
-                records = owned(records, groups, self.rows_per_group)
+            backend = backend or self._backend()
+            owned = functools.partial(KeptRows if self.sampling == "rows" else UnitRecords, limit=self.rows_per_group)
+            records, facts = backend.read(self._read, X, y, extra, groups, owned)
             public = self._facts(records.n_rows, {**facts, **call}, partial, before)
             if folder is not None:
                 public = folder.public(public, self._settings()["random_state"] is not None)
@@ -277,10 +269,12 @@ class PrivateEstimator(Repeatable):
             spending.confirm(plan, chosen.target_epsilon)
             diagnoses = self._diagnose or (self._figures_without_privacy and not self.private)
             randomness, done = self._randomness(public), 0 if before is None else before.n_steps
-            if isinstance(records, KeptRows):
+            if self.sampling == "rows":
+                if not isinstance(records, KeptRows):
+                    raise ValueError("sampling='rows': expected X in one piece, not in blocks that workers make")
                 records.choose(randomness, done)
             return Prepared(
-                records, public, model, plan, ledger, randomness, self._backend(), chosen._settings(), diagnoses,
+                records, public, model, plan, ledger, randomness, backend, chosen._settings(), diagnoses,
                 partial, done, None if before is None else before.head, spending,
             )
 
@@ -308,11 +302,12 @@ class PrivateEstimator(Repeatable):
                 )
             if steps is None or len(steps):
                 spending.record(ledger)
-            done = run(
-                model, prepared.records, plan, ledger, prepared.randomness, prepared.backend,
-                first_step=prepared.n_steps, keep=keep, callback=self.callback, figures=figures,
-                charge=spending.release, steps=steps, after=None if folder is None else folder.after,
-            )
+            with prepared.backend.placed(prepared.records) as records:
+                done = run(
+                    model, records, plan, ledger, prepared.randomness, prepared.backend, first_step=prepared.n_steps,
+                    keep=keep, callback=self.callback, figures=figures, charge=spending.release, steps=steps,
+                    after=None if folder is None else folder.after,
+                )
             ledger = ledger if folder is None else folder.finish()
             if keep is not None:
                 keep.finish(ledger, n_before)

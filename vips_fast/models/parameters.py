@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypedDict
 
+from ..engine.backend import Backend
 from ..engine.checkpoint import RunFolder
 from ..engine.loop import Progress
 from .spending import Payer
@@ -129,6 +130,9 @@ class Rows(TypedDict, total=False):
     after : fitted PrivateVocabulary, or None
         What the columns were bought with, from the same persons. It is a part of this model's ledger and statement,
         and a target is for both together.
+    backend : Backend or None
+        Where sums are computed, such as `vips_fast.engine.cluster.DaskBackend`; None is ``n_jobs`` threads of this
+        process. The result is the same bits.
     """
 
     groups: Any
@@ -136,6 +140,7 @@ class Rows(TypedDict, total=False):
     transcript: str | Path | None
     budget: Payer
     after: Any
+    backend: Backend | None
 
 
 class Bookkeeping(Rows, total=False):

@@ -1,10 +1,9 @@
 """Files of fitted models, and their signatures.
 
-A model is a folder with ``model.npz`` (arrays) and ``model.json`` (class, settings,
-public facts, ledger). Nothing in them is believed: the statement is computed from the
-ledger, the ledger's last record holds the digest of all else, and shapes and ranges are
-checked. That catches accidents, damage and careless edits. It does not stop somebody who
-computes every hash anew; a signature does, as far as its key is trusted.
+A model is a folder with ``model.npz`` (arrays) and ``model.json`` (class, settings, public facts, ledger). Nothing in
+them is believed: the statement is computed from the ledger, the ledger's last record holds the digest of all else, and
+shapes and ranges are checked. That catches accidents, damage and careless edits. It does not stop somebody who computes
+every hash anew; a signature does, as far as its key is trusted.
 """
 
 from __future__ import annotations

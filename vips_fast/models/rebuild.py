@@ -1,9 +1,8 @@
 """Verification: a published model made again without the data, and compared bit for bit.
 
-A model is a function of its releases and of public numbers. Whoever has its transcript
-can run the same post-processing in a process that never saw a record. If every array and
-every file comes out the same, nothing that depends on the data left by another door than
-the releases, which the ledger accounts for.
+A model is a function of its releases and of public numbers. Whoever has its transcript can run the same post-processing
+in a process that never saw a record. If every array and every file comes out the same, nothing that depends on the data
+left by another door than the releases, which the ledger accounts for.
 
 Equality of bits is to be expected on the same instruction set with the same versions of
 numpy and SciPy; elsewhere the last bits of the post-processing may differ.
@@ -90,16 +89,9 @@ def verify(
 ) -> VerifyReport:
     """Make a saved model again from its transcript and compare everything that is public.
 
-    Parameters
-    ----------
-    path : str or path
-        Folder that `save` wrote.
-    transcript : str or path
-        What ``fit(..., transcript=...)`` wrote.
-    cls : estimator class, "module:Class" or None
-        None takes the class of this package that the model names.
-
-    Raises FileNotFoundError or ValueError if the model or the transcript cannot be read.
+    ``path`` is the folder that `save` wrote, ``transcript`` what ``fit(..., transcript=...)`` wrote; ``cls`` is the
+    estimator's class, or "module:Class", None for the class of this package that the model names. Raises
+    FileNotFoundError or ValueError if the model or the transcript cannot be read.
     """
     path = Path(path)
     if cls is None:
@@ -186,7 +178,7 @@ def _releases(have: FitResult, runs: list[Run]) -> list[VerifyCheck]:
 
 
 def _statement(published: PrivateEstimator) -> VerifyCheck:
-    """The epsilon that is said in words against the accountant's own, computed anew."""
+    """The epsilon of the words against the accountant's own, computed anew."""
     result = published._fitted()
     if not result.ledger.private:
         said = str(published.privacy_).startswith("NOT PRIVATE")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import operator
-import os
 import secrets
 from typing import Any
 
 import numpy as np
 
-from ..checks import check_name
+from ..checks import check_name, machine_memory
 
 
 def public_seed(random_state: Any) -> int:
@@ -34,11 +33,7 @@ def public_seed(random_state: Any) -> int:
 
 def check_memory(what: str, need: int, advice: str = "") -> None:
     """Refuse what needs more bytes than the machine has; MemoryError. Where nobody knows what it has, nothing is."""
-    try:
-        have = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return
-    if need > have:
+    if need > (have := machine_memory()):
         raise MemoryError(f"{what}, and the machine has {have / 2**30:.1f} GiB{advice}")
 
 

@@ -47,7 +47,7 @@ def image_grid(images: Any, shape: Shape | None = None, columns: int | None = No
     return np.pad(grid.reshape(rows * (height + gap), -1), ((0, gap), (0, gap)), constant_values=255)
 
 
-def dictionary_grid(model: Any, shape: Shape | None = None, columns: int | None = None) -> np.ndarray:
+def dictionary_grid(model: Any, shape: Shape | None = None) -> np.ndarray:
     """Weights ``components_``, shape (K, J), of a fitted model such as `SigmoidBeliefNetwork`, as `image_grid`.
 
     An image for each hidden unit: grey is 0, black positive, white negative.
@@ -55,7 +55,7 @@ def dictionary_grid(model: Any, shape: Shape | None = None, columns: int | None 
     weights = np.asarray(model.components_)
     # The 99th percentile sets the contrast, so that one large weight does not turn the rest grey.
     top = max(float(np.percentile(np.abs(weights), 99)), 1e-12)
-    return image_grid(0.5 + 0.5 * weights / top, shape, columns)
+    return image_grid(0.5 + 0.5 * weights / top, shape)
 
 
 def reconstruction_grid(model: Any, Y: Any, shape: Shape | None = None) -> np.ndarray:

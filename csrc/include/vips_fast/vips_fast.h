@@ -1,11 +1,9 @@
 /* vips_fast: kernels for differentially private variational Bayes.
  *
- * This header is the whole C interface. It needs no Python: hold a pointer to
- * a vf_api table (from vf_dispatch() when linked statically, or from the
- * capsule vips_fast.kernels.native._C_API) and call through it. Every
- * function is pure, single-threaded, allocates nothing, may be called from any
- * thread without the GIL, and returns a vf_status. Sizes come before arrays,
- * outputs last. After an error nothing in the outputs is to be used. */
+ * This header is the whole C interface. It needs no Python: hold a pointer to a vf_api table (from vf_dispatch() when
+ * linked statically, or from the capsule vips_fast.kernels.native._C_API) and call through it. Every function is pure,
+ * single-threaded, allocates nothing, may be called from any thread without the GIL, and returns a vf_status. Sizes
+ * come before arrays, outputs last. After an error nothing in the outputs is to be used. */
 #ifndef VIPS_FAST_H
 #define VIPS_FAST_H
 
@@ -29,9 +27,8 @@ extern "C" {
 /* Status codes, parameters and the function table. */
 #include "kernels.h"
 
-/* The table for this machine: the widest supported instruction set, or the one
- * that the environment variable VIPS_FAST_ISA names. NULL if that name is
- * unknown or the machine lacks it. */
+/* The table for this machine: the widest supported instruction set, or the one that the environment variable
+ * VIPS_FAST_ISA names. NULL if that name is unknown or the machine lacks it. */
 const vf_api *vf_dispatch(void);
 /* The table for one named instruction set, or NULL. */
 const vf_api *vf_api_for(const char *isa);
@@ -49,9 +46,8 @@ static inline int32_t vf_check_api(const vf_api *api) {
 #if defined(VIPS_FAST_WITH_PYTHON) || defined(Py_PYTHON_H)
 #define VF_CAPSULE "vips_fast.kernels.native._C_API"
 
-/* The table of the installed Python package, or NULL with ImportError set. Call
- * it once, with the GIL, when your module is made; the pointer stays valid for
- * the life of the process. Needs Python.h: include it first, or define
+/* The table of the installed Python package, or NULL with ImportError set. Call it once, with the GIL, when your module
+ * is made; the pointer stays valid for the life of the process. Needs Python.h: include it first, or define
  * VIPS_FAST_WITH_PYTHON. */
 static inline const vf_api *vips_fast_import(void) {
     const vf_api *api = (const vf_api *)PyCapsule_Import(VF_CAPSULE, 0);

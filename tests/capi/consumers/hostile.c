@@ -232,6 +232,32 @@ static void shrink(const vf_api *api) {
     expect(api, "shrink_means, prior is no number", VF_ERR_PARAMETER, SHRINK(1.0, &one, &one, &one, grid, nan_prior));
 }
 
+static void tokens(const vf_api *api) {
+    const uint8_t text[] = {'a', 0xff, 'b', 'a', 0xfe, 'a'};
+    uint64_t slots[16];
+    uint8_t known[32];
+    int64_t ends[8], text_ends[2], n;
+    int32_t numbers[8];
+#define TOKENS(n_slots, n_ends, n_known, n_texts)                                                                 \
+    api->token_numbers(text, sizeof text, slots, n_slots, known, sizeof known, ends, n_ends, n_known, numbers, 8, \
+                       text_ends, n_texts, &n)
+    memset(slots, 0, sizeof slots);
+    expect(api, "token_numbers", VF_OK, TOKENS(16, 8, 0, 1));
+    require(api, "token_numbers: numbers", n == 3 && numbers[1] == 1 && numbers[2] == 0 && text_ends[0] == 2);
+    expect(api, "token_numbers, slots", VF_ERR_SIZE, TOKENS(15, 8, 0, 1));
+    expect(api, "token_numbers, few slots", VF_ERR_WORKSPACE, (memset(slots, 0, sizeof slots), TOKENS(2, 8, 0, 1)));
+    expect(api, "token_numbers, few ends", VF_ERR_WORKSPACE, (memset(slots, 0, sizeof slots), TOKENS(16, 1, 0, 1)));
+    expect(api, "token_numbers, again", VF_OK, (memset(slots, 0, sizeof slots), TOKENS(16, 8, 0, 1)));
+    expect(api, "token_numbers, few texts", VF_ERR_WORKSPACE, TOKENS(16, 8, 2, 0));
+    expect(api, "token_numbers, words that are forgotten", VF_ERR_INDEX, TOKENS(16, 8, 0, 1));
+    ends[0] = 1 << 20;
+    expect(api, "token_numbers, ends", VF_ERR_INDPTR, TOKENS(16, 8, 2, 1));
+    ends[1] = INT64_MAX;
+    expect(api, "token_numbers, the last end", VF_ERR_INDPTR, TOKENS(16, 8, 2, 1));
+    for (int i = 0; i < 16; ++i) slots[i] = 1; /* all taken, by words with other hashes */
+    expect(api, "token_numbers, full slots", VF_ERR_INDEX, (ends[0] = 2, TOKENS(16, 8, 1, 1)));
+}
+
 static void noise(const vf_api *api) {
     const uint8_t key[32] = {1};
     int64_t x[4] = {1, 2, 2, 1};
@@ -259,6 +285,7 @@ int main(void) {
         belief_network(api);
         shrink(api);
         noise(api);
+        tokens(api);
     }
     return failures != 0;
 }

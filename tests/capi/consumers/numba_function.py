@@ -33,7 +33,9 @@ def estep_njit(edges, docs, longest, beta, alpha, params, gamma, sums):
 
 
 def estep(indptr, indices, counts, beta, alpha, tol, max_iter, clip_norm, spacing, n_threads, gamma, sums):
-    params = numba_types.lda_params(tol, max_iter, clip_norm, spacing, len(alpha))
+    params = numba_types.parameters(
+        "vf_lda_params", tol=tol, max_iter=max_iter, clip_norm=clip_norm, spacing=spacing, n_topics=len(alpha)
+    )
     edges = len(gamma) * np.arange(n_threads + 1) // n_threads
     docs = np.concatenate([
         numba_types.parameters(

@@ -16,8 +16,7 @@ def lda_estep(
 ) -> LdaEStep:
     """E-step of Algorithm 3, one document after the other; see `vips_fast.kernels.lda_estep`.
 
-    Always float64 and one thread; `dtype` and `n_threads` are accepted so that the
-    two functions can be exchanged.
+    Always float64 and one thread; `dtype` and `n_threads` are accepted so that the two functions can be exchanged.
     """
     indptr, indices = np.asarray(indptr), np.asarray(indices)
     counts = np.asarray(counts, dtype=np.float64)

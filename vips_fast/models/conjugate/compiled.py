@@ -71,37 +71,9 @@ def _function_of(kind: type) -> Any:
 
 
 @cache
-def _make(function: Any) -> Loops:
-    """Compile the loops for one statistics function.
-
-    Everything about a unit is done in one fixed order of operations, from buffers that
-    are cleared before it: it is a function of its rows, in their order, alone.
-
-    Notes
-    -----
-    Claim: for a clip C in [1e-100, 1e100], at most 2^31 statistics and limit = floor(C/g),
-    the integer vector q that is added for a unit has a norm of at most C/g, however many
-    rows it has and whatever the statistics function wrote.
-
-    Proof. (a) A row's result that raised or holds a number that is not finite adds nothing
-    to its unit's vector, which is the sum of the others as doubles, or the result itself
-    for a unit of one row. Each is at most 1e150 or was brought to 1e120, and a unit has
-    at most 2^31 rows, so the sum is finite; where its squares overflow it is brought to
-    1e120 in turn. What follows holds for any finite vector, so for a sum that was rounded.
-    (b) Let s be the vector's true norm and s' the computed one. An entry below 1e-150
-    may lose its square to underflow; 2^31 such entries have a norm below 1e-145, less
-    than 2^-100 C. All other roundings of the sum of squares and of its root make up less
-    than 2^-21, as a chain of additions is at most 2^28 + 10 long and errors of 2^-53 add
-    up. So s' <= (1 - 2^-20) C gives s <= C, and truncation toward zero of out/g, which
-    is exact as g is a power of two, shortens: ||q|| <= s/g. (c) In all other cases q is
-    taken only when its squares, summed exactly, are at most limit^2. Before that, factor
-    x out has a norm of at most about limit < 2^31, so no square or sum leaves int64; and
-    as the factor shrinks, the loop ends. A norm whose square would overflow is first
-    brought to at least 1e120, above C, in its own direction. QED
-    """
+def _shared() -> tuple[Any, Any]:
+    """``measured`` and ``take``, which know no statistics function and are compiled once for all of them."""
     import numba
-
-    statistics = numba.njit(nogil=True, boundscheck=True, error_model="python", fastmath=False)(function)
 
     @numba.njit(nogil=True)
     def sum_of_squares(out):
@@ -138,6 +110,68 @@ def _make(function: Any) -> Loops:
         return sum_of_squares(out)
 
     @numba.njit(nogil=True)
+    def take(out, square, clip, units_per_one, limit, units, sums):
+        """Add a vector to ``sums``, in units and within the clip; whether it was scaled down."""
+        norm = math.sqrt(square)
+        if norm <= clip * (1.0 - 2.0**-20):
+            for j in range(len(out)):
+                sums[j] += np.int64(out[j] * units_per_one)  # toward zero
+            return False
+        factor, target = units_per_one, clip * (1.0 - 2.0**-40)
+        if norm > target:
+            factor = units_per_one * (target / norm)
+        while True:
+            squares = np.int64(0)
+            for j in range(len(out)):
+                unit = np.int64(out[j] * factor)
+                units[j] = unit
+                squares += unit * unit
+            if squares <= limit * limit:
+                break
+            factor *= 1.0 - 2.0**-20
+        for j in range(len(out)):
+            sums[j] += units[j]
+        # The margin is above the rounding of a norm.
+        return norm > clip * (1.0 + 1e-9)
+
+    return measured, take
+
+
+@cache
+def _make(function: Any) -> Loops:
+    """Compile the loops for one statistics function.
+
+    Everything about a unit is done in one fixed order of operations, from buffers that
+    are cleared before it: it is a function of its rows, in their order, alone.
+
+    Notes
+    -----
+    Claim: for a clip C in [1e-100, 1e100], at most 2^31 statistics and limit = floor(C/g),
+    the integer vector q that is added for a unit has a norm of at most C/g, however many
+    rows it has and whatever the statistics function wrote.
+
+    Proof. (a) A row's result that raised or holds a number that is not finite adds nothing
+    to its unit's vector, which is the sum of the others as doubles, or the result itself
+    for a unit of one row. Each is at most 1e150 or was brought to 1e120, and a unit has
+    at most 2^31 rows, so the sum is finite; where its squares overflow it is brought to
+    1e120 in turn. What follows holds for any finite vector, so for a sum that was rounded.
+    (b) Let s be the vector's true norm and s' the computed one. An entry below 1e-150
+    may lose its square to underflow; 2^31 such entries have a norm below 1e-145, less
+    than 2^-100 C. All other roundings of the sum of squares and of its root make up less
+    than 2^-21, as a chain of additions is at most 2^28 + 10 long and errors of 2^-53 add
+    up. So s' <= (1 - 2^-20) C gives s <= C, and truncation toward zero of out/g, which
+    is exact as g is a power of two, shortens: ||q|| <= s/g. (c) In all other cases q is
+    taken only when its squares, summed exactly, are at most limit^2. Before that, factor
+    x out has a norm of at most about limit < 2^31, so no square or sum leaves int64; and
+    as the factor shrinks, the loop ends. A norm whose square would overflow is first
+    brought to at least 1e120, above C, in its own direction. QED
+    """
+    import numba
+
+    measured, take = _shared()
+    statistics = numba.njit(nogil=True, boundscheck=True, error_model="python", fastmath=False)(function)
+
+    @numba.njit(nogil=True)
     def contribution(row, parameters, nonnegative, record, scratch, out):
         """Fill out; its squared norm, or -1 if it is not finite."""
         out[:] = 0.0
@@ -162,8 +196,6 @@ def _make(function: Any) -> Loops:
         records, rows, starts, parameters, nonnegative, clip, bound, units_per_one, limit, record, scratch, own, total,
         units, counts, sums,
     ):
-        target = clip * (1.0 - 2.0**-40)
-        safe = clip * (1.0 - 2.0**-20)
         for u in range(len(starts) - 1):
             out = own
             square = 0.0
@@ -182,29 +214,8 @@ def _make(function: Any) -> Loops:
             if several:
                 out = total
                 square = measured(total)
-            if square <= 0.0:
-                continue
-            norm = math.sqrt(square)
-            if norm <= safe:
-                for j in range(len(out)):
-                    sums[j] += np.int64(out[j] * units_per_one)  # toward zero
-                continue
-            factor = units_per_one
-            if norm > target:
-                factor = units_per_one * (target / norm)
-                # The margin is above the rounding of a norm.
-                counts[0] += norm > clip * (1.0 + 1e-9)
-            while True:
-                squares = np.int64(0)
-                for j in range(len(out)):
-                    unit = np.int64(out[j] * factor)
-                    units[j] = unit
-                    squares += unit * unit
-                if squares <= limit * limit:
-                    break
-                factor *= 1.0 - 2.0**-20
-            for j in range(len(out)):
-                sums[j] += units[j]
+            if square > 0.0:
+                counts[0] += take(out, square, clip, units_per_one, limit, units, sums)
 
     @numba.njit(nogil=True)
     def evaluate(records, parameters, nonnegative, record, scratch, out, values, good):

@@ -27,8 +27,8 @@ from ..parameters import Bookkeeping, Call
 from ..readouts import published
 from .model import ConjugateModel, Table, TableShards, check_bound
 
-#: What is said of a statistics function that misbehaves, and of records that are not
-#: functions of their rows. Both are constant: they name no record.
+#: Warnings about a statistics function that misbehaves, and about records that are not functions of their rows. Both
+#: are constant: they name no record.
 STATISTICS_WARNING = (
     "statistics: a contribution raised, was not finite or was longer than norm_bound; "
     "such contributions are left out or scaled down to the bound"
@@ -88,24 +88,20 @@ class ConjugateEstimator(PrivateEstimator):
         L2 bound, in [1e-100, 1e100], to use in place of a larger ``norm_bound``:
         contributions above it are scaled down, which is no fault then.
     **common
-        `vips_fast.models.parameters.Parameters`. With ``private=False`` contributions are
-        still held to the bound.
+        `vips_fast.models.parameters.Parameters`. With ``private=False`` contributions are still held to the bound.
 
     Notes
     -----
-    What the user's function does cannot break the guarantee, as long as it is a
-    function of its arguments. Its result is replaced by the zero vector where it
-    raises or is not finite, scaled down to the bound C, truncated toward zero to a
-    lattice, and held to the bound again in exact integers. Adding or removing a record
-    then moves the sum by at most C, replacing one by 2 C; or, with entries >= 0, by
-    sqrt(2) C, as ||x - y||^2 <= ||x||^2 + ||y||^2.
+    What the user's function does cannot break the guarantee, as long as it is a function of its arguments. Its result
+    is replaced by the zero vector where it raises or is not finite, scaled down to the bound C, truncated toward zero
+    to a lattice, and held to the bound again in exact integers. Adding or removing a record then moves the sum by at
+    most C, replacing one by 2 C; or, with entries >= 0, by sqrt(2) C, as ||x - y||^2 <= ||x||^2 + ||y||^2.
 
-    Whether a training record broke the bound is private, so a private fit does not say
-    it. Instead, the function is tried on public test records, with the first and with
-    the last parameters, and a RuntimeWarning with a constant text says that it
-    misbehaves there. A fit with ``private=False`` also warns about training records, and
-    its ``diagnostics_`` say for each step how many contributions were scaled down
-    ("clipped"), and how many raised, were not finite or longer than the bound ("broken").
+    Whether a training record broke the bound is private, so a private fit does not say it. Instead, the function is
+    tried on public test records, with the first and with the last parameters, and a RuntimeWarning with a constant text
+    says that it misbehaves there. A fit with ``private=False`` also warns about training records, and its
+    ``diagnostics_`` say for each step how many contributions were scaled down ("clipped"), and how many raised, were
+    not finite or longer than the bound ("broken").
 
     The function is compiled with bounds checks, so that a wrong index is an exception,
     not a crash. Functions that it calls are compiled as their authors chose.
@@ -180,16 +176,11 @@ class ConjugateEstimator(PrivateEstimator):
     # ------------------------------------------------------------- fitting
 
     def fit(self, X: Any, y: Any = None, **keep: Unpack[Bookkeeping]) -> Self:
-        """Fit the model.
+        """Fit the model to records, the rows of X: numbers of shape (n, d), or a ShardedCorpus.
 
-        Parameters
-        ----------
-        X : array of numbers, shape (n, d), or ShardedCorpus
-            A record a row. One whose statistics are not finite contributes zero.
-        y : array of numbers, shape (n,) or (n, m), or None
-            Further columns of the records, where the model has them.
-        **keep
-            `vips_fast.models.parameters.Bookkeeping`.
+        ``y``, numbers of shape (n,) or (n, m), or None, are further columns of the records, where the model has them. A
+        record whose statistics are not finite contributes zero. ``keep`` are the keywords of
+        `vips_fast.models.parameters.Bookkeeping`.
 
         Raises ValueError if a parameter, X or y is unusable, the run would overspend, or the M-step returns numbers
         that are not finite or arrays of other shapes than the start; TypeError if Numba cannot compile ``statistics``,

@@ -13,9 +13,9 @@ import numpy as np
 from ...checks import check_number
 from ...data.shards import ShardedCorpus
 from ...engine.averaging import RunningAverage, Schedule
-from ...engine.model import Model, Release, array_of
+from ...engine.model import Model, Release, array_of, diagnose, steps_of
 from ...engine.sampling import Sampler
-from ...engine.units import UnitBlock, opened
+from ...engine.units import Selection, UnitBlock, opened
 from ...mechanisms import GaussianMechanism
 from .compiled import Loops, buffers, loops_of
 
@@ -61,6 +61,10 @@ class TableShards:
         """These records, and their numbers among themselves."""
         return self._made(rows), np.arange(len(rows))
 
+    def subset(self, rows: np.ndarray) -> Selection:
+        """See `vips_fast.engine.model.Records`."""
+        return Selection(self, rows)
+
 
 class Table:
     """Records as rows of an array; what `ConjugateEstimator` hands to the engine.
@@ -75,6 +79,10 @@ class Table:
     def edges(self, rows: np.ndarray) -> np.ndarray:
         """Boundaries of blocks of as many records each."""
         return np.append(np.arange(0, len(rows), BLOCK), len(rows))
+
+    def subset(self, rows: np.ndarray) -> Table:
+        """See `vips_fast.engine.model.Records`."""
+        return Table(self.array[rows], None if self.usable is None else self.usable[rows])
 
     def block(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The array and the rows of it that are meant."""
@@ -91,14 +99,14 @@ class ConjugateModel(Model):
 
     Notes
     -----
-    A contribution is a vector of integers on the lattice of the noise itself, so `round`
-    has nothing to do. Its norm is at most the clip C, whatever the user's function does
-    and however many rows a unit has, whose statistics are added before they are clipped
-    (proof in `vips_fast.models.conjugate.compiled`). Adding or removing a record moves
-    the exact sum by at most C; replacing one by ||q - q'|| <= 2 C, or, with entries
-    >= 0, which truncation toward zero preserves, by sqrt(||q||^2 + ||q'||^2) <= sqrt(2) C.
+    A contribution is a vector of integers on the lattice of the noise itself, so `round` has nothing to do. Its norm is
+    at most the clip C, whatever the user's function does and however many rows a unit has, whose statistics are added
+    before they are clipped (proof in `vips_fast.models.conjugate.compiled`). Adding or removing a record moves the
+    exact sum by at most C; replacing one by ||q - q'|| <= 2 C, or, with entries >= 0, which truncation toward zero
+    preserves, by sqrt(||q||^2 + ||q'||^2) <= sqrt(2) C.
     """
 
+    at_root = ("_average", "_loops")
     _spacing: float
 
     def __init__(self, functions: ConjugateEstimator, n_columns: int, seed: int):
@@ -150,10 +158,7 @@ class ConjugateModel(Model):
             self.clip, self.norm_bound, 1.0 / self._spacing, math.floor(self.clip / self._spacing),
             *scratch["buffers"], out,
         )
-        if "figures" in scratch:
-            figures = scratch["figures"]
-            for name, count in zip(("clipped", "broken"), counts.tolist(), strict=True):
-                figures[name] = figures.get(name, 0.0) + count
+        diagnose(scratch, clipped=counts[0], broken=counts[1])
 
     def evaluate(self, records: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Statistics of each record, unclipped, and which are good; the others are zero.
@@ -212,12 +217,10 @@ class ConjugateModel(Model):
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """See `Model.restore`."""
-        step = float(array_of(state, "step", (1,))[0])
-        if step < 0 or step != math.floor(step):
-            raise ValueError("state: 'step' is not a number of steps")
+        step = steps_of(state)
         parameters = [array_of(state, name, array.shape) for name, array in self._named_parameters().items()]
         self._average.restore(state)
-        self._step, self.parameters = int(step), checked_parameters(parameters)
+        self._step, self.parameters = step, checked_parameters(parameters)
 
     def result(self) -> dict[str, np.ndarray]:
         """Average, sd of its noise, parameters."""

@@ -27,11 +27,10 @@ class BernoulliMixture(ConjugateEstimator):
 
     Notes
     -----
-    Statistics of a record x in {0, 1}^d with responsibilities r: (r_k, r_k x_j / sqrt(d)).
-    Their squared norm is sum_k r_k^2 (1 + ||x||^2 / d) <= 2, as ||x||^2 <= d and
-    sum r^2 <= 1: the bound is sqrt(2), reached by x = (1, ..., 1) and one certain
-    component. Entries are >= 0, so replacing a record costs sqrt(2) sqrt(2) = 2.
-    Entries of x outside of [0, 1] are moved to its ends first.
+    Statistics of a record x in {0, 1}^d with responsibilities r: (r_k, r_k x_j / sqrt(d)). Their squared norm is sum_k
+    r_k^2 (1 + ||x||^2 / d) <= 2, as ||x||^2 <= d and sum r^2 <= 1: the bound is sqrt(2), reached by x = (1, ..., 1) and
+    one certain component. Entries are >= 0, so replacing a record costs sqrt(2) sqrt(2) = 2. Entries of x outside of
+    [0, 1] are moved to its ends first.
     """
 
     nonnegative = True

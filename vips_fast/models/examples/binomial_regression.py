@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import expit
 
 from ...checks import check_number
+from ...kernels import unpack_upper
 from ..conjugate import ConjugateEstimator, check_bound, parameter
 
 
@@ -33,12 +34,11 @@ class BinomialRegression(ConjugateEstimator):
     -----
     `fit` takes X (n, d) and y, either (n,) successes out of ``n_trials`` or (n, 2) successes and trials.
 
-    Statistics of a record: (y - n/2) x / (b R) and the upper triangle of
-    E[xi] x x^T / (b R^2) with its off-diagonal times sqrt(2). With 0 <= y <= n <= b,
-    |y - n/2| <= b/2, so the first has a norm of at most 1/2; E[xi] <= n/4 <= b/4 and
-    ||x x^T||_F = ||x||^2, so the second has one of at most 1/4. The bound is
-    sqrt(1/4 + 1/16) = sqrt(5)/4, approached by ||x|| = R, y in {0, n}, n = b as
-    E[w w^T] -> 0. Entries have signs: replacing a record costs sqrt(5)/2.
+    Statistics of a record: (y - n/2) x / (b R) and the upper triangle of E[xi] x x^T / (b R^2) with its off-diagonal
+    times sqrt(2). With 0 <= y <= n <= b, |y - n/2| <= b/2, so the first has a norm of at most 1/2; E[xi] <= n/4 <= b/4
+    and ||x x^T||_F = ||x||^2, so the second has one of at most 1/4. The bound is sqrt(1/4 + 1/16) = sqrt(5)/4,
+    approached by ||x|| = R, y in {0, n}, n = b as E[w w^T] -> 0. Entries have signs: replacing a record costs
+    sqrt(5)/2.
     """
 
     def __init__(self, n_trials: int = 1, *, radius: float = 1.0, precision: float = 1.0, **options: Any):
@@ -100,10 +100,7 @@ class BinomialRegression(ConjugateEstimator):
     def mstep(self, mean: np.ndarray, noise_sd: float, parameters: tuple[np.ndarray, ...]) -> tuple[Any, ...]:
         d = len(parameters[2])
         total = mean * (self.n_records_ * self.n_trials)
-        curvature = np.zeros((d, d))
-        curvature[np.triu_indices(d)] = total[d:] * self.radius**2
-        curvature = (curvature + curvature.T) / math.sqrt(2.0)
-        curvature[np.diag_indices(d)] /= math.sqrt(2.0)
+        curvature = unpack_upper(total[d:] * self.radius**2, d, math.sqrt(0.5))
         values, vectors = np.linalg.eigh(curvature)  # noise may have taken an eigenvalue below 0
         covariance = (vectors / (np.maximum(values, 0.0) + self.precision)) @ vectors.T
         return self._parameters(covariance @ total[:d] * self.radius, covariance)

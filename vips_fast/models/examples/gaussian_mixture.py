@@ -44,12 +44,10 @@ class GaussianMixture(ConjugateEstimator):
 
     Notes
     -----
-    Statistics of a record x with responsibilities r: (r_k, r_k x_j / R, r_k x_j^2 / R^2).
-    Their squared norm is sum_k r_k^2 (1 + ||x||^2 / R^2 + sum_j x_j^4 / R^4). With
-    ||x|| <= R, sum x^4 <= (sum x^2)^2 <= R^4; with r a distribution, sum r^2 <= 1. So it
-    is at most 3, reached by x = R e_1 and one certain component: the bound is sqrt(3),
-    the sensitivity to adding or removing a record. Entries have signs, so replacing
-    one costs 2 sqrt(3).
+    Statistics of a record x with responsibilities r: (r_k, r_k x_j / R, r_k x_j^2 / R^2). Their squared norm is sum_k
+    r_k^2 (1 + ||x||^2 / R^2 + sum_j x_j^4 / R^4). With ||x|| <= R, sum x^4 <= (sum x^2)^2 <= R^4; with r a
+    distribution, sum r^2 <= 1. So it is at most 3, reached by x = R e_1 and one certain component: the bound is
+    sqrt(3), the sensitivity to adding or removing a record. Entries have signs, so replacing one costs 2 sqrt(3).
     """
 
     _options_type: ClassVar[type] = GaussianMixtureOptions

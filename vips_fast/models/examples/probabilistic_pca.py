@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...checks import check_number
+from ...kernels import floor_spectrum, unpack_upper
 from ..conjugate import ConjugateEstimator, check_bound, parameter
 
 
@@ -51,13 +52,11 @@ class ProbabilisticPCA(ConjugateEstimator):
 
     Notes
     -----
-    Statistics of a centered record x with latent mean m = E[z]: x m^T / (R B), the
-    upper triangle of m m^T / B^2 with its off-diagonal times sqrt(2), and
-    ||x||^2 / R^2. With ||x|| <= R and ||m|| <= B each block has an L2 norm of at most 1
-    (||x m^T||_F = ||x|| ||m||; the sqrt(2) makes the triangle's norm the matrix's
-    Frobenius norm), so the bound is sqrt(3), reached where both norms are. Entries have
-    signs: replacing a record costs 2 sqrt(3). The posterior covariance of z is a
-    function of the released parameters and is added in the M-step.
+    Statistics of a centered record x with latent mean m = E[z]: x m^T / (R B), the upper triangle of m m^T / B^2 with
+    its off-diagonal times sqrt(2), and ||x||^2 / R^2. With ||x|| <= R and ||m|| <= B each block has an L2 norm of at
+    most 1 (||x m^T||_F = ||x|| ||m||; the sqrt(2) makes the triangle's norm the matrix's Frobenius norm), so the bound
+    is sqrt(3), reached where both norms are. Entries have signs: replacing a record costs 2 sqrt(3). The posterior
+    covariance of z is a function of the released parameters and is added in the M-step.
     """
 
     _options_type: ClassVar[type] = ProbabilisticPCAOptions
@@ -123,12 +122,8 @@ class ProbabilisticPCA(ConjugateEstimator):
         k, d = self.n_components, self.n_columns_
         bound = parameters[1][1]
         cross = mean[: k * d].reshape(d, k) * (self.radius * bound)
-        latent = np.zeros((k, k))
-        latent[np.triu_indices(k)] = mean[k * d : -1] * bound**2
-        latent = (latent + latent.T) / math.sqrt(2.0)
-        latent[np.diag_indices(k)] /= math.sqrt(2.0)
-        values, vectors = np.linalg.eigh(latent)  # noise may have taken an eigenvalue below 0
-        latent = (vectors * np.maximum(values, 0.0)) @ vectors.T + parameters[4]
+        latent = unpack_upper(mean[k * d : -1] * bound**2, k, math.sqrt(0.5))
+        latent = floor_spectrum(latent, 0.0) + parameters[4]  # noise may have taken an eigenvalue below 0
         ridge = self._options.ridge * parameters[5][0] / self.n_records_
         loadings = np.linalg.solve(latent + np.eye(k) * ridge, cross.T).T
         square = mean[-1] * self.radius**2

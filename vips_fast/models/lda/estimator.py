@@ -93,16 +93,10 @@ class LatentDirichletAllocation(Transformer):
     def fit(self, X: Any, y: Any = None, **keep: Unpack[Bookkeeping]) -> Self:
         """Fit the topics to documents.
 
-        Parameters
-        ----------
-        X : sparse matrix or array, shape (D, V), or ShardedCorpus
-            Counts: integers ≥ 0 of any width, any format; or documents on disk (`vips_fast.data.ShardedCorpus`).
-        y : ignored
-        **keep
-            `vips_fast.models.parameters.Bookkeeping`.
-
-        Raises ValueError if a parameter or X is unusable, or the run would overspend; RuntimeError if another thread is
-        fitting this estimator. Nothing has been spent then.
+        X, a sparse matrix or array of any format, shape (D, V), holds counts: integers ≥ 0 of any width; or it is a
+        `vips_fast.data.ShardedCorpus`, documents on disk. ``y`` is ignored; ``keep`` are the keywords of
+        `vips_fast.models.parameters.Bookkeeping`. Raises ValueError if a parameter or X is unusable, or the run would
+        overspend; RuntimeError if another thread is fitting this estimator. Nothing has been spent then.
         """
         return self._fit(X, **keep)
 
@@ -125,8 +119,7 @@ class LatentDirichletAllocation(Transformer):
 
     def _check_parameters(self) -> None:
         check_number("n_components", self.n_components, 1, 2**20, integer=True)
-        if self.doc_topic_prior is not None:
-            check_number("doc_topic_prior", self.doc_topic_prior, 1e-30, 1e6)
+        check_number("doc_topic_prior", self.doc_topic_prior, 1e-30, 1e6, optional=True)
         if self._informed:
             _check_prior(self.topic_word_prior, int(self.n_components))
         elif self.topic_word_prior is not None:
@@ -135,8 +128,7 @@ class LatentDirichletAllocation(Transformer):
             check_number("doc_length", self.doc_length, 1, 2**31 - 1, integer=True)
         elif self.private:
             raise ValueError("doc_length=None: expected a public length with private=True")
-        if self.clip is not None:
-            check_number("clip", self.clip, 0, 1, low_open=True)
+        check_number("clip", self.clip, 0, 1, low_open=True, optional=True)
         self._options.check()
         self._check_privacy_parameters()
 

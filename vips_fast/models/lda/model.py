@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import digamma
 
 from ...engine.averaging import RunningAverage, Schedule
-from ...engine.model import Model, Release
+from ...engine.model import Model, Release, diagnose
 from ...engine.units import UnitBlock, opened
 from ...kernels import native
 from ...kernels.lattice import LDA_MAX_SPACING, LDA_MIN_SPACING, checked_spacing
@@ -44,16 +44,16 @@ class LdaModel(Model):
 
     Notes
     -----
-    *Sensitivity.* A document's contribution has entries ≥ 0 and an L2 norm of at most
-    a N. Adding or removing a document moves the sum by at most a N, replacing one by at
-    most √2 a N: ‖x − y‖² = ‖x‖² + ‖y‖² − 2 x·y ≤ 2 (a N)². (Appendix 2 of the paper drops
-    one of the two terms and gets a N for replacing.) Where a person owns several documents,
-    the contribution is their sum, clipped once: nothing else was used of it than entries ≥ 0
-    and the norm, so the same holds for adding, removing or replacing a person with all documents.
+    *Sensitivity.* A document's contribution has entries ≥ 0 and an L2 norm of at most a N. Adding or removing a
+    document moves the sum by at most a N, replacing one by at most √2 a N: ‖x − y‖² = ‖x‖² + ‖y‖² − 2 x·y ≤ 2 (a N)².
+    (Appendix 2 of the paper drops one of the two terms and gets a N for replacing.) Where a person owns several
+    documents, the contribution is their sum, clipped once: nothing else was used of it than entries ≥ 0 and the norm,
+    so the same holds for adding, removing or replacing a person with all documents.
 
     *Lattice.* Each contribution is truncated toward zero to the noise's own lattice, so `round` has nothing to do.
     """
 
+    at_root = ("_eta", "_average", "_shrinkage")
     #: Whether noised statistics are read out by their empirical-Bayes means.
     shrinks = True
 
@@ -111,9 +111,8 @@ class LdaModel(Model):
         rows, offsets, columns, values = corpus.arrays(rows)
         buffers = self._buffers(offsets[rows + 1] - offsets[rows], starts, scratch)
         indptr, indices, counts = buffers["indptr"][: len(rows) + 1], buffers["indices"], buffers["counts"]
-        figures = scratch.get("figures")
         n_units = len(rows) if starts is None else len(starts) - 1
-        norms = None if figures is None else np.zeros(n_units)
+        norms = np.zeros(n_units) if "figures" in scratch else None
         native.lda_gather(
             rows, self._mode, self._length or 1, offsets, columns, values, words, buffers["tokens"], indptr, indices,
             counts,
@@ -129,9 +128,8 @@ class LdaModel(Model):
                 starts, indptr, indices, counts, self._table, self._alpha, tol, most, self._clip,
                 self._word_clip, self._spacing, work, out, norms,
             )
-        if figures is not None and norms is not None:
-            figures["clipped"] = figures.get("clipped", 0.0) + float((norms > self.clip).sum())
-            figures["norm_sum"] = figures.get("norm_sum", 0.0) + float(norms.sum())
+        if norms is not None:
+            diagnose(scratch, clipped=(norms > self.clip).sum(), norm_sum=norms.sum())
 
     def _buffers(self, lengths: np.ndarray, starts: np.ndarray | None, scratch: dict[str, Any]) -> dict[str, Any]:
         """Buffers that documents of these lengths fit in, kept from block to block and grown where need be."""

@@ -30,8 +30,7 @@ class LdaOptions:
     max_doc_update_iter : int
         Most E-step rounds for a document.
     mean_change_tol : float
-        The E-step of a document stops when mean |change of γ| is below this; 0 runs a
-        fixed number of rounds.
+        The E-step of a document stops when mean |change of γ| is below this; 0 runs a fixed number of rounds.
     """
 
     learning_decay: float | None = None
@@ -44,12 +43,10 @@ class LdaOptions:
 
     def check(self) -> None:
         """Raise a ValueError for a number out of its range."""
-        if self.learning_decay is not None:
-            check_number("learning_decay", self.learning_decay, 0, 1)
+        check_number("learning_decay", self.learning_decay, 0, 1, optional=True)
         check_number("learning_offset", self.learning_offset, 0, 1e9)
         check_choice("length_method", self.length_method, ("scale", "resample"))
-        if self.word_clip is not None:
-            check_number("word_clip", self.word_clip, 0, 1, low_open=True)
+        check_number("word_clip", self.word_clip, 0, 1, low_open=True, optional=True)
         check_choice("dtype", self.dtype, ("float32", "float64"))
         check_number("max_doc_update_iter", self.max_doc_update_iter, 0, 2**31 - 1, integer=True)
         check_number("mean_change_tol", self.mean_change_tol, 0, math.inf, high_open=True)

@@ -94,11 +94,11 @@ def default_clip(doc_length: int, rows_per_group: int | None = 1) -> float:
     return min(1.0, 0.6 * doc_length**-0.425) * min(_PERSON, rows**0.25)
 
 
-def averaged_noise(n_steps: int, decay: float, offset: float = 1.0) -> float:
-    """Standard deviation of the running average of n_steps unit noises, rho_t = (offset + t)^-decay."""
+def averaged_noise(n_steps: int, decay: float) -> float:
+    """Standard deviation of the running average of n_steps unit noises, rho_t = (1 + t)^-decay."""
     variance = 0.0
     for t in range(n_steps):
-        rate = Schedule(offset, decay).rate(t)
+        rate = Schedule(1.0, decay).rate(t)
         variance = (1 - rate) ** 2 * variance + rate**2
     return math.sqrt(variance)
 
@@ -109,7 +109,7 @@ def plan(
     clip: float | None = None, noise_multiplier: float | None = None, rows_per_group: int | None = 1,
     vocab_share: float | None = None,
 ) -> Plan:
-    """Settings for a private topic model.
+    """Settings for a private topic model, from public numbers.
 
     Parameters
     ----------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from ...data.arrays import Parts, rows_of
 from ...data.counts import documents
 from ...data.shards import ShardedCorpus
+from ...engine.units import Selection
 from ...kernels.lda import document_blocks
 
 
@@ -52,6 +54,14 @@ class Documents:
     def block(self, rows: np.ndarray) -> DocumentBlock:
         """The block of these documents."""
         return DocumentBlock(self, rows)
+
+    def subset(self, rows: np.ndarray) -> Documents | Selection:
+        """See `vips_fast.engine.model.Records`."""
+        if self._shards is not None:
+            return Selection(self, rows)
+        other = copy(self)
+        other.n_rows, other._parts = len(rows), rows_of(self._parts, rows)
+        return other
 
     def arrays(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Documents as the kernels take them: numbers of rows, and indptr (int64), indices and counts (int32)."""

@@ -2,10 +2,9 @@
 
 Everything here is post-processing of released numbers: it costs no privacy.
 
-The running average holds, for word v and topic k, a_vk = m_vk + N(0, sd^2) with a
-noise level sd that is public, while most m_vk are far below sd. Mapping negative
-entries to zero (Algorithm 3) leaves 0.4 sd of bias in each of the V K entries. Here
-the m_vk are estimated by their posterior means under
+The running average holds, for word v and topic k, a_vk = m_vk + N(0, sd^2) with a noise level sd that is public, while
+most m_vk are far below sd. Mapping negative entries to zero (Algorithm 3) leaves 0.4 sd of bias in each of the V K
+entries. Here the m_vk are estimated by their posterior means under
 
     m_vk = p_v w_k r_vk
 
@@ -67,18 +66,19 @@ def word_masses(
     def expect(first: int, last: int, worker: int) -> np.ndarray:
         # No product of BLAS, whose bits follow its own threads.
         rows = likelihood[first:last]
-        return np.einsum("v,vg->g", 1.0 / np.einsum("vg,g->v", rows, prior), rows)
+        shares: np.ndarray = 1.0 / np.einsum("vg,g->v", rows, weight)
+        return np.einsum("v,vg->g", shares, rows)
 
     map_chunks(len(total), _CHUNK, n_threads, fill)
     rounds = _FIRST_MASS_ROUNDS if prior is None else _MASS_ROUNDS
     # The grid moves a little from step to step: a little of every point, so that none is lost for good.
-    prior = np.full(len(grid), 1 / len(grid)) if prior is None else (prior + 1e-6) / (1 + 1e-6 * len(grid))
+    weight = np.full(len(grid), 1 / len(grid)) if prior is None else (prior + 1e-6) / (1 + 1e-6 * len(grid))
     for _ in range(rounds):
-        prior = prior * sum(map_chunks(len(total), _CHUNK, n_threads, expect)) / len(total)
+        weight = weight * np.sum(map_chunks(len(total), _CHUNK, n_threads, expect), axis=0) / len(total)
     # A component's own posterior mean is grid[g] + gain[g] (total - grid[g]).
     gain = (width / spread) ** 2
-    mass = (likelihood @ (prior * grid * (1 - gain)) + total * (likelihood @ (prior * gain))) / (likelihood @ prior)
-    return np.maximum(mass, 1e-6 * sd), prior
+    mass = (likelihood @ (weight * grid * (1 - gain)) + total * (likelihood @ (weight * gain))) / (likelihood @ weight)
+    return np.maximum(mass, 1e-6 * sd), weight
 
 
 def mean_one(grid: np.ndarray) -> np.ndarray:
@@ -120,7 +120,7 @@ class ProductShrinkage:
             rows.sum(axis=1, out=totals[first:last])
             return rows.sum(axis=0)
 
-        share = sum(map_chunks(n_words, _CHUNK, self._n_threads, sums))
+        share = np.sum(map_chunks(n_words, _CHUNK, self._n_threads, sums), axis=0)
         self.mass, self._mass_prior = word_masses(
             totals, sd * np.sqrt(n_topics), self._mass_prior, self._n_threads
         )
@@ -143,7 +143,7 @@ class ProductShrinkage:
             return weight
 
         for _ in range(rounds):
-            weight = sum(map_chunks(n_words, _CHUNK, self._n_threads, expect))
+            weight = np.sum(map_chunks(n_words, _CHUNK, self._n_threads, expect), axis=0)
             # A little of every point, so that none is lost for good.
             weight = weight / np.maximum(weight.sum(axis=1, keepdims=True), 1e-300) + 1e-6
             self._prior = (weight / weight.sum(axis=1, keepdims=True)).astype(np.float32)

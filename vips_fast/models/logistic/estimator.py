@@ -34,20 +34,17 @@ if TYPE_CHECKING:
 class BayesianLogisticRegression(PrivateEstimator):
     """Bayesian logistic regression whose posterior may be published.
 
-    The model is p(y | x, m) = Binomial(b, sigmoid(x . m)), m ~ N(0, 1/alpha I),
-    alpha ~ Gamma(prior_shape, prior_rate) (Eq. 43). With a Polya-Gamma variable xi
-    for each record it is conjugate: in each step the expected statistics
-    s1 = (y - b/2 - <xi> x . m0) x and s2 = <xi> x x^T (Eqs. 47-50, around a released
-    estimate m0, which is the same model in m - m0) of the records are clipped, summed
-    exactly and released with Gaussian noise, both in one release; everything after that
-    is post-processing. With a centre the noise of s2 multiplies m - m0, not m.
+    The model is p(y | x, m) = Binomial(b, sigmoid(x . m)), m ~ N(0, 1/alpha I), alpha ~ Gamma(prior_shape, prior_rate)
+    (Eq. 43). With a Polya-Gamma variable xi for each record it is conjugate: in each step the expected statistics s1 =
+    (y - b/2 - <xi> x . m0) x and s2 = <xi> x x^T (Eqs. 47-50, around a released estimate m0, which is the same model in
+    m - m0) of the records are clipped, summed exactly and released with Gaussian noise, both in one release; everything
+    after that is post-processing. With a centre the noise of s2 multiplies m - m0, not m.
 
     Parameters
     ----------
     row_norm : float
-        Public bound of the rows' L2 norm (without the intercept). Rows beyond it are
-        scaled down to it, in ``fit`` and in prediction; nothing is divided by the
-        data's own maximum. Not used with ``private=False``.
+        Public bound of the rows' L2 norm (without the intercept). Rows beyond it are scaled down to it, in ``fit`` and
+        in prediction; nothing is divided by the data's own maximum. Not used with ``private=False``.
     fit_intercept : bool
     classes : sequence of labels, or None
         The labels, which are public: two, or more, each of which is then held against the rest
@@ -100,16 +97,10 @@ class BayesianLogisticRegression(PrivateEstimator):
     def fit(self, X: Any, y: Any = None, trials: Any = None, **keep: Unpack[Bookkeeping]) -> Self:
         """Fit to rows and their labels or counts.
 
-        Parameters
-        ----------
-        X : array or scipy sparse matrix, shape (n, d), or ShardedCorpus
-            Finite numbers.
-        y : array, shape (n,), or None for the labels of the shards
-            Two labels of any kind, or with ``n_trials`` other than 1 numbers of successes, in [0, trials].
-        trials : array, shape (n,), or None
-            Numbers of trials, at most ``n_trials``; None is ``n_trials`` for all.
-        **keep
-            `vips_fast.models.parameters.Bookkeeping`.
+        X, an array or scipy sparse matrix, shape (n, d), or a ShardedCorpus, holds finite numbers; ``y``, shape (n,),
+        two labels of any kind, or with ``n_trials`` other than 1 numbers of successes, in [0, trials], and None stands
+        for the labels of the shards; ``trials``, shape (n,), numbers of trials, at most ``n_trials``, None for
+        ``n_trials`` of all. ``keep`` are the keywords of `vips_fast.models.parameters.Bookkeeping`.
 
         Raises ValueError, TypeError or MemoryError if a parameter or the data are unusable, the run would overspend, or
         the statistics do not fit the machine. Nothing has been spent then.

@@ -181,9 +181,8 @@ class LogisticModel(LogisticStatistics):
     def _base_rate(self, gradient: float, noise_sd: float) -> np.ndarray:
         """The centre whose weight of the constant gives the observed share of successes, all others being 0.
 
-        The first gradient is sum (y - b/2) x. A start from there keeps what all
-        records have in common out of the directions that the noise hides, where
-        later steps are too short to correct it.
+        The first gradient is sum (y - b/2) x. A start from there keeps what all records have in common out of the
+        directions that the noise hides, where later steps are too short to correct it.
         """
         unit = self._n * self._b * self._constant
         least = min(0.5, max(3 * noise_sd / unit, 1e-3))

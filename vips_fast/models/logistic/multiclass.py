@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...engine.model import Model, Release
+from ...engine.model import Model, Release, diagnose
 from ...engine.result import Public
 from ...engine.units import opened
 from ...kernels import native
+from ...kernels.blr import workspace
 from .model import LogisticModel
 
 if TYPE_CHECKING:
@@ -93,12 +95,19 @@ class OneVsRestModel(Model):
 
     # ------------------------------------------------------------- E-step
 
+    def contributor(self) -> OneVsRestModel:
+        """See `Model.contributor`."""
+        other = copy(self)
+        other._each = [one.contributor() for one in self._each]
+        other._first = other._each[0]
+        return other
+
     def contribute(self, block: Any, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
-        """See `Model.contribute`; ``block`` is a `vips_fast.models.logistic.records.Block` or units of them."""
+        """See `Model.contribute`; ``block`` is a `vips_fast.kernels.blr.Rows` or units of them."""
         block, words, starts = opened(block, words)
         first, d, n = self._first, self._d, block.n_rows
         if "workspace" not in scratch:
-            scratch["workspace"] = np.empty(native.blr_workspace(d, block.indptr is None) // 8 + 1).view(np.uint8)
+            scratch["workspace"] = workspace(d, block.indptr is None)
         work = scratch["workspace"]
         shrink, length, residuals, xi = self._residuals(block, work)
         scale_linear, scale_quadratic = first._current_scales()
@@ -122,8 +131,7 @@ class OneVsRestModel(Model):
                 d, 0, d, *rows, part, factor, work, out[k * d : (k + 1) * d], out[self._k * d :] if last else None,
                 block.unit,
             )
-        if (figures := scratch.get("figures")) is not None:
-            figures["clipped"] = figures.get("clipped", 0.0) + float((norms > target).sum())
+        diagnose(scratch, clipped=(norms > target).sum())
 
     def _residuals(self, block: Any, work: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[np.ndarray], np.ndarray]:
         """Factors that bring rows to their bound, their lengths then, residuals of a record of no class, max <xi>.

@@ -24,15 +24,13 @@ class LogisticOptions:
     prior_shape, prior_rate : float
         a0 and b0 of alpha's Gamma prior.
     linear_share : float, pair of float, or None
-        How the noise is split: the share of the squared bound of a contribution that
-        s1 may use, in the first step and in the others (or in all). s1's noise has a
-        standard deviation in proportion to share^-1/2, s2's to (1 - share)^-1/2. None
-        is (0.3, 0.95).
+        How the noise is split: the share of the squared bound of a contribution that s1 may use, in the first step and
+        in the others (or in all). s1's noise has a standard deviation in proportion to share^-1/2, s2's to (1 -
+        share)^-1/2. None is (0.3, 0.95).
     residual_clip : float
-        A record's s1 is bounded by residual_clip * b * row norm (the largest there can
-        be is 1) by a weight that does not depend on its y. At 0.5 and less the weight
-        is in proportion to 1/max(p, 1 - p), p the released model's probability for the
-        record.
+        A record's s1 is bounded by residual_clip * b * row norm (the largest there can be is 1) by a weight that does
+        not depend on its y. At 0.5 and less the weight is in proportion to 1/max(p, 1 - p), p the released model's
+        probability for the record.
     noise_aware : bool
         True makes the posterior that of m given the noised statistics, with the likelihood's own curvature in place of
         that of its bound; False takes the statistics as if they had no noise (Eq. 54), but for eigenvalues that the

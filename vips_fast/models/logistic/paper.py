@@ -38,9 +38,8 @@ class PaperOptions(LogisticOptions):
         Noise of s2 off the diagonal: the same as on it (Eq. 58), or 1/sqrt(2) of that,
         which is what the Frobenius sensitivity needs.
     sensitivity : {"paper", "proven"}
-        "paper" (with ``update="paper"``) takes Eqs. 57 and 59, 2 b R for s1 and
-        b R^2 / 2 for s2, as if they were one block's, in place of ``linear_share``.
-        They are above what is needed, so the stated guarantee covers the fit.
+        "paper" (with ``update="paper"``) takes Eqs. 57 and 59, 2 b R for s1 and b R^2 / 2 for s2, as if they were one
+        block's, in place of ``linear_share``. They are above what is needed, so the stated guarantee covers the fit.
     linear_share : float, pair of float, or None
         None is 0.5 without a centre.
     """

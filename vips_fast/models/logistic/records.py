@@ -6,33 +6,22 @@ the caller may refuse them or let their records contribute nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from ...data.arrays import rows_of, selected
 from ...data.shards import ShardedCorpus
-from ...kernels.blr import MAX_FEATURES
+from ...engine.units import Selection
+from ...kernels.blr import MAX_FEATURES, Rows
 
 #: Stored entries of one block of records, and least rows of a dense one.
 BLOCK_ENTRIES, LEAST_ROWS = 65_536, 256
 
 #: A mask of records, and what was expected of them.
 Problem = tuple[np.ndarray, str]
-
-
-class Block(NamedTuple):
-    """Some records as the kernels take them; ``indptr`` and ``indices`` are of no use for dense rows."""
-
-    n_rows: int
-    indptr: np.ndarray | None
-    indices: np.ndarray
-    values: np.ndarray
-    unit: bool
-    y: np.ndarray
-    trials: np.ndarray | None
 
 
 @dataclass(frozen=True)
@@ -71,16 +60,25 @@ class LogisticRecords:
             return np.append(np.arange(0, len(rows), step), len(rows))
         return _sparse_edges(self.indptr[rows + 1] - self.indptr[rows])
 
-    def block(self, rows: np.ndarray) -> Block:
+    def block(self, rows: np.ndarray) -> Rows:
         """These records, in the order of ``rows``."""
         n = len(rows)
         y, trials = selected(self.y, rows), None if self.trials is None else selected(self.trials, rows)
         if self.indptr is None or self.indices is None:
             values = selected(self.values.reshape(self.n_rows, self.n_features), rows).reshape(-1)
-            return Block(n, None, np.empty(0, np.int32), values, False, y, trials)
+            return Rows(n, self.n_features, None, np.empty(0, np.int32), values, False, y, trials)
         # Of unit rows the values are not read: any array as long stands for them.
         values, indices, indptr = rows_of((self.indices if self.unit else self.values, self.indices, self.indptr), rows)
-        return Block(n, indptr, indices, self.values[:0] if self.unit else values, self.unit, y, trials)
+        return Rows(n, self.n_features, indptr, indices, self.values[:0] if self.unit else values, self.unit, y, trials)
+
+    def subset(self, rows: np.ndarray) -> LogisticRecords:
+        """See `vips_fast.engine.model.Records`."""
+        block, usable = self.block(rows), None if self.usable is None else self.usable[rows]
+        indices = None if block.indptr is None else block.indices
+        return replace(
+            self, n_rows=len(rows), indptr=block.indptr, indices=indices, values=block.values, y=block.y,
+            trials=block.trials, usable=usable,
+        )
 
     def largest_norm(self) -> float:
         """Largest L2 norm of the usable rows, for fits without privacy; at least 1e-150."""
@@ -124,11 +122,15 @@ class LogisticShards:
         step = max(LEAST_ROWS, BLOCK_ENTRIES // (self.corpus.n_features + extra))
         return np.append(np.arange(0, len(rows), step), len(rows))
 
-    def block(self, rows: np.ndarray) -> Block:
+    def block(self, rows: np.ndarray) -> Rows:
         """These records, in the order of ``rows``."""
         trials = None if self.trials is None else self.trials[rows]
         found = LogisticRecords.of(design(self.corpus.matrix(rows), self.constant), self.y[rows], trials)
         return found.block(np.arange(len(rows)))
+
+    def subset(self, rows: np.ndarray) -> Selection:
+        """See `vips_fast.engine.model.Records`."""
+        return Selection(self, rows)
 
     def largest_norm(self) -> float:
         """As in memory, a piece at a time."""

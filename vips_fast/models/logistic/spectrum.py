@@ -28,13 +28,11 @@ LEAST_CURVATURE = 0.55
 class Spectrum:
     """What the known law of its noise says about a noised symmetric matrix.
 
-    S + noise, the noise symmetric with independent normal entries of standard
-    deviation s off the diagonal: its eigenvalues fill [-2 s sqrt(d), 2 s sqrt(d)]
-    (Wigner). An eigenvalue L > s sqrt(d) of S shows as v = L + s^2 d / L > 2 s
-    sqrt(d), and its eigenvector as one with squared overlap 1 - s^2 d / L^2 with
-    the true one; a smaller L does not show (Benaych-Georges & Nadakuditi 2011).
-    So the eigenvalues above the edge are de-biased, L = (v + sqrt(v^2 - 4 s^2 d))/2,
-    and all others could be up to s sqrt(d), with the mean that the trace leaves.
+    S + noise, the noise symmetric with independent normal entries of standard deviation s off the diagonal: its
+    eigenvalues fill [-2 s sqrt(d), 2 s sqrt(d)] (Wigner). An eigenvalue L > s sqrt(d) of S shows as v = L + s^2 d / L >
+    2 s sqrt(d), and its eigenvector as one with squared overlap 1 - s^2 d / L^2 with the true one; a smaller L does not
+    show (Benaych-Georges & Nadakuditi 2011). So the eigenvalues above the edge are de-biased, L = (v + sqrt(v^2 - 4 s^2
+    d))/2, and all others could be up to s sqrt(d), with the mean that the trace leaves.
 
     ``vectors``, (d, k), are the eigenvectors of what shows; ``upper``, (k,), and ``bulk_upper`` the largest eigenvalue
     there could be, along them and elsewhere: what a step may not ignore; ``likely``, (k,), and ``bulk_likely`` the
@@ -165,10 +163,9 @@ def _above(matrix: np.ndarray, edge: float) -> tuple[np.ndarray, np.ndarray]:
 def curvature_ratio(moment: float, n_trials: float) -> float:
     """Curvature of the likelihood over that of its Polya-Gamma bound, for logits of a given size.
 
-    The bound's curvature b tanh(a/2)/(2a) is above the likelihood's, b p (1 - p), for
-    every logit a but 0. The ratio of their means is taken over a ~ N(0, c^2), c being
-    the solution of b c tanh(c/2)/2 = moment, where moment = sum_n <xi_n> a_n^2 / n is
-    known from released numbers: tr(<m m^T> S) / n.
+    The bound's curvature b tanh(a/2)/(2a) is above the likelihood's, b p (1 - p), for every logit a but 0. The ratio of
+    their means is taken over a ~ N(0, c^2), c being the solution of b c tanh(c/2)/2 = moment, where moment = sum_n
+    <xi_n> a_n^2 / n is known from released numbers: tr(<m m^T> S) / n.
 
     Returns a number in [0.55, 1].
     """

@@ -11,11 +11,11 @@ import numpy as np
 
 from ...engine.averaging import Schedule
 from ...engine.lattice import Fraction, rounded
-from ...engine.model import Model, Release, array_of
+from ...engine.model import Model, Release, array_of, diagnose
 from ...engine.result import Public
 from ...engine.units import opened
 from ...kernels import native
-from ...kernels.blr import triangle_size, unpack_upper
+from ...kernels.blr import triangle_size, unpack_upper, workspace
 from ...kernels.lattice import checked_spacing
 from ...kernels.psd import one_blas_thread
 
@@ -44,34 +44,30 @@ class LogisticStatistics(Model):
 
     Notes
     -----
-    *Fine lattice.* s1/C1 is truncated toward zero to multiples of the noise's spacing g, s2/C2 =
-    f f^T through its factor f, truncated toward zero to integers a in units of h, h^2 = `factor_grid`
-    squared: a contribution is a a^T, exactly. Truncation makes no norm larger, and the kernel
-    checks g^2 |q|^2 + (h^2 |a|^2)^2 <= L^2 in integers. An entry of a a^T is at most |a|^2 <= L/h^2
-    < 2^41, so sums of 2^21 records stay below 2^62 (`capacity`); nothing is rounded before they are
-    finished, so that they are additive.
+    *Fine lattice.* s1/C1 is truncated toward zero to multiples of the noise's spacing g, s2/C2 = f f^T through its
+    factor f, truncated toward zero to integers a in units of h, h^2 = `factor_grid` squared: a contribution is a a^T,
+    exactly. Truncation makes no norm larger, and the kernel checks g^2 |q|^2 + (h^2 |a|^2)^2 <= L^2 in integers. An
+    entry of a a^T is at most |a|^2 <= L/h^2 < 2^41, so sums of 2^21 records stay below 2^62 (`capacity`); nothing is
+    rounded before they are finished, so that they are additive.
 
-    *Units of several rows.* The rows of a unit are weighted as records and then all by one factor u,
-    their a by sqrt(u), so that the unit's sum, (u s1/C1, u s2/C2) but for truncation, has a norm of at
-    most L. The kernel `blr_units` takes u from the inner products of the unit's rows, with the worst
-    labels where ``label_free``, and then checks the truncated integers themselves: with q and A the
-    unit's sums of q_r and a_r a_r^T, g^2 |q|^2 + h^4 |A|^2 <= L^2, |A|^2 = sum over pairs of rows of
-    (a_r . a_s)^2, of which each term is an exact integer; that sum is rounded up. So whatever is said of
-    a record's contribution holds of a unit's, but that A has a rank above 1. Entries of A are at
-    most |A|, so that the capacity is the same number of units.
+    *Units of several rows.* The rows of a unit are weighted as records and then all by one factor u, their a by
+    sqrt(u), so that the unit's sum, (u s1/C1, u s2/C2) but for truncation, has a norm of at most L. The kernel
+    `blr_units` takes u from the inner products of the unit's rows, with the worst labels where ``label_free``, and then
+    checks the truncated integers themselves: with q and A the unit's sums of q_r and a_r a_r^T, g^2 |q|^2 + h^4 |A|^2
+    <= L^2, |A|^2 = sum over pairs of rows of (a_r . a_s)^2, of which each term is an exact integer; that sum is rounded
+    up. What holds for a record's contribution holds for a unit's, but that A has a rank above 1. Entries of A
+    are at most |A|, so that the capacity is the same number of units.
 
-    *Rounding.* `round` brings the finished sum of the D = d (d + 1)/2 entries of the triangle to the
-    noise's lattice, those off the diagonal times sqrt(2) (rounded down): coordinates in the
-    orthonormal basis {E_ii, (E_ij + E_ji)/sqrt(2)}, whose Euclidean norm is the Frobenius norm. It
-    is exact, so two sums that differ by x differ by at most |x| + 1 in each coordinate afterwards,
-    in units of g, and their distance grows by at most e = sqrt(D) g.
+    *Rounding.* `round` brings the finished sum of the D = d (d + 1)/2 entries of the triangle to the noise's lattice,
+    those off the diagonal times sqrt(2) (rounded down): coordinates in the orthonormal basis {E_ii, (E_ij +
+    E_ji)/sqrt(2)}, whose Euclidean norm is the Frobenius norm. It is exact, so two sums that differ by x differ by at
+    most |x| + 1 in each coordinate afterwards, in units of g, and their distance grows by at most e = sqrt(D) g.
 
-    *The slack is absorbed.* Let t = 1 - e / clip and C1, C2 be divided by t before anything is
-    clipped, at L = t clip: every contribution is t times what it would be, the short ones too. Adding or
-    removing a record moves the sum by at most t clip + e = clip. If without rounding replacing one moved
-    it by at most B, it now moves it by at most t B + e = B - e (B/clip - 1), which is at most
-    B because B >= clip. (Clipping at clip - e alone would leave short contributions as
-    they are, and a pair of them would move by up to B + e.)
+    *The slack is absorbed.* Let t = 1 - e / clip and C1, C2 be divided by t before anything is clipped, at L = t clip:
+    every contribution is t times what it would be, the short ones too. Adding or removing a record moves the sum by at
+    most t clip + e = clip. If without rounding replacing one moved it by at most B, it now moves it by at most t B + e
+    = B - e (B/clip - 1), which is at most B because B >= clip. (Clipping at clip - e alone would leave short
+    contributions as they are, and a pair of them would move by up to B + e.)
     """
 
     #: The arrays of a state, and the attributes that hold them.
@@ -82,6 +78,7 @@ class LogisticStatistics(Model):
     off_diagonal = math.sqrt(2.0)
     #: Most records whose sums fit int64 on the fine lattice.
     capacity = 2**21
+    at_root = ("_mean", "_covariance", "_gradient", "_at", "_matrix", "_spectrum")
 
     def __init__(
         self, public: Public, *, constant: float, row_norm: float, n_trials: float, n_steps: int, private: bool,
@@ -168,7 +165,7 @@ class LogisticStatistics(Model):
         return self._point if self._step else None
 
     def contribute(self, block: Any, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
-        """See `Model.contribute`; ``block`` is a `vips_fast.models.logistic.records.Block` or units of them."""
+        """See `Model.contribute`; ``block`` is a `vips_fast.kernels.blr.Rows` or units of them."""
         block, words, starts = opened(block, words)
         # Without privacy nothing is scaled down, and a unit is the sum of its rows.
         several = self._private and starts is not None and bool((np.diff(starts) > 1).any())
@@ -176,9 +173,9 @@ class LogisticStatistics(Model):
         if len(scratch.get("weights", ((),))[0]) < n:
             scratch["weights"] = np.empty((3, n))
         if "workspace" not in scratch:
-            scratch["workspace"] = np.empty(native.blr_workspace(d, block.indptr is None) // 8 + 1).view(np.uint8)
+            scratch["workspace"] = workspace(d, block.indptr is None)
         linear, quadratic, norms = (part[:n] for part in scratch["weights"])
-        work, figures = scratch["workspace"], scratch.get("figures")
+        work = scratch["workspace"]
         scale_linear, scale_quadratic = self._current_scales()
         rows = d, block.indptr, block.indices, block.values
         given = (
@@ -186,7 +183,7 @@ class LogisticStatistics(Model):
             self._spacing, self._grid, self.label_free, work, linear, quadratic,
         )
         native.blr_weights(
-            *rows, block.y, block.trials, *given, None, norms if several or figures is not None else None, block.unit
+            *rows, block.y, block.trials, *given, None, norms if several or "figures" in scratch else None, block.unit
         )
         if several:
             native.blr_units(starts, *rows, *given, norms, block.unit)
@@ -194,8 +191,8 @@ class LogisticStatistics(Model):
             d, 0, d, block.indptr, block.indices, block.values, linear, quadratic, work, out[:d],
             out[d:] if math.isfinite(scale_quadratic) else None, block.unit,
         )
-        if figures is not None:
-            figures["clipped"] = figures.get("clipped", 0.0) + float((norms > self._kept).sum())
+        if "figures" in scratch:
+            diagnose(scratch, clipped=(norms > self._kept).sum())
 
     def round(self, fine: np.ndarray, spacing: float) -> np.ndarray:
         """See the class's notes; ``spacing`` is that of `prepare`."""

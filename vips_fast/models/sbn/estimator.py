@@ -48,12 +48,10 @@ class SigmoidBeliefNetwork(Transformer):
         Prior of the weights: three-parameter beta normal shrinkage (appendix 5), or
         independent normals of variance ``options.weight_variance``.
     bound : {"jaakkola", "bohning"}
-        Lower bound of the logistic likelihood, with one curvature for each visible unit,
-        common to all records, so that the K x K matrices of all visible units are one.
-        "jaakkola" is the bound of Jaakkola & Jordan (2000), which is also the paper's
-        Polya-Gamma bound, at the curvature that is best given what was released.
-        "bohning" expands log(1 + e^psi) with the constant curvature 1/4 (Bohning 1992)
-        about the log odds of the released mean image.
+        Lower bound of the logistic likelihood, with one curvature for each visible unit, common to all records, so that
+        the K x K matrices of all visible units are one. "jaakkola" is the bound of Jaakkola & Jordan (2000), which is
+        also the paper's Polya-Gamma bound, at the curvature that is best given what was released. "bohning" expands
+        log(1 + e^psi) with the constant curvature 1/4 (Bohning 1992) about the log odds of the released mean image.
     n_steps : int
         Releases, at least 2. The first max(1, n_steps // 10) of them release the mean image only.
     options : NetworkOptions or None
@@ -63,18 +61,16 @@ class SigmoidBeliefNetwork(Transformer):
 
     Notes
     -----
-    A step releases, in one draw, sum_n (v_n, (y_n - m) x v_n, upper off-diagonal of
-    v_n v_n') with v_n the clipped z_n - zeta; m and zeta are the released means of y and
-    z, so their use costs nothing. The diagonal of E[z z'] is E[z] and is not released
-    twice. The sensitivity is proven in `vips_fast.models.sbn.quadratic`, what rounding
-    adds to it in `vips_fast.models.sbn.network`.
+    A step releases, in one draw, sum_n (v_n, (y_n - m) x v_n, upper off-diagonal of v_n v_n') with v_n the clipped z_n
+    - zeta; m and zeta are the released means of y and z, so their use costs nothing. The diagonal of E[z z'] is E[z]
+    and is not released twice. The sensitivity is proven in `vips_fast.models.sbn.quadratic`, what rounding adds to it
+    in `vips_fast.models.sbn.network`.
 
-    With S the released covariance of z, a_j that of y_j and z, and m_j the mean of y_j,
-    Jaakkola's bound is largest at w_j = S^-1 a_j / kappa_j, E[psi_j] = (m_j - 1/2) /
-    kappa_j and t_j^2 = E[psi_j^2], kappa_j = tanh(t_j / 2) / (2 t_j). Then
-    t_j kappa_j = (a_j' S^-1 a_j + (m_j - 1/2)^2)^(1/2), so that t_j = 2 artanh of twice
-    that root. The noise's part of a_j' S^-1 a_j, which is known on average, is taken off,
-    and w_j is shortened to the length that is left.
+    With S the released covariance of z, a_j that of y_j and z, and m_j the mean of y_j, Jaakkola's bound is largest at
+    w_j = S^-1 a_j / kappa_j, E[psi_j] = (m_j - 1/2) / kappa_j and t_j^2 = E[psi_j^2], kappa_j = tanh(t_j / 2) / (2
+    t_j). Then t_j kappa_j = (a_j' S^-1 a_j + (m_j - 1/2)^2)^(1/2), so that t_j = 2 artanh of twice that root. The
+    noise's part of a_j' S^-1 a_j, which is known on average, is taken off, and w_j is shortened to the length that is
+    left.
 
     Columns that never vary are ordinary data. ``components_`` are the posterior means of the weights, (K, J).
     """
@@ -107,16 +103,10 @@ class SigmoidBeliefNetwork(Transformer):
     def fit(self, Y: Any, y: Any = None, **keep: Unpack[Bookkeeping]) -> Self:
         """Fit to binary records.
 
-        Parameters
-        ----------
-        Y : array, shape (n, J), or ShardedCorpus
-            Entries 0 and 1 (or booleans), one record a row.
-        y : ignored
-        **keep
-            `vips_fast.models.parameters.Bookkeeping`.
-
-        Raises ValueError or MemoryError if a parameter or the data are out of range, the run would pass
-        ``target_epsilon``, or the statistics would not fit the memory. Nothing is spent.
+        Y, an array of shape (n, J) or a ShardedCorpus, has entries 0 and 1 (or booleans), one record a row; ``y`` is
+        ignored; ``keep`` are the keywords of `vips_fast.models.parameters.Bookkeeping`. Raises ValueError or
+        MemoryError if a parameter or the data are out of range, the run would pass ``target_epsilon``, or the
+        statistics would not fit the memory. Nothing is spent then.
         """
         return self._fit(Y, y, **keep)
 
@@ -236,9 +226,8 @@ class SigmoidBeliefNetwork(Transformer):
     def score(self, Y: Any, y: Any = None) -> float:
         """Variational lower bound of log p(Y), in nats: a sum over public records, where nothing is noised.
 
-        The Polya-Gamma bound at its best xi, log p(y_j | psi_j) >= (y_j - 1/2) E[psi_j] - log(2 cosh(t_j / 2)),
-        t_j^2 = E[psi_j^2], less the divergence of q(z) from its prior, with parameters at their posterior mean and
-        variance.
+        The Polya-Gamma bound at its best xi, log p(y_j | psi_j) >= (y_j - 1/2) E[psi_j] - log(2 cosh(t_j / 2)), t_j^2 =
+        E[psi_j^2], less the divergence of q(z) from its prior, with parameters at their posterior mean and variance.
         """
         Y = self._records(self._held(Y), self.n_features_in_)[0]
         w, variances, b = self.components_, self._fitted().arrays["weight_variances"], self.hidden_bias_

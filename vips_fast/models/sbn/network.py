@@ -13,7 +13,7 @@ import numpy as np
 from ...checks import check_choice, check_number
 from ...engine.averaging import RunningAverage, Schedule
 from ...engine.lattice import Fraction, rounded
-from ...engine.model import Model, Release, array_of
+from ...engine.model import Model, Release, array_of, steps_of
 from ...engine.result import Public
 from ..estimator import ArraySpec
 from .priors import WeightPrior
@@ -39,21 +39,18 @@ class NetworkOptions:
     Parameters
     ----------
     weight_variance, bias_variance : float
-        Prior variances of the weights (``weight_prior="gaussian"``) and of b and c (nu_b
-        and nu_c).
+        Prior variances of the weights (``weight_prior="gaussian"``) and of b and c (nu_b and nu_c).
     phi : float or None
         Scale phi of the shrinkage prior; None learns phi_k and omega.
     n_sweeps : int
         Sweeps of the mean-field update of q(z), each from the same public start.
     learning_decay, learning_offset : float
-        kappa and tau_0 of the step size (tau_0 + t)^-kappa of the running average, at
-        most 1. t = 0 is the first step after the mean image and an offset of None is 0,
-        so that the first update, made with random weights, is forgotten; with the
-        Polya-Gamma bound t = 0 is the first step and None is 1.
+        kappa and tau_0 of the step size (tau_0 + t)^-kappa of the running average, at most 1. t = 0 is the first step
+        after the mean image and an offset of None is 0, so that the first update, made with random weights, is
+        forgotten; with the Polya-Gamma bound t = 0 is the first step and None is 1.
     latent_clip, visible_clip : float
-        Bounds of the norms of z - E[z], in units of sqrt(K) / 2 (reached by z in {0, 1}
-        around 1/2), and of y - E[y], in units of the root mean square
-        sqrt(sum_j m_j (1 - m_j)) that the released mean image m implies. A record's
+        Bounds of the norms of z - E[z], in units of sqrt(K) / 2 (reached by z in {0, 1} around 1/2), and of y - E[y],
+        in units of the root mean square sqrt(sum_j m_j (1 - m_j)) that the released mean image m implies. A record's
         contribution is scaled to them. The Polya-Gamma bound does not use them.
     dtype : {"float32", "float64"}
         Precision of the Polya-Gamma E-step, which `score` uses under every bound.
@@ -75,8 +72,7 @@ class NetworkOptions:
             check_number(name, getattr(self, name), 0, 1e12, low_open=True)
         check_number("n_sweeps", self.n_sweeps, 1, 2**31 - 1, integer=True)
         check_number("learning_decay", self.learning_decay, 0, 1)
-        if self.learning_offset is not None:
-            check_number("learning_offset", self.learning_offset, 0, math.inf, high_open=True)
+        check_number("learning_offset", self.learning_offset, 0, math.inf, high_open=True, optional=True)
         check_number("latent_clip", self.latent_clip, 0, 2, low_open=True)
         check_number("visible_clip", self.visible_clip, 0, 100, low_open=True)
         check_choice("dtype", self.dtype, ("float32", "float64"))
@@ -99,29 +95,26 @@ class NetworkModel(Model):
 
     Notes
     -----
-    *Rounding.* A block of the statistic is a multiplier times what its fine integers
-    stand for. The multipliers hold the factor keep = 1 - slack / clip, where slack is a
-    little more than sqrt(d) g for d entries on a lattice of spacing g. Let D be the
-    distance that neighbours could reach without that factor: `sensitivity`, at least
-    ``clip``. Sums of neighbours are then at most keep D apart, whatever the records,
-    since the factor shrinks every contribution and not only those that are clipped. Each
-    is rounded once, exactly, from its exact fine sum: in each coordinate the distance
-    grows by at most one lattice unit. So the rounded sums are at most keep D + sqrt(d) g
-    <= D - slack + sqrt(d) g <= D apart. The thousandth by which slack passes sqrt(d) g
-    (g is at least 2^-31 of the clip) is far more than the error of computing the
-    multipliers in double precision. As the multipliers are rounded *down* to fractions
+    *Rounding.* A block of the statistic is a multiplier times what its fine integers stand for. The multipliers hold
+    the factor keep = 1 - slack / clip, where slack is a little more than sqrt(d) g for d entries on a lattice of
+    spacing g. Let D be the distance that neighbours could reach without that factor: `sensitivity`, at least ``clip``.
+    Sums of neighbours are then at most keep D apart, whatever the records, since the factor shrinks every contribution
+    and not only those that are clipped. Each is rounded once, exactly, from its exact fine sum: in each coordinate the
+    distance grows by at most one lattice unit. So the rounded sums are at most keep D + sqrt(d) g <= D - slack +
+    sqrt(d) g <= D apart. The thousandth by which slack passes sqrt(d) g (g is at least 2^-31 of the clip) is far more
+    than the error of computing the multipliers in double precision. As the multipliers are rounded *down* to fractions
     p / 2^k, the statistics read back are divided by those fractions themselves.
 
-    *Units of several rows.* Sums are read as means per unit, and nothing in them tells how
-    many rows they hold. So, where a model does not say otherwise, each of a unit's m rows weighs
-    1/m, and the unit contributes the mean of what its rows would contribute as records: a point
-    of the convex hull of records' contributions, in which no norm and no distance of two points is
-    larger than among records. All that is proven of records then holds of units, whatever m. The
-    weight enters before truncation, which makes no norm larger; its own rounding, below 2^-52, is
-    covered by the thousandth of slack.
+    *Units of several rows.* Sums are read as means per unit, and nothing in them tells how many rows they hold. So,
+    where a model does not say otherwise, each of a unit's m rows weighs 1/m, and the unit contributes the mean of what
+    its rows would contribute as records: a point of the convex hull of records' contributions, in which no norm and no
+    distance of two points is larger than among records. All that is proven of records then holds of units, whatever m.
+    The weight enters before truncation, which makes no norm larger; its own rounding, below 2^-52, is covered by the
+    thousandth of slack.
     """
 
     clip = 1.0
+    at_root: ClassVar[tuple[str, ...]] = ("start_weights", "prior", "_average", "variances", "c_variance")
     #: The published arrays, and the attributes that hold them; those with two axes of units lie the other way there.
     published: ClassVar[dict[str, str]]
 
@@ -206,10 +199,7 @@ class NetworkModel(Model):
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Go on from a `state`; ValueError if it is not one of this shape."""
-        (step,) = array_of(state, "step", (1,)).tolist()
-        if not (step >= 0 and step == int(step)):
-            raise ValueError("state: 'step' is expected to be a whole number")
-        arrays = {}
+        step, arrays = steps_of(state), {}
         for name, spec in self.specs(self.n_visible, self.n_hidden).items():
             arrays[name] = array_of(state, name, spec.shape)
             if not spec.low <= arrays[name].min() <= arrays[name].max() <= spec.high:
@@ -218,7 +208,7 @@ class NetworkModel(Model):
         self._average.restore(state)
         for name, attribute in self.published.items():
             setattr(self, attribute, _turned(name, arrays[name]))
-        self.step = int(step)
+        self.step = step
 
 
 def _turned(name: str, array: np.ndarray) -> np.ndarray:

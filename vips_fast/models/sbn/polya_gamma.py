@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import expit
 
-from ...engine.model import Release
+from ...engine.model import Release, diagnose
 from ...engine.result import Public
 from ...engine.units import UnitBlock, opened
 from ...kernels import native, pg_mean
@@ -38,25 +38,22 @@ class PolyaGammaModel(NetworkModel):
 
     Notes
     -----
-    *Sensitivity.* The blocks s_1, s_3, ..., s_7 of Algorithm 6 are divided by their
-    largest norms: sqrt(K), sqrt(J), sqrt(J)/4, sqrt(JK)/4, sqrt(JK) and
-    sqrt(JK(K-1)/2)/4, the last for the upper off-diagonal of s_7, whose diagonal is s_5.
-    All entries lie between 0 and their largest value, and all blocks are largest at once,
-    so adding, removing or replacing a record moves the sum by at most, and by as much as,
-    sqrt(6). With ``clip`` a replacing one moves it by at most min(sqrt(2) a, 1) sqrt(6):
-    ||x - y||^2 <= ||x||^2 + ||y||^2 for entries >= 0. s_2 is a function of released
-    parameters and gets no noise, but in the paper's construction, where it is a block
-    without contributions.
+    *Sensitivity.* The blocks s_1, s_3, ..., s_7 of Algorithm 6 are divided by their largest norms: sqrt(K), sqrt(J),
+    sqrt(J)/4, sqrt(JK)/4, sqrt(JK) and sqrt(JK(K-1)/2)/4, the last for the upper off-diagonal of s_7, whose diagonal is
+    s_5. All entries lie between 0 and their largest value, and all blocks are largest at once, so adding, removing or
+    replacing a record moves the sum by at most, and by as much as, sqrt(6). With ``clip`` a replacing one moves it by
+    at most min(sqrt(2) a, 1) sqrt(6): ||x - y||^2 <= ||x||^2 + ||y||^2 for entries >= 0. s_2 is a function of released
+    parameters and gets no noise, but in the paper's construction, where it is a block without contributions.
 
     *Fine integers.* A record contributes z and xi truncated to multiples of 2^-20 and
     2^-23, their products with y, and xi times pair products of z truncated to multiples
     of 2^-22. Every product is one of truncated factors >= 0, so no norm grows.
 
-    *Capacity.* A second moment is at most 2^21 2^22 = 2^43 a record, all others less:
-    2^19 records stay within 2^62.
+    *Capacity.* A second moment is at most 2^21 2^22 = 2^43 a record, all others less: 2^19 records stay within 2^62.
     """
 
     capacity = 2**19
+    at_root = (*NetworkModel.at_root, "w", "mean_image")
     published: ClassVar[dict[str, str]] = {
         "components": "w", "weight_variances": "variances", "hidden_bias": "b", "visible_bias": "c",
         "visible_variance": "c_variance", "mean_image": "mean_image",
@@ -164,9 +161,7 @@ class PolyaGammaModel(NetworkModel):
         native.sbn_pg(y, *self._terms, area, z, xi)
         np.clip(z, 0.0, 1.0, out=z)
         factor = self._shrinkage(y, z, xi)
-        if "figures" in scratch:
-            clipped = 0 if factor is None else np.count_nonzero(factor < 1.0)
-            scratch["figures"]["clipped"] = scratch["figures"].get("clipped", 0.0) + clipped
+        diagnose(scratch, clipped=0 if factor is None else np.count_nonzero(factor < 1.0))
         if share is not None:
             # All blocks are linear in these two.
             factor = share if factor is None else factor * share

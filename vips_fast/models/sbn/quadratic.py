@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import expit, logit
 
-from ...engine.model import Release, array_of
+from ...engine.model import Release, array_of, diagnose
 from ...engine.result import Public
 from ...engine.units import UnitBlock, opened
 from ...kernels import native, pg_mean
@@ -33,7 +33,7 @@ _LATENT_BITS = 20
 #: - 1) / 2 entries against J K, and are averaged over all of them, so little of the norm goes to them.
 _SHARES = {"mean": 0.1, "cross": 1.0, "covariance": 0.15}
 
-#: One of so many entries of the first block counts rows, so that a row has a norm of about 1/8 there.
+#: One of this many entries of the first block counts rows, so that a row has a norm of about 1/8 there.
 _COUNTED = 64
 
 #: Standard deviations above 0 from which that number counts: of units of one row it is noise alone, and is not heard.
@@ -57,32 +57,30 @@ class QuadraticModel(NetworkModel):
     same. The centre of y is taken off in `parts`: sum_n (y_n - m) x v_n = sum_n y_n x v_n
     - m x sum_n v_n, in integers, as m is a multiple of 2^-12.
 
-    *Units of several rows.* In the first steps a unit contributes the mean of its rows; see `NetworkModel`.
-    Afterwards it is t times the sum of its m rows' blocks, 0 < t <= 1: of trunc(t v_r), y_r x trunc(t v_r)
-    and w_r w_r', w_r = trunc(sqrt(t) v_r); and in the first entries of the block of the first steps, which
-    is idle by then, t m - 1 if that is positive, so that the M-step can divide by how many rows the sums
-    hold. t is the largest that keeps the joint norm at ``keep``; without several rows it is 1, and nothing
-    is there. The norm comes from inner products: with G_rs = v_r . v_s and H_rs = (y_r - m) . (y_s - m)
-    the blocks' squares are sum G, sum G H and (sum G^2 - sum_k (sum_r v_rk^2)^2) / 2. It is computed
-    anew for the truncated integers. G and H are integers below 2^53 (m is a multiple of 2^-12), exact in
-    any order. Their sums are pairwise within 512 x 512 blocks: for fewer than 2^20 rows the errors are below
-    2^-30 of the sum of the terms' sizes. That is at most (sum_r |v_r|)^2 for G and J times that for G H,
-    of which 2^-30 is added, and for the squares the factor 1 + 2^-20 is more than enough.
+    *Units of several rows.* In the first steps a unit contributes the mean of its rows; see `NetworkModel`. Afterwards
+    it is t times the sum of its m rows' blocks, 0 < t <= 1: of trunc(t v_r), y_r x trunc(t v_r) and w_r w_r', w_r =
+    trunc(sqrt(t) v_r); and in the first entries of the block of the first steps, which is idle by then, t m - 1 if that
+    is positive, so that the M-step can divide by how many rows the sums hold. t is the largest that keeps the joint
+    norm at ``keep``; without several rows it is 1, and nothing is there. The norm comes from inner products: with G_rs
+    = v_r . v_s and H_rs = (y_r - m) . (y_s - m) the blocks' squares are sum G, sum G H and (sum G^2 - sum_k (sum_r
+    v_rk^2)^2) / 2. It is computed anew for the truncated integers. G and H are integers below 2^53 (m is a multiple of
+    2^-12), exact in any order. Their sums are pairwise within 512 x 512 blocks: for fewer than 2^20 rows the errors are
+    below 2^-30 of the sum of the terms' sizes. That is at most (sum_r |v_r|)^2 for G and J times that for G H, of which
+    2^-30 is added, and for the squares the factor 1 + 2^-20 is more than enough.
 
     *Capacity.* |v_nk| <= 2^20, so no entry of a record passes 2^40 in the products
     v_nk v_nl, nor 2^32 in what `parts` makes of y_n x v_n: 2^22 records stay within 2^62. A unit of
     several rows may put all its norm in one block, 1 / 0.15 times what a record can there: 2^19 of them.
 
-    *Sensitivity.* The first steps' block is (2 y - 1) / sqrt(J), of norm 1. Afterwards
-    ||v_n|| <= C_z min(1, C_y / ||y_n - m||) bounds the blocks by C_z, C_z C_y and C_z^2
-    sqrt((1 - 1/K) / 2), the last because the strict upper triangle of v v' has half of
-    ||v||^4 - sum_k v_k^4, and sum_k v_k^4 >= ||v||^4 / K. Each is divided by its bound,
-    times its share, and the whole by the root of the sum of squared shares: norm 1. So
-    adding or removing a record moves the sum by at most 1, replacing one by at most 2
-    (entries have signs).
+    *Sensitivity.* The first steps' block is (2 y - 1) / sqrt(J), of norm 1. Afterwards ||v_n|| <= C_z min(1, C_y /
+    ||y_n - m||) bounds the blocks by C_z, C_z C_y and C_z^2 sqrt((1 - 1/K) / 2), the last because the strict upper
+    triangle of v v' has half of ||v||^4 - sum_k v_k^4, and sum_k v_k^4 >= ||v||^4 / K. Each is divided by its bound,
+    times its share, and the whole by the root of the sum of squared shares: norm 1. So adding or removing a record
+    moves the sum by at most 1, replacing one by at most 2 (entries have signs).
     """
 
     capacity = 2**22
+    at_root = (*NetworkModel.at_root, "covariance", "_image")
     published: ClassVar[dict[str, str]] = {
         "components": "w", "weight_variances": "variances", "weight_covariance": "covariance", "hidden_bias": "b",
         "visible_bias": "c", "expansion": "expansion", "curvature": "curvature", "mean_image": "mean_image",
@@ -249,9 +247,7 @@ class QuadraticModel(NetworkModel):
             clip = self.latent_bound
             factor = np.minimum(1.0, self.visible_bound / np.maximum(norms, self.visible_bound))
         native.sbn_clip(z, self.zeta, factor, clip, self.unit("mean"), v, lengths)
-        if "figures" in scratch:
-            clipped = 0 if factor is None else np.count_nonzero((factor < 1.0) | (lengths > clip))
-            scratch["figures"]["clipped"] = scratch["figures"].get("clipped", 0.0) + clipped
+        diagnose(scratch, clipped=0 if factor is None else np.count_nonzero((factor < 1.0) | (lengths > clip)))
         return v
 
     def _add(
@@ -385,11 +381,10 @@ def quadratic_terms(
 ) -> tuple[np.ndarray, np.ndarray]:
     """``gram`` and ``linear`` of `sbn_quadratic`.
 
-    log p(y_j | psi) >= (y_j - sigmoid(e_j)) (psi - e_j) - kappa_j (psi - e_j)^2 / 2 +
-    constant (Jaakkola: e_j = 0); with psi = w . z + c, r = c - e and kappa_j E[w_j w_j']
-    summed over j the coefficient of z_k is
-    b_k + w_k . (y - sigmoid(e) - kappa r) - gram_kk / 2 - sum_{l != k} gram_kl z_l.
-    ``covariance`` is the sum over j of kappa_j times the weights' posterior covariances.
+    log p(y_j | psi) >= (y_j - sigmoid(e_j)) (psi - e_j) - kappa_j (psi - e_j)^2 / 2 + constant (Jaakkola: e_j = 0);
+    with psi = w . z + c, r = c - e and kappa_j E[w_j w_j'] summed over j the coefficient of z_k is b_k + w_k . (y -
+    sigmoid(e) - kappa r) - gram_kk / 2 - sum_{l != k} gram_kl z_l. ``covariance`` is the sum over j of kappa_j times
+    the weights' posterior covariances.
     """
     gram = (w.T * curvature) @ w + covariance
     linear = b - w.T @ (expit(expansion) + curvature * (c - expansion)) - 0.5 * np.diag(gram)

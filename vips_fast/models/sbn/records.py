@@ -8,18 +8,26 @@ import numpy as np
 
 from ...data.arrays import selected
 from ...data.shards import ShardedCorpus
+from ...engine.units import Selection
 
 
 class BinaryRecords:
     """Binary records as the engine takes them; see `vips_fast.engine.model.Records`.
 
-    ``rows``, (n, J) uint8, is C-contiguous or a `ShardedCorpus`. Blocks are of equal size, of at most ``block``
+    ``rows``, (n, J) uint8, is C-contiguous, or a `ShardedCorpus`. Blocks are of equal size, of at most ``block``
     records, and enough for all ``n_threads`` unless they were tiny.
     """
 
     def __init__(self, rows: Any, usable: np.ndarray | None, block: int, n_threads: int):
         self._rows, self.usable, self.n_rows = rows, usable, rows.shape[0]
         self._block, self._n_threads = block, n_threads
+
+    def subset(self, rows: np.ndarray) -> BinaryRecords | Selection:
+        """See `vips_fast.engine.model.Records`."""
+        if isinstance(self._rows, ShardedCorpus):
+            return Selection(self, rows)
+        usable = None if self.usable is None else self.usable[rows]
+        return BinaryRecords(self.block(rows), usable, self._block, self._n_threads)
 
     def edges(self, rows: np.ndarray) -> np.ndarray:
         """Boundaries of blocks of drawn rows."""

@@ -15,6 +15,7 @@ from scipy import sparse
 from ...checks import check_choice, check_number
 from ...data.tokens import Analyzer, as_analyzer
 from ...data.vocabulary import count_matrix
+from ...engine.backend import Backend
 from ...engine.model import Model
 from ...engine.result import Public
 from ..estimator import ArraySpec, PrivateEstimator
@@ -72,14 +73,17 @@ class PrivateVocabulary(PrivateEstimator):
     max_features: int | None = None
     order: str = "share"
 
-    def fit(self, X: Any, y: Any = None, *, groups: Any = None, unit: str | None = None, budget: Payer = None) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, *, groups: Any = None, unit: str | None = None, budget: Payer = None,
+        backend: Backend | None = None,
+    ) -> Self:
         """Buy the vocabulary of some texts.
 
         Parameters
         ----------
         X : iterable of str, or TokenRows
-            Texts, None for an empty one; or tokens of texts that were read in batches
-            (`vips_fast.models.vocabulary.TokenRows`), by their own analyzer.
+            Texts, None for an empty one, of which some are held at a time; or tokens of texts that were read in
+            batches (`vips_fast.models.vocabulary.TokenRows`), by their own analyzer.
         y : ignored
         groups : array-like of shape (n_texts,), or None
             Whose each text is: any hashable labels, private like the texts. None: each is a person's own.
@@ -87,6 +91,8 @@ class PrivateVocabulary(PrivateEstimator):
             What the statement calls them; None is "person" with groups.
         budget : str, path, Budget or None
             The budget of the data set, whose first run this has to be. Without a ``target_epsilon`` all of it is spent.
+        backend : Backend or None
+            As for every fit (`vips_fast.models.parameters.Rows`).
 
         Raises
         ------
@@ -98,7 +104,7 @@ class PrivateVocabulary(PrivateEstimator):
         UserWarning
             If no token passed the threshold.
         """
-        self._fit(X, groups=groups, unit=unit, budget=budget)
+        self._fit(X, groups=groups, unit=unit, budget=budget, backend=backend)
         if not len(self._fitted().arrays["weights"]):
             warnings.warn(
                 f"the vocabulary is empty: epsilon = {self.privacy_.epsilon:.3g} is spent, and no token passed the "
@@ -231,8 +237,8 @@ class PrivateCountVectorizer(PrivateVocabulary):
         return count_matrix(_batches(X), names, self.analyzer)
 
     def fit_transform(self, X: Iterable[str | None], y: Any = None, **call: Any) -> sparse.csr_array:
-        """`fit`, then `transform` of the same texts."""
-        texts = list(X)
+        """`fit`, then `transform` of the same texts; they are held only where they can be read once alone."""
+        texts = list(X) if isinstance(X, Iterator) else X
         return self.fit(texts, **call).transform(texts)
 
 

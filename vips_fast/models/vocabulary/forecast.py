@@ -95,14 +95,10 @@ def _served(wanted: np.ndarray, many: np.ndarray, holds: np.ndarray) -> np.ndarr
     """Expected weight of a token from one person of each class, summed: `VocabularyModel.contribute` in the mean."""
     order = np.argsort(wanted)
     order = order[wanted[order] > 0]
-    weights, holds = wanted[order], holds[:, order]
-    load = holds * (many[order] * weights**2)
-    # Those of the largest weight are served alike, as each person has an order of its own.
-    most = weights >= weights.max(initial=0.0)
-    below, largest = load[:, ~most].sum(axis=1), load[:, most].sum(axis=1)
-    fits = (np.cumsum(load, axis=1) <= 1.0).astype(float)
-    fits[:, most] = np.clip((1 - below) / np.maximum(largest, 1e-300), 0.0, 1.0)[:, None]
-    used = (load * fits).sum(axis=1)
+    weights, holds = np.minimum(wanted[order], LARGEST_LATER), holds[:, order]
+    load = np.cumsum(holds * (many[order] * weights**2), axis=1)
+    fits = load <= 1.0
+    used = np.where(fits, load, 0.0).max(axis=1, initial=0.0)
     given = np.where(4 * used[:, None] <= 1.0, np.minimum(2 * weights, LARGEST_LATER), weights) * fits
     sums = np.zeros(len(wanted))
     sums[order] = (holds * given).sum(axis=0)

@@ -20,6 +20,8 @@ _MARGIN = 1.5
 _MOST_LATER = 1 << 20
 #: Most lattice units of a norm: squares of weights stay below 2^44.
 _MOST_UNITS = 1 << 22
+#: Most lattice units that a token may want: keeps the order of a person's tokens in one int64.
+_MOST_WANTED = float(1 << 31)
 
 
 class VocabularyModel(Model):
@@ -31,9 +33,9 @@ class VocabularyModel(Model):
     released, with these sums. In round 1 the k tokens of a person, and one more that everybody holds and that is no
     word, get 1/sqrt(k + 1) each. In a later round a token's *wanted* weight is a function of that token's own noised
     sums, of that of the one that everybody holds and of public numbers: what it lacks, over the rounds left and the
-    persons who seem to hold it, at most 1/4. A person serves the tokens by wanted weight, least first, as far as
-    the norm reaches, doubles all (to at most 1/4 each) if that leaves the norm within 1, and gives the rest nothing.
-    So common words, which need little from each, leave room for rare ones.
+    persons who seem to hold it. A person serves the tokens by wanted weight, least first, with at most 1/4 each, as far
+    as the norm reaches, doubles all (to at most 1/4 each) if that leaves the norm within 1, and gives the rest nothing.
+    So common words, which need little from each, leave room for rare ones, and hopeless ones take nothing from those.
 
     *Theorem.* Let persons be added or removed. Then the release is dominated by the composition of R Gaussian
     mechanisms of sensitivity 1 and noise sigma, and one (0, delta_rho) event, with
@@ -72,6 +74,7 @@ class VocabularyModel(Model):
     """
 
     clip = 1.0
+    at_root = ("_names", "_total", "_shares", "_persons", "_precision")
 
     def __init__(self, sampler: ThresholdSampler) -> None:
         self._plan, self._names = sampler, [""]
@@ -111,11 +114,11 @@ class VocabularyModel(Model):
             ids, weights = block.ids, each[owners]
             out[0] += each.sum()
         else:
-            # Stable: equal weights stand in the order of the person's own first sight; tokens' numbers decide nothing.
+            # Stable: equals stand in the order of the person's own first sight; tokens' numbers decide nothing.
             wanted = self._wanted[block.ids]
             served = np.flatnonzero(wanted)
-            served = served[np.argsort((owners[served] << 24) | wanted[served], kind="stable")]
-            owners, ids, weights = owners[served], block.ids[served], wanted[served]
+            served = served[np.argsort((owners[served] << 32) | wanted[served], kind="stable")]
+            owners, ids, weights = owners[served], block.ids[served], np.minimum(wanted[served], self._largest)
             begin = np.searchsorted(owners, np.arange(n + 1))
             # Differences of sums modulo 2^64 are exact, as one person's are below 2^63.
             total = np.concatenate(([0], np.cumsum(weights * weights)))
@@ -144,7 +147,7 @@ class VocabularyModel(Model):
             mean = min(max(everybody / plan.n_records, 1 / math.sqrt(plan.max_tokens + 1)), 1.0)
             self._persons, self._precision = sums / mean, np.full(len(sums), (mean / self._sd) ** 2)
         else:
-            weights = self._wanted * self._spacing
+            weights = np.minimum(self._wanted, self._largest) * self._spacing
             precision = (weights / self._sd) ** 2
             found = np.divide(sums, weights, out=np.zeros_like(sums), where=weights > 0)
             self._persons = self._persons * self._precision + found * precision
@@ -155,9 +158,9 @@ class VocabularyModel(Model):
         left = plan.n_rounds - self._round
         if left:
             lacks = self.threshold + _MARGIN * self._sd * math.sqrt(left) - self._total * self._spacing
-            weights = np.clip(lacks / left / np.maximum(self._persons, 1.0), 0.0, LARGEST_LATER)
+            weights = np.maximum(lacks / left / np.maximum(self._persons, 1.0), 0.0)
             weights[(self._persons <= 1.0) | (np.arange(len(weights)) == 0)] = 0.0
-            self._wanted = np.minimum((weights / self._spacing).astype(np.int64), self._largest)
+            self._wanted = np.minimum(weights / self._spacing, _MOST_WANTED).astype(np.int64)
 
     def state(self) -> dict[str, np.ndarray]:
         """Nothing: what is between rounds stays inside, and a vocabulary's rounds are not done in several calls."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -29,16 +30,18 @@ class _Numbers:
 
     def __init__(self, data: bytes = b"") -> None:
         self._file, self._lock = tempfile.SpooledTemporaryFile(_IN_MEMORY, buffering=0), threading.Lock()
-        self._file.write(data)
+        self.add(np.frombuffer(data, np.int32))
 
     def __reduce__(self) -> Any:
-        self._file.seek(0)
-        return _Numbers, (self._file.read(),)
+        with self._lock:
+            self._file.seek(0)
+            return _Numbers, (self._file.read(),)
 
     def add(self, numbers: np.ndarray) -> None:
         """Raises OSError where the disk is full."""
-        data = memoryview(np.ascontiguousarray(numbers, dtype=np.int32)).cast("B")
+        data = np.ascontiguousarray(numbers, dtype=np.int32).view(np.uint8).data
         try:
+            self._file.seek(0, os.SEEK_END)
             while data:
                 data = data[self._file.write(data) :]
         except OSError as error:
@@ -83,7 +86,7 @@ class TokenSets:
 
     usable: np.ndarray | None = None
 
-    def __init__(self, ids: _Numbers, ends: np.ndarray, number: np.ndarray, names: list[str]) -> None:
+    def __init__(self, ids: _Numbers, ends: np.ndarray, number: np.ndarray | None, names: list[str]) -> None:
         self._ids, self._ends, self._number, self.names, self.n_rows = ids, ends, number, names, len(ends) - 1
 
     def edges(self, rows: np.ndarray) -> np.ndarray:
@@ -93,7 +96,13 @@ class TokenSets:
     def block(self, rows: np.ndarray) -> TokenBlock:
         """The block of these persons."""
         block = _block(self._ids, self._ends, rows)
-        return TokenBlock(self._number[block.ids], block.ends)
+        return block if self._number is None else TokenBlock(self._number[block.ids], block.ends)
+
+    def subset(self, rows: np.ndarray) -> TokenSets:
+        """These persons, in this order, as records of their own, which hold nothing of the others; without names."""
+        block, ids = self.block(rows), _Numbers()
+        ids.add(block.ids)
+        return TokenSets(ids, block.ends, None, [])
 
 
 def _edges(lengths: np.ndarray) -> np.ndarray:
@@ -110,7 +119,8 @@ def _block(ids: _Numbers, ends: np.ndarray, rows: np.ndarray) -> TokenBlock:
 class TokenRows:
     """The distinct tokens of each text, in the order of its own first sight of them.
 
-    The numbers of tokens, and how many there are, are private, and so is everything here; nothing is written.
+    The numbers of tokens, and how many there are, are private, and so is everything here; it is written nowhere but to
+    a temporary file without a name, where the numbers are many.
 
     Parameters
     ----------
@@ -144,7 +154,7 @@ class TokenRows:
         if not all(isinstance(token, str) for token in islice(columns, known, None)):
             raise TypeError("analyzer: expected one that makes tokens that are strings")
         rows = np.repeat(np.arange(len(texts)), np.diff(indptr))
-        first = np.sort(np.unique(rows * max(len(columns), 1) + ids, return_index=True)[1])
+        first = _first_seen(rows, ids)
         self._ids.add(ids[first])
         self._lengths.append(np.bincount(rows[first], minlength=len(texts)))
         return self
@@ -221,11 +231,20 @@ class TokenRows:
             table = _block(self._ids, ends, rows)
             owner = np.repeat(codes[rows] - first, np.diff(table.ends))
             if len(rows) > last - first:
-                ids, seen = table.ids, len(self._index.columns)
-                once = np.sort(np.unique(owner * max(seen, 1) + ids, return_index=True)[1])
+                once = _first_seen(owner, table.ids)
                 lengths = np.bincount(owner[once], minlength=last - first)
-                table = TokenBlock(ids[once], np.concatenate(([0], np.cumsum(lengths))))
+                table = TokenBlock(table.ids[once], np.concatenate(([0], np.cumsum(lengths))))
             yield first, table
+
+
+def _first_seen(owners: np.ndarray, ids: np.ndarray) -> np.ndarray:
+    """Places of the first of each owner's equal ids, in order; an owner's stand together."""
+    bits = len(ids).bit_length()
+    keys = np.sort((ids.astype(np.int64) << bits) | np.arange(len(ids)))
+    places = keys & ((1 << bits) - 1)
+    whose, which = owners[places], keys >> bits
+    new = np.append(True, (whose[1:] != whose[:-1]) | (which[1:] != which[:-1]))
+    return np.sort(places[new[: len(places)]])
 
 
 def _limited(table: TokenBlock, max_tokens: int, words: np.ndarray) -> TokenBlock:

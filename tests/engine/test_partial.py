@@ -1,0 +1,96 @@
+"""Sums on their way from workers: packed without loss, each part of the data set counted once."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vips_fast.engine.partial import PackedSum, PartialSum, add
+from vips_fast.engine.randomness import KeyedRandomness, SystemRandomness
+from vips_fast.engine.sampling import FixedSizeSampler, FullSampler, PoissonSampler, minibatch
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(1, 40), st.integers(0, 3), st.integers(0, 63), st.floats(0, 1), st.integers(0, 2**32))
+def test_what_is_packed_comes_out_again(rows, columns, largest, share, seed):
+    """Both ends of int64, any number of bytes, any share of rows that are 0, one axis or two."""
+    rng = np.random.default_rng(seed)
+    shape = (rows, columns) if columns else (rows,)
+    array = rng.integers(-(2**largest), 2**largest - 1, shape, dtype=np.int64, endpoint=True)
+    array[rng.random(rows) < share] = 0
+    packed = PackedSum.of(array)
+    out = packed.unpacked()
+    assert out.dtype == np.int64 and out.shape == shape and (out == array).all() and out.flags.writeable
+    assert packed.nbytes <= array.nbytes
+
+
+def test_few_touched_rows_take_few_bytes():
+    array = np.zeros((5000, 50), dtype=np.int64)
+    array[7] = 3
+    assert PackedSum.of(array).nbytes == 4 + 50
+    assert (PackedSum.of(array).unpacked() == array).all()
+
+
+def sums(*numbers):
+    return [PartialSum.of(1 << i, 1, np.array([n, -n]), {"n": 1.0}) for i, n in enumerate(numbers)]
+
+
+def test_sums_add_and_stay_as_they_were():
+    """A task that is run again finds what it found at first: nothing is added in place."""
+    parts = sums(3, 5, 1000)
+    whole, again = add(parts, 99), add(parts, 99)
+    for one in (whole, again):
+        assert one.packed.unpacked().tolist() == [1008, -1008]
+        assert (one.parts, one.n_units, one.figures) == (0b111, 3, {"n": 3.0})
+    assert whole.moved == sum(p.packed.nbytes for p in (*parts, whole))
+
+
+def test_a_part_that_is_computed_again_counts_once():
+    first, second, third = sums(1, 2, 3)
+    two = add([first, second], 9)
+    for twice in ([first, first], [two, second], [two, add([second, third], 9)]):
+        with pytest.raises(RuntimeError, match="twice"):
+            add(twice, 9)
+
+
+def test_more_units_than_int64_holds():
+    large = [PartialSum.of(1 << i, 2, np.array([2**62, 1]), None) for i in range(4)]
+    whole = add([add(large[:2], 3), add(large[2:], 3)], 3).packed.unpacked()
+    assert whole.dtype == object and whole.tolist() == [4 * 2**62, 4]
+
+
+SAMPLERS = [PoissonSampler(1000, 130), FixedSizeSampler(1000, 130), FullSampler(1000), PoissonSampler(1000, 1000)]
+
+
+def drawn(sampler, randomness, usable, cuts):
+    """Numbers of all records that parts draw, and their words."""
+    parts = [(a, *minibatch(sampler, 1000, usable[a:b], randomness, 4, range(a, b))) for a, b in zip(cuts, cuts[1:])]
+    return np.concatenate([rows + a for a, rows, _ in parts]).tolist(), np.concatenate([w for *_, w in parts]).tolist()
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS, ids=lambda s: f"{s.name}-{s.expected_batch_size:g}")
+@pytest.mark.parametrize("randomness", [KeyedRandomness(b"k" * 32), SystemRandomness()], ids=["keyed", "system"])
+def test_parts_draw_what_the_whole_draws(sampler, randomness):
+    """Record by record, with the same words, whatever the parts are; another step draws others."""
+    usable, rng = np.random.default_rng(1).random(1000) < 0.9, np.random.default_rng(2)
+    of_step = randomness.of_step(4)
+    rows, words = minibatch(sampler, 1000, usable, of_step, 4)
+    assert len(set(words.tolist())) == len(rows) and usable[rows].all()
+    for n in (1, 2, 16):
+        cuts = [0, *np.sort(rng.choice(999, n - 1, replace=False) + 1).tolist(), 1000]
+        assert drawn(sampler, of_step, usable, cuts) == (rows.tolist(), words.tolist())
+    other, others = minibatch(sampler, 1000, usable, randomness.of_step(5), 5)
+    assert not set(others.tolist()) & set(words.tolist())
+    assert sampler.expected_batch_size == 1000 or other.tolist() != rows.tolist()
+
+
+def test_parts_that_begin_the_words_anew_are_caught():
+    """A mutant: records of different parts would share their words, and be drawn together."""
+
+    class Anew(KeyedRandomness):
+        def words(self, n, purpose, step, first=0):
+            return super().words(n, purpose, step)
+
+    usable, cuts = np.ones(1000, dtype=bool), [0, 500, 1000]
+    honest, mutant = (drawn(SAMPLERS[0], kind(b"k" * 32), usable, cuts) for kind in (KeyedRandomness, Anew))
+    assert honest != mutant and len(set(mutant[1])) < len(mutant[1]) == 2 * len(set(mutant[1]))

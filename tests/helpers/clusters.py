@@ -1,0 +1,50 @@
+"""A cluster of worker processes for the tests of sums on other machines, and ends that its workers meet."""
+
+import os
+import signal
+import threading
+from contextlib import contextmanager, suppress
+
+import numpy as np
+
+from vips_fast.engine.randomness import KeyedRandomness
+
+KEY = b"k" * 32
+
+
+def bits(fitted):
+    """Everything that a fit left, to the bit."""
+    result = fitted._result
+    return {name: array.tobytes() for name, array in {**result.arrays, **result.state}.items()}
+
+
+def keyed(estimator):
+    """An estimator with known randomness that counts as private, so that a budget takes its fits."""
+    estimator._randomness = lambda public: KeyedRandomness(KEY)
+    return estimator
+
+
+@contextmanager
+def kills(cluster, seed, mean, most=2):
+    """Kill workers by SIGKILL at random moments, ``mean`` seconds apart; gives the list of those hit, at most so many.
+
+    A nanny starts each again; one that is killed before it has begun is given up, so those are spared.
+    """
+    rng, end, hit = np.random.default_rng(seed), threading.Event(), []
+
+    def loop():
+        while len(hit) < most and not end.wait(rng.exponential(mean)):
+            processes = [nanny.process for nanny in cluster.workers.values() if nanny.process]
+            pids = [process.pid for process in processes if process.status.name == "running" and process.pid]
+            if pids:
+                with suppress(ProcessLookupError):
+                    os.kill(pid := pids[rng.integers(len(pids))], signal.SIGKILL)
+                    hit.append(pid)
+
+    thread = threading.Thread(target=loop, daemon=True)
+    thread.start()
+    try:
+        yield hit
+    finally:
+        end.set()
+        thread.join()

@@ -1,0 +1,34 @@
+"""A topic model that fails on the workers of a cluster, in a step that it is told."""
+
+import os
+
+from vips_fast import LatentDirichletAllocation
+from vips_fast.models.lda.model import LdaModel
+
+
+class FailsLate(LatentDirichletAllocation):
+    """Whose third sum fails, and in which way; "no" does not fail."""
+
+    end = "no"
+
+    def _model(self, public):
+        model = FailingModel(**self._model_settings(public))
+        model.end = self.end
+        return model
+
+
+class FailingModel(LdaModel):
+    """Learns like any other."""
+
+    steps = 0
+
+    def update(self, release):
+        super().update(release)
+        self.steps += 1
+
+    def contribute(self, block, words, out, scratch):
+        if self.steps == 2 and self.end == "die":
+            os._exit(1)
+        if self.steps == 2 and self.end == "raise MemoryError":
+            raise MemoryError("numbers of a record")
+        super().contribute(block, words, out, scratch)

@@ -1,0 +1,574 @@
+"""Sums on the workers of a Dask cluster.
+
+The data set lies on the workers in parts, ranges of whole units. In each step they are sent what `Model.contribute`
+needs, and the key of the step's random words, from which each draws its own part's units; integer sums come back,
+added on a tree, and this process rounds them, draws the noise, once, and does the M-step. Scheduler and workers see
+what the engine sees: they stand on the private side of the guarantee, and nothing that they hold is a release.
+
+*Why the bits are those of one process.* Whether a unit is drawn, and its random words, are functions of the step's key
+and of the unit's own number (`vips_fast.engine.sampling.minibatch`); its contribution is a function of the unit, its
+words and released numbers; sums of integers have no order. So a part that is computed again, by another worker, is the
+same part, and each is counted once: a sum knows its parts (`vips_fast.engine.partial`), no two that have one in common
+are added, and the whole has to hold all. Contributions are the same integers only where the same code runs on the same
+kind of processor. That is a matter of privacy too, since which worker computes what may depend on records: so each
+worker, and one that joins later, is asked who it is (`identity`) and takes part only if it is like this process; the
+sum of a part is refused anywhere else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import math
+import platform
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..kernels import native
+from .backend import Threads
+from .checkpoint import versions
+from .model import Model, Records
+from .partial import PartialSum, add
+from .randomness import Randomness
+from .sampling import Sampler, minibatch
+from .units import read_units
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+_log = logging.getLogger(__name__)
+
+#: Seconds to wait for who does not answer.
+TIMEOUT = 30.0
+#: Sums that are added at a time.
+_TOGETHER = 4
+#: How often a step is begun anew after workers were lost with data that this process has to send again.
+_ATTEMPTS = 20
+#: Settings of a cluster on this machine: a worker that was killed has time to come back when the machine is busy; no
+#: web pages, which any user of the machine could read.
+_LOCAL = {
+    "distributed.deploy.lost-worker-timeout": "10 minutes", "distributed.scheduler.http.routes": [],
+    "distributed.worker.http.routes": [],
+}
+#: Seconds for which nobody works on a task until it counts as lost.
+_IDLE = 5
+#: Instruction sets whose kernels use reciprocals that processors round differently.
+_APPROXIMATE = ("avx2", "avx512")
+
+
+class ClusterError(ConnectionError):
+    """The cluster does not compute a sum. What was released before stands, and nothing more is spent."""
+
+
+@cache
+def identity() -> dict[str, str]:
+    """What the integers of a contribution depend on beside the record and what is released.
+
+    Returns
+    -------
+    dict of str
+        Versions and instruction set as in checkpoints; a digest of the package's own files; the kind of processor,
+        where kernels or numpy depend on it.
+    """
+    root, digest = Path(__file__).resolve().parent.parent, hashlib.sha256()
+    for path in sorted(path for path in root.rglob("*") if path.suffix in (".py", ".so", ".pyd")):
+        digest.update(str(path.relative_to(root)).encode() + path.read_bytes())
+    kind = platform.machine()
+    if native.isa() in _APPROXIMATE:
+        kind = _processor()
+    return {**versions(), "Python": platform.python_version(), "package files": digest.hexdigest(), "processor": kind}
+
+
+def _processor() -> str:
+    """Maker, family and model of the processor, as far as the system says them."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().partition("\n\n")[0].splitlines()
+    except OSError:
+        return platform.processor()
+    known = dict(line.replace("\t", "").split(":", 1) for line in lines if ":" in line)
+    return " ".join(known.get(name, "").strip() for name in ("vendor_id", "cpu family", "model"))
+
+
+def _difference(theirs: dict[str, str]) -> str | None:
+    """In what a worker differs from this process; None if in nothing."""
+    for name, mine in identity().items():
+        if theirs.get(name) != mine:
+            advice = "; set VIPS_FAST_ISA for all of them" if name == "instruction set" else ""
+            return f"{name} {theirs.get(name)}, expected {mine} as here{advice}"
+    return None
+
+
+class _Sent:
+    """What is shown by no log, and arrives with arrays of its own: Dask's would be read-only, and lie anywhere."""
+
+    def __init__(self, content: Any, packed: bytes | None = None):
+        self.content, self._packed = content, packed
+
+    @classmethod
+    def of(cls, content: Any) -> _Sent:
+        """For sending alone: what cannot be packed fails here."""
+        try:
+            return cls(None, _dumps(content))
+        except Exception as error:
+            raise ClusterError(f"a {type(content).__name__} cannot be sent ({type(error).__name__})") from None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _arrived, (_dumps(self.content) if self._packed is None else self._packed,)
+
+
+def _dumps(content: Any) -> bytes:
+    from distributed.protocol.pickle import dumps
+
+    return bytes(dumps(content))
+
+
+def _arrived(packed: bytes) -> _Sent:
+    from distributed.protocol.pickle import loads
+
+    return _Sent(loads(packed))
+
+
+@dataclass(frozen=True, repr=False)
+class Draw:
+    """What the workers need in order to draw a step's minibatch.
+
+    Attributes
+    ----------
+    sampler : Sampler
+    n_rows : int
+        Units of the whole data set.
+    randomness : Randomness
+        Of this step alone.
+    step : int
+    """
+
+    sampler: Sampler
+    n_rows: int
+    randomness: Randomness
+    step: int
+
+
+@dataclass
+class Placed:
+    """Records on the workers.
+
+    Attributes
+    ----------
+    name : str
+        A random one, for the keys of tasks.
+    parts : list of range
+        The units of each part.
+    held : list of Future
+        Of each part's records.
+    records : Records or None
+        All of them, from which a part that is lost is sent again; None where the cluster can make it itself.
+    """
+
+    name: str
+    parts: list[range]
+    held: list[Future]
+    records: Records | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Units of the data set."""
+        return self.parts[-1].stop
+
+    usable: np.ndarray | None = None
+
+
+# What runs on workers.
+
+
+def _sum_part(
+    held: _Sent, model: _Sent, draw: Draw, part: tuple[int, int], number: int, expected: dict[str, str], opens: bool
+) -> PartialSum:
+    if identity() != expected:
+        raise ClusterError("a worker that is not like the others was asked for a sum")
+    records: Records = held.content
+    figures: dict[str, float] | None = {} if opens else None
+    rows, words = minibatch(draw.sampler, draw.n_rows, records.usable, draw.randomness, draw.step, range(*part))
+    total = Threads(1).sum(model.content, records, rows, words, figures)
+    return PartialSum.of(1 << number, len(rows), total, figures)
+
+
+def _add(sums: Sequence[PartialSum], capacity: int) -> PartialSum:
+    return add(sums, capacity)
+
+
+def _read(read: Callable[..., Any], *data: Any) -> tuple[_Sent, int, dict[str, Any]]:
+    records, facts = read_units(read, *data)
+    return _Sent(records), records.n_rows, facts
+
+
+def _first(read: tuple[_Sent, int, dict[str, Any]]) -> _Sent:
+    return read[0]
+
+
+def _rest(read: tuple[_Sent, int, dict[str, Any]]) -> tuple[int, dict[str, Any]]:
+    return read[1:]
+
+
+class DaskBackend:
+    """The backend of a fit whose sums are computed by Dask workers.
+
+    ``fit(X, backend=DaskBackend(client))`` takes what `fit` takes, cuts it into ranges of units and sends each to a
+    worker, once; or a list of delayed blocks of rows, or a Dask array in such blocks, which workers read themselves. y
+    and groups are then given in the same blocks, and each person's rows in one of them.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        Synchronous.
+    n_partitions : int or None
+        Parts of a data set that is cut here; None is two for each thread of the workers.
+    n_threads : int
+        Of this process, for the noise.
+    timeout : float or None
+        Seconds to wait for a scheduler or a worker that does not answer; None is 30.
+
+    Raises
+    ------
+    ClusterError
+        If the scheduler does not answer, there is no worker, or one differs from this process.
+    """
+
+    def __init__(
+        self, client: Client, n_partitions: int | None = None, n_threads: int = 1, timeout: float | None = None
+    ) -> None:  # fmt: skip
+        if n_partitions is not None and n_partitions < 1:
+            raise ValueError(f"n_partitions={n_partitions!r}: expected at least 1, or None")
+        if getattr(client, "asynchronous", True):
+            raise ValueError("client: expected a synchronous distributed.Client")
+        self.client, self.n_partitions, self.n_threads = client, n_partitions, n_threads
+        self.timeout = TIMEOUT if timeout is None else timeout
+        #: Bytes of all sums of the last step, packed. Private where sums are sparse.
+        self.moved = 0
+        self._known: dict[str, str | None] = {}
+        for address in self._survey():
+            if (difference := self._known[address]) is not None:
+                raise ClusterError(f"worker {address}: {difference}")
+
+    # ---------------------------------------------------------- workers
+
+    def _asked(self, what: str, **about: Any) -> dict[Any, Any]:
+        """What the scheduler says."""
+        try:
+            question = getattr(self.client.scheduler, what)
+            return dict(self.client.sync(question, callback_timeout=self.timeout, **about))
+        except (OSError, TimeoutError, RuntimeError, AttributeError):
+            raise ClusterError(f"the scheduler has not answered for {self.timeout:g} s") from None
+
+    def _alive(self) -> dict[str, int]:
+        """Threads of each worker that the scheduler knows."""
+        return self._asked("ncores")
+
+    def _survey(self) -> dict[str, int]:
+        """Threads of each worker that has said who it is, of which there is one at least."""
+        end = time.monotonic() + self.timeout
+        while True:
+            alive = self._alive()
+            self._ask([address for address in alive if address not in self._known])
+            if known := {address: n for address, n in alive.items() if address in self._known}:
+                return known
+            if time.monotonic() > end:
+                raise ClusterError(f"no worker has answered for {self.timeout:g} s")
+            time.sleep(0.05)
+
+    def _workers(self) -> dict[str, int]:
+        """Threads of each worker that may take part."""
+        if workers := {address: n for address, n in self._survey().items() if self._known[address] is None}:
+            return workers
+        raise ClusterError("all workers that are left differ from this process")
+
+    def _ask(self, addresses: Sequence[str]) -> None:
+        """Have workers say who they are."""
+        name = secrets.token_hex(8)
+        asked = {
+            address: self.client.submit(identity, key=f"vips_identity-{name}-{i}", workers=[address], pure=False)
+            for i, address in enumerate(addresses)
+        }
+        for address, future in asked.items():
+            try:
+                theirs = self._result(future, [address], name, self.timeout)
+                if theirs is None:
+                    continue  # it is gone
+                self._known[address] = _difference(theirs)
+            except (ImportError, AttributeError) as error:
+                self._known[address] = f"no vips_fast of version {versions()['vips_fast']} ({type(error).__name__})"
+            except ClusterError:
+                raise
+            except Exception as error:
+                _log.warning("cluster: worker %s does not answer (%s)", address, type(error).__name__)
+                continue
+            if self._known[address] is not None:
+                _log.warning("cluster: worker %s is left out: %s", address, self._known[address])
+
+    # ---------------------------------------------------------- records
+
+    def read(
+        self, read: Callable[..., Any], X: Any, y: Any, extra: Mapping[str, Any], groups: Any,
+        owned: Callable[[Records, Any], Records],
+    ) -> tuple[Any, dict[str, Any]]:
+        """See `Backend.read`; blocks are read by the workers.
+
+        Raises
+        ------
+        ValueError
+            If blocks of X, y and groups are not as many, or differ in what is public, or a person is in two of them.
+        ClusterError
+            If the workers cannot read them.
+        """
+        blocks = _blocks(X)
+        if blocks is None:
+            return read_units(read, X, y, extra, groups, owned)
+        given = {"y": y, "groups": groups}
+        for name, data in given.items():
+            parts: Any = [None] * len(blocks) if data is None else _blocks(data) or data
+            given[name] = parts
+            if not isinstance(parts, list) or len(parts) != len(blocks):
+                raise ValueError(f"{name}: expected a list of {len(blocks)} blocks, as X has")
+        if groups is not None:
+            given["groups"] = self.client.gather([self._source(part) for part in given["groups"]])
+            _check_whole(given["groups"])
+        name = secrets.token_hex(8)
+        workers, each = list(self._workers()), zip(blocks, given["y"], given["groups"], strict=True)
+        answers = [
+            self.client.submit(
+                _read, read, self._source(X), self._source(y), extra, self._source(groups), owned,
+                key=f"vips_read-{name}-{i}", workers=workers,
+            )
+            for i, (X, y, groups) in enumerate(each)
+        ]
+        held = [self.client.submit(_first, a, key=f"vips_held-{name}-{i}") for i, a in enumerate(answers)]
+        said = [self.client.submit(_rest, a, key=f"vips_said-{name}-{i}") for i, a in enumerate(answers)]
+        try:
+            facts = self.client.gather(said)
+        except (ValueError, TypeError, MemoryError):
+            raise
+        except Exception as error:
+            raise ClusterError(f"the blocks of X cannot be read ({type(error).__name__})") from None
+        ends = np.cumsum([0, *(n for n, _ in facts)]).tolist()
+        ranges = [range(first, last) for first, last in zip(ends, ends[1:], strict=False)]
+        return Placed(name, ranges, held), _common([said for _, said in facts])
+
+    def _source(self, block: Any) -> Any:
+        """A block as an argument of a task."""
+        from dask.delayed import delayed
+
+        return None if block is None else self.client.compute(delayed(block))
+
+    @contextmanager
+    def placed(self, records: Records | Placed) -> Iterator[Placed]:
+        """See `Backend.placed`: what is not on the workers yet is sent there, and all let go in the end."""
+        if isinstance(records, Placed):
+            placed = records
+        else:
+            n = self.n_partitions or 2 * sum(self._workers().values())
+            cuts = [records.n_rows * i // n for i in range(n + 1)]
+            parts = [range(a, b) for a, b in zip(cuts, cuts[1:], strict=False) if b > a] or [range(0)]
+            placed = Placed(secrets.token_hex(8), parts, [], records)
+        try:
+            yield placed
+        finally:
+            placed.held.clear()
+
+    def _send(self, placed: Placed, workers: Sequence[str]) -> None:
+        """Send the parts that no worker has: all at first, later those that were lost."""
+        if placed.records is None:
+            return
+        holders = self._asked("who_has", keys=[future.key for future in placed.held])
+        for number, part in enumerate(placed.parts):
+            if number < len(placed.held) and holders.get(placed.held[number].key):
+                continue
+            own = _Sent.of(placed.records.subset(np.arange(part.start, part.stop)))
+            worker = workers[number * len(workers) // len(placed.parts)]
+            future = self.client.scatter(own, workers=[worker], hash=False)
+            placed.held[number : number + 1] = [future]
+
+    # ------------------------------------------------------------- sums
+
+    def minibatch(self, sampler: Sampler, records: Placed, randomness: Randomness, step: int) -> tuple[Draw, None]:
+        """See `Backend.minibatch`; the workers draw."""
+        return Draw(sampler, records.n_rows, randomness, step), None
+
+    def sum(
+        self, model: Model, records: Placed, rows: Draw, words: None, figures: dict[str, float] | None = None
+    ) -> np.ndarray:
+        """See `Backend.sum`.
+
+        Raises
+        ------
+        ClusterError
+            If the cluster is gone, or a worker fails for another reason than that it is lost.
+        """
+        contributor = _Sent.of(model.contributor())
+        for attempt in range(_ATTEMPTS):
+            whole = self._attempt(contributor, model.capacity, records, rows, figures is not None, attempt)
+            if whole is not None:
+                break
+            _log.warning("cluster: step %d is computed again, as workers were lost", rows.step)
+        else:
+            raise ClusterError(f"workers were lost {_ATTEMPTS} times within one step")
+        if whole.parts != (1 << len(records.parts)) - 1:
+            raise RuntimeError("a part of the data set is missing in the sum")
+        self.moved = whole.moved
+        if figures is not None:
+            figures.update(whole.figures)
+        return whole.packed.unpacked()
+
+    def _attempt(
+        self, model: _Sent, capacity: int, placed: Placed, draw: Draw, opens: bool, attempt: int
+    ) -> PartialSum | None:
+        """The sum over all parts; None if it was lost with a worker."""
+        from distributed import CancelledError, KilledWorker
+
+        workers = list(self._workers())
+        name = f"{placed.name}-{draw.step}-{attempt}"
+
+        def submit(function: Callable[..., Any], *arguments: Any, key: str) -> Future:
+            return self.client.submit(function, *arguments, key=key, workers=workers, pure=False)
+
+        try:
+            self._send(placed, workers)
+            sent = self.client.scatter(model, workers=workers, broadcast=True, hash=False)
+        except ClusterError:
+            raise
+        except Exception as error:
+            # Whichever Dask raises where a worker is lost while it is sent something.
+            _log.info("cluster: nothing can be sent (%s)", type(error).__name__)
+            time.sleep(0.1 * attempt)
+            return None
+        try:
+            level = [
+                submit(
+                    _sum_part, held, sent, draw, (part.start, part.stop), number, identity(), opens,
+                    key=f"vips_sum-{name}-{number}",
+                )
+                for number, (held, part) in enumerate(zip(placed.held, placed.parts, strict=True))
+            ]
+            depth = 0
+            while len(level) > 1 or depth == 0:
+                groups = [level[i : i + _TOGETHER] for i in range(0, len(level), _TOGETHER)]
+                level = [
+                    submit(_add, group, capacity, key=f"vips_add-{name}-{depth}-{i}")
+                    for i, group in enumerate(groups)
+                ]
+                depth += 1
+            whole: PartialSum | None = self._result(level[0], workers, name)
+            return whole
+        except CancelledError:
+            return None
+        except KilledWorker:
+            raise ClusterError("workers died again and again over one part of the data; out of memory?") from None
+        except ClusterError:
+            raise
+        except Exception as error:
+            if isinstance(error, (OSError, TimeoutError)) or not set(workers) <= set(self._alive()):
+                return None
+            # Its text may hold data.
+            raise ClusterError(f"a worker failed ({type(error).__name__})") from None
+
+    def _result(self, future: Future, workers: Sequence[str], name: str, timeout: float = math.inf) -> Any:
+        """What a task gives; None if it is lost. TimeoutError if it takes too long.
+
+        Lost is also what nobody works on: Dask's scheduler may forget, in the moment in which a worker dies, that
+        something was there. ``name`` is in the keys of all tasks that lead to this one.
+        """
+        from distributed import wait
+
+        end, idle = time.monotonic() + timeout, 0
+        while True:
+            try:
+                wait(future, timeout=min(1.0, timeout))
+                return future.result(timeout=10 * self.timeout)
+            except TimeoutError:
+                at_work = self._asked("processing")
+                busy = future.done() or any(name in str(key) for keys in at_work.values() for key in keys)
+                idle = 0 if busy else idle + 1
+                if idle >= _IDLE or not set(workers) & at_work.keys():
+                    return None
+                if time.monotonic() > end:
+                    raise
+
+
+def _blocks(data: Any) -> list[Any] | None:
+    """The blocks of a Dask array, or of a list of delayed ones or of matrices; None for anything else."""
+    from dask.base import is_dask_collection
+
+    if is_dask_collection(data) and hasattr(data, "to_delayed"):
+        return list(np.ravel(data.to_delayed()))
+    listed = isinstance(data, (list, tuple)) and len(data) > 0
+    return list(data) if listed and all(is_dask_collection(d) or getattr(d, "ndim", 0) == 2 for d in data) else None
+
+
+def _check_whole(groups: Sequence[Any]) -> None:
+    """Refuse a person in two blocks."""
+    seen: set[Any] = set()
+    for block in groups:
+        labels = set(np.asarray(block).tolist())
+        if seen & labels:
+            raise ValueError("groups: expected all rows of a person in one block")
+        seen |= labels
+
+
+def _common(facts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The public facts of all blocks."""
+    whole = dict(facts[0])
+    for one in facts[1:]:
+        for name, value in one.items():
+            if name == "scale":
+                whole[name] = max(whole[name], value)
+            elif not np.array_equal(whole[name], value):
+                raise ValueError(f"X: expected blocks of one {name}")
+    return whole
+
+
+@contextmanager
+def connected(
+    address: str | None = None, n_workers: int | None = None, timeout: float | None = None
+) -> Iterator[DaskBackend]:
+    """The backend of a scheduler at an address, or of so many worker processes on this machine.
+
+    Keys and certificates for an address that begins with ``tls://`` are those of Dask's own configuration. Workers of
+    this machine are reached by TLS too, with certificates that nobody else has, since other users share its ports.
+
+    Raises
+    ------
+    ClusterError
+        If the scheduler does not answer, or its workers cannot be used.
+    ImportError
+        If Dask is not installed.
+    """
+    try:
+        import dask
+        from distributed import Client, LocalCluster
+        from distributed.security import Security
+    except ImportError:
+        raise ImportError("Dask is not installed: pip install vips_fast[dask]") from None
+    timeout = TIMEOUT if timeout is None else timeout
+    with ExitStack() as stack:
+        try:
+            if address is None:
+                stack.enter_context(dask.config.set(_LOCAL))
+                cluster = stack.enter_context(
+                    LocalCluster(
+                        n_workers=n_workers, threads_per_worker=1, dashboard_address="127.0.0.1:0",
+                        security=Security.temporary(), silence_logs=logging.CRITICAL,
+                    )
+                )
+                client = stack.enter_context(Client(cluster, timeout=timeout))
+            else:
+                client = stack.enter_context(Client(address, timeout=timeout))
+        except (OSError, TimeoutError, ValueError, TypeError) as error:
+            where = address or "a cluster on this machine"
+            raise ClusterError(f"{where}: the scheduler does not answer ({type(error).__name__})") from None
+        yield DaskBackend(client, timeout=timeout)
