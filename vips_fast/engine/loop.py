@@ -106,7 +106,7 @@ def run(
     for number in steps:
         step = first_step + number
         opened: dict[str, float] | None = None if figures is None else {}
-        rows, words = backend.minibatch(sampler, records, randomness.of_step(step), step)
+        rows, words = backend.minibatch(sampler, records, randomness, step)
         sums = model.round(backend.sum(model, records, rows, words, opened), mechanism.spacing)
         # Until here nobody has seen anything, and a step that ends costs nothing. From here on it is spent, so a signal
         # waits: it finds the model as a whole number of steps left it, and the folder of the run knows of them.

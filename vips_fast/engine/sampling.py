@@ -11,7 +11,7 @@ to `draw` alone.
 from __future__ import annotations
 
 import math
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -41,10 +41,11 @@ class Sampler(Protocol):
     n_records: int
     expected_batch_size: float
 
-    def draw(self, n_rows: int, randomness: Randomness, step: int, part: range | None = None) -> np.ndarray:
-        """Sorted record numbers below n_rows, int64; those within ``part`` alone, where it is given.
+    def draw(self, n_rows: int, randomness: Randomness, step: int) -> np.ndarray:
+        """Sorted record numbers below n_rows, int64; ``randomness`` is the run's own, the same one in all its steps.
 
-        Parts that make up all rows give together what the whole gives, with ``randomness.of_step(step)``.
+        Where ``by_parts`` is True, no draw depends on an earlier one, and a further argument ``part``, a range, leaves
+        only numbers within it: parts that make up all rows draw, by ``randomness.of_step(step)``, what the whole does.
         """
 
     def event(self, noise_multiplier: float) -> PrivacyEvent:
@@ -68,6 +69,7 @@ class PoissonSampler:
     """
 
     name = "poisson"
+    by_parts = True
     neighbors = "add_remove"
 
     def __init__(self, n_records: int, batch_size: float):
@@ -139,6 +141,7 @@ class FixedSizeSampler:
     """
 
     name = "without_replacement"
+    by_parts = True
     neighbors = "replace_one"
 
     def __init__(self, n_records: int, batch_size: int):
@@ -177,6 +180,7 @@ class FullSampler:
     """
 
     name = "full"
+    by_parts = True
 
     def __init__(self, n_records: int, neighbors: str = "add_remove"):
         self.n_records, self.neighbors = n_records, neighbors
@@ -194,7 +198,7 @@ class FullSampler:
 
 def minibatch(
     sampler: Sampler, n_rows: int, usable: np.ndarray | None, randomness: Randomness, step: int,
-    part: range | None = None,
+    part: range | None = None, rows: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The records of a step that contribute, int64 and sorted, and the random word of each, uint64.
 
@@ -205,10 +209,12 @@ def minibatch(
         Records of the data set.
     usable : bool array of shape (n_rows,), or (len(part),), or None
     randomness : Randomness
-        ``of_step(step)`` of the run's.
+        As for `Sampler.draw`.
     step : int
     part : range or None
         The records that are at hand; None for all. Numbers are counted from its start.
+    rows : int64 array or None
+        Those of the part that were drawn already.
 
     Notes
     -----
@@ -217,8 +223,9 @@ def minibatch(
     """
     if part is None:
         part, rows = range(n_rows), sampler.draw(n_rows, randomness, step)
-    else:
-        rows = sampler.draw(n_rows, randomness, step, part) - part.start
+    elif rows is None:
+        by_parts: Any = sampler
+        rows = by_parts.draw(n_rows, randomness, step, part) - part.start
     words = randomness.words(len(part), "record", step, part.start)[rows]
     if usable is not None:
         kept = usable[rows]
