@@ -47,11 +47,19 @@ def test_each_record_is_in_one_minibatch_of_an_epoch(n_batches, randomness):
     assert sampler.expected_batch_size == 1000 / n_batches
 
 
-def test_minibatches_are_uniform_and_independent_between_epochs():
-    sampler, randomness = RandomAllocationSampler(1, 3), KeyedRandomness(b"u" * 32)
+class OnceForAll(RandomAllocationSampler):
+    """A mutant: the first epoch's minibatches in all epochs."""
+
+    def _allocate(self, n, randomness, epoch, first=0):
+        return super()._allocate(n, randomness, 0, first)
+
+
+@pytest.mark.parametrize("kind, fresh", [(RandomAllocationSampler, True), (OnceForAll, False)])
+def test_minibatches_are_uniform_and_independent_between_epochs(kind, fresh):
+    sampler, randomness = kind(1, 3), KeyedRandomness(b"u" * 32)
     first, second = (sampler._allocate(90_000, randomness, epoch) for epoch in (0, 1))
     table = np.bincount((3 * first + second).astype(int), minlength=9)
-    assert stats.chisquare(table).pvalue > 1e-4
+    assert (stats.chisquare(table).pvalue > 1e-4) == fresh
 
 
 class Words:

@@ -327,23 +327,14 @@ class DrawsAll(Part):
         return np.arange(n_rows)
 
 
-class TwoMinibatches(Part):
-    """Each record is in the next minibatch of its epoch too."""
+class SeveralMinibatches(Part):
+    """Each record is in half of the minibatches of an epoch."""
 
     def draw(self, n_rows, randomness, step):
         epoch, number = divmod(step, self.n_batches)
         if number == 0:
-            self.batches = self.inner._allocate(n_rows, randomness, epoch)
-        return np.flatnonzero((self.batches == number) | (self.batches == (number + 1) % self.n_batches))
-
-
-class OnceForAll(Part):
-    """The first epoch's minibatches in all epochs."""
-
-    def draw(self, n_rows, randomness, step):
-        if step == 0:
-            self.batches = self.inner._allocate(n_rows, randomness, 0)
-        return np.flatnonzero(self.batches == step % self.n_batches)
+            self.batches = self.inner._allocate(n_rows, randomness, epoch).astype(int)
+        return np.flatnonzero((number - self.batches) % self.n_batches < self.n_batches // 2)
 
 
 class StatedAsPoisson(Part):
