@@ -104,12 +104,6 @@ class TokenSets:
         ids.add(block.ids)
         return TokenSets(ids, block.ends, None, [])
 
-    def subset(self, rows: np.ndarray) -> TokenSets:
-        """See `vips_fast.engine.model.Records`; the names stay behind."""
-        block, ids = _block(self._ids, self._ends, rows), _Numbers()
-        ids.add(block.ids)
-        return TokenSets(ids, block.ends, self._number, [])
-
 
 def _edges(lengths: np.ndarray) -> np.ndarray:
     work = np.cumsum(lengths + 1)
