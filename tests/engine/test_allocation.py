@@ -134,7 +134,7 @@ def test_a_key_for_each_step_would_deal_records_twice(monkeypatch):
 
 
 def test_minibatches_that_are_drawn_once():
-    sampler = RandomAllocationSampler(100, 2, np.array([0, 40, 98]))
+    sampler = RandomAllocationSampler(100, 2, True, np.array([0, 40, 98]))
     assert [sampler.draw(98, SystemRandomness(), step).tolist() for step in range(4)] == [
         list(range(40)), list(range(40, 98)), list(range(40)), list(range(40, 98)),
     ]  # fmt: skip
