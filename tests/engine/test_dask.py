@@ -251,7 +251,7 @@ class Killed:
 def test_workers_that_are_killed_change_nothing_and_cost_nothing(parts, tmp_path):
     fit = Killed(parts(5), tmp_path)
     for seed in range(3):
-        fit("lda", seed, 2)
+        fit("lda", seed, 1 + seed % 2)
     assert fit.hits
 
 
