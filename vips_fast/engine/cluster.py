@@ -52,10 +52,10 @@ TIMEOUT = 30.0
 _TOGETHER = 4
 #: How often a step is begun anew after workers were lost with data that this process has to send again.
 _ATTEMPTS = 20
-#: Settings of a cluster on this machine: a worker that was killed has time to come back when the machine is busy; no
+#: Settings of a cluster on this machine: nobody but its nanny decides whether a worker that was killed comes back; no
 #: web pages, which any user of the machine could read.
 _LOCAL = {
-    "distributed.deploy.lost-worker-timeout": "10 minutes", "distributed.scheduler.http.routes": [],
+    "distributed.deploy.lost-worker-timeout": "1000 days", "distributed.scheduler.http.routes": [],
     "distributed.worker.http.routes": [],
 }
 #: Seconds for which nobody works on a task until it counts as lost.
