@@ -175,13 +175,14 @@ def wiki(say, n, share):
     made = plan_vocabulary(n, 1.0, DELTA, tokens=200.0, n_words=len(words), share=share)
     after = bought(TokenRows.of_counts(matrix, words), n, **made.parameters())
     columns = np.sort([words.index(word) for word in after.vocabulary_])
-    models = {}
-    for name, kept, call in (("bought", columns, {"after": after}), ("public", np.arange(len(words)), {})):
-        model = LatentDirichletAllocation(
-            50, doc_length=500, n_records=n, target_epsilon=1.0, target_delta=DELTA, n_jobs=-1
-        )
-        counts = matrix if len(kept) == len(words) else matrix[:, kept]
-        models[name] = model.fit(counts, **call), [words[column] for column in kept]
+    model = partial(
+        LatentDirichletAllocation, 50, doc_length=500, n_records=n, target_epsilon=1.0, target_delta=DELTA, n_jobs=-1
+    )
+    models = {"bought": (model().fit(matrix[:, columns], after=after), [words[column] for column in columns])}
+    # Fewer words may be given more steps by the plan.
+    steps = models["bought"][0].n_steps_
+    for name, options in (("public", {}), (f"public, {steps} steps", {"n_steps": steps})):
+        models[name] = model(**options).fit(matrix), words
     scores(say, models, test, words, np.ones(len(words)))
 
 

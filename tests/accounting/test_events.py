@@ -23,7 +23,13 @@ def leaves(neighbors):
         st.just(acc.NonPrivateEvent(neighbors)),
     )
     if neighbors == "add_remove":
-        sampled = st.tuples(st.floats(0, 1), plain).map(lambda t: acc.PoissonSampledEvent(*t))
+        allocated = st.tuples(
+            st.integers(1, 50), st.integers(1, 9), positive.map(acc.GaussianEvent), st.booleans()
+        )
+        sampled = st.one_of(
+            st.tuples(st.floats(0, 1), plain).map(lambda t: acc.PoissonSampledEvent(*t)),
+            allocated.map(lambda t: acc.RandomAllocationEvent(*t)),
+        )
     else:
         sampled = st.tuples(st.integers(0, 50), st.integers(50, 99), plain).map(
             lambda t: acc.WithoutReplacementEvent(*t)

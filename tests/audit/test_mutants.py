@@ -4,6 +4,7 @@ The same layer passes on the honest parts in the same test, so that it is the fa
 is caught.
 """
 
+import dataclasses
 from functools import cache
 
 import faults
@@ -115,3 +116,19 @@ def test_whole_runs():
     assert failed("E", model, mechanism=faults.FiftiethOfNoise)
     # A fault of sampling alone: 20 releases of all records, claimed as those of sampled ones.
     assert failed("E", model, sampler=faults.DrawsAll)
+
+
+@pytest.mark.parametrize("mutant, z, runs", [
+    # delta(0) = .35 is claimed, and .95 true.
+    pytest.param(faults.SeveralMinibatches, 0.7, 160, id="several_minibatches"),
+    # delta(0) = .81 is claimed, as if a record were in no minibatch now and then, and .97 true.
+    pytest.param(faults.StatedAsPoisson, 0.25, 600, id="stated_as_poisson", marks=pytest.mark.slow),
+])
+def test_random_allocation(mutant, z, runs):
+    model = LatentDirichletAllocation.paper(2, sampling="random_allocation", noise_multiplier=z)
+    sizes = dataclasses.replace(SIZES, runs=runs)
+    honest, faulty = (
+        audit(model, layers="E", sizes=sizes, random_state=0, seams=Seams(sampler=each)) for each in (None, mutant)
+    )
+    print(honest.text(), faulty.text(), sep="\n")
+    assert honest.passed and not faulty.passed

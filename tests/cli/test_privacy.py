@@ -26,6 +26,8 @@ def figures(out):
         ([], 0.932),
         (["--sampling", "without_replacement"], 0.984),
         (["--sampling", "without_replacement", "--accountant", "wang"], 2.3826),
+        # An epoch, 20 minibatches.
+        (["--sampling", "random_allocation"], 0.7337),
     ],
 )
 def test_the_papers_run(run, more, expected):
@@ -34,6 +36,14 @@ def test_the_papers_run(run, more, expected):
     # To the digits that were printed.
     assert figures(out)["epsilon"] == pytest.approx(expected, rel=1e-3)
     assert "delta = 0.0001 is not below 1 / 400000 records" in err
+
+
+def test_steps_fill_epochs(run):
+    plan = ["privacy", "--records", 400_000, "--batch", 100_000, "--delta", 1e-4, "--sampling", "random_allocation"]
+    noise = figures(run(*plan, "--steps", 20, "--epsilon", 1)[1])["noise multiplier"]
+    assert noise < 0.95 * 3.8397
+    code, _, err = run(*plan, "--steps", 21, "--epsilon", 1)
+    assert code == 2 and "n_steps=21: expected a multiple of 4" in err
 
 
 def test_the_other_way_round(run):

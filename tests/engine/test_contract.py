@@ -571,7 +571,7 @@ def test_a_model_follows_from_its_transcript(name, tmp_path):
         make().fit(*data(), transcript=tmp_path / "t")
 
 
-@pytest.mark.parametrize("call, spent", [("words", 0), ("noise_key", 1)])
+@pytest.mark.parametrize("call, spent", [("of_step", 0), ("noise_key", 1)])
 def test_the_loop_writes_the_ledger_before_the_key_is_drawn(call, spent):
     _, model, plan, records = prepared("own", batch_size=50)
     ledger, randomness = Ledger(), SystemRandomness()

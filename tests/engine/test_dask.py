@@ -17,7 +17,6 @@ from vips_fast.data import Batch, write_shards
 from vips_fast.engine import cluster as module
 from vips_fast.engine.budget import Budget
 from vips_fast.engine.cluster import ClusterError, DaskBackend, connected, identity
-from vips_fast.engine.sampling import PoissonSampler
 from vips_fast.models.vocabulary import PrivateVocabulary
 
 pytestmark = pytest.mark.xdist_group("dask")
@@ -75,31 +74,6 @@ def test_the_same_bits_for_all_models_and_numbers_of_parts(workers):
                 same(name, backend, **(FIXED, POISSON, FULL)[n % 3])
                 if n % 5 == 1:
                     same(name, backend, groups=whose, sampling="poisson", batch_size=20)
-
-
-class Epochs(PoissonSampler):
-    """Takes turns: a record is drawn in every third step, from the one that its word says on. No part draws alone."""
-
-    by_parts = False
-
-    def draw(self, n_rows, randomness, step):
-        if step % 3 == 0:
-            self.turns = randomness.words(n_rows, "turn", step // 3) % np.uint64(3)
-        return np.flatnonzero(self.turns == step % 3).astype(np.int64)
-
-
-@pytest.mark.parametrize("test_key", [KEY, None])
-def test_a_sampler_that_draws_for_several_steps_at_once(parts, test_key):
-    """Drawn in this process: each record once in an epoch, in whichever part it lies."""
-    found = []
-    for backend in (None, parts(5)):
-        estimator = EVERY["logistic"][0](noise_multiplier=0.0, n_steps=3)
-        estimator.set_unsafe(test_key=test_key, diagnostics=True)
-        estimator._sampler = lambda public: Epochs(public.n_records, 50)
-        model = estimator.fit(*EVERY["logistic"][1](), backend=backend)
-        assert sum(step["records"] for step in model.diagnostics_) == 200
-        found.append(bits(model))
-    assert test_key is None or found[0] == found[1]
 
 
 def test_persons_and_dropped_records(parts):

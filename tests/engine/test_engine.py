@@ -277,21 +277,6 @@ def test_loop_scales_by_the_expected_batch_and_records_before_the_noise():
     assert average.values[0] == pytest.approx(drawn.sum() / 10, rel=1e-6)
 
 
-def test_a_sampler_sees_the_randomness_of_the_run_in_every_step():
-    """One that draws for several steps at once knows by it that they belong together."""
-    seen = []
-
-    class Watching(PoissonSampler):
-        def draw(self, n_rows, randomness, step):
-            seen.append(randomness)
-            return super().draw(n_rows, randomness, step)
-
-    for randomness in (SystemRandomness(), KeyedRandomness(b"k")):
-        seen.clear()
-        ran(Sum(), Watching(40, 10), GaussianMechanism(1.0, 10.0, 10.0), n_rows=40, n_steps=3, randomness=randomness)
-        assert len(seen) == 3 and all(one is randomness for one in seen)
-
-
 def test_unusable_records_contribute_nothing_and_are_sampled_like_others():
     """Dropping a record is the same as if its contribution were zero (invalid="drop")."""
     seen = []

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from vips_fast.engine.partial import PackedSum, PartialSum, add
 from vips_fast.engine.randomness import KeyedRandomness, SystemRandomness
-from vips_fast.engine.sampling import FixedSizeSampler, FullSampler, PoissonSampler, minibatch
+from vips_fast.engine.sampling import FixedSizeSampler, FullSampler, PoissonSampler, RandomAllocationSampler, minibatch
 
 
 @settings(deadline=None, max_examples=60)
@@ -59,7 +59,10 @@ def test_more_units_than_int64_holds():
     assert whole.dtype == object and whole.tolist() == [4 * 2**62, 4]
 
 
-SAMPLERS = [PoissonSampler(1000, 130), FixedSizeSampler(1000, 130), FullSampler(1000), PoissonSampler(1000, 1000)]
+SAMPLERS = [
+    PoissonSampler(1000, 130), FixedSizeSampler(1000, 130), FullSampler(1000), PoissonSampler(1000, 1000),
+    RandomAllocationSampler(1000, 3),
+]  # fmt: skip
 
 
 def drawn(sampler, randomness, usable, cuts):

@@ -10,6 +10,7 @@ from ball_mean import Mean
 from scipy.special import logit
 
 from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation
+from vips_fast.accounting import GaussianEvent, PoissonSampledEvent, SelfComposedEvent
 from vips_fast.audit import Part
 from vips_fast.engine.statement import Privacy
 from vips_fast.kernels import add_rounded_gaussian
@@ -324,6 +325,24 @@ class DrawsAll(Part):
 
     def draw(self, n_rows, randomness, step):
         return np.arange(n_rows)
+
+
+class SeveralMinibatches(Part):
+    """Each record is in half of the minibatches of an epoch."""
+
+    def draw(self, n_rows, randomness, step):
+        epoch, number = divmod(step, self.n_batches)
+        if number == 0:
+            self.batches = self.inner._allocate(n_rows, randomness, epoch).astype(int)
+        return np.flatnonzero((number - self.batches) % self.n_batches < self.n_batches // 2)
+
+
+class StatedAsPoisson(Part):
+    """Random allocation, accounted as Poisson sampling at the same rate."""
+
+    def event(self, noise_multiplier):
+        step = PoissonSampledEvent(1 / self.n_batches, GaussianEvent(noise_multiplier))
+        return SelfComposedEvent(step, self.n_batches)
 
 
 class RealisedBatch(Part):

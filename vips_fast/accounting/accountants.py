@@ -42,7 +42,7 @@ class Accountant:
 
 
 def _pld(quantity: str, event: PrivacyEvent, at: float, rtol: float = 1e-4) -> float:
-    loss = PrivacyLoss(event, rtol)
+    loss = PrivacyLoss(event, rtol, smallest=at if quantity == "epsilon" else 1e-12)
     return loss.epsilon(at) if quantity == "epsilon" else loss.delta(at)
 
 
@@ -77,7 +77,7 @@ ACCOUNTANTS: dict[str, Accountant] = {
         Accountant(
             "pld", "privacy-loss distribution",
             "Zhu, Dong & Wang 2022 (dominating pairs); Balle, Barthe & Gaboardi 2018 (sampling without "
-            "replacement); Doroshenko et al. 2022 (discretisation)", _pld,
+            "replacement); Feldman & Shenfeld 2026 (random allocation); Doroshenko et al. 2022 (discretisation)", _pld,
         ),
         Accountant(
             "rdp", "Renyi differential privacy",

@@ -38,10 +38,10 @@ class ComparisonRow:
 def epsilon_lower_bound(event: PrivacyEvent, delta: float, rtol: float = 5e-3) -> float:
     """The largest epsilon at `delta` that a known attack reaches.
 
-    No accountant can prove less. For whole-data mechanisms and Poisson sampling the attack is the worst case itself,
-    so that the gap to accountant ``"pld"`` is numerical only. For sampling without replacement it is the better of
-    two explicit pairs of data sets: one record that differs from n - 1 equal ones, and three mutually equidistant
-    values. For a group of several records it is as many equal ones among zeros.
+    No accountant can prove less. For whole-data mechanisms, Poisson sampling and random allocation the attack is the
+    worst case itself, so that the gap to accountant ``"pld"`` is numerical only. For sampling without replacement it is
+    the better of two explicit pairs of data sets: one record that differs from n - 1 equal ones, and three mutually
+    equidistant values. For a group of several records it is as many equal ones among zeros.
 
     The bound is for the worst mechanism with the event's noise multiplier, not for a particular model. `rtol` is its
     relative accuracy; it is a lower bound for every value of it.
@@ -53,10 +53,10 @@ def epsilon_lower_bound(event: PrivacyEvent, delta: float, rtol: float = 5e-3) -
         # Exact up to the rounding upwards of a few 1e-12.
         return (1.0 - 1e-9) * epsilon(event, delta)
     leaves = (leaf.event if isinstance(leaf, GroupEvent) else leaf for leaf in event.leaves())
-    if not any(isinstance(leaf, WithoutReplacementEvent) for leaf in leaves):
-        return PrivacyLoss(event, rtol).epsilon_lower(delta)
+    # Of random allocation and Poisson sampling every attack is the worst case, or a lower bound of it.
+    numbers = (0, 1) if any(isinstance(leaf, WithoutReplacementEvent) for leaf in leaves) else (0,)
     # A cheap upper bound of each attack tells whether it can be the better one.
-    attacks = [PrivacyLoss(event, rtol, attack=number) for number in (0, 1)]
+    attacks = [PrivacyLoss(event, rtol, attack=number, smallest=delta) for number in numbers]
     return largest([a.epsilon(delta) for a in attacks], attacks, lambda attack, bound: attack.epsilon_lower(delta))
 
 

@@ -17,6 +17,7 @@ from .events import (
     ComposedEvent,
     NonPrivateEvent,
     PrivacyEvent,
+    RandomAllocationEvent,
     SelfComposedEvent,
     check_event,
     rate_and_mechanism,
@@ -146,6 +147,14 @@ class _Steps:
         self.pure: list[tuple[float, int]] = []
         self.others: list[tuple[PrivacyEvent, int]] = []
         for leaf, repeats in touching_leaves(event).items():
+            if isinstance(leaf, RandomAllocationEvent):
+                if leaf.reused:
+                    raise ValueError(
+                        "releases from reused minibatches are not independent of each other: their statements do not "
+                        "compose; use accountant='pld'"
+                    )
+                self.others.append((RandomAllocationEvent(leaf.n_batches, 1, leaf.event), repeats * leaf.n_epochs))
+                continue
             both = pairs(leaf)
             worst = max(pair.max_loss for pair in both)
             if math.isfinite(worst) and all(pair.p_infinite == 0.0 for pair in both):

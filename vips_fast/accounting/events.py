@@ -10,8 +10,8 @@ Neighbouring relations
 ``"replace_one"``
     Neighbours have the same number of records and differ in one of them.
 
-Poisson sampling is analysed under ``"add_remove"`` only and fixed-size sampling without replacement under
-``"replace_one"`` only. A composition of events of different relations has no meaning and is refused.
+Poisson sampling and random allocation are analysed under ``"add_remove"`` only and fixed-size sampling without
+replacement under ``"replace_one"`` only. A composition of events of different relations has no meaning and is refused.
 """
 
 from __future__ import annotations
@@ -214,7 +214,7 @@ def _check_sampled(event: PrivacyEvent, neighbors: str, outer: str) -> PrivacyEv
     have no closed form here and are refused.
     """
     composed = isinstance(check_event(event), (ComposedEvent, SelfComposedEvent))
-    if isinstance(event, (PoissonSampledEvent, WithoutReplacementEvent, GroupEvent)) or (
+    if isinstance(event, (PoissonSampledEvent, WithoutReplacementEvent, RandomAllocationEvent, GroupEvent)) or (
         composed and not all(isinstance(leaf, GaussianEvent) for leaf in event.leaves())
     ):
         raise ValueError(
@@ -269,6 +269,36 @@ class WithoutReplacementEvent(PrivacyEvent):
     def sampling_probability(self) -> float:
         """sample_size / n_records, rounded up to a double."""
         return round_up_probability(self.sample_size, self.n_records)
+
+
+@dataclass(frozen=True)
+class RandomAllocationEvent(PrivacyEvent):
+    """Gaussian mechanisms on the minibatches of `n_epochs` >= 1 epochs, in each of which every unit is in exactly one.
+
+    Each unit goes to one of `n_batches` >= 1 minibatches of an epoch, uniformly and independently of the others, and
+    `event`, its noise multiplier under ``"add_remove"``, which is the relation, is applied to each minibatch once. A
+    part of an epoch counts as all of it. The minibatches are drawn anew for each epoch, or with `reused` once for all:
+    then whatever else is released from the same minibatches, by other runs too, has to be composed with it in one
+    event, and minibatches of another `n_batches` must have been drawn independently. Accountant ``"pld"`` bounds it;
+    `privacy_loss.allocation` has the proofs.
+    """
+
+    kind: ClassVar[str] = "random_allocation"
+    n_batches: int
+    n_epochs: int
+    event: PrivacyEvent
+    reused: bool = False
+    neighbors: str | None = field(default=ADD_REMOVE, init=False)
+
+    def __post_init__(self) -> None:
+        inner = _check_sampled(self.event, ADD_REMOVE, "RandomAllocationEvent")
+        if not inner.leaves() or not all(isinstance(part, GaussianEvent) for part in inner.leaves()):
+            raise ValueError(f"RandomAllocationEvent holds Gaussian events only, got {inner.to_json()}")
+        if not isinstance(self.reused, bool):
+            raise TypeError(f"reused must be True or False, got {self.reused!r}")
+        self._set(
+            n_batches=count("n_batches", self.n_batches, 1), n_epochs=count("n_epochs", self.n_epochs, 1), event=inner
+        )
 
 
 @dataclass(frozen=True)
@@ -375,7 +405,8 @@ _KINDS: dict[str, Any] = {
     cls.kind: cls
     for cls in (
         NonPrivateEvent, GaussianEvent, LaplaceEvent, RandomizedResponseEvent, ApproximateDPEvent,
-        PoissonSampledEvent, WithoutReplacementEvent, GroupEvent, ComposedEvent, SelfComposedEvent,
+        PoissonSampledEvent, WithoutReplacementEvent, RandomAllocationEvent, GroupEvent, ComposedEvent,
+        SelfComposedEvent,
     )
 }
 

@@ -14,6 +14,7 @@ from .events import (
     NonPrivateEvent,
     PoissonSampledEvent,
     PrivacyEvent,
+    RandomAllocationEvent,
     SelfComposedEvent,
     WithoutReplacementEvent,
     check_event,
@@ -54,6 +55,8 @@ def group_event(event: PrivacyEvent, size: int) -> PrivacyEvent:
         return group_event(mechanism, size)
     if isinstance(event, (GaussianEvent, LaplaceEvent)):
         return type(event)(event.noise_multiplier / size, event.neighbors)
+    if isinstance(event, RandomAllocationEvent):
+        raise ValueError("nothing is proven about several records of one owner under random allocation")
     gaussian = all(isinstance(part, GaussianEvent) for part in mechanism.leaves())
     if gaussian and isinstance(event, (PoissonSampledEvent, WithoutReplacementEvent)):
         return GroupEvent(event, size)

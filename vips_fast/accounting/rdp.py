@@ -24,6 +24,7 @@ from .events import (
     GroupEvent,
     PoissonSampledEvent,
     PrivacyEvent,
+    RandomAllocationEvent,
     gaussian_mu_squared,
     rate_and_mechanism,
 )
@@ -34,7 +35,7 @@ from .privacy_loss.rows import hidden_rows
 
 def base_of(event: PrivacyEvent) -> Pair:
     """The pair of one mechanism, or of several Gaussian ones, on the whole data."""
-    if isinstance(event, (ApproximateDPEvent, GroupEvent)):
+    if isinstance(event, (ApproximateDPEvent, GroupEvent, RandomAllocationEvent)):
         raise ValueError(f"no Renyi divergence is known for {event.to_json()}; use accountant='pld'")
     return base_pair(event)
 

@@ -6,6 +6,7 @@ neither the minibatches nor the noise.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -13,8 +14,9 @@ import numpy as np
 from scipy.special import logsumexp
 from scipy.stats import binom
 
-from ..accounting import PrivacyEvent, SelfComposedEvent, delta, epsilon
+from ..accounting import PrivacyEvent, delta, epsilon
 from ..engine.model import Release
+from ..engine.sampling import epoch_length, run_event
 from ..models.prepared import Prepared
 from .bench import Bench, Still, rows_of_persons
 from .report import Check, LayerResult
@@ -90,7 +92,9 @@ class _Attack:
     """Likelihood ratios, "with" against "without" the audited record, of one run's releases.
 
     The sums of the rest of a minibatch are unknown. Their mean is taken off, and their
-    covariance, that of how many records of each kind were drawn, is accounted for.
+    covariance, that of how many records of each kind were drawn, is accounted for. Under random
+    allocation the ratios are those of whole epochs; half of the prior is on minibatches that are
+    the same in all epochs, so that these are found too.
     """
 
     def __init__(self, bench: Bench, prepared: Prepared):
@@ -119,7 +123,7 @@ class _Attack:
     def follow(self, prepared: Prepared) -> None:
         """Attack another run."""
         self.prepared = replace(prepared, records=self.records)
-        self.score = 0.0
+        self.ratios: list[float] = []
 
     def __call__(self, release: Release) -> None:
         """Add the log likelihood ratios of one release; the model is still as it was when the sum was made."""
@@ -132,10 +136,22 @@ class _Attack:
             seen -= _RATE * (self.counts @ rest)
             spread = np.diag(1.0 / (self.counts * _RATE * (1 - _RATE)))
             inner = np.linalg.inv(self.variance * spread + rest @ rest.T)
+        length = epoch_length(self.prepared.plan.sampler)
         for sign, own in zip(self.signs, owns, strict=True):
             filtered = own - (rest @ own) @ inner @ rest if len(rest) else own
             linear, square = float(seen @ filtered) / self.variance, float(own @ filtered) / self.variance
-            self.score += sign * float(logsumexp(self.chance + self.drawn * linear - 0.5 * self.drawn**2 * square))
+            sampled = float(logsumexp(self.chance + self.drawn * linear - 0.5 * self.drawn**2 * square))
+            self.ratios.append(sign * sampled if length == 1 else linear - 0.5 * square)
+
+    @property
+    def score(self) -> float:
+        """The log likelihood ratio of the run."""
+        length = epoch_length(self.prepared.plan.sampler)
+        if length == 1:
+            return math.fsum(self.ratios)
+        epochs = np.array(self.ratios).reshape(-1, length)
+        fresh = logsumexp(epochs, axis=1) - math.log(length)
+        return float(np.logaddexp(fresh.sum(), logsumexp(epochs.sum(0)) - math.log(length)))
 
 
 def _alike(a: Any, b: Any) -> bool:
@@ -150,6 +166,8 @@ def _run_settings(bench: Bench, n_rows: int, multiplier: float = 1.0) -> dict[st
     replaces = bench.neighbors == "replace_one"
     n_records = n_rows if replaces else N_RECORDS
     sampling = "poisson" if rows_of_persons(bench.adapter) is None else "rows"
+    if bench.adapter.estimator().sampling == "random_allocation":
+        sampling = "random_allocation"
     chosen = dict(
         sampling="without_replacement" if replaces else sampling, neighbors=None, n_records=n_records, n_steps=_STEPS,
         batch_size=max(1, round(_RATE * n_records)), noise_multiplier=multiplier,
@@ -170,7 +188,7 @@ def _scores(bench: Bench, holds: bool, multiplier: float, n_runs: int) -> tuple[
         attack.follow(prepared)
         bench.run(prepared, attack)
         out[run] = attack.score
-    return out, SelfComposedEvent(prepared.plan.sampler.event(multiplier), _STEPS)
+    return out, run_event(prepared.plan.sampler, multiplier, _STEPS)
 
 
 def layer_e(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult:

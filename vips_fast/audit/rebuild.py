@@ -26,6 +26,7 @@ import numpy as np
 
 from ..accounting import ComposedEvent, GaussianEvent, SelfComposedEvent, epsilon, group_event
 from ..engine.result import array_digest
+from ..engine.sampling import n_events
 from ..engine.transcript import TranscriptWriter
 from ..models.estimator import PrivateEstimator
 from ..models.rebuild import verify
@@ -127,10 +128,11 @@ class Fitted:
         prepared = bench.prepare(self.estimator, records)
         run = prepared.plan.sampler.event(_MULTIPLIER)
         whole = group_event(GaussianEvent(_MULTIPLIER, neighbors=bench.neighbors), rows_of_persons(adapter) or 1)
-        self.spent = Counter({(None, run): _STEPS}) + Counter((part, whole) for part in _CALLS)
+        number = n_events(prepared.plan.sampler, range(_STEPS))
+        self.spent = Counter({(None, run): number}) + Counter((part, whole) for part in _CALLS)
         # A record of part "a" was in the run, in both calls about "a" and in the one about all.
         calls = sum(part in ("a", None) for part in _CALLS)
-        self.event = ComposedEvent((SelfComposedEvent(run, _STEPS), SelfComposedEvent(whole, calls)))
+        self.event = ComposedEvent((SelfComposedEvent(run, number), SelfComposedEvent(whole, calls)))
         # What `fit` does, with the seams' parts, and then `partial_fit`.
         with np.errstate(all="ignore"):
             self.estimator.run(prepared, TranscriptWriter(self.transcript, first=True))

@@ -76,7 +76,7 @@ def add_model(parser: Parser, written_by: str) -> None:
 def add_sampling(parser: Any, default: str | None = None) -> None:
     """How minibatches are drawn, and the neighbouring relation."""
     # Where there is no model's own, there are no persons whose rows could be drawn.
-    ways = ("poisson", "without_replacement", "full", "rows")[: 4 if default is None else 3]
+    ways = ("poisson", "without_replacement", "full", "random_allocation", "rows")[: 5 if default is None else 4]
     parser.add_argument(
         "--sampling", default=default, choices=ways,
         help="how minibatches are drawn, default: " + (default or "the model's own; rows: of persons, one by one"),

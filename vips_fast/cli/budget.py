@@ -169,7 +169,7 @@ def reserve(args: Namespace) -> int:
 def _event(path: str, number: int, plan: Any) -> Any:
     """The event of a declared run."""
     from ..accounting import SelfComposedEvent, event_from_dict
-    from ..engine.sampling import make_sampler
+    from ..engine.sampling import check_steps, make_sampler, run_event
 
     where = f"--plan {path}: run {number}"
     if not isinstance(plan, dict):
@@ -186,7 +186,8 @@ def _event(path: str, number: int, plan: Any) -> Any:
         sampler = make_sampler(sampling, neighbors, records, given.pop("batch_size", None))
         if given:
             raise ValueError(f"unknown key {sorted(given)[0]!r}")
-        return SelfComposedEvent(sampler.event(noise), steps)
+        check_steps(sampler, steps)
+        return run_event(sampler, noise, steps)
     except KeyError as error:
         raise ValueError(f"{where}: {error.args[0]!r} is missing") from None
     except (TypeError, ValueError, RecursionError) as error:

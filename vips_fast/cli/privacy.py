@@ -33,13 +33,14 @@ def privacy(args: Namespace) -> int:
     """Print epsilon, or the noise multiplier, of a run."""
     from .. import accounting
     from ..accounting.printing import rounded_up
-    from ..engine.sampling import make_sampler
+    from ..engine.sampling import check_steps, make_sampler, run_event
     from ..report import paragraph, table
 
     sampler = make_sampler(args.sampling, args.neighbors, args.records, args.batch)
+    check_steps(sampler, args.steps)
 
     def event(noise_multiplier: float, steps: int = args.steps) -> PrivacyEvent:
-        return accounting.SelfComposedEvent(sampler.event(noise_multiplier), steps)
+        return run_event(sampler, noise_multiplier, steps)
 
     noise = args.noise_multiplier
     if noise is None:

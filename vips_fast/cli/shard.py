@@ -63,13 +63,14 @@ def shard(args: Namespace) -> int:
 
 
 def _text_or_counts(args: Namespace) -> tuple[Iterator[Batch], dict[str, Any]]:
-    from ..data import Batch, Records, count_matrix, holds_records, load_corpus
+    from ..data import Batch, Records, count_matrix, holds_records
+    from ..data.readers import count_pieces
 
     if not holds_records(args.input, args.format, args.text, args.person):
-        corpus = load_corpus(
+        words, pieces = count_pieces(
             args.input, public_words(args), args.format, n_features=args.features, invalid=args.invalid
         )
-        return iter([Batch(corpus.counts, None, corpus.groups)]), {"vocabulary": corpus.vocabulary}
+        return map(Batch, pieces), {"vocabulary": words}
     if args.vocab in (None, PRIVATE):
         raise ValueError("--vocab: expected a public vocabulary, FILE or public:LANGUAGE; fit buys a private one")
     words, analyzer = public_words(args), analyzer_of(args)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -147,36 +148,74 @@ def read_docword(path: PathLike, vocabulary: Vocabulary | None = None, *, invali
     words = _given(vocabulary)
     with naming(path), open_text(path) as file:
         header: list[int] = []
-        parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
-        next_line = 1
-        for block in blocks(file):
-            numbers = parse(block, next_line)
-            values, lines = numbers.values, numbers.lines + next_line
-            next_line += numbers.n_lines
-            while len(header) < 3 and len(values):
-                if lines[0] != len(header) + 1 or np.count_nonzero(lines[:2] == lines[0]) != 1:
-                    raise BadLine(len(header) + 1, "expected one number of the header")
-                header.append(int(values[0]))
-                values, lines = values[1:], lines[1:]
-                if len(header) == 3:
-                    _check_header(*header)
-            if len(values):
-                entries = _triples(values, lines)
-                for name, place in (("document", 0), ("word", 1)):
-                    bad = (entries[:, place] < 1) | (entries[:, place] > header[place])
-                    if bad.any():
-                        what = f"a {name} number that is not from 1 to what line {place + 1} says"
-                        raise BadLine(int(lines[3 * bad.argmax()]), what)
-                count_type = np.int32 if entries[:, 2].max() < 2**31 else np.int64
-                rows, columns = (entries[:, :2] - 1).astype(np.int32).T
-                parts.append((entries[:, 2].astype(count_type), rows, columns))
-        if len(header) < 3:
-            raise ValueError("ends inside its header of three lines")
-        counts, rows, columns = _joined(parts, np.int32)
-        if len(rows) != header[2]:
-            raise ValueError(f"has {'fewer' if len(rows) < header[2] else 'more'} entries than line 3 says")
+        counts, rows, columns = _joined(list(_docword_entries(file, header)), np.int32)
         matrix = sparse.coo_array((counts, (rows, columns)), shape=(header[0], header[1]))
         return _corpus(matrix, words, path, invalid)
+
+
+def docword_pieces(path: PathLike) -> Iterator[sparse.coo_array]:
+    """The documents of a docword file in their order, some at a time; their counts are not checked.
+
+    Raises what `read_docword` does, and ValueError if the lines of the file are not in the order of the documents.
+    """
+    with naming(path), open_text(path) as file:
+        header: list[int] = []
+        held, done = (np.zeros(0, np.int32),) * 3, 0
+        for part in chain(_docword_entries(file, header), [None]):
+            counts, rows, columns = held if part is None else map(np.concatenate, zip(held, part, strict=True))
+            if len(rows) and (rows[0] < done or (rows[1:] < rows[:-1]).any()):
+                raise ValueError("its lines are not in the order of the documents; expected them sorted")
+            # The last document may go on in the next block.
+            last = header[0] if part is None else int(rows[-1])
+            n = int(np.searchsorted(rows, last))
+            if last > done:
+                yield sparse.coo_array((counts[:n], (rows[:n] - done, columns[:n])), shape=(last - done, header[1]))
+            held, done = (counts[n:], rows[n:], columns[n:]), last
+
+
+def _docword_entries(file: Any, header: list[int]) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Counts, documents and words, from 0, of a block of lines at a time; the header's three numbers come first."""
+    next_line, n_entries = 1, 0
+    for block in blocks(file):
+        numbers = parse(block, next_line)
+        values, lines = numbers.values, numbers.lines + next_line
+        next_line += numbers.n_lines
+        while len(header) < 3 and len(values):
+            if lines[0] != len(header) + 1 or np.count_nonzero(lines[:2] == lines[0]) != 1:
+                raise BadLine(len(header) + 1, "expected one number of the header")
+            header.append(int(values[0]))
+            values, lines = values[1:], lines[1:]
+            if len(header) == 3:
+                _check_header(*header)
+        if len(values):
+            entries = _triples(values, lines)
+            for name, place in (("document", 0), ("word", 1)):
+                bad = (entries[:, place] < 1) | (entries[:, place] > header[place])
+                if bad.any():
+                    what = f"a {name} number that is not from 1 to what line {place + 1} says"
+                    raise BadLine(int(lines[3 * bad.argmax()]), what)
+            count_type = np.int32 if entries[:, 2].max() < 2**31 else np.int64
+            rows, columns = (entries[:, :2] - 1).astype(np.int32).T
+            n_entries += len(entries)
+            yield entries[:, 2].astype(count_type), rows, columns
+    if len(header) < 3:
+        raise ValueError("ends inside its header of three lines")
+    if n_entries != header[2]:
+        raise ValueError(f"has {'fewer' if n_entries < header[2] else 'more'} entries than line 3 says")
+
+
+def count_pieces(
+    path: PathLike, vocabulary: Vocabulary | None = None, format: str | None = None, *, n_features: int | None = None,
+    invalid: str = "raise",
+) -> tuple[tuple[str, ...] | None, Iterator[Any]]:  # fmt: skip
+    """The words of a file of counts, if any, and its documents, a docword file's some at a time.
+
+    Arguments and errors are those of `load_corpus`, and errors of `docword_pieces` as it is read.
+    """
+    if (format or _guess(Path(path))) == "docword":
+        return _given(vocabulary), docword_pieces(path)
+    corpus = load_corpus(path, vocabulary, format, n_features=n_features, invalid=invalid)
+    return corpus.vocabulary, iter([corpus.counts])
 
 
 def read_ldac(

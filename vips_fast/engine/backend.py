@@ -47,7 +47,7 @@ class Backend(Protocol):
         """The records of a run where its sums are computed, for as long as the block lasts."""
 
     def minibatch(self, sampler: Sampler, records: Any, randomness: Randomness, step: int) -> tuple[Any, Any]:
-        """The rows of a step and their random words, as `sum` takes them; ``randomness`` is the run's."""
+        """The rows of a step and their random words, as `sum` takes them; ``randomness`` is that of the step."""
 
     def sum(
         self, model: Model, records: Any, rows: Any, words: Any, figures: dict[str, float] | None = None

@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
-from ..accounting import PrivacyEvent, SelfComposedEvent, rounded_up
+from ..accounting import PrivacyEvent, RandomAllocationEvent, SelfComposedEvent, rounded_up
 from ..accounting.checks import non_negative, open_probability
 from ..checks import check_name
 from ..holder import is_dead, this_process
@@ -353,6 +353,13 @@ class Budget:
             count, one = 1, event
             while isinstance(one, SelfComposedEvent):
                 count, one = count * one.count, one.event
+            if isinstance(one, RandomAllocationEvent):
+                if one.reused:
+                    raise ValueError(
+                        f"{self.path}: a declared run has reused minibatches, which other runs may share; expected "
+                        "minibatches that are drawn for it"
+                    )
+                count, one = count * one.n_epochs, RandomAllocationEvent(one.n_batches, 1, one.event)
             if count < 1 or one.neighbors != self.relation:
                 raise ValueError(
                     f"{self.path}: a declared run is about neighbors={one.neighbors!r} with {count} releases; expected "

@@ -42,6 +42,7 @@ from .ledger import Ledger, canonical_json
 from .model import Model
 from .plan import RunPlan
 from .result import Public, array_digest
+from .sampling import epoch_length, n_events
 
 _log = logging.getLogger(__name__)
 
@@ -209,7 +210,7 @@ class RunFolder:
         return (self._stored()["plan"]["noise_multiplier"] or None) if self.begun else None
 
     def progress(self, event: PrivacyEvent, target: float | None) -> tuple[int, int]:
-        """Steps that the run which is here has kept, and steps that it has left and ``target`` can pay for.
+        """Steps that the run which is here has kept, and events that it has left and ``target`` can pay for.
 
         By the files as they are: what to reserve of a budget. `begin` checks the files, and may find that fewer are
         left.
@@ -221,8 +222,11 @@ class RunFolder:
             kept = checkpoint.step
             end = kept if kept == checkpoint.n_steps else end
         with naming(self.path / LEDGER):
-            spent = (self.path / LEDGER).read_bytes().count(b'"kind":"release"')
-        return kept, affordable(spent, event, plan["n_steps"], end - kept, plan["delta"], target, plan.get("prior"))
+            lines = (self.path / LEDGER).read_bytes()
+        # What is 0 times an event belongs to an epoch that is spent already.
+        spent = lines.count(b'"kind":"release"') - lines.count(b'"event":{"count":0,')
+        planned, wanted = (n_events(event, steps) for steps in (range(plan["n_steps"]), range(kept, end)))
+        return kept, affordable(spent, event, planned, wanted, plan["delta"], target, plan.get("prior"))
 
     def begin(
         self, kind: str, settings: Mapping[str, Any], public: Public, model: Model, plan: RunPlan, target: float | None,
@@ -231,9 +235,9 @@ class RunFolder:
         """Start the run, or bring the model to where it stopped.
 
         ``kind`` to ``plan`` are those of this fit, as they would be without a folder; ``target`` is the epsilon that
-        the noise was calibrated for or the plan was held against, ``paid`` the steps that a budget pays for, with which
-        the run ends. Returns the ledger, open, with all that was spent, which writes ahead into the folder; the steps
-        that are left, and that the target can pay for; and the settings of the run, for its result.
+        the noise was calibrated for or the plan was held against, ``paid`` the events that a budget pays for, with
+        whose steps the run ends. Returns the ledger, open, with all that was spent, which writes ahead into the folder;
+        the steps that are left, and that the target can pay for; and the settings of the run, for its result.
 
         Raises ValueError if the run is of another plan, model, shape or version; if the ledger does not extend the
         checkpoint; or if lost releases have used up the target before any step was kept.
@@ -264,8 +268,11 @@ class RunFolder:
         if checkpoint is not None and step == checkpoint.n_steps:
             self._n_steps = step
             return ledger, range(step, step), settings
-        left = affordable(len(ledger), plan.event, plan.n_steps, plan.n_steps - step, plan.delta, target, plan.prior)
-        self._n_steps = n_steps = step + (left if paid is None else min(left, paid))
+        spent = sum(count for (_, event), count in ledger.spent.items() if event == plan.event)
+        planned, wanted = (n_events(plan.event, range(start, plan.n_steps)) for start in (0, step))
+        left = affordable(spent, plan.event, planned, wanted, plan.delta, target, plan.prior)
+        left, length = left if paid is None else min(left, paid), epoch_length(plan.event)
+        self._n_steps = n_steps = min(plan.n_steps, (step // length + left) * length) if left else step
         if n_steps == 0:
             raise ValueError(
                 f"checkpoint {self.path}: {len(ledger)} releases are spent and no step of them was kept; "
@@ -400,10 +407,10 @@ def affordable(
     spent: int, event: PrivacyEvent | None, planned: int, wanted: int, delta: float, target: float | None,
     prior: dict[str, Any] | None = None,
 ) -> int:
-    """How many of the wanted releases of an event a target can still pay for, after those that are spent.
+    """How many of the wanted times of an event a target can still pay for, after those that are spent.
 
-    The noise was chosen for ``planned`` releases, and what their columns were bought with before. Where releases were
-    lost, a few steps fewer may remain; how many is for the accountant to say, from the events alone.
+    The noise was chosen for ``planned`` times, and what their columns were bought with before. Where releases were
+    lost, a few fewer may remain; how many is for the accountant to say, from the events alone.
     """
     if event is None or target is None or spent + wanted <= planned:
         return wanted

@@ -25,7 +25,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -148,22 +148,12 @@ class Draw:
     randomness : Randomness
         Of this step alone.
     step : int
-    rows : int64 array or None
-        What was drawn already, by a sampler that cannot draw by parts.
     """
 
     sampler: Sampler
     n_rows: int
     randomness: Randomness
     step: int
-    rows: np.ndarray | None = None
-
-    def of(self, part: range) -> Draw:
-        """What a part needs of it."""
-        if self.rows is None:
-            return self
-        first, last = np.searchsorted(self.rows, (part.start, part.stop))
-        return replace(self, rows=self.rows[first:last] - part.start)
 
 
 @dataclass
@@ -205,9 +195,7 @@ def _sum_part(
         raise ClusterError("a worker that is not like the others was asked for a sum")
     records: Records = held.content
     figures: dict[str, float] | None = {} if opens else None
-    rows, words = minibatch(
-        draw.sampler, draw.n_rows, records.usable, draw.randomness, draw.step, range(*part), draw.rows
-    )
+    rows, words = minibatch(draw.sampler, draw.n_rows, records.usable, draw.randomness, draw.step, range(*part))
     total = Threads(1).sum(model.content, records, rows, words, figures)
     return PartialSum.of(1 << number, len(rows), total, figures)
 
@@ -409,10 +397,8 @@ class DaskBackend:
     # ------------------------------------------------------------- sums
 
     def minibatch(self, sampler: Sampler, records: Placed, randomness: Randomness, step: int) -> tuple[Draw, None]:
-        """See `Backend.minibatch`. The workers draw, if any process can; else what was drawn here is sent to them."""
-        by_parts = getattr(sampler, "by_parts", False)
-        rows = None if by_parts else sampler.draw(records.n_rows, randomness, step)
-        return Draw(sampler, records.n_rows, randomness.of_step(step), step, rows), None
+        """See `Backend.minibatch`; the workers draw."""
+        return Draw(sampler, records.n_rows, randomness, step), None
 
     def sum(
         self, model: Model, records: Placed, rows: Draw, words: None, figures: dict[str, float] | None = None
@@ -464,7 +450,7 @@ class DaskBackend:
         try:
             level = [
                 submit(
-                    _sum_part, held, sent, draw.of(part), (part.start, part.stop), number, identity(), opens,
+                    _sum_part, held, sent, draw, (part.start, part.stop), number, identity(), opens,
                     key=f"vips_sum-{name}-{number}",
                 )
                 for number, (held, part) in enumerate(zip(placed.held, placed.parts, strict=True))

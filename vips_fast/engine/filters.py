@@ -55,7 +55,15 @@ from typing import TypeGuard
 
 import numpy as np
 
-from ..accounting import ApproximateDPEvent, PrivacyEvent, epsilon, epsilon_from_rdp, gaussian_epsilon, renyi_divergence
+from ..accounting import (
+    ApproximateDPEvent,
+    PrivacyEvent,
+    RandomAllocationEvent,
+    epsilon,
+    epsilon_from_rdp,
+    gaussian_epsilon,
+    renyi_divergence,
+)
 from ..accounting.gaussian import gaussian_mu
 from ..accounting.parts import composed
 
@@ -124,6 +132,11 @@ def renyi_filter_epsilon(counts: Counts, delta: float, orders: tuple[tuple[float
     """
     if not any(counts.values()):
         return 0.0
+    if any(isinstance(leaf, RandomAllocationEvent) for event in counts for leaf in event.leaves()):
+        raise ValueError(
+            "no Renyi bound of random allocation is known here: expected its runs in a list declared ahead, which is "
+            "composed by privacy-loss distributions, or sampling='poisson'"
+        )
     alphas = tuple(alpha for alpha, _ in orders)
     total = np.sum([count * _divergences(event, alphas) for event, count in counts.items() if count], axis=0) * _UP
     return min(
@@ -135,7 +148,8 @@ def gaussian_filter_epsilon(counts: Counts, delta: float) -> float:
     """Epsilon of Gaussian releases by the Gaussian filter.
 
     A release from a sample counts as if all the data were used: a mixture of the neighbours' laws is told apart from
-    one of them no better than the other is.
+    one of them no better than the other is. An epoch of random allocation counts as one release, since a record is in
+    one of its minibatches, and it is told which.
 
     Raises ValueError if an event is not Gaussian.
     """
@@ -148,6 +162,7 @@ def _mu_squared(event: PrivacyEvent) -> float:
     parts = []
     for leaf, repeats in event.leaves().items():
         mu = gaussian_mu(getattr(leaf, "event", leaf))
+        repeats *= getattr(leaf, "n_epochs", 1)
         if mu is None:
             raise ValueError(f"the Gaussian filter composes Gaussian mechanisms only, got {event.to_json()}")
         parts.append(repeats * mu**2)

@@ -188,7 +188,8 @@ class Ledger:
     def intend(self, event: PrivacyEvent, *, clip_norm: float, sensitivity: float, part: str | None = None) -> None:
         """Record a release that is about to be made, from all records or from a part. It counts as spent from now on.
 
-        Raises ValueError if its neighbouring relation is not that of the releases before, or the part is no name.
+        The event of a release that belongs to an epoch which was recorded before is 0 times that event. Raises
+        ValueError if its neighbouring relation is not that of the releases before, or the part is no name.
         """
         with self._lock:
             for _, first in list(self._spent)[:1]:
@@ -196,7 +197,8 @@ class Ledger:
             record = {"kind": "release", "event": event.to_dict(), "clip_norm": clip_norm, "sensitivity": sensitivity}
             self._append(record if part is None else dict(record, part=check_name("part", part)))
             self._n_releases += 1
-            self._spent[part, event] += 1
+            if event.leaves():
+                self._spent[part, event] += 1
 
     def close(self, digest: str, transcript: list[str] | None = None) -> None:
         """Record the digest of all that a run publishes, and those of its releases where they are kept."""

@@ -21,6 +21,7 @@ from .ledger import Ledger
 from .model import Model, Records, Release
 from .plan import RunPlan
 from .randomness import Randomness
+from .sampling import charged, epoch_length
 
 _log = logging.getLogger(__name__)
 
@@ -78,8 +79,8 @@ def run(
     figures : list or None
         Takes a dict of un-noised figures for each step. The plan has to be tainted.
     charge : callable() or None
-        Called before the key of a step's noise is drawn: what the budget of the data set has to know is on the disk
-        when it returns. What it raises ends the run.
+        Called before the key of a step's noise is drawn, where the step brings an event: what the budget of the data
+        set has to know is on the disk when it returns. What it raises ends the run.
     steps : range or None
         Steps of the plan that are left to do, in a ledger that is open already. None is all of them.
     after : callable(int) or None
@@ -100,19 +101,24 @@ def run(
     _log.info("plan: %s", ", ".join(f"{name} {value}" for name, value in plan.public().items()))
     before = first_step + steps.start
     _log.info("start: %d steps to do, %d done before, %d releases spent", len(steps), before, len(ledger))
-    sampler, mechanism, event = plan.sampler, plan.mechanism, plan.event
+    sampler, mechanism = plan.sampler, plan.mechanism
     scale = mechanism.spacing / sampler.expected_batch_size
     start = time.perf_counter()
     for number in steps:
         step = first_step + number
         opened: dict[str, float] | None = None if figures is None else {}
-        rows, words = backend.minibatch(sampler, records, randomness, step)
+        first = number == steps.start
+        # A new key where a new event is paid for, and nowhere else: the steps of an epoch share what they were dealt.
+        if charged(sampler, step, first):
+            drawing = randomness.of_step(step - step % epoch_length(sampler))
+        rows, words = backend.minibatch(sampler, records, drawing, step)
         sums = model.round(backend.sum(model, records, rows, words, opened), mechanism.spacing)
         # Until here nobody has seen anything, and a step that ends costs nothing. From here on it is spent, so a signal
         # waits: it finds the model as a whole number of steps left it, and the folder of the run knows of them.
+        event = plan.event_at(step, first)
         with uninterrupted():
             if event is not None:
-                if charge is not None:
+                if charge is not None and charged(sampler, step, first):
                     charge()
                 clip_norm, sensitivity = mechanism.clip_norm, mechanism.sensitivity
                 ledger.intend(event, clip_norm=clip_norm, sensitivity=sensitivity, part=plan.part)

@@ -24,7 +24,7 @@ from ..accounting.parts import Spent
 from ..checks import check_name
 from ..mechanisms import GaussianMechanism
 from .model import Model
-from .sampling import Sampler
+from .sampling import Sampler, charged, check_steps, n_events, run_event
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,14 @@ class RunPlan:
 
     @property
     def event(self) -> PrivacyEvent | None:
-        """Event of one release; None without noise."""
+        """Event of one release, or of an epoch of them (`charged`); None without noise."""
         z = self.mechanism.noise_multiplier
         return self.sampler.event(z) if z > 0 else None
+
+    def event_at(self, step: int, first: bool) -> PrivacyEvent | None:
+        """Event that a step brings, 0 times `event` where that of its epoch covers it; None without noise."""
+        event = self.event
+        return event if event is None or charged(self.sampler, step, first) else SelfComposedEvent(event, 0)
 
     def public(self) -> dict[str, Any]:
         """The plan's numbers for the ledger, JSON-ready."""
@@ -94,6 +99,7 @@ def make_plan(
     Raises ValueError if the run would overspend, no noise multiplier reaches the target, the noise does not fit the
     lattice, or the part is no name.
     """
+    check_steps(sampler, n_steps)
     reasons = dict.fromkeys(taints)
     if part is not None:
         check_name("part", part)
@@ -112,7 +118,7 @@ def make_plan(
                 "columns were bought with"
             )
         z = calibrate_noise_multiplier(
-            lambda z: ComposedEvent((*bought, SelfComposedEvent(sampler.event(z), n_steps))), target, delta
+            lambda z: ComposedEvent((*bought, run_event(sampler, z, n_steps))), target, delta
         )
     else:
         z = float(noise_multiplier)
@@ -122,7 +128,7 @@ def make_plan(
             total = Counter(spent)
             if prior is not None:
                 total[None, event_from_dict(prior["event"])] += 1
-            total[part, sampler.event(z)] += n_steps
+            total[part, sampler.event(z)] += n_events(sampler, range(n_steps))
             would = parts_epsilon(total, delta)
             if would > target_epsilon:
                 raise ValueError(

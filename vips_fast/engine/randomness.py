@@ -64,8 +64,8 @@ class KeyedRandomness:
         return out
 
     def of_step(self, step: int) -> KeyedRandomness:
-        """This stream, which is the same at each call and no secret."""
-        return self
+        """A stream of its own for the step, which says nothing about other steps or about noise."""
+        return KeyedRandomness(self._digest("step", step))
 
     def noise_key(self, step: int) -> bytes:
         """32 bytes, another for each step."""

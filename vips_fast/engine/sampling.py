@@ -2,24 +2,32 @@
 
 A sampler draws record numbers and emits the accounting event of a release made from such
 a minibatch, so that what is drawn and what is accounted cannot differ: Poisson sampling
-with "add or remove one record"; a fixed size without replacement with "replace one
-record"; the whole data set with either; rows of persons, drawn one by one, with "add or
-remove one person". A sampler knows public numbers only; how many rows there are is told
-to `draw` alone.
+and random allocation with "add or remove one record"; a fixed size without replacement
+with "replace one record"; the whole data set with either; rows of persons, drawn one by
+one, with "add or remove one person". A sampler knows public numbers only; how many rows
+there are is told to `draw` alone.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from ..accounting import GaussianEvent, PoissonSampledEvent, PrivacyEvent, WithoutReplacementEvent, group_event
+from ..accounting import (
+    GaussianEvent,
+    PoissonSampledEvent,
+    PrivacyEvent,
+    RandomAllocationEvent,
+    SelfComposedEvent,
+    WithoutReplacementEvent,
+    group_event,
+)
 from .randomness import Randomness
 
 RELATIONS = ("add_remove", "replace_one")
-SAMPLINGS = ("poisson", "without_replacement", "full", "rows")
+SAMPLINGS = ("poisson", "without_replacement", "full", "rows", "random_allocation")
 
 
 class Sampler(Protocol):
@@ -27,7 +35,7 @@ class Sampler(Protocol):
 
     Attributes
     ----------
-    name : {"poisson", "without_replacement", "full", "rows"}
+    name : {"poisson", "without_replacement", "full", "rows", "random_allocation"}
     neighbors : {"add_remove", "replace_one"}
         The relation that its event is about.
     n_records : int
@@ -41,15 +49,49 @@ class Sampler(Protocol):
     n_records: int
     expected_batch_size: float
 
-    def draw(self, n_rows: int, randomness: Randomness, step: int) -> np.ndarray:
-        """Sorted record numbers below n_rows, int64; ``randomness`` is the run's own, the same one in all its steps.
+    def draw(self, n_rows: int, randomness: Randomness, step: int, part: range | None = None) -> np.ndarray:
+        """Sorted record numbers below n_rows, int64; those within ``part`` alone, where it is given.
 
-        Where ``by_parts`` is True, no draw depends on an earlier one, and a further argument ``part``, a range, leaves
-        only numbers within it: parts that make up all rows draw, by ``randomness.of_step(step)``, what the whole does.
+        ``randomness`` gives the same words whenever it is asked (`Randomness.of_step`), so that parts that make up all
+        rows give together what the whole gives, and is the same for all steps that one event covers.
         """
 
     def event(self, noise_multiplier: float) -> PrivacyEvent:
-        """Event of one release with this noise multiplier."""
+        """Event of one release with this noise multiplier, or of an epoch of `n_batches` releases."""
+
+
+def epoch_length(of: Sampler | PrivacyEvent | None) -> int:
+    """How many steps an event of this sampler covers, or this event."""
+    return int(getattr(of, "n_batches", 1))
+
+
+def check_steps(sampler: Sampler, n_steps: int) -> None:
+    """Refuse a run that ends within an epoch; ValueError."""
+    if n_steps % epoch_length(sampler):
+        raise ValueError(
+            f"n_steps={n_steps}: expected a multiple of {epoch_length(sampler)}, the minibatches of an epoch "
+            f"(n_records / batch_size), with sampling={sampler.name!r}"
+        )
+
+
+def charged(sampler: Sampler, step: int, first: bool = False) -> bool:
+    """Whether a step of a run brings a new event: each does, or those that begin an epoch.
+
+    The first step that a run does brings one too, wherever it stands in its epoch: a run that was resumed there goes
+    on with newly drawn minibatches. What it does of them, and what was done of those before, are parts of two epochs.
+    """
+    return first or step % epoch_length(sampler) == 0
+
+
+def n_events(of: Sampler | PrivacyEvent | None, steps: range) -> int:
+    """How many events these consecutive steps of a run bring, the first of them done first."""
+    length = epoch_length(of)
+    return (steps.stop - 1) // length - steps.start // length + 1 if len(steps) else 0
+
+
+def run_event(sampler: Sampler, noise_multiplier: float, n_steps: int) -> SelfComposedEvent:
+    """The event of a whole run."""
+    return SelfComposedEvent(sampler.event(noise_multiplier), n_events(sampler, range(n_steps)))
 
 
 class PoissonSampler:
@@ -69,7 +111,6 @@ class PoissonSampler:
     """
 
     name = "poisson"
-    by_parts = True
     neighbors = "add_remove"
 
     def __init__(self, n_records: int, batch_size: float):
@@ -141,7 +182,6 @@ class FixedSizeSampler:
     """
 
     name = "without_replacement"
-    by_parts = True
     neighbors = "replace_one"
 
     def __init__(self, n_records: int, batch_size: int):
@@ -169,6 +209,59 @@ class FixedSizeSampler:
         return WithoutReplacementEvent(self.batch_size, self.n_records, inner)
 
 
+class RandomAllocationSampler:
+    """Each record is in one minibatch of an epoch, uniformly and independently of the others.
+
+    Parameters
+    ----------
+    n_records : int
+        Public number of records.
+    n_batches : int
+        Minibatches of an epoch, at least 1. Step s is minibatch s mod n_batches of epoch s // n_batches.
+    edges : int64 array of shape (n_batches + 1,), or None
+        Records from edges[i] to edges[i + 1] are minibatch i of every epoch: minibatches that were drawn once, with
+        the data in their order. Its sizes are private. None draws minibatches anew for each epoch.
+
+    Notes
+    -----
+    A record's minibatch is its 64-bit random word modulo n_batches; words from the largest multiple of n_batches up
+    are drawn again, so that nothing is rounded. It follows from the epoch's key and the record's own number alone. The
+    loop makes a new key where `charged` says that a new epoch is paid for, and keeps it in memory only: whoever begins
+    or goes on with an epoch in any other way draws anew.
+    """
+
+    name = "random_allocation"
+    neighbors = "add_remove"
+
+    def __init__(self, n_records: int, n_batches: int, edges: np.ndarray | None = None):
+        self.n_records, self.n_batches, self.edges = n_records, n_batches, edges
+        self.expected_batch_size = n_records / n_batches
+
+    def draw(self, n_rows: int, randomness: Randomness, step: int, part: range | None = None) -> np.ndarray:
+        """Sorted record numbers, int64; possibly none. ``randomness`` is the same for all steps of an epoch."""
+        part, (epoch, number) = range(n_rows) if part is None else part, divmod(step, self.n_batches)
+        if self.edges is not None:
+            first, last = np.clip(self.edges[number : number + 2], part.start, part.stop)
+            return np.arange(first, last, dtype=np.int64)
+        return np.flatnonzero(self._allocate(len(part), randomness, epoch, part.start) == number) + part.start
+
+    def _allocate(self, n: int, randomness: Randomness, epoch: int, first: int = 0) -> np.ndarray:
+        """The minibatches of n records from number ``first`` on."""
+        words = randomness.words(n, "allocate", epoch, first)
+        last, again = np.uint64(2**64 - 2**64 % self.n_batches - 1), 0
+        while (beyond := words > last).any():
+            again += 1
+            words = np.where(beyond, randomness.words(n, f"allocate again {again}", epoch, first), words)
+        return words % np.uint64(self.n_batches)
+
+    def event(self, noise_multiplier: float) -> PrivacyEvent:
+        """Event of one epoch with this noise multiplier."""
+        inner = GaussianEvent(noise_multiplier, neighbors=self.neighbors)
+        if self.n_batches == 1:
+            return inner
+        return RandomAllocationEvent(self.n_batches, 1, inner, self.edges is not None)
+
+
 class FullSampler:
     """Every record in every step.
 
@@ -180,7 +273,6 @@ class FullSampler:
     """
 
     name = "full"
-    by_parts = True
 
     def __init__(self, n_records: int, neighbors: str = "add_remove"):
         self.n_records, self.neighbors = n_records, neighbors
@@ -198,7 +290,7 @@ class FullSampler:
 
 def minibatch(
     sampler: Sampler, n_rows: int, usable: np.ndarray | None, randomness: Randomness, step: int,
-    part: range | None = None, rows: np.ndarray | None = None,
+    part: range | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The records of a step that contribute, int64 and sorted, and the random word of each, uint64.
 
@@ -209,12 +301,10 @@ def minibatch(
         Records of the data set.
     usable : bool array of shape (n_rows,), or (len(part),), or None
     randomness : Randomness
-        As for `Sampler.draw`.
+        ``of_step(step)`` of the run's.
     step : int
     part : range or None
         The records that are at hand; None for all. Numbers are counted from its start.
-    rows : int64 array or None
-        Those of the part that were drawn already.
 
     Notes
     -----
@@ -223,9 +313,8 @@ def minibatch(
     """
     if part is None:
         part, rows = range(n_rows), sampler.draw(n_rows, randomness, step)
-    elif rows is None:
-        by_parts: Any = sampler
-        rows = by_parts.draw(n_rows, randomness, step, part) - part.start
+    else:
+        rows = sampler.draw(n_rows, randomness, step, part) - part.start
     words = randomness.words(len(part), "record", step, part.start)[rows]
     if usable is not None:
         kept = usable[rows]
@@ -240,13 +329,13 @@ def make_sampler(
 
     Parameters
     ----------
-    sampling : {"poisson", "without_replacement", "full", "rows"}
+    sampling : {"poisson", "without_replacement", "full", "rows", "random_allocation"}
     neighbors : {"add_remove", "replace_one"} or None
         None takes the relation that the sampling is accounted under.
     n_records : int
         Public number of records.
     batch_size : float or None
-        None is the whole data set.
+        None is the whole data set. With "random_allocation", epochs have n_records / batch_size minibatches, rounded.
     rows_per_unit : int or None
         Most rows of a person, which "rows" needs and the others do not read.
 
@@ -278,6 +367,8 @@ def make_sampler(
         if rows_per_unit is None:
             raise ValueError("rows_per_group=None: expected the most rows of a person with sampling='rows'")
         return RowSampler(n_records, float(size), rows_per_unit)
+    if sampling == "random_allocation":
+        return RandomAllocationSampler(n_records, max(1, round(n_records / size)))
     if int(size) != size or size < 1:
         raise ValueError(f"batch_size={batch_size!r}: expected an integer with sampling='without_replacement'")
     return FixedSizeSampler(n_records, int(size))

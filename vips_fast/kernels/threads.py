@@ -40,7 +40,7 @@ def resolve_n_threads(n_threads: int | None, name: str = "n_jobs") -> int:
     return int(n_threads)
 
 
-def run_blocks(n_blocks: int, n_threads: int, work: Callable[[int, int], None]) -> None:
+def run_blocks(n_blocks: int, n_threads: int, work: Callable[[int, int], object]) -> None:
     """Call ``work(block, worker)`` once for each block, on ``n_threads`` threads.
 
     Blocks are handed out in order to whichever worker is free; ``worker`` numbers the threads from 0, so that each can

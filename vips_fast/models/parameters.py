@@ -22,11 +22,13 @@ class Parameters:
 
     Parameters
     ----------
-    sampling : {"poisson", "without_replacement", "full", "rows"}
+    sampling : {"poisson", "without_replacement", "full", "rows", "random_allocation"}
         How minibatches are drawn. "rows", with ``groups``: rows by themselves, each clipped alone, in place of persons.
+        "random_allocation": epochs of ``n_records / batch_size`` minibatches, rounded, in each of which every record is
+        once; ``n_steps`` is a multiple of that number.
     neighbors : {"add_remove", "replace_one"} or None
-        Neighbouring relation; None takes the one that the sampling is accounted under ("poisson" and "full": add or
-        remove one record; "without_replacement": replace one).
+        Neighbouring relation; None takes the one that the sampling is accounted under ("without_replacement": replace
+        one record; others: add or remove one).
     batch_size : float or None
         (Expected) records of a minibatch; None takes all.
     n_steps : int

@@ -15,6 +15,7 @@ from ..engine.checkpoint import RunFolder
 from ..engine.ledger import Ledger
 from ..engine.plan import RunPlan
 from ..engine.result import Public
+from ..engine.sampling import check_steps, n_events
 
 if TYPE_CHECKING:
     from .estimator import PrivateEstimator
@@ -75,7 +76,7 @@ class Spending:
         return self
 
     def quote(self, n_features: int | None = None) -> tuple[PrivacyEvent, int, float] | None:
-        """Event and number of the releases of a fit, and its delta, from public numbers; nothing is reserved.
+        """Event of the releases of a fit, how often, and its delta, from public numbers; nothing is reserved.
 
         None where these numbers do not say it: ``n_records`` is not given, or neither ``n_steps`` nor the columns of
         the data are, or no noise is added. Raises as `settle` does.
@@ -94,10 +95,10 @@ class Spending:
             return None
         if estimator.n_steps is None and n_features is None:
             return None
-        chosen, event, n_steps = self._choose(estimator, public)
+        chosen, event, count = self._choose(estimator, public)
         if budget is not None:
-            budget.check(event, n_steps)
-        return event, n_steps, chosen._delta(public.n_records)
+            budget.check(event, count)
+        return event, count, chosen._delta(public.n_records)
 
     def _refuse_unsafe(self, estimator: PrivateEstimator) -> None:
         reasons = (*estimator._taints(), *estimator._unsafe_taints())
@@ -117,17 +118,19 @@ class Spending:
         neither; its run is reserved."""
         if self.budget is None or self._estimator is None:
             return self._estimator
-        chosen, event, n_steps = self._choose(self._estimator, public)
+        chosen, event, count = self._choose(self._estimator, public)
         goes_on = self._folder is not None and self._folder.noise_multiplier is not None
-        self._reserve(event, n_steps, public.part, chosen.target_epsilon if goes_on else None)
+        self._reserve(event, count, public.part, chosen.target_epsilon if goes_on else None)
         return chosen
 
     def _choose(self, estimator: PrivateEstimator, public: Public) -> tuple[Any, PrivacyEvent, int]:
-        """That estimator, and event and number of the releases of its run."""
+        """That estimator, the event of its run's releases, and how often it comes."""
         budget, chosen = self.budget, copy.copy(estimator)
         if chosen.target_delta is None and budget is not None:
             chosen.target_delta = budget.delta
         sampler, n_steps = chosen._schedule(public, self._partial)
+        check_steps(sampler, n_steps)
+        count = n_events(sampler, range(n_steps))
         delta = chosen._delta(public.n_records)
         if budget is not None:
             budget.check_plan(sampler.neighbors, public.unit, delta)
@@ -136,20 +139,20 @@ class Spending:
         if kept is not None:
             if chosen.noise_multiplier is None and chosen.target_epsilon is None:
                 chosen.noise_multiplier = kept
-            return chosen, sampler.event(kept), n_steps
+            return chosen, sampler.event(kept), count
         if chosen.noise_multiplier is None and chosen.target_epsilon is None and budget is not None:
-            if held is not None and (held.event, held.count) == (sampler.event(self._noise), n_steps):
+            if held is not None and (held.event, held.count) == (sampler.event(self._noise), count):
                 chosen.noise_multiplier = self._noise
             else:
                 self.close()
-                chosen.noise_multiplier = budget.noise_multiplier(sampler.event, n_steps)
+                chosen.noise_multiplier = budget.noise_multiplier(sampler.event, count)
         z = chosen.noise_multiplier
         if z is None:
             z = calibrate_noise_multiplier(
-                lambda z: SelfComposedEvent(sampler.event(z), n_steps), float(chosen.target_epsilon or 1.0), delta
+                lambda z: SelfComposedEvent(sampler.event(z), count), float(chosen.target_epsilon or 1.0), delta
             )
         self._noise = float(z)
-        return chosen, sampler.event(self._noise), n_steps
+        return chosen, sampler.event(self._noise), count
 
     def _reserve(self, event: PrivacyEvent | None, count: int, part: str | None, target: float | None = None) -> None:
         held = self._reservation
@@ -173,7 +176,7 @@ class Spending:
 
     @property
     def paid(self) -> int | None:
-        """Releases that the budget pays for; None without one."""
+        """Events that the budget pays for; None without one."""
         return None if self.budget is None else 0 if self._reservation is None else self._reservation.count
 
     def confirm(self, plan: RunPlan, target: float | None) -> None:
@@ -182,7 +185,7 @@ class Spending:
             return
         self._refuse(plan.taints or (() if plan.event is not None else ("no noise is added",)))
         self.budget.check_plan(plan.relation, plan.unit, plan.delta)
-        self._reserve(plan.event, plan.n_steps, plan.part, target)
+        self._reserve(plan.event, n_events(plan.sampler, range(plan.n_steps)), plan.part, target)
 
     def record(self, ledger: Ledger) -> None:
         """Write into the ledger which budget pays."""

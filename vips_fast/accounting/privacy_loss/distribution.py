@@ -22,18 +22,15 @@ import numpy as np
 from ..checks import FloatArray
 from ..events import (
     ComposedEvent,
-    GaussianEvent,
     GroupEvent,
     PrivacyEvent,
     SelfComposedEvent,
     WithoutReplacementEvent,
-    gaussian_mu_squared,
-    touching_leaves,
 )
 from ..roots import right_end
 from .convolution import MAX_POINTS, Convolution, Cumulants, Part, log_sum_exp, split, union
-from .dominating import attack_pairs, pairs
-from .pairs import GaussianPair, TrianglePair
+from .dominating import composed_pairs
+from .pairs import TrianglePair
 
 T = TypeVar("T")
 
@@ -286,30 +283,20 @@ class PrivacyLoss:
     log2(T) products.
 
     `rtol` is the relative accuracy of the answers (of epsilon in `epsilon`, of delta in `delta`), which are upper
-    bounds for every value. With `attack`, samples without replacement are replaced by that explicit attack (0: one
+    bounds for every value; random allocation has its own, about 5e-4 of epsilon, for any delta from `smallest` up. With
+    `attack`, samples without replacement are replaced by that explicit attack (0: one
     record against none, 1: an equilateral triangle of records) in place of the dominating pairs; its `epsilon_lower`
     bounds from below what any accountant can prove.
     """
 
-    def __init__(self, event: PrivacyEvent, rtol: float = 1e-4, attack: int | None = None) -> None:
+    def __init__(
+        self, event: PrivacyEvent, rtol: float = 1e-4, attack: int | None = None, smallest: float = 1e-12
+    ) -> None:  # fmt: skip
         if not 1e-9 <= rtol <= 0.5:
             raise ValueError(f"rtol must be in [1e-9, 0.5], got {rtol!r}")
         self.rtol = float(rtol)
-        add: list[Part] = []
-        remove: list[Part] = []
-        mu2 = gaussian_mu_squared(event)
-        if mu2 > 0.0:
-            part = Part(GaussianPair(math.sqrt(mu2)), 1)
-            add.append(part)
-            remove.append(part)
-        # Equal compositions are computed in the same order, so that answers agree to the last bit.
-        for leaf, count in sorted(touching_leaves(event).items(), key=lambda item: item[0].to_json()):
-            if isinstance(leaf, GaussianEvent):
-                continue
-            known = [pairs(leaf)] if attack is None else attack_pairs(leaf)
-            one, two = known[min(attack or 0, len(known) - 1)]
-            add.append(Part(one, count))
-            remove.append(Part(two, count))
+        found = composed_pairs(event, smallest, attack)
+        add, remove = ([Part(both[side], count) for both, count in found] for side in (0, 1))
         self._group = None if attack is not None else _group_of_one_size(event, rtol)
         self._directions = [Direction(add)] if add else []
         if any(one.pair is not two.pair for one, two in zip(add, remove, strict=True)):

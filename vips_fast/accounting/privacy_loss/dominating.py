@@ -12,11 +12,14 @@ from ..events import (
     LaplaceEvent,
     PoissonSampledEvent,
     PrivacyEvent,
+    RandomAllocationEvent,
     RandomizedResponseEvent,
     SelfComposedEvent,
     WithoutReplacementEvent,
     gaussian_mu_squared,
+    touching_leaves,
 )
+from .allocation import allocation_pairs, epochs
 from .pairs import (
     DiscretePair,
     GaussianPair,
@@ -99,3 +102,29 @@ def pairs(event: PrivacyEvent) -> tuple[Pair, Pair]:
         return dominating_rows(event)
     both = base_pair(event)
     return both, both
+
+
+def composed_pairs(event: PrivacyEvent, smallest: float, attack: int | None) -> list[tuple[tuple[Pair, Pair], int]]:
+    """The pairs of all mechanisms of an event, and how often each is repeated; arguments as of `PrivacyLoss`.
+
+    Whole-data Gaussian mechanisms are merged into one. Equal compositions come in the same order, so that answers
+    agree to the last bit.
+    """
+    found: list[tuple[tuple[Pair, Pair], int]] = []
+    mu2 = gaussian_mu_squared(event)
+    if mu2 > 0.0:
+        whole = GaussianPair(math.sqrt(mu2))
+        found.append(((whole, whole), 1))
+    leaves = touching_leaves(event)
+    for leaf, count in sorted(leaves.items(), key=lambda item: item[0].to_json()):
+        if not isinstance(leaf, (GaussianEvent, RandomAllocationEvent)):
+            known = [pairs(leaf)] if attack is None else attack_pairs(leaf)
+            found.append((known[min(attack or 0, len(known) - 1)], count))
+    allocated = epochs(leaves)
+    # What is cut is an infinite loss of each epoch: a ten-millionth of delta in all, in decades for the cache.
+    number = sum(count for _, _, count in allocated)
+    for n_batches, square, count in allocated:
+        tail = 10.0 ** max(-290, math.floor(math.log10(1e-7 * smallest / number)))
+        one, two, repeats = allocation_pairs(n_batches, square, count, tail, attack is None)
+        found.append(((one, two), repeats))
+    return found

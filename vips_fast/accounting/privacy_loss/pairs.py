@@ -167,20 +167,23 @@ class GaussianPair(Pair):
 
 
 class DiscretePair(Pair):
-    """A symmetric pair given by its atoms; `infinite` is P's mass at +inf and Q's at -inf."""
+    """A pair given by its atoms; `infinite` is P's mass at +inf, `lost` Q's at -inf, the same if it is None."""
 
-    def __init__(self, losses: ArrayLike, p: ArrayLike, q: ArrayLike, infinite: float = 0.0) -> None:
+    def __init__(
+        self, losses: ArrayLike, p: ArrayLike, q: ArrayLike, infinite: float = 0.0, lost: float | None = None
+    ) -> None:  # fmt: skip
         self._losses = np.asarray(losses, float)
         self._p = np.asarray(p, float)
         self._q = np.asarray(q, float)
         self.p_infinite = infinite
+        self._lost = infinite if lost is None else lost
         self.max_loss = float(self._losses[-1])
 
     def support(self, tail: float) -> tuple[float, float]:
         return float(self._losses[0]), float(self._losses[-1])
 
     def q_support(self, tail: float) -> tuple[float, float]:
-        return (-math.inf if self.p_infinite > 0.0 else float(self._losses[0])), self.max_loss
+        return (-math.inf if self._lost > 0.0 else float(self._losses[0])), self.max_loss
 
     def masses(self, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
         n = len(edges) - 1
@@ -189,10 +192,10 @@ class DiscretePair(Pair):
         # Without atoms inside, bincount would count in integers.
         p = np.bincount(where[inside] - 1, self._p[inside], n).astype(float)
         q = np.bincount(where[inside] - 1, self._q[inside], n).astype(float)
-        if self.p_infinite > 0.0 and edges[0] == -np.inf:
+        if self._lost > 0.0 and edges[0] == -np.inf:
             last = int(np.searchsorted(edges, -np.inf, side="right"))
             if last <= n:
-                q[last - 1] += self.p_infinite
+                q[last - 1] += self._lost
         return p, q
 
     def profile(self, epsilon: float) -> float:

@@ -22,7 +22,7 @@ from ..parameters import Bookkeeping, Call
 from ..readouts import Transformer, by_pieces
 from .model import LdaModel
 from .options import LdaOptions
-from .planning import DEFAULT_STEPS, default_batch_size, default_clip, plan
+from .planning import DEFAULT_STEPS, default_batch_size, default_clip, plan, whole_epochs
 from .records import Documents
 
 
@@ -169,7 +169,7 @@ class LatentDirichletAllocation(Transformer):
         if self.n_steps is not None:
             return int(self.n_steps)
         if not self.private or self.noise_multiplier == 0:
-            return DEFAULT_STEPS
+            return whole_epochs(self._sampler(public), DEFAULT_STEPS)
         size = public.n_records if self.sampling == "full" else self.batch_size
         return plan(
             public.n_records, public.n_features, int(self.n_components), doc_length=int(self.doc_length or 1),
@@ -177,6 +177,7 @@ class LatentDirichletAllocation(Transformer):
             target_epsilon=1.0 if self.target_epsilon is None else self.target_epsilon,
             target_delta=self.target_delta, batch_size=None if size is None else min(size, public.n_records),
             noise_multiplier=self.noise_multiplier, rows_per_group=self._most_rows(public),
+            sampling="random_allocation" if self.sampling == "random_allocation" else "poisson",
         ).n_steps
 
     def _most_rows(self, public: Public) -> int | None:

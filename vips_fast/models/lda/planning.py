@@ -26,14 +26,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ...accounting import (
-    ComposedEvent,
-    GaussianEvent,
-    PoissonSampledEvent,
-    SelfComposedEvent,
-    calibrate_noise_multiplier,
-)
+from ...accounting import ComposedEvent, PrivacyEvent, calibrate_noise_multiplier
 from ...engine.averaging import Schedule
+from ...engine.sampling import Sampler, epoch_length, make_sampler, run_event
 from ..vocabulary.planning import VocabularyPlan, plan_vocabulary
 from .options import LdaOptions
 
@@ -88,6 +83,12 @@ def default_batch_size(n_records: int) -> int:
     return min(n_records, max(_LEAST_BATCH, math.ceil(_BATCH_SHARE * n_records)))
 
 
+def whole_epochs(sampler: Sampler, n_steps: int) -> int:
+    """The least number of steps from n_steps up that fills epochs."""
+    length = epoch_length(sampler)
+    return math.ceil(n_steps / length) * length
+
+
 def default_clip(doc_length: int, rows_per_group: int | None = 1) -> float:
     """0.6 N^-0.425, at most 1, for one document; up to 1.4 times that for a person who has several."""
     rows = math.inf if rows_per_group is None else rows_per_group
@@ -107,7 +108,7 @@ def plan(
     n_records: int, n_features: int | None, n_components: int, *, doc_length: int = 500, target_epsilon: float = 1.0,
     target_delta: float | None = None, n_steps: int | None = None, batch_size: float | None = None,
     clip: float | None = None, noise_multiplier: float | None = None, rows_per_group: int | None = 1,
-    vocab_share: float | None = None,
+    sampling: str = "poisson", vocab_share: float | None = None,
 ) -> Plan:
     """Settings for a private topic model, from public numbers.
 
@@ -123,6 +124,8 @@ def plan(
     rows_per_group : int or None
         Where persons own several documents, the most that are used of one, or None for all; n is then the number of
         persons.
+    sampling : {"poisson", "random_allocation"}
+        How minibatches are drawn; with the latter, steps that are not given fill whole epochs.
     vocab_share : float or None
         Share of epsilon of a vocabulary that is bought; None for the best.
 
@@ -141,11 +144,15 @@ def plan(
         raise ValueError(f"batch_size={size!r}: expected a number in (0, {n_records}], the number of records")
     clip = default_clip(doc_length, rows_per_group) if clip is None else clip
     delta = min(1e-5, 0.1 / n_records) if target_delta is None else target_delta
-    q = size / n_records
+    if sampling not in ("poisson", "random_allocation"):
+        raise ValueError(f"sampling={sampling!r}: expected 'poisson' or 'random_allocation'")
+    sampler = make_sampler(sampling, None, n_records, size)
+    q = sampler.expected_batch_size / n_records
     vocabulary: VocabularyPlan | None = None
     if n_features is None:
         settings: dict = dict(doc_length=doc_length, target_epsilon=target_epsilon, target_delta=delta, n_steps=n_steps,
-                              batch_size=size, clip=clip, noise_multiplier=noise_multiplier)  # fmt: skip
+                              batch_size=size, clip=clip, sampling=sampling,
+                              noise_multiplier=noise_multiplier)  # fmt: skip
         most = 1
         for _ in range(2):  # the steps of a plan depend on the number of words
             most = max(1, min(_MOST_WORDS, int(most * plan(n_records, most, n_components, **settings).signal_to_noise)))
@@ -162,9 +169,8 @@ def plan(
         if noise_multiplier is not None:
             return noise_multiplier
 
-        def event(z):
-            inner = GaussianEvent(z, neighbors="add_remove")
-            topics = SelfComposedEvent(inner if q >= 1 else PoissonSampledEvent(q, inner), steps)
+        def event(z: float) -> PrivacyEvent:
+            topics = run_event(sampler, z, steps)
             return topics if vocabulary is None else ComposedEvent((vocabulary.event, topics))
 
         return calibrate_noise_multiplier(event, target_epsilon, delta)
@@ -173,10 +179,10 @@ def plan(
         noise = z * clip * doc_length / q
         return mean / (noise * averaged_noise(steps, decay)) if noise > 0 else math.inf
 
-    steps = _MORE_STEPS if n_steps is None else n_steps
+    steps = whole_epochs(sampler, _MORE_STEPS) if n_steps is None else n_steps
     z = calibrated(steps)
     if n_steps is None and signal_to_noise(z, steps, 0.5) < _CLEAR:
-        steps = DEFAULT_STEPS
+        steps = whole_epochs(sampler, DEFAULT_STEPS)
         z = calibrated(steps)
     decay = 0.5 if signal_to_noise(z, steps, 0.5) >= _CLEAR else 0.7
     return Plan(size, steps, clip, decay, z, signal_to_noise(z, steps, decay), vocabulary)

@@ -11,6 +11,8 @@ those that cover most tokens, fewer where more gain nothing that counts.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ...accounting import PrivacyEvent, SelfComposedEvent, calibrate_noise_multiplier, gaussian_noise_multiplier
@@ -185,12 +187,15 @@ def enough_for_words(
     `plan_vocabulary`; 100 different tokens of a person are taken for granted.
     """
 
-    def enough(n: int, e: float) -> bool:
-        return _Public(n, delta, 100.0, _OPEN, _OPEN).expected(e, n_steps, max_tokens)[1] >= _USEFUL
+    def least(at: Callable[[float], tuple[float, float, float]]) -> float | None:
+        factors = [1.1**k for k in range(1, 150)]
+        # Below a noise of 1 nothing is expected, as there is no such vocabulary.
+        place = bisect_left(factors, True, key=lambda factor: at(factor)[1] >= _USEFUL or at(factor)[2] < 1)
+        return factors[place] if place < len(factors) and at(factors[place])[1] >= _USEFUL else None
 
-    factors = [1.1**k for k in range(1, 150)]
-    persons = [n for n in (round(n_records * factor) for factor in factors) if n < 2**31]
-    return (
-        next((epsilon * factor for factor in factors if enough(n_records, epsilon * factor)), None),
-        next((n for n in persons if enough(n, epsilon)), None),
-    )
+    def expected(n: float, e: float) -> tuple[float, float, float]:
+        return _Public(round(min(n, 2**31)), delta, 100.0, _OPEN, _OPEN).expected(e, n_steps, max_tokens)
+
+    more = least(lambda factor: expected(n_records, factor * epsilon))
+    persons = least(lambda factor: expected(factor * n_records, epsilon))
+    return None if more is None else more * epsilon, None if persons is None else round(persons * n_records)

@@ -1,0 +1,257 @@
+"""Random allocation: between proven bounds, which quadrature, sampling and another implementation agree with."""
+
+import math
+
+import numpy as np
+import pytest
+from events import QUIET
+from hypothesis import Phase, example, given, settings
+from hypothesis import strategies as st
+from scipy import integrate, special
+
+from vips_fast import accounting as acc
+from vips_fast.accounting.privacy_loss.allocation import allocation_law
+
+
+def run(t, z, epochs=1, reused=False):
+    return acc.RandomAllocationEvent(t, epochs, acc.GaussianEvent(z), reused)
+
+
+def bracket(event, delta):
+    return acc.epsilon_lower_bound(event, delta), acc.epsilon(event, delta)
+
+
+@pytest.mark.parametrize("event, delta, low, high", [
+    (run(4, 3.8397, 5), 1e-4, 0.933, 0.934),
+    (run(4, 3.8397, 5, reused=True), 1e-4, 1.0455, 1.0465),
+    (run(4, 10.622, 5), 1e-4, 0.2925, 0.2935),
+    (run(4, 2.5908, 10), 1e-4, 2.172, 2.250),
+    (run(20, 1.24), 1e-4, 0.717, 0.74),
+    (run(250, 1.0), 1e-5, 0.326, 0.341),
+])
+def test_known_brackets(event, delta, low, high):
+    below, above = bracket(event, delta)
+    assert low <= below <= above <= high
+    assert above <= 1.001 * below
+
+
+@settings(QUIET, max_examples=6, phases=[Phase.explicit, Phase.generate])
+@given(t=st.integers(2, 500), z=st.floats(0.7, 50.0), epochs=st.integers(1, 30), log_delta=st.floats(-12, -2))
+@example(t=4096, z=1.0, epochs=1, log_delta=-5.0)
+@example(t=3, z=0.7, epochs=60, log_delta=-10.0)
+def test_brackets_are_narrow(t, z, epochs, log_delta):
+    delta = 10**log_delta
+    below, above = bracket(run(t, z, epochs), delta)
+    # Near epsilon = 0 the profile is what is bounded, and a small epsilon is a difference.
+    assert below <= above <= 1.001 * below + 1e-4 * math.sqrt(epochs / t) / z
+    assert above <= acc.gaussian_epsilon(math.sqrt(epochs) / z, delta) * (1 + 1e-3)
+
+
+def exact_profile_of_two(z, epsilon):
+    """Both directions for two minibatches: an integral over the one of what is known in closed form of the other."""
+    mu = 1.0 / z
+
+    def call(k, sign):
+        """E (Y - k)_+ for the sign 1, E (k - Y)_+ for -1, of a lognormal Y of mean 1."""
+        if k <= 0.0:
+            return (1.0 - k) if sign > 0 else 0.0
+        a = (-math.log(k) + 0.5 * mu * mu) / mu
+        return sign * (special.ndtr(sign * a) - k * special.ndtr(sign * (a - mu)))
+
+    def expectation(f, bend):
+        edges = sorted({-12.0, min(max((math.log(bend) + 0.5 * mu * mu) / mu, -12.0), 12.0), 12.0})
+        return sum(
+            integrate.quad(
+                lambda g: f(math.exp(mu * g - 0.5 * mu * mu)) * math.exp(-0.5 * g * g) / math.sqrt(2 * math.pi),
+                low, high, epsabs=1e-13, epsrel=1e-11, limit=400,
+            )[0]
+            for low, high in zip(edges, edges[1:], strict=False)
+        )  # fmt: skip
+
+    up, down = 2.0 * math.exp(epsilon), 2.0 * math.exp(-epsilon)
+    add = expectation(lambda y: 0.5 * call(up - y, 1), up)
+    remove = expectation(lambda y: 0.5 * math.exp(epsilon) * call(down - y, -1), down)
+    return add, remove
+
+
+@pytest.mark.parametrize("z", [0.5, 1.0, 3.0])
+@pytest.mark.parametrize("factor", [0.0, 0.5, 1.5, 3.0])
+def test_two_minibatches_by_quadrature(z, factor):
+    epsilon = factor / z
+    exact = exact_profile_of_two(z, epsilon)
+    for direction, value in enumerate(exact):
+        above, below = (
+            acc.PrivacyLoss(run(2, z), attack=attack)._directions[direction].parts[0].pair.profile(epsilon)
+            for attack in (None, 0)
+        )
+        assert below - 1e-11 <= value <= above + 1e-11
+        assert above - below <= 5e-3 * value + 1e-12
+    assert acc.delta(run(2, z), epsilon) == pytest.approx(max(exact), rel=5e-3, abs=1e-12)
+
+
+def sampled_profile(t, z, epochs, epsilon, n, rng):
+    """delta of both directions with their standard errors, from draws with and without the unit."""
+    mu, found = 1.0 / z, []
+    for holds in (True, False):
+        loss = np.zeros(n)
+        for _ in range(epochs):
+            g = rng.standard_normal((n, t), dtype=np.float32).astype(np.float64)
+            if holds:
+                g[:, 0] += mu
+            loss += np.log(np.exp(mu * g - 0.5 * mu * mu).mean(1))
+        gain = -np.expm1(np.minimum(epsilon - loss if holds else epsilon + loss, 0.0))
+        found.append((gain.mean(), gain.std() / math.sqrt(n)))
+    return found
+
+
+def against_samples(t, z, epochs, epsilon, n, seed):
+    chunk = min(n, 10**6 // t)
+    rng = np.random.default_rng(seed)
+    parts = [sampled_profile(t, z, epochs, epsilon, chunk, rng) for _ in range(n // chunk)]
+    for direction in (0, 1):
+        mean = np.mean([part[direction][0] for part in parts])
+        error = np.sqrt(np.sum([part[direction][1] ** 2 for part in parts])) / len(parts)
+        above, below = (
+            acc.PrivacyLoss(run(t, z, epochs), attack=attack)._directions[direction].parts[0].pair.profile(epsilon)
+            for attack in (None, 0)
+        )
+        assert below - 5 * error <= mean <= above + 5 * error
+        assert error < 0.05 * mean
+
+
+@pytest.mark.parametrize("t, z, epochs, epsilon", [(2, 1.0, 1, 0.8), (4, 1.5, 3, 0.5), (20, 0.8, 1, 0.3)])
+def test_against_samples(t, z, epochs, epsilon):
+    against_samples(t, z, epochs, epsilon, 200_000, seed=t)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("epochs", [1, 3])
+@pytest.mark.parametrize("t, z", [(2, 1.0), (4, 1.5), (20, 1.24)])
+def test_against_ten_million_samples(t, z, epochs):
+    for epsilon in (0.1, 0.5, 1.0):
+        against_samples(t, z, epochs, epsilon, 10**7, seed=t)
+
+
+@pytest.mark.parametrize("t, z, epochs, delta", [(20, 1.24, 1, 1e-4)])
+def test_against_pld_accounting(t, z, epochs, delta):
+    theirs = pytest.importorskip("PLD_accounting", reason="the package of Feldman and Shenfeld is not installed")
+    above, below = theirs.gaussian_allocation_epsilon_range(
+        delta=delta, sigma=z, num_steps=t, num_epochs=epochs, epsilon_accuracy=0.05
+    )
+    assert above - below <= 0.06
+    low, high = bracket(run(t, z, epochs), delta)
+    assert low <= above and below <= high
+
+
+@pytest.mark.parametrize("z", [0.3, 0.05, 1e-3])
+def test_little_noise(z):
+    """Ratios beyond what doubles hold are bounded all the same."""
+    below, above = bracket(run(3, z, 30), 1e-6)
+    assert 0.0 <= below <= above <= acc.gaussian_epsilon(math.sqrt(30) / z, 1e-6) * (1 + 1e-3)
+
+
+def test_one_minibatch_is_the_whole_data():
+    event = acc.ComposedEvent([run(1, 4.0, 3), run(1, 2.0, 2, reused=True), acc.GaussianEvent(3.0, "add_remove")])
+    exact = acc.gaussian_epsilon(math.sqrt(3 / 16 + 2 / 4 + 1 / 9), 1e-5)
+    assert exact <= acc.epsilon(event, 1e-5) <= exact * (1 + 1e-3)
+    assert acc.epsilon(run(1, 4.0), 1e-5) == pytest.approx(acc.gaussian_epsilon(0.25, 1e-5), rel=1e-8)
+
+
+def test_reused_minibatches():
+    once = acc.epsilon(run(5, 2.0 / math.sqrt(7)), 1e-5)
+    assert acc.epsilon(run(5, 2.0, 7, reused=True), 1e-5) == pytest.approx(once, rel=1e-12)
+    # However the epochs are divided among events, and with other noise.
+    parts = acc.ComposedEvent([acc.SelfComposedEvent(run(5, 2.0, 1, reused=True), 3), run(5, 1.0, 1, reused=True)])
+    assert acc.epsilon(parts, 1e-5) == pytest.approx(once, rel=1e-12)
+    # What is drawn anew costs less, and what is drawn once for two runs more than either bound apart from the other.
+    assert acc.epsilon(run(5, 2.0, 7), 1e-5) < 0.99 * once
+    # Minibatches of another number are others.
+    both = acc.ComposedEvent([run(5, 2.0, 2, reused=True), run(6, 2.0, 2, reused=True)])
+    assert acc.epsilon(run(6, 2.0, 2, reused=True), 1e-5) < acc.epsilon(both, 1e-5)
+    for name in ("basic", "strong", "optimal"):
+        with pytest.raises(ValueError, match="reused.*pld"):
+            acc.epsilon(parts, 1e-5, name)
+
+
+def test_beside_other_events():
+    words = acc.GaussianEvent(5.0, "add_remove")
+    event = acc.ComposedEvent([words, run(4, 3.84, 5)])
+    below, above = bracket(event, 1e-5)
+    assert max(acc.epsilon(run(4, 3.84, 5), 1e-5), acc.epsilon(words, 1e-5)) < below <= above <= 1.01 * below
+    known = acc.SelfComposedEvent(acc.GaussianEvent(3.84, "add_remove"), 5)
+    assert above < acc.epsilon(acc.ComposedEvent([words, known]), 1e-5)
+    epochs = acc.ComposedEvent([words, acc.SelfComposedEvent(run(4, 3.84), 5)])
+    assert acc.epsilon(epochs, 1e-5) == above
+    # A leak beside it adds up.
+    leak = acc.ComposedEvent([acc.ApproximateDPEvent(0.0, 5e-6, "add_remove"), run(4, 3.84, 5)])
+    assert acc.epsilon(leak, 1e-5) == pytest.approx(acc.epsilon(run(4, 3.84, 5), 5e-6), rel=1e-3)
+
+
+def test_several_releases_of_a_minibatch():
+    inner = acc.ComposedEvent([acc.GaussianEvent(3.0), acc.GaussianEvent(4.0)])
+    event = acc.RandomAllocationEvent(6, 2, inner)
+    assert event.neighbors == "add_remove"
+    assert acc.epsilon(event, 1e-5) == acc.epsilon(run(6, 2.4, 2), 1e-5)
+    assert acc.event_from_json(event.to_json()) == event
+
+
+def test_delta_inverts_epsilon():
+    event = run(10, 1.5, 3)
+    for delta in (1e-3, 1e-6, 1e-9):
+        assert acc.delta(event, acc.epsilon(event, delta)) == pytest.approx(delta, rel=5e-3)
+    assert acc.epsilon(event, 1e-100) < acc.gaussian_epsilon(math.sqrt(3) / 1.5, 1e-100)
+
+
+@pytest.mark.parametrize("upper", [True, False])
+def test_laws_keep_the_mean(upper):
+    for t, z, epochs in ((3, 0.3, 2), (250, 1.0, 1), (20, 50.0, 40)):
+        law = allocation_law(t, 1.0 / z, epochs, 1e-15, upper)
+        mean, variance = np.sum(law.masses * law.values), np.sum(law.masses * (law.values - 1.0) ** 2)
+        assert np.sum(law.masses) == pytest.approx(1.0, abs=1e-9)
+        assert mean + law.infinite == pytest.approx(1.0, abs=1e-9) and law.infinite <= 1e-13
+        if z >= 1.0:
+            # Bounds of convex functions, of the square too, where its moments are not in the tail that is cut.
+            exact = math.expm1(epochs * math.log1p(math.expm1(z**-2) / t))
+            assert exact * (1 - 1e-3) < variance < exact * (1 + 1e-3)
+            assert (variance > exact) == upper
+
+
+def test_calibration():
+    z = acc.calibrate_noise_multiplier(lambda z: run(4, z, 5), 1.0, 1e-4)
+    poisson = acc.calibrate_noise_multiplier(
+        lambda z: acc.SelfComposedEvent(acc.PoissonSampledEvent(0.25, acc.GaussianEvent(z)), 20), 1.0, 1e-4
+    )
+    assert z < 0.95 * poisson
+    assert acc.epsilon(run(4, z, 5), 1e-4) <= 1.0
+
+
+def test_comparison_and_words():
+    rows = acc.compare(run(4, 3.8397, 5), 1e-4)
+    assert [row.accountant for row in rows[:2]] == ["attack", "pld"]
+    assert {row.accountant for row in rows} == {"attack", "pld", "basic", "strong", "optimal"}
+    assert "adding or removing one record" in acc.describe(run(4, 3.8397, 5), 1e-4)
+
+
+@pytest.mark.parametrize("name", ["gaussian", "rdp", "wang", "autodp", "zcdp", "generic"])
+def test_other_accountants_refuse(name):
+    if name == "autodp":
+        pytest.importorskip("autodp", reason="needs the package autodp")
+    with pytest.raises(ValueError, match="pld"):
+        acc.epsilon(run(4, 2.0), 1e-5, name)
+
+
+@pytest.mark.parametrize("make, error, match", [
+    (lambda: run(0, 1.0), ValueError, "n_batches must be an integer >= 1, got 0"),
+    (lambda: run(2, 1.0, 0), ValueError, "n_epochs must be an integer >= 1, got 0"),
+    (lambda: run(2.0, 1.0), TypeError, "n_batches"),
+    (lambda: run(2, 1.0, 1, 1), TypeError, "reused"),
+    (lambda: acc.RandomAllocationEvent(2, 1, acc.GaussianEvent(1.0, "replace_one")), ValueError, "add_remove"),
+    (lambda: acc.RandomAllocationEvent(2, 1, acc.LaplaceEvent(1.0)), ValueError, "Gaussian"),
+    (lambda: acc.RandomAllocationEvent(2, 1, acc.ComposedEvent([])), ValueError, "Gaussian"),
+    (lambda: acc.RandomAllocationEvent(2, 1, run(2, 1.0)), ValueError, "Gaussian"),
+    (lambda: acc.PoissonSampledEvent(0.5, run(2, 1.0)), ValueError, "PoissonSampledEvent can hold"),
+    (lambda: acc.group_event(run(2, 1.0), 2), ValueError, "several records"),
+])
+def test_bad_input(make, error, match):
+    with pytest.raises(error, match=match):
+        make()

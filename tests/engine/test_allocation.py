@@ -1,0 +1,271 @@
+"""Random allocation in the engine: minibatches, what epochs are charged, runs that are interrupted, budgets."""
+
+import numpy as np
+import pytest
+from cases import CASES
+from runs import KEY, Stop, ends, fail
+from scipy import stats
+
+from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, plan
+from vips_fast.accounting import GaussianEvent, RandomAllocationEvent, SelfComposedEvent, epsilon
+from vips_fast.engine import loop
+from vips_fast.engine.backend import Threads
+from vips_fast.engine.budget import Budget
+from vips_fast.engine.randomness import KeyedRandomness, SystemRandomness
+from vips_fast.engine.sampling import (
+    FullSampler,
+    RandomAllocationSampler,
+    charged,
+    make_sampler,
+    n_events,
+    run_event,
+)
+
+ALLOCATED = dict(sampling="random_allocation", batch_size=15)
+
+
+def allocated(name, **options):
+    """A model of the cases with four epochs of two minibatches."""
+    make, records = CASES[name]
+    data = records()
+    return make(**{**ALLOCATED, "batch_size": np.shape(data[0])[0] / 2, "n_steps": 8, **options}), data
+
+
+@pytest.mark.parametrize("n_batches", [1, 2, 5, 300])
+@pytest.mark.parametrize("randomness", [SystemRandomness(), KeyedRandomness(b"k" * 32)])
+def test_each_record_is_in_one_minibatch_of_an_epoch(n_batches, randomness):
+    sampler = RandomAllocationSampler(1000, n_batches)
+    epochs = []
+    for epoch in range(2):
+        of_epoch = randomness.of_step(epoch * n_batches)
+        drawn = [sampler.draw(997, of_epoch, epoch * n_batches + i) for i in range(n_batches)]
+        assert np.array_equal(np.sort(np.concatenate(drawn)), np.arange(997))
+        assert all(np.array_equal(rows, np.unique(rows)) and rows.dtype == np.int64 for rows in drawn)
+        epochs.append(np.repeat(np.arange(n_batches), [len(rows) for rows in drawn])[np.argsort(np.concatenate(drawn))])
+    assert n_batches == 1 or np.any(epochs[0] != epochs[1])
+    # The scale is that of the public number, whatever was drawn.
+    assert sampler.expected_batch_size == 1000 / n_batches
+
+
+class OnceForAll(RandomAllocationSampler):
+    """A mutant: the first epoch's minibatches in all epochs."""
+
+    def _allocate(self, n, randomness, epoch, first=0):
+        return super()._allocate(n, randomness, 0, first)
+
+
+@pytest.mark.parametrize("kind, fresh", [(RandomAllocationSampler, True), (OnceForAll, False)])
+def test_minibatches_are_uniform_and_independent_between_epochs(kind, fresh):
+    sampler, randomness = kind(1, 3), KeyedRandomness(b"u" * 32)
+    first, second = (sampler._allocate(90_000, randomness, epoch) for epoch in (0, 1))
+    table = np.bincount((3 * first + second).astype(int), minlength=9)
+    assert (stats.chisquare(table).pvalue > 1e-4) == fresh
+
+
+class Words:
+    """Given words for each purpose."""
+
+    def __init__(self, **words):
+        self.given = words
+
+    def words(self, n, purpose, step, first=0):
+        return self.given[purpose.replace(" ", "_")][first : first + n]
+
+
+class Shuffled(RandomAllocationSampler):
+    """A mutant: minibatches of one size."""
+
+    def _allocate(self, n, randomness, epoch, first=0):
+        return np.argsort(np.argsort(randomness.words(n, "allocate", epoch, first))) % self.n_batches
+
+
+@pytest.mark.parametrize("kind, own", [(RandomAllocationSampler, True), (Shuffled, False)])
+def test_a_minibatch_follows_from_the_records_own_words(kind, own):
+    rng = np.random.default_rng(0)
+    words = rng.integers(0, 2**64, 50, dtype=np.uint64)
+    others = rng.integers(0, 2**64, 50, dtype=np.uint64)
+    others[7] = words[7]
+    sampler = kind(50, 5)
+    batches = [int(sampler._allocate(n, Words(allocate=w), 0)[7]) for n, w in ((50, words), (50, others), (20, words))]
+    assert (len(set(batches)) == 1) == own
+
+
+def test_words_that_would_favour_a_minibatch_are_drawn_again():
+    top = 2**64 - 1  # 2^64 mod 3 = 1, so this one alone is drawn again
+    words = Words(
+        allocate=np.array([top, 4, top], dtype=np.uint64), allocate_again_1=np.array([5, 9, top], dtype=np.uint64),
+        allocate_again_2=np.array([9, 9, top - 1], dtype=np.uint64),
+    )  # fmt: skip
+    assert RandomAllocationSampler(3, 3)._allocate(3, words, 0).tolist() == [2, 1, (top - 1) % 3]
+
+
+class Spy(Threads):
+    """Keeps the rows of each step."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def minibatch(self, sampler, records, randomness, step):
+        rows, words = super().minibatch(sampler, records, randomness, step)
+        self.seen.append(rows)
+        return rows, words
+
+
+def dealt(**calls):
+    """Rows of each step of four epochs of two minibatches, in a fit with the system's randomness."""
+    model, data = allocated("logistic", noise_multiplier=2.0)
+    model.fit(*data, backend=(spy := Spy()), **calls)
+    return spy.seen, len(data[0])
+
+
+def test_a_fit_deals_each_record_once_an_epoch():
+    seen, n = dealt()
+    for epoch in range(4):
+        assert np.array_equal(np.sort(np.concatenate(seen[2 * epoch : 2 * epoch + 2])), np.arange(n))
+    assert len({rows.tobytes() for rows in seen}) == len(seen)
+
+
+def test_a_key_for_each_step_would_deal_records_twice(monkeypatch):
+    """A mutant of the loop: a new key where no new event is paid for."""
+    monkeypatch.setattr(loop, "charged", lambda sampler, step, first: True)
+    seen, n = dealt()
+    assert any(np.intersect1d(*seen[2 * epoch : 2 * epoch + 2]).size for epoch in range(4))
+
+
+def test_minibatches_that_are_drawn_once():
+    sampler = RandomAllocationSampler(100, 2, np.array([0, 40, 98]))
+    assert [sampler.draw(98, SystemRandomness(), step).tolist() for step in range(4)] == [
+        list(range(40)), list(range(40, 98)), list(range(40)), list(range(40, 98)),
+    ]  # fmt: skip
+    event = run_event(sampler, 2.0, 8)
+    assert event == SelfComposedEvent(RandomAllocationEvent(2, 1, GaussianEvent(2.0), True), 4)
+    assert epsilon(event, 1e-5) == pytest.approx(epsilon(RandomAllocationEvent(2, 1, GaussianEvent(1.0)), 1e-5))
+
+
+def test_what_steps_bring():
+    sampler = RandomAllocationSampler(100, 4)
+    for start in range(9):
+        for stop in range(start, 13):
+            steps = range(start, stop)
+            assert n_events(sampler, steps) == sum(charged(sampler, step, step == start) for step in steps)
+            assert n_events(FullSampler(100), steps) == len(steps)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_model(name):
+    model, data = allocated(name, noise_multiplier=2.0)
+    model.fit(*data)
+    n = np.shape(data[0])[0]
+    event = RandomAllocationEvent(2, 1, GaussianEvent(2.0))
+    assert model.ledger_.event() == SelfComposedEvent(event, 4) and len(model.ledger_) == 8
+    said = model.privacy_
+    assert said.batch_size == n / 2 and said.epsilon == epsilon(model.ledger_.event(), said.delta)
+    assert "(random allocation)" in said.statement() and "8 releases" in said.statement()
+    with pytest.raises(ValueError, match="several records"):
+        said.for_group(2)
+
+
+def test_the_estimator_calibrates_and_refuses():
+    X = np.random.default_rng(0).poisson(0.6, (200, 12))
+    options = dict(doc_length=30, target_epsilon=1.0, target_delta=1e-5, batch_size=50, random_state=0)
+    ours = LatentDirichletAllocation(3, n_steps=8, sampling="random_allocation", **options).fit(X)
+    poisson = LatentDirichletAllocation(3, n_steps=8, **options).fit(X)
+    assert ours.privacy_.epsilon <= 1.0
+    assert ours.privacy_.noise_multiplier < 0.97 * poisson.privacy_.noise_multiplier
+    with pytest.raises(ValueError, match="n_steps=6: expected a multiple of 4, the minibatches of an epoch"):
+        LatentDirichletAllocation(3, n_steps=6, sampling="random_allocation", **options).fit(X)
+    # Where the steps are not given, they fill epochs.
+    rest = {**options, "batch_size": 70}
+    assert LatentDirichletAllocation(3, sampling="random_allocation", **rest).fit(X).n_steps_ % 3 == 0
+    assert plan(1000, 12, 3, batch_size=333, sampling="random_allocation").n_steps % 3 == 0
+    with pytest.raises(ValueError, match="neighbors='replace_one'"):
+        make_sampler("random_allocation", "replace_one", 100, 10)
+
+
+@pytest.mark.parametrize("at", [1, 3, 4])
+def test_a_resumed_run_pays_for_the_epoch_that_it_draws_again(at, tmp_path):
+    make, data = CASES["lda"][0], CASES["lda"][1]()
+    options = {**ALLOCATED, "batch_size": np.shape(data[0])[0] / 4, "n_steps": 12, "noise_multiplier": 3.0}
+    model = make(**options)
+    ends(model, at + 1, fail)  # in step `at`, counted from 0, which is lost
+    with pytest.raises(Stop):
+        model.fit(*data, checkpoint=tmp_path, checkpoint_every=1)
+    done = make(**options).fit(*data, checkpoint=tmp_path, resume=True)
+    event = RandomAllocationEvent(4, 1, GaussianEvent(3.0))
+    assert done.ledger_.event() == SelfComposedEvent(event, 4)
+    assert (len(done.ledger_), done.ledger_.lost, done.n_steps_) == (13, 1, 12)
+
+
+def test_a_target_holds_for_a_resumed_run(tmp_path):
+    make, data = CASES["lda"][0], CASES["lda"][1]()
+    options = {**ALLOCATED, "batch_size": np.shape(data[0])[0] / 2, "n_steps": 6}
+    options |= dict(noise_multiplier=None, target_epsilon=1.0)
+    model = make(**options)
+    ends(model, 2, fail)
+    with pytest.raises(Stop):
+        model.fit(*data, checkpoint=tmp_path, checkpoint_every=1)
+    done = make(**options).fit(*data, checkpoint=tmp_path, resume=True)
+    # Two epochs are left to pay for: the rest of the first, and the second.
+    assert (done.n_steps_, len(done.ledger_), done.ledger_.lost) == (4, 5, 1)
+    assert 0.9 < done.privacy_.epsilon <= 1.0 and "4 of 6 planned steps" in done.privacy_.statement()
+
+
+def test_with_a_test_key_a_resumed_run_has_the_bits_of_a_whole_one(tmp_path):
+    make, data = CASES["logistic"][0], CASES["logistic"][1]()
+    options = {**ALLOCATED, "batch_size": np.shape(data[0])[0] / 4, "n_steps": 8, "noise_multiplier": 3.0}
+    whole = make(**options).set_unsafe(test_key=KEY).fit(*data)
+
+    def stop(progress):
+        if progress.step == 3:
+            raise Stop
+
+    with pytest.raises(Stop):
+        make(**options, callback=stop).set_unsafe(test_key=KEY).fit(*data, checkpoint=tmp_path, checkpoint_every=1)
+    again = make(**options).set_unsafe(test_key=KEY).fit(*data, checkpoint=tmp_path, resume=True)
+    assert np.array_equal(again.coef_, whole.coef_)
+
+
+def test_a_transcript_leads_to_the_model(tmp_path):
+    from vips_fast import verify
+
+    model, data = allocated("lda", noise_multiplier=2.0)
+    model.fit(*data, transcript=tmp_path / "t").save(tmp_path / "m")
+    assert verify(tmp_path / "m", tmp_path / "t")
+
+
+def test_budgets(tmp_path):
+    X, y = np.random.default_rng(0).normal(size=(40, 3)) / 3, np.arange(40) % 2
+    fit = dict(sampling="random_allocation", batch_size=10, n_steps=8, noise_multiplier=4.0, n_records=40)
+    model = BayesianLogisticRegression(**fit, target_delta=1e-5)
+    run = RandomAllocationEvent(4, 2, GaussianEvent(4.0))
+    # Runs that are declared ahead compose by privacy-loss distributions, an epoch being one release.
+    budget = Budget.create(tmp_path / "declared", epsilon=2.0, delta=1e-5, dataset="d")
+    listed = budget.reserve_list([run, run], name="two", delta=None)
+    assert listed["epsilon"] == pytest.approx(epsilon(SelfComposedEvent(run, 2), 1e-5), rel=1e-3)
+    model.fit(X, y, budget=budget)
+    assert [(run["drawn"], run["list"] is None) for run in budget.show()["runs"]] == [(2, False)]
+    # A filter that is told the minibatch takes an epoch for one release of all records.
+    gaussian = Budget.create(tmp_path / "g", epsilon=9.0, delta=1e-5, dataset="d", filter="gaussian")
+    model.fit(X, y, budget=gaussian)
+    assert gaussian.spent == pytest.approx(epsilon(SelfComposedEvent(GaussianEvent(4.0), 2), 1e-5), rel=1e-9)
+    renyi = Budget.create(tmp_path / "r", epsilon=9.0, delta=1e-5, dataset="d", filter="renyi")
+    with pytest.raises(ValueError, match="no Renyi bound of random allocation"):
+        model.fit(X, y, budget=renyi)
+    with pytest.raises(ValueError, match="reused minibatches"):
+        budget.reserve_list([RandomAllocationEvent(4, 2, GaussianEvent(4.0), True)], name="r", delta=None)
+
+
+def test_a_budget_pays_for_the_epoch_of_a_resumed_run(tmp_path):
+    make, data = CASES["logistic"][0], CASES["logistic"][1]()
+    n = np.shape(data[0])[0]
+    options = {**ALLOCATED, "batch_size": n / 2, "n_steps": 6, "noise_multiplier": 3.0, "n_records": n}
+    budget = Budget.create(tmp_path / "b", epsilon=9.0, delta=1e-5, dataset="d", filter="gaussian")
+    model = make(**options)
+    ends(model, 4, fail)  # in the second minibatch of the second epoch
+    with pytest.raises(Stop):
+        model.fit(*data, checkpoint=tmp_path / "run", checkpoint_every=1, budget=budget)
+    assert budget.show()["runs"][0]["drawn"] == 2
+    done = make(**options).fit(*data, checkpoint=tmp_path / "run", resume=True, budget=budget)
+    assert [run["drawn"] for run in budget.show()["runs"]] == [2, 2]
+    assert done.ledger_.event() == SelfComposedEvent(RandomAllocationEvent(2, 1, GaussianEvent(3.0)), 4)
