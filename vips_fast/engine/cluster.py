@@ -432,7 +432,8 @@ class DaskBackend:
         from distributed import CancelledError, KilledWorker
 
         workers = list(self._workers())
-        name = f"{placed.name}-{draw.step}-{attempt}"
+        # A name of its own: Dask takes what it finds under a known one for the result.
+        name = f"{draw.step}-{secrets.token_hex(8)}"
 
         def submit(function: Callable[..., Any], *arguments: Any, key: str) -> Future:
             return self.client.submit(function, *arguments, key=key, workers=workers, pure=False)
