@@ -391,8 +391,16 @@ class DaskBackend:
                 continue
             own = _Sent.of(placed.records.subset(np.arange(part.start, part.stop)))
             worker = workers[number * len(workers) // len(placed.parts)]
-            future = self.client.scatter(own, workers=[worker], hash=False)
+            future = self._scattered(own, [worker])
             placed.held[number : number + 1] = [future]
+
+    def _scattered(self, sent: _Sent, workers: Sequence[str]) -> Future:
+        """What is sent, on some workers. TimeoutError where Dask waits for one that has died, as it may for good."""
+        scatter, limit = self.client._scatter, 10 * self.timeout
+        future: Future = self.client.sync(
+            scatter, sent, workers=workers, broadcast=len(workers) > 1, hash=False, callback_timeout=limit
+        )
+        return future
 
     # ------------------------------------------------------------- sums
 
@@ -440,7 +448,7 @@ class DaskBackend:
 
         try:
             self._send(placed, workers)
-            sent = self.client.scatter(model, workers=workers, broadcast=True, hash=False)
+            sent = self._scattered(model, workers)
         except ClusterError:
             raise
         except Exception as error:
