@@ -5,7 +5,7 @@
 LDA = lda/estep.c lda/gather.c lda/shrink.c
 BLR = blr/pg_mean.c blr/estep.c
 SBN = sbn/pg.c sbn/quadratic.c sbn/sums.c
-NOISE = noise/chacha20.c noise/gaussian.c noise/symmetric.c
+NOISE = noise/chacha20.c noise/gaussian.c
 KERNEL_SOURCES = $(LDA) $(BLR) $(SBN) $(NOISE) table.c
 # Compiled once.
 COMMON_SOURCES = dispatch.c status.c noise/gaussian_exact.c noise/os_random.c text/tokens.c

@@ -1,6 +1,19 @@
-/* Exactly rounded Gaussian noise: the fast path.
+/* Exactly rounded Gaussian noise: what its elements are, and the fast path.
  *
- * gaussian.h defines the real number x_i. Here scale * x_i is computed in double precision, VF_ND pairs at a time, as
+ * Element i of a key's noise is round(scale * x_i), where x_i is a function of the key and i alone. Elements i and i +
+ * 8 (bit 3 of i clear) form a pair. Let u and v be their element words (chacha20.h), r the pair's refinement stream:
+ * the blocks with state words (b, low and high half of i, 1), b = 0, 1, ...; words 0..7 of each continue u, words 8..15
+ * continue v, first word and top bit first. Then
+ *
+ *     U = 0.(64 bits of u)(bits of r)...                          in (0, 1)
+ *     t = 0.(low 62 bits of v)(bits of r)..., less 1 if >= 1/2    in [-1/2, 1/2)
+ *     x_i     = s1 sqrt(-2 ln U) cos(pi/4 + (pi/2) t)   s1 = -1 if bit 63 of v is set
+ *     x_(i+8) = s2 sqrt(-2 ln U) sin(pi/4 + (pi/2) t)   s2 = -1 if bit 62 of v is set
+ *
+ * (Box & Muller 1958): with random bits, independent standard normals. Ties have probability 0. Because the rounding is
+ * exact, the integers are the same on every machine and for every split of the index range.
+ *
+ * Here scale * x_i is computed in double precision, VF_ND pairs at a time, as
  *
  *     (scale sqrt(-ln U)) (cos a -+ sin a),   a = (pi/2) t,
  *
@@ -12,7 +25,7 @@
  * interval evaluation over the whole domain the approximation, every rounding (with and without FMA) and the bits of U
  * and t not yet drawn, and finds |computed x - x| < BOUND; the test suite asserts this, and GUARD = 4 BOUND. At scale
  * 2^23 one draw in 200,000 is handed on. */
-#include "noise/gaussian.h"
+#include "declarations.h"
 
 #include <float.h>
 
@@ -55,9 +68,8 @@ static const double COS_POLY[7] = {
 /* What a run over a range of elements needs and finds. */
 typedef struct {
     const uint32_t *key;
-    double scale;         /* of every element, where scales is NULL */
-    const double *scales; /* of each element of the current group */
-    int64_t first, end;   /* elements that count */
+    double scale;
+    int64_t first, end; /* elements that count */
     int32_t status;
     /* vf_gaussian_flagged alone: */
     int list;
@@ -99,18 +111,17 @@ static void resolve(run *r, unsigned flags, int64_t element, const uint64_t *u, 
             continue;
         }
         int64_t exact;
-        const double scale = r->scales ? r->scales[i % GROUP] : r->scale;
         const int32_t status =
-            vf_gaussian_exact_unchecked(u[lane], v[lane], i, scale, VF_EXACT_FIRST_LIMBS, r->key, &exact);
+            vf_gaussian_exact_unchecked(u[lane], v[lane], i, r->scale, VF_EXACT_FIRST_LIMBS, r->key, &exact);
         if (status != VF_OK) r->status = status;
         n[lane] = (uint64_t)exact;
     }
 }
 
 /* The 128 elements of a group: out = noise, or out += noise. */
-VF_INLINE void group_noise(run *r, int64_t group, const uint64_t *words, int scaled, int add, uint64_t *out) {
+VF_INLINE void group_noise(run *r, int64_t group, const uint64_t *words, int add, uint64_t *out) {
     const vfd magic = vfd_set1(0x1.8p52);
-    vfd scale = vfd_set1(r->scale);
+    const vfd scale = vfd_set1(r->scale);
     const vfd limit = vfd_set1(0.5 - r->scale * GUARD - SLACK);
     for (int w = 0; w < 16; w += 2)
         for (int k = 0; k < 8; k += VF_ND) {
@@ -118,15 +129,9 @@ VF_INLINE void group_noise(run *r, int64_t group, const uint64_t *words, int sca
             vfd radius, c, s;
             vfm unsure;
             box_muller(vfq_load(words + at_c), vfq_load(words + at_s), &radius, &c, &s, &unsure);
-            vfd rc, rs;
-            if (scaled) {
-                rc = vfd_mul(radius, vfd_load(r->scales + at_c));
-                rs = vfd_mul(radius, vfd_load(r->scales + at_s));
-            } else {
-                rc = rs = vfd_mul(radius, scale);
-            }
-            const vfd mc = vfd_fma(c, rc, magic), ms = vfd_fma(s, rs, magic);
-            const vfd dc = vfd_fma(c, rc, vfd_sub(magic, mc)), ds = vfd_fma(s, rs, vfd_sub(magic, ms));
+            const vfd scaled = vfd_mul(radius, scale);
+            const vfd mc = vfd_fma(c, scaled, magic), ms = vfd_fma(s, scaled, magic);
+            const vfd dc = vfd_fma(c, scaled, vfd_sub(magic, mc)), ds = vfd_fma(s, scaled, vfd_sub(magic, ms));
             vfq nc = vfq_sub(vfq_bits(mc), vfq_bits(magic)), ns = vfq_sub(vfq_bits(ms), vfq_bits(magic));
             const vfm flag_c = vfm_or(unsure, vfd_abs_gt(dc, limit)), flag_s = vfm_or(unsure, vfd_abs_gt(ds, limit));
             if (VF_UNLIKELY(vfm_bits(vfm_or(flag_c, flag_s)))) {
@@ -159,9 +164,9 @@ VF_INLINE int32_t range_noise(int64_t n, int64_t first, double scale, const uint
         uint64_t *to = out + (i - first);
         VF_FN(vf_chacha20_group)(k, (uint64_t)group, words);
         if (take == GROUP) {
-            group_noise(&r, group, words, 0, add, to);
+            group_noise(&r, group, words, add, to);
         } else {
-            group_noise(&r, group, words, 0, 0, noise);
+            group_noise(&r, group, words, 0, noise);
             for (int64_t j = 0; j < take; ++j) to[j] = noise[skip + j] + (add ? to[j] : 0);
         }
         i += take;
@@ -169,24 +174,6 @@ VF_INLINE int32_t range_noise(int64_t n, int64_t first, double scale, const uint
     vf_wipe(k, sizeof k);
     vf_wipe(words, sizeof words);
     vf_wipe(noise, sizeof noise);
-    return r.status;
-}
-
-int32_t VF_FN(vf_gaussian_group)(const uint32_t *key, int64_t group, double scale, const double *scales,
-                                 uint64_t *out) {
-    uint64_t words[GROUP];
-    run r = {.key = key,
-             .scale = scale,
-             .scales = scales,
-             .first = group * GROUP,
-             .end = group * GROUP + GROUP,
-             .status = VF_OK};
-    VF_FN(vf_chacha20_group)(key, (uint64_t)group, words);
-    if (scales)
-        group_noise(&r, group, words, 1, 0, out);
-    else
-        group_noise(&r, group, words, 0, 0, out);
-    vf_wipe(words, sizeof words);
     return r.status;
 }
 
@@ -251,7 +238,7 @@ int32_t VF_FN(vf_gaussian_flagged)(int64_t n, int64_t first, double scale, const
              .indices = indices};
     for (int64_t group = first / GROUP; n > 0 && group <= (r.end - 1) / GROUP; ++group) {
         VF_FN(vf_chacha20_group)(k, (uint64_t)group, words);
-        group_noise(&r, group, words, 0, 0, noise);
+        group_noise(&r, group, words, 0, noise);
     }
     *n_flagged = r.n_flagged;
     vf_wipe(k, sizeof k);

@@ -7,8 +7,7 @@
  *   vfd_flip_sign   a ^ (s & sign bit)
  *   vfd_abs_gt, lt  |a| > b, |a| < b; true for NaN
  *   vfd_split_unit  for s >= 2^-1022: the exponent e in s = m 2^(64 - e), m in [1/2, 1),
- *                   and 1 - m; for s < 0: 0 and -s 2^-64
- *   vfq_transpose   rows and columns of VF_ND vectors exchanged */
+ *                   and 1 - m; for s < 0: 0 and -s 2^-64 */
 #ifndef VF_SIMD_INT_H
 #define VF_SIMD_INT_H
 
@@ -36,8 +35,6 @@ VF_INLINE vfq vfq_load(const uint64_t *p) { return VF_SI(loadu)((const void *)p)
 VF_INLINE void vfq_store(uint64_t *p, vfq a) { VF_SI(storeu)((void *)p, a); }
 VF_INLINE vfq vfq_add(vfq a, vfq b) { return VF_MM(add_epi64)(a, b); }
 VF_INLINE vfq vfq_sub(vfq a, vfq b) { return VF_MM(sub_epi64)(a, b); }
-VF_INLINE vfq vfq_or(vfq a, vfq b) { return VF_SI(or)(a, b); }
-VF_INLINE vfq vfq_xor(vfq a, vfq b) { return VF_SI(xor)(a, b); }
 #define vfq_shl(a, n) VF_MM(slli_epi64)((a), (n))
 VF_INLINE vfq vfq_bits(vfd a) { return VF_SI(castpd)(a); }
 
@@ -59,23 +56,6 @@ VF_INLINE void vfd_split_unit(vfd s, vfd *exponent, vfd *gap) {
     *exponent = _mm512_maskz_sub_pd(lower, _mm512_set1_pd(63.0), _mm512_getexp_pd(s));
     *gap = _mm512_mask_sub_pd(_mm512_mul_pd(s, _mm512_set1_pd(-0x1p-64)), lower, _mm512_set1_pd(1.0),
                               _mm512_getmant_pd(s, _MM_MANT_NORM_p5_1, _MM_MANT_SIGN_src));
-}
-VF_INLINE int vfq_any(vfq a) { return _mm512_test_epi64_mask(a, a) != 0; }
-VF_INLINE void vfq_transpose(vfq r[VF_ND]) {
-    vfq a[8], b[8];
-    for (int i = 0; i < 8; i += 2) {
-        a[i] = _mm512_unpacklo_epi64(r[i], r[i + 1]);
-        a[i + 1] = _mm512_unpackhi_epi64(r[i], r[i + 1]);
-    }
-    for (int i = 0; i < 8; i += 4)
-        for (int j = 0; j < 2; ++j) {
-            b[i + j] = _mm512_shuffle_i64x2(a[i + j], a[i + j + 2], 0x88);
-            b[i + j + 2] = _mm512_shuffle_i64x2(a[i + j], a[i + j + 2], 0xdd);
-        }
-    for (int j = 0; j < 4; ++j) {
-        r[j] = _mm512_shuffle_i64x2(b[j], b[j + 4], 0x88);
-        r[j + 4] = _mm512_shuffle_i64x2(b[j], b[j + 4], 0xdd);
-    }
 }
 #else
 /* -------------------------------------------- AVX2 + FMA, and SSE 4.2 */
@@ -121,23 +101,6 @@ VF_INLINE void vfd_split_unit(vfd s, vfd *exponent, vfd *gap) {
     *exponent = VF_MM(blendv_pd)(e, VF_MM(setzero_pd)(), s);
     *gap = VF_MM(blendv_pd)(vfd_sub(vfd_set1(1.0), m), vfd_mul(s, vfd_set1(-0x1p-64)), s);
 }
-VF_INLINE int vfq_any(vfq a) { return !VF_SI(testz)(a, a); }
-#if defined(VF_ISA_AVX2)
-VF_INLINE void vfq_transpose(vfq r[VF_ND]) {
-    const vfq a = _mm256_unpacklo_epi64(r[0], r[1]), b = _mm256_unpackhi_epi64(r[0], r[1]);
-    const vfq c = _mm256_unpacklo_epi64(r[2], r[3]), d = _mm256_unpackhi_epi64(r[2], r[3]);
-    r[0] = _mm256_permute2x128_si256(a, c, 0x20);
-    r[1] = _mm256_permute2x128_si256(b, d, 0x20);
-    r[2] = _mm256_permute2x128_si256(a, c, 0x31);
-    r[3] = _mm256_permute2x128_si256(b, d, 0x31);
-}
-#else
-VF_INLINE void vfq_transpose(vfq r[VF_ND]) {
-    const vfq a = r[0];
-    r[0] = _mm_unpacklo_epi64(a, r[1]);
-    r[1] = _mm_unpackhi_epi64(a, r[1]);
-}
-#endif
 #endif
 
 #else
@@ -164,9 +127,6 @@ VF_INLINE vfq vfq_load(const uint64_t *p) {
 VF_INLINE void vfq_store(uint64_t *p, vfq a) { memcpy(p, &a, sizeof a); }
 VF_INLINE vfq vfq_add(vfq a, vfq b) { return a + b; }
 VF_INLINE vfq vfq_sub(vfq a, vfq b) { return a - b; }
-VF_INLINE vfq vfq_or(vfq a, vfq b) { return a | b; }
-VF_INLINE vfq vfq_xor(vfq a, vfq b) { return a ^ b; }
-VF_INLINE int vfq_any(vfq a) { return (a[0] | a[1]) != 0; }
 VF_INLINE vfd vfq_to_f64(vfq a) { VF_LANES(vfd, (double)(int64_t)a[i]); }
 /* A cast between vectors keeps the bits. */
 VF_INLINE vfq vfq_bits(vfd a) { return (vfq)a; }
@@ -182,11 +142,6 @@ VF_INLINE void vfd_split_unit(vfd s, vfd *exponent, vfd *gap) {
         (*exponent)[i] = s[i] < 0.0 ? 0.0 : 1086.0 - (double)(int64_t)(((vfq)s)[i] >> 52);
         (*gap)[i] = s[i] < 0.0 ? s[i] * -0x1p-64 : 1.0 - m[i];
     }
-}
-VF_INLINE void vfq_transpose(vfq r[VF_ND]) {
-    const uint64_t x = r[0][1];
-    r[0][1] = r[1][0];
-    r[1][0] = x;
 }
 #undef VF_LANES
 #endif

@@ -1,4 +1,4 @@
-"""Rounded Gaussian draws in mpmath, from the same bits, by the definition in csrc/noise/gaussian.h.
+"""Rounded Gaussian draws in mpmath, from the same bits, by the definition in csrc/noise/gaussian.c.
 
 Nothing here is shared with the C code but the keystream's definition. U and t get
 128 bits beyond their first 64 (62), so a draw is known to about 2^-180; the tests

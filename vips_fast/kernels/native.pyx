@@ -166,28 +166,3 @@ def lda_table(const double[:, :] exp_elog_beta not None, real[:, ::1] table not 
         else:
             status = api.lda_table_f64(n_topics, n_words, &exp_elog_beta[0, 0], st, sw, &table[0, 0])
     _check(status)
-
-
-def symmetric_gaussian(Key key not None, int64_t row_begin, int64_t row_end, double scale_diagonal, double scale_off,
-                       int64_t[:, :] matrix not None, isa=None):
-    """Noise for rows of the upper triangle, added and mirrored."""
-    cdef const vf_api *api = _table(isa)
-    cdef const unsigned char *k = _key_bytes(key)
-    cdef int64_t d = matrix.shape[0], stride = matrix.strides[0] // 8 if d > 1 else 1
-    cdef int32_t status
-    with nogil:
-        status = api.symmetric_gaussian(d, row_begin, row_end, scale_diagonal, scale_off, k, stride, &matrix[0, 0])
-    _check(status)
-
-
-def symmetric_check(int64_t row_begin, int64_t row_end, int64_t limit, const int64_t[:, :] matrix not None, isa=None):
-    """OverflowError: an entry beyond limit. False: not symmetric."""
-    cdef const vf_api *api = _table(isa)
-    cdef int64_t d = matrix.shape[0], stride = matrix.strides[0] // 8 if d > 1 else 1
-    cdef int32_t status
-    with nogil:
-        status = api.symmetric_check(d, row_begin, row_end, limit, stride, &matrix[0, 0])
-    if status == VF_ERR_PARAMETER:
-        return False
-    _check(status)
-    return True

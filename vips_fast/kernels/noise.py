@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from fractions import Fraction
-from functools import lru_cache
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
@@ -169,95 +167,3 @@ def add_rounded_gaussian(
             )
     except OverflowError:
         raise ValueError("sums: an entry is so large that adding noise could leave int64") from None
-
-
-@lru_cache(maxsize=64)
-def half_power_scale(scale: float) -> float:
-    """The least double that is not below scale / sqrt(2)."""
-    value = scale * math.sqrt(0.5)
-    while 2 * Fraction(value) ** 2 >= Fraction(scale) ** 2:
-        value = math.nextafter(value, 0.0)
-    while 2 * Fraction(value) ** 2 < Fraction(scale) ** 2:
-        value = math.nextafter(value, math.inf)
-    return value
-
-
-def symmetric_gaussian(
-    matrix_or_size: np.ndarray | int, scale: float, *, form: str = "orthonormal", unsafe_test_key: Buffer | None = None,
-    n_threads: int = 1, isa: str | None = None,
-) -> np.ndarray:
-    """Add exactly rounded Gaussian noise to a symmetric int64 matrix, in place; returns it.
-
-    The matrix is (d, d), its rows contiguous (or columns; it is symmetric); d stands for a new one of noise alone.
-    With ``form="analyze_gauss"`` draws are independent, of standard deviation ``scale`` on and above the diagonal, and
-    mirrored (Dwork, Talwar, Thakurta & Zhang 2014); with "orthonormal" they have ``scale`` on the diagonal and
-    ``scale / sqrt(2)``, rounded up to a double, off it. Other arguments are as for `rounded_gaussian`.
-
-    Raises ValueError or TypeError if an argument is out of its range, the matrix is not symmetric, or an entry is so
-    large that noise could leave int64, and OSError if the operating system gives no random bits; nothing is drawn or
-    changed.
-
-    Notes
-    -----
-    Why ``scale / sqrt(2)`` is enough. Under <A, B> = sum_ij A_ij B_ij the matrices E_ii and (E_ij + E_ji)/sqrt(2), i <
-    j, are an orthonormal basis of the symmetric matrices (E_ij has a single 1): each has norm 1, and two different ones
-    share no nonzero position. The coordinates of A in it are A_ii and sqrt(2) A_ij, and their L2 norm is A's Frobenius
-    norm. The Gaussian mechanism with standard deviation s on these coordinates, for Frobenius sensitivity D, is
-    therefore the Gaussian mechanism of a vector with sensitivity D; its output is a bijective function of the matrix
-    A_ii + s Z_ii, A_ij + (s/sqrt(2)) Z_ij (i < j, mirrored), Z independent standard normals. "analyze_gauss" adds more
-    noise than that, so it is private too. Rounding to integers is post-processing, as A holds integers.
-
-    Entry (i, j), j >= i, takes element number i d - i (i - 1)/2 + j - i of the
-    key's noise, so the bits depend on neither blocks nor threads.
-    """
-    value = _checked_scale(scale)
-    if form not in ("orthonormal", "analyze_gauss"):
-        raise ValueError(f"form={form!r}: expected 'orthonormal' or 'analyze_gauss'")
-    off = value if form == "analyze_gauss" else half_power_scale(value)
-    _checked_key(unsafe_test_key)
-    n_threads = resolve_n_threads(n_threads, "n_threads")
-    given = matrix_or_size
-    if isinstance(given, np.ndarray):
-        if given.dtype != np.int64 or not given.dtype.isnative:
-            raise TypeError(f"matrix has dtype {given.dtype}: expected int64")
-        if given.ndim != 2 or given.shape[0] != given.shape[1] or not 0 < given.shape[0] < 2**31:
-            raise ValueError(f"matrix has shape {given.shape}: expected (d, d) with d in [1, 2^31)")
-        d = given.shape[0]
-        matrix = given if given.strides[1] == 8 else given.T
-        if d > 1 and (matrix.strides[1] != 8 or matrix.strides[0] < 8 * d or matrix.strides[0] % 8):
-            raise ValueError("matrix: expected contiguous rows or columns")
-        if not (given.flags.writeable and given.flags.aligned):
-            raise ValueError("matrix: expected an aligned and writeable array")
-    else:
-        (d,) = _checked_size((given,))
-        if d >= 2**24:
-            raise ValueError(f"size={d}: expected below 2^24")
-        given = matrix = np.zeros((d, d), dtype=np.int64)
-
-    edges, symmetric = _row_edges(d, n_threads), []
-    limit = _INT64_MAX - math.ceil(REACH * value) - 1
-
-    def over_rows(work: Callable[[int, int], None]) -> None:
-        run_blocks(len(edges) - 1, n_threads, lambda block, _: work(edges[block], edges[block + 1]))
-
-    try:
-        over_rows(lambda first, last: symmetric.append(native.symmetric_check(first, last, limit, matrix, isa)))
-    except OverflowError:
-        raise ValueError("matrix: an entry is so large that adding noise could leave int64") from None
-    if not all(symmetric):
-        raise ValueError("matrix: expected a symmetric matrix")
-    with _key(unsafe_test_key) as key:
-        over_rows(lambda first, last: native.symmetric_gaussian(key, first, last, value, off, matrix, isa))
-    return given
-
-
-def _row_edges(d: int, n_threads: int) -> list[int]:
-    """Boundaries of blocks of rows with about equal parts of the upper triangle: multiples of the kernel's 32 rows."""
-    n_blocks = 1 if n_threads == 1 else 4 * n_threads
-    edges = [0]
-    for k in range(1, n_blocks):
-        # Rows 0..r hold 1 - (1 - r/d)^2 of the triangle.
-        row = int(d * (1 - math.sqrt(1 - k / n_blocks))) // 32 * 32
-        if edges[-1] < row < d:
-            edges.append(row)
-    return [*edges, d]

@@ -39,9 +39,6 @@ static void noise(const vf_api *api, const uint8_t *key) {
     for (int i = 0; i < 5; ++i) {
         show("rounded_gaussian", api->rounded_gaussian(N, 1000, scales[i], key, area), N * 8, area);
         show("add_rounded_gaussian", api->add_rounded_gaussian(N, 0, scales[i], key, area), N * 8, area);
-        memset(area, 0, D * D * 8);
-        show("symmetric_gaussian", api->symmetric_gaussian(D, 0, D, scales[i], scales[i] / 2, key, D, area),
-             D * D * 8, area);
     }
     for (int i = 0; i < 40; ++i) {
         const uint64_t u = random_bits(), v = random_bits();

@@ -118,8 +118,6 @@ static void noise(const vf_api *api) {
            api->rounded_gaussian(3, 0, 1.0, key, (int64_t *)((char *)x + 4)));
     expect(api, "add_rounded_gaussian, sum too large", VF_ERR_RANGE, api->add_rounded_gaussian(4, 0, 8.0, key, x));
     failures += x[0] != 1 || x[1] != INT64_MAX - 5 || x[2] != 3 || x[3] != 4;
-    expect(api, "symmetric_gaussian, sides", VF_ERR_SIZE, api->symmetric_gaussian(2, 0, 3, 1.0, 1.0, key, 2, x));
-    expect(api, "symmetric_check, not symmetric", VF_ERR_PARAMETER, api->symmetric_check(2, 0, 2, INT64_MAX, 2, x));
     expect(api, "pg_mean, b 0", VF_ERR_PARAMETER, api->pg_mean_f64(2, 0.0, real, out));
     expect(api, "pg_mean, no output", VF_ERR_NULL, api->pg_mean_f64(2, 1.0, real, NULL));
     expect(api, "pg_mean, misaligned", VF_ERR_ALIGNMENT, api->pg_mean_f64(1, 1.0, (const double *)((const char *)real + 1), out));

@@ -261,10 +261,6 @@ static void tokens(const vf_api *api) {
 static void noise(const vf_api *api) {
     const uint8_t key[32] = {1};
     int64_t x[4] = {1, 2, 2, 1};
-    const int64_t stride = INT64_MAX / 2;
-    expect(api, "symmetric_gaussian, stride", VF_ERR_SIZE,
-           api->symmetric_gaussian(2, 0, 2, 1.0, 1.0, key, stride, x));
-    expect(api, "symmetric_check, stride", VF_ERR_SIZE, api->symmetric_check(2, 0, 2, 9, stride, x));
     expect(api, "rounded_gaussian, end of the range", VF_ERR_SIZE,
            api->rounded_gaussian(4, INT64_MAX - 4, 1.0, key, x));
     expect(api, "chacha20_words, end of the range", VF_ERR_SIZE,

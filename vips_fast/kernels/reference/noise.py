@@ -65,7 +65,7 @@ def chacha20_words(n: int, key: bytes, first: int = 0) -> np.ndarray:
 
 
 def gaussian_elements(n: int, key: bytes, first: int = 0) -> np.ndarray:
-    """Standard normal x_first .. x_(first + n - 1) of a key (csrc/noise/gaussian.h) in float64."""
+    """Standard normal x_first .. x_(first + n - 1) of a key (csrc/noise/gaussian.c) in float64."""
     start = first // 128 * 128
     count = -(-(first + n) // 128) * 128 - start
     words = chacha20_words(count, key, start).reshape(-1, 2, 8)
@@ -92,21 +92,3 @@ def rounded_gaussian(
 def add_rounded_gaussian(sums: np.ndarray, scale: float, *, unsafe_test_key: bytes, n_threads: int = 1) -> None:
     """See `vips_fast.kernels.add_rounded_gaussian`; a key must be given."""
     sums += rounded_gaussian(scale, sums.shape, unsafe_test_key=unsafe_test_key)
-
-
-def symmetric_gaussian(
-    matrix_or_size: np.ndarray | int, scale: float, *, form: str = "orthonormal", unsafe_test_key: bytes,
-    n_threads: int = 1,
-) -> np.ndarray:
-    """See `vips_fast.kernels.symmetric_gaussian`; a key must be given."""
-    matrix = matrix_or_size
-    if not isinstance(matrix, np.ndarray):
-        matrix = np.zeros((matrix_or_size, matrix_or_size), dtype=np.int64)
-    d = len(matrix)
-    rows, columns = np.triu_indices(d)
-    scales = np.where((rows == columns) | (form == "analyze_gauss"), scale, scale * math.sqrt(0.5))
-    noise = np.zeros((d, d), dtype=np.int64)
-    noise[rows, columns] = np.rint(scales * gaussian_elements(len(rows), unsafe_test_key)).astype(np.int64)
-    noise += np.triu(noise, 1).T
-    matrix += noise
-    return matrix
