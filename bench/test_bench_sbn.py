@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.special import expit
+from sums import sbn_clip, sbn_moments
 
 from vips_fast import SigmoidBeliefNetwork
-from vips_fast.kernels import reference, sbn_clip, sbn_moments, sbn_pg, sbn_quadratic
+from vips_fast.kernels import reference, sbn_pg, sbn_quadratic
 
 J, K, S = 784, 100, 3200
 

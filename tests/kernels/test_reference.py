@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from inputs import clipping, documents, network, shrink_means, shrinking, topics
+from sums import sbn_clip, sbn_cross, sbn_gram, sbn_moments, sbn_visible_norms
 
 import vips_fast
 from vips_fast import kernels
@@ -370,14 +371,15 @@ REGISTRY = {
 WITHOUT_INSTRUCTION_SET = {"floor_spectrum", "psd_project", "solve_repaired"}
 OURS = {
     "token_numbers": token_numbers, "blr_units": blr_units, "lda_units": lda_units, "shrink_means": shrink_means,
-    "add_rounded_gaussian": add_rounded_gaussian,
+    "add_rounded_gaussian": add_rounded_gaussian, "sbn_clip": sbn_clip, "sbn_cross": sbn_cross, "sbn_gram": sbn_gram,
+    "sbn_moments": sbn_moments, "sbn_visible_norms": sbn_visible_norms,
 }
 TWINS = {"blr_units": reference_blr_units, "add_rounded_gaussian": reference_add_rounded_gaussian}
 
 
 def test_every_twin_is_registered():
     assert set(REGISTRY) | WITHOUT_INSTRUCTION_SET == set(reference.__all__)
-    assert set(reference.__all__) - {"blr_units", "lda_units", "shrink_means", "token_numbers"} <= set(kernels.__all__)
+    assert set(reference.__all__) - set(OURS) <= set(kernels.__all__)
 
 
 @pytest.mark.parametrize("name", REGISTRY)

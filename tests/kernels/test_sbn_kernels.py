@@ -3,18 +3,9 @@
 import numpy as np
 import pytest
 from inputs import clipping, network
+from sums import sbn_clip, sbn_cross, sbn_gram, sbn_moments, sbn_visible_norms
 
-from vips_fast.kernels import (
-    native,
-    reference,
-    sbn_clip,
-    sbn_cross,
-    sbn_gram,
-    sbn_moments,
-    sbn_pg,
-    sbn_quadratic,
-    sbn_visible_norms,
-)
+from vips_fast.kernels import native, reference, sbn_pg, sbn_quadratic
 
 ISAS = native.isas_available()
 #: Around the lane edges of every instruction set and the kernels' own block sizes.
@@ -112,11 +103,6 @@ def test_threads_do_not_change_a_bit(n_threads):
     many = sbn_pg(**p, n_threads=n_threads), sbn_quadratic(*quadratic_arguments(p), n_threads=n_threads)
     assert np.array_equal(one[0].z, many[0].z) and np.array_equal(one[0].xi, many[0].xi)
     assert np.array_equal(one[1], many[1])
-    v, _ = sbn_clip(one[1], spacing=2.0**-18)
-    x, _ = sbn_clip(one[0].xi, spacing=2.0**-20)
-    assert np.array_equal(sbn_cross(p["y"], v), sbn_cross(p["y"], v, n_threads=n_threads))
-    assert np.array_equal(sbn_gram(v), sbn_gram(v, n_threads=n_threads))
-    assert np.array_equal(sbn_moments(x, one[1]), sbn_moments(x, one[1], n_threads=n_threads))
 
 
 @pytest.mark.parametrize("isa", ISAS)
@@ -187,22 +173,6 @@ BAD = {
     "n_sweeps": [dict(n_sweeps=-1)], "dtype": [dict(dtype="float16")], "isa": [dict(isa="pentium")],
     "n_threads": [dict(n_threads=0)],
 }
-BAD_CALLS = [
-    ("gram", lambda y, w, gram, *rest: sbn_quadratic(y, w, gram[:2], *rest)),
-    ("spacing", lambda *_: sbn_clip([[1.0]], spacing=0.3)),
-    ("clip_norm", lambda *_: sbn_clip([[1.0]], spacing=1.0, clip_norm=0.5)),
-    ("clip_norm", lambda *_: sbn_clip([[1.0]], spacing=1.0, clip_norm=2.0**31)),
-    ("factor", lambda *_: sbn_clip([[1.0]], None, [0.0], spacing=1.0)),
-    ("center", lambda *_: sbn_clip([[1.0]], [1.0, 2.0], spacing=1.0)),
-    ("v", lambda y, *_: sbn_cross(y, [[0.5]] * 5)),
-    ("v", lambda y, *_: sbn_cross(y, [[2.0**31]] * 5)),
-    ("v", lambda y, *_: sbn_cross(y, [[1.0]] * 4)),
-    ("v", lambda *_: sbn_gram([[2.0**20 + 1]])),
-    ("v", lambda *_: sbn_gram([[np.nan]])),
-    ("x", lambda *_: sbn_moments([[-1.0]], [[0.5]])),
-    ("z", lambda *_: sbn_moments([[1.0]], [[1.5]])),
-    ("pair_scale", lambda *_: sbn_moments([[1.0]], [[0.5]], pair_scale=2.0**23)),
-]
 
 
 def test_bad_arguments_are_named():
@@ -212,9 +182,9 @@ def test_bad_arguments_are_named():
     for name, change in (("n_sweeps", dict(n_sweeps=2.5)), ("y", dict(y=P["y"].astype("U1")))):
         with pytest.raises(TypeError, match=name):
             sbn_pg(**{**P, **change})
-    for name, call in BAD_CALLS:
-        with pytest.raises(ValueError, match=name):
-            call(*quadratic_arguments(P))
+    y, w, gram, *rest = quadratic_arguments(P)
+    with pytest.raises(ValueError, match="gram"):
+        sbn_quadratic(y, w, gram[:2], *rest)
 
 
 def test_native_kernels_refuse_what_they_cannot_do():

@@ -5,18 +5,10 @@ from .lda import lda_estep
 from .noise import add_rounded_gaussian, chacha20_fill, rounded_gaussian
 from .psd import floor_spectrum, psd_project, solve_repaired
 from .results import BlrEStep, LdaEStep, SbnEStep
-from .sbn import (
-    sbn_clip,
-    sbn_cross,
-    sbn_gram,
-    sbn_moments,
-    sbn_pg,
-    sbn_quadratic,
-    sbn_visible_norms,
-)
+from .sbn import sbn_pg, sbn_quadratic
 
 __all__ = [
     "BlrEStep", "LdaEStep", "SbnEStep", "add_rounded_gaussian", "blr_estep", "chacha20_fill", "floor_spectrum",
-    "lda_estep", "pg_mean", "psd_project", "rounded_gaussian", "sbn_clip", "sbn_cross", "sbn_gram", "sbn_moments",
-    "sbn_pg", "sbn_quadratic", "sbn_visible_norms", "solve_repaired", "unpack_upper",
+    "lda_estep", "pg_mean", "psd_project", "rounded_gaussian",
+    "sbn_pg", "sbn_quadratic", "solve_repaired", "unpack_upper",
 ]  # fmt: skip

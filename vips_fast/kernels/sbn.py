@@ -1,10 +1,10 @@
 """Checked Python entries of the sigmoid belief network kernels.
 
-J visible units, K hidden units, n records. Each function splits the records (the second moments: the pairs) into blocks
-for Python threads; results have the same bits for any number of threads (``n_threads``, -1 for all processors) and any
-blocks. ``isa`` names an instruction set to use in place of the one chosen at import. An argument of a wrong shape,
-dtype or range raises ValueError or TypeError before anything is computed. The twins of the same names in
-`vips_fast.kernels.reference` are equivalent.
+J visible units, K hidden units, n records. Both sweeps split the records into blocks for Python threads; results have
+the same bits for any number of threads (``n_threads``, -1 for all processors) and any blocks. ``isa`` names an
+instruction set to use in place of the one chosen at import. An argument of a wrong shape, dtype or range raises
+ValueError or TypeError before anything is computed. The twins of the same names in `vips_fast.kernels.reference` are
+equivalent. The models call the kernels of the sums, which csrc/kernels.toml describes, without checks.
 """
 
 from __future__ import annotations
@@ -17,20 +17,13 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from ..checks import check_array
 from . import native
-from .lattice import MAX_SPACING, MIN_SPACING, checked_spacing, is_power_of_two
 from .results import SbnEStep
 from .threads import resolve_n_threads, run_blocks
 
 #: Records of one block. A block's z and sums stay in a core's second-level cache.
 BLOCK_RECORDS = 512
 
-#: The second moments' pairs go to threads in multiples of this, a multiple of every panel width.
-BLOCK_PAIRS = 24
-
-#: Largest integers that the exact sums take (see csrc/sbn/sums.c).
-MAX_CROSS_UNITS = 2**31 - 1
-MAX_GRAM_UNITS = 2**20
-MAX_WEIGHT_UNITS = 2**21
+#: Finest grid of the second moments' products of z (see csrc/sbn/sums.c).
 MAX_PAIR_SCALE = 2**22
 
 
@@ -89,18 +82,6 @@ def _sweeps(n_sweeps: Any) -> int:
     if not 0 <= n_sweeps < 2**31:
         raise ValueError(f"n_sweeps={n_sweeps}: expected an integer >= 0")
     return int(n_sweeps)
-
-
-def _units(name: str, value: ArrayLike, limit: int, low: int | None = None) -> np.ndarray:
-    """Integers held in a float64 matrix."""
-    array = _matrix(name, value)
-    low = -limit if low is None else low
-    for first, last in record_blocks(len(array)):  # in the cache
-        part = array[first:last]
-        # NaN is not equal to itself.
-        if not (part == np.trunc(part)).all() or part.min() < low or part.max() > limit:
-            raise ValueError(f"{name}: expected integers in [{low}, {limit}]")
-    return array
 
 
 def sbn_pg(
@@ -171,125 +152,3 @@ def sbn_quadratic(
         ),
     )
     return z
-
-
-def sbn_clip(
-    x: ArrayLike, center: ArrayLike | None = None, factor: ArrayLike | None = None, *, clip_norm: float | None = None,
-    spacing: float, n_threads: int = 1, isa: str | None = None,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Center, clip and truncate rows to integers.
-
-    Row n of x - center is scaled to an L2 norm of at most ``clip_norm`` (None does not clip), times ``factor[n]`` in
-    (0, 1], and truncated toward zero to multiples of ``spacing``; the sum of squares of the integers is checked against
-    floor(clip_norm * factor[n] / spacing)^2 in exact integers. Truncation toward zero cannot raise the norm. A row
-    becomes the zero vector if an entry is not finite, if its norm exceeds 1e150 or if, without clipping, an entry
-    exceeds 2^52 spacings.
-
-    ``x`` is (n, m); ``spacing`` is a power of two in [2^-100, 2^100], clip_norm / spacing in [1, 2^31). Returns the
-    integers, (n, m) float64, and the L2 norms of x - center before clipping, (n,) float64.
-    """
-    x = _matrix("x", x)
-    center = None if center is None else check_array("center", center, (x.shape[1],))
-    if factor is not None:
-        factor = check_array("factor", factor, (len(x),), 0.0, 1.0)
-        if factor.min() <= 0:
-            raise ValueError("factor: expected values in (0, 1]")
-    if not (is_power_of_two(spacing) and MIN_SPACING <= spacing <= MAX_SPACING):
-        raise ValueError(f"spacing={spacing!r}: expected a power of two in [2^-100, 2^100]")
-    if clip_norm is not None:
-        checked_spacing(spacing, clip_norm)
-    n_threads = resolve_n_threads(n_threads, "n_threads")
-    units, norms = np.empty_like(x), np.empty(len(x))
-    _over_records(
-        len(x), n_threads,
-        lambda part, _: native.sbn_clip(
-            x[part], center, None if factor is None else factor[part], clip_norm or 0.0, spacing, units[part],
-            norms[part], isa,
-        ),
-    )
-    return units, norms
-
-
-def sbn_visible_norms(y: ArrayLike, center: ArrayLike, *, n_threads: int = 1, isa: str | None = None) -> np.ndarray:
-    """L2 norms of the rows of y - center, times 1 + 1e-9 so that rounding never makes one too small.
-
-    ``y`` is (n, J) of 0 and 1, ``center`` (J,); returns (n,) float64.
-    """
-    y = _binary(y)
-    center = check_array("center", center, (y.shape[1],))
-    n_threads = resolve_n_threads(n_threads, "n_threads")
-    norms = np.empty(len(y))
-    _over_records(len(y), n_threads, lambda part, _: native.sbn_visible_norms(y[part], center, norms[part], isa))
-    return norms
-
-
-def _reduced(
-    shape: int | tuple[int, ...], n_records: int, n_threads: int, add: Callable[[slice, int, np.ndarray], None]
-) -> np.ndarray:
-    """Exact integer sum over blocks of records: one accumulator for each thread, added at the end."""
-    n_threads = max(1, min(n_threads, len(record_blocks(n_records))))
-    sums = [np.zeros(shape, dtype=np.int64) for _ in range(n_threads)]
-    _over_records(n_records, n_threads, lambda part, worker: add(part, worker, sums[worker]))
-    for extra in sums[1:]:
-        sums[0] += extra
-    return sums[0]
-
-
-def sbn_cross(y: ArrayLike, v: ArrayLike, *, n_threads: int = 1, isa: str | None = None) -> np.ndarray:
-    """Exact integer sums sum_n y_nj v_nk, that is ``y.T @ v`` in int64, (J, K).
-
-    ``y`` is (n, J) of 0 and 1, ``v`` (n, K), floats that are integers with |v| < 2^31.
-    """
-    y, v = _binary(y), _units("v", v, MAX_CROSS_UNITS)
-    if len(y) != len(v):
-        raise ValueError(f"v has {len(v)} rows: expected {len(y)}, the rows of y")
-    n_threads = resolve_n_threads(n_threads, "n_threads")
-    return _reduced(
-        (y.shape[1], v.shape[1]), len(y), n_threads,
-        lambda part, worker, sums: native.sbn_cross(y[part], v[part], sums, isa),
-    )
-
-
-def sbn_gram(v: ArrayLike, *, n_threads: int = 1, isa: str | None = None) -> np.ndarray:
-    """Exact integer sums sum_n v_nk v_nl, k < l: the strict upper triangle of ``v.T @ v``, row after row, int64.
-
-    ``v`` is (n, K), floats that are integers with |v| <= 2^20.
-    """
-    v = _units("v", v, MAX_GRAM_UNITS)
-    n_threads = resolve_n_threads(n_threads, "n_threads")
-    areas = workspaces("gram", 1, v.shape[1], n_threads, isa)
-    return _reduced(
-        v.shape[1] * (v.shape[1] - 1) // 2, len(v), n_threads,
-        lambda part, worker, sums: native.sbn_gram(v[part], areas[worker], sums, isa),
-    )
-
-
-def sbn_moments(
-    x: ArrayLike, z: ArrayLike, *, pair_scale: float = float(MAX_PAIR_SCALE), n_threads: int = 1, isa: str | None = None
-) -> np.ndarray:
-    """Exact weighted second moments of all visible units, (J, K (K + 1) / 2) int64, upper triangles row after row.
-
-    sum_n x_nj trunc(pair_scale * z_nk z_nl) for k <= l, with z_nk in place of z_nk z_nl on the diagonal (E[z^2] = E[z]
-    for a binary unit): with x the truncated Polya-Gamma means, s_7 of Park et al. (2020), section 7, whose diagonal is
-    s_5. ``x`` is (n, J), integers in [0, 2^21], ``z`` (n, K) in [0, 1]; ``pair_scale``, a power of two of at most 2^22,
-    is the grid of the pair products.
-    """
-    x = _units("x", x, MAX_WEIGHT_UNITS, low=0)
-    z = check_array("z", _matrix("z", z), np.shape(z), 0.0, 1.0)
-    if len(x) != len(z):
-        raise ValueError(f"z has {len(z)} rows: expected {len(x)}, the rows of x")
-    if not (is_power_of_two(pair_scale) and MIN_SPACING <= pair_scale <= MAX_PAIR_SCALE):
-        raise ValueError(f"pair_scale={pair_scale!r}: expected a power of two in [2^-100, 2^22]")
-    n_threads = resolve_n_threads(n_threads, "n_threads")
-    n_visible, n_hidden = x.shape[1], z.shape[1]
-    n_pairs = n_hidden * (n_hidden + 1) // 2
-    sums = np.zeros((n_visible, n_pairs), dtype=np.int64)
-    # Each block packs x once: few blocks, of whole panels.
-    blocks = record_blocks(n_pairs, BLOCK_PAIRS * -(-n_pairs // (BLOCK_PAIRS * n_threads)))
-    areas = workspaces("moments", n_visible, n_hidden, min(n_threads, len(blocks)), isa)
-
-    def work(block: int, worker: int) -> None:
-        native.sbn_moments(x, z, *blocks[block], pair_scale, areas[worker], sums, isa)
-
-    run_blocks(len(blocks), n_threads, work)
-    return sums

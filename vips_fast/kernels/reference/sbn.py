@@ -53,7 +53,7 @@ def sbn_clip(
     x: np.ndarray, center: np.ndarray | None = None, factor: np.ndarray | None = None, *,
     clip_norm: float | None = None, spacing: float, n_threads: int = 1,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Center, scale and truncate rows to integers; see `vips_fast.kernels.sbn_clip`."""
+    """Center, scale and truncate rows to integers; see the declaration in csrc/kernels.toml."""
     x = np.array(x, dtype=np.float64)
     if center is not None:
         x -= center
@@ -75,23 +75,23 @@ def sbn_clip(
 
 
 def sbn_visible_norms(y: np.ndarray, center: np.ndarray, *, n_threads: int = 1) -> np.ndarray:
-    """L2 norms of y - center, times 1 + 1e-9; see `vips_fast.kernels.sbn_visible_norms`."""
+    """L2 norms of y - center, times 1 + 1e-9; see the declaration in csrc/kernels.toml."""
     return np.sqrt(((np.asarray(y, dtype=np.float64) - center) ** 2).sum(axis=1)) * (1 + 1e-9)
 
 
 def sbn_cross(y: np.ndarray, v: np.ndarray, *, n_threads: int = 1) -> np.ndarray:
-    """y'v in integers; see `vips_fast.kernels.sbn_cross`."""
+    """y'v in integers; see the declaration in csrc/kernels.toml."""
     return np.asarray(y, dtype=np.int64).T @ np.asarray(v).astype(np.int64)
 
 
 def sbn_gram(v: np.ndarray, *, n_threads: int = 1) -> np.ndarray:
-    """Upper triangle of v'v without its diagonal, in integers; see `vips_fast.kernels.sbn_gram`."""
+    """Upper triangle of v'v without its diagonal, in integers; see the declaration in csrc/kernels.toml."""
     v = np.asarray(v).astype(np.int64)
     return (v.T @ v)[np.triu_indices(v.shape[1], 1)]
 
 
 def sbn_moments(x: np.ndarray, z: np.ndarray, *, pair_scale: float = 2.0**22, n_threads: int = 1) -> np.ndarray:
-    """Weighted second moments, one visible unit after the other; see `vips_fast.kernels.sbn_moments`."""
+    """Weighted second moments, one visible unit after the other; see the declaration in csrc/kernels.toml."""
     x, z = np.asarray(x), np.asarray(z, dtype=np.float64)
     rows, columns = np.triu_indices(z.shape[1])
     products = z[:, rows] * z[:, columns]
