@@ -45,6 +45,7 @@ SHARED = {
     "budget": "/b", "sampling": "full", "neighbors": "add_remove", "records": 60, "invalid": "drop", "batch-size": 20,
     "steps": 5, "jobs": -1, "seed": 1, "quiet": True, "resume": True, "checkpoint_every": 3, "json": True,
     "log-file": "/log", "groups": "/g", "unit": "patient", "rows_per_group": 4,
+    "no_verify": True, "workers": 2,
 }  # fmt: skip
 OWN = {
     "fit lda": {
@@ -60,7 +61,7 @@ OWN = {
     },
     "fit sbn": {"input": "/x.npy", "person": "p", "threshold": -128, "components": 7, "bound": "pg"},
 }  # fmt: skip
-ELSE = {"epsilon", "non_private", "prior_model"}
+ELSE = {"epsilon", "non_private", "prior_model", "scheduler"}
 
 
 @pytest.mark.parametrize("command", FITS)
@@ -100,6 +101,9 @@ def test_the_command_line_comes_first(job):
         assert (given["target_epsilon"], given[name]) == (None, value)
     given = parsed(*start, "--prior-model", "p")
     assert (given["topic_word_prior"], given["prior_model"]) == (None, "p")
+    path = job(input="/a", topics=2, epsilon=1, out="/m", workers=2)
+    given = parsed("fit", "lda", "--config", path, "--scheduler", "s")
+    assert (given["workers"], given["scheduler"]) == (None, "s")
     given = parsed("fit", "lda", "--config", job(input="/a", topics=2, non_private=True, out="/m"), "--epsilon", 2)
     assert (given["private"], given["target_epsilon"]) == (None, 2.0)
 

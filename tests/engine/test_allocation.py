@@ -134,7 +134,7 @@ def test_a_key_for_each_step_would_deal_records_twice(monkeypatch):
 
 
 def test_minibatches_that_are_drawn_once():
-    sampler = RandomAllocationSampler(100, 2, np.array([0, 40, 98]))
+    sampler = RandomAllocationSampler(100, 2, True, np.array([0, 40, 98]))
     assert [sampler.draw(98, SystemRandomness(), step).tolist() for step in range(4)] == [
         list(range(40)), list(range(40, 98)), list(range(40)), list(range(40, 98)),
     ]  # fmt: skip
@@ -254,3 +254,18 @@ def test_budgets(tmp_path):
         model.fit(X, y, budget=renyi)
     with pytest.raises(ValueError, match="reused minibatches"):
         budget.reserve_list([RandomAllocationEvent(4, 2, GaussianEvent(4.0), True)], name="r", delta=None)
+
+
+def test_a_budget_pays_for_the_epoch_of_a_resumed_run(tmp_path):
+    make, data = CASES["logistic"][0], CASES["logistic"][1]()
+    n = np.shape(data[0])[0]
+    options = {**ALLOCATED, "batch_size": n / 2, "n_steps": 6, "noise_multiplier": 3.0, "n_records": n}
+    budget = Budget.create(tmp_path / "b", epsilon=9.0, delta=1e-5, dataset="d", filter="gaussian")
+    model = make(**options)
+    ends(model, 4, fail)  # in the second minibatch of the second epoch
+    with pytest.raises(Stop):
+        model.fit(*data, checkpoint=tmp_path / "run", checkpoint_every=1, budget=budget)
+    assert budget.show()["runs"][0]["drawn"] == 2
+    done = make(**options).fit(*data, checkpoint=tmp_path / "run", resume=True, budget=budget)
+    assert [run["drawn"] for run in budget.show()["runs"]] == [2, 2]
+    assert done.ledger_.event() == SelfComposedEvent(RandomAllocationEvent(2, 1, GaussianEvent(3.0)), 4)

@@ -55,7 +55,11 @@ def same(name, backend, groups=None, data=None, **options):
 
 POISSON, FIXED = (dict(sampling=s, batch_size=50) for s in ("poisson", "without_replacement"))
 FULL = dict(sampling="full")
-QUICK = [("lda", 16, POISSON), ("logistic", 3, FIXED), ("network", 2, FULL), ("logistic-sparse", 1, POISSON)]
+ALLOCATION = dict(sampling="random_allocation", batch_size=50, n_steps=4)
+QUICK = [
+    ("lda", 5, ALLOCATION), ("lda", 16, POISSON), ("logistic", 3, FIXED), ("network", 2, FULL),
+    ("logistic-sparse", 1, POISSON),
+]
 
 
 @pytest.mark.parametrize("name, n, sampling", QUICK)
@@ -225,7 +229,7 @@ class Killed:
 def test_workers_that_are_killed_change_nothing_and_cost_nothing(parts, tmp_path):
     fit = Killed(parts(5), tmp_path)
     for seed in range(3):
-        fit("lda", seed, 2)
+        fit("lda", seed, 1 + seed % 2)
     assert fit.hits
 
 

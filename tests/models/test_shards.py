@@ -1,11 +1,15 @@
 """Fits, read-outs and refusals of the models with rows in shards on disk, beside the same rows in memory."""
 
+from typing import ClassVar
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from cases import CASES, EVERY
 
+from vips_fast.accounting import GaussianEvent, RandomAllocationEvent, SelfComposedEvent, epsilon
 from vips_fast.data import Batch, ShardedCorpus, write_shards
+from vips_fast.engine.backend import Threads
 
 KEY = b"k" * 32
 KINDS = {"lda": "counts", "lda-paper": "counts", "network": "binary", "network-paper": "binary"}
@@ -142,3 +146,41 @@ def test_the_budget_is_untouched_by_a_damaged_corpus(tmp_path):
     (corpus.path / "000001" / "values.npy").write_bytes(b"")
     with pytest.raises(ValueError, match="000001/values.npy: cut"):
         make().fit(ShardedCorpus(corpus.path))
+
+
+@pytest.mark.parametrize("persons", [False, True])
+@pytest.mark.parametrize("name", ["lda", "logistic", "network"])
+def test_bins_on_disk_are_the_minibatches(tmp_path, name, persons):
+    make, data = CASES[name]
+    whose = np.random.default_rng(3).integers(0, 60, 200) if persons else None
+    corpus = sharded(tmp_path / "shards", name, data(), whose, bins=4)
+    n = len(corpus.groups.starts) - 1 if persons else corpus.n_rows
+
+    class Spy(Threads):
+        seen: ClassVar[list[list[int]]] = []
+
+        def minibatch(self, sampler, records, randomness, step):
+            rows, words = super().minibatch(sampler, records, randomness, step)
+            self.seen.append(rows.tolist())
+            return rows, words
+
+    options = {"sampling": "random_allocation", "n_steps": 8, "noise_multiplier": 3.0, "target_epsilon": None}
+    model = make(**options).fit(corpus, groups=corpus.groups, backend=Spy())
+    expected = [list(range(a, b)) for a, b in zip(corpus.bins, corpus.bins[1:])]
+    assert Spy.seen == 2 * expected and sum(map(len, expected)) == n
+    assert model.ledger_.event() == SelfComposedEvent(RandomAllocationEvent(4, 1, GaussianEvent(3.0), True), 2)
+    # Used twice, bins say more than two fresh draws do, and the state says so after it was loaded, too.
+    fresh = SelfComposedEvent(RandomAllocationEvent(4, 1, GaussianEvent(3.0)), 2)
+    assert model.privacy_.epsilon > epsilon(fresh, model.privacy_.delta)
+    model.save(tmp_path / "model")
+    assert type(model).load(tmp_path / "model").privacy_ == model.privacy_
+    for wrong, options in (("batch_size", {"batch_size": n / 2}), ("n_steps", {"n_steps": 6})):
+        with pytest.raises(ValueError, match=wrong):
+            make(**{**options_of(model), **options}).fit(corpus, groups=corpus.groups)
+    with pytest.raises(ValueError, match="groups: expected"):
+        make(**options_of(model)).fit(corpus, groups=None if persons else np.arange(corpus.n_rows))
+
+
+def options_of(model):
+    names = ("sampling", "n_steps", "noise_multiplier", "target_epsilon")
+    return {name: getattr(model, name) for name in names}

@@ -52,10 +52,10 @@ TIMEOUT = 30.0
 _TOGETHER = 4
 #: How often a step is begun anew after workers were lost with data that this process has to send again.
 _ATTEMPTS = 20
-#: Settings of a cluster on this machine: a worker that was killed has time to come back when the machine is busy; no
+#: Settings of a cluster on this machine: nobody but its nanny decides whether a worker that was killed comes back; no
 #: web pages, which any user of the machine could read.
 _LOCAL = {
-    "distributed.deploy.lost-worker-timeout": "10 minutes", "distributed.scheduler.http.routes": [],
+    "distributed.deploy.lost-worker-timeout": "1000 days", "distributed.scheduler.http.routes": [],
     "distributed.worker.http.routes": [],
 }
 #: Seconds for which nobody works on a task until it counts as lost.
@@ -391,8 +391,16 @@ class DaskBackend:
                 continue
             own = _Sent.of(placed.records.subset(np.arange(part.start, part.stop)))
             worker = workers[number * len(workers) // len(placed.parts)]
-            future = self.client.scatter(own, workers=[worker], hash=False)
+            future = self._scattered(own, [worker])
             placed.held[number : number + 1] = [future]
+
+    def _scattered(self, sent: _Sent, workers: Sequence[str]) -> Future:
+        """What is sent, on some workers. TimeoutError where Dask waits for one that has died, as it may for good."""
+        scatter, limit = self.client._scatter, 10 * self.timeout
+        future: Future = self.client.sync(
+            scatter, sent, workers=workers, broadcast=len(workers) > 1, hash=False, callback_timeout=limit
+        )
+        return future
 
     # ------------------------------------------------------------- sums
 
@@ -432,14 +440,15 @@ class DaskBackend:
         from distributed import CancelledError, KilledWorker
 
         workers = list(self._workers())
-        name = f"{placed.name}-{draw.step}-{attempt}"
+        # A name of its own: Dask takes what it finds under a known one for the result.
+        name = f"{draw.step}-{secrets.token_hex(8)}"
 
         def submit(function: Callable[..., Any], *arguments: Any, key: str) -> Future:
             return self.client.submit(function, *arguments, key=key, workers=workers, pure=False)
 
         try:
             self._send(placed, workers)
-            sent = self.client.scatter(model, workers=workers, broadcast=True, hash=False)
+            sent = self._scattered(model, workers)
         except ClusterError:
             raise
         except Exception as error:

@@ -45,6 +45,8 @@ class Public:
     unit: str = "record"
     #: Names of the columns, where the data were a frame.
     feature_names: tuple[str, ...] | None = None
+    #: Minibatches that were drawn when the data were written as shards, and are used in every epoch.
+    n_bins: int | None = None
 
     def __post_init__(self) -> None:
         if self.feature_names is not None:
@@ -52,7 +54,7 @@ class Public:
 
     def to_dict(self) -> dict[str, Any]:
         """All but the classes, JSON-ready."""
-        call: dict[str, Any] = {"part": self.part, "call_records": self.call_records}
+        call: dict[str, Any] = {"part": self.part, "call_records": self.call_records, "n_bins": self.n_bins}
         call["unit"] = None if self.unit == "record" else self.unit
         call["feature_names"] = None if self.feature_names is None else list(self.feature_names)
         return {

@@ -218,9 +218,12 @@ class RandomAllocationSampler:
         Public number of records.
     n_batches : int
         Minibatches of an epoch, at least 1. Step s is minibatch s mod n_batches of epoch s // n_batches.
+    reused : bool
+        Whether minibatches were drawn once, when the data were written in their order, and serve every epoch; else
+        they are drawn anew for each.
     edges : int64 array of shape (n_batches + 1,), or None
-        Records from edges[i] to edges[i + 1] are minibatch i of every epoch: minibatches that were drawn once, with
-        the data in their order. Its sizes are private. None draws minibatches anew for each epoch.
+        Records from edges[i] to edges[i + 1] are minibatch i, where minibatches are reused. The sizes are private:
+        whoever only plans has none.
 
     Notes
     -----
@@ -233,14 +236,16 @@ class RandomAllocationSampler:
     name = "random_allocation"
     neighbors = "add_remove"
 
-    def __init__(self, n_records: int, n_batches: int, edges: np.ndarray | None = None):
-        self.n_records, self.n_batches, self.edges = n_records, n_batches, edges
+    def __init__(self, n_records: int, n_batches: int, reused: bool = False, edges: np.ndarray | None = None):
+        self.n_records, self.n_batches, self.reused, self.edges = n_records, n_batches, reused, edges
         self.expected_batch_size = n_records / n_batches
 
     def draw(self, n_rows: int, randomness: Randomness, step: int, part: range | None = None) -> np.ndarray:
         """Sorted record numbers, int64; possibly none. ``randomness`` is the same for all steps of an epoch."""
         part, (epoch, number) = range(n_rows) if part is None else part, divmod(step, self.n_batches)
-        if self.edges is not None:
+        if self.reused:
+            if self.edges is None:
+                raise ValueError("sampling='random_allocation': minibatches that are reused, and are not known here")
             first, last = np.clip(self.edges[number : number + 2], part.start, part.stop)
             return np.arange(first, last, dtype=np.int64)
         return np.flatnonzero(self._allocate(len(part), randomness, epoch, part.start) == number) + part.start
@@ -259,7 +264,7 @@ class RandomAllocationSampler:
         inner = GaussianEvent(noise_multiplier, neighbors=self.neighbors)
         if self.n_batches == 1:
             return inner
-        return RandomAllocationEvent(self.n_batches, 1, inner, self.edges is not None)
+        return RandomAllocationEvent(self.n_batches, 1, inner, self.reused)
 
 
 class FullSampler:
@@ -323,7 +328,8 @@ def minibatch(
 
 
 def make_sampler(
-    sampling: str, neighbors: str | None, n_records: int, batch_size: float | None, rows_per_unit: int | None = None
+    sampling: str, neighbors: str | None, n_records: int, batch_size: float | None, rows_per_unit: int | None = None,
+    n_bins: int | None = None,
 ) -> Sampler:
     """The sampler for an estimator's parameters.
 
@@ -335,9 +341,12 @@ def make_sampler(
     n_records : int
         Public number of records.
     batch_size : float or None
-        None is the whole data set. With "random_allocation", epochs have n_records / batch_size minibatches, rounded.
+        None is the whole data set. With "random_allocation", epochs have n_records / batch_size minibatches, rounded,
+        or as many as there are bins.
     rows_per_unit : int or None
         Most rows of a person, which "rows" needs and the others do not read.
+    n_bins : int or None
+        Minibatches of an epoch that were drawn with the data, which "random_allocation" takes as they are.
 
     Raises
     ------
@@ -368,7 +377,16 @@ def make_sampler(
             raise ValueError("rows_per_group=None: expected the most rows of a person with sampling='rows'")
         return RowSampler(n_records, float(size), rows_per_unit)
     if sampling == "random_allocation":
-        return RandomAllocationSampler(n_records, max(1, round(n_records / size)))
+        n_batches = max(1, round(n_records / size))
+        if n_bins is None:
+            if batch_size is None:
+                raise ValueError(f"batch_size=None: expected a number with sampling={sampling!r}, if X has no bins")
+            return RandomAllocationSampler(n_records, n_batches)
+        if batch_size is not None and n_batches != n_bins:
+            raise ValueError(
+                f"batch_size={batch_size!r}: expected None, or a minibatch for each of the {n_bins} bins that X has"
+            )
+        return RandomAllocationSampler(n_records, n_bins, reused=True)
     if int(size) != size or size < 1:
         raise ValueError(f"batch_size={batch_size!r}: expected an integer with sampling='without_replacement'")
     return FixedSizeSampler(n_records, int(size))

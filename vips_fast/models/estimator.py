@@ -36,7 +36,7 @@ from ..engine.transcript import Run, TranscriptWriter, release_digest
 from ..engine.units import KeptRows, UnitRecords
 from ..kernels.threads import resolve_n_threads
 from . import persistence
-from .prepared import Prepared
+from .prepared import Prepared, bins_of, deal
 from .repeats import Repeatable
 from .settings import public_seed, same, unit_name
 from .spending import Payer, planning
@@ -90,7 +90,8 @@ class PrivateEstimator(Repeatable):
 
     def _sampler(self, public: Public) -> Sampler:
         """The sampler of a whole fit."""
-        return make_sampler(self.sampling, self.neighbors, public.n_records, self.batch_size, self.rows_per_group)
+        size, bins = self.batch_size, public.n_bins
+        return make_sampler(self.sampling, self.neighbors, public.n_records, size, self.rows_per_group, bins)
 
     def _joint(self, public: Public) -> bool:
         """Whether a unit may own several rows and contributes them together, as one record."""
@@ -261,11 +262,14 @@ class PrivateEstimator(Repeatable):
             backend = backend or self._backend()
             owned = functools.partial(KeptRows if self.sampling == "rows" else UnitRecords, limit=self.rows_per_group)
             records, facts = backend.read(self._read, X, y, extra, groups, owned)
+            if (bins := bins_of(X, groups, self.sampling)) is not None:
+                call["n_bins"] = len(bins) - 1
             public = self._facts(records.n_rows, {**facts, **call}, partial, before)
             if folder is not None:
                 public = folder.public(public, self._settings()["random_state"] is not None)
             chosen: Self = spending.settle(public)
             model, plan, ledger = chosen._prepare(public, partial, before, prior=prior)
+            deal(plan.sampler, bins)
             spending.confirm(plan, chosen.target_epsilon)
             diagnoses = self._diagnose or (self._figures_without_privacy and not self.private)
             randomness, done = self._randomness(public), 0 if before is None else before.n_steps

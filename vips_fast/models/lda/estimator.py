@@ -159,10 +159,10 @@ class LatentDirichletAllocation(Transformer):
         return {"components": ArraySpec((int(self.n_components), public.n_features), low=0.0)}
 
     def _sampler(self, public: Public) -> Sampler:
-        size = self.batch_size
-        if size is None and self.sampling != "full":
+        size, bins = self.batch_size, public.n_bins
+        if size is None and self.sampling != "full" and bins is None:
             size = default_batch_size(public.n_records)
-        return make_sampler(self.sampling, self.neighbors, public.n_records, size, self.rows_per_group)
+        return make_sampler(self.sampling, self.neighbors, public.n_records, size, self.rows_per_group, bins)
 
     def _resolve_n_steps(self, public: Public) -> int:
         """``n_steps``, or what the plan says for public numbers."""
@@ -171,6 +171,8 @@ class LatentDirichletAllocation(Transformer):
         if not self.private or self.noise_multiplier == 0:
             return whole_epochs(self._sampler(public), DEFAULT_STEPS)
         size = public.n_records if self.sampling == "full" else self.batch_size
+        if size is None and public.n_bins is not None:
+            size = public.n_records / public.n_bins
         return plan(
             public.n_records, public.n_features, int(self.n_components), doc_length=int(self.doc_length or 1),
             clip=self.clip,
