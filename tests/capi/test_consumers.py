@@ -125,6 +125,7 @@ def fake_package(folder, change):
     return folder
 
 
+VERSION = json.loads((HERE / "interface.json").read_text())["abi_version"]
 CHANGED = """
 import ctypes
 new = ctypes.pythonapi.PyCapsule_New
@@ -138,8 +139,11 @@ _C_API = new(ctypes.addressof(table), name, None)
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (CHANGED.format(version=999, size=8000), "version 999 of 8000 bytes, expected version 2 of at least"),
-        (CHANGED.format(version=2, size=64), "version 2 of 64 bytes, expected version 2 of at least"),
+        (CHANGED.format(version=999, size=8000), f"version 999 of 8000 bytes, expected version {VERSION} of at least"),
+        (
+            CHANGED.format(version=VERSION, size=64),
+            f"version {VERSION} of 64 bytes, expected version {VERSION} of at least",
+        ),
         ("", "has no C interface"),
         ("_C_API = 3", "has no C interface"),
     ],
