@@ -12,11 +12,6 @@ from hypothesis import strategies as st
 from vips_fast import accounting as acc
 
 
-def composed(name, epsilons, delta):
-    """What an accountant makes of pure statements."""
-    return acc.epsilon(acc.ComposedEvent([acc.ApproximateDPEvent(e) for e in epsilons]), delta, name)
-
-
 def enumerated_epsilon(epsilons, delta):
     """Optimal composition of pure mechanisms by listing all 2^k outcomes."""
     atoms = []
@@ -36,18 +31,30 @@ def enumerated_epsilon(epsilons, delta):
 def test_optimal_composition_equals_enumeration(epsilons, log_delta):
     delta = 10**log_delta
     want = enumerated_epsilon(epsilons, delta)
-    got = composed("optimal", epsilons, delta)
+    got = acc.optimal_composition_heterogeneous(epsilons, delta)
     # Bisection to 2^-100, sums of at most 128 terms, 1e-12 upwards on purpose.
     assert got == pytest.approx(want, abs=1e-10)
     assert got >= want - 1e-13
 
 
+@QUIET
+@given(st.floats(0.01, 1.0), st.integers(1, 10), st.floats(0, 1e-3), st.floats(-6, -1))
+def test_homogeneous_composition_equals_enumeration(eps, k, delta, log_total):
+    total = 10**log_total
+    slack = 1 - (1 - total) / (1 - delta) ** k
+    got = acc.optimal_composition_epsilon(eps, delta, k, total)
+    if slack < 0:
+        assert math.isinf(got)
+    else:
+        assert got == pytest.approx(enumerated_epsilon([eps] * k, slack), abs=1e-9 / max(slack, 1e-9) * 1e-6 + 1e-10)
+
+
 def test_large_heterogeneous_composition_uses_the_loss_distribution():
     epsilons = [0.01 * (1 + i % 7) for i in range(70)]
-    exact_parts = composed("optimal", epsilons[:21], 1e-5)
-    assert exact_parts <= composed("optimal", epsilons, 1e-5)
+    exact_parts = acc.optimal_composition_heterogeneous(epsilons[:21], 1e-5)
+    assert exact_parts <= acc.optimal_composition_heterogeneous(epsilons, 1e-5)
     event = acc.ComposedEvent([acc.ApproximateDPEvent(e) for e in epsilons])
-    assert composed("optimal", epsilons, 1e-5) == pytest.approx(
+    assert acc.optimal_composition_heterogeneous(epsilons, 1e-5) == pytest.approx(
         acc.epsilon(event, 1e-5, rtol=1e-7), rel=3e-6
     )
 
@@ -56,12 +63,17 @@ def test_large_heterogeneous_composition_uses_the_loss_distribution():
 @given(st.floats(0.001, 1.0), st.integers(1, 500), st.floats(-9, -2))
 def test_order_of_the_theorems(eps, k, log_slack):
     slack = 10**log_slack
-    optimal, strong, basic = (composed(name, [eps] * k, slack) for name in ("optimal", "strong", "basic"))
-    assert optimal <= min(strong, basic) * (1 + 1e-10) + 1e-12
+    optimal = acc.optimal_composition_epsilon(eps, 0.0, k, slack)
+    kairouz, _ = acc.kairouz_composition(eps, 0.0, k, slack)
+    strong, _ = acc.strong_composition(eps, 0.0, k, slack)
+    basic, _ = acc.basic_composition([(eps, 0.0)] * k)
+    assert optimal <= kairouz * (1 + 1e-10) + 1e-12
+    assert kairouz <= min(strong, basic) * (1 + 1e-12)
 
 
 def test_zcdp():
     rho, delta = 0.3, 1e-6
+    assert acc.zcdp_rho_gaussian(1.5, 3.0) == 0.125
     simple = acc.zcdp_epsilon(rho, delta, "simple")
     assert simple == pytest.approx(rho + 2 * math.sqrt(rho * math.log(1e6)), rel=1e-15)
     assert acc.zcdp_rho_for_target(simple, delta) == pytest.approx(rho, rel=1e-13)
@@ -104,8 +116,13 @@ def test_add_remove_gives_replace_one():
 @pytest.mark.parametrize(
     ("call", "match"),
     [
+        (lambda: acc.basic_composition([(-1.0, 0.0)]), "epsilon"),
+        (lambda: acc.basic_composition([(1.0, 2.0)]), "delta"),
+        (lambda: acc.strong_composition(1.0, 0.0, 3, 0.0), "slack"),
+        (lambda: acc.strong_composition(1.0, 0.0, -3, 0.1), "k must"),
         (lambda: acc.zcdp_epsilon(1.0, 0.1, "best"), "conversion"),
         (lambda: acc.zcdp_epsilon(-1.0, 0.1), "rho"),
+        (lambda: acc.zcdp_rho_gaussian(1.0, 0.0), "sd"),
         (lambda: acc.amplify_epsilon_delta(1.0, 0.0, 1.5), "sampling_probability"),
         (lambda: acc.amplify_rdp_poisson(lambda i: 1.0, 0.1, 1), "order"),
         (lambda: acc.zcdp_rho(acc.PoissonSampledEvent(0.1, acc.GaussianEvent(1.0))), "pld.*rdp"),

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .checks import non_negative, one_of, open_probability
+from .checks import non_negative, one_of, open_probability, positive
 from .events import (
     ApproximateDPEvent,
     GaussianEvent,
@@ -19,6 +19,11 @@ from .events import (
     rate_and_mechanism,
     touching_leaves,
 )
+
+
+def zcdp_rho_gaussian(sensitivity: float, sd: float) -> float:
+    """rho = sensitivity^2 / (2 sd^2) (Bun & Steinke 2016, proposition 1.6)."""
+    return float(non_negative("sensitivity", sensitivity) ** 2 / (2.0 * positive("sd", sd) ** 2))
 
 
 def zcdp_epsilon(rho: float, delta: float, conversion: str = "tight") -> float:
