@@ -255,3 +255,11 @@ def test_other_accountants_refuse(name):
 def test_bad_input(make, error, match):
     with pytest.raises(error, match=match):
         make()
+
+
+def test_epochs_whose_ratios_are_beyond_doubles():
+    """Epsilon is finite, rises with the number of epochs, and is never above that of the known minibatch."""
+    epochs, one = (600, 720, 900, 1200), acc.GaussianEvent(1.0)
+    found = [acc.epsilon(acc.RandomAllocationEvent(4, n, one, True), 1e-5) for n in epochs]
+    known = [acc.epsilon(acc.GaussianEvent(n**-0.5), 1e-5) for n in epochs]
+    assert found == sorted(set(found)) and all(a <= 1.001 * b for a, b in zip(found, known))

@@ -11,6 +11,7 @@ from vips_fast.accounting import GaussianEvent, RandomAllocationEvent, SelfCompo
 from vips_fast.engine import loop
 from vips_fast.engine.backend import Threads
 from vips_fast.engine.budget import Budget
+from vips_fast.engine.ledger import Ledger
 from vips_fast.engine.randomness import KeyedRandomness, SystemRandomness
 from vips_fast.engine.sampling import (
     FullSampler,
@@ -269,3 +270,15 @@ def test_a_budget_pays_for_the_epoch_of_a_resumed_run(tmp_path):
     done = make(**options).fit(*data, checkpoint=tmp_path / "run", resume=True, budget=budget)
     assert [run["drawn"] for run in budget.show()["runs"]] == [2, 2]
     assert done.ledger_.event() == SelfComposedEvent(RandomAllocationEvent(2, 1, GaussianEvent(3.0)), 4)
+
+
+def test_a_release_of_no_epoch_is_not_written():
+    """Releases after an epoch's first bring nothing; alone they would be private at no price."""
+    event, ledger = RandomAllocationEvent(3, 1, GaussianEvent(1.0)), Ledger()
+    nothing = SelfComposedEvent(event, 0)
+    with pytest.raises(ValueError, match="no epoch that was recorded"):
+        ledger.intend(nothing, clip_norm=1.0, sensitivity=1.0)
+    ledger.intend(event, clip_norm=1.0, sensitivity=1.0)
+    ledger.intend(nothing, clip_norm=1.0, sensitivity=1.0)
+    with pytest.raises(ValueError, match="no epoch that was recorded"):
+        ledger.intend(nothing, clip_norm=1.0, sensitivity=1.0, part="other")

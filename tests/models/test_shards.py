@@ -9,7 +9,9 @@ from cases import CASES, EVERY
 
 from vips_fast.accounting import GaussianEvent, RandomAllocationEvent, SelfComposedEvent, epsilon
 from vips_fast.data import Batch, ShardedCorpus, write_shards
+from vips_fast.data.groups import Runs
 from vips_fast.engine.backend import Threads
+from vips_fast.engine.budget import Budget
 
 KEY = b"k" * 32
 KINDS = {"lda": "counts", "lda-paper": "counts", "network": "binary", "network-paper": "binary"}
@@ -177,8 +179,26 @@ def test_bins_on_disk_are_the_minibatches(tmp_path, name, persons):
     for wrong, options in (("batch_size", {"batch_size": n / 2}), ("n_steps", {"n_steps": 6})):
         with pytest.raises(ValueError, match=wrong):
             make(**{**options_of(model), **options}).fit(corpus, groups=corpus.groups)
-    with pytest.raises(ValueError, match="groups: expected"):
-        make(**options_of(model)).fit(corpus, groups=None if persons else np.arange(corpus.n_rows))
+    others = [None, Runs(corpus.groups.starts[::3])] if persons else [np.arange(corpus.n_rows)]
+    for other in others:
+        with pytest.raises(ValueError, match="groups: expected"):
+            make(**options_of(model)).fit(corpus, groups=other)
+    assert "drawn once with the data" in str(model.privacy_)
+    # Bins that are not of all units, as a damaged manifest might say.
+    corpus.bins = corpus.bins[:-1]
+    with pytest.raises(ValueError, match="bins are not made of all its units"):
+        make(**options_of(model) | {"n_steps": 6}).fit(corpus, groups=corpus.groups)
+
+
+@pytest.mark.parametrize("said", [None, 1000])
+def test_a_budget_knows_of_bins_before_the_data_are_read(tmp_path, said):
+    make, data = CASES["logistic"]
+    corpus = sharded(tmp_path / "shards", "logistic", data(), bins=3)
+    budget = Budget.create(tmp_path / "budget", 3.0, 1e-5, dataset="d", filter="gaussian")
+    options = {"sampling": "random_allocation", "n_steps": 3, "noise_multiplier": 3.0, "target_epsilon": None}
+    model = make(**options, n_records=said).fit(corpus, budget=budget)
+    assert model.ledger_.event() == RandomAllocationEvent(3, 1, GaussianEvent(3.0), True)
+    assert budget.left < 3.0
 
 
 def options_of(model):

@@ -189,9 +189,12 @@ class Ledger:
         """Record a release that is about to be made, from all records or from a part. It counts as spent from now on.
 
         The event of a release that belongs to an epoch which was recorded before is 0 times that event. Raises
-        ValueError if its neighbouring relation is not that of the releases before, or the part is no name.
+        ValueError if there is no such epoch, its neighbouring relation is not that of the releases before, or the part
+        is no name.
         """
         with self._lock:
+            if not event.leaves() and (part, getattr(event, "event", None)) not in self._spent:
+                raise ValueError("event: nothing, and of no epoch that was recorded before; expected what is spent")
             for _, first in list(self._spent)[:1]:
                 ComposedEvent((first, event))  # refuses a mix of relations
             record = {"kind": "release", "event": event.to_dict(), "clip_norm": clip_norm, "sensitivity": sensitivity}

@@ -306,7 +306,7 @@ def minibatch(
         Records of the data set.
     usable : bool array of shape (n_rows,), or (len(part),), or None
     randomness : Randomness
-        ``of_step(step)`` of the run's.
+        ``of_step`` of the run's, for the step, or for the first step of its epoch.
     step : int
     part : range or None
         The records that are at hand; None for all. Numbers are counted from its start.
@@ -379,8 +379,6 @@ def make_sampler(
     if sampling == "random_allocation":
         n_batches = max(1, round(n_records / size))
         if n_bins is None:
-            if batch_size is None:
-                raise ValueError(f"batch_size=None: expected a number with sampling={sampling!r}, if X has no bins")
             return RandomAllocationSampler(n_records, n_batches)
         if batch_size is not None and n_batches != n_bins:
             raise ValueError(

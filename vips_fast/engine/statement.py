@@ -151,6 +151,8 @@ class Privacy:
                 f" Assumed: each {self.unit} lies in one part only: {len(self.parts)} parts; not checked by the "
                 "program. Epsilon is that of the worst part."
             )
+        if any(getattr(leaf, "reused", False) for leaf in (self.event.leaves() if self.event else ())):
+            how += ", drawn once with the data: what else is released of them is to be accounted for together with this"
         if self.lost:
             resumed = f" ({self.steps - self.lost} of steps that were done, {self.lost} of steps that were interrupted)"
         if self.shortened is not None:

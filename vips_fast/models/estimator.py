@@ -251,6 +251,8 @@ class PrivateEstimator(Repeatable):
             check_name("part", part)
         check_number("n_records", n_records, 1, MAX_RECORDS, integer=True, optional=True)
         call: dict[str, Any] = {"part": part, "call_records": n_records, "unit": unit_name(groups, unit, self.sampling)}
+        bins = None if partial else bins_of(X, groups, self.sampling)
+        call["n_bins"] = None if bins is None else len(bins) - 1
         before = self._result if partial else None
         prior = None if after is None else after.prior(before)
         with planning(self, budget, partial, dict(call), folder) as spending:
@@ -262,14 +264,12 @@ class PrivateEstimator(Repeatable):
             backend = backend or self._backend()
             owned = functools.partial(KeptRows if self.sampling == "rows" else UnitRecords, limit=self.rows_per_group)
             records, facts = backend.read(self._read, X, y, extra, groups, owned)
-            if (bins := bins_of(X, groups, self.sampling)) is not None:
-                call["n_bins"] = len(bins) - 1
             public = self._facts(records.n_rows, {**facts, **call}, partial, before)
             if folder is not None:
                 public = folder.public(public, self._settings()["random_state"] is not None)
             chosen: Self = spending.settle(public)
             model, plan, ledger = chosen._prepare(public, partial, before, prior=prior)
-            deal(plan.sampler, bins)
+            deal(plan.sampler, bins, records.n_rows)
             spending.confirm(plan, chosen.target_epsilon)
             diagnoses = self._diagnose or (self._figures_without_privacy and not self.private)
             randomness, done = self._randomness(public), 0 if before is None else before.n_steps

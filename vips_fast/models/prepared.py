@@ -55,14 +55,19 @@ def bins_of(X: Any, groups: Any, sampling: str) -> np.ndarray | None:
     """
     if sampling != "random_allocation" or not isinstance(X, ShardedCorpus) or X.bins is None:
         return None
-    owned = X.groups is not None
-    if owned != isinstance(groups, Runs) or (groups is not None and not owned):
+    own = X.groups
+    owned = own is not None
+    same = isinstance(groups, Runs) and own is not None and np.array_equal(groups.starts, own.starts)
+    if not same and (owned or groups is not None):
         expected = "X.groups, whose bins X has," if owned else "None, since X has bins of rows,"
         raise ValueError(f"groups: expected {expected} with sampling='random_allocation'")
     return X.bins
 
 
-def deal(sampler: Sampler, bins: np.ndarray | None) -> None:
-    """Tell a sampler that reuses minibatches where they are."""
-    if isinstance(sampler, RandomAllocationSampler) and sampler.reused:
-        sampler.edges = bins
+def deal(sampler: Sampler, bins: np.ndarray | None, n_units: int) -> None:
+    """Tell a sampler that reuses minibatches where they are; ValueError unless each unit is in one of them."""
+    if bins is None or not isinstance(sampler, RandomAllocationSampler) or not sampler.reused:
+        return
+    if bins[0] != 0 or bins[-1] != n_units or (np.diff(bins) < 0).any():
+        raise ValueError("X: its bins are not made of all its units; expected shards as they were written")
+    sampler.edges = bins

@@ -87,7 +87,7 @@ class Spending:
         self._refuse_unsafe(estimator)
         # What the relation is does not depend on the number of records.
         n_records = estimator.n_records or math.ceil(estimator.batch_size or 1)
-        public = Public(n_features=n_features or 1, n_records=int(n_records), seed=0)
+        public = Public(n_features=n_features or 1, n_records=int(n_records), seed=0, **self._call)
         if budget is not None:
             relation, delta = estimator._sampler(public).neighbors, estimator.target_delta or budget.delta
             budget.check_plan(relation, self._call.get("unit", "record"), float(delta))

@@ -175,7 +175,8 @@ def allocation_pairs(n_batches: int, square: float, n_epochs: int, tail: float, 
         both: Pair = GaussianPair(mu * math.sqrt(n_epochs)) if known else DiscretePair([0.0], [1.0], [1.0])
         return both, both, 1
     repeats = 1
-    if n_epochs * math.log1p(math.expm1(square) / n_batches) > room:
+    # log(1 + (exp(mu^2) - 1) / t), where exp(mu^2) may be beyond doubles.
+    if n_epochs * np.logaddexp(math.log1p(-1.0 / n_batches), square - math.log(n_batches)) > room:
         n_epochs, repeats = 1, n_epochs
     law = allocation_law(n_batches, mu, n_epochs, tail, upper)
     error = 2.0 * law.drift * (1.0 if upper else -1.0)
