@@ -139,6 +139,18 @@ def test_counts_and_texts_are_the_same_sets():
         TokenRows.of_counts(counts, names[:-1])
 
 
+def test_a_token_that_stands_a_thousand_times_in_a_row_is_held_once():
+    """Nor does a stored zero count, nor by which axis a sparse matrix is laid out."""
+    clean = sparse.csr_array(np.array([[1, 0, 2], [0, 3, 0]]))
+    ends = [0, 1002, 1004]
+    columns, values = [0] * 1000 + [2, 1] + [1, 2], [1] * 1000 + [2, 0] + [3, 0]
+    repeated = sparse.csr_array((values, columns, ends), shape=(2, 3))
+    for X in (clean, repeated, clean.tocsc(), clean.toarray()):
+        block = TokenRows.of_counts(X, ["a", "b", "c"]).sets(None, 9, words_of()).block(np.arange(2))
+        assert block.ids.tolist() == [1, 3, 2] and block.ends.tolist() == [0, 2, 3]
+    assert repeated.nnz == 1004  # the caller's own is left as it is
+
+
 def test_a_persons_texts_are_one_set():
     rows = TokenRows(str.split).extend(["a b a", "c", "b d", None])
     sets = rows.sets(["x", "y", "x", "z"], 10, words_of())

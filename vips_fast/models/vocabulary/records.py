@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from ...data.groups import group_codes
 from ...data.tokens import TokenIndex
@@ -165,8 +166,8 @@ class TokenRows:
 
         Parameters
         ----------
-        X : CSR matrix or array of shape (n_texts, n_tokens)
-            Without stored zeros.
+        X : sparse or dense array of shape (n_texts, n_tokens)
+            A text holds the tokens whose entries, repeated ones added up, are not zero.
         names : sequence of str
             The different tokens of the columns, in an order that owes nothing to the texts, such as the alphabet's.
 
@@ -175,6 +176,10 @@ class TokenRows:
         ValueError
             If there is not one name for each column.
         """
+        # A person whose entries repeat would weigh more than the proof allows.
+        X = sparse.csr_array(X, copy=True)
+        X.sum_duplicates()
+        X.eliminate_zeros()
         rows = cls(str.split)
         rows._index.columns.update((name, column) for column, name in enumerate(names))
         if not len(rows._index.columns) == len(names) == X.shape[1]:
