@@ -183,6 +183,19 @@ def test_what_is_remembered_is_bounded(monkeypatch):
         assert len(ids) == 3 * 6 and index._pieces.n == len(index._codes) <= 5 + 3 * 4
 
 
+def test_a_vocabulary_of_more_words_than_are_remembered_is_learned_once(monkeypatch):
+    monkeypatch.setattr("vips_fast.data.tokens._REMEMBERED", 5)
+    forgotten, true = [], TokenIndex._forget
+    monkeypatch.setattr(TokenIndex, "_forget", lambda self: (forgotten.append(0), true(self)))
+    index = TokenIndex(None, {f"word{k}": k for k in range(200)})
+    for _ in range(9):
+        assert index(["word7 word8 other"])[0].tolist() == [7, 8]
+    assert len(forgotten) == 1
+    for k in range(9):
+        index([f"other{k} other{k}a"])
+    assert 2 <= len(forgotten) <= 4  # what is new is bounded still
+
+
 def test_counts_take_little_more_memory_than_their_matrix():
     vocabulary, peaks = [f"word{k}" for k in range(200)], []
     for n in (20, 120):

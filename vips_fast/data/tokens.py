@@ -247,6 +247,7 @@ class TokenIndex:
             words = [word.encode() for word in self.columns if word.isascii() and word.isalnum()]
             self._pieces(_APART.join(words))
             self._codes = np.array(list(map(self._learned, words)), np.int32)
+        self._first = self._pieces.n, self._pieces.size
 
     def _number(self, word: str) -> int:
         return self.columns.get(word, -1) if self._fixed else self.columns.setdefault(word, len(self.columns))
@@ -295,7 +296,9 @@ class TokenIndex:
             ids = np.fromiter(map(self._number, chain.from_iterable(tokens)), np.int32)
             ends = np.cumsum(list(map(len, tokens)), dtype=np.int64)
         else:
-            if self._pieces.n > _REMEMBERED or self._pieces.size > 64 * _REMEMBERED:
+            # Those of the vocabulary do not count, or a large one would be learned anew each time.
+            pieces, size = self._first
+            if self._pieces.n - pieces > _REMEMBERED or self._pieces.size - size > 64 * _REMEMBERED:
                 self._forget()
             found, ends = self._pieces(self.analyzer.pieces(texts), len(texts))  # type: ignore[attr-defined]
             new = self._pieces.since(len(self._codes))
