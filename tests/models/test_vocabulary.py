@@ -3,6 +3,8 @@
 import logging
 import math
 import pickle
+import subprocess
+import sys
 import tracemalloc
 from functools import partial
 from types import SimpleNamespace
@@ -190,14 +192,25 @@ def test_texts_are_added_after_others_were_read(monkeypatch):
     assert [sets.names[i] for i in block.ids] == ["a", "b", "c", "d", "c", "a"] and block.ends.tolist() == [0, 4, 6]
 
 
-def test_a_full_disk_is_said_in_one_line(monkeypatch):
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    rows = TokenRows(str.split)
-    monkeypatch.setattr(rows._ids, "_file", SimpleNamespace(seek=full))
-    with pytest.raises(OSError, match="No space left on device: expected room for the tokens of the texts: '/"):
-        rows.extend(["a b"])
+def test_a_full_disk_is_said_in_one_line():
+    """At whichever write it is full, that which moves the numbers out of memory too; nothing is lost in silence."""
+    program = """
+import resource
+import numpy as np
+from vips_fast.models.vocabulary import records
+resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))
+for held, step in ((1 << 17, 1 << 12), (1 << 12, 1000)):
+    records._IN_MEMORY, numbers = held, records._Numbers()
+    try:
+        for k in range(1000):
+            numbers.add(np.full(step, k))
+    except OSError as error:
+        print(error)
+    assert (numbers.runs(np.array([0]), np.array([k * step])) == np.repeat(np.arange(k), step)).all()
+"""
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    expected = "File too large: expected room for the tokens of the texts: '/"
+    assert [expected in line for line in said.splitlines()] == [True, True]
 
 
 def test_tokens_take_little_memory(monkeypatch):
