@@ -68,7 +68,8 @@ def slow_words(text):
     """Letter by letter: a run of letters, digits and marks after the first; apostrophes between two; or one alone."""
     words = []
     for piece in re.split("[\0-&(-/:-@[-`{-\x7f]+", text.encode("utf-8", "replace").decode()):
-        folded = unicodedata.normalize("NFKC", piece.replace("\u00ad", "")).casefold()
+        piece = re.sub("(\u0301{30})\u0301+", r"\1", piece.replace("\u00ad", ""))
+        folded = unicodedata.normalize("NFKC", piece).casefold()
         joint, alone, open_ = "", False, False
         for c in unicodedata.normalize("NFKC", folded).replace("\u2019", "'"):
             mark = unicodedata.category(c)[0] == "M"
@@ -117,6 +118,22 @@ def test_words_are_normal_and_stay_what_they_are(text):
         assert word == unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", word).casefold())
         assert Analyzer()(word) == [word]
         assert any(character.isalnum() for character in word)
+
+
+@pytest.mark.parametrize("marks", ["\u0301", "\u0301\u0323", "\u0344", "\uff9e", "\u0f73\u0345"])
+def test_long_runs_of_marks_are_cut(marks):
+    """Before they are sorted, which takes the square of the time, and after, as one may become two."""
+    true, longest = unicodedata.normalize, []
+
+    def normalize(form, text):
+        longest.append(len(text))
+        return true(form, text)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tokens.unicodedata, "normalize", normalize)
+        words = Analyzer()("x" + marks * 5000 + "y q" + marks[0])
+    assert max(longest) <= 64
+    assert len(words[0]) <= 64 and [Analyzer()(word) for word in words] == [[w] for w in words]
 
 
 @given(st.text())
