@@ -68,7 +68,8 @@ def slow_words(text):
     """Letter by letter: a run of letters, digits and marks after the first; apostrophes between two; or one alone."""
     words = []
     for piece in re.split("[\0-&(-/:-@[-`{-\x7f]+", text.encode("utf-8", "replace").decode()):
-        folded = unicodedata.normalize("NFKC", piece.replace("\u00ad", "")).casefold()
+        piece = re.sub("(\u0301{30})\u0301+", r"\1", piece.replace("\u00ad", ""))
+        folded = unicodedata.normalize("NFKC", piece).casefold()
         joint, alone, open_ = "", False, False
         for c in unicodedata.normalize("NFKC", folded).replace("\u2019", "'"):
             mark = unicodedata.category(c)[0] == "M"
@@ -117,6 +118,22 @@ def test_words_are_normal_and_stay_what_they_are(text):
         assert word == unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", word).casefold())
         assert Analyzer()(word) == [word]
         assert any(character.isalnum() for character in word)
+
+
+@pytest.mark.parametrize("marks", ["\u0301", "\u0301\u0323", "\u0344", "\uff9e", "\u0f73\u0345"])
+def test_long_runs_of_marks_are_cut(marks):
+    """Before they are sorted, which takes the square of the time, and after, as one may become two."""
+    true, longest = unicodedata.normalize, []
+
+    def normalize(form, text):
+        longest.append(len(text))
+        return true(form, text)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tokens.unicodedata, "normalize", normalize)
+        words = Analyzer()("x" + marks * 5000 + "y q" + marks[0])
+    assert max(longest) <= 64
+    assert len(words[0]) <= 64 and [Analyzer()(word) for word in words] == [[w] for w in words]
 
 
 @given(st.text())
@@ -181,6 +198,19 @@ def test_what_is_remembered_is_bounded(monkeypatch):
     for k in range(50):
         ids, _ = index([f"a'b c'{k} d'{k}'' \u6771\u4eac{k}" for k in range(k, k + 3)])
         assert len(ids) == 3 * 6 and index._pieces.n == len(index._codes) <= 5 + 3 * 4
+
+
+def test_a_vocabulary_of_more_words_than_are_remembered_is_learned_once(monkeypatch):
+    monkeypatch.setattr("vips_fast.data.tokens._REMEMBERED", 5)
+    forgotten, true = [], TokenIndex._forget
+    monkeypatch.setattr(TokenIndex, "_forget", lambda self: (forgotten.append(0), true(self)))
+    index = TokenIndex(None, {f"word{k}": k for k in range(200)})
+    for _ in range(9):
+        assert index(["word7 word8 other"])[0].tolist() == [7, 8]
+    assert len(forgotten) == 1
+    for k in range(9):
+        index([f"other{k} other{k}a"])
+    assert 2 <= len(forgotten) <= 4  # what is new is bounded still
 
 
 def test_counts_take_little_more_memory_than_their_matrix():

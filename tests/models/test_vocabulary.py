@@ -3,6 +3,8 @@
 import logging
 import math
 import pickle
+import subprocess
+import sys
 import tracemalloc
 from functools import partial
 from types import SimpleNamespace
@@ -139,6 +141,18 @@ def test_counts_and_texts_are_the_same_sets():
         TokenRows.of_counts(counts, names[:-1])
 
 
+def test_a_token_that_stands_a_thousand_times_in_a_row_is_held_once():
+    """Nor does a stored zero count, nor by which axis a sparse matrix is laid out."""
+    clean = sparse.csr_array(np.array([[1, 0, 2], [0, 3, 0]]))
+    ends = [0, 1002, 1004]
+    columns, values = [0] * 1000 + [2, 1] + [1, 2], [1] * 1000 + [2, 0] + [3, 0]
+    repeated = sparse.csr_array((values, columns, ends), shape=(2, 3))
+    for X in (clean, repeated, clean.tocsc(), clean.toarray()):
+        block = TokenRows.of_counts(X, ["a", "b", "c"]).sets(None, 9, words_of()).block(np.arange(2))
+        assert block.ids.tolist() == [1, 3, 2] and block.ends.tolist() == [0, 2, 3]
+    assert repeated.nnz == 1004  # the caller's own is left as it is
+
+
 def test_a_persons_texts_are_one_set():
     rows = TokenRows(str.split).extend(["a b a", "c", "b d", None])
     sets = rows.sets(["x", "y", "x", "z"], 10, words_of())
@@ -178,14 +192,25 @@ def test_texts_are_added_after_others_were_read(monkeypatch):
     assert [sets.names[i] for i in block.ids] == ["a", "b", "c", "d", "c", "a"] and block.ends.tolist() == [0, 4, 6]
 
 
-def test_a_full_disk_is_said_in_one_line(monkeypatch):
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    rows = TokenRows(str.split)
-    monkeypatch.setattr(rows._ids, "_file", SimpleNamespace(seek=full))
-    with pytest.raises(OSError, match="No space left on device: expected room for the tokens of the texts: '/"):
-        rows.extend(["a b"])
+def test_a_full_disk_is_said_in_one_line():
+    """At whichever write it is full, that which moves the numbers out of memory too; nothing is lost in silence."""
+    program = """
+import resource
+import numpy as np
+from vips_fast.models.vocabulary import records
+resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))
+for held, step in ((1 << 17, 1 << 12), (1 << 12, 1000)):
+    records._IN_MEMORY, numbers = held, records._Numbers()
+    try:
+        for k in range(1000):
+            numbers.add(np.full(step, k))
+    except OSError as error:
+        print(error)
+    assert (numbers.runs(np.array([0]), np.array([k * step])) == np.repeat(np.arange(k), step)).all()
+"""
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    expected = "File too large: expected room for the tokens of the texts: '/"
+    assert [expected in line for line in said.splitlines()] == [True, True]
 
 
 def test_tokens_take_little_memory(monkeypatch):

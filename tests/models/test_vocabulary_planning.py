@@ -64,7 +64,8 @@ def test_more_persons_and_more_epsilon_find_more():
 
 @pytest.mark.parametrize(
     "change", [dict(n_records=0), dict(target_epsilon=0.0), dict(target_delta=1.0), dict(tokens=0.5), dict(n_words=0),
-               dict(share=2.0), dict(max_features=0)],
+               dict(share=2.0), dict(max_features=0), dict(n_steps=0), dict(n_steps=101), dict(max_tokens=0),
+               dict(max_tokens=2.5)],
 )  # fmt: skip
 def test_refusals_name_the_argument(change):
     settings = dict(n_records=100, target_epsilon=1.0, target_delta=1e-6) | change

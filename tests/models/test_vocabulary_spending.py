@@ -9,6 +9,7 @@ from vips_fast import LatentDirichletAllocation, PrivateCountVectorizer, verify
 from vips_fast.accounting import ApproximateDPEvent, ComposedEvent, GaussianEvent, PoissonSampledEvent, epsilon
 from vips_fast.engine.budget import Budget, BudgetExceededError
 from vips_fast.engine.filters import gaussian_filter_epsilon, leaked, without_leaks
+from vips_fast.models.vocabulary import TokenRows
 
 TEXTS = ["red green blue " * 3, "one two three", "red two blue", "green one"] * 100
 LEAK = ComposedEvent((GaussianEvent(8.0, "add_remove"), ApproximateDPEvent(0.0, 1e-6, "add_remove")))
@@ -75,6 +76,20 @@ def test_a_budget_pays_for_both_and_the_vocabulary_comes_first(tmp_path):
     with pytest.raises(BudgetExceededError):
         bought().fit(TEXTS, budget=later)
     assert Budget(tmp_path / "first").spent == first.spent
+
+
+def test_what_was_reserved_is_given_back_where_the_texts_sets_cannot_be_made(tmp_path, monkeypatch):
+    Budget.create(tmp_path / "b", epsilon=5.0, delta=1e-5, dataset="d", unit="record", relation="add_remove")
+    budget, left = Budget(tmp_path / "b"), []
+
+    def fail(*_):
+        left.append(budget.left)
+        raise OSError("no room")
+
+    monkeypatch.setattr(TokenRows, "sets", fail)
+    with pytest.raises(OSError, match="no room"):
+        bought().prepare(TEXTS, budget=budget)
+    assert left[0] < 3.0 and budget.left == 5.0 and budget.spent == 0.0
 
 
 def test_a_filter_sets_apart_what_the_first_run_may_let_through(tmp_path):

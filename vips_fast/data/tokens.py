@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from functools import cache
+from functools import cache, partial
 from itertools import chain
 from typing import Any, Self
 
@@ -52,6 +52,23 @@ def _pattern() -> re.Pattern[str]:
     return re.compile(rf"{run}(?:['\u00b7]{run})*|(?=\w)[{_ALONE}][{marks}]*")
 
 
+@cache
+def _marks_in_a_row() -> re.Pattern[str]:
+    """More than 30 characters whose NFKD begins with a non-starter; its group is the first 30."""
+    nfkd = partial(unicodedata.normalize, "NFKD")
+    marks = "".join(c for c in map(chr, range(0x300, 0x1E950)) if unicodedata.combining(nfkd(c)[0]))
+    return re.compile(f"([{marks}]{{30}})[{marks}]+")
+
+
+def _cut(text: str) -> str:
+    return _marks_in_a_row().sub(r"\1", text) if len(text) > 30 else text
+
+
+def _normal(text: str) -> str:
+    """NFKC of stream-safe text: it takes the square of the time for a run of marks. One mark may become several."""
+    return _cut(unicodedata.normalize("NFKC", _cut(text)))
+
+
 def _is_mark(character: str) -> bool:
     return unicodedata.category(character).startswith("M")
 
@@ -76,7 +93,8 @@ class Analyzer:
         "unicode": words after UAX 29, of the text in NFKC and case-folded: runs of letters, digits and their combining
         marks, with apostrophes (and the Catalan middle dot) between them. Unlike UAX 29, an underscore, a full stop or
         a comma always separates. In scripts that are written without spaces each letter is a token: ``ngrams`` makes
-        words of them. "paper": a to z alone, as the paper's code does it ("T4" becomes "t").
+        words of them. Of more than 30 marks in a row, the most of UAX 15's stream-safe text, the first 30 are kept.
+        "paper": a to z alone, as the paper's code does it ("T4" becomes "t").
     min_length : int
         Shorter tokens are left out, in characters.
     numbers : {"keep", "mixed", "drop"}
@@ -139,8 +157,8 @@ class Analyzer:
         if piece.isascii():
             found = _ASCII.findall(text)
         else:
-            folded = unicodedata.normalize("NFKC", text.replace("\u00ad", "")).casefold()
-            found = _pattern().findall(unicodedata.normalize("NFKC", folded).replace("\u2019", "'"))
+            folded = _normal(text.replace("\u00ad", "")).casefold()
+            found = _pattern().findall(_normal(folded).replace("\u2019", "'"))
         return [token for token in found if self._kept(token)]
 
     def _kept(self, token: str) -> bool:
@@ -247,6 +265,7 @@ class TokenIndex:
             words = [word.encode() for word in self.columns if word.isascii() and word.isalnum()]
             self._pieces(_APART.join(words))
             self._codes = np.array(list(map(self._learned, words)), np.int32)
+        self._first = self._pieces.n, self._pieces.size
 
     def _number(self, word: str) -> int:
         return self.columns.get(word, -1) if self._fixed else self.columns.setdefault(word, len(self.columns))
@@ -295,7 +314,9 @@ class TokenIndex:
             ids = np.fromiter(map(self._number, chain.from_iterable(tokens)), np.int32)
             ends = np.cumsum(list(map(len, tokens)), dtype=np.int64)
         else:
-            if self._pieces.n > _REMEMBERED or self._pieces.size > 64 * _REMEMBERED:
+            # Those of the vocabulary do not count, or a large one would be learned anew each time.
+            pieces, size = self._first
+            if self._pieces.n - pieces > _REMEMBERED or self._pieces.size - size > 64 * _REMEMBERED:
                 self._forget()
             found, ends = self._pieces(self.analyzer.pieces(texts), len(texts))  # type: ignore[attr-defined]
             new = self._pieces.since(len(self._codes))

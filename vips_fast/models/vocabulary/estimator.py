@@ -170,7 +170,11 @@ class PrivateVocabulary(PrivateEstimator):
         """See `PrivateEstimator.prepare`. Who holds too many tokens keeps some from here on, chosen at random."""
         rows, _ = self._read(X)
         prepared = super().prepare(rows, groups=groups, **call)
-        sets = rows.sets(groups, self.max_tokens, lambda n: prepared.randomness.words(n, "tokens", 0))
+        try:
+            sets = rows.sets(groups, self.max_tokens, lambda n: prepared.randomness.words(n, "tokens", 0))
+        except BaseException:
+            prepared.spending.close()
+            raise
         model: Any = prepared.model
         model.learn(sets)
         return dataclasses.replace(prepared, records=sets)

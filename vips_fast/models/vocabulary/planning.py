@@ -143,8 +143,9 @@ def plan_vocabulary(
     check_number("tokens", tokens, 1, math.inf, high_open=True)
     check_number("n_words", n_words, 1, 2**31, integer=True)
     check_number("max_features", max_features, 1, math.inf, integer=True)
-    if share is not None:
-        check_number("share", share, 0, 1, low_open=True)
+    check_number("share", share, 0, 1, low_open=True, optional=True)
+    check_number("n_steps", n_steps, 1, 100, integer=True, optional=True)
+    check_number("max_tokens", max_tokens, 1, 2**20, integer=True, optional=True)
     public = _Public(n_records, target_delta, tokens, n_words, max_features)
     part = _share(public, target_epsilon, n_steps or _USUAL[0], max_tokens or _USUAL[1]) if share is None else share
     best = -1.0, 0.0, 0, 0

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import os
 import tempfile
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from ...data.groups import group_codes
 from ...data.tokens import TokenIndex
@@ -29,35 +30,55 @@ class _Numbers:
     """
 
     def __init__(self, data: bytes = b"") -> None:
-        self._file, self._lock = tempfile.SpooledTemporaryFile(_IN_MEMORY, buffering=0), threading.Lock()
+        self._held, self._size = bytearray(), 0
+        self._file: io.FileIO | None = None
         self.add(np.frombuffer(data, np.int32))
 
     def __reduce__(self) -> Any:
-        with self._lock:
-            self._file.seek(0)
-            return _Numbers, (self._file.read(),)
+        return _Numbers, (self._read(0, self._size),)
 
     def add(self, numbers: np.ndarray) -> None:
-        """Raises OSError where the disk is full."""
+        """Raises OSError where the disk is full; nothing has been added then."""
         data = np.ascontiguousarray(numbers, dtype=np.int32).view(np.uint8).data
         try:
-            self._file.seek(0, os.SEEK_END)
-            while data:
-                data = data[self._file.write(data) :]
+            if self._file is None and self._size + len(data) > _IN_MEMORY:
+                file = tempfile.TemporaryFile(buffering=0)
+                _write(file.fileno(), memoryview(bytes(self._held)), 0)
+                self._file, self._held = file, bytearray()
+            if self._file is None:
+                self._held += data
+            else:
+                _write(self._file.fileno(), data, self._size)
         except OSError as error:
             what = f"{error.strerror}: expected room for the tokens of the texts"
             raise OSError(error.errno, what, tempfile.gettempdir()) from None
+        self._size += len(data)
+
+    def _read(self, begin: int, end: int) -> bytes:
+        """Has no place in the file of its own, so that threads may read at the same time."""
+        if self._file is None:
+            return bytes(self._held[begin:end])
+        parts = []
+        while begin < end:
+            parts.append(os.pread(self._file.fileno(), end - begin, begin))
+            begin += len(parts[-1])
+            if not parts[-1]:
+                raise OSError("the temporary file of the tokens of the texts ends too early")
+        return b"".join(parts)
 
     def runs(self, begin: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         """The numbers from each place on, in one array; runs that follow each other are read at once."""
         apart = np.flatnonzero(np.append(True, begin[1:] != (begin + lengths)[:-1])[: len(begin)])
-        sizes = np.add.reduceat(lengths, apart) if len(apart) else lengths
-        parts = []
-        with self._lock:
-            for at, size in zip((4 * begin[apart]).tolist(), (4 * sizes).tolist(), strict=True):
-                self._file.seek(at)
-                parts.append(self._file.read(size))
-        return np.frombuffer(b"".join(parts), np.int32)
+        first = 4 * begin[apart]
+        ends = first + 4 * (np.add.reduceat(lengths, apart) if len(apart) else lengths)
+        return np.frombuffer(b"".join(map(self._read, first.tolist(), ends.tolist())), np.int32)
+
+
+def _write(file: int, data: memoryview, at: int) -> None:
+    """All of the data: one write may take a part of them only."""
+    while data:
+        done = os.pwrite(file, data, at)
+        data, at = data[done:], at + done
 
 
 @dataclass(frozen=True)
@@ -165,8 +186,8 @@ class TokenRows:
 
         Parameters
         ----------
-        X : CSR matrix or array of shape (n_texts, n_tokens)
-            Without stored zeros.
+        X : sparse or dense array of shape (n_texts, n_tokens)
+            A text holds the tokens whose entries, repeated ones added up, are not zero.
         names : sequence of str
             The different tokens of the columns, in an order that owes nothing to the texts, such as the alphabet's.
 
@@ -175,6 +196,10 @@ class TokenRows:
         ValueError
             If there is not one name for each column.
         """
+        # A person whose entries repeat would weigh more than the proof allows.
+        X = sparse.csr_array(X, copy=True)
+        X.sum_duplicates()
+        X.eliminate_zeros()
         rows = cls(str.split)
         rows._index.columns.update((name, column) for column, name in enumerate(names))
         if not len(rows._index.columns) == len(names) == X.shape[1]:
