@@ -195,6 +195,27 @@ def test_a_budget_alone_pays_for_words_and_topics(ward, run, refused):
     assert "does not hold this run" in refused(*by_budget(ward, "--force"), code=3)
 
 
+REFUSED = {
+    ("--sampling", "without_replacement"): "replace_one",
+    ("--batch-size", 4000): "batch_size=4000: expected a number in (0, 600], the number of records",
+    ("--sampling", "random_allocation", "--batch-size", 200, "--steps", 4): "n_steps=4: expected a multiple of 3",
+    ("--features", 5): "--features 5: expected only with a public --vocab",
+}
+
+
+@pytest.mark.parametrize(
+    "paid, more, message",
+    [(paid, *one) for paid in (None, (), ("--epsilon", 4)) for one in REFUSED.items()]
+    + [((), ("--epsilon", 7), "--epsilon 7: expected at most 6, all of ")],
+)
+def test_what_the_fit_refuses_buys_no_words(ward, refused, paid, more, message):
+    """Without a budget, and with one alone or with a target."""
+    budget = budget_of(ward)
+    said = refused(*(fit_ward(ward, *more) if paid is None else by_budget(ward, *paid, *more)))
+    assert message in said and "spent" not in said
+    assert budget.spent == 0 and not budget.show()["runs"] and not (ward / "m.run").exists()
+
+
 @pytest.mark.parametrize("target", [(), ("--epsilon", 4)])
 def test_topics_reserve_nothing_before_their_words_are_bought(ward, run, target):
     """Public numbers of records and steps, by which they could."""
