@@ -7,6 +7,7 @@ import json
 import warnings
 from argparse import Namespace
 from collections.abc import Sequence
+from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -161,6 +162,7 @@ def _bought(
     ValueError where that was bought with other settings, the records cannot be read twice, or no word was released; and
     before anything is bought where the fit itself would be refused.
     """
+    from ..accounting.printing import rounded_up
     from ..engine.budget import Budget
     from ..engine.result import Public
     from ..models.lda import plan
@@ -222,13 +224,19 @@ def _bought(
             words = made.fit(rows, budget=budget, backend=args.backend, **whose)
         words.save(run.words)
     if not len(words.get_feature_names_out()):
-        name, share = "an epsilon for the vocabulary", 1.0
-        if args.target_epsilon is not None:
-            name, share = "--epsilon", float(words.target_epsilon or 1.0) / args.target_epsilon
-        error = ValueError(
-            f"--vocab private: no word can be released; epsilon = {words.privacy_.epsilon:.3g} is spent on it; "
-            f"expected {words.needed(name, share)}, or a public --vocab"
-        )
+        figure = words.privacy_.epsilon if budget is None else budget.spent
+        spent = f"epsilon = {rounded_up(figure, 3)}{'' if budget is None else f' of {args.budget}'} is spent"
+        # Stop words are never among them: the analyzer drops those before anything is released.
+        released = len(copy(words).set_params(max_share=1.0, max_features=None).get_feature_names_out())
+        if released:
+            why = f"--max-share {args.max_share:g}: leaves out all {released} released words; {spent}; expected more"
+        else:
+            name, part = "an epsilon for the vocabulary", 1.0
+            if args.target_epsilon is not None:
+                name, part = "--epsilon", float(words.target_epsilon or 1.0) / args.target_epsilon
+            needed = words.needed(name, part)
+            why = f"--vocab private: no word can be released; {spent}; expected {needed}, or a public --vocab"
+        error = ValueError(why)
         error.exit_code = Exit.FAILED  # type: ignore[attr-defined]
         raise error
     return words
