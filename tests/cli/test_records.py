@@ -8,6 +8,7 @@ import time
 import pytest
 
 from vips_fast import LatentDirichletAllocation, PrivateVocabulary, plan
+from vips_fast.accounting.printing import rounded_up
 from vips_fast.cli.exits import Exit
 from vips_fast.cli.runs import ledger_in
 from vips_fast.engine.budget import Budget
@@ -167,7 +168,7 @@ def test_a_stopped_run_buys_its_vocabulary_once(ward, run, refused, monkeypatch)
 
 def test_a_vocabulary_of_nothing_says_what_was_spent(ward, refused):
     said = refused(*fit_ward(ward, "--vocab", "private", "--vocab-share", 0.001), code=Exit.FAILED)
-    assert said.startswith("--vocab private: no word can be released; epsilon = 0.006 is spent on it; expected about ")
+    assert said.startswith("--vocab private: no word can be released; epsilon = 0.006 is spent; expected about ")
     need = enough_for_words(600, PrivateVocabulary.load(ward / "m.run" / "words").privacy_.epsilon, 1e-5, 4, 100)
     assert f"about --epsilon = {need[0] / 0.001:.2g}, or some {need[1]:.2g} patients in place of 600, or a" in said
     assert SECRET not in said
@@ -193,6 +194,42 @@ def test_a_budget_alone_pays_for_words_and_topics(ward, run, refused):
     assert words["event"]["events"][0]["noise_multiplier"] == share.vocabulary.noise_multiplier
     assert 5.99 < budget.spent <= 6.0 and model.privacy_.vocabulary and model.privacy_.epsilon <= 6.0
     assert "does not hold this run" in refused(*by_budget(ward, "--force"), code=3)
+
+
+@pytest.mark.parametrize("paid", [False, True])
+def test_words_that_a_share_leaves_out_were_released(ward, refused, paid):
+    """Ten words that everybody uses."""
+    everybody = "fever cough rash blue grey pink teal elbow ankle knee"
+    (ward / "notes.csv").write_text("\n".join(["patient,note", *(f"p{k},{everybody}" for k in range(600)), ""]))
+    budget = budget_of(ward)
+    job = by_budget(ward) if paid else fit_ward(ward)
+    said = refused(*job, "--max-share", 0.3, code=Exit.FAILED)
+    assert said.startswith("--max-share 0.3: leaves out all 10 released words; epsilon = ")
+    figure = said.partition("epsilon = ")[2].partition(" ")[0]
+    own = PrivateVocabulary.load(ward / "m.run" / "words").privacy_.epsilon
+    assert figure == rounded_up(budget.spent if paid else own, 3) and (f" of {ward / 'b'} is spent" in said) is paid
+    assert budget.spent != pytest.approx(own, rel=0.01)  # the two figures can be told apart
+
+
+REFUSED = {
+    ("--sampling", "without_replacement"): "replace_one",
+    ("--batch-size", 4000): "batch_size=4000: expected a number in (0, 600], the number of records",
+    ("--sampling", "random_allocation", "--batch-size", 200, "--steps", 4): "n_steps=4: expected a multiple of 3",
+    ("--features", 5): "--features 5: expected only with a public --vocab",
+}
+
+
+@pytest.mark.parametrize(
+    "paid, more, message",
+    [(paid, *one) for paid in (None, (), ("--epsilon", 4)) for one in REFUSED.items()]
+    + [((), ("--epsilon", 7), "--epsilon 7: expected at most 6, all of ")],
+)
+def test_what_the_fit_refuses_buys_no_words(ward, refused, paid, more, message):
+    """Without a budget, and with one alone or with a target."""
+    budget = budget_of(ward)
+    said = refused(*(fit_ward(ward, *more) if paid is None else by_budget(ward, *paid, *more)))
+    assert message in said and "spent" not in said
+    assert budget.spent == 0 and not budget.show()["runs"] and not (ward / "m.run").exists()
 
 
 @pytest.mark.parametrize("target", [(), ("--epsilon", 4)])

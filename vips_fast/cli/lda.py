@@ -92,7 +92,9 @@ def fit(args: Namespace) -> int:
 
     def read(estimator: LatentDirichletAllocation, run: JobFolder) -> Job:
         docstrings = _docstrings(args, args.features)
-        corpus, reading, after = (docstrings, {}, None) if docstrings is not None else read_training(args, run)
+        corpus, reading, after = (
+            (docstrings, {}, None) if docstrings is not None else read_training(args, estimator, run)
+        )
         if args.prior_model is not None:
             estimator.set_params(topic_word_prior=_prior(args, corpus))
         words = corpus.vocabulary

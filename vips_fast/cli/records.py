@@ -7,6 +7,7 @@ import json
 import warnings
 from argparse import Namespace
 from collections.abc import Sequence
+from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from .texts import READING
 
 if TYPE_CHECKING:
     from ..data import Analyzer, Corpus, Records, ShardedCorpus
+    from ..models.estimator import PrivateEstimator
     from ..models.vocabulary import PrivateVocabulary
     from .runs import JobFolder
 
@@ -109,7 +111,9 @@ def sharded(args: Namespace) -> ShardedCorpus | None:
     return ShardedCorpus(args.input, verify=not getattr(args, "no_verify", False))
 
 
-def read_training(args: Namespace, run: JobFolder) -> tuple[Corpus | ShardedCorpus, dict[str, str], Any]:
+def read_training(
+    args: Namespace, estimator: PrivateEstimator, run: JobFolder
+) -> tuple[Corpus | ShardedCorpus, dict[str, str], Any]:
     """The documents of a fit; the file that says how they were read, by its name (none for counts); and the
     private vocabulary that their columns were bought with, or None.
     """
@@ -126,7 +130,7 @@ def read_training(args: Namespace, run: JobFolder) -> tuple[Corpus | ShardedCorp
         with _reading(args, "read for the vocabulary") as line:
             columns = args.text or ("text",), args.person
             records = Records(args.input, *columns, args.format, args.encoding, invalid, line)
-            after = _bought(args, records, analyzer, run)
+            after = _bought(args, estimator, records, analyzer, run)
         words = tuple(after.get_feature_names_out())
     with _reading(args, "read") as line:
         corpus = load_corpus(
@@ -149,18 +153,28 @@ def buys_words(args: Namespace) -> bool:
     return args.vocab in (None, PRIVATE) and holds_records(args.input, args.format, args.text, args.person)
 
 
-def _bought(args: Namespace, records: Records, analyzer: Analyzer, run: JobFolder) -> PrivateVocabulary:
+def _bought(
+    args: Namespace, estimator: PrivateEstimator, records: Records, analyzer: Analyzer, run: JobFolder
+) -> PrivateVocabulary:
     """The vocabulary of the records, paid for with a share of the fit's epsilon, or of what the budget has left.
 
     It is kept in the folder of the run, which buys it once only: a later attempt goes on with what was released. Raises
-    ValueError where that was bought with other settings, the records cannot be read twice, or no word was released.
+    ValueError where that was bought with other settings, the records cannot be read twice, or no word was released; and
+    before anything is bought where the fit itself would be refused.
     """
+    from ..accounting.printing import rounded_up
     from ..engine.budget import Budget
+    from ..engine.result import Public
     from ..models.lda import plan
+    from ..models.spending import Spending
     from ..models.vocabulary import PrivateVocabulary, TokenRows
+    from .fit import unit_of
 
     if args.input == "-":
         raise ValueError("-: standard input can be read once only; expected a file, or a public --vocab")
+    for option, value in (("--features", args.features), ("--prior-model", args.prior_model)):
+        if value is not None:
+            raise ValueError(f"{option} {value}: expected only with a public --vocab")
     if args.target_epsilon is None and (args.budget is None or args.noise_multiplier or args.private is not None):
         raise ValueError(
             "--vocab private: expected --epsilon, or --budget alone, of which it takes a share, or a public --vocab"
@@ -201,16 +215,28 @@ def _bought(args: Namespace, records: Records, analyzer: Analyzer, run: JobFolde
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that it is empty, which is an error here
             made = PrivateVocabulary(**planned(n_records, epsilon))
+            public = Public(made.max_features or 1, n_records, seed=0, unit=unit_of(args))
+            relation = Spending(estimator, budget).foresee(public)
+            if relation != "add_remove":
+                raise ValueError(f"--vocab private: about add_remove, the fit {relation}; expected a public --vocab")
+            if budget is not None and epsilon > budget.epsilon:
+                raise ValueError(f"--epsilon {epsilon:g}: expected at most {budget.epsilon:g}, all of {args.budget}")
             words = made.fit(rows, budget=budget, backend=args.backend, **whose)
         words.save(run.words)
     if not len(words.get_feature_names_out()):
-        name, share = "an epsilon for the vocabulary", 1.0
-        if args.target_epsilon is not None:
-            name, share = "--epsilon", float(words.target_epsilon or 1.0) / args.target_epsilon
-        error = ValueError(
-            f"--vocab private: no word can be released; epsilon = {words.privacy_.epsilon:.3g} is spent on it; "
-            f"expected {words.needed(name, share)}, or a public --vocab"
-        )
+        figure = words.privacy_.epsilon if budget is None else budget.spent
+        spent = f"epsilon = {rounded_up(figure, 3)}{'' if budget is None else f' of {args.budget}'} is spent"
+        # Stop words are never among them: the analyzer drops those before anything is released.
+        released = len(copy(words).set_params(max_share=1.0, max_features=None).get_feature_names_out())
+        if released:
+            why = f"--max-share {args.max_share:g}: leaves out all {released} released words; {spent}; expected more"
+        else:
+            name, part = "an epsilon for the vocabulary", 1.0
+            if args.target_epsilon is not None:
+                name, part = "--epsilon", float(words.target_epsilon or 1.0) / args.target_epsilon
+            needed = words.needed(name, part)
+            why = f"--vocab private: no word can be released; {spent}; expected {needed}, or a public --vocab"
+        error = ValueError(why)
         error.exit_code = Exit.FAILED  # type: ignore[attr-defined]
         raise error
     return words

@@ -15,7 +15,7 @@ from ..engine.checkpoint import RunFolder
 from ..engine.ledger import Ledger
 from ..engine.plan import RunPlan
 from ..engine.result import Public
-from ..engine.sampling import check_steps, n_events
+from ..engine.sampling import Sampler, check_steps, n_events
 
 if TYPE_CHECKING:
     from .estimator import PrivateEstimator
@@ -95,10 +95,19 @@ class Spending:
             return None
         if estimator.n_steps is None and n_features is None:
             return None
-        chosen, event, count = self._choose(estimator, public)
+        chosen, event, count = self._choose(public)
         if budget is not None:
             budget.check(event, count)
         return event, count, chosen._delta(public.n_records)
+
+    def foresee(self, public: Public) -> str:
+        """The relation of a whole fit; ValueError where its sampling, its steps or the budget's terms refuse it.
+
+        For what is bought before the fit, from the same records: nothing is priced or reserved.
+        """
+        assert self._estimator is not None
+        self._refuse_unsafe(self._estimator)
+        return self._scheduled(public)[1].neighbors
 
     def _refuse_unsafe(self, estimator: PrivateEstimator) -> None:
         reasons = (*estimator._taints(), *estimator._unsafe_taints())
@@ -118,23 +127,27 @@ class Spending:
         neither; its run is reserved."""
         if self.budget is None or self._estimator is None:
             return self._estimator
-        chosen, event, count = self._choose(self._estimator, public)
+        chosen, event, count = self._choose(public)
         goes_on = self._folder is not None and self._folder.noise_multiplier is not None
         self._reserve(event, count, public.part, chosen.target_epsilon if goes_on else None)
         return chosen
 
-    def _choose(self, estimator: PrivateEstimator, public: Public) -> tuple[Any, PrivacyEvent, int]:
-        """That estimator, the event of its run's releases, and how often it comes."""
-        budget, chosen = self.budget, copy.copy(estimator)
+    def _scheduled(self, public: Public) -> tuple[Any, Sampler, int]:
+        """The estimator with the delta of the budget, its sampler, and how often the event of its releases comes."""
+        budget, chosen = self.budget, copy.copy(self._estimator)
+        assert chosen is not None
         if chosen.target_delta is None and budget is not None:
             chosen.target_delta = budget.delta
         sampler, n_steps = chosen._schedule(public, self._partial)
         check_steps(sampler, n_steps)
-        count = n_events(sampler, range(n_steps))
-        delta = chosen._delta(public.n_records)
         if budget is not None:
-            budget.check_plan(sampler.neighbors, public.unit, delta)
-        held = self._reservation
+            budget.check_plan(sampler.neighbors, public.unit, chosen._delta(public.n_records))
+        return chosen, sampler, n_events(sampler, range(n_steps))
+
+    def _choose(self, public: Public) -> tuple[Any, PrivacyEvent, int]:
+        """That estimator, the event of its run's releases, and how often it comes."""
+        budget, held = self.budget, self._reservation
+        chosen, sampler, count = self._scheduled(public)
         kept = None if self._folder is None else self._folder.noise_multiplier
         if kept is not None:
             if chosen.noise_multiplier is None and chosen.target_epsilon is None:
@@ -149,7 +162,8 @@ class Spending:
         z = chosen.noise_multiplier
         if z is None:
             z = calibrate_noise_multiplier(
-                lambda z: SelfComposedEvent(sampler.event(z), count), float(chosen.target_epsilon or 1.0), delta
+                lambda z: SelfComposedEvent(sampler.event(z), count), float(chosen.target_epsilon or 1.0),
+                chosen._delta(public.n_records),
             )
         self._noise = float(z)
         return chosen, sampler.event(self._noise), count
