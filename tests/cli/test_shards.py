@@ -49,6 +49,14 @@ def test_texts_and_their_persons(run, refused, files):
     code, text, _ = run(*fit, "--unit", "patient")
     assert code == 0 and "patient" in text
     assert run("transform", files.model, table)[0] == 0  # the model knows the column and the analyzer
+    # Bins are the minibatches, which a budget is told before the records are read: six steps are two epochs.
+    spend = ["--budget", files.folder / "budget", "--sampling", "random_allocation", "--unit", "patient", "--force"]
+    create = ["--epsilon", 9, "--delta", "1e-5", "--dataset", "notes", "--unit", "patient", "--filter", "gaussian"]
+    assert run("budget", "create", files.folder / "budget", *create)[0] == 0
+    assert "expected a multiple of 3" in refused(*fit, *spend)
+    fit[fit.index("--steps") + 1] = 6
+    code, text, _ = run(*fit, *spend)
+    assert code == 0 and "drawn once with the data" in text
 
 
 def test_tables(run, tmp_path):

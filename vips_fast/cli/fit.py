@@ -75,6 +75,7 @@ def _fitted(
     args: argparse.Namespace, model: Any, read: Callable[[Any, JobFolder], Job], buys: Callable[[], bool]
 ) -> tuple[Any, str, str, Any]:
     """The fitted model, which has its place in ``--out``; what to print above and below its statement; the budget."""
+    from ..data.shards import bin_count
     from ..models.spending import Spending
     from .runs import MODEL, JobFolder, belongs, run_folder, tidy
 
@@ -90,7 +91,8 @@ def _fitted(
             if belongs(kept / MODEL, kept) and (done := finished(kept / MODEL, model, args)) is not None:
                 run.publish(out, args.force)
                 return done, "", f"Written to {out}; nothing more was spent.", None
-            payer = Spending(model, args.budget, call={"unit": unit}, folder=run)
+            n_bins = bin_count(args.input) if args.sampling == "random_allocation" else None
+            payer = Spending(model, args.budget, call={"unit": unit, "n_bins": n_bins}, folder=run)
             with (
                 _cluster(args) as args.backend, contextlib.closing(payer) if buys() else payer as spending,
                 _warnings_said(),

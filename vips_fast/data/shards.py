@@ -382,6 +382,12 @@ def is_sharded(path: Any) -> bool:
     return isinstance(path, (str, os.PathLike)) and (Path(path) / MANIFEST).is_file()
 
 
+def bin_count(path: Any) -> int | None:
+    """How many bins a path's shards were written in; None for none, and for what is no folder of shards."""
+    bins = _read_manifest(Path(path) / MANIFEST)["bins"] if is_sharded(path) else None
+    return None if bins is None else len(bins) - 1
+
+
 def says_persons(path: Any) -> bool:
     """Whether a path is that of a folder of shards that say whose their rows are."""
     return is_sharded(path) and any("persons" in s["arrays"] for s in _read_manifest(Path(path) / MANIFEST)["shards"])
