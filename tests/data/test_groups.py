@@ -5,7 +5,7 @@ import datetime
 import numpy as np
 import pytest
 
-from vips_fast.data.groups import group_codes
+from vips_fast.data.groups import check_whole, group_codes
 
 
 @pytest.mark.parametrize(
@@ -54,3 +54,46 @@ def test_missing_labels_are_refused_without_being_shown(labels):
 def test_labels_must_be_hashable():
     with pytest.raises(TypeError, match="^groups: expected hashable labels .* of type list$"):
         group_codes([["secret"], 2, 3], 3)
+
+
+DAY = np.array(["2020-01-01"], dtype="datetime64[s]")
+
+
+@pytest.mark.parametrize(
+    "blocks",
+    [
+        ([1, "a"], [1, 2]),
+        (["x", 1.0], [1, 2]),
+        (DAY, DAY.astype("datetime64[ns]")),
+        (np.float32([0.1]), np.array([0.1])),
+        (["a\0"], np.array(["a\0"])),
+    ],
+)
+def test_blocks_of_labels_that_cannot_be_held_against_each_other(blocks):
+    with pytest.raises(ValueError, match="^groups: expected labels of one kind in all blocks$"):
+        check_whole(blocks)
+
+
+@pytest.mark.parametrize(
+    "blocks",
+    [
+        ([1, 2, 2], [], np.array([3, 2], dtype=np.uint8)),
+        (["x", 1.0], ["y", 1]),
+        ([("x", 1)], [("y", 1), ("x", 1)]),
+        (np.array(["a", "bcd"]), np.array(["c", "a"])),
+        (DAY, DAY + 1, DAY),
+        (np.array([[1], [2]]), np.array([[2]])),
+    ],
+)
+def test_a_person_in_two_blocks(blocks):
+    with pytest.raises(ValueError, match="^groups: expected all rows of a person in one block$"):
+        check_whole(blocks)
+    check_whole(blocks[:1])
+
+
+def test_whole_persons_in_blocks():
+    check_whole(([1, 1, 2], [], np.array([3], dtype=np.uint8), [2**63]))
+    check_whole((["a", "a"], ["b"]))
+    check_whole((DAY, DAY + 1))
+    with pytest.raises(ValueError, match="some are missing"):
+        check_whole((["a", None], ["b"]))

@@ -3,6 +3,7 @@
 import io
 import logging
 import pickle
+import types
 from contextlib import contextmanager
 
 import numpy as np
@@ -205,6 +206,28 @@ def _breaks():
     return 1 / 0
 
 
+def _quotes():
+    raise ValueError("secret")
+
+
+def test_an_error_of_what_makes_a_block_is_not_quoted(backend):
+    from dask import delayed
+
+    (X,), bad = counts(), delayed(_quotes)()
+    for data, more, name in (([bad, X], {}, "X"), ([X], dict(groups=[bad]), "groups")):
+        with pytest.raises(ClusterError, match=rf"^the blocks of {name} cannot be read \(ValueError\)$") as caught:
+            EVERY["lda"][0]().fit(data, backend=backend, **more)
+        assert caught.value.__cause__ is None and caught.value.__context__ is None
+
+
+def test_a_block_that_is_read_anew_has_the_rows_that_it_had():
+    held = module._Sent(None)
+    for n in (3, 5):
+        held.content = types.SimpleNamespace(n_rows=n, usable=None)
+        with pytest.raises(ClusterError, match="^a block has other rows than when it was first read$"):
+            module._sum_part(held, None, None, (10, 14), 0, identity(), False)
+
+
 # -------------------------------------------------------- lost and bad workers
 
 
@@ -350,10 +373,15 @@ def test_what_the_scheduler_and_the_logs_show(backend):
 
 
 def test_parameters_of_the_backend(backend):
+    from distributed import Client
+
     with pytest.raises(ValueError, match="^n_partitions=0: expected at least 1, or None"):
         DaskBackend(backend.client, n_partitions=0)
     with pytest.raises(ValueError, match="^client: expected a synchronous"):
         DaskBackend(None)
+    with Client(processes=False, n_workers=1, dashboard_address=None) as inside:
+        with pytest.raises(ValueError, match="^client: expected workers in processes of their own"):
+            DaskBackend(inside)
 
 
 # ------------------------------------------------------------------ the shell

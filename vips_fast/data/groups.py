@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,20 +30,46 @@ def group_codes(groups: Any, n_rows: int) -> np.ndarray:
         if len(groups.starts) == 0 or groups.starts[-1] != n_rows:
             raise ValueError("groups: expected those of the same rows as X")
         return np.repeat(np.arange(len(groups.starts) - 1), np.diff(groups.starts))
-    labels = np.asarray(groups) if not isinstance(groups, (list, tuple)) else _column(groups)
+    labels = _column(groups)
     if labels.shape != (n_rows,):
         raise ValueError(f"groups has shape {labels.shape}: expected ({n_rows},), one label for each row of X")
+    return _coded(labels)[0]
+
+
+def check_whole(blocks: Sequence[Any]) -> None:
+    """Refuse a person in two blocks.
+
+    ``blocks`` are labels as for `group_codes`. Raises ValueError if a label is in two of them, or their labels are of
+    different kinds, so that equal ones need not be seen as equal; and as `group_codes` for missing and unhashable ones.
+    """
+    known = [_distinct(_column(labels).reshape(-1)) for labels in blocks]
+    if len({kind for kind, labels in known if labels}) > 1:
+        raise ValueError("groups: expected labels of one kind in all blocks")
+    if len(set().union(*(labels for _, labels in known))) < sum(len(labels) for _, labels in known):
+        raise ValueError("groups: expected all rows of a person in one block")
+
+
+def _distinct(labels: np.ndarray) -> tuple[str, set[Hashable]]:
+    """Kind and distinct labels of a column: equal labels of one kind are equal in all sets."""
+    dtype = labels.dtype
+    # One time in two units, or one number in two precisions, need not give equal values.
+    kind = "integer" if dtype.kind in "biu" else str(dtype.kind if dtype.kind in "OSTU" else dtype)
+    return kind, set(_coded(labels)[1])
+
+
+def _coded(labels: np.ndarray) -> tuple[np.ndarray, list[Hashable]]:
+    """Codes of a column of labels by first appearance, and the distinct labels in any order."""
     if labels.dtype.kind in "fcmM":
         missing = np.isnat(labels) if labels.dtype.kind in "mM" else np.isnan(labels)
         if missing.any():
             raise ValueError(_MISSING)
     if labels.dtype.kind != "O":
-        _, first, codes = np.unique(labels, return_index=True, return_inverse=True)
+        distinct, first, codes = np.unique(labels, return_index=True, return_inverse=True)
         rank = np.empty(len(first), dtype=np.int64)
         rank[np.argsort(first)] = np.arange(len(first))
-        return rank[codes.reshape(-1)]
+        return rank[codes.reshape(-1)], distinct.tolist()
     known: dict[Hashable, int] = {}
-    out = np.empty(n_rows, dtype=np.int64)
+    out = np.empty(len(labels), dtype=np.int64)
     for row, label in enumerate(labels.tolist()):
         try:
             # A value that differs from itself, such as NaN, is a missing one.
@@ -53,12 +79,12 @@ def group_codes(groups: Any, n_rows: int) -> np.ndarray:
         except TypeError:
             kind = type(label).__name__
             raise TypeError(f"groups: expected hashable labels that are not missing, got one of type {kind}") from None
-    return out
+    return out, list(known)
 
 
 def _column(values: Any) -> np.ndarray:
-    """A list as a column of objects where numpy would make a table or texts of it."""
-    if all(type(value) is int for value in values):
+    """Labels as an array; a list as a column of objects where numpy would make a table or texts of it."""
+    if not isinstance(values, (list, tuple)) or all(type(value) is int for value in values):
         return np.asarray(values)
     out = np.empty(len(values), dtype=object)
     out[:] = values

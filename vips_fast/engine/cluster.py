@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..data.groups import check_whole
 from ..kernels import native
 from .backend import Threads
 from .checkpoint import versions
@@ -146,7 +147,7 @@ class Draw:
     n_rows : int
         Units of the whole data set.
     randomness : Randomness
-        Of this step alone.
+        Of this step, or with random allocation of its epoch.
     step : int
     """
 
@@ -194,6 +195,8 @@ def _sum_part(
     if identity() != expected:
         raise ClusterError("a worker that is not like the others was asked for a sum")
     records: Records = held.content
+    if records.n_rows != part[1] - part[0]:
+        raise ClusterError("a block has other rows than when it was first read")
     figures: dict[str, float] | None = {} if opens else None
     rows, words = minibatch(draw.sampler, draw.n_rows, records.usable, draw.randomness, draw.step, range(*part))
     total = Threads(1).sum(model.content, records, rows, words, figures)
@@ -204,17 +207,25 @@ def _add(sums: Sequence[PartialSum], capacity: int) -> PartialSum:
     return add(sums, capacity)
 
 
-def _read(read: Callable[..., Any], *data: Any) -> tuple[_Sent, int, dict[str, Any]]:
-    records, facts = read_units(read, *data)
-    return _Sent(records), records.n_rows, facts
+#: Records, their number, public facts, and None; or in place of None, class and text of the error that refuses them.
+_Answer = tuple[_Sent, int, dict[str, Any], tuple[type[Exception], str] | None]
 
 
-def _first(read: tuple[_Sent, int, dict[str, Any]]) -> _Sent:
-    return read[0]
+def _read(read: Callable[..., Any], *data: Any) -> _Answer:
+    try:
+        records, facts = read_units(read, *data)
+    except (ValueError, TypeError) as error:
+        # Given, and not raised, it is told from errors of what makes the blocks, whose texts may hold data.
+        return _Sent(None), 0, {}, (TypeError if isinstance(error, TypeError) else ValueError, str(error))
+    return _Sent(records), records.n_rows, facts, None
 
 
-def _rest(read: tuple[_Sent, int, dict[str, Any]]) -> tuple[int, dict[str, Any]]:
-    return read[1:]
+def _first(answer: _Answer) -> _Sent:
+    return answer[0]
+
+
+def _rest(answer: _Answer) -> tuple[Any, ...]:
+    return answer[1:]
 
 
 class DaskBackend:
@@ -248,6 +259,8 @@ class DaskBackend:
             raise ValueError(f"n_partitions={n_partitions!r}: expected at least 1, or None")
         if getattr(client, "asynchronous", True):
             raise ValueError("client: expected a synchronous distributed.Client")
+        if str(getattr(client.scheduler, "address", "")).startswith("inproc:"):
+            raise ValueError("client: expected workers in processes of their own, got threads of this one")
         self.client, self.n_partitions, self.n_threads = client, n_partitions, n_threads
         self.timeout = TIMEOUT if timeout is None else timeout
         #: Bytes of all sums of the last step, packed. Private where sums are sparse.
@@ -337,8 +350,8 @@ class DaskBackend:
             if not isinstance(parts, list) or len(parts) != len(blocks):
                 raise ValueError(f"{name}: expected a list of {len(blocks)} blocks, as X has")
         if groups is not None:
-            given["groups"] = self.client.gather([self._source(part) for part in given["groups"]])
-            _check_whole(given["groups"])
+            given["groups"] = self._gathered("groups", [self._source(part) for part in given["groups"]])
+            check_whole(given["groups"])
         name = secrets.token_hex(8)
         workers, each = list(self._workers()), zip(blocks, given["y"], given["groups"], strict=True)
         answers = [
@@ -350,15 +363,21 @@ class DaskBackend:
         ]
         held = [self.client.submit(_first, a, key=f"vips_held-{name}-{i}") for i, a in enumerate(answers)]
         said = [self.client.submit(_rest, a, key=f"vips_said-{name}-{i}") for i, a in enumerate(answers)]
-        try:
-            facts = self.client.gather(said)
-        except (ValueError, TypeError, MemoryError):
-            raise
-        except Exception as error:
-            raise ClusterError(f"the blocks of X cannot be read ({type(error).__name__})") from None
-        ends = np.cumsum([0, *(n for n, _ in facts)]).tolist()
+        sizes, facts, refusals = zip(*self._gathered("X", said), strict=True)
+        for error, text in filter(None, refusals):
+            raise error(text)
+        ends = np.cumsum([0, *sizes]).tolist()
         ranges = [range(first, last) for first, last in zip(ends, ends[1:], strict=False)]
-        return Placed(name, ranges, held), _common([said for _, said in facts])
+        return Placed(name, ranges, held), _common(facts)
+
+    def _gathered(self, name: str, futures: Sequence[Future | None]) -> list[Any]:
+        """What tasks on blocks give."""
+        try:
+            return list(self.client.gather(futures))
+        except Exception as error:
+            kind = type(error).__name__
+        # Outside of the handler, so that the error, whose text may hold data, is no context of this one either.
+        raise ClusterError(f"the blocks of {name} cannot be read ({kind})")
 
     def _source(self, block: Any) -> Any:
         """A block as an argument of a task."""
@@ -483,8 +502,8 @@ class DaskBackend:
         except Exception as error:
             if isinstance(error, (OSError, TimeoutError)) or not set(workers) <= set(self._alive()):
                 return None
-            # Its text may hold data.
-            raise ClusterError(f"a worker failed ({type(error).__name__})") from None
+            kind = type(error).__name__
+        raise ClusterError(f"a worker failed ({kind})")  # as in `_gathered`
 
     def _result(self, future: Future, workers: Sequence[str], name: str, timeout: float = math.inf) -> Any:
         """What a task gives; None if it is lost. TimeoutError if it takes too long.
@@ -517,16 +536,6 @@ def _blocks(data: Any) -> list[Any] | None:
         return list(np.ravel(data.to_delayed()))
     listed = isinstance(data, (list, tuple)) and len(data) > 0
     return list(data) if listed and all(is_dask_collection(d) or getattr(d, "ndim", 0) == 2 for d in data) else None
-
-
-def _check_whole(groups: Sequence[Any]) -> None:
-    """Refuse a person in two blocks."""
-    seen: set[Any] = set()
-    for block in groups:
-        labels = set(np.asarray(block).tolist())
-        if seen & labels:
-            raise ValueError("groups: expected all rows of a person in one block")
-        seen |= labels
 
 
 def _common(facts: Sequence[dict[str, Any]]) -> dict[str, Any]:
