@@ -210,14 +210,16 @@ def _quotes():
     raise ValueError("secret")
 
 
-def test_an_error_of_what_makes_a_block_is_not_quoted(backend):
+def test_an_error_of_what_makes_a_block_is_not_quoted():
     from dask import delayed
 
     (X,), bad = counts(), delayed(_quotes)()
-    for data, more, name in (([bad, X], {}, "X"), ([X], dict(groups=[bad]), "groups")):
-        with pytest.raises(ClusterError, match=rf"^the blocks of {name} cannot be read \(ValueError\)$") as caught:
-            EVERY["lda"][0]().fit(data, backend=backend, **more)
-        assert caught.value.__cause__ is None and caught.value.__context__ is None
+    with connected(n_workers=1, timeout=120) as backend:
+        for data, more, name in (([bad, X], {}, "X"), ([X], dict(groups=[bad]), "groups")):
+            said = rf"^the blocks of {name} cannot be read \(ValueError\)$"
+            with pytest.raises(ClusterError, match=said) as caught:
+                EVERY["lda"][0]().fit(data, backend=backend, **more)
+            assert caught.value.__cause__ is None and caught.value.__context__ is None
 
 
 def test_a_block_that_is_read_anew_has_the_rows_that_it_had():
