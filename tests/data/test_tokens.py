@@ -1,9 +1,13 @@
 """Tokens: the paper's words, Unicode words, their numbers and counts."""
 
+import os
 import re
+import subprocess
+import sys
 import tracemalloc
 import unicodedata
 from collections import Counter
+from functools import partial
 
 import numpy as np
 import pytest
@@ -211,6 +215,25 @@ def test_a_vocabulary_of_more_words_than_are_remembered_is_learned_once(monkeypa
     for k in range(9):
         index([f"other{k} other{k}a"])
     assert 2 <= len(forgotten) <= 4  # what is new is bounded still
+
+
+def test_pieces_are_hashed_by_siphash_with_a_seed_of_their_own(monkeypatch):
+    """Python's own hash of bytes is SipHash-1-3, whose key PYTHONHASHSEED=0 makes zero."""
+    if sys.hash_info.algorithm != "siphash13":
+        pytest.skip("this Python hashes by another function")
+    words = [b"abcdefghijklmnopqrst"[:k] for k in range(1, 21)]
+    program = f"print(*(hash(word) % 2**64 >> 32 for word in {words}))"
+    run = partial(subprocess.run, capture_output=True, text=True, check=True)
+    expected = run([sys.executable, "-c", program], env={**os.environ, "PYTHONHASHSEED": "0"}).stdout
+
+    def tags():
+        pieces = tokens._Pieces()
+        assert pieces(b"\xff".join(words))[0].tolist() == list(range(20))
+        return {int(slot & 0xFFFFFFFF) - 1: int(slot >> 32) for slot in pieces._slots.tolist() if slot}
+
+    assert len({tuple(sorted(tags().items())) for _ in range(3)}) == 3
+    monkeypatch.setattr(tokens.os, "urandom", bytes)
+    assert [tag for _, tag in sorted(tags().items())] == list(map(int, expected.split()))
 
 
 def test_counts_take_little_more_memory_than_their_matrix():

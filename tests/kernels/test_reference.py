@@ -132,7 +132,7 @@ def token_numbers(texts, *, isa):
         for first, last in ((0, 3), (3, len(texts))):
             text = b"".join(text + b"\xfe" for text in texts[first:last])
             numbers = np.empty((len(text) + 1) // 2, np.int32)
-            n = native.token_numbers(text, slots, known, ends, n_known, numbers, text_ends[first:last], isa)
+            n = native.token_numbers(text, more, slots, known, ends, n_known, numbers, text_ends[first:last], isa)
             text_ends[first:last] += sum(map(len, found))
             found.append(numbers[:n])
             n_known = max(n_known, numbers[:n].max(initial=-1) + 1)

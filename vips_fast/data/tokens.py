@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -200,7 +201,8 @@ class _Pieces:
     """
 
     def __init__(self) -> None:
-        self.n = 0
+        # Whoever writes texts must not be able to choose pieces that fall together in the table.
+        self.n, self._seed = 0, int.from_bytes(os.urandom(8))
         self._room(1)
 
     def _room(self, words: int) -> None:
@@ -223,7 +225,8 @@ class _Pieces:
             self(known)
         if self.size + len(text) + 1 > len(self._known):
             self._known = np.concatenate((self._known, np.empty(len(self._known) + len(text), np.uint8)))
-        found = native.token_numbers(text, self._slots, self._known, self._ends, self.n, numbers, ends) if text else 0
+        table = self._seed, self._slots, self._known, self._ends, self.n
+        found = native.token_numbers(text, *table, numbers, ends) if text else 0
         self.n = max(self.n, int(numbers[:found].max(initial=-1)) + 1)
         return numbers[:found], ends
 

@@ -238,8 +238,8 @@ static void tokens(const vf_api *api) {
     uint8_t known[32];
     int64_t ends[8], text_ends[2], n;
     int32_t numbers[8];
-#define TOKENS(n_slots, n_ends, n_known, n_texts)                                                                 \
-    api->token_numbers(text, sizeof text, slots, n_slots, known, sizeof known, ends, n_ends, n_known, numbers, 8, \
+#define TOKENS(n_slots, n_ends, n_known, n_texts)                                                                    \
+    api->token_numbers(text, sizeof text, 7, slots, n_slots, known, sizeof known, ends, n_ends, n_known, numbers, 8, \
                        text_ends, n_texts, &n)
     memset(slots, 0, sizeof slots);
     expect(api, "token_numbers", VF_OK, TOKENS(16, 8, 0, 1));
