@@ -410,14 +410,17 @@ class DaskBackend:
                 continue
             own = _Sent.of(placed.records.subset(np.arange(part.start, part.stop)))
             worker = workers[number * len(workers) // len(placed.parts)]
-            future = self._scattered(own, [worker])
+            future = self._scattered(own, worker)
             placed.held[number : number + 1] = [future]
 
-    def _scattered(self, sent: _Sent, workers: Sequence[str]) -> Future:
-        """What is sent, on some workers. TimeoutError where Dask waits for one that has died, as it may for good."""
-        scatter, limit = self.client._scatter, 10 * self.timeout
+    def _scattered(self, sent: _Sent, worker: str) -> Future:
+        """What is sent, on a worker, from which the others fetch it (Dask's own broadcast waits for the dead for good).
+
+        TimeoutError where the worker does not take it, which may have died.
+        """
+        limit = min(self.timeout, TIMEOUT)
         future: Future = self.client.sync(
-            scatter, sent, workers=workers, broadcast=len(workers) > 1, hash=False, callback_timeout=limit
+            self.client._scatter, sent, workers=[worker], hash=False, callback_timeout=limit
         )
         return future
 
@@ -467,7 +470,7 @@ class DaskBackend:
 
         try:
             self._send(placed, workers)
-            sent = self._scattered(model, workers)
+            sent = self._scattered(model, workers[(draw.step + attempt) % len(workers)])
         except ClusterError:
             raise
         except Exception as error:
