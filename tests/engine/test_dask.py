@@ -77,7 +77,7 @@ def test_the_same_bits_for_all_models_and_numbers_of_parts(workers):
             for n in range(1, 17):
                 backend.n_partitions = n
                 same(name, backend, **(FIXED, POISSON, FULL)[n % 3])
-                if n % 5 == 1:
+                if n % 5 == 1 and name != "logistic-paper":  # whose printed sensitivity is of one row
                     same(name, backend, groups=whose, sampling="poisson", batch_size=20)
 
 
