@@ -17,6 +17,7 @@ import scipy.sparse as sp
 from vips_fast import LatentDirichletAllocation
 from vips_fast.engine.backend import Threads
 
+# The extra of the benches leaves Dask out, which this one file needs.
 pytest.importorskip("distributed", reason="needs the extra vips_fast[dask]")
 from vips_fast.engine.cluster import connected
 

@@ -205,6 +205,7 @@ for first in range(0, corpus.n_rows, 500):
 print(most)
 """
     if not sys.platform.startswith("linux"):
+        # Resident pages of files and of the process apart are known from there alone.
         pytest.skip("reads /proc")
     said = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True)
     size = sum(file.stat().st_size for file in path.rglob("*.npy")) / 2**20

@@ -12,7 +12,6 @@ import scipy.sparse as sp
 from cases import CASES, EVERY, counts
 from clusters import KEY, bits, keyed, kills
 
-pytest.importorskip("distributed", reason="needs the extra vips_fast[dask]")
 from vips_fast import LatentDirichletAllocation, cli
 from vips_fast.data import Batch, write_shards
 from vips_fast.engine import cluster as module

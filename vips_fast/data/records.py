@@ -102,6 +102,7 @@ def read_batches(
             if source != "-":
                 size, tell = os.fstat(raw.fileno()).st_size, raw.tell
             head = raw.peek(2)[:2]
+            # GzipFile is a raw stream in all but its declared type.
             file: Any = raw if head != b"\x1f\x8b" else stack.enter_context(io.BufferedReader(gzip.open(raw, "rb")))  # type: ignore[arg-type]
             head = file.peek(4)[:64]
             if format is None:

@@ -275,7 +275,7 @@ class TokenIndex:
 
     def _learned(self, piece: bytes) -> int:
         """The code of a piece that is new."""
-        words = self.analyzer.tokens_of(piece)  # type: ignore[attr-defined]
+        words = self.analyzer.tokens_of(piece)  # type: ignore[attr-defined]  # only where it is an Analyzer
         numbers = [n for n in map(self._number, words) if n >= 0]
         if len(numbers) < 2:
             return numbers[0] if numbers else -1
@@ -321,7 +321,7 @@ class TokenIndex:
             pieces, size = self._first
             if self._pieces.n - pieces > _REMEMBERED or self._pieces.size - size > 64 * _REMEMBERED:
                 self._forget()
-            found, ends = self._pieces(self.analyzer.pieces(texts), len(texts))  # type: ignore[attr-defined]
+            found, ends = self._pieces(self.analyzer.pieces(texts), len(texts))  # type: ignore[attr-defined]  # an Analyzer
             new = self._pieces.since(len(self._codes))
             codes = [-1 if self._fixed and piece.isalnum() else self._learned(piece) for piece in new]
             self._codes = np.concatenate((self._codes, np.array(codes, np.int32)))

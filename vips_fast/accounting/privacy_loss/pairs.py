@@ -117,6 +117,7 @@ class Pair:
 
         It is for moments up to order `alpha` after sampling with rate q; with `positive`, only losses > 0.
         """
+        # Pairs of a sample or of an epoch are never sampled again: only those on the whole data have one.
         raise NotImplementedError(f"{type(self).__name__} is not a mechanism on the whole data")
 
     def divergence(self, alpha: float) -> float:
