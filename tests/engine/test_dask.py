@@ -3,6 +3,9 @@
 import io
 import logging
 import pickle
+import socket
+import sys
+import time
 import types
 from contextlib import contextmanager
 
@@ -357,6 +360,37 @@ def test_a_scheduler_that_does_not_answer():
     with pytest.raises(ClusterError, match=r"^tcp://127.0.0.1:9: the scheduler does not answer \(\w+\)$"):
         with connected("tcp://127.0.0.1:9", timeout=0.3):
             pass
+
+
+def test_who_listens_and_says_nothing_is_no_scheduler():
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(ClusterError, match=rf"^{address}: the scheduler does not answer \(\w+\)$"):
+            with connected(address, timeout=0.5):
+                pass
+
+
+def test_what_is_lost_with_the_only_worker_that_may_compute_it_is_waited_for_in_vain(backend):
+    """Dask itself would wait for it to come back."""
+    from distributed import wait
+
+    with joined(backend) as nanny:
+        address = nanny.worker_address
+        done = backend.client.submit(identity, key="vips_identity-lost", workers=[address], pure=False)
+        wait(done, timeout=120)
+    start = time.monotonic()
+    assert backend._result(done, [address], "lost") is None
+    elsewhere = list(backend._workers())
+    done = backend.client.submit(identity, key="vips_identity-lost-too", workers=[address], pure=False)
+    assert backend._result(done, elsewhere, "lost-too") is None
+    assert time.monotonic() - start < 300
+
+
+def test_what_is_sent_knows_its_size():
+    X = np.zeros((1000, 7))
+    assert X.nbytes < sys.getsizeof(workers.Sent(X)) < X.nbytes + 2000
+    assert X.nbytes < sys.getsizeof(workers.Sent.of(X)) < X.nbytes + 2000
+    assert X.nbytes < sys.getsizeof(pickle.loads(pickle.dumps(workers.Sent.of(X)))) < X.nbytes + 2000
 
 
 def test_who_has_no_certificate_is_not_let_in(backend):

@@ -477,7 +477,7 @@ def connected(
     try:
         import dask
         from distributed import Client, LocalCluster
-        from distributed.comm import connect
+        from distributed.comm.core import connect
         from distributed.security import Security
     except ImportError:
         raise ImportError("Dask is not installed: pip install vips_fast[dask]") from None
@@ -506,6 +506,6 @@ def connected(
         except (OSError, TimeoutError, ValueError, TypeError, RuntimeError) as error:
             what = f"{address}: the scheduler does not answer"
             if address is None:
-                what = 'worker processes do not start; a script that starts them does so under if __name__ == "__main__"'
+                what = 'workers do not start; a script that starts some does so under if __name__ == "__main__"'
             raise ClusterError(f"{what} ({type(error).__name__})") from None
         yield DaskBackend(client, timeout=timeout)
