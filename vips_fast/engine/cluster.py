@@ -326,7 +326,7 @@ class DaskBackend:
                 break
             _log.warning("cluster: step %d is computed again, as workers were lost", rows.step)
         else:
-            raise ClusterError(f"workers were lost {_ATTEMPTS} times within one step")
+            raise ClusterError(f"workers were lost {_ATTEMPTS} times within one step; out of memory?")
         whole = add(sums, model.capacity)
         if whole.parts != (1 << len(records.parts)) - 1:
             raise RuntimeError("a part of the data set is missing in the sum")
