@@ -39,7 +39,8 @@ HEAD = """# The papers, figure by figure
 Made by `make paper` (`python -m bench.paper`) from the runs in `bench/paper`; not written by hand. A section's scale is
 1 where it shows the printed ranges and numbers of runs, and 10 where it shows the quick form. *Paper's setting* is the
 sensitivity and the accountant of the paper: such a model is **NOT PRIVATE** where that sensitivity does not hold
-(`privacy.md`). Seconds are those of one thread, with another cell beside it on the machine.
+(`privacy.md`). Seconds are those of one core (processor time), with the
+reading of the data where a cell is the first to need them.
 """
 
 
@@ -75,9 +76,9 @@ def _one_thread() -> None:
 
 def _timed(name, cell) -> tuple[dict, float]:
     module = importlib.import_module(name)
-    start = time.perf_counter()
+    start = time.process_time()
     result = module.run(cell)
-    return result, round(time.perf_counter() - start, 2)
+    return result, round(time.process_time() - start, 2)
 
 
 def run(names, scale, jobs=2) -> list[str]:
