@@ -21,11 +21,12 @@ import shutil
 import sys
 import threading
 import time
+import tomllib
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
-from common import DATA, ROOT
+from common import DATA, ROOT, markdown
 
 FIGURES = (
     "lda_fig2", "lda_fig3", "lda_table1", "lda_table3", "pg_fig4", "stroke_fig5", "adult_fig6", "mnist_fig8",
@@ -160,11 +161,21 @@ def section(name, scale) -> str | None:
     return "\n\n".join(parts)
 
 
+def sources() -> dict[str, list]:
+    """What each source states: rows of item, what it is, its code, its tests."""
+    return tomllib.loads((Path(__file__).parent / "sources.toml").read_text("utf-8"))
+
+
 def page(scale) -> str:
     """docs/papers.md, anew from what has been run."""
     mark = re.compile(r"<!-- (\w+) -->\n(.*?)\n<!-- end -->", re.S)
     kept = dict(mark.findall(PAGE.read_text())) if PAGE.exists() else {}
-    parts = [HEAD]
+    parts = [HEAD, "## What the sources state, where it lives, which test holds it\n"]
+    for source, entries in sources().items():
+        rows = [
+            (item, what, *(", ".join(f"`{name}`" for name in names) for names in lists)) for item, what, *lists in entries
+        ]
+        parts.append(f"### {source}\n\n{markdown(('item', 'what it is', 'code', 'tests'), rows)}\n")
     for name in FIGURES:
         module = importlib.import_module(name)
         lacking = missing(module.NEEDS)
