@@ -221,8 +221,7 @@ REFUSED = {
 
 @pytest.mark.parametrize(
     "paid, more, message",
-    [(paid, *one) for paid in (None, (), ("--epsilon", 4)) for one in REFUSED.items()]
-    + [((), ("--epsilon", 7), "--epsilon 7: expected at most 6, all of ")],
+    [(paid, *one) for paid in (None, (), ("--epsilon", 4)) for one in REFUSED.items()],
 )
 def test_what_the_fit_refuses_buys_no_words(ward, refused, paid, more, message):
     """Without a budget, and with one alone or with a target."""
@@ -230,6 +229,20 @@ def test_what_the_fit_refuses_buys_no_words(ward, refused, paid, more, message):
     said = refused(*(fit_ward(ward, *more) if paid is None else by_budget(ward, *paid, *more)))
     assert message in said and "spent" not in said
     assert budget.spent == 0 and not budget.show()["runs"] and not (ward / "m.run").exists()
+
+
+@pytest.mark.parametrize("target", [7, 6, 5.9])
+@pytest.mark.parametrize("kind", ["auto", "renyi", "gaussian"])
+def test_words_and_topics_fit_a_budget_together_or_nothing_is_bought(ward, run, target, kind):
+    """A budget of 6: the Gaussian filter counts what all persons are in without loss, the Renyi filter above 6."""
+    budget = budget_of(ward, filter=kind)
+    before, fits = (ward / "b").read_bytes(), kind == "gaussian" and target <= 6
+    code, _, err = run(*by_budget(ward, "--epsilon", target))
+    assert code == (0 if fits else 3) and (f"--epsilon {target:g}: {ward / 'b'}: the budget" in err) is not fits
+    if fits:
+        assert target - 0.01 < budget.spent <= target and (ward / "m").exists()
+    else:
+        assert (ward / "b").read_bytes() == before and not (ward / "m.run").exists() and err.endswith("is left\n")
 
 
 @pytest.mark.parametrize("target", [(), ("--epsilon", 4)])
