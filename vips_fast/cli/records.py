@@ -201,6 +201,8 @@ def _bought(
         # What was left in a budget before the vocabulary was bought cannot be asked any more.
         n_records, epsilon = words.privacy_.n_records, args.target_epsilon
         wanted = said if epsilon is None else planned(n_records, epsilon)[0]
+        # What is done with released words is free.
+        words.set_params(**{name: wanted[name] for name in ("max_share", "max_features") if name in wanted})
         if words.get_params() != {**words.get_params(), **wanted}:
             raise ValueError(f"{run.words}: bought with other settings; expected the same with --resume")
     else:
@@ -228,14 +230,16 @@ def _bought(
             if relation != "add_remove":
                 raise ValueError(f"--vocab private: about add_remove, the fit {relation}; expected a public --vocab")
             words = made.fit(rows, budget=budget, backend=args.backend, **whose)
+    # Stop words are never among them: the analyzer drops those before anything is released.
+    released = len(copy(words).set_params(max_share=1.0, max_features=None).get_feature_names_out())
+    if released:
         words.save(run.words)
     if not len(words.get_feature_names_out()):
         figure = words.privacy_.epsilon if budget is None else budget.spent
         spent = f"epsilon = {rounded_up(figure, 3)}{'' if budget is None else f' of {args.budget}'} is spent"
-        # Stop words are never among them: the analyzer drops those before anything is released.
-        released = len(copy(words).set_params(max_share=1.0, max_features=None).get_feature_names_out())
         if released:
-            why = f"--max-share {args.max_share:g}: leaves out all {released} released words; {spent}; expected more"
+            more = "expected more, with --resume, at no cost"
+            why = f"--max-share {args.max_share:g}: leaves out all {released} released words; {spent}; {more}"
         else:
             name, part = "an epsilon for the vocabulary", 1.0
             if args.target_epsilon is not None:
@@ -245,6 +249,9 @@ def _bought(
         error = ValueError(why)
         error.exit_code = Exit.FAILED  # type: ignore[attr-defined]
         raise error
+    if not run.keep_columns(words.get_feature_names_out()):
+        why = "gives other words than the topics that --resume goes on with"
+        raise ValueError(f"--max-share {args.max_share:g}: {why}")
     return words
 
 
