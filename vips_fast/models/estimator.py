@@ -254,7 +254,7 @@ class PrivateEstimator(Repeatable):
         call["n_bins"], bins = (None, None) if partial else bins_of(X, groups, self.sampling, self.neighbors)
         before = self._result if partial else None
         prior = None if after is None else after.prior(before)
-        with planning(self, budget, partial, dict(call), folder) as spending:
+        with planning(self, budget, partial, dict(call), folder, prior) as spending:
             # Only now: a fit that the budget refuses does not touch the data.
             names = named_columns(X if before is None else self._held(X))
             call["feature_names"] = names or (before and before.public.feature_names)
