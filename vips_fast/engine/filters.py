@@ -45,8 +45,6 @@ which fails with at most that probability whatever is seen, each release is domi
 filter's theorem gives (epsilon, what is left). The two deltas add up.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """What the estimators' constructors and fits take in common, said once."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass

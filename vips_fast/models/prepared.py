@@ -1,7 +1,5 @@
 """A run that is planned and paid for, and has not begun."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
