@@ -1,6 +1,10 @@
 """The runner of the papers' figures, with toy figures: resumed, missing needs, failing cells, the same page twice."""
 
+import ast
+import importlib
 import json
+from operator import attrgetter
+from pathlib import Path
 
 import pytest
 import runner
@@ -114,8 +118,6 @@ def test_bad_arguments_are_named(argument, capsys):
 
 def test_every_figure_has_the_form():
     """Title, needs, and cells of both scales that come back from JSON as they went."""
-    import importlib
-
     for name in runner.FIGURES:
         module = importlib.import_module(name)
         assert isinstance(module.TITLE, str) and isinstance(module.NEEDS, tuple), name
@@ -124,3 +126,22 @@ def test_every_figure_has_the_form():
             assert cells and json.loads(json.dumps(cells)) == cells, name
             assert len({runner.key(cell) for cell in cells}) == len(cells), name
         assert callable(module.run) and callable(module.report) and callable(module.draw), name
+
+
+SOURCES = [(source, entry) for source, entries in runner.sources().items() for entry in entries]
+
+
+@pytest.mark.parametrize("source, entry", SOURCES, ids=[f"{source[:6]}-{entry[0]}" for source, entry in SOURCES])
+def test_what_the_sources_state_lives_where_the_page_says(source, entry):
+    _, _, code, tests = entry
+    assert code and tests
+    for module, _, name in (place.partition(":") for place in code):
+        attrgetter(name)(importlib.import_module(f"vips_fast.{module}" if "." in module else module))
+    for path, _, name in (test.partition("::") for test in tests):
+        tree = ast.parse((Path(__file__).parent / path).read_text("utf-8"))
+        assert name in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}, f"{path}::{name}"
+
+
+def test_every_figure_of_the_page_is_in_the_list():
+    places = {place.partition(":")[0] for _, (_, _, code, _) in SOURCES for place in code}
+    assert set(runner.FIGURES) <= places

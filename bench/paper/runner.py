@@ -21,11 +21,12 @@ import shutil
 import sys
 import threading
 import time
+import tomllib
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
-from common import DATA, ROOT
+from common import DATA, ROOT, markdown
 
 FIGURES = (
     "lda_fig2", "lda_fig3", "lda_table1", "lda_table3", "pg_fig4", "stroke_fig5", "adult_fig6", "mnist_fig8",
@@ -39,7 +40,8 @@ HEAD = """# The papers, figure by figure
 Made by `make paper` (`python -m bench.paper`) from the runs in `bench/paper`; not written by hand. A section's scale is
 1 where it shows the printed ranges and numbers of runs, and 10 where it shows the quick form. *Paper's setting* is the
 sensitivity and the accountant of the paper: such a model is **NOT PRIVATE** where that sensitivity does not hold
-(`privacy.md`). Seconds are those of one thread, with another cell beside it on the machine.
+(`privacy.md`). Seconds are those of one core (processor time), with the
+reading of the data where a cell is the first to need them.
 """
 
 
@@ -75,9 +77,9 @@ def _one_thread() -> None:
 
 def _timed(name, cell) -> tuple[dict, float]:
     module = importlib.import_module(name)
-    start = time.perf_counter()
+    start = time.process_time()
     result = module.run(cell)
-    return result, round(time.perf_counter() - start, 2)
+    return result, round(time.process_time() - start, 2)
 
 
 def run(names, scale, jobs=2) -> list[str]:
@@ -159,11 +161,21 @@ def section(name, scale) -> str | None:
     return "\n\n".join(parts)
 
 
+def sources() -> dict[str, list]:
+    """What each source states: rows of item, what it is, its code, its tests."""
+    return tomllib.loads((Path(__file__).parent / "sources.toml").read_text("utf-8"))
+
+
 def page(scale) -> str:
     """docs/papers.md, anew from what has been run."""
     mark = re.compile(r"<!-- (\w+) -->\n(.*?)\n<!-- end -->", re.S)
     kept = dict(mark.findall(PAGE.read_text())) if PAGE.exists() else {}
-    parts = [HEAD]
+    parts = [HEAD, "## What the sources state, where it lives, which test holds it\n"]
+    for source, entries in sources().items():
+        rows = [
+            (item, what, *(", ".join(f"`{name}`" for name in names) for names in lists)) for item, what, *lists in entries
+        ]
+        parts.append(f"### {source}\n\n{markdown(('item', 'what it is', 'code', 'tests'), rows)}\n")
     for name in FIGURES:
         module = importlib.import_module(name)
         lacking = missing(module.NEEDS)

@@ -4,8 +4,6 @@ The attacker sees every release, knows all records but the one in question, and 
 neither the minibatches nor the noise.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Logistic regression by differentially private stochastic gradient descent."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace

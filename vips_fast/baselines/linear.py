@@ -1,7 +1,5 @@
 """What the linear classifiers of this folder share: reading and read-outs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path

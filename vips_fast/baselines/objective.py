@@ -1,7 +1,5 @@
 """Logistic regression by perturbing the objective once."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path

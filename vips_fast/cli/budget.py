@@ -1,7 +1,5 @@
 """``budget``: the file that holds what all fits on one data set may spend, and have spent."""
 
-from __future__ import annotations
-
 import json
 import time
 from argparse import Namespace

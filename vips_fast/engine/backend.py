@@ -5,8 +5,6 @@ the same bits for any partition and any order, so a backend may hand out blocks 
 likes and recompute lost ones.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol

@@ -6,8 +6,6 @@ an (epsilon, delta) of their own each, fixed when they begin, and these add up; 
 whose queries are interleaved and chosen adaptively as well (Lyu 2022; Vadhan & Zhang 2023; Haney et al. 2023).
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable

@@ -45,7 +45,8 @@ class Public:
     unit: str = "record"
     #: Names of the columns, where the data were a frame.
     feature_names: tuple[str, ...] | None = None
-    #: Minibatches that were drawn when the data were written as shards, and are used in every epoch.
+    #: Bins that shards were written in, which random allocation takes as the minibatches of every epoch; 0 for shards
+    #: without any, None for data in memory.
     n_bins: int | None = None
 
     def __post_init__(self) -> None:

@@ -1,7 +1,5 @@
 """Checked Python entry of the LDA E-step kernel."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What fitted estimators read out of their results, and what scikit-learn asks of those with a ``transform``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, Self, TypeVar, cast

@@ -4,8 +4,6 @@ Numba is imported when loops are first asked for: a model that is loaded or rebu
 never sees a record, does without it.
 """
 
-from __future__ import annotations
-
 import inspect
 import math
 from collections.abc import Callable

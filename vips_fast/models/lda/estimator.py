@@ -14,7 +14,7 @@ from ...data.counts import documents
 from ...data.frames import framed
 from ...engine.model import Model
 from ...engine.result import Public
-from ...engine.sampling import Sampler, make_sampler
+from ...engine.sampling import Sampler, make_sampler, resolve_sampling
 from ...kernels.lda import estep_blocks, scaled_table
 from ...kernels.threads import resolve_n_threads
 from ..estimator import ArraySpec
@@ -160,9 +160,10 @@ class LatentDirichletAllocation(Transformer):
 
     def _sampler(self, public: Public) -> Sampler:
         size, bins = self.batch_size, public.n_bins
-        if size is None and self.sampling != "full" and bins is None:
+        sampling = resolve_sampling(self.sampling, self.neighbors, bins)
+        if size is None and sampling != "full" and not (bins and sampling == "random_allocation"):
             size = default_batch_size(public.n_records)
-        return make_sampler(self.sampling, self.neighbors, public.n_records, size, self.rows_per_group, bins)
+        return make_sampler(sampling, self.neighbors, public.n_records, size, self.rows_per_group, bins)
 
     def _resolve_n_steps(self, public: Public) -> int:
         """``n_steps``, or what the plan says for public numbers."""
@@ -171,15 +172,14 @@ class LatentDirichletAllocation(Transformer):
         if not self.private or self.noise_multiplier == 0:
             return whole_epochs(self._sampler(public), DEFAULT_STEPS)
         size = public.n_records if self.sampling == "full" else self.batch_size
-        if size is None and public.n_bins is not None:
-            size = public.n_records / public.n_bins
+        allocates = resolve_sampling(self.sampling, self.neighbors, public.n_bins) == "random_allocation"
         return plan(
             public.n_records, public.n_features, int(self.n_components), doc_length=int(self.doc_length or 1),
             clip=self.clip,
             target_epsilon=1.0 if self.target_epsilon is None else self.target_epsilon,
             target_delta=self.target_delta, batch_size=None if size is None else min(size, public.n_records),
             noise_multiplier=self.noise_multiplier, rows_per_group=self._most_rows(public),
-            sampling="random_allocation" if self.sampling == "random_allocation" else "poisson",
+            sampling="random_allocation" if allocates else "poisson", n_bins=public.n_bins if allocates else None,
         ).n_steps
 
     def _most_rows(self, public: Public) -> int | None:

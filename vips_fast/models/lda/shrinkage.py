@@ -20,8 +20,6 @@ noise, its mean is the statistic itself; a prior of points would round it to the
 So a word that is too rare to tell topics apart falls back to the corpus's share of it, p_v w_k, and never to noise.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

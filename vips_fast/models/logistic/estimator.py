@@ -121,7 +121,7 @@ class BayesianLogisticRegression(PrivateEstimator):
         check_flag("fit_intercept", self.fit_intercept)
         self._known_classes()
         self._check_privacy_parameters()
-        if self.sampling not in ("full", "random_allocation") and self.batch_size is None:
+        if self.sampling not in ("full", "random_allocation", None) and self.batch_size is None:
             raise ValueError(f"batch_size=None: expected a number with sampling={self.sampling!r}")
 
     def _known_classes(self) -> np.ndarray | None:
