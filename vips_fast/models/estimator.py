@@ -1,8 +1,7 @@
 """What the estimators share: settings, ONE fit for all models, and the result they read.
 
-A subclass says how its data are read (`_read`) and which `Model` goes with its settings
-and with public facts (`_model`). Everything else is here, once: planning, the run, the
-result, files, rebuilding from a transcript.
+A subclass says how its data are read (`_read`) and which `Model` goes with its settings and with public facts
+(`_model`). Everything else is here, once: planning, the run, the result, files, rebuilding from a transcript.
 """
 
 from __future__ import annotations
@@ -281,9 +280,7 @@ class PrivateEstimator(Repeatable):
                 partial, done, None if before is None else before.head, spending,
             )
 
-    def run(
-        self, prepared: Prepared, keep: TranscriptWriter | None = None, folder: RunFolder | None = None
-    ) -> Self:
+    def run(self, prepared: Prepared, keep: TranscriptWriter | None = None, folder: RunFolder | None = None) -> Self:
         """Run what `prepare` made, and take the result over when all is done; with a folder, go on where it stopped."""
         model, public, plan, ledger = prepared.model, prepared.public, prepared.plan, prepared.ledger
         kind, settings, steps, n_before = type(self).__name__, prepared.settings, None, len(ledger.chain())
@@ -450,8 +447,7 @@ class PrivateEstimator(Repeatable):
         Raises
         ------
         ValueError
-            If a run is of another class, or its plan is not the one that its settings
-            and public facts lead to.
+            If a run is of another class, or its plan is not the one that its settings and public facts lead to.
         """
         estimator: Self | None = None
         for one in runs:
@@ -540,9 +536,8 @@ class PrivateEstimator(Repeatable):
     def save(self, path: str | Path) -> None:
         """Write the fitted model to a folder: ``model.npz`` and ``model.json``, no pickle.
 
-        Only released quantities and the constructor's arguments, which are public, are
-        written. The folder appears whole or not at all; a model that is there is
-        exchanged for the new one in one step, where the system can.
+        Only released quantities and the constructor's arguments, which are public, are written. The folder appears
+        whole or not at all; a model that is there is exchanged for the new one in one step, where the system can.
 
         Parameters
         ----------
@@ -592,8 +587,7 @@ class PrivateEstimator(Repeatable):
         Returns
         -------
         bytes
-            The detached signature of ``ledger_.head``, which stands for arrays,
-            settings and ledger.
+            The detached signature of ``ledger_.head``, which stands for arrays, settings and ledger.
         """
         self._result, signature = persistence.sign(self._fitted(), key)
         return signature
