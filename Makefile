@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 SOURCES := pyproject.toml setup.py csrc/sources.mk csrc/kernels.toml csrc/generate.py \
     $(wildcard csrc/*.[ch] csrc/*/*.[ch] vips_fast/kernels/*.pyx)
 
-.PHONY: demo test lint test-slow torture bench bench-compare lib sanitize clean
+.PHONY: demo test lint test-slow torture bench bench-compare paper lib sanitize clean
 
 demo: $(VENV)/.run
 	$(BIN)/vips-fast demo
@@ -36,6 +36,10 @@ bench: $(VENV)/.bench
 # Holds the latest results' ratios to the in-process peer against the stored baseline.
 bench-compare: bench
 	$(BIN)/python bench/compare.py bench/baseline.json bench/results/latest.json
+
+# Every figure and table of the papers, and docs/papers.md: SCALE=10 is the quick form, ONLY="fig2 pg" some of them.
+paper: $(VENV)/.paper
+	$(BIN)/python -m bench.paper $(if $(SCALE),--scale $(SCALE)) $(if $(ONLY),--only $(ONLY))
 
 # The kernels as a static library, build/c/libvips_fast.a: a C compiler; Python's standard library writes the header.
 lib:
@@ -72,6 +76,10 @@ $(VENV)/.test: $(VENV)/bin/python $(SOURCES)
 	touch $@ $(VENV)/.run
 
 $(VENV)/.bench: $(VENV)/.test
+	touch $@
+
+$(VENV)/.paper: $(VENV)/.bench
+	$(BIN)/python -m pip install --quiet --editable ".[paper]"
 	touch $@
 
 clean:

@@ -1,7 +1,5 @@
 """Checks of arguments, with messages that name the argument, its value and what was expected."""
 
-from __future__ import annotations
-
 import math
 import os
 from typing import Any

@@ -8,6 +8,7 @@ import csv
 import os
 import sys
 import time
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -44,6 +45,7 @@ def resampled(X, rows, generator, length=LENGTH):
     )
 
 
+@lru_cache(1)
 def load(n_records=400_000, n_test=800, seed=0):
     """(training counts, test counts, vocabulary) of the simulated corpus."""
     if not DATA.is_dir():

@@ -12,8 +12,6 @@ The article's first version used a Gaussian with mean q C in place of the mixtur
 q^2"). That is not a bound; `generic_epsilon_v1` computes it for comparison and no accountant uses it.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Layer A, replay: how far one raw record moves what would be noised."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

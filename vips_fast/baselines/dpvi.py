@@ -1,7 +1,5 @@
 """Differentially private variational inference by clipped noisy gradients."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

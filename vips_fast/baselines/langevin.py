@@ -1,7 +1,5 @@
 """Differentially private stochastic gradient Langevin dynamics."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

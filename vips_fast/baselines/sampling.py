@@ -1,7 +1,5 @@
 """Variational inference by sampling, and the Bayesian accountant that goes with it."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from pathlib import Path

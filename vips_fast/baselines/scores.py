@@ -5,8 +5,6 @@ loop with another M-step. The contributions come from the logistic regression ke
 <m m^T> = theta theta^T its linear statistic is the score.
 """
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping

@@ -4,8 +4,6 @@ Messages raised here name the argument and what is wrong with it. They never sho
 private, and messages end up in logs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 

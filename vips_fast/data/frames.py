@@ -1,7 +1,5 @@
 """Frames of pandas, polars and pyarrow: the names of their columns, held from a fit to what follows it."""
 
-from __future__ import annotations
-
 import re
 import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Files read ahead of their turn, so that who computes does not wait for the disk."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Callable, Iterator

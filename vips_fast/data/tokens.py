@@ -1,7 +1,5 @@
 """Tokens of texts: one public description of how a text becomes words, and the numbers of the words at speed."""
 
-from __future__ import annotations
-
 import os
 import re
 import unicodedata

@@ -1,11 +1,8 @@
 """Where contributions are computed: blocks of units in, one exact sum out.
 
-A backend maps `Model.contribute` over blocks and adds integers. Sums of integers have
-the same bits for any partition and any order, so a backend may hand out blocks as it
-likes and recompute lost ones.
+A backend maps `Model.contribute` over blocks and adds integers. Sums of integers have the same bits for any partition
+and any order, so a backend may hand out blocks as it likes and recompute lost ones.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -54,9 +51,8 @@ class Backend(Protocol):
     ) -> np.ndarray:
         """Exact sum over ``rows`` of the model's contributions, shape ``model.fine_shape``.
 
-        int64, or Python integers where int64 could not hold it. ``figures`` takes
-        un-noised diagnostics, where the run is not private anyway: ``records``, how
-        many there are, and the model's own.
+        int64, or Python integers where int64 could not hold it. ``figures`` takes un-noised diagnostics, where the run
+        is not private anyway: ``records``, how many there are, and the model's own.
         """
 
 

@@ -8,8 +8,6 @@ One step is (Algorithms 1, 2 and 4 of Park et al. 2020)
 with the ledger written before the noise's key is drawn.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Callable

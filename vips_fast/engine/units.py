@@ -1,9 +1,8 @@
 """Units of privacy that own several rows: persons.
 
-With units, everything that the engine says of a record is said of a unit: the sampler
-draws units, `Model.contribute` takes blocks of units, each with one random word, and the
-sum of a unit's rows is clipped once, jointly. So adding or removing a unit with all its
-rows moves a sum by at most the clip, whatever the number of its rows; which rows there
+With units, everything that the engine says of a record is said of a unit: the sampler draws units, `Model.contribute`
+takes blocks of units, each with one random word, and the sum of a unit's rows is clipped once, jointly. So adding or
+removing a unit with all its rows moves a sum by at most the clip, whatever the number of its rows; which rows there
 are, and how many, is private.
 """
 

@@ -1,8 +1,7 @@
 """What the estimators share: settings, ONE fit for all models, and the result they read.
 
-A subclass says how its data are read (`_read`) and which `Model` goes with its settings
-and with public facts (`_model`). Everything else is here, once: planning, the run, the
-result, files, rebuilding from a transcript.
+A subclass says how its data are read (`_read`) and which `Model` goes with its settings and with public facts
+(`_model`). Everything else is here, once: planning, the run, the result, files, rebuilding from a transcript.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from ..engine.model import MAX_RECORDS, Model, Records
 from ..engine.plan import RunPlan, make_plan
 from ..engine.randomness import KeyedRandomness, Randomness, SystemRandomness
 from ..engine.result import FitResult, Public
-from ..engine.sampling import SAMPLINGS, Sampler, make_sampler
+from ..engine.sampling import SAMPLINGS, Sampler, make_sampler, resolve_sampling
 from ..engine.statement import Privacy
 from ..engine.transcript import Run, TranscriptWriter, release_digest
 from ..engine.units import KeptRows, UnitRecords
@@ -147,7 +146,7 @@ class PrivateEstimator(Repeatable):
         check_number("batch_size", self.batch_size, 0, math.inf, low_open=True, high_open=True, optional=True)
         check_number("n_records", self.n_records, 1, MAX_RECORDS, integer=True, optional=True)
         check_number("rows_per_group", self.rows_per_group, 1, MAX_RECORDS, integer=True, optional=True)
-        check_choice("sampling", self.sampling, SAMPLINGS)
+        check_choice("sampling", self.sampling, (*SAMPLINGS, None))
         check_choice("invalid", self.invalid, ("raise", "drop"))
         if self.callback is not None and not callable(self.callback):
             raise ValueError(f"callback={self.callback!r}: expected a callable or None")
@@ -251,11 +250,10 @@ class PrivateEstimator(Repeatable):
             check_name("part", part)
         check_number("n_records", n_records, 1, MAX_RECORDS, integer=True, optional=True)
         call: dict[str, Any] = {"part": part, "call_records": n_records, "unit": unit_name(groups, unit, self.sampling)}
-        bins = None if partial else bins_of(X, groups, self.sampling)
-        call["n_bins"] = None if bins is None else len(bins) - 1
+        call["n_bins"], bins = (None, None) if partial else bins_of(X, groups, self.sampling, self.neighbors)
         before = self._result if partial else None
         prior = None if after is None else after.prior(before)
-        with planning(self, budget, partial, dict(call), folder) as spending:
+        with planning(self, budget, partial, dict(call), folder, prior) as spending:
             # Only now: a fit that the budget refuses does not touch the data.
             names = named_columns(X if before is None else self._held(X))
             call["feature_names"] = names or (before and before.public.feature_names)
@@ -282,9 +280,7 @@ class PrivateEstimator(Repeatable):
                 partial, done, None if before is None else before.head, spending,
             )
 
-    def run(
-        self, prepared: Prepared, keep: TranscriptWriter | None = None, folder: RunFolder | None = None
-    ) -> Self:
+    def run(self, prepared: Prepared, keep: TranscriptWriter | None = None, folder: RunFolder | None = None) -> Self:
         """Run what `prepare` made, and take the result over when all is done; with a folder, go on where it stopped."""
         model, public, plan, ledger = prepared.model, prepared.public, prepared.plan, prepared.ledger
         kind, settings, steps, n_before = type(self).__name__, prepared.settings, None, len(ledger.chain())
@@ -365,7 +361,8 @@ class PrivateEstimator(Repeatable):
         stated = self.n_records if call_records is None else call_records
         if n_rows == 0 and stated is None:
             raise ValueError("X has no rows: expected at least one row, or n_records")
-        if self.sampling == "without_replacement" and stated is not None and stated != n_rows:
+        drawn = self.sampling if partial else resolve_sampling(self.sampling, self.neighbors, facts.get("n_bins"))
+        if drawn == "without_replacement" and stated is not None and stated != n_rows:
             # Neighbours differ by a replacement, so they have as many rows.
             raise ValueError(
                 f"n_records={stated}: expected the number of rows with sampling='without_replacement', or None"
@@ -450,8 +447,7 @@ class PrivateEstimator(Repeatable):
         Raises
         ------
         ValueError
-            If a run is of another class, or its plan is not the one that its settings
-            and public facts lead to.
+            If a run is of another class, or its plan is not the one that its settings and public facts lead to.
         """
         estimator: Self | None = None
         for one in runs:
@@ -540,9 +536,8 @@ class PrivateEstimator(Repeatable):
     def save(self, path: str | Path) -> None:
         """Write the fitted model to a folder: ``model.npz`` and ``model.json``, no pickle.
 
-        Only released quantities and the constructor's arguments, which are public, are
-        written. The folder appears whole or not at all; a model that is there is
-        exchanged for the new one in one step, where the system can.
+        Only released quantities and the constructor's arguments, which are public, are written. The folder appears
+        whole or not at all; a model that is there is exchanged for the new one in one step, where the system can.
 
         Parameters
         ----------
@@ -592,8 +587,7 @@ class PrivateEstimator(Repeatable):
         Returns
         -------
         bytes
-            The detached signature of ``ledger_.head``, which stands for arrays,
-            settings and ledger.
+            The detached signature of ``ledger_.head``, which stands for arrays, settings and ledger.
         """
         self._result, signature = persistence.sign(self._fitted(), key)
         return signature

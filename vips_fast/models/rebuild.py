@@ -8,8 +8,6 @@ Equality of bits is to be expected on the same instruction set with the same ver
 numpy and SciPy; elsewhere the last bits of the post-processing may differ.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 import tempfile

@@ -11,8 +11,6 @@ generating function of one step by at most 1 + theta (theta + 1) h^2 / 8, hence 
 to first order: h is proportional to the loss's own spread.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -20,13 +18,7 @@ from typing import TypeVar
 import numpy as np
 
 from ..checks import FloatArray
-from ..events import (
-    ComposedEvent,
-    GroupEvent,
-    PrivacyEvent,
-    SelfComposedEvent,
-    WithoutReplacementEvent,
-)
+from ..events import ComposedEvent, GroupEvent, PrivacyEvent, SelfComposedEvent, WithoutReplacementEvent
 from ..roots import right_end
 from .convolution import MAX_POINTS, Convolution, Cumulants, Part, log_sum_exp, split, union
 from .dominating import composed_pairs

@@ -29,8 +29,6 @@ j mu again. Joint convexity over j and the samples gives sum_j (w_j / eta) delta
 this depends on which of the two data sets comes first.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

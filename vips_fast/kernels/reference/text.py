@@ -1,7 +1,5 @@
 """The numbers of words in plain Python."""
 
-from __future__ import annotations
-
 import numpy as np
 
 

@@ -7,8 +7,6 @@ record, which Numba compiles, a bound on that function's L2 norm, an M-step in P
 out.
 """
 
-from __future__ import annotations
-
 import inspect
 import warnings
 from copy import copy

@@ -1,7 +1,5 @@
 """The posterior of logistic regression from noised statistics, their noise taken into account."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any, ClassVar

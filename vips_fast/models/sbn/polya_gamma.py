@@ -1,7 +1,5 @@
 """The Polya-Gamma bound of Algorithm 6 of Park et al. (2020), whose curvature differs between records."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any, ClassVar

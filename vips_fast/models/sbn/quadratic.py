@@ -1,7 +1,5 @@
 """The quadratic bounds: one curvature for each visible unit, common to all records."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any, ClassVar

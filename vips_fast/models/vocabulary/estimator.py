@@ -1,7 +1,5 @@
 """Vocabularies bought from the privacy budget."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import warnings

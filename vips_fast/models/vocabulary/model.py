@@ -1,7 +1,5 @@
 """The mathematics of a vocabulary that is bought from the budget."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

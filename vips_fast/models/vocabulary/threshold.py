@@ -1,7 +1,5 @@
 """The threshold of a released vocabulary, and the event of one round of its release."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
