@@ -46,10 +46,7 @@ class Prepared:
 def bins_of(X: Any, groups: Any, sampling: str) -> np.ndarray | None:
     """Where each bin of units begins, if X has bins and they are what the sampling draws.
 
-    Raises
-    ------
-    ValueError
-        If the bins are not those of the units that are sampled.
+    Raises ValueError if the bins are not those of the units that are sampled.
     """
     if sampling != "random_allocation" or not isinstance(X, ShardedCorpus) or X.bins is None:
         return None
