@@ -146,7 +146,7 @@ def draw(rows: list[dict], folder: Path) -> list[Path]:
         f"σ = {s:g}\n" + (f"ε printed {SETTING[s].printed:g}\nexact {exact(SETTING[s]):.2g}" if s else "no privacy")
         for s in SIGMAS
     ]
-    boxes(axes, {method: [_aucs(rows, method, s) for s in SIGMAS] for method in METHODS}, groups)
+    handles = boxes(axes, {method: [_aucs(rows, method, s) for s in SIGMAS] for method in METHODS}, groups)
     axes.axhline(0.5, color="grey", linewidth=0.8, linestyle=":")
     width = 0.84 / len(METHODS)
     for i, method in enumerate(METHODS):
@@ -155,6 +155,6 @@ def draw(rows: list[dict], folder: Path) -> list[Path]:
                 x = g + (i - (len(METHODS) - 1) / 2) * width
                 said = f"{statistics.mean(values):.2f}".lstrip("0")
                 axes.text(x, max(values) + 0.012, said, ha="center", fontsize=7, weight="bold")
-    axes.set(xlabel="noise multiplier σ of VIPS and DPVI", ylabel="AUC of the test part", ylim=(0.3, 0.95))
-    axes.legend(fontsize=8, loc="lower left")
+    axes.set(xlabel="noise multiplier σ of VIPS and DPVI", ylabel="AUC of the test part", ylim=(None, 0.95))
+    axes.legend(handles.values(), handles, fontsize=8, handleheight=1.3, loc="lower left")
     return save(figure, folder, "adult_fig6")

@@ -17,7 +17,7 @@ STYLES = [
 ]  # fmt: skip
 
 #: Filling of the first, second, ... method's boxes.
-HATCHES = ("", "///", "...", "xxx", "\\\\\\", "++")
+HATCHES = ("", "///", "...", "xxx", "\\\\\\", "++", "oo")
 
 
 def markdown(columns, rows) -> str:
@@ -73,22 +73,25 @@ def boxes(axes, series, groups):
     """Box plots side by side: ``series`` maps a method to the values of each group, which may be empty.
 
     A box is the quartiles, its line the median, the filled mark the mean; a single value is a line with its mark.
+    Returns the handles of a legend by their names.
     """
-    width = 0.84 / len(series)
+    width, handles = 0.84 / len(series), {}
     for i, (name, values) in enumerate(series.items()):
         held = [g for g in range(len(groups)) if values[g]]
         if not held:
             continue
-        face = dict(facecolor=str(1 - 0.09 * i), hatch=HATCHES[i], edgecolor="black", linewidth=0.8)
-        mark = dict(marker=STYLES[i]["marker"], markerfacecolor=STYLES[i]["color"], markeredgecolor="white")
+        style = STYLES[i]
+        face = dict(facecolor=str(1 - 0.06 * i), hatch=HATCHES[i], edgecolor="black", linewidth=0.8)
+        mark = dict(marker=style["marker"], markerfacecolor=style["color"], markeredgecolor="black", markersize=5)
         drawn = axes.boxplot(
             [values[g] for g in held], positions=[g + (i - (len(series) - 1) / 2) * width for g in held],
             widths=0.8 * width, manage_ticks=False, patch_artist=True, showmeans=True, meanprops=mark, boxprops=face,
             medianprops=dict(color="black"), flierprops=dict(marker=".", markersize=3),
         )
-        drawn["boxes"][0].set_label(name)
+        handles[name] = drawn["boxes"][0], drawn["means"][0]
     axes.set_xticks(range(len(groups)), groups)
     axes.set_xlim(-0.5, len(groups) - 0.5)
+    return handles
 
 
 def save(figure, folder, name) -> list[Path]:

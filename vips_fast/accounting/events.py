@@ -217,9 +217,7 @@ def _check_sampled(event: PrivacyEvent, neighbors: str, outer: str) -> PrivacyEv
     if isinstance(event, (PoissonSampledEvent, WithoutReplacementEvent, RandomAllocationEvent, GroupEvent)) or (
         composed and not all(isinstance(leaf, GaussianEvent) for leaf in event.leaves())
     ):
-        raise ValueError(
-            f"{outer} can hold one mechanism or a composition of Gaussian events, got {event.to_json()}"
-        )
+        raise ValueError(f"{outer} can hold one mechanism or a composition of Gaussian events, got {event.to_json()}")
     try:
         return event.with_neighbors(neighbors)
     except ValueError as error:

@@ -89,10 +89,9 @@ def layer_d(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult
 class _Attack:
     """Likelihood ratios, "with" against "without" the audited record, of one run's releases.
 
-    The sums of the rest of a minibatch are unknown. Their mean is taken off, and their
-    covariance, that of how many records of each kind were drawn, is accounted for. Under random
-    allocation the ratios are those of whole epochs; half of the prior is on minibatches that are
-    the same in all epochs, so that these are found too.
+    The sums of the rest of a minibatch are unknown. Their mean is taken off, and their covariance, that of how many
+    records of each kind were drawn, is accounted for. Under random allocation the ratios are those of whole epochs;
+    half of the prior is on minibatches that are the same in all epochs, so that these are found too.
     """
 
     def __init__(self, bench: Bench, prepared: Prepared):

@@ -9,13 +9,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import expit
 
-from ..accounting import (
-    PrivacyEvent,
-    SelfComposedEvent,
-    calibrate_noise_multiplier,
-    epsilon,
-    pure_epsilon,
-)
+from ..accounting import PrivacyEvent, SelfComposedEvent, calibrate_noise_multiplier, epsilon, pure_epsilon
 from ..checks import check_choice, check_flag, check_number
 from ..engine.ledger import Ledger
 from ..engine.loop import Progress

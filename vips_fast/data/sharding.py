@@ -31,14 +31,8 @@ NOTE = "This file holds numbers of private records, as the shards do: keep it wh
 
 
 class Batch(NamedTuple):
-    """Some rows on their way into shards.
-
-    Attributes
-    ----------
-    rows : sparse matrix or array, shape (n, n_features)
-    labels : array of numbers or strings, shape (n,), or None
-    persons : sequence of n hashable labels, or None
-        Whose each row is.
+    """Some rows on their way into shards: a sparse matrix or array (n, n_features), and where there are some n labels,
+    numbers or strings, and n hashable labels of the persons whose the rows are.
     """
 
     rows: Any
@@ -91,16 +85,8 @@ def write_shards(
     files : mapping from name to text, or None
         Public files that are kept beside the rows, such as ``schema.toml``.
 
-    Returns
-    -------
-    ShardedCorpus
-
-    Raises
-    ------
-    FileExistsError
-        If there is something at ``path``.
-    ValueError, TypeError
-        If an argument is out of its range, there are no rows, batches do not fit each other, or values are invalid.
+    Raises FileExistsError if there is something at ``path``; ValueError or TypeError if an argument is out of its
+    range, there are no rows, batches do not fit each other, or values are invalid.
     """
     check_choice("kind", kind, KINDS)
     check_number("shard_mb", shard_mb, 1e-4, 4096)

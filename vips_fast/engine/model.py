@@ -1,9 +1,8 @@
 """The contract between the engine and a model.
 
-A model is the mathematics of one family: what a unit contributes, how large that can
-be, and what follows from the released sums. It knows nothing of sampling, noise,
-accounting or threads, and it never holds records: only `Model.contribute` sees them,
-one block at a time. So everything else that a model computes is a function of released
+A model is the mathematics of one family: what a unit contributes, how large that can be, and what follows from the
+released sums. It knows nothing of sampling, noise, accounting or threads, and it never holds records: only
+`Model.contribute` sees them, one block at a time. So everything else that a model computes is a function of released
 numbers and of public ones.
 """
 

@@ -39,14 +39,7 @@ def check_bound(name: str, value: Any) -> float:
 
 
 class TableShards:
-    """A `Table` on disk.
-
-    Parameters
-    ----------
-    corpus : ShardedCorpus
-    made : callable
-        Gives the array of some rows by their numbers: what the estimator makes of them.
-    """
+    """A `Table` on disk; ``made`` gives the array of some rows by their numbers: what the estimator makes of them."""
 
     def __init__(self, corpus: ShardedCorpus, made: Callable[[np.ndarray], np.ndarray]):
         self._corpus, self._made = corpus, made

@@ -65,10 +65,6 @@ class VocabularyModel(Model):
     *In integers.* With C the lattice units of norm 1, the first weights are floor(sqrt(floor(C^2 / (k + 1)))), so that
     k + 1 squares add up to at most C^2; later ones are integers whose squares are added and held against C^2. Sums are
     exact in int64. The noise's rounding moves a sum by at most R/2 units, which the threshold is raised by.
-
-    Parameters
-    ----------
-    sampler : ThresholdSampler
     """
 
     clip = 1.0
