@@ -151,6 +151,21 @@ def test_every_figure_of_the_page_is_in_the_list():
     assert set(runner.FIGURES) <= places
 
 
+@pytest.mark.parametrize(
+    "source, numbered",
+    [
+        ("VIPS article", {"Algorithm": 6, "Figure": 8, "Table": 4}),
+        ("Accountants' paper", {"Theorem": 4, "Figure": 3}),
+        ("Slides", {"Scenario": 3}),
+    ],
+)
+def test_no_numbered_statement_is_left_out(source, numbered):
+    items = "; ".join(entry[0] for name, entry in SOURCES if name.startswith(source)) + ";"
+    for kind, count in numbered.items():
+        for number in range(1, count + 1):
+            assert f"{kind} {number};" in items, f"{kind} {number}"
+
+
 def test_the_slides_formulas_printed_and_right():
     """Noise on the mean gradient as the slides print it, over the sensitivity that holds; the right one's target."""
     n, clip = 39_074, 1.0
