@@ -50,6 +50,10 @@ bench-baseline: $(VENV)/.bench
 bench-report: $(VENV)/.test
 	$(BIN)/python bench/compare.py report
 
+# Every figure and table of the papers, and docs/papers.md: SCALE=10 is the quick form, ONLY="fig2 pg" some of them.
+paper: $(VENV)/.paper
+	$(BIN)/python -m bench.paper $(if $(SCALE),--scale $(SCALE)) $(if $(ONLY),--only $(ONLY))
+
 # The kernels as a static library, build/c/libvips_fast.a: a C compiler; Python's standard library writes the header.
 lib:
 	$(MAKE) -C csrc PYTHON=$(PYTHON)

@@ -4,6 +4,8 @@ import ast
 import importlib
 import json
 import math
+import shutil
+import subprocess
 from operator import attrgetter
 from pathlib import Path
 
@@ -118,6 +120,13 @@ def test_bad_arguments_are_named(argument, capsys):
     with pytest.raises(SystemExit):
         runner.main(argument)
     assert " ".join(argument) in capsys.readouterr().err
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="no make")
+def test_make_passes_the_scale_and_the_figures():
+    command = ["make", "-n", "paper", "SCALE=10", "ONLY=fig2 pg"]
+    done = subprocess.run(command, cwd=runner.ROOT, capture_output=True, text=True, check=True)
+    assert "-m bench.paper --scale 10 --only fig2 pg" in done.stdout
 
 
 def test_every_figure_has_the_form():
