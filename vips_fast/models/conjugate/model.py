@@ -209,7 +209,6 @@ class ConjugateModel(Model):
         return {"step": np.array([float(self._step)]), **self._average.state(), **self._named_parameters()}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """See `Model.restore`."""
         step = steps_of(state)
         parameters = [array_of(state, name, array.shape) for name, array in self._named_parameters().items()]
         self._average.restore(state)

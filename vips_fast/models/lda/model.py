@@ -213,7 +213,6 @@ class LdaModel(Model):
         return {**self._average.state(), **self._shrinkage.state()}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """See `Model.restore`."""
         average = RunningAverage(self._average.values)
         average.restore(state)
         shrinkage = ProductShrinkage(self.n_topics, self._n_threads)

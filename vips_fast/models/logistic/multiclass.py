@@ -89,14 +89,12 @@ class OneVsRestModel(Model):
         return self._first.sensitivity(relation)
 
     def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
-        """See `Model.prepare`."""
         for one in self._each:
             one.prepare(mechanism, sampler)
 
     # ------------------------------------------------------------- E-step
 
     def contributor(self) -> OneVsRestModel:
-        """See `Model.contributor`."""
         other = copy(self)
         other._each = [one.contributor() for one in self._each]
         other._first = other._each[0]
@@ -187,11 +185,9 @@ class OneVsRestModel(Model):
             one.update(Release(release.step, own, release.scale, release.noise_sd))
 
     def state(self) -> dict[str, np.ndarray]:
-        """See `Model.state`."""
         return {f"class{k}.{name}": array for k, one in enumerate(self._each) for name, array in one.state().items()}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """See `Model.restore`."""
         before = [one.state() for one in self._each]
         try:
             for k, one in enumerate(self._each):

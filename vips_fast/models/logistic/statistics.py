@@ -230,7 +230,6 @@ class LogisticStatistics(Model):
         self._moment = self._covariance + np.outer(point, point) if self._step else None
 
     def update(self, release: Release) -> None:
-        """See `Model.update`."""
         with one_blas_thread(self._d):
             self._update(release)
 
@@ -244,7 +243,6 @@ class LogisticStatistics(Model):
         return {"progress": np.array([self._step, *self._prior]), **arrays}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """See `Model.restore`."""
         step, shape, rate = array_of(state, "progress", (3,)).tolist()
         if step != int(step) or step < 0 or not (shape > 0 and rate > 0):
             raise ValueError("state: 'progress' is out of its range")

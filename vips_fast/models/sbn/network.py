@@ -198,7 +198,6 @@ class NetworkModel(Model):
         return {**self.result(), **self.prior.state(), **self._average.state(), "step": np.array([float(self.step)])}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Go on from a `state`; ValueError if it is not one of this shape."""
         step, arrays = steps_of(state), {}
         for name, spec in self.specs(self.n_visible, self.n_hidden).items():
             arrays[name] = array_of(state, name, spec.shape)
