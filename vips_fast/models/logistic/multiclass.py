@@ -1,24 +1,20 @@
 """Logistic regression of more than two classes: one against the rest, as one release a step."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from copy import copy
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 import numpy as np
 
 from ...engine.model import Model, Release, diagnose
 from ...engine.result import Public
+from ...engine.sampling import Sampler
 from ...engine.units import opened
 from ...kernels import native
 from ...kernels.blr import workspace
+from ...mechanisms import GaussianMechanism
 from .model import LogisticModel
-
-if TYPE_CHECKING:
-    from ...engine.sampling import Sampler
-    from ...mechanisms import GaussianMechanism
 
 #: What the bound of a contribution is multiplied with before anything is truncated: see `OneVsRestModel`.
 MARGIN = 1 - 2.0**-20
@@ -94,7 +90,7 @@ class OneVsRestModel(Model):
 
     # ------------------------------------------------------------- E-step
 
-    def contributor(self) -> OneVsRestModel:
+    def contributor(self) -> Self:
         other = copy(self)
         other._each = [one.contributor() for one in self._each]
         other._first = other._each[0]
