@@ -4,8 +4,6 @@ The folder appears whole, when all is on the disk, or not at all. Persons' rows 
 bins, by way of a first set of shards within the folder, which is removed.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -164,11 +162,11 @@ class _Rows:
     def __len__(self) -> int:
         return len(self.body[2]) - 1 if isinstance(self.body, tuple) else len(self.body)
 
-    def part(self, first: int, last: int) -> _Rows:
+    def part(self, first: int, last: int) -> "_Rows":
         body = rows_of(self.body, np.arange(first, last)) if isinstance(self.body, tuple) else self.body[first:last]
         return _Rows(body, {name: column[first:last] for name, column in self.columns.items()}, self.n_features)
 
-    def small(self) -> _Rows:
+    def small(self) -> "_Rows":
         """The same, in the smallest types."""
         body = self.body
         parts = tuple(map(smallest, body if isinstance(body, tuple) else (body,)))

@@ -6,8 +6,6 @@ removing a unit with all its rows moves a sum by at most the clip, whatever the 
 are, and how many, is private.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass
@@ -34,7 +32,7 @@ def mixed(words: np.ndarray) -> np.ndarray:
 class UnitBlock:
     """Some units, by their int64 numbers, before their rows are looked up."""
 
-    records: UnitRecords
+    records: "UnitRecords"
     units: np.ndarray
 
 
@@ -84,7 +82,7 @@ class UnitRecords:
         inner = np.searchsorted(ends, np.asarray(cuts)[1:-1], side="right") - 1
         return np.unique(np.concatenate(([0], inner, [len(units)])))
 
-    def subset(self, units: np.ndarray) -> UnitRecords:
+    def subset(self, units: np.ndarray) -> "UnitRecords":
         """See `vips_fast.engine.model.Records`; each unit with all its rows."""
         lengths = self._starts[units + 1] - self._starts[units]
         ends = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))

@@ -86,7 +86,6 @@ class VocabularyModel(Model):
         return 1.0
 
     def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
-        """See `Model.prepare`."""
         plan = self._plan
         self._spacing, self._sd = mechanism.spacing, mechanism.noise_sd
         self._units = int(mechanism.clip_norm / mechanism.spacing)
@@ -101,7 +100,6 @@ class VocabularyModel(Model):
         )
 
     def contribute(self, block: TokenBlock, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
-        """See `Model.contribute`."""
         owners, n, limit = block.owners, len(block.ends) - 1, self._units**2
         if self._round == 0:
             each = self._first[np.diff(block.ends) + 1]
@@ -130,7 +128,6 @@ class VocabularyModel(Model):
         return int(self._units * LARGEST_LATER)
 
     def update(self, release: Release) -> None:
-        """See `Model.update`."""
         sums, plan = release.units * self._spacing, self._plan
         if self._round == 0:
             self._total = np.zeros(len(sums), dtype=np.int64)

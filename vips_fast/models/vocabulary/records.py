@@ -1,7 +1,5 @@
 """Token lists of texts as the private records of a vocabulary's release."""
 
-from __future__ import annotations
-
 import io
 import os
 import tempfile
@@ -114,7 +112,7 @@ class TokenSets:
         block = _block(self._ids, self._ends, rows)
         return block if self._number is None else TokenBlock(self._number[block.ids], block.ends)
 
-    def subset(self, rows: np.ndarray) -> TokenSets:
+    def subset(self, rows: np.ndarray) -> "TokenSets":
         """These persons, in this order, as records of their own, which hold nothing of the others; without names."""
         block, ids = self.block(rows), _Numbers()
         ids.add(block.ids)
@@ -146,7 +144,7 @@ class TokenRows:
         self._index = TokenIndex(analyzer)
         self._ids, self._lengths = _Numbers(), list[np.ndarray]()
 
-    def extend(self, texts: Sequence[str | None]) -> TokenRows:
+    def extend(self, texts: Sequence[str | None]) -> "TokenRows":
         """Add further texts; None is an empty one. Returns this object.
 
         Raises TypeError if a text is no string, or a token that the analyzer makes is none.
@@ -165,7 +163,7 @@ class TokenRows:
         return self
 
     @classmethod
-    def of_counts(cls, X: Any, names: Sequence[str]) -> TokenRows:
+    def of_counts(cls, X: Any, names: Sequence[str]) -> "TokenRows":
         """Texts that are counted already, in a sparse or dense array X of shape (n_texts, n_tokens).
 
         A text holds the tokens whose entries, repeated ones added up, are not zero. ``names`` are the different tokens
