@@ -35,6 +35,12 @@ def test_known_brackets(event, delta, low, high):
     assert above <= 1.001 * below
 
 
+@pytest.mark.parametrize("t, z, epochs", [(10_000, 1.0, 1_000), (10_000, 20.0, 1_000), (100, 20.0, 100_000)])
+def test_brackets_of_ten_million_releases(t, z, epochs):
+    below, above = bracket(run(t, z, epochs), 1e-6)
+    assert 0.0 < below <= above <= 1.001 * below
+
+
 @settings(QUIET, max_examples=6, phases=[Phase.explicit, Phase.generate])
 @given(t=st.integers(2, 500), z=st.floats(0.7, 50.0), epochs=st.integers(1, 30), log_delta=st.floats(-12, -2))
 @example(t=4096, z=1.0, epochs=1, log_delta=-5.0)
