@@ -16,6 +16,7 @@ from ..engine.ledger import Ledger
 from ..engine.result import FitResult
 from ..engine.statement import Privacy
 from ..models.logistic.records import design
+from ..models.readouts import published
 from ..models.spending import Payer
 from .linear import LinearClassifier
 
@@ -129,15 +130,8 @@ class ObjectivePerturbationLogisticRegression(LinearClassifier):
         assert isinstance(event, ApproximateDPEvent)
         return replace(result.privacy, epsilon=event.epsilon, delta=event.delta, accountant="objective perturbation")
 
-    @property
-    def ridge_(self) -> float:
-        """The penalty in use."""
-        return float(self._fitted().arrays["noise"][0])
-
-    @property
-    def noise_sd_(self) -> float:
-        """Standard deviation of an entry of b."""
-        return float(self._fitted().arrays["noise"][1])
+    ridge_ = published("noise", "The penalty in use.", 0)
+    noise_sd_ = published("noise", "Standard deviation of an entry of b.", 1)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """x . theta, rows scaled down to the bound as in fit."""

@@ -24,14 +24,9 @@ _CHUNK = 1 << 16
 
 
 class Backend(Protocol):
-    """Draws records and computes the sum of their contributions.
+    """Draws records and computes the sum of their contributions."""
 
-    Attributes
-    ----------
-    n_threads : int
-        Of this process, for what is done at the root, such as the noise.
-    """
-
+    #: Of this process, for what is done at the root, such as the noise.
     n_threads: int
 
     def read(
@@ -57,12 +52,7 @@ class Backend(Protocol):
 
 
 class Threads:
-    """Threads of this process, each with an accumulator of its own.
-
-    Parameters
-    ----------
-    n_threads : int
-    """
+    """Threads of this process, each with an accumulator of its own."""
 
     def __init__(self, n_threads: int = 1):
         self.n_threads = n_threads
