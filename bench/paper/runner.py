@@ -33,7 +33,6 @@ FIGURES = (
     "mnist_fig8", "epsilon_table", "acc_fig1", "acc_fig2", "acc_fig3", "acc_fig4", "acc_fig5", "acc_table1",
     "slides_table",
 )  # fmt: skip
-FIGURES = tuple(name for name in FIGURES if (Path(__file__).parent / f"{name}.py").exists())
 OUT = ROOT / "bench" / "paper" / "out"
 PAGE = ROOT / "docs" / "papers.md"
 HEAD = """# The papers, figure by figure
