@@ -55,7 +55,10 @@ def run(cell: dict) -> dict:
 
 
 def report(rows: list[dict]) -> str:
-    columns = ("method", "ε", "ten words' share, printed", "ours", "largest of any topic", "NPMI", "overlap with non-private", "seconds")
+    columns = (
+        "method", "ε", "ten words' share, printed", "ours", "largest of any topic", "NPMI", "overlap with non-private",
+        "seconds",
+    )  # fmt: skip
     kind = {"non-private": "none", "ours": "{:.3f}, proven"}
     quality = [
         (
@@ -76,8 +79,9 @@ def report(rows: list[dict]) -> str:
 The share of the most probable words falls with the noise, in the printed order (non-private, moments accountant, strong
 composition, no clipping): {"so it does here" if ordered else "not so here"}. The topics shown are the three whose first
 word is heaviest without privacy, each beside its closest match of the other methods; the paper does not say how its
-three were chosen, and the largest share of any topic is what a choice in favor of a method could show. NPMI is the coherence of the ten words over the held-out documents, overlap the share of ten words in common,
-both over all {K} topics. Corpus and quick form as in Figure 2."""
+three were chosen, and the largest share of any topic is what a choice in favor of a method could show. NPMI is the
+coherence of the ten words over the held-out documents, overlap the share of ten words in common, both over all {K}
+topics. Corpus and quick form as in Figure 2."""
 
 
 def draw(rows: list[dict], folder: Path) -> list[Path]:
