@@ -105,6 +105,14 @@ def test_a_cell_that_fails_is_named_and_the_rest_goes_on(toys, bad, capfd):
     assert "3 of 4 cells" in runner.PAGE.read_text() and "squares 0, 1, 9" in runner.PAGE.read_text()
 
 
+def test_a_table_that_cannot_be_made_is_named_and_the_rest_is_shown(toys, capfd, monkeypatch):
+    toys(toy_mute=((), "pass"), toy_heard=((), "pass"))
+    monkeypatch.delattr(importlib.import_module("toy_mute"), "report")
+    assert runner.main(["--scale", "4"]) == 1
+    assert "FAILED the page's part of toy_mute: AttributeError" in capfd.readouterr().err
+    assert "could not be made (AttributeError)" in runner.PAGE.read_text() and "squares 0" in runner.PAGE.read_text()
+
+
 def test_a_missing_need_is_said_and_the_rest_runs(toys, capfd):
     folder = toys(toy_needy=(("no_such_module",), "pass"), toy_free=(("numpy",), "pass"))
     assert runner.main(["--scale", "4"]) == 0
