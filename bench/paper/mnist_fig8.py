@@ -192,8 +192,8 @@ pixels, whose own eigenvalues lie below the edge of the noise's spectrum already
 mean image, and what is left between the two is chance.
 
 The article's √7 for seven blocks is above the √6 that is needed, so that the exact ε, proven for replacing an image,
-covers these runs; it is a third to a half of the printed. Its accountant gives the printed ε but for S = 3,200, where
-the number of steps is 60,000 / 3,200 = 18.75. *Ours* takes the printed ε for its own, proven for adding or removing an
+covers these runs; it is a third to a half of the printed. The article's accountant gives the printed ε but for S =
+3,200, where no number of steps gives 3.34. *Ours* takes the printed ε for its own, proven for adding or removing an
 image. *No privacy* is NOT PRIVATE. Algorithm 6 is run as the package implements it, kinder to it than the print: every
 K × K block is repaired at the edge of its noise's known spectrum, and W and c take their joint optimum.
 
