@@ -3,11 +3,17 @@
 import ast
 import importlib
 import json
+import math
+import shutil
+import subprocess
 from operator import attrgetter
 from pathlib import Path
 
+import lda_fig2
+import pg_fig4
 import pytest
 import runner
+import slides_table as slides
 
 TOY = """
 import os
@@ -116,6 +122,13 @@ def test_bad_arguments_are_named(argument, capsys):
     assert " ".join(argument) in capsys.readouterr().err
 
 
+@pytest.mark.skipif(shutil.which("make") is None, reason="no make")
+def test_make_passes_the_scale_and_the_figures():
+    command = ["make", "-n", "paper", "SCALE=10", "ONLY=fig2 pg"]
+    done = subprocess.run(command, cwd=runner.ROOT, capture_output=True, text=True, check=True)
+    assert "-m bench.paper --scale 10 --only fig2 pg" in done.stdout
+
+
 def test_every_figure_has_the_form():
     """Title, needs, and cells of both scales that come back from JSON as they went."""
     for name in runner.FIGURES:
@@ -145,3 +158,58 @@ def test_what_the_sources_state_lives_where_the_page_says(source, entry):
 def test_every_figure_of_the_page_is_in_the_list():
     places = {place.partition(":")[0] for _, (_, _, code, _) in SOURCES for place in code}
     assert set(runner.FIGURES) <= places
+
+
+@pytest.mark.parametrize(
+    "source, numbered",
+    [
+        ("VIPS article", {"Algorithm": 6, "Figure": 8, "Table": 4}),
+        ("Accountants' paper", {"Theorem": 4, "Figure": 3}),
+        ("Slides", {"Scenario": 3}),
+    ],
+)
+def test_no_numbered_statement_is_left_out(source, numbered):
+    items = "; ".join(entry[0] for name, entry in SOURCES if name.startswith(source)) + ";"
+    for kind, count in numbered.items():
+        for number in range(1, count + 1):
+            assert f"{kind} {number};" in items, f"{kind} {number}"
+
+
+def test_the_slides_formulas_printed_and_right():
+    """Noise on the mean gradient as the slides print it, over the sensitivity that holds; the right one's target."""
+    n, clip = 39_074, 1.0
+    m, steps, target = round(slides.SHARE * n), slides.STEPS, slides.EPSILON
+    root = math.sqrt(math.log(1 / slides.DELTA))
+    rho = math.sqrt(root**2 + target) - root
+    right = slides.noise("poisson", "right", n)
+    printed = {
+        "laplace": clip / (m * math.log(1 + math.expm1(target / steps) * n / m)) * m / (2 * clip),
+        "zcdp": math.sqrt(steps * clip**2 / (n * rho) ** 2) * n / (2 * clip),
+        # The sigma at which C^2 / (n sigma)^2 is the base divergence 1 / (2 z^2) that the target asks for.
+        "poisson": math.sqrt(2 * right**2 * clip**2 / n**2) * (slides.SHARE * n) / clip,
+    }
+    for scenario, z in printed.items():
+        assert slides.noise(scenario, "printed", n) == pytest.approx(z, rel=1e-9)
+        assert slides.own(scenario, n, z) > 1.4 * target
+        assert slides.own(scenario, n, slides.noise(scenario, "right", n)) == pytest.approx(target, rel=2e-3)
+
+
+@pytest.mark.parametrize("argument", [0.0, 2.0, 20.0])
+def test_the_polya_gamma_mean_is_that_of_draws(argument):
+    figures = pg_fig4.run(dict(argument=argument, draws=20_000))
+    assert abs(figures["mean"] - figures["drawn"]) < 5 * figures["error"] < 0.01
+
+
+def test_the_topic_figures_say_which_orders_hold(tmp_path):
+    """Rows in which strong composition is above no clipping in one setting of fifteen, and nothing else is amiss."""
+    rows = []
+    for cell in lda_fig2.cells(10):
+        level = {"unigram": 9, "non-private": 1, "ours": 2, "moments accountant": 3, "strong composition": 4}
+        value = 100.0 * level.get(cell["method"], 5)
+        if (cell["method"], cell["size"], cell["sigma"]) == ("strong composition", 5_000, 2.0):
+            value = 950.0
+        rows.append(cell | dict(perplexity=value, epsilon=1 / (1 + cell["sigma"]), tight=0.1, sound=0.2, seconds=1.0))
+    text = lda_fig2.report(rows)
+    assert "below strong composition: 15;" in text and "below no clipping: 14;" in text
+    assert "certain parameter settings\": 14; no clipping: 15." in text
+    assert [path.suffix for path in lda_fig2.draw(rows, tmp_path)] == [".png", ".svg"]

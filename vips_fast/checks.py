@@ -14,10 +14,7 @@ def check_number(
 ) -> Any:
     """The number itself, as an int or a float; where it is ``optional``, None is None.
 
-    Raises
-    ------
-    ValueError
-        If it is no number, or out of its range.
+    Raises ValueError if it is no number, or out of its range.
     """
     if optional and value is None:
         return None

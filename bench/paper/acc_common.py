@@ -17,6 +17,7 @@ from vips_fast.accounting import (
     generic_log_moment,
     moments_accountant_epsilon,
 )
+from vips_fast.engine.backend import Threads
 
 #: The MNIST run.
 N, BATCH, NOISE, EPOCHS, DELTA, ORDERS = 60_000, 64, 1.0, 100, 1e-5, 32
@@ -75,3 +76,22 @@ def mean_sd(values):
     """Mean and standard deviation, as text."""
     values = np.asarray(values, float)
     return f"{values.mean():.4f} ± {values.std(ddof=1) if len(values) > 1 else 0:.4f}"
+
+
+class PairsBackend(Threads):
+    """One thread; in each step ``see`` gets the distances between the contributions of some random pairs of records.
+
+    ``distances`` makes them of a model and a block, the first half of whose records are paired with the second. The
+    last ``left_out`` records are in no pair.
+    """
+
+    def __init__(self, n_pairs, distances, see, left_out=0):
+        super().__init__(1)
+        self._n, self._distances, self._see, self._left_out = 2 * n_pairs, distances, see, left_out
+        self._generator = np.random.default_rng()
+
+    def sum(self, model, records, rows, words, figures=None):
+        """See `vips_fast.engine.backend.Backend`."""
+        chosen = self._generator.integers(0, records.n_rows - self._left_out, self._n)
+        self._see(self._distances(model, records.block(chosen)))
+        return super().sum(model, records, rows, words, figures)

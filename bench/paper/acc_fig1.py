@@ -142,26 +142,26 @@ def report(rows):
           other["steps"], other["milliseconds"]]],
     )  # fmt: skip
     cut = "" if whole else f"{epochs} of the printed 100 epochs were run, for time; what needs no run is given for 100 too. "
-    return f"""{cut}Batches of {BATCH} of 60,000, noise multiplier {NOISE:g}, clip {CLIP:g}, δ = 10⁻⁵ (the setting that Table 1's figures
-give away), Poisson sampling, add or remove one image. Network: two convolutions and two dense layers, 26,010 parameters; the
-article's is not described.
+    return f"""{cut}Batches of {BATCH} of 60,000, noise multiplier {NOISE:g}, clip {CLIP:g}, δ = 10⁻⁵ (the
+setting that Table 1's figures give away), Poisson sampling, add or remove one image. Network: two convolutions
+and two dense layers, 26,010 parameters; the article's is not described.
 
 {markdown(["accountant", "printed, 100 epochs", f"ours, {epochs} epochs", "ours, 100 epochs"], table)}
 
-Order of methods as printed: moments above generic above Bayesian at the end. Its first part is the moments accountant's {ORDERS}
-orders: for few steps they hold no good one. The generic accountant as printed is no bound: at 100 epochs it lies below the
-exact ε. The Bayesian figures are of {PAIRS} random pairs of images a step, whose clipped gradients have a mean squared
-distance of {mine["mean_square"]:.2f} C² (4 C² at most); the later form adds the estimate's error and Hölder's inequality over
-{steps_of(epochs):,} steps, λ = {mine["order"]}. Both are about a random image, are themselves private, and hold for nobody in
-particular (Table 1).
+Order of methods as printed: moments above generic above Bayesian at the end. Its first part is the moments
+accountant's {ORDERS} orders: for few steps they hold no good one. The generic accountant as printed is no bound:
+at 100 epochs it lies below the exact ε. The Bayesian figures are of {PAIRS} random pairs of images a step, whose
+clipped gradients have a mean squared distance of {mine["mean_square"]:.2f} C² (4 C² at most); the later form
+adds the estimate's error and Hölder's inequality over {steps_of(epochs):,} steps, λ = {mine["order"]}. Both are
+about a random image, are themselves private, and hold for nobody in particular (Table 1).
 
 The same network in Opacus, same steps, sampling, noise and clip:
 
 {compared}
 
-Ours pays for {2 * PAIRS} more gradients a step (the pairs), exact sums and the ledger. Noise in Opacus is PyTorch's own
-generator in single precision unless `secure_mode` is on; its ε does not speak of that. Ours is exact, but the gradients are
-PyTorch's, whose bits may depend on the batch: the run carries that as a taint."""
+Ours pays for {2 * PAIRS} more gradients a step (the pairs), exact sums and the ledger. Noise in Opacus is
+PyTorch's own generator in single precision unless `secure_mode` is on; its ε does not speak of that. Ours is
+exact, but the gradients are PyTorch's, whose bits may depend on the batch: the run carries that as a taint."""
 
 
 def draw(rows, folder):

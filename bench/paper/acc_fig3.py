@@ -45,14 +45,16 @@ def report(rows):
         "exact tight ε",
     ]  # fmt: skip
     below = ", ".join(f"{row['steps']:,}" for row in rows if min(row["generic_epsilon"]) < row["exact"])
-    return f"""Printed as a picture; its T and the "optimal values of λ" are lost in the text that we have. Batch size 64 of 60,000 as
-printed; σ = 1 and δ = 10⁻⁵ are the run's that Table 1 gives away; T is that of 1, 10 and 100 epochs.
+    return f"""Printed as a picture; its T and the "optimal values of λ" are lost in the text that we have. Batch
+size 64 of 60,000 as printed; σ = 1 and δ = 10⁻⁵ are the run's that Table 1 gives away; T is that of 1, 10 and
+100 epochs.
 
 {markdown(columns, table)}
 
-As printed, the best λ falls as T grows, and ε depends the more on it the larger T is. The moments accountant's curve turns
-up steeply near λ = 12 at any T, where the mixture's moment begins to grow like e^(λ²/2); the printed formula has no such
-wall. That is why it is no bound: it lies below the exact ε at T = {below or "none of these"}."""
+As printed, the best λ falls as T grows, and ε depends the more on it the larger T is. The moments accountant's
+curve turns up steeply near λ = 12 at any T, where the mixture's moment begins to grow like e^(λ²/2); the printed
+formula has no such wall. That is why it is no bound: it lies below the exact ε at T =
+{below or "none of these"}."""
 
 
 def draw(rows, folder):

@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 import torch
+from acc_common import PairsBackend
 from torch import nn
 from torch.func import functional_call, grad, vmap
 
@@ -137,25 +138,12 @@ class NetworkModel(Model):
         return {"theta": self.theta.numpy().copy()}
 
 
-class PairsBackend(Threads):
-    """One thread, and in each step the distances of some random pairs of images, passed to ``see``."""
-
-    def __init__(self, n_pairs, see):
-        super().__init__(1)
-        self._n_pairs, self._see, self._generator = n_pairs, see, np.random.default_rng()
-
-    def sum(self, model, records, rows, words, figures=None):
-        """See `vips_fast.engine.backend.Backend`."""
-        self._see(model.distances(records.block(self._generator.integers(0, records.n_rows, 2 * self._n_pairs))))
-        return super().sum(model, records, rows, words, figures)
-
-
 def train(net, X, y, *, batch, noise, clip, rate, steps, delta, pairs=0, see=None, callback=None):
     """A private run of `NetworkModel`; returns the model and its ledger."""
     model = NetworkModel(net, clip, rate)
     sampler = PoissonSampler(len(y), batch)
     plan = make_plan(model, sampler, n_steps=steps, delta=delta, noise_multiplier=noise, taints=(TAINT,))
-    ledger, backend = Ledger(), PairsBackend(pairs, see) if pairs else Threads(1)
+    ledger, backend = Ledger(), PairsBackend(pairs, NetworkModel.distances, see) if pairs else Threads(1)
     tell = None if callback is None else lambda progress: callback(model, progress)
     run(model, Images(X, y), plan, ledger, SystemRandomness(), backend, callback=tell)
     return model, ledger

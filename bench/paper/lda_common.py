@@ -5,20 +5,18 @@ articles of VIPS_FAST_DATA/wiki to 500 words each, as many times as needed.
 """
 
 import csv
-import os
 import sys
 import time
 from functools import lru_cache
-from pathlib import Path
 
+import common
 import numpy as np
 import scipy.sparse as sp
 
 from vips_fast.kernels import native
 
-ROOT = Path(__file__).resolve().parents[2]
-DATA = Path(os.environ.get("VIPS_FAST_DATA", ROOT.parent / "shared" / "data")) / "wiki"
-RESULTS = ROOT / "bench" / "results"
+DATA = common.DATA / "wiki"
+RESULTS = common.ROOT / "bench" / "results"
 LENGTH, K = 500, 50
 
 

@@ -7,6 +7,7 @@ marked NOT PRIVATE and their epsilon is the paper's. Ours is the planned fit wit
 import math
 from pathlib import Path
 
+import numpy as np
 from common import STYLES, markdown, save, subplots
 from lda_common import K, load, unigram_perplexity
 
@@ -110,12 +111,14 @@ def report(rows: list[dict]) -> str:
     ]  # fmt: skip
     values = [[found[m, size, z]["perplexity"] for m in PAPER] for size, z, _ in settings]
     unigram = found["unigram", 0, 0.0]["perplexity"]
+    sizes = [f"{np.mean([v[0] for v, s in zip(values, settings) if s[0] == size]):.0f}" for size in SIZES]
     below = [sum(v[i] < unigram for v in values) for i in range(3)]
     return f"""Printed as a picture. What the text says, and how many of the {len(values)} settings agree:
 
 - the moments accountant is below strong composition: {sum(a < b for a, b, _ in values)};
 - strong composition is a little below no clipping: {sum(b < c for _, b, c in values)};
 - the moments accountant is below the words' own frequencies (perplexity {unigram:.0f}) "consistently": {below[0]};
+- larger minibatches have lower perplexity: mean of the moments accountant over σ {", ".join(sizes)};
 - strong composition is below them "for certain parameter settings": {below[1]}; no clipping: {below[2]}.
 
 {markdown(columns, shown)}

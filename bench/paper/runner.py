@@ -29,8 +29,9 @@ from pathlib import Path
 from common import DATA, ROOT, markdown
 
 FIGURES = (
-    "lda_fig2", "lda_fig3", "lda_table1", "lda_table3", "pg_fig4", "stroke_fig5", "adult_fig6", "mnist_fig8",
-    "epsilon_table", "acc_fig1", "acc_fig2", "acc_fig3", "acc_fig4", "acc_fig5", "acc_table1", "slides_table",
+    "lda_fig2", "lda_fig3", "lda_table3", "lda_table", "pg_fig4", "stroke_fig5", "adult_fig6", "blr_table",
+    "mnist_fig8", "epsilon_table", "acc_fig1", "acc_fig2", "acc_fig3", "acc_fig4", "acc_fig5", "acc_table1",
+    "slides_table",
 )  # fmt: skip
 FIGURES = tuple(name for name in FIGURES if (Path(__file__).parent / f"{name}.py").exists())
 OUT = ROOT / "bench" / "paper" / "out"
@@ -170,12 +171,7 @@ def page(scale) -> str:
     """docs/papers.md, anew from what has been run."""
     mark = re.compile(r"<!-- (\w+) -->\n(.*?)\n<!-- end -->", re.S)
     kept = dict(mark.findall(PAGE.read_text())) if PAGE.exists() else {}
-    parts = [HEAD, "## What the sources state, where it lives, which test holds it\n"]
-    for source, entries in sources().items():
-        rows = [
-            (item, what, *(", ".join(f"`{name}`" for name in names) for names in lists)) for item, what, *lists in entries
-        ]
-        parts.append(f"### {source}\n\n{markdown(('item', 'what it is', 'code', 'tests'), rows)}\n")
+    overview, parts = [], []
     for name in FIGURES:
         module = importlib.import_module(name)
         lacking = missing(module.NEEDS)
@@ -183,8 +179,13 @@ def page(scale) -> str:
         if text is None and lacking:
             text = f"Not run: missing {', '.join(lacking)} (a folder of VIPS_FAST_DATA, or a module)."
         body = kept.get(name, "Not run yet.") if text is None else text
+        overview.append((module.TITLE, f"`{name}`", body.splitlines()[0]))
         parts.append(f"## {module.TITLE}\n\n<!-- {name} -->\n{body}\n<!-- end -->\n")
-    return "\n".join(parts)
+    parts.append("## What the sources state, where it lives, which test holds it\n")
+    for source, entries in sources().items():
+        rows = [(item, what, *(", ".join(f"`{n}`" for n in part) for part in lists)) for item, what, *lists in entries]
+        parts.append(f"### {source}\n\n{markdown(('item', 'what it is', 'code', 'tests'), rows)}\n")
+    return "\n".join([HEAD, markdown(("figure", "module", "what was run"), overview), "", *parts])
 
 
 def main(argv=None) -> int:
@@ -199,7 +200,8 @@ def main(argv=None) -> int:
     unknown = [part for part in arguments.only if not any(part in name for name in FIGURES)]
     if unknown:
         parser.error(f"--only {' '.join(unknown)}: a part of one of {', '.join(FIGURES)} was expected")
-    names = [name for name in FIGURES if any(part in name for part in arguments.only)]
+    # A whole name means that figure alone.
+    names = [n for n in FIGURES if any(part == n or (part in n and part not in FIGURES) for part in arguments.only)]
     for name in list(names):
         if lacking := missing(importlib.import_module(name).NEEDS):
             print(f"left out: {name}, missing {', '.join(lacking)}", file=sys.stderr)

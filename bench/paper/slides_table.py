@@ -97,7 +97,7 @@ def run(cell: dict) -> dict:
     else:
         z = noise(scenario, cell["formula"], n)
         figures = dict(noise_multiplier=z, own=own(scenario, n, z), tight=epsilon(event(scenario, n, z), DELTA))
-        batch = None if scenario == "zcdp" else SHARE * n
+        batch = {"laplace": round(SHARE * n), "zcdp": None, "poisson": SHARE * n}[scenario]
         options |= dict(scenario=scenario, noise_multiplier=z, batch_size=batch)
         options |= {} if scenario == "laplace" else dict(target_delta=DELTA)
     for seed in range(cell["runs"]):

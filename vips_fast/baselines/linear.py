@@ -10,13 +10,7 @@ from scipy.special import expit
 
 from ..engine.loop import Progress
 from ..models.estimator import PrivateEstimator
-from ..models.logistic.records import (
-    LogisticRecords,
-    design,
-    not_finite,
-    read_labels,
-    usable_rows,
-)
+from ..models.logistic.records import LogisticRecords, design, not_finite, read_labels, usable_rows
 from ..models.spending import Payer
 
 

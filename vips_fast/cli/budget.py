@@ -51,9 +51,7 @@ def add(commands: Any) -> None:
         'with "sampling" and "neighbors" as for fit',
     )
     parser.add_argument("--name", default="", help="what for")
-    parser.add_argument(
-        "--delta", type=probability, help="share of the budget's delta; default: all that is left"
-    )
+    parser.add_argument("--delta", type=probability, help="share of the budget's delta; default: all that is left")
 
 
 def create(args: Namespace) -> int:

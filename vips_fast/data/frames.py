@@ -36,12 +36,7 @@ def named_columns(X: Any) -> tuple[str, ...] | None:
 def check_names(owner: str, known: Sequence[str] | None, X: Any) -> Any:
     """X, whose columns are held against those of the fit.
 
-    Raises ValueError if X has names that are others, or stand in another order.
-
-    Warns
-    -----
-    UserWarning
-        If only one of the two had names.
+    Raises ValueError if X has names that are others, or stand in another order; warns if only one of the two had names.
     """
     names = named_columns(X)
     if names == (None if known is None else tuple(known)):

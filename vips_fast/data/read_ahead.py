@@ -15,14 +15,7 @@ Places = Callable[[np.ndarray], Iterator[tuple[Path, np.ndarray, np.ndarray]]]
 
 
 class ReadAhead:
-    """Asks the system for the files' pages of the rows that come next, on a thread of its own.
-
-    Parameters
-    ----------
-    places : callable
-    window : int
-        Rows that are asked for at a time.
-    """
+    """Asks the system for the files' pages of the rows that come next, ``window`` at a time, on a thread of its own."""
 
     def __init__(self, places: Places, window: int):
         self._places, self._window = places, window

@@ -15,14 +15,7 @@ from typing import Any
 from ..accounting import PrivacyEvent, event_from_dict, parts_epsilon
 from ..accounting.parts import Spent, accounts
 from ..checks import check_name
-from .filters import (
-    FILTERS,
-    gaussian_filter_epsilon,
-    is_whole_gaussian,
-    leaked,
-    renyi_filter_epsilon,
-    without_leaks,
-)
+from .filters import FILTERS, gaussian_filter_epsilon, is_whole_gaussian, leaked, renyi_filter_epsilon, without_leaks
 
 
 @dataclass

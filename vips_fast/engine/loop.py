@@ -26,16 +26,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Progress:
-    """What a callback is told after each step.
+    """What a callback is told after each step: steps done in this run, steps that it will do, seconds since it began.
 
-    Attributes
-    ----------
-    step : int
-        Steps done in this run.
-    n_steps : int
-        Steps that the run will do.
-    seconds : float
-        Since the run began. For the operator alone: time is not covered by the guarantee.
+    The seconds are for the operator alone: time is not covered by the guarantee.
     """
 
     step: int
@@ -57,17 +50,12 @@ def run(
     charge: Callable[[], None] | None = None,
     steps: range | None = None, after: Callable[[int], None] | None = None,
 ) -> int:
-    """Run a plan, updating model and ledger.
+    """Run a plan, updating model and ledger; returns the steps done in all.
 
     Parameters
     ----------
     model : Model
         Prepared by `make_plan`.
-    records : Records
-    plan : RunPlan
-    ledger : Ledger
-    randomness : Randomness
-    backend : Backend
     first_step : int
         Steps done before, in earlier runs.
     keep : callable(Release) or None
@@ -83,11 +71,6 @@ def run(
         Steps of the plan that are left to do, in a ledger that is open already. None is all of them.
     after : callable(int) or None
         Called with the number of the plan's steps that are done, when the model has seen a release, to keep its state.
-
-    Returns
-    -------
-    int
-        Steps done in all.
     """
     if steps is None:
         steps = range(plan.n_steps)

@@ -4,8 +4,6 @@ A fitted estimator holds one `FitResult` and reads everything from it, so that n
 about other numbers. The ledger's last record holds the digest of all that the result publishes.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
@@ -95,7 +93,7 @@ class FitResult:
         cls, kind: str, settings: Mapping[str, Any], public: Public, n_steps: int, arrays: Mapping[str, np.ndarray],
         state: Mapping[str, np.ndarray], ledger: Ledger, diagnostics: list[dict[str, float]] | None = None,
         transcript: list[str] | None = None,
-    ) -> FitResult:
+    ) -> "FitResult":
         """Take the arrays over, close the ledger over them and freeze everything.
 
         ``transcript`` holds the digests of the run's releases, where these are kept.

@@ -13,9 +13,14 @@ from .estimator import PrivateEstimator
 T = TypeVar("T")
 
 
-def published(name: str, doc: str) -> property:
-    """A fitted attribute: a published array, read-only."""
-    return property(lambda self: self._fitted().arrays[name], doc=doc)
+def published(name: str, doc: str, entry: int | None = None) -> property:
+    """A fitted attribute: a published array, read-only, or one entry of it as a float."""
+
+    def read(self: PrivateEstimator) -> Any:
+        array = self._fitted().arrays[name]
+        return array if entry is None else float(array[entry])
+
+    return property(read, doc=doc)
 
 
 def kept(method: Callable[..., T]) -> Callable[..., T]:

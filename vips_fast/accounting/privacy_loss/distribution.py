@@ -18,13 +18,7 @@ from typing import TypeVar
 import numpy as np
 
 from ..checks import FloatArray
-from ..events import (
-    ComposedEvent,
-    GroupEvent,
-    PrivacyEvent,
-    SelfComposedEvent,
-    WithoutReplacementEvent,
-)
+from ..events import ComposedEvent, GroupEvent, PrivacyEvent, SelfComposedEvent, WithoutReplacementEvent
 from ..roots import right_end
 from .convolution import MAX_POINTS, Convolution, Cumulants, Part, log_sum_exp, split, union
 from .dominating import composed_pairs

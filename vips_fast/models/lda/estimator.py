@@ -1,7 +1,5 @@
 """Private latent Dirichlet allocation: settings and read-outs."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self, Unpack
@@ -82,7 +80,7 @@ class LatentDirichletAllocation(Transformer):
     options: LdaOptions | None = None
 
     @classmethod
-    def paper(cls, n_components: int = 10, **parameters: Any) -> LatentDirichletAllocation:
+    def paper(cls, n_components: int = 10, **parameters: Any) -> "LatentDirichletAllocation":
         """The article's own algorithm and constants, to compare with: see `vips_fast.models.lda.paper`."""
         from .paper import PaperLatentDirichletAllocation
 

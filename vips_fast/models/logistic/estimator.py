@@ -1,7 +1,5 @@
 """Private Bayesian logistic regression with Polya-Gamma variables (Algorithms 4 and 5 of Park et al. 2020)."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
@@ -83,7 +81,7 @@ class BayesianLogisticRegression(PrivateEstimator):
     options: LogisticOptions | None = None
 
     @classmethod
-    def paper(cls, **parameters: Any) -> PaperLogisticRegression:
+    def paper(cls, **parameters: Any) -> "PaperLogisticRegression":
         """The paper's Algorithm 5, and ablations between it and this class.
 
         Parameters are those of this class, and the fields of `vips_fast.models.logistic.PaperOptions` by their names.

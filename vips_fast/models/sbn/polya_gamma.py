@@ -270,6 +270,5 @@ class PolyaGammaModel(NetworkModel):
     # -- state
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Go on from a `state`; ValueError if it is not one of this shape."""
         super().restore(state)
         self._derive()
