@@ -99,6 +99,7 @@ def test_pages_and_pictures_of_what_was_run(monkeypatch, tmp_path):
     monkeypatch.setattr(acc_fig2, "EPOCHS", 10)
     pages = {}
     monkeypatch.setattr(acc_fig2, "steps_of", lambda epochs: 10 * epochs)
+    monkeypatch.setattr(acc_fig2, "Q", 0.01)
     for module, cells in ((acc_fig2, acc_fig2.cells(10)[1:3]), (acc_fig3, acc_fig3.cells(10))):
         rows = [cell | module.run(cell) | {"seconds": 1.0} for cell in cells]
         pages[module] = module.report(rows)
