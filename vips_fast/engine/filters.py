@@ -172,6 +172,10 @@ def declared_epsilon(counts: Counts, delta: float) -> float:
     return 0.0 if event is None else epsilon(event, delta)
 
 
+#: No noise multiplier above it is tried.
+LARGEST_NOISE = 1e7
+
+
 def smallest_noise(cost: Callable[[float], float], limit: float) -> float | None:
     """The smallest noise multiplier with ``cost(noise_multiplier) <= limit``, by bisection; None if there is none.
 
@@ -180,7 +184,7 @@ def smallest_noise(cost: Callable[[float], float], limit: float) -> float | None
     high = 1.0
     while cost(high) > limit:
         high *= 2.0
-        if high > 1e7:
+        if high > LARGEST_NOISE:
             return None
     low = high / 2.0
     while cost(low) <= limit:

@@ -5,7 +5,7 @@ about other numbers. The ledger's last record holds the digest of all that the r
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -43,7 +43,8 @@ class Public:
     unit: str = "record"
     #: Names of the columns, where the data were a frame.
     feature_names: tuple[str, ...] | None = None
-    #: Minibatches that were drawn when the data were written as shards, and are used in every epoch.
+    #: Bins that shards were written in, which random allocation takes as the minibatches of every epoch; 0 for shards
+    #: without any, None for data in memory.
     n_bins: int | None = None
 
     def __post_init__(self) -> None:
@@ -81,6 +82,11 @@ class FitResult:
     diagnostics: tuple[dict[str, float], ...] | None = field(default=None, compare=False)
     #: A detached signature of `head`.
     signature: bytes | None = None
+    #: What read-outs have computed of the above; in no file and in no pickle.
+    derived: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "derived": {}}
 
     @classmethod
     def make(

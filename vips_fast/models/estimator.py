@@ -29,7 +29,7 @@ from ..engine.model import MAX_RECORDS, Model, Records
 from ..engine.plan import RunPlan, make_plan
 from ..engine.randomness import KeyedRandomness, Randomness, SystemRandomness
 from ..engine.result import FitResult, Public
-from ..engine.sampling import SAMPLINGS, Sampler, make_sampler
+from ..engine.sampling import SAMPLINGS, Sampler, make_sampler, resolve_sampling
 from ..engine.statement import Privacy
 from ..engine.transcript import Run, TranscriptWriter, release_digest
 from ..engine.units import KeptRows, UnitRecords
@@ -146,7 +146,7 @@ class PrivateEstimator(Repeatable):
         check_number("batch_size", self.batch_size, 0, math.inf, low_open=True, high_open=True, optional=True)
         check_number("n_records", self.n_records, 1, MAX_RECORDS, integer=True, optional=True)
         check_number("rows_per_group", self.rows_per_group, 1, MAX_RECORDS, integer=True, optional=True)
-        check_choice("sampling", self.sampling, SAMPLINGS)
+        check_choice("sampling", self.sampling, (*SAMPLINGS, None))
         check_choice("invalid", self.invalid, ("raise", "drop"))
         if self.callback is not None and not callable(self.callback):
             raise ValueError(f"callback={self.callback!r}: expected a callable or None")
@@ -231,11 +231,10 @@ class PrivateEstimator(Repeatable):
             check_name("part", part)
         check_number("n_records", n_records, 1, MAX_RECORDS, integer=True, optional=True)
         call: dict[str, Any] = {"part": part, "call_records": n_records, "unit": unit_name(groups, unit, self.sampling)}
-        bins = None if partial else bins_of(X, groups, self.sampling)
-        call["n_bins"] = None if bins is None else len(bins) - 1
+        call["n_bins"], bins = (None, None) if partial else bins_of(X, groups, self.sampling, self.neighbors)
         before = self._result if partial else None
         prior = None if after is None else after.prior(before)
-        with planning(self, budget, partial, dict(call), folder) as spending:
+        with planning(self, budget, partial, dict(call), folder, prior) as spending:
             # Only now: a fit that the budget refuses does not touch the data.
             names = named_columns(X if before is None else self._held(X))
             call["feature_names"] = names or (before and before.public.feature_names)
@@ -343,7 +342,8 @@ class PrivateEstimator(Repeatable):
         stated = self.n_records if call_records is None else call_records
         if n_rows == 0 and stated is None:
             raise ValueError("X has no rows: expected at least one row, or n_records")
-        if self.sampling == "without_replacement" and stated is not None and stated != n_rows:
+        drawn = self.sampling if partial else resolve_sampling(self.sampling, self.neighbors, facts.get("n_bins"))
+        if drawn == "without_replacement" and stated is not None and stated != n_rows:
             # Neighbours differ by a replacement, so they have as many rows.
             raise ValueError(
                 f"n_records={stated}: expected the number of rows with sampling='without_replacement', or None"

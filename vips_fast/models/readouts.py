@@ -2,13 +2,15 @@
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any, Self
+from typing import Any, Self, TypeVar, cast
 
 import numpy as np
 
 from ..data.frames import set_output
 from ..data.shards import ShardedCorpus
 from .estimator import PrivateEstimator
+
+T = TypeVar("T")
 
 
 def published(name: str, doc: str, entry: int | None = None) -> property:
@@ -19,6 +21,21 @@ def published(name: str, doc: str, entry: int | None = None) -> property:
         return array if entry is None else float(array[entry])
 
     return property(read, doc=doc)
+
+
+def kept(method: Callable[..., T]) -> Callable[..., T]:
+    """Lets ``method(self, *key)``, a function of the fitted result and of its key alone, be computed once for each.
+
+    What it gives must not be changed."""
+
+    @wraps(method)
+    def read(self: Any, *key: Any) -> T:
+        derived, name = self._fitted().derived, (method.__name__, *key)
+        if name not in derived:
+            derived[name] = method(self, *key)
+        return cast(T, derived[name])
+
+    return read
 
 
 def by_pieces(join: Callable[[Sequence[Any]], Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
