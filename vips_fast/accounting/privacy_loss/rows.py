@@ -225,8 +225,7 @@ def hidden_rows(event: GroupEvent) -> tuple[float, MixturePair]:
 
 def attack_rows(event: GroupEvent) -> tuple[Pair, Pair]:
     """What k equal rows among rows of zeros reach, in both directions, or in one where they are always drawn."""
-    touched, weights = _rows_drawn(event)
-    hidden = MixturePair(math.sqrt(gaussian_mu_squared(event.event.event)), weights)
+    touched, hidden = hidden_rows(event)
     if touched == 1.0:
         return hidden, hidden
     add = PoissonPair(touched, hidden)
