@@ -1,4 +1,4 @@
-"""What the figures of the accountants' paper (Triastcyn & Faltings 2019, first version) share: its accountants as printed.
+"""What the figures of the accountants' paper (Triastcyn & Faltings 2019, version 1) share: its accountants as printed.
 
 The text that we have of the article has lost its numbers. `acc_table1` finds those of the MNIST run from the printed
 epsilons: batches of 64 of 60,000, a noise multiplier of 1, 100 epochs, delta = 10^-5, orders lambda up to 32.

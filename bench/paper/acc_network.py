@@ -67,7 +67,7 @@ class Images:
 
 
 class NetworkModel(Model):
-    """Gradients of the cross-entropy, clipped to an L2 norm of ``clip``; adding or removing an image moves the sum by it.
+    """Gradients of the cross-entropy, clipped to an L2 norm of ``clip``, by which an image more or less moves the sum.
 
     A contribution is cut to the lattice toward zero, and its norm checked in whole numbers, which doubles hold exactly:
     the squares of its entries add up to at most (clip / spacing)^2 < 2^53.

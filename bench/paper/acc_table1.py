@@ -83,8 +83,8 @@ def constructed(runs):
 
         loss = sum_t ln(1 - q + q exp((2 o_t g_t - g_t^2) / (2 s^2)))
 
-    has E exp(loss) = 1 without her, hence P(loss > l) <= e^-l, and delta(epsilon) >= P(loss > l with her) - e^(epsilon -
-    l) for any l.
+    has E exp(loss) = 1 without her, hence P(loss > l) <= e^-l, and for any l
+    delta(epsilon) >= P(loss > l with her) - e^(epsilon - l).
     """
     from sklearn.linear_model import LogisticRegression
 
@@ -133,7 +133,8 @@ def bayesian(scale):
         if row["method"] == "vips_fast":
             squared = steps_of(EPOCHS) * Q**2 * row["mean_square"] / (2 * NOISE**2)
             cut = "" if row["epochs"] == EPOCHS else f", with the mean squared distance of {row['epochs']}"
-            out["mnist"] = bayesian_v1(squared, DELTA), exact(Q, NOISE, steps_of(EPOCHS), DELTA), f"{EPOCHS} epochs{cut}"
+            sound = exact(Q, NOISE, steps_of(EPOCHS), DELTA)
+            out["mnist"] = bayesian_v1(squared, DELTA), sound, f"{EPOCHS} epochs{cut}"
     for data, name in (("abalone", "acc_fig4"), ("adult", "acc_fig5")):
         rows = [row | {"mean": float(np.mean(row["accuracy"]))} for row in other_rows(name, scale)]
         dpvi = [row for row in rows if row["method"] == "DPVI"]

@@ -1,4 +1,4 @@
-"""What Figures 4 and 5 of the accountants' paper share: three private logistic regressions, accuracy against epsilon."""
+"""What Figures 4 and 5 of the accountants' paper share: private logistic regressions, accuracy against epsilon."""
 
 import math
 from statistics import mean
@@ -76,11 +76,11 @@ def sampling_vi(X, y, *, q, steps, noise_sd, clip, learning_rate, left_out=0, wa
     ``watch(model, records, release)`` is called before the model sees a release.
     """
     estimator = VariationalSamplingLogisticRegression(
-        clip_norm=clip, n_steps=steps, learning_rate=learning_rate, fit_intercept=False, noise_multiplier=noise_sd / clip,
-        batch_size=q * len(y),
+        clip_norm=clip, n_steps=steps, learning_rate=learning_rate, fit_intercept=False
     )
     model = SamplingModel(Public(X.shape[1], len(y), 0), estimator.get_params())
-    plan = make_plan(model, PoissonSampler(len(y), q * len(y)), n_steps=steps, delta=DELTA, noise_multiplier=noise_sd / clip)
+    sampler = PoissonSampler(len(y), q * len(y))
+    plan = make_plan(model, sampler, n_steps=steps, delta=DELTA, noise_multiplier=noise_sd / clip)
     accountants = [BayesianAccountant(q, noise_sd, steps, order) for order in LAMBDAS]
     squared = [0.0]
 
