@@ -118,7 +118,7 @@ def integer_arguments(rng, size):
     """Numbers of all lengths, blanks and colons in all places, and what is neither, at last or not at all."""
     for colons in (False, True):
         for length in (1, size, 50 * size):
-            pieces = [b"7", b"01234567890123456", b"1", b" ", b"\t", b"\r\n", b"\n", b":" * colons, b"3:" * colons, b"0"]
+            pieces = [b"7", b"01234567890123456", b"1", b" ", b"\t", b"\r\n", b"\n", b":" * colons, b"3:" * colons]
             text = b"".join(pieces[i] for i in rng.integers(0, len(pieces), length)) or b"5"
             for last in (b"", b"x1", b" " + b"9" * 18, b" " + b"9" * 19, b"" if colons else b":"):
                 yield (text + last, colons), {}

@@ -86,7 +86,8 @@ def parse(block: bytes, first_line: int, colons: bool = False) -> Integers:
     of more than 18 digits.
     """
     n = (len(block) + 1) // 2
-    values, lines, joined, summary = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, bool), np.zeros(4, np.int64)
+    values, lines, joined = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, bool)
+    summary = np.zeros(4, np.int64)
     if block:
         native.integers(block, colons, values, lines, joined.view(np.uint8), summary)
     found, line_feeds, n_colons, stopped = summary.tolist()
