@@ -3,8 +3,6 @@
 The accountants state (epsilon, delta) for each step and compose the statements.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence

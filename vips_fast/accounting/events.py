@@ -14,8 +14,6 @@ Poisson sampling and random allocation are analysed under ``"add_remove"`` only 
 replacement under ``"replace_one"`` only. A composition of events of different relations has no meaning and is refused.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Sequence
@@ -71,7 +69,7 @@ class PrivacyEvent:
         """
         raise NotImplementedError
 
-    def leaves(self) -> dict[PrivacyEvent, int]:
+    def leaves(self) -> "dict[PrivacyEvent, int]":
         """The composed mechanisms, each once, with the total number of its repetitions."""
         found: dict[PrivacyEvent, int] = {}
         stack: list[tuple[PrivacyEvent, int]] = [(self, 1)]
@@ -95,7 +93,7 @@ class PrivacyEvent:
         """Canonical JSON: sorted keys, no spaces, and the shortest floats that round-trip."""
         return json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
-    def with_neighbors(self, neighbors: str | None) -> PrivacyEvent:
+    def with_neighbors(self, neighbors: str | None) -> "PrivacyEvent":
         """This event under `neighbors` where it does not state its relation; ValueError if it states another."""
         neighbors = _relation(neighbors)
         if self.neighbors == neighbors:
@@ -107,7 +105,7 @@ class PrivacyEvent:
             )
         return self._stating(neighbors)
 
-    def _stating(self, neighbors: str | None) -> PrivacyEvent:
+    def _stating(self, neighbors: str | None) -> "PrivacyEvent":
         return replace(self, neighbors=neighbors)  # type: ignore[type-var]  # every event is a dataclass
 
     def _set(self, **values: Any) -> None:
@@ -217,9 +215,7 @@ def _check_sampled(event: PrivacyEvent, neighbors: str, outer: str) -> PrivacyEv
     if isinstance(event, (PoissonSampledEvent, WithoutReplacementEvent, RandomAllocationEvent, GroupEvent)) or (
         composed and not all(isinstance(leaf, GaussianEvent) for leaf in event.leaves())
     ):
-        raise ValueError(
-            f"{outer} can hold one mechanism or a composition of Gaussian events, got {event.to_json()}"
-        )
+        raise ValueError(f"{outer} can hold one mechanism or a composition of Gaussian events, got {event.to_json()}")
     try:
         return event.with_neighbors(neighbors)
     except ValueError as error:

@@ -1,7 +1,5 @@
 """What events are to somebody who owns several of the records."""
 
-from __future__ import annotations
-
 import math
 
 from .checks import count

@@ -9,8 +9,6 @@ Without replacement, replace-one (the pair of `privacy_loss.pairs.WithoutReplace
     (alpha-1) D = ln(1 + E_Q[(e^(alpha y) + e^((1-alpha) y) - e^y - 1) 1{L > 0}]).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """What an audit found, as text and as JSON-ready dicts."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -42,7 +40,7 @@ class LayerResult:
         """Whether a check failed that a true claim fails now and then."""
         return any(not check.passed and check.by_chance > 0 for check in self.checks)
 
-    def drawn_again(self, second: LayerResult) -> LayerResult:
+    def drawn_again(self, second: "LayerResult") -> "LayerResult":
         """The verdict of two independent draws of this layer.
 
         A check that chance can fail fails where both draws fail it, which a true claim does with probability

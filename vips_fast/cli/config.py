@@ -5,8 +5,6 @@ INPUT included, with ``-`` or ``_``. Arguments on the command line come first. A
 folder of the file, so that a job means the same wherever it is started.
 """
 
-from __future__ import annotations
-
 import argparse
 import errno
 import os

@@ -5,8 +5,6 @@ compared it with something else: the sizes in the directory with a cap, and the 
 with its size. Python objects are never loaded.
 """
 
-from __future__ import annotations
-
 import ast
 import errno
 import math

@@ -6,8 +6,6 @@ their block. Parquet needs pyarrow (the extra "tables"). Messages name the file,
 what a cell holds.
 """
 
-from __future__ import annotations
-
 import codecs
 import contextlib
 import csv

@@ -8,8 +8,6 @@ and Zarr unpacks what it reads into memory.) Numbers stand in the smallest type 
 All of it is private, the manifest too: it says how many rows there are. Keep it where the data are.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import mmap

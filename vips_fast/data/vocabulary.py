@@ -1,7 +1,5 @@
 """Public vocabularies and stop words, and counts over a vocabulary."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Sequence
 from typing import Any

@@ -6,8 +6,6 @@ an (epsilon, delta) of their own each, fixed when they begin, and these add up; 
 whose queries are interleaved and chosen adaptively as well (Lyu 2022; Vadhan & Zhang 2023; Haney et al. 2023).
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable
@@ -17,14 +15,7 @@ from typing import Any
 from ..accounting import PrivacyEvent, event_from_dict, parts_epsilon
 from ..accounting.parts import Spent, accounts
 from ..checks import check_name
-from .filters import (
-    FILTERS,
-    gaussian_filter_epsilon,
-    is_whole_gaussian,
-    leaked,
-    renyi_filter_epsilon,
-    without_leaks,
-)
+from .filters import FILTERS, gaussian_filter_epsilon, is_whole_gaussian, leaked, renyi_filter_epsilon, without_leaks
 
 
 @dataclass

@@ -45,8 +45,6 @@ which fails with at most that probability whatever is seen, each release is domi
 filter's theorem gives (epsilon, what is left). The two deltas add up.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -177,6 +175,10 @@ def declared_epsilon(counts: Counts, delta: float) -> float:
     return 0.0 if event is None else epsilon(event, delta)
 
 
+#: No noise multiplier above it is tried.
+LARGEST_NOISE = 1e7
+
+
 def smallest_noise(cost: Callable[[float], float], limit: float) -> float | None:
     """The smallest noise multiplier with ``cost(noise_multiplier) <= limit``, by bisection; None if there is none.
 
@@ -185,7 +187,7 @@ def smallest_noise(cost: Callable[[float], float], limit: float) -> float | None
     high = 1.0
     while cost(high) > limit:
         high *= 2.0
-        if high > 1e7:
+        if high > LARGEST_NOISE:
             return None
     low = high / 2.0
     while cost(low) <= limit:

@@ -81,6 +81,10 @@ class PartialSum:
     figures: dict[str, float] = field(default_factory=dict)
     moved: int = 0
 
+    def __sizeof__(self) -> int:
+        """By which Dask decides where sums are added."""
+        return self.packed.nbytes
+
     @classmethod
     def of(cls, parts: int, n_units: int, total: np.ndarray, figures: dict[str, float] | None) -> PartialSum:
         """Pack a sum."""

@@ -1,7 +1,5 @@
 """What a ledger promises, in numbers and in words."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 
@@ -73,7 +71,7 @@ class Privacy:
     rows_per_unit: int | None = None
 
     @classmethod
-    def of(cls, ledger: Ledger) -> Privacy:
+    def of(cls, ledger: Ledger) -> "Privacy":
         """The statement of a ledger, at the delta of its last run.
 
         Raises ValueError if the ledger has no run, or the numbers of its last run are not usable.

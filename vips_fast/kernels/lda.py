@@ -1,21 +1,12 @@
 """Checked Python entry of the LDA E-step kernel."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from . import native
-from .lattice import (
-    LDA_MAX_SPACING,
-    LDA_MIN_SPACING,
-    check_range,
-    checked_spacing,
-    count_spacing,
-    is_power_of_two,
-)
+from .lattice import LDA_MAX_SPACING, LDA_MIN_SPACING, check_range, checked_spacing, count_spacing, is_power_of_two
 from .results import LdaEStep
 from .threads import resolve_n_threads, run_blocks
 

@@ -1,7 +1,5 @@
 """What the estimators' constructors and fits take in common, said once."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -100,13 +98,7 @@ class Parameters:
         return {name: getattr(self, name) for name in self._parameter_names()}
 
     def set_params(self, **params: Any) -> Self:
-        """Set constructor arguments; returns the estimator.
-
-        Raises
-        ------
-        ValueError
-            If a name is not a parameter.
-        """
+        """Set constructor arguments; returns the estimator. Raises ValueError if a name is not a parameter."""
         names = self._parameter_names()
         for name, value in params.items():
             if name not in names:

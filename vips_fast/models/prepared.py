@@ -1,7 +1,5 @@
 """A run that is planned and paid for, and has not begun."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -48,10 +46,7 @@ class Prepared:
 def bins_of(X: Any, groups: Any, sampling: str | None, neighbors: str | None) -> tuple[int | None, np.ndarray | None]:
     """How many bins X was written in, as in `Public`, and where each begins, if they are what the sampling draws.
 
-    Raises
-    ------
-    ValueError
-        If the bins are not those of the units that are sampled.
+    Raises ValueError if the bins are not those of the units that are sampled.
     """
     if not isinstance(X, ShardedCorpus):
         return None, None

@@ -1,7 +1,5 @@
 """Values of parameters."""
 
-from __future__ import annotations
-
 import operator
 import secrets
 from typing import Any

@@ -11,8 +11,6 @@ generating function of one step by at most 1 + theta (theta + 1) h^2 / 8, hence 
 to first order: h is proportional to the loss's own spread.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """The dominating pairs of events, and the pairs that explicit neighbouring data sets reach."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from typing import TypeGuard

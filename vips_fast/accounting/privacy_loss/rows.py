@@ -37,8 +37,6 @@ adds s_j to one output, |s_j| <= mu, and the squared lengths of what is added to
 between the data sets, and each pair of them is bounded by `allocation`.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Private latent Dirichlet allocation: settings and read-outs."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self, Unpack
@@ -19,7 +17,7 @@ from ...kernels.lda import estep_blocks, scaled_table
 from ...kernels.threads import resolve_n_threads
 from ..estimator import ArraySpec
 from ..parameters import Bookkeeping, Call
-from ..readouts import Transformer, by_pieces
+from ..readouts import Transformer, by_pieces, kept
 from .model import LdaModel
 from .options import LdaOptions
 from .planning import DEFAULT_STEPS, default_batch_size, default_clip, plan, whole_epochs
@@ -82,7 +80,7 @@ class LatentDirichletAllocation(Transformer):
     options: LdaOptions | None = None
 
     @classmethod
-    def paper(cls, n_components: int = 10, **parameters: Any) -> LatentDirichletAllocation:
+    def paper(cls, n_components: int = 10, **parameters: Any) -> "LatentDirichletAllocation":
         """The article's own algorithm and constants, to compare with: see `vips_fast.models.lda.paper`."""
         from .paper import PaperLatentDirichletAllocation
 
@@ -202,22 +200,31 @@ class LatentDirichletAllocation(Transformer):
 
     # ------------------------------------------------------------ read-outs
 
+    @kept
     def _elog_beta(self) -> np.ndarray:
         """(K, V) E[log beta] under q(beta), whose Dirichlet parameters λ are ``components_``."""
         return digamma(self.components_) - digamma(self.components_.sum(axis=1, keepdims=True))
+
+    @kept
+    def _table(self, dtype: str) -> np.ndarray:
+        elog = self._elog_beta()
+        return scaled_table(np.exp(elog - elog.max(axis=0)), np.dtype(dtype))
+
+    @kept
+    def _fitted_alpha(self) -> float:
+        return self._as_fitted()._alpha
 
     def _posterior(self, X: Any) -> tuple[Any, np.ndarray, np.ndarray]:
         """Counts, gamma and E[log beta] for documents that are taken as they are."""
         corpus = documents(self._held(X), self.n_features_in_, owner=type(self).__name__)
         corpus.indices = corpus.indices.astype(np.int32, copy=False)
-        elog = self._elog_beta()
-        table = scaled_table(np.exp(elog - elog.max(axis=0)), np.dtype(self._options.dtype))
+        elog, options = self._elog_beta(), self._options
         gamma = np.empty((corpus.shape[0], elog.shape[0]))
         indptr = corpus.indptr.astype(np.int64)
         estep_blocks(
-            indptr, corpus.indices, lambda a, b: corpus.data[indptr[a] : indptr[b]].astype(np.float64), table,
-            np.full(elog.shape[0], self._as_fitted()._alpha), tol=float(self._options.mean_change_tol),
-            max_iter=int(self._options.max_doc_update_iter), clip_norm=None, spacing=1.0,
+            indptr, corpus.indices, lambda a, b: corpus.data[indptr[a] : indptr[b]].astype(np.float64),
+            self._table(str(options.dtype)), np.full(elog.shape[0], self._fitted_alpha()),
+            tol=float(options.mean_change_tol), max_iter=int(options.max_doc_update_iter), clip_norm=None, spacing=1.0,
             n_threads=resolve_n_threads(self.n_jobs), gamma=gamma,
         )
         return corpus, gamma, elog
@@ -242,7 +249,7 @@ class LatentDirichletAllocation(Transformer):
         It is the sum over documents of E[log p(n, theta, z | lambda)] - E[log q(theta, z)]. Nothing is noised here.
         """
         corpus, gamma, elog = self._posterior(X)
-        alpha, n_topics = self._as_fitted()._alpha, elog.shape[0]
+        alpha, n_topics = self._fitted_alpha(), elog.shape[0]
         elog_theta = digamma(gamma) - digamma(gamma.sum(axis=1, keepdims=True))
         total = 0.0
         step = max(1, 4_000_000 // n_topics)

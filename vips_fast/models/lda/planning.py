@@ -21,8 +21,6 @@ were fitted once, on simulated corpora of Wikipedia articles; their reasons:
   is that of `vips_fast.models.vocabulary.planning`.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Vocabularies bought from the privacy budget."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import warnings
@@ -94,15 +92,8 @@ class PrivateVocabulary(PrivateEstimator):
         backend : Backend or None
             As for every fit (`vips_fast.models.parameters.Rows`).
 
-        Raises
-        ------
-        ValueError, TypeError
-            If a parameter or X is unusable, or the run would overspend. Nothing has been spent then.
-
-        Warns
-        -----
-        UserWarning
-            If no token passed the threshold.
+        Raises ValueError or TypeError if a parameter or X is unusable, or the run would overspend: nothing has been
+        spent then. Warns if no token passed the threshold.
         """
         self._fit(X, groups=groups, unit=unit, budget=budget, backend=backend)
         if not len(self._fitted().arrays["weights"]):
@@ -116,10 +107,7 @@ class PrivateVocabulary(PrivateEstimator):
     def needed(self, name: str, share: float = 1.0) -> str:
         """What it takes to find a few words, if they are used as in usual texts; from public numbers.
 
-        Parameters
-        ----------
-        name : str
-            What epsilon is called, of which the vocabulary has so large a ``share``.
+        ``name`` is what epsilon is called, of which the vocabulary has so large a ``share``.
         """
         said, fitted = self.privacy_, self._as_fitted()
         epsilon, persons = enough_for_words(

@@ -7,8 +7,6 @@ the forecast was held against what was released. The rounds are those of `Vocabu
 expected sums: of some classes of ranks, each with some draws of the noise.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import numpy as np
