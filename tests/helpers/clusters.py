@@ -25,9 +25,10 @@ def keyed(estimator):
 
 
 @contextmanager
-def kills(cluster, seed, mean, most=2):
+def kills(cluster, seed, mean, most=2, when=lambda: True):
     """Kill workers by SIGKILL at random moments, ``mean`` seconds apart; gives the list of those hit, at most so many.
 
+    Only at moments of which ``when`` says so.
     A nanny starts each again; one that is killed before it has begun is given up, so those are spared.
     """
     rng, end, hit = np.random.default_rng(seed), threading.Event(), []
@@ -36,7 +37,7 @@ def kills(cluster, seed, mean, most=2):
         while len(hit) < most and not end.wait(rng.exponential(mean)):
             processes = [nanny.process for nanny in cluster.workers.values() if nanny.process]
             pids = [process.pid for process in processes if process.status.name == "running" and process.pid]
-            if pids:
+            if pids and when():
                 with suppress(ProcessLookupError):
                     os.kill(pid := pids[rng.integers(len(pids))], signal.SIGKILL)
                     hit.append(pid)

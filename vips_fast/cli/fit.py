@@ -91,8 +91,7 @@ def _fitted(
             if belongs(kept / MODEL, kept) and (done := finished(kept / MODEL, model, args)) is not None:
                 run.publish(out, args.force)
                 return done, "", f"Written to {out}; nothing more was spent.", None
-            n_bins = bin_count(args.input) if args.sampling == "random_allocation" else None
-            payer = Spending(model, args.budget, call={"unit": unit, "n_bins": n_bins}, folder=run)
+            payer = Spending(model, args.budget, call={"unit": unit, "n_bins": bin_count(args.input)}, folder=run)
             with (
                 _cluster(args) as args.backend, contextlib.closing(payer) if buys() else payer as spending,
                 _warnings_said(),

@@ -4,8 +4,6 @@ A count file of tens of millions of entries is read as bytes and parsed with arr
 instead of one Python object for each number.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import io

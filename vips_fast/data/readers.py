@@ -5,8 +5,6 @@ ValueError that names the file and, where the fault is in its form, the line; th
 since they are private. ``vocabulary`` and ``invalid`` mean in every reader what they mean in `load_corpus`.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain

@@ -11,36 +11,33 @@ words and released numbers; sums of integers have no order. So a part that is co
 same part, and each is counted once: a sum knows its parts (`vips_fast.engine.partial`), no two that have one in common
 are added, and the whole has to hold all. Contributions are the same integers only where the same code runs on the same
 kind of processor. That is a matter of privacy too, since which worker computes what may depend on records: so each
-worker, and one that joins later, is asked who it is (`identity`) and takes part only if it is like this process; the
-sum of a part is refused anywhere else.
+worker, and one that joins later, is asked who it is (`vips_fast.engine.workers.identity`) and takes part only if it is
+like this process; the sum of a part is refused anywhere else.
 """
 
 from __future__ import annotations
 
-import hashlib
+import asyncio
+import concurrent.futures
 import logging
 import math
-import platform
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..data.groups import check_whole
-from ..kernels import native
-from .backend import Threads
 from .checkpoint import versions
 from .model import Model, Records
 from .partial import PartialSum, add
 from .randomness import Randomness
-from .sampling import Sampler, minibatch
+from .sampling import Sampler
 from .units import read_units
+from .workers import ClusterError, Draw, Sent, difference, first, identity, read_block, rest, sum_part
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -54,117 +51,23 @@ _TOGETHER = 4
 #: How often a step is begun anew after workers were lost with data that this process has to send again.
 _ATTEMPTS = 20
 #: Settings of a cluster on this machine: nobody but its nanny decides whether a worker that was killed comes back; no
-#: web pages, which any user of the machine could read.
+#: web pages, which any user of the machine could read; and seldom the measurements that only they show, which take 4 %
+#: of two cores.
 _LOCAL = {
     "distributed.deploy.lost-worker-timeout": "1000 days", "distributed.scheduler.http.routes": [],
-    "distributed.worker.http.routes": [],
+    "distributed.worker.http.routes": [], "distributed.worker.profile.enabled": False,
+    "distributed.admin.tick.interval": "1s", "distributed.admin.system-monitor.interval": "5s",
 }
+#: Bytes that a network takes a second, at the least.
+_SLOWEST = 10e6
 #: Seconds for which nobody works on a task until it counts as lost.
 _IDLE = 5
-#: Instruction sets whose kernels use reciprocals that processors round differently.
-_APPROXIMATE = ("avx2", "avx512")
-
-
-class ClusterError(ConnectionError):
-    """The cluster does not compute a sum. What was released before stands, and nothing more is spent."""
-
-
-@cache
-def identity() -> dict[str, str]:
-    """What the integers of a contribution depend on beside the record and what is released.
-
-    Returns
-    -------
-    dict of str
-        Versions and instruction set as in checkpoints; a digest of the package's own files; the kind of processor,
-        where kernels or numpy depend on it.
-    """
-    root, digest = Path(__file__).resolve().parent.parent, hashlib.sha256()
-    for path in sorted(path for path in root.rglob("*") if path.suffix in (".py", ".so", ".pyd")):
-        digest.update(str(path.relative_to(root)).encode() + path.read_bytes())
-    kind = platform.machine()
-    if native.isa() in _APPROXIMATE:
-        kind = _processor()
-    return {**versions(), "Python": platform.python_version(), "package files": digest.hexdigest(), "processor": kind}
-
-
-def _processor() -> str:
-    """Maker, family and model of the processor, as far as the system says them."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().partition("\n\n")[0].splitlines()
-    except OSError:
-        return platform.processor()
-    known = dict(line.replace("\t", "").split(":", 1) for line in lines if ":" in line)
-    return " ".join(known.get(name, "").strip() for name in ("vendor_id", "cpu family", "model"))
-
-
-def _difference(theirs: dict[str, str]) -> str | None:
-    """In what a worker differs from this process; None if in nothing."""
-    for name, mine in identity().items():
-        if theirs.get(name) != mine:
-            advice = "; set VIPS_FAST_ISA for all of them" if name == "instruction set" else ""
-            return f"{name} {theirs.get(name)}, expected {mine} as here{advice}"
-    return None
-
-
-class _Sent:
-    """What is shown by no log, and arrives with arrays of its own: Dask's would be read-only, and lie anywhere."""
-
-    def __init__(self, content: Any, packed: bytes | None = None):
-        self.content, self._packed = content, packed
-
-    @classmethod
-    def of(cls, content: Any) -> _Sent:
-        """For sending alone: what cannot be packed fails here."""
-        try:
-            return cls(None, _dumps(content))
-        except Exception as error:
-            raise ClusterError(f"a {type(content).__name__} cannot be sent ({type(error).__name__})") from None
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _arrived, (_dumps(self.content) if self._packed is None else self._packed,)
-
-
-def _dumps(content: Any) -> bytes:
-    from distributed.protocol.pickle import dumps
-
-    return bytes(dumps(content))
-
-
-def _arrived(packed: bytes) -> _Sent:
-    from distributed.protocol.pickle import loads
-
-    return _Sent(loads(packed))
-
-
-@dataclass(frozen=True, repr=False)
-class Draw:
-    """What the workers need in order to draw a step's minibatch.
-
-    Attributes
-    ----------
-    sampler : Sampler
-    n_rows : int
-        Units of the whole data set.
-    randomness : Randomness
-        Of this step, or with random allocation of its epoch.
-    step : int
-    """
-
-    sampler: Sampler
-    n_rows: int
-    randomness: Randomness
-    step: int
-
-
 @dataclass
 class Placed:
     """Records on the workers.
 
     Attributes
     ----------
-    name : str
-        A random one, for the keys of tasks.
     parts : list of range
         The units of each part.
     held : list of Future
@@ -173,7 +76,6 @@ class Placed:
         All of them, from which a part that is lost is sent again; None where the cluster can make it itself.
     """
 
-    name: str
     parts: list[range]
     held: list[Future]
     records: Records | None = None
@@ -184,48 +86,6 @@ class Placed:
         return self.parts[-1].stop
 
     usable: np.ndarray | None = None
-
-
-# What runs on workers.
-
-
-def _sum_part(
-    held: _Sent, model: _Sent, draw: Draw, part: tuple[int, int], number: int, expected: dict[str, str], opens: bool
-) -> PartialSum:
-    if identity() != expected:
-        raise ClusterError("a worker that is not like the others was asked for a sum")
-    records: Records = held.content
-    if records.n_rows != part[1] - part[0]:
-        raise ClusterError("a block has other rows than when it was first read")
-    figures: dict[str, float] | None = {} if opens else None
-    rows, words = minibatch(draw.sampler, draw.n_rows, records.usable, draw.randomness, draw.step, range(*part))
-    total = Threads(1).sum(model.content, records, rows, words, figures)
-    return PartialSum.of(1 << number, len(rows), total, figures)
-
-
-def _add(sums: Sequence[PartialSum], capacity: int) -> PartialSum:
-    return add(sums, capacity)
-
-
-#: Records, their number, public facts, and None; or in place of None, class and text of the error that refuses them.
-_Answer = tuple[_Sent, int, dict[str, Any], tuple[type[Exception], str] | None]
-
-
-def _read(read: Callable[..., Any], *data: Any) -> _Answer:
-    try:
-        records, facts = read_units(read, *data)
-    except (ValueError, TypeError) as error:
-        # Given, and not raised, it is told from errors of what makes the blocks, whose texts may hold data.
-        return _Sent(None), 0, {}, (TypeError if isinstance(error, TypeError) else ValueError, str(error))
-    return _Sent(records), records.n_rows, facts, None
-
-
-def _first(answer: _Answer) -> _Sent:
-    return answer[0]
-
-
-def _rest(answer: _Answer) -> tuple[Any, ...]:
-    return answer[1:]
 
 
 class DaskBackend:
@@ -240,7 +100,7 @@ class DaskBackend:
     client : distributed.Client
         Synchronous.
     n_partitions : int or None
-        Parts of a data set that is cut here; None is two for each thread of the workers.
+        Parts of a data set that is cut here; None is one for each thread of the workers.
     n_threads : int
         Of this process, for the noise.
     timeout : float or None
@@ -314,7 +174,7 @@ class DaskBackend:
                 theirs = self._result(future, [address], name, self.timeout)
                 if theirs is None:
                     continue  # it is gone
-                self._known[address] = _difference(theirs)
+                self._known[address] = difference(theirs)
             except (ImportError, AttributeError) as error:
                 self._known[address] = f"no vips_fast of version {versions()['vips_fast']} ({type(error).__name__})"
             except ClusterError:
@@ -350,34 +210,51 @@ class DaskBackend:
             if not isinstance(parts, list) or len(parts) != len(blocks):
                 raise ValueError(f"{name}: expected a list of {len(blocks)} blocks, as X has")
         if groups is not None:
-            given["groups"] = self._gathered("groups", [self._source(part) for part in given["groups"]])
+            parts = given["groups"]
+            given["groups"] = self._gathered("groups", lambda name, workers: [self._source(part) for part in parts])
             check_whole(given["groups"])
-        name = secrets.token_hex(8)
-        workers, each = list(self._workers()), zip(blocks, given["y"], given["groups"], strict=True)
-        answers = [
-            self.client.submit(
-                _read, read, self._source(X), self._source(y), extra, self._source(groups), owned,
-                key=f"vips_read-{name}-{i}", workers=workers,
-            )
-            for i, (X, y, groups) in enumerate(each)
-        ]
-        held = [self.client.submit(_first, a, key=f"vips_held-{name}-{i}") for i, a in enumerate(answers)]
-        said = [self.client.submit(_rest, a, key=f"vips_said-{name}-{i}") for i, a in enumerate(answers)]
-        sizes, facts, refusals = zip(*self._gathered("X", said), strict=True)
+        held: list[Future] = []
+
+        def begin(name: str, workers: list[str]) -> list[Future]:
+            answers = [
+                self.client.submit(
+                    read_block, read, self._source(X), self._source(y), extra, self._source(groups), owned,
+                    key=f"vips_read-{name}-{i}", workers=workers,
+                )
+                for i, (X, y, groups) in enumerate(zip(blocks, given["y"], given["groups"], strict=True))
+            ]
+            held[:] = [self.client.submit(first, a, key=f"vips_held-{name}-{i}") for i, a in enumerate(answers)]
+            return [self.client.submit(rest, a, key=f"vips_said-{name}-{i}") for i, a in enumerate(answers)]
+
+        sizes, facts, refusals = zip(*self._gathered("X", begin), strict=True)
         for error, text in filter(None, refusals):
             raise error(text)
         ends = np.cumsum([0, *sizes]).tolist()
         ranges = [range(first, last) for first, last in zip(ends, ends[1:], strict=False)]
-        return Placed(name, ranges, held), _common(facts)
+        return Placed(ranges, held), _common(facts)
 
-    def _gathered(self, name: str, futures: Sequence[Future | None]) -> list[Any]:
-        """What tasks on blocks give."""
-        try:
-            return list(self.client.gather(futures))
-        except Exception as error:
-            kind = type(error).__name__
+    def _gathered(self, what: str, begin: Callable[[str, list[str]], Sequence[Future | None]]) -> list[Any]:
+        """What tasks on blocks give, begun anew where they are lost with workers."""
+        from distributed import CancelledError
+
+        for _ in range(_ATTEMPTS):
+            workers = list(self._workers())
+            try:
+                # Of what makes the blocks the names are not known: all that workers do counts.
+                found = self._result(begin(secrets.token_hex(8), workers), workers, "")
+            except ClusterError:
+                raise
+            except CancelledError:
+                continue
+            except Exception as error:
+                kind = type(error).__name__
+                break
+            if found is not None:
+                return list(found)
+        else:
+            raise ClusterError(f"workers were lost {_ATTEMPTS} times while they read the blocks of {what}")
         # Outside of the handler, so that the error, whose text may hold data, is no context of this one either.
-        raise ClusterError(f"the blocks of {name} cannot be read ({kind})")
+        raise ClusterError(f"the blocks of {what} cannot be read ({kind})")
 
     def _source(self, block: Any) -> Any:
         """A block as an argument of a task."""
@@ -391,10 +268,10 @@ class DaskBackend:
         if isinstance(records, Placed):
             placed = records
         else:
-            n = self.n_partitions or 2 * sum(self._workers().values())
+            n = self.n_partitions or sum(self._workers().values())
             cuts = [records.n_rows * i // n for i in range(n + 1)]
             parts = [range(a, b) for a, b in zip(cuts, cuts[1:], strict=False) if b > a] or [range(0)]
-            placed = Placed(secrets.token_hex(8), parts, [], records)
+            placed = Placed(parts, [], records)
         try:
             yield placed
         finally:
@@ -408,19 +285,21 @@ class DaskBackend:
         for number, part in enumerate(placed.parts):
             if number < len(placed.held) and holders.get(placed.held[number].key):
                 continue
-            own = _Sent.of(placed.records.subset(np.arange(part.start, part.stop)))
+            own = Sent.of(placed.records.subset(np.arange(part.start, part.stop)))
             worker = workers[number * len(workers) // len(placed.parts)]
             future = self._scattered(own, worker)
             placed.held[number : number + 1] = [future]
 
-    def _scattered(self, sent: _Sent, worker: str) -> Future:
+    def _scattered(self, sent: Sent, worker: str) -> Future:
         """What is sent, on a worker, from which the others fetch it (Dask's own broadcast waits for the dead for good).
+
+        By the scheduler, who notices at once that a worker dies; this process would wait for it.
 
         TimeoutError where the worker does not take it, which may have died.
         """
-        limit = min(self.timeout, TIMEOUT)
+        limit = min(self.timeout, TIMEOUT) + sent.nbytes / _SLOWEST
         future: Future = self.client.sync(
-            self.client._scatter, sent, workers=[worker], hash=False, callback_timeout=limit
+            self.client._scatter, sent, workers=[worker], hash=False, direct=False, callback_timeout=limit
         )
         return future
 
@@ -440,25 +319,26 @@ class DaskBackend:
         ClusterError
             If the cluster is gone, or a worker fails for another reason than that it is lost.
         """
-        contributor = _Sent.of(model.contributor())
+        contributor = Sent.of(model.contributor())
         for attempt in range(_ATTEMPTS):
-            whole = self._attempt(contributor, model.capacity, records, rows, figures is not None, attempt)
-            if whole is not None:
+            sums = self._attempt(contributor, model.capacity, records, rows, figures is not None, attempt)
+            if sums is not None:
                 break
             _log.warning("cluster: step %d is computed again, as workers were lost", rows.step)
         else:
             raise ClusterError(f"workers were lost {_ATTEMPTS} times within one step")
+        whole = add(sums, model.capacity)
         if whole.parts != (1 << len(records.parts)) - 1:
             raise RuntimeError("a part of the data set is missing in the sum")
-        self.moved = whole.moved
+        self.moved = sum(one.moved for one in sums)
         if figures is not None:
             figures.update(whole.figures)
         return whole.packed.unpacked()
 
     def _attempt(
-        self, model: _Sent, capacity: int, placed: Placed, draw: Draw, opens: bool, attempt: int
-    ) -> PartialSum | None:
-        """The sum over all parts; None if it was lost with a worker."""
+        self, model: Sent, capacity: int, placed: Placed, draw: Draw, opens: bool, attempt: int
+    ) -> list[PartialSum] | None:
+        """A few sums that hold all parts; None if one was lost with a worker."""
         from distributed import CancelledError, KilledWorker
 
         workers = list(self._workers())
@@ -469,7 +349,8 @@ class DaskBackend:
             return self.client.submit(function, *arguments, key=key, workers=workers, pure=False)
 
         try:
-            self._send(placed, workers)
+            if attempt or not placed.held:
+                self._send(placed, workers)
             sent = self._scattered(model, workers[(draw.step + attempt) % len(workers)])
         except ClusterError:
             raise
@@ -481,21 +362,21 @@ class DaskBackend:
         try:
             level = [
                 submit(
-                    _sum_part, held, sent, draw, (part.start, part.stop), number, identity(), opens,
+                    sum_part, held, sent, draw, (part.start, part.stop), number, identity(), opens,
                     key=f"vips_sum-{name}-{number}",
                 )
                 for number, (held, part) in enumerate(zip(placed.held, placed.parts, strict=True))
             ]
             depth = 0
-            while len(level) > 1 or depth == 0:
+            while len(level) > _TOGETHER:
                 groups = [level[i : i + _TOGETHER] for i in range(0, len(level), _TOGETHER)]
                 level = [
-                    submit(_add, group, capacity, key=f"vips_add-{name}-{depth}-{i}")
+                    submit(add, group, capacity, key=f"vips_add-{name}-{depth}-{i}")
                     for i, group in enumerate(groups)
                 ]
                 depth += 1
-            whole: PartialSum | None = self._result(level[0], workers, name)
-            return whole
+            sums: list[PartialSum] | None = self._result(level, workers, name)
+            return sums
         except CancelledError:
             return None
         except KilledWorker:
@@ -508,27 +389,51 @@ class DaskBackend:
             kind = type(error).__name__
         raise ClusterError(f"a worker failed ({kind})")  # as in `_gathered`
 
-    def _result(self, future: Future, workers: Sequence[str], name: str, timeout: float = math.inf) -> Any:
-        """What a task gives; None if it is lost. TimeoutError if it takes too long.
+    def _result(self, what: Any, workers: Sequence[str], name: str, timeout: float = math.inf) -> Any:
+        """What a task gives, or a list of them; None if it is lost. TimeoutError if it takes too long.
 
         Lost is also what nobody works on: Dask's scheduler may forget, in the moment in which a worker dies, that
-        something was there. ``name`` is in the keys of all tasks that lead to this one.
+        something was there, or wait for good for one that is gone. ``name`` is in the keys of all tasks that lead to
+        what is asked for, but for those that make blocks.
         """
-        from distributed import wait
+        from distributed import futures_of
 
-        end, idle = time.monotonic() + timeout, 0
-        while True:
-            try:
-                wait(future, timeout=min(1.0, timeout))
-                return future.result(timeout=10 * self.timeout)
-            except TimeoutError:
-                at_work = self._asked("processing")
-                busy = future.done() or any(name in str(key) for keys in at_work.values() for key in keys)
-                idle = 0 if busy else idle + 1
-                if idle >= _IDLE or not set(workers) & at_work.keys():
+        futures = futures_of(what)
+        # One transfer, however long it takes, and nothing that waits for it without an end.
+        loop: Any = self.client.loop
+        arriving = asyncio.run_coroutine_threadsafe(self.client.gather(what, asynchronous=True), loop.asyncio_loop)
+        last, since, end = None, 0.0, time.monotonic() + timeout
+        try:
+            while not concurrent.futures.wait([arriving], min(1.0, timeout)).done:
+                at_work, now = self._asked("processing"), time.monotonic()
+                statuses, gone = [future.status for future in futures], set(workers) - at_work.keys()
+                # Dask knocks for long at the door of one that is gone and has computed its task.
+                if gone and (gone == set(workers) or "pending" not in statuses):
                     return None
-                if time.monotonic() > end:
-                    raise
+                ours = {str(key) for keys in at_work.values() for key in keys if name in str(key)}
+                state = ours, any(at_work.values()), statuses
+                if state != last:
+                    last, since = state, now
+                nobody = not state[1] and "pending" in statuses
+                if now > since + (_IDLE if nobody else 10 * self.timeout):
+                    if not self._executing(ours):
+                        return None
+                    since = now
+                if now > end:
+                    raise TimeoutError
+            return arriving.result()
+        finally:
+            if not arriving.done():
+                with suppress(Exception):  # nobody waits any more, whatever Dask has to say to it
+                    self.client.cancel(futures)
+
+    def _executing(self, keys: set[str]) -> bool:
+        """Whether workers say that they are computing one of these tasks."""
+        try:
+            at_work = self._asked("call_stack") if keys else {}
+            return any(str(key) in keys for tasks in at_work.values() for key in tasks)
+        except Exception:  # whichever Dask raises where a worker is lost while it is asked
+            return False
 
 
 def _blocks(data: Any) -> list[Any] | None:
@@ -586,7 +491,7 @@ def connected(
                         security=Security.temporary(), silence_logs=logging.CRITICAL,
                     )
                 )
-                client = stack.enter_context(Client(cluster, timeout=timeout))
+                client = stack.enter_context(Client(cluster, timeout=timeout, direct_to_workers=True))
             else:
                 client = stack.enter_context(Client(address, timeout=timeout))
         except (OSError, TimeoutError, ValueError, TypeError) as error:

@@ -45,8 +45,6 @@ which fails with at most that probability whatever is seen, each release is domi
 filter's theorem gives (epsilon, what is left). The two deltas add up.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -136,7 +134,8 @@ def renyi_filter_epsilon(counts: Counts, delta: float, orders: tuple[tuple[float
     if allocated:
         other = "filter='gaussian'" if any(x.reused for x in allocated) else "its runs in a list declared ahead"
         raise ValueError(
-            f"no Renyi bound of random allocation is known here: expected {other}, or sampling='poisson'"
+            "no Renyi bound of random allocation is known here (none that is tight is proven for the data without "
+            f"a record against those with it): expected {other}, or sampling='poisson'"
         )
     alphas = tuple(alpha for alpha, _ in orders)
     total = np.sum([count * _divergences(event, alphas) for event, count in counts.items() if count], axis=0) * _UP

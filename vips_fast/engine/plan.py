@@ -5,8 +5,6 @@ charged is the sampler's own, for the noise multiplier of the mechanism that wil
 noise. Every refusal happens while a plan is made, from public numbers alone.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any

@@ -2,22 +2,9 @@
 
 from .blr import blr_estep, blr_units, pg_mean
 from .lda import lda_estep, lda_units
-from .noise import (
-    add_rounded_gaussian,
-    chacha20_fill,
-    rounded_gaussian,
-    symmetric_gaussian,
-)
+from .noise import add_rounded_gaussian, chacha20_fill, rounded_gaussian, symmetric_gaussian
 from .psd import floor_spectrum, psd_project, solve_repaired
-from .sbn import (
-    sbn_clip,
-    sbn_cross,
-    sbn_gram,
-    sbn_moments,
-    sbn_pg,
-    sbn_quadratic,
-    sbn_visible_norms,
-)
+from .sbn import sbn_clip, sbn_cross, sbn_gram, sbn_moments, sbn_pg, sbn_quadratic, sbn_visible_norms
 from .shrink import shrink_means
 from .text import token_numbers
 

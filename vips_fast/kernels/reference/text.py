@@ -1,21 +1,12 @@
 """The numbers of words in plain Python."""
 
-from __future__ import annotations
-
 import numpy as np
 
 
 def token_numbers(texts: list[bytes]) -> tuple[np.ndarray, np.ndarray, list[bytes]]:
-    """Number the words of some texts by first appearance.
+    """Number the words of some texts, which 0xFF separates, by first appearance; 0xFE stands in none.
 
-    Parameters
-    ----------
-    texts : list of bytes
-        0xFF separates words; 0xFE stands in none.
-
-    Returns
-    -------
-    int32 array, the numbers of all words; int64 array, how many stand before the end of each text; the words.
+    Returns the numbers of all words, int32; how many stand before the end of each text, int64; and the words.
     """
     words = [[word for word in text.split(b"\xff") if word] for text in texts]
     flat = [word for each in words for word in each]

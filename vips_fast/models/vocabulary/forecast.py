@@ -9,8 +9,6 @@ are those of `VocabularyModel` itself, which is given expected sums: of some cla
 the noise.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import numpy as np
