@@ -160,7 +160,8 @@ def report(rows: list[dict]) -> str:
         best = max((r for r in rows if (r["data"], r["epsilon"]) == (data, epsilon)), key=lambda r: r["auc"])
         orders.append(f"{data} at {epsilon:g}: {best['method']}")
     sampling = [
-        f"- {r['data']}, ε = {r['epsilon']:g} proven: generic accountant {r['generic']:.4g}; {r['bayesian'].partition(":")[0]}"
+        f"- {r['data']}, ε = {r['epsilon']:g} proven: generic accountant {r['generic']:.4g}, "
+        + r["bayesian"].partition(" differential")[0]
         for r in rows if r["method"] == "sampling VI"
     ]  # fmt: skip
     columns = ("data", "method", "ε asked", "ε sound", "AUC ± sd", "ours − it ± se", "log-likelihood", "seconds a run")
