@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 SOURCES := pyproject.toml setup.py csrc/sources.mk csrc/kernels.toml csrc/generate.py \
     $(wildcard csrc/*.[ch] csrc/*/*.[ch] vips_fast/kernels/*.pyx)
 
-.PHONY: demo test lint test-slow torture bench bench-compare lib sanitize clean
+.PHONY: demo test lint test-slow torture bench bench-compare bench-baseline bench-report paper lib sanitize clean
 
 demo: $(VENV)/.run
 	$(BIN)/vips-fast demo
@@ -28,14 +28,31 @@ test-slow: $(VENV)/.test
 torture: $(VENV)/.test
 	$(BIN)/python -m pytest -m slow tests/torture
 
-# Writes bench/results/latest.json with the machine's description.
+# Each kernel beside its peers, in one process: bench/results/latest.json, with the machine's description, and a line of
+# bench/history.jsonl.
+BENCHES = OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest bench
 bench: $(VENV)/.bench
 	mkdir -p bench/results
-	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest bench --benchmark-json=bench/results/latest.json
+	$(BENCHES) --benchmark-json=bench/results/latest.json
+	$(BIN)/python bench/compare.py record bench/results/latest.json
 
-# Holds the latest results' ratios to the in-process peer against the stored baseline.
+# Holds the latest ratios against the stored baseline; what fell is measured twice more.
 bench-compare: bench
-	$(BIN)/python bench/compare.py bench/baseline.json bench/results/latest.json
+	$(BIN)/python bench/compare.py check bench/baseline.json bench/results/latest.json
+
+# A new baseline, and how much each ratio moves by itself, from five runs on an idle machine.
+bench-baseline: $(VENV)/.bench
+	mkdir -p bench/results
+	for run in 1 2 3 4 5; do $(BENCHES) --benchmark-json=bench/results/learn-$$run.json || exit 1; done
+	$(BIN)/python bench/compare.py learn bench/baseline.json bench/results/learn-*.json
+
+# The history as a picture: bench/results/history.svg.
+bench-report: $(VENV)/.test
+	$(BIN)/python bench/compare.py report
+
+# Every figure and table of the papers, and docs/papers.md: SCALE=10 is the quick form, ONLY="fig2 pg" some of them.
+paper: $(VENV)/.paper
+	$(BIN)/python -m bench.paper $(if $(SCALE),--scale $(SCALE)) $(if $(ONLY),--only $(ONLY))
 
 # The kernels as a static library, build/c/libvips_fast.a: a C compiler; Python's standard library writes the header.
 lib:
@@ -72,6 +89,10 @@ $(VENV)/.test: $(VENV)/bin/python $(SOURCES)
 	touch $@ $(VENV)/.run
 
 $(VENV)/.bench: $(VENV)/.test
+	touch $@
+
+$(VENV)/.paper: $(VENV)/.bench
+	$(BIN)/python -m pip install --quiet --editable ".[paper]"
 	touch $@
 
 clean:

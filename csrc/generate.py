@@ -7,8 +7,6 @@ setup.py runs this before it compiles, and csrc/Makefile where the files are mis
 holds them; a clone does not.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys

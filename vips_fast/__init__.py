@@ -1,7 +1,5 @@
 """Differentially private variational Bayes (VIPS), after Park, Foulds, Chaudhuri & Welling (2020)."""
 
-from __future__ import annotations
-
 import logging
 from importlib import import_module
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Checks of arguments, with messages that name the argument, its value and what was expected."""
 
-from __future__ import annotations
-
 import math
 import os
 from typing import Any
@@ -16,10 +14,7 @@ def check_number(
 ) -> Any:
     """The number itself, as an int or a float; where it is ``optional``, None is None.
 
-    Raises
-    ------
-    ValueError
-        If it is no number, or out of its range.
+    Raises ValueError if it is no number, or out of its range.
     """
     if optional and value is None:
         return None

@@ -4,8 +4,6 @@ What is being made has a name of its own, ``.NAME.PROCESS.TOKEN.part``, until it
 leave that behind; `leftovers` finds it.
 """
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import logging

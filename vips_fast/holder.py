@@ -1,7 +1,5 @@
 """Who holds a reservation: a process, known by its host, number and start, so that a dead one can be told."""
 
-from __future__ import annotations
-
 import os
 import socket
 from functools import lru_cache

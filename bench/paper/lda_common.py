@@ -5,19 +5,18 @@ articles of VIPS_FAST_DATA/wiki to 500 words each, as many times as needed.
 """
 
 import csv
-import os
 import sys
 import time
-from pathlib import Path
+from functools import lru_cache
 
+import common
 import numpy as np
 import scipy.sparse as sp
 
 from vips_fast.kernels import native
 
-ROOT = Path(__file__).resolve().parents[2]
-DATA = Path(os.environ.get("VIPS_FAST_DATA", ROOT.parent / "shared" / "data")) / "wiki"
-RESULTS = ROOT / "bench" / "results"
+DATA = common.DATA / "wiki"
+RESULTS = common.ROOT / "bench" / "results"
 LENGTH, K = 500, 50
 
 
@@ -44,6 +43,7 @@ def resampled(X, rows, generator, length=LENGTH):
     )
 
 
+@lru_cache(1)
 def load(n_records=400_000, n_test=800, seed=0):
     """(training counts, test counts, vocabulary) of the simulated corpus."""
     if not DATA.is_dir():

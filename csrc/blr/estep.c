@@ -7,54 +7,44 @@
  *     s1 = (y - b/2 - xi x^T center) x               (Eq. 50 for center = 0)
  *     s2 = xi x x^T
  *
- * center is a public vector. Around it the likelihood of m = center + delta is
- * exp(s1^T delta - delta^T s2 delta / 2) up to a constant: the same model and
- * the same sufficient statistics, shifted by s2 center. Since c >= |x^T center|
+ * center is a public vector. Around it the likelihood of m = center + delta is exp(s1^T delta - delta^T s2 delta / 2)
+ * up to a constant: the same model and the same sufficient statistics, shifted by s2 center. Since c >= |x^T center|
  * when M contains center center^T, |y - b/2 - xi x^T center| <= b.
  *
  * Rows longer than the public bound R are scaled to norm R first.
  *
- * The factor by which a long contribution is scaled down may depend on the
- * record's own y (label_free = 0), or be that of the worst y in [0, b]
- * (label_free = 1). The second is a weight that is a function of x and released
- * numbers alone, so that sum_n w_n (y_n - E[y_n | x_n]) x_n keeps its zero at the
- * true m; the first pulls every probability away from 1/2.
+ * The factor by which a long contribution is scaled down may depend on the record's own y (label_free = 0), or be that
+ * of the worst y in [0, b] (label_free = 1). The second is a weight that is a function of x and released numbers alone,
+ * so that sum_n w_n (y_n - E[y_n | x_n]) x_n keeps its zero at the true m; the first pulls every probability away from
+ * 1/2.
  *
- * What is released is the vector v = (s1/C1, s2/C2), s2 being taken in the
- * orthonormal basis {E_ii, (E_ij + E_ji)/sqrt(2)} of the symmetric matrices,
- * i.e. with coordinates s2_ii and sqrt(2) s2_ij (i < j), so that its Euclidean
- * norm is the Frobenius norm of s2. v is scaled down to norm L if it is longer.
- * Gaussian noise of one standard deviation z L on all coordinates of v, that is
- * z L C2/sqrt(2) on an off-diagonal entry of s2, then has the noise multiplier
- * z. (The form with z L C2 on all entries i <= j of s2 has as its coordinates
- * the entries themselves; their norm is at most the Frobenius norm, so the same
- * clip serves and is conservative.)
+ * What is released is the vector v = (s1/C1, s2/C2), s2 being taken in the orthonormal basis {E_ii, (E_ij +
+ * E_ji)/sqrt(2)} of the symmetric matrices, i.e. with coordinates s2_ii and sqrt(2) s2_ij (i < j), so that its
+ * Euclidean norm is the Frobenius norm of s2. v is scaled down to norm L if it is longer. Gaussian noise of one
+ * standard deviation z L on all coordinates of v, that is z L C2/sqrt(2) on an off-diagonal entry of s2, then has the
+ * noise multiplier z. (The form with z L C2 on all entries i <= j of s2 has as its coordinates the entries themselves;
+ * their norm is at most the Frobenius norm, so the same clip serves and is conservative.)
  *
- * Integers. s1/C1 is truncated toward zero to multiples of g. s2/C2 = f f^T
- * with the factor f = sqrt(xi/C2) x; f is truncated toward zero to a = integers
- * in units of h, and the contribution is a a^T in units of h^2: its Frobenius
+ * Integers. s1/C1 is truncated toward zero to multiples of g. s2/C2 = f f^T with the factor f = sqrt(xi/C2) x; f is
+ * truncated toward zero to a = integers in units of h, and the contribution is a a^T in units of h^2: its Frobenius
  * norm is sum a_i^2, exactly, and cannot exceed that of s2/C2. So the bound
  *
  *     g^2 sum q_i^2 + (h^2 sum a_i^2)^2 <= L^2
  *
- * is checked in integers in one pass over the row (h^2 sum a^2 is rounded up to
- * a multiple of g), and a record that fails is shrunk until it holds. Products
- * of the a are below 2^42, so a block of 128 records is summed exactly in
- * doubles by a tiled product (dense rows) or directly in int64 (CSR), and every
- * order, block and thread gives the same bits.
+ * is checked in integers in one pass over the row (h^2 sum a^2 is rounded up to a multiple of g), and a record that
+ * fails is shrunk until it holds. Products of the a are below 2^42, so a block of 128 records is summed exactly in
+ * doubles by a tiled product (dense rows) or directly in int64 (CSR), and every order, block and thread gives the same
+ * bits.
  *
- * At the end of a pass the caller turns the sum of a a^T into coordinates on
- * the lattice g, in exact integers. Two neighboring sums, both rounded to
- * nearest, can move apart by one more unit g a coordinate, for which the caller
+ * At the end of a pass the caller turns the sum of a a^T into coordinates on the lattice g, in exact integers. Two
+ * neighboring sums, both rounded to nearest, can move apart by one more unit g a coordinate, for which the caller
  * leaves room in the bound that it promises.
  *
- * A record whose numbers are not finite, or whose row's norm is outside
- * [1e-140, 1e150], is the zero contribution: nothing below overflows then, and a
- * factor times an entry is below 2^31 up to rounding.
+ * A record whose numbers are not finite, or whose row's norm is outside [1e-140, 1e150], is the zero contribution:
+ * nothing below overflows then, and a factor times an entry is below 2^31 up to rounding.
  *
- * Units that own several rows (units_body.h). The rows are weighted as records,
- * and then all of a unit's by one factor u, its f by sqrt(u), so that (q, A),
- * the sums of q_r and of a_r a_r^T, is no longer than L. Since
+ * Units that own several rows (units_body.h). The rows are weighted as records, and then all of a unit's by one factor
+ * u, its f by sqrt(u), so that (q, A), the sums of q_r and of a_r a_r^T, is no longer than L. Since
  *
  *     |sum_r a_r a_r^T|^2 = sum_{r,s} (a_r . a_s)^2,
  *
@@ -76,9 +66,8 @@
  * linear part of row r's norm with its worst label. The check of the integers then
  * holds but for roundings.
  *
- * A record's contribution is a function of that record, M, center and the
- * parameters alone: the order of the additions in x^T M x depends on the row's
- * own entries (CSR) or on d (dense), never on the block. */
+ * A record's contribution is a function of that record, M, center and the parameters alone: the order of the additions
+ * in x^T M x depends on the row's own entries (CSR) or on d (dense), never on the block. */
 
 #include "declarations.h"
 #include "simd/math.h"

@@ -123,10 +123,9 @@ VF_INLINE void LOCAL(sparse_outer)(int64_t m, int64_t d, const int32_t *VF_RESTR
     }
 }
 
-/* form[r] = x_r^T M x_r for a group of dense rows, padded to d_pad columns:
- * one strip of PANEL columns of the doubled upper triangle at a time, four
- * records at a time. Column j adds over k = 0, 1, ...; columns add by a fixed
- * tree within a strip and strips in order. */
+/* form[r] = x_r^T M x_r for a group of dense rows, padded to d_pad columns: one strip of PANEL columns of the doubled
+ * upper triangle at a time, four records at a time. Column j adds over k = 0, 1, ...; columns add by a fixed tree
+ * within a strip and strips in order. */
 static void LOCAL(dense_forms)(int64_t n, int64_t d, int64_t d_pad, const double *VF_RESTRICT rows,
                                const double *VF_RESTRICT M, double *VF_RESTRICT strip, double *VF_RESTRICT form) {
     for (int64_t r = 0; r < n; ++r) form[r] = 0.0;
@@ -316,9 +315,8 @@ int32_t KERNEL(vf_blr_weights)(const vf_blr_params *params, const LOCAL(vf_rows)
     return VF_OK;
 }
 
-/* Tile of the triangle: rows i0..i0+3, columns j0..j0+PANEL-1, summed over a
- * group of records in doubles (exact, see the head of estep.c), then added
- * to the int64 sums. a is the i-rows' panel, b the columns'. */
+/* Tile of the triangle: rows i0..i0+3, columns j0..j0+PANEL-1, summed over a group of records in doubles (exact, see
+ * the head of estep.c), then added to the int64 sums. a is the i-rows' panel, b the columns'. */
 static void LOCAL(tile)(int64_t n, int64_t d, int64_t i0, int64_t i_begin, int64_t i_end, int64_t j0,
                         const double *VF_RESTRICT a, const double *VF_RESTRICT b, int64_t *VF_RESTRICT sums) {
     double out[4][PANEL];

@@ -12,14 +12,11 @@
  *
  *     f = (1 - e) / (2 (c + c e)).
  *
- * 1 - e and c + ce are kept as unevaluated sums N + Nl and D + Dl (Fast2Sum:
- * exact, no fused multiply-add needed), and the quotient q = N/D is corrected
- * once: f = q + (Nl - q Dl)/D, where 1/D = q/N and 1/N = 1 + e + e^2 to 3 %,
- * enough for a term of the size of a rounding. What remains is the error of e
- * (below 1.2 u relative, times e/(1-e) + e/(1+e) <= 0.63), one rounding of ce
- * (times e/(1+e) <= 0.23) and two half units from the quotient and the sum.
- * Beyond the cap e is below u/4: N is 1 and the correction is left out, which
- * also keeps an infinite c from producing inf - inf.
+ * 1 - e and c + ce are kept as unevaluated sums N + Nl and D + Dl (Fast2Sum: exact, no fused multiply-add needed), and
+ * the quotient q = N/D is corrected once: f = q + (Nl - q Dl)/D, where 1/D = q/N and 1/N = 1 + e + e^2 to 3 %, enough
+ * for a term of the size of a rounding. What remains is the error of e (below 1.2 u relative, times e/(1-e) + e/(1+e)
+ * <= 0.63), one rounding of ce (times e/(1+e) <= 0.23) and two half units from the quotient and the sum. Beyond the cap
+ * e is below u/4: N is 1 and the correction is left out, which also keeps an infinite c from producing inf - inf.
  *
  * exp(-x): n = rint(-x log2(e)), r = -x - n ln 2 in two steps (the head of ln 2
  * has zeros where n can reach, so the first is exact), then

@@ -331,10 +331,9 @@ static void LOCAL(release)(const LOCAL(document) * e, const vf_lda_params *param
         factor *= (double)limit / sqrt((double)squares) * (1.0 - 0x1p-16);
     }
     for (int64_t i = 0; i < n_words; ++i) {
-        /* Rows of sums are far apart: ask for one a few words ahead. */
-        const int64_t later = i + 6 < n_words ? i + 6 : n_words - 1;
-        const char *ahead = (const char *)(sums + (int64_t)word[later] * n_topics);
-        for (int64_t line = 0; line < 8 * n_topics; line += VF_LINE) VF_PREFETCH(ahead + line);
+        /* Rows of sums are far apart: ask for the active topics of one a few words ahead. */
+        const int64_t *later = sums + (int64_t)word[i + 6 < n_words ? i + 6 : n_words - 1] * n_topics;
+        for (int64_t a = 0; a < n_active; ++a) VF_PREFETCH(later + topic[a]);
         int64_t *s = sums + (int64_t)word[i] * n_topics;
         const int32_t *q = e->lattice + i;
         for (int64_t a = 0; a < n_active; ++a) s[topic[a]] += q[a * n_padded];

@@ -1,16 +1,14 @@
 /* One exactly rounded Gaussian draw, by interval arithmetic on big integers.
  *
- * A number is held as a natural number of units in the last place (ulp,
- * 2^-F with F = 32 (limbs - 1)) together with a radius in ulps: the true value
- * lies in [x - radius, x + radius]. Every operation below rounds down and adds
- * to the radius at least what its rounding and its operands' radii can move
- * the result; the bound is derived beside it. The draw
+ * A number is held as a natural number of units in the last place (ulp, 2^-F with F = 32 (limbs - 1)) together with a
+ * radius in ulps: the true value lies in [x - radius, x + radius]. Every operation below rounds down and adds to the
+ * radius at least what its rounding and its operands' radii can move the result; the bound is derived beside it. The
+ * draw
  *
  *     y = scale * sqrt(-ln U) * (cos a -+ sin a),   a = (pi/2) |t|
  *
- * is then known to a radius; if y - radius and y + radius round alike, that is
- * the answer, otherwise all is done again with twice the fraction, for which
- * the element's own stretch of keystream yields the further bits of U and t. */
+ * is then known to a radius; if y - radius and y + radius round alike, that is the answer, otherwise all is done again
+ * with twice the fraction, for which the element's own stretch of keystream yields the further bits of U and t. */
 #include "noise/gaussian_exact.h"
 
 #include <math.h>
@@ -181,9 +179,8 @@ static void ball_div(int n, const ball *a, const ball *b, ball *out) {
     out->radius = 3;
 }
 
-/* atanh(q) = q + q^3/3 + q^5/5 + ..., 0 <= q <= 1/5 (or a radius more). The sum
- * stops when the power q^(2k+1) is below 1 ulp + its radius; what is left out is
- * below that times (1/25) / (1 - 1/25). */
+/* atanh(q) = q + q^3/3 + q^5/5 + ..., 0 <= q <= 1/5 (or a radius more). The sum stops when the power q^(2k+1) is below
+ * 1 ulp + its radius; what is left out is below that times (1/25) / (1 - 1/25). */
 static void ball_atanh(int n, const ball *q, ball *sum) {
     ball power = *q, square, term;
     ball_mul(n, q, q, &square);
@@ -285,8 +282,7 @@ static uint32_t more_bits(refinement *r, int i, int side) {
     return r->block[8 * side + i % 8];
 }
 
-/* Bits from .. from + 31 of the infinite string that begins with the `head_bits`
- * (at least 32) low bits of `head`. */
+/* Bits from .. from + 31 of the infinite string that begins with the `head_bits` (at least 32) low bits of `head`. */
 static uint32_t bits_at(uint64_t head, int head_bits, refinement *r, int side, int from) {
     const int left = head_bits - from;
     if (left >= 32) return (uint32_t)(head >> (left - 32));

@@ -140,6 +140,7 @@ def test_the_one_line_buys_its_vocabulary(ward, run):
     assert "(6, 1e-05)-differential privacy" in said and "one patient of 600" in said
     assert "The vocabulary is included." in said and "vocabulary or the columns" not in said
     words = (ward / "m" / "vocab.txt").read_text().split()
+    assert f"Its {len(words)} words were bought for epsilon = " in said
     assert {"fever", "t4", "b12", "cough"} <= set(words) and not {"the", "3"} & set(words)
     assert not any(SECRET.encode() in path.read_bytes() for path in (ward / "m").iterdir())
     assert run("transform", ward / "m", ward / "notes.csv")[0] == 0
@@ -160,16 +161,23 @@ def test_a_stopped_run_buys_its_vocabulary_once(ward, run, refused, monkeypatch)
     monkeypatch.setattr(PrivateVocabulary, "fit", fit)
     assert run(*fit_ward(ward))[0] != 0 and len(bought) == 1
     monkeypatch.setattr(Records, "batches", real)
-    assert "m.run: holds a run that was stopped, with the release of its vocabulary spent" in refused(*fit_ward(ward))
-    assert "words: bought with other settings" in refused(*fit_ward(ward, "--resume", "--max-share", 0.5))
-    assert run(*fit_ward(ward, "--resume"))[::2] == (0, "") and len(bought) == 1
-    assert (ward / "m" / "vocab.txt").read_text().split() == bought[0].get_feature_names_out().tolist()
+    said = refused(*fit_ward(ward))
+    assert "m.run: holds a run that was stopped, with 4 releases of its vocabulary (epsilon = " in said
+    assert "words: bought with other settings" in refused(*fit_ward(ward, "--resume", "--numbers", "drop"))
+    # Released words may be left out at no cost.
+    assert run(*fit_ward(ward, "--resume", "--max-share", 0.5))[::2] == (0, "") and len(bought) == 1
+    all_ = bought[0].get_feature_names_out().tolist()
+    some = bought[0].set_params(max_share=0.5).get_feature_names_out().tolist()
+    assert (ward / "m" / "vocab.txt").read_text().split() == some and 0 < len(some) < len(all_)
 
 
-def test_a_vocabulary_of_nothing_says_what_was_spent(ward, refused):
+def test_a_vocabulary_of_nothing_says_what_was_spent(ward, refused, monkeypatch):
+    bought, fitted = [], PrivateVocabulary.fit
+    monkeypatch.setattr(PrivateVocabulary, "fit", lambda self, *a, **k: bought.append(fitted(self, *a, **k)) or self)
     said = refused(*fit_ward(ward, "--vocab", "private", "--vocab-share", 0.001), code=Exit.FAILED)
     assert said.startswith("--vocab private: no word can be released; epsilon = 0.006 is spent; expected about ")
-    need = enough_for_words(600, PrivateVocabulary.load(ward / "m.run" / "words").privacy_.epsilon, 1e-5, 4, 100)
+    assert "--resume" not in said and not (ward / "m.run").exists()  # nothing is there to go on with
+    need = enough_for_words(600, bought[0].privacy_.epsilon, 1e-5, 4, 100)
     assert f"about --epsilon = {need[0] / 0.001:.2g}, or some {need[1]:.2g} patients in place of 600, or a" in said
     assert SECRET not in said
 
@@ -197,7 +205,7 @@ def test_a_budget_alone_pays_for_words_and_topics(ward, run, refused):
 
 
 @pytest.mark.parametrize("paid", [False, True])
-def test_words_that_a_share_leaves_out_were_released(ward, refused, paid):
+def test_words_that_a_share_leaves_out_were_released(ward, run, refused, paid):
     """Ten words that everybody uses."""
     everybody = "fever cough rash blue grey pink teal elbow ankle knee"
     (ward / "notes.csv").write_text("\n".join(["patient,note", *(f"p{k},{everybody}" for k in range(600)), ""]))
@@ -209,6 +217,8 @@ def test_words_that_a_share_leaves_out_were_released(ward, refused, paid):
     own = PrivateVocabulary.load(ward / "m.run" / "words").privacy_.epsilon
     assert figure == rounded_up(budget.spent if paid else own, 3) and (f" of {ward / 'b'} is spent" in said) is paid
     assert budget.spent != pytest.approx(own, rel=0.01)  # the two figures can be told apart
+    spent = budget.spent
+    assert run(*job, "--max-share", 1, "--resume")[0] == 0 and (budget.spent > spent) is paid
 
 
 REFUSED = {
@@ -221,8 +231,7 @@ REFUSED = {
 
 @pytest.mark.parametrize(
     "paid, more, message",
-    [(paid, *one) for paid in (None, (), ("--epsilon", 4)) for one in REFUSED.items()]
-    + [((), ("--epsilon", 7), "--epsilon 7: expected at most 6, all of ")],
+    [(paid, *one) for paid in (None, (), ("--epsilon", 4)) for one in REFUSED.items()],
 )
 def test_what_the_fit_refuses_buys_no_words(ward, refused, paid, more, message):
     """Without a budget, and with one alone or with a target."""
@@ -230,6 +239,20 @@ def test_what_the_fit_refuses_buys_no_words(ward, refused, paid, more, message):
     said = refused(*(fit_ward(ward, *more) if paid is None else by_budget(ward, *paid, *more)))
     assert message in said and "spent" not in said
     assert budget.spent == 0 and not budget.show()["runs"] and not (ward / "m.run").exists()
+
+
+@pytest.mark.parametrize("target", [7, 6, 5.9])
+@pytest.mark.parametrize("kind", ["auto", "renyi", "gaussian"])
+def test_words_and_topics_fit_a_budget_together_or_nothing_is_bought(ward, run, target, kind):
+    """A budget of 6: the Gaussian filter counts what all persons are in without loss, the Renyi filter above 6."""
+    budget = budget_of(ward, filter=kind)
+    before, fits = (ward / "b").read_bytes(), kind == "gaussian" and target <= 6
+    code, _, err = run(*by_budget(ward, "--epsilon", target))
+    assert code == (0 if fits else 3) and (f"--epsilon {target:g}: {ward / 'b'}: the budget" in err) is not fits
+    if fits:
+        assert target - 0.01 < budget.spent <= target and (ward / "m").exists()
+    else:
+        assert (ward / "b").read_bytes() == before and not (ward / "m.run").exists() and err.endswith("is left\n")
 
 
 @pytest.mark.parametrize("target", [(), ("--epsilon", 4)])
@@ -249,6 +272,8 @@ def test_a_killed_run_goes_on_with_its_words_and_its_budget(ward, run):
     process.kill()
     assert process.wait() == -9 and 0 < budget.spent < 6.0
     names = PrivateVocabulary.load(folder / "words").get_feature_names_out().tolist()
+    other = "--max-share 0.6: gives other words than the topics that --resume goes on with"
+    assert other in run(*job, "--resume", "--max-share", 0.6)[2]
     code, out, _ = run(*job, "--resume")
     assert code == 0 and "vocabulary is included" in " ".join(out.split())
     assert (ward / "m" / "vocab.txt").read_text().split() == names

@@ -46,17 +46,24 @@ def test_texts_and_their_persons(run, refused, files):
     owned = [whole[a:b].tolist() for a, b in zip(starts, starts[1:], strict=False)]
     assert sorted(owned) == sorted(files.X[person::9].tolist() for person in range(9))
     fit = ["fit", "lda", out, "--topics", 2, "--out", files.model, "--steps", 5, "--doc-length", 30, *STEPS]
-    code, text, _ = run(*fit, "--unit", "patient")
-    assert code == 0 and "patient" in text
+    code, text, _ = run(*fit, "--unit", "patient", "--sampling", "poisson", "--batch-size", 20)
+    assert code == 0 and "patient" in text and "(Poisson sampling)" in " ".join(text.split())
     assert run("transform", files.model, table)[0] == 0  # the model knows the column and the analyzer
     # Bins are the minibatches, which a budget is told before the records are read: six steps are two epochs.
-    spend = ["--budget", files.folder / "budget", "--sampling", "random_allocation", "--unit", "patient", "--force"]
+    spend = ["--budget", files.folder / "budget", "--unit", "patient", "--force"]
     create = ["--epsilon", 9, "--delta", "1e-5", "--dataset", "notes", "--unit", "patient", "--filter", "gaussian"]
     assert run("budget", "create", files.folder / "budget", *create)[0] == 0
     assert "expected a multiple of 3" in refused(*fit, *spend)
     fit[fit.index("--steps") + 1] = 6
     code, text, _ = run(*fit, *spend)
-    assert code == 0 and "drawn once with the data" in text
+    assert code == 0 and "(random allocation), drawn once with the data" in " ".join(text.split())
+    # A finished model is that of the same settings, whatever they stand for.
+    assert "nothing was spent" in run(*fit, *spend, "--resume")[1]
+    (files.folder / "job.toml").write_text(
+        f'command = "fit lda"\noptions = {{input = "{out}", out = "m", topics = 2, steps = 6, doc_length = 30, '
+        f'noise_multiplier = 2.0, records = 60, delta = 1e-5}}\n'
+    )
+    assert "reused=True" in run("config", "--check", files.folder / "job.toml")[1]
 
 
 def test_tables(run, tmp_path):
@@ -68,7 +75,9 @@ def test_tables(run, tmp_path):
     table.to_csv(tmp_path / "t.csv", index=False)
     named = ["--schema", tmp_path / "s.toml", "--label", "ill", "--person", "home"]
     assert run("shard", tmp_path / "t.csv", tmp_path / "shards", *named)[0] == 0
-    code, text, err = run("fit", "blr", tmp_path / "shards", "--out", tmp_path / "m", *STEPS)
+    # So little noise that the column is among the coefficients which are shown.
+    loud = ["--noise-multiplier", 0.1]
+    code, text, err = run("fit", "blr", tmp_path / "shards", "--out", tmp_path / "m", *STEPS, *loud)
     assert code == 0 and "age" in text and "person" in text, err
     assert (tmp_path / "m" / "schema.toml").exists()
     printed = [run("predict", tmp_path / "m", tmp_path / name)[1] for name in ("t.csv", "shards")]

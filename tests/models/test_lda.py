@@ -1,6 +1,7 @@
 """The topic model as a user meets it."""
 
 import math
+import pickle
 import subprocess
 import sys
 from importlib import import_module
@@ -342,3 +343,17 @@ def test_scikit_learn_checks():
     failed = [(r["check_name"], repr(r["exception"])) for r in results if r["status"] == "failed"]
     assert not failed
     assert sum(r["status"] == "passed" for r in results) >= 40
+
+
+def test_what_transform_needs_is_computed_once_for_each_result_and_in_no_pickle():
+    X = corpus(40)
+    model = LatentDirichletAllocation(3, private=False, n_steps=2, doc_length=None, random_state=0).fit(X)
+    plain = pickle.dumps(model)
+    first = model.transform(X)
+    assert model._table("float32") is model._table("float32")
+    assert pickle.dumps(model) == plain
+    assert np.array_equal(pickle.loads(plain).transform(X), first)
+    model.set_params(random_state=1).fit(X)
+    fresh = LatentDirichletAllocation(3, private=False, n_steps=2, doc_length=None, random_state=1).fit(X)
+    assert np.array_equal(model.transform(X), fresh.transform(X))
+    assert not np.array_equal(model.transform(X), first)

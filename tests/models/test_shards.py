@@ -7,7 +7,15 @@ import pytest
 import scipy.sparse as sp
 from cases import CASES, EVERY
 
-from vips_fast.accounting import GaussianEvent, RandomAllocationEvent, SelfComposedEvent, epsilon
+from vips_fast import plan, verify
+from vips_fast.accounting import (
+    GaussianEvent,
+    PoissonSampledEvent,
+    RandomAllocationEvent,
+    SelfComposedEvent,
+    WithoutReplacementEvent,
+    epsilon,
+)
 from vips_fast.data import Batch, ShardedCorpus, write_shards
 from vips_fast.data.groups import Runs
 from vips_fast.engine.backend import Threads
@@ -204,3 +212,52 @@ def test_a_budget_knows_of_bins_before_the_data_are_read(tmp_path, said):
 def options_of(model):
     names = ("sampling", "n_steps", "noise_multiplier", "target_epsilon")
     return {name: getattr(model, name) for name in names}
+
+
+SAMPLED = {
+    "memory": lambda n: PoissonSampledEvent(0.25, GaussianEvent(3.0)),
+    "disk": lambda n: RandomAllocationEvent(4, 1, GaussianEvent(3.0)),
+    "bins": lambda n: RandomAllocationEvent(2, 1, GaussianEvent(3.0), True),
+    "replace_one": lambda n: WithoutReplacementEvent(n // 4, n, GaussianEvent(3.0)),
+    "poisson": lambda n: PoissonSampledEvent(0.25, GaussianEvent(3.0)),
+}
+
+
+@pytest.mark.parametrize("name", ["lda", "network"])
+@pytest.mark.parametrize("where", SAMPLED)
+def test_how_data_are_sampled_that_nobody_says(tmp_path, name, where):
+    make, data = EVERY[name]
+    X = data()[0]
+    n, rows = X.shape[0], X
+    if where != "memory":
+        rows = sharded(tmp_path / "shards", name, data(), bins=2 if where == "bins" else None)
+    options = {"n_steps": 8, "noise_multiplier": 3.0, "target_epsilon": None, "sampling": None}
+    options["batch_size"] = None if where == "bins" else n // 4
+    if where == "replace_one":
+        options["neighbors"] = "replace_one"
+    if where == "poisson":  # what is said is done on disk too
+        options["sampling"] = "poisson"
+    model = make(**options).fit(rows, transcript=tmp_path / "t")
+    event = SAMPLED[where](n)
+    per_epoch = getattr(event, "n_batches", 1)
+    assert model.ledger_.event() == SelfComposedEvent(event, 8 // per_epoch)
+    assert model.sampling == options["sampling"] and model.privacy_.sampling == event.kind.removesuffix("_sampled")
+    model.save(tmp_path / "model")
+    assert verify(tmp_path / "model", tmp_path / "t")
+    if where in ("disk", "bins"):
+        with pytest.raises(ValueError, match="n_steps=7: expected a multiple of .* or sampling='poisson'"):
+            make(**{**options, "n_steps": 7}).fit(rows)
+    # A call of partial_fit is one step of all rows, wherever they are.
+    called = make(**{**options, "batch_size": None}).partial_fit(rows)
+    assert called.privacy_.sampling == "full" and called.privacy_.neighbors == model.privacy_.neighbors
+
+
+def test_steps_that_nobody_says_fill_epochs(tmp_path):
+    make, data = CASES["lda"]
+    options = {"n_steps": None, "batch_size": None, "noise_multiplier": 3.0, "target_epsilon": None, "sampling": None}
+    corpus = sharded(tmp_path / "shards", "lda", data(), bins=3)
+    assert make(**options).fit(corpus).n_steps_ in (21, 42)
+    with pytest.raises(ValueError, match="n_bins=3: expected None"):
+        plan(200, 12, 2, n_bins=3)
+    fresh, reused = (plan(200, 12, 2, batch_size=50, sampling="random_allocation", n_bins=b) for b in (None, 4))
+    assert reused.noise_multiplier > 1.05 * fresh.noise_multiplier

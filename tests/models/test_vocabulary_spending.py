@@ -20,9 +20,9 @@ def bought(**options):
 
 
 def topics(**options):
-    options = dict(target_epsilon=4.0) | options
+    options = dict(target_epsilon=4.0, batch_size=200) | options
     return LatentDirichletAllocation(
-        n_components=2, doc_length=10, n_steps=5, batch_size=200, target_delta=1e-5, n_records=400, **options
+        n_components=2, doc_length=10, n_steps=5, target_delta=1e-5, n_records=400, **options
     )
 
 
@@ -76,6 +76,19 @@ def test_a_budget_pays_for_both_and_the_vocabulary_comes_first(tmp_path):
     with pytest.raises(BudgetExceededError):
         bought().fit(TEXTS, budget=later)
     assert Budget(tmp_path / "first").spent == first.spent
+
+
+@pytest.mark.parametrize("kind, fits", [("gaussian", 4.0), ("renyi", 3.5)])
+def test_a_target_that_words_have_spent_of_is_charged_once(tmp_path, kind, fits):
+    """The topics are charged for what the target leaves them after the words, not for all of it."""
+    Budget.create(tmp_path / "b", epsilon=4.0, delta=1e-5, dataset="d", unit="record", relation="add_remove",
+                  filter=kind)  # fmt: skip
+    words = PrivateCountVectorizer(target_epsilon=2.0, target_delta=1e-5, max_tokens=20, n_records=400)
+    counts, budget = words.fit(TEXTS, budget=tmp_path / "b").transform(TEXTS), Budget(tmp_path / "b")
+    with pytest.raises(BudgetExceededError):
+        topics(target_epsilon=fits + 0.2, batch_size=400).fit(counts, after=words, budget=budget)
+    model = topics(target_epsilon=fits, batch_size=400).fit(counts, after=words, budget=budget)
+    assert fits - 0.01 < model.privacy_.epsilon <= fits and 3.9 < budget.spent <= 4.0
 
 
 def test_what_was_reserved_is_given_back_where_the_texts_sets_cannot_be_made(tmp_path, monkeypatch):

@@ -4,8 +4,6 @@
 is used.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,11 +19,6 @@ from .events import GroupEvent, NonPrivateEvent, PrivacyEvent, check_event, rate
 from .gaussian import gaussian_mu
 from .printing import rounded_up
 from .privacy_loss import PrivacyLoss
-
-__all__ = [
-    "ACCOUNTANTS", "Accountant", "default_accountant", "delta", "describe", "epsilon", "privacy_profile",
-    "trivial_epsilon",
-]  # fmt: skip
 
 
 @dataclass(frozen=True)

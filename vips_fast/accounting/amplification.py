@@ -1,7 +1,5 @@
 """Amplification by sampling and conversion between relations, as functions of numbers."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -3,8 +3,6 @@
 It makes a statement about a random record of the data at hand, which is not differential privacy.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 The search returns a value that the accountant has confirmed, never an interpolated one.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

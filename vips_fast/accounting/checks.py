@@ -1,7 +1,5 @@
 """Checks of numbers from callers: each returns a plain Python number or raises an error that names the argument."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from numbers import Integral, Real

@@ -1,7 +1,5 @@
 """All accountants on one setting, with the interval that is left, and epsilon against the steps."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

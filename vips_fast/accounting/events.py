@@ -14,8 +14,6 @@ Poisson sampling and random allocation are analysed under ``"add_remove"`` only 
 replacement under ``"replace_one"`` only. A composition of events of different relations has no meaning and is refused.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Sequence
@@ -71,7 +69,7 @@ class PrivacyEvent:
         """
         raise NotImplementedError
 
-    def leaves(self) -> dict[PrivacyEvent, int]:
+    def leaves(self) -> "dict[PrivacyEvent, int]":
         """The composed mechanisms, each once, with the total number of its repetitions."""
         found: dict[PrivacyEvent, int] = {}
         stack: list[tuple[PrivacyEvent, int]] = [(self, 1)]
@@ -95,7 +93,7 @@ class PrivacyEvent:
         """Canonical JSON: sorted keys, no spaces, and the shortest floats that round-trip."""
         return json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
-    def with_neighbors(self, neighbors: str | None) -> PrivacyEvent:
+    def with_neighbors(self, neighbors: str | None) -> "PrivacyEvent":
         """This event under `neighbors` where it does not state its relation; ValueError if it states another."""
         neighbors = _relation(neighbors)
         if self.neighbors == neighbors:
@@ -107,7 +105,7 @@ class PrivacyEvent:
             )
         return self._stating(neighbors)
 
-    def _stating(self, neighbors: str | None) -> PrivacyEvent:
+    def _stating(self, neighbors: str | None) -> "PrivacyEvent":
         return replace(self, neighbors=neighbors)  # type: ignore[type-var]  # every event is a dataclass
 
     def _set(self, **values: Any) -> None:
@@ -217,9 +215,7 @@ def _check_sampled(event: PrivacyEvent, neighbors: str, outer: str) -> PrivacyEv
     if isinstance(event, (PoissonSampledEvent, WithoutReplacementEvent, RandomAllocationEvent, GroupEvent)) or (
         composed and not all(isinstance(leaf, GaussianEvent) for leaf in event.leaves())
     ):
-        raise ValueError(
-            f"{outer} can hold one mechanism or a composition of Gaussian events, got {event.to_json()}"
-        )
+        raise ValueError(f"{outer} can hold one mechanism or a composition of Gaussian events, got {event.to_json()}")
     try:
         return event.with_neighbors(neighbors)
     except ValueError as error:
@@ -306,20 +302,22 @@ class GroupEvent(PrivacyEvent):
     """What a sampled Gaussian mechanism is to somebody who owns up to `size` >= 1 of the records.
 
     Its relation is that of `event` with "all records of one owner" for "one record": they are added or removed, or
-    replaced. Rows are sampled each by itself, as `event` says, and each row's contribution has the sensitivity that the
-    noise multiplier of `event` refers to. `group_event` makes such events from others. Accountant ``"pld"`` bounds
-    them, exactly for Poisson sampling; `privacy_loss.rows` has the proofs.
+    replaced. Rows are sampled, or dealt to minibatches, each by itself, as `event` says, and each contributes with the
+    sensitivity that the noise multiplier of `event` refers to. `group_event` makes such events from others.
+    Accountant ``"pld"`` bounds them, exactly for Poisson sampling; `privacy_loss.rows` has the proofs.
     """
 
     kind: ClassVar[str] = "group"
-    event: PoissonSampledEvent | WithoutReplacementEvent
+    event: PoissonSampledEvent | WithoutReplacementEvent | RandomAllocationEvent
     size: int
 
     def __post_init__(self) -> None:
-        sampled = isinstance(check_event(self.event), (PoissonSampledEvent, WithoutReplacementEvent))
+        kinds = (PoissonSampledEvent, WithoutReplacementEvent, RandomAllocationEvent)
+        sampled = isinstance(check_event(self.event), kinds)
         if not sampled or not all(isinstance(part, GaussianEvent) for part in self.event.event.leaves()):
             raise ValueError(f"GroupEvent holds a sampled Gaussian event, got {self.event.to_json()}; use group_event")
-        if not 0.0 < self.event.sampling_probability < 1.0:
+        some = isinstance(self.event, RandomAllocationEvent) or 0.0 < self.event.sampling_probability < 1.0
+        if not some or getattr(self.event, "n_batches", 2) == 1:
             raise ValueError("GroupEvent holds samples that are neither empty nor all the data; use group_event")
         self._set(size=count("size", self.size, 1))
 

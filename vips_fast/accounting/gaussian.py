@@ -8,8 +8,6 @@ Compositions of Gaussian mechanisms are Gaussian: mu^2 adds up (Dong, Roth & Su 
 is as exact as one release.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -12,8 +12,6 @@ The article's first version used a Gaussian with mean q C in place of the mixtur
 q^2"). That is not a bound; `generic_epsilon_v1` computes it for comparison and no accountant uses it.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -36,11 +34,11 @@ def generic_log_moment(sampling_probability: float, noise_multiplier: ArrayLike,
     if not np.all(z > 0.0):
         raise ValueError("noise_multiplier must be > 0")
     k = np.arange(n + 1)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         log_pmf = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
         log_pmf = log_pmf + np.where(k > 0, k * np.log(q), 0.0)
         log_pmf = log_pmf + np.where(k < n, (n - k) * np.log1p(-q), 0.0)
-    exponent = (k * k - k) * (0.5 / z[..., None] ** 2)
+        exponent = (k * k - k) * (0.5 / z[..., None] ** 2)
     # ln(1 + sum pmf (e^x - 1)) is exact also where the sum is tiny.
     big = exponent > 600.0
     small = np.sum(np.where(big, 0.0, np.exp(log_pmf) * np.expm1(np.where(big, 0.0, exponent))), -1)

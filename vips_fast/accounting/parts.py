@@ -22,8 +22,6 @@ q changes both, so the pair is as if it were removed from one and added to the o
 The number of records of a part has to be public like that of a data set.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from typing import TypeAlias

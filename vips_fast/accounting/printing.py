@@ -1,7 +1,5 @@
 """Figures in statements: a printed bound must still be a bound."""
 
-from __future__ import annotations
-
 import math
 from decimal import Decimal
 

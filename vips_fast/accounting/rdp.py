@@ -9,8 +9,6 @@ Without replacement, replace-one (the pair of `privacy_loss.pairs.WithoutReplace
     (alpha-1) D = ln(1 + E_Q[(e^(alpha y) + e^((1-alpha) y) - e^y - 1) 1{L > 0}]).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 
@@ -36,7 +34,7 @@ from .privacy_loss.rows import hidden_rows
 def base_of(event: PrivacyEvent) -> Pair:
     """The pair of one mechanism, or of several Gaussian ones, on the whole data."""
     if isinstance(event, (ApproximateDPEvent, GroupEvent, RandomAllocationEvent)):
-        raise ValueError(f"no Renyi divergence is known for {event.to_json()}; use accountant='pld'")
+        raise ValueError(f"no Renyi divergence is known both ways for {event.to_json()}; use accountant='pld'")
     return base_pair(event)
 
 

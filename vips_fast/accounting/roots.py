@@ -1,7 +1,5 @@
 """Roots of decreasing functions, from the side where the function is not above zero."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -4,8 +4,6 @@ Theorems 9 and 27 are upper bounds of the Renyi divergences at integer orders. T
 them here, ``"autodp"`` asks the package autodp for the same bounds.
 """
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 from typing import Any

@@ -1,7 +1,5 @@
 """Zero-concentrated differential privacy (Bun & Steinke 2016): rho, its conversions, its accountant."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -4,8 +4,6 @@ An adapter knows a model as its users do, by settings, raw data and released num
 by the engine's contract. It never looks inside.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ The attacker sees every release, knows all records but the one in question, and 
 neither the minibatches nor the noise.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any
@@ -18,6 +16,7 @@ from ..accounting import PrivacyEvent, delta, epsilon
 from ..engine.model import Release
 from ..engine.sampling import epoch_length, run_event
 from ..models.prepared import Prepared
+from ..models.rebuild import alike
 from .bench import Bench, Still, rows_of_persons
 from .report import Check, LayerResult
 from .sizes import CONFIDENCE_ERROR, N_RECORDS, Sizes
@@ -91,10 +90,9 @@ def layer_d(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult
 class _Attack:
     """Likelihood ratios, "with" against "without" the audited record, of one run's releases.
 
-    The sums of the rest of a minibatch are unknown. Their mean is taken off, and their
-    covariance, that of how many records of each kind were drawn, is accounted for. Under random
-    allocation the ratios are those of whole epochs; half of the prior is on minibatches that are
-    the same in all epochs, so that these are found too.
+    The sums of the rest of a minibatch are unknown. Their mean is taken off, and their covariance, that of how many
+    records of each kind were drawn, is accounted for. Under random allocation the ratios are those of whole epochs;
+    half of the prior is on minibatches that are the same in all epochs, so that these are found too.
     """
 
     def __init__(self, bench: Bench, prepared: Prepared):
@@ -110,7 +108,7 @@ class _Attack:
         self.chance = binom.logpmf(self.drawn, self.drawn[-1], _RATE)
         kinds: list[list[Any]] = []  # equal records of the base
         for record in base:
-            same = [kind for kind in kinds if _alike(kind[0], record)]
+            same = [kind for kind in kinds if alike(kind[0], record)]
             (same[0].append(record) if same else kinds.append([record]))
         self.counts = np.array([float(len(kind)) for kind in kinds])
         self.signs = (1.0, -1.0) if bench.neighbors == "replace_one" else (1.0,)
@@ -152,13 +150,6 @@ class _Attack:
         epochs = np.array(self.ratios).reshape(-1, length)
         fresh = logsumexp(epochs, axis=1) - math.log(length)
         return float(np.logaddexp(fresh.sum(), logsumexp(epochs.sum(0)) - math.log(length)))
-
-
-def _alike(a: Any, b: Any) -> bool:
-    """Whether two raw records are the same; a record is an array or a tuple of such and numbers."""
-    if isinstance(a, tuple):
-        return len(a) == len(b) and all(map(_alike, a, b))
-    return np.array_equal(a, b)
 
 
 def _run_settings(bench: Bench, n_rows: int, multiplier: float = 1.0) -> dict[str, Any]:

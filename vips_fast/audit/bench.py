@@ -4,8 +4,6 @@ All layers reach a model in one way, that of `PrivateEstimator.fit`: whole raw d
 reader, and what comes out is a `Prepared` run. Nothing here knows what a model is made of.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -78,7 +76,7 @@ class Watched(Part):
 class Bench:
     """One adapter under one neighbouring relation, "add_remove" or "replace_one", with seams."""
 
-    def __init__(self, adapter: Adapter, neighbors: str, seams: Seams | None = None):
+    def __init__(self, adapter: "Adapter", neighbors: str, seams: Seams | None = None):
         self.adapter, self.neighbors, self.seams = adapter, neighbors, seams or Seams()
 
     def estimator(self, **overrides: Any) -> Any:
@@ -131,7 +129,7 @@ class Bench:
             )
 
 
-def rows_of_persons(adapter: Adapter) -> int | None:
+def rows_of_persons(adapter: "Adapter") -> int | None:
     """Most rows of a person, where these are drawn one by one; None where records are drawn."""
     estimator = adapter.estimator()
     return estimator.rows_per_group if estimator.sampling == "rows" else None
@@ -142,7 +140,7 @@ def squared_norm(array: np.ndarray) -> int:
     return sum(int(v) * int(v) for v in array[array != 0].tolist())
 
 
-def relation(adapter: Adapter) -> str:
+def relation(adapter: "Adapter") -> str:
     """The neighbouring relation that an adapter's settings are accounted under."""
     estimator = adapter.estimator()
     replaces = estimator.sampling == "without_replacement" or estimator.neighbors == "replace_one"

@@ -1,7 +1,5 @@
 """Audit of a model of one's own: the adapter of any `ConjugateEstimator`."""
 
-from __future__ import annotations
-
 import inspect
 import math
 from collections.abc import Sequence

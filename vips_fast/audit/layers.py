@@ -1,7 +1,5 @@
 """One call for all layers."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Layer C, noise: the law of what a release adds to the exact sum."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Audits with persons as units: the adapter of any model whose records own several rows."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

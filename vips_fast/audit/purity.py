@@ -1,7 +1,5 @@
 """Layer B, purity: a record's contribution has the same bits whatever stands beside it, and sums are additive."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

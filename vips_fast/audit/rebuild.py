@@ -6,8 +6,6 @@ loaded model's public attributes are; the fitted estimator itself, which the oth
 same ones and hold nothing more.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

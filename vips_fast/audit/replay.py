@@ -1,16 +1,14 @@
 """Layer A, replay: how far one raw record moves what would be noised."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from ..models.prepared import Prepared
+from ..models.rebuild import alike
 from .bench import Bench, squared_norm
 from .report import Check, LayerResult
 from .sizes import Sizes
@@ -60,12 +58,7 @@ class _Replay:
 
 def same_run(one: Prepared, other: Prepared) -> bool:
     """Whether public facts and plan are the same."""
-    a, b = one.public, other.public
-    if a.classes is None or b.classes is None:
-        same = a.classes is b.classes
-    else:
-        same = np.array_equal(a.classes, b.classes)
-    return same and replace(a, classes=None) == replace(b, classes=None) and one.plan.public() == other.plan.public()
+    return alike(one.public, other.public) and one.plan.public() == other.plan.public()
 
 
 def layer_a(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult:
@@ -125,11 +118,6 @@ def _rows(bench: Bench) -> Check:
             return Check("number of rows", False, detail=f"a number of rows is refused: {error}")
         same &= all(same_run(run, runs[0]) and alike(run.model.state(), runs[0].model.state()) for run in runs)
     return Check("number of rows", same, detail=said)
-
-
-def alike(one: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]) -> bool:
-    """Whether two states are the same, bit for bit."""
-    return one.keys() == other.keys() and all(one[k].tobytes() == other[k].tobytes() for k in one)
 
 
 def _invalid(bench: Bench, rng: np.random.Generator) -> Check:

@@ -1,7 +1,5 @@
 """What an audit found, as text and as JSON-ready dicts."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -42,7 +40,7 @@ class LayerResult:
         """Whether a check failed that a true claim fails now and then."""
         return any(not check.passed and check.by_chance > 0 for check in self.checks)
 
-    def drawn_again(self, second: LayerResult) -> LayerResult:
+    def drawn_again(self, second: "LayerResult") -> "LayerResult":
         """The verdict of two independent draws of this layer.
 
         A check that chance can fail fails where both draws fail it, which a true claim does with probability
@@ -104,7 +102,8 @@ class AuditReport:
         given = ", ".join(f"{k}={v!r}" for k, v in self.settings.items())
         lines = [f"Audit of {self.model}({given}), neighbours: {relation}"]
         for layer in self.layers:
-            lines += ["", f"{layer.layer}  {layer.title}: {_verdict(layer.passed)} ({layer.seconds:.1f} s)"]
+            verdict = "passed" if layer.passed else "FAILED"
+            lines += ["", f"{layer.layer}  {layer.title}: {verdict} ({layer.seconds:.1f} s)"]
             for check in layer.checks:
                 more = "; ".join(part for part in (_sides(check), check.detail) if part)
                 lines.append(f"   {'ok  ' if check.passed else 'FAIL'} {check.name}: {more}")
@@ -122,7 +121,3 @@ def _sides(check: Check) -> str:
     sides = [f"measured {check.measured:.6g}"] if check.measured is not None else []
     sides += [f"claimed {check.claimed:.6g}"] if check.claimed is not None else []
     return ", ".join(sides)
-
-
-def _verdict(passed: bool) -> str:
-    return "passed" if passed else "FAILED"

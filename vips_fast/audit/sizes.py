@@ -1,7 +1,5 @@
 """How much an audit does, and how sure it is."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 #: A draw fails a check of a true claim this often. The tests run hundreds of them on fresh

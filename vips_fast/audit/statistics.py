@@ -1,7 +1,5 @@
 """Confidence bounds of audits; each holds at the stated error probability."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Logistic regression by differentially private stochastic gradient descent."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -11,13 +9,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import expit
 
-from ..accounting import (
-    PrivacyEvent,
-    SelfComposedEvent,
-    calibrate_noise_multiplier,
-    epsilon,
-    pure_epsilon,
-)
+from ..accounting import PrivacyEvent, SelfComposedEvent, calibrate_noise_multiplier, epsilon, pure_epsilon
 from ..checks import check_choice, check_flag, check_number
 from ..engine.ledger import Ledger
 from ..engine.loop import Progress
@@ -220,7 +212,6 @@ class GradientModel(Model):
         self._spacing = mechanism.spacing
 
     def contribute(self, block: Rows, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
-        """See `Model.contribute`."""
         for j, units in enumerate(self.contributions(block)):
             out[j] += int(units.sum(dtype=np.int64))
 
@@ -262,11 +253,9 @@ class GradientModel(Model):
         self._step += 1
 
     def state(self) -> dict[str, np.ndarray]:
-        """See `Model.state`."""
         return {"theta": self._theta.copy(), "sum": self._sum.copy(), "step": np.array([float(self._step)])}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """See `Model.restore`."""
         theta, total = array_of(state, "theta", self.shape), array_of(state, "sum", self.shape)
         self._theta, self._sum, self._step = theta, total, steps_of(state)
 

@@ -1,7 +1,5 @@
 """Differentially private variational inference by clipped noisy gradients."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +12,7 @@ from ..engine.model import array_of
 from ..engine.result import Public
 from ..kernels.blr import Rows
 from ..models.estimator import ArraySpec
+from ..models.readouts import published
 from .dpsgd import dense
 from .scores import ScoreClassifier, ScoreModel
 
@@ -64,11 +63,9 @@ class DPVIModel(ScoreModel):
         return theta
 
     def state(self) -> dict[str, np.ndarray]:
-        """See `Model.state`."""
         return super().state() | {"squares": self._squares.copy()}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """See `Model.restore`."""
         squares = array_of(state, "squares", self.shape)
         super().restore(state)
         self._squares = squares
@@ -104,15 +101,8 @@ class DPVILogisticRegression(ScoreClassifier):
         d = public.n_features + bool(self.fit_intercept)
         return {"mean": ArraySpec((d,)), "sd": ArraySpec((d,), low=0.0)}
 
-    @property
-    def mean_(self) -> np.ndarray:
-        """Means of q."""
-        return self._fitted().arrays["mean"]
-
-    @property
-    def sd_(self) -> np.ndarray:
-        """Standard deviations of q."""
-        return self._fitted().arrays["sd"]
+    mean_ = published("mean", "Means of q.")
+    sd_ = published("sd", "Standard deviations of q.")
 
     def _samples(self) -> np.ndarray:
         # Antithetic draws: their mean is exact.

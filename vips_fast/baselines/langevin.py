@@ -1,7 +1,5 @@
 """Differentially private stochastic gradient Langevin dynamics."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
@@ -10,6 +8,7 @@ import numpy as np
 from ..checks import check_number
 from ..engine.result import Public
 from ..models.estimator import ArraySpec
+from ..models.readouts import published
 from .scores import ScoreClassifier, ScoreModel
 
 
@@ -63,7 +62,4 @@ class DPSGLDLogisticRegression(ScoreClassifier):
     def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
         return super()._array_specs(public) | {"step_size": ArraySpec((1,), low=0.0)}
 
-    @property
-    def step_size_(self) -> float:
-        """The steps' size."""
-        return float(self._fitted().arrays["step_size"][0])
+    step_size_ = published("step_size", "The steps' size.", 0)

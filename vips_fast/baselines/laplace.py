@@ -1,7 +1,5 @@
 """Laplace noise on an integer sum, and the sampler whose releases are made with it."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What the linear classifiers of this folder share: reading and read-outs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,13 +10,7 @@ from scipy.special import expit
 
 from ..engine.loop import Progress
 from ..models.estimator import PrivateEstimator
-from ..models.logistic.records import (
-    LogisticRecords,
-    design,
-    not_finite,
-    read_labels,
-    usable_rows,
-)
+from ..models.logistic.records import LogisticRecords, design, not_finite, read_labels, usable_rows
 from ..models.spending import Payer
 
 

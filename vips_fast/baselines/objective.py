@@ -1,7 +1,5 @@
 """Logistic regression by perturbing the objective once."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +16,7 @@ from ..engine.ledger import Ledger
 from ..engine.result import FitResult
 from ..engine.statement import Privacy
 from ..models.logistic.records import design
+from ..models.readouts import published
 from ..models.spending import Payer
 from .linear import LinearClassifier
 
@@ -29,11 +28,10 @@ _SOME_DELTA = 1e-6
 class ObjectivePerturbationLogisticRegression(LinearClassifier):
     """Empirical risk minimisation with a random linear term (Chaudhuri, Monteleoni & Sarwate 2011).
 
-    theta minimises sum_n log(1 + exp(-s_n x_n . theta)) + (ridge / 2) |theta|^2 + b . theta,
-    s_n = +-1, for one random b; theta is the only release. With ``target_delta=0``
-    the norm of b is a Gamma variable and the guarantee is pure (the article's
-    Algorithm 2); else b is Gaussian (Kifer, Smith & Thakurta 2012), with the constants of
-    the notes below, which are smaller than theirs.
+    theta minimises sum_n log(1 + exp(-s_n x_n . theta)) + (ridge / 2) |theta|^2 + b . theta, s_n = +-1, for one random
+    b; theta is the only release. With ``target_delta=0`` the norm of b is a Gamma variable and the guarantee is pure
+    (the article's Algorithm 2); else b is Gaussian (Kifer, Smith & Thakurta 2012), with the constants of the notes
+    below, which are smaller than theirs.
 
     ``row_norm`` is a public bound R of the rows' L2 norm (without the intercept); longer rows are scaled down to it.
     ``intercept_scaling`` is the constant that is appended to each row with ``fit_intercept``; it counts in the norm.
@@ -130,19 +128,10 @@ class ObjectivePerturbationLogisticRegression(LinearClassifier):
             return result.privacy
         event = result.ledger.event()
         assert isinstance(event, ApproximateDPEvent)
-        return replace(
-            result.privacy, epsilon=event.epsilon, delta=event.delta, accountant="objective perturbation"
-        )
+        return replace(result.privacy, epsilon=event.epsilon, delta=event.delta, accountant="objective perturbation")
 
-    @property
-    def ridge_(self) -> float:
-        """The penalty in use."""
-        return float(self._fitted().arrays["noise"][0])
-
-    @property
-    def noise_sd_(self) -> float:
-        """Standard deviation of an entry of b."""
-        return float(self._fitted().arrays["noise"][1])
+    ridge_ = published("noise", "The penalty in use.", 0)
+    noise_sd_ = published("noise", "Standard deviation of an entry of b.", 1)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """x . theta, rows scaled down to the bound as in fit."""

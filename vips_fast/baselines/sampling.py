@@ -1,7 +1,5 @@
 """Variational inference by sampling, and the Bayesian accountant that goes with it."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +15,7 @@ from ..engine.result import Public
 from ..kernels.blr import Rows
 from ..kernels.threads import resolve_n_threads
 from ..models.estimator import ArraySpec
+from ..models.readouts import published
 from ..models.spending import Payer
 from .dpsgd import dense
 from .scores import ScoreClassifier, ScoreModel
@@ -134,10 +133,7 @@ class VariationalSamplingLogisticRegression(ScoreClassifier):
         specs = super()._array_specs(public) | {"scale": ArraySpec((1,), low=0.0)}
         return specs | ({"bayesian": ArraySpec((5,))} if self.bayesian_pairs else {})
 
-    @property
-    def posterior_scale_(self) -> float:
-        """Standard deviation of q in the last step."""
-        return float(self._fitted().arrays["scale"][0])
+    posterior_scale_ = published("scale", "Standard deviation of q in the last step.", 0)
 
     @property
     def bayesian_(self) -> BayesianGuarantee | None:

@@ -5,8 +5,6 @@ loop with another M-step. The contributions come from the logistic regression ke
 <m m^T> = theta theta^T its linear statistic is the score.
 """
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
@@ -98,11 +96,9 @@ class ScoreModel(Model):
         """The parameters after a step with this gradient."""
 
     def state(self) -> dict[str, np.ndarray]:
-        """See `Model.state`."""
         return {"theta": self._theta.copy(), "kept": self._kept.copy(), "step": np.array([float(self._step)])}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """See `Model.restore`."""
         theta, kept, step = array_of(state, "theta", self.shape), array_of(state, "kept"), steps_of(state)
         if kept.ndim != 2 or kept.shape[1] != len(theta):
             raise ValueError(f"state: 'kept' has shape {kept.shape}, expected rows of {len(theta)}")

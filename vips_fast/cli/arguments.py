@@ -79,7 +79,8 @@ def add_sampling(parser: Any, default: str | None = None) -> None:
     ways = ("poisson", "without_replacement", "full", "random_allocation", "rows")[: 5 if default is None else 4]
     parser.add_argument(
         "--sampling", default=default, choices=ways,
-        help="how minibatches are drawn, default: " + (default or "the model's own; rows: of persons, one by one"),
+        help="how minibatches are drawn, default: "
+        + (default or "the model's own, which may be random_allocation for shards; rows: of persons, one by one"),
     )
     relations = ("add_remove", "replace_one")
     parser.add_argument("--neighbors", choices=relations, help="default: what the sampling is accounted under")

@@ -1,7 +1,5 @@
 """``budget``: the file that holds what all fits on one data set may spend, and have spent."""
 
-from __future__ import annotations
-
 import json
 import time
 from argparse import Namespace
@@ -53,9 +51,7 @@ def add(commands: Any) -> None:
         'with "sampling" and "neighbors" as for fit',
     )
     parser.add_argument("--name", default="", help="what for")
-    parser.add_argument(
-        "--delta", type=probability, help="share of the budget's delta; default: all that is left"
-    )
+    parser.add_argument("--delta", type=probability, help="share of the budget's delta; default: all that is left")
 
 
 def create(args: Namespace) -> int:

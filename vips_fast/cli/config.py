@@ -5,8 +5,6 @@ INPUT included, with ``-`` or ``_``. Arguments on the command line come first. A
 folder of the file, so that a job means the same wherever it is started.
 """
 
-from __future__ import annotations
-
 import argparse
 import errno
 import os
@@ -50,6 +48,7 @@ def check(args: argparse.Namespace, model: Any) -> int:
     Raises OSError or ValueError as the fit would, BudgetExceededError where the budget does not hold it.
     """
     from ..accounting.printing import rounded_down
+    from ..data.shards import bin_count
     from ..engine.budget import Budget
     from ..engine.checkpoint import RUN
     from ..models.spending import Spending
@@ -77,7 +76,8 @@ def check(args: argparse.Namespace, model: Any) -> int:
         rows.append(("cost", f"none: {out} holds the finished model"))
     else:
         check_place(out, args.force)
-        rows += _quoted(model, Spending(model, args.budget, call={"unit": unit_of(args)}).quote(words))
+        call = {"unit": unit_of(args), "n_bins": bin_count(args.input)}
+        rows += _quoted(model, Spending(model, args.budget, call=call).quote(words))
     if args.budget is not None:
         budget = Budget(args.budget)
         rows.append(("budget", f"{rounded_down(budget.left)} of {budget.epsilon:g} left for {budget.dataset}"))

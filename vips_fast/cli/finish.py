@@ -1,7 +1,5 @@
 """``finish`` and ``clean``: what a fit has left that was stopped, killed or could not write its model."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

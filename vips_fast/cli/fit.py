@@ -91,8 +91,7 @@ def _fitted(
             if belongs(kept / MODEL, kept) and (done := finished(kept / MODEL, model, args)) is not None:
                 run.publish(out, args.force)
                 return done, "", f"Written to {out}; nothing more was spent.", None
-            n_bins = bin_count(args.input) if args.sampling == "random_allocation" else None
-            payer = Spending(model, args.budget, call={"unit": unit, "n_bins": n_bins}, folder=run)
+            payer = Spending(model, args.budget, call={"unit": unit, "n_bins": bin_count(args.input)}, folder=run)
             with (
                 _cluster(args) as args.backend, contextlib.closing(payer) if buys() else payer as spending,
                 _warnings_said(),
@@ -120,7 +119,10 @@ def _fitted(
             if run.drawn and isinstance(error, (ValueError, OSError)) and not hasattr(error, "exit_code"):
                 error.exit_code = Exit.FAILED  # type: ignore[union-attr]  # bad input is what nothing was spent for
             raise
-    return model, job.shown(model), f"Written to {out}.", spending.budget
+    closing = f"Written to {out}."
+    if job.after is not None:
+        closing += f" Its {model.n_features_in_} words were bought for epsilon = {job.after.privacy_.epsilon:.3g}."
+    return model, job.shown(model), closing, spending.budget
 
 
 def _cluster(args: argparse.Namespace) -> contextlib.AbstractContextManager[Any]:

@@ -1,7 +1,5 @@
 """Folders of models: where a fit writes, and what the other commands read."""
 
-from __future__ import annotations
-
 import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +29,7 @@ def check_place(path: Path, force: bool) -> None:
             raise ValueError(f"{path} holds no model of vips-fast, or other files too; --force does not apply")
 
 
-def kind_in(folder: str | Path) -> type[PrivateEstimator]:
+def kind_in(folder: str | Path) -> "type[PrivateEstimator]":
     """The class of the model in a folder."""
     from ..models.persistence import kind_of
     from ..models.rebuild import class_of
@@ -41,7 +39,7 @@ def kind_in(folder: str | Path) -> type[PrivateEstimator]:
     return class_of(kind_of(folder))
 
 
-def load_model(folder: str, expected: type[PrivateEstimator], name: str, verify_key: str | None = None) -> Any:
+def load_model(folder: str, expected: "type[PrivateEstimator]", name: str, verify_key: str | None = None) -> Any:
     """The fitted model in a folder, of the expected class or a variant of it, whose command is ``name``.
 
     With the file of a public key, a signature must hold. Raises FileNotFoundError or ValueError where there is no such

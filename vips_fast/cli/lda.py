@@ -46,7 +46,9 @@ def add(commands: Any, models: Any) -> None:
     parser.add_argument("--doc-length", type=whole, default=500, help="words a document, default 500")
     parser.add_argument("--epsilon", type=positive, required=True)
     parser.add_argument("--delta", type=probability, help="default min(1e-5, 0.1 / records)")
-    parser.add_argument("--sampling", default="poisson", choices=("poisson", "random_allocation"))
+    what = "default: poisson, as for records in memory; random_allocation, as for shards"
+    parser.add_argument("--sampling", default="poisson", choices=("poisson", "random_allocation"), help=what)
+    parser.add_argument("--bins", dest="n_bins", type=whole, metavar="T", help="those of the shards, if they have any")
     what = "share of epsilon for the vocabulary, default: the best by what is expected"
     parser.add_argument("--vocab-share", type=probability, help=what)
 
@@ -144,7 +146,7 @@ def plan(args: Namespace) -> int:
     planned = plan(
         args.records, args.words, args.topics, doc_length=args.doc_length, target_epsilon=args.epsilon,
         target_delta=args.delta, vocab_share=args.vocab_share,
-        sampling=args.sampling,
+        sampling=args.sampling, n_bins=args.n_bins,
     )  # fmt: skip
     words = planned.vocabulary
     rows: list[tuple[str, Any]] = [] if words is None else [

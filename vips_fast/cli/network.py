@@ -1,7 +1,5 @@
 """Networks of binary images: ``fit sbn`` and ``plot``."""
 
-from __future__ import annotations
-
 from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,7 +34,7 @@ def add(commands: Any, models: Any) -> None:
     parser.add_argument("--shape", metavar="HxW", type=shape, help="height and width of an image, default square")
 
 
-def read_images(path: str, threshold: int) -> np.ndarray:
+def read_images(path: str, threshold: int) -> "np.ndarray":
     """Binary records from a file."""
     from ..data import binarise, read_idx
 

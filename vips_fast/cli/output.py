@@ -1,7 +1,5 @@
 """Messages, tables of numbers, and files that appear whole or not at all."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil
@@ -81,7 +79,7 @@ def output_file(name: str | Path) -> Iterator[Path]:
         raise
 
 
-def write_table(args: Namespace, columns: Iterable[str], rows: np.ndarray) -> None:
+def write_table(args: Namespace, columns: Iterable[str], rows: "np.ndarray") -> None:
     """What a model says of records, where the arguments of `add_table` have it.
 
     Numbers go with six digits as CSV to standard output or a file, with all their bits to a .npy file or into the
@@ -97,7 +95,7 @@ def write_table(args: Namespace, columns: Iterable[str], rows: np.ndarray) -> No
         print_object({"model": args.model, "columns": columns, "rows": numbers, "paths": {"table": args.out}})
 
 
-def _write_table(name: str, columns: Iterable[str], rows: np.ndarray) -> None:
+def _write_table(name: str, columns: Iterable[str], rows: "np.ndarray") -> None:
     with output_file(name) as part:
         if part.suffix == ".npy":
             import numpy as np
@@ -108,7 +106,7 @@ def _write_table(name: str, columns: Iterable[str], rows: np.ndarray) -> None:
                 _write_csv(file, columns, rows)
 
 
-def _write_csv(file: IO[str], columns: Iterable[str], rows: np.ndarray) -> None:
+def _write_csv(file: IO[str], columns: Iterable[str], rows: "np.ndarray") -> None:
     import csv
 
     csv.writer(file, lineterminator="\n").writerow(columns)
@@ -129,7 +127,7 @@ def read_labels(path: str) -> Any:
     return read_array(path, "biufUS") if path.endswith(".npy") else read_lines(path)
 
 
-def read_array(path: str, kinds: str) -> np.ndarray:
+def read_array(path: str, kinds: str) -> "np.ndarray":
     """The array in a .npy file, whose dtype must be of one of these kinds (``numpy.dtype.kind``)."""
     import numpy as np
 

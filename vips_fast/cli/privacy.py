@@ -1,7 +1,5 @@
 """``privacy``: epsilon of a run, or the noise that a target needs."""
 
-from __future__ import annotations
-
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +37,7 @@ def privacy(args: Namespace) -> int:
     sampler = make_sampler(args.sampling, args.neighbors, args.records, args.batch)
     check_steps(sampler, args.steps)
 
-    def event(noise_multiplier: float, steps: int = args.steps) -> PrivacyEvent:
+    def event(noise_multiplier: float, steps: int = args.steps) -> "PrivacyEvent":
         return run_event(sampler, noise_multiplier, steps)
 
     noise = args.noise_multiplier
@@ -74,7 +72,7 @@ def privacy(args: Namespace) -> int:
     return 0
 
 
-def _comparison(event: PrivacyEvent, delta: float, accountant: str | None) -> str:
+def _comparison(event: "PrivacyEvent", delta: float, accountant: str | None) -> str:
     """What every accountant says of one event, as a table, and what is left open."""
     from ..accounting import compare
     from ..accounting.printing import rounded_down, rounded_up

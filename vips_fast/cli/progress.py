@@ -1,7 +1,5 @@
 """Progress: one line that is rewritten on a terminal, at most some twenty lines in a log."""
 
-from __future__ import annotations
-
 import math
 import shutil
 import sys
@@ -64,7 +62,7 @@ class ReadingLine(_Line):
 class ProgressLine(_Line):
     """A fit's callback. Epsilon, which an accountant has to compute, is asked for only where a line is shown."""
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: "Progress") -> None:
         """Show a line, if one is due."""
         from ..accounting import rounded_up
 

@@ -1,7 +1,5 @@
 """What a scheduler reads of a command: the file of ``--log-file``, and the one object of ``--json``."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

@@ -18,6 +18,7 @@ from .progress import ReadingLine
 from .texts import READING
 
 if TYPE_CHECKING:
+    from ..accounting import SelfComposedEvent
     from ..data import Analyzer, Corpus, Records, ShardedCorpus
     from ..models.estimator import PrivateEstimator
     from ..models.vocabulary import PrivateVocabulary
@@ -163,7 +164,7 @@ def _bought(
     before anything is bought where the fit itself would be refused.
     """
     from ..accounting.printing import rounded_up
-    from ..engine.budget import Budget
+    from ..engine.budget import Budget, BudgetExceededError
     from ..engine.result import Public
     from ..models.lda import plan
     from ..models.spending import Spending
@@ -186,20 +187,22 @@ def _bought(
         target_delta=delta,
     )  # fmt: skip
 
-    def planned(n_records: int, epsilon: float) -> dict[str, Any]:
+    def planned(n_records: int, epsilon: float) -> tuple[dict[str, Any], SelfComposedEvent]:
         found = plan(
             n_records, None, args.n_components, doc_length=args.doc_length or 500, target_epsilon=epsilon,
             target_delta=delta, vocab_share=args.vocab_share,
         ).vocabulary  # fmt: skip
         assert found is not None
         size = {} if args.vocab_size is None else {"max_features": args.vocab_size}
-        return {**said, **found.parameters(), **size}
+        return {**said, **found.parameters(), **size}, found.event
 
     if run.words.exists():
         words = PrivateVocabulary.load(run.words)
         # What was left in a budget before the vocabulary was bought cannot be asked any more.
         n_records, epsilon = words.privacy_.n_records, args.target_epsilon
-        wanted = said if epsilon is None else planned(n_records, epsilon)
+        wanted = said if epsilon is None else planned(n_records, epsilon)[0]
+        # What is done with released words is free.
+        words.set_params(**{name: wanted[name] for name in ("max_share", "max_features") if name in wanted})
         if words.get_params() != {**words.get_params(), **wanted}:
             raise ValueError(f"{run.words}: bought with other settings; expected the same with --resume")
     else:
@@ -214,22 +217,30 @@ def _bought(
         epsilon = args.target_epsilon if budget is None or args.target_epsilon is not None else budget.left
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that it is empty, which is an error here
-            made = PrivateVocabulary(**planned(n_records, epsilon))
-            public = Public(made.max_features or 1, n_records, seed=0, unit=unit_of(args))
-            relation = Spending(estimator, budget).foresee(public)
+            settings, event = planned(n_records, epsilon)
+            made = PrivateVocabulary(**settings)
+            try:
+                # Topics over fewer words may have more steps.
+                for size in (settings["max_features"], 1):
+                    public = Public(size, n_records, seed=0, unit=unit_of(args))
+                    relation = Spending(estimator, budget).foresee(public, event)
+            except BudgetExceededError as refused:
+                less = "less, or --budget alone: words and topics then share what is left"
+                why = f"--epsilon {epsilon:g}: {refused}, with the words reserved before the topics"
+                raise BudgetExceededError(f"{why}; nothing was spent; expected {less}") from None
             if relation != "add_remove":
                 raise ValueError(f"--vocab private: about add_remove, the fit {relation}; expected a public --vocab")
-            if budget is not None and epsilon > budget.epsilon:
-                raise ValueError(f"--epsilon {epsilon:g}: expected at most {budget.epsilon:g}, all of {args.budget}")
             words = made.fit(rows, budget=budget, backend=args.backend, **whose)
+    # Stop words are never among them: the analyzer drops those before anything is released.
+    released = len(copy(words).set_params(max_share=1.0, max_features=None).get_feature_names_out())
+    if released:
         words.save(run.words)
     if not len(words.get_feature_names_out()):
         figure = words.privacy_.epsilon if budget is None else budget.spent
         spent = f"epsilon = {rounded_up(figure, 3)}{'' if budget is None else f' of {args.budget}'} is spent"
-        # Stop words are never among them: the analyzer drops those before anything is released.
-        released = len(copy(words).set_params(max_share=1.0, max_features=None).get_feature_names_out())
         if released:
-            why = f"--max-share {args.max_share:g}: leaves out all {released} released words; {spent}; expected more"
+            more = "expected more, with --resume, at no cost"
+            why = f"--max-share {args.max_share:g}: leaves out all {released} released words; {spent}; {more}"
         else:
             name, part = "an epsilon for the vocabulary", 1.0
             if args.target_epsilon is not None:
@@ -239,6 +250,9 @@ def _bought(
         error = ValueError(why)
         error.exit_code = Exit.FAILED  # type: ignore[attr-defined]
         raise error
+    if not run.keep_columns(words.get_feature_names_out()):
+        why = "gives other words than the topics that --resume goes on with"
+        raise ValueError(f"--max-share {args.max_share:g}: {why}")
     return words
 
 

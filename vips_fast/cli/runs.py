@@ -7,6 +7,7 @@ It is the folder of `vips_fast.engine.checkpoint`, and holds in addition
     model      the result, whole, from when the fit is done until it has its place in OUT
     result     the head of its ledger, which no other model has
     words      the vocabulary that was bought for it, if it was
+    columns    those of its words that the model is fitted over
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import errno
 import logging
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ from ..models.persistence import write_into
 from .folder import check_place, kind_in
 from .record import log_to
 
-LOG, ROOM, MODEL, RESULT, WORDS = "log", "room", "model", "result", "words"
+LOG, ROOM, MODEL, RESULT, WORDS, COLUMNS = "log", "room", "model", "result", "words", "columns"
 _log = logging.getLogger(__name__)
 
 
@@ -53,14 +54,16 @@ def ledger_in(folder: Path) -> tuple[Ledger, bool]:
 
 def spent(folder: Path) -> str:
     """What the run in a folder has spent, and of which budget, in words."""
-    ledger, torn = ledger_in(folder)
-    text = f"{len(ledger)} release{'s' * (len(ledger) != 1)}" + " and one that was cut short" * torn
+    (ledger, torn), what = ledger_in(folder), ""
+    if ledger.plan is None and (folder / WORDS).exists():
+        from ..models.vocabulary import PrivateVocabulary
+
+        ledger, what = PrivateVocabulary.load(folder / WORDS).ledger_, " of its vocabulary"
+    text = f"{len(ledger)} release{'s' * (len(ledger) != 1)}{what}" + " and one that was cut short" * torn
     plan, event = ledger.plan, ledger.event()
     if plan is not None and event is not None and ledger.private:
         text += f" (epsilon = {rounded_up(ledger.epsilon(plan['delta']), 4)} at delta = {plan['delta']:g})"
     budget = ledger.budget
-    if (folder / WORDS).exists() and plan is None:
-        text = "the release of its vocabulary"
     return f"{text} spent" + (f" of the budget of {budget['dataset']}" if budget else "")
 
 
@@ -130,7 +133,7 @@ class JobFolder(RunFolder):
     that has not ended, and ``resume`` is False.
     """
 
-    OWN = RunFolder.OWN | {LOG, ROOM, MODEL, RESULT, WORDS}
+    OWN = RunFolder.OWN | {LOG, ROOM, MODEL, RESULT, WORDS, COLUMNS}
     _fresh, _at_first = False, 0
 
     def __init__(self, out: Path, *, resume: bool, every: int | None = None):
@@ -151,6 +154,13 @@ class JobFolder(RunFolder):
     def words(self) -> Path:
         """Where the vocabulary is kept that was bought for the run."""
         return self.path / WORDS
+
+    def keep_columns(self, names: Iterable[str]) -> bool:
+        """Keep the words of the model's columns; False, and nothing is done, if the run has begun over others."""
+        path, text = self.path / COLUMNS, "\n".join(names).encode()
+        if not self.begun:
+            replace_file(path, lambda file: file.write(text))
+        return path.exists() and path.read_bytes() == text
 
     def begin(self, *args: Any, **kwargs: Any) -> tuple[Ledger, range, dict[str, Any]]:
         """As `RunFolder.begin`; then sets aside the room that the result needs. OSError where there is not as much."""

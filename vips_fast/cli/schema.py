@@ -1,7 +1,5 @@
 """``schema``: what a table's columns are, said in public."""
 
-from __future__ import annotations
-
 from argparse import Namespace
 from typing import Any
 

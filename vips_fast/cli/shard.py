@@ -1,7 +1,5 @@
 """``shard``: records of any kind as a folder of shards, which ``fit``, ``transform`` and ``predict`` take as INPUT."""
 
-from __future__ import annotations
-
 import json
 from argparse import Namespace
 from collections.abc import Iterator
@@ -47,7 +45,7 @@ def shard(args: Namespace) -> int:
     if args.groups is not None:
         labels, given = read_labels(args.groups), batches
 
-        def grouped() -> Iterator[Batch]:
+        def grouped() -> "Iterator[Batch]":
             first = 0
             for batch in given:
                 last = first + batch.rows.shape[0]
@@ -62,7 +60,7 @@ def shard(args: Namespace) -> int:
     return 0
 
 
-def _text_or_counts(args: Namespace) -> tuple[Iterator[Batch], dict[str, Any]]:
+def _text_or_counts(args: Namespace) -> "tuple[Iterator[Batch], dict[str, Any]]":
     from ..data import Batch, Records, count_matrix, holds_records
     from ..data.readers import count_pieces
 
@@ -80,7 +78,7 @@ def _text_or_counts(args: Namespace) -> tuple[Iterator[Batch], dict[str, Any]]:
     return batches, {"vocabulary": words, "files": reading(args, analyzer)}
 
 
-def _table(args: Namespace) -> tuple[Iterator[Batch], dict[str, Any]]:
+def _table(args: Namespace) -> "tuple[Iterator[Batch], dict[str, Any]]":
     from ..data import Batch, Schema
     from ..data.records import read_batches
 
@@ -93,7 +91,7 @@ def _table(args: Namespace) -> tuple[Iterator[Batch], dict[str, Any]]:
         schema.label(args.label, [], counts=counts)  # refuses a column that is no label
         files |= {} if counts else {CLASSES: json.dumps(list(schema[args.label].values)) + "\n"}
 
-    def batches() -> Iterator[Batch]:
+    def batches() -> "Iterator[Batch]":
         n = 1
         for cells in read_batches(args.input, [*kept.names, *others]):
             lines = range(n, n := n + len(next(iter(cells.values()))))

@@ -1,7 +1,5 @@
 """``verify`` and ``sign``: a model held against its releases, and vouched for."""
 
-from __future__ import annotations
-
 from argparse import Namespace
 from dataclasses import asdict
 from pathlib import Path
@@ -47,7 +45,7 @@ def verify(args: Namespace) -> int:
     return code
 
 
-def _text_files(model: Any, folder: Path) -> list[VerifyCheck]:
+def _text_files(model: Any, folder: Path) -> "list[VerifyCheck]":
     """The files beside the model: what is neither made again nor an input has no place there."""
     from ..models.rebuild import VerifyCheck
 

@@ -3,14 +3,7 @@
 from .corpus import Corpus, split
 from .counts import check_counts, documents
 from .idx import binarise, load_mnist, read_idx
-from .readers import (
-    FORMATS,
-    holds_records,
-    load_corpus,
-    read_docword,
-    read_ldac,
-    read_sparse,
-)
+from .readers import FORMATS, holds_records, load_corpus, read_docword, read_ldac, read_sparse
 from .records import Records, column_names, read_batches
 from .rows import binary_records
 from .schema import Column, Schema

@@ -3,8 +3,6 @@
 Nothing here depends on the values of the entries, so these refusals come whatever is done about invalid values.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

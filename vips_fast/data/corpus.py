@@ -1,7 +1,5 @@
 """A corpus: counts of words with their vocabulary, and its split into two parts."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real

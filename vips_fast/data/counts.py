@@ -4,8 +4,6 @@ Messages raised here name the argument and what is wrong with it. They never sho
 private, and messages end up in logs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -58,12 +56,9 @@ def check_counts(
         What to do about a row with an entry that is negative, not finite, 2**53 or more, or (without `allow_float`)
         fractional, or with a sum of 2**53 or more. "drop" makes it a row of no words and says nothing about it.
 
-    Returns
-    -------
-    scipy.sparse.csr_array, shape (D, V)
-        Indices sorted, repeated ones summed, no stored zeros, all arrays aligned. Data are int32, or int64 where a
-        count needs it (float32 or float64 for floats with `allow_float`). Index arrays are int32, or int64 from 2**31
-        stored entries on. `X` is not changed; the result shares its memory where nothing had to be converted.
+    Returns a csr_array: indices sorted, repeated ones summed, no stored zeros, all arrays aligned. Data are int32, or
+    int64 where a count needs it (float32 or float64 for floats with `allow_float`). Index arrays are int32, or int64
+    from 2**31 stored entries on. `X` is not changed; the result shares its memory where nothing had to be converted.
 
     Raises TypeError if the entries of `X` are not numbers, and ValueError if it is not two-dimensional, is empty in
     either direction, has another number of columns than `n_features`, has index arrays that do not describe a matrix,

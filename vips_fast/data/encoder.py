@@ -1,7 +1,5 @@
 """Tables as numbers, by a public schema: a transformer as scikit-learn has them."""
 
-from __future__ import annotations
-
 import os
 from typing import Any, Self
 

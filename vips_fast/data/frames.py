@@ -1,7 +1,5 @@
 """Frames of pandas, polars and pyarrow: the names of their columns, held from a fit to what follows it."""
 
-from __future__ import annotations
-
 import re
 import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -38,12 +36,7 @@ def named_columns(X: Any) -> tuple[str, ...] | None:
 def check_names(owner: str, known: Sequence[str] | None, X: Any) -> Any:
     """X, whose columns are held against those of the fit.
 
-    Raises ValueError if X has names that are others, or stand in another order.
-
-    Warns
-    -----
-    UserWarning
-        If only one of the two had names.
+    Raises ValueError if X has names that are others, or stand in another order; warns if only one of the two had names.
     """
     names = named_columns(X)
     if names == (None if known is None else tuple(known)):

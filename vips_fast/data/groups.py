@@ -1,7 +1,5 @@
 """Which rows belong to whom."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """IDX files (the format of MNIST) and binary images made from them."""
 
-from __future__ import annotations
-
 import gzip
 import math
 import os

@@ -1,7 +1,5 @@
 """Files read ahead of their turn, so that who computes does not wait for the disk."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -17,14 +15,7 @@ Places = Callable[[np.ndarray], Iterator[tuple[Path, np.ndarray, np.ndarray]]]
 
 
 class ReadAhead:
-    """Asks the system for the files' pages of the rows that come next, on a thread of its own.
-
-    Parameters
-    ----------
-    places : callable
-    window : int
-        Rows that are asked for at a time.
-    """
+    """Asks the system for the files' pages of the rows that come next, ``window`` at a time, on a thread of its own."""
 
     def __init__(self, places: Places, window: int):
         self._places, self._window = places, window

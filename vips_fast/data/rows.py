@@ -1,7 +1,5 @@
 """Rows of a matrix as the models of binary and of numeric records read them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

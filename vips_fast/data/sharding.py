@@ -4,8 +4,6 @@ The folder appears whole, when all is on the disk, or not at all. Persons' rows 
 bins, by way of a first set of shards within the folder, which is removed.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -31,14 +29,8 @@ NOTE = "This file holds numbers of private records, as the shards do: keep it wh
 
 
 class Batch(NamedTuple):
-    """Some rows on their way into shards.
-
-    Attributes
-    ----------
-    rows : sparse matrix or array, shape (n, n_features)
-    labels : array of numbers or strings, shape (n,), or None
-    persons : sequence of n hashable labels, or None
-        Whose each row is.
+    """Some rows on their way into shards: a sparse matrix or array (n, n_features), and where there are some n labels,
+    numbers or strings, and n hashable labels of the persons whose the rows are.
     """
 
     rows: Any
@@ -91,16 +83,8 @@ def write_shards(
     files : mapping from name to text, or None
         Public files that are kept beside the rows, such as ``schema.toml``.
 
-    Returns
-    -------
-    ShardedCorpus
-
-    Raises
-    ------
-    FileExistsError
-        If there is something at ``path``.
-    ValueError, TypeError
-        If an argument is out of its range, there are no rows, batches do not fit each other, or values are invalid.
+    Raises FileExistsError if there is something at ``path``; ValueError or TypeError if an argument is out of its
+    range, there are no rows, batches do not fit each other, or values are invalid.
     """
     check_choice("kind", kind, KINDS)
     check_number("shard_mb", shard_mb, 1e-4, 4096)
@@ -178,11 +162,11 @@ class _Rows:
     def __len__(self) -> int:
         return len(self.body[2]) - 1 if isinstance(self.body, tuple) else len(self.body)
 
-    def part(self, first: int, last: int) -> _Rows:
+    def part(self, first: int, last: int) -> "_Rows":
         body = rows_of(self.body, np.arange(first, last)) if isinstance(self.body, tuple) else self.body[first:last]
         return _Rows(body, {name: column[first:last] for name, column in self.columns.items()}, self.n_features)
 
-    def small(self) -> _Rows:
+    def small(self) -> "_Rows":
         """The same, in the smallest types."""
         body = self.body
         parts = tuple(map(smallest, body if isinstance(body, tuple) else (body,)))

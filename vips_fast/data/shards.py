@@ -8,8 +8,6 @@ and Zarr unpacks what it reads into memory.) Numbers stand in the smallest type 
 All of it is private, the manifest too: it says how many rows there are. Keep it where the data are.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import mmap
@@ -383,9 +381,8 @@ def is_sharded(path: Any) -> bool:
 
 
 def bin_count(path: Any) -> int | None:
-    """How many bins a path's shards were written in; None for none, and for what is no folder of shards."""
-    bins = _read_manifest(Path(path) / MANIFEST)["bins"] if is_sharded(path) else None
-    return None if bins is None else len(bins) - 1
+    """How many bins a path's shards were written in, 0 for none; None for what is no folder of shards."""
+    return len(_read_manifest(Path(path) / MANIFEST)["bins"] or [0]) - 1 if is_sharded(path) else None
 
 
 def says_persons(path: Any) -> bool:

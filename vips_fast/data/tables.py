@@ -5,8 +5,6 @@ What the columns mean is public and written down here: the categories are those 
 from the rows, so the encoding of the table spends no privacy.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace

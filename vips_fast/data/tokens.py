@@ -1,7 +1,5 @@
 """Tokens of texts: one public description of how a text becomes words, and the numbers of the words at speed."""
 
-from __future__ import annotations
-
 import os
 import re
 import unicodedata
@@ -239,18 +237,8 @@ class _Pieces:
 class TokenIndex:
     """The number of each token of texts; called with some texts, gives (ids, indptr): int32, the numbers of all their
     tokens, n-grams of a text after its words, and int64 of shape (n + 1,), where each text's begin. A None is an empty
-    text.
-
-    Parameters
-    ----------
-    analyzer : as for `as_analyzer`
-    columns : mapping from token to number >= 0, or None
-        Other tokens are passed over. None numbers tokens as they first appear, which is private where the texts are.
-
-    Attributes
-    ----------
-    columns : dict
-        The mapping, which grows where None was given.
+    text. ``analyzer`` is as for `as_analyzer`. ``columns`` maps tokens to numbers >= 0, and others are passed over;
+    None numbers tokens as they first appear, which is private where the texts are, and the attribute then grows.
     """
 
     def __init__(self, analyzer: Any = None, columns: Mapping[str, int] | None = None):

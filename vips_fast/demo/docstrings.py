@@ -4,8 +4,6 @@ Each docstring is one record. The vocabulary is public with respect to them: it 
 ships as `pydoc_data.topics`, and none of the docstrings is part of that.
 """
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import gc

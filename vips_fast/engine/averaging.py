@@ -1,7 +1,5 @@
 """Running averages of releases: post-processing that models use as they need it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

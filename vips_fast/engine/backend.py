@@ -1,11 +1,8 @@
 """Where contributions are computed: blocks of units in, one exact sum out.
 
-A backend maps `Model.contribute` over blocks and adds integers. Sums of integers have
-the same bits for any partition and any order, so a backend may hand out blocks as it
-likes and recompute lost ones.
+A backend maps `Model.contribute` over blocks and adds integers. Sums of integers have the same bits for any partition
+and any order, so a backend may hand out blocks as it likes and recompute lost ones.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -27,14 +24,9 @@ _CHUNK = 1 << 16
 
 
 class Backend(Protocol):
-    """Draws records and computes the sum of their contributions.
+    """Draws records and computes the sum of their contributions."""
 
-    Attributes
-    ----------
-    n_threads : int
-        Of this process, for what is done at the root, such as the noise.
-    """
-
+    #: Of this process, for what is done at the root, such as the noise.
     n_threads: int
 
     def read(
@@ -54,19 +46,13 @@ class Backend(Protocol):
     ) -> np.ndarray:
         """Exact sum over ``rows`` of the model's contributions, shape ``model.fine_shape``.
 
-        int64, or Python integers where int64 could not hold it. ``figures`` takes
-        un-noised diagnostics, where the run is not private anyway: ``records``, how
-        many there are, and the model's own.
+        int64, or Python integers where int64 could not hold it. ``figures`` takes un-noised diagnostics, where the run
+        is not private anyway: ``records``, how many there are, and the model's own.
         """
 
 
 class Threads:
-    """Threads of this process, each with an accumulator of its own.
-
-    Parameters
-    ----------
-    n_threads : int
-    """
+    """Threads of this process, each with an accumulator of its own."""
 
     def __init__(self, n_threads: int = 1):
         self.n_threads = n_threads

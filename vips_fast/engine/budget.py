@@ -28,7 +28,7 @@ from ..checks import check_name
 from ..holder import is_dead, this_process
 from .budget_file import BudgetDamagedError, BudgetFile, create
 from .budget_state import BudgetState
-from .filters import FILTERS, declared_epsilon, renyi_orders, smallest_noise
+from .filters import FILTERS, LARGEST_NOISE, declared_epsilon, renyi_orders, smallest_noise
 from .interrupts import uninterrupted
 from .sampling import RELATIONS
 
@@ -261,9 +261,24 @@ class Budget:
                     f"{self.path}: the run has {name}={plans!r}, the budget of {self.dataset} is for {own!r}"
                 )
 
-    def check(self, event: PrivacyEvent, count: int = 1, part: str | None = None) -> None:
-        """Raise BudgetExceededError if ``count`` releases of an event do not fit now; nothing is reserved."""
+    def check(
+        self, event: PrivacyEvent, count: int = 1, part: str | None = None, *, before: SelfComposedEvent | None = None
+    ) -> None:
+        """Raise BudgetExceededError if ``count`` releases of an event do not fit now; nothing is reserved.
+
+        With ``before``, another run's event, that they do not fit together with that run, which comes first.
+        """
         with self._reading() as state:
+            # Those that ended will have given back by the time that a run reserves.
+            with suppress(ValueError):
+                state = self._without_abandoned(state)
+            if before is not None:
+                item = self._admit(state, before.event, before.count, None)
+                state = copy.deepcopy(state)
+                state.apply({
+                    "kind": "reserve", "number": -1, "run": "", "event": before.event.to_dict(), "count": before.count,
+                    "what": "", "holder": {}, "at": 0, "item": item,
+                })  # fmt: skip
             self._admit(state, event, count, part)
 
     def _admit(self, state: BudgetState, event: PrivacyEvent, count: int, part: str | None) -> tuple[str, int] | None:
@@ -404,7 +419,7 @@ class Budget:
                 state = self._without_abandoned(state)
             found = smallest_noise(lambda z: state.with_run(make_event(z), count), state.epsilon)
             if found is None:
-                raise BudgetExceededError(self._refusal(state, make_event(1e7), count, float("inf")))
+                raise BudgetExceededError(self._refusal(state, make_event(LARGEST_NOISE), count, float("inf")))
             return found
 
     @staticmethod

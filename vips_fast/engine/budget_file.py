@@ -19,8 +19,6 @@ keeps the one of its run, and `head in heads` is the comparison. If all of that 
 It takes a local file system, or one whose flock, write and fsync hold across machines.
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import hashlib

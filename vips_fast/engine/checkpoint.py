@@ -18,8 +18,6 @@ been tampered with, and is refused. A step that is done again draws new randomne
 line of its own in the ledger; that of the lost step stays.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import logging

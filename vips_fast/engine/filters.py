@@ -45,8 +45,6 @@ which fails with at most that probability whatever is seen, each release is domi
 filter's theorem gives (epsilon, what is left). The two deltas add up.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -136,7 +134,8 @@ def renyi_filter_epsilon(counts: Counts, delta: float, orders: tuple[tuple[float
     if allocated:
         other = "filter='gaussian'" if any(x.reused for x in allocated) else "its runs in a list declared ahead"
         raise ValueError(
-            f"no Renyi bound of random allocation is known here: expected {other}, or sampling='poisson'"
+            "no Renyi bound of random allocation is known here (none that is tight is proven for the data without "
+            f"a record against those with it): expected {other}, or sampling='poisson'"
         )
     alphas = tuple(alpha for alpha, _ in orders)
     total = np.sum([count * _divergences(event, alphas) for event, count in counts.items() if count], axis=0) * _UP
@@ -176,6 +175,10 @@ def declared_epsilon(counts: Counts, delta: float) -> float:
     return 0.0 if event is None else epsilon(event, delta)
 
 
+#: No noise multiplier above it is tried.
+LARGEST_NOISE = 1e7
+
+
 def smallest_noise(cost: Callable[[float], float], limit: float) -> float | None:
     """The smallest noise multiplier with ``cost(noise_multiplier) <= limit``, by bisection; None if there is none.
 
@@ -184,7 +187,7 @@ def smallest_noise(cost: Callable[[float], float], limit: float) -> float | None
     high = 1.0
     while cost(high) > limit:
         high *= 2.0
-        if high > 1e7:
+        if high > LARGEST_NOISE:
             return None
     low = high / 2.0
     while cost(low) <= limit:

@@ -5,8 +5,6 @@ or SIGHUP raises `Stopped` there, unless an `uninterrupted` block is running: th
 process at once, by the system's own means.
 """
 
-from __future__ import annotations
-
 import signal
 import threading
 import time

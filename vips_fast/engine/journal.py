@@ -16,8 +16,6 @@ What no file can show is that its end was cut off at a line's end, or that an ol
 was put back. A checkpoint shows it as far as its own count of records goes.
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import json
@@ -37,7 +35,7 @@ LEDGER, LOCK = "ledger.jsonl", "lock"
 _BROKEN = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 
 #: Locks that this process holds. A forked child closes its copies, or the lock would live as long as the child.
-_held: weakref.WeakSet[FolderLock] = weakref.WeakSet()
+_held: "weakref.WeakSet[FolderLock]" = weakref.WeakSet()
 
 
 class FolderLock:

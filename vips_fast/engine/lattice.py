@@ -6,8 +6,6 @@ rounding only: in floating point the error of a product grows with the sum, that
 So the factor is a fraction p / 2^k and everything is done in integers.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
@@ -25,7 +23,7 @@ class Fraction:
     shift: int
 
     @classmethod
-    def below(cls, value: float) -> Fraction:
+    def below(cls, value: float) -> "Fraction":
         """The largest such fraction that is not above a positive number."""
         if not (math.isfinite(value) and value > 0):
             raise ValueError(f"value={value!r}: expected a finite number > 0")

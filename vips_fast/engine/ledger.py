@@ -6,8 +6,6 @@ shortened or edited by accident does not load. Whoever recomputes the whole chai
 against that (`vips_fast.models.persistence`).
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import threading
@@ -83,7 +81,7 @@ class Ledger:
         last = self._records[-1] if self._records else {"kind": None}
         return last["digest"] if last["kind"] == "close" else None
 
-    def copy(self) -> Ledger:
+    def copy(self) -> "Ledger":
         """A ledger with the same records, to which more can be appended."""
         with self._lock:
             other = Ledger()
@@ -91,7 +89,7 @@ class Ledger:
             other._spent, other._taints, other._n_releases = self._spent.copy(), list(self._taints), self._n_releases
             return other
 
-    def freeze(self) -> Ledger:
+    def freeze(self) -> "Ledger":
         """Refuse further records; returns the ledger."""
         self._frozen = True
         return self
@@ -246,7 +244,7 @@ class Ledger:
             return {"schema": SCHEMA, "head": self._head, "records": [dict(record) for record in self._records]}
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Ledger:
+    def from_dict(cls, data: dict[str, Any]) -> "Ledger":
         """The ledger from `to_dict`.
 
         Raises ValueError if the schema is unknown, a record is malformed or the chain of hashes does not hold.

@@ -8,8 +8,6 @@ One step is (Algorithms 1, 2 and 4 of Park et al. 2020)
 with the ledger written before the noise's key is drawn.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Callable
@@ -28,16 +26,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Progress:
-    """What a callback is told after each step.
+    """What a callback is told after each step: steps done in this run, steps that it will do, seconds since it began.
 
-    Attributes
-    ----------
-    step : int
-        Steps done in this run.
-    n_steps : int
-        Steps that the run will do.
-    seconds : float
-        Since the run began. For the operator alone: time is not covered by the guarantee.
+    The seconds are for the operator alone: time is not covered by the guarantee.
     """
 
     step: int
@@ -59,17 +50,12 @@ def run(
     charge: Callable[[], None] | None = None,
     steps: range | None = None, after: Callable[[int], None] | None = None,
 ) -> int:
-    """Run a plan, updating model and ledger.
+    """Run a plan, updating model and ledger; returns the steps done in all.
 
     Parameters
     ----------
     model : Model
         Prepared by `make_plan`.
-    records : Records
-    plan : RunPlan
-    ledger : Ledger
-    randomness : Randomness
-    backend : Backend
     first_step : int
         Steps done before, in earlier runs.
     keep : callable(Release) or None
@@ -85,11 +71,6 @@ def run(
         Steps of the plan that are left to do, in a ledger that is open already. None is all of them.
     after : callable(int) or None
         Called with the number of the plan's steps that are done, when the model has seen a release, to keep its state.
-
-    Returns
-    -------
-    int
-        Steps done in all.
     """
     if steps is None:
         steps = range(plan.n_steps)

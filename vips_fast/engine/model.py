@@ -1,13 +1,10 @@
 """The contract between the engine and a model.
 
-A model is the mathematics of one family: what a unit contributes, how large that can
-be, and what follows from the released sums. It knows nothing of sampling, noise,
-accounting or threads, and it never holds records: only `Model.contribute` sees them,
-one block at a time. So everything else that a model computes is a function of released
+A model is the mathematics of one family: what a unit contributes, how large that can be, and what follows from the
+released sums. It knows nothing of sampling, noise, accounting or threads, and it never holds records: only
+`Model.contribute` sees them, one block at a time. So everything else that a model computes is a function of released
 numbers and of public ones.
 """
-
-from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -43,7 +40,7 @@ class Records(Protocol):
     def block(self, rows: np.ndarray) -> Any:
         """The block of these rows that `Model.contribute` takes."""
 
-    def subset(self, rows: np.ndarray) -> Records:
+    def subset(self, rows: np.ndarray) -> "Records":
         """These rows, in this order, as records of their own, which hold nothing of the others."""
 
 
@@ -79,7 +76,7 @@ class Model(ABC):
     def sensitivity(self, relation: str) -> float:
         """Proven L2 sensitivity of the rounded sum under "add_remove" or "replace_one"."""
 
-    def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
+    def prepare(self, mechanism: "GaussianMechanism", sampler: "Sampler") -> None:
         """Take lattice and scale from the plan, before any data.
 
         Raises ValueError if the model cannot keep its bound on this lattice.
@@ -104,7 +101,7 @@ class Model(ABC):
         return fine if fine.dtype == np.int64 else fine.astype(np.int64)
 
     @abstractmethod
-    def update(self, release: Release) -> None:
+    def update(self, release: "Release") -> None:
         """The M-step: parameters of the next step from one more release."""
 
     @abstractmethod

@@ -5,8 +5,6 @@ charged is the sampler's own, for the noise multiplier of the mechanism that wil
 noise. Every refusal happens while a plan is made, from public numbers alone.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +22,7 @@ from ..accounting.parts import Spent
 from ..checks import check_name
 from ..mechanisms import GaussianMechanism
 from .model import Model
-from .sampling import Sampler, charged, check_steps, n_events, run_event
+from .sampling import Sampler, charged, check_steps, n_events
 
 
 @dataclass(frozen=True)
@@ -82,6 +80,25 @@ class RunPlan:
         return public | {name: value for name, value in more.items() if value is not None}
 
 
+def calibrated_noise(
+    sampler: Sampler, count: int, target_epsilon: float, delta: float, bought: PrivacyEvent | None
+) -> float:
+    """The noise multiplier with which so many events meet a target, together with what the columns were bought with.
+
+    Raises ValueError if none does.
+    """
+    events = () if bought is None else (bought,)
+    before = 0.0 if bought is None else epsilon(bought, delta)
+    if before >= target_epsilon:
+        raise ValueError(
+            f"target_epsilon={target_epsilon:g}: expected more than epsilon = {before:.4g}, which is spent on what the "
+            "columns were bought with"
+        )
+    return calibrate_noise_multiplier(
+        lambda z: ComposedEvent((*events, SelfComposedEvent(sampler.event(z), count))), target_epsilon, delta
+    )
+
+
 def make_plan(
     model: Model, sampler: Sampler, *, n_steps: int, delta: float, private: bool = True,
     target_epsilon: float | None = None, noise_multiplier: float | None = None, sensitivity: float | None = None,
@@ -109,17 +126,9 @@ def make_plan(
     elif noise_multiplier is None:
         if spent:
             raise ValueError("noise_multiplier=None: expected a number for a run that goes on from an earlier one")
-        target = 1.0 if target_epsilon is None else target_epsilon
-        bought = () if prior is None else (event_from_dict(prior["event"]),)
-        before = epsilon(bought[0], delta) if bought else 0.0
-        if before >= target:
-            raise ValueError(
-                f"target_epsilon={target:g}: expected more than epsilon = {before:.4g}, which is spent on what the "
-                "columns were bought with"
-            )
-        z = calibrate_noise_multiplier(
-            lambda z: ComposedEvent((*bought, run_event(sampler, z, n_steps))), target, delta
-        )
+        bought = None if prior is None else event_from_dict(prior["event"])
+        count = n_events(sampler, range(n_steps))
+        z = calibrated_noise(sampler, count, 1.0 if target_epsilon is None else target_epsilon, delta, bought)
     else:
         z = float(noise_multiplier)
         if z == 0.0:

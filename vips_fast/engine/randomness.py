@@ -8,8 +8,6 @@ The words of a purpose in a step are the ChaCha20 stream of one key. Any stretch
 alone, so that several processes can draw one minibatch, each its own records.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 from typing import Protocol
@@ -25,7 +23,7 @@ class Randomness(Protocol):
     def words(self, n: int, purpose: str, step: int, first: int = 0) -> np.ndarray:
         """n independent uniform uint64 for a purpose in a step: those from number ``first`` on."""
 
-    def of_step(self, step: int) -> Randomness:
+    def of_step(self, step: int) -> "Randomness":
         """Randomness whose words of this step are the same whenever, and wherever, they are asked for."""
 
     def noise_key(self, step: int) -> bytes | None:
@@ -39,7 +37,7 @@ class SystemRandomness:
         """n independent uniform uint64, others at each call."""
         return self.of_step(step).words(n, purpose, step, first)
 
-    def of_step(self, step: int) -> KeyedRandomness:
+    def of_step(self, step: int) -> "KeyedRandomness":
         """A stream of a fresh key of the operating system, another at each call; who asks forgets it after the step."""
         return KeyedRandomness(os.urandom(32))
 
@@ -63,7 +61,7 @@ class KeyedRandomness:
         native.chacha20_words(native.Key(self._digest(purpose, step)), first, out)
         return out
 
-    def of_step(self, step: int) -> KeyedRandomness:
+    def of_step(self, step: int) -> "KeyedRandomness":
         """A stream of its own for the step, which says nothing about other steps or about noise."""
         return KeyedRandomness(self._digest("step", step))
 

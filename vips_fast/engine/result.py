@@ -4,10 +4,8 @@ A fitted estimator holds one `FitResult` and reads everything from it, so that n
 about other numbers. The ledger's last record holds the digest of all that the result publishes.
 """
 
-from __future__ import annotations
-
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -45,7 +43,8 @@ class Public:
     unit: str = "record"
     #: Names of the columns, where the data were a frame.
     feature_names: tuple[str, ...] | None = None
-    #: Minibatches that were drawn when the data were written as shards, and are used in every epoch.
+    #: Bins that shards were written in, which random allocation takes as the minibatches of every epoch; 0 for shards
+    #: without any, None for data in memory.
     n_bins: int | None = None
 
     def __post_init__(self) -> None:
@@ -83,13 +82,18 @@ class FitResult:
     diagnostics: tuple[dict[str, float], ...] | None = field(default=None, compare=False)
     #: A detached signature of `head`.
     signature: bytes | None = None
+    #: What read-outs have computed of the above; in no file and in no pickle.
+    derived: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "derived": {}}
 
     @classmethod
     def make(
         cls, kind: str, settings: Mapping[str, Any], public: Public, n_steps: int, arrays: Mapping[str, np.ndarray],
         state: Mapping[str, np.ndarray], ledger: Ledger, diagnostics: list[dict[str, float]] | None = None,
         transcript: list[str] | None = None,
-    ) -> FitResult:
+    ) -> "FitResult":
         """Take the arrays over, close the ledger over them and freeze everything.
 
         ``transcript`` holds the digests of the run's releases, where these are kept.

@@ -70,7 +70,7 @@ def check_steps(sampler: Sampler, n_steps: int) -> None:
     if n_steps % epoch_length(sampler):
         raise ValueError(
             f"n_steps={n_steps}: expected a multiple of {epoch_length(sampler)}, the minibatches of an epoch "
-            f"(n_records / batch_size), with sampling={sampler.name!r}"
+            f"(n_records / batch_size), with sampling={sampler.name!r}; or sampling='poisson'"
         )
 
 
@@ -327,15 +327,28 @@ def minibatch(
     return rows, words
 
 
+def resolve_sampling(sampling: str | None, neighbors: str | None, n_bins: int | None) -> str:
+    """How minibatches are drawn; None is what `vips_fast.models.parameters.Parameters` says of it.
+
+    ``n_bins`` is None for data in memory, and else in how many bins the shards were written, or 0.
+    """
+    if sampling is not None:
+        return sampling
+    if neighbors == "replace_one":
+        return "without_replacement"
+    return "poisson" if n_bins is None else "random_allocation"
+
+
 def make_sampler(
-    sampling: str, neighbors: str | None, n_records: int, batch_size: float | None, rows_per_unit: int | None = None,
-    n_bins: int | None = None,
+    sampling: str | None, neighbors: str | None, n_records: int, batch_size: float | None,
+    rows_per_unit: int | None = None, n_bins: int | None = None,
 ) -> Sampler:
     """The sampler for an estimator's parameters.
 
     Parameters
     ----------
-    sampling : {"poisson", "without_replacement", "full", "rows", "random_allocation"}
+    sampling : {"poisson", "without_replacement", "full", "rows", "random_allocation"} or None
+        None is what `resolve_sampling` takes.
     neighbors : {"add_remove", "replace_one"} or None
         None takes the relation that the sampling is accounted under.
     n_records : int
@@ -346,7 +359,8 @@ def make_sampler(
     rows_per_unit : int or None
         Most rows of a person, which "rows" needs and the others do not read.
     n_bins : int or None
-        Minibatches of an epoch that were drawn with the data, which "random_allocation" takes as they are.
+        Minibatches of an epoch that were drawn with the data, which "random_allocation" takes as they are; 0 for shards
+        without any, None for data in memory.
 
     Raises
     ------
@@ -354,6 +368,7 @@ def make_sampler(
         If a name is unknown, the relation is not one that the sampling can be accounted
         under, or the batch does not fit the public number of records.
     """
+    sampling = resolve_sampling(sampling, neighbors, n_bins)
     if sampling not in SAMPLINGS:
         raise ValueError(f"sampling={sampling!r}: expected one of {', '.join(map(repr, SAMPLINGS))}")
     if neighbors is not None and neighbors not in RELATIONS:
@@ -378,11 +393,12 @@ def make_sampler(
         return RowSampler(n_records, float(size), rows_per_unit)
     if sampling == "random_allocation":
         n_batches = max(1, round(n_records / size))
-        if n_bins is None:
+        if not n_bins:
             return RandomAllocationSampler(n_records, n_batches)
         if batch_size is not None and n_batches != n_bins:
             raise ValueError(
-                f"batch_size={batch_size!r}: expected None, or a minibatch for each of the {n_bins} bins that X has"
+                f"batch_size={batch_size!r}: expected None, or a minibatch for each of the {n_bins} bins that X has; "
+                "or sampling='poisson'"
             )
         return RandomAllocationSampler(n_records, n_bins, reused=True)
     if int(size) != size or size < 1:

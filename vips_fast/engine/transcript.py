@@ -8,8 +8,6 @@ records of the run. A run that was interrupted and goes on from a step writes th
 were lost stand in the ledger alone.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

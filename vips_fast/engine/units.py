@@ -1,13 +1,10 @@
 """Units of privacy that own several rows: persons.
 
-With units, everything that the engine says of a record is said of a unit: the sampler
-draws units, `Model.contribute` takes blocks of units, each with one random word, and the
-sum of a unit's rows is clipped once, jointly. So adding or removing a unit with all its
-rows moves a sum by at most the clip, whatever the number of its rows; which rows there
+With units, everything that the engine says of a record is said of a unit: the sampler draws units, `Model.contribute`
+takes blocks of units, each with one random word, and the sum of a unit's rows is clipped once, jointly. So adding or
+removing a unit with all its rows moves a sum by at most the clip, whatever the number of its rows; which rows there
 are, and how many, is private.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from copy import copy
@@ -33,41 +30,19 @@ def mixed(words: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class UnitBlock:
-    """Some units, before their rows are looked up.
+    """Some units, by their int64 numbers, before their rows are looked up."""
 
-    Attributes
-    ----------
-    records : UnitRecords
-    units : int64 array
-    """
-
-    records: UnitRecords
+    records: "UnitRecords"
     units: np.ndarray
 
 
 class UnitRecords:
-    """Records of units that own any number of rows, as the engine's `Records`.
+    """Records of units that own any number of rows, as the engine's `Records`, in the order of their first rows.
 
-    Parameters
-    ----------
-    rows : Records
-        The rows, as a model's reader prepared them.
-    groups : array-like of shape (rows.n_rows,), or Runs
-        Label of the unit that each row belongs to (`vips_fast.data.groups.group_codes`), or where each unit's rows
-        begin, if they follow each other.
-    limit : int or None
-        Most rows of a unit that are used at one visit. A unit that has more is cut to as
-        many, chosen by its own random word, anew at each visit: a function of the unit alone.
-
-    Attributes
-    ----------
-    n_rows : int
-        Number of units, in the order of their first rows.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As `group_codes`.
+    ``rows`` are the rows, as a model's reader prepared them. ``groups``, (rows.n_rows,), are labels of the units that
+    they belong to (`vips_fast.data.groups.group_codes`, whose errors are raised), or `Runs`, where each unit's rows
+    begin, if they follow each other. ``limit`` is the most rows of a unit that are used at one visit, or None. A unit
+    that has more is cut to as many, chosen by its own random word, anew at each visit: a function of the unit alone.
     """
 
     usable: np.ndarray | None = None
@@ -107,7 +82,7 @@ class UnitRecords:
         inner = np.searchsorted(ends, np.asarray(cuts)[1:-1], side="right") - 1
         return np.unique(np.concatenate(([0], inner, [len(units)])))
 
-    def subset(self, units: np.ndarray) -> UnitRecords:
+    def subset(self, units: np.ndarray) -> "UnitRecords":
         """See `vips_fast.engine.model.Records`; each unit with all its rows."""
         lengths = self._starts[units + 1] - self._starts[units]
         ends = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
@@ -122,17 +97,10 @@ class UnitRecords:
         return UnitBlock(self, units)
 
     def take(self, units: np.ndarray, words: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray]:
-        """The rows of units: a block of `Records`, one word for each row, and where each unit's rows begin.
+        """The rows of units: a block of `Records`, a word for each row, and where each unit's rows begin, (n + 1,).
 
-        Parameters
-        ----------
-        units : int64 array of shape (n,)
-        words : uint64 array of shape (n,)
-            One for each unit, from which those of its rows follow; that of the first row is the unit's.
-
-        Returns
-        -------
-        block, uint64 array of shape (m,), int64 array of shape (n + 1,)
+        ``words``, (n,) uint64, has one for each unit, from which those of its rows follow; that of the first row is the
+        unit's.
         """
         whole = self._starts[units + 1] - self._starts[units]
         ends = np.concatenate(([0], np.cumsum(whole)))
@@ -187,24 +155,8 @@ class Selection:
 class KeptRows(Selection):
     """Rows as records of their own, of which each unit keeps only so many, as the engine's `Records`.
 
-    Parameters
-    ----------
-    rows : Records
-        The rows, as a model's reader prepared them.
-    groups : array-like of shape (rows.n_rows,)
-        As for `UnitRecords`.
-    limit : int or None
-        Most rows of a unit that are kept; None keeps all. `choose` says which, and has to be called first.
-
-    Attributes
-    ----------
-    n_rows : int
-        Number of kept rows.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As `group_codes`.
+    ``rows`` and ``groups`` are as for `UnitRecords`. ``limit`` is the most rows of a unit that are kept; None keeps
+    all. `choose` says which, and has to be called first.
     """
 
     def __init__(self, rows: Records, groups: Any, limit: int | None = None):

@@ -4,8 +4,6 @@ Contributions are truncated toward zero to multiples of a power-of-two spacing g
 exact whatever the order, and noise is added to integers. Everything here is a function of public numbers.
 """
 
-from __future__ import annotations
-
 import math
 
 from . import native

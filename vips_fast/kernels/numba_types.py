@@ -18,8 +18,6 @@ The functions do not know the arrays' sizes: as in C, the caller answers for the
 function that holds such an address. This module imports Numba; ``import vips_fast`` does not.
 """
 
-from __future__ import annotations
-
 import ctypes
 import json
 from pathlib import Path

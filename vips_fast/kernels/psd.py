@@ -1,7 +1,5 @@
 """Projection of a symmetric matrix onto the positive semidefinite ones."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """What the kernels return."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

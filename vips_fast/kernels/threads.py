@@ -4,8 +4,6 @@ Kernels release the GIL, so plain threads scale; there is no OpenMP (it deadlock
 after a fork and oversubscribes with a threaded BLAS).
 """
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Gaussian noise on an integer sum: one draw for each release."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -10,8 +10,6 @@ word for word. Random bits come from the operating system; there is no seed.
 deviation, over the sensitivity. Released arrays are float64 of the shape of ``value``, multiples of a power of two.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import secrets

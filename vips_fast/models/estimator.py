@@ -1,8 +1,7 @@
 """What the estimators share: settings, ONE fit for all models, and the result they read.
 
-A subclass says how its data are read (`_read`) and which `Model` goes with its settings
-and with public facts (`_model`). Everything else is here, once: planning, the run, the
-result, files, rebuilding from a transcript.
+A subclass says how its data are read (`_read`) and which `Model` goes with its settings and with public facts
+(`_model`). Everything else is here, once: planning, the run, the result, files, rebuilding from a transcript.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from ..engine.model import MAX_RECORDS, Model, Records
 from ..engine.plan import RunPlan, make_plan
 from ..engine.randomness import KeyedRandomness, Randomness, SystemRandomness
 from ..engine.result import FitResult, Public
-from ..engine.sampling import SAMPLINGS, Sampler, make_sampler
+from ..engine.sampling import SAMPLINGS, Sampler, make_sampler, resolve_sampling
 from ..engine.statement import Privacy
 from ..engine.transcript import Run, TranscriptWriter, release_digest
 from ..engine.units import KeptRows, UnitRecords
@@ -147,7 +146,7 @@ class PrivateEstimator(Repeatable):
         check_number("batch_size", self.batch_size, 0, math.inf, low_open=True, high_open=True, optional=True)
         check_number("n_records", self.n_records, 1, MAX_RECORDS, integer=True, optional=True)
         check_number("rows_per_group", self.rows_per_group, 1, MAX_RECORDS, integer=True, optional=True)
-        check_choice("sampling", self.sampling, SAMPLINGS)
+        check_choice("sampling", self.sampling, (*SAMPLINGS, None))
         check_choice("invalid", self.invalid, ("raise", "drop"))
         if self.callback is not None and not callable(self.callback):
             raise ValueError(f"callback={self.callback!r}: expected a callable or None")
@@ -175,24 +174,10 @@ class PrivateEstimator(Repeatable):
     def set_unsafe(self, *, test_key: bytes | None = None, diagnostics: bool = False) -> Self:
         """Open what privacy closes, for tests, audits and public data; fits that follow are NOT PRIVATE for good.
 
-        Neither is a parameter, and neither is stored in files or pickles.
-
-        Parameters
-        ----------
-        test_key : bytes of length 32, or None
-            Sampling, per-record randomness and noise come from this known key, so that
-            fits can be repeated bit for bit.
-        diagnostics : bool
-            True keeps un-noised figures of the training records in ``diagnostics_``.
-
-        Returns
-        -------
-        The estimator.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If the key is not 32 bytes.
+        With a ``test_key`` of 32 bytes sampling, per-record randomness and noise come from this known key, so that fits
+        can be repeated bit for bit; ``diagnostics=True`` keeps un-noised figures of the training records in
+        ``diagnostics_``. Neither is a parameter, and neither is stored in files or pickles. Returns the estimator;
+        raises TypeError or ValueError if the key is not 32 bytes.
         """
         if test_key is not None:
             if not isinstance(test_key, (bytes, bytearray)):
@@ -234,12 +219,7 @@ class PrivateEstimator(Repeatable):
         """What a fit to these data would run with; nothing is drawn or spent, and the estimator stays as it is.
 
         `fit` is ``prepare`` followed by `run`. Between the two, an audit puts its own parts in. With a budget the run
-        is reserved; `run` gives back what it does not draw.
-
-        Raises
-        ------
-        ValueError
-            As `fit`.
+        is reserved; `run` gives back what it does not draw. Raises what `fit` raises.
         """
         self._check_parameters()
         if partial and self.private and self.noise_multiplier is None:
@@ -251,11 +231,10 @@ class PrivateEstimator(Repeatable):
             check_name("part", part)
         check_number("n_records", n_records, 1, MAX_RECORDS, integer=True, optional=True)
         call: dict[str, Any] = {"part": part, "call_records": n_records, "unit": unit_name(groups, unit, self.sampling)}
-        bins = None if partial else bins_of(X, groups, self.sampling)
-        call["n_bins"] = None if bins is None else len(bins) - 1
+        call["n_bins"], bins = (None, None) if partial else bins_of(X, groups, self.sampling, self.neighbors)
         before = self._result if partial else None
         prior = None if after is None else after.prior(before)
-        with planning(self, budget, partial, dict(call), folder) as spending:
+        with planning(self, budget, partial, dict(call), folder, prior) as spending:
             # Only now: a fit that the budget refuses does not touch the data.
             names = named_columns(X if before is None else self._held(X))
             call["feature_names"] = names or (before and before.public.feature_names)
@@ -282,9 +261,7 @@ class PrivateEstimator(Repeatable):
                 partial, done, None if before is None else before.head, spending,
             )
 
-    def run(
-        self, prepared: Prepared, keep: TranscriptWriter | None = None, folder: RunFolder | None = None
-    ) -> Self:
+    def run(self, prepared: Prepared, keep: TranscriptWriter | None = None, folder: RunFolder | None = None) -> Self:
         """Run what `prepare` made, and take the result over when all is done; with a folder, go on where it stopped."""
         model, public, plan, ledger = prepared.model, prepared.public, prepared.plan, prepared.ledger
         kind, settings, steps, n_before = type(self).__name__, prepared.settings, None, len(ledger.chain())
@@ -365,7 +342,8 @@ class PrivateEstimator(Repeatable):
         stated = self.n_records if call_records is None else call_records
         if n_rows == 0 and stated is None:
             raise ValueError("X has no rows: expected at least one row, or n_records")
-        if self.sampling == "without_replacement" and stated is not None and stated != n_rows:
+        drawn = self.sampling if partial else resolve_sampling(self.sampling, self.neighbors, facts.get("n_bins"))
+        if drawn == "without_replacement" and stated is not None and stated != n_rows:
             # Neighbours differ by a replacement, so they have as many rows.
             raise ValueError(
                 f"n_records={stated}: expected the number of rows with sampling='without_replacement', or None"
@@ -447,11 +425,8 @@ class PrivateEstimator(Repeatable):
     def _rebuild(cls, runs: list[Run]) -> Self:
         """The estimator that a transcript's releases lead to, made without data.
 
-        Raises
-        ------
-        ValueError
-            If a run is of another class, or its plan is not the one that its settings
-            and public facts lead to.
+        Raises ValueError if a run is of another class, or its plan is not the one that its settings and public facts
+        lead to.
         """
         estimator: Self | None = None
         for one in runs:
@@ -540,23 +515,11 @@ class PrivateEstimator(Repeatable):
     def save(self, path: str | Path) -> None:
         """Write the fitted model to a folder: ``model.npz`` and ``model.json``, no pickle.
 
-        Only released quantities and the constructor's arguments, which are public, are
-        written. The folder appears whole or not at all; a model that is there is
-        exchanged for the new one in one step, where the system can.
+        Only released quantities and the constructor's arguments, which are public, are written. The folder appears
+        whole or not at all; a model that is there is exchanged for the new one in one step, where the system can.
 
-        Parameters
-        ----------
-        path : str or path
-            Folder to write.
-
-        Raises
-        ------
-        NotFittedError
-            Before ``fit``.
-        FileExistsError
-            If path is a file, or a folder that holds anything but a saved model.
-        ValueError
-            If an argument of the constructor cannot be written as JSON.
+        Raises NotFittedError before ``fit``; FileExistsError if the path is a file, or a folder that holds anything but
+        a saved model; ValueError if an argument of the constructor cannot be written as JSON.
         """
         persistence.save(self._fitted(), path)
 
@@ -564,36 +527,20 @@ class PrivateEstimator(Repeatable):
     def load(cls, path: str | Path, *, verify: Any = None) -> Self:
         """Read a model that `save` wrote.
 
-        Parameters
-        ----------
-        path : str or path
-        verify : Ed25519 public key or None
-            A key (of the ``cryptography`` package, or its 32 bytes) under which the
-            model's signature must hold. None does not look at a signature.
+        ``verify`` is an Ed25519 public key (of the ``cryptography`` package, or its 32 bytes) under which the model's
+        signature must hold; None does not look at a signature.
 
-        Raises
-        ------
-        FileNotFoundError
-            If the folder or one of its files is missing.
-        ValueError
-            If the files are of another model or format, do not agree with the ledger,
-            hold arrays of wrong shapes or values, or the signature does not hold.
+        Raises FileNotFoundError if the folder or one of its files is missing; ValueError if the files are of another
+        model or format, do not agree with the ledger, hold arrays of wrong shapes or values, or the signature does not
+        hold.
         """
         return persistence.load(cls, path, verify)
 
     def sign(self, key: Any) -> bytes:
         """Sign the fitted model; `save` then writes the signature beside it.
 
-        Parameters
-        ----------
-        key : Ed25519 private key
-            Of the ``cryptography`` package (extra ``sign``), or its 32 bytes.
-
-        Returns
-        -------
-        bytes
-            The detached signature of ``ledger_.head``, which stands for arrays,
-            settings and ledger.
+        ``key`` is an Ed25519 private key of the ``cryptography`` package (extra ``sign``), or its 32 bytes. Returns the
+        detached signature of ``ledger_.head``, which stands for arrays, settings and ledger.
         """
         self._result, signature = persistence.sign(self._fitted(), key)
         return signature

@@ -1,7 +1,5 @@
 """What the estimators' constructors and fits take in common, said once."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,10 +20,13 @@ class Parameters:
 
     Parameters
     ----------
-    sampling : {"poisson", "without_replacement", "full", "rows", "random_allocation"}
+    sampling : {"poisson", "without_replacement", "full", "rows", "random_allocation"} or None
         How minibatches are drawn. "rows", with ``groups``: rows by themselves, each clipped alone, in place of persons.
         "random_allocation": epochs of ``n_records / batch_size`` minibatches, rounded, in each of which every record is
-        once; ``n_steps`` is a multiple of that number.
+        once; ``n_steps`` is a multiple of that number. The bins that a `vips_fast.data.ShardedCorpus` was written in
+        are its minibatches, in every epoch. None is "without_replacement" where ``neighbors`` is "replace_one", else
+        "random_allocation" for a ``fit`` to a ``ShardedCorpus`` and "poisson" for data in memory; the statement says
+        which it was.
     neighbors : {"add_remove", "replace_one"} or None
         Neighbouring relation; None takes the one that the sampling is accounted under ("without_replacement": replace
         one record; others: add or remove one).
@@ -59,7 +60,7 @@ class Parameters:
         Called after each step with `vips_fast.engine.loop.Progress`, which is public.
     """
 
-    sampling: str = "poisson"
+    sampling: str | None = None
     neighbors: str | None = None
     batch_size: float | None = None
     n_steps: int | None = None
@@ -97,13 +98,7 @@ class Parameters:
         return {name: getattr(self, name) for name in self._parameter_names()}
 
     def set_params(self, **params: Any) -> Self:
-        """Set constructor arguments; returns the estimator.
-
-        Raises
-        ------
-        ValueError
-            If a name is not a parameter.
-        """
+        """Set constructor arguments; returns the estimator. Raises ValueError if a name is not a parameter."""
         names = self._parameter_names()
         for name, value in params.items():
             if name not in names:

@@ -6,8 +6,6 @@ shapes and ranges are checked. That catches accidents, damage and careless edits
 every hash anew; a signature does, as far as its key is trusted.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from contextlib import suppress
@@ -90,7 +88,7 @@ def _meta(path: Path) -> dict[str, Any]:
     return meta
 
 
-def load(cls: type[E], path: str | Path, verify: Any = None) -> E:
+def load(cls: "type[E]", path: str | Path, verify: Any = None) -> "E":
     """Read a model; see `PrivateEstimator.load`. One that is exchanged meanwhile is read again."""
     path = Path(path)
     while True:
@@ -109,7 +107,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return None
 
 
-def _load(cls: type[E], path: Path, verify: Any) -> E:
+def _load(cls: "type[E]", path: Path, verify: Any) -> "E":
     meta = _meta(path)
     if meta["model"] != cls.__name__:
         raise ValueError(f"{path} holds a {meta['model']}: expected a {cls.__name__}")
@@ -151,7 +149,7 @@ def _result(meta: dict[str, Any], stored: dict[str, np.ndarray]) -> FitResult:
     )
 
 
-def _check_arrays(estimator: PrivateEstimator, result: FitResult) -> None:
+def _check_arrays(estimator: "PrivateEstimator", result: FitResult) -> None:
     """Shapes, ranges and finiteness of the published arrays and of the state."""
     specs = estimator._array_specs(result.public)
     if set(specs) != set(result.arrays):

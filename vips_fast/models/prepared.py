@@ -1,7 +1,5 @@
 """A run that is planned and paid for, and has not begun."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,7 +14,7 @@ from ..engine.model import Model, Records
 from ..engine.plan import RunPlan
 from ..engine.randomness import Randomness
 from ..engine.result import Public
-from ..engine.sampling import RandomAllocationSampler, Sampler
+from ..engine.sampling import RandomAllocationSampler, Sampler, resolve_sampling
 from .spending import Spending
 
 
@@ -45,23 +43,23 @@ class Prepared:
     spending: Spending = field(default_factory=Spending)
 
 
-def bins_of(X: Any, groups: Any, sampling: str) -> np.ndarray | None:
-    """Where each bin of units begins, if X has bins and they are what the sampling draws.
+def bins_of(X: Any, groups: Any, sampling: str | None, neighbors: str | None) -> tuple[int | None, np.ndarray | None]:
+    """How many bins X was written in, as in `Public`, and where each begins, if they are what the sampling draws.
 
-    Raises
-    ------
-    ValueError
-        If the bins are not those of the units that are sampled.
+    Raises ValueError if the bins are not those of the units that are sampled.
     """
-    if sampling != "random_allocation" or not isinstance(X, ShardedCorpus) or X.bins is None:
-        return None
+    if not isinstance(X, ShardedCorpus):
+        return None, None
+    n_bins = 0 if X.bins is None else len(X.bins) - 1
+    if n_bins == 0 or resolve_sampling(sampling, neighbors, n_bins) != "random_allocation":
+        return n_bins, None
     own = X.groups
     owned = own is not None
     same = isinstance(groups, Runs) and own is not None and np.array_equal(groups.starts, own.starts)
     if not same and (owned or groups is not None):
         expected = "X.groups, whose bins X has," if owned else "None, since X has bins of rows,"
-        raise ValueError(f"groups: expected {expected} with sampling='random_allocation'")
-    return X.bins
+        raise ValueError(f"groups: expected {expected} with sampling='random_allocation'; or sampling='poisson'")
+    return n_bins, X.bins
 
 
 def deal(sampler: Sampler, bins: np.ndarray | None, n_units: int) -> None:

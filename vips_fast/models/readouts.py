@@ -1,10 +1,8 @@
 """What fitted estimators read out of their results, and what scikit-learn asks of those with a ``transform``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any, Self
+from typing import Any, Self, TypeVar, cast
 
 import numpy as np
 
@@ -12,10 +10,32 @@ from ..data.frames import set_output
 from ..data.shards import ShardedCorpus
 from .estimator import PrivateEstimator
 
+T = TypeVar("T")
 
-def published(name: str, doc: str) -> property:
-    """A fitted attribute: a published array, read-only."""
-    return property(lambda self: self._fitted().arrays[name], doc=doc)
+
+def published(name: str, doc: str, entry: int | None = None) -> property:
+    """A fitted attribute: a published array, read-only, or one entry of it as a float."""
+
+    def read(self: PrivateEstimator) -> Any:
+        array = self._fitted().arrays[name]
+        return array if entry is None else float(array[entry])
+
+    return property(read, doc=doc)
+
+
+def kept(method: Callable[..., T]) -> Callable[..., T]:
+    """Lets ``method(self, *key)``, a function of the fitted result and of its key alone, be computed once for each.
+
+    What it gives must not be changed."""
+
+    @wraps(method)
+    def read(self: Any, *key: Any) -> T:
+        derived, name = self._fitted().derived, (method.__name__, *key)
+        if name not in derived:
+            derived[name] = method(self, *key)
+        return cast(T, derived[name])
+
+    return read
 
 
 def by_pieces(join: Callable[[Sequence[Any]], Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -8,8 +8,6 @@ Equality of bits is to be expected on the same instruction set with the same ver
 numpy and SciPy; elsewhere the last bits of the post-processing may differ.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 import tempfile
@@ -108,11 +106,11 @@ def verify(
         return VerifyReport((*checks, VerifyCheck("rebuild", False, str(error))))
     want = again._fitted()
     for name in ("kind", "settings", "public", "n_steps"):
-        checks.append(VerifyCheck(name, _alike(getattr(have, name), getattr(want, name))))
+        checks.append(VerifyCheck(name, alike(getattr(have, name), getattr(want, name))))
     for group in ("arrays", "state"):
         checks += _arrays(group, getattr(have, group), getattr(want, group))
     for name in _attributes(cls):
-        checks.append(VerifyCheck(name, _alike(getattr(published, name, None), getattr(again, name, None))))
+        checks.append(VerifyCheck(name, alike(getattr(published, name, None), getattr(again, name, None))))
     checks.append(
         VerifyCheck("statement", str(published.privacy_) == str(again.privacy_) == str(want.privacy), str(want.privacy))
     )
@@ -126,17 +124,17 @@ def _attributes(cls: type) -> list[str]:
     return sorted(name for name in names if name.endswith("_") and not name.startswith("_"))
 
 
-def _alike(a: Any, b: Any) -> bool:
+def alike(a: Any, b: Any) -> bool:
     """Equality down to the bits of arrays, through dicts, tuples and dataclasses."""
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         a, b = np.asarray(a), np.asarray(b)
         return bool(a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes())
     if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(_alike(a[k], b[k]) for k in a)
+        return a.keys() == b.keys() and all(alike(a[k], b[k]) for k in a)
     if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
-        return len(a) == len(b) and all(map(_alike, a, b))
+        return len(a) == len(b) and all(map(alike, a, b))
     if type(a) is type(b) and hasattr(a, "__dataclass_fields__"):
-        return all(_alike(getattr(a, name), getattr(b, name)) for name in a.__dataclass_fields__)
+        return all(alike(getattr(a, name), getattr(b, name)) for name in a.__dataclass_fields__)
     return bool(a == b)
 
 
@@ -147,7 +145,7 @@ def _arrays(group: str, have: Any, want: Any) -> list[VerifyCheck]:
             checks.append(VerifyCheck(f"{group} {name}", False, "in one of the two only"))
             continue
         a, b = have[name], want[name]
-        if _alike(a, b):
+        if alike(a, b):
             checks.append(VerifyCheck(f"{group} {name}", True, f"{a.dtype} {a.shape}"))
         elif a.shape != b.shape or a.dtype != b.dtype:
             checks.append(VerifyCheck(f"{group} {name}", False, f"{a.dtype} {a.shape} against {b.dtype} {b.shape}"))

@@ -1,7 +1,5 @@
 """A word, once, where private fits to the same data add up and no budget counts them."""
 
-from __future__ import annotations
-
 import copy
 import warnings
 from collections.abc import Iterator

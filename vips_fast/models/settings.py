@@ -1,7 +1,5 @@
 """Values of parameters."""
 
-from __future__ import annotations
-
 import operator
 import secrets
 from typing import Any
@@ -45,7 +43,7 @@ def same(a: Any, b: Any) -> bool:
         return False
 
 
-def unit_name(groups: Any, unit: str | None, sampling: str = "poisson") -> str:
+def unit_name(groups: Any, unit: str | None, sampling: str | None = None) -> str:
     """What neighbours differ by; ValueError for a name or a sampling that does not go with ``groups``."""
     if groups is None and sampling == "rows":
         raise ValueError("sampling='rows': expected groups that say whose each row is")

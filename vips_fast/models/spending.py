@@ -9,11 +9,12 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
-from ..accounting import PrivacyEvent, SelfComposedEvent, calibrate_noise_multiplier
+from ..accounting import PrivacyEvent, SelfComposedEvent, event_from_dict
 from ..engine.budget import Budget, BudgetExceededError, Reservation
 from ..engine.checkpoint import RunFolder
+from ..engine.filters import LARGEST_NOISE
 from ..engine.ledger import Ledger
-from ..engine.plan import RunPlan
+from ..engine.plan import RunPlan, calibrated_noise
 from ..engine.result import Public
 from ..engine.sampling import Sampler, check_steps, n_events
 
@@ -29,7 +30,8 @@ class Spending:
     the steps that it has left, or as many of them as the budget holds.
 
     ``facts`` are what the ledger and the transcript say of the budget: the data set, the budget's own name, the
-    reservation, and the head of the file with it; None before anything is reserved.
+    reservation, and the head of the file with it; None before anything is reserved. ``bought`` is the event of what the
+    fit's columns were bought with, which its target is for, too.
     """
 
     def __init__(
@@ -42,6 +44,7 @@ class Spending:
         self._reservation: Reservation | None = None
         self._part: str | None = None
         self._noise = 0.0
+        self.bought: PrivacyEvent | None = None
 
     @classmethod
     def of(
@@ -100,14 +103,21 @@ class Spending:
             budget.check(event, count)
         return event, count, chosen._delta(public.n_records)
 
-    def foresee(self, public: Public) -> str:
-        """The relation of a whole fit; ValueError where its sampling, its steps or the budget's terms refuse it.
+    def foresee(self, public: Public, bought: SelfComposedEvent) -> str:
+        """The relation of a whole fit; ValueError where its sampling, its steps or the budget's terms refuse it, and
+        BudgetExceededError where the budget does not hold it together with what is bought before it.
 
-        For what is bought before the fit, from the same records: nothing is priced or reserved.
+        Nothing is reserved.
         """
         assert self._estimator is not None
         self._refuse_unsafe(self._estimator)
-        return self._scheduled(public)[1].neighbors
+        chosen, sampler, count = self._scheduled(public)
+        if self.budget is not None:
+            target, z = chosen.target_epsilon, LARGEST_NOISE
+            if target is not None:
+                z = calibrated_noise(sampler, count, target, chosen._delta(public.n_records), bought)
+            self.budget.check(sampler.event(z), count, before=bought)
+        return sampler.neighbors
 
     def _refuse_unsafe(self, estimator: PrivateEstimator) -> None:
         reasons = (*estimator._taints(), *estimator._unsafe_taints())
@@ -161,10 +171,8 @@ class Spending:
                 chosen.noise_multiplier = budget.noise_multiplier(sampler.event, count)
         z = chosen.noise_multiplier
         if z is None:
-            z = calibrate_noise_multiplier(
-                lambda z: SelfComposedEvent(sampler.event(z), count), float(chosen.target_epsilon or 1.0),
-                chosen._delta(public.n_records),
-            )
+            target, delta = float(chosen.target_epsilon or 1.0), chosen._delta(public.n_records)
+            z = calibrated_noise(sampler, count, target, delta, self.bought)
         self._noise = float(z)
         return chosen, sampler.event(self._noise), count
 
@@ -228,10 +236,13 @@ class Spending:
 
 @contextmanager
 def planning(
-    estimator: PrivateEstimator, budget: Any, partial: bool, call: Mapping[str, Any], folder: RunFolder | None
-) -> Iterator[Spending]:
-    """The spending of a fit that is being planned; where no plan is made, what was reserved is given back."""
+    estimator: PrivateEstimator, budget: Any, partial: bool, call: Mapping[str, Any], folder: RunFolder | None,
+    prior: Mapping[str, Any] | None,
+) -> Iterator[Spending]:  # fmt: skip
+    """The spending of a fit that is being planned, after what its columns were bought with (see `RunPlan`); where no
+    plan is made, what was reserved is given back."""
     spending = Spending.of(estimator, budget, partial, call, folder)
+    spending.bought = None if prior is None else event_from_dict(prior["event"])
     try:
         yield spending.begin()
     except BaseException:

@@ -1,7 +1,5 @@
 """Pictures of models of images: grids of dictionaries and reconstructions, as arrays and as PNG files."""
 
-from __future__ import annotations
-
 import math
 import os
 import struct

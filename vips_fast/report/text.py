@@ -1,7 +1,5 @@
 """Models in plain text: topics, tables, and the yardsticks that a topic model is held against."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any

@@ -18,8 +18,6 @@ What is read from it is an upper bound, for four reasons.
    delta; of the interval masses, a shift of epsilon.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple

@@ -11,8 +11,6 @@ generating function of one step by at most 1 + theta (theta + 1) h^2 / 8, hence 
 to first order: h is proportional to the loss's own spread.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -24,6 +22,7 @@ from ..events import (
     ComposedEvent,
     GroupEvent,
     PrivacyEvent,
+    RandomAllocationEvent,
     SelfComposedEvent,
     WithoutReplacementEvent,
 )
@@ -369,14 +368,14 @@ def largest(bounds: Sequence[float], items: Sequence[T], answer: Callable[[T, fl
 
 
 def _group_of_one_size(event: PrivacyEvent, rtol: float) -> tuple[PrivacyLoss, int] | None:
-    """A run of samples of fixed sizes, all for a group of k: what it is for one record, and k.
+    """A run of samples of fixed sizes or of dealt rows, all for a group of k: what it is for one record, and k.
 
     Group privacy (Vadhan 2017, lemma 2.2) then gives a second bound, often the better one:
     delta_k(k epsilon) <= sum_{i < k} e^(i epsilon) delta_1(epsilon), by k neighbours on the way between the data sets.
     """
     leaves = {leaf: count for leaf, count in event.leaves().items() if isinstance(leaf, GroupEvent)}
     sizes = {leaf.size for leaf in leaves}
-    fixed = any(isinstance(leaf.event, WithoutReplacementEvent) for leaf in leaves)
+    fixed = any(isinstance(leaf.event, (WithoutReplacementEvent, RandomAllocationEvent)) for leaf in leaves)
     if not fixed or len(sizes) > 1 or len(leaves) < len(event.leaves()):
         return None
     one = ComposedEvent(tuple(SelfComposedEvent(leaf.event, count) for leaf, count in leaves.items()))

@@ -12,8 +12,6 @@ Without replacement, replace-one (Balle, Barthe & Gaboardi 2018, theorem 8):
     -ln(1 - q + q r) under Q, and the rest of the mass sits at loss 0.
 """
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 

@@ -1,7 +1,5 @@
 """LDA E-step in plain numpy."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.special import digamma
 

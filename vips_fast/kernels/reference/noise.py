@@ -4,8 +4,6 @@
 kernel where that value is within about 1e-15 scales of a half-integer.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Repair of spectra in plain numpy."""
 
-from __future__ import annotations
-
 import numpy as np
 
 

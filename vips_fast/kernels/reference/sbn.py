@@ -1,7 +1,5 @@
 """Sigmoid belief network kernels in plain numpy."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.special import expit
 

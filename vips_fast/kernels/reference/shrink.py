@@ -1,7 +1,5 @@
 """Empirical-Bayes means in plain numpy."""
 
-from __future__ import annotations
-
 import numpy as np
 
 

@@ -4,8 +4,6 @@ Numba is imported when loops are first asked for: a model that is loaded or rebu
 never sees a record, does without it.
 """
 
-from __future__ import annotations
-
 import inspect
 import math
 from collections.abc import Callable
@@ -150,11 +148,10 @@ def _make(function: Any) -> Loops:
     the integer vector q that is added for a unit has a norm of at most C/g, however many
     rows it has and whatever the statistics function wrote.
 
-    Proof. (a) A row's result that raised or holds a number that is not finite adds nothing
-    to its unit's vector, which is the sum of the others as doubles, or the result itself
-    for a unit of one row. Each is at most 1e150 or was brought to 1e120, and a unit has
-    at most 2^31 rows, so the sum is finite; where its squares overflow it is brought to
-    1e120 in turn. What follows holds for any finite vector, so for a sum that was rounded.
+    Proof. (a) A row's result that raised or holds a number that is not finite adds nothing to its unit's vector, which
+    is the sum of the others as doubles, or the result itself for a unit of one row. Each is at most 1e150 or was
+    brought to 1e120, and a unit has at most 2^31 rows, so the sum is finite; where its squares overflow it is brought
+    to 1e120 in turn. What follows holds for any finite vector, so for a sum that was rounded.
     (b) Let s be the vector's true norm and s' the computed one. An entry below 1e-150
     may lose its square to underflow; 2^31 such entries have a norm below 1e-145, less
     than 2^-100 C. All other roundings of the sum of squares and of its root make up less

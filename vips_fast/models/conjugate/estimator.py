@@ -7,8 +7,6 @@ record, which Numba compiles, a bound on that function's L2 norm, an M-step in P
 out.
 """
 
-from __future__ import annotations
-
 import inspect
 import warnings
 from copy import copy
@@ -345,11 +343,7 @@ class ConjugateEstimator(PrivateEstimator):
         return tuple(arrays[f"parameter_{i}"] for i in range(len(arrays) - 2))
 
     average_ = published("average", "Released mean of the statistics per record, shape (n_statistics,).")
-
-    @property
-    def noise_sd_(self) -> float:
-        """Standard deviation of the noise in each entry of ``average_``."""
-        return float(self._fitted().arrays["noise_sd"][0])
+    noise_sd_ = published("noise_sd", "Standard deviation of the noise in each entry of ``average_``.", 0)
 
     def expected_statistics(self, X: Any, y: Any = None) -> np.ndarray:
         """Expected sufficient statistics of records under the fitted parameters, one row each.

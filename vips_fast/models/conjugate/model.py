@@ -1,7 +1,5 @@
 """The engine's model around the functions of a user's estimator."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from copy import copy
@@ -39,14 +37,7 @@ def check_bound(name: str, value: Any) -> float:
 
 
 class TableShards:
-    """A `Table` on disk.
-
-    Parameters
-    ----------
-    corpus : ShardedCorpus
-    made : callable
-        Gives the array of some rows by their numbers: what the estimator makes of them.
-    """
+    """A `Table` on disk; ``made`` gives the array of some rows by their numbers: what the estimator makes of them."""
 
     def __init__(self, corpus: ShardedCorpus, made: Callable[[np.ndarray], np.ndarray]):
         self._corpus, self._made = corpus, made
@@ -80,7 +71,7 @@ class Table:
         """Boundaries of blocks of as many records each."""
         return np.append(np.arange(0, len(rows), BLOCK), len(rows))
 
-    def subset(self, rows: np.ndarray) -> Table:
+    def subset(self, rows: np.ndarray) -> "Table":
         """See `vips_fast.engine.model.Records`."""
         return Table(self.array[rows], None if self.usable is None else self.usable[rows])
 
@@ -109,7 +100,7 @@ class ConjugateModel(Model):
     at_root = ("_average", "_loops")
     _spacing: float
 
-    def __init__(self, functions: ConjugateEstimator, n_columns: int, seed: int):
+    def __init__(self, functions: "ConjugateEstimator", n_columns: int, seed: int):
         self.functions, self._n_columns = functions, n_columns
         size = check_number("n_statistics", functions.n_statistics(n_columns), 1, 2**31, integer=True)
         self._n_scratch = check_number("n_scratch", functions.n_scratch(n_columns), 0, 2**31, integer=True)
@@ -216,7 +207,6 @@ class ConjugateModel(Model):
         return {"step": np.array([float(self._step)]), **self._average.state(), **self._named_parameters()}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """See `Model.restore`."""
         step = steps_of(state)
         parameters = [array_of(state, name, array.shape) for name, array in self._named_parameters().items()]
         self._average.restore(state)

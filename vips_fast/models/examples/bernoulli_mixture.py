@@ -1,7 +1,5 @@
 """Mixture of products of Bernoulli distributions (latent classes)."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

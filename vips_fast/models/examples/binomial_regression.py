@@ -1,7 +1,5 @@
 """Binomial regression with a logit link."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Private latent Dirichlet allocation: settings and read-outs."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self, Unpack
@@ -14,12 +12,12 @@ from ...data.counts import documents
 from ...data.frames import framed
 from ...engine.model import Model
 from ...engine.result import Public
-from ...engine.sampling import Sampler, make_sampler
+from ...engine.sampling import Sampler, make_sampler, resolve_sampling
 from ...kernels.lda import estep_blocks, scaled_table
 from ...kernels.threads import resolve_n_threads
 from ..estimator import ArraySpec
 from ..parameters import Bookkeeping, Call
-from ..readouts import Transformer, by_pieces
+from ..readouts import Transformer, by_pieces, kept
 from .model import LdaModel
 from .options import LdaOptions
 from .planning import DEFAULT_STEPS, default_batch_size, default_clip, plan, whole_epochs
@@ -82,7 +80,7 @@ class LatentDirichletAllocation(Transformer):
     options: LdaOptions | None = None
 
     @classmethod
-    def paper(cls, n_components: int = 10, **parameters: Any) -> LatentDirichletAllocation:
+    def paper(cls, n_components: int = 10, **parameters: Any) -> "LatentDirichletAllocation":
         """The article's own algorithm and constants, to compare with: see `vips_fast.models.lda.paper`."""
         from .paper import PaperLatentDirichletAllocation
 
@@ -160,9 +158,10 @@ class LatentDirichletAllocation(Transformer):
 
     def _sampler(self, public: Public) -> Sampler:
         size, bins = self.batch_size, public.n_bins
-        if size is None and self.sampling != "full" and bins is None:
+        sampling = resolve_sampling(self.sampling, self.neighbors, bins)
+        if size is None and sampling != "full" and not (bins and sampling == "random_allocation"):
             size = default_batch_size(public.n_records)
-        return make_sampler(self.sampling, self.neighbors, public.n_records, size, self.rows_per_group, bins)
+        return make_sampler(sampling, self.neighbors, public.n_records, size, self.rows_per_group, bins)
 
     def _resolve_n_steps(self, public: Public) -> int:
         """``n_steps``, or what the plan says for public numbers."""
@@ -171,15 +170,14 @@ class LatentDirichletAllocation(Transformer):
         if not self.private or self.noise_multiplier == 0:
             return whole_epochs(self._sampler(public), DEFAULT_STEPS)
         size = public.n_records if self.sampling == "full" else self.batch_size
-        if size is None and public.n_bins is not None:
-            size = public.n_records / public.n_bins
+        allocates = resolve_sampling(self.sampling, self.neighbors, public.n_bins) == "random_allocation"
         return plan(
             public.n_records, public.n_features, int(self.n_components), doc_length=int(self.doc_length or 1),
             clip=self.clip,
             target_epsilon=1.0 if self.target_epsilon is None else self.target_epsilon,
             target_delta=self.target_delta, batch_size=None if size is None else min(size, public.n_records),
             noise_multiplier=self.noise_multiplier, rows_per_group=self._most_rows(public),
-            sampling="random_allocation" if self.sampling == "random_allocation" else "poisson",
+            sampling="random_allocation" if allocates else "poisson", n_bins=public.n_bins if allocates else None,
         ).n_steps
 
     def _most_rows(self, public: Public) -> int | None:
@@ -202,22 +200,31 @@ class LatentDirichletAllocation(Transformer):
 
     # ------------------------------------------------------------ read-outs
 
+    @kept
     def _elog_beta(self) -> np.ndarray:
         """(K, V) E[log beta] under q(beta), whose Dirichlet parameters λ are ``components_``."""
         return digamma(self.components_) - digamma(self.components_.sum(axis=1, keepdims=True))
+
+    @kept
+    def _table(self, dtype: str) -> np.ndarray:
+        elog = self._elog_beta()
+        return scaled_table(np.exp(elog - elog.max(axis=0)), np.dtype(dtype))
+
+    @kept
+    def _fitted_alpha(self) -> float:
+        return self._as_fitted()._alpha
 
     def _posterior(self, X: Any) -> tuple[Any, np.ndarray, np.ndarray]:
         """Counts, gamma and E[log beta] for documents that are taken as they are."""
         corpus = documents(self._held(X), self.n_features_in_, owner=type(self).__name__)
         corpus.indices = corpus.indices.astype(np.int32, copy=False)
-        elog = self._elog_beta()
-        table = scaled_table(np.exp(elog - elog.max(axis=0)), np.dtype(self._options.dtype))
+        elog, options = self._elog_beta(), self._options
         gamma = np.empty((corpus.shape[0], elog.shape[0]))
         indptr = corpus.indptr.astype(np.int64)
         estep_blocks(
-            indptr, corpus.indices, lambda a, b: corpus.data[indptr[a] : indptr[b]].astype(np.float64), table,
-            np.full(elog.shape[0], self._as_fitted()._alpha), tol=float(self._options.mean_change_tol),
-            max_iter=int(self._options.max_doc_update_iter), clip_norm=None, spacing=1.0,
+            indptr, corpus.indices, lambda a, b: corpus.data[indptr[a] : indptr[b]].astype(np.float64),
+            self._table(str(options.dtype)), np.full(elog.shape[0], self._fitted_alpha()),
+            tol=float(options.mean_change_tol), max_iter=int(options.max_doc_update_iter), clip_norm=None, spacing=1.0,
             n_threads=resolve_n_threads(self.n_jobs), gamma=gamma,
         )
         return corpus, gamma, elog
@@ -242,7 +249,7 @@ class LatentDirichletAllocation(Transformer):
         It is the sum over documents of E[log p(n, theta, z | lambda)] - E[log q(theta, z)]. Nothing is noised here.
         """
         corpus, gamma, elog = self._posterior(X)
-        alpha, n_topics = self._as_fitted()._alpha, elog.shape[0]
+        alpha, n_topics = self._fitted_alpha(), elog.shape[0]
         elog_theta = digamma(gamma) - digamma(gamma.sum(axis=1, keepdims=True))
         total = 0.0
         step = max(1, 4_000_000 // n_topics)

@@ -1,28 +1,24 @@
 """Algorithm 3 of Park et al. (2020) for the engine: E-step, read-out, M-step."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.special import digamma
 
 from ...engine.averaging import RunningAverage, Schedule
 from ...engine.model import Model, Release, diagnose
+from ...engine.sampling import Sampler
 from ...engine.units import UnitBlock, opened
 from ...kernels import native
 from ...kernels.lattice import LDA_MAX_SPACING, LDA_MIN_SPACING, checked_spacing
 from ...kernels.threads import map_chunks
+from ...mechanisms import GaussianMechanism
 from .options import LdaOptions
 from .planning import WORD_CLIP, plan
 from .records import DocumentBlock
 from .shrinkage import ProductShrinkage
-
-if TYPE_CHECKING:
-    from ...engine.sampling import Sampler
-    from ...mechanisms import GaussianMechanism
 
 #: Words whose statistics are turned into parameters at a time.
 _CHUNK = 256
@@ -213,7 +209,6 @@ class LdaModel(Model):
         return {**self._average.state(), **self._shrinkage.state()}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """See `Model.restore`."""
         average = RunningAverage(self._average.values)
         average.restore(state)
         shrinkage = ProductShrinkage(self.n_topics, self._n_threads)

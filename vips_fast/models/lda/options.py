@@ -1,7 +1,5 @@
 """Numerics of the topic model."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Literal

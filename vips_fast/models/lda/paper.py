@@ -1,7 +1,5 @@
 """Algorithm 3 with the article's own constants: what ours is compared with."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -21,8 +21,6 @@ were fitted once, on simulated corpora of Wikipedia articles; their reasons:
   is that of `vips_fast.models.vocabulary.planning`.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
@@ -108,7 +106,7 @@ def plan(
     n_records: int, n_features: int | None, n_components: int, *, doc_length: int = 500, target_epsilon: float = 1.0,
     target_delta: float | None = None, n_steps: int | None = None, batch_size: float | None = None,
     clip: float | None = None, noise_multiplier: float | None = None, rows_per_group: int | None = 1,
-    sampling: str = "poisson", vocab_share: float | None = None,
+    sampling: str = "poisson", n_bins: int | None = None, vocab_share: float | None = None,
 ) -> Plan:
     """Settings for a private topic model, from public numbers.
 
@@ -125,7 +123,9 @@ def plan(
         Where persons own several documents, the most that are used of one, or None for all; n is then the number of
         persons.
     sampling : {"poisson", "random_allocation"}
-        How minibatches are drawn; with the latter, steps that are not given fill whole epochs.
+        How minibatches are drawn, the latter as for data on disk; steps that are not given then fill whole epochs.
+    n_bins : int or None
+        With "random_allocation", the bins that the shards were written in, which are the minibatches of every epoch.
     vocab_share : float or None
         Share of epsilon of a vocabulary that is bought; None for the best.
 
@@ -140,18 +140,22 @@ def plan(
         if int(value) != value or value < 1:
             raise ValueError(f"{name}={value!r}: expected an integer >= 1")
     size = default_batch_size(n_records) if batch_size is None else batch_size
+    if n_bins and batch_size is None:
+        size = n_records / n_bins
     if not 0 < size <= n_records:
         raise ValueError(f"batch_size={size!r}: expected a number in (0, {n_records}], the number of records")
     clip = default_clip(doc_length, rows_per_group) if clip is None else clip
     delta = min(1e-5, 0.1 / n_records) if target_delta is None else target_delta
     if sampling not in ("poisson", "random_allocation"):
         raise ValueError(f"sampling={sampling!r}: expected 'poisson' or 'random_allocation'")
-    sampler = make_sampler(sampling, None, n_records, size)
+    if n_bins and sampling == "poisson":
+        raise ValueError(f"n_bins={n_bins!r}: expected None with sampling='poisson'")
+    sampler = make_sampler(sampling, None, n_records, size, n_bins=n_bins)
     q = sampler.expected_batch_size / n_records
     vocabulary: VocabularyPlan | None = None
     if n_features is None:
         settings: dict = dict(doc_length=doc_length, target_epsilon=target_epsilon, target_delta=delta, n_steps=n_steps,
-                              batch_size=size, clip=clip, sampling=sampling,
+                              batch_size=size, clip=clip, sampling=sampling, n_bins=n_bins,
                               noise_multiplier=noise_multiplier)  # fmt: skip
         most = 1
         for _ in range(2):  # the steps of a plan depend on the number of words

@@ -1,7 +1,5 @@
 """Documents as the engine hands them out."""
 
-from __future__ import annotations
-
 from copy import copy
 from typing import Any, NamedTuple
 
@@ -17,7 +15,7 @@ from ...kernels.lda import document_blocks
 class DocumentBlock(NamedTuple):
     """Some documents of a corpus; nothing is copied."""
 
-    corpus: Documents
+    corpus: "Documents"
     rows: np.ndarray
 
 
@@ -55,7 +53,7 @@ class Documents:
         """The block of these documents."""
         return DocumentBlock(self, rows)
 
-    def subset(self, rows: np.ndarray) -> Documents | Selection:
+    def subset(self, rows: np.ndarray) -> "Documents | Selection":
         """See `vips_fast.engine.model.Records`."""
         if self._shards is not None:
             return Selection(self, rows)

@@ -20,8 +20,6 @@ noise, its mean is the statistic itself; a prior of points would round it to the
 So a word that is too rare to tell topics apart falls back to the corpus's share of it, p_v w_k, and never to noise.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np
@@ -121,9 +119,7 @@ class ProductShrinkage:
             return rows.sum(axis=0)
 
         share = np.sum(map_chunks(n_words, _CHUNK, self._n_threads, sums), axis=0)
-        self.mass, self._mass_prior = word_masses(
-            totals, sd * np.sqrt(n_topics), self._mass_prior, self._n_threads
-        )
+        self.mass, self._mass_prior = word_masses(totals, sd * np.sqrt(n_topics), self._mass_prior, self._n_threads)
         noise = sd**2 * n_words
         spread = max(float(share.var()) - noise, 0.0)
         mean = float(self.mass.sum()) / n_topics

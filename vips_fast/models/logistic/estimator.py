@@ -1,7 +1,5 @@
 """Private Bayesian logistic regression with Polya-Gamma variables (Algorithms 4 and 5 of Park et al. 2020)."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
@@ -18,7 +16,7 @@ from ...kernels.blr import triangle_size
 from ...kernels.threads import resolve_n_threads
 from ..estimator import ArraySpec, PrivateEstimator
 from ..parameters import Bookkeeping, Call
-from ..readouts import by_pieces, published
+from ..readouts import by_pieces, kept, published
 from ..settings import check_memory
 from .model import LogisticModel
 from .multiclass import OneVsRestModel
@@ -83,7 +81,7 @@ class BayesianLogisticRegression(PrivateEstimator):
     options: LogisticOptions | None = None
 
     @classmethod
-    def paper(cls, **parameters: Any) -> PaperLogisticRegression:
+    def paper(cls, **parameters: Any) -> "PaperLogisticRegression":
         """The paper's Algorithm 5, and ablations between it and this class.
 
         Parameters are those of this class, and the fields of `vips_fast.models.logistic.PaperOptions` by their names.
@@ -121,7 +119,7 @@ class BayesianLogisticRegression(PrivateEstimator):
         check_flag("fit_intercept", self.fit_intercept)
         self._known_classes()
         self._check_privacy_parameters()
-        if self.sampling not in ("full", "random_allocation") and self.batch_size is None:
+        if self.sampling not in ("full", "random_allocation", None) and self.batch_size is None:
             raise ValueError(f"batch_size=None: expected a number with sampling={self.sampling!r}")
 
     def _known_classes(self) -> np.ndarray | None:
@@ -229,30 +227,40 @@ class BayesianLogisticRegression(PrivateEstimator):
         assert classes is not None
         return classes
 
+    @kept
+    def _bounds(self) -> tuple[float, float]:
+        """The fit's column for the intercept, and the norm to which it scaled a row with it down."""
+        fitted = self._as_fitted()
+        constant = fitted._constant
+        return constant, float(np.hypot(float(fitted.row_norm), constant)) if fitted.private else math.inf
+
     def _rows_of(self, X: Any) -> tuple[Any, np.ndarray]:
         """Rows with their constant, and the factors that scale them down to the bound as in fit."""
-        fitted = self._as_fitted()
-        matrix = design(self._held(X), fitted._constant)
-        d = matrix.shape[1] - (fitted._constant > 0)
+        constant, bound = self._bounds()
+        matrix = design(self._held(X), constant)
+        d = matrix.shape[1] - (constant > 0)
         if d != self.n_features_in_:
             raise ValueError(f"X has {d} columns: expected {self.n_features_in_}, as in fit")
         if not_finite(matrix).any():
             raise ValueError("X: expected finite values, found NaN or infinity")
-        if not fitted.private:
+        if bound == math.inf:
             return matrix, np.ones(matrix.shape[0])
-        bound = float(np.hypot(float(fitted.row_norm), fitted._constant))
         return matrix, np.minimum(1.0, bound / np.maximum(np.sqrt(_row_products(matrix, matrix)), bound))
 
     @by_pieces(np.concatenate)
     def decision_function(self, X: Any) -> np.ndarray:
         """Posterior mean of x . m for the rows of X, an array or sparse matrix (n, d): float64, (n,) or (n, K)."""
-        matrix, scale = self._rows_of(X)
+        return self._mean(*self._rows_of(X))
+
+    def _mean(self, matrix: Any, scale: np.ndarray) -> np.ndarray:
         return (np.asarray(matrix @ self._fitted().arrays["weights"].T).T * scale).T
 
     @by_pieces(np.concatenate)
     def decision_variance(self, X: Any) -> np.ndarray:
         """Posterior variance of x . m, shape (n,), or (n, K)."""
-        matrix, scale = self._rows_of(X)
+        return self._variance(*self._rows_of(X))
+
+    def _variance(self, matrix: Any, scale: np.ndarray) -> np.ndarray:
         d, shape = matrix.shape[1], self.covariance_.shape[:-2]
         result = np.empty((math.prod(shape), matrix.shape[0]))
         for first in range(0, matrix.shape[0], 4096):
@@ -261,16 +269,19 @@ class BayesianLogisticRegression(PrivateEstimator):
                 row[first : first + 4096] = _row_products(part, part @ covariance)
         return (np.maximum(result, 0.0) * scale**2).reshape(*shape, -1).T
 
+    @by_pieces(np.concatenate)
     def predict_proba(self, X: Any) -> np.ndarray:
         """Posterior predictive probabilities of the classes, or of failure and success of one trial.
 
         The expectation of sigmoid(x . m) over the posterior of m, not the value at its mean; of more than two classes,
         each against the rest, divided by their sum; float64, shape (n, K).
         """
-        mean, sd = self.decision_function(X), np.sqrt(self.decision_variance(X))
-        p = np.zeros(mean.shape)
-        for node, weight in zip(NODES, WEIGHTS, strict=True):
-            p += weight * expit(mean + sd * node)
+        matrix, scale = self._rows_of(X)
+        mean, sd = self._mean(matrix, scale), np.sqrt(self._variance(matrix, scale))
+        p = np.empty(mean.shape)
+        for first in range(0, len(p), 4096):
+            part = slice(first, first + 4096)
+            p[part] = (expit(mean[part, ..., None] + sd[part, ..., None] * NODES) * WEIGHTS).sum(axis=-1)
         if p.ndim == 1:
             return np.stack([1 - p, p], axis=1)
         p = np.maximum(p, np.finfo(np.float64).tiny)

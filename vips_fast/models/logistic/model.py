@@ -1,7 +1,5 @@
 """The posterior of logistic regression from noised statistics, their noise taken into account."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -202,7 +200,6 @@ class LogisticModel(LogisticStatistics):
         } | (empty if self._spectrum is None or self._d <= LARGE else self._spectrum.state())
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """See `Model.restore`."""
         d = self._d
         law, matrix, spectrum = array_of(state, "law", (4,)), array_of(state, "matrix"), Spectrum.from_state(state, d)
         if matrix.shape not in ((0, 0), (d, d)):

@@ -1,24 +1,20 @@
 """Logistic regression of more than two classes: one against the rest, as one release a step."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from copy import copy
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 import numpy as np
 
 from ...engine.model import Model, Release, diagnose
 from ...engine.result import Public
+from ...engine.sampling import Sampler
 from ...engine.units import opened
 from ...kernels import native
 from ...kernels.blr import workspace
+from ...mechanisms import GaussianMechanism
 from .model import LogisticModel
-
-if TYPE_CHECKING:
-    from ...engine.sampling import Sampler
-    from ...mechanisms import GaussianMechanism
 
 #: What the bound of a contribution is multiplied with before anything is truncated: see `OneVsRestModel`.
 MARGIN = 1 - 2.0**-20
@@ -89,14 +85,12 @@ class OneVsRestModel(Model):
         return self._first.sensitivity(relation)
 
     def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
-        """See `Model.prepare`."""
         for one in self._each:
             one.prepare(mechanism, sampler)
 
     # ------------------------------------------------------------- E-step
 
-    def contributor(self) -> OneVsRestModel:
-        """See `Model.contributor`."""
+    def contributor(self) -> Self:
         other = copy(self)
         other._each = [one.contributor() for one in self._each]
         other._first = other._each[0]
@@ -187,11 +181,9 @@ class OneVsRestModel(Model):
             one.update(Release(release.step, own, release.scale, release.noise_sd))
 
     def state(self) -> dict[str, np.ndarray]:
-        """See `Model.state`."""
         return {f"class{k}.{name}": array for k, one in enumerate(self._each) for name, array in one.state().items()}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """See `Model.restore`."""
         before = [one.state() for one in self._each]
         try:
             for k, one in enumerate(self._each):

@@ -1,7 +1,5 @@
 """Numerical settings of private logistic regression that few users need."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The paper's own form of private logistic regression (Algorithm 5 of Park et al. 2020), and ablations of ours."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -71,7 +69,7 @@ class PaperLogisticRegression(BayesianLogisticRegression):
     _most_classes: ClassVar[int] = 2
 
     @classmethod
-    def paper(cls, **parameters: Any) -> PaperLogisticRegression:
+    def paper(cls, **parameters: Any) -> "PaperLogisticRegression":
         """See `BayesianLogisticRegression.paper`."""
         names = [field.name for field in fields(PaperOptions)]
         options = PaperOptions(**{name: parameters.pop(name) for name in names if name in parameters})

@@ -4,8 +4,6 @@ Shapes and dtypes are always checked. Values that are not valid are reported as 
 the caller may refuse them or let their records contribute nothing.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -45,7 +43,7 @@ class LogisticRecords:
     @classmethod
     def of(
         cls, matrix: Any, y: np.ndarray, trials: np.ndarray | None = None, usable: np.ndarray | None = None
-    ) -> LogisticRecords:
+    ) -> "LogisticRecords":
         """From what `design` gives."""
         n, d = matrix.shape
         if sparse.issparse(matrix):
@@ -71,7 +69,7 @@ class LogisticRecords:
         values, indices, indptr = rows_of((self.indices if self.unit else self.values, self.indices, self.indptr), rows)
         return Rows(n, self.n_features, indptr, indices, self.values[:0] if self.unit else values, self.unit, y, trials)
 
-    def subset(self, rows: np.ndarray) -> LogisticRecords:
+    def subset(self, rows: np.ndarray) -> "LogisticRecords":
         """See `vips_fast.engine.model.Records`."""
         block, usable = self.block(rows), None if self.usable is None else self.usable[rows]
         indices = None if block.indptr is None else block.indices

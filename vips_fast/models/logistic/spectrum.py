@@ -1,7 +1,5 @@
 """What the known law of its noise says about a noised symmetric matrix, and about a curvature."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 
@@ -71,7 +69,7 @@ class Spectrum:
         }
 
     @classmethod
-    def from_state(cls, state: Mapping[str, np.ndarray], d: int) -> Spectrum:
+    def from_state(cls, state: Mapping[str, np.ndarray], d: int) -> "Spectrum":
         """The same again, bit for bit; ValueError if an array is not one of this dimension."""
         self = cls.__new__(cls)
         self.vectors = array_of(state, "vectors")

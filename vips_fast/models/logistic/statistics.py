@@ -1,11 +1,9 @@
 """The released statistics of logistic regression: contributions, their bounds and their lattices."""
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,16 +11,14 @@ from ...engine.averaging import Schedule
 from ...engine.lattice import Fraction, rounded
 from ...engine.model import Model, Release, array_of, diagnose
 from ...engine.result import Public
+from ...engine.sampling import Sampler
 from ...engine.units import opened
 from ...kernels import native
 from ...kernels.blr import triangle_size, unpack_upper, workspace
 from ...kernels.lattice import checked_spacing
 from ...kernels.psd import one_blas_thread
-
-if TYPE_CHECKING:
-    from ...engine.sampling import Sampler
-    from ...mechanisms import GaussianMechanism
-    from .options import LogisticOptions
+from ...mechanisms import GaussianMechanism
+from .options import LogisticOptions
 
 #: log2 of the largest norm of a quadratic contribution in units of factor_grid^2.
 FACTOR_BITS = 41
@@ -230,7 +226,6 @@ class LogisticStatistics(Model):
         self._moment = self._covariance + np.outer(point, point) if self._step else None
 
     def update(self, release: Release) -> None:
-        """See `Model.update`."""
         with one_blas_thread(self._d):
             self._update(release)
 
@@ -244,7 +239,6 @@ class LogisticStatistics(Model):
         return {"progress": np.array([self._step, *self._prior]), **arrays}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """See `Model.restore`."""
         step, shape, rate = array_of(state, "progress", (3,)).tolist()
         if step != int(step) or step < 0 or not (shape > 0 and rate > 0):
             raise ValueError("state: 'progress' is out of its range")

@@ -1,7 +1,5 @@
 """Private sigmoid belief networks: parameters and read-outs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self, Unpack
 
@@ -89,7 +87,7 @@ class SigmoidBeliefNetwork(Transformer):
     options: NetworkOptions | None = None
 
     @classmethod
-    def paper(cls, n_components: int = 50, **parameters: Any) -> SigmoidBeliefNetwork:
+    def paper(cls, n_components: int = 50, **parameters: Any) -> "SigmoidBeliefNetwork":
         """Algorithm 6 of Park et al. (2020): the Polya-Gamma bound, with the paper's own variants.
 
         Parameters are those of `vips_fast.models.sbn.paper.PaperSigmoidBeliefNetwork`.

@@ -1,7 +1,5 @@
 """Views and forms of many small symmetric matrices."""
 
-from __future__ import annotations
-
 import numpy as np
 
 

@@ -1,12 +1,10 @@
 """What the two kinds of bound share: a statistic of several blocks, rounded once, each with its own scale."""
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,12 +13,10 @@ from ...engine.averaging import RunningAverage, Schedule
 from ...engine.lattice import Fraction, rounded
 from ...engine.model import Model, Release, array_of, steps_of
 from ...engine.result import Public
+from ...engine.sampling import Sampler
+from ...mechanisms import GaussianMechanism
 from ..estimator import ArraySpec
 from .priors import WeightPrior
-
-if TYPE_CHECKING:
-    from ...engine.sampling import Sampler
-    from ...mechanisms import GaussianMechanism
 
 #: Records of a block of the E-step: its arrays stay in a core's second-level cache.
 BLOCK = 512
@@ -198,7 +194,6 @@ class NetworkModel(Model):
         return {**self.result(), **self.prior.state(), **self._average.state(), "step": np.array([float(self.step)])}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Go on from a `state`; ValueError if it is not one of this shape."""
         step, arrays = steps_of(state), {}
         for name, spec in self.specs(self.n_visible, self.n_hidden).items():
             arrays[name] = array_of(state, name, spec.shape)

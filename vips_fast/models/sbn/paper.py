@@ -1,7 +1,5 @@
 """Algorithm 6 of Park et al. (2020), as an estimator."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 

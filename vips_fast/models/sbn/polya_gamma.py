@@ -1,7 +1,5 @@
 """The Polya-Gamma bound of Algorithm 6 of Park et al. (2020), whose curvature differs between records."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -272,6 +270,5 @@ class PolyaGammaModel(NetworkModel):
     # -- state
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Go on from a `state`; ValueError if it is not one of this shape."""
         super().restore(state)
         self._derive()

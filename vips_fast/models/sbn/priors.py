@@ -1,7 +1,5 @@
 """Priors of a belief network and their posteriors, all functions of released quantities."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The quadratic bounds: one curvature for each visible unit, common to all records."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -365,7 +363,6 @@ class QuadraticModel(NetworkModel):
         }
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Go on from a `state`; ValueError if it is not one of this shape."""
         zeta, image = array_of(state, "hidden_mean", (self.n_hidden,)), array_of(state, "image", (self.n_visible,))
         (visible_bound,) = array_of(state, "visible_bound", (1,)).tolist()
         curvature, mean = (array_of(state, name) for name in ("curvature", "mean_image"))

@@ -1,7 +1,5 @@
 """Binary records as the engine hands them out."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -22,7 +20,7 @@ class BinaryRecords:
         self._rows, self.usable, self.n_rows = rows, usable, rows.shape[0]
         self._block, self._n_threads = block, n_threads
 
-    def subset(self, rows: np.ndarray) -> BinaryRecords | Selection:
+    def subset(self, rows: np.ndarray) -> "BinaryRecords | Selection":
         """See `vips_fast.engine.model.Records`."""
         if isinstance(self._rows, ShardedCorpus):
             return Selection(self, rows)

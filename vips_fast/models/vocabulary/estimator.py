@@ -1,7 +1,5 @@
 """Vocabularies bought from the privacy budget."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import warnings
@@ -79,30 +77,13 @@ class PrivateVocabulary(PrivateEstimator):
     ) -> Self:
         """Buy the vocabulary of some texts.
 
-        Parameters
-        ----------
-        X : iterable of str, or TokenRows
-            Texts, None for an empty one, of which some are held at a time; or tokens of texts that were read in
-            batches (`vips_fast.models.vocabulary.TokenRows`), by their own analyzer.
-        y : ignored
-        groups : array-like of shape (n_texts,), or None
-            Whose each text is: any hashable labels, private like the texts. None: each is a person's own.
-        unit : str or None
-            What the statement calls them; None is "person" with groups.
-        budget : str, path, Budget or None
-            The budget of the data set, whose first run this has to be. Without a ``target_epsilon`` all of it is spent.
-        backend : Backend or None
-            As for every fit (`vips_fast.models.parameters.Rows`).
+        X are texts, None for an empty one, of which some are held at a time; or tokens of texts that were read in
+        batches (`vips_fast.models.vocabulary.TokenRows`), by their own analyzer. ``y`` is ignored; other arguments are
+        as for every fit (`vips_fast.models.parameters.Rows`). Of a budget this has to be the first run, and without a
+        ``target_epsilon`` all of it is spent.
 
-        Raises
-        ------
-        ValueError, TypeError
-            If a parameter or X is unusable, or the run would overspend. Nothing has been spent then.
-
-        Warns
-        -----
-        UserWarning
-            If no token passed the threshold.
+        Raises ValueError or TypeError if a parameter or X is unusable, or the run would overspend: nothing has been
+        spent then. Warns if no token passed the threshold.
         """
         self._fit(X, groups=groups, unit=unit, budget=budget, backend=backend)
         if not len(self._fitted().arrays["weights"]):
@@ -116,10 +97,7 @@ class PrivateVocabulary(PrivateEstimator):
     def needed(self, name: str, share: float = 1.0) -> str:
         """What it takes to find a few words, if they are used as in usual texts; from public numbers.
 
-        Parameters
-        ----------
-        name : str
-            What epsilon is called, of which the vocabulary has so large a ``share``.
+        ``name`` is what epsilon is called, of which the vocabulary has so large a ``share``.
         """
         said, fitted = self.privacy_, self._as_fitted()
         epsilon, persons = enough_for_words(

@@ -1,7 +1,5 @@
 """The mathematics of a vocabulary that is bought from the budget."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -67,10 +65,6 @@ class VocabularyModel(Model):
     *In integers.* With C the lattice units of norm 1, the first weights are floor(sqrt(floor(C^2 / (k + 1)))), so that
     k + 1 squares add up to at most C^2; later ones are integers whose squares are added and held against C^2. Sums are
     exact in int64. The noise's rounding moves a sum by at most R/2 units, which the threshold is raised by.
-
-    Parameters
-    ----------
-    sampler : ThresholdSampler
     """
 
     clip = 1.0
@@ -92,7 +86,6 @@ class VocabularyModel(Model):
         return 1.0
 
     def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
-        """See `Model.prepare`."""
         plan = self._plan
         self._spacing, self._sd = mechanism.spacing, mechanism.noise_sd
         self._units = int(mechanism.clip_norm / mechanism.spacing)
@@ -107,7 +100,6 @@ class VocabularyModel(Model):
         )
 
     def contribute(self, block: TokenBlock, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
-        """See `Model.contribute`."""
         owners, n, limit = block.owners, len(block.ends) - 1, self._units**2
         if self._round == 0:
             each = self._first[np.diff(block.ends) + 1]
@@ -136,7 +128,6 @@ class VocabularyModel(Model):
         return int(self._units * LARGEST_LATER)
 
     def update(self, release: Release) -> None:
-        """See `Model.update`."""
         sums, plan = release.units * self._spacing, self._plan
         if self._round == 0:
             self._total = np.zeros(len(sums), dtype=np.int64)

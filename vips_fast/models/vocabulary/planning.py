@@ -15,7 +15,7 @@ from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ...accounting import PrivacyEvent, SelfComposedEvent, calibrate_noise_multiplier, gaussian_noise_multiplier
+from ...accounting import SelfComposedEvent, calibrate_noise_multiplier, gaussian_noise_multiplier
 from ...checks import check_number
 from .forecast import forecast
 from .threshold import ThresholdSampler, threshold_for
@@ -47,7 +47,7 @@ class VocabularyPlan:
     noise_multiplier, threshold : float
         Noise in a token's weight in each round, and what the weights of all rounds have to pass; nobody weighs more
         than 1 in a round, over all tokens.
-    event : PrivacyEvent
+    event : SelfComposedEvent
         Of all rounds together.
     words, token_share : float
         Expected tokens of the vocabulary, and their share of all that are used.
@@ -61,7 +61,7 @@ class VocabularyPlan:
     max_features: int
     noise_multiplier: float
     threshold: float
-    event: PrivacyEvent
+    event: SelfComposedEvent
     words: float
     token_share: float
     extra_noise: float
@@ -157,7 +157,7 @@ def plan_vocabulary(
     covered, words, rounds, most = best
     sampler = public.sampler(rounds, most)
 
-    def event(z: float) -> PrivacyEvent:
+    def event(z: float) -> SelfComposedEvent:
         return SelfComposedEvent(sampler.event(z), rounds)
 
     z = calibrate_noise_multiplier(event, part * target_epsilon, target_delta)

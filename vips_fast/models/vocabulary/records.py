@@ -1,7 +1,5 @@
 """Token lists of texts as the private records of a vocabulary's release."""
 
-from __future__ import annotations
-
 import io
 import os
 import tempfile
@@ -97,12 +95,7 @@ class TokenBlock:
 class TokenSets:
     """The tokens that each person keeps, as the engine's `Records`.
 
-    Attributes
-    ----------
-    n_rows : int
-        Persons.
-    names : list of str
-        The kept tokens by their numbers; number 0 is none of them.
+    ``names`` are the kept tokens by their numbers; number 0 is none of them.
     """
 
     usable: np.ndarray | None = None
@@ -119,7 +112,7 @@ class TokenSets:
         block = _block(self._ids, self._ends, rows)
         return block if self._number is None else TokenBlock(self._number[block.ids], block.ends)
 
-    def subset(self, rows: np.ndarray) -> TokenSets:
+    def subset(self, rows: np.ndarray) -> "TokenSets":
         """These persons, in this order, as records of their own, which hold nothing of the others; without names."""
         block, ids = self.block(rows), _Numbers()
         ids.add(block.ids)
@@ -141,16 +134,8 @@ class TokenRows:
     """The distinct tokens of each text, in the order of its own first sight of them.
 
     The numbers of tokens, and how many there are, are private, and so is everything here; it is written nowhere but to
-    a temporary file without a name, where the numbers are many.
-
-    Parameters
-    ----------
-    analyzer : as for `vips_fast.data.tokens.as_analyzer`
-
-    Attributes
-    ----------
-    n_rows : int
-        Texts so far.
+    a temporary file without a name, where the numbers are many. ``analyzer`` is as for
+    `vips_fast.data.tokens.as_analyzer`; ``n_rows`` are the texts so far.
     """
 
     usable: np.ndarray | None = None
@@ -159,13 +144,10 @@ class TokenRows:
         self._index = TokenIndex(analyzer)
         self._ids, self._lengths = _Numbers(), list[np.ndarray]()
 
-    def extend(self, texts: Sequence[str | None]) -> TokenRows:
+    def extend(self, texts: Sequence[str | None]) -> "TokenRows":
         """Add further texts; None is an empty one. Returns this object.
 
-        Raises
-        ------
-        TypeError
-            If a text is no string, or a token that the analyzer makes is none.
+        Raises TypeError if a text is no string, or a token that the analyzer makes is none.
         """
         if isinstance(texts, str) or not all(text is None or isinstance(text, str) for text in texts):
             raise TypeError("texts must hold strings only")
@@ -181,20 +163,12 @@ class TokenRows:
         return self
 
     @classmethod
-    def of_counts(cls, X: Any, names: Sequence[str]) -> TokenRows:
-        """Texts that are counted already.
+    def of_counts(cls, X: Any, names: Sequence[str]) -> "TokenRows":
+        """Texts that are counted already, in a sparse or dense array X of shape (n_texts, n_tokens).
 
-        Parameters
-        ----------
-        X : sparse or dense array of shape (n_texts, n_tokens)
-            A text holds the tokens whose entries, repeated ones added up, are not zero.
-        names : sequence of str
-            The different tokens of the columns, in an order that owes nothing to the texts, such as the alphabet's.
-
-        Raises
-        ------
-        ValueError
-            If there is not one name for each column.
+        A text holds the tokens whose entries, repeated ones added up, are not zero. ``names`` are the different tokens
+        of the columns, in an order that owes nothing to the texts, such as the alphabet's; ValueError if there is not
+        one for each column.
         """
         # A person whose entries repeat would weigh more than the proof allows.
         X = sparse.csr_array(X, copy=True)
@@ -216,20 +190,10 @@ class TokenRows:
     def sets(self, groups: Any, max_tokens: int, words: Callable[[int], np.ndarray]) -> TokenSets:
         """The distinct tokens of each person, at most ``max_tokens`` of them, in the order of own first sight.
 
-        Parameters
-        ----------
-        groups : array-like of shape (n_rows,), or None
-            Whose each text is (`vips_fast.data.groups.group_codes`); None: each is a person's.
-        max_tokens : int
-            Who holds more keeps as many, chosen by the person's own random word and the places in the person's own
-            order: a function of this person alone, made once for all rounds.
-        words : callable
-            Gives so many independent uniform uint64.
-
-        Raises
-        ------
-        ValueError, TypeError
-            As `group_codes`.
+        ``groups``, (n_rows,), says whose each text is (`vips_fast.data.groups.group_codes`, whose errors are raised);
+        None: each is a person's. Who holds more keeps as many, chosen by the person's own random word and the places in
+        the person's own order: a function of this person alone, made once for all rounds. ``words`` gives so many
+        independent uniform uint64.
         """
         names, kept, lengths = list(self._index.columns), _Numbers(), [np.zeros(1, np.int64)]
         held, codes = np.zeros(len(names), bool), np.arange(self.n_rows)

@@ -1,7 +1,5 @@
 """The threshold of a released vocabulary, and the event of one round of its release."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -24,13 +22,7 @@ def threshold_delta(threshold: float, sigma: float, max_tokens: int, n_rounds: i
 
     ``max over 1 <= t <= max_tokens of 1 - Phi((threshold - 1/sqrt(t) - (R - 1)/4) / (sigma sqrt(R)))^t`` with R rounds.
     For one round this is Gopi et al. 2020, "Differentially private set union", theorem 4; `VocabularyModel` proves it.
-
-    Parameters
-    ----------
-    threshold : float
-    sigma : float
-        Standard deviation of the noise in a token's weight in each round.
-    max_tokens, n_rounds : int
+    ``sigma`` is the standard deviation of the noise in a token's weight in each round.
     """
     t, held = _bounds(max_tokens, n_rounds)
     below = t * log_ndtr((threshold - held) / (sigma * math.sqrt(n_rounds)))
@@ -51,14 +43,9 @@ def threshold_for(delta: float, sigma: float, max_tokens: int, n_rounds: int = 1
 class ThresholdSampler(FullSampler):
     """All persons in each round of a vocabulary's release, charged with what the threshold may let through.
 
-    Parameters
-    ----------
-    n_records : int
-        Public number of persons.
-    n_rounds, max_tokens : int
-    delta : float
-        Probability that a token of one person alone is released. Each round is charged with its share x of it, an
-        (0, x) event beside the Gaussian's, with 1 - (1 - x)^n_rounds >= delta.
+    ``n_records`` is the public number of persons, ``delta`` the probability that a token of one person alone is
+    released. Each round is charged with its share x of it, an (0, x) event beside the Gaussian's, with
+    1 - (1 - x)^n_rounds >= delta.
     """
 
     name = "vocabulary"

@@ -1,0 +1,17 @@
+"""Accountants' paper, Figure 5: Adult, accuracy against epsilon."""
+
+import acc_vi
+
+TITLE = "Accountants' paper, Figure 5: Adult, accuracy against ε"
+NEEDS = ("adult", "sklearn")
+run, report = acc_vi.run, acc_vi.report
+
+
+def cells(scale):
+    """See `acc_vi.cells`."""
+    return acc_vi.cells("adult", scale)
+
+
+def draw(rows, folder):
+    """See `acc_vi.draw`."""
+    return acc_vi.draw(rows, folder, "acc_fig5")

@@ -1,0 +1,215 @@
+"""Accountants' paper, Table 1: epsilon by the moments, generic and Bayesian accountant; and whom the last one fails."""
+
+import math
+
+import acc_fig1
+import acc_vi
+import numpy as np
+from acc_common import BATCH, DELTA, EPOCHS, NOISE, N, Q, bayesian_v1, exact, generic, steps_of
+from common import markdown
+from scipy import sparse
+from scipy.stats import beta
+
+from vips_fast.accounting import generic_log_moment
+
+TITLE = "Accountants' paper, Table 1: three accountants on MNIST, Abalone and Adult"
+NEEDS = ("abalone", "adult", "sklearn")
+PRINTED = {"mnist": ("2.18", "1.62", ".95"), "abalone": ("7.6", "4.54", ".11"), "adult": ("2.90", "2.70", ".08")}
+#: What the settings are searched among: for MNIST round numbers, for the others the scripts of DPVI's authors.
+MAX_ORDERS = (16, 32, 64, 100, 159)
+SEARCHED = {
+    "mnist": dict(q=[Q], steps=[steps_of(EPOCHS)], sigma=np.arange(0.5, 4.05, 0.1), delta=[1e-3, 1e-4, 1e-5, 1e-6]),
+    "abalone": dict(
+        q=[0.01, 0.02, 0.05], steps=[1000, 2000], delta=[1e-3, 5e-4, 1e-5],
+        sigma=[*np.exp(np.linspace(0.2, 5, 10)), *np.linspace(2, 10, 5)],
+    ),
+    "adult": dict(
+        q=[0.001, 0.002, 0.003, 0.004, 0.005], steps=[1000, 2000], delta=[1e-3, 5e-4, 1e-5],
+        sigma=[*np.exp(np.linspace(-0.3, 3, 10)), *np.linspace(0.4, 2, 5)],
+    ),
+}  # fmt: skip
+#: The record that the Bayesian accountant fails: a bound that only she reaches, noise at which it says about .08, the
+#: length of her usual attributes and of the one that is hers alone, and by how much a loss has to pass to be counted.
+CLIP, NOISE_SD, USUAL, HERS, PAST = 500.0, 20.0, 500.0, 150.0, 10.0
+
+
+def cells(scale):
+    """The search for each setting, and runs with one constructed record: 20, or 5 at scale 10."""
+    found = [dict(what="setting", data=data) for data in PRINTED]
+    return [*found, dict(what="record", data="adult", runs=max(5, 20 // scale))]
+
+
+def run(cell):
+    """See `cells`."""
+    return search(cell["data"]) if cell["what"] == "setting" else constructed(cell["runs"])
+
+
+def rounds_to(value, text):
+    """Whether a value is the printed one to its digits."""
+    digits = len(text.partition(".")[2])
+    return f"{value:.{digits}f}" == f"{float(text):.{digits}f}"
+
+
+def search(data):
+    """Settings whose moments-accountant epsilon is the printed one, and what the generic accountant says there."""
+    grid, (printed, printed_generic, _) = SEARCHED[data], PRINTED[data]
+    found, tried = [], 0
+    for q in grid["q"]:
+        for sigma in map(float, grid["sigma"]):
+            log_moments = [float(generic_log_moment(q, sigma, order)) for order in range(1, max(MAX_ORDERS) + 1)]
+            for steps in grid["steps"]:
+                for delta in grid["delta"]:
+                    curve = [(steps * c - math.log(delta)) / order for order, c in enumerate(log_moments, 1)]
+                    tried += 1
+                    fits = [top for top in MAX_ORDERS if rounds_to(min(curve[:top]), printed)]
+                    if fits:
+                        other = generic(q, sigma, steps, delta)
+                        found.append(dict(
+                            q=q, sigma=sigma, steps=steps, delta=delta, max_orders=fits, moments=min(curve[: fits[-1]]),
+                            generic=other, both=rounds_to(other, printed_generic), exact=exact(q, sigma, steps, delta),
+                        ))  # fmt: skip
+    # a with a + 2 sqrt(a ln(1/delta)) = the printed value.
+    log = math.log(1 / DELTA)
+    needed = (math.sqrt(log + float(printed_generic)) - math.sqrt(log)) ** 2
+    return dict(found=found, tried=tried, generic_needs=2 * needed)
+
+
+def constructed(runs):
+    """Privacy losses of a person who alone has an attribute, computed from the system's own releases.
+
+    The data are Adult's training rows and hers: a usual row that speaks against an income over 50,000, made longer, one
+    more column, which is 0 for all others, and the label that says she has one. Given the releases so far, every
+    release's entry for that column is N(0, s^2) without her, and with her (1 - q) N(0, s^2) + q N(g, s^2), g being her
+    clipped contribution at the released parameters; nobody else moves it. So
+
+        loss = sum_t ln(1 - q + q exp((2 o_t g_t - g_t^2) / (2 s^2)))
+
+    has E exp(loss) = 1 without her, hence P(loss > l) <= e^-l, and for any l
+    delta(epsilon) >= P(loss > l with her) - e^(epsilon - l).
+    """
+    from sklearn.linear_model import LogisticRegression
+
+    X, y, _, _ = acc_vi.load("adult")
+    n, d = X.shape
+    margins = LogisticRegression(fit_intercept=False, max_iter=5000).fit(X, y).decision_function(X)
+    usual = X[[int(np.argmin(margins))]]
+    hers = sparse.hstack([usual * (USUAL / np.sqrt((usual.data**2).sum())), sparse.csr_array([[HERS]])])
+    X = sparse.csr_array(sparse.vstack([sparse.hstack([X, sparse.csr_array((n, 1))]), hers]))
+    y, settings = np.append(y, 1), acc_vi.SETTINGS["adult"]
+    q, losses, figures = settings["q"], [], []
+    for _ in range(runs):
+        terms = []
+
+        def watch(model, records, release):
+            g = float(model.clipped(records.block(np.array([n])))[0, d])
+            o = float(release.values[d]) * q * (n + 1)
+            terms.append(float(np.logaddexp(math.log1p(-q), math.log(q) + (2 * o * g - g * g) / (2 * NOISE_SD**2))))
+
+        _, found = acc_vi.sampling_vi(
+            X, y, q=q, steps=settings["steps"], noise_sd=NOISE_SD, clip=CLIP,
+            learning_rate=acc_vi.RATES["adult"]["sampling VI"], left_out=1, watch=watch,
+        )  # fmt: skip
+        losses.append(sum(terms))
+        figures.append(found)
+    printed, later = (float(np.mean([f[name] for f in figures])) for name in ("printed", "later"))
+    out = dict(losses=losses, printed=printed, later=later)
+    for name, eps in (("printed", printed), ("later", later)):
+        above = sum(loss > eps + PAST for loss in losses)
+        least = float(beta.ppf(1e-3, above, runs - above + 1)) if above else 0.0
+        out |= {f"above_{name}": above, f"delta_{name}": max(0.0, least - math.exp(-PAST))}
+    return out | dict(exact=exact(q, NOISE_SD / CLIP, settings["steps"], DELTA))
+
+
+def other_rows(name):
+    """Rows of another figure, the fullest that there are."""
+    from runner import OUT, rows_of
+
+    scales = sorted(int(folder.name) for folder in OUT.iterdir() if folder.name.isdecimal())
+    return next((rows for scale in scales if (rows := rows_of(name, scale))), [])
+
+
+def bayesian():
+    """Our runs: data set -> (Bayesian accountant as printed, least exact epsilon of a sound run as good, in words)."""
+    out = {}
+    for row in other_rows("acc_fig1"):
+        if row["method"] == "vips_fast":
+            squared = steps_of(EPOCHS) * Q**2 * row["mean_square"] / (2 * (NOISE * acc_fig1.CLIP) ** 2)
+            cut = "" if row["epochs"] == EPOCHS else f", with the mean squared distance of {row['epochs']}"
+            sound = exact(Q, NOISE, steps_of(EPOCHS), DELTA)
+            out["mnist"] = bayesian_v1(squared, DELTA), sound, f"{EPOCHS} epochs{cut}"
+    for data, name in (("abalone", "acc_fig4"), ("adult", "acc_fig5")):
+        rows = [row | {"mean": float(np.mean(row["accuracy"]))} for row in other_rows(name)]
+        dpvi = [row for row in rows if row["method"] == "DPVI"]
+        level = min(dpvi, key=lambda row: row["sigma"])["mean"] - 0.005 if dpvi else math.inf
+        good = [row for row in rows if row["mean"] >= level]
+        least = [
+            min((row[what] for row in good if row["method"] == method), default=None)
+            for method, what in (("sampling VI as printed", "printed"), ("sampling VI", "exact5"))
+        ]
+        if good:
+            out[data] = *least, f"accuracy at least {level:.4f}"
+    return out
+
+
+def report(rows):
+    """See the runner."""
+    found = {row["data"]: row for row in rows if row["what"] == "setting"}
+    (record,) = (row for row in rows if row["what"] == "record")
+    try:
+        ours = bayesian()
+    except ImportError:
+        ours = {}
+    table, lines = [], []
+    for data, row in found.items():
+        hits = sorted(row["found"], key=lambda hit: not hit["both"])
+        best, (ma, ga, ba) = hits[0], PRINTED[data]
+        mine = ours.get(data, (None, None, "not run"))
+        table.append([
+            data, f"{ma} / {ga} / {ba}", f"{best['moments']:.4f}", f"{best['generic']:.4f}", best["exact"], *mine,
+        ])  # fmt: skip
+        for hit in hits:
+            orders = ", ".join(map(str, hit["max_orders"]))
+            lines.append([
+                data, f"{hit['q']:.6g}", f"{hit['steps']:,}", f"{hit['sigma']:.4f}", f"{hit['delta']:g}", orders,
+                f"{hit['moments']:.4f}", f"{hit['generic']:.4f}",
+            ])  # fmt: skip
+    columns = [
+        "data", "printed MA / GA / BA", "moments accountant", "generic as printed, NOT PRIVATE", "exact tight ε",
+        "Bayesian as printed, NOT PRIVATE", "least exact ε of a sound run as good, δ = 10⁻⁵", "those runs",
+    ]  # fmt: skip
+    losses, runs = sorted(record["losses"]), record["runs"]
+    return f"""{markdown(columns, table)}
+
+**The settings.** The text that we have of the article has lost them. Of
+{sum(row["tried"] for row in found.values())} settings tried (MNIST: batches of {BATCH} of {N:,} and 100 epochs,
+which are printed, and round σ, δ and λ; Abalone and Adult: rates, steps and noise of DPVI's published scripts),
+these give the printed moments accountant:
+
+{markdown(["data", "q", "T", "σ", "δ", "λ up to", "moments accountant", "generic as printed"], lines)}
+
+MNIST: σ = 1, δ = 10⁻⁵ and the moments accountant's own orders give both 2.18 and 1.62. Abalone and Adult: the
+least noise of DPVI's scripts, with half of their δ = 10⁻³. The generic accountant's 4.54 and 2.70 belong to
+other runs, by sampling, with δ = 10⁻⁵ and a bound of the change of q that is not said: they fix T q² Δ²/σ² =
+{found["abalone"]["generic_needs"]:.4f} and {found["adult"]["generic_needs"]:.4f} and no more, so they are not
+reproduced; the column has that formula at DPVI's setting. "For the same levels of accuracy" is taken as DPVI's
+at its least noise, less half a percent (Figures 4 and 5). Sampling VI as printed gets there at any ε, as its
+noise never enters what it learns: .11 and .08 are two points of a flat curve. The order of the three accountants
+is the printed one for MNIST where the mean squared distance of two images' gradients is below 1 C²; the printed
+.95 takes .35 C²; the article's clip is lost.
+
+**What the Bayesian accountant does not promise.** Adult and one more person: the row that speaks most against an
+income over 50,000, made {USUAL:g} long, with an attribute that nobody else has ({HERS:g} in a column of its
+own), and the label that she has one. Sampling VI at noise s = {NOISE_SD:g}, its clip of {CLIP:g} reached by
+nobody else ("with the Bayesian accountant clipping gradients is no longer necessary"). From the others'
+gradients the accountant states ε = {record["printed"]:.3f} as printed, {record["later"]:.3f} in the later form,
+at δ = 10⁻⁵. Her privacy loss, computed from the releases of {runs} runs: least {losses[0]:.1f}, median
+{losses[runs // 2]:.1f}, largest {losses[-1]:.1f}; past the printed ε by {PAST:g} in {record["above_printed"]} of
+{runs} runs, past the later one in {record["above_later"]}. So δ at these ε is at least
+{record["delta_printed"]:.2f} and {record["delta_later"]:.2f} (99.9 % confidence), not 10⁻⁵. The exact ε of these
+runs, which holds for her too, is {record["exact"]:,.0f}: without a clip near the usual gradients this much noise
+hides no such person."""
+
+
+def draw(rows, folder):
+    """A table has no picture."""
+    return []

@@ -1,0 +1,160 @@
+"""VIPS article, Figure 6: Algorithm 5 and DPVI on Adult under the same noise multipliers."""
+
+import functools
+import math
+import statistics
+from pathlib import Path
+
+import numpy as np
+from common import DATA, boxes, markdown, save, spread, subplots
+from epsilon_table import SETTINGS
+
+from vips_fast import BayesianLogisticRegression
+from vips_fast.accounting import epsilon
+from vips_fast.baselines import DPVILogisticRegression
+from vips_fast.data import read_adult
+
+TITLE = "VIPS article, Figure 6: Adult, VIPS and DPVI"
+NEEDS: tuple[str, ...] = ("adult", "sklearn")
+DELTA, RATE, STEPS = 1e-3, 0.004, 100
+#: Noise multiplier -> the run's setting, which knows the printed epsilon; no noise has none.
+SETTING = {s.noise_multiplier: s for s in SETTINGS if s.name.startswith("BLR")}
+SIGMAS = (0.0, *SETTING)
+#: The rates and the prior of the authors' code; rows of norm 1 as the article assumes.
+VIPS = dict(learning_offset=1024, learning_decay=0.7, prior_shape=1.0, prior_rate=1.0, row_norm=1.0)
+#: The clipping threshold and the rate that DPVI's own code has for Adult, and those that a grid chose on other splits.
+DPVI = {
+    "DPVI, its authors' settings": dict(clip_norm=75.0, learning_rate=0.1),
+    "DPVI, tuned": dict(clip_norm=2.0, learning_rate=0.3),
+}
+OURS = {"ours, printed ε": lambda s: s.printed, "ours, the runs' exact ε": lambda s: exact(s)}
+METHODS = ("VIPS", *DPVI, *OURS)
+
+
+@functools.cache
+def exact(setting) -> float:
+    """The exact epsilon of Algorithm 5's noise multiplier, sampling and steps, replacing a record."""
+    return epsilon(setting.event(setting.noise_multiplier), DELTA)
+
+
+@functools.cache
+def printed_accountant(setting) -> float:
+    """Theorem 27 of Wang, Balle & Kasiviswanathan (2019) with the classical conversion: the article's accountant."""
+    orders = tuple(range(2, setting.max_order + 1))
+    return epsilon(setting.event(setting.noise_multiplier), DELTA, "wang", bound=setting.bound, orders=orders)
+
+
+def cells(scale: int) -> list[dict]:
+    runs = max(1, 20 // max(1, scale // 2))
+    return [
+        dict(method=method, sigma=sigma, run=run) for run in range(runs) for method in METHODS for sigma in SIGMAS
+        if sigma or method != "ours, the runs' exact ε"
+    ]  # fmt: skip
+
+
+@functools.cache
+def _adult():
+    table = read_adult(DATA / "adult" / "adult.data.gz", DATA / "adult" / "adult.test.gz")
+    return table.X.tocsr(), table.y
+
+
+def _estimator(method, sigma, n):
+    if method in OURS:
+        if sigma == 0:
+            return BayesianLogisticRegression(private=False)
+        target = OURS[method](SETTING[sigma])
+        return BayesianLogisticRegression(target_epsilon=target, target_delta=DELTA, neighbors="replace_one")
+    steps = dict(
+        sampling="without_replacement", batch_size=round(RATE * n), n_steps=STEPS, noise_multiplier=sigma,
+        target_delta=DELTA,
+    )
+    if method == "VIPS":
+        return BayesianLogisticRegression.paper(**VIPS, **steps)
+    return DPVILogisticRegression(**DPVI[method], **steps)
+
+
+def run(cell: dict) -> dict:
+    """AUC of a random fifth of the records after training on the others."""
+    from sklearn.metrics import roc_auc_score
+
+    X, y = _adult()
+    train, test = np.split(np.random.default_rng(cell["run"]).permutation(len(y)), [round(0.8 * len(y))])
+    model = _estimator(cell["method"], cell["sigma"], len(train)).fit(X[train], y[train])
+    private = model.privacy_.private
+    return dict(
+        auc=float(roc_auc_score(y[test], model.decision_function(X[test]))),
+        epsilon=model.privacy_.epsilon if private else None,
+    )
+
+
+def _aucs(rows, method, sigma):
+    return [r["auc"] for r in rows if (r["method"], r["sigma"]) == (method, sigma)]
+
+
+def _mean(rows, method, sigma):
+    values = _aucs(rows, method, sigma)
+    return statistics.mean(values) if values else math.nan
+
+
+def report(rows: list[dict]) -> str:
+    shown = []
+    for sigma in SIGMAS:
+        for method in METHODS:
+            group = [r for r in rows if (r["method"], r["sigma"]) == (method, sigma)]
+            if not group:
+                continue
+            own, setting = method not in OURS, SETTING.get(sigma)
+            shown.append((
+                f"{sigma:g}" if own or not sigma else "–", method, len(group),
+                f"{setting.printed:g}" if setting and own else "–",
+                f"{printed_accountant(setting):.3g}" if setting and own else "–",
+                group[0]["epsilon"] and f"{group[0]['epsilon']:.3g}", spread(_aucs(rows, method, sigma)),
+                f"{statistics.mean(r['seconds'] for r in group):.1f}",
+            ))
+    columns = (
+        "σ", "method", "runs", "ε printed", "ε by the article's accountant", "exact tight ε",
+        "AUC, ours (printed: a picture)", "seconds a run",
+    )
+    theirs, tuned = DPVI
+    held = [s for s in SIGMAS if _mean(rows, "VIPS", s) > _mean(rows, theirs, s)]
+    lost = [s for s in SIGMAS if _mean(rows, "VIPS", s) <= _mean(rows, tuned, s)]
+    runs = 1 + max(r["run"] for r in rows)
+    return f"""{markdown(columns, shown)}
+
+δ = 10⁻³, q = {RATE}, {STEPS} steps; mean ± standard deviation over {runs} random 80/20 splits. The printed values are
+numbers in the picture, which the text does not have; the order that it names is VIPS above DPVI at every σ. With the
+clipping threshold 75 and the learning rate .1 of DPVI's own code for Adult that order is seen here at σ =
+{_listed(held)}. With a threshold of 2, chosen by test AUC on other splits, DPVI is above VIPS at σ = {_listed(lost)}:
+the figure shows noise of 2·75·σ where no score is longer than its row, about 3.9, not a weakness of noised gradients.
+
+Neither method breaks its promise here: the article's 2/N and 1/(2N) are above the sensitivities that hold, so that the
+exact ε, proven for replacing a record, covers both; it is less than a sixth of the printed. *Ours* takes every record
+in each step, at the printed ε and at the exact ε of the two others, both proven for replacing a record. At σ = 0 all
+are fitted without privacy (NOT PRIVATE).
+
+Adult is UCI's, with a column for each category. The file of DPVI's authors that the article's code reads is not to be
+found, so that its columns may differ. The quick form has 4 runs in place of 20."""
+
+
+def _listed(sigmas) -> str:
+    return ", ".join(f"{s:g}" for s in sigmas) or "none"
+
+
+def draw(rows: list[dict], folder: Path) -> list[Path]:
+    figure, axes = subplots(figsize=(10, 4.6))
+    groups = [
+        f"σ = {s:g}\n" + (f"ε printed {SETTING[s].printed:g}\nexact {exact(SETTING[s]):.2g}" if s else "no privacy")
+        for s in SIGMAS
+    ]
+    handles = boxes(axes, {method: [_aucs(rows, method, s) for s in SIGMAS] for method in METHODS}, groups)
+    axes.axhline(0.5, color="grey", linewidth=0.8, linestyle=":")
+    width = 0.84 / len(METHODS)
+    for i, method in enumerate(METHODS):
+        for g, sigma in enumerate(SIGMAS):
+            if values := _aucs(rows, method, sigma):
+                x = g + (i - (len(METHODS) - 1) / 2) * width
+                said = f"{statistics.mean(values):.2f}".lstrip("0")
+                axes.text(x, max(values) + 0.012, said, ha="center", fontsize=7, weight="bold")
+    axes.set(xlabel="noise multiplier σ of VIPS and DPVI", ylabel="AUC of the test part", ylim=(None, 0.95))
+    axes.legend(handles.values(), handles, fontsize=8, handleheight=1.3, loc="lower left")
+    return save(figure, folder, "adult_fig6")

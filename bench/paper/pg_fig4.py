@@ -1,0 +1,58 @@
+"""VIPS article, Figure 4: the mean of the Polya-Gamma variable, by the kernel and of draws."""
+
+from pathlib import Path
+
+import numpy as np
+from common import STYLES, markdown, save, subplots
+
+from vips_fast.kernels import pg_mean
+
+TITLE = "VIPS article, Figure 4: the mean of the Pólya-Gamma variable against its argument"
+NEEDS: tuple[str, ...] = ()
+DRAWS, TERMS = 200_000, 200
+
+
+def cells(scale: int) -> list[dict]:
+    return [dict(argument=argument, draws=DRAWS // scale) for argument in (0.0, 1.0, 2.0, 5.0, 10.0, 20.0)]
+
+
+def run(cell: dict) -> dict:
+    """The kernel's mean, and that of draws: PG(1, c) is a weighted sum of exponentials (Polson, Scott & Windle 2013).
+
+    The terms after the last that is drawn are replaced by their mean.
+    """
+    c = cell["argument"]
+    k = np.arange(1, 100 * TERMS + 1)
+    weights = 1 / (2 * np.pi**2 * ((k - 0.5) ** 2 + (c / (2 * np.pi)) ** 2))
+    generator, sums = np.random.default_rng(round(c)), []
+    for _ in range(0, cell["draws"], 10_000):
+        sums.append(generator.exponential(size=(min(10_000, cell["draws"]), TERMS)) @ weights[:TERMS])
+    draws = np.concatenate(sums) + weights[TERMS:].sum()
+    error = float(draws.std() / np.sqrt(len(draws)))
+    return dict(mean=float(pg_mean(c)), drawn=float(draws.mean()), error=error)
+
+
+def report(rows: list[dict]) -> str:
+    columns = ("argument", "printed", "kernel `pg_mean`", "mean of draws ± its error", "draws", "seconds")
+    shown = [
+        (f"{r['argument']:g}", "0.25, the maximum" if r["argument"] == 0 else "in the picture only",
+         f"{r['mean']:.6f}", f"{r['drawn']:.5f} ± {r['error']:.5f}", r["draws"], r["seconds"])
+        for r in rows
+    ]  # fmt: skip
+    return f"""{markdown(columns, shown)}
+
+No data and no privacy: the function that Algorithms 5 and 6 take ⟨ξ⟩ from, b tanh(c/2)/(2c) with b = 1. The draws are
+of the variable's own definition, so that the kernel is held against something else than its formula. The quick form
+has a tenth of the draws."""
+
+
+def draw(rows: list[dict], folder: Path) -> list[Path]:
+    figure, axes = subplots(figsize=(6, 3.6))
+    c = np.linspace(0, 20, 401)
+    axes.plot(c, pg_mean(c), color="black", label="kernel pg_mean")
+    points = [[row[name] for row in rows] for name in ("argument", "drawn")]
+    axes.plot(*points, **STYLES[1] | dict(linestyle="none"), label="mean of draws")
+    axes.axhline(0.25, color="grey", linestyle=":", label="maximum, 0.25")
+    axes.set(xlabel="argument c, the root of xᵀ⟨mmᵀ⟩x", ylabel="⟨ξ⟩ = E PG(1, c)", ylim=(0, 0.27), xlim=(-0.4, 20.4))
+    axes.legend()
+    return save(figure, folder, "pg_fig4")

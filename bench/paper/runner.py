@@ -1,0 +1,224 @@
+"""Every figure and table of the papers, and the page that shows them: ``python -m bench.paper``.
+
+    python -m bench.paper                          # the printed ranges and numbers of runs
+    python -m bench.paper --scale 10 --only fig2   # the quick form of the figures that have fig2 in their name
+
+A figure is a module of this folder with TITLE, NEEDS, cells(scale), run(cell), report(rows) and draw(rows, folder).
+Each finished cell is a line of out/<scale>/<name>.jsonl and is not run again: delete the file to run its figure anew.
+From these lines come out/<scale>/<name>.csv, the pictures and docs/papers.md. A figure with no line at all keeps the
+section that the page has of it.
+"""
+
+import argparse
+import csv
+import importlib
+import importlib.util
+import json
+import os
+import queue
+import re
+import shutil
+import sys
+import threading
+import time
+import tomllib
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+from common import DATA, ROOT, markdown
+
+FIGURES = (
+    "lda_fig2", "lda_fig3", "lda_table3", "lda_table", "pg_fig4", "stroke_fig5", "adult_fig6", "blr_table",
+    "mnist_fig8", "epsilon_table", "acc_fig1", "acc_fig2", "acc_fig3", "acc_fig4", "acc_fig5", "acc_table1",
+    "slides_table",
+)  # fmt: skip
+OUT = ROOT / "bench" / "paper" / "out"
+PAGE = ROOT / "docs" / "papers.md"
+HEAD = """# The papers, figure by figure
+
+Made by `make paper` (`python -m bench.paper`) from the runs in `bench/paper`; not written by hand. A section's scale is
+1 where it shows the printed ranges and numbers of runs, and 10 where it shows the quick form, about a tenth of them.
+*Paper's setting* is the sensitivity and the accountant of the paper: such a model is **NOT PRIVATE** where that
+sensitivity does not hold (`privacy.md`). Seconds are those of one core (processor time), with the reading of the data
+where a cell is the first to need them.
+"""
+
+
+def missing(needs) -> list[str]:
+    """What is neither a folder of VIPS_FAST_DATA nor a module that can be imported."""
+    return [n for n in needs if not (DATA / n).is_dir() and importlib.util.find_spec(n) is None]
+
+
+def key(cell) -> str:
+    return json.dumps(cell, sort_keys=True)
+
+
+def store(name, scale) -> Path:
+    return OUT / str(scale) / f"{name}.jsonl"
+
+
+def whole_lines(path) -> list[str]:
+    """The lines of a file but for a last one that was cut off."""
+    return path.read_text().rpartition("\n")[0].splitlines() if path.exists() else []
+
+
+def rows_of(name, scale) -> list[dict]:
+    """The finished cells of a figure, in the order of its cells: cell | result | seconds."""
+    done = {key(line["cell"]): line for line in map(json.loads, whole_lines(store(name, scale)))}
+    cells = map(key, importlib.import_module(name).cells(scale))
+    return [done[k]["cell"] | done[k]["result"] | {"seconds": done[k]["seconds"]} for k in cells if k in done]
+
+
+def _one_thread() -> None:
+    for library in ("OPENBLAS", "OMP", "MKL", "NUMBA"):
+        os.environ[f"{library}_NUM_THREADS"] = "1"
+
+
+def _timed(name, cell) -> tuple[dict, float]:
+    module = importlib.import_module(name)
+    start = time.process_time()
+    result = module.run(cell)
+    return result, round(time.process_time() - start, 2)
+
+
+def tell_failure(what, error) -> None:
+    print(f"FAILED {what}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+
+
+def run(names, scale, jobs=2) -> list[str]:
+    """Run the cells that are not done, `jobs` at once, each in a process; the figures of those that failed."""
+    todo, failed, lock = queue.SimpleQueue(), [], threading.Lock()
+    (OUT / str(scale)).mkdir(parents=True, exist_ok=True)
+    for name in names:
+        lines = whole_lines(store(name, scale))
+        store(name, scale).write_text("".join(f"{line}\n" for line in lines))
+        done = {key(json.loads(line)["cell"]) for line in lines}
+        for cell in importlib.import_module(name).cells(scale):
+            if key(cell) not in done:
+                todo.put((name, cell))
+    total = todo.qsize()
+
+    def work():
+        pool = None
+        while True:
+            try:
+                name, cell = todo.get_nowait()
+            except queue.Empty:
+                break
+            pool = pool or ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=_one_thread)
+            try:
+                result, seconds = pool.submit(_timed, name, cell).result()
+                line = json.dumps({"cell": cell, "result": result, "seconds": seconds})
+            except Exception as error:
+                pool.shutdown()
+                pool = None
+                with lock:
+                    failed.append(name)
+                    tell_failure(f"{name} {key(cell)}", error)
+                continue
+            with lock:
+                with open(store(name, scale), "a") as file:
+                    file.write(line + "\n")
+                print(f"{total - todo.qsize()}/{total} {name} {key(cell)} {seconds:.1f} s", file=sys.stderr, flush=True)
+        if pool:
+            pool.shutdown()
+
+    workers = [threading.Thread(target=work, daemon=True) for _ in range(jobs)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    return failed
+
+
+def section(name, scale) -> str | None:
+    """The Markdown of a figure at the fullest scale that is complete, else at this one; None without a row.
+
+    Its CSV and pictures are written.
+    """
+    module = importlib.import_module(name)
+    scales = sorted({scale, *(int(folder.name) for folder in OUT.glob("*"))})
+    scale = next((s for s in scales if len(rows_of(name, s)) == len(module.cells(s))), scale)
+    rows, cells = rows_of(name, scale), len(module.cells(scale))
+    if not rows:
+        return None
+    folder = OUT / str(scale)
+    columns = list(dict.fromkeys(c for row in rows for c, v in row.items() if not isinstance(v, (list, dict))))
+    with open(folder / f"{name}.csv", "w", newline="") as file:
+        writer = csv.DictWriter(file, columns, extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(rows)
+    seconds = sum(row["seconds"] for row in rows)
+    parts = [f"Scale {scale}: {len(rows)} of {cells} cells run, {seconds:.0f} s of one core in all."]
+    try:
+        parts.append(module.report(rows).strip())
+        pictures = [path for path in module.draw(rows, folder) if path.suffix == ".png"]
+    except ModuleNotFoundError as error:
+        pictures = []
+        parts.append(f"No picture: {error}.")
+    except Exception as error:
+        # Some of the cells may not be enough for a table; all of them have to be.
+        if len(rows) == cells:
+            raise
+        return f"{parts[0]} Too few for the table yet ({type(error).__name__})."
+    (PAGE.parent / "papers").mkdir(exist_ok=True)
+    for path in pictures:
+        shutil.copyfile(path, PAGE.parent / "papers" / path.name)
+        parts.append(f"![{module.TITLE}](papers/{path.name})")
+    return "\n\n".join(parts)
+
+
+def sources() -> dict[str, list]:
+    """What each source states: rows of item, what it is, its code, its tests."""
+    return tomllib.loads((Path(__file__).parent / "sources.toml").read_text("utf-8"))
+
+
+def page(scale) -> tuple[str, list[str]]:
+    """docs/papers.md, anew from what has been run, and the figures whose part could not be made."""
+    mark = re.compile(r"<!-- (\w+) -->\n(.*?)\n<!-- end -->", re.S)
+    kept = dict(mark.findall(PAGE.read_text())) if PAGE.exists() else {}
+    overview, parts, failed = [], [], []
+    for name in FIGURES:
+        module = importlib.import_module(name)
+        lacking = missing(module.NEEDS)
+        try:
+            text = section(name, scale)
+        except Exception as error:
+            text = f"This part could not be made ({type(error).__name__})."
+            failed.append(name)
+            tell_failure(f"the page's part of {name}", error)
+        if text is None and lacking:
+            text = f"Not run: missing {', '.join(lacking)} (a folder of VIPS_FAST_DATA, or a module)."
+        body = kept.get(name, "Not run yet.") if text is None else text
+        overview.append((module.TITLE, f"`{name}`", body.splitlines()[0]))
+        parts.append(f"## {module.TITLE}\n\n<!-- {name} -->\n{body}\n<!-- end -->\n")
+    parts.append("## What the sources state, where it lives, which test holds it\n")
+    for source, entries in sources().items():
+        rows = [(item, what, *(", ".join(f"`{n}`" for n in part) for part in lists)) for item, what, *lists in entries]
+        parts.append(f"### {source}\n\n{markdown(('item', 'what it is', 'code', 'tests'), rows)}\n")
+    return "\n".join([HEAD, markdown(("figure", "module", "what was run"), overview), "", *parts]), failed
+
+
+def main(argv=None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.paper", description=__doc__.splitlines()[0])
+    parser.add_argument("--scale", type=int, default=1, help="1, the printed sizes, or 10, the quick form")
+    parser.add_argument("--only", nargs="+", default=[""], help="parts of the figures' names")
+    parser.add_argument("--jobs", type=int, default=2, help="cells at once")
+    parser.add_argument("--page", action="store_true", help="write the page from what there is, run nothing")
+    arguments = parser.parse_args(argv)
+    if arguments.scale < 1:
+        parser.error(f"--scale {arguments.scale}: a whole number of at least 1 was expected")
+    unknown = [part for part in arguments.only if not any(part in name for name in FIGURES)]
+    if unknown:
+        parser.error(f"--only {' '.join(unknown)}: a part of one of {', '.join(FIGURES)} was expected")
+    # A whole name means that figure alone.
+    names = [n for n in FIGURES if any(part == n or (part in n and part not in FIGURES) for part in arguments.only)]
+    for name in list(names):
+        if lacking := missing(importlib.import_module(name).NEEDS):
+            print(f"left out: {name}, missing {', '.join(lacking)}", file=sys.stderr)
+            names.remove(name)
+    failed = [] if arguments.page else run(names, arguments.scale, arguments.jobs)
+    text, unmade = page(arguments.scale)
+    PAGE.write_text(text)
+    return bool(failed or unmade)

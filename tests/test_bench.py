@@ -1,0 +1,113 @@
+"""The comparison of bench runs: what it learns, what it takes for a fall, what it draws."""
+
+import importlib.util
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+BENCH = Path(__file__).resolve().parent.parent / "bench"
+spec = importlib.util.spec_from_file_location("bench_compare", BENCH / "compare.py")
+compare = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(compare)
+
+#: Ratios of a bench run, and how much their logarithms move by themselves: some 1 %, some 10 %.
+N_RATIOS, LEAST_SD, MOST_SD = 50, 0.01, 0.10
+
+
+def results(ratios: dict[str, float]) -> dict:
+    """A pytest-benchmark result with these ratios, one test each."""
+    return {
+        "machine_info": {"cpu": {"brand_raw": "a processor"}}, "commit_info": {"id": "0" * 40},
+        "benchmarks": [
+            {
+                "name": name.partition(": ")[0], "fullname": f"bench/test_toy.py::{name.partition(': ')[0]}",
+                "extra_info": {"ratios": {name.partition(": ")[2]: ratio}},
+            }
+            for name, ratio in ratios.items()
+        ],
+    }  # fmt: skip
+
+
+class Machine:
+    """Gives ratios around a mean of 10, each with a spread of its own."""
+
+    def __init__(self, seed: int):
+        self.rng = np.random.default_rng(seed)
+        self.sds = np.exp(self.rng.uniform(math.log(LEAST_SD), math.log(MOST_SD), N_RATIOS))
+        self.factors = np.ones(N_RATIOS)
+
+    def run(self) -> dict[str, float]:
+        values = 10 * self.factors * np.exp(self.sds * self.rng.normal(size=N_RATIOS))
+        return {f"test_{i}: peer": float(value) for i, value in enumerate(values)}
+
+    def again(self, latest: dict, names: list[str]) -> dict[str, float]:
+        run = self.run()
+        return {name: run[name] for name in names}
+
+
+def checked(machine: Machine, baseline: dict) -> int:
+    return compare.check(baseline, results(machine.run()), machine.again)
+
+
+def test_an_idle_machine_seldom_raises_a_false_alarm():
+    alarms, n = 0, 300
+    for seed in range(n // 10):
+        machine = Machine(seed)
+        baseline = {"machine": "a processor", "ratios": compare.learned([machine.run() for _ in range(5)])}
+        alarms += sum(checked(machine, baseline) for _ in range(10))
+    assert alarms / n < 1 / 50
+
+
+def test_a_fall_beyond_the_tolerance_is_seen_every_time():
+    seen = []
+    for seed in range(30):
+        machine = Machine(seed)
+        baseline = {"machine": "a processor", "ratios": compare.learned([machine.run() for _ in range(5)])}
+        quiet = int(np.argmin(machine.sds))
+        machine.factors[quiet] = 0.85
+        seen.append(checked(machine, baseline))
+    assert seen == [1] * 30
+
+
+def test_what_fell_once_is_measured_again_and_nothing_else(capsys):
+    baseline = {"machine": "a processor", "ratios": {f"test_{i}: peer": {"ratio": 10.0, "sd": 0.01} for i in range(3)}}
+    asked = []
+
+    def again(latest, names):
+        asked.append(names)
+        return {"test_1: peer": 9.9}
+
+    latest = results({"test_0: peer": 10.1, "test_1: peer": 8.0, "test_2: peer": 9.8})
+    assert compare.check(baseline, latest, again) == 0
+    assert asked == [["test_1: peer"]]
+    assert compare.check(baseline, latest, lambda latest, names: {name: 8.0 for name in names}) == 1
+    assert "test_1: peer" in [line for line in capsys.readouterr().out.splitlines() if "FELL" in line][0]
+
+
+def test_spreads_are_drawn_towards_the_typical_one_and_one_run_has_none():
+    runs = [{"a: p": 10.0, "b: p": 10.0 + i, "c: p": 10.0 + 0.1 * i} for i in range(5)]
+    spread = {name: known["sd"] for name, known in compare.learned(runs).items()}
+    own = {name: np.std(np.log([run[name] for run in runs]), ddof=1) for name in runs[0]}
+    assert own["a: p"] < spread["a: p"] < spread["c: p"] < spread["b: p"] < own["b: p"]
+    assert {known["sd"] for known in compare.learned(runs[:1]).values()} == {compare.UNKNOWN}
+
+
+def test_the_baseline_is_one_that_check_reads():
+    baseline = json.loads((BENCH / "baseline.json").read_text())
+    latest = {name: known["ratio"] for name, known in baseline["ratios"].items()}
+    assert compare.fallen(baseline["ratios"], latest) == []
+    assert compare.fallen(baseline["ratios"], {name: ratio / 2 for name, ratio in latest.items()}) == list(latest)
+
+
+def test_the_history_is_a_line_a_run_and_a_picture(tmp_path):
+    pytest.importorskip("matplotlib", reason="the picture needs matplotlib (extra plot)")
+    machine, history = Machine(0), tmp_path / "history.jsonl"
+    for _ in range(3):
+        compare.record(results(machine.run()), history)
+    lines = [json.loads(line) for line in history.read_text().splitlines()]
+    assert [sorted(line) for line in lines] == [["at", "commit", "machine", "ratios"]] * 3
+    assert compare.report(history, tmp_path / "history.svg") == 3
+    assert "test_7" in (tmp_path / "history.svg").read_text()

@@ -1,0 +1,78 @@
+"""The VIPS article's Figures 5, 6 and 8 of bench/paper: their noise, their simulated patients, their tables."""
+
+import math
+
+import common
+import numpy as np
+import pytest
+import stroke_fig5
+
+from vips_fast.accounting import GaussianEvent, SelfComposedEvent, epsilon, strong_composition
+
+
+@pytest.mark.parametrize(("target", "q", "steps", "delta"), [(1.34, 400 / 60_000, 150, 1e-4), (0.5, 1.0, 10, 1e-4)])
+def test_strong_compositions_noise_spends_epsilon_and_delta_whole(target, q, steps, delta):
+    z = common.strong_composition_noise(target, q, steps, delta)
+    step_delta = delta / (2 * steps * q)
+    step_epsilon = math.sqrt(2 * math.log(1.25 / step_delta)) / z
+    total, spent = strong_composition(math.log1p(q * math.expm1(step_epsilon)), q * step_delta, steps, delta / 2)
+    assert total == pytest.approx(target, rel=1e-9) and spent == pytest.approx(delta, rel=1e-9)
+
+
+@pytest.mark.parametrize("target", stroke_fig5.EPSILONS)
+def test_the_moments_accountant_of_the_whole_batch_says_the_target(target):
+    """The least over Renyi orders of steps alpha / (2 z^2) + ln(1/delta) / (alpha - 1); the exact epsilon is less."""
+    z = stroke_fig5.moments_noise(target, 10)
+    order = 1 + np.geomspace(1e-3, 1e4, 400_001)
+    bound = (10 * order / (2 * z * z) + math.log(1 / stroke_fig5.DELTA) / (order - 1)).min()
+    assert bound == pytest.approx(target, rel=1e-6)
+    assert epsilon(SelfComposedEvent(GaussianEvent(z), 10), stroke_fig5.DELTA) < target
+    assert z < common.strong_composition_noise(target, 1.0, 10, stroke_fig5.DELTA)
+
+
+def test_the_simulated_patients_are_as_said():
+    X, y, p = stroke_fig5.simulate(0, 4_000, 414)
+    assert X.shape == (4_000, 414) and set(np.unique(X.data)) == {1.0}
+    assert X.nnz / 4_000 == pytest.approx(28, rel=0.05)
+    assert p.mean() == pytest.approx(0.14, abs=1e-3) and abs(y.mean() - 0.14) < 0.03
+
+
+def test_each_method_of_figure_5_is_run_shown_and_drawn(tmp_path):
+    rows = []
+    for method in stroke_fig5.METHODS:
+        cell = dict(method=method, train=200, codes=20, steps=2, run=0)
+        result = stroke_fig5.run(cell)
+        for fit in result["fits"]:
+            assert 0 <= fit["auc"] <= 1
+            if method in stroke_fig5.FREE:
+                assert fit["epsilon"] is None and fit["exact"] is None
+            else:
+                assert fit["exact"] <= fit["epsilon"] * (1 + 1e-9), method
+        rows.append(cell | result | {"seconds": 1.0})
+    page = stroke_fig5.report(rows)
+    assert all(method in page for method in stroke_fig5.METHODS) and "NOT PRIVATE" in page
+    assert [path.suffix for path in stroke_fig5.draw(rows, tmp_path)] == [".png", ".svg"]
+
+
+def test_boxes_leave_empty_groups_out():
+    figure, axes = common.subplots()
+    handles = common.boxes(axes, {"one": [[1.0, 2.0], []], "two": [[], [3.0]], "none": [[], []]}, ["a", "b"])
+    assert list(handles) == ["one", "two"]
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["a", "b"]
+
+
+@pytest.mark.parametrize("name", ["adult_fig6", "mnist_fig8"])
+def test_tables_are_made_of_whole_and_of_partial_runs(name, tmp_path):
+    """Numbers are made up: each cell's accuracy is another, and each is seen in the table."""
+    import importlib
+
+    module = importlib.import_module(name)
+    rows = [
+        cell | dict(auc=0.5 + i / 1e4, accuracy=0.5 + i / 1e4, accuracy_all=0.5 + i / 1e4, score=-100.0, epsilon=0.1)
+        | dict(noise_multiplier=1.0, seconds=1.0)
+        for i, cell in enumerate(module.cells(10)) if cell["run"] == 0
+    ]  # fmt: skip
+    page = module.report(rows)
+    assert all(f".{5000 + i}" in page for i in range(len(rows)))
+    assert module.draw(rows, tmp_path)[0].exists()
+    assert f".{5000 + len(rows) - 1}" not in module.report(rows[:-1])
