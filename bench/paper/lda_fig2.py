@@ -131,7 +131,7 @@ fit (Poisson sampling, add/remove) whose proven ε is the paper's figure of the 
 
 
 def draw(rows: list[dict], folder: Path) -> list[Path]:
-    figure, panels = subplots(1, 3, figsize=(11, 4), sharey=True)
+    figure, panels = subplots(1, 3, figsize=(11, 4), sharex=True, sharey=True)
     perplexity = {(r["method"], r["size"], r["sigma"]): r["perplexity"] for r in rows}
     for axes, size in zip(panels, SIZES):
         epsilons = {r["sigma"]: r["epsilon"] for r in rows if r["method"] == PAPER[0] and r["size"] == size}

@@ -33,7 +33,6 @@ FIGURES = (
     "mnist_fig8", "epsilon_table", "acc_fig1", "acc_fig2", "acc_fig3", "acc_fig4", "acc_fig5", "acc_table1",
     "slides_table",
 )  # fmt: skip
-FIGURES = tuple(name for name in FIGURES if (Path(__file__).parent / f"{name}.py").exists())
 OUT = ROOT / "bench" / "paper" / "out"
 PAGE = ROOT / "docs" / "papers.md"
 HEAD = """# The papers, figure by figure
@@ -83,8 +82,12 @@ def _timed(name, cell) -> tuple[dict, float]:
     return result, round(time.process_time() - start, 2)
 
 
+def tell_failure(what, error) -> None:
+    print(f"FAILED {what}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+
+
 def run(names, scale, jobs=2) -> list[str]:
-    """Run the cells that are not done, `jobs` at once, each in a process; the cells that failed, in words."""
+    """Run the cells that are not done, `jobs` at once, each in a process; the figures of those that failed."""
     todo, failed, lock = queue.SimpleQueue(), [], threading.Lock()
     (OUT / str(scale)).mkdir(parents=True, exist_ok=True)
     for name in names:
@@ -111,8 +114,8 @@ def run(names, scale, jobs=2) -> list[str]:
                 pool.shutdown()
                 pool = None
                 with lock:
-                    failed.append(f"{name} {key(cell)}: {type(error).__name__}: {error}")
-                    print(f"FAILED {failed[-1]}", file=sys.stderr, flush=True)
+                    failed.append(name)
+                    tell_failure(f"{name} {key(cell)}", error)
                 continue
             with lock:
                 with open(store(name, scale), "a") as file:
@@ -167,15 +170,20 @@ def sources() -> dict[str, list]:
     return tomllib.loads((Path(__file__).parent / "sources.toml").read_text("utf-8"))
 
 
-def page(scale) -> str:
-    """docs/papers.md, anew from what has been run."""
+def page(scale) -> tuple[str, list[str]]:
+    """docs/papers.md, anew from what has been run, and the figures whose part could not be made."""
     mark = re.compile(r"<!-- (\w+) -->\n(.*?)\n<!-- end -->", re.S)
     kept = dict(mark.findall(PAGE.read_text())) if PAGE.exists() else {}
-    overview, parts = [], []
+    overview, parts, failed = [], [], []
     for name in FIGURES:
         module = importlib.import_module(name)
         lacking = missing(module.NEEDS)
-        text = section(name, scale)
+        try:
+            text = section(name, scale)
+        except Exception as error:
+            text = f"This part could not be made ({type(error).__name__})."
+            failed.append(name)
+            tell_failure(f"the page's part of {name}", error)
         if text is None and lacking:
             text = f"Not run: missing {', '.join(lacking)} (a folder of VIPS_FAST_DATA, or a module)."
         body = kept.get(name, "Not run yet.") if text is None else text
@@ -185,7 +193,7 @@ def page(scale) -> str:
     for source, entries in sources().items():
         rows = [(item, what, *(", ".join(f"`{n}`" for n in part) for part in lists)) for item, what, *lists in entries]
         parts.append(f"### {source}\n\n{markdown(('item', 'what it is', 'code', 'tests'), rows)}\n")
-    return "\n".join([HEAD, markdown(("figure", "module", "what was run"), overview), "", *parts])
+    return "\n".join([HEAD, markdown(("figure", "module", "what was run"), overview), "", *parts]), failed
 
 
 def main(argv=None) -> int:
@@ -207,5 +215,6 @@ def main(argv=None) -> int:
             print(f"left out: {name}, missing {', '.join(lacking)}", file=sys.stderr)
             names.remove(name)
     failed = [] if arguments.page else run(names, arguments.scale, arguments.jobs)
-    PAGE.write_text(page(arguments.scale))
-    return bool(failed)
+    text, unmade = page(arguments.scale)
+    PAGE.write_text(text)
+    return bool(failed or unmade)

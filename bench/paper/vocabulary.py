@@ -28,6 +28,7 @@ from lda_common import DATA, RESULTS, load
 from vips_fast import LatentDirichletAllocation, PrivateVocabulary, plan
 from vips_fast.data import Analyzer, Records, public_vocabulary, stop_words
 from vips_fast.data.vocabulary import count_matrix
+from vips_fast.models.lda import LdaOptions
 from vips_fast.models.vocabulary import TokenRows, plan_vocabulary
 
 DELTA = 1e-6
@@ -168,22 +169,27 @@ def people(say, repeats, share):
         scores(say, models, count_matrix([test], universe, analyzer), universe, frequency)
 
 
-def wiki(say, n, share):
+def wiki(say, n, repeats, share, steps):
     """Fifty topics of n articles, resampled to 500 words, at epsilon = 1 in all, over a vocabulary that is bought, and
-    over all words."""
-    matrix, test, words = load(n)
-    made = plan_vocabulary(n, 1.0, DELTA, tokens=200.0, n_words=len(words), share=share)
-    after = bought(TokenRows.of_counts(matrix, words), n, **made.parameters())
-    columns = np.sort([words.index(word) for word in after.vocabulary_])
-    model = partial(
-        LatentDirichletAllocation, 50, doc_length=500, n_records=n, target_epsilon=1.0, target_delta=DELTA, n_jobs=-1
-    )
-    models = {"bought": (model().fit(matrix[:, columns], after=after), [words[column] for column in columns])}
-    # Fewer words may be given more steps by the plan.
-    steps = models["bought"][0].n_steps_
-    for name, options in (("public", {}), (f"public, {steps} steps", {"n_steps": steps})):
-        models[name] = model(**options).fit(matrix), words
-    scores(say, models, test, words, np.ones(len(words)))
+    over all words; in each repeat of other samples of the articles. Both have the steps and the step sizes that the
+    plan gives the public list: fewer words may have more."""
+    settings = dict(doc_length=500, target_epsilon=1.0, target_delta=DELTA)
+    made = plan(n, None, 50, vocab_share=share, **settings).vocabulary
+    for seed in range(repeats):
+        matrix, test, words = load(n, seed=seed)
+        like = plan(n, len(words), 50, n_steps=steps, **settings)
+        model = partial(
+            LatentDirichletAllocation, 50, n_records=n, n_steps=like.n_steps, n_jobs=-1,
+            options=LdaOptions(learning_decay=like.learning_decay), **settings,
+        )  # fmt: skip
+        after = bought(TokenRows.of_counts(matrix, words), n, **made.parameters())
+        columns = np.sort([words.index(word) for word in after.vocabulary_])
+        models = {
+            f"bought with {made.target_epsilon:.2f}": (model().fit(matrix[:, columns], after=after),
+                                                       [words[column] for column in columns]),
+            "public": (model().fit(matrix), words),
+        }  # fmt: skip
+        scores(partial(say, seed, like.n_steps), models, test, words, np.ones(len(words)))
 
 
 def main():
@@ -194,6 +200,7 @@ def main():
     parser.add_argument("--corpora", nargs="+", default=[], help="of the forecast: first words of their names")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--share", type=float, help="of epsilon for the vocabulary, in place of the plan's")
+    parser.add_argument("--steps", type=int, help="of wiki, in place of the plan's")
     args = parser.parse_args()
     RESULTS.mkdir(exist_ok=True)
     with open(RESULTS / f"vocabulary-{args.what}.csv", "w") as file:
@@ -205,7 +212,7 @@ def main():
         {
             "words": partial(words, say, args.variants, args.persons), "forecast": partial(forecast, say, args.corpora),
             "people": partial(people, say, args.repeats, args.share),
-            "wiki": partial(wiki, say, args.persons[-1], args.share),
+            "wiki": partial(wiki, say, args.persons[-1], args.repeats, args.share, args.steps),
         }[args.what]()  # fmt: skip
 
 

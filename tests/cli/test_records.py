@@ -140,6 +140,7 @@ def test_the_one_line_buys_its_vocabulary(ward, run):
     assert "(6, 1e-05)-differential privacy" in said and "one patient of 600" in said
     assert "The vocabulary is included." in said and "vocabulary or the columns" not in said
     words = (ward / "m" / "vocab.txt").read_text().split()
+    assert f"Its {len(words)} words were bought for epsilon = " in said
     assert {"fever", "t4", "b12", "cough"} <= set(words) and not {"the", "3"} & set(words)
     assert not any(SECRET.encode() in path.read_bytes() for path in (ward / "m").iterdir())
     assert run("transform", ward / "m", ward / "notes.csv")[0] == 0

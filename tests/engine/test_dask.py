@@ -48,7 +48,7 @@ def same(name, backend, groups=None, data=None, known=None, **options):
     data, options = own() if data is None else data, {"noise_multiplier": 2.0, **options}
     more, known = {} if groups is None else {"groups": groups}, {} if known is None else known
     here, there = (make(**options).set_unsafe(test_key=KEY) for _ in range(2))
-    case = name, groups is None, *sorted(options.items())
+    case = name, groups is None, repr(options)
     if case not in known:
         known[case] = bits(here.fit(*data, **more))
     there.fit(*data, backend=backend, **more)

@@ -179,9 +179,10 @@ def test_bad_arguments_are_named():
     for name, change in [(name, change) for name, changes in BAD.items() for change in changes]:
         with pytest.raises(ValueError, match=name):
             sbn_pg(**{**P, **change})
-    for name, change in (("n_sweeps", dict(n_sweeps=2.5)), ("y", dict(y=P["y"].astype("U1")))):
-        with pytest.raises(TypeError, match=name):
-            sbn_pg(**{**P, **change})
+    with pytest.raises(ValueError, match="n_sweeps"):
+        sbn_pg(**{**P, "n_sweeps": 2.5})
+    with pytest.raises(TypeError, match="y has dtype"):
+        sbn_pg(**{**P, "y": P["y"].astype("U1")})
     y, w, gram, *rest = quadratic_arguments(P)
     with pytest.raises(ValueError, match="gram"):
         sbn_quadratic(y, w, gram[:2], *rest)

@@ -20,11 +20,6 @@ from .gaussian import gaussian_mu
 from .printing import rounded_up
 from .privacy_loss import PrivacyLoss
 
-__all__ = [
-    "ACCOUNTANTS", "Accountant", "default_accountant", "delta", "describe", "epsilon", "privacy_profile",
-    "trivial_epsilon",
-]  # fmt: skip
-
 
 @dataclass(frozen=True)
 class Accountant:

@@ -145,12 +145,12 @@ class _Steps:
         self.pure: list[tuple[float, int]] = []
         self.others: list[tuple[PrivacyEvent, int]] = []
         for leaf, repeats in touching_leaves(event).items():
+            if any(getattr(part, "reused", False) for part in (leaf, getattr(leaf, "event", None))):
+                raise ValueError(
+                    "releases from reused minibatches are not independent of each other: their statements do not "
+                    "compose; use accountant='pld'"
+                )
             if isinstance(leaf, RandomAllocationEvent):
-                if leaf.reused:
-                    raise ValueError(
-                        "releases from reused minibatches are not independent of each other: their statements do not "
-                        "compose; use accountant='pld'"
-                    )
                 self.others.append((RandomAllocationEvent(leaf.n_batches, 1, leaf.event), repeats * leaf.n_epochs))
                 continue
             both = pairs(leaf)

@@ -302,20 +302,22 @@ class GroupEvent(PrivacyEvent):
     """What a sampled Gaussian mechanism is to somebody who owns up to `size` >= 1 of the records.
 
     Its relation is that of `event` with "all records of one owner" for "one record": they are added or removed, or
-    replaced. Rows are sampled each by itself, as `event` says, and each row's contribution has the sensitivity that the
-    noise multiplier of `event` refers to. `group_event` makes such events from others. Accountant ``"pld"`` bounds
-    them, exactly for Poisson sampling; `privacy_loss.rows` has the proofs.
+    replaced. Rows are sampled, or dealt to minibatches, each by itself, as `event` says, and each contributes with the
+    sensitivity that the noise multiplier of `event` refers to. `group_event` makes such events from others.
+    Accountant ``"pld"`` bounds them, exactly for Poisson sampling; `privacy_loss.rows` has the proofs.
     """
 
     kind: ClassVar[str] = "group"
-    event: PoissonSampledEvent | WithoutReplacementEvent
+    event: PoissonSampledEvent | WithoutReplacementEvent | RandomAllocationEvent
     size: int
 
     def __post_init__(self) -> None:
-        sampled = isinstance(check_event(self.event), (PoissonSampledEvent, WithoutReplacementEvent))
+        kinds = (PoissonSampledEvent, WithoutReplacementEvent, RandomAllocationEvent)
+        sampled = isinstance(check_event(self.event), kinds)
         if not sampled or not all(isinstance(part, GaussianEvent) for part in self.event.event.leaves()):
             raise ValueError(f"GroupEvent holds a sampled Gaussian event, got {self.event.to_json()}; use group_event")
-        if not 0.0 < self.event.sampling_probability < 1.0:
+        some = isinstance(self.event, RandomAllocationEvent) or 0.0 < self.event.sampling_probability < 1.0
+        if not some or getattr(self.event, "n_batches", 2) == 1:
             raise ValueError("GroupEvent holds samples that are neither empty nor all the data; use group_event")
         self._set(size=count("size", self.size, 1))
 

@@ -54,7 +54,8 @@ def group_event(event: PrivacyEvent, size: int) -> PrivacyEvent:
     if isinstance(event, (GaussianEvent, LaplaceEvent)):
         return type(event)(event.noise_multiplier / size, event.neighbors)
     if isinstance(event, RandomAllocationEvent):
-        raise ValueError("nothing is proven about several records of one owner under random allocation")
+        known = group_event(SelfComposedEvent(event.event, event.n_epochs), size)
+        return known if event.n_batches == 1 else GroupEvent(event, size)
     gaussian = all(isinstance(part, GaussianEvent) for part in mechanism.leaves())
     if gaussian and isinstance(event, (PoissonSampledEvent, WithoutReplacementEvent)):
         return GroupEvent(event, size)

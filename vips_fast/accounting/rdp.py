@@ -34,7 +34,7 @@ from .privacy_loss.rows import hidden_rows
 def base_of(event: PrivacyEvent) -> Pair:
     """The pair of one mechanism, or of several Gaussian ones, on the whole data."""
     if isinstance(event, (ApproximateDPEvent, GroupEvent, RandomAllocationEvent)):
-        raise ValueError(f"no Renyi divergence is known for {event.to_json()}; use accountant='pld'")
+        raise ValueError(f"no Renyi divergence is known both ways for {event.to_json()}; use accountant='pld'")
     return base_pair(event)
 
 

@@ -102,7 +102,8 @@ class AuditReport:
         given = ", ".join(f"{k}={v!r}" for k, v in self.settings.items())
         lines = [f"Audit of {self.model}({given}), neighbours: {relation}"]
         for layer in self.layers:
-            lines += ["", f"{layer.layer}  {layer.title}: {_verdict(layer.passed)} ({layer.seconds:.1f} s)"]
+            verdict = "passed" if layer.passed else "FAILED"
+            lines += ["", f"{layer.layer}  {layer.title}: {verdict} ({layer.seconds:.1f} s)"]
             for check in layer.checks:
                 more = "; ".join(part for part in (_sides(check), check.detail) if part)
                 lines.append(f"   {'ok  ' if check.passed else 'FAIL'} {check.name}: {more}")
@@ -120,7 +121,3 @@ def _sides(check: Check) -> str:
     sides = [f"measured {check.measured:.6g}"] if check.measured is not None else []
     sides += [f"claimed {check.claimed:.6g}"] if check.claimed is not None else []
     return ", ".join(sides)
-
-
-def _verdict(passed: bool) -> str:
-    return "passed" if passed else "FAILED"

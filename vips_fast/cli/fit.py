@@ -119,7 +119,10 @@ def _fitted(
             if run.drawn and isinstance(error, (ValueError, OSError)) and not hasattr(error, "exit_code"):
                 error.exit_code = Exit.FAILED  # type: ignore[union-attr]  # bad input is what nothing was spent for
             raise
-    return model, job.shown(model), f"Written to {out}.", spending.budget
+    closing = f"Written to {out}."
+    if job.after is not None:
+        closing += f" Its {model.n_features_in_} words were bought for epsilon = {job.after.privacy_.epsilon:.3g}."
+    return model, job.shown(model), closing, spending.budget
 
 
 def _cluster(args: argparse.Namespace) -> contextlib.AbstractContextManager[Any]:

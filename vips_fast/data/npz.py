@@ -53,16 +53,9 @@ def read_npz(
 ) -> dict[str, np.ndarray]:
     """The arrays of an ``.npz`` file, in its order; C-contiguous, aligned, in the machine's byte order.
 
-    Parameters
-    ----------
-    path : path-like
-        As written by `numpy.savez`, `numpy.savez_compressed` or `write_npz`.
-    max_bytes : int or None
-        The most bytes that the arrays may take in memory. None means 256 MiB, or 100 times the size of the file if
-        that is more.
-    names : collection of str or None
-        The arrays to read where the file has them. Others are left alone: they may be of any size and type. None
-        reads every array.
+    The file is as written by `numpy.savez`, `numpy.savez_compressed` or `write_npz`. ``max_bytes`` is the most that the
+    arrays may take in memory; None means 256 MiB, or 100 times the size of the file if that is more. ``names`` are the
+    arrays to read where the file has them; others are left alone, and may be of any size and type. None reads all.
 
     Raises OSError if the file cannot be opened or read; ValueError if it is not such a file, is damaged, holds an array
     of Python objects or with fields, or is larger than `max_bytes` once expanded (the message has the path, what was

@@ -144,14 +144,8 @@ def column_names(source: Any) -> list[str]:
 class Records:
     """Raw texts and, where a column says so, the persons whose they are.
 
-    Parameters
-    ----------
-    source : as for `read_batches`
-    text : sequence of str
-        Columns of the text; several are joined with a line break. A null is an empty text.
-    person : str or None
-        Column that says whose each record is.
-    format, encoding, invalid, progress : as for `read_batches`
+    ``text`` are the columns of the text; several are joined with a line break, and a null is an empty text. ``person``
+    is the column that says whose each record is, or None. All else is as for `read_batches`.
     """
 
     source: Any

@@ -109,13 +109,9 @@ def count_matrix(
 ) -> sparse.csr_array:
     """Count a vocabulary's tokens in each text.
 
-    Parameters
-    ----------
-    batches : iterable of sequences of str or None
-        Some texts at a time; None is an empty one. Beside the result only one of the sequences is held.
-    vocabulary : sequence of str
-        The token of each column; see `vips_fast.data.tokens.token_columns`. Others leave no trace.
-    analyzer : as for `vips_fast.data.tokens.as_analyzer`
+    ``batches`` gives some texts at a time, None for an empty one; beside the result only one batch is held.
+    ``vocabulary`` has the token of each column (`vips_fast.data.tokens.token_columns`), and others leave no trace;
+    ``analyzer`` is as for `vips_fast.data.tokens.as_analyzer`.
 
     Returns canonical CSR of shape (n_texts, len(vocabulary)), data and indices int32; empty texts have empty rows.
 

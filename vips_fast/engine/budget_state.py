@@ -83,7 +83,8 @@ class BudgetState:
         self.rest_delta: float | None = None
         # From each part, by runs that are closed and of no list.
         self._drawn: Counter[tuple[str | None, PrivacyEvent]] = Counter()
-        self._live: dict[str, BudgetRun] = {}
+        #: The open reservations.
+        self.live: dict[str, BudgetRun] = {}
 
     # ---------------------------------------------------------------- records
 
@@ -128,10 +129,10 @@ class BudgetState:
             if declared.items[item[1]][0] != event or declared.taken[item[1]] > declared.items[item[1]][1]:
                 raise ValueError("a reservation takes what its list does not hold")
             run.item = (item[0], int(item[1]))
-        self.runs[record["run"]] = self._live[record["run"]] = run
+        self.runs[record["run"]] = self.live[record["run"]] = run
 
     def _release(self, record: dict[str, Any]) -> None:
-        run = self._live[record["run"]]
+        run = self.live[record["run"]]
         if run.drawn >= run.count:
             raise ValueError("a run has drawn more than it reserved")
         run.drawn += 1
@@ -139,7 +140,7 @@ class BudgetState:
             self.lists[run.item[0]].begun = True
 
     def _close(self, record: dict[str, Any]) -> None:
-        run = self._live.pop(record["run"])
+        run = self.live.pop(record["run"])
         run.open = False
         if run.item is None:
             self._drawn[run.part, run.event] += run.spent
@@ -158,17 +159,12 @@ class BudgetState:
 
     def settle(self) -> None:
         """Count every open reservation as spent to the full."""
-        for run in self._live.values():
+        for run in self.live.values():
             run.settled = True
             if run.item is not None:
                 self.lists[run.item[0]].begun = True
 
     # ------------------------------------------------------------------- sums
-
-    @property
-    def live(self) -> dict[str, BudgetRun]:
-        """The open reservations."""
-        return self._live
 
     @property
     def free_delta(self) -> float:
@@ -186,7 +182,7 @@ class BudgetState:
     def rest(self, *, reserved: bool) -> Counter[tuple[str | None, PrivacyEvent]]:
         """Releases outside lists, from each part: those drawn, and with ``reserved`` those that may be."""
         counts = Counter(self._drawn)
-        for run in self._live.values():
+        for run in self.live.values():
             if run.item is None:
                 counts[run.part, run.event] += run.count if reserved else run.spent
         return counts

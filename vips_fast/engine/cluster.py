@@ -100,7 +100,7 @@ class DaskBackend:
     client : distributed.Client
         Synchronous.
     n_partitions : int or None
-        Parts of a data set that is cut here; None is two for each thread of the workers.
+        Parts of a data set that is cut here; None is one for each thread of the workers.
     n_threads : int
         Of this process, for the noise.
     timeout : float or None
@@ -268,7 +268,7 @@ class DaskBackend:
         if isinstance(records, Placed):
             placed = records
         else:
-            n = self.n_partitions or 2 * sum(self._workers().values())
+            n = self.n_partitions or sum(self._workers().values())
             cuts = [records.n_rows * i // n for i in range(n + 1)]
             parts = [range(a, b) for a, b in zip(cuts, cuts[1:], strict=False) if b > a] or [range(0)]
             placed = Placed(parts, [], records)
@@ -293,11 +293,13 @@ class DaskBackend:
     def _scattered(self, sent: Sent, worker: str) -> Future:
         """What is sent, on a worker, from which the others fetch it (Dask's own broadcast waits for the dead for good).
 
+        By the scheduler, who notices at once that a worker dies; this process would wait for it.
+
         TimeoutError where the worker does not take it, which may have died.
         """
         limit = min(self.timeout, TIMEOUT) + sent.nbytes / _SLOWEST
         future: Future = self.client.sync(
-            self.client._scatter, sent, workers=[worker], hash=False, callback_timeout=limit
+            self.client._scatter, sent, workers=[worker], hash=False, direct=False, callback_timeout=limit
         )
         return future
 
@@ -319,23 +321,24 @@ class DaskBackend:
         """
         contributor = Sent.of(model.contributor())
         for attempt in range(_ATTEMPTS):
-            whole = self._attempt(contributor, model.capacity, records, rows, figures is not None, attempt)
-            if whole is not None:
+            sums = self._attempt(contributor, model.capacity, records, rows, figures is not None, attempt)
+            if sums is not None:
                 break
             _log.warning("cluster: step %d is computed again, as workers were lost", rows.step)
         else:
             raise ClusterError(f"workers were lost {_ATTEMPTS} times within one step")
+        whole = add(sums, model.capacity)
         if whole.parts != (1 << len(records.parts)) - 1:
             raise RuntimeError("a part of the data set is missing in the sum")
-        self.moved = whole.moved
+        self.moved = sum(one.moved for one in sums)
         if figures is not None:
             figures.update(whole.figures)
         return whole.packed.unpacked()
 
     def _attempt(
         self, model: Sent, capacity: int, placed: Placed, draw: Draw, opens: bool, attempt: int
-    ) -> PartialSum | None:
-        """The sum over all parts; None if it was lost with a worker."""
+    ) -> list[PartialSum] | None:
+        """A few sums that hold all parts; None if one was lost with a worker."""
         from distributed import CancelledError, KilledWorker
 
         workers = list(self._workers())
@@ -346,7 +349,8 @@ class DaskBackend:
             return self.client.submit(function, *arguments, key=key, workers=workers, pure=False)
 
         try:
-            self._send(placed, workers)
+            if attempt or not placed.held:
+                self._send(placed, workers)
             sent = self._scattered(model, workers[(draw.step + attempt) % len(workers)])
         except ClusterError:
             raise
@@ -364,15 +368,15 @@ class DaskBackend:
                 for number, (held, part) in enumerate(zip(placed.held, placed.parts, strict=True))
             ]
             depth = 0
-            while len(level) > 1 or depth == 0:
+            while len(level) > _TOGETHER:
                 groups = [level[i : i + _TOGETHER] for i in range(0, len(level), _TOGETHER)]
                 level = [
                     submit(add, group, capacity, key=f"vips_add-{name}-{depth}-{i}")
                     for i, group in enumerate(groups)
                 ]
                 depth += 1
-            whole: PartialSum | None = self._result(level[0], workers, name)
-            return whole
+            sums: list[PartialSum] | None = self._result(level, workers, name)
+            return sums
         except CancelledError:
             return None
         except KilledWorker:
@@ -402,13 +406,15 @@ class DaskBackend:
         try:
             while not concurrent.futures.wait([arriving], min(1.0, timeout)).done:
                 at_work, now = self._asked("processing"), time.monotonic()
-                if not set(workers) & at_work.keys():
+                statuses, gone = [future.status for future in futures], set(workers) - at_work.keys()
+                # Dask knocks for long at the door of one that is gone and has computed its task.
+                if gone and (gone == set(workers) or "pending" not in statuses):
                     return None
                 ours = {str(key) for keys in at_work.values() for key in keys if name in str(key)}
-                state = ours, any(at_work.values()), [future.status for future in futures]
+                state = ours, any(at_work.values()), statuses
                 if state != last:
                     last, since = state, now
-                nobody = not state[1] and "pending" in state[2]
+                nobody = not state[1] and "pending" in statuses
                 if now > since + (_IDLE if nobody else 10 * self.timeout):
                     if not self._executing(ours):
                         return None
@@ -485,7 +491,7 @@ def connected(
                         security=Security.temporary(), silence_logs=logging.CRITICAL,
                     )
                 )
-                client = stack.enter_context(Client(cluster, timeout=timeout))
+                client = stack.enter_context(Client(cluster, timeout=timeout, direct_to_workers=True))
             else:
                 client = stack.enter_context(Client(address, timeout=timeout))
         except (OSError, TimeoutError, ValueError, TypeError) as error:

@@ -133,7 +133,10 @@ def renyi_filter_epsilon(counts: Counts, delta: float, orders: tuple[tuple[float
     allocated = [x for event in counts for x in event.leaves() if isinstance(x, RandomAllocationEvent)]
     if allocated:
         other = "filter='gaussian'" if any(x.reused for x in allocated) else "its runs in a list declared ahead"
-        raise ValueError(f"no Renyi bound of random allocation is known here: expected {other}, or sampling='poisson'")
+        raise ValueError(
+            "no Renyi bound of random allocation is known here (none that is tight is proven for the data without "
+            f"a record against those with it): expected {other}, or sampling='poisson'"
+        )
     alphas = tuple(alpha for alpha, _ in orders)
     total = np.sum([count * _divergences(event, alphas) for event, count in counts.items() if count], axis=0) * _UP
     return min(

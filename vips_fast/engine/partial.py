@@ -17,13 +17,16 @@ class PackedSum:
     shape : tuple of int
     places : int32 array or None
         Rows of the array that are not all 0; None where all are there.
-    values : uint8 array of shape (n, width), or array of objects
-        The low bytes of each entry of these rows, as many as the largest needs.
+    values : array of shape (n, width)
+        These rows, in the smallest of int8, int16 and int32 that holds them; else their low halves, as uint32.
+    high : array of shape (n, width), or None
+        What the low halves leave, in the smallest of the three.
     """
 
     shape: tuple[int, ...]
     places: np.ndarray | None
     values: np.ndarray
+    high: np.ndarray | None = None
 
     @classmethod
     def of(cls, array: np.ndarray) -> PackedSum:
@@ -35,27 +38,32 @@ class PackedSum:
         if 2 * np.count_nonzero(touched) < len(rows):
             places = np.flatnonzero(touched).astype(np.int32)
             rows = rows[places]
-        largest = max(int(rows.max(initial=0)), -1 - int(rows.min(initial=0)))
-        width = largest.bit_length() // 8 + 1
-        return cls(array.shape, places, rows.astype("<i8").view(np.uint8).reshape(-1, 8)[:, :width].copy())
+        low, most = int(rows.min(initial=0)), int(rows.max(initial=0))
+        narrow = np.result_type(np.min_scalar_type(min(low, -1)), np.min_scalar_type(-1 - most))
+        if narrow.itemsize < 8:
+            return cls(array.shape, places, rows.astype(narrow))
+        high = np.result_type(np.min_scalar_type(min(low >> 32, -1)), np.min_scalar_type(-1 - (most >> 32)))
+        return cls(array.shape, places, rows.astype(np.uint32), (rows >> 32).astype(high))
+
+    def add_to(self, total: np.ndarray) -> None:
+        """Add what was packed to an int64 array of its shape."""
+        rows, at = total.reshape(len(total), -1), slice(None) if self.places is None else self.places
+        rows[at] += self.values
+        if self.high is not None:
+            rows[at] += self.high.astype(np.int64) << 32
 
     def unpacked(self) -> np.ndarray:
         """A new array of the numbers that were packed."""
         if self.values.dtype == object:
             return self.values.copy()
-        wide = np.zeros((len(self.values), 8), dtype=np.uint8)
-        wide[:, 8 - self.values.shape[1] :] = self.values
-        numbers = wide.view("<i8").reshape(-1) >> (64 - 8 * self.values.shape[1])
-        if self.places is None:
-            return numbers.astype(np.int64, copy=False).reshape(self.shape)
         out = np.zeros(self.shape, dtype=np.int64)
-        out[self.places] = numbers.reshape(len(self.places), *self.shape[1:])
+        self.add_to(out)
         return out
 
     @property
     def nbytes(self) -> int:
         """Bytes in transit."""
-        return self.values.nbytes + (0 if self.places is None else self.places.nbytes)
+        return sum(array.nbytes for array in (self.values, self.high, self.places) if array is not None)
 
 
 @dataclass(frozen=True, repr=False)
@@ -108,7 +116,7 @@ def add(sums: Sequence[PartialSum], capacity: int) -> PartialSum:
         If a part is in two of them: it would count twice.
     """
     n_units, parts = sum(one.n_units for one in sums), 0
-    total: np.ndarray | None = None
+    total = np.zeros(sums[0].packed.shape, dtype=object if n_units > capacity else np.int64)
     figures: dict[str, float] = {}
     for one in sums:
         if parts & one.parts:
@@ -116,10 +124,9 @@ def add(sums: Sequence[PartialSum], capacity: int) -> PartialSum:
         parts |= one.parts
         for name, value in one.figures.items():
             figures[name] = figures.get(name, 0.0) + value
-        values = one.packed.unpacked()
         if n_units > capacity:
-            values = values.astype(object)
-        total = values if total is None else total + values
-    assert total is not None
+            total += one.packed.unpacked()
+        else:
+            one.packed.add_to(total)
     whole = PartialSum.of(parts, n_units, total, figures)
     return PartialSum(parts, n_units, whole.packed, whole.figures, whole.moved + sum(one.moved for one in sums))

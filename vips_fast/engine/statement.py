@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, field
 
-from ..accounting import PrivacyEvent, RandomAllocationEvent, epsilon, group_event, pure_epsilon, rounded_up
+from ..accounting import PrivacyEvent, epsilon, group_event, pure_epsilon, rounded_up
 from .ledger import Ledger
 
 _RELATIONS = {"add_remove": "adding or removing one {unit}", "replace_one": "replacing one {unit}"}
@@ -110,7 +110,7 @@ class Privacy:
 
         All the owner's records are added or removed, or replaced; they were sampled one by one
         (`vips_fast.accounting.group_event`) and may lie in any parts, which count in sequence here. It is inf where
-        nothing is promised. ValueError under random allocation, of which nothing is proven for groups.
+        nothing is promised.
         """
         if size == 1 and delta is None:
             return self.epsilon
@@ -124,8 +124,6 @@ class Privacy:
     def _owners(self) -> str:
         """What the guarantee is to owners of several records, as a sentence; empty where it says nothing useful."""
         if self.unit != "record" or self.parts or self.event is None:
-            return ""
-        if any(isinstance(leaf, RandomAllocationEvent) for leaf in self.event.leaves()):
             return ""
         several = [self.for_group(size) for size in (2, 5, 10)]
         if math.isinf(several[-1]):

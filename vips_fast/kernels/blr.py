@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from ..checks import check_array
+from ..checks import check_array, check_number
 from . import native
 from .lattice import MAX_SPACING, MIN_SPACING, checked_spacing, is_power_of_two
 from .lda import document_blocks
@@ -84,32 +84,26 @@ def check_rows(X: Any, y: ArrayLike, trials: ArrayLike | None = None) -> Rows:
     ``y`` and ``trials``, (n,), are finite, ``trials`` >= 0. Raises ValueError or TypeError with the name of the
     argument and what was expected; never with a value of X or y.
     """
+    matrix: Any = X if sparse.issparse(X) else np.asarray(X)
+    if matrix.ndim != 2:
+        raise ValueError(f"X has {matrix.ndim} dimensions: expected 2")
+    if matrix.dtype.kind not in "fiub":
+        raise TypeError(f"X has dtype {matrix.dtype}: expected real numbers")
+    shape, dtype = matrix.shape, np.float32 if matrix.dtype == np.float32 else np.float64
     if sparse.issparse(X):
-        if X.ndim != 2:
-            raise ValueError(f"X has {X.ndim} dimensions: expected 2")
-        if X.dtype.kind not in "fiub":
-            raise TypeError(f"X has dtype {X.dtype}: expected real numbers")
-        matrix = X.tocsr()
+        matrix = matrix.tocsr()
         if not matrix.has_canonical_format:
             matrix = matrix.copy()
             matrix.sum_duplicates()
-        dtype = np.float32 if matrix.dtype == np.float32 else np.float64
         values = np.ascontiguousarray(matrix.data, dtype=dtype)
         indptr = np.ascontiguousarray(matrix.indptr, dtype=np.int64)
         indices = np.ascontiguousarray(matrix.indices, dtype=np.int32)
         # The unit path gives the same bits as the general one, so that choosing
         # it from the data changes no record's contribution.
         unit = bool((values == 1).all())
-        shape = matrix.shape
     else:
-        array = np.asarray(X)
-        if array.ndim != 2:
-            raise ValueError(f"X has {array.ndim} dimensions: expected 2")
-        if array.dtype.kind not in "fiub":
-            raise TypeError(f"X has dtype {array.dtype}: expected real numbers")
-        dtype = np.float32 if array.dtype == np.float32 else np.float64
-        shape, indptr, indices, unit = array.shape, None, np.empty(0, np.int32), False
-        values = np.ascontiguousarray(array, dtype=dtype).reshape(-1)
+        indptr, indices, unit = None, np.empty(0, np.int32), False
+        values = np.ascontiguousarray(matrix, dtype=dtype).reshape(-1)
     if shape[1] < 1:
         raise ValueError(f"X has shape {shape}: expected at least one column")
     if shape[1] > MAX_FEATURES:
@@ -293,10 +287,8 @@ def blr_estep(
     """
     rows = check_rows(X, y, trials)
     d = rows.n_features
-    if not 0 < n_trials <= 1e15:
-        raise ValueError(f"n_trials={n_trials!r}: expected a number in (0, 1e15]")
-    if not 2.0**-100 <= row_norm <= 1e150:
-        raise ValueError(f"row_norm={row_norm!r}: expected a number in [2^-100, 1e150]")
+    check_number("n_trials", n_trials, 0, 1e15, low_open=True)
+    check_number("row_norm", row_norm, 2.0**-100, 1e150)
     if len(scales) != 2 or not all(scale >= 2.0**-100 for scale in scales):
         raise ValueError(f"scales={scales!r}: expected two numbers of at least 2^-100")
     if len(rows.y) and (rows.y.min() < 0 or (rows.y > (n_trials if rows.trials is None else rows.trials)).any()):
@@ -305,8 +297,7 @@ def blr_estep(
         raise ValueError(f"trials: expected values of at most n_trials={n_trials}")
     second_moment = None if second_moment is None else check_array("second_moment", second_moment, (d, d))
     center = None if center is None else check_array("center", center, (d,))
-    if clip_norm is not None and not (np.isfinite(clip_norm) and clip_norm > 0):
-        raise ValueError(f"clip_norm={clip_norm!r}: expected a finite number > 0 or None")
+    check_number("clip_norm", clip_norm, 0, math.inf, low_open=True, high_open=True, optional=True)
     if spacing is not None and not is_power_of_two(spacing):
         raise ValueError(f"spacing={spacing!r}: expected a positive power of two or None")
     n_threads = resolve_n_threads(n_threads, "n_threads")

@@ -1,10 +1,12 @@
 """Checked Python entry of the LDA E-step kernel."""
 
+import math
 from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
+from ..checks import check_number
 from . import native
 from .lattice import LDA_MAX_SPACING, LDA_MIN_SPACING, check_range, checked_spacing, count_spacing, is_power_of_two
 from .results import LdaEStep
@@ -189,12 +191,9 @@ def lda_estep(
     alpha = np.ascontiguousarray(np.broadcast_to(alpha, (n_topics,)))
     if not (alpha.min() >= 1e-30 and alpha.max() <= 1e30):  # NaN fails
         raise ValueError("alpha: expected values in [1e-30, 1e30]")
-    if not (np.isfinite(tol) and tol >= 0):
-        raise ValueError(f"tol={tol!r}: expected a finite number >= 0")
-    if int(max_iter) != max_iter or not 0 <= max_iter < 2**31:
-        raise ValueError(f"max_iter={max_iter!r}: expected an integer >= 0")
-    if clip_norm is not None and not (np.isfinite(clip_norm) and clip_norm > 0):
-        raise ValueError(f"clip_norm={clip_norm!r}: expected a finite number > 0 or None")
+    check_number("tol", tol, 0, math.inf, high_open=True)
+    check_number("max_iter", max_iter, 0, 2**31 - 1, integer=True)
+    check_number("clip_norm", clip_norm, 0, math.inf, low_open=True, high_open=True, optional=True)
     if spacing is not None and not is_power_of_two(spacing):
         raise ValueError(f"spacing={spacing!r}: expected a positive power of two or None")
     n_threads = resolve_n_threads(n_threads, "n_threads")

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from ..checks import check_array
+from ..checks import check_array, check_number
 from . import native
 from .results import SbnEStep
 from .threads import resolve_n_threads, run_blocks
@@ -74,12 +74,13 @@ def _matrix(name: str, value: ArrayLike) -> np.ndarray:
     return np.ascontiguousarray(array)
 
 
-def _sweeps(n_sweeps: Any) -> int:
-    if isinstance(n_sweeps, (bool, np.bool_)) or not isinstance(n_sweeps, (int, np.integer)):
-        raise TypeError(f"n_sweeps={n_sweeps!r}: expected an integer")
-    if not 0 <= n_sweeps < 2**31:
-        raise ValueError(f"n_sweeps={n_sweeps}: expected an integer >= 0")
-    return int(n_sweeps)
+def _checked(y: ArrayLike, w: ArrayLike, n_sweeps: Any, n_threads: int) -> tuple[np.ndarray, np.ndarray, int, int]:
+    """What both sweeps take: records, weights of as many visible units, sweeps and threads."""
+    records, weights = _binary(y), _matrix("w", w)
+    if records.shape[1] != len(weights):
+        raise ValueError(f"y has {records.shape[1]} columns: expected {len(weights)}, the rows of w")
+    sweeps = check_number("n_sweeps", n_sweeps, 0, 2**31 - 1, integer=True)
+    return records, check_array("w", weights, weights.shape), sweeps, resolve_n_threads(n_threads, "n_threads")
 
 
 def sbn_pg(
@@ -97,16 +98,12 @@ def sbn_pg(
     ``c`` and ``c_var``, (J,), mean and variance of the visible biases; ``b``, (K,), the hidden biases; ``dtype``,
     "float32" or "float64", is the precision of the sweeps.
     """
-    y, w = _binary(y), _matrix("w", w)
-    n_visible, n_hidden = w.shape
-    if y.shape[1] != n_visible:
-        raise ValueError(f"y has {y.shape[1]} columns: expected {n_visible}, the rows of w")
-    w, w2 = check_array("w", w, w.shape), check_array("w2", w2, w.shape, 0.0)
+    y, w, n_sweeps, n_threads = _checked(y, w, n_sweeps, n_threads)
+    (n_visible, n_hidden), w2 = w.shape, check_array("w2", w2, w.shape, 0.0)
     c, c_var = check_array("c", c, (n_visible,)), check_array("c_var", c_var, (n_visible,), 0.0)
     b, start = check_array("b", b, (n_hidden,)), check_array("start", start, (n_hidden,), 0.0, 1.0)
     if dtype not in ("float32", "float64"):
         raise ValueError(f"dtype={dtype!r}: expected 'float32' or 'float64'")
-    n_sweeps, n_threads = _sweeps(n_sweeps), resolve_n_threads(n_threads, "n_threads")
     z, xi = np.empty((len(y), n_hidden)), np.empty(y.shape)
     table, table2 = visible_table(w, dtype), visible_table(w2, dtype)
     c, c_var, b, start = (array.astype(dtype) for array in (c, c_var, b, start))
@@ -134,13 +131,10 @@ def sbn_quadratic(
     ``y``, ``w``, ``start`` and ``n_sweeps`` are as in `sbn_pg`; ``linear`` is (K,), ``gram``, (K, K), sum_j kappa_j
     E[w_j w_j'] for the bounds above; its diagonal is not read.
     """
-    y, w = _binary(y), _matrix("w", w)
+    y, w, n_sweeps, n_threads = _checked(y, w, n_sweeps, n_threads)
     n_visible, n_hidden = w.shape
-    if y.shape[1] != n_visible:
-        raise ValueError(f"y has {y.shape[1]} columns: expected {n_visible}, the rows of w")
-    w, gram = check_array("w", w, w.shape), check_array("gram", gram, (n_hidden, n_hidden))
-    linear, start = check_array("linear", linear, (n_hidden,)), check_array("start", start, (n_hidden,), 0.0, 1.0)
-    n_sweeps, n_threads = _sweeps(n_sweeps), resolve_n_threads(n_threads, "n_threads")
+    gram, linear = check_array("gram", gram, (n_hidden, n_hidden)), check_array("linear", linear, (n_hidden,))
+    start = check_array("start", start, (n_hidden,), 0.0, 1.0)
     z = np.empty((len(y), n_hidden))
     areas = workspaces("quadratic", n_visible, n_hidden, n_threads, isa)
     _over_records(

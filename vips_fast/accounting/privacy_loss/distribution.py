@@ -18,7 +18,14 @@ from typing import TypeVar
 import numpy as np
 
 from ..checks import FloatArray
-from ..events import ComposedEvent, GroupEvent, PrivacyEvent, SelfComposedEvent, WithoutReplacementEvent
+from ..events import (
+    ComposedEvent,
+    GroupEvent,
+    PrivacyEvent,
+    RandomAllocationEvent,
+    SelfComposedEvent,
+    WithoutReplacementEvent,
+)
 from ..roots import right_end
 from .convolution import MAX_POINTS, Convolution, Cumulants, Part, log_sum_exp, split, union
 from .dominating import composed_pairs
@@ -361,14 +368,14 @@ def largest(bounds: Sequence[float], items: Sequence[T], answer: Callable[[T, fl
 
 
 def _group_of_one_size(event: PrivacyEvent, rtol: float) -> tuple[PrivacyLoss, int] | None:
-    """A run of samples of fixed sizes, all for a group of k: what it is for one record, and k.
+    """A run of samples of fixed sizes or of dealt rows, all for a group of k: what it is for one record, and k.
 
     Group privacy (Vadhan 2017, lemma 2.2) then gives a second bound, often the better one:
     delta_k(k epsilon) <= sum_{i < k} e^(i epsilon) delta_1(epsilon), by k neighbours on the way between the data sets.
     """
     leaves = {leaf: count for leaf, count in event.leaves().items() if isinstance(leaf, GroupEvent)}
     sizes = {leaf.size for leaf in leaves}
-    fixed = any(isinstance(leaf.event, WithoutReplacementEvent) for leaf in leaves)
+    fixed = any(isinstance(leaf.event, (WithoutReplacementEvent, RandomAllocationEvent)) for leaf in leaves)
     if not fixed or len(sizes) > 1 or len(leaves) < len(event.leaves()):
         return None
     one = ComposedEvent(tuple(SelfComposedEvent(leaf.event, count) for leaf, count in leaves.items()))

@@ -1,6 +1,8 @@
 """The dominating pairs of events, and the pairs that explicit neighbouring data sets reach."""
 
 import math
+from collections import Counter
+from typing import TypeGuard
 
 from ..events import (
     ApproximateDPEvent,
@@ -102,6 +104,10 @@ def pairs(event: PrivacyEvent) -> tuple[Pair, Pair]:
     return both, both
 
 
+def _is_dealt(event: PrivacyEvent) -> TypeGuard[GroupEvent]:
+    return isinstance(event, GroupEvent) and isinstance(event.event, RandomAllocationEvent)
+
+
 def composed_pairs(event: PrivacyEvent, smallest: float, attack: int | None) -> list[tuple[tuple[Pair, Pair], int]]:
     """The pairs of all mechanisms of an event, and how often each is repeated; arguments as of `PrivacyLoss`.
 
@@ -114,6 +120,12 @@ def composed_pairs(event: PrivacyEvent, smallest: float, attack: int | None) -> 
         whole = GaussianPair(math.sqrt(mu2))
         found.append(((whole, whole), 1))
     leaves = touching_leaves(event)
+    if attack is not None:
+        # Of rows of one owner that are dealt to minibatches, all but one are as if they were not there.
+        single = Counter[PrivacyEvent]()
+        for leaf, count in leaves.items():
+            single[leaf.event if _is_dealt(leaf) else leaf] += count
+        leaves = single
     for leaf, count in sorted(leaves.items(), key=lambda item: item[0].to_json()):
         if not isinstance(leaf, (GaussianEvent, RandomAllocationEvent)):
             known = [pairs(leaf)] if attack is None else attack_pairs(leaf)

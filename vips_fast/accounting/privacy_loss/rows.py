@@ -27,6 +27,14 @@ k are drawn, couple P_1 and P_1' by the same sample: outputs j mu apart. Couple 
 uniform ones of the n - k others that are not in the sample, which gives a uniform sample of those: j replacements, so
 j mu again. Joint convexity over j and the samples gives sum_j (w_j / eta) delta_{j mu}(eps_0) for both. Nothing in
 this depends on which of the two data sets comes first.
+
+*Random allocation, add or remove all k*: each epoch is dominated by N(k mu, 1) against N(0, 1), and E epochs, their
+minibatches reused or not, by N(sqrt(E) k mu, 1).
+*Proof.* Let it be told which minibatch each of the k rows is in, and let nothing depend on it (joint convexity). Row j
+adds s_j to one output, |s_j| <= mu, and the squared lengths of what is added to the t outputs sum to at most
+(sum_j |s_j|)^2 <= (k mu)^2, whatever earlier outputs it was chosen by: Gaussian mechanisms of that mu^2 in all.
+`distribution` has group privacy of the whole run beside it, mostly the better bound: k neighbours lie on the way
+between the data sets, and each pair of them is bounded by `allocation`.
 """
 
 import math
@@ -35,7 +43,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..checks import FloatArray
-from ..events import GroupEvent, PoissonSampledEvent, gaussian_mu_squared
+from ..events import (
+    GroupEvent,
+    PoissonSampledEvent,
+    RandomAllocationEvent,
+    gaussian_mu_squared,
+)
 from .pairs import (
     ROUND_UP,
     GaussianPair,
@@ -164,7 +177,9 @@ class MixturePair(RowsPair):
 
 def _rows_drawn(event: GroupEvent) -> tuple[float, FloatArray]:
     """P(j >= 1), rounded up, and P(j | j >= 1) for j = 1, 2, ...: how many of somebody's rows are drawn."""
-    sampled, rate = event.event, event.event.sampling_probability
+    sampled = event.event
+    assert not isinstance(sampled, RandomAllocationEvent)
+    rate = sampled.sampling_probability
     if isinstance(sampled, PoissonSampledEvent):
         first, last = 0, event.size
         j = np.arange(last, dtype=np.float64)
@@ -187,6 +202,9 @@ def _rows_drawn(event: GroupEvent) -> tuple[float, FloatArray]:
 def dominating_rows(event: GroupEvent) -> tuple[Pair, Pair]:
     """The dominating pairs of a group in both directions; one object where they are symmetric."""
     mu = math.sqrt(gaussian_mu_squared(event.event.event))
+    if isinstance(event.event, RandomAllocationEvent):
+        known = GaussianPair(event.size * mu * math.sqrt(event.event.n_epochs))
+        return known, known
     touched, weights = _rows_drawn(event)
     if touched == 1.0:
         # To be told j is to know more, so that this pair dominates for Poisson sampling too.
@@ -207,8 +225,7 @@ def hidden_rows(event: GroupEvent) -> tuple[float, MixturePair]:
 
 def attack_rows(event: GroupEvent) -> tuple[Pair, Pair]:
     """What k equal rows among rows of zeros reach, in both directions, or in one where they are always drawn."""
-    touched, weights = _rows_drawn(event)
-    hidden = MixturePair(math.sqrt(gaussian_mu_squared(event.event.event)), weights)
+    touched, hidden = hidden_rows(event)
     if touched == 1.0:
         return hidden, hidden
     add = PoissonPair(touched, hidden)

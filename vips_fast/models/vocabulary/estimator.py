@@ -77,20 +77,10 @@ class PrivateVocabulary(PrivateEstimator):
     ) -> Self:
         """Buy the vocabulary of some texts.
 
-        Parameters
-        ----------
-        X : iterable of str, or TokenRows
-            Texts, None for an empty one, of which some are held at a time; or tokens of texts that were read in
-            batches (`vips_fast.models.vocabulary.TokenRows`), by their own analyzer.
-        y : ignored
-        groups : array-like of shape (n_texts,), or None
-            Whose each text is: any hashable labels, private like the texts. None: each is a person's own.
-        unit : str or None
-            What the statement calls them; None is "person" with groups.
-        budget : str, path, Budget or None
-            The budget of the data set, whose first run this has to be. Without a ``target_epsilon`` all of it is spent.
-        backend : Backend or None
-            As for every fit (`vips_fast.models.parameters.Rows`).
+        X are texts, None for an empty one, of which some are held at a time; or tokens of texts that were read in
+        batches (`vips_fast.models.vocabulary.TokenRows`), by their own analyzer. ``y`` is ignored; other arguments are
+        as for every fit (`vips_fast.models.parameters.Rows`). Of a budget this has to be the first run, and without a
+        ``target_epsilon`` all of it is spent.
 
         Raises ValueError or TypeError if a parameter or X is unusable, or the run would overspend: nothing has been
         spent then. Warns if no token passed the threshold.
