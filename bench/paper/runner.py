@@ -38,10 +38,10 @@ PAGE = ROOT / "docs" / "papers.md"
 HEAD = """# The papers, figure by figure
 
 Made by `make paper` (`python -m bench.paper`) from the runs in `bench/paper`; not written by hand. A section's scale is
-1 where it shows the printed ranges and numbers of runs, and 10 where it shows the quick form. *Paper's setting* is the
-sensitivity and the accountant of the paper: such a model is **NOT PRIVATE** where that sensitivity does not hold
-(`privacy.md`). Seconds are those of one core (processor time), with the
-reading of the data where a cell is the first to need them.
+1 where it shows the printed ranges and numbers of runs, and 10 where it shows the quick form, about a tenth of them.
+*Paper's setting* is the sensitivity and the accountant of the paper: such a model is **NOT PRIVATE** where that
+sensitivity does not hold (`privacy.md`). Seconds are those of one core (processor time), with the reading of the data
+where a cell is the first to need them.
 """
 
 
@@ -133,9 +133,13 @@ def run(names, scale, jobs=2) -> list[str]:
 
 
 def section(name, scale) -> str | None:
-    """The Markdown of a figure at the fullest scale there is, its CSV and pictures written; None without a line."""
+    """The Markdown of a figure at the fullest scale that is complete, else at this one; None without a row.
+
+    Its CSV and pictures are written.
+    """
     module = importlib.import_module(name)
-    scale = 1 if len(rows_of(name, 1)) == len(module.cells(1)) else scale
+    scales = sorted({scale, *(int(folder.name) for folder in OUT.glob("*"))})
+    scale = next((s for s in scales if len(rows_of(name, s)) == len(module.cells(s))), scale)
     rows, cells = rows_of(name, scale), len(module.cells(scale))
     if not rows:
         return None
