@@ -8,7 +8,7 @@ SBN = sbn/pg.c sbn/quadratic.c sbn/sums.c
 NOISE = noise/chacha20.c noise/gaussian.c noise/symmetric.c
 KERNEL_SOURCES = $(LDA) $(BLR) $(SBN) $(NOISE) table.c
 # Compiled once.
-COMMON_SOURCES = dispatch.c status.c noise/gaussian_exact.c noise/os_random.c text/tokens.c
+COMMON_SOURCES = dispatch.c status.c noise/gaussian_exact.c noise/os_random.c text/integers.c text/tokens.c
 
 # -ffp-contract=off: a multiply-add is fused only where the source says so, so
 # that error bounds hold as written. No -ffast-math, no -march=native.

@@ -154,10 +154,10 @@ and two dense layers, 26,010 parameters; the article's is not described.
 Order at the end, largest first: {", ".join(order)}; printed: moments, generic, Bayesian. The moments accountant
 starts high because its {ORDERS} orders hold no good one for few steps. The generic accountant as printed is no
 bound: at 100 epochs it lies below the exact ε. The Bayesian figures are of {PAIRS} random pairs of images a
-step, whose clipped gradients have a mean squared distance of {mine["mean_square"]:.2f} C² (4 C² at most); the
-later form adds the estimate's error and Hölder's inequality over {steps_of(epochs):,} steps, λ =
-{mine["order"]}. Both are about a random image, are themselves private, and hold for nobody in particular (Table
-1).
+step, whose clipped gradients have a mean squared distance of {mine["mean_square"] / CLIP**2:.2f} C² (4 C² at
+most); the later form adds the mixture that sampling makes of the farthest pairs, the estimate's error and
+Hölder's inequality over {steps_of(epochs):,} steps, λ = {mine["order"]}. Both are about a random image, are
+themselves private, and hold for nobody in particular (Table 1).
 
 The same network in Opacus, same steps, sampling, noise and clip:
 
@@ -186,7 +186,7 @@ def draw(rows, folder):
     right.set_ylabel("test accuracy")
     for axis in (left, right):
         axis.set_xlabel("epochs")
-    left.legend(fontsize=8, loc="upper left", bbox_to_anchor=(0, -0.15), ncol=2)
+    figure.legend(*left.get_legend_handles_labels(), loc="lower center", ncol=5, fontsize=8)
     right.legend()
-    figure.tight_layout()
+    figure.tight_layout(rect=(0, 0.06, 1, 1))
     return save(figure, folder, "acc_fig1")

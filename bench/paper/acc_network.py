@@ -87,7 +87,7 @@ class NetworkModel(Model):
 
     def prepare(self, mechanism, sampler):
         """Take the lattice."""
-        self.spacing, self.noise_sd = mechanism.spacing, mechanism.noise_sd
+        self.spacing = mechanism.spacing
         if (self.clip / self.spacing) ** 2 >= 2**53:
             raise ValueError("spacing: expected one at which a squared norm is below 2^53")
 

@@ -2,6 +2,7 @@
 
 import math
 
+import acc_fig1
 import acc_vi
 import numpy as np
 from acc_common import BATCH, DELTA, EPOCHS, NOISE, N, Q, bayesian_v1, exact, generic, steps_of
@@ -35,7 +36,7 @@ CLIP, NOISE_SD, USUAL, HERS, PAST = 500.0, 20.0, 500.0, 150.0, 10.0
 def cells(scale):
     """The search for each setting, and runs with one constructed record: 20, or 5 at scale 10."""
     found = [dict(what="setting", data=data) for data in PRINTED]
-    return [*found, dict(what="record", data="adult", runs=max(5, 20 // scale), scale=scale)]
+    return [*found, dict(what="record", data="adult", runs=max(5, 20 // scale))]
 
 
 def run(cell):
@@ -119,24 +120,25 @@ def constructed(runs):
     return out | dict(exact=exact(q, NOISE_SD / CLIP, settings["steps"], DELTA))
 
 
-def other_rows(name, scale):
+def other_rows(name):
     """Rows of another figure, the fullest that there are."""
-    from runner import rows_of
+    from runner import OUT, rows_of
 
-    return next((rows for at in (1, scale) if (rows := rows_of(name, at))), [])
+    scales = sorted(int(folder.name) for folder in OUT.iterdir() if folder.name.isdecimal())
+    return next((rows for scale in scales if (rows := rows_of(name, scale))), [])
 
 
-def bayesian(scale):
+def bayesian():
     """Our runs: data set -> (Bayesian accountant as printed, least exact epsilon of a sound run as good, in words)."""
     out = {}
-    for row in other_rows("acc_fig1", scale):
+    for row in other_rows("acc_fig1"):
         if row["method"] == "vips_fast":
-            squared = steps_of(EPOCHS) * Q**2 * row["mean_square"] / (2 * NOISE**2)
+            squared = steps_of(EPOCHS) * Q**2 * row["mean_square"] / (2 * (NOISE * acc_fig1.CLIP) ** 2)
             cut = "" if row["epochs"] == EPOCHS else f", with the mean squared distance of {row['epochs']}"
             sound = exact(Q, NOISE, steps_of(EPOCHS), DELTA)
             out["mnist"] = bayesian_v1(squared, DELTA), sound, f"{EPOCHS} epochs{cut}"
     for data, name in (("abalone", "acc_fig4"), ("adult", "acc_fig5")):
-        rows = [row | {"mean": float(np.mean(row["accuracy"]))} for row in other_rows(name, scale)]
+        rows = [row | {"mean": float(np.mean(row["accuracy"]))} for row in other_rows(name)]
         dpvi = [row for row in rows if row["method"] == "DPVI"]
         level = min(dpvi, key=lambda row: row["sigma"])["mean"] - 0.005 if dpvi else math.inf
         good = [row for row in rows if row["mean"] >= level]
@@ -154,7 +156,7 @@ def report(rows):
     found = {row["data"]: row for row in rows if row["what"] == "setting"}
     (record,) = (row for row in rows if row["what"] == "record")
     try:
-        ours = bayesian(record["scale"])
+        ours = bayesian()
     except ImportError:
         ours = {}
     table, lines = [], []

@@ -134,7 +134,7 @@ def test_against_samples(t, z, epochs, epsilon):
 @pytest.mark.parametrize("epochs", [1, 3])
 @pytest.mark.parametrize("t, z", [(2, 1.0), (4, 1.5), (20, 1.24)])
 def test_against_ten_million_samples(t, z, epochs):
-    for epsilon in (0.1, 0.5, 1.0):
+    for epsilon in (0.1, 0.3, 0.5):  # beyond, ten million draws of 20 minibatches find too little
         against_samples(t, z, epochs, epsilon, 10**7, seed=t)
 
 

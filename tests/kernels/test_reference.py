@@ -114,6 +114,23 @@ def shrink_compare(ours, twin, precision):
     assert ours[1].sum() == pytest.approx(twin[0].size, rel=1e-5)  # each entry shares out one unit of weight
 
 
+def integer_arguments(rng, size):
+    """Numbers of all lengths, blanks and colons in all places, and what is neither, at last or not at all."""
+    for colons in (False, True):
+        for length in (1, size, 50 * size):
+            pieces = [b"7", b"01234567890123456", b"1", b" ", b"\t", b"\r\n", b"\n", b":" * colons, b"3:" * colons]
+            text = b"".join(pieces[i] for i in rng.integers(0, len(pieces), length)) or b"5"
+            for last in (b"", b"x1", b" " + b"9" * 18, b" " + b"9" * 19, b"" if colons else b":"):
+                yield (text + last, colons), {}
+
+
+def integers(text, colons, *, isa):
+    n = (len(text) + 1) // 2
+    values, lines, joined, summary = (np.empty(size, dtype) for size, dtype in ((n, "q"), (n, "q"), (n, "B"), (4, "q")))
+    native.integers(text, colons, values, lines, joined, summary, isa)
+    return values[: summary[0]], lines[: summary[0]], joined[: summary[0]], summary
+
+
 def token_arguments(rng, size):
     """Few and many words, short and long, in every neighborhood of separators; texts without any."""
     for n_letters, rate in ((2, 2), (9, 5), (250, 40)):
@@ -356,6 +373,7 @@ BOTH = (SINGLE, DOUBLE)
 REGISTRY = {
     "lda_estep": Case(lda_arguments, lda_compare, BOTH),
     "lda_units": Case(units_arguments, units_compare, BOTH),
+    "integers": Case(integer_arguments, token_compare),
     "token_numbers": Case(token_arguments, token_compare),
     "shrink_means": Case(shrink_arguments, shrink_compare, (SINGLE,), (1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 33, 50)),
     "blr_estep": Case(blr_arguments, blr_compare, sizes=(1, 2, 3, 15, 16, 17, 33, 64, 65)),
@@ -376,9 +394,9 @@ REGISTRY = {
 #: Tested in test_psd.py: LAPACK's work, which has no instruction set of ours.
 WITHOUT_INSTRUCTION_SET = {"floor_spectrum", "psd_project", "solve_repaired"}
 OURS = {
-    "token_numbers": token_numbers, "blr_units": blr_units, "lda_units": lda_units, "shrink_means": shrink_means,
-    "add_rounded_gaussian": add_rounded_gaussian, "sbn_clip": sbn_clip, "sbn_cross": sbn_cross, "sbn_gram": sbn_gram,
-    "sbn_moments": sbn_moments, "sbn_visible_norms": sbn_visible_norms,
+    "integers": integers, "token_numbers": token_numbers, "blr_units": blr_units, "lda_units": lda_units,
+    "shrink_means": shrink_means, "add_rounded_gaussian": add_rounded_gaussian, "sbn_clip": sbn_clip,
+    "sbn_cross": sbn_cross, "sbn_gram": sbn_gram, "sbn_moments": sbn_moments, "sbn_visible_norms": sbn_visible_norms,
 }
 TWINS = {"blr_units": reference_blr_units, "add_rounded_gaussian": reference_add_rounded_gaussian}
 

@@ -1,8 +1,4 @@
-"""Files of text: opening them, reading them by whole lines, and parsing integers, many at a time.
-
-A count file of tens of millions of entries is read as bytes and parsed with array operations: one pass for each digit
-instead of one Python object for each number.
-"""
+"""Files of text: opening them, reading them by whole lines, and parsing integers, a block of lines at a time."""
 
 import contextlib
 import gzip
@@ -14,19 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..kernels import native
+
 BinaryFile = gzip.GzipFile | io.BufferedReader
 
 _BLOCK = 8 << 20
 # A compressed file of a megabyte can expand to a line of a gigabyte.
 _MAX_LINE = 1 << 28
-# 18 digits always fit an int64.
-_MAX_DIGITS = 18
-
-_DIGIT, _SPACE, _COLON, _OTHER = 0, 1, 2, 3
-_CLASS = np.full(256, _OTHER, np.uint8)
-_CLASS[list(b"0123456789")] = _DIGIT
-_CLASS[list(b" \t\r\n")] = _SPACE
-_CLASS[ord(":")] = _COLON
 
 
 class BadLine(ValueError):
@@ -42,8 +32,7 @@ class Integers:
 
     values: np.ndarray  # int64, in order
     lines: np.ndarray  # int64, line of each number, from 0 within the block
-    before: np.ndarray  # uint8, byte in front of each number (newline for the first)
-    gap: np.ndarray  # int64, number of bytes between it and the previous number
+    joined: np.ndarray  # bool, whether only a colon is between it and the number before
     n_colons: int
     n_lines: int
 
@@ -96,34 +85,16 @@ def parse(block: bytes, first_line: int, colons: bool = False) -> Integers:
     `first_line` is the number of the block's first line, for messages. Raises BadLine at any other byte, and at numbers
     of more than 18 digits.
     """
-    raw = np.frombuffer(block, np.uint8)
-    kind = _CLASS[raw]
-    bad = kind == _OTHER if colons else kind >= _COLON
-    if bad.any():
-        line = first_line + block.count(b"\n", 0, int(bad.argmax()))
-        raise BadLine(line, "expected non-negative integers" + (" and colons" if colons else ""))
-    digit = (kind == _DIGIT).view(np.int8)
-    edges = np.diff(digit, prepend=np.int8(0), append=np.int8(0))
-    starts = np.flatnonzero(edges == 1)
-    ends = np.flatnonzero(edges == -1)
-    lengths = ends - starts
-    newlines = np.cumsum(raw == 10)
-    lines = newlines[starts]
-    longest = int(lengths.max(initial=0))
-    if longest > _MAX_DIGITS:
-        at = int((lengths > _MAX_DIGITS).argmax())
-        raise BadLine(first_line + int(lines[at]), "a number has more than 18 digits")
-
-    values, shortest = np.zeros(len(starts), np.int64), int(lengths.min(initial=0))
-    for place in range(longest):
-        more = slice(None) if place < shortest else np.flatnonzero(lengths > place)
-        values[more] = values[more] * 10 + (raw[starts[more] + place] - np.uint8(48))
-    before = np.full(len(starts), 10, np.uint8)
-    gap = np.zeros(len(starts), np.int64)
-    before[1:] = raw[starts[1:] - 1]
-    gap[1:] = starts[1:] - ends[:-1]
-    if len(starts) and starts[0] > 0:
-        before[0], gap[0] = raw[starts[0] - 1], starts[0]
-    n_lines = int(newlines[-1]) + (not block.endswith(b"\n")) if block else 0
-    n_colons = int(np.count_nonzero(kind == _COLON)) if colons else 0
-    return Integers(values, lines, before, gap, n_colons, n_lines)
+    n = (len(block) + 1) // 2
+    values, lines, joined = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, bool)
+    summary = np.zeros(4, np.int64)
+    if block:
+        native.integers(block, colons, values, lines, joined.view(np.uint8), summary)
+    found, line_feeds, n_colons, stopped = summary.tolist()
+    if stopped < len(block):
+        what = "expected non-negative integers" + (" and colons" if colons else "")
+        if block[stopped : stopped + 1].isdigit():
+            what = "a number has more than 18 digits"
+        raise BadLine(first_line + line_feeds, what)
+    n_lines = line_feeds + (bool(block) and not block.endswith(b"\n"))
+    return Integers(values[:found], lines[:found], joined[:found], n_colons, n_lines)

@@ -297,8 +297,7 @@ def _ldac_lines(numbers: Integers, first_line: int) -> tuple[np.ndarray, np.ndar
     is_count = (place > 0) & (place % 2 == 0)
     # A count follows its word after one colon and nothing else. No other number has a colon before it: the total of
     # colons says so.
-    joined = (numbers.before == ord(":")) & (numbers.gap == 1)
-    bad = joined != is_count
+    bad = numbers.joined != is_count
     if bad.any():
         raise BadLine(first_line + int(lines[bad.argmax()]), wrong)
     filled = per_line > 0

@@ -477,10 +477,17 @@ def connected(
     try:
         import dask
         from distributed import Client, LocalCluster
+        from distributed.comm import connect
         from distributed.security import Security
     except ImportError:
         raise ImportError("Dask is not installed: pip install vips_fast[dask]") from None
     timeout = TIMEOUT if timeout is None else timeout
+
+    async def greet() -> None:
+        """Who listens at a port and says nothing would keep a client waiting for good."""
+        greeting = connect(address, timeout=timeout, **Security().get_connection_args("client"))
+        (await asyncio.wait_for(greeting, timeout)).abort()
+
     with ExitStack() as stack:
         try:
             if address is None:
@@ -493,8 +500,12 @@ def connected(
                 )
                 client = stack.enter_context(Client(cluster, timeout=timeout, direct_to_workers=True))
             else:
+                with concurrent.futures.ThreadPoolExecutor(1) as apart:  # from a loop that may run in this thread
+                    apart.submit(asyncio.run, greet()).result()
                 client = stack.enter_context(Client(address, timeout=timeout))
-        except (OSError, TimeoutError, ValueError, TypeError) as error:
-            where = address or "a cluster on this machine"
-            raise ClusterError(f"{where}: the scheduler does not answer ({type(error).__name__})") from None
+        except (OSError, TimeoutError, ValueError, TypeError, RuntimeError) as error:
+            what = f"{address}: the scheduler does not answer"
+            if address is None:
+                what = 'worker processes do not start; a script that starts them does so under if __name__ == "__main__"'
+            raise ClusterError(f"{what} ({type(error).__name__})") from None
         yield DaskBackend(client, timeout=timeout)

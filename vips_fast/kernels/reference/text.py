@@ -1,4 +1,6 @@
-"""The numbers of words in plain Python."""
+"""The numbers of words, and the numbers in a text, in plain Python."""
+
+import re
 
 import numpy as np
 
@@ -13,3 +15,25 @@ def token_numbers(texts: list[bytes]) -> tuple[np.ndarray, np.ndarray, list[byte
     known = {word: number for number, word in enumerate(dict.fromkeys(flat))}
     ends = np.cumsum([len(each) for each in words], dtype=np.int64)
     return np.array([known[word] for word in flat], dtype=np.int32), ends, list(known)
+
+
+def integers(text: bytes, colons: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[int]]:
+    """Unsigned numbers between blanks and, where they may stand, colons.
+
+    Returns values and the line feeds before each, int64; whether only a colon is between it and the number before, or
+    the begin; and how many numbers, line feeds and colons there are before the place where a byte, or a number's 19th
+    digit, is none of these, and that place.
+    """
+    allowed = b"0-9 \t\r\n:" if colons else b"0-9 \t\r\n"
+    found = re.search(rb"[^" + allowed + rb"]|(?<=[0-9]{18})[0-9]", text)
+    stop = found.start() if found else len(text)
+    numbers = list(re.finditer(rb"[0-9]+", text[:stop]))
+    if found and found[0].isdigit():
+        numbers.pop()
+    ends = [0, *(number.end() for number in numbers)]
+    return (
+        np.array([int(number[0]) for number in numbers], np.int64),
+        np.array([text.count(b"\n", 0, number.start()) for number in numbers], np.int64),
+        np.array([text[end : number.start()] == b":" for end, number in zip(ends, numbers, strict=False)], np.uint8),
+        [len(numbers), text.count(b"\n", 0, stop), text.count(b":", 0, stop), stop],
+    )
