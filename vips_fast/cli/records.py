@@ -226,7 +226,8 @@ def _bought(
                     relation = Spending(estimator, budget).foresee(public, event)
             except BudgetExceededError as refused:
                 less = "less, or --budget alone: words and topics then share what is left"
-                raise BudgetExceededError(f"--epsilon {epsilon:g}: {refused}; expected {less}") from None
+                why = f"--epsilon {epsilon:g}: {refused}, with the words reserved before the topics"
+                raise BudgetExceededError(f"{why}; nothing was spent; expected {less}") from None
             if relation != "add_remove":
                 raise ValueError(f"--vocab private: about add_remove, the fit {relation}; expected a public --vocab")
             words = made.fit(rows, budget=budget, backend=args.backend, **whose)
