@@ -82,10 +82,11 @@ def test_the_bayesian_accountant_fails_a_constructed_person(monkeypatch):
     monkeypatch.setattr(acc_vi, "load", lambda name: (sparse.csr_array(X), y, X, y))
     monkeypatch.setitem(acc_vi.SETTINGS, "adult", dict(q=0.1, steps=60))
     monkeypatch.setattr(acc_table1, "NOISE_SD", 2.0)
-    monkeypatch.setattr(acc_table1, "HERS", 20.0)
+    monkeypatch.setattr(acc_table1, "HERS", 40.0)
     found = acc_table1.constructed(4)
-    assert found["above_printed"] == found["above_later"] == 4
-    assert found["delta_printed"] > 0.1 and max(found["losses"]) < found["exact"]
+    # She is in no minibatch of a run with probability 0.9^60 = 0.2 %; in two runs of four hardly ever.
+    assert min(found["above_printed"], found["above_later"]) >= 3
+    assert found["delta_printed"] > 0.05 and max(found["losses"]) < found["exact"]
     # Somebody like the others is hidden as it says.
     monkeypatch.setattr(acc_table1, "USUAL", 1.0)
     monkeypatch.setattr(acc_table1, "HERS", 0.5)

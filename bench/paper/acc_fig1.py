@@ -186,6 +186,7 @@ def draw(rows, folder):
     right.set_ylabel("test accuracy")
     for axis in (left, right):
         axis.set_xlabel("epochs")
+        axis.xaxis.get_major_locator().set_params(integer=True)
     figure.legend(*left.get_legend_handles_labels(), loc="lower center", ncol=5, fontsize=8)
     right.legend()
     figure.tight_layout(rect=(0, 0.06, 1, 1))

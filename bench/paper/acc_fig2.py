@@ -74,7 +74,7 @@ def draw(rows, folder):
                 textcoords="offset points", xytext=(8, -3), color=grey,
             )
         axis.set_xlabel("epochs")
-        axis.set_xlim(0, EPOCHS * 1.16)
+        axis.set_xlim(0, EPOCHS * 1.22)
         axis.set_xticks(np.arange(0, EPOCHS + 1, 20))
     left.set_yscale("log")
     left.set_ylim(1e-12, 1)

@@ -174,8 +174,9 @@ def report(rows):
                 f"{hit['moments']:.4f}", f"{hit['generic']:.4f}",
             ])  # fmt: skip
     columns = [
-        "data", "printed MA / GA / BA", "moments accountant", "generic as printed, NOT PRIVATE", "exact tight ε",
-        "Bayesian as printed, NOT PRIVATE", "least exact ε of a sound run as good, δ = 10⁻⁵", "those runs",
+        "data", "printed MA / GA / BA", "moments accountant", "generic as printed, NOT PRIVATE",
+        "exact tight ε at that δ", "Bayesian as printed, NOT PRIVATE", "least exact ε of a sound run as good, δ = 10⁻⁵",
+        "those runs",
     ]  # fmt: skip
     losses, runs = sorted(record["losses"]), record["runs"]
     return f"""{markdown(columns, table)}

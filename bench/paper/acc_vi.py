@@ -27,7 +27,7 @@ from vips_fast.models.logistic.records import LogisticRecords
 
 #: Delta of DPVI's own experiments, which counts half of it for its accountant, and of the article's methods.
 DELTA_VI, DELTA = 1e-3, 1e-5
-LAMBDAS, PAIRS = (2, 8, 32, 128), 50
+LAMBDAS, PAIRS = (1, 2, 4, 8, 32, 128), 50
 #: DPVI's published script for each data set: rate, steps, noise multipliers; clip; our learning rates.
 SETTINGS = {
     "abalone": dict(q=0.05, steps=1000, sigmas=np.exp(np.linspace(0.2, 5, 10)), clip=5.0, sgld=200),
