@@ -80,13 +80,12 @@ def test_as_printed_the_noise_does_not_enter_what_is_learned():
 def test_the_bayesian_accountant_fails_a_constructed_person(monkeypatch):
     X, y = data()
     monkeypatch.setattr(acc_vi, "load", lambda name: (sparse.csr_array(X), y, X, y))
-    monkeypatch.setitem(acc_vi.SETTINGS, "adult", dict(q=0.1, steps=60))
-    monkeypatch.setattr(acc_table1, "NOISE_SD", 2.0)
+    monkeypatch.setitem(acc_vi.SETTINGS, "adult", dict(q=0.1, steps=100))
+    monkeypatch.setattr(acc_table1, "NOISE_SD", 1.0)
     monkeypatch.setattr(acc_table1, "HERS", 40.0)
     found = acc_table1.constructed(4)
-    # She is in no minibatch of a run with probability 0.9^60 = 0.2 %; in two runs of four hardly ever.
-    assert min(found["above_printed"], found["above_later"]) >= 3
-    assert found["delta_printed"] > 0.05 and max(found["losses"]) < found["exact"]
+    assert found["above_printed"] == 4
+    assert found["delta_printed"] > 0.1 and max(found["losses"]) < found["exact"]
     # Somebody like the others is hidden as it says.
     monkeypatch.setattr(acc_table1, "USUAL", 1.0)
     monkeypatch.setattr(acc_table1, "HERS", 0.5)
