@@ -16,7 +16,7 @@ from vips_fast import LatentDirichletAllocation
 from vips_fast.data.npz import read_npz
 from vips_fast.engine import checkpoint as checkpoints
 from vips_fast.engine.checkpoint import CHECKPOINT, RUN
-from vips_fast.engine.journal import LEDGER, LOCK, LedgerFile
+from vips_fast.engine.journal import LEDGER, LOCK, FolderLock, LedgerFile
 from vips_fast.engine.randomness import KeyedRandomness
 
 # --------------------------------------------------------- interrupts and kills
@@ -361,6 +361,16 @@ def test_a_second_process_is_refused_before_it_reads(tmp_path):
         os.close(reader), os.close(writer)
     # The lock of a dead process is free by itself.
     assert bits(estimator("own").fit(*data("own"), checkpoint=tmp_path, resume=True)) == whole("own")
+
+
+def test_a_lock_is_freed_though_a_program_that_is_being_started_has_a_copy(tmp_path):
+    lock = FolderLock(tmp_path)
+    copy = os.dup(lock._descriptor)
+    with pytest.raises(BlockingIOError):
+        FolderLock(tmp_path)
+    lock.close()
+    FolderLock(tmp_path).close()
+    os.close(copy)
 
 
 # ------------------------------------------------------------------------ cost

@@ -22,6 +22,7 @@ import json
 import os
 import time
 import weakref
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +77,14 @@ class FolderLock:
         return self._descriptor is not None
 
     def close(self) -> None:
-        """Free the lock."""
+        """Free the lock, at once: a program that another thread is starting may still have a copy of the descriptor."""
+        if self._descriptor is not None:
+            with suppress(OSError):  # closing frees it too
+                fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+        self.forget()
+
+    def forget(self) -> None:
+        """Close this process's descriptor; the lock stays with others that have it."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
@@ -92,7 +100,7 @@ def _holder(descriptor: int) -> str:
 
 def _forget_locks() -> None:
     for lock in list(_held):
-        lock.close()
+        lock.forget()
 
 
 os.register_at_fork(after_in_child=_forget_locks)
