@@ -12,6 +12,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+#: Why a test of the convolutional network is not run.
+PAPER = "the network of Figure 1 needs PyTorch, and Opacus beside it (extra paper)"
+
 
 def data(n=400, d=5, seed=0):
     """Rows near the unit sphere and labels of a logistic model."""
@@ -119,7 +122,7 @@ def test_pages_and_pictures_of_what_was_run(monkeypatch, tmp_path):
 
 def test_network_in_the_engine():
     """Contributions are clipped, whole and those of the image alone; the ledger holds each step and says the taint."""
-    torch = pytest.importorskip("torch")
+    torch = pytest.importorskip("torch", reason=PAPER)
     import acc_network
 
     torch.set_num_threads(1)
@@ -153,8 +156,8 @@ def test_network_in_the_engine():
 
 
 def test_figure_1_beside_opacus(monkeypatch, tmp_path):
-    torch = pytest.importorskip("torch")
-    pytest.importorskip("opacus")
+    torch = pytest.importorskip("torch", reason=PAPER)
+    pytest.importorskip("opacus", reason=PAPER)
     generator = torch.Generator().manual_seed(0)
     X, y = torch.rand(200, 1, 28, 28, generator=generator), torch.randint(0, 10, (200,), generator=generator)
     monkeypatch.setattr(acc_fig1, "load", lambda: (X, y, X, y))

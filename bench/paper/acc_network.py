@@ -78,8 +78,11 @@ class NetworkModel(Model):
         self.names = {name: p.shape for name, p in net.named_parameters()}
         self.theta = torch.cat([p.detach().reshape(-1) for p in net.parameters()]).double()
         self.shape = (len(self.theta),)
-        one = lambda p, x, y: nn.functional.cross_entropy(functional_call(net, p, (x[None],)), y[None])  # noqa: E731
-        self._gradients = vmap(grad(one), in_dims=(None, 0, 0))
+
+        def loss(parameters, x, y):
+            return nn.functional.cross_entropy(functional_call(net, parameters, (x[None],)), y[None])
+
+        self._gradients = vmap(grad(loss), in_dims=(None, 0, 0))
 
     def sensitivity(self, relation):
         """C for adding or removing a record, 2 C for replacing one."""

@@ -171,9 +171,10 @@ def run(cell):
 
 def above(rows, better, worse, what="printed"):
     """In words: where one method does at least as well as another at no larger epsilon."""
-    pick = lambda method: [(row[what], np.mean(row["accuracy"])) for row in rows if row["method"] == method]  # noqa: E731
-    theirs = pick(worse)
-    beaten = sum(any(e <= eps and a >= accuracy for e, a in pick(better)) for eps, accuracy in theirs)
+    ours, theirs = (
+        [(row[what], np.mean(row["accuracy"])) for row in rows if row["method"] == method] for method in (better, worse)
+    )
+    beaten = sum(any(e <= eps and a >= accuracy for e, a in ours) for eps, accuracy in theirs)
     return f"{better} is above {worse} at {beaten} of its {len(theirs)} points"
 
 
