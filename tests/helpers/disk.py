@@ -47,7 +47,8 @@ class FaultyDisk:
 
     def failing(self, original, name):
         def call(where, *more, **options):
-            if not self.hit(name, options.get("dir_fd") or (more[0] if name == "link" else where)):
+            label = "unlock" if name == "flock" and more[0] == fcntl.LOCK_UN else name
+            if not self.hit(label, options.get("dir_fd") or (more[0] if name == "link" else where)):
                 return None if name == "fsync" else original(where, *more, **options)
             if "write" in name and self.fault != errno.EINTR:
                 half = original(where, bytes(more[0])[: len(more[0]) // 2], *more[1:])
