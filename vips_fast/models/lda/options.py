@@ -23,6 +23,10 @@ class LdaOptions:
     word_clip : float or None
         With ``groups``: a bound, as a share in (0, 1] of the clip, of one word's part of a person's contribution, so
         that no word takes the room of all others. None is 0.3; 1 is no bound.
+    distinct_words : float or None
+        Distinct words of a usual document (or of all that a person wrote), public: what the plan and its forecast go
+        by. None is ``doc_length ** 0.85``, what a text of so many words has; notes that are brought to more words than
+        they have need it.
     dtype : {"float32", "float64"}
         Precision of the E-step.
     max_doc_update_iter : int
@@ -35,6 +39,7 @@ class LdaOptions:
     learning_offset: float = 1.0
     length_method: Literal["scale", "resample"] = "scale"
     word_clip: float | None = None
+    distinct_words: float | None = None
     dtype: Literal["float32", "float64"] = "float32"
     max_doc_update_iter: int = 100
     mean_change_tol: float = 1e-3
@@ -45,6 +50,7 @@ class LdaOptions:
         check_number("learning_offset", self.learning_offset, 0, 1e9)
         check_choice("length_method", self.length_method, ("scale", "resample"))
         check_number("word_clip", self.word_clip, 0, 1, low_open=True, optional=True)
+        check_number("distinct_words", self.distinct_words, 1, 2**31 - 1, optional=True)
         check_choice("dtype", self.dtype, ("float32", "float64"))
         check_number("max_doc_update_iter", self.max_doc_update_iter, 0, 2**31 - 1, integer=True)
         check_number("mean_change_tol", self.mean_change_tol, 0, math.inf, high_open=True)
