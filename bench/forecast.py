@@ -135,14 +135,14 @@ def planned(row):
 
 
 def constants():
-    """The constants that fit best: gains by soft least squares, readable words by the mean of their logarithms."""
-    rows = [row for row in stored() if row["corpus"] in FITTED and row["gain"] > -0.4]
+    """The constants that fit best where the gain begins and above: by soft least squares; the last by logarithms."""
+    rows = [row for row in stored() if row["corpus"] in FITTED and row["gain"] > -0.1]
     signal = np.array([planned(row).signal_to_noise * row["topics"] for row in rows])
     gain, topics = (np.array([row[name] for row in rows]) for name in ("gain", "topics"))
 
     def missed(p):
-        top = p[2] * np.log(topics)
-        return 1 - np.exp(-top * np.tanh(p[1] * np.log(signal / p[0]) / top)) - gain
+        free, top = p[1] * np.log(signal / p[0]), p[2] * np.log(topics)
+        return 1 - np.exp(-np.where(free < 0, free, top * np.tanh(free / top))) - gain
 
     found = least_squares(missed, (4.0, 0.2, 0.2), loss="soft_l1", f_scale=0.03).x
     words = np.array([row["words"] for row in rows])

@@ -44,10 +44,28 @@ def foretold(args: Namespace) -> Iterator[None]:
             warnings.simplefilter("always" if args.anyway else "error", HopelessWarning)
             yield
     except HopelessWarning as why:
-        raise ValueError(f"{why}; no topic was paid for; expected other settings, or --anyway") from None
+        raise _refusal(str(why)) from None
     finally:
         logger.removeHandler(line)
         logger.setLevel(level)
+
+
+def _refusal(why: str) -> ValueError:
+    return ValueError(f"{why}; nothing was spent on it; expected other settings, or --anyway")
+
+
+def foreseen(args: Namespace, model: Any, words: int | None) -> list[tuple[str, str]]:
+    """The forecast of a fit that is only checked, as a row, where its arguments say enough; ValueError if hopeless."""
+    from ..models.lda import LatentDirichletAllocation
+
+    if not isinstance(model, LatentDirichletAllocation) or args.paper or not model.private or args.prior_model:
+        return []
+    if None in (words, model.n_records) or (model.target_epsilon is None and not model.noise_multiplier):
+        return []
+    planned = model.plan(int(model.n_records or 1), int(words or 1))
+    if planned.hopeless and not args.anyway:
+        raise _refusal(planned.warning())
+    return [("expect", planned.forecast().partition(": ")[2])]
 
 
 def lines(planned: Plan) -> list[str]:

@@ -217,7 +217,7 @@ class LatentDirichletAllocation(Transformer):
             batch_size=size, sampling="poisson", n_bins=None,
         )  # fmt: skip
         if said.hopeless:
-            warnings.warn(f"{said.forecast()}. What helps: {said.advice()}", HopelessWarning, stacklevel=4)
+            warnings.warn(said.warning(), HopelessWarning, stacklevel=4)
         else:
             _log.info("%s", said.forecast())
 

@@ -102,6 +102,10 @@ class Plan:
         """What to expect, in one line."""
         return describe(self.expected_gain, self.readable_words)
 
+    def warning(self) -> str:
+        """The forecast, and what helps."""
+        return f"{self.forecast()}. What helps: {self.advice()}"
+
     def advice(self) -> str:
         """What would help, in one line."""
         return advise(self.signal_to_noise * self.n_components, self.expected_gain, self.n_components)
