@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self, Unpack
+from typing import Any, ClassVar, Self, Unpack, cast
 
 import numpy as np
 from scipy.special import digamma, gammaln
@@ -204,6 +204,23 @@ class LatentDirichletAllocation(Transformer):
     def _elog_beta(self) -> np.ndarray:
         """(K, V) E[log beta] under q(beta), whose Dirichlet parameters λ are ``components_``."""
         return digamma(self.components_) - digamma(self.components_.sum(axis=1, keepdims=True))
+
+    @property
+    def components_sd_(self) -> np.ndarray:
+        """Standard deviation that the noise leaves in each entry of ``components_``, float64, shape (K, V).
+
+        From released numbers alone: see `vips_fast.models.lda.model.LdaModel.standard_errors`. 0 without noise.
+        """
+        return self._components_sd()
+
+    @kept
+    def _components_sd(self) -> np.ndarray:
+        result = self._fitted()
+        model = cast(LdaModel, self._as_fitted()._model(result.public))
+        model.restore(result.state)
+        found = model.standard_errors()
+        found.flags.writeable = False
+        return found
 
     @kept
     def _table(self, dtype: str) -> np.ndarray:
