@@ -235,6 +235,23 @@ class LatentDirichletAllocation(Transformer):
         log = np.log if mean == "arithmetic" else digamma
         return cast(np.ndarray, log(self.components_) - log(self.components_.sum(axis=1, keepdims=True)))
 
+    @property
+    def components_sd_(self) -> np.ndarray:
+        """Standard deviation that the noise leaves in each entry of ``components_``, float64, shape (K, V).
+
+        From released numbers alone: see `vips_fast.models.lda.model.LdaModel.standard_errors`. 0 without noise.
+        """
+        return self._components_sd()
+
+    @kept
+    def _components_sd(self) -> np.ndarray:
+        result = self._fitted()
+        model = cast(LdaModel, self._as_fitted()._model(result.public))
+        model.restore(result.state)
+        found = model.standard_errors()
+        found.flags.writeable = False
+        return found
+
     @kept
     def _table(self, dtype: str, mean: str) -> np.ndarray:
         elog = self._log_topics(mean)
