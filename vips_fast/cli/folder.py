@@ -59,7 +59,9 @@ def read_key(option: str, name: str) -> Any:
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
     except ImportError:
-        raise ImportError("signatures need the package cryptography: pip install 'vips_fast[sign]'") from None
+        from ..checks import missing_package
+
+        raise missing_package("a signature", "cryptography", "sign") from None
     data, private, key = Path(name).read_bytes(), option == "--key", None
     with contextlib.suppress(ValueError, TypeError, UnsupportedAlgorithm):
         key = serialization.load_pem_private_key(data, None) if private else serialization.load_pem_public_key(data)
