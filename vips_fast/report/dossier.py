@@ -60,6 +60,7 @@ class Picture:
 
     source: str
     text: str
+    caption: str
 
 
 @dataclass(frozen=True)
@@ -141,7 +142,7 @@ def make_dossier(
     kept = len(closing["transcript"]) if closing.get("transcript") else None
     facts = [
         ("ε (epsilon)", rounded_up(privacy.epsilon) if privacy.private else "none"),
-        ("δ (delta)", f"{privacy.delta:g}"), ("protected", f"one {privacy.unit}"),
+        ("δ (delta)", rounded_up(privacy.delta, 3)), ("protected", f"one {privacy.unit}"),
         (f"{'row' if privacy.rows_per_unit else privacy.unit}s", f"{privacy.n_records}"),
         ("releases", f"{len(ledger)}"),
     ]  # fmt: skip
@@ -312,7 +313,7 @@ def _coefficients(model: BayesianLogisticRegression, names: Sequence[str] | None
     return Learned(
         "Logistic regression",
         "A coefficient is how much a column adds to the log odds, all others being the same. The point is the "
-        "posterior mean, the line the 90 % interval, which takes the noise into account. Pale intervals hold 0: their "
+        "posterior mean, the line the 90 % interval, which takes the noise into account. Pale intervals hold 0: their "
         f"sign is not known. Shown are the {most * len(means) if most < d else means.size} largest of {means.size}; of "
         f"all, {clear} have an interval without 0.",
         groups=tuple(groups), columns=head, table=tuple(table),
@@ -324,12 +325,13 @@ def _network(model: SigmoidBeliefNetwork, names: Sequence[str] | None) -> Learne
     n_units, n_pixels = weights.shape
     side = math.isqrt(n_pixels)
     if side * side == n_pixels and names is None:
-        pictures = [_picture(image_grid(model.mean_image_[None], gap=0), "The mean image")]
+        pictures = [_picture(image_grid(model.mean_image_[None], gap=0), "The mean image", "mean")]
         scale = dictionary_grid(model, (side, side))
         columns = math.ceil(math.sqrt(n_units))
         for k in range(min(n_units, _MOST_IMAGES)):
             a, b = (k // columns) * (side + 1) + 1, (k % columns) * (side + 1) + 1
-            pictures.append(_picture(scale[a : a + side, b : b + side], f"Weights of hidden unit {k + 1}"))
+            one = scale[a : a + side, b : b + side]
+            pictures.append(_picture(one, f"Weights of hidden unit {k + 1}", f"unit {k + 1}"))
         note = f"Shown are {_MOST_IMAGES} of {n_units} hidden units." if n_units > _MOST_IMAGES else ""
         return Learned(
             "Sigmoid belief network",
@@ -370,7 +372,7 @@ def _vocabulary(model: PrivateVocabulary) -> Learned:
     )  # fmt: skip
 
 
-def _picture(grid: np.ndarray, text: str) -> Picture:
+def _picture(grid: np.ndarray, text: str, caption: str) -> Picture:
     file = io.BytesIO()
     save_png(grid, file, scale=1)
-    return Picture("data:image/png;base64," + base64.b64encode(file.getvalue()).decode("ascii"), text)
+    return Picture("data:image/png;base64," + base64.b64encode(file.getvalue()).decode("ascii"), text, caption)

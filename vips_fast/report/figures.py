@@ -14,8 +14,8 @@ import numpy as np
 WIDTH, ROW, SIZE = 340, 22, 12
 #: Room for the labels of rows, and where the plot begins and ends.
 LABELS, LEFT, RIGHT = 124, 132, 332
-_MAP_HEIGHT = 300
-_NARROW = frozenset("fijlrtI1.,:;'|!()[] ")
+_HIGH_ROW, _MAP_HEIGHT = 34, 300
+_NARROW = frozenset("fijlrtI.,:;'|!()[]/ ")
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,11 @@ class Tick:
 
 @dataclass(frozen=True)
 class Row:
-    """A line of a figure: its label (shortened) and whole name, and from where to where bar and error go."""
+    """A line of a figure: where its label ends up, the label, and from where to where bar and error go."""
 
     y: float
     label: str
-    name: str
+    label_y: float
     start: float
     end: float
     low: float
@@ -44,8 +44,9 @@ class Row:
 
 @dataclass(frozen=True)
 class Rows:
-    """A figure of rows."""
+    """A figure of rows; labels stand beside their bars, or above them where names are long."""
 
+    above: bool
     height: float
     rows: tuple[Row, ...]
     ticks: tuple[Tick, ...]
@@ -92,15 +93,20 @@ class Curve:
 
 
 def text_width(text: str, size: float = SIZE) -> float:
-    """An upper estimate of the width of a text in a usual sans-serif font."""
-    return size * sum(
-        1.05 if unicodedata.east_asian_width(c) in "WF"
-        else 0.36 if c in _NARROW
-        else 0.98 if c in "mwMW@%—"
-        else 0.78 if c.isupper()
-        else 0.64
-        for c in text
-    )  # fmt: skip
+    """An upper estimate of the width of a text in a usual sans-serif font, the widest of which is DejaVu Sans."""
+    return size * sum(map(_advance, text))
+
+
+def _advance(c: str) -> float:
+    if unicodedata.combining(c):
+        return 0.0
+    if c in "mwMW@%…—" or unicodedata.east_asian_width(c) in "WF":
+        return 1.05
+    if not c.isascii():
+        return 1.1 if c.isupper() else 0.85
+    if c in _NARROW:
+        return 0.41
+    return 0.86 if c.isupper() or c in "<>+=#~^&*" else 0.66
 
 
 def shortened(text: str, room: float, size: float = SIZE) -> str:
@@ -125,12 +131,11 @@ def bars(
         low, high = LEFT + unit * max(0.0, value - error), LEFT + unit * (value + error)
         weak = errors is not None and value < 2.0 * error
         said = f"{name} {number(value, percent)}" + (f" ± {number(error, percent)}" if errors is not None else "")
-        rows.append(
-            Row(ROW * i + 16, shortened(name, LABELS), name, LEFT, LEFT + unit * max(0.0, value), low, high, weak, said)
-        )
+        y, end = ROW * i + 12.0, LEFT + unit * max(0.0, value)
+        rows.append(Row(y, shortened(name, LABELS), y + 4, LEFT, end, low, high, weak, said))
     height = ROW * len(rows) + 22
     ticks = (Tick(LEFT, "0", "start"), Tick(RIGHT, number(top, percent), "end"))
-    return Rows(height, tuple(rows), ticks, LEFT, "; ".join(row.text for row in rows))
+    return Rows(False, height, tuple(rows), ticks, LEFT, "; ".join(row.text for row in rows))
 
 
 def intervals(
@@ -139,25 +144,26 @@ def intervals(
 ) -> Rows:  # fmt: skip
     """Points with intervals, pale where the interval holds 0; ``span`` is that of the axis and holds 0."""
     low, high = span
-    unit = (RIGHT - LEFT - 8) / max(high - low, 1e-300)
+    left = WIDTH - RIGHT
+    unit = (RIGHT - left - 8) / max(high - low, 1e-300)
 
     def place(value: float) -> float:
-        return LEFT + 4 + unit * (min(max(value, low), high) - low)
+        return left + 4 + unit * (min(max(value, low), high) - low)
 
     rows = []
     for i, (name, mean, a, b) in enumerate(zip(names, means, lows, highs, strict=True)):
         said = f"{name} {mean:+.3g}, from {a:+.3g} to {b:+.3g}"
-        rows.append(
-            Row(ROW * i + 16, shortened(name, LABELS), name, place(mean), place(mean), place(a), place(b),
-                a <= 0.0 <= b, said)
-        )  # fmt: skip
+        y, at = _HIGH_ROW * i + 24.0, place(mean)
+        label = shortened(name, RIGHT - left)
+        rows.append(Row(y, label, y - 11, at, at, place(a), place(b), a <= 0.0 <= b, said))
     zero = place(0.0)
-    ticks = [Tick(min(max(zero, LEFT + 4), RIGHT - 4), "0", "middle")]
-    if zero - LEFT > text_width(f"{low:+.2g}") + 14:
-        ticks.insert(0, Tick(LEFT, f"{low:+.2g}", "start"))
+    ticks = [Tick(zero, "0", "middle")]
+    if zero - left > text_width(f"{low:+.2g}") + 14:
+        ticks.insert(0, Tick(left, f"{low:+.2g}", "start"))
     if RIGHT - zero > text_width(f"{high:+.2g}") + 14:
         ticks.append(Tick(RIGHT, f"{high:+.2g}", "end"))
-    return Rows(ROW * len(rows) + 22, tuple(rows), tuple(ticks), zero, "; ".join(row.text for row in rows))
+    height = _HIGH_ROW * len(rows) + 24
+    return Rows(True, height, tuple(rows), tuple(ticks), zero, "; ".join(row.text for row in rows))
 
 
 def number(value: float, percent: bool) -> str:
@@ -200,18 +206,21 @@ def topic_map(components: np.ndarray, titles: Sequence[str]) -> Map:
     middle = (plane.max(axis=0) + plane.min(axis=0)) / 2
     x, y = WIDTH / 2 + unit * (plane[:, 0] - middle[0]), _MAP_HEIGHT / 2 - unit * (plane[:, 1] - middle[1])
     boxes: list[tuple[float, float, float, float]] = []
+    circles = [(a - r, b - r, a + r, b + r) for a, b, r in zip(x.tolist(), y.tolist(), radii.tolist(), strict=True)]
     points: list[Point] = []
     for k in np.argsort(-weights, kind="stable").tolist():
         label, half = str(k + 1), text_width(str(k + 1)) / 2
         at = None
-        for dx, dy in _places(float(radii[k]), half):
-            a, b = float(x[k]) + dx, float(y[k]) + dy
-            box = (a - half - 1, b - SIZE / 2 - 2, a + half + 1, b + SIZE / 2 + 2)
-            inside = box[0] >= 0 and box[1] >= 0 and box[2] <= WIDTH and box[3] <= _MAP_HEIGHT
-            if inside and not any(_overlap(box, other) for other in boxes):
-                at = a, b
-                boxes.append(box)
-                break
+        places = [(float(x[k]) + dx, float(y[k]) + dy) for dx, dy in _places(float(radii[k]), half)]
+        # Clear of all other circles, or at least of the labels that stand already.
+        for taken in (boxes + circles[:k] + circles[k + 1 :], boxes):
+            for a, b in places if at is None else ():
+                box = (a - half - 1, b - SIZE / 2 - 2, a + half + 1, b + SIZE / 2 + 2)
+                inside = box[0] >= 0 and box[1] >= 0 and box[2] <= WIDTH and box[3] <= _MAP_HEIGHT
+                if inside and not any(_overlap(box, other) for other in taken):
+                    at = a, b
+                    boxes.append(box)
+                    break
         label_x, label_y = at or (0.0, 0.0)
         points.append(
             Point(float(x[k]), float(y[k]), float(radii[k]), label if at else "", label_x, label_y + 4, titles[k])

@@ -32,7 +32,7 @@ def html_report(
     dossier = make_dossier(
         model, words=words, names=names, n_words=n_words, audit=audit, budget=budget, verified=verified, signed=signed
     )
-    more = {"delta": f"{model.privacy_.delta:g}", "replaces": model.privacy_.neighbors == "replace_one"}
+    more = {"delta": rounded_up(model.privacy_.delta, 3), "replaces": model.privacy_.neighbors == "replace_one"}
     shown = {**{name: getattr(dossier, name) for name in Dossier.__dataclass_fields__}, **more}
     shown["family"] = _FAMILIES.get(dossier.title, "FAMILY")
     return str(template.render(d=shown, up=rounded_up, down=rounded_down, percent=percent, odds=_odds))
