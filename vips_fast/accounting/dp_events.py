@@ -27,7 +27,6 @@ for `export_event` and `import_event`, which speak JSON.
 """
 
 import importlib
-import json
 import math
 from functools import cache
 from typing import Any
@@ -250,8 +249,3 @@ def _named_of(dp_event: Any) -> dict[str, Any]:
     if "events" in out:
         out["events"] = [_named_of(one) for one in out["events"]]
     return out
-
-
-def export_json(event: PrivacyEvent) -> str:
-    """`export_event` as text."""
-    return json.dumps(export_event(event), indent=1, sort_keys=True, allow_nan=False) + "\n"
