@@ -69,8 +69,12 @@ def _attack(estimator: Any, args: Namespace) -> Any:
 
     X = invented_documents() if args.documents is None else load_corpus(args.documents).counts
     n_models = args.models or 64
-    say(f"{n_models} shadow models on {X.shape[0]} documents")
-    return membership_attack(estimator, X, n_models=n_models)
+
+    def told(done: int) -> None:
+        if done % 16 == 0:
+            say(f"{done} of {n_models} shadow models done")
+
+    return membership_attack(estimator, X, n_models=n_models, callback=told)
 
 
 def _setting(text: str) -> tuple[str, Any]:
