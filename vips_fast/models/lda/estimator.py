@@ -18,6 +18,7 @@ from ...kernels.lda import estep_blocks, scaled_table
 from ...kernels.threads import resolve_n_threads
 from ..estimator import ArraySpec
 from ..parameters import Bookkeeping, Call
+from ..plots import plot_topics
 from ..readouts import Transformer, by_pieces, kept
 from .coherence import coherence, topic_diversity, warn_of_documents, word_intrusion
 from .model import LdaModel
@@ -317,6 +318,14 @@ class LatentDirichletAllocation(Transformer):
     ) -> list[tuple[list[int], int]]:
         """For each topic the columns of its first words and of one intruder, shuffled, and the intruder's place."""
         return word_intrusion(self.components_, n_words, random_state)
+
+    def plot(self, vocabulary: Sequence[str] | None = None, n_words: int = 10) -> Any:
+        """A matplotlib figure: the first words of each topic, and one standard error of the noise on either side.
+
+        Pale bars are shorter than two of them. Raises ImportError without matplotlib; ValueError if the vocabulary has
+        not a word for each column.
+        """
+        return plot_topics(self, self.components_, self.components_sd_, vocabulary, n_words)
 
     def to_pyldavis(self, X_public: Any, vocabulary: Sequence[str] | None = None) -> dict[str, Any]:
         """What ``pyLDAvis.prepare`` takes, as keywords: of released numbers, and of **public** documents (D, V).
