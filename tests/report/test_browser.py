@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from reported import REPORTED, page
 
-playwright = pytest.importorskip("playwright.sync_api", reason="the package playwright drives the browser")
+playwright = pytest.importorskip("playwright.sync_api", reason="the extra browser is not installed")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine to look with")
 

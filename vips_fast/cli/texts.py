@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 TOPICS, PRIVACY, COEFFICIENTS, REPORT = "topics.txt", "privacy.txt", "coefficients.csv", "report.html"
+#: Written with the model itself.
+STATEMENT = "privacy.json"
 #: Public inputs, kept as they were given: words, how texts were read (columns and analyzer), columns of a table.
 VOCABULARY, READING, SCHEMA = "vocab.txt", "text.json", "schema.toml"
 

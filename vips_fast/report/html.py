@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..accounting import rounded_down, rounded_up
+from ..checks import missing_package
 from ..models.estimator import PrivateEstimator
 from .dossier import Dossier, make_dossier
 from .words import percent
@@ -42,7 +43,7 @@ def environment() -> Any:
     try:
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
     except ImportError:
-        raise ImportError("reports need the package Jinja2: pip install 'vips_fast[report]'") from None
+        raise missing_package("a report", "jinja2", "report") from None
     folder = Path(__file__).with_name("templates")
     found = Environment(
         loader=FileSystemLoader(folder), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
