@@ -14,6 +14,7 @@ from .. import __version__, runtime_info
 from . import (
     audit,
     budget,
+    coherence,
     config,
     demo,
     finish,
@@ -113,7 +114,7 @@ def build_parser() -> Parser:
     models = fit.add_subparsers(dest="family", required=True, metavar="MODEL", parser_class=config.JobParser)
     for family in (lda, logistic, network):
         family.add(commands, models)
-    for module in (config, finish, schema, shard, transform, privacy, budget, verify, audit, report):
+    for module in (config, finish, schema, shard, transform, privacy, budget, verify, audit, report, coherence):
         module.add(commands)
     command(commands, "info", info, "version, instruction sets, threads")
     return parser

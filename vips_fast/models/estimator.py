@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, is_dataclass
+from html import escape
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast
 
@@ -166,6 +167,10 @@ class PrivateEstimator(Repeatable):
         if self._result is None or self._result.ledger.private:
             return text
         return f"{text}  # NOT PRIVATE: {'; '.join(self._result.ledger.taints)}"
+
+    def _repr_html_(self) -> str:
+        said = "" if self._result is None else self._result.privacy._repr_html_()
+        return f"<pre>{escape(repr(self))}</pre>{said}"
 
     def __getstate__(self) -> dict[str, Any]:
         # Neither a key nor a lock is ever stored or copied.
