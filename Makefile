@@ -90,7 +90,7 @@ $(VENV)/.run: $(VENV)/bin/python $(SOURCES)
 	touch $@
 
 $(VENV)/.test: $(VENV)/bin/python $(SOURCES)
-	$(BIN)/python -m pip install --quiet --editable ".[test,bench,plot,lint]"
+	$(BIN)/python -m pip install --quiet --editable ".[test,bench,lint]"
 	touch $@ $(VENV)/.run
 
 $(VENV)/.bench: $(VENV)/.test

@@ -185,3 +185,34 @@ def test_demo_says_when_it_failed(run, few_docstrings):
     code, out, err = run("demo", "--epsilon", 0.001, "--quiet", "--jobs", 1)
     assert code == 1 and "held-out perplexity" in out
     assert "are no better than the unigram model" in err and len(err.splitlines()) == 1
+
+
+def test_of_a_saved_model(run, refused, files):
+    """The statement, and its events in the field's terms, from the ledger and not from the files beside it."""
+    from vips_fast import LatentDirichletAllocation
+    from vips_fast.accounting.dp_events import import_event
+
+    assert run(*files.fit("--epsilon", 2))[0] == 0
+    model = LatentDirichletAllocation.load(files.model)
+    code, out, _ = run("privacy", files.model)
+    assert code == 0 and " ".join(out.split()) == model.privacy_.statement()
+    code, out, _ = run("privacy", files.model, "--export", "json")
+    assert code == 0 and out == (files.model / "privacy.json").read_text()
+    (files.model / "privacy.json").write_text("{}")
+    assert run("privacy", files.model, "--export", "json")[1] == out
+    code, out, _ = run("privacy", files.model, "--export", "dp-accounting")
+    assert code == 0 and import_event(json.loads(out)) == model.ledger_.event()
+    assert json.loads(out)["neighboring_relation"] == "ADD_OR_REMOVE_ONE"
+    assert "expected without DIR" in refused("privacy", files.model, "--steps", 3)
+    assert "no such folder" in refused("privacy", files.folder / "none")
+    assert "expected with DIR" in refused(*PAPER, "--noise-multiplier", 2, "--export", "json")
+    assert "--noise-multiplier --epsilon is required" in refused(*PAPER)
+
+
+def test_of_a_planned_run_as_events(run):
+    from vips_fast.accounting import PoissonSampledEvent
+    from vips_fast.accounting.dp_events import import_event
+
+    code, out, _ = run(*PAPER, "--noise-multiplier", 1.24, "--export", "dp-accounting")
+    event = import_event(json.loads(out))
+    assert code == 0 and event.count == 20 and isinstance(event.event, PoissonSampledEvent)
