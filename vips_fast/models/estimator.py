@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, is_dataclass
+from html import escape
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast
 
@@ -169,6 +170,10 @@ class PrivateEstimator(Repeatable):
         if self._result is None or self._result.ledger.private:
             return text
         return f"{text}  # NOT PRIVATE: {'; '.join(self._result.ledger.taints)}"
+
+    def _repr_html_(self) -> str:
+        said = "" if self._result is None else self._result.privacy._repr_html_()
+        return f"<pre>{escape(repr(self))}</pre>{said}"
 
     def __getstate__(self) -> dict[str, Any]:
         # Neither a key nor a lock is ever stored or copied.
@@ -522,7 +527,7 @@ class PrivateEstimator(Repeatable):
     # --------------------------------------------------------------- files
 
     def save(self, path: str | Path) -> None:
-        """Write the fitted model to a folder: ``model.npz`` and ``model.json``, no pickle.
+        """Write the fitted model to a folder: ``model.npz``, ``model.json`` and ``privacy.json``, no pickle.
 
         Only released quantities and the constructor's arguments, which are public, are written. The folder appears
         whole or not at all; a model that is there is exchanged for the new one in one step, where the system can.
