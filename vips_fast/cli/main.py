@@ -11,7 +11,23 @@ from argparse import Namespace, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 
 from .. import __version__, runtime_info
-from . import audit, budget, config, demo, finish, lda, logistic, network, privacy, schema, shard, transform, verify
+from . import (
+    audit,
+    budget,
+    coherence,
+    config,
+    demo,
+    finish,
+    lda,
+    logistic,
+    network,
+    privacy,
+    report,
+    schema,
+    shard,
+    transform,
+    verify,
+)
 from .arguments import Parser, command
 from .exits import Exit, table
 from .output import flush, say
@@ -98,7 +114,7 @@ def build_parser() -> Parser:
     models = fit.add_subparsers(dest="family", required=True, metavar="MODEL", parser_class=config.JobParser)
     for family in (lda, logistic, network):
         family.add(commands, models)
-    for module in (config, finish, schema, shard, transform, privacy, budget, verify, audit):
+    for module in (config, finish, schema, shard, transform, privacy, budget, verify, audit, report, coherence):
         module.add(commands)
     command(commands, "info", info, "version, instruction sets, threads")
     return parser
