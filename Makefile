@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 SOURCES := pyproject.toml setup.py csrc/sources.mk csrc/kernels.toml csrc/generate.py \
     $(wildcard csrc/*.[ch] csrc/*/*.[ch] vips_fast/kernels/*.pyx)
 
-.PHONY: demo test lint test-slow torture bench bench-compare bench-baseline bench-report paper lib sanitize clean
+.PHONY: demo test lint test-slow torture bench bench-compare bench-baseline bench-report paper leakage lib sanitize clean
 
 demo: $(VENV)/.run
 	$(BIN)/vips-fast demo
@@ -53,6 +53,11 @@ bench-report: $(VENV)/.test
 # Every figure and table of the papers, and docs/papers.md: SCALE=10 is the quick form, ONLY="fig2 pg" some of them.
 paper: $(VENV)/.paper
 	$(BIN)/python -m bench.paper $(if $(SCALE),--scale $(SCALE)) $(if $(ONLY),--only $(ONLY))
+
+# What published topics of KOS give away, docs/leakage.md: up to 18 minutes of shadow models, more at the next call.
+leakage: $(VENV)/.test
+	nice -n 19 $(BIN)/python bench/leakage.py run --corpora kos --minutes 18
+	$(BIN)/python bench/leakage.py report
 
 # The kernels as a static library, build/c/libvips_fast.a: a C compiler; Python's standard library writes the header.
 lib:

@@ -111,6 +111,9 @@ class PrivateEstimator(Repeatable):
         """Reasons, known from the settings alone, why the guarantee will not hold."""
         return ()
 
+    def _foretell(self, prepared: Prepared) -> None:
+        """Say what the run that is prepared can be expected to give, from public numbers; nothing is spent yet."""
+
     # ------------------------------------------------------------- settings
 
     def _settings(self) -> dict[str, Any]:
@@ -213,6 +216,12 @@ class PrivateEstimator(Repeatable):
                 X, y, partial=partial, budget=budget, folder=folder, part=part, n_records=n_records, groups=groups,
                 unit=unit, after=after, backend=backend, **extra,
             )
+            if not (partial or resumed):
+                try:
+                    self._foretell(prepared)
+                except BaseException:  # a warning that was made an error
+                    prepared.spending.close()
+                    raise
             self.run(prepared, writer, folder)
         return self
 

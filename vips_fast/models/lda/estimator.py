@@ -1,6 +1,8 @@
 """Private latent Dirichlet allocation: settings and read-outs."""
 
+import logging
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self, Unpack, cast
@@ -19,13 +21,16 @@ from ...kernels.threads import resolve_n_threads
 from ..estimator import ArraySpec
 from ..parameters import Bookkeeping, Call
 from ..plots import plot_topics
+from ..prepared import Prepared
 from ..readouts import Transformer, by_pieces, kept
 from .coherence import coherence, topic_diversity, warn_of_documents, word_intrusion
+from .forecast import HopelessWarning
 from .model import LdaModel
 from .options import LdaOptions
 from .planning import (
     DEFAULT_STEPS,
     DOC_LENGTH,
+    Plan,
     default_batch_size,
     default_clip,
     plain_batch_size,
@@ -34,6 +39,8 @@ from .planning import (
     whole_epochs,
 )
 from .records import Documents
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -110,7 +117,9 @@ class LatentDirichletAllocation(Transformer):
         X, a sparse matrix or array of any format, shape (D, V), holds counts: integers ≥ 0 of any width; or it is a
         `vips_fast.data.ShardedCorpus`, documents on disk. ``y`` is ignored; ``keep`` are the keywords of
         `vips_fast.models.parameters.Bookkeeping`. Raises ValueError if a parameter or X is unusable, or the run would
-        overspend; RuntimeError if another thread is fitting this estimator. Nothing has been spent then.
+        overspend; RuntimeError if another thread is fitting this estimator. Nothing has been spent then. Warns with
+        `vips_fast.models.lda.HopelessWarning`, before anything is spent, where public numbers say that the topics will
+        be noise (`vips_fast.models.lda.forecast`).
         """
         return self._fit(X, **keep)
 
@@ -191,16 +200,49 @@ class LatentDirichletAllocation(Transformer):
             return plain_steps(self._sampler(public), public.n_records)
         if not self.private or self.noise_multiplier == 0:
             return whole_epochs(self._sampler(public), DEFAULT_STEPS)
+        return self._plan(public).n_steps
+
+    def _plan(self, public: Public, **settled: Any) -> Plan:
+        """The plan for these settings, or for what is ``settled`` of them, and public numbers."""
         size = public.n_records if self.sampling == "full" else self.batch_size
         allocates = resolve_sampling(self.sampling, self.neighbors, public.n_bins) == "random_allocation"
+        settings: dict[str, Any] = dict(
+            n_steps=self.n_steps, clip=self.clip, noise_multiplier=self.noise_multiplier,
+            learning_decay=self._options.learning_decay,
+            target_epsilon=1.0 if self.target_epsilon is None else self.target_epsilon, target_delta=self.target_delta,
+            batch_size=None if size is None else min(size, public.n_records),
+            sampling="random_allocation" if allocates else "poisson", n_bins=public.n_bins if allocates else None,
+        )
         return plan(
             public.n_records, public.n_features, int(self.n_components), doc_length=int(self._length or 1),
-            clip=self.clip,
-            target_epsilon=1.0 if self.target_epsilon is None else self.target_epsilon,
-            target_delta=self.target_delta, batch_size=None if size is None else min(size, public.n_records),
-            noise_multiplier=self.noise_multiplier, rows_per_group=self._most_rows(public),
-            sampling="random_allocation" if allocates else "poisson", n_bins=public.n_bins if allocates else None,
-        ).n_steps
+            distinct_words=self._options.distinct_words, rows_per_group=self._most_rows(public), **settings | settled,
+        )
+
+    def plan(self, n_records: int, n_features: int) -> Plan:
+        """What a private fit with these settings would do and give, from public numbers alone.
+
+        ``n_records`` and ``n_features`` are the documents (or persons) and the words of the data to come. Without a
+        target and a noise multiplier it is for epsilon = 1. Raises ValueError if a parameter is out of its range.
+        """
+        self._check_parameters()
+        return self._plan(Public(n_features, n_records, seed=0))
+
+    def _foretell(self, prepared: Prepared) -> None:
+        """Log the forecast; warn where it is hopeless."""
+        planned, public = prepared.plan, prepared.public
+        noise = planned.mechanism.noise_sd / planned.mechanism.clip_norm
+        if self._informed or noise == 0:
+            return
+        length = int(self._length or 1)
+        size = min(planned.sampler.expected_batch_size, public.n_records)
+        said = self._plan(
+            public, n_steps=planned.n_steps, clip=planned.mechanism.clip_norm / length, noise_multiplier=noise,
+            batch_size=size, sampling="poisson", n_bins=None,
+        )  # fmt: skip
+        if said.hopeless:
+            warnings.warn(said.warning(), HopelessWarning, stacklevel=4)
+        else:
+            _log.info("%s", said.forecast())
 
     def _most_rows(self, public: Public) -> int | None:
         """Documents of a unit that are used at most, as the plan asks for them."""
