@@ -7,11 +7,13 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
 
 from vips_fast import LatentDirichletAllocation, accounting, checks
+from vips_fast.cli.completion import completion
 from vips_fast.cli.folder import read_key
 from vips_fast.data import public_vocabulary
 from vips_fast.data.records import column_names
@@ -60,6 +62,7 @@ CASES = {
     "pyarrow": ("tables", "pyarrow", parquet),
     "dask": ("dask", "dask", lambda: connected(None, 1).__enter__()),
     "matplotlib": ("plot", "matplotlib", lambda: accounting.plot_epsilon(lambda n: sampled(), 2, 1e-5, "curve.png")),
+    "shtab": ("completion", "shtab", lambda: completion(Namespace(shell="bash"))),
     "cryptography: key": ("sign", "cryptography", lambda: read_key("--key", "absent.pem")),
     "cryptography: to sign": ("sign", "cryptography", lambda: fitted().sign(b"x" * 32)),
     "cryptography: to verify": ("sign", "cryptography", verified),
