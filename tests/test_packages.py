@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from vips_fast import LatentDirichletAllocation, accounting, checks
+from vips_fast.accounting.dp_events import to_dp_event
 from vips_fast.cli.completion import completion
 from vips_fast.cli.folder import read_key
 from vips_fast.data import public_vocabulary
@@ -20,6 +21,7 @@ from vips_fast.data.records import column_names
 from vips_fast.data.vocabulary import stop_words
 from vips_fast.engine.cluster import connected
 from vips_fast.models.examples import GaussianMixture
+from vips_fast.report.html import environment
 
 ROOT = Path(__file__).resolve().parent.parent
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
@@ -57,12 +59,14 @@ CASES = {
     "numba: own model": ("numba", "numba", own_model),
     "numba: types": ("numba", "numba", function_types),
     "autodp": ("autodp", "autodp", lambda: accounting.epsilon(sampled(), 1e-5, "autodp")),
+    "dp-accounting": ("dp-accounting", "dp_accounting", lambda: to_dp_event(sampled())),
     "wordfreq": ("text", "wordfreq", lambda: public_vocabulary("public:en", 10)),
     "stop-words": ("text", "stop_words", lambda: stop_words("public:en")),
     "pyarrow": ("tables", "pyarrow", parquet),
     "dask": ("dask", "dask", lambda: connected(None, 1).__enter__()),
     "matplotlib": ("plot", "matplotlib", lambda: accounting.plot_epsilon(lambda n: sampled(), 2, 1e-5, "curve.png")),
     "shtab": ("completion", "shtab", lambda: completion(Namespace(shell="bash"))),
+    "jinja2": ("report", "jinja2", environment),
     "cryptography: key": ("sign", "cryptography", lambda: read_key("--key", "absent.pem")),
     "cryptography: to sign": ("sign", "cryptography", lambda: fitted().sign(b"x" * 32)),
     "cryptography: to verify": ("sign", "cryptography", verified),

@@ -8,6 +8,7 @@ import subprocess
 import pytest
 
 from vips_fast import __version__
+from vips_fast.cli.arguments import Parser
 from vips_fast.cli.help import EXAMPLES, commands
 from vips_fast.cli.main import build_parser
 from vips_fast.cli.manual import page
@@ -57,14 +58,22 @@ def test_an_example_that_is_wrapped_is_one_command(run, monkeypatch):
 def test_the_usage_names_what_is_required(run, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     for name, expected in {
-        "privacy": "--records RECORDS --steps STEPS --delta DELTA (--noise-multiplier NOISE_MULTIPLIER | --epsilon "
-        "EPSILON) [options]",
+        "budget create": "--epsilon EPSILON --delta DELTA --dataset NAME [options] FILE",
         "budget show": "[options] FILE",
         "schema check": "[options] FILE [TABLE]",
         "fit lda": "--out DIR --topics N_COMPONENTS [options] INPUT",
         "budget": "[options] COMMAND ...",
     }.items():
         assert run(*name.split(), "--help")[1].splitlines()[0] == f"usage: vips-fast {name} {expected}"
+
+
+def test_the_usage_names_of_what_one_is_required():
+    parser = Parser("tool")
+    goal = parser.add_mutually_exclusive_group(required=True)
+    goal.add_argument("--noise")
+    goal.add_argument("--free", action="store_true")
+    parser.add_argument("files", nargs="*")
+    assert parser.format_usage() == "usage: tool (--noise NOISE | --free) [options] [files ...]\n"
 
 
 def test_the_manual_page_holds_every_command_and_no_stray_request():

@@ -21,7 +21,7 @@ class Persons(Adapter):
         super().__init__(rows.settings, rows.kind)
         self.settings = rows.settings
         self.rows, self.most = rows, most
-        names = ("small", "wide", "cheap", "disjoint")
+        names = ("small", "wide", "cheap", "disjoint", "most_canaries")
         vars(self).update({name: getattr(rows, name) for name in names}, many=max(300, rows.many // max(most, 1)))
 
     def data(self, records: Sequence[Any]) -> Data:
@@ -71,6 +71,14 @@ class Persons(Adapter):
     def blank(self, entries: int) -> list[Any]:
         """Persons of one row."""
         return [(row,) for row in self.rows.blank(entries)]
+
+    def canaries(self, n: int, neighbors: str) -> Data | None:
+        """Persons of the most equal rows."""
+        data = self.rows.canaries(n, neighbors)
+        if data is None:
+            return None
+        numbers = np.repeat(np.arange(2 * n), self.most)
+        return {**self.rows.take(data, numbers), "groups": numbers}
 
     def sharp(self, prepared: Prepared) -> None:
         """See `Adapter.sharp`."""

@@ -55,6 +55,10 @@ def run_fit(
         raise ValueError("one of the arguments --epsilon --noise-multiplier --non-private is required, or --budget")
     model = (cls.paper if args.paper else cls)(**settings_of(cls, given(cls, args)))
     model._check_parameters()
+    if args.report:
+        from ..report.html import environment
+
+        environment()  # refused now, where it cannot be made
     if args.check:
         return check(args, model)
     model, shown, closing, budget = _fitted(args, model, read, buys)
@@ -111,7 +115,8 @@ def _fitted(
                         checkpoint=run, budget=spending, backend=args.backend, **bought,
                     )
             try:
-                run.store(model, {**job.files(model), texts.PRIVACY: texts.statement(model)})
+                files = {**job.files(model), texts.PRIVACY: texts.statement(model)}
+                run.store(model, {**files, **(_report_file(model, files) if args.report else {})})
                 run.publish(out, args.force)
             except Exception as error:
                 error.exit_code = Exit.KEPT  # type: ignore[attr-defined]
@@ -125,6 +130,15 @@ def _fitted(
     if job.after is not None:
         closing += f" Its {model.n_features_in_} words were bought for epsilon = {job.after.privacy_.epsilon:.3g}."
     return model, job.shown(model), closing, spending.budget
+
+
+def _report_file(model: Any, files: Mapping[str, str]) -> dict[str, str]:
+    """The report beside a fitted model; none, and a word of it, where it fails: the model is worth more."""
+    try:
+        return {texts.REPORT: texts.report(model, files)}
+    except Exception as error:
+        say(f"warning: no report ({type(error).__name__}); vips-fast report makes it from the written model")
+        return {}
 
 
 def _cluster(args: argparse.Namespace) -> contextlib.AbstractContextManager[Any]:

@@ -4,14 +4,17 @@ import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .texts import COEFFICIENTS, PRIVACY, READING, SCHEMA, TOPICS, VOCABULARY
+from .texts import COEFFICIENTS, PRIVACY, READING, REPORT, SCHEMA, STATEMENT, TOPICS, VOCABULARY
 
 if TYPE_CHECKING:
     from ..models.estimator import PrivateEstimator
 
 #: All that the folder of a model may hold.
 MODEL_FILES = frozenset(
-    {"model.npz", "model.json", "model.sig", TOPICS, PRIVACY, VOCABULARY, READING, SCHEMA, COEFFICIENTS}
+    {
+        "model.npz", "model.json", "model.sig", STATEMENT, TOPICS, PRIVACY, VOCABULARY, READING, SCHEMA, COEFFICIENTS,
+        REPORT,
+    }  # fmt: skip
 )
 
 

@@ -40,6 +40,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "schema draft": ("vips-fast schema draft table.csv --out schema.toml",),
     "schema check": ("vips-fast schema check schema.toml table.csv",),
     "shard": ("vips-fast shard docword.txt.gz shards --vocab vocab.txt --bins 20",),
+    "report": ("vips-fast report topics --out topics.html --transcript releases",),
+    "show": ("vips-fast show topics",),
     "transform": ("vips-fast transform topics new.jsonl --text note --out proportions.npy",),
     "privacy": (
         "vips-fast privacy --records 400000 --batch 20000 --steps 20 --epsilon 1 --delta 1e-6",

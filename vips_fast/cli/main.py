@@ -22,6 +22,7 @@ from . import (
     logistic,
     network,
     privacy,
+    report,
     schema,
     shard,
     transform,
@@ -119,7 +120,7 @@ def build_parser() -> Parser:
     models = fit.add_subparsers(dest="family", required=True, metavar="MODEL", parser_class=config.JobParser)
     for family in (lda, logistic, network):
         family.add(commands, models)
-    for module in (config, finish, schema, shard, transform, privacy, budget, verify, audit, completion):
+    for module in (config, finish, schema, shard, transform, privacy, budget, verify, audit, report, completion):
         module.add(commands)
     command(commands, "info", info, "version, instruction sets, threads")
     return parser

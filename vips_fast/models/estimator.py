@@ -513,7 +513,7 @@ class PrivateEstimator(Repeatable):
     # --------------------------------------------------------------- files
 
     def save(self, path: str | Path) -> None:
-        """Write the fitted model to a folder: ``model.npz`` and ``model.json``, no pickle.
+        """Write the fitted model to a folder: ``model.npz``, ``model.json`` and ``privacy.json``, no pickle.
 
         Only released quantities and the constructor's arguments, which are public, are written. The folder appears
         whole or not at all; a model that is there is exchanged for the new one in one step, where the system can.

@@ -56,6 +56,11 @@ class PaperLatentDirichletAllocation(LatentDirichletAllocation):
             return LdaOptions(learning_decay=0.7, learning_offset=1024.0, length_method="resample")
         return super()._options
 
+    @property
+    def _plain(self) -> bool:
+        """Never: the article's runs without privacy differ in the noise and the clip alone."""
+        return False
+
     def _check_parameters(self) -> None:
         check_choice("sensitivity", self.sensitivity, ("paper", "proven"))
         check_choice("update", self.update, ("paper", "average"))

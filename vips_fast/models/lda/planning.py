@@ -34,6 +34,10 @@ from .options import LdaOptions
 _LEAST_BATCH, _BATCH_SHARE = 25_000, 0.25
 #: Steps of a fit that does not say; the second where the statistics are clear of the noise.
 DEFAULT_STEPS, _MORE_STEPS = 20, 40
+#: Least minibatch without privacy.
+_PLAIN_BATCH = 256
+#: Words of a document that does not say.
+DOC_LENGTH = 500
 #: The clip of a person's documents over that of one document, and the share of it that one word may take.
 _PERSON, WORD_CLIP = 1.4, 0.3
 #: Mean count of a word in a topic over the noise from which kappa is 0.5, and from
@@ -81,6 +85,16 @@ def default_batch_size(n_records: int) -> int:
     return min(n_records, max(_LEAST_BATCH, math.ceil(_BATCH_SHARE * n_records)))
 
 
+def plain_batch_size(n_records: int) -> int:
+    """Documents of a minibatch without privacy: 256, or n/256 if that is more, at most all."""
+    return min(n_records, max(_PLAIN_BATCH, n_records // _PLAIN_BATCH))
+
+
+def plain_steps(sampler: Sampler, n_records: int) -> int:
+    """Steps without privacy: two epochs, and as many more as it takes for 40 steps."""
+    return whole_epochs(sampler, max(DEFAULT_STEPS * 2, round(2 * n_records / sampler.expected_batch_size)))
+
+
 def whole_epochs(sampler: Sampler, n_steps: int) -> int:
     """The least number of steps from n_steps up that fills epochs."""
     length = epoch_length(sampler)
@@ -103,7 +117,8 @@ def averaged_noise(n_steps: int, decay: float) -> float:
 
 
 def plan(
-    n_records: int, n_features: int | None, n_components: int, *, doc_length: int = 500, target_epsilon: float = 1.0,
+    n_records: int, n_features: int | None, n_components: int, *, doc_length: int = DOC_LENGTH,
+    target_epsilon: float = 1.0,
     target_delta: float | None = None, n_steps: int | None = None, batch_size: float | None = None,
     clip: float | None = None, noise_multiplier: float | None = None, rows_per_group: int | None = 1,
     sampling: str = "poisson", n_bins: int | None = None, vocab_share: float | None = None,
