@@ -6,7 +6,7 @@ SOURCES := pyproject.toml setup.py csrc/sources.mk csrc/kernels.toml csrc/genera
     $(wildcard csrc/*.[ch] csrc/*/*.[ch] vips_fast/kernels/*.pyx)
 
 .PHONY: demo test lint test-slow coverage api-check wheels lock torture bench bench-compare bench-baseline \
-    bench-report paper lib sanitize clean
+    bench-report paper leakage lib sanitize clean
 
 demo: $(VENV)/.run
 	$(BIN)/vips-fast demo
@@ -87,6 +87,11 @@ bench-report: $(VENV)/.test
 paper: $(VENV)/.paper
 	$(BIN)/python -m bench.paper $(if $(SCALE),--scale $(SCALE)) $(if $(ONLY),--only $(ONLY))
 
+# What published topics of KOS give away, docs/leakage.md: up to 18 minutes of shadow models, more at the next call.
+leakage: $(VENV)/.test
+	nice -n 19 $(BIN)/python bench/leakage.py run --corpora kos --minutes 18
+	$(BIN)/python bench/leakage.py report
+
 # The kernels as a static library, build/c/libvips_fast.a: a C compiler; Python's standard library writes the header.
 lib:
 	$(MAKE) -C csrc PYTHON=$(PYTHON)
@@ -119,7 +124,7 @@ $(VENV)/.run: $(VENV)/bin/python $(SOURCES)
 
 $(VENV)/.test: $(VENV)/bin/python $(SOURCES)
 	$(if $(LOCKED),$(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock)
-	$(BIN)/python -m pip install --quiet --editable $(if $(LOCKED),--no-deps --no-build-isolation .,".[test,bench,lint]")
+	$(BIN)/python -m pip install --quiet $(if $(LOCKED),--no-deps --no-build-isolation --editable .,--editable ".[test,bench,lint]")
 	touch $@ $(VENV)/.run
 
 $(VENV)/.bench: $(VENV)/.test

@@ -2,7 +2,7 @@
 
     python bench/leakage.py run --corpora kos --models 1000     # a file for each batch of shadow models; goes on where
                                                                 # it stopped, and ends early after --minutes
-    python bench/leakage.py report                              # the table, and docs/leakage/curves.svg
+    python bench/leakage.py report                              # the table, and the curves as an image
 
 Reads VIPS_FAST_DATA, and writes to bench/results/leakage. Each batch of models is fitted for all settings before the
 next one begins, so the settings of a corpus always have as many models, whenever the run is ended.
@@ -183,10 +183,11 @@ def main(arguments=None):
         each.add_argument("--corpora", nargs="+", choices=CORPORA, default=list(CORPORA))
     one.add_argument("--models", type=int, default=1000, help="shadow models of each setting")
     one.add_argument("--minutes", type=float, default=float("inf"), help="begin no batch after so many")
-    other.add_argument("--image", default=ROOT / "docs" / "leakage" / "curves.svg")
+    other.add_argument("--image", default=RESULTS / "curves.svg", help="default: %(default)s")
     args = parser.parse_args(arguments)
     if args.command == "run":
-        return run(args.corpora, args.models, args.minutes)
+        run(args.corpora, args.models, args.minutes)
+        return 0
     return report(args.corpora, args.image)
 
 

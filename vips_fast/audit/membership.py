@@ -236,7 +236,8 @@ def measure(
 ) -> MembershipReport:
     """Rates of the attack that calls "in" what scores above one threshold for all models and documents.
 
-    The threshold of a rate a is the lowest with at most a share a of false positives. Attacks on one model share its
+    The threshold of a rate a is the lowest with at most a share a of false positives among these scores, so it is known
+    to within the interval of that rate, whose upper end is what a claim is held against. Attacks on one model share its
     noise and its topics, so the intervals are Clopper and Pearson's for an effective number of trials: divided by how
     much more the rate varies from model to model than it would if trials were independent (Korn & Graubard 1998), and
     never multiplied. Raises ValueError if no score is a number.

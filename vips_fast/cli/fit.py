@@ -15,6 +15,7 @@ from . import texts
 from .config import check
 from .exits import Exit
 from .folder import check_place, kind_in
+from .forecast import foretold
 from .output import read_labels, report, say, warn_of_delta, warn_of_taints
 from .progress import ProgressLine
 from .record import fit_object, object_line
@@ -109,7 +110,7 @@ def _fitted(
                 if groups is None and model.private:
                     _warn_of_persons(args.input)
                 bought = {} if job.after is None else {"after": job.after}
-                with ProgressLine("fit") as progress:
+                with foretold(args), ProgressLine("fit") as progress:
                     model.set_params(callback=None if args.quiet else progress).fit(
                         *job.data, groups=groups, unit=None if groups is None else unit, transcript=transcript,
                         checkpoint=run, budget=spending, backend=args.backend, **bought,

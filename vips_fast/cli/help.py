@@ -60,6 +60,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "verify": ("vips-fast verify topics --transcript releases",),
     "sign": ("vips-fast sign topics --key private.pem",),
     "audit": ("vips-fast audit lda --layers A,B,C,D,E,G",),
+    "coherence": ("vips-fast coherence topics public.jsonl --text note",),
+    "compare": ("vips-fast compare topics topics-of-last-year",),
     "completion": (
         "vips-fast completion bash > ~/.local/share/bash-completion/completions/vips-fast",
         "vips-fast completion zsh > ~/.zfunc/_vips-fast",

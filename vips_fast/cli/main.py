@@ -14,6 +14,7 @@ from .. import __version__, runtime_info
 from . import (
     audit,
     budget,
+    coherence,
     completion,
     config,
     demo,
@@ -120,7 +121,9 @@ def build_parser() -> Parser:
     models = fit.add_subparsers(dest="family", required=True, metavar="MODEL", parser_class=config.JobParser)
     for family in (lda, logistic, network):
         family.add(commands, models)
-    for module in (config, finish, schema, shard, transform, privacy, budget, verify, audit, report, completion):
+    for module in (
+        config, finish, schema, shard, transform, privacy, budget, verify, audit, report, coherence, completion,
+    ):  # fmt: skip
         module.add(commands)
     command(commands, "info", info, "version, instruction sets, threads")
     return parser

@@ -3,6 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from .compare import MatchedTopics, compare_topics, mean_overlap
 from .images import dictionary_grid, image_grid, reconstruction_grid, save_png, square_shape
 from .text import (
     match_topics,
@@ -30,9 +31,10 @@ _HOMES = {
 }  # fmt: skip
 
 __all__ = [
-    "Dossier", "Gain", "dictionary_grid", "gain", "html_report", "image_grid", "make_dossier", "match_topics",
-    "paragraph", "predictive_perplexity", "reconstruction_grid", "save_png", "short_report", "split_words",
-    "square_shape", "table", "top_words", "topics_table", "unigram_perplexity",
+    "Dossier", "Gain", "MatchedTopics", "compare_topics", "dictionary_grid", "gain", "html_report", "image_grid",
+    "make_dossier", "match_topics", "mean_overlap", "paragraph", "predictive_perplexity", "reconstruction_grid",
+    "save_png", "short_report", "split_words", "square_shape", "table", "top_words", "topics_table",
+    "unigram_perplexity",
 ]  # fmt: skip
 
 

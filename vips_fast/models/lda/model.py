@@ -96,7 +96,7 @@ class LdaModel(Model):
             self._decay = plan(
                 self.n_records, self.n_words, self.n_topics, doc_length=self._length, n_steps=self._n_steps,
                 batch_size=min(sampler.expected_batch_size, self.n_records), clip=self.clip / self._length,
-                noise_multiplier=mechanism.noise_multiplier,
+                noise_multiplier=mechanism.noise_multiplier, distinct_words=self._options.distinct_words,
             ).learning_decay
 
     # -- E-step
