@@ -14,6 +14,7 @@ from ..events import (
     PrivacyEvent,
     RandomAllocationEvent,
     RandomizedResponseEvent,
+    RepeatAndSelectEvent,
     SelfComposedEvent,
     WithoutReplacementEvent,
     gaussian_mu_squared,
@@ -61,7 +62,8 @@ def base_pair(event: PrivacyEvent) -> Pair:
         return _response_pair(event)
     if isinstance(event, ApproximateDPEvent):
         return _statement_pair(event)
-    raise ValueError(f"no privacy-loss distribution is known for {event.to_json()}")
+    other = "; use accountant='rdp'" if isinstance(event, RepeatAndSelectEvent) else ""
+    raise ValueError(f"no privacy-loss distribution is known for {event.to_json()}{other}")
 
 
 def attack_pairs(event: PrivacyEvent) -> list[tuple[Pair, Pair]]:
@@ -131,8 +133,8 @@ def composed_pairs(event: PrivacyEvent, smallest: float, attack: int | None) -> 
             known = [pairs(leaf)] if attack is None else attack_pairs(leaf)
             found.append((known[min(attack or 0, len(known) - 1)], count))
     allocated = epochs(leaves)
-    # What is cut is an infinite loss of each epoch: a ten-millionth of delta in all, in decades for the cache.
-    number = sum(count for _, _, count in allocated)
+    # What is cut is an infinite loss of each release: a ten-millionth of delta in all, in decades for the cache.
+    number = sum(n_batches * count for n_batches, _, count in allocated)
     for n_batches, square, count in allocated:
         tail = 10.0 ** max(-290, math.floor(math.log10(1e-7 * smallest / number)))
         one, two, repeats = allocation_pairs(n_batches, square, count, tail, attack is None)

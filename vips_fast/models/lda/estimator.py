@@ -1,6 +1,9 @@
 """Private latent Dirichlet allocation: settings and read-outs."""
 
+import logging
 import math
+import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self, Unpack, cast
 
@@ -17,12 +20,17 @@ from ...kernels.lda import estep_blocks, scaled_table
 from ...kernels.threads import resolve_n_threads
 from ..estimator import ArraySpec
 from ..parameters import Bookkeeping, Call
+from ..plots import plot_topics
+from ..prepared import Prepared
 from ..readouts import Transformer, by_pieces, kept
+from .coherence import coherence, topic_diversity, warn_of_documents, word_intrusion
+from .forecast import HopelessWarning
 from .model import LdaModel
 from .options import LdaOptions
 from .planning import (
     DEFAULT_STEPS,
     DOC_LENGTH,
+    Plan,
     default_batch_size,
     default_clip,
     plain_batch_size,
@@ -31,6 +39,8 @@ from .planning import (
     whole_epochs,
 )
 from .records import Documents
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -107,7 +117,9 @@ class LatentDirichletAllocation(Transformer):
         X, a sparse matrix or array of any format, shape (D, V), holds counts: integers ≥ 0 of any width; or it is a
         `vips_fast.data.ShardedCorpus`, documents on disk. ``y`` is ignored; ``keep`` are the keywords of
         `vips_fast.models.parameters.Bookkeeping`. Raises ValueError if a parameter or X is unusable, or the run would
-        overspend; RuntimeError if another thread is fitting this estimator. Nothing has been spent then.
+        overspend; RuntimeError if another thread is fitting this estimator. Nothing has been spent then. Warns with
+        `vips_fast.models.lda.HopelessWarning`, before anything is spent, where public numbers say that the topics will
+        be noise (`vips_fast.models.lda.forecast`).
         """
         return self._fit(X, **keep)
 
@@ -188,16 +200,49 @@ class LatentDirichletAllocation(Transformer):
             return plain_steps(self._sampler(public), public.n_records)
         if not self.private or self.noise_multiplier == 0:
             return whole_epochs(self._sampler(public), DEFAULT_STEPS)
+        return self._plan(public).n_steps
+
+    def _plan(self, public: Public, **settled: Any) -> Plan:
+        """The plan for these settings, or for what is ``settled`` of them, and public numbers."""
         size = public.n_records if self.sampling == "full" else self.batch_size
         allocates = resolve_sampling(self.sampling, self.neighbors, public.n_bins) == "random_allocation"
-        return plan(
-            public.n_records, public.n_features, int(self.n_components), doc_length=int(self._length or 1),
-            clip=self.clip,
-            target_epsilon=1.0 if self.target_epsilon is None else self.target_epsilon,
-            target_delta=self.target_delta, batch_size=None if size is None else min(size, public.n_records),
-            noise_multiplier=self.noise_multiplier, rows_per_group=self._most_rows(public),
+        settings: dict[str, Any] = dict(
+            n_steps=self.n_steps, clip=self.clip, noise_multiplier=self.noise_multiplier,
+            learning_decay=self._options.learning_decay,
+            target_epsilon=1.0 if self.target_epsilon is None else self.target_epsilon, target_delta=self.target_delta,
+            batch_size=None if size is None else min(size, public.n_records),
             sampling="random_allocation" if allocates else "poisson", n_bins=public.n_bins if allocates else None,
-        ).n_steps
+        )
+        return plan(
+            public.n_records, public.n_features, int(self.n_components), doc_length=int(self._length or DOC_LENGTH),
+            distinct_words=self._options.distinct_words, rows_per_group=self._most_rows(public), **settings | settled,
+        )
+
+    def plan(self, n_records: int, n_features: int) -> Plan:
+        """What a private fit with these settings would do and give, from public numbers alone.
+
+        ``n_records`` and ``n_features`` are the documents (or persons) and the words of the data to come. Without a
+        target and a noise multiplier it is for epsilon = 1. Raises ValueError if a parameter is out of its range.
+        """
+        self._check_parameters()
+        return self._plan(Public(n_features, n_records, seed=0))
+
+    def _foretell(self, prepared: Prepared) -> None:
+        """Log the forecast; warn where it is hopeless."""
+        planned, public = prepared.plan, prepared.public
+        noise = planned.mechanism.noise_sd / planned.mechanism.clip_norm
+        if self._informed or noise == 0:
+            return
+        length = int(self._length or 1)
+        size = min(planned.sampler.expected_batch_size, public.n_records)
+        said = self._plan(
+            public, n_steps=planned.n_steps, clip=planned.mechanism.clip_norm / length, noise_multiplier=noise,
+            batch_size=size, sampling="poisson", n_bins=None,
+        )  # fmt: skip
+        if said.hopeless:
+            warnings.warn(said.warning(), HopelessWarning, stacklevel=4)
+        else:
+            _log.info("%s", said.forecast())
 
     def _most_rows(self, public: Public) -> int | None:
         """Documents of a unit that are used at most, as the plan asks for them."""
@@ -234,6 +279,23 @@ class LatentDirichletAllocation(Transformer):
         """(K, V) E[log beta], or log E[beta], under q(beta), whose Dirichlet parameters λ are ``components_``."""
         log = np.log if mean == "arithmetic" else digamma
         return cast(np.ndarray, log(self.components_) - log(self.components_.sum(axis=1, keepdims=True)))
+
+    @property
+    def components_sd_(self) -> np.ndarray:
+        """Standard deviation that the noise leaves in each entry of ``components_``, float64, shape (K, V).
+
+        From released numbers alone: see `vips_fast.models.lda.model.LdaModel.standard_errors`. 0 without noise.
+        """
+        return self._components_sd()
+
+    @kept
+    def _components_sd(self) -> np.ndarray:
+        result = self._fitted()
+        model = cast(LdaModel, self._as_fitted()._model(result.public))
+        model.restore(result.state)
+        found = model.standard_errors()
+        found.flags.writeable = False
+        return found
 
     @kept
     def _table(self, dtype: str, mean: str) -> np.ndarray:
@@ -304,6 +366,70 @@ class LatentDirichletAllocation(Transformer):
     def perplexity(self, X: Any) -> float:
         """Upper bound of the held-out perplexity per word (Eq. 32; Hoffman et al. 2010) of public test documents."""
         return math.exp(-self.score(X) / max(1, self._n_words(X)))
+
+    # ----------------------------------------------- how good topics are
+
+    def coherence(
+        self, X_public: Any, measure: str = "npmi", n_words: int = 10, *, window: int | None = None,
+        vocabulary: Sequence[str] | None = None,
+    ) -> np.ndarray:  # fmt: skip
+        """Coherence of each topic on **public** documents, float64, shape (K,).
+
+        X_public, a Corpus, sparse matrix or array of counts (D, V), has a window for each document. With a
+        ``vocabulary``, the words of the model's columns, it is an iterable of documents that are sequences of tokens
+        instead, and windows of ``window`` tokens slide over them, None for 10 ("npmi") or 110 ("c_v"). The measures are
+        those of `vips_fast.models.lda.coherence`, about the first ``n_words`` words of each topic.
+
+        A figure about private documents is not covered by any statement. Whether documents are public cannot be seen,
+        so that a private model warns (`PublicDataWarning`). Raises ValueError if there are no documents, or their
+        columns or the vocabulary do not fit the model.
+        """
+        components = self.components_
+        if self._fitted().ledger.private:
+            warn_of_documents("coherence")
+        return coherence(components, X_public, measure, n_words, window, vocabulary)
+
+    def topic_diversity(self, n_words: int = 25) -> float:
+        """Share of different words among the first words of all topics, in (0, 1]; needs no documents."""
+        return topic_diversity(self.components_, n_words)
+
+    def word_intrusion(
+        self, n_words: int = 5, random_state: int | np.random.Generator | None = 0
+    ) -> list[tuple[list[int], int]]:
+        """For each topic the columns of its first words and of one intruder, shuffled, and the intruder's place."""
+        return word_intrusion(self.components_, n_words, random_state)
+
+    def plot(self, vocabulary: Sequence[str] | None = None, n_words: int = 10) -> Any:
+        """A matplotlib figure: the first words of each topic, and one standard error of the noise on either side.
+
+        Pale bars are shorter than two of them. Raises ImportError without matplotlib; ValueError if the vocabulary has
+        not a word for each column.
+        """
+        return plot_topics(self, self.components_, self.components_sd_, vocabulary, n_words)
+
+    def to_pyldavis(self, X_public: Any, vocabulary: Sequence[str] | None = None) -> dict[str, Any]:
+        """What ``pyLDAvis.prepare`` takes, as keywords: of released numbers, and of **public** documents (D, V).
+
+        ``topic_term_dists`` (K, V) and ``term_frequency`` (V,) follow from the released topics alone; the topics'
+        shares (``doc_topic_dists``, (D, K), ``doc_lengths``, (D,)) are those of the public documents, of which ones
+        without words are left out. ``vocab`` are the words, None names them by their columns, "#k". Raises ValueError
+        if the documents or the words do not fit the model, or no document has words; warns as `coherence`.
+        """
+        components = self.components_
+        if self._fitted().ledger.private:
+            warn_of_documents("to_pyldavis")
+        names = [f"#{v}" for v in range(components.shape[1])] if vocabulary is None else list(vocabulary)
+        if len(names) != components.shape[1]:
+            raise ValueError(f"vocabulary has {len(names)} words; expected {components.shape[1]}")
+        counts = documents(X_public, self.n_features_in_, name="X_public", owner=type(self).__name__)
+        lengths = np.asarray(counts.sum(axis=1)).reshape(-1)
+        if not lengths.any():
+            raise ValueError("X_public has no words")
+        return {
+            "topic_term_dists": components / components.sum(axis=1, keepdims=True),
+            "doc_topic_dists": self._proportions(counts[lengths > 0]), "doc_lengths": lengths[lengths > 0],
+            "vocab": names, "term_frequency": components.sum(axis=0),
+        }  # fmt: skip
 
     @by_pieces(sum)
     def _n_words(self, X: Any) -> int:

@@ -96,7 +96,7 @@ class LdaModel(Model):
             self._decay = plan(
                 self.n_records, self.n_words, self.n_topics, doc_length=self._length, n_steps=self._n_steps,
                 batch_size=min(sampler.expected_batch_size, self.n_records), clip=self.clip / self._length,
-                noise_multiplier=mechanism.noise_multiplier,
+                noise_multiplier=mechanism.noise_multiplier, distinct_words=self._options.distinct_words,
             ).learning_decay
 
     # -- E-step
@@ -185,6 +185,31 @@ class LdaModel(Model):
 
         map_chunks(self.n_words, _CHUNK, self._n_threads, fill)
         return {"components": out}
+
+    def standard_errors(self) -> np.ndarray:
+        """(K, V) standard deviations that the noise leaves in ``components``, in their units; 0 without noise.
+
+        Those of the posterior that `ProductShrinkage` reads the means from, with its word masses, topic weights and
+        priors as they are: for a statistic seen through N(0, sd²) the posterior variance is sd² times the derivative
+        of the posterior mean (Brown 1971, eq. 1.2.2; Efron 2011, eq. 2.8), here a central difference. Where the
+        statistics are read as they are, or stand far above the noise, it is sd itself.
+        """
+        values, sd = self._average.values, self._average.noise_sd
+        out = np.full((self.n_topics, self.n_words), self.n_records * sd)
+        if sd == 0.0 or not self.shrinks:
+            return out
+        step = 0.05 * sd
+
+        def fill(first: int, last: int, worker: int) -> None:
+            part = values[first:last]
+            # Means are float32: far above the noise their difference would be rounding.
+            near = part < 100.0 * sd
+            high, low = (self._shrinkage.moved(values, shift, first, last, worker) for shift in (step, -step))
+            slope = np.where(near, np.maximum((high - low) / (2.0 * step), 0.0), 1.0)
+            out[:, first:last] *= np.sqrt(slope).T
+
+        map_chunks(self.n_words, _CHUNK, self._n_threads, fill)
+        return out
 
     def _fill_table(self, lam: np.ndarray | None) -> None:
         """Fill the scaled table from (V, K) parameters, given whole or read out by chunks."""

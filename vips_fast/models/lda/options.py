@@ -28,10 +28,14 @@ class LdaOptions:
         asks for (Hoffman et al. 2010, Eq. 5), or E[β], the shares of λ, as in variational EM (Blei et al. 2003).
         Rare words weigh less in the former, which costs perplexity where λ is small (Asuncion et al. 2009). None is
         "arithmetic" without privacy, else "geometric". Read-outs follow `set_params` after a fit, as post-processing.
+    distinct_words : float or None
+        Distinct words of a usual document (or of all that a person wrote), public: what the plan and its forecast go
+        by. None is ``doc_length ** 0.85``, what a text of so many words has; notes that are brought to more words than
+        they have need it.
     dtype : {"float32", "float64"}
         Precision of the E-step.
     max_doc_update_iter : int
-        Most E-step rounds for a document.
+        Most E-step rounds for a document, each an evaluation of φ.
     mean_change_tol : float or None
         The E-step of a document stops when mean |change of γ| is below this; 0 runs a fixed number of rounds. None is
         0.1 in fits without privacy, else 0.001.
@@ -42,6 +46,7 @@ class LdaOptions:
     length_method: Literal["scale", "resample"] = "scale"
     word_clip: float | None = None
     topic_mean: Literal["geometric", "arithmetic"] | None = None
+    distinct_words: float | None = None
     dtype: Literal["float32", "float64"] = "float32"
     max_doc_update_iter: int = 100
     mean_change_tol: float | None = None
@@ -60,6 +65,7 @@ class LdaOptions:
         check_choice("length_method", self.length_method, ("scale", "resample"))
         check_number("word_clip", self.word_clip, 0, 1, low_open=True, optional=True)
         check_choice("topic_mean", self.topic_mean, ("geometric", "arithmetic", None))
+        check_number("distinct_words", self.distinct_words, 1, 2**31 - 1, optional=True)
         check_choice("dtype", self.dtype, ("float32", "float64"))
         check_number("max_doc_update_iter", self.max_doc_update_iter, 0, 2**31 - 1, integer=True)
         check_number("mean_change_tol", self.mean_change_tol, 0, math.inf, high_open=True, optional=True)

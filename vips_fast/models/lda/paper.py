@@ -7,6 +7,7 @@ import numpy as np
 from ...checks import check_choice
 from ...engine.model import Model, Release
 from ...engine.result import Public
+from ..prepared import Prepared
 from .estimator import LatentDirichletAllocation
 from .model import LdaModel
 from .options import LdaOptions
@@ -68,6 +69,9 @@ class PaperLatentDirichletAllocation(LatentDirichletAllocation):
 
     def _model(self, public: Public) -> Model:
         return (PaperLdaModel if self.update == "paper" else LdaModel)(**self._model_settings(public))
+
+    def _foretell(self, prepared: Prepared) -> None:
+        """Nothing: the forecast was fitted on our update."""
 
     def _sensitivity(self, model: Model, relation: str) -> float | None:
         """Eqs. 28 and 29: clip · N, whatever the relation."""
