@@ -51,6 +51,8 @@ from .convolution import UNIT, ComplexArray
 
 #: The largest rate and the fewest steps that this is for, and the most frequencies.
 _RATE, _STEPS, _MOST = 1e-5, 1_000, 1 << 19
+#: The widest window: e to the power of its losses is a double.
+_WIDEST = 600.0
 
 
 class Sampled(NamedTuple):
@@ -226,10 +228,10 @@ class Inversion:
         """The sums for answers near x, on the line where copies and rounding together are least."""
 
         def badness(c: float, above: float) -> float:
-            copies = self._log_copies(x, c, tau)
+            copies, rounding = self._log_copies(x, c, tau), above - c * x - 25.0
             if x < self._known_loss:
-                copies = max(copies, self._log_copies(-x, c, tau) + x)
-            return float(np.logaddexp(copies, above - c * x - 25.0))
+                copies, rounding = max(copies, self._log_copies(-x, c, tau) + x), above + c * x + x - 25.0
+            return float(np.logaddexp(copies, rounding))
 
         return self._sums(min((badness(o, above), o) for o, above, _ in self._orders()[:-1])[1], tau)
 
@@ -240,10 +242,14 @@ class Inversion:
         """
         part = 0.004 * math.sqrt(self._rtol / 1e-4) if self.upper else 0.06 * self._rtol
         tau, points = self._width / 2_000.0, self._width * np.geomspace(5e-4, 0.48, 14)
+        aim = float(points[0])
         if near is not None:
-            tau, points = max(self._least, part * near), near * np.array([0.3, 0.7, 0.9, 0.97, 1.0, 1.03, 1.1])
+            tau, aim = max(self._least, part * near), near
+            points = near * np.array([0.3, 0.7, 0.9, 0.97, 1.0, 1.03, 1.1])
+        if self._width > _WIDEST:
+            return None
         for _ in range(8):
-            sums = self._tuned(float(points[0]), tau)
+            sums = self._tuned(aim, tau)
 
             def excess(t: float, sums: _Sums = sums, tau: float = tau) -> float:
                 value = self._delta(math.exp(t), sums, tau)
@@ -259,22 +265,24 @@ class Inversion:
                 found = math.exp(root)
                 if not self.upper and (tau <= 1.5 * part * found or tau == self._least):
                     return _ten_digits(math.exp(root - 3e-7), False) if excess(root - 3e-7) > 0.0 else None
-                if tau <= 1.5 * part * found:
+                if tau <= 1.5 * part * found and found < 2.0 * aim:
                     worst = -found if found < self._known_loss else found
                     return _ten_digits(found, True) if self._rounding(worst, sums) <= 3e-3 * delta else None
             else:
                 found = float(points[0])
                 if self.upper and self._delta(0.0, sums, tau) <= delta:
                     return 0.0
-            if tau == self._least:
+            if tau == self._least and found < 2.0 * aim:
                 return None
-            tau = max(self._least, part * found)
+            aim, tau = found, max(self._least, part * found)
             points = found * np.array([0.02, 0.3, 0.8, 1.01, 1.1, 1.5])
         return None
 
     def delta(self, epsilon: float) -> float | None:
         """The bound of delta at `epsilon` >= 0; None where it is not tight."""
         scale = max(epsilon, 0.01 * self._spread)
+        if max(self._width, 2.0 * epsilon) > _WIDEST:
+            return None
         tau = max(self._least, 0.004 * math.sqrt(self._rtol / 1e-4) * scale)
         sums = self._tuned(scale, tau)
         found = self._delta(epsilon, sums, tau)
