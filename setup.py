@@ -7,10 +7,19 @@ of sources and flags is csrc/sources.mk, which csrc/Makefile shares. Metadata is
 pyproject.toml.
 """
 
+import os
 import platform
 import runpy
 import shutil
+import subprocess
+import sys
 from pathlib import Path
+
+if os.name != "posix" or sys.maxsize < 2**32 or sys.byteorder != "little" or sys.version_info < (3, 11):
+    raise SystemExit(
+        "vips_fast: built for Linux and macOS on 64-bit x86 and Arm, with Python 3.11 or newer; this is "
+        f"{platform.system()} {platform.machine()} with Python {'.'.join(map(str, sys.version_info[:2]))}"
+    )
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
@@ -32,18 +41,26 @@ def make_variables(path: Path) -> dict[str, list[str]]:
 
 
 BUILD = make_variables(CSRC / "sources.mk")
+#: Python's own flags ask for debugging information, five times the size of the code; who wants it says so in CFLAGS.
+DEBUG = [] if "-g" in os.environ.get("CFLAGS", "").split() else ["-g0"]
 
 
 class BuildKernels(build_ext):
     """Compile csrc for each instruction set, then link it into the Cython module."""
 
     def build_extension(self, ext: Extension) -> None:
+        compiler = self.compiler.compiler_so[0]
+        if shutil.which(compiler) is None:
+            raise SystemExit(
+                f"vips_fast: no C compiler found ({compiler}): install a wheel, or gcc or clang, or name yours in CC"
+            )
         include = [str(CSRC), str(CSRC / "include")]
 
         def compile_all(sources: str, folder: str, macro: str | None, flags: list[str]) -> list[str]:
             return self.compiler.compile(
                 [f"csrc/{name}" for name in BUILD[sources]], output_dir=str(Path(self.build_temp) / folder),
-                macros=[(macro, "1")] if macro else [], include_dirs=include, extra_postargs=BUILD["FLAGS"] + flags,
+                macros=[(macro, "1")] if macro else [], include_dirs=include,
+                extra_postargs=BUILD["FLAGS"] + DEBUG + flags,
             )
 
         x86 = platform.machine().lower() in ("x86_64", "amd64")
@@ -54,11 +71,28 @@ class BuildKernels(build_ext):
         super().build_extension(ext)
 
 
+#: Made from the parser of the command line; installed beside the command, where `man` looks.
+MANUAL = "build/man/vips-fast.1"
+
+
+def write_manual() -> None:
+    """Write the manual page, in a process of its own, which imports the package without what is built for it."""
+    code = (
+        "from vips_fast import __version__; from vips_fast.cli.main import build_parser; "
+        "from vips_fast.cli.manual import page; print(page(build_parser(), __version__), end='')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=True)
+    path = ROOT / MANUAL
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(done.stdout)
+
+
 class CopyHeaders(build_py):
-    """Ship the public C headers inside the package, where get_include() finds them."""
+    """Ship the public C headers inside the package, where get_include() finds them; and write the manual page."""
 
     def run(self) -> None:
         super().run()
+        write_manual()
         if not self.editable_mode:
             target = Path(self.build_lib) / "vips_fast" / "include" / "vips_fast"
             target.mkdir(parents=True, exist_ok=True)
@@ -74,10 +108,11 @@ setup(
             ["vips_fast/kernels/native.pyx"],
             include_dirs=["csrc/include"],
             # The bindings convert and call; optimizing them further doubles the time of a build.
-            extra_compile_args=["-O1"],
+            extra_compile_args=["-O1", *DEBUG],
             depends=[str(p.relative_to(ROOT)) for p in sorted(CSRC.rglob("*.[ch]"))]
             + [str(p.relative_to(ROOT)) for p in sorted((ROOT / "vips_fast" / "kernels").glob("*.p*i*"))],
         )
     ],
+    data_files=[("share/man/man1", [MANUAL])],
     cmdclass={"build_ext": BuildKernels, "build_py": CopyHeaders},
 )

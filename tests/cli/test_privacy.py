@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import vips_fast.demo
 from vips_fast.data import Corpus
@@ -133,6 +134,29 @@ def test_audit_follows_the_settings(run, refused, monkeypatch, tmp_path):
         assert message in refused("audit", *argv)
 
 
+def test_audit_attacks(run, refused, tmp_path):
+    """Small attacks: topics without privacy leak and claim nothing; a file's documents are taken."""
+    open_topics = ["--set", "private=False", "--set", "doc_length=None", "--set", "n_steps=2"]
+    path = tmp_path / "docs.npz"
+    sparse.save_npz(path, sparse.csr_matrix(np.random.default_rng(0).integers(0, 3, (40, 30))))
+    argv = ["--documents", path, "--models", 8, "--components", 3, "--json", tmp_path / "a.json"]
+    code, out, _ = run("audit", "lda", "--attack", *open_topics, *argv)
+    assert code == 0 and "8 shadow models on 40 documents" in out and "no violation found" in out
+    report = json.loads((tmp_path / "a.json").read_text())
+    assert (report["passed"], report["models"], report["documents"]) == (True, 8, 40)
+    assert [point["claimed"] for point in report["points"]] == [1.0, 1.0]
+    for argv, message in (
+        (["--models", 8], "--models: expected with --attack alone"),
+        (["--documents", path], "--documents: expected with --attack alone"),
+        (["blr", "--attack"], "--attack: expected lda, and no --layers"),
+        (["--attack", "--layers", "A"], "--attack: expected lda, and no --layers"),
+        (["--attack", "--full"], "not allowed with argument"),
+        (["--attack", "--models", 3], "n_models=3"),
+        (["sbn", "--layers", "H"], "layers: 'H' knows no records of SigmoidBeliefNetwork"),
+    ):
+        assert message in refused("audit", *argv)
+
+
 @pytest.fixture
 def few_docstrings(monkeypatch):
     """A corpus of two clear topics, with words from common to rare, in the place of the docstrings."""
@@ -161,3 +185,34 @@ def test_demo_says_when_it_failed(run, few_docstrings):
     code, out, err = run("demo", "--epsilon", 0.001, "--quiet", "--jobs", 1)
     assert code == 1 and "held-out perplexity" in out
     assert "are no better than the unigram model" in err and len(err.splitlines()) == 1
+
+
+def test_of_a_saved_model(run, refused, files):
+    """The statement, and its events in the field's terms, from the ledger and not from the files beside it."""
+    from vips_fast import LatentDirichletAllocation
+    from vips_fast.accounting.dp_events import import_event
+
+    assert run(*files.fit("--epsilon", 2))[0] == 0
+    model = LatentDirichletAllocation.load(files.model)
+    code, out, _ = run("privacy", files.model)
+    assert code == 0 and " ".join(out.split()) == model.privacy_.statement()
+    code, out, _ = run("privacy", files.model, "--export", "json")
+    assert code == 0 and out == (files.model / "privacy.json").read_text()
+    (files.model / "privacy.json").write_text("{}")
+    assert run("privacy", files.model, "--export", "json")[1] == out
+    code, out, _ = run("privacy", files.model, "--export", "dp-accounting")
+    assert code == 0 and import_event(json.loads(out)) == model.ledger_.event()
+    assert json.loads(out)["neighboring_relation"] == "ADD_OR_REMOVE_ONE"
+    assert "expected without DIR" in refused("privacy", files.model, "--steps", 3)
+    assert "no such folder" in refused("privacy", files.folder / "none")
+    assert "expected with DIR" in refused(*PAPER, "--noise-multiplier", 2, "--export", "json")
+    assert "--noise-multiplier --epsilon is required" in refused(*PAPER)
+
+
+def test_of_a_planned_run_as_events(run):
+    from vips_fast.accounting import PoissonSampledEvent
+    from vips_fast.accounting.dp_events import import_event
+
+    code, out, _ = run(*PAPER, "--noise-multiplier", 1.24, "--export", "dp-accounting")
+    event = import_event(json.loads(out))
+    assert code == 0 and event.count == 20 and isinstance(event.event, PoissonSampledEvent)

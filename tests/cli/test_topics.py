@@ -17,7 +17,8 @@ from vips_fast.models.lda.paper import PaperLatentDirichletAllocation
 def test_fit_without_privacy(run, files):
     code, out, err = run(*files.fit("--non-private"))
     assert code == 0 and re.fullmatch(r"(fit: step \d of 5, \d+\.\d s\n){5}", err)
-    assert sorted(os.listdir(files.model)) == ["model.json", "model.npz", "privacy.txt", "topics.txt", "vocab.txt"]
+    written = ["model.json", "model.npz", "privacy.json", "privacy.txt", "topics.txt", "vocab.txt"]
+    assert sorted(os.listdir(files.model)) == written
     topics, privacy = ((files.model / name).read_text() for name in ("topics.txt", "privacy.txt"))
     halves = {frozenset(line.split()[1:4]) for line in topics.splitlines()}
     assert halves == {frozenset(files.words[:3]), frozenset(files.words[3:])}

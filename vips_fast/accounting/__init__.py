@@ -28,6 +28,7 @@ from .events import (
     PrivacyEvent,
     RandomAllocationEvent,
     RandomizedResponseEvent,
+    RepeatAndSelectEvent,
     SelfComposedEvent,
     WithoutReplacementEvent,
     event_from_dict,
@@ -41,20 +42,21 @@ from .parts import parts_delta, parts_epsilon
 from .printing import rounded_down, rounded_up
 from .privacy_loss import PrivacyLoss
 from .rdp import delta_from_rdp, epsilon_from_rdp, renyi_divergence
+from .tradeoff import true_positive_rate
 from .wang import wang_rdp
 from .zcdp import zcdp_delta, zcdp_epsilon, zcdp_rho, zcdp_rho_for_target, zcdp_rho_gaussian
 
 __all__ = [
     "ACCOUNTANTS", "Accountant", "ApproximateDPEvent", "BayesianAccountant", "BayesianGuarantee", "ComparisonRow",
     "ComposedEvent", "GaussianEvent", "GroupEvent", "LaplaceEvent", "NonPrivateEvent", "PoissonSampledEvent",
-    "PrivacyEvent", "PrivacyLoss", "RandomAllocationEvent", "RandomizedResponseEvent", "SelfComposedEvent",
-    "WithoutReplacementEvent", "add_remove_to_replace_one", "amplify_epsilon_delta", "amplify_rdp_poisson",
-    "basic_composition", "calibrate_noise_multiplier", "compare", "default_accountant", "delta", "delta_from_rdp",
-    "describe", "epsilon", "epsilon_curve", "epsilon_from_rdp", "epsilon_lower_bound", "event_from_dict",
-    "event_from_json", "gaussian_delta", "gaussian_epsilon", "gaussian_mu", "gaussian_noise_multiplier",
-    "generic_epsilon_v1", "generic_log_moment", "group_event", "kairouz_composition", "moments_accountant_epsilon",
-    "optimal_composition_epsilon", "optimal_composition_heterogeneous", "parts_delta", "parts_epsilon", "plot_epsilon",
-    "privacy_profile", "pure_epsilon", "renyi_divergence", "round_up_probability", "rounded_down", "rounded_up",
-    "strong_composition", "wang_rdp", "zcdp_delta", "zcdp_epsilon", "zcdp_rho", "zcdp_rho_for_target",
-    "zcdp_rho_gaussian",
+    "PrivacyEvent", "PrivacyLoss", "RandomAllocationEvent", "RandomizedResponseEvent", "RepeatAndSelectEvent",
+    "SelfComposedEvent", "WithoutReplacementEvent", "add_remove_to_replace_one", "amplify_epsilon_delta",
+    "amplify_rdp_poisson", "basic_composition", "calibrate_noise_multiplier", "compare", "default_accountant", "delta",
+    "delta_from_rdp", "describe", "epsilon", "epsilon_curve", "epsilon_from_rdp", "epsilon_lower_bound",
+    "event_from_dict", "event_from_json", "gaussian_delta", "gaussian_epsilon", "gaussian_mu",
+    "gaussian_noise_multiplier", "generic_epsilon_v1", "generic_log_moment", "group_event", "kairouz_composition",
+    "moments_accountant_epsilon", "optimal_composition_epsilon", "optimal_composition_heterogeneous", "parts_delta",
+    "parts_epsilon", "plot_epsilon", "privacy_profile", "pure_epsilon", "renyi_divergence", "round_up_probability",
+    "rounded_down", "rounded_up", "strong_composition", "true_positive_rate", "wang_rdp", "zcdp_delta", "zcdp_epsilon",
+    "zcdp_rho", "zcdp_rho_for_target", "zcdp_rho_gaussian",
 ]  # fmt: skip

@@ -15,7 +15,15 @@ from numpy.typing import ArrayLike
 
 from . import composition, gaussian, generic, rdp, wang, zcdp
 from .checks import FloatArray, non_negative, open_probability
-from .events import GroupEvent, NonPrivateEvent, PrivacyEvent, check_event, rate_and_mechanism, touching_leaves
+from .events import (
+    GroupEvent,
+    NonPrivateEvent,
+    PrivacyEvent,
+    RepeatAndSelectEvent,
+    check_event,
+    rate_and_mechanism,
+    touching_leaves,
+)
 from .gaussian import gaussian_mu
 from .printing import rounded_up
 from .privacy_loss import PrivacyLoss
@@ -74,7 +82,8 @@ ACCOUNTANTS: dict[str, Accountant] = {
         ),
         Accountant(
             "rdp", "Renyi differential privacy",
-            "Mironov 2017; Mironov, Talwar & Zhang 2019; Canonne, Kamath & Steinke 2020", rdp.bound,
+            "Mironov 2017; Mironov, Talwar & Zhang 2019; Canonne, Kamath & Steinke 2020; Papernot & Steinke 2022 "
+            "(selection)", rdp.bound,
         ),
         Accountant("wang", "analytical moments accountant", _WANG, wang.bound),
         Accountant(
@@ -115,9 +124,11 @@ def _get(name: str) -> Accountant:
 def default_accountant(event: PrivacyEvent) -> str:
     """Name of the tightest sound accountant for `event`.
 
-    It is ``"gaussian"`` for compositions of whole-data Gaussian mechanisms, which it bounds exactly, and ``"pld"``
-    for everything else.
+    It is ``"gaussian"`` for compositions of whole-data Gaussian mechanisms, which it bounds exactly, ``"rdp"`` where
+    the best of several runs was selected, and ``"pld"`` for everything else.
     """
+    if any(isinstance(leaf, RepeatAndSelectEvent) for leaf in check_event(event).leaves()):
+        return "rdp"
     return "gaussian" if gaussian_mu(check_event(event)) is not None else "pld"
 
 
@@ -126,7 +137,11 @@ def trivial_epsilon(event: PrivacyEvent) -> float | None:
     leaves = touching_leaves(event)
     if any(isinstance(rate_and_mechanism(leaf)[1], NonPrivateEvent) for leaf in leaves):
         return math.inf
-    return None if leaves else 0.0
+    selected = [trivial_epsilon(leaf.event) for leaf in leaves if isinstance(leaf, RepeatAndSelectEvent)]
+    if math.inf in selected:
+        return math.inf
+    # The best of several runs that touch no record touches none.
+    return 0.0 if selected.count(0.0) == len(leaves) else None
 
 
 def epsilon(event: PrivacyEvent, delta: float, accountant: str | None = None, **options: Any) -> float:
@@ -201,7 +216,8 @@ def describe(event: PrivacyEvent, delta: float, accountant: str | None = None, *
     value = epsilon(event, delta, accountant, **options)
     if math.isinf(value):
         return "No differential privacy is guaranteed."
-    sizes = [leaf.size for leaf in event.leaves() if isinstance(leaf, GroupEvent)]
+    inner = (leaf.event if isinstance(leaf, RepeatAndSelectEvent) else leaf for leaf in event.leaves())
+    sizes = [leaf.size for part in inner for leaf in part.leaves() if isinstance(leaf, GroupEvent)]
     whose = f"up to {max(sizes)} records of one owner" if sizes else "one record"
     return (
         f"({rounded_up(value)}, {rounded_up(delta, 6)})-differentially private under "

@@ -10,7 +10,15 @@ from numpy.typing import NDArray
 
 from .accountants import ACCOUNTANTS, default_accountant, epsilon, trivial_epsilon
 from .checks import FloatArray, count, open_probability
-from .events import GroupEvent, PrivacyEvent, WithoutReplacementEvent, check_event
+from .events import (
+    ComposedEvent,
+    GroupEvent,
+    PrivacyEvent,
+    RepeatAndSelectEvent,
+    SelfComposedEvent,
+    WithoutReplacementEvent,
+    check_event,
+)
 from .gaussian import gaussian_mu
 from .printing import rounded_up
 from .privacy_loss import PrivacyLoss
@@ -39,7 +47,8 @@ def epsilon_lower_bound(event: PrivacyEvent, delta: float, rtol: float = 5e-3) -
     No accountant can prove less. For whole-data mechanisms, Poisson sampling and random allocation the attack is the
     worst case itself, so that the gap to accountant ``"pld"`` is numerical only. For sampling without replacement it is
     the better of two explicit pairs of data sets: one record that differs from n - 1 equal ones, and three mutually
-    equidistant values. For a group of several records it is as many equal ones among zeros.
+    equidistant values. For a group of several records it is as many equal ones among zeros. A selection among runs
+    counts as one run, which is what a score that ignores the data selects, and one that may be without any as none.
 
     The bound is for the worst mechanism with the event's noise multiplier, not for a particular model. `rtol` is its
     relative accuracy; it is a lower bound for every value of it.
@@ -47,6 +56,10 @@ def epsilon_lower_bound(event: PrivacyEvent, delta: float, rtol: float = 5e-3) -
     trivial, delta = trivial_epsilon(check_event(event)), open_probability("delta", delta)
     if trivial is not None:
         return trivial
+    if any(isinstance(leaf, RepeatAndSelectEvent) for leaf in event.leaves()):
+        runs = ((leaf.event, n) if isinstance(leaf, RepeatAndSelectEvent) else (leaf, n)
+                for leaf, n in event.leaves().items() if getattr(leaf, "shape", 1.0) is not None)
+        return epsilon_lower_bound(ComposedEvent(tuple(SelfComposedEvent(run, n) for run, n in runs)), delta, rtol)
     if gaussian_mu(event) is not None:
         # Exact up to the rounding upwards of a few 1e-12.
         return (1.0 - 1e-9) * epsilon(event, delta)
@@ -111,7 +124,9 @@ def plot_epsilon(
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise ImportError("plot_epsilon needs the package matplotlib") from None
+        from ..checks import missing_package
+
+        raise missing_package("plot_epsilon", "matplotlib", "plot") from None
 
     delta = open_probability("delta", delta)
     names = accountants or [default_accountant(make_event(1)), "rdp", "wang", "strong"]

@@ -212,7 +212,10 @@ def _check_sampled(event: PrivacyEvent, neighbors: str, outer: str) -> PrivacyEv
     have no closed form here and are refused.
     """
     composed = isinstance(check_event(event), (ComposedEvent, SelfComposedEvent))
-    if isinstance(event, (PoissonSampledEvent, WithoutReplacementEvent, RandomAllocationEvent, GroupEvent)) or (
+    outermost = (
+        PoissonSampledEvent, WithoutReplacementEvent, RandomAllocationEvent, GroupEvent, RepeatAndSelectEvent,
+    )  # fmt: skip
+    if isinstance(event, outermost) or (
         composed and not all(isinstance(leaf, GaussianEvent) for leaf in event.leaves())
     ):
         raise ValueError(f"{outer} can hold one mechanism or a composition of Gaussian events, got {event.to_json()}")
@@ -327,6 +330,38 @@ class GroupEvent(PrivacyEvent):
 
 
 @dataclass(frozen=True)
+class RepeatAndSelectEvent(PrivacyEvent):
+    """The best of a random number of runs of one mechanism, which alone is released (Papernot & Steinke 2022).
+
+    `event` is one run together with what it is judged by. The number of runs is not released. It is Poisson with
+    `mean` > 0 where `shape` is None, and nothing but that is released where it is 0; else truncated negative binomial
+    with `mean` >= 1 and `shape` >= 0: 0 is the logarithmic distribution, 1 the geometric. Accountant ``"rdp"`` bounds
+    it; `selection` has the proofs.
+    """
+
+    kind: ClassVar[str] = "repeat_and_select"
+    event: PrivacyEvent
+    mean: float
+    shape: float | None = 1.0
+
+    def __post_init__(self) -> None:
+        check_event(self.event)
+        mean = positive("mean", self.mean)
+        if self.shape is not None:
+            self._set(shape=non_negative("shape", self.shape))
+            if mean < 1.0:
+                raise ValueError(f"mean must be >= 1 where shape is not None, got {mean!r}")
+        self._set(mean=mean)
+
+    @property
+    def neighbors(self) -> str | None:
+        return self.event.neighbors
+
+    def _stating(self, neighbors: str | None) -> PrivacyEvent:
+        return RepeatAndSelectEvent(self.event.with_neighbors(neighbors), self.mean, self.shape)
+
+
+@dataclass(frozen=True)
 class ComposedEvent(PrivacyEvent):
     """Adaptive composition of events, in any order and all of the same neighbouring relation, on the same records."""
 
@@ -403,8 +438,8 @@ _KINDS: dict[str, Any] = {
     cls.kind: cls
     for cls in (
         NonPrivateEvent, GaussianEvent, LaplaceEvent, RandomizedResponseEvent, ApproximateDPEvent,
-        PoissonSampledEvent, WithoutReplacementEvent, RandomAllocationEvent, GroupEvent, ComposedEvent,
-        SelfComposedEvent,
+        PoissonSampledEvent, WithoutReplacementEvent, RandomAllocationEvent, GroupEvent, RepeatAndSelectEvent,
+        ComposedEvent, SelfComposedEvent,
     )
 }
 

@@ -13,6 +13,7 @@ from .events import (
     PoissonSampledEvent,
     PrivacyEvent,
     RandomAllocationEvent,
+    RepeatAndSelectEvent,
     SelfComposedEvent,
     WithoutReplacementEvent,
     check_event,
@@ -35,6 +36,7 @@ def group_event(event: PrivacyEvent, size: int) -> PrivacyEvent:
     - Other mechanisms, by what one release promises, (epsilon, delta): with k = `size` neighbours on the way from one
       data set to the other, (k epsilon, delta sum_{i < k} e^(i epsilon)) (Vadhan 2017, lemma 2.2).
     - Compositions are those of their parts: any bound for the parts holds whatever was released before.
+    - A selection among runs is that of the runs: its theorems hold for any two data sets (`selection`).
     """
     size = count("size", size, 1)
     check_event(event)
@@ -44,6 +46,8 @@ def group_event(event: PrivacyEvent, size: int) -> PrivacyEvent:
         return ComposedEvent(tuple(group_event(part, size) for part in event.events))
     if isinstance(event, SelfComposedEvent):
         return SelfComposedEvent(group_event(event.event, size), event.count)
+    if isinstance(event, RepeatAndSelectEvent):
+        return RepeatAndSelectEvent(group_event(event.event, size), event.mean, event.shape)
     if isinstance(event, GroupEvent):
         return GroupEvent(event.event, event.size * size)
     rate, mechanism = rate_and_mechanism(event)

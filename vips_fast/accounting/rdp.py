@@ -11,6 +11,7 @@ Without replacement, replace-one (the pair of `privacy_loss.pairs.WithoutReplace
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,17 +24,19 @@ from .events import (
     PoissonSampledEvent,
     PrivacyEvent,
     RandomAllocationEvent,
+    RepeatAndSelectEvent,
     gaussian_mu_squared,
     rate_and_mechanism,
 )
 from .privacy_loss.dominating import base_pair
 from .privacy_loss.pairs import GaussianPair, Pair, log_mix, log_sum
 from .privacy_loss.rows import hidden_rows
+from .selection import selected_curve
 
 
 def base_of(event: PrivacyEvent) -> Pair:
     """The pair of one mechanism, or of several Gaussian ones, on the whole data."""
-    if isinstance(event, (ApproximateDPEvent, GroupEvent, RandomAllocationEvent)):
+    if isinstance(event, (ApproximateDPEvent, GroupEvent, RandomAllocationEvent, RepeatAndSelectEvent)):
         raise ValueError(f"no Renyi divergence is known both ways for {event.to_json()}; use accountant='pld'")
     return base_pair(event)
 
@@ -106,8 +109,27 @@ def renyi_curve(event: PrivacyEvent, orders: ArrayLike) -> FloatArray:
         raise ValueError(f"order must be > 1, got {orders!r}")
     out = np.zeros(a.shape)
     for leaf, repeats in event.leaves().items():
+        if isinstance(leaf, RepeatAndSelectEvent):
+            out += repeats * _selected(leaf, a.ravel()).reshape(a.shape)
+            continue
         out += repeats * np.array([_leaf_divergence(leaf, float(x)) for x in a.ravel()]).reshape(a.shape)
     return out
+
+
+@lru_cache(maxsize=64)
+def _one_run(event: PrivacyEvent) -> tuple[FloatArray, FloatArray]:
+    """Many orders, and the divergences of one run there."""
+    orders = 1.0 + np.geomspace(1e-2, max(512.0, float(default_orders(event)[-1])), 160)
+    return orders, renyi_curve(event, orders)
+
+
+def _selected(event: RepeatAndSelectEvent, orders: FloatArray) -> FloatArray:
+    run = event.event
+    known, curve = _one_run(run)
+    return selected_curve(
+        event.mean, event.shape, orders, renyi_curve(run, orders), known, curve,
+        lambda epsilon: delta_from_rdp(known, curve, epsilon),
+    )  # fmt: skip
 
 
 def renyi_divergence(event: PrivacyEvent, order: ArrayLike) -> float | FloatArray:
@@ -128,6 +150,8 @@ def default_orders(event: PrivacyEvent) -> FloatArray:
     """
     top = 512.0
     for leaf in event.leaves():
+        if isinstance(leaf, RepeatAndSelectEvent):
+            top = max(top, float(default_orders(leaf.event)[-1]))
         rate, mechanism = rate_and_mechanism(leaf)
         if rate and isinstance(mechanism, GaussianEvent):
             top = max(top, 4.0 * mechanism.noise_multiplier**2 * (8.0 + math.log(1.0 / rate)))

@@ -10,11 +10,27 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from .help import examples, usage, wrapped
 from .output import say
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse, with errors of one line."""
+    """argparse, with errors of one line, and help that is no wider than the terminal."""
+
+    def format_usage(self) -> str:
+        """What the command requires."""
+        return "\n".join([*wrapped(usage(self), "usage: ", " " * 11), ""])
+
+    def format_help(self) -> str:
+        """As argparse's, with examples."""
+        self.usage = self.format_usage().removeprefix("usage: ").rstrip().replace("%", "%%")
+        text = super().format_help()
+        self.usage = None
+        return "\n".join(filter(None, [text, examples(self.prog.partition(" ")[2]), self.ending()]))
+
+    def ending(self) -> str:
+        """What stands last in the help, in whole lines."""
+        return ""
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong and leave with exit code 2."""
@@ -78,8 +94,8 @@ def add_sampling(parser: Any, default: str | None = None) -> None:
     # Where there is no model's own, there are no persons whose rows could be drawn.
     ways = ("poisson", "without_replacement", "full", "random_allocation", "rows")[: 5 if default is None else 4]
     parser.add_argument(
-        "--sampling", default=default, choices=ways,
-        help="how minibatches are drawn, default: "
+        "--sampling", default=default, choices=ways, metavar="WAY",
+        help=f"how minibatches are drawn: {', '.join(ways)}; default: "
         + (default or "the model's own, which may be random_allocation for shards; rows: of persons, one by one"),
     )
     relations = ("add_remove", "replace_one")
@@ -103,6 +119,7 @@ def add_fit_groups(parser: Parser) -> tuple[Any, Any, Any]:
     model.add_argument("--out", metavar="DIR", required=True, help="folder to write")
     model.add_argument("--force", action="store_true", help="replace a model that is there")
     model.add_argument("--transcript", metavar="DIR", help="new folder that keeps the releases, for `vips-fast verify`")
+    model.add_argument("--report", action="store_true", help="also write report.html, a page for who signs for it")
     model.add_argument("--paper", action="store_true", help="the paper's own algorithm and constants, to compare with")
     privacy = parser.add_argument_group("privacy")
     goal = privacy.add_mutually_exclusive_group()

@@ -2,6 +2,8 @@
 
 from enum import IntEnum
 
+from .help import rows
+
 
 class Exit(IntEnum):
     """Exit codes, each with its meaning."""
@@ -10,7 +12,7 @@ class Exit(IntEnum):
 
     DONE = 0, "done"
     FAILED = 1, "failed: memory, disk, an internal error; or the answer is no (verify, audit, demo)"
-    BAD_INPUT = 2, "bad usage or bad input, or another job has the folder; nothing is spent"
+    BAD_INPUT = 2, "bad usage, bad input or a hopeless forecast, or another job has the folder; nothing is spent"
     REFUSED = 3, "refused by the budget; nothing more is spent"
     KEPT = 4, "fitted and kept in OUT.run, but OUT could not be written; see vips-fast finish"
     UNREPORTED = 5, "written to OUT, but the report could not be printed"
@@ -27,4 +29,4 @@ class Exit(IntEnum):
 
 def table() -> str:
     """The codes and their meanings, for ``--help``."""
-    return "\n".join(["exit codes:", *(f"  {code:3d}  {code.meaning}" for code in Exit)])
+    return "\n".join(["exit codes:", *rows((f"{code:3d}", code.meaning) for code in Exit), ""])

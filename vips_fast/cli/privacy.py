@@ -1,22 +1,28 @@
-"""``privacy``: epsilon of a run, or the noise that a target needs."""
+"""``privacy``: what a saved model promises; epsilon of a run, or the noise that a target needs."""
 
+import json
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
 from .arguments import add_sampling, command, ending, positive, probability, whole
-from .output import output_file, warn_of_delta, width
+from .output import output_file, say, warn_of_delta, warn_of_taints, width
 
 if TYPE_CHECKING:
     from ..accounting import PrivacyEvent
 
 
 def add(commands: Any) -> None:
-    parser = command(commands, "privacy", privacy, "epsilon of a run, or the noise that a target needs")
-    parser.add_argument("--records", type=whole, required=True, help="number of records")
+    what = "what a saved model promises; or epsilon of a run, or the noise that a target needs"
+    parser = command(commands, "privacy", privacy, what)
+    parser.add_argument("model", metavar="DIR", nargs="?", help="folder written by fit; or a run, by the options")
+    parser.add_argument("--verify-key", metavar="FILE", help="Ed25519 public key (PEM) that must have signed the model")
+    what = "print one JSON object: the events as dp-accounting's, or with DIR the statement, as in privacy.json"
+    parser.add_argument("--export", choices=("dp-accounting", "json"), help=what)
+    parser.add_argument("--records", type=whole, help="number of records")
     parser.add_argument("--batch", type=whole, help="expected batch size, default: all records")
-    parser.add_argument("--steps", type=whole, required=True, help="number of steps")
-    parser.add_argument("--delta", type=probability, required=True)
-    goal = parser.add_mutually_exclusive_group(required=True)
+    parser.add_argument("--steps", type=whole, help="number of steps")
+    parser.add_argument("--delta", type=probability)
+    goal = parser.add_mutually_exclusive_group()
     goal.add_argument("--noise-multiplier", type=positive, help="to know epsilon")
     goal.add_argument("--epsilon", type=positive, help="to know the noise multiplier")
     add_sampling(parser, "poisson")
@@ -28,6 +34,50 @@ def add(commands: Any) -> None:
 
 
 def privacy(args: Namespace) -> int:
+    """Print what a model promises; or epsilon, or the noise multiplier, of a run."""
+    run = {
+        "--records": args.records, "--batch": args.batch, "--steps": args.steps, "--delta": args.delta,
+        "--noise-multiplier": args.noise_multiplier, "--epsilon": args.epsilon, "--accountant": args.accountant,
+        "--rows-per-person": args.rows_per_person, "--compare": args.compare or None, "--plot": args.plot,
+    }  # fmt: skip
+    if args.model is not None:
+        if others := [name for name, value in run.items() if value is not None]:
+            raise ValueError(f"{', '.join(others)}: expected without DIR, {args.model}")
+        return _of_model(args)
+    if args.verify_key is not None or args.export == "json":
+        raise ValueError("--verify-key, --export json: expected with DIR, the folder of a model")
+    if missing := [name for name in ("--records", "--steps", "--delta") if run[name] is None]:
+        raise ValueError(f"the following arguments are required: {', '.join(missing)}; or DIR, the folder of a model")
+    if args.noise_multiplier is None and args.epsilon is None:
+        raise ValueError("one of the arguments --noise-multiplier --epsilon is required")
+    return _of_run(args)
+
+
+def _of_model(args: Namespace) -> int:
+    """Print the statement of a saved model, computed from its ledger."""
+    from ..accounting.dp_events import export_event
+    from ..models.privacy_file import ledger_events, privacy_json
+    from ..report import paragraph
+    from .folder import kind_in, read_key
+
+    key = None if args.verify_key is None else read_key("--verify-key", args.verify_key)
+    model = kind_in(args.model).load(args.model, verify=key)
+    warn_of_taints(model)
+    if args.export is None:
+        print(paragraph(model.privacy_.statement(), width()))
+    elif args.export == "json":
+        print(privacy_json(model._fitted()), end="")
+    else:
+        parts = {part: export_event(event) for part, event in ledger_events(model.ledger_)}
+        print(_json({"parts": parts} if model.ledger_.parts else parts.get(None)))
+    return 0
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, indent=1, sort_keys=True, allow_nan=False)
+
+
+def _of_run(args: Namespace) -> int:
     """Print epsilon, or the noise multiplier, of a run."""
     from .. import accounting
     from ..accounting.printing import rounded_up
@@ -44,6 +94,11 @@ def privacy(args: Namespace) -> int:
     if noise is None:
         noise = accounting.calibrate_noise_multiplier(event, args.epsilon, args.delta, accountant=args.accountant)
         noise = float(rounded_up(noise, 6))  # epsilon is that of the noise that is printed
+    if args.export is not None:
+        from ..accounting.dp_events import export_event
+
+        print(_json(export_event(event(noise))))
+        return 0
     spent = accounting.epsilon(event(noise), args.delta, args.accountant)
     rows = [
         ("records", args.records), ("expected batch", f"{sampler.expected_batch_size:g}"),
@@ -74,11 +129,17 @@ def privacy(args: Namespace) -> int:
 
 def _comparison(event: "PrivacyEvent", delta: float, accountant: str | None) -> str:
     """What every accountant says of one event, as a table, and what is left open."""
-    from ..accounting import compare
+    from ..accounting import compare, epsilon
     from ..accounting.printing import rounded_down, rounded_up
     from ..report import table
 
     attack, *bounds = compare(event, delta)
+    try:
+        epsilon(event, delta, "autodp")  # not computed twice: the last answers are kept
+    except ImportError as error:
+        say(f"the second opinion is left out: {error}")
+    except ValueError:
+        pass  # it has none about this event
     rows = [(attack.title, attack.accountant, rounded_down(attack.epsilon, 5), "")]
     for row in bounds:
         used = row.default if accountant is None else row.accountant == accountant

@@ -57,6 +57,7 @@ from ..accounting import (
     ApproximateDPEvent,
     PrivacyEvent,
     RandomAllocationEvent,
+    RepeatAndSelectEvent,
     epsilon,
     epsilon_from_rdp,
     gaussian_epsilon,
@@ -130,7 +131,8 @@ def renyi_filter_epsilon(counts: Counts, delta: float, orders: tuple[tuple[float
     """
     if not any(counts.values()):
         return 0.0
-    allocated = [x for event in counts for x in event.leaves() if isinstance(x, RandomAllocationEvent)]
+    runs = [x.event if isinstance(x, RepeatAndSelectEvent) else x for event in counts for x in event.leaves()]
+    allocated = [x for run in runs for x in run.leaves() if isinstance(x, RandomAllocationEvent)]
     if allocated:
         other = "filter='gaussian'" if any(x.reused for x in allocated) else "its runs in a list declared ahead"
         raise ValueError(
@@ -161,7 +163,7 @@ def gaussian_filter_epsilon(counts: Counts, delta: float) -> float:
 def _mu_squared(event: PrivacyEvent) -> float:
     parts = []
     for leaf, repeats in event.leaves().items():
-        mu = gaussian_mu(getattr(leaf, "event", leaf))
+        mu = None if isinstance(leaf, RepeatAndSelectEvent) else gaussian_mu(getattr(leaf, "event", leaf))
         repeats *= getattr(leaf, "n_epochs", 1)
         if mu is None:
             raise ValueError(f"the Gaussian filter composes Gaussian mechanisms only, got {event.to_json()}")

@@ -1,9 +1,10 @@
 """Files of fitted models, and their signatures.
 
-A model is a folder with ``model.npz`` (arrays) and ``model.json`` (class, settings, public facts, ledger). Nothing in
-them is believed: the statement is computed from the ledger, the ledger's last record holds the digest of all else, and
-shapes and ranges are checked. That catches accidents, damage and careless edits. It does not stop somebody who computes
-every hash anew; a signature does, as far as its key is trusted.
+A model is a folder with ``model.npz`` (arrays) and ``model.json`` (class, settings, public facts, ledger), and what
+they promise in ``privacy.json`` (`privacy_file`), which is written and never read. Nothing in them is believed: the
+statement is computed from the ledger, the ledger's last record holds the digest of all else, and shapes and ranges are
+checked. That catches accidents, damage and careless edits. It does not stop somebody who computes every hash anew; a
+signature does, as far as its key is trusted.
 """
 
 import dataclasses
@@ -14,10 +15,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from ..checks import missing_package
 from ..data.npz import read_npz, write_npz
 from ..durable import new_folder, put_in_place, write_file
 from ..engine.ledger import Ledger
 from ..engine.result import FORMAT, FitResult, Public
+from .privacy_file import PRIVACY_FILE, privacy_json
 
 if TYPE_CHECKING:
     from .estimator import PrivateEstimator
@@ -34,7 +37,7 @@ def save(result: FitResult, path: str | Path) -> None:
     path = Path(path)
     if path.exists() and not path.is_dir():
         raise FileExistsError(f"{path}: expected a folder or a new name")
-    if path.is_dir() and not {p.name for p in path.iterdir()} <= {ARRAYS, META, SIGNATURE}:
+    if path.is_dir() and not {p.name for p in path.iterdir()} <= {ARRAYS, META, SIGNATURE, PRIVACY_FILE}:
         raise FileExistsError(f"{path}: the folder holds other files; expected an empty one or a saved model")
     path.parent.mkdir(parents=True, exist_ok=True)
     folder = new_folder(path)
@@ -65,6 +68,8 @@ def write_into(result: FitResult, folder: Path) -> None:
         raise ValueError(f"settings: an argument of {result.kind} cannot be written as JSON ({error})") from None
     write_file(folder / ARRAYS, lambda file: write_npz(file, arrays))
     write_file(folder / META, lambda file: file.write(text.encode()))
+    said = privacy_json(result)
+    write_file(folder / PRIVACY_FILE, lambda file: file.write(said.encode()))
     if result.signature is not None:
         signature = result.signature
         write_file(folder / SIGNATURE, lambda file: file.write(signature))
@@ -186,9 +191,9 @@ def sign(result: FitResult, key: Any) -> tuple[FitResult, bytes]:
 
 
 def _check_signature(result: FitResult, key: Any, path: Path) -> None:
+    ed25519 = _ed25519()
     from cryptography.exceptions import InvalidSignature
 
-    ed25519 = _ed25519()
     if isinstance(key, (bytes, bytearray)):
         key = ed25519.Ed25519PublicKey.from_public_bytes(bytes(key))
     if not isinstance(key, ed25519.Ed25519PublicKey):
@@ -205,5 +210,5 @@ def _ed25519() -> Any:
     try:
         from cryptography.hazmat.primitives.asymmetric import ed25519
     except ImportError:
-        raise ImportError("signatures need the package cryptography: pip install 'vips_fast[sign]'") from None
+        raise missing_package("a signature", "cryptography", "sign") from None
     return ed25519

@@ -23,6 +23,7 @@ from ..engine.result import FitResult
 from ..engine.transcript import Run, read_transcript, release_digest
 from . import persistence
 from .estimator import PrivateEstimator
+from .privacy_file import PRIVACY_FILE, compare
 
 #: Where the classes live that `save` may have written the names of.
 _HOMES = {
@@ -32,6 +33,8 @@ _HOMES = {
     "PaperLogisticRegression": "vips_fast.models.logistic.paper",
     "SigmoidBeliefNetwork": "vips_fast.models.sbn",
     "PaperSigmoidBeliefNetwork": "vips_fast.models.sbn.paper",
+    "PrivateVocabulary": "vips_fast.models.vocabulary",
+    "PrivateCountVectorizer": "vips_fast.models.vocabulary",
 }
 
 
@@ -202,7 +205,7 @@ def _files(path: Path, have: FitResult, want: FitResult) -> list[VerifyCheck]:
         persistence.write_into(want, folder)
         for file in (persistence.ARRAYS, persistence.META):
             checks.append(VerifyCheck(file, (path / file).read_bytes() == (folder / file).read_bytes()))
-    return checks
+    return [*checks, VerifyCheck(PRIVACY_FILE, *compare(path, want))]
 
 
 def main(arguments: list[str] | None = None) -> int:

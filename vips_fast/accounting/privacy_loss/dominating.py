@@ -14,6 +14,7 @@ from ..events import (
     PrivacyEvent,
     RandomAllocationEvent,
     RandomizedResponseEvent,
+    RepeatAndSelectEvent,
     SelfComposedEvent,
     WithoutReplacementEvent,
     gaussian_mu_squared,
@@ -61,7 +62,8 @@ def base_pair(event: PrivacyEvent) -> Pair:
         return _response_pair(event)
     if isinstance(event, ApproximateDPEvent):
         return _statement_pair(event)
-    raise ValueError(f"no privacy-loss distribution is known for {event.to_json()}")
+    other = "; use accountant='rdp'" if isinstance(event, RepeatAndSelectEvent) else ""
+    raise ValueError(f"no privacy-loss distribution is known for {event.to_json()}{other}")
 
 
 def attack_pairs(event: PrivacyEvent) -> list[tuple[Pair, Pair]]:

@@ -1,0 +1,147 @@
+"""``privacy.json`` and its schema: what every saved model promises, for programs."""
+
+import copy
+import json
+
+import jsonschema
+import numpy as np
+import pytest
+
+from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation
+from vips_fast import accounting as acc
+from vips_fast.engine.budget import Budget
+from vips_fast.models import privacy_file, rebuild
+
+SCHEMA = privacy_file.schema()
+VALID = jsonschema.Draft202012Validator(SCHEMA)
+X = np.random.default_rng(0).normal(size=(60, 3))
+Y = (X[:, 0] > 0).astype(int)
+COUNTS = np.random.default_rng(1).integers(0, 4, size=(40, 6))
+
+
+def logistic(**settings):
+    return BayesianLogisticRegression(n_steps=3, random_state=0, classes=[0, 1], **settings)
+
+
+def saved(model, folder):
+    model.save(folder)
+    return json.loads((folder / "privacy.json").read_text("utf-8"))
+
+
+def test_the_schema_is_one():
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda _: logistic(target_epsilon=2.0).fit(X, Y),
+        lambda _: logistic(noise_multiplier=3.0, sampling="full", target_delta=1e-6).fit(X, Y),
+        lambda _: logistic(target_epsilon=2.0, sampling="without_replacement", batch_size=10).fit(X, Y),
+        lambda _: logistic(target_epsilon=2.0, sampling="random_allocation", batch_size=20).fit(X, Y),
+        lambda _: logistic(target_epsilon=2.0).fit(X, Y, groups=np.arange(60) // 3, unit="ward"),
+        lambda _: logistic(private=False).fit(X, Y),
+        lambda _: logistic(target_epsilon=2.0).set_unsafe(test_key=bytes(32)).fit(X, Y),
+        lambda _: logistic(noise_multiplier=5.0, n_records=60).partial_fit(X[:30], Y[:30], part="a", n_records=30)
+        .partial_fit(X[30:], Y[30:], part="b", n_records=30),
+        lambda path: logistic().fit(X, Y, budget=Budget.create(path / "b", 3.0, 1e-5, dataset="d")),
+        lambda _: LatentDirichletAllocation(2, target_epsilon=2.0, n_steps=3, random_state=0).fit(COUNTS),
+    ],
+    ids=["poisson", "full", "replace", "dealt", "ward", "open", "test_key", "parts", "budget", "lda"],
+)  # fmt: skip
+def test_every_model_has_one_that_the_schema_and_the_ledger_hold(make, tmp_path):
+    model = make(tmp_path)
+    said = saved(model, tmp_path / "m")
+    VALID.validate(said)
+    privacy, loss = model.privacy_, said["privacy_loss"]
+    assert said["statement"] == privacy.statement() and said["taints"] == list(privacy.taints)
+    assert said["private"] == privacy.private == (loss["epsilon"] is not None)
+    if privacy.private:
+        assert loss["epsilon"] == privacy.epsilon and loss["delta"] == privacy.delta
+        # The events alone lead to the same epsilon, in another's hands.
+        events = [acc.event_from_dict(one["event"]) for one in said["accounting"]["events"]]
+        assert max(acc.epsilon(event, loss["delta"]) for event in events) == loss["epsilon"]
+        assert {one["part"] for one in said["accounting"]["events"]} == (set(privacy.parts) or {None})
+    if loss["mu"] is not None:
+        assert loss["rho"] == pytest.approx(loss["mu"] ** 2 / 2)
+        assert acc.gaussian_epsilon(loss["mu"], loss["delta"]) == pytest.approx(loss["epsilon"])
+    assert said["digests"]["ledger"] == model.ledger_.head
+    assert (said["accounting"]["budget"] is None) == (model.ledger_.budget is None)
+    assert privacy_file.compare(tmp_path / "m", model._fitted()) == (True, "")
+
+
+def test_it_is_never_read_as_truth(tmp_path):
+    """A statement that says less is not what a loaded model says, and verification names it."""
+    model = logistic(target_epsilon=2.0).fit(X, Y, transcript=tmp_path / "t")
+    said = saved(model, tmp_path / "m")
+    path = tmp_path / "m" / "privacy.json"
+    for change, what in (
+        (lambda d: d["privacy_loss"].update(epsilon=0.1), "privacy_loss"),
+        (lambda d: d.update(more=1), "more"),
+        (lambda d: d.pop("assumptions"), "assumptions"),
+    ):
+        other = copy.deepcopy(said)
+        change(other)
+        path.write_text(json.dumps(other))
+        again = BayesianLogisticRegression.load(tmp_path / "m")
+        assert again.privacy_.epsilon == model.privacy_.epsilon
+        found = {one.name: one for one in rebuild.verify(tmp_path / "m", tmp_path / "t").checks}
+        assert not found["privacy.json"].ok and what in found["privacy.json"].detail
+    said["versions"]["vips_fast"] = "0.0.1"
+    path.write_text(json.dumps(said))
+    assert rebuild.verify(tmp_path / "m", tmp_path / "t").ok
+    for text, what in (("{", "not a JSON file"), ("[]", "not a JSON object")):
+        path.write_text(text)
+        assert privacy_file.compare(tmp_path / "m", model._fitted()) == (False, what)
+    path.unlink()
+    assert rebuild.verify(tmp_path / "m", tmp_path / "t").ok
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda d: d.pop("digests"),
+        lambda d: d.update(format=2),
+        lambda d: d.update(extra=1),
+        lambda d: d.update(private="yes"),
+        lambda d: d.update(private=False),
+        lambda d: d.update(taints=["sensitivity"]),
+        lambda d: d["privacy_loss"].update(epsilon=None),
+        lambda d: d["privacy_loss"].update(epsilon=-1.0),
+        lambda d: d["privacy_loss"].update(epsilon="2"),
+        lambda d: d["privacy_loss"].update(delta=0),
+        lambda d: d["privacy_loss"].update(delta=1),
+        lambda d: d["privacy_loss"].update(unit=""),
+        lambda d: d["privacy_loss"].pop("n_records"),
+        lambda d: d["dp_flavor"].update(relation="zero_out"),
+        lambda d: d["model"].update(name="local"),
+        lambda d: d["accounting"].update(events=[{"part": None, "event": {"event": {}}}]),
+        lambda d: d["accounting"].update(events=[{"part": None, "event": {"type": "composed", "events": [3]}}]),
+        lambda d: d["accounting"].update(releases=1.5),
+        lambda d: d["accounting"].update(budget={"dataset": "d"}),
+        lambda d: d["implementation"].update(mechanism="Laplace"),
+        lambda d: d.update(assumptions=[]),
+        lambda d: d["assumptions"][0].update(checked=None),
+        lambda d: d["digests"].update(ledger="0" * 63),
+        lambda d: d.update(versions={}),
+    ],
+)
+def test_the_schema_refuses(change):
+    said = privacy_file.privacy_record(logistic(target_epsilon=2.0).fit(X, Y)._fitted())
+    VALID.validate(said)
+    change(said)
+    assert not VALID.is_valid(said)
+
+
+def test_what_is_not_private_says_so_in_every_field():
+    """The schema holds a tainted model to it: no epsilon beside a taint."""
+    said = privacy_file.privacy_record(logistic(private=False).fit(X, Y)._fitted())
+    VALID.validate(said)
+    for change in (
+        lambda d: d["privacy_loss"].update(epsilon=1.0), lambda d: d.update(taints=[]),
+        lambda d: d.update(private=True),
+        lambda d: d.update(statement="(1, 1e-5)-differential privacy"),
+    ):  # fmt: skip
+        other = copy.deepcopy(said)
+        change(other)
+        assert not VALID.is_valid(other)

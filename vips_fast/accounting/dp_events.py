@@ -1,0 +1,251 @@
+"""Events as those of dp-accounting (``DpEvent``), and back, with nothing lost.
+
+A ``DpEvent`` does not say its neighbouring relation, which their accountants are told; it stands beside the event here.
+Where dp-accounting has no class that means the same, or an accountant of theirs (0.6) reads it otherwise, the event is
+wrapped in `VipsFastDpEvent`, which is *ours*: their accountants refuse it, so that no figure comes of a misreading.
+
+===========================  ========================================================================================
+event here                   there
+===========================  ========================================================================================
+gaussian, laplace            ``GaussianDpEvent``, ``LaplaceDpEvent``; ours under ``"replace_one"``, where their PLD
+                             accountant reads the noise multiplier over a norm bound and their RDP accountant over
+                             the sensitivity, which is up to twice that
+randomized_response          ``RandomizedResponseDpEvent``, whose parameter is (1 - p) K / (K - 1); ours if repeated:
+                             their PLD accountant composes repeated responses once. Ours, too, where no double is
+                             that parameter
+poisson_sampled, composed,   ``PoissonSampledDpEvent``, ``ComposedDpEvent``, ``SelfComposedDpEvent``
+self_composed
+repeat_and_select            ``RepeatAndSelectDpEvent``, with an infinite shape for Poisson
+non_private                  ``NonPrivateDpEvent``
+without_replacement          ours: theirs leaves open, too, what the noise multiplier is relative to
+random_allocation, group,    ours: they have none
+approximate_dp
+===========================  ========================================================================================
+
+``NoOpDpEvent`` is imported as an empty composition. The package dp-accounting is needed for the objects alone, not
+for `export_event` and `import_event`, which speak JSON.
+"""
+
+import importlib
+import math
+from functools import cache
+from typing import Any
+
+from ..checks import missing_package
+from .events import (
+    ADD_REMOVE,
+    REPLACE_ONE,
+    ComposedEvent,
+    GaussianEvent,
+    LaplaceEvent,
+    NonPrivateEvent,
+    PoissonSampledEvent,
+    PrivacyEvent,
+    RandomizedResponseEvent,
+    RepeatAndSelectEvent,
+    SelfComposedEvent,
+    check_event,
+    event_from_dict,
+)
+
+THEIRS, OURS = "dp_accounting.dp_event", "vips_fast.accounting.dp_events"
+_RELATIONS = {None: None, ADD_REMOVE: "ADD_OR_REMOVE_ONE", REPLACE_ONE: "REPLACE_ONE"}
+
+
+def _named(name: str, /, **fields: Any) -> dict[str, Any]:
+    return {"module_name": THEIRS, "class_name": name, **fields}
+
+
+def _ours(event: PrivacyEvent) -> dict[str, Any]:
+    return {"module_name": OURS, "class_name": "VipsFastDpEvent", "description": event.to_dict()}
+
+
+def _truth(noise: float, k: int) -> float:
+    return 1.0 - noise * (k - 1) / k
+
+
+def _response(event: RandomizedResponseEvent) -> dict[str, Any] | None:
+    """Theirs that is read back as the event exactly; None if there is none."""
+    p, k = event.truth_probability, event.n_categories
+    noise = (1.0 - p) * k / (k - 1)
+    for candidate in (noise, math.nextafter(noise, 0.0), math.nextafter(noise, 2.0)):
+        if 0.0 < candidate <= 1.0 and _truth(candidate, k) == p:
+            return _named("RandomizedResponseDpEvent", noise_parameter=candidate, num_buckets=k)
+    return None
+
+
+def _out(event: PrivacyEvent, repeats: int) -> dict[str, Any]:
+    if isinstance(event, ComposedEvent):
+        return _named("ComposedDpEvent", events=[_out(child, repeats) for child in event.events])
+    if isinstance(event, SelfComposedEvent):
+        return _named("SelfComposedDpEvent", event=_out(event.event, repeats * event.count), count=event.count)
+    if isinstance(event, PoissonSampledEvent):
+        inner = _out(event.event, repeats)
+        return _named("PoissonSampledDpEvent", sampling_probability=event.sampling_probability, event=inner)
+    if isinstance(event, RepeatAndSelectEvent):
+        shape = "inf" if event.shape is None else event.shape
+        return _named("RepeatAndSelectDpEvent", event=_out(event.event, 1), mean=event.mean, shape=shape)
+    if isinstance(event, NonPrivateEvent):
+        return _named("NonPrivateDpEvent")
+    if isinstance(event, (GaussianEvent, LaplaceEvent)) and event.neighbors != REPLACE_ONE:
+        name = "GaussianDpEvent" if isinstance(event, GaussianEvent) else "LaplaceDpEvent"
+        return _named(name, noise_multiplier=event.noise_multiplier)
+    if isinstance(event, RandomizedResponseEvent) and repeats == 1:
+        return _response(event) or _ours(event)
+    return _ours(event)
+
+
+def export_event(event: PrivacyEvent) -> dict[str, Any]:
+    """The event as JSON in the terms of dp-accounting.
+
+    ``neighboring_relation`` is the name of a member of their ``NeighboringRelation``, or None where the event states
+    no relation; ``event`` has the items of their ``DpEvent.to_named_tuple``, an infinite shape as the text "inf";
+    ``ours`` lists the types of the events in it that dp-accounting cannot account for. Raises TypeError if `event` is
+    none.
+    """
+    named = _out(check_event(event), 1)
+    found: set[str] = set()
+    stack = [named]
+    while stack:
+        one = stack.pop()
+        if one["module_name"] == OURS:
+            found.add(one["description"]["type"])
+        stack += [one["event"]] if "event" in one else one.get("events", [])
+    return {"neighboring_relation": _RELATIONS[event.neighbors], "event": named, "ours": sorted(found)}
+
+
+_FIELDS = {
+    "NoOpDpEvent": (), "NonPrivateDpEvent": (), "GaussianDpEvent": ("noise_multiplier",),
+    "LaplaceDpEvent": ("noise_multiplier",), "RandomizedResponseDpEvent": ("noise_parameter", "num_buckets"),
+    "ComposedDpEvent": ("events",), "SelfComposedDpEvent": ("event", "count"),
+    "PoissonSampledDpEvent": ("sampling_probability", "event"), "RepeatAndSelectDpEvent": ("event", "mean", "shape"),
+    "VipsFastDpEvent": ("description",),
+}  # fmt: skip
+
+
+def _in(data: Any, neighbors: str | None) -> PrivacyEvent:
+    if not isinstance(data, dict):
+        raise TypeError(f"event: expected a dictionary, got {type(data).__name__}")
+    name, module = data.get("class_name"), data.get("module_name")
+    if not isinstance(name, str) or name not in _FIELDS or module != (OURS if name == "VipsFastDpEvent" else THEIRS):
+        raise ValueError(f"event: {name!r} of {module!r} has no counterpart; expected one of {sorted(_FIELDS)}")
+    if set(data) != {"module_name", "class_name", *_FIELDS[name]}:
+        raise ValueError(f"event: {name} has the items {sorted(_FIELDS[name])}, got {sorted(map(str, data))}")
+    if name == "VipsFastDpEvent":
+        own = event_from_dict(data["description"])
+        if own.neighbors != neighbors:
+            raise ValueError(f"event: {own.kind} states {own.neighbors!r}, expected {neighbors!r}")
+        return own
+    if name == "NoOpDpEvent":
+        return ComposedEvent(())
+    if name == "NonPrivateDpEvent":
+        return NonPrivateEvent(neighbors)
+    if name in ("GaussianDpEvent", "LaplaceDpEvent"):
+        if neighbors == REPLACE_ONE:
+            raise ValueError(f"event: {name} under REPLACE_ONE does not say what its noise multiplier is relative to")
+        return (GaussianEvent if name == "GaussianDpEvent" else LaplaceEvent)(data["noise_multiplier"], neighbors)
+    if name == "RandomizedResponseDpEvent":
+        k = data["num_buckets"]
+        plain = RandomizedResponseEvent(0.5, k)  # refuses what is no number of categories
+        return RandomizedResponseEvent(_truth(float(data["noise_parameter"]), plain.n_categories), k)
+    if name == "ComposedDpEvent":
+        if not isinstance(data["events"], (list, tuple)):
+            raise TypeError("event: ComposedDpEvent has a list of events")
+        return ComposedEvent(tuple(_in(child, neighbors) for child in data["events"]))
+    inner = _in(data["event"], neighbors)
+    if name == "SelfComposedDpEvent":
+        return SelfComposedEvent(inner, data["count"])
+    if name == "PoissonSampledDpEvent":
+        return PoissonSampledEvent(data["sampling_probability"], inner)
+    shape = None if data["shape"] in ("inf", math.inf) else data["shape"]
+    return RepeatAndSelectEvent(inner, data["mean"], shape)
+
+
+def import_event(data: Any) -> PrivacyEvent:
+    """The event that `export_event` described, or whoever else writes the same JSON; ``ours`` may be left out.
+
+    Raises TypeError or ValueError if `data` is no such dictionary, or an event of theirs has no counterpart here.
+    """
+    known = {theirs: neighbors for neighbors, theirs in _RELATIONS.items()}
+    if not isinstance(data, dict) or "event" not in data:
+        raise TypeError("event: expected a dictionary with 'neighboring_relation' and 'event'")
+    relation = data.get("neighboring_relation")
+    if relation is not None and relation not in known:
+        raise ValueError(f"neighboring_relation={relation!r}: expected {sorted(filter(None, known))} or None")
+    return _in(data["event"], known[relation])
+
+
+# -------------------------------------------------------------------- objects
+
+
+def _module(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise missing_package("an event of dp-accounting", "dp-accounting", "dp-accounting") from None
+
+
+@cache
+def _own_class() -> Any:
+    attr = _module("attr")
+    unsupported: Any = _module(THEIRS).UnsupportedDpEvent
+
+    @attr.s(frozen=True, slots=True, auto_attribs=True)
+    class VipsFastDpEvent(unsupported):  # type: ignore[misc]  # of a package without types
+        """An event of vips_fast that dp-accounting has no class for; its accountants refuse it."""
+
+        #: `PrivacyEvent.to_dict`. A text would not pass through their named tuples, which take it for a list.
+        description: dict[str, Any]
+
+    VipsFastDpEvent.__module__, VipsFastDpEvent.__qualname__ = OURS, "VipsFastDpEvent"
+    return VipsFastDpEvent
+
+
+def __getattr__(name: str) -> Any:
+    # Their ``DpEvent.from_named_tuple`` looks the class up by the name of its module.
+    if name == "VipsFastDpEvent":
+        return _own_class()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _object(named: dict[str, Any]) -> Any:
+    fields = {key: value for key, value in named.items() if key not in ("module_name", "class_name")}
+    if "event" in fields:
+        fields["event"] = _object(fields["event"])
+    if "events" in fields:
+        fields["events"] = [_object(one) for one in fields["events"]]
+    if fields.get("shape") == "inf":
+        fields["shape"] = math.inf
+    cls = _own_class() if named["module_name"] == OURS else getattr(_module(THEIRS), named["class_name"])
+    return cls(**fields)
+
+
+def to_dp_event(event: PrivacyEvent) -> Any:
+    """The event as a ``DpEvent`` of dp-accounting, for an accountant whose relation is that of the event.
+
+    Raises ImportError without dp-accounting; TypeError if `event` is none.
+    """
+    return _object(export_event(event)["event"])
+
+
+def from_dp_event(dp_event: Any, neighbors: str | None = ADD_REMOVE) -> PrivacyEvent:
+    """The event that a ``DpEvent`` stands for under the relation `neighbors`.
+
+    ``from_dp_event(to_dp_event(event), event.neighbors) == event`` for every event. Raises ValueError for an event of
+    theirs without a counterpart here; TypeError for what is none; ImportError without dp-accounting.
+    """
+    if neighbors not in _RELATIONS:
+        raise ValueError(f"neighbors={neighbors!r}: expected 'add_remove', 'replace_one' or None")
+    return _in(_named_of(dp_event), neighbors)
+
+
+def _named_of(dp_event: Any) -> dict[str, Any]:
+    if not isinstance(dp_event, _module(THEIRS).DpEvent):
+        raise TypeError(f"dp_event: expected a DpEvent, got {type(dp_event).__name__}")
+    out: dict[str, Any] = {"module_name": type(dp_event).__module__, "class_name": type(dp_event).__name__}
+    out |= {field.name: getattr(dp_event, field.name) for field in _module("attr").fields(type(dp_event))}
+    if "event" in out:
+        out["event"] = _named_of(out["event"])
+    if "events" in out:
+        out["events"] = [_named_of(one) for one in out["events"]]
+    return out

@@ -1,0 +1,105 @@
+"""Selecting the best of several private runs: Renyi bounds of Papernot & Steinke 2022 ("Hyperparameter Tuning with
+Renyi Differential Privacy"), with proofs.
+
+A mechanism Q gives outputs that are totally ordered; a number of runs K is drawn without looking at the data, Q is run
+K times with fresh coins, and the largest output alone is released. Outputs that tie count as ordered by a coin of their
+own, so that keeping the first of them is as good. Let Q and Q' be its laws on two neighbouring data sets, A and A' the
+selection's, alpha > 1, eps(alpha) a bound of D_alpha both ways, and f(x) = E[x^K].
+
+*Lemma (theirs, 7).* Let S = sum_y A(y)^alpha A'(y)^(1-alpha) over the outputs of Q. Then S <= e^((alpha-1) eps(alpha))
+max f'(q)^alpha f'(q')^(1-alpha), the maximum over the probabilities q, q' that Q and Q' give to one (randomised) event.
+*Proof.* The largest of K is y or below with probability f(Q(<= y)), so A(y) = f(Q(<= y)) - f(Q(< y)) = Q(y) E[f'(q_U)]
+with U uniform on [0, 1] and q_U = Q(< y) + U Q(y), the probability of "below y, or y and a coin"; likewise A' with the
+same U. a^alpha b^(1-alpha) is jointly convex, so A(y)^alpha A'(y)^(1-alpha) is at most the mean over U of
+Q(y)^alpha Q'(y)^(1-alpha) f'(q_U)^alpha f'(q'_U)^(1-alpha). Sum over y. (Densities take the place of probabilities
+where outputs are continuous.)
+
+*Truncated negative binomial (theirs, theorem 2).* With eta = shape > 0 and gamma in (0, 1), f(x) = ((1 - (1-gamma)
+x)^-eta - 1) / (gamma^-eta - 1), for eta = 0 its limit ln(1 - (1-gamma) x) / ln gamma; K >= 1 always. For every order
+b > 1
+
+    D_alpha(A | A') <= eps(alpha) + (1 + eta) ((1 - 1/b) eps(b) + ln(1/gamma) / b) + ln E[K] / (alpha - 1).
+
+*Proof.* f'(x) = E[K] gamma^(eta+1) (1 - (1-gamma) x)^-(eta+1), as f'(1) = E[K]. Let u = 1 - (1-gamma) q, the
+probability that Q gives to "not the event, or a coin that shows gamma", and u' that of Q'; both are >= gamma. The term
+of that event in the sum of D_b(Q' | Q) is u'^b u^(1-b) <= e^((b-1) eps(b)), so u'/u <= u^(-1/b) e^((1-1/b) eps(b)) <=
+gamma^(-1/b) e^((1-1/b) eps(b)). Then f'(q)^alpha f'(q')^(1-alpha) = E[K] (gamma / u)^(eta+1) (u'/u)^((alpha-1)(eta+1))
+is at most E[K] (gamma^(-1/b) e^((1-1/b) eps(b)))^((alpha-1)(eta+1)). The lemma, the logarithm, and a division by
+alpha - 1 give the bound. At mean 1 gamma is 1, the selection is one run, and the bound is eps(alpha) at b -> 1.
+
+*Poisson (theirs, theorem 6, with the event of no run counted).* With mean m and f(x) = e^(m (x - 1)), if
+P(Q in E) <= (1 + 1/(alpha-1)) P(Q' in E) + delta for all events E and both ways,
+
+    D_alpha(A | A') <= ln(e^((alpha-1)(eps(alpha) + m delta) + ln m) + e^-m) / (alpha - 1).
+
+*Proof.* f'(q)^alpha f'(q')^(1-alpha) = m exp(m ((alpha-1) a' - alpha a)) with a = 1 - q, a' = 1 - q', and (alpha-1) a'
+- alpha a = (alpha-1) (a' - (1 + 1/(alpha-1)) a) <= (alpha-1) delta. The output "no run" has the probability e^-m under
+both laws and adds e^-m to S. Here delta comes from the Renyi bounds of Q (`rdp.delta_from_rdp`).
+
+A Renyi divergence does not fall with its order, so a bound at a larger order holds at a smaller one, too; the
+accountant's minimum over orders takes what of that is of use.
+"""
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+
+from .checks import FloatArray
+
+
+def truncated_negative_binomial_mean(gamma: float, shape: float) -> float:
+    """E[K] = shape (1/gamma - 1) / (1 - gamma^shape), at shape 0 (1/gamma - 1) / ln(1/gamma); definition 1 of theirs.
+
+    `gamma` is in (0, 1] and `shape` >= 0.
+    """
+    log = -math.log(gamma)
+    if log == 0.0:
+        return 1.0
+    # (e^log - 1) / log over (1 - e^(-shape log)) / (shape log).
+    below = 1.0 if shape * log == 0.0 else -math.expm1(-shape * log) / (shape * log)
+    return math.expm1(log) / log / below
+
+
+@lru_cache(maxsize=256)
+def stopping_probability(mean: float, shape: float) -> float:
+    """The gamma of the truncated negative binomial distribution with this mean >= 1, rounded down, which is upwards in
+    the bound."""
+    if mean == 1.0:
+        return 1.0
+    # In t = ln(1/gamma); the mean grows with it.
+    low, high = 0.0, 1.0
+    while truncated_negative_binomial_mean(math.exp(-high), shape) < mean:
+        low, high = high, 2.0 * high
+    while high - low > 1e-14 * max(1.0, high):
+        middle = 0.5 * (low + high)
+        if not low < middle < high:
+            break
+        if truncated_negative_binomial_mean(math.exp(-middle), shape) < mean:
+            low = middle
+        else:
+            high = middle
+    return math.exp(-high) * (1.0 - 1e-12)
+
+
+def selected_curve(
+    mean: float, shape: float | None, orders: FloatArray, run: FloatArray, known: FloatArray, curve: FloatArray,
+    delta_at: Callable[[float], float],
+) -> FloatArray:  # fmt: skip
+    """Renyi divergence bounds of a selection, `RepeatAndSelectEvent`, at `orders` > 1.
+
+    `run` are the bounds of one run at `orders`, `curve` those at the orders `known`, among which the proof's order b is
+    chosen, and ``delta_at(epsilon)`` the delta of one run there. All are float64 of one dimension.
+    """
+    above = orders - 1.0
+    if shape is None:
+        with np.errstate(over="ignore"):
+            closeness = np.log1p(1.0 / above)
+        delta = np.array([delta_at(float(epsilon)) for epsilon in closeness])
+        return np.logaddexp(above * (run + mean * delta) + math.log(mean), -mean) / above
+    gamma = stopping_probability(mean, shape)
+    every = float(np.min((1.0 - 1.0 / known) * curve - math.log(gamma) / known))
+    # At b -> 1 the least of them is 0 + ln(1 / gamma).
+    every = min(every, -math.log(gamma))
+    return run + (1.0 + shape) * every + math.log(mean) / above

@@ -1,0 +1,106 @@
+"""``privacy.json``: what a saved model promises, for programs. Its JSON schema is ``privacy.schema.json``.
+
+The groups and their names are modelled on the registry of deployments of differential privacy (Nanayakkara, Ghazi &
+Vadhan 2025): flavor, privacy loss, model of trust, accounting, implementation. Everything is computed from the model's
+ledger and public facts when the model is saved. The file is never read back as truth: loading a model leaves it alone,
+and ``verify`` computes it again and compares.
+"""
+
+import json
+import math
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..accounting import ACCOUNTANTS, gaussian_mu, zcdp_rho
+from ..engine.assumptions import assess
+from ..engine.ledger import Ledger
+from ..engine.result import FitResult
+
+if TYPE_CHECKING:
+    from ..accounting import PrivacyEvent
+
+PRIVACY_FILE, FORMAT = "privacy.json", 1
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema (draft 2020-12) of ``privacy.json``."""
+    text = resources.files(__package__).joinpath("privacy.schema.json").read_text("utf-8")
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def ledger_events(ledger: Ledger) -> "list[tuple[str | None, PrivacyEvent]]":
+    """What a record of each part was in, as one event; without parts the one of all releases, or none."""
+    found = ((part, ledger.event(part)) for part in ledger.parts or (None,))
+    return [(part, event) for part, event in found if event is not None]
+
+
+def privacy_record(result: FitResult) -> dict[str, Any]:
+    """The statement of a result as a JSON value; see the module and the schema.
+
+    ``privacy_loss`` has ``epsilon``, ``delta``, and where every release is a Gaussian mechanism on all the data ``mu``
+    (Gaussian differential privacy) and ``rho`` (zero-concentrated), else null. A tainted result has null for all.
+    """
+    from .. import __version__
+
+    privacy, ledger, plan = result.privacy, result.ledger, result.ledger.plan or {}
+    events = ledger_events(ledger)
+    mus = [gaussian_mu(event) for _, event in events]
+    mu = max((value for value in mus if value is not None), default=0.0) if None not in mus else None
+    rho = None if mu is None else max((zcdp_rho(event) for _, event in events), default=0.0)
+    known = privacy.private and math.isfinite(privacy.epsilon)
+    accountant = ACCOUNTANTS.get(privacy.accountant)
+    return {
+        "format": FORMAT,
+        "statement": privacy.statement(),
+        "private": privacy.private,
+        "taints": list(privacy.taints),
+        "dp_flavor": {"name": "approximate", "relation": privacy.neighbors},
+        "privacy_loss": {
+            "unit": privacy.unit, "n_records": privacy.n_records, "rows_per_unit": privacy.rows_per_unit,
+            "epsilon": privacy.epsilon if known else None, "delta": privacy.delta if known else None,
+            "mu": mu if known else None, "rho": rho if known else None,
+        },
+        "model": {"name": "central", "release": "one fitted model; the noised state of every step"},
+        "accounting": {
+            "accountant": privacy.accountant, "title": accountant.title if accountant else "none",
+            "source": accountant.source if accountant else "", "releases": privacy.steps, "lost": privacy.lost,
+            "events": [{"part": part, "event": event.to_dict()} for part, event in events],
+            "vocabulary_included": privacy.vocabulary, "budget": ledger.budget,
+        },
+        "implementation": {
+            "estimator": result.kind, "mechanism": "Gaussian", "sampling": privacy.sampling,
+            "batch_size": privacy.batch_size, "n_steps": result.n_steps,
+            "noise_multiplier": privacy.noise_multiplier, "clip_norm": float(plan.get("clip_norm", 0.0)),
+            "sensitivity": float(plan.get("sensitivity", 0.0)),
+        },
+        "assumptions": [
+            {"name": f.assumption.name, "text": f"{f.assumption.title}. {f.assumption.text}", "checked": f.held,
+             "why": f.why} for f in assess(result)
+        ],
+        "versions": {"vips_fast": __version__},
+        "digests": {"ledger": result.head, "result": ledger.closing},
+    }  # fmt: skip
+
+
+def privacy_json(result: FitResult) -> str:
+    """`privacy_record` as the text of the file."""
+    return json.dumps(privacy_record(result), indent=1, sort_keys=True, allow_nan=False) + "\n"
+
+
+def compare(folder: Path, result: FitResult) -> tuple[bool, str]:
+    """Whether a folder's ``privacy.json`` is what the result gives, but for the versions, and what is to say of it."""
+    path = folder / PRIVACY_FILE
+    if not path.exists():
+        return True, "none: saved before there were any"
+    try:
+        said = json.loads(path.read_bytes())
+    except (ValueError, RecursionError):
+        return False, "not a JSON file"
+    want = json.loads(privacy_json(result))
+    if not isinstance(said, dict):
+        return False, "not a JSON object"
+    keys = said.keys() | want.keys()
+    other = sorted(key for key in keys if key != "versions" and said.get(key) != want.get(key))
+    return not other, f"{', '.join(other)}: not what the ledger gives" if other else ""
