@@ -11,7 +11,22 @@ from argparse import Namespace, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 
 from .. import __version__, runtime_info
-from . import audit, budget, config, demo, finish, lda, logistic, network, privacy, schema, shard, transform, verify
+from . import (
+    audit,
+    budget,
+    config,
+    demo,
+    finish,
+    lda,
+    logistic,
+    network,
+    privacy,
+    schema,
+    search,
+    shard,
+    transform,
+    verify,
+)
 from .arguments import Parser, command
 from .exits import Exit, table
 from .output import flush, say
@@ -98,6 +113,7 @@ def build_parser() -> Parser:
     models = fit.add_subparsers(dest="family", required=True, metavar="MODEL", parser_class=config.JobParser)
     for family in (lda, logistic, network):
         family.add(commands, models)
+    search.add(commands, (lda, logistic, network))
     for module in (config, finish, schema, shard, transform, privacy, budget, verify, audit):
         module.add(commands)
     command(commands, "info", info, "version, instruction sets, threads")
