@@ -112,7 +112,8 @@ def run_search(
         args.input = own
         public = {"X_public": judged[0], "y_public": judged[1] if len(judged) > 1 else None}
     whose = {} if groups is None else {"groups": groups, "unit": unit}
-    search.fit(*job.data, **whose, budget=args.budget, **public)
+    X, y = job.data if len(job.data) == 2 else (job.data[0], None)
+    search.fit(X, y, budget=args.budget, **whose, **public)
     best = search.best_estimator_
     _write(best, out, {**job.files(best), texts.PRIVACY: texts.statement(best)})
     warn_of_delta(best.privacy_.delta, best.privacy_.n_records)

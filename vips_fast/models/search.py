@@ -129,19 +129,25 @@ class PrivateSearch:
         self.estimator, self.candidates = estimator, candidates
         self.mean_runs, self.shape, self.score, self.held_out = mean_runs, shape, score, held_out
         self.scorer, self.score_range, self.score_noise = scorer, score_range, score_noise
+        self._names = estimator.get_params(deep=False).keys() if isinstance(estimator, PrivateEstimator) else ()
         self._test_key: bytes | None = None
         self._best: tuple[PrivateEstimator, dict[str, Any], float] | None = None
 
     def set_unsafe(self, *, test_key: bytes | None = None) -> Self:
         """As `PrivateEstimator.set_unsafe`: what a known key draws is NOT PRIVATE; for tests and audits."""
-        self._unfitted({}).set_unsafe(test_key=test_key)  # refuses what is no key
+        if isinstance(self.estimator, PrivateEstimator):
+            self._unfitted({}).set_unsafe(test_key=test_key)  # refuses what is no key
         self._test_key = test_key
         return self
 
     # ------------------------------------------------------------ settings
 
     def _unfitted(self, settings: Mapping[str, Any]) -> PrivateEstimator:
-        return type(self.estimator)(**{**self.estimator.get_params(deep=False), **settings, "callback": None})
+        return type(self.estimator)(**{**self._given(), **settings, "callback": None})
+
+    def _given(self) -> dict[str, Any]:
+        """The estimator's own settings."""
+        return {name: getattr(self.estimator, name) for name in self._names}
 
     def _tried(self) -> list[dict[str, Any]]:
         """The candidates, checked."""
@@ -153,7 +159,7 @@ class PrivateSearch:
             tried = [dict(one) for one in given]
         if not tried:
             raise ValueError("candidates: expected at least one")
-        known = self.estimator.get_params(deep=False)
+        known = self._given()
         for one in tried:
             for name in one:
                 if name not in known or name in SCHEDULE:
