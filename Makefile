@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 SOURCES := pyproject.toml setup.py csrc/sources.mk csrc/kernels.toml csrc/generate.py \
     $(wildcard csrc/*.[ch] csrc/*/*.[ch] vips_fast/kernels/*.pyx)
 
-.PHONY: demo test lint test-slow torture bench bench-compare bench-baseline bench-report paper lib sanitize clean
+.PHONY: demo test lint test-slow torture bench bench-compare bench-baseline bench-report paper leakage lib sanitize clean
 
 demo: $(VENV)/.run
 	$(BIN)/vips-fast demo
@@ -54,6 +54,11 @@ bench-report: $(VENV)/.test
 paper: $(VENV)/.paper
 	$(BIN)/python -m bench.paper $(if $(SCALE),--scale $(SCALE)) $(if $(ONLY),--only $(ONLY))
 
+# What published topics of KOS give away, docs/leakage.md: up to 18 minutes of shadow models, more at the next call.
+leakage: $(VENV)/.test
+	nice -n 19 $(BIN)/python bench/leakage.py run --corpora kos --minutes 18
+	$(BIN)/python bench/leakage.py report
+
 # The kernels as a static library, build/c/libvips_fast.a: a C compiler; Python's standard library writes the header.
 lib:
 	$(MAKE) -C csrc PYTHON=$(PYTHON)
@@ -85,7 +90,7 @@ $(VENV)/.run: $(VENV)/bin/python $(SOURCES)
 	touch $@
 
 $(VENV)/.test: $(VENV)/bin/python $(SOURCES)
-	$(BIN)/python -m pip install --quiet --editable ".[test,bench,plot,lint]"
+	$(BIN)/python -m pip install --quiet --editable ".[test,bench,lint]"
 	touch $@ $(VENV)/.run
 
 $(VENV)/.bench: $(VENV)/.test

@@ -7,10 +7,18 @@ of sources and flags is csrc/sources.mk, which csrc/Makefile shares. Metadata is
 pyproject.toml.
 """
 
+import os
 import platform
 import runpy
 import shutil
+import sys
 from pathlib import Path
+
+if os.name != "posix" or sys.maxsize < 2**32 or sys.byteorder != "little" or sys.version_info < (3, 11):
+    raise SystemExit(
+        "vips_fast: built for Linux and macOS on 64-bit x86 and Arm, with Python 3.11 or newer; this is "
+        f"{platform.system()} {platform.machine()} with Python {'.'.join(map(str, sys.version_info[:2]))}"
+    )
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
@@ -32,18 +40,26 @@ def make_variables(path: Path) -> dict[str, list[str]]:
 
 
 BUILD = make_variables(CSRC / "sources.mk")
+#: Python's own flags ask for debugging information, five times the size of the code; who wants it says so in CFLAGS.
+DEBUG = [] if "-g" in os.environ.get("CFLAGS", "").split() else ["-g0"]
 
 
 class BuildKernels(build_ext):
     """Compile csrc for each instruction set, then link it into the Cython module."""
 
     def build_extension(self, ext: Extension) -> None:
+        compiler = self.compiler.compiler_so[0]
+        if shutil.which(compiler) is None:
+            raise SystemExit(
+                f"vips_fast: no C compiler found ({compiler}): install a wheel, or gcc or clang, or name yours in CC"
+            )
         include = [str(CSRC), str(CSRC / "include")]
 
         def compile_all(sources: str, folder: str, macro: str | None, flags: list[str]) -> list[str]:
             return self.compiler.compile(
                 [f"csrc/{name}" for name in BUILD[sources]], output_dir=str(Path(self.build_temp) / folder),
-                macros=[(macro, "1")] if macro else [], include_dirs=include, extra_postargs=BUILD["FLAGS"] + flags,
+                macros=[(macro, "1")] if macro else [], include_dirs=include,
+                extra_postargs=BUILD["FLAGS"] + DEBUG + flags,
             )
 
         x86 = platform.machine().lower() in ("x86_64", "amd64")
@@ -74,7 +90,7 @@ setup(
             ["vips_fast/kernels/native.pyx"],
             include_dirs=["csrc/include"],
             # The bindings convert and call; optimizing them further doubles the time of a build.
-            extra_compile_args=["-O1"],
+            extra_compile_args=["-O1", *DEBUG],
             depends=[str(p.relative_to(ROOT)) for p in sorted(CSRC.rglob("*.[ch]"))]
             + [str(p.relative_to(ROOT)) for p in sorted((ROOT / "vips_fast" / "kernels").glob("*.p*i*"))],
         )

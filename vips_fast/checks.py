@@ -46,6 +46,14 @@ def check_flag(name: str, value: Any) -> None:
         raise ValueError(f"{name}={value!r}: expected True or False")
 
 
+def missing_package(what: str, package: str, extra: str) -> ImportError:
+    """The error to raise where an optional package is not installed: what needs it, and the line that installs it.
+
+    ``extra`` is the name in pyproject.toml under which the package is found.
+    """
+    return ImportError(f'{what} needs the package {package}: pip install "vips_fast[{extra}]"', name=package)
+
+
 def machine_memory() -> float:
     """Bytes of memory that the machine has; infinity where nobody knows."""
     try:

@@ -14,10 +14,17 @@ import numpy as np
 import scipy.sparse as sp
 
 from vips_fast.kernels import native
+from vips_fast.models.lda import LdaOptions
 
 DATA = common.DATA / "wiki"
 RESULTS = common.ROOT / "bench" / "results"
 LENGTH, K = 500, 50
+
+
+def without_noise(learning_decay=None):
+    """Parameters of a fit that differs from a private one in the clip and the noise alone."""
+    options = LdaOptions(learning_decay=learning_decay or 0.7, topic_mean="geometric", mean_change_tol=1e-3)
+    return dict(private=False, sampling="poisson", doc_length=LENGTH, options=options)
 
 
 def resampled(X, rows, generator, length=LENGTH):

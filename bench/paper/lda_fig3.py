@@ -4,7 +4,7 @@ import dataclasses
 from pathlib import Path
 
 from common import STYLES, markdown, save, subplots
-from lda_common import load, unigram_perplexity
+from lda_common import load, unigram_perplexity, without_noise
 from lda_fig2 import DELTA, PAPER, N, event, paper_options, planned_options
 
 from vips_fast import LatentDirichletAllocation
@@ -25,7 +25,7 @@ class Watched:
         return self.running
 
     def perplexity_so_far(self, Y):
-        read_out = LatentDirichletAllocation(self.n_components, private=False, n_steps=1).fit(Y[:2])
+        read_out = LatentDirichletAllocation(self.n_components, n_steps=1, **without_noise()).fit(Y[:2])
         arrays = {"components": self.running.result()["components"]}
         read_out._result = dataclasses.replace(read_out._result, arrays=arrays)
         return read_out.perplexity(Y)

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 from common import markdown
-from lda_common import DATA, K, load, npmi, overlap, top_words, unigram_perplexity
+from lda_common import DATA, K, load, npmi, overlap, top_words, unigram_perplexity, without_noise
 from lda_fig2 import DELTA, N
 from lda_table3 import reference
 
@@ -56,9 +56,8 @@ def sections():
 @lru_cache(1)
 def sections_reference():
     X = sections()[0]
-    plain = dict(private=False, batch_size=X.shape[0], n_steps=20, doc_length=100)
-    options = LdaOptions(learning_decay=0.5)
-    return LatentDirichletAllocation(K, n_jobs=1, random_state=0, options=options, **plain).fit(X).components_
+    plain = {**without_noise(0.5), "batch_size": X.shape[0], "n_steps": 20, "doc_length": 100}
+    return LatentDirichletAllocation(K, n_jobs=1, random_state=0, **plain).fit(X).components_
 
 
 @lru_cache(1)
@@ -66,7 +65,7 @@ def public_articles():
     """Topics of articles that no section comes from."""
     train = sp.csr_array(sp.load_npz(DATA / "train.npz"))
     others = np.setdiff1d(np.arange(train.shape[0]), np.load(DATA / "train_sections_article.npy"))[:N_PUBLIC]
-    options = dict(private=False, batch_size=len(others) / 2, n_steps=60, doc_length=100)
+    options = {**without_noise(), "batch_size": len(others) / 2, "n_steps": 60, "doc_length": 100}
     return LatentDirichletAllocation(K, n_jobs=1, random_state=0, **options).fit(train[others])
 
 
@@ -100,8 +99,8 @@ def run(cell: dict) -> dict:
     if setting == "public articles alone":
         model = known
     elif setting == "non-private":
-        plain = dict(batch_size=min(N // scale // 4, X.shape[0]), n_steps=20, options=LdaOptions(learning_decay=0.5))
-        model = LatentDirichletAllocation(K, private=False, **plain, **common).fit(X)
+        plain = dict(batch_size=min(N // scale // 4, X.shape[0]), n_steps=20)
+        model = LatentDirichletAllocation(K, **{**without_noise(0.5), **plain, **common}).fit(X)
     elif setting == "paper's update":
         fixed = options_of(epsilon, X.shape[1], share, dict(batch_size=0.05 * n, n_steps=20, clip=0.1))
         fixed.pop("options", None)

@@ -5,12 +5,11 @@ from pathlib import Path
 
 import numpy as np
 from common import markdown
-from lda_common import K, load, matched, npmi, overlap, top_words
+from lda_common import K, load, matched, npmi, overlap, top_words, without_noise
 from lda_fig2 import DELTA, PAPER, N, event, paper_options, planned_options
 
 from vips_fast import LatentDirichletAllocation
 from vips_fast.accounting import epsilon
-from vips_fast.models.lda import LdaOptions
 
 TITLE = "VIPS article, Table 3: top words of the topics, ε = 2.38"
 NEEDS = ("wiki",)
@@ -22,7 +21,7 @@ PRINTED = {"non-private": 0.293, PAPER[0]: 0.0568, PAPER[1]: 0.0134, PAPER[2]: 0
 @lru_cache(1)
 def reference(scale):
     """Topics without privacy, which the others are matched to."""
-    plain = dict(private=False, batch_size=N // scale // 4, n_steps=20, options=LdaOptions(learning_decay=0.5))
+    plain = dict(batch_size=N // scale // 4, n_steps=20, **without_noise(0.5))
     return LatentDirichletAllocation(K, n_jobs=1, random_state=0, **plain).fit(load(N // scale)[0]).components_
 
 

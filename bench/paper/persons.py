@@ -26,7 +26,7 @@ import time
 
 import numpy as np
 import scipy.sparse as sp
-from lda_common import DATA, K, Table, load, unigram_perplexity
+from lda_common import DATA, K, Table, load, unigram_perplexity, without_noise
 
 from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, SigmoidBeliefNetwork
 from vips_fast.data import load_mnist
@@ -113,7 +113,8 @@ def topics(arguments, corpus):
 
     def row(name, epsilon, X, groups=None, **options):
         def make(**common):
-            return LatentDirichletAllocation(**{**settings, "n_steps": N_STEPS, **common, **options})
+            plain = without_noise() if epsilon is None else {}
+            return LatentDirichletAllocation(**{**plain, **settings, "n_steps": N_STEPS, **common, **options})
 
         compared.row(name, epsilon, make, lambda run: (X, groups), lambda model, run: model.perplexity(Y))
 

@@ -156,5 +156,5 @@ def test_objects_that_are_none():
 def test_without_the_package(monkeypatch):
     monkeypatch.setattr(dp_events.importlib, "import_module", lambda name: (_ for _ in ()).throw(ImportError(name)))
     assert import_event(export_event(SAMPLED)) == SAMPLED
-    with pytest.raises(ImportError, match="pip install dp-accounting"):
+    with pytest.raises(ImportError, match="needs the package dp-accounting"):
         to_dp_event(SAMPLED)

@@ -53,7 +53,8 @@ OWN = {
         "unit": "patient", "encoding": "latin-1", "vocab_size": 9, "analyzer": "paper", "stop-words": "public:en",
         "vocab_share": 0.2, "max_share": 0.1, "min_length": 2, "numbers": "drop", "ngrams": 3,
         "features": 6, "topics": 2, "words": 4,
-        "clip": 0.25, "doc_length": 30, "doc_topic_prior": 0.5, "topic_word_prior": 0.5, "prior_weight": 2,
+        "clip": 0.25, "doc_length": 30, "distinct_words": 9.5, "anyway": True,
+        "doc_topic_prior": 0.5, "topic_word_prior": 0.5, "prior_weight": 2,
     },
     "fit blr": {
         "input": "/x.npy", "labels": "/y", "label": "c", "schema": "/s", "person": "p", "names": "/n", "row_norm": 2.5,
@@ -130,7 +131,7 @@ GOOD = {"input": "/x", "topics": 2, "epsilon": 1, "out": "/m"}
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"topicz": 3}, "topicz: unknown key; expected one of analyzer, batch_size, budget, "),
+        ({"topicz": 3}, "topicz: unknown key; expected one of analyzer, anyway, batch_size, budget, "),
         ({"config": "x"}, "config: unknown key"),
         ({"help": True}, "help: unknown key"),
         ({"topics": "2"}, "topics = '2': expected a whole number of at least 1"),

@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import vips_fast.demo
 from vips_fast.data import Corpus
@@ -129,6 +130,29 @@ def test_audit_follows_the_settings(run, refused, monkeypatch, tmp_path):
         (["--set", "nonsense=1"], "'nonsense' is not a setting of LatentDirichletAllocation: expected one of "),
         (["--set", "dtype"], "--set dtype: expected NAME=VALUE"),
         (["other"], "invalid choice: 'other'"),
+    ):
+        assert message in refused("audit", *argv)
+
+
+def test_audit_attacks(run, refused, tmp_path):
+    """Small attacks: topics without privacy leak and claim nothing; a file's documents are taken."""
+    open_topics = ["--set", "private=False", "--set", "doc_length=None", "--set", "n_steps=2"]
+    path = tmp_path / "docs.npz"
+    sparse.save_npz(path, sparse.csr_matrix(np.random.default_rng(0).integers(0, 3, (40, 30))))
+    argv = ["--documents", path, "--models", 8, "--components", 3, "--json", tmp_path / "a.json"]
+    code, out, _ = run("audit", "lda", "--attack", *open_topics, *argv)
+    assert code == 0 and "8 shadow models on 40 documents" in out and "no violation found" in out
+    report = json.loads((tmp_path / "a.json").read_text())
+    assert (report["passed"], report["models"], report["documents"]) == (True, 8, 40)
+    assert [point["claimed"] for point in report["points"]] == [1.0, 1.0]
+    for argv, message in (
+        (["--models", 8], "--models: expected with --attack alone"),
+        (["--documents", path], "--documents: expected with --attack alone"),
+        (["blr", "--attack"], "--attack: expected lda, and no --layers"),
+        (["--attack", "--layers", "A"], "--attack: expected lda, and no --layers"),
+        (["--attack", "--full"], "not allowed with argument"),
+        (["--attack", "--models", 3], "n_models=3"),
+        (["sbn", "--layers", "H"], "layers: 'H' knows no records of SigmoidBeliefNetwork"),
     ):
         assert message in refused("audit", *argv)
 

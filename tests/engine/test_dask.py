@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from cases import CASES, EVERY, counts
-from clusters import KEY, bits, keyed, kills
+from clusters import KEY, bits, keyed, kills, uncollected
 
 from vips_fast import LatentDirichletAllocation, cli
 from vips_fast.data import Batch, write_shards
@@ -399,7 +399,7 @@ def test_who_has_no_certificate_is_not_let_in(backend):
     address = backend.client.cluster.scheduler_address
     assert address.startswith("tls://")
     for other in (address, address.replace("tls", "tcp")):
-        with pytest.raises((OSError, TypeError, ValueError)):
+        with uncollected(), pytest.raises((OSError, TypeError, ValueError)):
             Client(other, timeout=1)
 
 
@@ -430,7 +430,7 @@ def test_parameters_of_the_backend(backend):
         DaskBackend(backend.client, n_partitions=0)
     with pytest.raises(ValueError, match="^client: expected a synchronous"):
         DaskBackend(None)
-    with Client(processes=False, n_workers=1, dashboard_address=None) as inside:
+    with uncollected(), Client(processes=False, n_workers=1, dashboard_address=None) as inside:
         with pytest.raises(ValueError, match="^client: expected workers in processes of their own"):
             DaskBackend(inside)
 

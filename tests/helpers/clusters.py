@@ -1,5 +1,6 @@
 """A cluster of worker processes for the tests of sums on other machines, and ends that its workers meet."""
 
+import gc
 import os
 import signal
 import threading
@@ -22,6 +23,25 @@ def keyed(estimator):
     """An estimator with known randomness that counts as private, so that a budget takes its fits."""
     estimator._randomness = lambda public: KeyedRandomness(KEY)
     return estimator
+
+
+@contextmanager
+def uncollected():
+    """Collect garbage before and after, in this thread, and never in between.
+
+    A `distributed.Client` that could not connect is garbage in a cycle, and closes itself when it is collected. That
+    waits for its event loop, and where the collector happens to run in the thread of a loop, as the next client starts
+    there, it waits for good.
+    """
+    gc.collect()
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.collect()
+        if enabled:
+            gc.enable()
 
 
 @contextmanager

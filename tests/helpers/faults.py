@@ -294,6 +294,10 @@ class WeakNoise(Part):
         add_rounded_gaussian(sums, scale, unsafe_test_key=key, n_threads=n_threads)
 
 
+class RootHalfOfNoise(WeakNoise):
+    factor = 0.5**0.5
+
+
 class FiftiethOfNoise(WeakNoise):
     factor = 0.02
 

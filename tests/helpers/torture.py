@@ -100,7 +100,7 @@ def command(data, kind, stage, out, budget, number):
     noise = STAGES[stage][1]["noise_multiplier"]
     return run(
         "fit", *{
-            "lda": ("lda", data / "lda.npz", "--topics", 3, "--doc-length", 30),
+            "lda": ("lda", data / "lda.npz", "--topics", 3, "--doc-length", 30, "--anyway"),
             "logistic": ("blr", data / "logistic.npy", "--labels", data / "labels.npy", "--row-norm", 2.0),
             "network": ("sbn", data / "network.npy", "--components", 3),
         }[kind],

@@ -161,11 +161,12 @@ def test_score_against_scikit_learn():
     decomposition = import_module("sklearn.decomposition")
     X = corpus(80)
     model = LatentDirichletAllocation(3, private=False, n_steps=5, doc_length=None, random_state=0).fit(X)
-    model.set_params(options=LdaOptions(dtype="float64", mean_change_tol=1e-9, max_doc_update_iter=3000))
+    numerics = dict(dtype="float64", mean_change_tol=1e-9, max_doc_update_iter=3000)
+    model.set_params(options=LdaOptions(topic_mean="geometric", **numerics))
     theirs = decomposition.LatentDirichletAllocation(3, mean_change_tol=1e-9, max_doc_update_iter=3000)
     theirs._init_latent_vars(60, dtype=np.float64)
     theirs.components_ = model.components_
-    theirs.exp_dirichlet_component_ = np.exp(model._elog_beta())
+    theirs.exp_dirichlet_component_ = np.exp(model._log_topics("geometric"))
     theirs.n_features_in_ = 60
     bound = theirs._approx_bound(sp.csr_matrix(X.astype(float)), theirs._unnormalized_transform(X.astype(float)), False)
     # Theirs adds the topics' own term, -KL(q(beta) || p(beta)), which Eq. 32 leaves out.
@@ -226,7 +227,6 @@ def test_bad_data_spends_nothing(X, words):
         (dict(n_components=0), "n_components"),
         (dict(n_components=2.5), "n_components"),
         (dict(doc_length=0), "doc_length"),
-        (dict(doc_length=None), "doc_length"),
         (dict(clip=0.0), "clip"),
         (dict(clip=1.5), "clip"),
         (dict(options=LdaOptions(dtype="float16")), "dtype"),
@@ -241,6 +241,7 @@ def test_bad_data_spends_nothing(X, words):
         (dict(options=LdaOptions(learning_decay=1.5)), "learning_decay"),
         (dict(options=LdaOptions(learning_offset=-1.0)), "learning_offset"),
         (dict(options=LdaOptions(mean_change_tol=-1.0)), "mean_change_tol"),
+        (dict(options=LdaOptions(topic_mean="harmonic")), "topic_mean='harmonic'"),
     ],
 )
 def test_bad_parameters_are_named_and_spend_nothing(options, name):
@@ -259,6 +260,70 @@ def test_read_outs_check_their_input():
         model.transform(X_GOOD[:, :59])
     with pytest.raises(ValueError, match="nonsense"):
         model.set_params(nonsense=1)
+
+
+def test_what_is_left_to_the_defaults_of_a_private_fit_is_what_it_was():
+    """No default of fits without privacy reaches the bits of a private one."""
+    X, options = corpus(), dict(n_steps=3, noise_multiplier=2.0, random_state=0)
+    numerics = LdaOptions(topic_mean="geometric", mean_change_tol=1e-3)
+    said = dict(doc_length=500, sampling="poisson", batch_size=400, options=numerics)
+    left, named, other = (
+        LatentDirichletAllocation(3, **options, **more).set_unsafe(test_key=b"x" * 32).fit(X)
+        for more in ({}, said, {**said, "options": LdaOptions(topic_mean="arithmetic")})
+    )
+    np.testing.assert_array_equal(left.components_, named.components_)
+    np.testing.assert_array_equal(left.transform(X), named.transform(X))
+    assert left.score(X) == named.score(X)
+    assert not np.array_equal(other.components_, named.components_)
+    for start in ({}, {"topic_mean": "geometric"}):
+        paper = LatentDirichletAllocation.paper(3, private=False, batch_size=100, options=LdaOptions(**start))
+        assert paper.fit(X).privacy_.taints == ("fitted with private=False",)
+        assert paper._model_settings(paper._result.public)["options"].topic_mean in (None, "geometric")
+        assert paper._model_settings(paper._result.public)["doc_length"] == 500
+
+
+def test_a_fit_without_privacy_takes_whole_documents_in_epochs():
+    X = corpus(600)
+    X = sp.csr_array(sp.vstack([X[:300], X[300:] * 3]))
+    seen = []
+    model = LatentDirichletAllocation(4, private=False, random_state=0, callback=seen.append).fit(X)
+    assert model.ledger_.plan["sampling"] == "random_allocation" and model.ledger_.plan["batch_size"] == 300
+    assert model.n_steps_ == len(seen) == 40
+    # The mean over an epoch is that of the words of all documents, 80; steps' sizes differ by chance.
+    whole = LatentDirichletAllocation(4, private=False, batch_size=600, n_steps=1, random_state=0).fit(X)
+    assert average(whole).sum() == pytest.approx(80.0, rel=1e-6)
+    # An epoch may be left before its end, since no event is charged for it.
+    assert LatentDirichletAllocation(4, private=False, n_steps=3).fit(X).n_steps_ == 3
+    with pytest.raises(ValueError, match="n_steps=3: expected a multiple of 2"):
+        LatentDirichletAllocation(
+            4, noise_multiplier=0.0, sampling="random_allocation", batch_size=300, n_steps=3
+        ).fit(X)
+    poisson = LatentDirichletAllocation(4, private=False, neighbors="add_remove", n_steps=1).fit(X)
+    assert poisson.ledger_.plan["sampling"] == "poisson"
+
+
+def test_topics_are_read_out_by_either_mean():
+    X = corpus(100)
+    arithmetic, geometric = (LdaOptions(topic_mean=name, dtype="float64") for name in ("arithmetic", "geometric"))
+    model = LatentDirichletAllocation(3, private=False, n_steps=4, random_state=0, options=arithmetic).fit(X)
+    share = model.components_ / model.components_.sum(axis=1, keepdims=True)
+    twin = reference.lda_estep(X.indptr, X.indices, X.data.astype(float), share, 1 / 3)
+    np.testing.assert_allclose(
+        model.transform(X), twin.gamma / twin.gamma.sum(axis=1, keepdims=True), atol=1e-6
+    )
+    first = model.score(X)
+    model.set_params(options=geometric)
+    assert model.score(X) < first  # by Jensen's inequality, entry by entry
+    model.set_params(options=LdaOptions(dtype="float64"))
+    assert model.score(X) == first
+    # The first step of a fit is an E-step under the means of its start.
+    numerics = LdaOptions(topic_mean="arithmetic", dtype="float64", mean_change_tol=1e-9, max_doc_update_iter=1000)
+    options = dict(private=False, n_steps=1, sampling="full", random_state=0, options=numerics)
+    one = LatentDirichletAllocation(3, **options).fit(X)
+    lam = np.random.default_rng(0).gamma(100.0, 0.01, (60, 3)).T
+    share = lam / lam.sum(axis=1, keepdims=True)
+    twin = reference.lda_estep(X.indptr, X.indices, X.data.astype(float), share, 1 / 3, tol=1e-9, max_iter=1000)
+    np.testing.assert_allclose(average(one) * 100, twin.sstats, atol=1e-4)
 
 
 def test_memory_of_a_fit(tmp_path):
@@ -350,7 +415,7 @@ def test_what_transform_needs_is_computed_once_for_each_result_and_in_no_pickle(
     model = LatentDirichletAllocation(3, private=False, n_steps=2, doc_length=None, random_state=0).fit(X)
     plain = pickle.dumps(model)
     first = model.transform(X)
-    assert model._table("float32") is model._table("float32")
+    assert model._table("float32", "arithmetic") is model._table("float32", "arithmetic")
     assert pickle.dumps(model) == plain
     assert np.array_equal(pickle.loads(plain).transform(X), first)
     model.set_params(random_state=1).fit(X)

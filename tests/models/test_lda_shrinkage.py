@@ -102,3 +102,41 @@ def test_threads_change_no_bit():
 
     alone = run(1)
     assert run(3) == alone and run(16) == alone
+
+
+@pytest.mark.parametrize("sd", [0.003, 0.02, 0.1])
+def test_the_standard_errors_are_the_errors(sd):
+    """Of known statistics seen through noise: errors of all entries, and of the first words of each topic."""
+    from vips_fast import LatentDirichletAllocation
+    from vips_fast.engine.model import Release
+    from vips_fast.engine.result import Public
+
+    rng, n = np.random.default_rng(0), 10_000
+    share = 1 / np.arange(1, 801)
+    truth = (share / share.sum())[:, None] * rng.gamma(0.3, 1 / 0.3, (800, 6)) * 500 / 6
+    model = LatentDirichletAllocation(6, noise_multiplier=1.0, n_steps=1, target_delta=1e-5)._model(Public(800, n, 0))
+    scale = sd / 2**20
+    units = np.rint((truth + rng.normal(0, sd, truth.shape)) / scale).astype(np.int64)
+    model.update(Release(0, units, scale, sd))
+    found, errors = model.result()["components"] - 1 / 6, model.standard_errors()
+    assert errors.shape == (6, 800) and errors.max() <= 2 * n * sd
+    wrong = found - n * truth.T
+    # Priors and word masses count as known, which takes a little off where the noise is large.
+    assert 0.8 < np.sqrt((errors**2).mean() / (wrong**2).mean()) < 1.1
+    first = np.argsort(-found, axis=1)[:, :10]
+    z = np.take_along_axis(wrong, first, 1) / np.take_along_axis(errors, first, 1)
+    # 60 words of fixed draws.
+    assert 0.7 < (z**2).mean() < 1.5
+
+
+def test_no_noise_no_errors():
+    from cases import CASES
+
+    make, data = CASES["lda"]
+    free = make(noise_multiplier=None, private=False).fit(*data())
+    assert not free.components_sd_.any()
+    noisy = make().fit(*data())
+    assert (noisy.components_sd_ > 0).any() and not noisy.components_sd_.flags.writeable
+    paper = CASES["lda-paper"][0]().fit(*data())
+    # Read as they are: n times the noise of the average.
+    assert np.ptp(paper.components_sd_) == 0 and paper.components_sd_.min() > 0

@@ -82,7 +82,7 @@ def test_topics_are_planned_with_what_their_words_leave():
     assert 1.99 < epsilon(ComposedEvent((made.vocabulary.event, topics)), 1e-6) <= 2.0
     # As many words as the topics can tell from the noise.
     most = plan(6652, made.vocabulary.max_features, 10, target_epsilon=2.0, target_delta=1e-6, doc_length=100)
-    assert 0.95 < most.signal_to_noise < 1.05
+    assert 0.57 < most.signal_to_noise < 0.63
     with pytest.raises(ValueError, match="vocab_share=0.5: expected None with a number of words"):
         plan(6652, 100, 10, vocab_share=0.5)
 

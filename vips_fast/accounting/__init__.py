@@ -42,6 +42,7 @@ from .parts import parts_delta, parts_epsilon
 from .printing import rounded_down, rounded_up
 from .privacy_loss import PrivacyLoss
 from .rdp import delta_from_rdp, epsilon_from_rdp, renyi_divergence
+from .tradeoff import true_positive_rate
 from .wang import wang_rdp
 from .zcdp import zcdp_delta, zcdp_epsilon, zcdp_rho, zcdp_rho_for_target, zcdp_rho_gaussian
 
@@ -56,6 +57,6 @@ __all__ = [
     "gaussian_noise_multiplier", "generic_epsilon_v1", "generic_log_moment", "group_event", "kairouz_composition",
     "moments_accountant_epsilon", "optimal_composition_epsilon", "optimal_composition_heterogeneous", "parts_delta",
     "parts_epsilon", "plot_epsilon", "privacy_profile", "pure_epsilon", "renyi_divergence", "round_up_probability",
-    "rounded_down", "rounded_up", "strong_composition", "wang_rdp", "zcdp_delta", "zcdp_epsilon", "zcdp_rho",
-    "zcdp_rho_for_target", "zcdp_rho_gaussian",
+    "rounded_down", "rounded_up", "strong_composition", "true_positive_rate", "wang_rdp", "zcdp_delta", "zcdp_epsilon",
+    "zcdp_rho", "zcdp_rho_for_target", "zcdp_rho_gaussian",
 ]  # fmt: skip

@@ -124,7 +124,9 @@ def plot_epsilon(
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise ImportError("plot_epsilon needs the package matplotlib") from None
+        from ..checks import missing_package
+
+        raise missing_package("plot_epsilon", "matplotlib", "plot") from None
 
     delta = open_probability("delta", delta)
     names = accountants or [default_accountant(make_event(1)), "rdp", "wang", "strong"]

@@ -31,6 +31,7 @@ import math
 from functools import cache
 from typing import Any
 
+from ..checks import missing_package
 from .events import (
     ADD_REMOVE,
     REPLACE_ONE,
@@ -181,7 +182,7 @@ def _module(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError:
-        raise ImportError("dp-accounting's events need its package: pip install dp-accounting") from None
+        raise missing_package("an event of dp-accounting", "dp-accounting", "dp-accounting") from None
 
 
 @cache

@@ -120,15 +120,12 @@ def bound(
 
 
 def autodp_epsilon(event: PrivacyEvent, delta: float, bound: str = "thm9") -> float:
-    """epsilon by Wang's bounds as the package autodp computes them."""
-    try:
-        from autodp import rdp_acct, rdp_bank
-    except ImportError:
-        raise ImportError(
-            "accountant='autodp' needs the package autodp; accountant='wang' computes the same bound without it"
-        ) from None
+    """epsilon by Wang's bounds as the package autodp computes them.
 
-    account = rdp_acct.anaRDPacct()
+    Raises ValueError for an event that they do not cover, and ImportError if autodp is not installed: without it,
+    accountant ``"wang"`` computes the same bound.
+    """
+    parts = []
     for leaf, repeats in touching_leaves(event).items():
         rate, mechanism = rate_and_mechanism(leaf)
         gaussian = all(isinstance(part, GaussianEvent) for part in mechanism.leaves())
@@ -137,7 +134,16 @@ def autodp_epsilon(event: PrivacyEvent, delta: float, bound: str = "thm9") -> fl
                 "accountant='autodp' covers Gaussian mechanisms, whole-data or sampled "
                 "without replacement; use accountant='pld'"
             )
-        sigma = 1.0 / math.sqrt(gaussian_mu_squared(mechanism))
+        parts.append((rate, 1.0 / math.sqrt(gaussian_mu_squared(mechanism)), repeats))
+    try:
+        from autodp import rdp_acct, rdp_bank
+    except ImportError:
+        from ..checks import missing_package
+
+        raise missing_package("accountant='autodp'", "autodp", "autodp") from None
+
+    account = rdp_acct.anaRDPacct()
+    for rate, sigma, repeats in parts:
 
         def rdp(order: float, sigma: float = sigma) -> Any:
             return rdp_bank.RDP_gaussian({"sigma": sigma}, order)

@@ -8,20 +8,26 @@
 - D mu: the Gaussian-DP parameter of one release, measured from two samples;
 - E profile: delta(epsilon) of whole runs, measured by the best known attack;
 - G rebuild: everything public, made again from the releases in a process without the data;
+- H one run: the Gaussian-DP parameter of one fit, from many records that are in it by coins of their own;
 
 on data that it makes itself. (F, the mutants, is the audit's own test.) Nothing here reads private data, and a passed
 audit is no proof: it bounds from below what an attacker can learn, and fails where that bound is above the claim.
+
+`membership_attack` tells what published topics give away of documents that you name.
 """
 
 from .adapters import ADAPTERS, Adapter, adapter_for
 from .bench import Bench, Part, Seams
 from .conjugate import conjugate_adapter
 from .layers import LAYERS, audit
+from .membership import MembershipReport, invented_documents, membership_attack
+from .one_run import one_run_lower_bound
 from .report import AuditReport, Check, LayerResult
 from .sizes import Sizes
 from .statistics import delta_lower_bound, mu_interval, mu_lower_bound
 
 __all__ = [
-    "ADAPTERS", "LAYERS", "Adapter", "AuditReport", "Bench", "Check", "LayerResult", "Part", "Seams", "Sizes",
-    "adapter_for", "audit", "conjugate_adapter", "delta_lower_bound", "mu_interval", "mu_lower_bound",
+    "ADAPTERS", "LAYERS", "Adapter", "AuditReport", "Bench", "Check", "LayerResult", "MembershipReport", "Part",
+    "Seams", "Sizes", "adapter_for", "audit", "conjugate_adapter", "delta_lower_bound", "invented_documents",
+    "membership_attack", "mu_interval", "mu_lower_bound", "one_run_lower_bound",
 ]  # fmt: skip

@@ -45,6 +45,8 @@ class Adapter(ABC):
     cheap: ClassVar[dict[str, Any]] = {}
     #: Whether `base` records contribute nothing where the worst pair does.
     disjoint: bool = False
+    #: Canaries of layer H for which a statistic has room.
+    most_canaries: int = 1_000
 
     def __init__(self, settings: dict[str, Any], kind: type[PrivateEstimator] | None = None):
         self.settings, self.kind = dict(settings), kind or self.estimator_type
@@ -92,6 +94,14 @@ class Adapter(ABC):
     @abstractmethod
     def blank(self, entries: int) -> list[Any]:
         """Records so wide that a release has about ``entries`` entries, if they can be."""
+
+    def canaries(self, n: int, neighbors: str, persons: bool = False) -> Data | None:
+        """2n raw records; in the sharp state, number i < n moves entries of the statistic that no other one moves.
+
+        Number n + i is the record that number i replaces, and is not used for adding or removing one. ``persons``:
+        these are rows of persons, whose contributions may have other bounds. None where there are no such records.
+        """
+        return None
 
     def sharp(self, prepared: Prepared) -> None:
         """Put the model in a released state in which worst-case records reach the bound; here, leave the start."""
@@ -144,6 +154,7 @@ class LdaAdapter(Adapter):
     estimator_type = LatentDirichletAllocation
     wide, many = 320, 4200
     cheap, disjoint = {"options": LdaOptions(max_doc_update_iter=10)}, True
+    most_canaries = 2**20
 
     def data(self, records: Sequence[Any]) -> Data:
         """Counts as a sparse matrix."""
@@ -195,6 +206,21 @@ class LdaAdapter(Adapter):
     def invalid(self) -> list[Any]:
         """Counts that are negative, fractional, infinite, no numbers or too large."""
         return [np.array([3.0] * (self.small - 1) + [bad]) for bad in (-1.0, 0.5, math.inf, math.nan, 2.0**60)]
+
+    def canaries(self, n: int, neighbors: str, persons: bool = False) -> Data | None:
+        """Documents of one word each, a word for each; for persons of so many that the bound on a word is no bound."""
+        from scipy.sparse import csr_array
+
+        each = 1
+        if persons and not self.adds_up():
+            options = self.settings.get("options")
+            share = None if options is None else options.word_clip
+            each = math.ceil((0.3 if share is None else share) ** -2)
+        own = 2 * n if neighbors == "replace_one" else n
+        words = np.tile(np.arange(own * each), 2 * n // own)
+        counts = np.full(len(words), -(-(self.settings.get("doc_length") or 500) // each), dtype=np.int32)
+        rows, shape = each * np.arange(2 * n + 1), (2 * n, own * each)
+        return {"X": csr_array((counts, words.astype(np.int32), rows), shape=shape)}
 
     def blank(self, entries: int) -> list[Any]:
         """An empty document."""
@@ -298,6 +324,11 @@ class LogisticAdapter(Adapter):
     def invalid(self) -> list[Any]:
         """Rows that are not finite."""
         return [(np.array([0.5] * (self.small - 1) + [bad]), 1.0) for bad in (math.nan, math.inf, -math.inf)]
+
+    def canaries(self, n: int, neighbors: str, persons: bool = False) -> Data | None:
+        """Rows of one column each, a column for each, against their opposites; both labels."""
+        bound, labels = float(self.estimator().row_norm), np.arange(n) % 2 * float(self.estimator().n_trials)
+        return {"X": np.concatenate((bound * np.eye(n), -bound * np.eye(n))), "y": np.tile(labels, 2)}
 
     def blank(self, entries: int) -> list[Any]:
         """Rows of zeros, with both labels."""

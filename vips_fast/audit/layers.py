@@ -13,6 +13,7 @@ from .adapters import adapter_for
 from .attack import layer_d, layer_e
 from .bench import Bench, Seams, relation
 from .noise import layer_c
+from .one_run import has_canaries, layer_h
 from .persons import Persons
 from .purity import layer_b
 from .rebuild import layer_g
@@ -22,14 +23,16 @@ from .sizes import FULL, N_RECORDS, QUICK, Sizes
 
 Layer = Callable[[Bench, Sizes, np.random.Generator], LayerResult]
 
-FUNCTIONS: dict[str, Layer] = {"A": layer_a, "B": layer_b, "C": layer_c, "D": layer_d, "E": layer_e, "G": layer_g}
+FUNCTIONS: dict[str, Layer] = {
+    "A": layer_a, "B": layer_b, "C": layer_c, "D": layer_d, "E": layer_e, "G": layer_g, "H": layer_h,
+}  # fmt: skip
 
 #: F, the mutants, is the audit's own test and not a layer of it: `tests/audit/test_mutants.py`.
 LAYERS = tuple(FUNCTIONS)
 
 
 def audit(
-    model: Any, settings: dict[str, Any] | None = None, *, layers: Iterable[str] = LAYERS, full: bool = False,
+    model: Any, settings: dict[str, Any] | None = None, *, layers: Iterable[str] | None = None, full: bool = False,
     sizes: Sizes | None = None, random_state: int | None = None, seams: Seams | None = None,
     callback: Callable[[LayerResult], None] | None = None, rows_per_unit: int | None = None,
 ) -> AuditReport:
@@ -43,7 +46,9 @@ def audit(
         Constructor arguments of the estimator: the relation (``sampling``, ``neighbors``), clipping, precision, … .
         Sampling rate, steps and noise multiplier are chosen by the layers; layer E takes the ``noise_multiplier`` of
         the settings where there is one.
-    layers : iterable of {"A", "B", "C", "D", "E", "G"}
+    layers : iterable of {"A", "B", "C", "D", "E", "G", "H"} or None
+        None is all; H only where the adapter has `Adapter.canaries`, as those of topic models and of logistic
+        regression do.
     full, sizes : bool, Sizes or None
         The full sizes (minutes) in place of the quick ones (about a minute), or others.
     random_state : int or None
@@ -64,10 +69,13 @@ def audit(
     adapter = adapter_for(model, settings)
     if rows_per_unit is not None:
         adapter = Persons(adapter, int(check_number("rows_per_unit", rows_per_unit, 1, 2**31, integer=True)))
-    chosen = tuple(layers)
+    apart = has_canaries(adapter)
+    chosen = tuple(layer for layer in LAYERS if layer != "H" or apart) if layers is None else tuple(layers)
     for layer in chosen:
         if layer not in LAYERS:
             raise ValueError(f"layers: {layer!r} is not one of {', '.join(LAYERS)}")
+    if "H" in chosen and not apart:
+        raise ValueError(f"layers: 'H' knows no records of {adapter.kind.__name__} whose contributions lie apart")
     if not chosen:
         raise ValueError(f"layers: expected at least one of {', '.join(LAYERS)}")
     by_rows = adapter.estimator().sampling == "rows"

@@ -23,6 +23,8 @@ class Persons(Adapter):
         self.rows, self.most = rows, most
         names = ("small", "wide", "cheap", "disjoint")
         vars(self).update({name: getattr(rows, name) for name in names}, many=max(300, rows.many // max(most, 1)))
+        # Rows of several entries each, and so many of them.
+        self.most_canaries = min(rows.most_canaries, 2**16 // min(most, 8))
 
     def data(self, records: Sequence[Any]) -> Data:
         """The rows of all persons, shuffled into each other: all first rows, all second ones, …; and whose they are."""
@@ -71,6 +73,14 @@ class Persons(Adapter):
     def blank(self, entries: int) -> list[Any]:
         """Persons of one row."""
         return [(row,) for row in self.rows.blank(entries)]
+
+    def canaries(self, n: int, neighbors: str, persons: bool = True) -> Data | None:
+        """Persons of the most equal rows."""
+        data = self.rows.canaries(n, neighbors, persons)
+        if data is None:
+            return None
+        numbers = np.repeat(np.arange(2 * n), self.most)
+        return {**self.rows.take(data, numbers), "groups": numbers}
 
     def sharp(self, prepared: Prepared) -> None:
         """See `Adapter.sharp`."""

@@ -5,10 +5,11 @@ import math
 import numpy as np
 
 
-def clopper_pearson(successes: int, trials: int, error: float) -> tuple[float, float]:
+def clopper_pearson(successes: float, trials: float, error: float) -> tuple[float, float]:
     """Exact lower and upper bound of a proportion, each of which may fail with probability ``error``.
 
-    Clopper & Pearson 1934.
+    Clopper & Pearson 1934. Numbers that are not whole are those of an effective sample (Korn & Graubard 1998), and the
+    bounds are no longer exact.
     """
     from scipy.special import betaincinv
 

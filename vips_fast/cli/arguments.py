@@ -103,6 +103,7 @@ def add_fit_groups(parser: Parser) -> tuple[Any, Any, Any]:
     model.add_argument("--out", metavar="DIR", required=True, help="folder to write")
     model.add_argument("--force", action="store_true", help="replace a model that is there")
     model.add_argument("--transcript", metavar="DIR", help="new folder that keeps the releases, for `vips-fast verify`")
+    model.add_argument("--report", action="store_true", help="also write report.html, a page for who signs for it")
     model.add_argument("--paper", action="store_true", help="the paper's own algorithm and constants, to compare with")
     privacy = parser.add_argument_group("privacy")
     goal = privacy.add_mutually_exclusive_group()
@@ -146,5 +147,5 @@ def add_fit_groups(parser: Parser) -> tuple[Any, Any, Any]:
     what = "go on with the run that was stopped, if there is one; a finished one spends nothing more"
     run.add_argument("--resume", action="store_true", help=what)
     run.add_argument("--no-verify", action="store_true", help="shards: check the sizes of their files alone")
-    parser.set_defaults(check=False)  # that of `config`
+    parser.set_defaults(check=False, anyway=False)  # that of `config`, and of models that have a forecast
     return model, privacy, run

@@ -54,6 +54,7 @@ def check(args: argparse.Namespace, model: Any) -> int:
     from ..models.spending import Spending
     from .fit import check_transcript, finished, unit_of
     from .folder import check_place
+    from .forecast import foreseen
     from .runs import refusal, run_folder, spent
 
     for name in ("input", "vocab", "stop_words", "labels", "names", "groups", "schema", "prior_model"):
@@ -78,6 +79,7 @@ def check(args: argparse.Namespace, model: Any) -> int:
         check_place(out, args.force)
         call = {"unit": unit_of(args), "n_bins": bin_count(args.input)}
         rows += _quoted(model, Spending(model, args.budget, call=call).quote(words))
+        rows += foreseen(args, model, words)
     if args.budget is not None:
         budget = Budget(args.budget)
         rows.append(("budget", f"{rounded_down(budget.left)} of {budget.epsilon:g} left for {budget.dataset}"))

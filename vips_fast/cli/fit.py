@@ -15,6 +15,7 @@ from . import texts
 from .config import check
 from .exits import Exit
 from .folder import check_place, kind_in
+from .forecast import foretold
 from .output import read_labels, report, say, warn_of_delta, warn_of_taints
 from .progress import ProgressLine
 from .record import fit_object, object_line
@@ -58,6 +59,10 @@ def run_fit(
         raise ValueError("one of the arguments --epsilon --noise-multiplier --non-private is required, or --budget")
     model = (cls.paper if args.paper else cls)(**settings_of(cls, given(cls, args)))
     model._check_parameters()
+    if args.report:
+        from ..report.html import environment
+
+        environment()  # refused now, where it cannot be made
     if args.check:
         return check(args, model)
     model, shown, closing, budget = _fitted(args, model, read, buys)
@@ -106,13 +111,14 @@ def _fitted(
                 if groups is None and model.private:
                     _warn_of_persons(args.input)
                 bought = {} if job.after is None else {"after": job.after}
-                with ProgressLine("fit") as progress:
+                with foretold(args), ProgressLine("fit") as progress:
                     model.set_params(callback=None if args.quiet else progress).fit(
                         *job.data, groups=groups, unit=None if groups is None else unit, transcript=transcript,
                         checkpoint=run, budget=spending, backend=args.backend, **bought,
                     )
             try:
-                run.store(model, {**job.files(model), texts.PRIVACY: texts.statement(model)})
+                files = {**job.files(model), texts.PRIVACY: texts.statement(model)}
+                run.store(model, {**files, **(_report_file(model, files) if args.report else {})})
                 run.publish(out, args.force)
             except Exception as error:
                 error.exit_code = Exit.KEPT  # type: ignore[attr-defined]
@@ -126,6 +132,15 @@ def _fitted(
     if job.after is not None:
         closing += f" Its {model.n_features_in_} words were bought for epsilon = {job.after.privacy_.epsilon:.3g}."
     return model, job.shown(model), closing, spending.budget
+
+
+def _report_file(model: Any, files: Mapping[str, str]) -> dict[str, str]:
+    """The report beside a fitted model; none, and a word of it, where it fails: the model is worth more."""
+    try:
+        return {texts.REPORT: texts.report(model, files)}
+    except Exception as error:
+        say(f"warning: no report ({type(error).__name__}); vips-fast report makes it from the written model")
+        return {}
 
 
 def _cluster(args: argparse.Namespace) -> contextlib.AbstractContextManager[Any]:

@@ -4,14 +4,17 @@ import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .texts import COEFFICIENTS, PRIVACY, READING, SCHEMA, STATEMENT, TOPICS, VOCABULARY
+from .texts import COEFFICIENTS, PRIVACY, READING, REPORT, SCHEMA, STATEMENT, TOPICS, VOCABULARY
 
 if TYPE_CHECKING:
     from ..models.estimator import PrivateEstimator
 
 #: All that the folder of a model may hold.
 MODEL_FILES = frozenset(
-    {"model.npz", "model.json", "model.sig", STATEMENT, TOPICS, PRIVACY, VOCABULARY, READING, SCHEMA, COEFFICIENTS}
+    {
+        "model.npz", "model.json", "model.sig", STATEMENT, TOPICS, PRIVACY, VOCABULARY, READING, SCHEMA, COEFFICIENTS,
+        REPORT,
+    }  # fmt: skip
 )
 
 
@@ -59,7 +62,9 @@ def read_key(option: str, name: str) -> Any:
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
     except ImportError:
-        raise ImportError("signatures need the package cryptography: pip install 'vips_fast[sign]'") from None
+        from ..checks import missing_package
+
+        raise missing_package("a signature", "cryptography", "sign") from None
     data, private, key = Path(name).read_bytes(), option == "--key", None
     with contextlib.suppress(ValueError, TypeError, UnsupportedAlgorithm):
         key = serialization.load_pem_private_key(data, None) if private else serialization.load_pem_public_key(data)

@@ -11,11 +11,13 @@ from . import texts
 from .arguments import add_fit_groups, add_model, command, positive, probability, whole
 from .fit import Job, run_fit
 from .folder import load_model
+from .forecast import grid, lines
 from .output import width
 from .records import add_input, buys_words, read_new, read_training
 
 if TYPE_CHECKING:
     from ..data import Corpus, ShardedCorpus
+    from ..models.lda import Plan
     from .runs import JobFolder
 
 
@@ -27,6 +29,9 @@ def add(commands: Any, models: Any) -> None:
     model.add_argument("--words", type=whole, default=10, help="words shown a topic, default 10")
     privacy.add_argument("--clip", type=positive, help="L2 bound, as a share of the length")
     run.add_argument("--doc-length", type=whole, help="words that each document is brought to")
+    _add_distinct(run)
+    what = "fit although the forecast, from public numbers, says that the topics will be noise"
+    run.add_argument("--anyway", action="store_true", help=what)
     run.add_argument("--doc-topic-prior", type=positive, help="default 1 / topics")
     prior = run.add_mutually_exclusive_group()
     prior.add_argument("--topic-word-prior", type=positive, help="default 1 / topics")
@@ -44,13 +49,21 @@ def add(commands: Any, models: Any) -> None:
     parser.add_argument("--words", type=whole, help="size of a public vocabulary; default: bought")
     parser.add_argument("--topics", type=whole, required=True)
     parser.add_argument("--doc-length", type=whole, default=500, help="words a document, default 500")
+    _add_distinct(parser)
     parser.add_argument("--epsilon", type=positive, required=True)
+    what = "print instead what to expect at other epsilons and numbers of records, and what helps"
+    parser.add_argument("--table", action="store_true", help=what)
     parser.add_argument("--delta", type=probability, help="default min(1e-5, 0.1 / records)")
     what = "default: poisson, as for records in memory; random_allocation, as for shards"
     parser.add_argument("--sampling", default="poisson", choices=("poisson", "random_allocation"), help=what)
     parser.add_argument("--bins", dest="n_bins", type=whole, metavar="T", help="those of the shards, if they have any")
     what = "share of epsilon for the vocabulary, default: the best by what is expected"
     parser.add_argument("--vocab-share", type=probability, help=what)
+
+
+def _add_distinct(group: Any) -> None:
+    what = "distinct words of a usual document, or of all of a person; public; default: doc_length ** 0.85"
+    group.add_argument("--distinct-words", type=positive, metavar="M", help=what)
 
 
 def read_corpus(args: Namespace, model: Any, vocabulary: Sequence[str] | None) -> Any:
@@ -143,11 +156,19 @@ def plan(args: Namespace) -> int:
     from ..models.lda import plan
     from ..report import paragraph, table
 
-    planned = plan(
-        args.records, args.words, args.topics, doc_length=args.doc_length, target_epsilon=args.epsilon,
-        target_delta=args.delta, vocab_share=args.vocab_share,
-        sampling=args.sampling, n_bins=args.n_bins,
-    )  # fmt: skip
+    def found(n_records: int, epsilon: float) -> Plan:
+        return plan(
+            n_records, args.words, args.topics, doc_length=args.doc_length, target_epsilon=epsilon,
+            target_delta=args.delta, vocab_share=args.vocab_share, distinct_words=args.distinct_words,
+            sampling=args.sampling, n_bins=args.n_bins,
+        )  # fmt: skip
+
+    planned = found(args.records, args.epsilon)
+    said = "\n".join(paragraph(line, width()) for line in lines(planned))
+    if args.table:
+        print(grid(found, args.records, args.epsilon))
+        print(f"\n{said}")
+        return 0
     words = planned.vocabulary
     rows: list[tuple[str, Any]] = [] if words is None else [
         ("vocabulary", f"epsilon = {words.target_epsilon:.3g} in {words.n_steps} rounds"),
@@ -161,7 +182,5 @@ def plan(args: Namespace) -> int:
         ("signal to noise", f"{planned.signal_to_noise:.3g}"),
     ]
     print(table(rows))
-    if planned.signal_to_noise < 1:
-        advice = "fewer topics, a smaller vocabulary or more documents help most."
-        print(paragraph(f"Below 1 the noise hides all but the commonest words of a topic: {advice}", width()))
+    print(said)
     return 0

@@ -14,6 +14,7 @@ from .. import __version__, runtime_info
 from . import (
     audit,
     budget,
+    coherence,
     config,
     demo,
     finish,
@@ -21,6 +22,7 @@ from . import (
     logistic,
     network,
     privacy,
+    report,
     schema,
     search,
     shard,
@@ -114,7 +116,7 @@ def build_parser() -> Parser:
     for family in (lda, logistic, network):
         family.add(commands, models)
     search.add(commands, (lda, logistic, network))
-    for module in (config, finish, schema, shard, transform, privacy, budget, verify, audit):
+    for module in (config, finish, schema, shard, transform, privacy, budget, verify, audit, report, coherence):
         module.add(commands)
     command(commands, "info", info, "version, instruction sets, threads")
     return parser

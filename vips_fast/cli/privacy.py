@@ -5,7 +5,7 @@ from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
 from .arguments import add_sampling, command, ending, positive, probability, whole
-from .output import output_file, warn_of_delta, warn_of_taints, width
+from .output import output_file, say, warn_of_delta, warn_of_taints, width
 
 if TYPE_CHECKING:
     from ..accounting import PrivacyEvent
@@ -129,11 +129,17 @@ def _of_run(args: Namespace) -> int:
 
 def _comparison(event: "PrivacyEvent", delta: float, accountant: str | None) -> str:
     """What every accountant says of one event, as a table, and what is left open."""
-    from ..accounting import compare
+    from ..accounting import compare, epsilon
     from ..accounting.printing import rounded_down, rounded_up
     from ..report import table
 
     attack, *bounds = compare(event, delta)
+    try:
+        epsilon(event, delta, "autodp")  # not computed twice: the last answers are kept
+    except ImportError as error:
+        say(f"the second opinion is left out: {error}")
+    except ValueError:
+        pass  # it has none about this event
     rows = [(attack.title, attack.accountant, rounded_down(attack.epsilon, 5), "")]
     for row in bounds:
         used = row.default if accountant is None else row.accountant == accountant

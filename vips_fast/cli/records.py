@@ -190,7 +190,7 @@ def _bought(
     def planned(n_records: int, epsilon: float) -> tuple[dict[str, Any], SelfComposedEvent]:
         found = plan(
             n_records, None, args.n_components, doc_length=args.doc_length or 500, target_epsilon=epsilon,
-            target_delta=delta, vocab_share=args.vocab_share,
+            target_delta=delta, vocab_share=args.vocab_share, distinct_words=args.distinct_words,
         ).vocabulary  # fmt: skip
         assert found is not None
         size = {} if args.vocab_size is None else {"max_features": args.vocab_size}

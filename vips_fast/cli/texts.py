@@ -6,11 +6,11 @@ Each is a function of what the model publishes and of public inputs that stand i
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-TOPICS, PRIVACY, COEFFICIENTS = "topics.txt", "privacy.txt", "coefficients.csv"
+TOPICS, PRIVACY, COEFFICIENTS, REPORT = "topics.txt", "privacy.txt", "coefficients.csv", "report.html"
 #: Written with the model itself.
 STATEMENT = "privacy.json"
 #: Public inputs, kept as they were given: words, how texts were read (columns and analyzer), columns of a table.
@@ -64,6 +64,35 @@ def kept_vocabulary(folder: str | Path) -> tuple[str, ...] | None:
     return load_vocabulary(path) if path.exists() else None
 
 
+def kept_names(model: Any, text: str) -> list[str] | None:
+    """The names of the columns in the text of ``coefficients.csv``, or None if they are not as many as columns."""
+    (n_models, d), rows = model.coef_.shape, list(csv.reader(io.StringIO(text, newline="")))
+    names = ["".join(row[n_models > 1 :][:1]) for row in rows][2 : d + 2]
+    return names if len(names) == d else None
+
+
+def public_names(model: Any, files: Mapping[str, str]) -> dict[str, Any]:
+    """What the texts beside a model call its columns: ``words`` of a topic model, ``names`` of another, or nothing."""
+    if hasattr(model, "perplexity") and VOCABULARY in files:
+        return {"words": [line.strip() for line in files[VOCABULARY].removeprefix("\ufeff").rstrip().split("\n")]}
+    if hasattr(model, "coef_") and COEFFICIENTS in files:
+        return {"names": kept_names(model, files[COEFFICIENTS])}
+    return {}
+
+
+def naming(folder: Path) -> dict[str, str]:
+    """The texts in a model's folder that name its columns."""
+    paths = (folder / name for name in (VOCABULARY, COEFFICIENTS))
+    return {path.name: path.read_bytes().decode("utf-8", "replace") for path in paths if path.exists()}
+
+
+def report(model: Any, files: Mapping[str, str]) -> str:
+    """The report of a model and of the texts beside it, for ``report.html``."""
+    from ..report import html_report
+
+    return html_report(model, **public_names(model, files))
+
+
 def follows(model: Any, folder: Path, name: str) -> bool:
     """Whether a text file is the one that fit would write for the model."""
     text = (folder / name).read_bytes().decode("utf-8", "replace")
@@ -74,7 +103,8 @@ def follows(model: Any, folder: Path, name: str) -> bool:
         vocabulary, longest = kept_vocabulary(folder), max(len(line.split()) for line in text.split("\n"))
         return any(text == topics(model, vocabulary, n) for n in range(longest, 0, -1))
     if name == COEFFICIENTS and hasattr(model, "coef_"):
-        (n_models, d), rows = model.coef_.shape, list(csv.reader(io.StringIO(text, newline="")))
-        names = ["".join(row[n_models > 1 :][:1]) for row in rows][2 : d + 2]
-        return len(names) == d and text == coefficients(model, names)
+        names = kept_names(model, text)
+        return names is not None and text == coefficients(model, names)
+    if name == REPORT:
+        return text == report(model, naming(folder))
     return False

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from ..checks import check_choice
+from ..checks import check_choice, missing_package
 from ._files import BadLine, naming, open_text
 from .arrays import check_invalid
 from .corpus import Corpus
@@ -375,7 +375,7 @@ def _parquet_module() -> Any:
     try:
         from pyarrow import parquet
     except ImportError:
-        raise ImportError("Parquet files need the package pyarrow: pip install 'vips_fast[tables]'") from None
+        raise missing_package("a Parquet file", "pyarrow", "tables") from None
     return parquet
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..checks import check_number
+from ..checks import check_number, missing_package
 from ._files import blocks, naming, open_text
 from .arrays import INT32_MAX
 from .tokens import Analyzer, TokenIndex, as_analyzer, token_columns
@@ -100,8 +100,7 @@ def _package(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError:
-        what = f"public word lists need the package {name.replace('_', '-')}: pip install 'vips_fast[text]'"
-        raise ImportError(what) from None
+        raise missing_package("a public word list", name.replace("_", "-"), "text") from None
 
 
 def count_matrix(

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..checks import missing_package
 from ..data.groups import check_whole
 from .checkpoint import versions
 from .model import Model, Records
@@ -480,7 +481,7 @@ def connected(
         from distributed.comm.core import connect
         from distributed.security import Security
     except ImportError:
-        raise ImportError("Dask is not installed: pip install vips_fast[dask]") from None
+        raise missing_package("a cluster", "dask", "dask") from None
     timeout = TIMEOUT if timeout is None else timeout
 
     async def greet() -> None:

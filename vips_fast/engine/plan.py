@@ -116,7 +116,8 @@ def make_plan(
     Raises ValueError if the run would overspend, no noise multiplier reaches the target, the noise does not fit the
     lattice, or the part is no name.
     """
-    check_steps(sampler, n_steps)
+    if private:  # else there is no event that an epoch left before its end would be charged for
+        check_steps(sampler, n_steps)
     reasons = dict.fromkeys(taints)
     if part is not None:
         check_name("part", part)

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
+from html import escape
 
 from ..accounting import PrivacyEvent, RepeatAndSelectEvent, epsilon, group_event, pure_epsilon, rounded_up
 from .ledger import Ledger
@@ -179,6 +180,10 @@ class Privacy:
         )
 
     __str__ = statement
+
+    def _repr_html_(self) -> str:
+        style = ' style="color: #a3130e; background: #fff; font-weight: bold"' if self.taints else ""
+        return f"<p{style}>{escape(self.statement(), quote=False)}</p>"
 
 
 _SAMPLINGS = {

@@ -24,11 +24,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numba import types
-from numba.core.typing.templates import Signature
-from numba.extending import intrinsic
 
+from ..checks import missing_package
 from . import native
+
+try:
+    from numba import types
+    from numba.core.typing.templates import Signature
+    from numba.extending import intrinsic
+except ImportError:
+    raise missing_package("vips_fast.kernels.numba_types", "numba", "numba") from None
 
 __all__ = ["address", "names", "null", "parameters", "signature", "status_message", "structure_dtype"]
 

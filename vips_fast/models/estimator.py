@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, is_dataclass
+from html import escape
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast
 
@@ -110,6 +111,9 @@ class PrivateEstimator(Repeatable):
         """Reasons, known from the settings alone, why the guarantee will not hold."""
         return ()
 
+    def _foretell(self, prepared: Prepared) -> None:
+        """Say what the run that is prepared can be expected to give, from public numbers; nothing is spent yet."""
+
     # ------------------------------------------------------------- settings
 
     def _settings(self) -> dict[str, Any]:
@@ -167,6 +171,10 @@ class PrivateEstimator(Repeatable):
             return text
         return f"{text}  # NOT PRIVATE: {'; '.join(self._result.ledger.taints)}"
 
+    def _repr_html_(self) -> str:
+        said = "" if self._result is None else self._result.privacy._repr_html_()
+        return f"<pre>{escape(repr(self))}</pre>{said}"
+
     def __getstate__(self) -> dict[str, Any]:
         # Neither a key nor a lock is ever stored or copied.
         return {k: v for k, v in vars(self).items() if k not in ("_test_key", "_lock")}
@@ -208,6 +216,12 @@ class PrivateEstimator(Repeatable):
                 X, y, partial=partial, budget=budget, folder=folder, part=part, n_records=n_records, groups=groups,
                 unit=unit, after=after, backend=backend, **extra,
             )
+            if not (partial or resumed):
+                try:
+                    self._foretell(prepared)
+                except BaseException:  # a warning that was made an error
+                    prepared.spending.close()
+                    raise
             self.run(prepared, writer, folder)
         return self
 

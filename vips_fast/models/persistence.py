@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from ..checks import missing_package
 from ..data.npz import read_npz, write_npz
 from ..durable import new_folder, put_in_place, write_file
 from ..engine.ledger import Ledger
@@ -190,9 +191,9 @@ def sign(result: FitResult, key: Any) -> tuple[FitResult, bytes]:
 
 
 def _check_signature(result: FitResult, key: Any, path: Path) -> None:
+    ed25519 = _ed25519()
     from cryptography.exceptions import InvalidSignature
 
-    ed25519 = _ed25519()
     if isinstance(key, (bytes, bytearray)):
         key = ed25519.Ed25519PublicKey.from_public_bytes(bytes(key))
     if not isinstance(key, ed25519.Ed25519PublicKey):
@@ -209,5 +210,5 @@ def _ed25519() -> Any:
     try:
         from cryptography.hazmat.primitives.asymmetric import ed25519
     except ImportError:
-        raise ImportError("signatures need the package cryptography: pip install 'vips_fast[sign]'") from None
+        raise missing_package("a signature", "cryptography", "sign") from None
     return ed25519

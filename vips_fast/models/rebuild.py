@@ -33,6 +33,8 @@ _HOMES = {
     "PaperLogisticRegression": "vips_fast.models.logistic.paper",
     "SigmoidBeliefNetwork": "vips_fast.models.sbn",
     "PaperSigmoidBeliefNetwork": "vips_fast.models.sbn.paper",
+    "PrivateVocabulary": "vips_fast.models.vocabulary",
+    "PrivateCountVectorizer": "vips_fast.models.vocabulary",
 }
 
 

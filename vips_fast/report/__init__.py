@@ -1,5 +1,9 @@
-"""What a person reads or looks at: tables, topics, yardsticks and pictures."""
+"""What a person reads or looks at: reports, tables, topics, yardsticks and pictures."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from .compare import MatchedTopics, compare_topics, mean_overlap
 from .images import dictionary_grid, image_grid, reconstruction_grid, save_png, square_shape
 from .text import (
     match_topics,
@@ -12,7 +16,29 @@ from .text import (
     unigram_perplexity,
 )
 
+if TYPE_CHECKING:
+    from .dossier import Dossier as Dossier
+    from .dossier import make_dossier as make_dossier
+    from .html import html_report as html_report
+    from .short import short_report as short_report
+    from .words import Gain as Gain
+    from .words import gain as gain
+
+#: Where the names live that need the models, which a table of text shall not wait for.
+_HOMES = {
+    "Dossier": "dossier", "Gain": "words", "gain": "words", "html_report": "html", "make_dossier": "dossier",
+    "short_report": "short",
+}  # fmt: skip
+
 __all__ = [
-    "dictionary_grid", "image_grid", "match_topics", "paragraph", "predictive_perplexity", "reconstruction_grid",
-    "save_png", "split_words", "square_shape", "table", "top_words", "topics_table", "unigram_perplexity",
+    "Dossier", "Gain", "MatchedTopics", "compare_topics", "dictionary_grid", "gain", "html_report", "image_grid",
+    "make_dossier", "match_topics", "mean_overlap", "paragraph", "predictive_perplexity", "reconstruction_grid",
+    "save_png", "short_report", "split_words", "square_shape", "table", "top_words", "topics_table",
+    "unigram_perplexity",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_HOMES[name]}", __name__), name)

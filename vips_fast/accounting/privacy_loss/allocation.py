@@ -36,9 +36,27 @@ epochs likewise, on grids that are fine where the mass is. After each sum or pro
   E(t S - x)_+ / t to an infinite loss: a dominating pair, as that mass can be drawn again from where it was);
 - for lower bounds put at its mean, which lowers it (Jensen).
 
-Sums of independent variables and products of independent factors keep convex order. All numbers are positive, so
-rounding is relative: a sum of N terms errs by N ulp, and the errors of two laws add up in their sum. `Law.drift` bounds
-the relative errors of masses and values; it is charged to the side that keeps each bound one.
+Sums of independent variables and products of independent factors keep convex order.
+
+*Rounding.* `Law` has two errors, a of the values and b of the masses: with values x_i and masses m_i, it is an upper
+bound of a law of X >= 0 in the sense that
+
+    E f(X) <= e^b sum_i m_i f(e^a x_i) for convex f >= 0 that do not fall,
+    E f(X) <= e^b sum_i m_i f(e^-a x_i) for convex f >= 0 that do not rise
+
+(an infinite loss adds its mass times the slope of f at infinity), and a lower bound with >= and the signs of a and b
+changed. Of these f are the two whose expectations are delta(eps). So b is a relative error of delta, which hardly moves
+epsilon, and a is a shift of epsilon, the loss being the logarithm of a value.
+*Proof.* For y >= 0 the functions f(. + y) and f(. y) are again such f. So the bounds of two laws give one of the sum or
+product of independent variables with b = b_1 + b_2, and a = max(a_1, a_2) for a sum, whose terms are not negative,
+a = a_1 + a_2 for a product. Whatever is computed is a sum of positive numbers: a mass of N terms errs by the factor
+1 +- (N + 32) u, u = 2^-53, which goes to b. A value x errs by u; the cell that the logarithm finds for it may be the
+one beside its own, where x is moved to the end between them: both go to a. In a cell [x, y] the value v gives the end y
+the part (v - x) / (y - x) of its mass and x the part (y - v) / (y - x); both differences are exact where y <= 2 x
+(Sterbenz), and of one rounding elsewhere, so that these parts too are good to a few u of themselves. (What stays at the
+lower end of a fine cell is the rest of its mass, to which the rounding of the two sums is added.) The mean of a cell is
+x plus the mean of v - x, of which alone the N terms spoil the last digits: this goes to a. The
+tails of the law that all starts from are moved in upper bounds and left out in lower ones, which every f >= 0 allows.
 """
 
 from __future__ import annotations
@@ -53,33 +71,46 @@ import numpy as np
 
 from ..checks import FloatArray
 from ..events import PrivacyEvent, RandomAllocationEvent, gaussian_mu_squared
+from .convolution import UNIT
 from .pairs import DiscretePair, GaussianPair, Pair, normal_masses, panels, tail_quantile
 
 #: Cells of a sum before they are merged, and pairs of points that are added at a time.
 _FINE, _BLOCK = 1 << 14, 1 << 15
 #: Points for the middle of a law, and nats of the tail of P for each further one, for each doubling of the releases:
 #: the more sums there are to make, the fewer points. Both bounds together are then within .1 % of epsilon.
-_MIDDLE, _LEAST_NATS, _NATS, _TAIL_POINTS = 500, 0.035, 0.003, 2_000
+_MIDDLE, _LEAST_NATS, _NATS, _TAIL_POINTS = 700, 0.025, 0.002, 2_000
+#: The smallest delta that counts over what may be cut.
+_COUNTS = 1e7
 
 
 class Law(NamedTuple):
-    """A law on values >= 0, which is dP/dQ, by its masses under Q.
+    """A bound of a law on values >= 0, which is dP/dQ, by its masses under Q, in the sense of the module's docstring.
 
-    ``infinite`` is a mass of P that Q has nothing of; ``drift`` bounds the relative error of masses and values.
+    The values increase. ``infinite`` is a mass of P that Q has nothing of; ``value_error`` and ``mass_error`` are a
+    and b.
     """
 
     values: FloatArray
     masses: FloatArray
     infinite: float
-    drift: float
+    value_error: float
+    mass_error: float
 
 
-class _Kind(NamedTuple):
-    """Which bound is made: of which mass the rest is cut, by how many nats the points of the tail are apart."""
+class Kind(NamedTuple):
+    """Which bound is made: the mass that may be cut at each end, and the number of points.
+
+    There are `middle` points for where the mass is, and one for each `nats` nats of the tail of P.
+    """
 
     tail: float
     nats: float
+    middle: float
     upper: bool
+
+    def of(self, copies: int) -> Kind:
+        """The kind for the law of so many copies: each may lose as much."""
+        return self._replace(tail=copies * self.tail)
 
 
 def _sums(x: FloatArray, starts: np.ndarray) -> FloatArray:
@@ -89,50 +120,54 @@ def _sums(x: FloatArray, starts: np.ndarray) -> FloatArray:
     return np.asarray(out)
 
 
-def _normal_cells(edges: FloatArray) -> FloatArray:
-    """Masses of N(0, 1) between (-infinity, edges, infinity), by quadrature, which does not take differences of tails.
-
-    An argument x that is wrong by an ulp moves exp(-x^2 / 2) by x^2 ulp; all else is below 500 ulp.
-    """
-    x, w = panels(edges)
-    inner = (w * np.exp(-0.5 * x * x)).reshape(len(edges) - 1, -1).sum(1) / math.sqrt(2.0 * math.pi)
-    ends = normal_masses(np.array([-np.inf, edges[0]])), normal_masses(np.array([edges[-1], np.inf]))
-    return np.concatenate([ends[0], inner, ends[1]])
+def _nats(mass: FloatArray, tail: float) -> FloatArray:
+    """ln of the mass, more slowly where it is below the smallest delta that counts: cells of mass^(1/3)."""
+    counts = _COUNTS * tail
+    return np.asarray(np.log(np.maximum(mass, counts)) + 3.0 * np.cbrt(np.clip(mass / counts, 0.0, 1.0)))
 
 
-def _merged(mass: FloatArray, first: FloatArray, log_edges: FloatArray, kind: _Kind, drift: float) -> Law:
-    """The law of cells between (0, edges, infinity) with these masses and first moments, on fewer points."""
-    (tail, nats, upper), p, q = kind, first / first.sum(), mass / mass.sum()
-    below, above = np.maximum(np.cumsum(q), tail), np.maximum(np.cumsum(p[::-1])[::-1], tail)
+def merged(law: Law, kind: Kind) -> Law:
+    """The law on fewer points."""
+    values, masses, infinite, value_error, mass_error = law
+    q = masses / masses.sum()
+    p = values * masses
+    p /= p.sum()
+    below, above = np.cumsum(q), np.cumsum(p[::-1])[::-1]
     weight = np.cbrt(p + q)
-    weight *= _MIDDLE / weight.sum()
-    weight[1:] += np.diff(np.log(below)) / (4.0 * nats)
-    weight[:-1] -= np.diff(np.log(above)) / nats
+    weight *= kind.middle / weight.sum()
+    weight[1:] += np.diff(_nats(below, kind.tail)) / (4.0 * kind.nats)
+    weight[:-1] -= np.diff(_nats(above, kind.tail)) / kind.nats
     starts = np.flatnonzero(np.diff(np.floor(np.cumsum(weight))) > 0.0) + 1
-    starts = starts[(below[starts] > tail) & (above[starts] > tail)]
-    points = np.concatenate([[0.0], np.exp(log_edges[starts - 1])])
-    starts = np.concatenate([[0], starts])
-    mass, first = _sums(mass, starts), _sums(first, starts)
-    drift += (float(np.diff(starts)[1:].max(initial=0)) + 64.0) * 2.0**-52
-    infinite = 0.0
-    if upper:
-        up = np.clip((first - points * mass)[:-1] / np.diff(points), 0.0, mass[:-1])
-        infinite = max(0.0, float(first[-1] - points[-1] * mass[-1]))
-        mass[:-1] -= up
-        mass[1:] += up
-        values = points
-    else:
-        values = first / np.maximum(mass, 1e-300)
+    starts = np.concatenate([[0], starts[(below[starts] > kind.tail) & (above[starts] > kind.tail)]])
+    sizes = np.diff(np.append(starts, len(values)))
+    terms = np.where(np.arange(len(starts)) % (len(starts) - 1 or 1) > 0, sizes, np.minimum(sizes, 64))
+    points = values[starts]
+    offset = values - np.repeat(points, sizes)
+    mass, first = _sums(masses, starts), _sums(masses * offset, starts)
+    mass_error += (float(terms.max()) + 32.0) * UNIT
+    if not kind.upper:
+        moved = first / mass
+        # The mean is as exact as the point below it, the distance of the two as its two sums.
+        value_error += (4.0 + float(np.max((2.0 * terms + 16.0) * moved / (points + moved)))) * UNIT
+        return Law(points + moved, mass, infinite, value_error, mass_error)
+    width = np.diff(points)
+    rest = np.repeat(points[1:], sizes[:-1]) - values[: starts[-1]]
+    mass[:-1] = _sums(masses[: starts[-1]] * rest, starts[:-1]) / width
+    mass[1:] += first[:-1] / width
     kept = mass > 0.0
-    return Law(values[kept], mass[kept], infinite, drift)
+    return Law(points[kept], mass[kept], infinite + float(first[-1]), value_error, mass_error)
 
 
-def _combined(a: Law, b: Law, combine: np.ufunc, kind: _Kind) -> Law:
+def combined(a: Law, b: Law, combine: np.ufunc, kind: Kind) -> Law:
     """The law of the sum, or product, of two independent variables."""
-    # What is less than both least positive values make goes into the cell from 0 on.
+    # The cells between 0 and a geometric grid. What is less than both least positive values make goes into the first.
     low = math.log(combine(*(law.values[np.searchsorted(law.values, 0.0, "right")] for law in (a, b))))
-    scale = (_FINE - 2) / (math.log(combine(a.values[-1], b.values[-1])) - low)
-    mass, first = np.zeros(_FINE), np.zeros(_FINE)
+    high = math.log(combine(a.values[-1], b.values[-1]))
+    step = (high - low) / (_FINE - 4)
+    low -= step
+    points = np.concatenate([[0.0], np.exp(low + step * np.arange(_FINE))])
+    per_width = 1.0 / np.diff(points)
+    mass, moved = np.zeros(_FINE), np.zeros(_FINE)
     rows, terms = max(1, _BLOCK // len(b.values)), 0
     for i in range(0, len(a.values), rows):
         j = i if a is b else 0
@@ -140,35 +175,96 @@ def _combined(a: Law, b: Law, combine: np.ufunc, kind: _Kind) -> Law:
         w = a.masses[i : i + rows, None] * b.masses[j:]
         if a is b:
             w[:, rows:] *= 2.0  # pairs beyond the block stand for their mirror images too
-        cell = np.ceil((np.log(np.maximum(x, math.exp(low))) - low) * scale).astype(np.intp).ravel()
-        mass += np.bincount(cell, w.ravel(), _FINE)[:_FINE]
-        first += np.bincount(cell, (w * x).ravel(), _FINE)[:_FINE]
+        x, w = x.ravel(), w.ravel()
+        place = np.log(np.maximum(x, points[1]))
+        place -= low
+        place *= 1.0 / step
+        cell = np.ceil(place, out=place).astype(np.intp)
+        # The part of the mass that goes to the upper end of the cell.
+        x -= points[cell]
+        x *= per_width[cell]
+        np.clip(x, 0.0, 1.0, out=x)
+        x *= w
+        mass += np.bincount(cell, w, _FINE)
+        moved += np.bincount(cell, x, _FINE)
         terms = max(terms, int(np.bincount(cell).max()))  # of one block; the blocks are added to each other after that
-    drift = a.drift + b.drift + (terms + -(-len(a.values) // rows) + 16.0) * 2.0**-52
-    merged = _merged(mass, first, low + np.arange(_FINE - 1) / scale, kind, drift)
-    return merged._replace(infinite=merged.infinite + a.infinite + b.infinite)
+    terms += -(-len(a.values) // rows)
+    # The cell that is found, and its ends, err by few ulp of the loss and of the value.
+    error = (16.0 + 16.0 * max(abs(low), abs(high))) * UNIT
+    if combine is np.multiply:
+        value_error = a.value_error + b.value_error + error
+    else:
+        value_error = max(a.value_error, b.value_error) + error
+    mass_error = a.mass_error + b.mass_error + (terms + 32.0) * UNIT
+    infinite = a.infinite + b.infinite
+    if kind.upper:
+        guard = (2.0 * terms + 32.0) * UNIT
+        fine = np.append(np.maximum(mass - moved, 0.0) + guard * mass, 0.0)
+        fine[1:] += moved
+        return merged(Law(points, fine, infinite, value_error, mass_error), kind)
+    kept = mass > 0.0
+    values = points[:-1][kept] + np.minimum(moved[kept] / mass[kept], 1.0) / per_width[kept]
+    value_error += (4.0 + (2.0 * terms + 32.0) * math.expm1(step)) * UNIT
+    return merged(Law(values, mass[kept], infinite, value_error, mass_error), kind)
 
 
-def _power(one: Law, n: int, combine: np.ufunc, kind: _Kind) -> Law:
+def _power(one: Law, n: int, combine: np.ufunc, kind: Kind) -> Law:
     """The law of the sum, or product, of n independent copies."""
-    total = one
+    total, copies = one, 1
     for bit in f"{n:b}"[1:]:
-        total = _combined(total, total, combine, kind)
-        total = _combined(total, one, combine, kind) if bit == "1" else total
+        copies *= 2
+        total = combined(total, total, combine, kind.of(copies))
+        if bit == "1":
+            # One among many copies may be coarser than all of them.
+            fewer = kind.of(copies)._replace(
+                middle=max(100.0, kind.middle / math.sqrt(copies)), nats=kind.nats * min(4.0, math.sqrt(copies))
+            )
+            copies += 1
+            total = combined(total, merged(one, fewer), combine, kind.of(copies))
     return total
+
+
+def _lognormal(mu: float, kind: Kind) -> Law:
+    """The law of Y, by quadrature in cells: sums of positive numbers, which is what tails are taken from as well."""
+    reach = tail_quantile(kind.tail)
+    g, width = np.linspace(-reach, reach + mu, _FINE // 4, retstep=True)
+    at, weight = panels(np.array([0.0, width]))
+    w = weight * np.exp(-0.5 * (g[:-1, None] + at) ** 2) / math.sqrt(2.0 * math.pi)
+    # Each g errs by 3 units of its last place, which moves the density by 3 g^2 of them, and its exponent once more.
+    reach += mu
+    value_error, mass_error = (32.0 + 16.0 * mu * (reach + mu)) * UNIT, (128.0 + 4.0 * reach * reach) * UNIT
+    points, rise = np.exp(mu * g - 0.5 * mu * mu), np.expm1(mu * at)
+    if not kind.upper:
+        # Without the tails: less mass makes less of every expectation.
+        mass = w.sum(1)
+        values = points[:-1] * (1.0 + (w * rise).sum(1) / mass)
+        return merged(Law(values, mass, 0.0, value_error + 256.0 * rise[-1] * UNIT, mass_error), kind)
+    up = rise / math.expm1(mu * width)
+    down = np.expm1(-mu * at[::-1]) / math.expm1(-mu * width)
+    mass = np.zeros(len(points) + 1)
+    mass[1:-1] = (w * down).sum(1)
+    mass[2:] += (w * up).sum(1)
+    tails = [float(normal_masses(np.array(ends))[0]) for ends in (
+        [-np.inf, g[0]], [-np.inf, g[0] - mu], [g[-1], np.inf], [g[-1] - mu, np.inf],
+    )]  # fmt: skip
+    mass[0], mass[-1] = tails[0], mass[-1] + tails[2]
+    mass[1] += tails[1] / points[0]
+    return merged(Law(np.concatenate([[0.0], points]), mass, tails[3], value_error, mass_error), kind)
 
 
 @lru_cache(maxsize=32)
 def allocation_law(n_batches: int, mu: float, n_epochs: int, tail: float, upper: bool) -> Law:
-    """Bound of the law of the product of `n_epochs` copies of S; about `tail` of the mass is cut at each end."""
+    """Bound of the law of the product of `n_epochs` copies of S.
+
+    In each doubling about `tail` of the mass is cut at each end for each of the releases.
+    """
     nats = max(_LEAST_NATS, _NATS * math.log2(n_batches * n_epochs), -math.log(tail) / _TAIL_POINTS)
-    kind, reach = _Kind(tail, nats, upper), mu * tail_quantile(tail)
-    edges = np.linspace(-reach - 0.5 * mu * mu, reach + 0.5 * mu * mu, _FINE // 4)
-    q, p = _normal_cells(edges / mu + 0.5 * mu), _normal_cells(edges / mu - 0.5 * mu)
-    one = _merged(q, p, edges, kind, (500.0 + 4.0 * (reach / mu + mu) ** 2) * 2.0**-52)
-    total = _power(one, n_batches, np.add, kind)
-    epoch = total._replace(values=total.values / n_batches, infinite=total.infinite / n_batches)
-    return _power(epoch, n_epochs, np.multiply, kind)
+    kind = Kind(tail, nats, _MIDDLE, upper)
+    total = _power(_lognormal(mu, kind), n_batches, np.add, kind)
+    total = total._replace(
+        values=total.values / n_batches, infinite=total.infinite / n_batches, value_error=total.value_error + UNIT
+    )
+    return _power(total, n_epochs, np.multiply, kind.of(n_batches))
 
 
 def epochs(leaves: Mapping[PrivacyEvent, int]) -> list[tuple[int, float, int]]:
@@ -204,10 +300,17 @@ def allocation_pairs(n_batches: int, square: float, n_epochs: int, tail: float, 
     if n_epochs * np.logaddexp(math.log1p(-1.0 / n_batches), square - math.log(n_batches)) > room:
         n_epochs, repeats = 1, n_epochs
     law = allocation_law(n_batches, mu, n_epochs, tail, upper)
-    error = 2.0 * law.drift * (1.0 if upper else -1.0)
-    lost = float(law.masses[law.values == 0.0].sum())
-    values, q = (array[law.values > 0.0] for array in (law.values, law.masses))
-    loss, p = np.log(values), values * q
-    add = DiscretePair(loss + error, p * (1.0 + error), q * (1.0 - error), law.infinite, lost)
-    remove = DiscretePair(error - loss[::-1], q[::-1] * (1.0 + error), p[::-1] * (1.0 - error), lost, law.infinite)
+    sign = 1.0 if upper else -1.0
+    # In what follows each number is rounded a few times more.
+    shift, growth = sign * (law.value_error + 16.0 * UNIT), sign * (law.mass_error + 16.0 * UNIT)
+    lost = float(law.masses[law.values == 0.0].sum()) * math.exp(growth)
+    infinite = law.infinite * math.exp(shift + growth)
+    values, masses = (array[law.values > 0.0] for array in (law.values, law.masses * math.exp(growth)))
+    loss, moment = np.log(values), values * masses
+    # What the other side of each pair has is rounded the other way.
+    other = 1.0 - sign * 16.0 * UNIT
+    add = DiscretePair(loss + shift, moment * math.exp(shift), masses * other, infinite, lost)
+    remove = DiscretePair(
+        shift - loss[::-1], masses[::-1], moment[::-1] * math.exp(-shift) * other, lost, infinite
+    )  # fmt: skip
     return add, remove, repeats

@@ -133,8 +133,8 @@ def composed_pairs(event: PrivacyEvent, smallest: float, attack: int | None) -> 
             known = [pairs(leaf)] if attack is None else attack_pairs(leaf)
             found.append((known[min(attack or 0, len(known) - 1)], count))
     allocated = epochs(leaves)
-    # What is cut is an infinite loss of each epoch: a ten-millionth of delta in all, in decades for the cache.
-    number = sum(count for _, _, count in allocated)
+    # What is cut is an infinite loss of each release: a ten-millionth of delta in all, in decades for the cache.
+    number = sum(n_batches * count for n_batches, _, count in allocated)
     for n_batches, square, count in allocated:
         tail = 10.0 ** max(-290, math.floor(math.log10(1e-7 * smallest / number)))
         one, two, repeats = allocation_pairs(n_batches, square, count, tail, attack is None)

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...checks import missing_package
+
 
 class Loops(NamedTuple):
     """Two loops around one statistics function."""
@@ -30,8 +32,12 @@ def loops_of(kind: type) -> Loops:
     """The loops for a class's ``statistics``, compiled once for each function.
 
     Raises TypeError if ``statistics`` is no static method; ValueError if it was compiled with options that let a result
-    depend on where it is computed.
+    depend on where it is computed; ImportError if Numba is not installed.
     """
+    try:
+        import numba  # noqa: F401  # only asked for; who uses it imports what it needs
+    except ImportError:
+        raise missing_package(f"to compile {kind.__name__}.statistics", "numba", "numba") from None
     return _make(_function_of(kind))
 
 

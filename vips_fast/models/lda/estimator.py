@@ -1,8 +1,11 @@
 """Private latent Dirichlet allocation: settings and read-outs."""
 
+import logging
 import math
+import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self, Unpack
+from typing import Any, ClassVar, Self, Unpack, cast
 
 import numpy as np
 from scipy.special import digamma, gammaln
@@ -17,11 +20,27 @@ from ...kernels.lda import estep_blocks, scaled_table
 from ...kernels.threads import resolve_n_threads
 from ..estimator import ArraySpec
 from ..parameters import Bookkeeping, Call
+from ..plots import plot_topics
+from ..prepared import Prepared
 from ..readouts import Transformer, by_pieces, kept
+from .coherence import coherence, topic_diversity, warn_of_documents, word_intrusion
+from .forecast import HopelessWarning
 from .model import LdaModel
 from .options import LdaOptions
-from .planning import DEFAULT_STEPS, default_batch_size, default_clip, plan, whole_epochs
+from .planning import (
+    DEFAULT_STEPS,
+    DOC_LENGTH,
+    Plan,
+    default_batch_size,
+    default_clip,
+    plain_batch_size,
+    plain_steps,
+    plan,
+    whole_epochs,
+)
 from .records import Documents
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -45,17 +64,18 @@ class LatentDirichletAllocation(Transformer):
         ``doc_length``, or a multiple. The run then starts from these topics. Nothing in it may come from the private
         records.
     doc_length : int or None
-        N: every document is brought to exactly N words. Public. None keeps the documents
-        as they are (only without privacy).
+        N: every document is brought to exactly N words. Public. None is 500, or, without privacy, leaves the documents
+        as they are.
     clip : float or None
         a in (0, 1]: a document's contribution is scaled down to an L2 norm of at most
         a N (Eq. 29). None is 0.6 N^−0.425 (`vips_fast.plan`; 0.043 for 500 words). With
         ``groups`` it bounds the sum of a person's documents, and None is up to 1.4 times that.
     n_steps : int or None
         Minibatches, each one release; None is 20, or 40 where `vips_fast.plan` expects
-        the statistics to stand clear of the noise.
+        the statistics to stand clear of the noise; without privacy, two epochs, and at least 40.
     batch_size : float or None
-        (Expected) documents of a minibatch; None is a quarter of the records, at least 25,000, at most all.
+        (Expected) documents of a minibatch; None is a quarter of the records, at least 25,000, at most all; without
+        privacy, in memory, 256, or a 256th of the records if that is more.
     random_state : int, numpy Generator, RandomState or None
         Seeds the initial topics, which are public; and, only without privacy, the minibatches and resampling.
     options : LdaOptions or None
@@ -65,6 +85,9 @@ class LatentDirichletAllocation(Transformer):
 
     Notes
     -----
+    Without privacy, minibatches of records in memory are by default those of "random_allocation", epochs in random
+    order, and the last epoch may be left before its end.
+
     The sensitivity is proven at `vips_fast.models.lda.model.LdaModel`. Empty documents contribute zero and are counted
     as records. ``components_`` are λ, the topics' variational Dirichlet parameters, (K, V); ``diagnostics_`` say for
     each step how many documents were drawn (``records``), how many ``clipped``, and the ``norm_sum`` before clipping.
@@ -75,7 +98,7 @@ class LatentDirichletAllocation(Transformer):
     n_components: int = field(default=10, kw_only=False)
     doc_topic_prior: float | None = None
     topic_word_prior: float | np.ndarray | None = None
-    doc_length: int | None = 500
+    doc_length: int | None = None
     clip: float | None = None
     options: LdaOptions | None = None
 
@@ -94,7 +117,9 @@ class LatentDirichletAllocation(Transformer):
         X, a sparse matrix or array of any format, shape (D, V), holds counts: integers ≥ 0 of any width; or it is a
         `vips_fast.data.ShardedCorpus`, documents on disk. ``y`` is ignored; ``keep`` are the keywords of
         `vips_fast.models.parameters.Bookkeeping`. Raises ValueError if a parameter or X is unusable, or the run would
-        overspend; RuntimeError if another thread is fitting this estimator. Nothing has been spent then.
+        overspend; RuntimeError if another thread is fitting this estimator. Nothing has been spent then. Warns with
+        `vips_fast.models.lda.HopelessWarning`, before anything is spent, where public numbers say that the topics will
+        be noise (`vips_fast.models.lda.forecast`).
         """
         return self._fit(X, **keep)
 
@@ -124,8 +149,6 @@ class LatentDirichletAllocation(Transformer):
             check_number("topic_word_prior", self.topic_word_prior, 0, 1e6, low_open=True)
         if self.doc_length is not None:
             check_number("doc_length", self.doc_length, 1, 2**31 - 1, integer=True)
-        elif self.private:
-            raise ValueError("doc_length=None: expected a public length with private=True")
         check_number("clip", self.clip, 0, 1, low_open=True, optional=True)
         self._options.check()
         self._check_privacy_parameters()
@@ -133,7 +156,7 @@ class LatentDirichletAllocation(Transformer):
     def _read(self, X: Any, y: Any = None) -> tuple[Documents, dict[str, Any]]:
         corpus = Documents(X, self.invalid, type(self).__name__)
         facts: dict[str, Any] = {"n_features": corpus.n_features}
-        if self.doc_length is None:
+        if self._length is None:
             facts["scale"] = float(corpus.largest())
         return corpus, facts
 
@@ -141,16 +164,16 @@ class LatentDirichletAllocation(Transformer):
         return LdaModel(**self._model_settings(public))
 
     def _model_settings(self, public: Public) -> dict[str, Any]:
-        length = int(self.doc_length or public.scale or 1)
+        length = int(self._length or public.scale or 1)
         share = 1.0
         if self.private:
             share = default_clip(length, self._most_rows(public)) if self.clip is None else self.clip
         return dict(
             n_topics=int(self.n_components), n_words=public.n_features, n_records=public.n_records, alpha=self._alpha,
             eta=self._eta(public.n_features), informed=self._informed,
-            n_steps=self._resolve_n_steps(public), doc_length=None if self.doc_length is None else length,
-            clip=share * float(length), clips=bool(self.private), grouped=self._joint(public), options=self._options,
-            seed=public.seed, n_threads=resolve_n_threads(self.n_jobs),
+            n_steps=self._resolve_n_steps(public), doc_length=None if self._length is None else length,
+            clip=share * float(length), clips=bool(self.private), grouped=self._joint(public),
+            options=self._options.resolved(self._plain), seed=public.seed, n_threads=resolve_n_threads(self.n_jobs),
         )
 
     def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
@@ -159,6 +182,12 @@ class LatentDirichletAllocation(Transformer):
     def _sampler(self, public: Public) -> Sampler:
         size, bins = self.batch_size, public.n_bins
         sampling = resolve_sampling(self.sampling, self.neighbors, bins)
+        if self._plain and bins is None:
+            # Nothing is accounted for: small minibatches, in which every document comes up as often as any other.
+            if self.sampling is None and self.neighbors is None:
+                sampling = "random_allocation"
+            if size is None and sampling != "full":
+                size = plain_batch_size(public.n_records)
         if size is None and sampling != "full" and not (bins and sampling == "random_allocation"):
             size = default_batch_size(public.n_records)
         return make_sampler(sampling, self.neighbors, public.n_records, size, self.rows_per_group, bins)
@@ -167,22 +196,67 @@ class LatentDirichletAllocation(Transformer):
         """``n_steps``, or what the plan says for public numbers."""
         if self.n_steps is not None:
             return int(self.n_steps)
+        if self._plain:
+            return plain_steps(self._sampler(public), public.n_records)
         if not self.private or self.noise_multiplier == 0:
             return whole_epochs(self._sampler(public), DEFAULT_STEPS)
+        return self._plan(public).n_steps
+
+    def _plan(self, public: Public, **settled: Any) -> Plan:
+        """The plan for these settings, or for what is ``settled`` of them, and public numbers."""
         size = public.n_records if self.sampling == "full" else self.batch_size
         allocates = resolve_sampling(self.sampling, self.neighbors, public.n_bins) == "random_allocation"
-        return plan(
-            public.n_records, public.n_features, int(self.n_components), doc_length=int(self.doc_length or 1),
-            clip=self.clip,
-            target_epsilon=1.0 if self.target_epsilon is None else self.target_epsilon,
-            target_delta=self.target_delta, batch_size=None if size is None else min(size, public.n_records),
-            noise_multiplier=self.noise_multiplier, rows_per_group=self._most_rows(public),
+        settings: dict[str, Any] = dict(
+            n_steps=self.n_steps, clip=self.clip, noise_multiplier=self.noise_multiplier,
+            learning_decay=self._options.learning_decay,
+            target_epsilon=1.0 if self.target_epsilon is None else self.target_epsilon, target_delta=self.target_delta,
+            batch_size=None if size is None else min(size, public.n_records),
             sampling="random_allocation" if allocates else "poisson", n_bins=public.n_bins if allocates else None,
-        ).n_steps
+        )
+        return plan(
+            public.n_records, public.n_features, int(self.n_components), doc_length=int(self._length or 1),
+            distinct_words=self._options.distinct_words, rows_per_group=self._most_rows(public), **settings | settled,
+        )
+
+    def plan(self, n_records: int, n_features: int) -> Plan:
+        """What a private fit with these settings would do and give, from public numbers alone.
+
+        ``n_records`` and ``n_features`` are the documents (or persons) and the words of the data to come. Without a
+        target and a noise multiplier it is for epsilon = 1. Raises ValueError if a parameter is out of its range.
+        """
+        self._check_parameters()
+        return self._plan(Public(n_features, n_records, seed=0))
+
+    def _foretell(self, prepared: Prepared) -> None:
+        """Log the forecast; warn where it is hopeless."""
+        planned, public = prepared.plan, prepared.public
+        noise = planned.mechanism.noise_sd / planned.mechanism.clip_norm
+        if self._informed or noise == 0:
+            return
+        length = int(self._length or 1)
+        size = min(planned.sampler.expected_batch_size, public.n_records)
+        said = self._plan(
+            public, n_steps=planned.n_steps, clip=planned.mechanism.clip_norm / length, noise_multiplier=noise,
+            batch_size=size, sampling="poisson", n_bins=None,
+        )  # fmt: skip
+        if said.hopeless:
+            warnings.warn(said.warning(), HopelessWarning, stacklevel=4)
+        else:
+            _log.info("%s", said.forecast())
 
     def _most_rows(self, public: Public) -> int | None:
         """Documents of a unit that are used at most, as the plan asks for them."""
         return self.rows_per_group if self._joint(public) else 1
+
+    @property
+    def _plain(self) -> bool:
+        """Whether what is left to the defaults is chosen for a fit without privacy."""
+        return not self.private
+
+    @property
+    def _length(self) -> int | None:
+        """Words of a document; None takes documents as they are."""
+        return DOC_LENGTH if self.doc_length is None and not self._plain else self.doc_length
 
     @property
     def _alpha(self) -> float:
@@ -201,30 +275,55 @@ class LatentDirichletAllocation(Transformer):
     # ------------------------------------------------------------ read-outs
 
     @kept
-    def _elog_beta(self) -> np.ndarray:
-        """(K, V) E[log beta] under q(beta), whose Dirichlet parameters λ are ``components_``."""
-        return digamma(self.components_) - digamma(self.components_.sum(axis=1, keepdims=True))
+    def _log_topics(self, mean: str) -> np.ndarray:
+        """(K, V) E[log beta], or log E[beta], under q(beta), whose Dirichlet parameters λ are ``components_``."""
+        log = np.log if mean == "arithmetic" else digamma
+        return cast(np.ndarray, log(self.components_) - log(self.components_.sum(axis=1, keepdims=True)))
+
+    @property
+    def components_sd_(self) -> np.ndarray:
+        """Standard deviation that the noise leaves in each entry of ``components_``, float64, shape (K, V).
+
+        From released numbers alone: see `vips_fast.models.lda.model.LdaModel.standard_errors`. 0 without noise.
+        """
+        return self._components_sd()
 
     @kept
-    def _table(self, dtype: str) -> np.ndarray:
-        elog = self._elog_beta()
+    def _components_sd(self) -> np.ndarray:
+        result = self._fitted()
+        model = cast(LdaModel, self._as_fitted()._model(result.public))
+        model.restore(result.state)
+        found = model.standard_errors()
+        found.flags.writeable = False
+        return found
+
+    @kept
+    def _table(self, dtype: str, mean: str) -> np.ndarray:
+        elog = self._log_topics(mean)
         return scaled_table(np.exp(elog - elog.max(axis=0)), np.dtype(dtype))
 
     @kept
     def _fitted_alpha(self) -> float:
         return self._as_fitted()._alpha
 
+    @kept
+    def _fitted_plain(self) -> bool:
+        return self._as_fitted()._plain
+
     def _posterior(self, X: Any) -> tuple[Any, np.ndarray, np.ndarray]:
-        """Counts, gamma and E[log beta] for documents that are taken as they are."""
+        """Counts, gamma and the logarithms of the topics for documents that are taken as they are."""
         corpus = documents(self._held(X), self.n_features_in_, owner=type(self).__name__)
         corpus.indices = corpus.indices.astype(np.int32, copy=False)
-        elog, options = self._elog_beta(), self._options
+        tol = self._options.resolved().mean_change_tol
+        options = self._options.resolved(self._fitted_plain())
+        mean = str(options.topic_mean)
+        elog = self._log_topics(mean)
         gamma = np.empty((corpus.shape[0], elog.shape[0]))
         indptr = corpus.indptr.astype(np.int64)
         estep_blocks(
             indptr, corpus.indices, lambda a, b: corpus.data[indptr[a] : indptr[b]].astype(np.float64),
-            self._table(str(options.dtype)), np.full(elog.shape[0], self._fitted_alpha()),
-            tol=float(options.mean_change_tol), max_iter=int(options.max_doc_update_iter), clip_norm=None, spacing=1.0,
+            self._table(str(options.dtype), mean), np.full(elog.shape[0], self._fitted_alpha()),
+            tol=float(cast(float, tol)), max_iter=int(options.max_doc_update_iter), clip_norm=None, spacing=1.0,
             n_threads=resolve_n_threads(self.n_jobs), gamma=gamma,
         )
         return corpus, gamma, elog
@@ -246,7 +345,8 @@ class LatentDirichletAllocation(Transformer):
     def score(self, X: Any, y: Any = None) -> float:
         """Variational lower bound of log p(X), in nats (the numerator of Eq. 32), for public test documents X.
 
-        It is the sum over documents of E[log p(n, theta, z | lambda)] - E[log q(theta, z)]. Nothing is noised here.
+        It is the sum over documents of E[log p(n, theta, z | lambda)] - E[log q(theta, z)]; with a ``topic_mean`` of
+        "arithmetic" the bound of log p(X | E[beta]). Nothing is noised here.
         """
         corpus, gamma, elog = self._posterior(X)
         alpha, n_topics = self._fitted_alpha(), elog.shape[0]
@@ -266,6 +366,70 @@ class LatentDirichletAllocation(Transformer):
     def perplexity(self, X: Any) -> float:
         """Upper bound of the held-out perplexity per word (Eq. 32; Hoffman et al. 2010) of public test documents."""
         return math.exp(-self.score(X) / max(1, self._n_words(X)))
+
+    # ----------------------------------------------- how good topics are
+
+    def coherence(
+        self, X_public: Any, measure: str = "npmi", n_words: int = 10, *, window: int | None = None,
+        vocabulary: Sequence[str] | None = None,
+    ) -> np.ndarray:  # fmt: skip
+        """Coherence of each topic on **public** documents, float64, shape (K,).
+
+        X_public, a Corpus, sparse matrix or array of counts (D, V), has a window for each document. With a
+        ``vocabulary``, the words of the model's columns, it is an iterable of documents that are sequences of tokens
+        instead, and windows of ``window`` tokens slide over them, None for 10 ("npmi") or 110 ("c_v"). The measures are
+        those of `vips_fast.models.lda.coherence`, about the first ``n_words`` words of each topic.
+
+        A figure about private documents is not covered by any statement. Whether documents are public cannot be seen,
+        so that a private model warns (`PublicDataWarning`). Raises ValueError if there are no documents, or their
+        columns or the vocabulary do not fit the model.
+        """
+        components = self.components_
+        if self._fitted().ledger.private:
+            warn_of_documents("coherence")
+        return coherence(components, X_public, measure, n_words, window, vocabulary)
+
+    def topic_diversity(self, n_words: int = 25) -> float:
+        """Share of different words among the first words of all topics, in (0, 1]; needs no documents."""
+        return topic_diversity(self.components_, n_words)
+
+    def word_intrusion(
+        self, n_words: int = 5, random_state: int | np.random.Generator | None = 0
+    ) -> list[tuple[list[int], int]]:
+        """For each topic the columns of its first words and of one intruder, shuffled, and the intruder's place."""
+        return word_intrusion(self.components_, n_words, random_state)
+
+    def plot(self, vocabulary: Sequence[str] | None = None, n_words: int = 10) -> Any:
+        """A matplotlib figure: the first words of each topic, and one standard error of the noise on either side.
+
+        Pale bars are shorter than two of them. Raises ImportError without matplotlib; ValueError if the vocabulary has
+        not a word for each column.
+        """
+        return plot_topics(self, self.components_, self.components_sd_, vocabulary, n_words)
+
+    def to_pyldavis(self, X_public: Any, vocabulary: Sequence[str] | None = None) -> dict[str, Any]:
+        """What ``pyLDAvis.prepare`` takes, as keywords: of released numbers, and of **public** documents (D, V).
+
+        ``topic_term_dists`` (K, V) and ``term_frequency`` (V,) follow from the released topics alone; the topics'
+        shares (``doc_topic_dists``, (D, K), ``doc_lengths``, (D,)) are those of the public documents, of which ones
+        without words are left out. ``vocab`` are the words, None names them by their columns, "#k". Raises ValueError
+        if the documents or the words do not fit the model, or no document has words; warns as `coherence`.
+        """
+        components = self.components_
+        if self._fitted().ledger.private:
+            warn_of_documents("to_pyldavis")
+        names = [f"#{v}" for v in range(components.shape[1])] if vocabulary is None else list(vocabulary)
+        if len(names) != components.shape[1]:
+            raise ValueError(f"vocabulary has {len(names)} words; expected {components.shape[1]}")
+        counts = documents(X_public, self.n_features_in_, name="X_public", owner=type(self).__name__)
+        lengths = np.asarray(counts.sum(axis=1)).reshape(-1)
+        if not lengths.any():
+            raise ValueError("X_public has no words")
+        return {
+            "topic_term_dists": components / components.sum(axis=1, keepdims=True),
+            "doc_topic_dists": self._proportions(counts[lengths > 0]), "doc_lengths": lengths[lengths > 0],
+            "vocab": names, "term_frequency": components.sum(axis=0),
+        }  # fmt: skip
 
     @by_pieces(sum)
     def _n_words(self, X: Any) -> int:

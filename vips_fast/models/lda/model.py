@@ -25,6 +25,7 @@ _CHUNK = 256
 
 #: Below e^-85 a share would be a denormal float32: slow, and without effect.
 _LEAST_LOG = -85.0
+_LEAST_SHARE = math.exp(_LEAST_LOG)
 
 _MODES = {"scale": native.LDA_SCALE, "resample": native.LDA_RESAMPLE}
 
@@ -67,8 +68,9 @@ class LdaModel(Model):
         # Alone, a document keeps the bits that it has without persons.
         share = (WORD_CLIP if grouped else 1.0) if options.word_clip is None else options.word_clip
         self._word_clip = share * self._clip
-        self._options = options
+        self._options = options = options.resolved()
         self._decay = 0.7 if options.learning_decay is None else options.learning_decay
+        self._tol = 1e-3 if options.mean_change_tol is None else float(options.mean_change_tol)
         self._spacing = 1.0
         self._n_threads = n_threads
         self._shrinkage = ProductShrinkage(n_topics, n_threads)
@@ -94,7 +96,7 @@ class LdaModel(Model):
             self._decay = plan(
                 self.n_records, self.n_words, self.n_topics, doc_length=self._length, n_steps=self._n_steps,
                 batch_size=min(sampler.expected_batch_size, self.n_records), clip=self.clip / self._length,
-                noise_multiplier=mechanism.noise_multiplier,
+                noise_multiplier=mechanism.noise_multiplier, distinct_words=self._options.distinct_words,
             ).learning_decay
 
     # -- E-step
@@ -113,7 +115,7 @@ class LdaModel(Model):
             rows, self._mode, self._length or 1, offsets, columns, values, words, buffers["tokens"], indptr, indices,
             counts,
         )
-        tol, most, work = float(self._options.mean_change_tol), int(self._options.max_doc_update_iter), buffers["work"]
+        tol, most, work = self._tol, int(self._options.max_doc_update_iter), buffers["work"]
         if starts is None:
             native.lda_estep(
                 indptr, indices, counts, self._table, self._alpha, tol, most, self._clip, self._spacing, work, None,
@@ -184,15 +186,41 @@ class LdaModel(Model):
         map_chunks(self.n_words, _CHUNK, self._n_threads, fill)
         return {"components": out}
 
+    def standard_errors(self) -> np.ndarray:
+        """(K, V) standard deviations that the noise leaves in ``components``, in their units; 0 without noise.
+
+        Those of the posterior that `ProductShrinkage` reads the means from, with its word masses, topic weights and
+        priors as they are: for a statistic seen through N(0, sd²) the posterior variance is sd² times the derivative
+        of the posterior mean (Brown 1971, eq. 1.2.2; Efron 2011, eq. 2.8), here a central difference. Where the
+        statistics are read as they are, or stand far above the noise, it is sd itself.
+        """
+        values, sd = self._average.values, self._average.noise_sd
+        out = np.full((self.n_topics, self.n_words), self.n_records * sd)
+        if sd == 0.0 or not self.shrinks:
+            return out
+        step = 0.05 * sd
+
+        def fill(first: int, last: int, worker: int) -> None:
+            part = values[first:last]
+            # Means are float32: far above the noise their difference would be rounding.
+            near = part < 100.0 * sd
+            high, low = (self._shrinkage.moved(values, shift, first, last, worker) for shift in (step, -step))
+            slope = np.where(near, np.maximum((high - low) / (2.0 * step), 0.0), 1.0)
+            out[:, first:last] *= np.sqrt(slope).T
+
+        map_chunks(self.n_words, _CHUNK, self._n_threads, fill)
+        return out
+
     def _fill_table(self, lam: np.ndarray | None) -> None:
         """Fill the scaled table from (V, K) parameters, given whole or read out by chunks."""
         # Two passes, so that the parameters are read once: first their digammas, then what depends on their sums.
+        arithmetic = self._options.topic_mean == "arithmetic"
         table = self._table[:, : self.n_topics]
         self._table[:, self.n_topics :] = 0
 
         def take(first: int, last: int, worker: int) -> np.ndarray:
             chunk = self._lambda(first, last, worker) if lam is None else lam[first:last]
-            table[first:last] = digamma(chunk)
+            table[first:last] = chunk if arithmetic else digamma(chunk)
             return chunk.sum(axis=0)
 
         def scale(first: int, last: int, worker: int) -> None:
@@ -201,8 +229,20 @@ class LdaModel(Model):
             elog[elog < _LEAST_LOG] = -np.inf
             table[first:last] = np.exp(elog)
 
-        bias = digamma(sum(map_chunks(self.n_words, _CHUNK, self._n_threads, take)))
-        map_chunks(self.n_words, _CHUNK, self._n_threads, scale)
+        def share(first: int, last: int, worker: int) -> None:
+            part = table[first:last]
+            part *= inverse
+            part /= part.max(axis=1, keepdims=True)
+            part[part < _LEAST_SHARE] = 0
+
+        total = np.asarray(sum(map_chunks(self.n_words, _CHUNK, self._n_threads, take)))
+        if arithmetic:
+            # The means of all topics times one factor, which cancels and keeps float32 in its range.
+            inverse = (total.min() / total).astype(table.dtype)
+            map_chunks(self.n_words, _CHUNK, self._n_threads, share)
+        else:
+            bias = digamma(total)
+            map_chunks(self.n_words, _CHUNK, self._n_threads, scale)
 
     def state(self) -> dict[str, np.ndarray]:
         """The running average and the priors of its read-out."""

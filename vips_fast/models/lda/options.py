@@ -1,7 +1,7 @@
 """Numerics of the topic model."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from ...checks import check_choice, check_number
@@ -15,7 +15,7 @@ class LdaOptions:
     ----------
     learning_decay, learning_offset : float
         κ and τ₀ of the step size (τ₀ + t)^−κ, t = 0, 1, …. A decay of None is chosen by
-        `vips_fast.plan`; an offset of 1 forgets the initial topics at once.
+        `vips_fast.plan`, and is 0.5 without privacy; an offset of 1 forgets the initial topics at once.
     length_method : {"scale", "resample"}
         How a document is brought to N words: "scale" multiplies its counts by N over
         their sum; "resample" draws N words from its own bag with replacement, anew at
@@ -23,21 +23,40 @@ class LdaOptions:
     word_clip : float or None
         With ``groups``: a bound, as a share in (0, 1] of the clip, of one word's part of a person's contribution, so
         that no word takes the room of all others. None is 0.3; 1 is no bound.
+    topic_mean : {"geometric", "arithmetic"} or None
+        What stands for a topic's word probabilities in the E-step and in the read-outs: exp(E[log β]), which the bound
+        asks for (Hoffman et al. 2010, Eq. 5), or E[β], the shares of λ, as in variational EM (Blei et al. 2003).
+        Rare words weigh less in the former, which costs perplexity where λ is small (Asuncion et al. 2009). None is
+        "arithmetic" without privacy, else "geometric". Read-outs follow `set_params` after a fit, as post-processing.
+    distinct_words : float or None
+        Distinct words of a usual document (or of all that a person wrote), public: what the plan and its forecast go
+        by. None is ``doc_length ** 0.85``, what a text of so many words has; notes that are brought to more words than
+        they have need it.
     dtype : {"float32", "float64"}
         Precision of the E-step.
     max_doc_update_iter : int
         Most E-step rounds for a document.
-    mean_change_tol : float
-        The E-step of a document stops when mean |change of γ| is below this; 0 runs a fixed number of rounds.
+    mean_change_tol : float or None
+        The E-step of a document stops when mean |change of γ| is below this; 0 runs a fixed number of rounds. None is
+        0.1 in fits without privacy, else 0.001.
     """
 
     learning_decay: float | None = None
     learning_offset: float = 1.0
     length_method: Literal["scale", "resample"] = "scale"
     word_clip: float | None = None
+    topic_mean: Literal["geometric", "arithmetic"] | None = None
+    distinct_words: float | None = None
     dtype: Literal["float32", "float64"] = "float32"
     max_doc_update_iter: int = 100
-    mean_change_tol: float = 1e-3
+    mean_change_tol: float | None = None
+
+    def resolved(self, plain: bool = False) -> "LdaOptions":
+        """The options of a fit, which is without privacy if it is ``plain``, with values in place of None."""
+        chosen: dict = dict(learning_decay=0.5, topic_mean="arithmetic", mean_change_tol=0.1)
+        if not plain:
+            chosen = dict(topic_mean="geometric", mean_change_tol=1e-3)
+        return replace(self, **{name: value for name, value in chosen.items() if getattr(self, name) is None})
 
     def check(self) -> None:
         """Raise a ValueError for a number out of its range."""
@@ -45,6 +64,8 @@ class LdaOptions:
         check_number("learning_offset", self.learning_offset, 0, 1e9)
         check_choice("length_method", self.length_method, ("scale", "resample"))
         check_number("word_clip", self.word_clip, 0, 1, low_open=True, optional=True)
+        check_choice("topic_mean", self.topic_mean, ("geometric", "arithmetic", None))
+        check_number("distinct_words", self.distinct_words, 1, 2**31 - 1, optional=True)
         check_choice("dtype", self.dtype, ("float32", "float64"))
         check_number("max_doc_update_iter", self.max_doc_update_iter, 0, 2**31 - 1, integer=True)
-        check_number("mean_change_tol", self.mean_change_tol, 0, math.inf, high_open=True)
+        check_number("mean_change_tol", self.mean_change_tol, 0, math.inf, high_open=True, optional=True)

@@ -7,6 +7,7 @@ import numpy as np
 from ...checks import check_choice
 from ...engine.model import Model, Release
 from ...engine.result import Public
+from ..prepared import Prepared
 from .estimator import LatentDirichletAllocation
 from .model import LdaModel
 from .options import LdaOptions
@@ -56,6 +57,11 @@ class PaperLatentDirichletAllocation(LatentDirichletAllocation):
             return LdaOptions(learning_decay=0.7, learning_offset=1024.0, length_method="resample")
         return super()._options
 
+    @property
+    def _plain(self) -> bool:
+        """Never: the article's runs without privacy differ in the noise and the clip alone."""
+        return False
+
     def _check_parameters(self) -> None:
         check_choice("sensitivity", self.sensitivity, ("paper", "proven"))
         check_choice("update", self.update, ("paper", "average"))
@@ -63,6 +69,9 @@ class PaperLatentDirichletAllocation(LatentDirichletAllocation):
 
     def _model(self, public: Public) -> Model:
         return (PaperLdaModel if self.update == "paper" else LdaModel)(**self._model_settings(public))
+
+    def _foretell(self, prepared: Prepared) -> None:
+        """Nothing: the forecast was fitted on our update."""
 
     def _sensitivity(self, model: Model, relation: str) -> float | None:
         """Eqs. 28 and 29: clip · N, whatever the relation."""

@@ -177,8 +177,18 @@ class ProductShrinkage:
         self._call(average, first, last, worker, out, None)
         return out
 
+    def moved(self, average: np.ndarray, shift: float, first: int, last: int, worker: int = 0) -> np.ndarray:
+        """As `means`, float64, if all statistics were larger by ``shift`` and the rest as it is."""
+        last = min(last, len(average))
+        out = np.empty((last - first, average.shape[1]), dtype=np.float32)
+        self._call_rows(average[first:last] + shift, first, last, worker, out, None)
+        return out.astype(np.float64)
+
     def _call(self, average, first, last, worker, means, weight):
+        self._call_rows(average[first:last], first, last, worker, means, weight)
+
+    def _call_rows(self, rows, first, last, worker, means, weight):
         native.shrink_means(
-            average[first:last], self._sd, self.mass[first:last], self.weight, self._grid, self._prior,
+            rows, self._sd, self.mass[first:last], self.weight, self._grid, self._prior,
             self._band[first:last], self._workspaces[worker], means, weight,
         )

@@ -1,6 +1,7 @@
 """Private Bayesian logistic regression with Polya-Gamma variables (Algorithms 4 and 5 of Park et al. 2020)."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
@@ -16,6 +17,7 @@ from ...kernels.blr import triangle_size
 from ...kernels.threads import resolve_n_threads
 from ..estimator import ArraySpec, PrivateEstimator
 from ..parameters import Bookkeeping, Call
+from ..plots import plot_coefficients
 from ..readouts import by_pieces, kept, published
 from ..settings import check_memory
 from .model import LogisticModel
@@ -318,6 +320,17 @@ class BayesianLogisticRegression(PrivateEstimator):
         half = ndtri(0.5 + level / 2) * np.sqrt(variance)
         mean = self.coef_.reshape(half.shape)
         return np.stack([mean - half, mean + half], axis=-1)
+
+    def plot(self, names: Sequence[str] | None = None, most: int = 30, level: float = 0.9) -> Any:
+        """A matplotlib figure: the ``most`` largest coefficients and their intervals, pale where these hold 0.
+
+        ``names`` are those of the columns, None takes those of the frame that was fitted to, or numbers. Raises
+        ImportError without matplotlib; ValueError if there are not as many names as columns.
+        """
+        limits = self.credible_interval(level).reshape(*self.coef_.shape, 2)
+        labels, known = self.classes_.tolist(), self._fitted().public.feature_names if names is None else names
+        titles = [str(label) for label in labels] if len(limits) > 1 else [f"{labels[1]} against {labels[0]}"]
+        return plot_coefficients(self, self.coef_, limits, titles, known, most)
 
     def __sklearn_tags__(self) -> Any:
         """What scikit-learn's tools may expect (needs scikit-learn)."""

@@ -17,6 +17,7 @@ from ...kernels.sbn import record_blocks, sbn_pg, sbn_quadratic
 from ...kernels.threads import resolve_n_threads
 from ..estimator import ArraySpec
 from ..parameters import Bookkeeping, Call
+from ..plots import plot_images
 from ..readouts import Transformer, by_pieces, published
 from ..settings import check_memory, public_seed
 from .network import BLOCK, BLOCK_SOLVE, NetworkModel, NetworkOptions, Settings
@@ -242,6 +243,14 @@ class SigmoidBeliefNetwork(Transformer):
             q, r = np.clip(z, 1e-300, 1.0), np.clip(1 - z, 1e-300, 1.0)
             total -= float((z * (np.log(q) - log_on) + (1 - z) * (np.log(r) - log_off)).sum())
         return total
+
+    def plot(self, shape: tuple[int, int] | None = None) -> Any:
+        """A matplotlib figure: the weights of each hidden unit as an image, grey being 0, black positive.
+
+        ``shape`` is height and width, None for square images. Raises ImportError without matplotlib; ValueError if the
+        shape is not that of as many pixels as there are columns.
+        """
+        return plot_images(self, self.components_, shape)
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
         """Records drawn from the model, uint8, shape (n_samples, J); ``random_state`` seeds the draws."""

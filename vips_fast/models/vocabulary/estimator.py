@@ -17,6 +17,7 @@ from ...engine.backend import Backend
 from ...engine.model import Model
 from ...engine.result import Public
 from ..estimator import ArraySpec, PrivateEstimator
+from ..plots import plot_shares
 from ..prepared import Prepared
 from ..spending import Payer
 from .model import VocabularyModel
@@ -199,6 +200,10 @@ class PrivateVocabulary(PrivateEstimator):
     def shares_(self) -> np.ndarray:
         """Noised share of the persons that hold each token; (n_tokens,) float64."""
         return self._fitted().arrays["shares"][self._chosen()[1]]
+
+    def plot(self, most: int = 40) -> Any:
+        """A matplotlib figure: the ``most`` largest noised shares. Raises ImportError without matplotlib."""
+        return plot_shares(self, self._chosen()[0], self.shares_, most)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """The tokens of the columns, an array of objects."""

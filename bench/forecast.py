@@ -1,0 +1,206 @@
+"""What was forecast of private topics from public numbers, beside what came out.
+
+    python -m bench.forecast fits        # a fit of each corpus, size and epsilon: bench/results/forecast.csv
+    python -m bench.forecast constants   # the forecast's constants, from the corpora that they are fitted on
+    python -m bench.forecast table       # the forecast beside what came out, in Markdown
+
+The gain is one minus the perplexity of held-out words under the model over that under the training documents' own word
+frequencies; a word is predicted from the other half of its document (`vips_fast.report.predictive_perplexity`). A word
+of a topic is readable where its released average stands above four standard deviations of its noise. The forecast is
+told the median number of distinct words of the training documents, which a user would have to guess.
+
+``fits`` adds to what the file has, so it can be stopped; a whole run takes some ten minutes of processor time.
+"""
+
+import argparse
+import csv
+import gzip
+import json
+import math
+import os
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.optimize import least_squares
+
+from vips_fast import LatentDirichletAllocation, plan
+from vips_fast.data import Analyzer, Corpus, load_corpus, public_vocabulary, split, stop_words
+from vips_fast.data.vocabulary import count_matrix
+from vips_fast.models.lda import LdaOptions, forecast
+from vips_fast.report import predictive_perplexity, split_words, unigram_perplexity
+
+ROOT = Path(__file__).resolve().parents[1]
+DATA = Path(os.environ.get("VIPS_FAST_DATA", ROOT.parent / "shared" / "data"))
+RESULTS = ROOT / "bench" / "results" / "forecast.csv"
+DELTA = 1e-6
+#: Corpora, and the words that each document is brought to.
+LENGTHS = {"articles": 500, "kos": 150, "docstrings": 30, "sections": 100, "reuters": 70, "people": 60}
+#: Those that the constants are fitted on.
+FITTED = ("articles", "kos", "docstrings")
+EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
+#: Most documents of a corpus.
+MOST = {"articles": 12_000}
+COLUMNS = ("corpus", "records", "words", "topics", "length", "distinct", "epsilon", "gain", "readable")
+
+
+def corpus(name):
+    """Training and test documents, (D, V) and at most (600, V), and nothing that the forecast may see."""
+    if name in ("articles", "sections"):
+        suffix = "" if name == "articles" else "_sections"
+        train, test = (sp.csr_array(sp.load_npz(DATA / "wiki" / f"{part}{suffix}.npz")) for part in ("train", "test"))
+        return train, test[:600]
+    if name == "kos":
+        found = load_corpus(DATA / "text" / "kos_uci" / "docword.kos.txt.gz", format="docword")
+    elif name == "reuters":
+        found = load_corpus(DATA / "text" / "reuters" / "docword.reuters.txt.gz", format="docword")
+    elif name == "people":
+        texts = {}
+        for part in ("train", "test"):
+            with gzip.open(DATA / "people" / f"{part}.jsonl.gz", "rt", encoding="utf-8") as file:
+                texts[part] = [json.loads(line)["text"] for line in file]
+        analyzer = Analyzer(numbers="mixed", stop_words=stop_words("public:en"))
+        words = public_vocabulary("public:en", analyzer, size=5000)
+        train, test = (sp.csr_array(count_matrix([texts[part]], words, analyzer)) for part in ("train", "test"))
+        return train, test[:600]
+    else:
+        from vips_fast.demo import docstrings_corpus
+
+        found = docstrings_corpus()
+    train, test = split(Corpus(found.counts), 600 if found.n_documents > 6000 else 330, random_state=0)
+    return sp.csr_array(train.counts), sp.csr_array(test.counts)
+
+
+def runs(n):
+    """Records, topics and epsilon of each fit to a corpus of n documents."""
+    yield from ((size, 10, epsilon) for size in (max(n // 9, 200), n // 3, n) for epsilon in EPSILONS)
+    yield from ((n, topics, epsilon) for topics in (5, 20, 50) for epsilon in (1.0, 4.0, 8.0))
+
+
+def outcome(train, test, topics, length, distinct, epsilon):
+    """The gain of a fit, and its readable words a topic."""
+    model = LatentDirichletAllocation(
+        topics, doc_length=length, target_epsilon=epsilon, target_delta=DELTA, random_state=0,
+        options=LdaOptions(distinct_words=distinct),
+    ).fit(train)
+    given, asked = split_words(test, 0)
+    reached = predictive_perplexity(model.transform(given), model.components_, asked)
+    state = model._fitted().state
+    (average,) = (v for v in state.values() if np.shape(v) == train.shape[1:] + (topics,))
+    clear = (average > 4 * state["average_law"][0]).sum()
+    return 1 - reached / unigram_perplexity(train, asked), clear / topics
+
+
+def fits(names):
+    """Add what is missing to the file."""
+    RESULTS.parent.mkdir(parents=True, exist_ok=True)
+    known = {(row["corpus"], row["records"], row["topics"], row["epsilon"]) for row in stored()}
+    with open(RESULTS, "a", newline="") as file:
+        table = csv.writer(file)
+        if not known:
+            table.writerow(COLUMNS)
+        for name in names:
+            train, test = corpus(name)
+            train = train[np.random.default_rng(0).permutation(train.shape[0])][: MOST.get(name)]
+            for n, topics, epsilon in runs(train.shape[0]):
+                if (name, n, topics, epsilon) in known:
+                    continue
+                X = sp.csr_array(train[:n])
+                distinct = float(np.median(np.diff(X.indptr)))
+                gain, readable = outcome(X, test, topics, LENGTHS[name], distinct, epsilon)
+                row = name, n, X.shape[1], topics, LENGTHS[name], distinct, epsilon, f"{gain:.4f}", f"{readable:.1f}"
+                table.writerow(row)
+                file.flush()
+                print(*row, flush=True)
+
+
+def stored():
+    """Rows of the file."""
+    if not RESULTS.exists():
+        return []
+    with open(RESULTS, newline="") as file:
+        return [
+            {name: text if name == "corpus" else float(text) for name, text in row.items()}
+            for row in csv.DictReader(file)
+        ]
+
+
+def planned(row):
+    """The plan for a row."""
+    n, words, topics, length = (int(row[name]) for name in ("records", "words", "topics", "length"))
+    return plan(
+        n, words, topics, doc_length=length, distinct_words=row["distinct"], target_epsilon=row["epsilon"],
+        target_delta=DELTA,
+    )  # fmt: skip
+
+
+def constants():
+    """The constants that fit best where the gain begins and above: by soft least squares; the last by logarithms."""
+    rows = [row for row in stored() if row["corpus"] in FITTED and row["gain"] > -0.1]
+    signal = np.array([planned(row).signal_to_noise * row["topics"] for row in rows])
+    gain, topics = (np.array([row[name] for row in rows]) for name in ("gain", "topics"))
+
+    def missed(p):
+        free, top = p[1] * np.log(signal / p[0]), p[2] * np.log(topics)
+        return 1 - np.exp(-np.where(free < 0, free, top * np.tanh(free / top))) - gain
+
+    found = least_squares(missed, (4.0, 0.2, 0.2), loss="soft_l1", f_scale=0.03).x
+    words = np.array([row["words"] for row in rows])
+    readable = np.array([row["readable"] for row in rows]) * topics / (words * signal)
+    print("origin {:.2f}, slope {:.3f}, ceiling {:.3f}".format(*found), end=", ")
+    print(f"readable {math.exp(np.log(readable[readable > 0]).mean()):.3f}")
+    print(f"used: {forecast.ORIGIN}, {forecast.SLOPE}, {forecast.CEILING}, {forecast.READABLE}")
+
+
+def percent(gain):
+    """A share in whole percents, with a true minus."""
+    return f"{100 * gain:.0f} %".replace("-", "\u2212")
+
+
+def table():
+    """Both beside one another; then how far they are apart, and what a refusal would have cost."""
+    rows = [(row, planned(row)) for row in stored()]
+    print("| | records | distinct words | " + " | ".join(f"ε = {epsilon:g}" for epsilon in EPSILONS) + " |")
+    print("| --- " * (3 + len(EPSILONS)) + "|")
+    for name in LENGTHS:
+        own = [(row, said) for row, said in rows if row["corpus"] == name and row["topics"] == 10]
+        for n in sorted({row["records"] for row, _ in own}):
+            cells = {
+                row["epsilon"]: f"{'refused' if said.hopeless else percent(said.expected_gain)}, {percent(row['gain'])}"
+                for row, said in own if row["records"] == n
+            }  # fmt: skip
+            (distinct,) = {row["distinct"] for row, _ in own if row["records"] == n}
+            line = (f"{name}{' (fitted)' * (name in FITTED)}", f"{n:,.0f}", f"{distinct:.0f}")
+            print("| " + " | ".join([*line, *(cells.get(epsilon, "") for epsilon in EPSILONS)]) + " |")
+    print("\n| | runs | mean miss | root of mean square | gains over 10 % | of these within 15 % | mean ratio | "
+          "readable words, ratio |")  # fmt: skip
+    print("| --- " * 8 + "|")
+    for name in LENGTHS:
+        own = [(row, said) for row, said in rows if row["corpus"] == name and not said.hopeless]
+        miss = np.array([said.expected_gain - row["gain"] for row, said in own])
+        large = [said.expected_gain / row["gain"] for row, said in own if row["gain"] > 0.1]
+        near = sum(abs(ratio - 1) <= 0.15 for ratio in large)
+        words = np.exp(np.mean([np.log(said.readable_words / row["readable"]) for row, said in own]))
+        print(f"| {name} | {len(own)} | {miss.mean():+.3f} | {math.sqrt((miss**2).mean()):.3f} | {len(large)} | {near}"
+              f" | {np.mean(large):.2f} | {words:.2f} |")  # fmt: skip
+    refused = [row["gain"] for row, said in rows if said.hopeless]
+    kept = [row["gain"] for row, said in rows if not said.hopeless]
+    print(f"\n{len(rows)} runs. Refused: {len(refused)}, the best gain among them {max(refused):.3f}. Not refused: "
+          f"{len(kept)}, of them without a gain {sum(gain <= 0 for gain in kept)}.")  # fmt: skip
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("fits", "constants", "table"))
+    parser.add_argument("--corpora", nargs="+", choices=LENGTHS, default=list(LENGTHS))
+    args = parser.parse_args()
+    if args.what == "fits":
+        if not DATA.is_dir():
+            raise SystemExit("real data not found: set VIPS_FAST_DATA")
+        fits(args.corpora)
+    else:
+        (constants if args.what == "constants" else table)()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+"""A fit says what to expect before it spends anything, and a hopeless one is refused; ``plan`` says it too."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from vips_fast.engine.budget import Budget
+from vips_fast.models.lda import LatentDirichletAllocation, forecast
+
+
+@pytest.fixture
+def hopeful():
+    """The limit is the real one here."""
+
+
+@pytest.fixture
+def few(tmp_path):
+    """199 documents over 2,000 words, as a file, and a budget."""
+    rng = np.random.default_rng(0)
+    counts = sp.csr_array((np.ones(4000, np.int32), (np.arange(4000) % 199, rng.integers(0, 2000, 4000))), (199, 2000))
+    counts.sum_duplicates()
+    sp.save_npz(tmp_path / "x.npz", sp.csr_matrix(counts))
+    Budget.create(tmp_path / "b", 3, 1e-6, dataset="ward7")
+    return tmp_path
+
+
+def fit(few, *more):
+    return ["fit", "lda", few / "x.npz", "--topics", 3, "--out", few / "m", "--epsilon", 2, "--delta", 1e-6,
+            "--doc-length", 20, *more]  # fmt: skip
+
+
+@pytest.mark.parametrize("early", [(), ("--records", 199, "--steps", 5)], ids=["", "reserved"])
+def test_a_hopeless_fit_is_refused_and_spends_nothing(few, refused, early):
+    names = {path.name for path in few.iterdir()}
+    for paid in ((), ("--budget", few / "b")):
+        said = refused(*fit(few, *early, *paid, "--quiet"))
+        assert said.startswith("forecast: the topics will be noise") and "times the records or the epsilon" in said
+        assert said.endswith("nothing was spent on it; expected other settings, or --anyway")
+    assert {path.name for path in few.iterdir()} == names
+    budget = Budget(few / "b")
+    assert (budget.spent, budget.left) == (0, 3)
+
+
+def test_anyway(few, run):
+    code, _, err = run(*fit(few, "--anyway", "--steps", 3))
+    assert code == 0 and err.count("vips-fast: warning: forecast: the topics will be noise") == 1
+    assert LatentDirichletAllocation.load(few / "m").n_steps_ == 3
+
+
+def test_a_run_that_has_begun_is_not_refused(few, run, monkeypatch):
+    from vips_fast.cli.progress import ProgressLine
+
+    def stop(line, progress):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ProgressLine, "__call__", stop)
+        assert run(*fit(few, "--anyway", "--steps", 3))[0] == 130
+    assert run(*fit(few, "--steps", 3, "--resume", "--quiet"))[0] == 0
+
+
+def test_the_line_before_a_fit(few, run):
+    """More documents stand for themselves: their number is public."""
+    for more, said in (((), True), (("--quiet",), False)):
+        code, _, err = run(*fit(few, "--force", "--records", 90_000, "--steps", 2, "--distinct-words", 20, *more))
+        line = "vips-fast: forecast: held-out words about "
+        assert code == 0 and (line in err) is said
+        if said:
+            assert err.index(line) < err.index("fit: step 1")
+        expected = LatentDirichletAllocation.load(few / "m").get_params()["options"].distinct_words
+        assert expected == 20
+
+
+def test_words_that_were_bought_are_kept(few, run, refused, monkeypatch):
+    """The forecast is made when their number is known; a refusal loses none of them."""
+    from vips_fast.models.vocabulary import PrivateVocabulary
+
+    lines = [f"fever cough rash blue grey pink w{k % 9}" for k in range(600)]
+    budget = Budget.create(few / "c", 8, 1e-6, dataset="ward7")
+    (few / "notes.csv").write_text("\n".join(["text", *lines, ""]))
+    job = ["fit", "lda", few / "notes.csv", "--text", "text", "--topics", 2, "--steps", 2, "--doc-length", 10,
+           "--max-share", 1, "--epsilon", 3, "--delta", 1e-6, "--budget", few / "c", "--out", few / "n",
+           "--quiet"]  # fmt: skip
+    bought, real = [], PrivateVocabulary.fit
+    monkeypatch.setattr(PrivateVocabulary, "fit", lambda self, *a, **k: bought.append(0) or real(self, *a, **k))
+    monkeypatch.setattr(forecast, "HOPELESS", math.inf)
+    said = refused(*job)
+    words = budget.spent
+    assert "--anyway" in said and "of its vocabulary" in said and "--resume" in said and 0 < words < 3
+    assert len(bought) == 1 and (few / "n.run" / "words").exists()
+    assert "--anyway" in refused(*job, "--resume") and budget.spent == words
+    assert run(*job, "--resume", "--anyway")[0] == 0
+    assert len(bought) == 1 and words < budget.spent < 8
+
+
+def test_a_check_says_and_refuses_the_same(few, run, refused):
+    path = few / "job.toml"
+    text = 'command = "fit lda"\n[options]\ninput = "x.npz"\nout = "m"\ntopics = 3\nepsilon = 2\ndelta = 1e-6\n'
+    path.write_text(text + "doc_length = 20\nfeatures = 2000\nrecords = 199\nsteps = 20\nquiet = true\n")
+    said = [refused(*argv) for argv in (("config", path, "--check"), ("fit", "lda", "--config", path))]
+    assert said[0] == said[1] and "will be noise" in said[0]
+    path.write_text(text + "doc_length = 20\nfeatures = 2000\nrecords = 90000\nsteps = 20\n")
+    code, out, _ = run("config", path, "--check")
+    assert code == 0 and "\nexpect  held-out words about " in out
+    path.write_text(text + "doc_length = 20\nfeatures = 2000\nrecords = 199\nsteps = 20\nanyway = true\n")
+    assert "\nexpect  the topics will be noise" in run("config", path, "--check")[1]
+
+
+PLAN = "plan", "--records", 20_000, "--words", 5000, "--topics", 10, "--doc-length", 60, "--epsilon", 2
+
+
+def test_plan(run):
+    code, out, _ = run(*PLAN)
+    assert code == 0 and "Forecast: held-out words about " in " ".join(out.split()) and "A gain of " in out
+    worse = run(*PLAN, "--distinct-words", 3)[1]
+    assert "little or no gain" in " ".join(worse.split())
+    assert "The topics will be noise" not in out and "noise multiplier" in out
+
+
+def test_the_table(run):
+    code, out, _ = run(*PLAN, "--table")
+    lines = out.splitlines()
+    assert code == 0 and lines[0].split()[-5:] == ["2,000", "6,000", "20,000", "60,000", "200,000"]
+    rows = [line.split()[2:] for line in lines[2:7]]
+    assert [row[0] for row in rows] == ["0.5", "1", "2", "4", "8"]
+
+    def number(cell):
+        return {"refused": -2, "none": -1}.get(cell, int(cell.rstrip("%")) if cell.endswith("%") else None)
+
+    cells = [[number(cell) for cell in row[1:]] for row in rows]
+    # More records and more epsilon never make it worse; the middle is the plan itself.
+    assert all(row == sorted(row) for row in cells) and all(list(c) == sorted(c) for c in zip(*cells, strict=True))
+    assert f"about {cells[2][2]}%" in " ".join(out.split()) and cells[0][0] == -2 and "times the records" in out

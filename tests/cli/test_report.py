@@ -1,0 +1,133 @@
+"""``report``, ``show`` and ``fit --report``: from a model's folder alone."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+from reported import vocabulary
+
+from vips_fast import LatentDirichletAllocation, PrivateVocabulary
+from vips_fast.cli.folder import kind_in
+from vips_fast.engine.budget import Budget
+
+
+def fit(run, files, *more):
+    assert run(*files.fit("--epsilon", 2, "--delta", 1e-3, "--quiet", *more))[0] == 0
+
+
+def test_a_fit_writes_its_report(run, files):
+    transcript = files.folder / "transcript"
+    fit(run, files, "--report", "--transcript", transcript)
+    page = (files.model / "report.html").read_text()
+    assert "red" in page and "The fit kept its 5 releases" in page and str(files.folder) not in page
+    code, out, _ = run("verify", files.model, "--transcript", transcript)
+    assert code == 0 and "equal   report.html" in out.splitlines()
+    (files.model / "report.html").write_text(page.replace("held", "open"))
+    code, out, _ = run("verify", files.model, "--transcript", transcript)
+    assert code == 1 and "DIFFERS report.html" in out.splitlines()
+    # A model with a report can be replaced like any other.
+    fit(run, files, "--force")
+    assert not (files.model / "report.html").exists()
+
+
+def test_report_and_show_need_no_data(run, files):
+    transcript, page = files.folder / "transcript", files.folder / "page.html"
+    fit(run, files, "--transcript", transcript)
+    files.docs.unlink()
+    files.vocab.unlink()
+    assert run("report", files.model, "-o", page, "--transcript", transcript) == (0, f"Written to {page}.\n", "")
+    assert "✓ follows from its releases" in page.read_text() and "teal" in page.read_text()
+    code, out, err = run("show", files.model, "--words", 3)
+    privacy = LatentDirichletAllocation.load(files.model).privacy_
+    assert (code, err) == (0, "") and " ".join(privacy.statement().split()) in " ".join(out.split())
+    assert out.startswith("Topic model (LatentDirichletAllocation)\n") and "10 records" in out
+    lines = [line.split() for line in out.splitlines()[2:4]]
+    assert [line[0] for line in lines] == ["1", "2"] and all(set(line[2:5]) <= set(files.words) for line in lines)
+    (files.model / "vocab.txt").unlink()
+    assert "#1" in run("show", files.model)[1]
+    names = files.folder / "names.txt"
+    names.write_text("\n".join(f"n{k}" for k in range(6)) + "\n")
+    assert "n1" in run("show", files.model, "--vocab", names)[1]
+
+
+def test_audit_and_budget(run, refused, files):
+    ward = files.folder / "ward.budget"
+    Budget.create(ward, epsilon=5, delta=1e-3, dataset="ward 7")
+    assert run(*files.fit("--epsilon", 2, "--delta", 1e-3, "--quiet", "--budget", ward))[0] == 0
+    audit, page = files.folder / "audit.json", files.folder / "page.html"
+    layer = {"layer": "A", "title": "replay", "passed": True, "checks": [{"name": "distance", "passed": True}]}
+    audit.write_text(json.dumps({"model": "LatentDirichletAllocation", "passed": True, "layers": [layer]}))
+    assert run("report", files.model, "-o", page, "--audit", audit, "--budget", ward)[0] == 0
+    text = page.read_text()
+    assert "no violation found" in text and "Budget of ward 7: ε = " in text and "A budget: none paid" not in text
+    other = files.folder / "other.budget"
+    Budget.create(other, epsilon=5, delta=1e-3, dataset="ward 8")
+    page.unlink()
+    report = ["report", files.model, "-o", page]
+    message = refused(*report, "--budget", other)
+    assert "is that of ward 8; the model was charged to that of ward 7" in message
+    audit.write_text("no JSON")
+    assert "expected a JSON file, as vips-fast audit --json writes" in refused(*report, "--audit", audit)
+    audit.write_text("[]")
+    assert "audit: expected the report" in refused(*report, "--audit", audit)
+    assert "page.txt': expected a name that ends in .html" in refused("report", files.model, "-o", "page.txt")
+    assert "none: no such folder" in refused("report", "none", "-o", page) and not page.exists()
+
+
+def test_names_of_coefficients(run, files):
+    rng = np.random.default_rng(0)
+    X, y, out = files.folder / "x.npy", files.folder / "y.npy", files.folder / "blr"
+    rows = rng.normal(size=(300, 3)) * 0.5
+    np.save(X, rows)
+    np.save(y, (rows[:, 1] > 0).astype(int))
+    names = files.folder / "names.txt"
+    names.write_text("age\ndose\n<b>weight</b>\n")
+    fitting = ["fit", "blr", X, "--labels", y, "--names", names, "--epsilon", 4, "--out", out, "--quiet", "--report"]
+    assert run(*fitting)[0] == 0
+    page = (out / "report.html").read_text()
+    assert "dose" in page and "&lt;b&gt;weight&lt;/b&gt;" in page and "<b>" not in page
+    code, shown, _ = run("show", out)
+    assert code == 0 and "dose" in shown and "for 1 against 0:" in shown
+
+
+def test_a_tainted_model(run, files):
+    assert run(*files.fit("--non-private", "--quiet", "--report"))[0] == 0
+    page = (files.model / "report.html").read_text()
+    assert "<title>NOT PRIVATE: " in page and run("show", files.model)[1].startswith("NOT PRIVATE: ")
+
+
+def test_a_vocabulary(run, files):
+    vocabulary().save(files.folder / "words")
+    assert kind_in(files.folder / "words") is PrivateVocabulary
+    page = files.folder / "page.html"
+    assert run("report", files.folder / "words", "-o", page)[0] == 0 and "token3" in page.read_text()
+    assert "Vocabulary (PrivateVocabulary)" in run("show", files.folder / "words")[1]
+
+
+def test_without_jinja(run, refused, files, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    assert "pip install 'vips_fast[report]'" in refused(*files.fit("--epsilon", 2, "--report"), code=1)
+    # It is said before anything is read or spent.
+    assert files.names() == {"docs.txt", "words.txt"}
+    fit(run, files)
+    assert run("show", files.model)[0] == 0
+    assert "vips_fast[report]" in refused("report", files.model, "-o", files.folder / "page.html", code=1)
+
+
+def test_a_report_that_fails_costs_no_model(run, files, monkeypatch):
+    def broken(*_, **__):
+        raise RuntimeError("private text")
+
+    monkeypatch.setattr("vips_fast.report.html.html_report", broken)
+    code, _, err = run(*files.fit("--epsilon", 2, "--delta", 1e-3, "--quiet", "--report"))
+    assert code == 0 and "no report (RuntimeError)" in err and "private text" not in err
+    assert LatentDirichletAllocation.load(files.model).privacy_.private
+
+
+@pytest.mark.parametrize("damage", ["model.json", "model.npz"])
+def test_damaged_models_are_refused(run, refused, files, damage):
+    fit(run, files)
+    path = files.model / damage
+    path.write_bytes(path.read_bytes()[:-40])
+    assert damage.removesuffix(".npz") in refused("show", files.model)

@@ -1,0 +1,84 @@
+"""Small fitted models of each kind, whose reports show what is hard to show: long names, many rows, foreign letters.
+
+Their noise comes from a known key, which they are not told of: each run gives the same pages.
+"""
+
+import functools
+
+import numpy as np
+import scipy.sparse as sp
+
+from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, PrivateVocabulary, SigmoidBeliefNetwork
+from vips_fast.engine.randomness import KeyedRandomness
+from vips_fast.report import html_report
+
+LONG = "Donaudampfschifffahrtsgesellschaftskapitän"
+
+
+def words(n):
+    names = [f"word{k}" for k in range(n)]
+    names[:6] = [LONG, "健康保険組合連合会理事長", "W" * 24, "<script>alert(1)</script>", "naïve", "a\u202eb"]
+    return names
+
+
+def known(model):
+    """The estimator, with noise from a known key."""
+    model._randomness = lambda public: KeyedRandomness(b"k" * 32)
+    return model
+
+
+@functools.cache
+def topics():
+    rng = np.random.default_rng(0)
+    beta = rng.dirichlet(np.full(60, 0.1), 14)
+    X = sp.csr_array(np.stack([rng.multinomial(40, beta[d % 14]) for d in range(2000)]))
+    return known(LatentDirichletAllocation(
+        14, target_epsilon=8.0, target_delta=1e-4, n_steps=6, doc_length=40, random_state=0,
+    )).fit(X)  # fmt: skip
+
+
+@functools.cache
+def tainted():
+    rng = np.random.default_rng(0)
+    model = LatentDirichletAllocation(3, noise_multiplier=2.0, n_steps=3, doc_length=30, random_state=0)
+    return model.set_unsafe(test_key=b"k" * 32).fit(sp.csr_array(rng.poisson(0.6, (200, 12))))
+
+
+@functools.cache
+def coefficients(n_classes=2):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4000, 30)) * 0.2
+    y = (X[:, :n_classes] + rng.normal(size=(4000, n_classes)) * 0.1).argmax(axis=1)
+    return known(BayesianLogisticRegression(target_epsilon=2.0, row_norm=2.0, classes=range(n_classes))).fit(X, y)
+
+
+@functools.cache
+def images(width=49):
+    rng = np.random.default_rng(0)
+    Y = (rng.random((600, width)) < rng.random((1, width))).astype(np.uint8)
+    return known(SigmoidBeliefNetwork(6, target_epsilon=4.0, n_steps=4, random_state=0)).fit(Y)
+
+
+@functools.cache
+def vocabulary():
+    texts = [" ".join(f"token{k}" for k in range(30)) for _ in range(2000)]
+    return known(PrivateVocabulary(target_epsilon=4.0, target_delta=1e-6, max_tokens=40)).fit(texts)
+
+
+#: Name: (function that gives a model, arguments of its report).
+REPORTED = {
+    "topics": (topics, {"words": words(60)}),
+    "tainted": (tainted, {}),
+    "coefficients": (coefficients, {"names": words(30)}),
+    "classes": (functools.partial(coefficients, 4), {"names": words(30)}),
+    "images": (images, {}),
+    "bars": (functools.partial(images, 40), {"names": words(40)}),
+    "vocabulary": (vocabulary, {}),
+}
+
+
+@functools.cache
+def page(name):
+    """The report of one of these, as text."""
+    make, more = REPORTED[name]
+    return html_report(make(), **more)

@@ -1,0 +1,152 @@
+"""The forecast is a function of public numbers, and says before a fit what comes out of it."""
+
+import logging
+import math
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from vips_fast import LatentDirichletAllocation, plan
+from vips_fast.engine.budget import Budget
+from vips_fast.models.lda import HopelessWarning, LdaOptions, forecast
+from vips_fast.report import predictive_perplexity, split_words, unigram_perplexity
+
+V, K, N = 300, 5, 40
+PUBLIC = dict(target_epsilon=1.0, target_delta=1e-6)
+
+
+def corpus(n, seed=0, n_words=V):
+    """Documents of five topics."""
+    rng = np.random.default_rng(seed)
+    topics = np.random.default_rng(7).dirichlet(np.full(n_words, 0.05), size=K)
+    return sp.csr_array(rng.poisson(N * rng.dirichlet(np.full(K, 0.2), size=n) @ topics).astype(np.int32))
+
+
+def gain(model, train, test):
+    given, asked = split_words(test, 0)
+    reached = predictive_perplexity(model.transform(given), model.components_, asked)
+    return 1 - reached / unigram_perplexity(train, asked)
+
+
+def expected(n=20_000, words=5000, topics=10, **change):
+    return plan(n, words, topics, **{**PUBLIC, "doc_length": 100, **change})
+
+
+def test_distinct_words_decide_and_not_the_length():
+    for m in (10, 40, 150):
+        gains = {expected(doc_length=length, distinct_words=m).expected_gain for length in (500, 2000, 10_000)}
+        assert max(gains) - min(gains) < 1e-9
+    at = [expected(distinct_words=m).expected_gain for m in (5, 20, 80)]
+    assert at[0] < at[1] < at[2]
+    # The default is what a text of that length has, and no document has more words than there are.
+    assert expected().expected_gain == expected(distinct_words=100**0.85).expected_gain
+    assert expected(words=20, distinct_words=20) == expected(words=20, distinct_words=20)
+    assert expected(words=20, distinct_words=80).expected_gain == expected(words=20, distinct_words=20).expected_gain
+    # Brought to fewer words than it has, a document is not clipped, and its further words add nothing.
+    few = [expected(doc_length=20, distinct_words=m).signal_to_noise for m in (35, 36, 80)]
+    assert few[0] < few[1] == few[2]
+
+
+def test_more_of_what_helps_is_expected_to_help():
+    start = expected()
+    for better in (dict(n=60_000), dict(target_epsilon=3.0), dict(words=1500), dict(target_delta=1e-4)):
+        assert expected(**better).expected_gain > start.expected_gain, better
+    assert expected(n=10**7, topics=50).expected_gain > expected(n=10**7, topics=5).expected_gain > 0.2
+    assert expected(topics=5).readable_words == pytest.approx(2 * start.readable_words, rel=0.01)
+    assert plan(100, 10, 2, noise_multiplier=0.0).expected_gain == pytest.approx(1 - 2**-forecast.CEILING)
+    assert expected(n=10**7, topics=1).expected_gain == 0 > expected(n=200, topics=1).expected_gain
+    assert expected(n=10**8).readable_words <= 5000
+
+
+@pytest.mark.parametrize("n", [300, 5000, 30_000])
+def test_the_advice_would_be_enough(n):
+    """As many times the records as it says have the gain that it says."""
+    said = expected(n, noise_multiplier=20.0, batch_size=n, n_steps=20, learning_decay=0.7)
+    goal = 0.1 if said.expected_gain < 0.08 else said.expected_gain + 0.05
+    signal = said.signal_to_noise * 10
+    times = forecast.needed(signal, goal, 10)
+    again = forecast.forecast(n, 5000, 10, distinct_words=100**0.85, clip=said.clip, noise=1e9)
+    assert forecast._nats(signal * times, 10) == pytest.approx(-math.log1p(-goal)) and again.signal < signal
+    assert f"a gain of {goal:.0%} takes about {times:.2g} times the records" in said.advice()
+    assert math.isinf(forecast.needed(signal, 0.9, 10)) and "more topics than 2" in expected(10**8, topics=2).advice()
+
+
+def test_words_that_are_not_bought_gain_nothing():
+    made = expected(6652, None)
+    alone = expected(6652, round(made.vocabulary.words), noise_multiplier=made.noise_multiplier, n_steps=made.n_steps,
+                     learning_decay=made.learning_decay)  # fmt: skip
+    share = math.log1p(-made.expected_gain) / math.log1p(-alone.expected_gain)
+    assert share == pytest.approx(made.vocabulary.token_share, rel=0.01) and 0 < share < 0.9
+
+
+def test_lines():
+    assert "the topics will be noise" in expected(199).forecast() and expected(199).hopeless
+    assert "little or no gain" in forecast.describe(-0.1, 3) and "no word of a topic" in forecast.describe(-0.9, 0.2)
+    assert "about 21% (give or take 15 points) better" in forecast.describe(0.2101, 234.0)
+    assert forecast.describe(0.2101, 234.0).endswith("about 230 words of a topic readable")
+
+
+@pytest.mark.parametrize("value", [0, -1.0, math.nan, math.inf, "7"])
+def test_bad_numbers_are_named(value):
+    with pytest.raises(ValueError, match="distinct_words"):
+        expected(distinct_words=value)
+    with pytest.raises(ValueError, match="distinct_words"):
+        LatentDirichletAllocation(2, options=LdaOptions(distinct_words=value)).fit(corpus(20))
+
+
+def fitted(X, record, **change):
+    """A fit with a known key, so always the same, and the warning or the line that it gave."""
+    model = LatentDirichletAllocation(K, **{"doc_length": N, "random_state": 0, **PUBLIC, **change})
+    record.clear()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.set_unsafe(test_key=b"f" * 32).fit(X)
+    said = [str(one.message) for one in caught if one.category is HopelessWarning]
+    return model, said, [one.getMessage() for one in record.records if one.getMessage().startswith("forecast: ")]
+
+
+def test_what_is_said_comes_out(caplog):
+    """The issue's 199 documents, and enough of them."""
+    caplog.set_level(logging.INFO, "vips_fast")
+    test = corpus(300, seed=5)
+    few, many = corpus(199), corpus(4000)
+    model, warned, line = fitted(few, caplog)
+    assert gain(model, few, test) < 0 and not line and len(warned) == 1 and "will be noise" in warned[0]
+    more = dict(target_epsilon=2.0)
+    model, warned, line = fitted(many, caplog, **more)
+    planned = LatentDirichletAllocation(K, doc_length=N, **PUBLIC | more).plan(4000, V)
+    assert line == [planned.forecast()] and not warned
+    assert planned.expected_gain > 0.05 and gain(model, many, test) > 0.1
+    # The line is the same whatever the documents say.
+    assert fitted(corpus(4000, seed=3)[::-1], caplog, **more)[2] == line
+
+
+def test_no_forecast_where_there_is_none(caplog):
+    caplog.set_level(logging.INFO, "vips_fast")
+    X = corpus(150)
+    free = dict(target_epsilon=None, target_delta=None)
+    for change in (
+        dict(private=False, **free), dict(noise_multiplier=0.0, **free),
+        dict(topic_word_prior=np.full((K, V), 2.0)),
+    ):
+        assert fitted(X, caplog, **change)[1:] == ([], []), change
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", HopelessWarning)
+        LatentDirichletAllocation.paper(K, doc_length=N, **PUBLIC).fit(X)
+        nightly = LatentDirichletAllocation(K, doc_length=N, noise_multiplier=9.0, target_delta=1e-6)
+        nightly.partial_fit(X).partial_fit(X)
+
+
+def test_a_warning_that_is_an_error_spends_nothing(tmp_path):
+    budget = Budget.create(tmp_path / "b", 3, 1e-6, dataset="ward7")
+    model = LatentDirichletAllocation(K, doc_length=N, n_steps=2, sampling="full", **PUBLIC)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", HopelessWarning)
+        with pytest.raises(HopelessWarning, match="What helps"):
+            model.fit(corpus(150), budget=budget, checkpoint=tmp_path / "run")
+    assert (budget.spent, budget.left) == (0, 3) and not hasattr(model, "components_")
+    with pytest.warns(HopelessWarning):
+        model.fit(corpus(150), budget=budget, checkpoint=tmp_path / "run")
+    assert 0.9 < budget.spent <= 1.0

@@ -1,0 +1,91 @@
+"""Figures of fitted models and what a notebook shows of them: from released numbers, loud where nothing is private."""
+
+import io
+import sys
+
+import numpy as np
+import pytest
+import reported
+from cases import CASES
+
+from vips_fast import LatentDirichletAllocation
+from vips_fast.audit.report import AuditReport, Check, LayerResult
+
+
+def drawn(figure):
+    """Titles and labels of a figure, which can be written."""
+    file = io.BytesIO()
+    figure.savefig(file, format="png", dpi=30)
+    assert file.getvalue().startswith(b"\x89PNG")
+    return [panel for panel in figure.axes if panel.axison]
+
+
+def labels(panel):
+    return [label.get_text() for label in panel.get_yticklabels()]
+
+
+def test_topics():
+    model = reported.topics()
+    words = [f"w${k}" for k in range(60)]  # a dollar sign is no formula
+    drawn(reported.tainted().plot([f"$w_{k}" for k in range(12)], n_words=3))
+    panels = [panel for panel in model.plot(words, n_words=3).axes if panel.axison]
+    assert len(panels) == 14
+    first = np.argsort(-model.components_[0], kind="stable")[:3]
+    assert labels(panels[0]) == [f"w\\${k}" for k in first]
+    widths = [bar.get_width() for bar in panels[0].patches]
+    np.testing.assert_allclose(widths, model.components_[0, first] / model.components_[0].sum(), rtol=1e-12)
+
+
+def test_coefficients():
+    model = reported.coefficients()
+    (panel,) = drawn(model.plot(most=5))
+    first = np.argsort(-np.abs(model.coef_[0]), kind="stable")[:5]
+    assert labels(panel) == [f"column {j}" for j in first] and panel.get_title() == "1 against 0"
+    np.testing.assert_array_equal(panel.collections[-1].get_offsets()[:, 0], model.coef_[0, first])
+    assert len(reported.coefficients(4).plot([f"x{j}" for j in range(30)]).axes) == 4
+
+
+def test_images_and_shares():
+    panels = reported.images().plot().axes
+    assert len(panels) == 6 and panels[0].images[0].get_array().shape == (7, 7)
+    assert reported.images(40).plot((5, 8)).axes[0].images[0].get_array().shape == (5, 8)
+    (panel,) = drawn(reported.vocabulary().plot(4))
+    assert len(panel.patches) == 4
+
+
+@pytest.mark.parametrize("name", ["lda", "logistic", "network"])
+def test_a_tainted_model_says_so_above(name):
+    make, data = CASES[name]
+    model = make().set_unsafe(test_key=b"k" * 32).fit(*data())
+    figure = model.plot((2, 5)) if name == "network" else model.plot()
+    assert figure.get_suptitle().startswith("NOT PRIVATE: unsafe test_key")
+    shown = model._repr_html_()
+    assert "NOT PRIVATE: unsafe test_key" in shown and shown.startswith("<pre>")
+    assert make().fit(*data()).plot(*[(2, 5)] * (name == "network")).get_suptitle() == ""
+
+
+def test_bad_input(monkeypatch):
+    model = reported.topics()
+    with pytest.raises(ValueError, match="names: 2 were given; expected 60"):
+        model.plot(["a", "b"])
+    with pytest.raises(ValueError, match="n_words=0"):
+        model.plot(n_words=0)
+    with pytest.raises(ValueError, match=r"shape=None: expected a product of 40"):
+        reported.images(40).plot()
+    with pytest.raises(ValueError, match="not fitted"):
+        LatentDirichletAllocation().plot()
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(ImportError, match=r"vips_fast\[plot\]"):
+        model.plot()
+
+
+def test_what_a_notebook_shows():
+    model = LatentDirichletAllocation(3)
+    assert model._repr_html_() == "<pre>LatentDirichletAllocation(n_components=3)</pre>"
+    fitted = reported.topics()
+    assert fitted.privacy_.statement() in fitted._repr_html_() and fitted.privacy_._repr_html_().startswith("<p>")
+    checks = (Check("a < b", True), Check("c", False))
+    report = AuditReport("Model<T>", {}, "add_remove", (LayerResult("A", "replay & more", checks),))
+    shown = report._repr_html_()
+    assert "Model&lt;T&gt;" in shown and "THE CLAIM DOES NOT HOLD" in shown and "1 of 2 checks" in shown
+    assert "replay &amp; more" in shown

@@ -1,0 +1,73 @@
+"""The list of assumptions: one for the page and for reports, and what a fit's own record says of each."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cases import CASES, counts, labelled
+
+from vips_fast import LatentDirichletAllocation
+from vips_fast.engine.assumptions import ASSUMPTIONS, assess
+from vips_fast.engine.budget import Budget
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "privacy.md"
+
+
+def found(model):
+    return {one.assumption.name: one for one in assess(model._fitted())}
+
+
+def test_the_page_has_the_list():
+    section = PAGE.read_text("utf-8").partition("\n## Assumptions\n")[2].partition("\n## ")[0]
+    items = [" ".join(item.split()) for item in re.split(r"^\d+\. ", section, flags=re.M)[1:]]
+    assert len(items) == len(ASSUMPTIONS)
+    for item, one in zip(items, ASSUMPTIONS):
+        assert item.startswith(f"**{one.title}.** {one.text}"), item
+    assert len({one.name for one in ASSUMPTIONS}) == len(ASSUMPTIONS)
+
+
+#: A model of one's own takes long to compile, and has nothing here that others have not.
+@pytest.mark.parametrize("name", [name for name in CASES if name != "own"])
+def test_each_model_has_a_word_on_each(name):
+    make, data = CASES[name]
+    model = make().fit(*data())
+    findings = assess(model._fitted())
+    assert [one.assumption for one in findings] == list(ASSUMPTIONS) and all(one.why for one in findings)
+    held = {one.assumption.name for one in findings if one.held}
+    # Nothing in a file can say these of any fit.
+    assert not held & {"time", "operator", "parameters"}
+    assert "randomness" in held and "parts" in held
+
+
+def test_what_a_fit_does_opens_and_closes_assumptions(tmp_path):
+    make, data = CASES["lda"]
+    plain = found(make().fit(*data()))
+    assert not any(plain[name].held for name in ("n_records", "columns", "unit", "refusals", "all_runs"))
+    assert plain["labels"].held and "has none" in plain["labels"].why
+
+    stated = found(make(n_records=200, invalid="drop", sampling="poisson").fit(*data(), groups=np.arange(200) // 2))
+    assert all(stated[name].held for name in ("n_records", "unit", "refusals")) and "person" in stated["unit"].why
+    replaced = found(make(sampling="without_replacement", batch_size=50).fit(*data()))
+    assert replaced["n_records"].held and "replacement" in replaced["n_records"].why
+
+    budget = Budget.create(tmp_path / "budget", epsilon=50, delta=1e-5, dataset="ward 7")
+    paid = found(make().fit(*data(), budget=budget))
+    assert paid["all_runs"].held and "ward 7" in paid["all_runs"].why
+
+    known = make().set_unsafe(test_key=b"k" * 32).fit(*data())
+    assert not found(known)["randomness"].held
+    assert not found(make(noise_multiplier=None, private=False).fit(*data()))["randomness"].held
+
+    informed = found(make(topic_word_prior=np.full((3, 12), 0.5)).fit(*data()))
+    assert "public documents" in informed["parameters"].why
+
+    part = LatentDirichletAllocation(3, noise_multiplier=2.0, target_delta=1e-5, doc_length=30, random_state=0)
+    part.partial_fit(counts()[0], part="ward 1").partial_fit(counts(seed=1)[0], part="ward 2")
+    assert not found(part)["parts"].held and "2 parts" in found(part)["parts"].why
+
+
+def test_labels():
+    make, _ = CASES["logistic"]
+    assert not found(make().fit(*labelled()))["labels"].held
+    assert found(make(classes=[0, 1]).fit(*labelled()))["labels"].held

@@ -1,0 +1,225 @@
+"""The report of a saved model: made without data, whole, the same each time, and loud where nothing is private."""
+
+import dataclasses
+import os
+import re
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+import reported
+from cases import CASES
+from reported import LONG, REPORTED, page
+
+from vips_fast import LatentDirichletAllocation
+from vips_fast.engine.result import FitResult
+from vips_fast.report import html_report, make_dossier, short_report
+from vips_fast.report.figures import classical_mds, distances, shortened, text_width, topic_map
+
+ROOT = Path(__file__).resolve().parents[2]
+VOID = {"meta", "link", "img", "br", "hr", "input", "line", "rect", "circle", "path"}
+
+
+class Outline(HTMLParser):
+    """Tags of a page, in order, with what opens and does not close, and the texts of headings."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.tags, self.heads, self.title = [], [], [], ""
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+        if tag not in VOID:
+            self.open.append(tag)
+        if re.fullmatch(r"h\d", tag):
+            self.heads.append([tag, ""])
+
+    def handle_endtag(self, tag):
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if any(re.fullmatch(r"h\d", tag) for tag in self.open):
+            self.heads[-1][1] += data
+        if self.open[-1:] == ["title"] and "svg" not in self.open:
+            self.title += data
+
+
+@pytest.mark.parametrize("name", REPORTED)
+def test_a_page_is_whole_and_can_be_read_aloud(name):
+    text = page(name)
+    outline = Outline(text)
+    assert outline.open == [] and text.startswith("<!DOCTYPE html>") and '<html lang="en">' in text
+    assert len(text.encode()) < 3_000_000
+    levels = [int(tag[1]) for tag, _ in outline.heads]
+    assert levels.count(1) == 1 and levels[0] == 1
+    assert all(b <= a + 1 for a, b in zip(levels, levels[1:]))
+    for tag, attributes in outline.tags:
+        assert tag not in ("script", "link", "iframe", "object") and not any(key.startswith("on") for key in attributes)
+        if tag == "img":
+            assert attributes["alt"] and attributes["src"].startswith("data:image/png;base64,")
+        if tag == "svg":
+            assert attributes["role"] == "img" and attributes["aria-label"]
+        for key in ("src", "href"):
+            assert attributes.get(key, "#").startswith(("#", "data:"))
+    assert text.count("<table") == text.count("<caption>") and "url(" not in text and "@import" not in text
+    targets = {attributes["id"] for _, attributes in outline.tags if "id" in attributes}
+    assert {attributes["href"][1:] for tag, attributes in outline.tags if tag == "a"} <= targets
+    # What stands in names is text.
+    assert "<script>" not in text and ("&lt;script&gt;" in text or name in ("images", "tainted", "vocabulary"))
+    make, more = REPORTED[name]
+    assert html_report(make(), **more) == text
+
+
+def test_a_tainted_model_says_so_everywhere():
+    text = page("tainted")
+    outline = Outline(text)
+    assert outline.title.startswith("NOT PRIVATE: ")
+    heads = [said for tag, said in outline.heads if tag in ("h1", "h2")]
+    assert len(heads) == 9 and all(said.startswith("NOT PRIVATE") for said in heads)
+    body = text.partition("<body>")[2]
+    assert body.index("NOT PRIVATE: unsafe test_key") < body.index("<h1>") and "What an attacker can gain" not in body
+    assert short_report(make_dossier(reported.tainted())).startswith("NOT PRIVATE: ")
+    assert "NOT PRIVATE" not in page("topics") and "NOT PRIVATE" not in short_report(make_dossier(reported.topics()))
+
+
+def test_a_report_is_made_where_there_are_no_data(tmp_path):
+    """In a process that has the model's folder alone, and no other file: the same page, to the byte."""
+    reported.topics().save(tmp_path / "model")
+    (tmp_path / "model" / "vocab.txt").write_text("\n".join(f"word{k}" for k in range(60)) + "\n")
+    code = (
+        "import sys; from vips_fast.cli import main\n"
+        "def watch(event, arguments):\n"
+        "    if event == 'open' and str(arguments[0]).startswith('/') and arguments[1] in ('r', 'rb'):\n"
+        "        opened.append(str(arguments[0]))\n"
+        "opened = []; sys.addaudithook(watch)\n"
+        "assert main(['report', 'model', '-o', 'out.html']) == 0\n"
+        "print('\\n'.join(opened), file=sys.stderr)\n"
+    )
+    where = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=where, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    roots = tuple({str(ROOT), sys.prefix, sys.base_prefix, "/usr", "/lib", "/proc", "/sys", "/etc", "/dev"})
+    assert [name for name in done.stderr.splitlines() if not name.startswith((*roots, str(tmp_path)))] == []
+    known = LatentDirichletAllocation.load(_moved(tmp_path))
+    assert (tmp_path / "out.html").read_text() == html_report(known, words=[f"word{k}" for k in range(60)])
+
+
+def _moved(tmp_path):
+    shutil.copytree(tmp_path / "model", tmp_path / "copy")
+    (tmp_path / "copy" / "vocab.txt").unlink()
+    return tmp_path / "copy"
+
+
+@pytest.mark.parametrize("name", ["lda", "logistic", "network", "lda-paper", "logistic-paper", "network-paper"])
+def test_reports_hold_nothing_but_the_result(name):
+    """Figures that an estimator may hold of its training records are not in its report."""
+    make, data = CASES[name]
+    fitted = make().set_unsafe(test_key=b"k" * 32, diagnostics=True).fit(*data())
+    other = make()
+    other._result = dataclasses.replace(fitted._result, diagnostics=None)
+    with_figures, without = html_report(fitted), html_report(other)
+    lacking = re.search(r"<li>Figures of the training records.*?</li>\n", with_figures)
+    assert lacking and with_figures.replace(lacking[0], "") == without
+
+
+def test_gains_and_spending_are_the_ledgers():
+    model = reported.topics()
+    dossier, privacy = make_dossier(model, words=reported.words(60)), model.privacy_
+    assert [g.epsilon for g in dossier.gains] == [privacy.for_group(k) for k in (1, 2, 5, 10)]
+    assert dossier.curve.points[-1][2] == f"after 6 releases: epsilon = {privacy.epsilon:.4g}"
+    assert len(dossier.curve.points) == 7 and dossier.head == model.ledger_.head
+    parts = LatentDirichletAllocation(3, noise_multiplier=2.0, target_delta=1e-5, doc_length=30, random_state=0)
+    data = CASES["lda"][1]
+    parts.partial_fit(data()[0], part="a").partial_fit(data(seed=1)[0], part="b").partial_fit(data(seed=2)[0], part="b")
+    (one,) = make_dossier(parts).gains
+    assert one.epsilon == parts.privacy_.epsilon
+
+
+def test_topics_show_words_shares_and_what_is_noise():
+    model = reported.topics()
+    dossier = make_dossier(model, words=reported.words(60), n_words=4)
+    assert [len(topic.words) for topic in dossier.learned.topics] == [4] * 14
+    assert sum(topic.share for topic in dossier.learned.topics) == pytest.approx(1, rel=1e-12)
+    first = dossier.learned.topics[0]
+    row = np.argsort(-model.components_[0], kind="stable")[:4]
+    values = model.components_[0, row] / model.components_[0].sum()
+    errors = model.components_sd_[0, row] / model.components_[0].sum()
+    assert [mark.weak for mark in first.bars.rows] == (values < 2 * errors).tolist()
+    assert first.clear == (values >= 2 * errors).sum()
+    assert f"{100 * values[0]:.3g} % ± {100 * errors[0]:.3g} %" in first.bars.rows[0].text
+    # Without noise there is nothing to tell words from.
+    free = make_dossier(CASES["lda"][0](noise_multiplier=None, private=False).fit(*CASES["lda"][1]()))
+    assert not any(mark.weak or mark.high > mark.end for topic in free.learned.topics for mark in topic.bars.rows[1:])
+
+
+def test_what_a_model_of_before_lacks():
+    """A model whose settings do not have what was added since: the report says so, and is made."""
+    now = CASES["lda"][0]().fit(*CASES["lda"][1]())
+    result = now._fitted()
+    settings = {name: value for name, value in result.settings.items() if name != "rows_per_group"}
+    old = CASES["lda"][0]()
+    ledger = result.ledger.copy()
+    old._result = FitResult.make(
+        result.kind, settings, result.public, result.n_steps, result.arrays, result.state, ledger
+    )
+    lacks = " ".join(make_dossier(old).lacks)
+    assert "The settings rows_per_group: the model was saved by a version" in lacks
+    assert "names of the columns" in lacks and "releases" in lacks and "audit" in lacks and "budget" in lacks
+    assert "saved by a version that did not have them" in html_report(old)
+
+
+def test_an_audit_and_a_verification_are_shown():
+    check = {"name": "distance", "passed": False}
+    audit = {"model": "LatentDirichletAllocation", "passed": False, "layers": [
+        {"layer": "A", "title": "replay", "passed": False, "checks": [check, {"name": "worst", "passed": True}]}]}
+    text = html_report(reported.tainted(), audit=audit)
+    assert "THE CLAIM DOES NOT HOLD" in text and "1 of 2 passed; failed: distance" in text
+    for wrong in ([], {"layers": 3}, {"model": "x", "passed": True, "layers": [{"layer": "A"}]}):
+        with pytest.raises(ValueError, match="audit: expected the report that vips-fast audit --json wrote"):
+            html_report(reported.tainted(), audit=wrong)
+
+
+def test_bad_input():
+    with pytest.raises(ValueError, match="words: 3 were given; expected 60, one for each column"):
+        html_report(reported.topics(), words=["a", "b", "c"])
+    with pytest.raises(ValueError, match="n_words=0"):
+        html_report(reported.topics(), n_words=0)
+    with pytest.raises(ValueError, match="not fitted"):
+        html_report(LatentDirichletAllocation())
+
+
+def test_without_jinja(monkeypatch):
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(ImportError, match=r"vips_fast\[report\]"):
+        html_report(reported.tainted())
+    assert make_dossier(reported.tainted()).title == "Topic model"
+
+
+def test_classical_scaling_finds_the_plane():
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(7, 2))
+    apart = np.linalg.norm(points[:, None] - points[None], axis=2)
+    found, shown = classical_mds(apart)
+    np.testing.assert_allclose(np.linalg.norm(found[:, None] - found[None], axis=2), apart, atol=1e-12)
+    assert shown == pytest.approx(1)
+    same, _ = classical_mds(np.zeros((4, 4)))
+    assert np.array_equal(same, np.zeros((4, 2)))
+    topics = rng.dirichlet(np.ones(5), 3)
+    apart = distances(topics * 7)
+    assert apart[0, 1] == pytest.approx(np.linalg.norm(np.sqrt(topics[0]) - np.sqrt(topics[1])) / np.sqrt(2))
+    assert not apart.diagonal().any()
+    crowd = topic_map(np.ones((60, 3)), [str(k) for k in range(60)])
+    assert len(crowd.points) == 60 and sum(bool(point.label) for point in crowd.points) < 60
+
+
+def test_names_are_shortened_to_their_room():
+    assert shortened("short", 100) == "short" and shortened("a\u202eb\n", 100) == "a·b·"
+    cut = shortened(LONG, 100)
+    assert cut.endswith("…") and text_width(cut) <= 100 and LONG.startswith(cut[:-1]) and len(cut) > 9

@@ -1,0 +1,176 @@
+"""What an installation needs: numpy and scipy for every command, and for the rest an error that says what to type."""
+
+import ast
+import os
+import runpy
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from vips_fast import LatentDirichletAllocation, accounting, checks
+from vips_fast.accounting.dp_events import to_dp_event
+from vips_fast.cli.folder import read_key
+from vips_fast.data import public_vocabulary
+from vips_fast.data.records import column_names
+from vips_fast.data.vocabulary import stop_words
+from vips_fast.engine.cluster import connected
+from vips_fast.models.examples import GaussianMixture
+from vips_fast.report.html import environment
+
+ROOT = Path(__file__).resolve().parent.parent
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+
+
+def sampled():
+    once = accounting.WithoutReplacementEvent(10, 1000, accounting.GaussianEvent(2.0))
+    return accounting.SelfComposedEvent(once, 5)
+
+
+def own_model():
+    GaussianMixture(2, n_steps=1, private=False).fit([[0.0], [1.0]])
+
+
+def fitted():
+    return LatentDirichletAllocation(2, n_steps=1, private=False).fit([[1, 2], [3, 4]])
+
+
+def verified():
+    fitted().save("model")
+    LatentDirichletAllocation.load("model", verify=b"x" * 32)
+
+
+def parquet():
+    Path("notes.parquet").write_bytes(b"PAR1 and more")
+    column_names("notes.parquet")
+
+
+def function_types():
+    sys.modules.pop("vips_fast.kernels.numba_types", None)
+    from vips_fast.kernels import numba_types  # noqa: F401  # the import is what fails
+
+
+CASES = {
+    "numba: own model": ("numba", "numba", own_model),
+    "numba: types": ("numba", "numba", function_types),
+    "autodp": ("autodp", "autodp", lambda: accounting.epsilon(sampled(), 1e-5, "autodp")),
+    "dp-accounting": ("dp-accounting", "dp_accounting", lambda: to_dp_event(sampled())),
+    "wordfreq": ("text", "wordfreq", lambda: public_vocabulary("public:en", 10)),
+    "stop-words": ("text", "stop_words", lambda: stop_words("public:en")),
+    "pyarrow": ("tables", "pyarrow", parquet),
+    "dask": ("dask", "dask", lambda: connected(None, 1).__enter__()),
+    "matplotlib": ("plot", "matplotlib", lambda: accounting.plot_epsilon(lambda n: sampled(), 2, 1e-5, "curve.png")),
+    "jinja2": ("report", "jinja2", environment),
+    "cryptography: key": ("sign", "cryptography", lambda: read_key("--key", "absent.pem")),
+    "cryptography: to sign": ("sign", "cryptography", lambda: fitted().sign(b"x" * 32)),
+    "cryptography: to verify": ("sign", "cryptography", verified),
+}
+
+
+@pytest.mark.parametrize("extra, package, call", CASES.values(), ids=CASES)
+def test_a_missing_package_is_said_with_the_line_to_type(extra, package, call, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    for name in [package, *(name for name in sys.modules if name.startswith(package + "."))]:
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(ImportError) as caught:
+        call()
+    shown = package.replace("_", "-")
+    assert str(caught.value).endswith(f' needs the package {shown}: pip install "vips_fast[{extra}]"')
+    assert not Path("curve.png").exists()
+
+
+def test_the_errors_name_extras_that_hold_their_packages():
+    """Every call of the one function that says it, and nobody else names a line of pip."""
+    found = set()
+    for path in (ROOT / "vips_fast").rglob("*.py"):
+        text = path.read_text("utf-8")
+        assert "pip install" not in text or path.name == "checks.py", path
+        for node in ast.walk(ast.parse(text)) if "missing_package(" in text else ():
+            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("missing_package"):
+                found.add(ast.literal_eval(node.args[2]))
+    assert found == {extra for extra, _, _ in CASES.values()}
+    for extra, package, _ in CASES.values():
+        assert any(one.startswith(package.replace("_", "-")) for one in EXTRAS[extra]), extra
+    assert EXTRAS["all"] == [f"vips_fast[{','.join(name for name in EXTRAS if name in found)}]"]
+    assert "vips_fast[all]" in EXTRAS["test"]
+
+
+def test_the_error_is_made_in_one_place():
+    assert checks.missing_package("a picture", "matplotlib", "plot").name == "matplotlib"
+
+
+ALONE = """
+import importlib.abc, pkgutil, sys
+sys.modules["threadpoolctl"] = None
+class Others(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        top = name.partition(".")[0]
+        if top not in {"numpy", "scipy", "vips_fast", *sys.stdlib_module_names} and not top.startswith("_"):
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Others())
+import vips_fast
+for module in pkgutil.walk_packages(vips_fast.__path__, "vips_fast."):
+    if module.name != "vips_fast.kernels.numba_types":
+        __import__(module.name)
+from vips_fast.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_numpy_and_scipy_are_enough(tmp_path):
+    """Every module is imported and a topic model fitted where no other package can be."""
+    table = tmp_path / "notes.csv"
+    rows = [f"p{n},{'red green blue ' * 4 if n % 2 else 'pink grey teal ' * 4}" for n in range(60)]
+    table.write_text("\n".join(["who,note", *rows, ""]))
+    (tmp_path / "words.txt").write_text("red\ngreen\nblue\npink\ngrey\nteal\n")
+    fit = ["fit", "lda", "notes.csv", "--text", "note", "--vocab", "words.txt", "--topics", "2", "--epsilon", "2"]
+    done = subprocess.run(
+        [sys.executable, "-c", ALONE, *fit, "--person", "who", "--out", "model", "--steps", "3", "--quiet"],
+        cwd=tmp_path, capture_output=True, text=True, env={"PYTHONPATH": str(ROOT), "PATH": ""},
+    )
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    assert (tmp_path / "model" / "topics.txt").exists()
+
+
+def test_a_comparison_says_whose_second_opinion_is_missing(monkeypatch, capsys):
+    from vips_fast.cli import main
+
+    monkeypatch.setitem(sys.modules, "autodp", None)
+    accounting.accountants._answer.cache_clear()
+    argv = "privacy --records 1000 --batch 10 --steps 5 --noise-multiplier 2 --delta 1e-5 --compare"
+    assert main([*argv.split(), "--sampling", "without_replacement"]) == 0
+    assert 'left out: accountant=\'autodp\' needs the package autodp: pip install "vips_fast[autodp]"' in (
+        capsys.readouterr().err
+    )
+    assert main(argv.split()) == 0
+    assert "left out" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "name, value, this", [("sys.maxsize", 2**31 - 1, ""), ("os.name", "nt", ""), ("sys.version_info", (3, 9), "3.9")]
+)
+def test_a_build_that_cannot_be_says_what_can(name, value, this, monkeypatch):
+    monkeypatch.setattr(name, value)
+    with pytest.raises(SystemExit) as caught:
+        runpy.run_path(str(ROOT / "setup.py"))
+    said, supported = str(caught.value), "Linux and macOS on 64-bit x86 and Arm, with Python 3.11 or newer"
+    assert said.startswith(f"vips_fast: built for {supported}; this is ")
+    assert said.endswith(this) and "\n" not in said
+
+
+def test_a_build_without_a_compiler_says_what_to_install(tmp_path):
+    shutil.copy(ROOT / "setup.py", tmp_path)
+    shutil.copytree(ROOT / "csrc", tmp_path / "csrc")
+    (tmp_path / "vips_fast" / "kernels").mkdir(parents=True)
+    shutil.copy(ROOT / "vips_fast" / "kernels" / "native.pyx", tmp_path / "vips_fast" / "kernels")
+    done = subprocess.run(
+        [sys.executable, "setup.py", "-q", "build_ext"], cwd=tmp_path, capture_output=True, text=True,
+        env={**os.environ, "CC": "no-such-compiler"},
+    )  # fmt: skip
+    what = "install a wheel, or gcc or clang, or name yours in CC"
+    expected = f"vips_fast: no C compiler found (no-such-compiler): {what}"
+    assert done.returncode == 1 and done.stderr.splitlines()[-1] == expected and "Traceback" not in done.stderr
+    assert not list(tmp_path.rglob("*.o"))

@@ -1,0 +1,93 @@
+"""What a topic model can be expected to give: in one line before a fit, and as a table for ``plan``."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import warnings
+from argparse import Namespace
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from .output import say
+
+if TYPE_CHECKING:
+    from ..models.lda import Plan
+
+#: Numbers of records and epsilons of the table, in parts of those that are asked for.
+_SIZES, _EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0), (0.25, 0.5, 1.0, 2.0, 4.0)
+
+
+class _Line(logging.Handler):
+    """Says what is logged."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Say one line."""
+        say(record.getMessage())
+
+
+@contextlib.contextmanager
+def foretold(args: Namespace) -> Iterator[None]:
+    """Let a fit say its forecast before it spends anything; raises ValueError in place of a hopeless fit.
+
+    ``--quiet`` keeps the forecast back, ``--anyway`` makes the refusal a warning.
+    """
+    from ..models.lda import HopelessWarning
+
+    logger, line = logging.getLogger("vips_fast.models.lda.estimator"), _Line(logging.INFO)
+    level = logger.level
+    if not args.quiet:
+        logger.addHandler(line)
+        logger.setLevel(min(logging.INFO, logger.getEffectiveLevel()))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("always" if args.anyway else "error", HopelessWarning)
+            yield
+    except HopelessWarning as why:
+        raise _refusal(str(why)) from None
+    finally:
+        logger.removeHandler(line)
+        logger.setLevel(level)
+
+
+def _refusal(why: str) -> ValueError:
+    return ValueError(f"{why}; nothing was spent on it; expected other settings, or --anyway")
+
+
+def foreseen(args: Namespace, model: Any, words: int | None) -> list[tuple[str, str]]:
+    """The forecast of a fit that is only checked, as a row, where its arguments say enough; ValueError if hopeless."""
+    from ..models.lda import LatentDirichletAllocation
+
+    if not isinstance(model, LatentDirichletAllocation) or args.paper or not model.private or args.prior_model:
+        return []
+    if None in (words, model.n_records) or (model.target_epsilon is None and not model.noise_multiplier):
+        return []
+    planned = model.plan(int(model.n_records or 1), int(words or 1))
+    if planned.hopeless and not args.anyway:
+        raise _refusal(planned.warning())
+    return [("expect", planned.forecast().partition(": ")[2])]
+
+
+def lines(planned: Plan) -> list[str]:
+    """What is expected of a plan, and what helps."""
+    return [f"{text[0].upper()}{text[1:]}." for text in (planned.forecast(), planned.advice())]
+
+
+def grid(planned: Any, n_records: int, epsilon: float) -> str:
+    """The gains that ``planned(n_records, epsilon)`` expects, around the numbers that are asked for."""
+    from ..report import table
+
+    sizes = [max(1, round(float(f"{n_records * part:.2g}"))) if part != 1 else n_records for part in _SIZES]
+
+    def cell(n: int, one: float) -> str:
+        try:
+            found = planned(n, one)
+        except ValueError:
+            return "-"  # no noise meets the target with so few
+        return "refused" if found.hopeless else "none" if found.expected_gain < 0.005 else f"{found.expected_gain:.0%}"
+
+    rows = []
+    for part in _EPSILONS:
+        one = epsilon * part
+        rows.append([f"epsilon = {one:.3g}", *(cell(n, one) for n in sizes)])
+    return table(rows, ["expected gain, by records", *(f"{n:,}" for n in sizes)])

@@ -1,0 +1,169 @@
+"""What a stated guarantee rests on, in one list, and which of it a fitted model itself shows to hold.
+
+The assumptions of ``docs/privacy.md`` are these, word for word (a test holds the page to them). An assumption is *held*
+where the ledger, the settings and the public facts of a fit show that the program made sure of it, or that the fit did
+not need it. It is *open* where somebody has to vouch for it: nothing in a file can.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from .result import FitResult
+
+
+@dataclass(frozen=True)
+class Assumption:
+    """One assumption: a name for files, a title and a sentence or two."""
+
+    name: str
+    title: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Finding:
+    """An assumption, whether a model's own record shows that it holds, and why or what is left to vouch for."""
+
+    assumption: Assumption
+    held: bool
+    why: str
+
+
+def _randomness(result: FitResult) -> tuple[bool, str]:
+    known = [taint for taint in result.ledger.taints if "test_key" in taint]
+    if known:
+        return False, "The key of this fit is known."
+    if not any(plan["noise_multiplier"] > 0 for plan in result.ledger.plans):
+        return False, "No noise was drawn."
+    return True, "A fresh key of the operating system for each release; no seed was taken."
+
+
+def _n_records(result: FitResult) -> tuple[bool, str]:
+    n = result.public.n_records
+    if result.privacy.neighbors == "replace_one":
+        return True, f"Neighbours differ by a replacement, so that all have the same number, {n}."
+    if result.settings.get("n_records") is not None or result.public.call_records is not None:
+        return True, f"Stated as {n}; nothing follows the number of rows that were there."
+    return False, f"The {n} that were there were counted, and their number is in the plan: it must be no secret."
+
+
+def _columns(result: FitResult) -> tuple[bool, str]:
+    n = result.public.n_features
+    if result.privacy.vocabulary:
+        return True, "The vocabulary was bought from the same budget, and is in the stated epsilon."
+    return False, f"Somebody has to vouch that the {n} columns were chosen without looking at the private records."
+
+
+def _labels(result: FitResult) -> tuple[bool, str]:
+    if result.public.classes is None:
+        return True, "The model has none."
+    if result.settings.get("classes") is not None:
+        return True, "Stated as a parameter; a record with another label contributes nothing or is refused."
+    return False, f"The {len(result.public.classes)} labels that were there were taken as public."
+
+
+def _parameters(result: FitResult) -> tuple[bool, str]:
+    if isinstance(result.settings.get("topic_word_prior"), np.ndarray):
+        return False, "The topics' prior is an array: somebody has to vouch that it counts public documents."
+    return False, "They stand in the settings; that none was tuned on the private records, nobody can see from files."
+
+
+def _unit(result: FitResult) -> tuple[bool, str]:
+    unit = result.privacy.unit
+    if unit != "record":
+        return True, f"Protected is a {unit} with all records, by the groups that the fit was given."
+    return False, "Protected is one record; who has several has the weaker guarantee that is stated for so many."
+
+
+def _parts(result: FitResult) -> tuple[bool, str]:
+    parts = result.ledger.parts
+    if not parts:
+        return True, "All releases are from all records."
+    return False, f"{len(parts)} parts were named; that no {result.privacy.unit} lies in two of them was not checked."
+
+
+def _refusals(result: FitResult) -> tuple[bool, str]:
+    if result.settings.get("invalid") == "drop":
+        return True, "Records with invalid values contributed nothing, and nobody was told (invalid='drop')."
+    return False, "invalid='raise': that the fit was not refused tells that no record was invalid."
+
+
+def _all_runs(result: FitResult) -> tuple[bool, str]:
+    budget = result.ledger.budget
+    if budget is not None:
+        return True, f"Charged to the budget of {budget.get('dataset', 'its data set')}, a file that counts them."
+    return False, "No budget was charged: somebody has to know of all other releases from the same records."
+
+
+def _time(result: FitResult) -> tuple[bool, str]:
+    return False, "Seconds, progress lines and logs have to stay with the operator."
+
+
+def _operator(result: FitResult) -> tuple[bool, str]:
+    return False, "The machine and who runs it have to be trusted with the records."
+
+
+_Check = Callable[[FitResult], tuple[bool, str]]
+
+_CHECKS: tuple[tuple[Assumption, _Check], ...] = (
+    (Assumption(
+        "randomness", "The random numbers cannot be foretold",
+        "ChaCha20 is a pseudorandom function and the operating system's random bits are random. Then no efficient "
+        "observer gains more than a negligible amount over the stated δ.",
+    ), _randomness),
+    (Assumption(
+        "n_records", "The number of records is public",
+        "It is stated (`n_records`), or else that of the rows; in `partial_fit` that of each call.",
+    ), _n_records),
+    (Assumption(
+        "columns", "The columns are public",
+        "The vocabulary (unless it is bought) or the columns, and how records are read, were not learned from the "
+        "private records.",
+    ), _columns),
+    (Assumption(
+        "labels", "The labels are public",
+        "Which labels there are is no secret; whose they are is.",
+    ), _labels),
+    (Assumption(
+        "parameters", "The parameters are public",
+        "Document length, clips, priors and all other parameters were chosen without the private records, and test "
+        "data are public.",
+    ), _parameters),
+    (Assumption(
+        "unit", "One record is one row",
+        "Unless groups say whose rows are whose; without them, someone with several rows has the guarantee for groups "
+        "of that size.",
+    ), _unit),
+    (Assumption(
+        "parts", "Parts do not overlap",
+        "Where calls of `partial_fit` name parts, a record lies in one part only, and “replace one” stays within its "
+        "part.",
+    ), _parts),
+    (Assumption(
+        "refusals", "A refusal is for the operator",
+        "Whether a fit was refused for an invalid value is outside the guarantee, unless invalid records are dropped.",
+    ), _refusals),
+    (Assumption(
+        "all_runs", "All other releases are counted",
+        "Whatever else was released from the same records adds to this: other models, other settings that were tried, "
+        "figures of a report.",
+    ), _all_runs),
+    (Assumption(
+        "time", "Time is outside the guarantee",
+        "How long a fit takes depends on the records.",
+    ), _time),
+    (Assumption(
+        "operator", "Who runs the fit sees the data",
+        "Nothing here protects records from the machine they are on.",
+    ), _operator),
+)  # fmt: skip
+
+#: In the order of the page.
+ASSUMPTIONS: tuple[Assumption, ...] = tuple(assumption for assumption, _ in _CHECKS)
+
+
+def assess(result: FitResult) -> list[Finding]:
+    """What a fit's own record says of each of `ASSUMPTIONS`, in their order."""
+    return [Finding(assumption, *check(result)) for assumption, check in _CHECKS]

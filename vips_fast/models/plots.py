@@ -1,0 +1,114 @@
+"""Figures of fitted models, from what they publish; needs matplotlib (extra ``plot``).
+
+Each gives a ``matplotlib.figure.Figure`` of its own, outside pyplot: a notebook shows it, ``savefig`` writes it, and
+nothing has to be closed. A model that is not private says so above.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..checks import check_number
+from .estimator import PrivateEstimator
+
+
+def new_figure(model: PrivateEstimator, width: float, height: float) -> Any:
+    """An empty figure, in inches; ImportError without matplotlib."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ImportError("plots need the package matplotlib: pip install 'vips_fast[plot]'") from None
+    figure = Figure(figsize=(width, height), layout="constrained")
+    if model.privacy_.taints:
+        figure.suptitle("NOT PRIVATE: " + "; ".join(model.privacy_.taints), color="darkred", wrap=True, fontsize=9)
+    return figure
+
+
+def column_names(names: Sequence[str] | None, n: int, form: str) -> list[str]:
+    """The names of columns, or their numbers in a form; ValueError if they are not as many."""
+    if names is not None and len(names) != n:
+        raise ValueError(f"names: {len(names)} were given; expected {n}, one for each column")
+    # A dollar sign would begin a formula.
+    return [form.format(k) for k in range(n)] if names is None else [str(name).replace("$", r"\$") for name in names]
+
+
+def plot_topics(
+    model: PrivateEstimator, components: np.ndarray, errors: np.ndarray, names: Sequence[str] | None, n_words: int
+) -> Any:
+    """A panel for each topic: its first words' probabilities, with one standard error of the noise on either side."""
+    check_number("n_words", n_words, 1, components.shape[1], integer=True)
+    known, columns = column_names(names, components.shape[1], "#{}"), min(4, len(components))
+    rows = -(-len(components) // columns)
+    figure = new_figure(model, 3.0 * columns, (0.22 * n_words + 0.7) * rows)
+    panels = figure.subplots(rows, columns, squeeze=False).ravel()
+    for k, panel in enumerate(panels):
+        if k >= len(components):
+            panel.set_axis_off()
+            continue
+        first, total = np.argsort(-components[k], kind="stable")[:n_words], components[k].sum()
+        values, sd = components[k, first] / total, errors[k, first] / total
+        colors = np.where(values < 2 * sd, "#9db9d6", "#0b5cad")
+        panel.barh(range(n_words), values, color=colors, xerr=sd if sd.any() else None)
+        panel.set_yticks(range(n_words), [known[v] for v in first], fontsize=8)
+        panel.invert_yaxis()
+        panel.set_xlim(0)
+        panel.tick_params(axis="x", labelsize=7)
+        panel.set_title(f"Topic {k + 1}", fontsize=9)
+    return figure
+
+
+def plot_coefficients(
+    model: PrivateEstimator, means: np.ndarray, limits: np.ndarray, titles: Sequence[str],
+    names: Sequence[str] | None, most: int,
+) -> Any:  # fmt: skip
+    """A panel for each row of means, (K, d): the ``most`` largest, with their limits (K, d, 2)."""
+    check_number("most", most, 1, math.inf, integer=True)
+    known, shown = column_names(names, means.shape[1], "column {}"), min(most, means.shape[1])
+    figure = new_figure(model, 5.0 * len(means), 0.22 * shown + 1.0)
+    for panel, mean, limit, title in zip(
+        figure.subplots(1, len(means), squeeze=False)[0], means, limits, titles, strict=True
+    ):
+        first = np.argsort(-np.abs(mean), kind="stable")[:shown]
+        low, high = limit[first].T
+        colors = np.where((low <= 0) & (high >= 0), "#9db9d6", "#0b5cad")
+        panel.axvline(0.0, color="grey", linewidth=0.8)
+        panel.hlines(range(shown), low, high, color=colors)
+        panel.scatter(mean[first], range(shown), color=colors, s=16)
+        panel.set_yticks(range(shown), [known[j] for j in first], fontsize=8)
+        panel.invert_yaxis()
+        panel.set_title(title, fontsize=9)
+    return figure
+
+
+def plot_images(model: PrivateEstimator, weights: np.ndarray, shape: tuple[int, int] | None) -> Any:
+    """An image for each row of weights, (K, J), grey being 0; of height and width ``shape``, None for square ones."""
+    side = math.isqrt(weights.shape[1])
+    height, width = (side, side) if shape is None else shape
+    if height * width != weights.shape[1]:
+        raise ValueError(f"shape={shape!r}: expected a product of {weights.shape[1]}, the number of columns")
+    columns = math.ceil(math.sqrt(len(weights)))
+    rows = -(-len(weights) // columns)
+    figure = new_figure(model, 0.9 * columns, 0.9 * rows * height / width + 0.3)
+    # The 99th percentile sets the contrast, so that one large weight does not turn the rest grey.
+    top = max(float(np.percentile(np.abs(weights), 99)), 1e-12)
+    for k, panel in enumerate(figure.subplots(rows, columns, squeeze=False).ravel()):
+        panel.set_axis_off()
+        if k < len(weights):
+            panel.imshow(weights[k].reshape(height, width), cmap="gray_r", vmin=-top, vmax=top)
+    return figure
+
+
+def plot_shares(model: PrivateEstimator, names: Sequence[str], shares: np.ndarray, most: int) -> Any:
+    """Bars of the ``most`` largest noised shares of words."""
+    check_number("most", most, 1, math.inf, integer=True)
+    first = np.argsort(-shares, kind="stable")[:most]
+    known = column_names(names, len(shares), "")
+    figure = new_figure(model, 5.0, 0.22 * len(first) + 1.0)
+    panel = figure.subplots()
+    panel.barh(range(len(first)), shares[first], color="#0b5cad")
+    panel.set_yticks(range(len(first)), [known[j] for j in first], fontsize=8)
+    panel.invert_yaxis()
+    panel.set_title("Noised shares", fontsize=9)
+    return figure

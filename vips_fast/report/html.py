@@ -1,0 +1,57 @@
+"""The report of a fitted model as one HTML page that needs nothing else: no network, no script, no other file.
+
+Everything in it is a function of what the model publishes and of public inputs, so that it costs no privacy
+(`vips_fast.report.dossier`). Needs Jinja2, the extra ``report``.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..accounting import rounded_down, rounded_up
+from ..checks import missing_package
+from ..models.estimator import PrivateEstimator
+from .dossier import Dossier, make_dossier
+from .words import percent
+
+#: What a family of models is called by ``vips-fast audit``.
+_FAMILIES = {"Topic model": "lda", "Logistic regression": "blr", "Sigmoid belief network": "sbn"}
+
+
+def html_report(
+    model: PrivateEstimator, *, words: Sequence[str] | None = None, names: Sequence[str] | None = None,
+    n_words: int = 10, audit: Mapping[str, Any] | None = None, budget: Mapping[str, Any] | None = None,
+    verified: Any = None, signed: bool = False,
+) -> str:  # fmt: skip
+    """The page, as text to be written in UTF-8; the same arguments give the same text.
+
+    Arguments and errors are those of `vips_fast.report.dossier.make_dossier`; ImportError without Jinja2.
+    """
+    template = environment().get_template("report.html")
+    dossier = make_dossier(
+        model, words=words, names=names, n_words=n_words, audit=audit, budget=budget, verified=verified, signed=signed
+    )
+    more = {"delta": rounded_up(model.privacy_.delta, 3), "replaces": model.privacy_.neighbors == "replace_one"}
+    shown = {**{name: getattr(dossier, name) for name in Dossier.__dataclass_fields__}, **more}
+    shown["family"] = _FAMILIES.get(dossier.title, "FAMILY")
+    return str(template.render(d=shown, up=rounded_up, down=rounded_down, percent=percent, odds=_odds))
+
+
+def environment() -> Any:
+    """Jinja's, with the templates of this package; ImportError, which says what to install, where it is missing."""
+    try:
+        from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    except ImportError:
+        raise missing_package("a report", "jinja2", "report") from None
+    folder = Path(__file__).with_name("templates")
+    found = Environment(
+        loader=FileSystemLoader(folder), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True,
+    )  # fmt: skip
+    found.filters["capitalized"] = lambda text: text[:1].upper() + text[1:]
+    return found
+
+
+def _odds(odds: float) -> str:
+    return "any" if math.isinf(odds) else f"{rounded_up(odds, 3)} : 1"

@@ -1,0 +1,37 @@
+"""The short form of a report, for a terminal."""
+
+from .dossier import Dossier
+from .text import paragraph, table
+from .words import FALSE_POSITIVES, percent
+
+
+def short_report(dossier: Dossier, width: int = 100) -> str:
+    """What was learned, the guarantee, what an attacker can gain, and what is left to vouch for, in lines."""
+    learned = dossier.learned
+    head = f"{learned.family} ({dossier.kind})"
+    lines = [head if dossier.private else f"NOT PRIVATE: {head}", ""]
+    for topic in learned.topics:
+        clear = "" if topic.bars.rows and not any(row.weak for row in topic.bars.rows) else f"  [{topic.clear} clear]"
+        lines.append(f"{topic.number:>3}  {topic.share:>6.1%}  {' '.join(topic.words)}{clear}")
+    for group in learned.groups[:10]:
+        lines.append(f"{group.title}:")
+        lines += [f"  {row.text}" for row in group.rows.rows[:10]]
+    if not learned.topics and not learned.groups and learned.table:
+        lines.append(table(learned.table, learned.columns))
+    if learned.pictures:
+        lines.append(f"{len(learned.pictures)} images: vips-fast plot DIR --out FILE.png, or vips-fast report DIR.")
+    if learned.note:
+        lines += ["", paragraph(learned.note, width)]
+    lines += ["", paragraph(dossier.statement, width)]
+    if dossier.gains:
+        lines += ["", paragraph(
+            "An attacker who knows all else, and thought both cases equally likely, is right at most so often "
+            f"(50 % is chance), and finds at most so many owners if {percent(FALSE_POSITIVES)} of others are accused "
+            "wrongly:", width,
+        )]  # fmt: skip
+        rows = [(f"  {g.size} {dossier.unit}{'s' * (g.size > 1)}", percent(g.guesses), percent(g.hits, 2))
+                for g in dossier.gains]  # fmt: skip
+        lines.append(table(rows, ("  owner of", "right", "found")))
+    opened = [finding.assumption.title for finding in dossier.findings if not finding.held]
+    lines += ["", paragraph(f"Open, for somebody to vouch for: {'; '.join(opened)}.", width)]
+    return "\n".join(lines)
