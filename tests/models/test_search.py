@@ -105,20 +105,29 @@ def files(found, folder):
     return sorted(said), sorted(said["ledger"]["records"][0]["plan"]["search"])
 
 
-def test_the_number_of_runs_leaves_by_no_other_door(tmp_path, monkeypatch, caplog, capsys):
+@pytest.mark.parametrize("model", ["regression", "topics"])
+def test_the_number_of_runs_leaves_by_no_other_door(tmp_path, monkeypatch, caplog, capsys, model):
     """Log lines, warnings and files are the same for one run and for nine."""
+    tell = {"callback": lambda progress: print("step")}
     seen = []
     for number in (1, 9):
         monkeypatch.setattr(search, "number_of_runs", lambda *_, n=number: n)
         caplog.clear()
         with caplog.at_level(logging.DEBUG, "vips_fast"), warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
-            found = searched(base=logistic(callback=lambda progress: print("step"))).fit(X, Y)
+            if model == "regression":
+                found = searched(base=logistic(**tell)).fit(X, Y)
+            else:
+                base = LatentDirichletAllocation(2, target_epsilon=3.0, n_steps=2, random_state=0, **tell)
+                found = searched({"n_components": [2, 3]}, base=base).fit(COUNTS)
         lines = [record.getMessage() for record in caplog.records]
         shown = [str(one.message) for one in warned]
         seen.append((lines, shown, capsys.readouterr(), files(found, tmp_path / str(number))))
         assert logging.getLogger("vips_fast.engine.loop").filters == []
     assert seen[0] == seen[1]
+    with caplog.at_level(logging.DEBUG, "vips_fast"):
+        found.best_estimator_.fit(X if model == "regression" else COUNTS, Y if model == "regression" else None)
+    assert caplog.records  # what one fit alone says
 
 
 def test_the_best_by_score_is_published(monkeypatch):

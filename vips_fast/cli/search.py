@@ -23,7 +23,7 @@ SHAPES = {"geometric": 1.0, "logarithmic": 0.0, "poisson": None}
 #: Options of a fit that mean nothing to a search, and what they are called.
 _REFUSED = {
     "transcript": "--transcript", "resume": "--resume", "checkpoint_every": "--checkpoint-every", "paper": "--paper",
-    "scheduler": "--scheduler", "workers": "--workers", "prior_model": "--prior-model",
+    "report": "--report", "scheduler": "--scheduler", "workers": "--workers", "prior_model": "--prior-model",
 }  # fmt: skip
 _mean = Kind(float, lambda v: 1 <= v <= 1000, "a number from 1 to 1000")
 

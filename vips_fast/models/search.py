@@ -483,11 +483,15 @@ def _unheard() -> Iterator[None]:
     def others(record: logging.LogRecord) -> bool:
         return record.thread != thread
 
-    logger = logging.getLogger("vips_fast.engine.loop")
-    logger.addFilter(others)
+    # A filter of a logger does not hold for those below it. All were made when their modules were imported.
+    names = [name for name in list(logging.root.manager.loggerDict) if name.partition(".")[0] == "vips_fast"]
+    loggers = [logging.getLogger(name) for name in names]
+    for logger in loggers:
+        logger.addFilter(others)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        logger.removeFilter(others)
+        for logger in loggers:
+            logger.removeFilter(others)
