@@ -17,8 +17,8 @@ from vips_fast.cli.main import build_parser
 
 ROOT = Path(__file__).resolve().parent.parent
 NAMES = (
-    "checkpoints", "cluster", "embedding", "jobs", "logistic", "networks", "own_model", "persons", "records", "search",
-    "shards", "tables", "topics", "vocabulary",
+    "checkpoints", "cluster", "embedding", "forecast", "jobs", "logistic", "networks", "own_model", "persons",
+    "records", "report", "search", "shards", "tables", "topics", "vocabulary",
 )  # fmt: skip
 DOCS = [f"{name}.md" for name in NAMES]
 

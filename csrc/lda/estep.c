@@ -12,8 +12,13 @@
  * sum_l theta_l B_il never needs to be stored: the contribution to the statistics is c_i phi_ik = theta_k B_ik rho_i.
  *
  * Cost: one round is 2 n K multiply-adds, n reciprocals and K evaluations of
- * (1); a document takes some 50 rounds. What makes it fast:
+ * (1); a document takes some 24 rounds. What makes it fast:
  *
+ * - Extrapolation. After two rounds from g0, which lead over g1 to g2, gamma moves on along the last step, to
+ *   g2 + b (g2 - g1), b = |g2 - g1| / |g2 - 2 g1 + g0|: Aitken's for the slowest mode, with norms as in SQUAREM
+ *   (Varadhan & Roland 2008). b <= LONGEST_STEP, and less near the stop. The point is taken only if the document's
+ *   bound there is not below that at g0; rounds are coordinate ascent, so the bound never falls from cycle to cycle.
+ *   It more than halves the rounds.
  * - The document's B is copied once into a tile, topic after topic, n words
  *   each, padded to whole vectors. All rounds run in L1 or L2.
  * - Active set. Under (1) with a small alpha a topic that a document does not
@@ -26,7 +31,7 @@
  * - Word scaling: each row of the table is divided by its maximum, so the sum
  *   in (2) stays within float32 although E[log beta] spans hundreds.
  * - exp(psi(x)) is one rational function, one exponential and one short series
- *   (below); no digamma, no logarithm.
+ *   (below); no digamma, no logarithm but in the bound.
  *
  * Privacy. The contribution s = (c_i phi_ik) has squared norm sum_i rho_i^2 sum_k (theta_k B_ik)^2, taken in one pass
  * over the tile. It is scaled to norm <= C, truncated toward zero to multiples of the lattice spacing g, and its norm
@@ -43,6 +48,15 @@
  * and its gamma_k - alpha_k below this share of tol. */
 #define ACTIVE_SHARE 1e-10
 #define ACTIVE_REST 1e-2
+
+/* The longest step of an extrapolation, in last rounds: with b below 4.8, lambda^2 - b lambda (1 - lambda), by which it
+ * and two rounds multiply an error that a round multiplies by lambda, stays above -1 for all lambda in [0, 1]. The share
+ * of its words that a topic keeps in one. */
+#define LONGEST_STEP 4.0
+#define LEAST_SHARE 0.25
+
+/* Exponents of theta above this could leave float32. */
+#define BASE_MAX 40
 
 /* exp(psi(x)) for x > 0, split as series * exp(-shift):
  *
@@ -87,6 +101,19 @@ VF_INLINE void exp_psi_f64(vfd x, vfd *series, vfd *shift) {
     vfd num = vfd_mul(vfd_fma(vfd_set1(2.0), xc, vfd_set1(7.0)), vfd_fma(dwa, bc, vfd_mul(dbc, wa)));
     *shift = vfd_div(num, vfd_mul(wa, bc));
 }
+
+/* Coefficients of Stirling's series, and of its derivative's, in 1/x^2, the last first; the steps m of exp_psi. */
+static const float stirling_f32[] = {-1.0f / 1680, 1.0f / 1260, -1.0f / 360, 1.0f / 12};
+static const float stirling_slope_f32[] = {-1.0f / 240, 1.0f / 252, -1.0f / 120, 1.0f / 12};
+static const double stirling_f64[] = {-691.0 / 360360, 1.0 / 1188, -1.0 / 1680, 1.0 / 1260, -1.0 / 360, 1.0 / 12};
+static const double stirling_slope_f64[] = {-691.0 / 32760, 1.0 / 132, -1.0 / 240, 1.0 / 252, -1.0 / 120, 1.0 / 12};
+static const float steps_f32 = 4.0f;
+static const double steps_f64 = 8.0;
+
+/* What a bound's change may be off by, for each word and topic; the change of gamma, as a share of the words, at which
+ * its rounding would be extrapolated. */
+static const double rounding_f32 = 0x1p-23, rounding_f64 = 0x1p-44;
+static const double least_change_f32 = 0x1p-20, least_change_f64 = 0x1p-44;
 
 /* What differs between the precisions: smaller table entries are zeros; a floor that keeps padding words (0/0) and lost
  * words at 0; a share of the clip norm above the error of a norm and below any use. */

@@ -29,6 +29,8 @@ int32_t KERNEL(vf_lda_table)(int64_t n_topics, int64_t n_words, const double *ex
     return VF_OK;
 }
 
+#include "lda/rounds_body.h"
+
 /* Workspace of one document: arrays over topics (with room for a padded block),
  * arrays over words, and the tile with its lattice values. */
 int64_t KERNEL(vf_lda_workspace)(int64_t n_topics, int64_t max_doc_words) {
@@ -36,130 +38,8 @@ int64_t KERNEL(vf_lda_workspace)(int64_t n_topics, int64_t max_doc_words) {
     const int64_t kp = VF_ROUND_UP(n_topics + 8, LANES), np = VF_ROUND_UP(max_doc_words, LANES);
     if ((double)(kp + 4) * (double)(np + LANES) > 1e17) return -1;
     const int64_t tile = VF_LDA_STRIDE(n_topics) * np;
-    return (tile + 5 * kp + 2 * np) * (int64_t)sizeof(REAL) + kp * (int64_t)sizeof(int64_t) +
+    return (tile + 7 * kp + 3 * np) * (int64_t)sizeof(REAL) + kp * (int64_t)sizeof(int64_t) +
            (tile + kp + np) * (int64_t)sizeof(int32_t) + 128;
-}
-
-/* rho[i] = count[i] / sum_a theta[a] tile[a][i] for all words. Eight sums at a
- * time: enough independent chains to hide the latency of a multiply-add. */
-static void LOCAL(lda_rho)(int64_t n_active, int64_t np, const int64_t *VF_RESTRICT row, const REAL *VF_RESTRICT theta,
-                           const REAL *VF_RESTRICT tile, const REAL *VF_RESTRICT count, REAL *VF_RESTRICT rho) {
-    const VEC floor_ = OP(set1)(LOCAL(sum_floor));
-    int64_t i = 0;
-#define STEP(j) s##j = OP(fma)(t, OP(load)(b + j * LANES), s##j)
-#define RATIO(j) OP(store)(rho + i + j * LANES, OP(mul)(OP(load)(count + i + j * LANES), OP(recip)(s##j)))
-    for (; i + 8 * LANES <= np; i += 8 * LANES) {
-        VEC s0 = floor_, s1 = floor_, s2 = floor_, s3 = floor_, s4 = floor_, s5 = floor_, s6 = floor_, s7 = floor_;
-        for (int64_t a = 0; a < n_active; ++a) {
-            const REAL *b = tile + row[a] + i;
-            const VEC t = OP(set1)(theta[a]);
-            VF_EACH8(STEP);
-        }
-        VF_EACH8(RATIO);
-    }
-    for (; i + 4 * LANES <= np; i += 4 * LANES) {
-        VEC s0 = floor_, s1 = floor_, s2 = floor_, s3 = floor_;
-        for (int64_t a = 0; a < n_active; ++a) {
-            const REAL *b = tile + row[a] + i;
-            const VEC t = OP(set1)(theta[a]);
-            VF_EACH4(STEP);
-        }
-        VF_EACH4(RATIO);
-    }
-    for (; i < np; i += LANES) {
-        VEC s0 = floor_;
-        for (int64_t a = 0; a < n_active; ++a) {
-            const REAL *b = tile + row[a] + i;
-            const VEC t = OP(set1)(theta[a]);
-            STEP(0);
-        }
-        RATIO(0);
-    }
-#undef STEP
-#undef RATIO
-}
-
-/* dot[a] = sum_i rho[i] tile[a][i], eight topics at a time to share the loads
- * of rho, then four; row[] is padded with its last entry to a multiple of eight. */
-static void LOCAL(lda_dots)(int64_t n_active, int64_t np, const int64_t *VF_RESTRICT row, const REAL *VF_RESTRICT tile,
-                            const REAL *VF_RESTRICT rho, REAL *VF_RESTRICT dot) {
-    const VEC zero = OP(set1)(0);
-    int64_t a = 0;
-#define STEP(j) s##j = OP(fma)(r, OP(load)(tile + row[a + j] + i), s##j)
-    for (; a + 4 < n_active; a += 8) {
-        VEC s0 = zero, s1 = zero, s2 = zero, s3 = zero, s4 = zero, s5 = zero, s6 = zero, s7 = zero;
-        for (int64_t i = 0; i < np; i += LANES) {
-            const VEC r = OP(load)(rho + i);
-            VF_EACH8(STEP);
-        }
-        OP(sum4)(dot + a, s0, s1, s2, s3);
-        OP(sum4)(dot + a + 4, s4, s5, s6, s7);
-    }
-    if (a < n_active) {
-        VEC s0 = zero, s1 = zero, s2 = zero, s3 = zero;
-        for (int64_t i = 0; i < np; i += LANES) {
-            const VEC r = OP(load)(rho + i);
-            VF_EACH4(STEP);
-        }
-        OP(sum4)(dot + a, s0, s1, s2, s3);
-    }
-#undef STEP
-}
-
-/* One update (3) and (1): gamma[a] = alpha[a] + theta[a] dot[a], then theta[a] = exp(psi(gamma[a])) up to a common
- * factor that makes the largest exponent 0. first: gamma is given. Entries from n_active to a whole vector are inert
- * (see lda_pad). Returns the summed |change of gamma|; *spare says whether some topic's theta is below *floor_ and its
- * gamma - alpha below rest. */
-static double LOCAL(lda_gamma_theta)(int first, int64_t n_active, REAL rest, const REAL *VF_RESTRICT alpha,
-                                     REAL *VF_RESTRICT dot, REAL *VF_RESTRICT gamma, REAL *VF_RESTRICT theta,
-                                     REAL *VF_RESTRICT shift, REAL *floor_, int *spare) {
-    const int64_t padded = VF_ROUND_UP(n_active, LANES);
-    const VEC zero = OP(set1)(0);
-    VEC low = OP(set1)((REAL)1e37), change = zero;
-    for (int64_t a = n_active; a < padded; ++a) dot[a] = 0;
-    for (int64_t a = 0; a < padded; a += LANES) {
-        VEC g = OP(load)(gamma + a), e, s;
-        if (!first) {
-            const VEC h = OP(fma)(OP(load)(theta + a), OP(load)(dot + a), OP(load)(alpha + a));
-            change = OP(add)(change, OP(abs)(OP(sub)(h, g)));
-            g = h;
-            OP(store)(gamma + a, g);
-        }
-        LOCAL(exp_psi)(g, &e, &s);
-        OP(store)(theta + a, e);
-        OP(store)(shift + a, s);
-        low = OP(min)(low, s);
-    }
-    const VEC base = OP(set1)(-OP(hmax)(OP(sub)(zero, low)));
-    VEC most = zero;
-    for (int64_t a = 0; a < padded; a += LANES) {
-        const VEC t = OP(mul)(OP(load)(theta + a), OP(exp_neg)(OP(sub)(base, OP(load)(shift + a))));
-        OP(store)(theta + a, t);
-        most = OP(max)(most, t);
-    }
-    *floor_ = (REAL)ACTIVE_SHARE * OP(hmax)(most);
-    const VEC below = OP(set1)(*floor_), held = OP(set1)(rest);
-    VEC room = zero;
-    for (int64_t a = 0; a < padded; a += LANES) {
-        const VEC by_theta = OP(sub)(below, OP(load)(theta + a));
-        const VEC by_gamma = OP(sub)(held, OP(sub)(OP(load)(gamma + a), OP(load)(alpha + a)));
-        room = OP(max)(room, OP(min)(by_theta, by_gamma));
-    }
-    *spare = OP(hmax)(room) > 0;
-    return (double)OP(sum)(change);
-}
-
-/* Make the entries after the active ones inert. Up to a whole vector: alpha = gamma = that of the heaviest topic and
- * dot = 0, so that they never change and are never the least. Up to a block of eight: rows to read, results ignored. */
-static void LOCAL(lda_pad)(int64_t n_active, REAL *alpha, REAL *gamma, REAL *theta, int64_t *row) {
-    int64_t heavy = 0;
-    for (int64_t a = 1; a < n_active; ++a) heavy = gamma[a] > gamma[heavy] ? a : heavy;
-    const int64_t padded = VF_ROUND_UP(n_active, LANES);
-    for (int64_t a = n_active; a < padded; ++a) {
-        alpha[a] = gamma[a] = gamma[heavy];
-        theta[a] = theta[heavy];
-    }
-    for (int64_t a = n_active; a < n_active + 7; ++a) row[a] = row[n_active - 1];
 }
 
 /* Copy the table's rows of the document's words into the tile, transposed. Not inlined, as iterate is not: the
@@ -215,33 +95,6 @@ static uint64_t LOCAL(lda_truncate)(int64_t n_active, int64_t np, const int64_t 
     return squares;
 }
 
-/* A document in work: the workspace's arrays over topics (active ones first), over words, and the tile. */
-typedef struct {
-    int64_t stride, n_topics, n_words, n_padded, n_active;
-    int64_t *row; /* start of each active topic in the tile */
-    REAL *tile, *gamma, *theta, *dot, *shift, *prior, *count, *rho;
-    int32_t *lattice, *topic, *word;
-} LOCAL(document);
-
-/* The tile comes first and on a cache line: whole vectors then never straddle two. */
-static void LOCAL(lay_out)(LOCAL(document) * e, int64_t n_topics, int64_t max_words, void *workspace) {
-    const int64_t kp = VF_ROUND_UP(n_topics + 8, LANES), np = VF_ROUND_UP(max_words, LANES);
-    e->n_topics = n_topics;
-    e->stride = VF_LDA_STRIDE(n_topics);
-    e->tile = (REAL *)VF_ALIGN_UP(workspace);
-    e->row = (int64_t *)(e->tile + e->stride * np);
-    e->gamma = (REAL *)(e->row + kp);
-    e->theta = e->gamma + kp;
-    e->dot = e->theta + kp;
-    e->shift = e->dot + kp;
-    e->prior = e->shift + kp;
-    e->count = e->prior + kp;
-    e->rho = e->count + np;
-    e->lattice = (int32_t *)(e->rho + np);
-    e->topic = e->lattice + e->stride * np;
-    e->word = e->topic + kp;
-}
-
 /* Bring in a document's words and the start of gamma. 0 if it counts as empty. */
 static int LOCAL(load)(LOCAL(document) * e, int64_t lo, int64_t hi, const int32_t *indices, const double *counts,
                        const REAL *table, const double *alpha) {
@@ -255,6 +108,7 @@ static int LOCAL(load)(LOCAL(document) * e, int64_t lo, int64_t hi, const int32_
     }
     if (!(total >= VF_LDA_MIN_WORDS && total <= VF_LDA_MAX_WORDS)) return 0;
     e->n_words = n;
+    e->total = total;
     e->n_padded = VF_ROUND_UP(n, LANES);
     for (int64_t i = n; i < e->n_padded; ++i) e->count[i] = 0;
     LOCAL(lda_tile)(n, e->n_padded, e->stride, e->word, table, e->tile);
@@ -264,48 +118,35 @@ static int LOCAL(load)(LOCAL(document) * e, int64_t lo, int64_t hi, const int32_
         e->row[a] = a * e->n_padded;
         e->prior[a] = (REAL)alpha[a];
         e->gamma[a] = (REAL)(alpha[a] + total / (double)e->n_topics);
-        e->theta[a] = 1;
     }
     return 1;
 }
 
-/* Drop the topics whose weight is below floor_ and whose gamma is within rest of the prior. */
-static void LOCAL(drop)(LOCAL(document) * e, REAL floor_, REAL rest) {
-    int64_t kept = 0;
-    for (int64_t a = 0; a < e->n_active; ++a) {
-        const int keep = !(e->theta[a] < floor_ && e->gamma[a] - e->prior[a] < rest);
-        e->topic[kept] = e->topic[a];
-        e->row[kept] = e->row[a];
-        e->prior[kept] = e->prior[a];
-        e->gamma[kept] = e->gamma[a];
-        e->theta[kept] = e->theta[a];
-        kept += keep;
+/* Add trunc(factor * contribution) of a document with all topics, whose rows of sums are whole: by words, as lie the
+ * sums. */
+static void LOCAL(add_whole)(const LOCAL(document) * e, REAL factor, int64_t *sums) {
+    const int64_t n_topics = e->n_topics, n_words = e->n_words;
+    const VEC f = OP(set1)(factor);
+    const REAL *source[LANES];
+    VEC column[4];
+    int32_t q[4][LANES];
+    for (int64_t i = 0; i < n_words; i += 4) {
+        const int64_t here = n_words - i < 4 ? n_words - i : 4;
+        for (int64_t a = 0; a < n_topics; a += LANES) {
+            const int64_t width = n_topics - a < LANES ? n_topics - a : LANES;
+            for (int64_t l = 0; l < LANES; ++l) source[l] = e->tile + e->row[a + (l < width ? l : 0)] + i;
+            OP(transpose4)(source, column);
+            for (int64_t j = 0; j < here; ++j) {
+                int64_t *s = sums + (int64_t)e->word[i + j] * n_topics + a;
+                VF_PREFETCH(sums + (int64_t)e->word[i + j + 8 < n_words ? i + j + 8 : n_words - 1] * n_topics + a);
+                OP(store_i32)(q[j], OP(mul)(column[j], f));
+                if (width == LANES)
+                    for (int64_t l = 0; l < LANES; ++l) s[l] += q[j][l];
+                else
+                    for (int64_t l = 0; l < width; ++l) s[l] += q[j][l];
+            }
+        }
     }
-    if (kept == e->n_active) return;
-    e->n_active = kept;
-    LOCAL(lda_pad)(kept, e->prior, e->gamma, e->theta, e->row);
-}
-
-/* Rounds of (2), (3) and (1) until the change of gamma is small. tol bounds its mean over all K topics; a topic leaves
- * the loops only if what it still holds is too little to move that mean. Returns the number of rounds. */
-VF_NOINLINE int32_t LOCAL(iterate)(LOCAL(document) * e, const vf_lda_params *params) {
-    const double stop = params->tol * (double)e->n_topics;
-    const REAL rest = (REAL)(ACTIVE_REST * (params->tol > 0.0 ? params->tol : 1e-3));
-    REAL floor_;
-    int spare;
-    int32_t rounds = 0;
-    LOCAL(lda_pad)(e->n_active, e->prior, e->gamma, e->theta, e->row);
-    (void)LOCAL(lda_gamma_theta)(1, e->n_active, rest, e->prior, e->dot, e->gamma, e->theta, e->shift, &floor_, &spare);
-    while (rounds < params->max_iter) {
-        LOCAL(lda_rho)(e->n_active, e->n_padded, e->row, e->theta, e->tile, e->count, e->rho);
-        LOCAL(lda_dots)(e->n_active, e->n_padded, e->row, e->tile, e->rho, e->dot);
-        const double change = LOCAL(lda_gamma_theta)(0, e->n_active, rest, e->prior, e->dot, e->gamma, e->theta,
-                                                     e->shift, &floor_, &spare);
-        ++rounds;
-        if (change < stop) break;
-        if (spare) LOCAL(drop)(e, floor_, rest);
-    }
-    return rounds;
 }
 
 /* Add the contribution of the given norm to the sums. */
@@ -330,13 +171,28 @@ static void LOCAL(release)(const LOCAL(document) * e, const vf_lda_params *param
         /* Shorter by what is too much, and a little more than rounding can undo. */
         factor *= (double)limit / sqrt((double)squares) * (1.0 - 0x1p-16);
     }
-    for (int64_t i = 0; i < n_words; ++i) {
-        /* Rows of sums are far apart: ask for the active topics of one a few words ahead. */
-        const int64_t *later = sums + (int64_t)word[i + 6 < n_words ? i + 6 : n_words - 1] * n_topics;
-        for (int64_t a = 0; a < n_active; ++a) VF_PREFETCH(later + topic[a]);
-        int64_t *s = sums + (int64_t)word[i] * n_topics;
+    if (n_active == n_topics) {
+        LOCAL(add_whole)(e, (REAL)factor, sums);
+        return;
+    }
+    /* Rows of sums are far apart: ask for the active topics of four some words ahead. */
+    int64_t i = 0;
+    for (; i + 4 <= n_words; i += 4) {
+        int64_t *s[4], *later[4];
+        for (int64_t j = 0; j < 4; ++j) {
+            s[j] = sums + (int64_t)word[i + j] * n_topics;
+            later[j] = sums + (int64_t)word[i + j + 8 < n_words ? i + j + 8 : n_words - 1] * n_topics;
+        }
         const int32_t *q = e->lattice + i;
-        for (int64_t a = 0; a < n_active; ++a) s[topic[a]] += q[a * n_padded];
+        for (int64_t a = 0; a < n_active; ++a, q += n_padded) {
+            const int64_t t = topic[a];
+            for (int64_t j = 0; j < 4; ++j) VF_PREFETCH(later[j] + t);
+            for (int64_t j = 0; j < 4; ++j) s[j][t] += q[j];
+        }
+    }
+    for (; i < n_words; ++i) {
+        int64_t *s = sums + (int64_t)word[i] * n_topics;
+        for (int64_t a = 0; a < n_active; ++a) s[topic[a]] += e->lattice[a * n_padded + i];
     }
 }
 

@@ -29,6 +29,14 @@
 
 #define VF_ROUND_UP(n, m) (((n) + (m)-1) / (m) * (m))
 
+/* Exchanges two variables. */
+#define VF_SWAP(type, a, b)    \
+    do {                       \
+        type const old_ = (a); \
+        (a) = (b);             \
+        (b) = old_;            \
+    } while (0)
+
 /* Not 0 if an array of numbers is not aligned to its element type; NULL is. */
 #define VF_OFF(p) ((uintptr_t)(p) & (sizeof *(p)-1))
 

@@ -22,7 +22,7 @@ static const double vfd_taylor[] = {
 static const float vff_log2_high = -0.693359375f, vff_log2_low = 2.12194440e-4f;
 static const double vfd_log2_high = -6.93145751953125e-1, vfd_log2_low = -1.42860682030941723212e-6;
 
-/* exp(x) for x <= 0, to 2 units in the last place; below the cap it is a tiny positive number instead of a denormal. */
+/* exp(x) for x <= 0, and on to 80, to 2 units in the last place; below the cap it is a tiny positive number instead of a denormal. */
 #define VF_EXP_NEG(V, T, CAP, TERMS)                                                            \
     VF_INLINE V V##_exp_neg(V x) {                                                              \
         x = V##_max(x, V##_set1(CAP));                                                          \
@@ -32,5 +32,25 @@ static const double vfd_log2_high = -6.93145751953125e-1, vfd_log2_low = -1.4286
     }
 VF_EXP_NEG(vff, float, -86.0f, 8)
 VF_EXP_NEG(vfd, double, -700.0, 14)
+
+/* 1/(2n + 1), n = 4, 3, ... 0 and n = 10, 9, ... 0: artanh(t) / t in t^2. */
+static const float vff_artanh[] = {1.0f / 9, 1.0f / 7, 1.0f / 5, 1.0f / 3, 1.0f};
+static const double vfd_artanh[] = {1.0 / 21, 1.0 / 19, 1.0 / 17, 1.0 / 15, 1.0 / 13, 1.0 / 11,
+                                    1.0 / 9,  1.0 / 7,  1.0 / 5,  1.0 / 3,  1.0};
+
+/* log(a / b) for normal a, b > 0 whose ratio is normal, to some units in the last place, near 1 too: with the power of
+ * two next to a / b in b, log(a / b) = 2 artanh((a - b) / (a + b)), in which a - b is exact. */
+#define VF_LOG_RATIO(V, T)                                                                                   \
+    VF_INLINE V V##_log_ratio(V a, V b) {                                                                    \
+        V m, e = V##_split(V##_mul(a, V##_recip(b)), &m);                                                    \
+        e = V##_pick_less(m, V##_set1((T)1.4142135623730951), e, V##_add(e, V##_set1(1)));                   \
+        b = V##_mul(b, V##_pow2(e));                                                                         \
+        const V t = V##_div(V##_sub(a, b), V##_add(a, b));                                                   \
+        const V p = V##_mul(V##_add(t, t), VF_HORNER(V, V##_mul(t, t), V##_artanh));                         \
+        /* The parts of log 2 are those of exp, which have the opposite sign. */                             \
+        return V##_sub(V##_sub(p, V##_mul(e, V##_set1(V##_log2_low))), V##_mul(e, V##_set1(V##_log2_high))); \
+    }
+VF_LOG_RATIO(vff, float)
+VF_LOG_RATIO(vfd, double)
 
 #endif

@@ -44,6 +44,11 @@ def test_report_and_show_need_no_data(run, files):
     assert out.startswith("Topic model (LatentDirichletAllocation)\n") and "10 records" in out
     lines = [line.split() for line in out.splitlines()[2:4]]
     assert [line[0] for line in lines] == ["1", "2"] and all(set(line[2:5]) <= set(files.words) for line in lines)
+    assert "privacy.json" not in page.read_text()
+    # As a version before this one left it.
+    (files.model / "privacy.json").unlink()
+    assert run("report", files.model, "-o", page)[0] == 0
+    assert "privacy.json: the model was saved by a version that did not write it." in page.read_text()
     (files.model / "vocab.txt").unlink()
     assert "#1" in run("show", files.model)[1]
     names = files.folder / "names.txt"
@@ -107,7 +112,7 @@ def test_a_vocabulary(run, files):
 
 def test_without_jinja(run, refused, files, monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    assert "pip install 'vips_fast[report]'" in refused(*files.fit("--epsilon", 2, "--report"), code=1)
+    assert 'pip install "vips_fast[report]"' in refused(*files.fit("--epsilon", 2, "--report"), code=1)
     # It is said before anything is read or spent.
     assert files.names() == {"docs.txt", "words.txt"}
     fit(run, files)

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from inputs import topics
+from scipy.special import digamma
 
 from vips_fast.kernels import lda_estep, native, reference
+from vips_fast.kernels.reference import lda as twin_module
 
 ISAS = native.isas_available()
 
@@ -117,6 +119,56 @@ def test_a_contribution_never_exceeds_the_clip_norm(isa, dtype):
             q = call(X[[d]], beta, 0.1, clip_norm=clip, spacing=spacing, isa=isa, dtype=dtype).sstats / spacing
             assert (q == np.rint(q)).all()
             assert sum(int(x) ** 2 for x in q[q != 0]) <= limit
+
+
+def start_bounds(monkeypatch, X, beta, alpha):
+    """The twin's bound where each cycle started, and the gamma it reached."""
+    starts, extrapolated = [], twin_module.extrapolated
+
+    def recorded(start, *rest):
+        starts.append(start)
+        return extrapolated(start, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(twin_module, "extrapolated", recorded)
+        gamma = reference.lda_estep(X.indptr, X.indices, X.data, beta, alpha, tol=0, max_iter=30).gamma
+    b = beta[:, X.indices] / beta[:, X.indices].max(axis=0)
+    return np.array([twin_module.document_bound(X.data, b, alpha, g) for g in starts]), gamma
+
+
+def test_the_bound_never_falls_from_cycle_to_cycle(monkeypatch):
+    # Found by search among 10^6 small documents: an extrapolation that passes over a ridge.
+    X, alpha = sp.csr_array(np.array([[1, 1, 2]])), 0.001
+    beta = np.array([[1.0, 0.108, 0.187], [0.001, 1.0, 1.0], [0.636, 0.003, 0.565]])
+    bounds, gamma = start_bounds(monkeypatch, X, beta, alpha)
+    assert len(bounds) > 5 and np.diff(bounds).min() > -1e-9
+    monkeypatch.setattr(twin_module, "ROUNDING", np.inf)
+    fallen, elsewhere = start_bounds(monkeypatch, X, beta, alpha)
+    assert np.diff(fallen).min() < -0.1 and np.abs(elsewhere - gamma).max() > 1.0
+    for isa in ISAS:  # without the guard the kernel ends elsewhere too
+        for dtype in ("float32", "float64"):
+            ours = call(X, beta, alpha, tol=0, max_iter=30, dtype=dtype, isa=isa).gamma
+            np.testing.assert_allclose(ours, gamma, atol=1e-4)
+
+
+def test_fewer_rounds_lead_nearer_to_the_fixed_point():
+    rng = np.random.default_rng(8)
+    X, beta, alpha = documents(rng, 60, 200, 90), topics(rng, 10, 200), 0.5
+    X = X[np.diff(X.indptr) > 0]
+    ours, limit = call(X, beta, alpha, dtype="float64"), call(X, beta, alpha, dtype="float64", tol=1e-9, max_iter=2000)
+    rounds, distance = [], []
+    for d in range(X.shape[0]):
+        row = X[[d]]
+        b, g, change, n = beta[:, row.indices], alpha + row.sum() / 10, np.inf, 0
+        g = np.full(10, g)
+        while change >= 1e-3 and n < 100:  # the plain rounds of Algorithm 3
+            theta = np.exp(digamma(g))
+            last, g, n = g, alpha + theta * (b @ (row.data / (theta @ b))), n + 1
+            change = np.abs(g - last).mean()
+        rounds.append(n)
+        distance.append(np.abs(g - limit.gamma[d]).sum())
+    assert ours.n_iter.mean() < 0.75 * np.mean(rounds)
+    assert np.median(np.abs(ours.gamma - limit.gamma).sum(axis=1)) < np.median(distance)
 
 
 @pytest.mark.parametrize("isa", ISAS)

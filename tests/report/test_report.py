@@ -186,6 +186,31 @@ def test_an_audit_and_a_verification_are_shown():
             html_report(reported.tainted(), audit=wrong)
 
 
+def test_pages_of_large_models_stay_small(monkeypatch):
+    """Limits as they would be met by 1,000 topics, 50,000 columns or images of a megapixel, on small models."""
+    for name, value in (("_MOST_TOPICS", 5), ("_MOST_CELLS", 12), ("_MOST_PIXELS", 100)):
+        monkeypatch.setattr(f"vips_fast.report.dossier.{name}", value)
+    learned = make_dossier(reported.topics()).learned
+    components = reported.topics().components_.sum(axis=1)
+    assert [topic.number for topic in learned.topics] == sorted(np.argsort(-components)[:5] + 1)
+    assert {point.label for point in learned.map.points} <= {str(topic.number) for topic in learned.topics}
+    assert "Shown are the 5 largest of 14 topics." in learned.note
+    learned = make_dossier(reported.coefficients()).learned
+    assert len(learned.table) == 12 and learned.caption == "The 12 largest coefficients"
+    learned = make_dossier(reported.images()).learned
+    assert len(learned.pictures) == 1 + 2 and learned.note == "Shown are 2 of 6 hidden units."
+
+
+def test_persons_are_called_persons():
+    make, data = CASES["lda"]
+    fitted = make(sampling="poisson").fit(*data(), groups=np.arange(200) // 2, unit="patient")
+    text = html_report(fitted)
+    assert "whether the records of one patient are among the data" in text and "about one patient with" in text
+    assert len(make_dossier(fitted).gains) == 1
+    replaced = html_report(make(sampling="full", neighbors="replace_one").fit(*data()))
+    assert "which of two possible values the records of one owner have" in replaced
+
+
 def test_bad_input():
     with pytest.raises(ValueError, match="words: 3 were given; expected 60, one for each column"):
         html_report(reported.topics(), words=["a", "b", "c"])
@@ -215,7 +240,7 @@ def test_classical_scaling_finds_the_plane():
     apart = distances(topics * 7)
     assert apart[0, 1] == pytest.approx(np.linalg.norm(np.sqrt(topics[0]) - np.sqrt(topics[1])) / np.sqrt(2))
     assert not apart.diagonal().any()
-    crowd = topic_map(np.ones((60, 3)), [str(k) for k in range(60)])
+    crowd = topic_map(np.ones((60, 3)), [str(k) for k in range(60)], range(60))
     assert len(crowd.points) == 60 and sum(bool(point.label) for point in crowd.points) < 60
 
 

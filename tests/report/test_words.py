@@ -36,8 +36,7 @@ def test_gains_of_a_gaussian_are_its_own(mu):
     assert found.guesses == pytest.approx(norm.cdf(mu / 2), rel=1e-9)
     assert found.odds == pytest.approx(found.guesses / (1 - found.guesses), rel=1e-9)
     best = norm.sf(norm.isf(FALSE_POSITIVES) - mu)
-    # Eleven points of the profile: the bound is never below the best test, and within a tenth of it.
-    assert best <= found.hits <= 1.1 * best
+    assert found.hits == pytest.approx(best, rel=1e-9)
     two = gain(stated(event), [event], size=2)
     assert two.mu == pytest.approx(2 * mu, rel=1e-12) and two.hits > found.hits
 

@@ -147,5 +147,5 @@ def add_fit_groups(parser: Parser) -> tuple[Any, Any, Any]:
     what = "go on with the run that was stopped, if there is one; a finished one spends nothing more"
     run.add_argument("--resume", action="store_true", help=what)
     run.add_argument("--no-verify", action="store_true", help="shards: check the sizes of their files alone")
-    parser.set_defaults(check=False, anyway=False)  # that of `config`, and of models that have a forecast
+    parser.set_defaults(check=False)  # that of `config`
     return model, privacy, run

@@ -10,7 +10,7 @@ class Exit(IntEnum):
 
     DONE = 0, "done"
     FAILED = 1, "failed: memory, disk, an internal error; or the answer is no (verify, audit, demo)"
-    BAD_INPUT = 2, "bad usage or bad input, or another job has the folder; nothing is spent"
+    BAD_INPUT = 2, "bad usage, bad input or a hopeless forecast, or another job has the folder; nothing is spent"
     REFUSED = 3, "refused by the budget; nothing more is spent"
     KEPT = 4, "fitted and kept in OUT.run, but OUT could not be written; see vips-fast finish"
     UNREPORTED = 5, "written to OUT, but the report could not be printed"

@@ -30,8 +30,11 @@ class _Line(logging.Handler):
 def foretold(args: Namespace) -> Iterator[None]:
     """Let a fit say its forecast before it spends anything; raises ValueError in place of a hopeless fit.
 
-    ``--quiet`` keeps the forecast back, ``--anyway`` makes the refusal a warning.
+    ``--quiet`` keeps the forecast back, ``--anyway`` makes the refusal a warning. Other models have none.
     """
+    if args.family != "lda":
+        yield
+        return
     from ..models.lda import HopelessWarning
 
     logger, line = logging.getLogger("vips_fast.models.lda.estimator"), _Line(logging.INFO)

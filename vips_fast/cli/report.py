@@ -49,7 +49,11 @@ def load(args: Namespace) -> tuple[PrivateEstimator, dict[str, Any]]:
         from ..data import load_vocabulary
 
         known = {"words": load_vocabulary(args.vocab)}
-    return model, {**known, "n_words": args.words, "signed": args.verify_key is not None}
+    missing = [
+        f"{name}: the model was saved by a version that did not write it." for name in (texts.STATEMENT,)
+        if not (Path(args.model) / name).exists()
+    ]  # fmt: skip
+    return model, {**known, "n_words": args.words, "signed": args.verify_key is not None, "missing": missing}
 
 
 def report(args: Namespace) -> int:

@@ -138,9 +138,11 @@ def lda_estep(
 
     For each document, from gamma = alpha + N/K, iterate phi_ik proportional to exp(psi(gamma_k)) exp_elog_beta[k, i]
     and gamma_k = alpha_k + sum_i c_i phi_ik (Park et al. 2020, Algorithm 3 and Eq. 26; Hoffman et al. 2010, Algorithm
-    1) until the mean over topics of the change of gamma is below ``tol``. The contribution (c_i phi_ik) is scaled to an
-    L2 norm of at most ``clip_norm`` (Eq. 29), truncated toward zero to multiples of ``spacing`` and added as integers,
-    so the sums have the same bits for any number of threads and any order of documents. A document's result depends on
+    1) until the mean over topics of the change of gamma in a round is below ``tol``. After each two rounds gamma is
+    extrapolated along the last step (Aitken; csrc/lda/estep.c), provided that the document's variational bound does not
+    fall by it: half as many rounds lead nearer to the fixed point. The contribution (c_i phi_ik) is scaled to an L2
+    norm of at most ``clip_norm`` (Eq. 29), truncated toward zero to multiples of ``spacing`` and added as integers, so
+    the sums have the same bits for any number of threads and any order of documents. A document's result depends on
     that document and the topics alone.
 
     Equivalent to ``vips_fast.kernels.reference.lda_estep(indptr, indices, counts, exp_elog_beta, alpha, ...)``.
@@ -159,7 +161,7 @@ def lda_estep(
     tol : float
         Stop when mean |change of gamma| < tol; 0 runs exactly ``max_iter`` rounds.
     max_iter : int
-        Most rounds for a document, >= 0.
+        Most rounds for a document, >= 0: evaluations of phi, one after an extrapolation that is not taken included.
     clip_norm : float or None
         Bound of a contribution's L2 norm, > 0; None does not clip.
     spacing : float or None

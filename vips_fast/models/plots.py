@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..checks import check_number
+from ..checks import check_number, missing_package
 from .estimator import PrivateEstimator
 
 
@@ -19,7 +19,7 @@ def new_figure(model: PrivateEstimator, width: float, height: float) -> Any:
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise ImportError("plots need the package matplotlib: pip install 'vips_fast[plot]'") from None
+        raise missing_package("a plot", "matplotlib", "plot") from None
     figure = Figure(figsize=(width, height), layout="constrained")
     if model.privacy_.taints:
         figure.suptitle("NOT PRIVATE: " + "; ".join(model.privacy_.taints), color="darkred", wrap=True, fontsize=9)

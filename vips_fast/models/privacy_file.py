@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..accounting import ACCOUNTANTS, gaussian_mu, zcdp_rho
+from ..engine.assumptions import assess
 from ..engine.ledger import Ledger
 from ..engine.result import FitResult
 
 if TYPE_CHECKING:
     from ..accounting import PrivacyEvent
-    from ..engine.statement import Privacy
 
 PRIVACY_FILE, FORMAT = "privacy.json", 1
 
@@ -75,33 +75,13 @@ def privacy_record(result: FitResult) -> dict[str, Any]:
             "noise_multiplier": privacy.noise_multiplier, "clip_norm": float(plan.get("clip_norm", 0.0)),
             "sensitivity": float(plan.get("sensitivity", 0.0)),
         },
-        "assumptions": _assumptions(privacy),
+        "assumptions": [
+            {"name": f.assumption.name, "text": f"{f.assumption.title}. {f.assumption.text}", "checked": f.held,
+             "why": f.why} for f in assess(result)
+        ],
         "versions": {"vips_fast": __version__},
         "digests": {"ledger": result.head, "result": ledger.closing},
     }  # fmt: skip
-
-
-def _assumptions(privacy: "Privacy") -> list[dict[str, Any]]:
-    """What the guarantee rests on, and whether the program has seen to it."""
-    unit = privacy.unit
-    texts = [
-        ("The noise is drawn from the operating system's generator, anew for each release.", True),
-        (f"Each {unit}'s contribution is clipped to the sensitivity that is accounted for.", True),
-        (f"The number of {unit if privacy.rows_per_unit is None else 'row'}s and all parameters are public.", False),
-        ("The time that the fit took is not released.", False),
-        ("Nothing else is released from the same records, or it is accounted for together with this.", False),
-    ]
-    if unit == "record":
-        texts.append(("Nobody owns more than one record, or the statement's figures for several count.", False))
-    else:
-        texts.append((f"All rows of a {unit} carry the name of that {unit}.", False))
-    if privacy.vocabulary:
-        texts.append(("The vocabulary was bought from the same records and is included.", True))
-    else:
-        texts.append(("The columns, a vocabulary or a schema, are public.", False))
-    if privacy.parts:
-        texts.append((f"Each {unit} lies in one part of the data only.", False))
-    return [{"text": text, "checked": checked} for text, checked in texts]
 
 
 def privacy_json(result: FitResult) -> str:

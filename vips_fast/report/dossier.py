@@ -22,6 +22,7 @@ from ..engine.ledger import Ledger
 from ..models.estimator import PrivateEstimator
 from ..models.lda import LatentDirichletAllocation
 from ..models.logistic import BayesianLogisticRegression
+from ..models.privacy_file import ledger_events
 from ..models.sbn import SigmoidBeliefNetwork
 from ..models.vocabulary import PrivateVocabulary
 from . import figures
@@ -31,7 +32,9 @@ from .words import Gain, gain
 
 #: Owners of so many records are spoken of.
 _SIZES = (1, 2, 5, 10)
-_MOST_POINTS, _MOST_RUNS, _MOST_ROWS, _MOST_IMAGES = 12, 20, 40, 200
+_MOST_POINTS, _MOST_RUNS, _MOST_ROWS = 12, 20, 40
+#: So that a page stays below 3 MB: topics, hidden units, pixels of all images and rows of the table of coefficients.
+_MOST_TOPICS, _MOST_UNITS, _MOST_PIXELS, _MOST_CELLS = 300, 200, 1_200_000, 5_000
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,7 @@ class Learned:
     table: tuple[tuple[str, ...], ...] = ()
     words: tuple[str, ...] = ()
     note: str = ""
+    caption: str = ""
 
 
 @dataclass(frozen=True)
@@ -114,15 +118,16 @@ class Dossier:
 def make_dossier(
     model: PrivateEstimator, *, words: Sequence[str] | None = None, names: Sequence[str] | None = None,
     n_words: int = 10, audit: Mapping[str, Any] | None = None, budget: Mapping[str, Any] | None = None,
-    verified: Any = None, signed: bool = False,
+    verified: Any = None, signed: bool = False, missing: Sequence[str] = (),
 ) -> Dossier:  # fmt: skip
     """The dossier of a fitted estimator.
 
     ``words`` are those of a topic model's columns, ``names`` of any other's, None takes those that the model knows;
-    ``n_words`` how many words, at least 1, a topic shows. ``audit`` is what `AuditReport.to_dict` gave, ``budget`` what
-    `Budget.show` did, ``verified`` a `vips_fast.models.rebuild.VerifyReport`; ``signed`` says that a signature was
-    held against a key. Raises NotFittedError before ``fit``; ValueError if there are not as many words or names as
-    columns, or ``audit`` is no report of an audit.
+    ``n_words`` how many words, at least 1, a topic shows. ``audit`` is what `AuditReport.to_dict` gave, ``budget``
+    what `Budget.show` did, ``verified`` a `vips_fast.models.rebuild.VerifyReport`; ``signed`` says that a signature
+    was held against a key; ``missing`` are sentences on what the model's folder does not have. Raises
+    NotFittedError before ``fit``; ValueError if there are not as many words or names as columns, or ``audit`` is no
+    report of an audit.
     """
     check_number("n_words", n_words, 1, 1000, integer=True)
     result = model._fitted()
@@ -132,8 +137,7 @@ def make_dossier(
         what = "words" if words is not None else "names"
         raise ValueError(f"{what}: {len(columns)} were given; expected {n}, one for each column")
     _check_audit(audit)
-    events = [event for part in ledger.parts or (None,) if (event := ledger.event(part)) is not None]
-    found = [gain(privacy, events)]
+    found = [gain(privacy, [event for _, event in ledger_events(ledger)])]
     if privacy.unit == "record" and not ledger.parts and privacy.event is not None:
         found += [gain(privacy, [privacy.event], size) for size in _SIZES[1:]]
     plans = ledger.plans
@@ -155,7 +159,7 @@ def make_dossier(
         lost=ledger.lost, target=result.settings.get("target_epsilon"), budget=None if budget is None else dict(budget),
         budget_charged=ledger.budget, settings=_settings(model, result.settings),
         audit=None if audit is None else dict(audit), verified=verified, signed=signed, kept=kept, head=ledger.head,
-        lacks=_lacks(model, columns, kept, audit, budget), version=__version__,
+        lacks=(*missing, *_lacks(model, columns, kept, audit, budget)), version=__version__,
     )
 
 
@@ -251,7 +255,7 @@ def _learned(model: PrivateEstimator, columns: Sequence[str] | None, n_words: in
     head = ("array", "type", "shape", "least", "mean", "largest")
     return Learned(
         "A model of one's own", "The arrays that the model publishes, each a function of its releases.",
-        columns=head, table=tuple(rows),
+        columns=head, table=tuple(rows), caption="Published arrays",
     )  # fmt: skip
 
 
@@ -262,7 +266,9 @@ def _topics(model: LatentDirichletAllocation, words: Sequence[str] | None, n_wor
     best = np.argsort(-components, axis=1, kind="stable")[:, :n_words]
     noisy = bool((errors > 0).any())
     topics = []
-    for k, row in enumerate(best):
+    shown = np.sort(np.argsort(-totals, kind="stable")[:_MOST_TOPICS]).tolist()
+    for k in shown:
+        row = best[k]
         values, sd = components[k, row] / totals[k], errors[k, row] / totals[k]
         rows = figures.bars(names[k], values.tolist(), sd.tolist() if noisy else None)
         clear = int((values >= 2.0 * sd).sum())
@@ -275,12 +281,15 @@ def _topics(model: LatentDirichletAllocation, words: Sequence[str] | None, n_wor
             f"Of {len(topics)} topics {hidden} show no word that stands two standard errors above the noise: what "
             "they show may be noise."
         )
+    if len(topics) < len(components):
+        note += f" Shown are the {len(topics)} largest of {len(components)} topics."
     return Learned(
         "Topic model", "A topic is a distribution over words; a document mixes several. "
         + ("A bar is a word's probability in the topic, the line one standard error of the noise on either side. Pale "
            "bars are shorter than two of them: they cannot be told from noise." if noisy else
            "A bar is a word's probability in the topic. No noise was added."),
-        topics=tuple(topics), map=figures.topic_map(components, titles) if len(topics) > 2 else None, note=note,
+        topics=tuple(topics), note=note.strip(),
+        map=figures.topic_map(components[shown], titles, shown) if len(topics) > 2 else None,
     )  # fmt: skip
 
 
@@ -305,9 +314,10 @@ def _coefficients(model: BayesianLogisticRegression, names: Sequence[str] | None
                 [names[j] for j in part], means[k, part].tolist(), low[part].tolist(), high[part].tolist(), span
             )
             groups.append(Group(title + (", continued" if first else ""), rows))
+        listed = np.sort(np.argsort(-np.abs(means[k]), kind="stable")[: max(1, _MOST_CELLS // len(means))])
         table += [
             ((title,) if len(means) > 1 else ()) + (names[j], *(f"{v:+.4g}" for v in (means[k, j], low[j], high[j])))
-            for j in range(d)
+            for j in listed.tolist()
         ]
     head = (("class",) if len(means) > 1 else ()) + ("column", "mean", "5 %", "95 %")
     return Learned(
@@ -317,6 +327,7 @@ def _coefficients(model: BayesianLogisticRegression, names: Sequence[str] | None
         f"sign is not known. Shown are the {most * len(means) if most < d else means.size} largest of {means.size}; of "
         f"all, {clear} have an interval without 0.",
         groups=tuple(groups), columns=head, table=tuple(table),
+        caption="All coefficients" if len(table) == means.size else f"The {len(table)} largest coefficients",
     )  # fmt: skip
 
 
@@ -328,11 +339,12 @@ def _network(model: SigmoidBeliefNetwork, names: Sequence[str] | None) -> Learne
         pictures = [_picture(image_grid(model.mean_image_[None], gap=0), "The mean image", "mean")]
         scale = dictionary_grid(model, (side, side))
         columns = math.ceil(math.sqrt(n_units))
-        for k in range(min(n_units, _MOST_IMAGES)):
+        shown = min(n_units, _MOST_UNITS, max(1, _MOST_PIXELS // n_pixels))
+        for k in range(shown):
             a, b = (k // columns) * (side + 1) + 1, (k % columns) * (side + 1) + 1
             one = scale[a : a + side, b : b + side]
             pictures.append(_picture(one, f"Weights of hidden unit {k + 1}", f"unit {k + 1}"))
-        note = f"Shown are {_MOST_IMAGES} of {n_units} hidden units." if n_units > _MOST_IMAGES else ""
+        note = f"Shown are {shown} of {n_units} hidden units." if n_units > shown else ""
         return Learned(
             "Sigmoid belief network",
             "The released mean of the images, black being 1, and what each hidden unit adds to the log odds of each "
@@ -342,16 +354,16 @@ def _network(model: SigmoidBeliefNetwork, names: Sequence[str] | None) -> Learne
     names = [f"column {j + 1}" for j in range(n_pixels)] if names is None else list(names)
     span = min(0.0, float(weights.min())), max(0.0, float(weights.max()))
     groups = []
-    for k, row in enumerate(weights[:_MOST_IMAGES]):
+    for k, row in enumerate(weights[:_MOST_UNITS]):
         chosen = np.argsort(-np.abs(row), kind="stable")[:10]
         values = row[chosen].tolist()
-        shown = figures.intervals([names[j] for j in chosen], values, values, values, span)
-        groups.append(Group(f"hidden unit {k + 1}", shown))
+        rows = figures.intervals([names[j] for j in chosen], values, values, values, span)
+        groups.append(Group(f"hidden unit {k + 1}", rows))
     return Learned(
         "Sigmoid belief network",
         "What each hidden unit adds to the log odds of the columns that it matters most for; the points are posterior "
         "means.",
-        groups=tuple(groups),
+        groups=tuple(groups), note=f"Shown are {len(groups)} of {n_units} hidden units." * (n_units > len(groups)),
     )  # fmt: skip
 
 

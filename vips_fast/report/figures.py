@@ -195,8 +195,8 @@ def classical_mds(distance: np.ndarray) -> tuple[np.ndarray, float]:
     return plane, float(values[:2].sum()) / total if total > 0 else 0.0
 
 
-def topic_map(components: np.ndarray, titles: Sequence[str]) -> Map:
-    """Topics as circles whose areas are their shares of all words, placed by the distances between them."""
+def topic_map(components: np.ndarray, titles: Sequence[str], numbers: Sequence[int]) -> Map:
+    """Topics, of numbers from 0, as circles whose areas are their shares of all words, placed by their distances."""
     plane, shown = classical_mds(distances(components))
     weights = components.sum(axis=1)
     radii = np.maximum(4.0, np.minimum(26.0, 60.0 * np.sqrt(weights / weights.sum()) / 2))
@@ -209,7 +209,7 @@ def topic_map(components: np.ndarray, titles: Sequence[str]) -> Map:
     circles = [(a - r, b - r, a + r, b + r) for a, b, r in zip(x.tolist(), y.tolist(), radii.tolist(), strict=True)]
     points: list[Point] = []
     for k in np.argsort(-weights, kind="stable").tolist():
-        label, half = str(k + 1), text_width(str(k + 1)) / 2
+        label, half = str(numbers[k] + 1), text_width(str(numbers[k] + 1)) / 2
         at = None
         places = [(float(x[k]) + dx, float(y[k]) + dy) for dx, dy in _places(float(radii[k]), half)]
         # Clear of all other circles, or at least of the labels that stand already.

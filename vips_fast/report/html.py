@@ -11,6 +11,7 @@ from typing import Any
 
 from ..accounting import rounded_down, rounded_up
 from ..checks import missing_package
+from ..engine.statement import Privacy
 from ..models.estimator import PrivateEstimator
 from .dossier import Dossier, make_dossier
 from .words import percent
@@ -22,7 +23,7 @@ _FAMILIES = {"Topic model": "lda", "Logistic regression": "blr", "Sigmoid belief
 def html_report(
     model: PrivateEstimator, *, words: Sequence[str] | None = None, names: Sequence[str] | None = None,
     n_words: int = 10, audit: Mapping[str, Any] | None = None, budget: Mapping[str, Any] | None = None,
-    verified: Any = None, signed: bool = False,
+    verified: Any = None, signed: bool = False, missing: Sequence[str] = (),
 ) -> str:  # fmt: skip
     """The page, as text to be written in UTF-8; the same arguments give the same text.
 
@@ -30,11 +31,12 @@ def html_report(
     """
     template = environment().get_template("report.html")
     dossier = make_dossier(
-        model, words=words, names=names, n_words=n_words, audit=audit, budget=budget, verified=verified, signed=signed
+        model, words=words, names=names, n_words=n_words, audit=audit, budget=budget, verified=verified, signed=signed,
+        missing=missing,
     )
-    more = {"delta": rounded_up(model.privacy_.delta, 3), "replaces": model.privacy_.neighbors == "replace_one"}
+    more = {"delta": rounded_up(model.privacy_.delta, 3), "question": _question(model.privacy_)}
     shown = {**{name: getattr(dossier, name) for name in Dossier.__dataclass_fields__}, **more}
-    shown["family"] = _FAMILIES.get(dossier.title, "FAMILY")
+    shown["family"] = _FAMILIES.get(dossier.title, "")
     return str(template.render(d=shown, up=rounded_up, down=rounded_down, percent=percent, odds=_odds))
 
 
@@ -51,6 +53,14 @@ def environment() -> Any:
     )  # fmt: skip
     found.filters["capitalized"] = lambda text: text[:1].upper() + text[1:]
     return found
+
+
+def _question(privacy: Privacy) -> str:
+    """What the attacker wants to know, and all that is unknown."""
+    whose = f"records of one {'owner' if privacy.unit == 'record' else privacy.unit}"
+    if privacy.neighbors == "replace_one":
+        return f"which of two possible values the {whose} have"
+    return f"whether the {whose} are among the data"
 
 
 def _odds(odds: float) -> str:

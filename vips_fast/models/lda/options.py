@@ -35,7 +35,7 @@ class LdaOptions:
     dtype : {"float32", "float64"}
         Precision of the E-step.
     max_doc_update_iter : int
-        Most E-step rounds for a document.
+        Most E-step rounds for a document, each an evaluation of φ.
     mean_change_tol : float or None
         The E-step of a document stops when mean |change of γ| is below this; 0 runs a fixed number of rounds. None is
         0.1 in fits without privacy, else 0.001.

@@ -1,0 +1,300 @@
+/* The fixed point of one document in one precision: its loops, and the rounds that they make. */
+
+/* A document in work: the workspace's arrays over topics (active ones first), over words, and the tile. start and middle
+ * are gamma at the start of a cycle and one round before or after (see iterate), theta_start and rho_start what belongs
+ * to the start. */
+typedef struct {
+    int64_t stride, n_topics, n_words, n_padded, n_active;
+    double total; /* words, counted with their repetitions */
+    int64_t *row; /* start of each active topic in the tile */
+    REAL *tile, *gamma, *start, *middle, *theta, *theta_start, *dot, *prior, *count, *rho, *rho_start;
+    int32_t *lattice, *topic, *word;
+} LOCAL(document);
+
+/* The tile comes first and on a cache line: whole vectors then never straddle two. */
+static void LOCAL(lay_out)(LOCAL(document) * e, int64_t n_topics, int64_t max_words, void *workspace) {
+    const int64_t kp = VF_ROUND_UP(n_topics + 8, LANES), np = VF_ROUND_UP(max_words, LANES);
+    e->n_topics = n_topics;
+    e->stride = VF_LDA_STRIDE(n_topics);
+    e->tile = (REAL *)VF_ALIGN_UP(workspace);
+    e->row = (int64_t *)(e->tile + e->stride * np);
+    e->gamma = (REAL *)(e->row + kp);
+    e->start = e->gamma + kp;
+    e->middle = e->start + kp;
+    e->theta = e->middle + kp;
+    e->theta_start = e->theta + kp;
+    e->dot = e->theta_start + kp;
+    e->prior = e->dot + kp;
+    e->count = e->prior + kp;
+    e->rho = e->count + np;
+    e->rho_start = e->rho + np;
+    e->lattice = (int32_t *)(e->rho_start + np);
+    e->topic = e->lattice + e->stride * np;
+    e->word = e->topic + kp;
+}
+
+/* rho[i] = count[i] / sum_a theta[a] tile[a][i] for all words. Eight sums at a
+ * time: enough independent chains to hide the latency of a multiply-add. */
+static void LOCAL(lda_rho)(int64_t n_active, int64_t np, const int64_t *VF_RESTRICT row, const REAL *VF_RESTRICT theta,
+                           const REAL *VF_RESTRICT tile, const REAL *VF_RESTRICT count, REAL *VF_RESTRICT rho) {
+    const VEC floor_ = OP(set1)(LOCAL(sum_floor));
+    int64_t i = 0;
+#define STEP(j) s##j = OP(fma)(t, OP(load)(b + j * LANES), s##j)
+#define RATIO(j) OP(store)(rho + i + j * LANES, OP(mul)(OP(load)(count + i + j * LANES), OP(recip)(s##j)))
+    for (; i + 8 * LANES <= np; i += 8 * LANES) {
+        VEC s0 = floor_, s1 = floor_, s2 = floor_, s3 = floor_, s4 = floor_, s5 = floor_, s6 = floor_, s7 = floor_;
+        for (int64_t a = 0; a < n_active; ++a) {
+            const REAL *b = tile + row[a] + i;
+            const VEC t = OP(set1)(theta[a]);
+            VF_EACH8(STEP);
+        }
+        VF_EACH8(RATIO);
+    }
+    for (; i + 4 * LANES <= np; i += 4 * LANES) {
+        VEC s0 = floor_, s1 = floor_, s2 = floor_, s3 = floor_;
+        for (int64_t a = 0; a < n_active; ++a) {
+            const REAL *b = tile + row[a] + i;
+            const VEC t = OP(set1)(theta[a]);
+            VF_EACH4(STEP);
+        }
+        VF_EACH4(RATIO);
+    }
+    for (; i < np; i += LANES) {
+        VEC s0 = floor_;
+        for (int64_t a = 0; a < n_active; ++a) {
+            const REAL *b = tile + row[a] + i;
+            const VEC t = OP(set1)(theta[a]);
+            STEP(0);
+        }
+        RATIO(0);
+    }
+#undef STEP
+#undef RATIO
+}
+
+/* dot[a] = sum_i rho[i] tile[a][i], eight topics at a time to share the loads
+ * of rho, then four; row[] is padded with its last entry to a multiple of eight. */
+static void LOCAL(lda_dots)(int64_t n_active, int64_t np, const int64_t *VF_RESTRICT row, const REAL *VF_RESTRICT tile,
+                            const REAL *VF_RESTRICT rho, REAL *VF_RESTRICT dot) {
+    const VEC zero = OP(set1)(0);
+    int64_t a = 0;
+#define STEP(j) s##j = OP(fma)(r, OP(load)(tile + row[a + j] + i), s##j)
+    for (; a + 4 < n_active; a += 8) {
+        VEC s0 = zero, s1 = zero, s2 = zero, s3 = zero, s4 = zero, s5 = zero, s6 = zero, s7 = zero;
+        for (int64_t i = 0; i < np; i += LANES) {
+            const VEC r = OP(load)(rho + i);
+            VF_EACH8(STEP);
+        }
+        OP(sum4)(dot + a, s0, s1, s2, s3);
+        OP(sum4)(dot + a + 4, s4, s5, s6, s7);
+    }
+    if (a < n_active) {
+        VEC s0 = zero, s1 = zero, s2 = zero, s3 = zero;
+        for (int64_t i = 0; i < np; i += LANES) {
+            const VEC r = OP(load)(rho + i);
+            VF_EACH4(STEP);
+        }
+        OP(sum4)(dot + a, s0, s1, s2, s3);
+    }
+#undef STEP
+}
+
+/* gamma of the next round, (3), in `to`; the summed |change|. Entries from n_active to a whole vector are inert: their
+ * dot is 0 and prior = gamma (see lda_pad). */
+static double LOCAL(lda_update)(int64_t n_active, const REAL *VF_RESTRICT prior, REAL *VF_RESTRICT dot,
+                                const REAL *VF_RESTRICT theta, const REAL *VF_RESTRICT gamma, REAL *VF_RESTRICT to) {
+    const int64_t padded = VF_ROUND_UP(n_active, LANES);
+    VEC change = OP(set1)(0);
+    for (int64_t a = n_active; a < padded; ++a) dot[a] = 0;
+    for (int64_t a = 0; a < padded; a += LANES) {
+        const VEC g = OP(fma)(OP(load)(theta + a), OP(load)(dot + a), OP(load)(prior + a));
+        change = OP(add)(change, OP(abs)(OP(sub)(g, OP(load)(gamma + a))));
+        OP(store)(to + a, g);
+    }
+    return (double)OP(sum)(change);
+}
+
+/* The least shift of exp(psi(gamma)), that of the largest gamma. */
+static REAL LOCAL(lda_base)(int64_t n_active, const REAL *gamma) {
+    VEC low = OP(set1)((REAL)1e37), e, s;
+    for (int64_t a = 0; a < n_active; a += LANES) {
+        LOCAL(exp_psi)(OP(load)(gamma + a), &e, &s);
+        low = OP(min)(low, s);
+    }
+    return -OP(hmax)(OP(sub)(OP(set1)(0), low));
+}
+
+/* theta = exp(psi(gamma)) up to a common factor, (1). The factor is that which makes the largest exponent of the call
+ * before 0, so that no sum over the lanes stands between a round and the next; where that could be too large by far,
+ * the largest exponent of this call. */
+static void LOCAL(lda_theta)(int64_t n_active, const REAL *VF_RESTRICT gamma, REAL *VF_RESTRICT theta, REAL *base) {
+    const VEC top = OP(set1)(*base > (REAL)BASE_MAX ? LOCAL(lda_base)(n_active, gamma) : *base);
+    const VEC most = OP(set1)((REAL)BASE_MAX);
+    VEC low = OP(set1)((REAL)1e37), e, s;
+    for (int64_t a = 0; a < n_active; a += LANES) {
+        LOCAL(exp_psi)(OP(load)(gamma + a), &e, &s);
+        low = OP(min)(low, s);
+        OP(store)(theta + a, OP(mul)(e, OP(exp_neg)(OP(min)(OP(sub)(top, s), most))));
+    }
+    *base = -OP(hmax)(OP(sub)(OP(set1)(0), low));
+}
+
+/* Make the entries after the active ones inert. Up to a whole vector: prior = gamma = that of the heaviest topic, dot =
+ * 0. Up to a block of eight: rows to read, results ignored. */
+static void LOCAL(lda_pad)(LOCAL(document) * e) {
+    const int64_t n_active = e->n_active, padded = VF_ROUND_UP(n_active, LANES);
+    REAL *gamma = e->gamma;
+    int64_t heavy = 0;
+    for (int64_t a = 1; a < n_active; ++a) heavy = gamma[a] > gamma[heavy] ? a : heavy;
+    for (int64_t a = n_active; a < padded; ++a) {
+        e->prior[a] = gamma[a] = gamma[heavy];
+        e->theta[a] = e->theta[heavy];
+    }
+    for (int64_t a = n_active; a < n_active + 7; ++a) e->row[a] = e->row[n_active - 1];
+}
+
+/* Drop the topics whose weight is below ACTIVE_SHARE of the heaviest and whose gamma is within rest of the prior. */
+static void LOCAL(lda_drop)(LOCAL(document) * e, REAL rest) {
+    const int64_t n_active = e->n_active;
+    VEC most = OP(set1)(0), room = most;
+    for (int64_t a = 0; a < n_active; a += LANES) most = OP(max)(most, OP(load)(e->theta + a));
+    const REAL least = (REAL)ACTIVE_SHARE * OP(hmax)(most);
+    const VEC below = OP(set1)(least), held = OP(set1)(rest);
+    for (int64_t a = 0; a < n_active; a += LANES) {
+        const VEC by_theta = OP(sub)(below, OP(load)(e->theta + a));
+        const VEC by_gamma = OP(sub)(held, OP(sub)(OP(load)(e->gamma + a), OP(load)(e->prior + a)));
+        room = OP(max)(room, OP(min)(by_theta, by_gamma));
+    }
+    if (VF_LIKELY(!(OP(hmax)(room) > 0))) return;
+    int64_t kept = 0;
+    for (int64_t a = 0; a < n_active; ++a) {
+        const int keep = !(e->theta[a] < least && e->gamma[a] - e->prior[a] < rest);
+        e->topic[kept] = e->topic[a];
+        e->row[kept] = e->row[a];
+        e->prior[kept] = e->prior[a];
+        e->gamma[kept] = e->gamma[a];
+        e->theta[kept] = e->theta[a];
+        kept += keep;
+    }
+    e->n_active = kept;
+    LOCAL(lda_pad)(e);
+}
+
+/* lnGamma(x) - lnGamma(x0) - (x - x0) psi(x0) >= 0, what the convex lnGamma has above its tangent: with y = x + m, m as
+ * in exp_psi, by Stirling's series at y and the product that leads from there to x. */
+VF_INLINE VEC LOCAL(above_tangent)(VEC x, VEC x0) {
+    const VEC one = OP(set1)(1), half = OP(set1)((REAL)0.5), m = OP(set1)(LOCAL(steps));
+    const VEC d = OP(sub)(x, x0), y = OP(add)(x, m), y0 = OP(add)(x0, m);
+    const VEC i = OP(div)(one, y), i0 = OP(div)(one, y0), u = OP(mul)(i, i), u0 = OP(mul)(i0, i0);
+    const int n = (int)(sizeof LOCAL(stirling) / sizeof *LOCAL(stirling));
+    VEC series, shift, p = x, p0 = x0;
+    for (REAL j = 1; j < LOCAL(steps); ++j) {
+        p = OP(mul)(p, OP(add)(x, OP(set1)(j)));
+        p0 = OP(mul)(p0, OP(add)(x0, OP(set1)(j)));
+    }
+    LOCAL(exp_psi)(x0, &series, &shift);
+    const VEC s = OP(mul)(i, OP(horner)(u, n, LOCAL(stirling))), s0 = OP(mul)(i0, OP(horner)(u0, n, LOCAL(stirling)));
+    const VEC slope0 = OP(fma)(half, i0, OP(mul)(u0, OP(horner)(u0, n, LOCAL(stirling_slope))));
+    const VEC whole = OP(sub)(OP(mul)(OP(sub)(y, half), OP(log_ratio)(y, y0)), d);
+    const VEC parts = OP(fma)(d, OP(add)(slope0, shift), OP(sub)(s, s0));
+    return OP(sub)(OP(add)(whole, parts), OP(log_ratio)(p, p0));
+}
+
+/* What the document's bound has gained since the start of the cycle. With the best phi and sum gamma = sum alpha + N it
+ * is, up to a constant,
+ *
+ *     L = sum_i c_i log sum_k theta_k B_ik - sum_k (gamma_k - alpha_k) log theta_k + sum_k lnGamma(gamma_k),
+ *
+ * in which a common factor of theta cancels. Differences come first, so that the error is relative to the change. The
+ * entries that pad a vector have prior = gamma = start and add nothing. */
+VF_NOINLINE double LOCAL(lda_gain)(const LOCAL(document) * e) {
+    const VEC tiny = OP(set1)(LOCAL(tiny));
+    VEC words = OP(set1)(0), topics = words;
+    for (int64_t i = 0; i < e->n_padded; i += LANES) {
+        const VEC before = OP(max)(OP(load)(e->rho_start + i), tiny), now = OP(max)(OP(load)(e->rho + i), tiny);
+        words = OP(fma)(OP(load)(e->count + i), OP(log_ratio)(before, now), words);
+    }
+    for (int64_t a = 0; a < e->n_active; a += LANES) {
+        const VEC g = OP(load)(e->gamma + a), share = OP(sub)(OP(load)(e->prior + a), g);
+        const VEC change = OP(log_ratio)(OP(load)(e->theta + a), OP(load)(e->theta_start + a));
+        topics = OP(add)(topics, OP(fma)(share, change, LOCAL(above_tangent)(g, OP(load)(e->start + a))));
+    }
+    return (double)OP(sum)(words) + (double)OP(sum)(topics);
+}
+
+/* The extrapolation gamma + b (gamma - middle) of estep.c, with b <= longest. A topic keeps at least LEAST_SHARE of its
+ * words, and all topics together as many as before. gamma goes to middle. */
+static void LOCAL(lda_leap)(LOCAL(document) * e, double longest) {
+    const int64_t n_active = e->n_active;
+    VEC ss = OP(set1)(0), vv = ss, held = ss, now = ss;
+    for (int64_t a = 0; a < n_active; a += LANES) {
+        const VEC g = OP(load)(e->gamma + a), m = OP(load)(e->middle + a), s = OP(sub)(g, m);
+        const VEC v = OP(sub)(s, OP(sub)(m, OP(load)(e->start + a)));
+        ss = OP(fma)(s, s, ss);
+        vv = OP(fma)(v, v, vv);
+    }
+    const double squares = (double)OP(sum)(vv), last = (double)OP(sum)(ss);
+    const double step = last < longest * longest * squares ? sqrt(last / squares) : longest;
+    const VEC b = OP(set1)((REAL)step), least = OP(set1)((REAL)LEAST_SHARE);
+    for (int64_t a = 0; a < n_active; a += LANES) {
+        const VEC g = OP(load)(e->gamma + a), own = OP(sub)(g, OP(load)(e->prior + a));
+        const VEC x = OP(max)(OP(fma)(b, OP(sub)(g, OP(load)(e->middle + a)), own), OP(mul)(own, least));
+        held = OP(add)(held, own);
+        now = OP(add)(now, x);
+        OP(store)(e->middle + a, g);
+        OP(store)(e->gamma + a, x);
+    }
+    const VEC scale = OP(set1)((REAL)((double)OP(sum)(held) / (double)OP(sum)(now)));
+    for (int64_t a = 0; a < n_active; a += LANES)
+        OP(store)(e->gamma + a, OP(fma)(OP(load)(e->gamma + a), scale, OP(load)(e->prior + a)));
+}
+
+/* One round from gamma, (2), (3) and (1); the summed |change of gamma|. The old gamma goes to middle. */
+VF_INLINE double LOCAL(lda_round)(LOCAL(document) * e) {
+    LOCAL(lda_dots)(e->n_active, e->n_padded, e->row, e->tile, e->rho, e->dot);
+    const double change = LOCAL(lda_update)(e->n_active, e->prior, e->dot, e->theta, e->gamma, e->middle);
+    VF_SWAP(REAL *, e->gamma, e->middle);
+    return change;
+}
+
+/* Rounds until the change of gamma in one of them is small. tol bounds its mean over all K topics; a topic leaves the
+ * loops only if what it still holds is too little to move that mean. Two rounds and an extrapolation make a cycle; the
+ * point that it leads to is taken if the bound there is not below that at the start of the cycle, up to rounding; else
+ * the next cycle starts where the two rounds led. Steps get shorter near the stop, so that a document that rounding stops
+ * a round late goes on little farther. Returns the number of rounds, one that was not taken among them. */
+VF_NOINLINE int32_t LOCAL(iterate)(LOCAL(document) * e, const vf_lda_params *params) {
+    const double stop = params->tol * (double)e->n_topics;
+    const REAL rest = (REAL)(ACTIVE_REST * (params->tol > 0.0 ? params->tol : 1e-3));
+    const double slack = LOCAL(rounding) * (e->total + (double)e->n_topics);
+    int leapt = 0;
+    int32_t rounds = 0;
+    REAL base = (REAL)(2 * BASE_MAX);
+    LOCAL(lda_pad)(e);
+    LOCAL(lda_theta)(e->n_active, e->gamma, e->theta, &base);
+    while (rounds < params->max_iter) {
+        LOCAL(lda_rho)(e->n_active, e->n_padded, e->row, e->theta, e->tile, e->count, e->rho);
+        ++rounds;
+        if (leapt && !(LOCAL(lda_gain)(e) >= -slack)) {
+            leapt = 0;
+            VF_SWAP(REAL *, e->gamma, e->middle);
+            LOCAL(lda_theta)(e->n_active, e->gamma, e->theta, &base);
+            continue;
+        }
+        if (rounds > 1) LOCAL(lda_drop)(e, rest);
+        double change = LOCAL(lda_round)(e);
+        VF_SWAP(REAL *, e->middle, e->start);
+        VF_SWAP(REAL *, e->rho, e->rho_start);
+        VF_SWAP(REAL *, e->theta, e->theta_start);
+        LOCAL(lda_theta)(e->n_active, e->gamma, e->theta, &base);
+        if (change < stop || rounds == params->max_iter) break;
+        LOCAL(lda_rho)(e->n_active, e->n_padded, e->row, e->theta, e->tile, e->count, e->rho);
+        ++rounds;
+        change = LOCAL(lda_round)(e);
+        const int end = change < stop || rounds == params->max_iter;
+        leapt = !end && change > LOCAL(least_change) * e->total;
+        if (leapt) LOCAL(lda_leap)(e, change < 2.0 * stop ? LONGEST_STEP * (change / stop - 1.0) : LONGEST_STEP);
+        LOCAL(lda_theta)(e->n_active, e->gamma, e->theta, &base);
+        if (end) break;
+    }
+    return rounds;
+}
