@@ -1,26 +1,30 @@
-"""W1: the LDA E-step on documents of 500 words, K = 50, stop at mean |change of gamma| < 10^-3 or 100 rounds.
+"""W1: the LDA E-step on documents of 500 words, K = 50, stop at mean |change of gamma| < 10^-3 or 100 rounds; the same
+with other priors, short documents and AVX2, and W2, with K = 200 and 50,000 words.
 
 With the Wikipedia counts (VIPS_FAST_DATA) the documents are articles resampled to
 500 words; without them, documents simulated from random sparse topics.
 """
+
+import os
+from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.special import digamma
 
-from vips_fast.kernels import lda_estep, reference
+from vips_fast.kernels import lda_estep, native, reference
 
 K, ALPHA, ETA = 50, 0.02, 0.02
 N_DOCS, LENGTH = 20_000, 500
 
 
-def resample(X, n_docs, rng):
-    """n_docs rows of X, each resampled to LENGTH words."""
+def resample(X, n_docs, rng, length=LENGTH):
+    """n_docs rows of X, each resampled to ``length`` words."""
     rows = []
     for d in rng.integers(0, X.shape[0], n_docs):
         lo, hi = X.indptr[d], X.indptr[d + 1]
-        counts = rng.multinomial(LENGTH, X.data[lo:hi] / X.data[lo:hi].sum())
+        counts = rng.multinomial(length, X.data[lo:hi] / X.data[lo:hi].sum())
         rows.append((X.indices[lo:hi][counts > 0], counts[counts > 0]))
     indptr = np.concatenate(([0], np.cumsum([len(c) for _, c in rows])))
     out = sp.csr_array(
@@ -30,48 +34,55 @@ def resample(X, n_docs, rng):
     return out
 
 
-def simulated(rng, n_words=7702):
+def simulated(rng, n_words=7702, n_topics=K):
     """Documents of few topics over a vocabulary with a Zipf-like weight."""
     weight = 1 / np.arange(10, n_words + 10)
-    topics = rng.dirichlet(0.02 * n_words * weight / weight.sum(), K)
-    rows = np.zeros((2000, n_words), dtype=np.int32)
-    for row in rows:
-        row[:] = rng.multinomial(LENGTH, rng.dirichlet(np.full(K, 0.1)) @ topics)
-    return sp.csr_array(rows)
+    topics = rng.dirichlet(0.02 * n_words * weight / weight.sum(), n_topics)
+    return sp.vstack([
+        sp.csr_array(rng.multinomial(LENGTH, rng.dirichlet(np.full(n_topics, 0.1)) @ topics, 1)) for _ in range(2000)
+    ]).tocsr()
+
+
+def learnt(source, alpha=ALPHA, n_topics=K, n_docs=N_DOCS, length=LENGTH):
+    """Documents of ``length`` words, and topics that 20 rounds of learning from documents of LENGTH have shaped."""
+    rng = np.random.default_rng(0)
+    X = resample(source, max(n_docs, 5000), rng)
+    lam = rng.gamma(100.0, 0.01, (n_topics, X.shape[1]))
+    for step in range(20):
+        first = step * 1000 % X.shape[0]
+        part = X[first : first + 1000]
+        fit = ours(part, exp_elog(lam), alpha)
+        rate = (1 + step) ** -0.7
+        lam = (1 - rate) * lam + rate * (ETA + fit.sstats * 400)
+    return (X[:n_docs] if length == LENGTH else resample(source, n_docs, rng, length)), exp_elog(lam)
 
 
 @pytest.fixture(scope="module")
-def work():
-    """Documents and topics that some rounds of learning have shaped."""
-    import os
-    from pathlib import Path
-
-    rng = np.random.default_rng(0)
+def articles():
     root = Path(os.environ.get("VIPS_FAST_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
-    source = sp.csr_array(sp.load_npz(root / "wiki" / "train.npz")) if root.is_dir() else simulated(rng)
-    X = resample(source, N_DOCS, rng)
-    lam = rng.gamma(100.0, 0.01, (K, X.shape[1]))
-    for step in range(20):
-        part = X[step * 1000 : (step + 1) * 1000]
-        fit = lda_estep(part.indptr, part.indices, part.data, exp_elog(lam), ALPHA)
-        rate = (1 + step) ** -0.7
-        lam = (1 - rate) * lam + rate * (ETA + fit.sstats * 400)
-    return X, exp_elog(lam)
+    if root.is_dir():
+        return sp.csr_array(sp.load_npz(root / "wiki" / "train.npz"))
+    return simulated(np.random.default_rng(0))
+
+
+@pytest.fixture(scope="module")
+def work(articles):
+    return learnt(articles)
 
 
 def exp_elog(lam):
     return np.exp(digamma(lam) - digamma(lam.sum(axis=1, keepdims=True)))
 
 
-def ours(X, beta, **options):
-    return lda_estep(X.indptr, X.indices, X.data, beta, ALPHA, **options)
+def ours(X, beta, alpha=ALPHA, **options):
+    return lda_estep(X.indptr, X.indices, X.data, beta, alpha, **options)
 
 
-def scikit_learn(X, beta):
+def scikit_learn(X, beta, alpha=ALPHA):
     lda = pytest.importorskip("sklearn.decomposition._lda", reason="needs scikit-learn")
     data = sp.csr_matrix(X.astype(np.float64))
     data.indices, data.indptr = data.indices.astype(np.int32), data.indptr.astype(np.int32)
-    return lambda: lda._update_doc_distribution(data, beta, ALPHA, 100, 1e-3, True, np.random.RandomState(0))
+    return lambda: lda._update_doc_distribution(data, beta, alpha, 100, 1e-3, True, np.random.RandomState(0))
 
 
 def gensim(X, beta):
@@ -119,6 +130,38 @@ def test_w1_two_threads(work, paired):
         f"W1 E-step, {N_DOCS} documents, two threads",
         rounds=7,
     )
+
+
+def beside_scikit_learn(paired, X, beta, alpha, name, share=10, **options):
+    few = X[: X.shape[0] // share]
+    paired(
+        lambda: ours(X, beta, alpha, clip_norm=0.1 * X[[0]].sum(), **options),
+        {"scikit-learn float64": scikit_learn(few, beta, alpha)},
+        f"{name}, {X.shape[0]} documents, K = {len(beta)}, V = {X.shape[1]}, alpha = {alpha}, one thread",
+        scale={"scikit-learn float64": 1 / share},
+    )
+
+
+@pytest.mark.parametrize("alpha", [0.1, 1.0])
+def test_w1_where_all_topics_stay_active(articles, paired, alpha):
+    beside_scikit_learn(paired, *learnt(articles, alpha, n_docs=5000), alpha, "W1")
+
+
+def test_w1_ten_words(articles, paired):
+    beside_scikit_learn(paired, *learnt(articles, n_docs=20_000, length=10), ALPHA, "Documents of ten words")
+
+
+def test_w1_avx2(articles, paired):
+    if "avx2" not in native.isas_available():
+        pytest.skip("this processor has no AVX2")
+    beside_scikit_learn(paired, *learnt(articles, n_docs=5000), ALPHA, "W1 on AVX2", isa="avx2")
+
+
+def test_w2(paired):
+    source = simulated(np.random.default_rng(1), 50_000, 200)
+    # Many documents, as in a step: the table and the sums of a call are 40 and 80 MB.
+    X, beta = learnt(source, 1 / 200, 200)
+    beside_scikit_learn(paired, X, beta, 1 / 200, "W2", share=50)
 
 
 def test_w1_accuracy(work):

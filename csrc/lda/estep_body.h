@@ -90,7 +90,7 @@ static uint64_t LOCAL(lda_truncate)(int64_t n_active, int64_t np, const int64_t 
         const REAL *b = tile + row[a];
         int32_t *q = lattice + a * np;
         for (int64_t i = 0; i < np; i += LANES) OP(store_i32)(q + i, OP(mul)(OP(load)(b + i), f));
-        for (int64_t i = 0; i < np; ++i) squares += (uint64_t)((int64_t)q[i] * q[i]);
+        for (int64_t i = 0; i < np; ++i) squares += (uint64_t)(uint32_t)q[i] * (uint32_t)q[i]; /* q >= 0 */
     }
     return squares;
 }
@@ -112,12 +112,16 @@ static int LOCAL(load)(LOCAL(document) * e, int64_t lo, int64_t hi, const int32_
     e->n_padded = VF_ROUND_UP(n, LANES);
     for (int64_t i = n; i < e->n_padded; ++i) e->count[i] = 0;
     LOCAL(lda_tile)(n, e->n_padded, e->stride, e->word, table, e->tile);
+    const double each = total / (double)e->n_topics;
     e->n_active = e->n_topics;
+    e->largest = 0;
     for (int64_t a = 0; a < e->n_active; ++a) {
         e->topic[a] = (int32_t)a;
         e->row[a] = a * e->n_padded;
         e->prior[a] = (REAL)alpha[a];
-        e->gamma[a] = (REAL)(alpha[a] + total / (double)e->n_topics);
+        const REAL start = (REAL)(alpha[a] + each);
+        e->gamma[a] = start;
+        e->largest = start > e->largest ? start : e->largest;
     }
     return 1;
 }
@@ -306,7 +310,8 @@ static uint64_t LOCAL(unit_truncate)(const LOCAL(unit) * u, REAL factor) {
         int32_t *q = u->lattice + i * width;
         for (int64_t k = 0; k < width; k += LANES) OP(store_i32)(q + k, OP(mul)(OP(load)(row + k), f));
     }
-    for (int64_t i = 0; i < u->n_words * width; ++i) squares += (uint64_t)((int64_t)u->lattice[i] * u->lattice[i]);
+    for (int64_t i = 0; i < u->n_words * width; ++i)
+        squares += (uint64_t)(uint32_t)u->lattice[i] * (uint32_t)u->lattice[i]; /* they are >= 0 */
     return squares;
 }
 

@@ -6,6 +6,7 @@
 typedef struct {
     int64_t stride, n_topics, n_words, n_padded, n_active;
     double total; /* words, counted with their repetitions */
+    REAL largest; /* gamma at first */
     int64_t *row; /* start of each active topic in the tile */
     REAL *tile, *gamma, *start, *middle, *theta, *theta_start, *dot, *prior, *count, *rho, *rho_start;
     int32_t *lattice, *topic, *word;
@@ -59,13 +60,14 @@ static void LOCAL(lda_rho)(int64_t n_active, int64_t np, const int64_t *VF_RESTR
         }
         VF_EACH4(RATIO);
     }
-    for (; i < np; i += LANES) {
-        VEC s0 = floor_;
-        for (int64_t a = 0; a < n_active; ++a) {
-            const REAL *b = tile + row[a] + i;
-            const VEC t = OP(set1)(theta[a]);
-            STEP(0);
-        }
+    for (; i < np; i += LANES) { /* four chains here too: of topics */
+        VEC s0 = floor_, s1 = OP(set1)(0), s2 = s1, s3 = s1;
+        int64_t a = 0;
+#define CHAIN(j) s##j = OP(fma)(OP(set1)(theta[a + j]), OP(load)(tile + row[a + j] + i), s##j)
+        for (; a + 4 <= n_active; a += 4) VF_EACH4(CHAIN);
+        for (; a < n_active; ++a) CHAIN(0);
+#undef CHAIN
+        s0 = OP(add)(OP(add)(s0, s1), OP(add)(s2, s3));
         RATIO(0);
     }
 #undef STEP
@@ -139,16 +141,13 @@ static void LOCAL(lda_theta)(int64_t n_active, const REAL *VF_RESTRICT gamma, RE
     *base = -OP(hmax)(OP(sub)(OP(set1)(0), low));
 }
 
-/* Make the entries after the active ones inert. Up to a whole vector: prior = gamma = that of the heaviest topic, dot =
- * 0. Up to a block of eight: rows to read, results ignored. */
-static void LOCAL(lda_pad)(LOCAL(document) * e) {
+/* Make the entries after the active ones inert. Up to a whole vector: prior = gamma, that of the heaviest topic, with its
+ * theta, dot = 0. Up to a block of eight: rows to read, results ignored. */
+static void LOCAL(lda_pad)(LOCAL(document) * e, REAL gamma, REAL theta) {
     const int64_t n_active = e->n_active, padded = VF_ROUND_UP(n_active, LANES);
-    REAL *gamma = e->gamma;
-    int64_t heavy = 0;
-    for (int64_t a = 1; a < n_active; ++a) heavy = gamma[a] > gamma[heavy] ? a : heavy;
     for (int64_t a = n_active; a < padded; ++a) {
-        e->prior[a] = gamma[a] = gamma[heavy];
-        e->theta[a] = e->theta[heavy];
+        e->prior[a] = e->gamma[a] = gamma;
+        e->theta[a] = theta;
     }
     for (int64_t a = n_active; a < n_active + 7; ++a) e->row[a] = e->row[n_active - 1];
 }
@@ -156,9 +155,12 @@ static void LOCAL(lda_pad)(LOCAL(document) * e) {
 /* Drop the topics whose weight is below ACTIVE_SHARE of the heaviest and whose gamma is within rest of the prior. */
 static void LOCAL(lda_drop)(LOCAL(document) * e, REAL rest) {
     const int64_t n_active = e->n_active;
-    VEC most = OP(set1)(0), room = most;
-    for (int64_t a = 0; a < n_active; a += LANES) most = OP(max)(most, OP(load)(e->theta + a));
-    const REAL least = (REAL)ACTIVE_SHARE * OP(hmax)(most);
+    VEC most = OP(set1)(0), room = most, largest = most;
+    for (int64_t a = 0; a < n_active; a += LANES) {
+        most = OP(max)(most, OP(load)(e->theta + a));
+        largest = OP(max)(largest, OP(load)(e->gamma + a));
+    }
+    const REAL heaviest = OP(hmax)(most), least = (REAL)ACTIVE_SHARE * heaviest;
     const VEC below = OP(set1)(least), held = OP(set1)(rest);
     for (int64_t a = 0; a < n_active; a += LANES) {
         const VEC by_theta = OP(sub)(below, OP(load)(e->theta + a));
@@ -177,7 +179,7 @@ static void LOCAL(lda_drop)(LOCAL(document) * e, REAL rest) {
         kept += keep;
     }
     e->n_active = kept;
-    LOCAL(lda_pad)(e);
+    LOCAL(lda_pad)(e, OP(hmax)(largest), heaviest);
 }
 
 /* lnGamma(x) - lnGamma(x0) - (x - x0) psi(x0) >= 0, what the convex lnGamma has above its tangent: with y = x + m, m as
@@ -209,10 +211,20 @@ VF_INLINE VEC LOCAL(above_tangent)(VEC x, VEC x0) {
  * entries that pad a vector have prior = gamma = start and add nothing. */
 VF_NOINLINE double LOCAL(lda_gain)(const LOCAL(document) * e) {
     const VEC tiny = OP(set1)(LOCAL(tiny));
-    VEC words = OP(set1)(0), topics = words;
+    VEC words = OP(set1)(0), topics = words, far = words;
     for (int64_t i = 0; i < e->n_padded; i += LANES) {
         const VEC before = OP(max)(OP(load)(e->rho_start + i), tiny), now = OP(max)(OP(load)(e->rho + i), tiny);
-        words = OP(fma)(OP(load)(e->count + i), OP(log_ratio)(before, now), words);
+        const VEC t = OP(mul)(OP(sub)(before, now), OP(recip)(OP(add)(before, now)));
+        far = OP(max)(far, OP(abs)(t));
+        words = OP(fma)(OP(mul)(OP(load)(e->count + i), t), OP(twice_artanh)(t), words);
+    }
+    /* The first cycles change some word by more than the series reaches. */
+    if (OP(hmax)(far) > (REAL)VF_ARTANH_MAX) {
+        words = OP(set1)(0);
+        for (int64_t i = 0; i < e->n_padded; i += LANES) {
+            const VEC before = OP(max)(OP(load)(e->rho_start + i), tiny), now = OP(max)(OP(load)(e->rho + i), tiny);
+            words = OP(fma)(OP(load)(e->count + i), OP(log_ratio)(before, now), words);
+        }
     }
     for (int64_t a = 0; a < e->n_active; a += LANES) {
         const VEC g = OP(load)(e->gamma + a), share = OP(sub)(OP(load)(e->prior + a), g);
@@ -269,7 +281,7 @@ VF_NOINLINE int32_t LOCAL(iterate)(LOCAL(document) * e, const vf_lda_params *par
     int leapt = 0;
     int32_t rounds = 0;
     REAL base = (REAL)(2 * BASE_MAX);
-    LOCAL(lda_pad)(e);
+    LOCAL(lda_pad)(e, e->largest, 0);
     LOCAL(lda_theta)(e->n_active, e->gamma, e->theta, &base);
     while (rounds < params->max_iter) {
         LOCAL(lda_rho)(e->n_active, e->n_padded, e->row, e->theta, e->tile, e->count, e->rho);

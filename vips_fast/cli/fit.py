@@ -72,7 +72,9 @@ def run_fit(
         said = _said(model, shown, closing, budget)
     if model.private:
         warn_of_taints(model)
-        warn_of_delta(model.privacy_.delta, model.privacy_.n_records)
+        promise = model.privacy_
+        counted = promise.unit if promise.rows_per_unit is None else "record"
+        warn_of_delta(promise.delta, promise.n_records, counted)
     if report(said):
         return Exit.DONE
     say(f"error: {args.out} is written; its report cannot be printed")
