@@ -5,7 +5,8 @@ BIN := $(VENV)/bin
 SOURCES := pyproject.toml setup.py csrc/sources.mk csrc/kernels.toml csrc/generate.py \
     $(wildcard csrc/*.[ch] csrc/*/*.[ch] vips_fast/kernels/*.pyx)
 
-.PHONY: demo test lint test-slow torture bench bench-compare bench-baseline bench-report paper leakage lib sanitize clean
+.PHONY: demo test lint test-slow coverage api-check wheels lock torture bench bench-compare bench-baseline \
+    bench-report front paper leakage lib sanitize clean
 
 demo: $(VENV)/.run
 	$(BIN)/vips-fast demo
@@ -23,6 +24,38 @@ lint: $(VENV)/.test
 # Full-size checks, minutes each.
 test-slow: $(VENV)/.test
 	$(BIN)/python -m pytest -m slow
+
+# Lines that tests run, and the floors below which this fails: of the package, and of the kernels' C in a build that
+# counts.
+COVERAGE_OF_C := 90
+COUNTING := build/coverage
+coverage: $(VENV)/.coverage
+	$(BIN)/python -m pytest -n logical --dist worksteal --cov --cov-report=term:skip-covered
+	CFLAGS="--coverage -fprofile-update=atomic" LDFLAGS="--coverage" $(BIN)/python setup.py -q build \
+	    --build-base $(COUNTING) --build-lib $(COUNTING)/python
+	find $(COUNTING) -name '*.gcda' -delete
+	PYTHONPATH=$(COUNTING)/python PYTHONSAFEPATH=1 OPENBLAS_NUM_THREADS=1 \
+	    $(BIN)/python -m pytest -q -p no:cacheprovider tests/kernels tests/data/test_tokens.py
+	$(BIN)/gcovr --root . --filter csrc/ --fail-under-line $(COVERAGE_OF_C) $(COUNTING)
+
+# What has changed in the Python interface since the last release, or since BASE.
+BASE ?= $(shell git describe --tags --abbrev=0 2>/dev/null)
+api-check: $(VENV)/.release
+	$(if $(BASE),,$(error no release to compare with yet: name a commit, as in make api-check BASE=main))
+	$(BIN)/griffe check vips_fast --against $(BASE)
+
+# Wheels of this machine's system, each tested by itself: [tool.cibuildwheel] in pyproject.toml. On Linux with Docker
+# or Podman.
+wheels: $(VENV)/.release
+	$(BIN)/cibuildwheel --output-dir dist
+
+# Versions and hashes of all that the tests need, for `make test LOCKED=1`; from the public index, whatever this machine's
+# pip is set to. The package's own extras come out as the package itself, in the last entry, which cannot be hashed.
+lock: $(VENV)/.release
+	env -u PIP_FIND_LINKS -u PIP_EXTRA_INDEX_URL PIP_CONFIG_FILE=/dev/null PIP_INDEX_URL=https://pypi.org/simple \
+	    $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-emit-index-url \
+	    --no-emit-find-links --extra test --extra bench --extra lint --output-file requirements.lock pyproject.toml
+	sed -i.bak '/^# WARNING: pip install will/,/^    # via vips_fast/d' requirements.lock && rm requirements.lock.bak
 
 # Ten thousand jobs killed at random moments; prints what was counted. Ten minutes or more.
 torture: $(VENV)/.test
@@ -49,6 +82,11 @@ bench-baseline: $(VENV)/.bench
 # The history as a picture: bench/results/history.svg.
 bench-report: $(VENV)/.test
 	$(BIN)/python bench/compare.py report
+
+# Topic models beside other people's: processor seconds against perplexity, bench/results/front.{md,png,svg}. gensim and
+# tomotopy take part where they are installed in .venv.
+front: $(VENV)/.bench
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python bench/front.py $(if $(TOOLS),--tools $(TOOLS))
 
 # Every figure and table of the papers, and docs/papers.md: SCALE=10 is the quick form, ONLY="fig2 pg" some of them.
 paper: $(VENV)/.paper
@@ -90,10 +128,19 @@ $(VENV)/.run: $(VENV)/bin/python $(SOURCES)
 	touch $@
 
 $(VENV)/.test: $(VENV)/bin/python $(SOURCES)
-	$(BIN)/python -m pip install --quiet --editable ".[test,bench,lint]"
+	$(if $(LOCKED),$(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock)
+	$(BIN)/python -m pip install --quiet $(if $(LOCKED),--no-deps --no-build-isolation --editable .,--editable ".[test,bench,lint]")
 	touch $@ $(VENV)/.run
 
 $(VENV)/.bench: $(VENV)/.test
+	touch $@
+
+$(VENV)/.coverage: $(VENV)/.test
+	$(BIN)/python -m pip install --quiet --editable ".[coverage]"
+	touch $@
+
+$(VENV)/.release: $(VENV)/.test
+	$(BIN)/python -m pip install --quiet --editable ".[release]"
 	touch $@
 
 $(VENV)/.paper: $(VENV)/.bench

@@ -11,6 +11,7 @@ import os
 import platform
 import runpy
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -70,11 +71,28 @@ class BuildKernels(build_ext):
         super().build_extension(ext)
 
 
+#: Made from the parser of the command line; installed beside the command, where `man` looks.
+MANUAL = "build/man/vips-fast.1"
+
+
+def write_manual() -> None:
+    """Write the manual page, in a process of its own, which imports the package without what is built for it."""
+    code = (
+        "from vips_fast import __version__; from vips_fast.cli.main import build_parser; "
+        "from vips_fast.cli.manual import page; print(page(build_parser(), __version__), end='')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=True)
+    path = ROOT / MANUAL
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(done.stdout)
+
+
 class CopyHeaders(build_py):
-    """Ship the public C headers inside the package, where get_include() finds them."""
+    """Ship the public C headers inside the package, where get_include() finds them; and write the manual page."""
 
     def run(self) -> None:
         super().run()
+        write_manual()
         if not self.editable_mode:
             target = Path(self.build_lib) / "vips_fast" / "include" / "vips_fast"
             target.mkdir(parents=True, exist_ok=True)
@@ -95,5 +113,6 @@ setup(
             + [str(p.relative_to(ROOT)) for p in sorted((ROOT / "vips_fast" / "kernels").glob("*.p*i*"))],
         )
     ],
+    data_files=[("share/man/man1", [MANUAL])],
     cmdclass={"build_ext": BuildKernels, "build_py": CopyHeaders},
 )

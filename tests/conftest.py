@@ -9,6 +9,11 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import pytest
 from alone import alone
+from hypothesis import settings
+
+# How long an example takes says nothing where tests run beside each other.
+settings.register_profile("shared", deadline=None)
+settings.load_profile("shared")
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -7,18 +7,21 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
 
 from vips_fast import LatentDirichletAllocation, accounting, checks
 from vips_fast.accounting.dp_events import to_dp_event
+from vips_fast.cli.completion import completion
 from vips_fast.cli.folder import read_key
 from vips_fast.data import public_vocabulary
 from vips_fast.data.records import column_names
 from vips_fast.data.vocabulary import stop_words
 from vips_fast.engine.cluster import connected
 from vips_fast.models.examples import GaussianMixture
+from vips_fast.models.plots import new_figure
 from vips_fast.report.html import environment
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -63,6 +66,8 @@ CASES = {
     "pyarrow": ("tables", "pyarrow", parquet),
     "dask": ("dask", "dask", lambda: connected(None, 1).__enter__()),
     "matplotlib": ("plot", "matplotlib", lambda: accounting.plot_epsilon(lambda n: sampled(), 2, 1e-5, "curve.png")),
+    "matplotlib: of a model": ("plot", "matplotlib", lambda: new_figure(fitted(), 1.0, 1.0)),
+    "shtab": ("completion", "shtab", lambda: completion(Namespace(shell="bash"))),
     "jinja2": ("report", "jinja2", environment),
     "cryptography: key": ("sign", "cryptography", lambda: read_key("--key", "absent.pem")),
     "cryptography: to sign": ("sign", "cryptography", lambda: fitted().sign(b"x" * 32)),

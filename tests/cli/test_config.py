@@ -45,7 +45,7 @@ SHARED = {
     "budget": "/b", "sampling": "full", "neighbors": "add_remove", "records": 60, "invalid": "drop", "batch-size": 20,
     "steps": 5, "jobs": -1, "seed": 1, "quiet": True, "resume": True, "checkpoint_every": 3, "json": True,
     "log-file": "/log", "groups": "/g", "unit": "patient", "rows_per_group": 4,
-    "no_verify": True, "workers": 2,
+    "no_verify": True, "workers": 2, "report": True,
 }  # fmt: skip
 OWN = {
     "fit lda": {

@@ -35,7 +35,7 @@ def fit(few, *more):
 def test_a_hopeless_fit_is_refused_and_spends_nothing(few, refused, early):
     names = {path.name for path in few.iterdir()}
     for paid in ((), ("--budget", few / "b")):
-        said = refused(*fit(few, *early, *paid, "--quiet"))
+        said = refused(*fit(few, *early, *paid, "--quiet", "--transcript", few / "t"))
         assert said.startswith("forecast: the topics will be noise") and "times the records or the epsilon" in said
         assert said.endswith("nothing was spent on it; expected other settings, or --anyway")
     assert {path.name for path in few.iterdir()} == names

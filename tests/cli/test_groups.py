@@ -29,6 +29,12 @@ def test_the_statement_is_about_persons(inputs, run, file):
     assert not any("Ärztin 3".encode() in path.read_bytes() for path in inputs.glob("m/*"))
 
 
+def test_a_warning_of_delta_is_about_persons(inputs, run):
+    _, _, err = run(*FIT, "--delta", 0.5, "--groups", "who.npy", "--unit", "patient", "--out", "m")
+    said = "is not below 1 / 25 patients: all that is known of one patient may be published"
+    assert f"vips-fast: warning: delta = 0.5 {said}\n" in err
+
+
 def test_a_budget_of_persons_pays_for_persons_alone(inputs, run, refused):
     Budget.create("b", 9.0, 1e-5, dataset="notes", unit="person")
     assert "unit='record'" in refused(*FIT, "--records", 25, "--budget", "b", "--out", "m")

@@ -265,7 +265,7 @@ def test_topics_reserve_nothing_before_their_words_are_bought(ward, run, target)
 
 def test_a_killed_run_goes_on_with_its_words_and_its_budget(ward, run):
     budget, folder = budget_of(ward), ward / "m.run"
-    job = [*map(str, by_budget(ward, "--steps", 120, "--checkpoint-every", 1))]
+    job = [*map(str, by_budget(ward, "--steps", 120, "--checkpoint-every", 1, "--anyway"))]
     process = subprocess.Popen([sys.executable, "-m", "vips_fast", *job], stdout=subprocess.DEVNULL)
     while process.poll() is None and len(ledger_in(folder)[0] if folder.exists() else ()) < 3:
         time.sleep(0.01)

@@ -485,7 +485,8 @@ def test_memory_that_runs_out_is_said_as_such(files):
     assert not folder_of(files).exists()
 
 
-def test_the_exit_codes_are_those_that_are_said(run):
+def test_the_exit_codes_are_those_that_are_said(run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
     page = (Path(__file__).parents[2] / "docs" / "jobs.md").read_text("utf-8")
     text = run("--help")[1]
     for code in Exit:

@@ -72,8 +72,9 @@ def test_words_that_never_occur_tell_nothing():
     for measure in ("npmi", "c_v"):
         found = coherence(weights, nothing, measure, 3)
         assert np.isfinite(found).all() and found[1] == 0
-    # Of three words two never occur together, and one not at all: pairs of about -1, 0 and 0.
-    assert coherence(weights, nothing, "npmi", 3)[0] == pytest.approx(-1 / 3, abs=0.05)
+    # Of three words two, each in a third, never occur together, and one not at all: pairs of that, 0 and 0.
+    apart = np.log(1 / 9) / np.log(1e-12) - 1
+    assert coherence(weights, nothing, "npmi", 3)[0] == pytest.approx(apart / 3, rel=1e-9)
 
 
 def test_of_a_model():

@@ -10,11 +10,27 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from .help import examples, usage, wrapped
 from .output import say
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse, with errors of one line."""
+    """argparse, with errors of one line, and help that is no wider than the terminal."""
+
+    def format_usage(self) -> str:
+        """What the command requires."""
+        return "\n".join([*wrapped(usage(self), "usage: ", " " * 11), ""])
+
+    def format_help(self) -> str:
+        """As argparse's, with examples."""
+        self.usage = self.format_usage().removeprefix("usage: ").rstrip().replace("%", "%%")
+        text = super().format_help()
+        self.usage = None
+        return "\n".join(filter(None, [text, examples(self.prog.partition(" ")[2]), self.ending()]))
+
+    def ending(self) -> str:
+        """What stands last in the help, in whole lines."""
+        return ""
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong and leave with exit code 2."""
@@ -78,8 +94,8 @@ def add_sampling(parser: Any, default: str | None = None) -> None:
     # Where there is no model's own, there are no persons whose rows could be drawn.
     ways = ("poisson", "without_replacement", "full", "random_allocation", "rows")[: 5 if default is None else 4]
     parser.add_argument(
-        "--sampling", default=default, choices=ways,
-        help="how minibatches are drawn, default: "
+        "--sampling", default=default, choices=ways, metavar="WAY",
+        help=f"how minibatches are drawn: {', '.join(ways)}; default: "
         + (default or "the model's own, which may be random_allocation for shards; rows: of persons, one by one"),
     )
     relations = ("add_remove", "replace_one")

@@ -2,6 +2,8 @@
 
 from enum import IntEnum
 
+from .help import rows
+
 
 class Exit(IntEnum):
     """Exit codes, each with its meaning."""
@@ -27,4 +29,4 @@ class Exit(IntEnum):
 
 def table() -> str:
     """The codes and their meanings, for ``--help``."""
-    return "\n".join(["exit codes:", *(f"  {code:3d}  {code.meaning}" for code in Exit)])
+    return "\n".join(["exit codes:", *rows((f"{code:3d}", code.meaning) for code in Exit), ""])

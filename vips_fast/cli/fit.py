@@ -19,6 +19,7 @@ from .forecast import foretold
 from .output import read_labels, report, say, warn_of_delta, warn_of_taints
 from .progress import ProgressLine
 from .record import fit_object, object_line
+from .search import run_search
 
 if TYPE_CHECKING:
     from ..models.estimator import PrivateEstimator
@@ -51,6 +52,8 @@ def run_fit(
     reads the data and may set parameters that depend on public inputs, and keep in the run's folder what it has bought.
     Where ``buys()``, it charges the budget itself, before anything is reserved for the fit.
     """
+    if getattr(args, "search", None) is not None:
+        return run_search(args, cls, read, buys)
     start = time.perf_counter()
     if args.budget is None and args.target_epsilon is None and args.noise_multiplier is None and args.private is None:
         raise ValueError("one of the arguments --epsilon --noise-multiplier --non-private is required, or --budget")
@@ -69,7 +72,9 @@ def run_fit(
         said = _said(model, shown, closing, budget)
     if model.private:
         warn_of_taints(model)
-        warn_of_delta(model.privacy_.delta, model.privacy_.n_records)
+        promise = model.privacy_
+        counted = promise.unit if promise.rows_per_unit is None else "record"
+        warn_of_delta(promise.delta, promise.n_records, counted)
     if report(said):
         return Exit.DONE
     say(f"error: {args.out} is written; its report cannot be printed")

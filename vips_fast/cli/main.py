@@ -7,7 +7,7 @@ import errno
 import io
 import os
 import sys
-from argparse import Namespace, RawDescriptionHelpFormatter
+from argparse import Namespace
 from collections.abc import Sequence
 
 from .. import __version__, runtime_info
@@ -15,6 +15,7 @@ from . import (
     audit,
     budget,
     coherence,
+    completion,
     config,
     demo,
     finish,
@@ -24,6 +25,7 @@ from . import (
     privacy,
     report,
     schema,
+    search,
     shard,
     transform,
     verify,
@@ -100,21 +102,30 @@ def _message(error: BaseException) -> tuple[str, int]:
     return f"internal error ({type(error).__name__}); --debug shows where", Exit.FAILED
 
 
+class Program(Parser):
+    """The parser of all commands."""
+
+    def ending(self) -> str:
+        """The exit codes."""
+        return table()
+
+
 def build_parser() -> Parser:
     """The parser of all commands; each module's ``add`` adds its own."""
     what = "Differentially private variational Bayes (VIPS)."
-    parser = Parser(
-        "vips-fast", description=what, epilog=table(), formatter_class=RawDescriptionHelpFormatter, allow_abbrev=False
-    )
+    parser = Program("vips-fast", description=what, allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"vips-fast {__version__}", help="print the version")
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Parser)
     demo.add(commands)
     fit = commands.add_parser("fit", help="fit a model", description="Fit a model and write it to a folder.")
     models = fit.add_subparsers(dest="family", required=True, metavar="MODEL", parser_class=config.JobParser)
     for family in (lda, logistic, network):
         family.add(commands, models)
-    for module in (config, finish, schema, shard, transform, privacy, budget, verify, audit, report, coherence):
+    search.add(commands, (lda, logistic, network))
+    for module in (
+        config, finish, schema, shard, transform, privacy, budget, verify, audit, report, coherence, completion,
+    ):  # fmt: skip
         module.add(commands)
     command(commands, "info", info, "version, instruction sets, threads")
     return parser

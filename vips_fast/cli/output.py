@@ -54,10 +54,11 @@ def warn_of_taints(model: Any) -> None:
         say(f"warning: {model.privacy_.statement()}")
 
 
-def warn_of_delta(delta: float, n_records: int) -> None:
-    """Say that delta is too large to mean much, if it is."""
-    if delta * n_records >= 1:
-        say(f"warning: delta = {delta:g} is not below 1 / {n_records} records: a whole record may be published")
+def warn_of_delta(delta: float, n_units: int, unit: str = "record") -> None:
+    """Say that delta is too large to mean much, if it is; ``unit`` is what the guarantee is about."""
+    if delta * n_units >= 1:
+        what = "a whole record" if unit == "record" else f"all that is known of one {unit}"
+        say(f"warning: delta = {delta:g} is not below 1 / {n_units} {unit}s: {what} may be published")
 
 
 def width() -> int:

@@ -84,8 +84,9 @@ def window_occurrences(
 def npmi(together: np.ndarray, total: int) -> np.ndarray:
     """Normalised pointwise mutual information of words, (n, n) float64 in about [-1, 1], from `occurrences`.
 
-    log((p_ij + e) / (p_i p_j)) / -log(p_ij + e) with e = 1e-12 (Bouma 2009; Röder et al. 2015), about -1 for words that
-    never occur together, and 0 for a pair with a word that never occurs, of which nothing is known.
+    log((p_ij + e) / (p_i p_j)) / -log(p_ij + e) with e = 1e-12 (Bouma 2009; Röder et al. 2015), so that words which
+    never occur together have log(p_i p_j) / log(e) - 1 and not -1; and 0 for a pair with a word that never occurs, of
+    which nothing is known.
     """
     p = together / total
     single = p.diagonal()

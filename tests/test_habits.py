@@ -1,0 +1,86 @@
+"""The files beside the code say what is so: names of tests, targets and versions, and models that nobody forgot."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from cases import EVERY
+from own_models import EXAMPLES
+
+import vips_fast
+from vips_fast.models import examples
+from vips_fast.models.conjugate import ConjugateEstimator
+
+ROOT = Path(__file__).resolve().parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+DECISIONS = sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))
+PAGES = [ROOT / name for name in ("CONTRIBUTING.md", "SECURITY.md", "docs/releasing.md")] + DECISIONS
+
+
+def test_every_example_is_held_to_the_contract_and_audited():
+    shipped = {name for name in examples.__all__ if issubclass(getattr(examples, name), ConjugateEstimator)}
+    assert shipped == {kind.__name__ for kind in EXAMPLES}, "tests/helpers/own_models.py"
+    assert shipped <= {type(make()).__name__ for make, _ in EVERY.values()}, "tests/helpers/cases.py"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_what_a_page_names_is_there(page):
+    """Tests, as file::test under tests/; files, as a path with a slash; targets of make; links."""
+    text = page.read_text("utf-8")
+    for file, name in re.findall(r"`([\w/]+\.py)::(\w+)`", text):
+        assert f"def {name}(" in (ROOT / "tests" / file).read_text("utf-8"), f"{file}::{name}"
+    for path in re.findall(r"`((?:csrc|vips_fast|tests|docs)/[\w./]+)`", text):
+        assert "NAME" in path or "ROOM" in path or (ROOT / path).exists(), path
+    targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.M)
+    for line in re.findall(r"(?:`|^ +)make ((?:[\w-]+ ?)+)", text, re.M):
+        assert set(line.split()) <= set(targets), line
+    for link in re.findall(r"\]\((?!http)([^)#]+)", text):
+        assert (page.parent / link).exists(), link
+
+
+def test_workflows_call_targets_of_make_and_hooks_are_those_of_lint():
+    makefile = (ROOT / "Makefile").read_text()
+    targets = set(re.findall(r"^([\w-]+):", makefile, re.M))
+    called = set()
+    for workflow in (ROOT / ".github" / "workflows").glob("*.yml"):
+        text = workflow.read_text()
+        for target in re.findall(r"run: make (\S+)", text):
+            called.add(target)
+        called |= set(re.findall(r"[\w-]+", text.partition("target: [")[2].partition("]")[0]))
+        assert text.count("run: ") == text.count("run: make "), workflow.name
+    assert called - {"$", "${{"} <= targets and {"test", "test-slow", "coverage", "wheels"} <= called
+    lint = makefile.partition("\nlint:")[2].partition("\n\n")[0]
+    hooks = re.findall(r"entry: (\S+)", (ROOT / ".pre-commit-config.yaml").read_text())
+    assert hooks == re.findall(r"\$\(BIN\)/(\S+)", lint) == ["ruff", "mypy", "clang-format"]
+
+
+def test_the_lock_file_names_the_public_index_alone_and_what_is_asked_for():
+    text = (ROOT / "requirements.lock").read_text()
+    assert "://" not in text and " @ " not in text and "index" not in text.replace("--no-emit-index-url", "")
+    pinned = set(re.findall(r"^([\w.-]+)==", text, re.M))
+    assert len(re.findall(r"^[\w.-]+==.* \\\n    --hash=sha256:", text, re.M)) == len(pinned)
+    extras = PROJECT["optional-dependencies"]
+    wanted = [*PROJECT["dependencies"], *(one for name in extras["all"][0][10:-1].split(",") for one in extras[name])]
+    wanted += [one for name in ("test", "bench", "lint") for one in extras[name] if not one.startswith("vips_fast")]
+    names = {re.match(r"[\w-]+", one)[0].lower().replace("_", "-") for one in wanted}
+    assert names <= pinned, "make lock"
+
+
+def test_decisions_are_short_and_listed():
+    listed = (ROOT / "docs" / "decisions" / "README.md").read_text()
+    for number, page in enumerate(DECISIONS, 1):
+        lines = page.read_text("utf-8").splitlines()
+        assert page.name.startswith(f"{number:04d}-") and len(lines) <= 30
+        assert f"[{lines[0].removeprefix('# ')}]({page.name})" in listed
+        parts = ("**Why it had to be decided.**", "**Decision.**", "**What follows.**", "**Held by**")
+        assert all(any(line.startswith(part) for line in lines) for part in parts), page.name
+
+
+def test_one_version_everywhere():
+    version = PROJECT["version"]
+    assert vips_fast.__version__ == version
+    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text()
+    changelog = (ROOT / "CHANGELOG.md").read_text()
+    assert "## [Unreleased]" in changelog
+    assert f"version {version}." in changelog or f"## [{version}]" in changelog
