@@ -6,7 +6,7 @@ SOURCES := pyproject.toml setup.py csrc/sources.mk csrc/kernels.toml csrc/genera
     $(wildcard csrc/*.[ch] csrc/*/*.[ch] vips_fast/kernels/*.pyx)
 
 .PHONY: demo test lint test-slow coverage api-check wheels lock torture bench bench-compare bench-baseline \
-    bench-report paper leakage lib sanitize clean
+    bench-report front paper leakage lib sanitize clean
 
 demo: $(VENV)/.run
 	$(BIN)/vips-fast demo
@@ -82,6 +82,11 @@ bench-baseline: $(VENV)/.bench
 # The history as a picture: bench/results/history.svg.
 bench-report: $(VENV)/.test
 	$(BIN)/python bench/compare.py report
+
+# Topic models beside other people's: processor seconds against perplexity, bench/results/front.{md,png,svg}. gensim and
+# tomotopy take part where they are installed in .venv.
+front: $(VENV)/.bench
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python bench/front.py $(if $(TOOLS),--tools $(TOOLS))
 
 # Every figure and table of the papers, and docs/papers.md: SCALE=10 is the quick form, ONLY="fig2 pg" some of them.
 paper: $(VENV)/.paper

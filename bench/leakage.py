@@ -48,15 +48,18 @@ def counts(corpus):
     return X[: CORPORA[corpus][0]]
 
 
-def estimator(corpus, epsilon):
-    """Ten topics from five full passes; without privacy, of documents as they are."""
-    common = dict(n_steps=5, sampling="full", neighbors="add_remove", random_state=0, n_jobs=1)
-    options = LdaOptions(max_doc_update_iter=10)
+def settings(corpus, epsilon):
+    """Ten topics from five full passes, spelled out; without privacy, of documents as they are."""
+    common = dict(n_components=10, n_steps=5, sampling="full", neighbors="add_remove", random_state=0, n_jobs=1)
+    numerics = dict(max_doc_update_iter=10, mean_change_tol=1e-3, topic_mean="geometric")
     if epsilon is None:
-        return LatentDirichletAllocation(10, private=False, doc_length=None, options=options, **common)
-    return LatentDirichletAllocation(
-        10, target_epsilon=epsilon, target_delta=DELTA, doc_length=CORPORA[corpus][1], options=options, **common
-    )
+        return dict(common, private=False, doc_length=None), dict(numerics, learning_decay=0.7)
+    return dict(common, target_epsilon=epsilon, target_delta=DELTA, doc_length=CORPORA[corpus][1]), numerics
+
+
+def estimator(corpus, epsilon):
+    arguments, options = settings(corpus, epsilon)
+    return LatentDirichletAllocation(**arguments, options=LdaOptions(**options))
 
 
 def path(corpus, name, batch):
@@ -65,7 +68,7 @@ def path(corpus, name, batch):
 
 def described(corpus, name):
     """What a stored batch must have been made with."""
-    return json.dumps([repr(estimator(corpus, SETTINGS[name])), CORPORA[corpus][0], BATCH])
+    return json.dumps([*settings(corpus, SETTINGS[name]), CORPORA[corpus][0], BATCH])
 
 
 def stored(corpus, name, batch):

@@ -7,11 +7,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 BENCH = Path(__file__).resolve().parent.parent / "bench"
 spec = importlib.util.spec_from_file_location("bench_compare", BENCH / "compare.py")
 compare = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(compare)
+
+
+@pytest.fixture(scope="module")
+def front():
+    """The comparison of topic models."""
+    spec = importlib.util.spec_from_file_location("bench_front", BENCH / "front.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 #: Ratios of a bench run, and how much their logarithms move by themselves: some 1 %, some 10 %.
 N_RATIOS, LEAST_SD, MOST_SD = 50, 0.01, 0.10
@@ -111,3 +121,41 @@ def test_the_history_is_a_line_a_run_and_a_picture(tmp_path):
     assert [sorted(line) for line in lines] == [["at", "commit", "machine", "ratios"]] * 3
     assert compare.report(history, tmp_path / "history.svg") == 3
     assert "test_7" in (tmp_path / "history.svg").read_text()
+
+
+def test_topics_are_judged_by_words_that_they_have_not_seen(front):
+    rng = np.random.default_rng(0)
+    X = sp.csr_array(rng.integers(0, 4, (40, 30)).astype(np.int32))
+    seen, unseen = front.halves(X)
+    assert (seen + unseen - X).nnz == 0 and 0.4 < seen.sum() / X.sum() < 0.6
+    one = rng.dirichlet(np.ones(30))[None]
+    counts = np.asarray(unseen.sum(axis=0)).ravel()
+    assert front.perplexity(one, seen, unseen) == pytest.approx(math.exp(-counts @ np.log(one[0]) / counts.sum()))
+    # Two topics of disjoint words, and documents of one of them each: the fold-in finds which.
+    topics = np.kron(np.eye(2), np.full((1, 15), 1 / 15))
+    X = sp.csr_array(np.repeat(20 * (topics > 0), 10, axis=0))
+    theta = front.fold_in(topics, X)
+    np.testing.assert_allclose(theta[:10], np.tile([300.5 / 301, 0.5 / 301], (10, 1)), atol=1e-9)
+
+
+def test_the_front_of_tools(front, monkeypatch, tmp_path, capsys):
+    def absent(X, n_topics):
+        raise ImportError("no such tool")
+        yield
+
+    def learning(X, n_topics):
+        good = np.asarray(X.sum(axis=0), dtype=float) + 0.5
+        for seconds, share in enumerate((0.0, 0.5, 1.0)):
+            yield float(seconds), front.shares((1 - share + share * good)[None])
+
+    monkeypatch.setattr(front, "TOOLS", {"absent": absent, "learning": learning})
+    X = sp.csr_array((np.arange(1, 31)[None] ** 2 * np.ones((9, 1))).astype(np.int32))
+    ways = front.measured(X, *front.halves(X), 1, ["absent", "learning"], 60.0)
+    assert list(ways) == ["learning"] and "left out: no such tool" in capsys.readouterr().out
+    # The machinery stops at a good perplexity, which 30 words give at once.
+    assert ways["learning"] == [(0.0, pytest.approx(30.0))]
+    way = [(1.0, 1950.0), (2.0, 1890.0), (3.0, 1760.0)]
+    assert front.times_to(way) == [1.0, 2.0, 3.0, None]
+    assert "| toy | 1.00 | 2.00 | 3.00 | – | 1760 after 3.0 s |" in front.table({"toy": way})
+    front.draw({"toy": way}, tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"front.png", "front.svg"}

@@ -18,7 +18,7 @@ from vips_fast.cli.main import build_parser
 ROOT = Path(__file__).resolve().parent.parent
 NAMES = (
     "checkpoints", "cluster", "embedding", "forecast", "jobs", "logistic", "networks", "own_model", "persons",
-    "records", "report", "shards", "tables", "topics", "vocabulary",
+    "records", "report", "search", "shards", "tables", "topics", "vocabulary",
 )  # fmt: skip
 DOCS = [f"{name}.md" for name in NAMES]
 

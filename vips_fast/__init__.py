@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .models.logistic import BayesianLogisticRegression as BayesianLogisticRegression
     from .models.rebuild import verify as verify
     from .models.sbn import SigmoidBeliefNetwork as SigmoidBeliefNetwork
+    from .models.search import PrivateSearch as PrivateSearch
     from .models.vocabulary import PrivateCountVectorizer as PrivateCountVectorizer
     from .models.vocabulary import PrivateVocabulary as PrivateVocabulary
 
@@ -31,6 +32,7 @@ _HOMES = {
     "Plan": "models.lda",
     "Privacy": "engine.statement",
     "PrivateCountVectorizer": "models.vocabulary",
+    "PrivateSearch": "models.search",
     "PrivateVocabulary": "models.vocabulary",
     "SigmoidBeliefNetwork": "models.sbn",
     "plan": "models.lda",

@@ -516,7 +516,7 @@ def test_save_brings_files_and_folder_to_the_disk(tmp_path, monkeypatch):
     )
     fitted("own").save(tmp_path / "m")
     kinds = {os.path.basename(p) if p.endswith((".npz", ".json")) else "folder" for p in synced}
-    assert kinds == {"model.npz", "model.json", "folder"} and str(tmp_path) in synced
+    assert kinds == {"model.npz", "model.json", "privacy.json", "folder"} and str(tmp_path) in synced
 
 
 def test_signatures(tmp_path):

@@ -25,11 +25,10 @@ def labels(panel):
 
 
 def test_topics():
-    model = reported.topics()
-    words = [f"w${k}" for k in range(60)]  # a dollar sign is no formula
-    drawn(reported.tainted().plot([f"$w_{k}" for k in range(12)], n_words=3))
-    panels = [panel for panel in model.plot(words, n_words=3).axes if panel.axison]
-    assert len(panels) == 14
+    model = reported.tainted()
+    words = [f"w${k}" for k in range(12)]  # a dollar sign is no formula
+    panels = drawn(model.plot(words, n_words=3))
+    assert len(panels) == 3
     first = np.argsort(-model.components_[0], kind="stable")[:3]
     assert labels(panels[0]) == [f"w\\${k}" for k in first]
     widths = [bar.get_width() for bar in panels[0].patches]

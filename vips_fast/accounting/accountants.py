@@ -184,8 +184,8 @@ def _answer(
         return trivial if quantity == "epsilon" else min(trivial, 1.0)
     accountant = ACCOUNTANTS[default_accountant(event)] if known is None else known
     options = dict(items)
-    if known is None and accountant.name == "gaussian":
-        # The exact answer needs no accuracy.
+    if known is None and accountant.name != "pld":
+        # A closed form needs no accuracy.
         options.pop("rtol", None)
     return accountant.bound(quantity, event, at, **options)
 

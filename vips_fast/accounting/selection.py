@@ -102,4 +102,5 @@ def selected_curve(
     every = float(np.min((1.0 - 1.0 / known) * curve - math.log(gamma) / known))
     # At b -> 1 the least of them is 0 + ln(1 / gamma).
     every = min(every, -math.log(gamma))
-    return run + (1.0 + shape) * every + math.log(mean) / above
+    expected = max(mean, truncated_negative_binomial_mean(gamma, shape))
+    return run + (1.0 + shape) * every + math.log(expected) / above

@@ -19,6 +19,7 @@ one below it shows how much this attack attains, not how much the best one would
 """
 
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -125,7 +126,10 @@ class ShadowFits:
         statistics, members = np.empty((len(numbers), n), np.float32), np.empty((len(numbers), n), bool)
         for place, number in enumerate(numbers):
             members[place] = np.random.default_rng((self._seed, number)).random(n) < 0.5
-            model = self._kind(**self._settings).fit(self.documents[members[place]])
+            with warnings.catch_warnings():
+                # That documents repeat each other, or that topics will be noise, is no news to an attack.
+                warnings.simplefilter("ignore", UserWarning)
+                model = self._kind(**self._settings).fit(self.documents[members[place]])
             statistics[place] = log_likelihoods(model, self.documents)
         return ShadowModels(statistics, members, time.process_time() - start)
 

@@ -19,6 +19,7 @@ from .forecast import foretold
 from .output import read_labels, report, say, warn_of_delta, warn_of_taints
 from .progress import ProgressLine
 from .record import fit_object, object_line
+from .search import run_search
 
 if TYPE_CHECKING:
     from ..models.estimator import PrivateEstimator
@@ -51,6 +52,8 @@ def run_fit(
     reads the data and may set parameters that depend on public inputs, and keep in the run's folder what it has bought.
     Where ``buys()``, it charges the budget itself, before anything is reserved for the fit.
     """
+    if getattr(args, "search", None) is not None:
+        return run_search(args, cls, read, buys)
     start = time.perf_counter()
     if args.budget is None and args.target_epsilon is None and args.noise_multiplier is None and args.private is None:
         raise ValueError("one of the arguments --epsilon --noise-multiplier --non-private is required, or --budget")

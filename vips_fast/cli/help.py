@@ -29,6 +29,18 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "vips-fast fit blr table.csv --schema schema.toml --label income --person household --epsilon 0.5 --out model",
     ),
     "fit sbn": ("vips-fast fit sbn train-images-idx3-ubyte.gz --components 50 --epsilon 0.5 --out network",),
+    "search": (
+        "vips-fast search lda counts.npz --vocab vocab.txt --try topics=10,20,40 --epsilon 2 --out topics",
+        "vips-fast search blr rows.npz --labels labels.txt --try row-norm=0.5,1,2 --epsilon 1 --out model",
+    ),
+    "search lda": (
+        "vips-fast search lda counts.npz --vocab vocab.txt --try topics=10,20,40 --epsilon 2 --out topics",
+        "vips-fast search lda counts.npz --vocab vocab.txt --topics 20 --try clip=.02,.05 --epsilon 2 --out topics",
+    ),
+    "search blr": (
+        "vips-fast search blr rows.npz --labels labels.txt --try row-norm=0.5,1,2 --epsilon 1 --out model",
+    ),
+    "search sbn": ("vips-fast search sbn images.npz --try components=20,50 --epsilon 1 --out network",),
     "topics": ("vips-fast topics topics --words 15",),
     "plan": ("vips-fast plan --records 400000 --words 7702 --topics 50 --epsilon 1",),
     "predict": ("vips-fast predict model new.npz --out probabilities.csv",),
@@ -46,6 +58,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "privacy": (
         "vips-fast privacy --records 400000 --batch 20000 --steps 20 --epsilon 1 --delta 1e-6",
         "vips-fast privacy --records 400000 --batch 20000 --steps 20 --noise-multiplier 1.24 --delta 1e-6 --compare",
+        "vips-fast privacy topics --export dp-accounting",
     ),
     "budget": (
         "vips-fast budget create notes.budget --epsilon 2 --delta 1e-6 --dataset notes --unit patient",

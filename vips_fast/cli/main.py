@@ -25,6 +25,7 @@ from . import (
     privacy,
     report,
     schema,
+    search,
     shard,
     transform,
     verify,
@@ -121,6 +122,7 @@ def build_parser() -> Parser:
     models = fit.add_subparsers(dest="family", required=True, metavar="MODEL", parser_class=config.JobParser)
     for family in (lda, logistic, network):
         family.add(commands, models)
+    search.add(commands, (lda, logistic, network))
     for module in (
         config, finish, schema, shard, transform, privacy, budget, verify, audit, report, coherence, completion,
     ):  # fmt: skip

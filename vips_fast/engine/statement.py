@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field
 from html import escape
 
-from ..accounting import PrivacyEvent, epsilon, group_event, pure_epsilon, rounded_up
+from ..accounting import PrivacyEvent, RepeatAndSelectEvent, epsilon, group_event, pure_epsilon, rounded_up
 from .ledger import Ledger
 
 _RELATIONS = {"add_remove": "adding or removing one {unit}", "replace_one": "replacing one {unit}"}
@@ -122,9 +122,18 @@ class Privacy:
             return pure_epsilon(event)
         return epsilon(event, self.delta if delta is None else delta)
 
+    @property
+    def selections(self) -> tuple[RepeatAndSelectEvent, ...]:
+        """The selections among runs (`vips_fast.models.search`) that are part of it; mostly none."""
+        leaves = () if self.event is None else self.event.leaves()
+        return tuple(leaf for leaf in leaves if isinstance(leaf, RepeatAndSelectEvent))
+
     def _owners(self) -> str:
         """What the guarantee is to owners of several records, as a sentence; empty where it says nothing useful."""
         if self.unit != "record" or self.parts or self.event is None:
+            return ""
+        if self.selections and self.neighbors == "replace_one":
+            # No Renyi divergence of several records in samples of a fixed size is known here.
             return ""
         several = [self.for_group(size) for size in (2, 5, 10)]
         if math.isinf(several[-1]):
@@ -157,9 +166,15 @@ class Privacy:
         columns, included = (
             ("", " The vocabulary is included.") if self.vocabulary else (", the vocabulary or the columns,", "")
         )
+        released = f"{self.steps} releases"
+        for selection in self.selections:
+            runs = sum(selection.event.leaves().values())
+            resumed += f"the best of a random number (mean {selection.mean:g}) of runs of {runs} releases each"
+            released, resumed = ("1 release, ", resumed) if self.steps == 1 else (released, f", one of them {resumed}")
+            included += " All runs that it was the best of are included; neither they nor their number are published."
         return (
             f"({rounded_up(self.epsilon)}, {self.delta!r})-differential privacy with respect to {relation}: "
-            f"{self.steps} releases{resumed}, {how}, noise multiplier {self.noise_multiplier:.4g}, "
+            f"{released}{resumed}, {how}, noise multiplier {self.noise_multiplier:.4g}, "
             f"accountant {self.accountant!r}.{assumed}{included}{self._owners()} The number of {counted}s{columns} "
             "and all parameters are taken as public. The time that the fit took is not covered."
         )

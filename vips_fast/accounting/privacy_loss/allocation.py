@@ -224,7 +224,7 @@ def _power(one: Law, n: int, combine: np.ufunc, kind: Kind) -> Law:
     return total
 
 
-def _lognormal(mu: float, kind: Kind) -> Law:
+def lognormal(mu: float, kind: Kind) -> Law:
     """The law of Y, by quadrature in cells: sums of positive numbers, which is what tails are taken from as well."""
     reach = tail_quantile(kind.tail)
     g, width = np.linspace(-reach, reach + mu, _FINE // 4, retstep=True)
@@ -260,7 +260,7 @@ def allocation_law(n_batches: int, mu: float, n_epochs: int, tail: float, upper:
     """
     nats = max(_LEAST_NATS, _NATS * math.log2(n_batches * n_epochs), -math.log(tail) / _TAIL_POINTS)
     kind = Kind(tail, nats, _MIDDLE, upper)
-    total = _power(_lognormal(mu, kind), n_batches, np.add, kind)
+    total = _power(lognormal(mu, kind), n_batches, np.add, kind)
     total = total._replace(
         values=total.values / n_batches, infinite=total.infinite / n_batches, value_error=total.value_error + UNIT
     )

@@ -29,6 +29,7 @@ from ..events import (
 from ..roots import right_end
 from .convolution import MAX_POINTS, Convolution, Cumulants, Part, log_sum_exp, split, union
 from .dominating import composed_pairs
+from .inversion import inverted_delta, inverted_epsilon, inverted_epsilon_lower, rare_samples
 from .pairs import TrianglePair
 
 T = TypeVar("T")
@@ -297,6 +298,7 @@ class PrivacyLoss:
         found = composed_pairs(event, smallest, attack)
         add, remove = ([Part(both[side], count) for both, count in found] for side in (0, 1))
         self._group = None if attack is not None else _group_of_one_size(event, rtol)
+        self._rare = rare_samples(event)
         self._directions = [Direction(add)] if add else []
         if any(one.pair is not two.pair for one, two in zip(add, remove, strict=True)):
             self._directions.append(Direction(remove))
@@ -326,6 +328,8 @@ class PrivacyLoss:
             return max((d.max_loss if d.p_infinite == 0.0 else math.inf for d in self._directions), default=0.0)
         if self._single:
             return max(_single_epsilon(d, delta, self.rtol) for d in self._directions)
+        if self._rare and (found := inverted_epsilon(self._rare, delta, self.rtol)) is not None:
+            return found
         rough = [d.rough_epsilon(delta, self.rtol) for d in self._directions]
         # A direction whose Renyi bound is below the other's answer cannot matter.
         return largest(rough, self._directions, lambda d, bound: d.epsilon(delta, self.rtol, bound))
@@ -342,6 +346,8 @@ class PrivacyLoss:
     def _delta(self, epsilon: float) -> float:
         if self._single:
             return min(1.0, max(d.parts[0].pair.profile(epsilon) for d in self._directions))
+        if self._rare and (found := inverted_delta(self._rare, epsilon, self.rtol)) is not None:
+            return found
         rough = [d.rough_delta(epsilon) for d in self._directions]
         return largest(rough, self._directions, lambda d, bound: d.delta(epsilon, self.rtol, bound))
 
@@ -353,6 +359,8 @@ class PrivacyLoss:
         if self._single:
             # The closed form is good to 1e-11, the bisection to 1e-9.
             return (1.0 - 2e-9) * self.epsilon(delta)
+        if self._rare and (found := inverted_epsilon_lower(self._rare, delta, self.rtol)) is not None:
+            return found
         # A cheap upper bound tells which direction can matter.
         upper = [d.epsilon(delta, 1e-2, d.rough_epsilon(delta, 1e-2)) for d in self._directions]
         return largest(upper, self._directions, lambda d, bound: d.epsilon_lower(delta, self.rtol))

@@ -214,7 +214,7 @@ class LatentDirichletAllocation(Transformer):
             sampling="random_allocation" if allocates else "poisson", n_bins=public.n_bins if allocates else None,
         )
         return plan(
-            public.n_records, public.n_features, int(self.n_components), doc_length=int(self._length or 1),
+            public.n_records, public.n_features, int(self.n_components), doc_length=int(self._length or DOC_LENGTH),
             distinct_words=self._options.distinct_words, rows_per_group=self._most_rows(public), **settings | settled,
         )
 

@@ -1,0 +1,211 @@
+"""Topic models without privacy: processor seconds of the fit against held-out perplexity, beside other people's tools.
+
+    make front
+    OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 python bench/front.py --tools ours scikit-learn --seconds 30
+
+The corpus is the first 4,000 training articles of VIPS_FAST_DATA/wiki, K = 50. Each tool has its own defaults but for
+the number of topics, one thread, and the schedules below; what counts is the processor time of its fit. All topics are
+judged alike: the words of 800 test articles are halved by chance, a document's topic proportions come from one half
+(`fold_in`), and the perplexity is that of the other. gensim, scikit-learn and tomotopy are left out where they are not
+installed. Writes bench/results/front.{csv,md,png,svg}; a tool ends at the perplexity 1,650 or after --seconds.
+"""
+
+import argparse
+import csv
+import sys
+import time
+from collections.abc import Iterator
+from itertools import chain, repeat
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+
+sys.path.insert(0, str(Path(__file__).resolve().parent / "paper"))
+
+from common import DATA, ROOT, STYLES, markdown, save, subplots
+
+RESULTS = ROOT / "bench" / "results"
+LEVELS = (2000, 1900, 1800, 1700)
+ENOUGH = 1650
+#: A point of a tool's way: processor seconds of its fit so far, and the topics, (K, V) rows that sum to 1.
+Way = Iterator[tuple[float, np.ndarray]]
+
+
+def halves(X: sp.csr_array, seed: int = 0) -> tuple[sp.csr_array, sp.csr_array]:
+    """The words of each document, dealt to two halves by coins."""
+    first = np.random.default_rng(seed).binomial(X.data, 0.5).astype(X.data.dtype)
+    parts = [sp.csr_array((part, X.indices, X.indptr), shape=X.shape).copy() for part in (first, X.data - first)]
+    for part in parts:
+        part.eliminate_zeros()
+    return parts[0], parts[1]
+
+
+def fold_in(topics: np.ndarray, X: sp.csr_array, rounds: int = 50) -> np.ndarray:
+    """Topic proportions of documents: EM on p(w) = sum_k theta_k beta_kw, with 1/K added to each topic's count.
+
+    Depends on the topics' probabilities alone, so no tool's own inference or prior is in the measure. Returns (D, K).
+    """
+    n_topics, (n, _) = len(topics), X.shape
+    rows = np.repeat(np.arange(n), np.diff(X.indptr))
+    table = np.ascontiguousarray(topics.T)[X.indices]
+    theta = np.full((n, n_topics), 1 / n_topics)
+    for _ in range(rounds):
+        ratio = X.data / np.maximum(np.einsum("ik,ik->i", theta[rows], table), 1e-300)
+        theta = theta * (sp.csr_array((ratio, np.arange(len(rows)), X.indptr), shape=(n, len(rows))) @ table)
+        theta += 1 / n_topics
+        theta /= theta.sum(axis=1, keepdims=True)
+    return theta
+
+
+def perplexity(topics: np.ndarray, seen: sp.csr_array, unseen: sp.csr_array) -> float:
+    """Perplexity of the unseen halves of documents, given the seen ones."""
+    theta = fold_in(topics, seen)
+    rows = np.repeat(np.arange(unseen.shape[0]), np.diff(unseen.indptr))
+    p = np.einsum("ik,ki->i", theta[rows], topics[:, unseen.indices])
+    return float(np.exp(-(unseen.data @ np.log(np.maximum(p, 1e-300))) / unseen.data.sum()))
+
+
+def shares(weights: np.ndarray) -> np.ndarray:
+    """Rows scaled to a sum of 1."""
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True), dtype=np.float64)
+
+
+def ours(X: sp.csr_array, n_topics: int) -> Way:
+    """A fit for each number of steps; the default is 48 for 4,000 documents."""
+    from vips_fast import LatentDirichletAllocation
+
+    LatentDirichletAllocation(n_topics, private=False, n_steps=1, random_state=0).fit(X[:2])  # what it imports late
+    for n_steps in (4, 6, 8, 12, 16, 24, 32, None, 64, 96, 160):
+        start = time.process_time()
+        model = LatentDirichletAllocation(n_topics, private=False, n_steps=n_steps, random_state=0).fit(X)
+        yield time.process_time() - start, shares(model.components_)
+
+
+def scikit_learn(X: sp.csr_array, n_topics: int) -> Way:
+    """Its online algorithm, minibatches of 256 in epochs in random order."""
+    from sklearn.decomposition import LatentDirichletAllocation
+
+    X = sp.csr_matrix(X)
+    model = LatentDirichletAllocation(n_topics, total_samples=X.shape[0], random_state=0)
+    spent, rng, number = 0.0, np.random.default_rng(0), 0
+    while True:
+        order = rng.permutation(X.shape[0])
+        for first in range(0, len(order), 256):
+            batch = X[order[first : first + 256]]
+            start = time.process_time()
+            model.partial_fit(batch)
+            spent, number = spent + time.process_time() - start, number + 1
+            if number in (2, 4, 8, 12) or number % 16 == 0:
+                yield spent, shares(model.components_)
+
+
+def gensim(X: sp.csr_array, n_topics: int) -> Way:
+    """Minibatches of 256, as many passes as there is time for."""
+    from gensim.models import LdaModel
+
+    X = sp.csr_matrix(X)
+    documents = [list(zip(row.indices.tolist(), row.data.tolist(), strict=True)) for row in X]
+    words = {v: str(v) for v in range(X.shape[1])}
+    model = LdaModel(id2word=words, num_topics=n_topics, chunksize=256, eval_every=None, random_state=0)
+    spent = 0.0
+    while True:
+        start = time.process_time()
+        model.update(documents, passes=1, update_every=1)
+        spent += time.process_time() - start
+        yield spent, shares(model.get_topics())
+
+
+def tomotopy(X: sp.csr_array, n_topics: int) -> Way:
+    """Collapsed Gibbs sampling, 10, 20, 50, 100, 150, … sweeps."""
+    import tomotopy
+
+    model = tomotopy.LDAModel(k=n_topics, seed=0)
+    X = sp.csr_matrix(X)
+    for row in X:
+        model.add_doc([str(v) for v in np.repeat(row.indices, row.data)])
+    model.train(0)
+    place = np.array([int(v) for v in model.used_vocabs])
+    spent = 0.0
+    for sweeps in chain((10, 10, 30), repeat(50)):
+        start = time.process_time()
+        model.train(sweeps, workers=1)
+        spent += time.process_time() - start
+        topics = np.full((n_topics, X.shape[1]), 1e-12)
+        topics[:, place] = [model.get_topic_word_dist(k) for k in range(n_topics)]
+        yield spent, shares(topics)
+
+
+TOOLS = {"ours": ours, "scikit-learn": scikit_learn, "gensim": gensim, "tomotopy": tomotopy}
+
+
+def times_to(way: list[tuple[float, float]], levels: tuple[int, ...] = LEVELS) -> list[float | None]:
+    """Seconds of the first point at or below each perplexity; None where there is none."""
+    return [min((seconds for seconds, reached in way if reached <= level), default=None) for level in levels]
+
+
+def measured(X, seen, unseen, n_topics: int, tools: list[str], limit: float) -> dict[str, list[tuple[float, float]]]:
+    """Seconds and perplexity of each tool's points."""
+    ways: dict[str, list[tuple[float, float]]] = {}
+    for name in tools:
+        try:
+            for seconds, topics in TOOLS[name](X, n_topics):
+                ways.setdefault(name, []).append((seconds, perplexity(topics, seen, unseen)))
+                print(f"{name:>14} {seconds:8.2f} s  {ways[name][-1][1]:7.0f}", flush=True)
+                if seconds > limit or ways[name][-1][1] <= ENOUGH:
+                    break
+        except ImportError as error:
+            print(f"{name:>14} left out: {error}", flush=True)
+    return ways
+
+
+def table(ways: dict[str, list[tuple[float, float]]]) -> str:
+    """Processor seconds to each perplexity, and the best perplexity with its seconds, as Markdown."""
+    rows = []
+    for name, way in ways.items():
+        seconds, best = min(way, key=lambda point: point[1])
+        rows.append([name, *(f"{t:.2f}" if t else "–" for t in times_to(way)), f"{best:.0f} after {seconds:.1f} s"])
+    return markdown(["tool", *(f"{level:,}" for level in LEVELS), "best"], rows)
+
+
+def draw(ways: dict[str, list[tuple[float, float]]], folder: Path) -> None:
+    """Perplexity over seconds, both on logarithmic axes."""
+    figure, axes = subplots(figsize=(6.4, 4.2))
+    for style, (name, way) in zip(STYLES, ways.items(), strict=False):
+        axes.plot(*zip(*way, strict=True), label=name, markersize=4, **style)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_ylim(top=3000)
+    ticks = (1600, 1700, 1800, 1900, 2000, 2500, 3000)
+    axes.set_yticks(ticks, [f"{tick:,}" for tick in ticks])
+    axes.minorticks_off()
+    axes.set_xlabel("processor seconds of the fit")
+    axes.set_ylabel("held-out perplexity")
+    axes.legend()
+    save(figure, folder, "front")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """See the head of this file."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tools", nargs="+", choices=TOOLS, default=list(TOOLS))
+    parser.add_argument("--records", type=int, default=4000)
+    parser.add_argument("--topics", type=int, default=50)
+    parser.add_argument("--seconds", type=float, default=120.0, help="most processor seconds of a tool, default 120")
+    args = parser.parse_args(argv)
+    if not (DATA / "wiki").is_dir():
+        sys.exit("real data not found: set VIPS_FAST_DATA to the folder that holds wiki/")
+    train, test = (sp.csr_array(sp.load_npz(DATA / "wiki" / f"{name}.npz")) for name in ("train", "test"))
+    ways = measured(train[: args.records], *halves(test[:800]), args.topics, args.tools, args.seconds)
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    with (RESULTS / "front.csv").open("w", newline="") as file:
+        points = [[name, *point] for name, way in ways.items() for point in way]
+        csv.writer(file).writerows([["tool", "seconds", "perplexity"], *points])
+    (RESULTS / "front.md").write_text(table(ways) + "\n", encoding="utf-8")
+    draw(ways, RESULTS)
+    print("\n" + table(ways))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

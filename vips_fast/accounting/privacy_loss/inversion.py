@@ -1,0 +1,321 @@
+"""Many steps on Poisson samples of tiny rates: delta(eps) from the characteristic function.
+
+With q <= 1e-5 a step's loss is tiny, but for rare large ones, and no grid of losses holds both. Here no grid is needed.
+Let S be dP/dQ of all steps, the product of independent S_i = 1 - q + q exp(mu g - mu^2 / 2), g ~ N(0, 1) under Q
+(Zhu, Dong & Wang 2022, theorem 11), and R = exp(tau g - tau^2 / 2) independent of it.
+
+*Bounds.* delta(eps) is E(S - e^eps)_+ or, in the other direction, E(1 - e^eps S)_+. Both are expectations of convex
+functions, so they are at most those of S R, E R being 1. On the other side
+
+    (S R - e^x)_+ <= (S e^k - e^x)_+ + S (R - e^k)_+,    (1 - e^x S R)_+ <= (1 - e^(x-k) S)_+ + e^(x-k) S (1 - e^k R)_+,
+
+so that, E S being 1, delta(x - k) >= e^-k (delta_SR(x) - e^x delta_R(k)) in both directions, x, k >= 0. delta_R
+is the profile of a Gaussian mechanism of mu = tau. Each S_i is replaced by a law of about a thousand atoms, which is
+larger in convex order for an upper bound and smaller for a lower one, as in `allocation`, whose errors a and b are
+charged here too. (Where eps >= sum -ln(1 - q) there is no loss as large in the direction of removal.)
+
+*Inversion.* With M(s) = E S^(1 + s), a product of powers of sums over the atoms, and G(x) = E(S R - e^x)_+ -
+E(R - e^x)_+, which is also E(e^x - S R)_+ - E(e^x - R)_+, that is e^x times the other direction's at -x,
+
+    integral e^(s x) G(x) dx = e^(tau^2 s (s + 1) / 2) (M(s) - 1) / (s (s + 1)) =: F(s),
+
+and by Poisson's summation the trapezoid rule of spacing h on Re s = c is exact but for wrapped copies, W = 2 pi / h:
+
+    (h / 2 pi) sum_k F(c + i h k) e^(-(c + i h k) x) = sum_k e^(c k W) G(x + k W).
+
+G >= 0 by Jensen's inequality, so the sum is an upper bound of G(x) as it stands; for a lower one the copies are
+subtracted, each at most what Chernoff's bound says. |M(c + i w)| <= M(c) and the factor of R bound what is left out
+beyond the last k.
+
+*Rounding.* M - 1 is summed as it stands, of e^((1 + s) l) - 1, and errs by less than (J + 100) u times sum m e^((1 + c)
+l) |w l| + sum m |e^((1 + c) l) - 1| for J atoms; the power of n errs n times as much, and the sum over k adds that up.
+The masses of the atoms are first lowered by 2 b, and what is then missing from 1 is put at S_i = 1: so Q has mass 1
+exactly. Upper bounds lose a factor of at most 1 + 4 b a step by it, which is given back; for lower ones it is Jensen's
+inequality. E S_i is then 1 + e, |e| tiny, and copies from below are not less than -n |e|.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..checks import FloatArray
+from ..events import GaussianEvent, PoissonSampledEvent, PrivacyEvent, gaussian_mu_squared, touching_leaves
+from ..gaussian import gaussian_delta
+from ..roots import right_end
+from .allocation import Kind, lognormal, merged
+from .convolution import UNIT, ComplexArray
+
+#: The largest rate and the fewest steps that this is for, and the most frequencies.
+_RATE, _STEPS, _MOST = 1e-5, 1_000, 1 << 19
+#: The widest window: e to the power of its losses is a double.
+_WIDEST = 600.0
+
+
+class Sampled(NamedTuple):
+    """Steps on Poisson samples with probability `rate` by a Gaussian mechanism of shift `mu`."""
+
+    rate: float
+    mu: float
+    steps: int
+
+
+def rare_samples(event: PrivacyEvent) -> list[Sampled] | None:
+    """The steps of a composition of Gaussian mechanisms on tiny Poisson samples; None if it has anything else."""
+    found = []
+    for leaf, count in sorted(touching_leaves(event).items(), key=lambda item: item[0].to_json()):
+        if not isinstance(leaf, PoissonSampledEvent) or leaf.sampling_probability > _RATE:
+            return None
+        square = gaussian_mu_squared(leaf.event)
+        if not all(isinstance(part, GaussianEvent) for part in leaf.event.leaves()) or not 1e-8 < square < 100.0:
+            return None
+        found.append(Sampled(leaf.sampling_probability, math.sqrt(square), count))
+    return found if sum(part.steps for part in found) >= _STEPS else None
+
+
+class _Atoms(NamedTuple):
+    """The law of one step's loss under Q, and how often it is; the mass that is missing from 1 lies at 0."""
+
+    loss: FloatArray
+    masses: FloatArray
+    steps: int
+
+
+class _Sums(NamedTuple):
+    """The terms of the trapezoid rule at frequencies w = 0, h, 2 h, ..., and a bound of their errors' sum."""
+
+    c: float
+    h: float
+    terms: ComplexArray
+    error: float
+
+
+def _turns(angle: FloatArray) -> ComplexArray:
+    """e^(i angle) - 1, without cancellation."""
+    return np.asarray(-2.0 * np.sin(0.5 * angle) ** 2 + 1j * np.sin(angle))
+
+
+class Inversion:
+    """Bounds of what steps on tiny samples cost, for deltas near `delta`: upper ones, or lower ones.
+
+    Its answers are bounds wherever they are asked for; at a delta much smaller than `delta` they are loose.
+    """
+
+    def __init__(self, parts: Sequence[Sampled], delta: float, rtol: float, upper: bool) -> None:
+        self.upper, self._parts = upper, []
+        self._rtol = min(max(rtol, 1e-6), 5e-3)
+        rate = math.fsum(part.steps * part.rate for part in parts)
+        cut = max(1e-280, 1e-5 * delta / rate)
+        self._infinite = self._shift = self._growth = self._mean = 0.0
+        for q, mu, n in parts:
+            start = Kind(min(1e-18, cut), 0.01, 3000.0, upper)
+            law = merged(lognormal(mu, start), Kind(min(1e-6, cut), 0.02, 500.0 * math.sqrt(1e-4 / self._rtol), upper))
+            excess = q * (law.values - 1.0)
+            # The masses of Q before they are lowered err by b, and tails that were counted twice.
+            b = law.mass_error + abs(float(np.sum(law.masses)) - 1.0) + 16.0 * UNIT
+            atoms = _Atoms(np.log1p(excess), law.masses * (1.0 - 2.0 * b), n)
+            self._parts.append(atoms)
+            self._growth += 4.0 * n * b
+            self._shift += n * (law.value_error + 8.0 * UNIT) * float(np.max(q * (law.values + 1.0) / (1.0 + excess)))
+            self._infinite += n * q * law.infinite * (1.0 + 1e-9)
+            self._mean += n * abs(float(np.sum(atoms.masses * excess))) + n * UNIT * 1e3 * q
+        self._largest = max(float(part.loss[-1]) for part in self._parts)
+        self._least = min(float(part.loss[0]) for part in self._parts)
+        self._spread = math.sqrt(
+            math.fsum(a.steps * float(np.sum(a.masses * np.exp(a.loss) * a.loss**2)) for a in self._parts)
+        )
+        # Two of the largest losses lie inside one copy, and the copies of what is normal far apart.
+        self._width = 16.0 * self._spread + 2.5 * (self._largest - self._least)
+        #: The largest loss of removing a record.
+        self._known_loss = math.fsum(part.steps * part.rate for part in parts) * (1.0 + 2.0 * _RATE)
+        #: The smoothing that takes the most frequencies.
+        self._least = 9.0 * self._width / (2.0 * math.pi * _MOST)
+        self._known: list[tuple[float, float, float]] = []
+
+    def _cumulant(self, s: float) -> float:
+        """ln M(s) at a real s."""
+        return math.fsum(
+            steps * math.log1p(float(np.sum(masses * np.expm1((1.0 + s) * loss))))
+            for loss, masses, steps in self._parts
+        )
+
+    def _sums(self, c: float, tau: float) -> _Sums:
+        """F e^(-i w x) without its second factor, on Re s = c."""
+        h = 2.0 * math.pi / self._width
+        count = math.ceil(9.0 / (tau * h)) + 1
+        block = math.ceil(math.sqrt(count))
+        w = h * np.arange(block * block)
+        log_m, wrong = np.zeros(block * block, complex), np.zeros(block * block)
+        for loss, masses, n in self._parts:
+            weight = masses * np.exp((1.0 + c) * loss)
+            known = float(np.sum(masses * np.expm1((1.0 + c) * loss)))
+            slow, fast = (_turns(np.outer(np.arange(block) * step, loss)) for step in (h * block, h))
+            slow_weighted = slow * weight
+            excess = slow_weighted @ fast.T + slow_weighted.sum(1)[:, None] + (fast * weight).sum(1) + known
+            real, imag = excess.real.ravel(), excess.imag.ravel()
+            log_m += n * (0.5 * np.log1p(2.0 * real + real * real + imag * imag) + 1j * np.arctan2(imag, 1.0 + real))
+            size = float(np.sum(masses * np.abs(np.expm1((1.0 + c) * loss))))
+            wrong += n * (len(loss) + 100.0) * UNIT * (w * float(np.sum(weight * np.abs(loss))) + size)
+        s = c + 1j * w
+        smooth = np.exp(0.5 * tau * tau * s * (s + 1.0))
+        over = smooth / (s * (s + 1.0))
+        moments = np.exp(log_m.real)
+        terms = np.asarray(np.expm1(log_m) * over, np.complex128)
+        if float(wrong.max()) > 0.1:
+            return _Sums(c, h, terms, math.inf)
+        # The logarithm is taken of what is near 1, so that it errs by little more than its argument.
+        error = float(np.sum(2.0 * wrong * moments * np.abs(over) + 64.0 * UNIT * np.abs(terms)))
+        terms[0] *= 0.5
+        beyond = w[-1] + h
+        left = (float(moments[0]) + 1.0) * math.exp(0.5 * tau * tau * (c * (c + 1.0) - beyond * beyond)) / (h * beyond)
+        return _Sums(c, h, terms, error + left * (1.0 + h / beyond))
+
+    def _log_copies(self, x: float, c: float, tau: float) -> float:
+        """ln of a bound of the wrapped copies of G around x, by Chernoff's bounds of G."""
+        width, smooth, best = self._width, 0.5 * tau * tau, [math.inf, math.inf]
+        for o, above, below in self._orders():
+            if o > c:
+                rate = (o - c) * width
+                best[0] = min(best[0], above + smooth * o * (o + 1.0) - o * x - rate - math.log(-math.expm1(-rate)))
+            # From below, where G is e^x times that of the other direction at -x.
+            rate = (1.0 + o + c) * width
+            best[1] = min(best[1], below + smooth * o * (o + 1.0) + (1.0 + o) * x - rate - math.log(-math.expm1(-rate)))
+        return float(np.logaddexp(best[0], best[1]))
+
+    def _orders(self) -> list[tuple[float, float, float]]:
+        """Orders o, with ln M(o) and ln M(-1 - o)."""
+        if not self._known:
+            orders = [float(o) / self._width for o in np.geomspace(0.5, 200.0, 40)]
+            self._known = [(o, self._cumulant(o), self._cumulant(-1.0 - o)) for o in orders]
+        return self._known
+
+    def _rounding(self, x: float, sums: _Sums) -> float:
+        return sums.h / math.pi * math.exp(-sums.c * x) * sums.error
+
+    def _one_side(self, x: float, sums: _Sums, tau: float) -> float:
+        """The bound of G at x."""
+        turn = np.exp(-1j * math.remainder(sums.h * x, 2.0 * math.pi) * np.arange(len(sums.terms)))
+        scale = sums.h / math.pi * math.exp(-sums.c * x)
+        value = scale * float(np.sum((sums.terms * turn).real))
+        size = np.abs(sums.terms)
+        turned = float(np.sum(size * (sums.h * np.arange(len(size)))))
+        error = self._rounding(x, sums) + scale * 8.0 * UNIT * (abs(x) * turned + 8.0 * float(np.sum(size)))
+        if self.upper:
+            # Only copies from below may be negative.
+            error += math.expm1(self._mean) / math.expm1(min(sums.c * self._width, 600.0))
+        else:
+            error += math.exp(min(self._log_copies(x, sums.c, tau), 600.0))
+        error += math.expm1(self._mean) + 1e-12 * abs(value)
+        return value + error if self.upper else value - error
+
+    def _delta(self, epsilon: float, sums: _Sums, tau: float) -> float:
+        """The bound of delta at `epsilon`, the larger of both directions."""
+        if self.upper:
+            x = epsilon - self._shift
+            rest = gaussian_delta(tau, x)
+            add = self._one_side(x, sums, tau) + rest + self._infinite
+            remove = 0.0 if epsilon >= self._known_loss else math.exp(x) * self._one_side(-x, sums, tau) + rest
+            return min(1.0, math.exp(self._growth) * max(add, remove))
+        k = 8.0 * tau
+        x = epsilon + self._shift + k
+        found = [self._one_side(x, sums, tau), math.exp(min(x, 600.0)) * self._one_side(-x, sums, tau)]
+        return math.exp(-self._growth - k) * (max(found) - math.exp(min(x, 600.0)) * gaussian_delta(tau, k))
+
+    def _tuned(self, x: float, tau: float) -> _Sums:
+        """The sums for answers near x, on the line where copies and rounding together are least."""
+
+        def badness(c: float, above: float) -> float:
+            copies, rounding = self._log_copies(x, c, tau), above - c * x - 25.0
+            if x < self._known_loss:
+                copies, rounding = max(copies, self._log_copies(-x, c, tau) + x), above + c * x + x - 25.0
+            return float(np.logaddexp(copies, rounding))
+
+        return self._sums(min((badness(o, above), o) for o, above, _ in self._orders()[:-1])[1], tau)
+
+    def epsilon(self, delta: float, near: float | None = None) -> float | None:
+        """The bound of epsilon at `delta`, to about `rtol`; None where this way leads to none that is so tight.
+
+        `near` is about the answer, where that is known.
+        """
+        part = 0.004 * math.sqrt(self._rtol / 1e-4) if self.upper else 0.06 * self._rtol
+        tau, points = self._width / 2_000.0, self._width * np.geomspace(5e-4, 0.48, 14)
+        aim = float(points[0])
+        if near is not None:
+            tau, aim = max(self._least, part * near), near
+            points = near * np.array([0.3, 0.7, 0.9, 0.97, 1.0, 1.03, 1.1])
+        if self._width > _WIDEST:
+            return None
+        for _ in range(8):
+            sums = self._tuned(aim, tau)
+
+            def excess(t: float, sums: _Sums = sums, tau: float = tau) -> float:
+                value = self._delta(math.exp(t), sums, tau)
+                return math.log(value / delta) if value > 0.0 else -700.0
+
+            logs = [math.log(x) for x in points]
+            values = [excess(t) for t in logs]
+            first = next((i for i, value in enumerate(values) if value <= 0.0), None)
+            if first is None:
+                return None
+            if first > 0:
+                root = right_end(excess, logs[first - 1], logs[first], values[first - 1], values[first], 1e-7)
+                found = math.exp(root)
+                if not self.upper and (tau <= 1.5 * part * found or tau == self._least):
+                    return _ten_digits(math.exp(root - 3e-7), False) if excess(root - 3e-7) > 0.0 else None
+                if tau <= 1.5 * part * found and found < 2.0 * aim:
+                    worst = -found if found < self._known_loss else found
+                    return _ten_digits(found, True) if self._rounding(worst, sums) <= 3e-3 * delta else None
+            else:
+                found = float(points[0])
+                if self.upper and self._delta(0.0, sums, tau) <= delta:
+                    return 0.0
+            if tau == self._least and found < 2.0 * aim:
+                return None
+            aim, tau = found, max(self._least, part * found)
+            points = found * np.array([0.02, 0.3, 0.8, 1.01, 1.1, 1.5])
+        return None
+
+    def delta(self, epsilon: float) -> float | None:
+        """The bound of delta at `epsilon` >= 0; None where it is not tight."""
+        scale = max(epsilon, 0.01 * self._spread)
+        if max(self._width, 2.0 * epsilon) > _WIDEST:
+            return None
+        tau = max(self._least, 0.004 * math.sqrt(self._rtol / 1e-4) * scale)
+        sums = self._tuned(scale, tau)
+        found = self._delta(epsilon, sums, tau)
+        worst = -epsilon if epsilon < self._known_loss else epsilon
+        loose = self._rounding(worst, sums) > 1e-4 * found or tau > 0.02 * scale
+        return None if loose else _ten_digits(found, self.upper)
+
+
+def _ten_digits(x: float, up: bool) -> float:
+    """x to ten digits, rounded to the safe side: products of matrices may err by another last bit from run to run."""
+    if not 0.0 < x < math.inf:
+        return x
+    unit = 10.0 ** (math.floor(math.log10(x)) - 9)
+    return (math.ceil(x / unit) if up else math.floor(x / unit)) * unit * (1.0 + (1e-15 if up else -1e-15))
+
+
+def inverted_epsilon(parts: Sequence[Sampled], delta: float, rtol: float) -> float | None:
+    """An upper bound of epsilon, or None."""
+    return Inversion(parts, delta, rtol, True).epsilon(delta)
+
+
+def inverted_epsilon_lower(parts: Sequence[Sampled], delta: float, rtol: float) -> float | None:
+    """A lower bound of epsilon, or None."""
+    near = inverted_epsilon(parts, delta, max(rtol, 1e-3))
+    return Inversion(parts, delta, rtol, False).epsilon(delta, near) if near else near
+
+
+def inverted_delta(parts: Sequence[Sampled], epsilon: float, rtol: float) -> float | None:
+    """An upper bound of delta, or None."""
+    known = 1e-6
+    for _ in range(12):
+        found = Inversion(parts, known, rtol, True).delta(epsilon)
+        if found is None or found >= 0.1 * known:
+            return found
+        known = found
+    return None

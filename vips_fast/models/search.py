@@ -1,0 +1,497 @@
+"""Tuning that is charged: settings chosen by a private search, all of whose runs are in the one statement.
+
+`PrivateSearch` draws a random number of runs; each takes one of the candidate settings at random, is fitted with noise
+of its own, and is judged by a score; the best alone is published (Papernot & Steinke 2022).
+
+*Theorem.* Let z be the noise multiplier of the runs, T their releases, z_s the score's. The published model is
+(epsilon, delta)-private with what accountant "rdp" says of RepeatAndSelectEvent(run), where run is the composition of
+the score's GaussianEvent(z_s) and of the T sampled releases, or without a private score of these alone.
+
+*Proof.* One run, Q, publishes its candidate, its model and its score, ordered by the score and among equal scores by a
+coin. The candidate is drawn without the data, and all candidates have the same event (others are refused before
+anything is spent), so whichever it is Q's releases are bounded by that event; which one it was is a function of coins.
+Units are divided into those that are fitted to and those that the score is about once for all runs: under "add or
+remove" by a coin for each, under "replace one" by a permutation of their places; so given these coins, which have one
+law on both data sets, the same other units are in each share. The score is a sum of numbers in [0, 1], one a unit,
+truncated to a lattice and released with Gaussian noise of sensitivity 1 (`GaussianMechanism`), for a model that is
+released before it: the composition bounds both, although a unit is in one of the shares only. Each unit's number is
+computed from its own rows and the released model alone, by a call of its own. Every run draws its noise, its
+minibatches and its candidate anew, so given the division the runs are independent repetitions of Q, and
+`vips_fast.accounting.selection` bounds the best of a random number of them. A Renyi divergence is quasi-convex, so the
+bound holds for the mixture over divisions.
+
+Not released, and so not to be shown: how many runs there were, the other runs' models, ledgers and scores. The seconds
+that a search takes tell the number, roughly; like those of every fit they are for the operator and not covered. A
+search that is killed has spent its epsilon: it is charged whole before the first run, cannot be resumed, and keeps no
+transcript.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import logging
+import math
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self, cast
+
+import numpy as np
+
+from ..accounting import (
+    ComposedEvent,
+    GaussianEvent,
+    PrivacyEvent,
+    RepeatAndSelectEvent,
+    calibrate_noise_multiplier,
+    epsilon,
+    renyi_divergence,
+)
+from ..checks import check_choice, check_number
+from ..data.shards import ShardedCorpus
+from ..engine.budget import Budget
+from ..engine.ledger import Ledger
+from ..engine.randomness import KeyedRandomness, Randomness, SystemRandomness
+from ..engine.result import FitResult, Public
+from ..engine.sampling import Sampler, check_steps, run_event
+from ..engine.statement import Privacy
+from ..mechanisms import GaussianMechanism
+from ..mechanisms.selection import number_of_runs
+from .estimator import NotFittedError, PrivateEstimator
+from .settings import unit_name
+
+#: What all runs have in common, so that they have one event.
+SCHEDULE = frozenset(
+    {
+        "sampling", "neighbors", "batch_size", "n_steps", "n_records", "target_epsilon", "target_delta",
+        "noise_multiplier", "private", "rows_per_group", "callback",
+    }
+)  # fmt: skip
+_SAMPLINGS = ("poisson", "full", "without_replacement")
+#: Renyi divergence of the private score over that of a run, at order 8, where the score's noise is not given.
+_SCORE_SHARE = 0.2
+
+Scorer = Callable[[Any, Any, Any], float]
+
+
+class NoRunError(RuntimeError):
+    """A search with a Poisson number of runs drew none. Its epsilon is spent."""
+
+
+class PrivateSearch:
+    """Settings of a private estimator, chosen by a private search; the choice is part of the guarantee.
+
+    Parameters
+    ----------
+    estimator : PrivateEstimator
+        Its settings are those of every run but for the candidates'; its target, or noise, and its delta are those of
+        the whole search. Minibatches are drawn by "poisson", "full" or "without_replacement".
+    candidates : mapping of str to sequences, or sequence of mappings
+        Values to try, all combinations, or the combinations themselves: any parameters of the estimator that leave the
+        event of a run as it is (`SCHEDULE` are those that may not differ). All are public.
+    mean_runs : float
+        Mean of the random number of runs, at least 1 (Poisson: above 0).
+    shape : float or None
+        Of the truncated negative binomial distribution: 1 is geometric, 0 logarithmic. Less spends less on the worst
+        case and has a longer tail. None is the Poisson distribution, which may draw no run.
+    score : {"private", "public"}
+        What runs are judged by: a noised score of units that are held out, or the score of public data.
+    held_out : float
+        Share of the units that are held out for a private score, in (0, 1).
+    scorer : callable(model, X, y) or None
+        Gives a number for the rows of one unit (private) or for all rows (public), from the model and these rows alone;
+        larger is better. None is the mean log-likelihood of the labels (`BayesianLogisticRegression`), the variational
+        bound per word (`LatentDirichletAllocation`) and the pixel accuracy (`SigmoidBeliefNetwork`).
+    score_range : (float, float) or None
+        Numbers of a private score are cut to this interval, which is public; the narrower, the less noise. None is
+        (-2, 0), (-5/4 ln V, -1/2 ln V) for V words, and (0, 1). Needed with a ``scorer``.
+    score_noise : float or None
+        Noise of a private score over the width of ``score_range``, for the sum over units. None takes a fifth of a
+        run's Renyi divergence for it.
+
+    Attributes
+    ----------
+    best_estimator_ : PrivateEstimator
+        The chosen model; its ledger and statement are those of the whole search.
+    best_params_ : dict
+    best_score_ : float
+        Noised where it is private; in the units of the scorer.
+    """
+
+    def __init__(
+        self, estimator: PrivateEstimator, candidates: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]], *,
+        mean_runs: float = 10.0, shape: float | None = 1.0, score: str = "private", held_out: float = 0.2,
+        scorer: Scorer | None = None, score_range: tuple[float, float] | None = None, score_noise: float | None = None,
+    ) -> None:  # fmt: skip
+        self.estimator, self.candidates = estimator, candidates
+        self.mean_runs, self.shape, self.score, self.held_out = mean_runs, shape, score, held_out
+        self.scorer, self.score_range, self.score_noise = scorer, score_range, score_noise
+        self._names = estimator.get_params(deep=False).keys() if isinstance(estimator, PrivateEstimator) else ()
+        self._test_key: bytes | None = None
+        self._best: tuple[PrivateEstimator, dict[str, Any], float] | None = None
+
+    def set_unsafe(self, *, test_key: bytes | None = None) -> Self:
+        """As `PrivateEstimator.set_unsafe`: what a known key draws is NOT PRIVATE; for tests and audits."""
+        if isinstance(self.estimator, PrivateEstimator):
+            self._unfitted({}).set_unsafe(test_key=test_key)  # refuses what is no key
+        self._test_key = test_key
+        return self
+
+    # ------------------------------------------------------------ settings
+
+    def _unfitted(self, settings: Mapping[str, Any]) -> PrivateEstimator:
+        return type(self.estimator)(**{**self._given(), **settings, "callback": None})
+
+    def _given(self) -> dict[str, Any]:
+        """The estimator's own settings."""
+        return {name: getattr(self.estimator, name) for name in self._names}
+
+    def _tried(self) -> list[dict[str, Any]]:
+        """The candidates, checked."""
+        given = self.candidates
+        if isinstance(given, Mapping):
+            values = [list(one) for one in given.values()]
+            tried = [dict(zip(given, one, strict=True)) for one in itertools.product(*values)]
+        else:
+            tried = [dict(one) for one in given]
+        if not tried:
+            raise ValueError("candidates: expected at least one")
+        known = self._given()
+        for one in tried:
+            for name in one:
+                if name not in known or name in SCHEDULE:
+                    raise ValueError(
+                        f"candidates: {name!r} is not to be searched; expected parameters of "
+                        f"{type(self.estimator).__name__} but for {', '.join(sorted(SCHEDULE))}"
+                    )
+            self._unfitted(one)._check_parameters()
+        return tried
+
+    def check(self) -> list[dict[str, Any]]:
+        """The candidates, all combinations; ValueError or TypeError for a setting that no search can have."""
+        if not isinstance(self.estimator, PrivateEstimator):
+            raise TypeError(f"estimator: expected a private estimator, got {type(self.estimator).__name__}")
+        if not self.estimator.private or self.estimator.noise_multiplier == 0 or self.estimator._taints():
+            raise ValueError("estimator: expected one whose fits are private")
+        RepeatAndSelectEvent(GaussianEvent(1.0), self.mean_runs, self.shape)  # refuses what is no distribution
+        check_choice("score", self.score, ("private", "public"))
+        check_number("held_out", self.held_out, 0, 1, low_open=True, high_open=True)
+        check_number("score_noise", self.score_noise, 0, math.inf, low_open=True, high_open=True, optional=True)
+        if self.score_range is not None:
+            low, high = self.score_range
+            if not (math.isfinite(low) and math.isfinite(high) and low < high):
+                raise ValueError(f"score_range={self.score_range!r}: expected two numbers, the first below the second")
+        elif self.scorer is not None and self.score == "private":
+            raise ValueError("score_range=None: expected the public range of a private scorer")
+        return self._tried()
+
+    def _judged(self, n_features: int) -> tuple[Scorer, tuple[float, float]]:
+        """Scorer and range."""
+        known = default_scorer(self.estimator, n_features) if self.scorer is None else (self.scorer, (-1.0, 1.0))
+        return known[0], known[1] if self.score_range is None else self.score_range
+
+    # ----------------------------------------------------------------- plan
+
+    def _score_noise(self, run: PrivacyEvent) -> float:
+        """Noise multiplier of the score beside a run; a function of public numbers that rises with the run's noise."""
+        if self.score_noise is not None:
+            return float(self.score_noise)
+        of_run = float(renyi_divergence(run, 8.0))
+        return 0.5 * math.sqrt(1.0 / (_SCORE_SHARE * min(max(of_run, 1e-9), 1e3)))
+
+    def event(self, sampler: Sampler, n_steps: int, noise_multiplier: float) -> RepeatAndSelectEvent:
+        """The event of the whole search, for runs of so many steps with this noise multiplier."""
+        run: PrivacyEvent = run_event(sampler, noise_multiplier, n_steps)
+        if self.score == "private":
+            run = ComposedEvent((GaussianEvent(self._score_noise(run), sampler.neighbors), run))
+        return RepeatAndSelectEvent(run, self.mean_runs, self.shape)
+
+    def _schedule(self, tried: list[dict[str, Any]], public: Public) -> tuple[Sampler, int]:
+        """Sampler and steps of every run; ValueError where candidates would differ in them."""
+        n_steps = self._unfitted(tried[0])._resolve_n_steps(public)
+        sampler = self._unfitted(tried[0])._sampler(public)
+        for one in tried[1:]:
+            if self._unfitted(one)._sampler(public).event(1.0) != sampler.event(1.0):
+                raise ValueError("candidates: expected settings with which all runs draw their minibatches alike")
+        if sampler.name not in _SAMPLINGS:
+            raise ValueError(
+                f"sampling={sampler.name!r}: expected one of {', '.join(_SAMPLINGS)} in a search; no Renyi bound of "
+                "others is known here"
+            )
+        check_steps(sampler, n_steps)
+        return sampler, n_steps
+
+    def _noise(self, make: Callable[[float], PrivacyEvent], delta: float, budget: Budget | None) -> float:
+        z, target = self.estimator.noise_multiplier, self.estimator.target_epsilon
+        if z is None:
+            if target is None and budget is not None:
+                return budget.noise_multiplier(make, 1)
+            return calibrate_noise_multiplier(make, 1.0 if target is None else float(target), delta)
+        if target is not None and (would := epsilon(make(float(z)), delta)) > target:
+            raise ValueError(
+                f"noise_multiplier={z:g} gives the search epsilon = {would:.4g} at delta = {delta:g}: expected at most "
+                f"target_epsilon={target:g}"
+            )
+        return float(z)
+
+    # ------------------------------------------------------------------ fit
+
+    def fit(
+        self, X: Any, y: Any = None, *, groups: Any = None, unit: str | None = None,
+        budget: str | Path | Budget | None = None, X_public: Any = None, y_public: Any = None,
+    ) -> Self:  # fmt: skip
+        """Search; afterwards ``best_estimator_`` is the chosen model.
+
+        X and y are as the estimator's ``fit`` takes them, in memory; ``groups``, ``unit`` and ``budget`` as in
+        `vips_fast.models.parameters.Rows`. ``X_public`` and ``y_public`` are what runs are judged by with
+        ``score="public"``: they have to be public, which cannot be seen here. The budget is charged once, for the whole
+        search, before the first run.
+
+        Raises ValueError or TypeError if a setting or the data are unusable, or the budget does not hold the search,
+        before anything is spent; NoRunError where a Poisson number of runs is 0, after it.
+        """
+        tried = self.check()
+        if isinstance(X, ShardedCorpus):
+            raise TypeError("X: expected data in memory, not shards")
+        if (self.score == "public") != (X_public is not None):
+            raise ValueError("X_public: expected with score='public', and only then")
+        base, payer = self.estimator, None if budget is None else Budget.of(budget)
+        rows, n_rows = _rows_of(X), _length(X)
+        called = unit_name(groups, unit, base.sampling)
+        codes = np.arange(n_rows) if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1]
+        n_units = int(codes.max()) + 1 if n_rows else 0
+        if len(codes) != n_rows:
+            raise ValueError(f"groups: {len(codes)} entries; expected {n_rows}, one for each row of X")
+        n_records = int(base.n_records or max(n_units, 1))
+        n_fitted = max(1, n_records - (round(self.held_out * n_records) if self.score == "private" else 0))
+        n_features = int(np.shape(X)[1])
+        scorer, (low, high) = self._judged(n_features)
+        public = Public(n_features=n_features, n_records=n_fitted, seed=0, unit=called)
+        sampler, n_steps = self._schedule(tried, public)
+        delta = base.target_delta or (base._delta(n_records) if payer is None else payer.delta)
+        if payer is not None:
+            payer.check_plan(sampler.neighbors, called, float(delta))
+        z = self._noise(lambda noise: self.event(sampler, n_steps, noise), float(delta), payer)
+        event = self.event(sampler, n_steps, z)
+        common = {"n_steps": n_steps, "noise_multiplier": z, "target_epsilon": None, "target_delta": float(delta)}
+        whose: dict[str, Any] = {} if groups is None else {"unit": called}
+        for one in tried:
+            # Refuses settings and data that no run could use, before anything is spent. The labels are public.
+            own = {"n_records": base.n_records if sampler.name == "without_replacement" else n_records}
+            seen = self._unfitted({**one, **common, **own}).prepare(X, y, groups=groups, **whose).public
+        if seen.classes is not None and "classes" in base.get_params(deep=False):
+            common["classes"] = seen.classes.tolist()
+        facts = self._charge(payer, event, None)
+        with base._counted(payer is None and self._test_key is None):
+            randomness: Randomness = SystemRandomness() if self._test_key is None else KeyedRandomness(self._test_key)
+            fitted = np.ones(n_units, dtype=bool)
+            if self.score == "private":
+                fitted = _division(n_units, self.held_out, sampler.neighbors, randomness)
+            held = _units(codes, ~fitted)
+            inside = np.flatnonzero(fitted[codes])
+            common["n_records"] = None if sampler.name == "without_replacement" else n_fitted
+            run = {"X": rows(inside), "y": None if y is None else np.asarray(y)[inside]}
+            if groups is not None:
+                run |= {"groups": np.asarray(groups)[inside], **whose}
+
+            def judge(model: PrivateEstimator, number: int) -> float:
+                if self.score == "public":
+                    return float(scorer(model, X_public, y_public))
+                labels = None if y is None else np.asarray(y)
+                each = (scorer(model, rows(one), None if labels is None else labels[one]) for one in held)
+                units = ((min(max(float(s), low), high) - low) / (high - low) if s == s else 0.0 for s in each)
+                # The very event that is charged says how much noise there is.
+                noise = cast(GaussianEvent, cast(ComposedEvent, event.event).events[0]).noise_multiplier
+                total = _noised(units, noise, randomness.noise_key(number))
+                return low + (high - low) * total / (self.held_out * n_records)
+
+            with _unheard():
+                found = self._runs(tried, common, run, judge, randomness)
+        if found is None:
+            raise NoRunError("the search drew no run, and publishes nothing; its epsilon is spent")
+        model, params, score = found
+        self._best = (self._published(model, event, score, len(tried), n_records, facts), params, score)
+        return self
+
+    def _charge(self, budget: Budget | None, event: PrivacyEvent, part: str | None) -> dict[str, str] | None:
+        """Charge the whole search; what the ledger says of it."""
+        if budget is None:
+            return None
+        if self._test_key is not None:
+            raise ValueError(f"budget {budget.path}: expected None with a known key")
+        with budget.reserve(event, 1, what=f"PrivateSearch {type(self.estimator).__name__}", part=part) as held:
+            held.release()
+            return {"dataset": budget.dataset, "budget": budget.identity, "run": held.run, "head": held.head}
+
+    def _runs(
+        self, tried: list[dict[str, Any]], common: Mapping[str, Any], data: Mapping[str, Any],
+        judge: Callable[[PrivateEstimator, int], float], randomness: Randomness,
+    ) -> tuple[PrivateEstimator, dict[str, Any], float] | None:  # fmt: skip
+        """The best of a random number of runs, with its settings and its score."""
+        best: tuple[PrivateEstimator, dict[str, Any], float] | None = None
+        high, low = (int(word) for word in randomness.words(2, "number of runs", 0))
+        for number in range(number_of_runs(self.mean_runs, self.shape, (high << 64) | low)):
+            word = int(randomness.words(1, "candidate", number)[0])
+            params = tried[word * len(tried) >> 64]
+            model = self._unfitted({**common, **params})
+            if self._test_key is not None:
+                key = hashlib.blake2b(b"run %d" % number, key=self._test_key, digest_size=32).digest()
+                model.set_unsafe(test_key=key)
+            model._fit(data["X"], data["y"], **{k: v for k, v in data.items() if k not in ("X", "y")})
+            score = judge(model, number)
+            if best is None or score > best[2]:
+                best = (model, params, score)
+        return best
+
+    def _published(
+        self, model: PrivateEstimator, event: RepeatAndSelectEvent, score: float, n_candidates: int, n_records: int,
+        facts: dict[str, str] | None,
+    ) -> PrivateEstimator:  # fmt: skip
+        """The chosen model with the ledger of the search in place of its run's."""
+        result, ledger = model._fitted(), Ledger()
+        plan = dict(result.ledger.plan or {})
+        searched = {
+            "candidates": n_candidates, "mean_runs": float(self.mean_runs), "score": self.score, "best_score": score,
+            "shape": None if self.shape is None else float(self.shape),
+            "held_out": float(self.held_out) if self.score == "private" else 0.0,
+        }  # fmt: skip
+        ledger.open(plan | {"n_records": n_records, "search": searched})
+        for reason in result.ledger.taints:
+            ledger.taint(reason)
+        if facts is not None:
+            ledger.charge_to(facts)
+        ledger.intend(event, clip_norm=plan["clip_norm"], sensitivity=plan["sensitivity"])
+        chosen = type(model)._from_settings(result.settings)
+        chosen._result = FitResult.make(
+            result.kind, result.settings, result.public, result.n_steps, result.arrays, result.state, ledger
+        )
+        return chosen
+
+    # ------------------------------------------------------------ read-outs
+
+    def _found(self) -> tuple[PrivateEstimator, dict[str, Any], float]:
+        if self._best is None:
+            raise NotFittedError("This PrivateSearch instance is not fitted yet: call fit first")
+        return self._best
+
+    @property
+    def best_estimator_(self) -> PrivateEstimator:
+        return self._found()[0]
+
+    @property
+    def best_params_(self) -> dict[str, Any]:
+        return dict(self._found()[1])
+
+    @property
+    def best_score_(self) -> float:
+        return self._found()[2]
+
+    @property
+    def privacy_(self) -> Privacy:
+        """The guarantee of the whole search."""
+        return self.best_estimator_.privacy_
+
+
+# ------------------------------------------------------------------- scores
+
+
+def default_scorer(estimator: PrivateEstimator, n_features: int) -> tuple[Scorer, tuple[float, float]]:
+    """Scorer of an estimator, and its public range; ValueError for one that has none."""
+    from .lda import LatentDirichletAllocation
+    from .logistic import BayesianLogisticRegression
+    from .sbn import SigmoidBeliefNetwork
+
+    if isinstance(estimator, BayesianLogisticRegression) and estimator.n_trials == 1:
+        return _log_likelihood, (-2.0, 0.0)
+    if isinstance(estimator, LatentDirichletAllocation):
+        width = math.log(max(n_features, 2))
+        return _bound_per_word, (-1.25 * width, -0.5 * width)
+    if isinstance(estimator, SigmoidBeliefNetwork):
+        return lambda model, X, y: float(model.pixel_accuracy(X)), (0.0, 1.0)
+    raise ValueError(f"scorer=None: expected a callable, as {type(estimator).__name__} has none of its own")
+
+
+def _log_likelihood(model: Any, X: Any, y: Any) -> float:
+    """Mean log-likelihood of labels; one that is not of the model's is as unlikely as can be."""
+    p, labels = model.predict_proba(X), np.asarray(y)
+    place = np.searchsorted(model.classes_, labels).clip(0, len(model.classes_) - 1)
+    known = model.classes_[place] == labels
+    return float(np.mean(np.where(known, np.log(np.maximum(p[np.arange(len(p)), place], 1e-300)), -700.0)))
+
+
+def _bound_per_word(model: Any, X: Any, y: Any) -> float:
+    """Variational bound per word; an empty document is worth what the middle of the range is."""
+    n_words = float(X.sum())
+    return float(model.score(X)) / n_words if n_words else -0.875 * math.log(max(X.shape[1], 2))
+
+
+def _noised(units: Iterator[float], noise_multiplier: float, key: bytes | None) -> float:
+    """Sum of numbers in [0, 1], exact on the noise's lattice, with Gaussian noise."""
+    mechanism = GaussianMechanism(noise_multiplier, 1.0, 1.0)
+    total = sum(math.trunc(one / mechanism.spacing) for one in units)
+    sums = np.array([total], dtype=np.int64)
+    mechanism.add_noise(sums, key)
+    return float(sums[0]) * mechanism.spacing
+
+
+# --------------------------------------------------------------------- data
+
+
+def _division(n_units: int, held_out: float, relation: str, randomness: Randomness) -> np.ndarray:
+    """Which units are fitted to; see the module."""
+    words = randomness.words(n_units, "held out", 0)
+    if relation == "replace_one":
+        fitted = np.ones(n_units, dtype=bool)
+        fitted[np.argsort(words, kind="stable")[: round(held_out * n_units)]] = False
+        return fitted
+    return np.asarray(words >= np.uint64(math.floor(math.ldexp(held_out, 64))))
+
+
+def _units(codes: np.ndarray, chosen: np.ndarray) -> list[np.ndarray]:
+    """Rows of each of the chosen units."""
+    rows = np.argsort(codes, kind="stable")
+    ends = np.cumsum(np.bincount(codes, minlength=len(chosen)))
+    starts = np.diff(ends, prepend=0)
+    return [rows[end - n : end] for end, n, one in zip(ends, starts, chosen, strict=True) if one]
+
+
+def _length(X: Any) -> int:
+    if len(np.shape(X)) != 2:
+        raise ValueError(f"X has shape {np.shape(X)}: expected two dimensions")
+    return int(np.shape(X)[0])
+
+
+def _rows_of(X: Any) -> Callable[[np.ndarray], Any]:
+    """Rows of X by their numbers."""
+    if hasattr(X, "tocsr"):
+        matrix = X.tocsr()
+        return lambda which: matrix[which]
+    if hasattr(X, "iloc"):
+        return lambda which: X.iloc[which]
+    array = np.asarray(X)
+    return lambda which: array[which]
+
+
+@contextmanager
+def _unheard() -> Iterator[None]:
+    """Keep the runs' log lines and warnings, which would tell how many there were, from this thread's listeners."""
+    thread = threading.get_ident()
+
+    def others(record: logging.LogRecord) -> bool:
+        return record.thread != thread
+
+    # A filter of a logger does not hold for those below it. All were made when their modules were imported.
+    names = [name for name in list(logging.root.manager.loggerDict) if name.partition(".")[0] == "vips_fast"]
+    loggers = [logging.getLogger(name) for name in names]
+    for logger in loggers:
+        logger.addFilter(others)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger in loggers:
+            logger.removeFilter(others)
