@@ -31,7 +31,6 @@ import math
 from functools import cache
 from typing import Any
 
-from ..checks import missing_package
 from .events import (
     ADD_REMOVE,
     REPLACE_ONE,
@@ -182,6 +181,8 @@ def _module(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError:
+        from ..checks import missing_package
+
         raise missing_package("an event of dp-accounting", "dp-accounting", "dp-accounting") from None
 
 
