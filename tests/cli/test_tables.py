@@ -32,7 +32,7 @@ def folder(tmp_path):
     ill = rng.random(N) < 1 / (1 + np.exp(-(age - 50) / 10))
     work = rng.choice(["private", "state"], N)
     table = pandas.DataFrame(
-        {"home": np.arange(N) // 3, "ill": np.where(ill, "yes", "no"), "work": work, "age": age, "note": "secret"}
+        {"home": np.arange(N) // 3, "ill": np.where(ill, "yes", "no"), "work": work, "age": age, "note": "zq7351"}
     )
     table.to_csv(tmp_path / "t.csv", index=False)
     table.to_json(tmp_path / "t.jsonl", orient="records", lines=True)
@@ -59,7 +59,7 @@ def test_fit_and_predict_need_the_schema_once(run, folder):
     said = np.array([float(row.split(",")[1]) for row in rows]) > 0.5
     assert (said == (pandas.read_csv(folder / "t.csv")["ill"] == "yes")).mean() > 0.75
     for path in (folder / "m").iterdir():
-        assert b"secret" not in path.read_bytes()
+        assert b"zq7351" not in path.read_bytes()
 
 
 def test_more_than_two_classes(run, folder):
@@ -84,7 +84,7 @@ def test_the_model_is_verified_with_its_schema(run, folder):
 def test_draft_and_check(run, refused, folder):
     code, text, _ = run("schema", "draft", folder / "t.csv", "--out", folder / "d.toml")
     draft = (folder / "d.toml").read_text()
-    assert code == 0 and "secret" not in draft and "private" not in draft and "[columns.\"home\"]" in draft
+    assert code == 0 and "zq7351" not in draft and "private" not in draft and "[columns.\"home\"]" in draft
     assert run("schema", "draft", folder / "t.parquet")[1] == draft
     # A first line of JSON Lines is a record: no name is taken from it.
     assert "JSON Lines has no header" in refused("schema", "draft", folder / "t.jsonl")

@@ -132,7 +132,9 @@ def test_public_topics_help_where_the_budget_is_small():
     public, private, test = corpus(1000, seed=1), corpus(2000, seed=2), corpus(300, seed=3)
     known = max(
         (
-            LatentDirichletAllocation(4, private=False, n_steps=40, doc_length=40, random_state=r).fit(public)
+            LatentDirichletAllocation(
+                4, private=False, n_steps=40, batch_size=1000, doc_length=40, random_state=r
+            ).fit(public)
             for r in range(4)
         ),
         key=lambda fit: fit.score(public),
@@ -141,7 +143,7 @@ def test_public_topics_help_where_the_budget_is_small():
     alone = LatentDirichletAllocation(4, **options).fit(private)
     helped = LatentDirichletAllocation(4, topic_word_prior=known.components_, **options).fit(private)
     assert helped.privacy_ == alone.privacy_
-    # 0.63 +- 0.03 over the noise.
+    # 0.61 +- 0.03 over the noise.
     assert helped.perplexity(test) < 0.8 * alone.perplexity(test)
 
 
