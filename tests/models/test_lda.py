@@ -147,6 +147,11 @@ def test_public_topics_help_where_the_budget_is_small():
     assert helped.perplexity(test) < 0.8 * alone.perplexity(test)
 
 
+def test_the_delta_of_a_statement_is_rounded_up():
+    model = LatentDirichletAllocation(2, n_steps=1, doc_length=10, noise_multiplier=5.0, target_delta=1 / 3e5)
+    assert ", 3.334e-06)-differential privacy" in model.fit(corpus(50, seed=1)).privacy_.statement()
+
+
 def test_a_prior_array_is_kept_with_the_model(tmp_path):
     X, prior = corpus(), np.random.default_rng(0).gamma(2.0, 3.0, (3, 60))
     model = LatentDirichletAllocation(

@@ -173,7 +173,7 @@ class Privacy:
             released, resumed = ("1 release, ", resumed) if self.steps == 1 else (released, f", one of them {resumed}")
             included += " All runs that it was the best of are included; neither they nor their number are published."
         return (
-            f"({rounded_up(self.epsilon)}, {self.delta!r})-differential privacy with respect to {relation}: "
+            f"({rounded_up(self.epsilon)}, {rounded_up(self.delta)})-differential privacy with respect to {relation}: "
             f"{released}{resumed}, {how}, noise multiplier {self.noise_multiplier:.4g}, "
             f"accountant {self.accountant!r}.{assumed}{included}{self._owners()} The number of {counted}s{columns} "
             "and all parameters are taken as public. The time that the fit took is not covered."
