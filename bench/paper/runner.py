@@ -38,10 +38,10 @@ PAGE = ROOT / "docs" / "papers.md"
 HEAD = """# The papers, figure by figure
 
 Made by `make paper` (`python -m bench.paper`) from the runs in `bench/paper`; not written by hand. A section's scale is
-1 where it shows the printed ranges and numbers of runs, and 10 where it shows the quick form, about a tenth of them.
-*Paper's setting* is the sensitivity and the accountant of the paper: such a model is **NOT PRIVATE** where that
-sensitivity does not hold (`privacy.md`). Seconds are those of one core (processor time), with the reading of the data
-where a cell is the first to need them.
+1 where it shows the printed ranges and numbers of runs but for what it says is cut, and 10 where it shows the quick
+form, about a tenth of them. *Paper's setting* is the sensitivity and the accountant of the paper: such a model is
+**NOT PRIVATE** where that sensitivity does not hold (`privacy.md`). Seconds are those of one core (processor time),
+with the reading of the data where a cell is the first to need them.
 """
 
 
