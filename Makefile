@@ -52,7 +52,7 @@ wheels: $(VENV)/.release
 # Versions and hashes of all that the tests need, for `make test LOCKED=1`; from the public index, whatever this machine's
 # pip is set to. The package's own extras come out as the package itself, in the last entry, which cannot be hashed.
 lock: $(VENV)/.release
-	env -u PIP_FIND_LINKS -u PIP_EXTRA_INDEX_URL PIP_CONFIG_FILE=/dev/null PIP_INDEX_URL=https://pypi.org/simple \
+	env -u PIP_FIND_LINKS -u PIP_EXTRA_INDEX_URL -u PIP_INDEX_URL PIP_CONFIG_FILE=/dev/null \
 	    $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-emit-index-url \
 	    --no-emit-find-links --extra test --extra bench --extra lint --output-file requirements.lock pyproject.toml
 	sed -i.bak '/^# WARNING: pip install will/,/^    # via vips_fast/d' requirements.lock && rm requirements.lock.bak
