@@ -61,7 +61,12 @@ def __dir__() -> list[str]:
 
 
 def get_include() -> str:
-    """Folder to put on a C compiler's include path for ``#include <vips_fast/vips_fast.h>``."""
+    """Folder to put on a C compiler's include path for ``#include <vips_fast/vips_fast.h>``.
+
+    >>> import pathlib, vips_fast
+    >>> pathlib.Path(vips_fast.get_include(), "vips_fast", "vips_fast.h").exists()
+    True
+    """
     package = Path(__file__).resolve().parent
     installed = package / "include"
     return str(installed if installed.is_dir() else package.parent / "csrc" / "include")
@@ -78,7 +83,13 @@ class RuntimeInfo(TypedDict):
 
 
 def runtime_info() -> RuntimeInfo:
-    """Version, instruction set in use, instruction sets this machine has, threads."""
+    """Version, instruction set in use, instruction sets this machine has, threads.
+
+    >>> import vips_fast
+    >>> info = vips_fast.runtime_info()
+    >>> info["isa"] in info["isas_available"], info["version"] == vips_fast.__version__
+    (True, True)
+    """
     from .kernels import native
     from .kernels.threads import resolve_n_threads
 

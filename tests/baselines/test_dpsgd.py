@@ -220,7 +220,7 @@ def test_bad_parameters(data, settings, match):
         (np.zeros(3), np.zeros(3), "X has dtype float64 and shape"),
         (np.zeros((3, 2)), np.zeros(2), "y has shape"),
         (np.full((3, 2), np.nan), np.array([0, 1, 1]), "X: expected finite"),
-        (np.zeros((3, 2)), np.array([0, 1, 2]), "y has 3 different labels"),
+        (np.zeros((3, 2)), np.array([0, 1, 2]), "y has 3 classes"),
     ],
 )
 def test_bad_records(X, y, match):

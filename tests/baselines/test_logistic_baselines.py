@@ -253,8 +253,8 @@ def test_privacy_loss_of_objective_perturbation():
 @pytest.mark.parametrize(
     ("X", "y", "text"),
     [
-        (np.ones((4, 2)), [0, 0, 0, 0], "y has 1 different labels"),
-        (np.ones((4, 2)), [0, 1, 2, 0], "y has 3 different labels"),
+        (np.ones((4, 2)), [0, 0, 0, 0], "y has 1 class:"),
+        (np.ones((4, 2)), [0, 1, 2, 0], "y has 3 classes"),
         (np.ones((4, 2)), [0, 1, 0], "y has shape"),
         (np.full((4, 2), np.nan), [0, 1, 0, 1], "X: expected finite"),
         (np.ones(4), [0, 1, 0, 1], "X has dtype float64 and shape"),

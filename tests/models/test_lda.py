@@ -379,44 +379,6 @@ print((peak() - before) / 2**20)
     assert used <= 20
 
 
-def whole(X):
-    """The checks draw real numbers; this model wants counts."""
-    if sp.issparse(X):
-        return X.tocsr().floor().asformat(X.format) if X.dtype.kind == "f" else X
-    X = np.asarray(X)
-    X = X.astype(float) if X.dtype == object else X
-    return np.floor(X) if X.dtype.kind == "f" else X
-
-
-class Counts(LatentDirichletAllocation):
-    """The model with its input rounded down, so that scikit-learn's checks can drive it."""
-
-    def __init__(self, *, n_components=3, private=False, doc_length=20, n_steps=3, random_state=None):
-        super().__init__(
-            n_components, private=private, doc_length=doc_length, n_steps=n_steps, random_state=random_state
-        )
-
-    def fit(self, X, y=None):
-        return super().fit(whole(X), y)
-
-    def partial_fit(self, X, y=None):
-        return super().partial_fit(whole(X), y)
-
-    def _posterior(self, X):
-        return super()._posterior(whole(X))
-
-
-def test_scikit_learn_checks():
-    checks = import_module("sklearn.utils.estimator_checks")
-    expected = {
-        "check_positive_only_tag_during_fit": "our message says 'negative count', not 'Negative values in data'",
-    }
-    results = checks.check_estimator(Counts(), on_skip=None, on_fail=None, expected_failed_checks=expected)
-    failed = [(r["check_name"], repr(r["exception"])) for r in results if r["status"] == "failed"]
-    assert not failed
-    assert sum(r["status"] == "passed" for r in results) >= 40
-
-
 def test_what_transform_needs_is_computed_once_for_each_result_and_in_no_pickle():
     X = corpus(40)
     model = LatentDirichletAllocation(3, private=False, n_steps=2, doc_length=None, random_state=0).fit(X)

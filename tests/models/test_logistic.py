@@ -303,8 +303,8 @@ NAN = float("nan")
 @pytest.mark.parametrize(
     ("params", "arguments", "error", "text"),
     [
-        ({}, {"y": np.zeros(40)}, ValueError, "y has 1 different labels: expected 2"),
-        ({}, {"y": np.arange(40) % 3}, ValueError, "y has 3 different labels: expected 2"),
+        ({}, {"y": np.zeros(40)}, ValueError, "y has 1 class: expected 2"),
+        ({}, {"y": np.arange(40) % 3}, ValueError, "y has 3 classes: expected 2"),
         ({}, {"y": np.where(np.arange(40) % 2, 1.0, NAN)}, ValueError, "y: expected labels, found NaN"),
         ({}, {"y": np.array(["a", 1] * 20, dtype=object)}, TypeError, "y: expected labels of one kind"),
         ({}, {"y": Y[:-1]}, ValueError, "y has shape"),
@@ -374,7 +374,7 @@ def test_noise_too_coarse_for_the_dimension():
 
 def test_bad_rows_in_prediction():
     model = BayesianLogisticRegression(private=False).fit(X, Y)
-    with pytest.raises(ValueError, match="X has 2 columns: expected 3"):
+    with pytest.raises(ValueError, match="X has 2 features, but BayesianLogisticRegression is expecting 3"):
         model.predict(X[:, :2])
     with pytest.raises(ValueError, match="X: expected finite"):
         model.predict_proba(np.full((1, 3), NAN))

@@ -166,7 +166,7 @@ def test_a_step_is_one_release_of_any_number_of_classes():
 @pytest.mark.parametrize(
     ("settings", "y", "text"),
     [
-        ({"classes": None}, KINDS, "y has 3 different labels: expected 2, or classes= that states them"),
+        ({"classes": None}, KINDS, "y has 3 classes: expected 2, or classes= that states them"),
         ({"classes": [0, 1, 1]}, KINDS, "expected 2 to 1024 different labels"),
         ({"classes": [0]}, KINDS, "expected 2 to 1024 different labels"),
         ({"classes": [0, 1, 3]}, KINDS, "y: expected the labels of classes"),

@@ -22,6 +22,30 @@ class ColumnEncoder:
     ``schema`` is a `Schema` or the path of one; columns of other names are left alone. A cell that the schema refuses
     becomes NaN, which the estimator's own ``invalid`` settles, or with ``invalid="raise"`` a ValueError.
     ``feature_names_in_`` are the names of the table's columns in `fit`.
+
+    Examples
+    --------
+    >>> from vips_fast import ColumnEncoder
+    >>> from vips_fast.data import Schema
+    >>> schema = Schema.parse('''
+    ... [columns.age]
+    ... kind = "number"
+    ... low = 0
+    ... high = 100
+    ... [columns.work]
+    ... kind = "category"
+    ... values = ["state", "private"]
+    ... ''')
+    >>> encoder = ColumnEncoder(schema).set_params(invalid="nan")
+    >>> encoder.get_feature_names_out().tolist()
+    ['age', 'work=state', 'work=private']
+    >>> encoder.fit_transform({"age": [50, 120], "work": ["state", "private"]}).toarray()
+    array([[0., 1., 0.],
+           [1., 0., 1.]])
+    >>> encoder.set_output(transform="pandas").fit({"age": [1], "work": ["state"]}).transform(
+    ...     {"work": ["state"], "age": [0]}
+    ... ).shape
+    (1, 3)
     """
 
     def __init__(self, schema: Schema | str | os.PathLike[str], invalid: str = "nan"):

@@ -1,6 +1,7 @@
 """Frames of pandas, polars and pyarrow: the names of their columns, held from a fit to what follows it."""
 
 import re
+import sys
 import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import chain
@@ -83,13 +84,16 @@ def set_output(owner: Any, transform: str | None) -> Any:
     """What ``owner.transform`` gives from now on, see `framed`; None leaves it. ValueError for another name."""
     if transform not in (None, "default", "pandas", "polars"):
         raise ValueError(f"transform={transform!r}: expected 'default', 'pandas', 'polars' or None")
-    owner._output = transform or getattr(owner, "_output", "default")
+    if transform is not None:
+        owner._output = transform
     return owner
 
 
 def framed(owner: Any, values: Any, X: Any) -> Any:
-    """Values as ``owner.set_output`` asks for them, with its names and the index of X."""
-    output = getattr(owner, "_output", "default")
+    """Values as ``owner.set_output`` asks for them, or else scikit-learn's configuration where that is in use, with the
+    owner's names and the index of X."""
+    scikit = sys.modules.get("sklearn")
+    output = getattr(owner, "_output", None) or (scikit.get_config()["transform_output"] if scikit else "default")
     if output == "default":
         return values
     dense, names = values.toarray() if sparse.issparse(values) else values, list(owner.get_feature_names_out())

@@ -90,6 +90,8 @@ def _matrix(X: Any, n_features: int | None, name: str, owner: str, least_rows: i
     if not sparse.issparse(X):
         X = dense_array(X, name)
     check_shape(X.shape, n_features, name, owner, least_rows)
+    if X.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: {name} has dtype {X.dtype}; expected booleans or numbers")
     if X.dtype.kind not in "biuf":
         raise ValueError(f"{name} has dtype {X.dtype}: expected booleans or numbers")
     if sparse.issparse(X):

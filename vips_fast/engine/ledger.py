@@ -28,6 +28,19 @@ class Ledger:
     data set pays for the run), "resume" (an interrupted run goes on from an earlier step) and "close" (the digest of
     what a run published). Appending is safe from several threads. A ledger that belongs to a fitted model is frozen;
     `copy` gives one that can go on.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from vips_fast import LatentDirichletAllocation, Ledger
+    >>> model = LatentDirichletAllocation(2, doc_length=20, noise_multiplier=5.0, n_steps=3, sampling="full")
+    >>> ledger = model.fit(np.ones((100, 4), dtype=int)).ledger_
+    >>> len(ledger), ledger.private, ledger.plan["n_records"]
+    (3, True, 100)
+    >>> ledger.epsilon(1e-5) == model.privacy_.epsilon, ledger.accountant()
+    (True, 'gaussian')
+    >>> Ledger.from_dict(ledger.to_dict()).head == ledger.head
+    True
     """
 
     def __init__(self) -> None:

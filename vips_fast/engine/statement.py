@@ -51,6 +51,21 @@ class Privacy:
     rows_per_unit : int or None
         Most rows of a unit in the last run, where rows were drawn one by one; ``n_records``, ``batch_size`` and the
         noise multiplier are about rows then. None where units were drawn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from vips_fast import LatentDirichletAllocation, Privacy
+    >>> model = LatentDirichletAllocation(2, doc_length=20, target_epsilon=1.0, n_steps=3)
+    >>> privacy = model.fit(np.ones((100, 4), dtype=int)).privacy_
+    >>> privacy.private, privacy.epsilon <= 1.0, privacy.delta, privacy.unit
+    (True, True, 1e-05, 'record')
+    >>> privacy.for_group(2) > privacy.epsilon  # of somebody who wrote two of the documents
+    True
+    >>> print(privacy.statement())
+    (..., 1e-05)-differential privacy with respect to adding or removing one record of 100: 3 releases, ...
+    >>> Privacy.of(model.ledger_) == privacy
+    True
     """
 
     epsilon: float

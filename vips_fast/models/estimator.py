@@ -37,8 +37,8 @@ from ..engine.transcript import Run, TranscriptWriter, release_digest
 from ..engine.units import KeptRows, UnitRecords
 from ..kernels.threads import resolve_n_threads
 from . import persistence
+from .conventions import Conventions
 from .prepared import Prepared, bins_of, deal
-from .repeats import Repeatable
 from .settings import public_seed, same, unit_name
 from .spending import Payer, planning
 
@@ -60,7 +60,7 @@ class ArraySpec:
     dtype: str = "float64"
 
 
-class PrivateEstimator(Repeatable):
+class PrivateEstimator(Conventions):
     """Base of the estimators: parameters as in scikit-learn, privacy as in this package.
 
     What `fit` finds is one immutable result, taken over when all is done: an interrupted
@@ -190,6 +190,14 @@ class PrivateEstimator(Repeatable):
         can be repeated bit for bit; ``diagnostics=True`` keeps un-noised figures of the training records in
         ``diagnostics_``. Neither is a parameter, and neither is stored in files or pickles. Returns the estimator;
         raises TypeError or ValueError if the key is not 32 bytes.
+
+        >>> import numpy as np
+        >>> from vips_fast import SigmoidBeliefNetwork
+        >>> model = SigmoidBeliefNetwork(2, noise_multiplier=9.0, n_steps=2).set_unsafe(diagnostics=True)
+        >>> len(model.fit(np.eye(50, 4, dtype=int)).diagnostics_), model.privacy_.epsilon
+        (2, inf)
+        >>> print(model.privacy_)
+        NOT PRIVATE: unsafe diagnostics: figures of the training records were opened.
         """
         if test_key is not None:
             if not isinstance(test_key, (bytes, bytearray)):
@@ -507,6 +515,11 @@ class PrivateEstimator(Repeatable):
         return self._fitted().n_steps
 
     @property
+    def n_iter_(self) -> int:
+        """The same, by scikit-learn's name."""
+        return self.n_steps_
+
+    @property
     def n_features_in_(self) -> int:
         """Columns of the data."""
         return self._fitted().public.n_features
@@ -538,6 +551,16 @@ class PrivateEstimator(Repeatable):
 
         Raises NotFittedError before ``fit``; FileExistsError if the path is a file, or a folder that holds anything but
         a saved model; ValueError if an argument of the constructor cannot be written as JSON.
+
+        >>> import tempfile
+        >>> import numpy as np
+        >>> from vips_fast import SigmoidBeliefNetwork
+        >>> model = SigmoidBeliefNetwork(2, noise_multiplier=9.0, n_steps=2).fit(np.eye(50, 4, dtype=int))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     model.save(f"{folder}/model")
+        ...     again = SigmoidBeliefNetwork.load(f"{folder}/model")
+        >>> again.privacy_ == model.privacy_, np.array_equal(again.components_, model.components_)
+        (True, True)
         """
         persistence.save(self._fitted(), path)
 

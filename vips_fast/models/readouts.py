@@ -85,10 +85,9 @@ class Transformer(PrivateEstimator):
 
     def __sklearn_tags__(self) -> Any:
         """What scikit-learn's tools may expect (needs scikit-learn)."""
-        from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
+        from sklearn.utils import TransformerTags
 
-        return Tags(
-            estimator_type=None, target_tags=TargetTags(required=False),
-            transformer_tags=TransformerTags(preserves_dtype=["float64"]),
-            input_tags=InputTags(sparse=True, positive_only=True), non_deterministic=bool(self.private),
-        )
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags = TransformerTags(preserves_dtype=["float64"])
+        tags.input_tags.sparse = tags.input_tags.positive_only = True
+        return tags

@@ -93,6 +93,20 @@ def verify(
     ``path`` is the folder that `save` wrote, ``transcript`` what ``fit(..., transcript=...)`` wrote; ``cls`` is the
     estimator's class, or "module:Class", None for the class of this package that the model names. Raises
     FileNotFoundError or ValueError if the model or the transcript cannot be read.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from vips_fast import LatentDirichletAllocation, verify
+    >>> model = LatentDirichletAllocation(2, noise_multiplier=5.0, n_steps=2, doc_length=20)
+    >>> with tempfile.TemporaryDirectory() as name:
+    ...     folder = Path(name)
+    ...     model.fit(np.ones((50, 3), dtype=int), transcript=folder / "transcript").save(folder / "model")
+    ...     report = verify(folder / "model", folder / "transcript")
+    >>> report.ok, report.text().splitlines()[-1]
+    (True, 'The model follows from its releases.')
     """
     path = Path(path)
     if cls is None:

@@ -23,6 +23,8 @@ class Repeatable(Parameters):
         """What scikit-learn's ``clone`` gives: an unfitted copy, whose fits count with this estimator's."""
         other = type(self)(**{name: copy.deepcopy(value) for name, value in self.get_params(deep=False).items()})
         vars(other)["_fits"] = self._shared_fits()
+        # What a user has said of the estimator, and no fit has found.
+        vars(other).update({name: vars(self)[name] for name in ("_output", "_requests") if name in vars(self)})
         return other
 
     def _shared_fits(self) -> _Fits:

@@ -121,6 +121,20 @@ class PrivateSearch(Generic[E]):
     best_params_ : dict
     best_score_ : float
         Noised where it is private; in the units of the scorer.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from vips_fast import BayesianLogisticRegression, PrivateSearch
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (300, 2))
+    >>> y = (X[:, 0] > 0).astype(int)
+    >>> model = BayesianLogisticRegression(target_epsilon=2.0, n_steps=2, classes=[0, 1])
+    >>> search = PrivateSearch(model, {"row_norm": [0.5, 1.0]}, mean_runs=2)
+    >>> search.check()  # the candidates, all combinations
+    [{'row_norm': 0.5}, {'row_norm': 1.0}]
+    >>> best = search.fit(X, y).best_estimator_
+    >>> best.row_norm == search.best_params_["row_norm"], search.privacy_.epsilon <= 2.0
+    (True, True)
     """
 
     def __init__(

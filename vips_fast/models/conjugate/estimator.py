@@ -104,6 +104,34 @@ class ConjugateEstimator(PrivateEstimator):
 
     The function is compiled with bounds checks, so that a wrong index is an exception,
     not a crash. Functions that it calls are compiled as their authors chose.
+
+    Examples
+    --------
+    The mean of numbers in [-1, 1]:
+
+    >>> import numpy as np
+    >>> from vips_fast import ConjugateEstimator
+    >>> class Mean(ConjugateEstimator):
+    ...     @staticmethod
+    ...     def statistics(record, parameters, scratch, out):
+    ...         for j in range(len(record)):
+    ...             out[j] = min(max(record[j], -1.0), 1.0)
+    ...     def n_statistics(self, n_columns):
+    ...         return n_columns
+    ...     def norm_bound(self, n_columns):
+    ...         return n_columns**0.5
+    ...     def start(self, n_columns, rng):
+    ...         return (np.zeros(n_columns),)
+    ...     def mstep(self, mean, noise_sd, parameters):
+    ...         return (mean,)
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (500, 3))
+    >>> model = Mean(noise_multiplier=5.0, n_steps=1).fit(X)
+    >>> model.parameters_[0].shape, model.average_.shape, model.noise_sd_ > 0
+    ((3,), (3,), True)
+    >>> np.array_equal(model.expected_statistics(X), X)
+    True
+    >>> Mean(noise_multiplier=5.0).partial_fit(X).n_records_
+    500
     """
 
     #: Statistics are >= 0.

@@ -105,6 +105,38 @@ class LatentDirichletAllocation(Transformer):
     The sensitivity is proven at `vips_fast.models.lda.model.LdaModel`. Empty documents contribute zero and are counted
     as records. ``components_`` are λ, the topics' variational Dirichlet parameters, (K, V); ``diagnostics_`` say for
     each step how many documents were drawn (``records``), how many ``clipped``, and the ``norm_sum`` before clipping.
+
+    Examples
+    --------
+    200 documents of 8 words; what is drawn is drawn afresh, so shapes are shown.
+
+    >>> import numpy as np
+    >>> from vips_fast import LatentDirichletAllocation
+    >>> counts = np.random.default_rng(0).integers(0, 5, (200, 8))
+    >>> model = LatentDirichletAllocation(2, doc_length=20, noise_multiplier=5.0, n_steps=3)
+    >>> model.plan(n_records=200, n_features=8).n_steps
+    3
+    >>> model.fit(counts, unit="patient", groups=np.arange(200) // 2).components_.shape
+    (2, 8)
+    >>> print(model.privacy_)
+    (..., 1e-05)-differential privacy with respect to adding or removing one patient of 100: 3 releases, ...
+
+    Read-outs describe the documents that they are asked about, here public ones.
+
+    >>> public = np.random.default_rng(1).integers(0, 5, (50, 8))
+    >>> model.transform(public).shape, model.coherence(public, n_words=3).shape
+    ((50, 2), (2,))
+    >>> bool(model.score(public) < 0), bool(model.perplexity(public) > 1), bool(model.topic_diversity(3) <= 1)
+    (True, True, True)
+    >>> len(model.word_intrusion(n_words=3)), len(model.to_pyldavis(public)["vocab"])
+    (2, 8)
+
+    One more step, and the article's own algorithm.
+
+    >>> model.partial_fit(counts, groups=np.arange(200) // 2, unit="patient").n_steps_
+    4
+    >>> LatentDirichletAllocation.paper(2, private=False, n_steps=2, doc_length=20).fit_transform(counts).shape
+    (200, 2)
     """
 
     _options_type: ClassVar[type] = LdaOptions

@@ -87,6 +87,17 @@ class Plan:
         Distinct words of a document that this is for.
     vocabulary : VocabularyPlan or None
         How the vocabulary is bought, if it is.
+
+    Examples
+    --------
+    >>> from vips_fast import Plan, plan
+    >>> planned: Plan = plan(500, 7_702, 50, target_epsilon=0.1)
+    >>> planned.hopeless, sorted(planned.parameters())
+    (True, ['batch_size', 'clip', 'n_steps', 'options'])
+    >>> print(planned.warning())
+    forecast: ... What helps: ...
+    >>> planned.warning() == f"{planned.forecast()}. What helps: {planned.advice()}"
+    True
     """
 
     batch_size: float
@@ -200,6 +211,16 @@ def plan(
         text of doc_length words has.
 
     Raises ValueError if a number is out of its range.
+
+    Examples
+    --------
+    >>> from vips_fast import LatentDirichletAllocation, plan
+    >>> planned = plan(400_000, 7_702, 50, target_epsilon=1.0)
+    >>> planned.n_steps, planned.batch_size, planned.hopeless
+    (20, 100000, False)
+    >>> print(planned.forecast())
+    forecast: ...
+    >>> model = LatentDirichletAllocation(50, target_epsilon=1.0, **planned.parameters())
     """
     for name, value in (
         ("n_records", n_records),

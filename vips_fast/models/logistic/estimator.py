@@ -72,6 +72,30 @@ class BayesianLogisticRegression(PrivateEstimator):
     *Labels.* The two values of y are taken as public, unless ``classes`` says them.
 
     *Figures.* ``diagnostics_`` say for each step how many ``records`` were drawn and how many ``clipped``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from vips_fast import BayesianLogisticRegression
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (300, 2))
+    >>> y = np.where(X[:, 0] > 0, "yes", "no")
+    >>> model = BayesianLogisticRegression(target_epsilon=5.0, n_steps=3, classes=["no", "yes"]).fit(X, y)
+    >>> model.coef_.shape, model.credible_interval(0.9).shape
+    ((1, 2), (2, 2))
+    >>> model.predict_proba(X).shape, model.decision_function(X).shape, model.decision_variance(X).shape
+    ((300, 2), (300,), (300,))
+    >>> set(model.predict(X).tolist()) <= {"no", "yes"}, 0 <= model.score(X, y) <= 1
+    (True, True)
+    >>> model.privacy_.epsilon <= 5.0
+    True
+
+    One step at a time, for which the noise is given; and the paper's Algorithm 5.
+
+    >>> daily = BayesianLogisticRegression(noise_multiplier=20.0, classes=["no", "yes"])
+    >>> daily.partial_fit(X, y).partial_fit(X, y).n_steps_
+    2
+    >>> BayesianLogisticRegression.paper(private=False, n_steps=2).fit(X, y).coef_.shape
+    (1, 2)
     """
 
     _estimator_type = "classifier"
@@ -156,6 +180,8 @@ class BayesianLogisticRegression(PrivateEstimator):
             matrix = design(X, self._constant)
         else:
             matrix, y = design(shards.matrix(np.arange(0)), self._constant), shards.labels if y is None else y
+        if y is None:
+            raise ValueError(f"y=None: {type(self).__name__} requires y to be passed, but the target y is None")
         n, d = matrix.shape if shards is None else (shards.n_rows, matrix.shape[1])
         known = self._known_classes()
         _check_memory(d, resolve_n_threads(self.n_jobs), _n_models(known))
@@ -248,7 +274,9 @@ class BayesianLogisticRegression(PrivateEstimator):
         matrix = design(self._held(X), constant)
         d = matrix.shape[1] - (constant > 0)
         if d != self.n_features_in_:
-            raise ValueError(f"X has {d} columns: expected {self.n_features_in_}, as in fit")
+            raise ValueError(
+                f"X has {d} features, but {type(self).__name__} is expecting {self.n_features_in_} features as input"
+            )
         if not_finite(matrix).any():
             raise ValueError("X: expected finite values, found NaN or infinity")
         if bound == math.inf:
@@ -340,12 +368,12 @@ class BayesianLogisticRegression(PrivateEstimator):
 
     def __sklearn_tags__(self) -> Any:
         """What scikit-learn's tools may expect (needs scikit-learn)."""
-        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
+        from sklearn.utils import ClassifierTags
 
-        return Tags(
-            estimator_type="classifier", target_tags=TargetTags(required=True),
-            classifier_tags=ClassifierTags(multi_class=self._most_classes > 2), input_tags=InputTags(sparse=True),
-        )
+        tags, known = super().__sklearn_tags__(), self._known_classes()
+        tags.estimator_type, tags.target_tags.required, tags.input_tags.sparse = "classifier", True, True
+        tags.classifier_tags = ClassifierTags(multi_class=known is not None and len(known) > 2)
+        return tags
 
 
 def _row_products(a: Any, b: Any) -> np.ndarray:

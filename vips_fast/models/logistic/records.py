@@ -148,8 +148,11 @@ def design(X: Any, constant: float) -> Any:
     sparse_rows = sparse.issparse(X)
     if not sparse_rows:
         X = np.asarray(X)
+    if X.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: X has dtype {X.dtype}; expected a table of numbers")
     if X.ndim != 2 or X.dtype.kind not in "fiub":
-        raise ValueError(f"X has dtype {X.dtype} and shape {X.shape}: expected a table of numbers")
+        hint = "" if X.ndim == 2 else ". Reshape your data to (n, d)"
+        raise ValueError(f"X has dtype {X.dtype} and shape {X.shape}: expected a table of numbers{hint}")
     n, d = X.shape[0], X.shape[1] + (constant > 0)
     if not 1 <= d <= MAX_FEATURES:
         raise ValueError(
@@ -211,7 +214,10 @@ def read_labels(
     usable_rows(problems, invalid)
     classes = np.unique(y[~bad])
     if len(classes) != 2:
-        raise ValueError(f"y has {len(classes)} different labels: expected 2, or classes= that states them")
+        found = f"{len(classes)} class" + ("" if len(classes) == 1 else "es")
+        if classes.dtype.kind == "f" and (classes % 1 != 0).any():
+            found += ", with fractions as in a continuous target"
+        raise ValueError(f"y has {found}: expected 2, or classes= that states them")
     return classes, (y == classes[1]).astype(np.float64), problems
 
 

@@ -76,6 +76,26 @@ class SigmoidBeliefNetwork(Transformer):
     left.
 
     Columns that never vary are ordinary data. ``components_`` are the posterior means of the weights, (K, J).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from vips_fast import SigmoidBeliefNetwork
+    >>> images = np.random.default_rng(0).integers(0, 2, (200, 9))
+    >>> model = SigmoidBeliefNetwork(2, target_epsilon=5.0, n_steps=3).fit(images)
+    >>> model.components_.shape, model.sample(4, random_state=0).shape
+    ((2, 9), (4, 9))
+    >>> model.transform(images).shape, model.reconstruct(images).shape
+    ((200, 2), (200, 9))
+    >>> bool(model.score(images) < 0), 0 <= model.pixel_accuracy(images) <= 1
+    (True, True)
+
+    One step at a time, for which the noise is given; and the paper's Algorithm 6.
+
+    >>> SigmoidBeliefNetwork(2, noise_multiplier=9.0).partial_fit(images).n_steps_
+    1
+    >>> SigmoidBeliefNetwork.paper(2, private=False, n_steps=2).fit_transform(images).shape
+    (200, 2)
     """
 
     _options_type: ClassVar[type] = NetworkOptions

@@ -74,6 +74,18 @@ class PrivateVocabulary(PrivateEstimator):
     shares_ : float64 array of shape (n_tokens,)
         Noised shares of the persons that hold each token (of who holds more than ``max_tokens``, of those kept), each
         person weighing with 1/sqrt(tokens): what ``max_share`` is held against.
+
+    Examples
+    --------
+    A name that one person alone uses is not released.
+
+    >>> from vips_fast import PrivateVocabulary
+    >>> texts = ["cough and fever"] * 300 + ["cough, says Xenia"]
+    >>> bought = PrivateVocabulary(noise_multiplier=2.0, order="alphabet").fit(texts)
+    >>> bought.get_feature_names_out().tolist(), bought.shares_.shape
+    (['and', 'cough', 'fever'], (3,))
+    >>> bought.needed("epsilon")
+    '...'
     """
 
     sampling: str = "full"
@@ -218,6 +230,12 @@ class PrivateVocabulary(PrivateEstimator):
         """A matplotlib figure: the ``most`` largest noised shares. Raises ImportError without matplotlib."""
         return plot_shares(self, self._chosen()[0], self.shares_, most)
 
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn's tools may expect (needs scikit-learn)."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array, tags.input_tags.string = False, True
+        return tags
+
     def get_feature_names_out(self, input_features: object = None) -> Names:
         """The tokens of the columns, an array of objects."""
         return np.array(self._chosen()[0], dtype=object)
@@ -227,7 +245,25 @@ class PrivateCountVectorizer(PrivateVocabulary):
     """`PrivateVocabulary`, and counts over it: scikit-learn's CountVectorizer with privacy for the vocabulary.
 
     What `transform` gives describes its texts: it is not private.
+
+    Examples
+    --------
+    >>> from vips_fast import PrivateCountVectorizer
+    >>> texts = ["cough and fever", "fever, fever"] * 200
+    >>> vectorizer = PrivateCountVectorizer(noise_multiplier=2.0, order="alphabet")
+    >>> vectorizer.fit_transform(texts).shape
+    (400, 3)
+    >>> vectorizer.transform(["fever and fever"]).toarray()
+    array([[1, 0, 2]], dtype=int32)
     """
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn's tools may expect (needs scikit-learn)."""
+        from sklearn.utils import TransformerTags
+
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags = TransformerTags(preserves_dtype=[])
+        return tags
 
     def transform(self, X: Iterable[str | None]) -> sparse.csr_array:
         """Counts of the vocabulary's tokens in each text: CSR of int32, shape (n_texts, n_tokens)."""

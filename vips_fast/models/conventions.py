@@ -1,0 +1,80 @@
+"""What scikit-learn's tools ask of an estimator: tags, and where the keywords of its methods are routed.
+
+scikit-learn is imported when one of its tools asks, and never before. Nothing here is learned from data: tags and
+requests follow from the parameters and from what the user says.
+"""
+
+import inspect
+from typing import Any, Self
+
+from .parameters import Bookkeeping, Call
+from .repeats import Repeatable
+
+#: Keywords that a method takes where its signature ends in ``**keep`` or ``**call``.
+_NAMED = {"fit": Bookkeeping, "partial_fit": Call}
+
+
+class Conventions(Repeatable):
+    """An estimator that scikit-learn's pipelines, searches and cross-validation take as one of their own."""
+
+    def _keywords(self, method: str) -> list[str]:
+        """What a method takes beside the data, in the order of its signature."""
+        parameters = list(inspect.signature(getattr(self, method)).parameters.values())
+        found = [p.name for p in parameters[1:] if p.kind is not p.VAR_KEYWORD and p.name != "y"]
+        if method in _NAMED and any(p.kind is p.VAR_KEYWORD for p in parameters):
+            found += [name for name in _NAMED[method].__annotations__ if name not in found]
+        return found
+
+    def _request(self, method: str, requests: dict[str, bool | str | None]) -> Self:
+        known = self._keywords(method)
+        for name, request in requests.items():
+            if name not in known:
+                raise TypeError(f"set_{method}_request: {name!r} is not a keyword of {method}: expected one of {known}")
+            if not (request is None or isinstance(request, (bool, str))):
+                raise ValueError(f"set_{method}_request: {name}={request!r}: expected True, False, None or a name")
+        asked: dict[str, dict[str, bool | str | None]] = vars(self).get("_requests", {})
+        vars(self)["_requests"] = {**asked, method: {**asked.get(method, {}), **requests}}
+        return self
+
+    def set_fit_request(self, **requests: bool | str | None) -> Self:
+        """Which keywords of ``fit`` scikit-learn's tools are to hand on, as in ``set_fit_request(groups=True)``.
+
+        With scikit-learn's metadata routing, a pipeline, a search or cross-validation hands ``groups``, ``budget`` or
+        another keyword on if it is True (or the name that it has there), and keeps it for itself if it is False. None,
+        as at first, refuses: nobody's ``groups`` are left out unseen. Returns the estimator; raises TypeError for what
+        is no keyword, ValueError for another request.
+
+        >>> from vips_fast import LatentDirichletAllocation
+        >>> model = LatentDirichletAllocation(2).set_fit_request(groups=True, budget=True)
+        >>> model.get_metadata_routing().fit.requests["groups"]
+        True
+        """
+        return self._request("fit", requests)
+
+    def set_partial_fit_request(self, **requests: bool | str | None) -> Self:
+        """As `set_fit_request`, for ``partial_fit``."""
+        return self._request("partial_fit", requests)
+
+    def set_score_request(self, **requests: bool | str | None) -> Self:
+        """As `set_fit_request`, for ``score``."""
+        return self._request("score", requests)
+
+    def get_metadata_routing(self) -> Any:
+        """The requests, as scikit-learn's tools read them (needs scikit-learn)."""
+        from sklearn.utils.metadata_routing import MetadataRequest
+
+        routing, asked = MetadataRequest(owner=self), vars(self).get("_requests", {})
+        for method in ("fit", "partial_fit", "score"):
+            if hasattr(self, method):
+                for name in self._keywords(method):
+                    getattr(routing, method).add_request(param=name, alias=asked.get(method, {}).get(name))
+        return routing
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn's tools may expect (needs scikit-learn)."""
+        from sklearn.utils import InputTags, Tags, TargetTags
+
+        return Tags(
+            estimator_type=None, target_tags=TargetTags(required=False), input_tags=InputTags(),
+            non_deterministic=bool(self.private),
+        )  # fmt: skip
