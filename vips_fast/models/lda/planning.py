@@ -14,7 +14,8 @@ were fitted once, on simulated corpora of Wikipedia articles; their reasons:
   with what follows from the other.
 - *Clip.* A document of m distinct words used alike, all of one topic, has a
   contribution of norm N/sqrt(m), and a text of N words has m of about N^0.85. Clipping
-  at 0.6 of that loses little signal and takes 40 % off the noise.
+  at 0.48 of that loses little signal, because no word may take more than 0.3 of the clip, and takes half off the noise.
+- *Scales.* Noise in proportion to the fourth root of a word's share: `vips_fast.models.lda.scaling`.
 - *Persons.* Documents of one person share topics and words, so their sum grows more slowly than
   their number: a joint clip of 1.4 times that of a document, with no word above 0.3 of
   it, is best or near it for 2.3 posts and for 8 sections a person.
@@ -43,8 +44,10 @@ DEFAULT_STEPS, _MORE_STEPS = 20, 40
 _PLAIN_BATCH = 256
 #: Words of a document that does not say.
 DOC_LENGTH = 500
-#: The clip of a person's documents over that of one document, and the share of it that one word may take.
-_PERSON, WORD_CLIP = 1.4, 0.3
+#: The clip of a document over N^0.425; that of a person's documents over it; the share of it that one word may take.
+_CLIP, _PERSON, WORD_CLIP = 0.48, 1.4, 0.3
+#: The power of the words' shares by which contributions are scaled.
+WORD_SCALE = 0.25
 #: Signal to noise from which kappa is 0.5, and from which (after more steps) more steps are taken; and that of the
 #: most words that are bought.
 _CLEAR, _LEAST_CLEAR = 2.4, 0.6
@@ -139,9 +142,9 @@ def whole_epochs(sampler: Sampler, n_steps: int) -> int:
 
 
 def default_clip(doc_length: int, rows_per_group: int | None = 1) -> float:
-    """0.6 N^-0.425, at most 1, for one document; up to 1.4 times that for a person who has several."""
+    """0.48 N^-0.425, at most 1, for one document; up to 1.4 times that for a person who has several."""
     rows = math.inf if rows_per_group is None else rows_per_group
-    return min(1.0, 0.6 * doc_length**-0.425) * min(_PERSON, rows**0.25)
+    return min(1.0, _CLIP * doc_length**-0.425) * min(_PERSON, rows**0.25)
 
 
 def usual_distinct_words(doc_length: int) -> float:
