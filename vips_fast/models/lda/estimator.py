@@ -74,7 +74,7 @@ class LatentDirichletAllocation(Transformer):
         Minibatches, each one release; None is 20, or 40 where `vips_fast.plan` expects
         the statistics to stand clear of the noise; without privacy, two epochs, and at least 40.
     batch_size : float or None
-        (Expected) documents of a minibatch; None is a quarter of the records, at least 25,000, at most all; without
+        (Expected) documents of a minibatch; None is a quarter of the records, at least 100,000, at most all; without
         privacy, in memory, 256, or a 256th of the records if that is more.
     random_state : int, numpy Generator, RandomState or None
         Seeds the initial topics, which are public; and, only without privacy, the minibatches and resampling.
