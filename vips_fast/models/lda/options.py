@@ -30,7 +30,8 @@ class LdaOptions:
         What stands for a topic's word probabilities in the E-step and in the read-outs: exp(E[log β]), which the bound
         asks for (Hoffman et al. 2010, Eq. 5), or E[β], the shares of λ, as in variational EM (Blei et al. 2003).
         Rare words weigh less in the former, which costs perplexity where λ is small (Asuncion et al. 2009). None is
-        "arithmetic"; in the article's own algorithm, "geometric". Read-outs follow `set_params` after a fit, as post-processing.
+        "arithmetic"; in the article's own algorithm, "geometric". Read-outs follow `set_params` after a fit, as
+        post-processing.
     distinct_words : float or None
         Distinct words of a usual document (or of all that a person wrote), public: what the plan and its forecast go
         by. None is ``doc_length ** 0.85``, what a text of so many words has; notes that are brought to more words than
