@@ -27,6 +27,7 @@ were fitted once, on simulated corpora of Wikipedia articles; their reasons:
 
 import math
 from dataclasses import dataclass
+from typing import TypedDict
 
 from ...accounting import ComposedEvent, PrivacyEvent, calibrate_noise_multiplier
 from ...checks import check_number
@@ -53,6 +54,15 @@ WORD_SCALE = 0.25
 _CLEAR, _LEAST_CLEAR = 2.4, 0.6
 #: Different words of a text of N words, as a power of N; most words of a vocabulary that is bought.
 _DIFFERENT, _MOST_WORDS = 0.85, 50_000
+
+
+class PlanParameters(TypedDict):
+    """Parameters of `LatentDirichletAllocation` that a plan sets."""
+
+    batch_size: float
+    n_steps: int
+    clip: float
+    options: LdaOptions
 
 
 @dataclass(frozen=True)
@@ -94,11 +104,10 @@ class Plan:
     n_components: int
     vocabulary: VocabularyPlan | None = None
 
-    def parameters(self) -> dict:
+    def parameters(self) -> PlanParameters:
         """Keyword arguments for the estimator."""
-        settings = {name: getattr(self, name) for name in ("batch_size", "n_steps", "clip")}
         options = LdaOptions(learning_decay=self.learning_decay, distinct_words=self.distinct_words)
-        return {**settings, "options": options}
+        return {"batch_size": self.batch_size, "n_steps": self.n_steps, "clip": self.clip, "options": options}
 
     @property
     def hopeless(self) -> bool:
