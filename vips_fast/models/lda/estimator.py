@@ -82,13 +82,13 @@ class LatentDirichletAllocation(Transformer):
         as they are.
     clip : float or None
         a in (0, 1]: a document's contribution is scaled down to an L2 norm of at most
-        a N (Eq. 29). None is 0.6 N^−0.425 (`vips_fast.plan`; 0.043 for 500 words). With
+        a N (Eq. 29). None is 0.48 N^−0.425 (`vips_fast.plan`; 0.034 for 500 words). With
         ``groups`` it bounds the sum of a person's documents, and None is up to 1.4 times that.
     n_steps : int or None
         Minibatches, each one release; None is 20, or 40 where `vips_fast.plan` expects
         the statistics to stand clear of the noise; without privacy, two epochs, and at least 40.
     batch_size : float or None
-        (Expected) documents of a minibatch; None is a quarter of the records, at least 25,000, at most all; without
+        (Expected) documents of a minibatch; None is a quarter of the records, at least 100,000, at most all; without
         privacy, in memory, 256, or a 256th of the records if that is more.
     random_state : int, numpy Generator, RandomState or None
         Seeds the initial topics, which are public; and, only without privacy, the minibatches and resampling.
@@ -218,7 +218,7 @@ class LatentDirichletAllocation(Transformer):
             n_topics=int(self.n_components), n_words=public.n_features, n_records=public.n_records, alpha=self._alpha,
             eta=self._eta(public.n_features), informed=self._informed,
             n_steps=self._resolve_n_steps(public), doc_length=None if self._length is None else length,
-            clip=share * float(length), clips=bool(self.private), grouped=self._joint(public),
+            clip=share * float(length), clips=bool(self.private),
             options=self._options.resolved(self._plain), seed=public.seed, n_threads=resolve_n_threads(self.n_jobs),
         )
 
