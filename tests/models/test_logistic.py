@@ -303,7 +303,7 @@ NAN = float("nan")
 @pytest.mark.parametrize(
     ("params", "arguments", "error", "text"),
     [
-        ({}, {"y": np.zeros(40)}, ValueError, "y has 1 class: expected 2"),
+        ({}, {"y": np.zeros(40)}, ValueError, "y has 1 class, of floating-point numbers"),
         ({}, {"y": np.arange(40) % 3}, ValueError, "y has 3 classes: expected 2"),
         ({}, {"y": np.where(np.arange(40) % 2, 1.0, NAN)}, ValueError, "y: expected labels, found NaN"),
         ({}, {"y": np.array(["a", 1] * 20, dtype=object)}, TypeError, "y: expected labels of one kind"),

@@ -5,6 +5,7 @@ import sys
 import warnings
 
 import numpy as np
+import pandas
 import pytest
 import scipy.sparse as sp
 import sklearn
@@ -195,7 +196,6 @@ def test_groups_reach_every_fit_or_are_refused():
 
 
 def test_a_pipeline_from_texts_to_named_columns():
-    pandas = pytest.importorskip("pandas")  # of the extra "test"; an installation with "tables" alone has none
     texts = ["a rose is a rose", "a pear is no rose"] * 60
     topics = LatentDirichletAllocation(2, noise_multiplier=1.0, n_steps=2, doc_length=8)
     piped = make_pipeline(PrivateCountVectorizer(noise_multiplier=1.0), topics).fit(texts)
@@ -214,7 +214,6 @@ def test_a_pipeline_from_texts_to_named_columns():
 
 
 def test_names_of_columns_are_those_of_the_frame():
-    pandas = pytest.importorskip("pandas")  # as above
     X, y, _ = rows()
     model = classifier().fit(pandas.DataFrame(X, columns=["age", "dose"]), y)
     assert list(model.feature_names_in_) == ["age", "dose"] and not hasattr(classifier().fit(X, y), "feature_names_in_")

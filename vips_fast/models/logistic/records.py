@@ -215,8 +215,8 @@ def read_labels(
     classes = np.unique(y[~bad])
     if len(classes) != 2:
         found = f"{len(classes)} class" + ("" if len(classes) == 1 else "es")
-        if classes.dtype.kind == "f" and (classes % 1 != 0).any():
-            found += ", with fractions as in a continuous target"
+        if classes.dtype.kind == "f":
+            found += ", of floating-point numbers as in a continuous target"
         raise ValueError(f"y has {found}: expected 2, or classes= that states them")
     return classes, (y == classes[1]).astype(np.float64), problems
 
