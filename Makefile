@@ -5,8 +5,8 @@ BIN := $(VENV)/bin
 SOURCES := pyproject.toml setup.py csrc/sources.mk csrc/kernels.toml csrc/generate.py \
     $(wildcard csrc/*.[ch] csrc/*/*.[ch] vips_fast/kernels/*.pyx)
 
-.PHONY: demo test lint test-slow coverage api-check portable wheels cibuildwheel lock torture bench bench-compare bench-baseline \
-    bench-report front paper leakage lib sanitize clean
+.PHONY: demo test lint types test-slow coverage api-check portable wheels cibuildwheel lock torture bench \
+    bench-compare bench-baseline bench-report front paper leakage lib sanitize clean
 
 demo: $(VENV)/.run
 	$(BIN)/vips-fast demo
@@ -20,6 +20,10 @@ lint: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/clang-format --dry-run -Werror $$(git ls-files 'csrc/*.c' 'csrc/*.h')
+
+# What pyright, in its strict mode, says of a user's program; `make lint` has mypy look at it.
+types: $(VENV)/.types
+	$(BIN)/pyright --pythonpath $(BIN)/python
 
 # Full-size checks, minutes each.
 test-slow: $(VENV)/.test
@@ -143,6 +147,10 @@ $(VENV)/.test: $(VENV)/bin/python $(SOURCES)
 	touch $@ $(VENV)/.run
 
 $(VENV)/.bench: $(VENV)/.test
+	touch $@
+
+$(VENV)/.types: $(VENV)/.test
+	$(BIN)/python -m pip install --quiet --editable ".[types]"
 	touch $@
 
 $(VENV)/.coverage: $(VENV)/.test
