@@ -2,6 +2,7 @@
 
 import ast
 import os
+import re
 import runpy
 import shutil
 import subprocess
@@ -183,3 +184,37 @@ def test_a_build_without_a_compiler_says_what_to_install(tmp_path):
     expected = f"vips_fast: no C compiler found (no-such-compiler): {what}"
     assert done.returncode == 1 and done.stderr.splitlines()[-1] == expected and "Traceback" not in done.stderr
     assert not list(tmp_path.rglob("*.o"))
+
+
+SUBINTERPRETER = """
+import sys
+{first}
+try:
+    import _xxsubinterpreters as interpreters
+except ImportError:
+    import _interpreters as interpreters
+code = '''
+import warnings
+warnings.simplefilter("ignore")
+try:
+    import vips_fast.kernels.native
+    print("imported")
+except ImportError as error:
+    print(type(error).__name__, error)
+'''
+interpreters.run_string(interpreters.create(), code)
+"""
+
+
+@pytest.mark.parametrize("first", ["", "import vips_fast.kernels.native"])
+def test_a_subinterpreter_imports_the_kernels_or_is_told_why_not(first):
+    """numpy may be loaded by one interpreter of a process, from Python 3.12 on by the main one alone, and says so."""
+    done = subprocess.run(
+        [sys.executable, "-c", SUBINTERPRETER.format(first=first)], capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    if not first and sys.version_info < (3, 12):
+        assert done.stdout == "imported\n"
+    else:
+        assert done.stdout == "imported\n" or re.match("ImportError .*(subinterpreter|per process)", done.stdout, re.S)

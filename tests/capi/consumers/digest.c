@@ -113,11 +113,13 @@ static double fraction(void) { return (double)between(0, 1 << 20) / (1 << 20); }
 static void topics(const vf_api *api) {
     enum { WORDS = D, DOCS = 40, STRIDE = VF_LDA_STRIDE(K) };
     static double beta[K * WORDS], wide[WORDS * STRIDE], alpha[K], values[DOCS * WORDS], gamma[DOCS * K], norms[DOCS];
+    static double weight[WORDS];
     static float narrow[WORDS * STRIDE];
     static int32_t indices[DOCS * WORDS], n_iter[DOCS];
     static int64_t indptr[DOCS + 1], starts[] = {0, 1, 1, 8, DOCS};
     for (int i = 0; i < K * WORDS; ++i) beta[i] = fraction() * fraction();
     for (int k = 0; k < K; ++k) alpha[k] = 0.01 + fraction();
+    for (int v = 0; v < WORDS; ++v) weight[v] = 0.5 + fraction();
     int64_t n = 0;
     for (int d = 0; d < DOCS; ++d) {
         for (int v = 0; v < WORDS; ++v)
@@ -141,8 +143,9 @@ static void topics(const vf_api *api) {
         show("lda_estep, rounds", status, sizeof n_iter, n_iter);
         show("lda_estep, norms", status, sizeof norms, norms);
         memset(sums, 0, WORDS * K * 8);
-        status = real ? api->lda_units_f64(&p, 5, 4, starts, &docs, wide, alpha, work, sizeof work, sums, norms)
-                      : api->lda_units_f32(&p, 5, 4, starts, &docs, narrow, alpha, work, sizeof work, sums, norms);
+        status =
+            real ? api->lda_units_f64(&p, 5, weight, 4, starts, &docs, wide, alpha, work, sizeof work, sums, norms)
+                 : api->lda_units_f32(&p, 5, weight, 4, starts, &docs, narrow, alpha, work, sizeof work, sums, norms);
         show("lda_units, sums", status, WORDS * K * 8, sums);
     }
 
