@@ -57,7 +57,7 @@ html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_theme_options = {
     "logo": {"text": "vips_fast"},
-    "header_links_before_dropdown": 6,
+    "header_links_before_dropdown": 4,
     "navbar_end": ["version-switcher", "theme-switcher"],
     "footer_end": [],
     "show_prev_next": True,

@@ -144,7 +144,7 @@ def commands_page() -> str:
     for name, one in commands(parser):
         if name:
             lines += ["", f"## vips-fast {name}" if " " not in name else f"### vips-fast {name}", ""]
-            lines += [_text(one.description or ""), "", "```text", usage(one), "```", "", *_options(one)]
+            lines += [_sentence(one.description or ""), "", "```text", usage(one), "```", "", *_options(one)]
             inner = any(isinstance(action, argparse._SubParsersAction) for action in one._actions)
             if not inner and name in EXAMPLES:
                 lines += ["", "```sh", *EXAMPLES[name], "```"]
@@ -163,6 +163,11 @@ def _options(parser: argparse.ArgumentParser) -> list[str]:
         for one in shown
     ]
     return ["| argument | meaning |", "| --- | --- |", *rows] if rows else []
+
+
+def _sentence(text: str) -> str:
+    text = text.strip()
+    return _text(text[:1].upper() + text[1:] + "." * (not text.endswith(".")))
 
 
 def _text(text: str) -> str:
