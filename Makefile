@@ -6,7 +6,7 @@ SOURCES := pyproject.toml setup.py csrc/sources.mk csrc/kernels.toml csrc/genera
     $(wildcard csrc/*.[ch] csrc/*/*.[ch] vips_fast/kernels/*.pyx)
 
 .PHONY: demo test lint types test-slow coverage api-check portable wheels cibuildwheel lock torture bench \
-    bench-compare bench-baseline bench-report front paper leakage lib sanitize clean
+    bench-compare bench-baseline bench-report front paper leakage docs docs-links lib sanitize clean
 
 demo: $(VENV)/.run
 	$(BIN)/vips-fast demo
@@ -111,6 +111,17 @@ leakage: $(VENV)/.test
 	nice -n 19 $(BIN)/python bench/leakage.py run --corpora kos --minutes 18
 	$(BIN)/python bench/leakage.py report
 
+# The site, build/site/VERSION, beside the versions that lie there; its notebooks are run. Any warning ends the build.
+SITE := build/site
+VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+docs: $(VENV)/.docs
+	$(BIN)/python -m sphinx -q -W --keep-going -b html -d build/doctrees docs $(SITE)/$(VERSION)
+	$(BIN)/python docs/_ext/versions.py $(SITE)
+
+# Links of the site to other hosts, asked one by one: needs a network, and fails where somebody else's page has moved.
+docs-links: $(VENV)/.docs
+	$(BIN)/python -m sphinx -q -b linkcheck -D nb_execution_mode=off -d build/doctrees docs build/linkcheck
+
 # The kernels as a static library, build/c/libvips_fast.a: a C compiler; Python's standard library writes the header.
 lib:
 	$(MAKE) -C csrc PYTHON=$(PYTHON)
@@ -159,6 +170,10 @@ $(VENV)/.coverage: $(VENV)/.test
 
 $(VENV)/.release: $(VENV)/.test
 	$(BIN)/python -m pip install --quiet --editable ".[release]"
+	touch $@
+
+$(VENV)/.docs: $(VENV)/.test
+	$(BIN)/python -m pip install --quiet --editable ".[docs]"
 	touch $@
 
 $(VENV)/.paper: $(VENV)/.bench

@@ -18,7 +18,8 @@ from vips_fast.cli.main import build_parser
 ROOT = Path(__file__).resolve().parent.parent
 NAMES = (
     "checkpoints", "cluster", "embedding", "forecast", "jobs", "logistic", "networks", "own_model", "persons",
-    "records", "report", "search", "shards", "tables", "topics", "vocabulary",
+    "private_search", "records", "report", "shards", "tables", "topics", "vocabulary",
+    "howto/epsilon", "howto/publish", "howto/unit", "tutorials/arrays", "tutorials/notes", "tutorials/own",
 )  # fmt: skip
 DOCS = [f"{name}.md" for name in NAMES]
 
@@ -65,7 +66,9 @@ def test_the_blocks_run(name, tmp_path):
     call("python", "script.py")
 
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+# Not what a build of the site has written, which may be there or not.
+WRITTEN = [path for path in sorted((ROOT / "docs").rglob("*.md")) if "generated" not in path.parts]
+PAGES = [ROOT / "README.md", *WRITTEN]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -73,6 +76,62 @@ def test_the_commands_are_understood(page):
     """Lines that begin with ``vips-fast`` name commands and options that there are."""
     for line in re.findall(r"^ +vips-fast (.*)$", page.read_text(), re.M):
         assert build_parser().parse_args(shlex.split(line, comments=True)).run, line
+
+
+ROOT_PAGES = sorted(ROOT.glob("*.md"))
+SOURCES = [*ROOT_PAGES, *WRITTEN]
+
+
+def anchors(page):
+    """The anchors of a page's headings, as GitHub and MyST make them."""
+    text = re.sub(r"^(```|:::).*?^\1", "", page.read_text("utf-8"), flags=re.S | re.M)
+    headings = re.findall(r"^#+ (.*)$", text, re.M)
+    found, seen = set(), {}
+    for heading in headings:
+        slug = re.sub(r"[^\w\- ]", "", re.sub(r"\[(.*?)\]\(.*?\)", r"\1", heading).lower()).strip().replace(" ", "-")
+        seen[slug] = seen.get(slug, -1) + 1
+        found.add(f"{slug}-{seen[slug]}" if seen[slug] else slug)
+    return found
+
+
+def broken_links(page):
+    """Links of a page to files that are not there, or to anchors that these have not; other hosts are not asked."""
+    text = re.sub(r"^```.*?^```|`[^`\n]*`", "", page.read_text("utf-8"), flags=re.S | re.M)
+    missing = []
+    for link in re.findall(r"\]\(\s*([^)\s]+)\s*\)", text):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = page.parent / path if path else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            missing.append(link)
+    return missing
+
+
+@pytest.mark.parametrize("page", SOURCES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page):
+    assert not broken_links(page)
+
+
+def test_a_broken_link_is_found(tmp_path):
+    links = "[x](b.md#one--two) [y](gone.md) [z](#a-b-c-d) [w](b.md#three) `[v](code.md)`"
+    (tmp_path / "a.md").write_text(f"# A b, c: `d`\n{links}\n")
+    (tmp_path / "b.md").write_text("## One & two\n```sh\n# three\n```\n")
+    assert broken_links(tmp_path / "a.md") == ["gone.md", "b.md#three"]
+
+
+def test_every_page_is_in_a_table_of_contents():
+    listed = {ROOT / "docs" / "index.md"}
+    for page in SOURCES:
+        for options in re.findall(r"^```\{toctree\}\n(.*?)^```", page.read_text("utf-8"), re.S | re.M):
+            entries = [line for line in options.splitlines() if line and not line.startswith(":")]
+            for entry in entries:
+                if "generated" in entry:
+                    continue
+                found = list(page.parent.glob(f"{entry}.md")) if "*" in entry else [page.parent / f"{entry}.md"]
+                assert found and all(path.exists() for path in found), f"{page.name}: {entry}"
+                listed |= {path.resolve() for path in found}
+    assert {path for path in SOURCES if path not in ROOT_PAGES} == listed
 
 
 def test_a_model_takes_under_60_lines():

@@ -68,6 +68,7 @@ def _inverted(epsilon_of: Callable[..., float]) -> Callable[..., float]:
 
 _WANG = "Wang, Balle & Kasiviswanathan 2019, theorems 9 and 27"
 
+#: Every accountant by the name that `epsilon` and `delta` take.
 ACCOUNTANTS: dict[str, Accountant] = {
     accountant.name: accountant
     for accountant in (

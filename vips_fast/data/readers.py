@@ -23,6 +23,7 @@ from .records import RECORD_FORMATS, Records
 from .vocabulary import Vocabulary, public_vocabulary
 
 COUNT_FORMATS = ("npz", "docword", "ldac")
+#: Names of the formats that documents are read in: counts, then records.
 FORMATS = (*COUNT_FORMATS, *RECORD_FORMATS)
 
 PathLike = str | os.PathLike[str]

@@ -21,9 +21,9 @@ import numpy as np
 from ..data.corpus import Corpus
 from ..data.vocabulary import count_matrix
 
-# Packages are read in this order until there are enough documents; absent ones are passed over. The list is fixed, so
-# that whatever else lies in an environment does not change the corpus, and begins with what every environment of this
-# package has.
+#: Packages are read in this order until there are enough documents; absent ones are passed over. The list is fixed, so
+#: that whatever else lies in an environment does not change the corpus, and begins with what every environment of this
+#: package has.
 PACKAGES = tuple(
     """
     numpy scipy matplotlib numba llvmlite autodp tqdm PIL fontTools pip setuptools Cython sklearn pandas sympy
@@ -32,6 +32,7 @@ PACKAGES = tuple(
     """.split()
 )
 
+#: Words of English and of docstrings that say nothing about a topic.
 STOP_WORDS = frozenset(
     """
     about above after again against all already also although always and another any are around because been before

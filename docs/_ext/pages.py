@@ -1,0 +1,181 @@
+"""Writes the reference, before Sphinx reads: a page for each public package, and one for the commands.
+
+The packages' names are those of their ``__all__``, the commands are those of the program's own parser, so that neither
+list can be forgotten.
+"""
+
+import argparse
+import importlib
+import inspect
+import pkgutil
+from pathlib import Path
+from typing import Any
+
+from pygments.lexers.shell import BashLexer
+from sphinx.pycode import ModuleAnalyzer
+
+import vips_fast
+from vips_fast.cli.exits import Exit
+from vips_fast.cli.help import EXAMPLES, argument, commands, usage
+from vips_fast.cli.main import build_parser
+from vips_fast.cli.manual import ENVIRONMENT
+
+#: Modules of which users take names although no ``__all__`` lists them, and these names.
+OTHERS = {
+    "vips_fast.engine": {
+        "budget": ("Budget", "BudgetExceededError"),
+        "cluster": ("connected", "DaskBackend"),
+        "loop": ("Progress",),
+        "model": ("Model",),
+    },
+    "vips_fast.models": {"parameters": ("Parameters", "Rows", "Bookkeeping")},
+}
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Sphinx's hook."""
+    app.add_lexer("cron", BashLexer)
+    app.connect("autodoc-process-docstring", _prepare, priority=100)  # before napoleon
+    app.connect("builder-inited", lambda app: write(Path(app.srcdir) / "reference" / "generated"))
+    return {"parallel_read_safe": True}
+
+
+def _prepare(app: Any, what: str, name: str, thing: object, options: Any, lines: list[str]) -> None:
+    """Bring a docstring to what napoleon and reStructuredText take.
+
+    Bars of absolute values are no substitutions. A paragraph that ends a section, with the errors that are raised, is
+    no further entry of its list.
+    """
+    out: list[str] = []
+    listing = False
+    for number, line in enumerate(lines):
+        after = lines[number + 1] if number + 1 < len(lines) else ""
+        if after and not after.strip("-"):
+            listing = line in ("Parameters", "Attributes")
+        elif listing and line and not out[-1] and not line.startswith(" ") and not after.startswith(" "):
+            out.append("")
+            listing = False
+        out.append(_bars(line))
+    lines[:] = out
+
+
+def _bars(line: str) -> str:
+    parts = line.split("``")
+    return "``".join(part if number % 2 else part.replace("|", "\\|") for number, part in enumerate(parts))
+
+
+def write(folder: Path) -> None:
+    """Write the pages into ``folder``; those that nobody writes any more are removed."""
+    folder.mkdir(exist_ok=True)
+    pages = {f"{name}.md": page for name, page in packages().items()} | {"commands.md": commands_page()}
+    for path in folder.glob("*.md"):
+        if path.name not in pages:
+            path.unlink()
+    for name, text in pages.items():
+        path = folder / name
+        if not path.exists() or path.read_text("utf-8") != text:
+            path.write_text(text, "utf-8")
+
+
+def public() -> dict[str, list[tuple[str, str]]]:
+    """For each public package its names: (where Sphinx finds it, name)."""
+    names = ["vips_fast"]
+    names += [found.name for found in pkgutil.walk_packages(vips_fast.__path__, "vips_fast.") if found.ispkg]
+    known = {}
+    for name in names:
+        module = importlib.import_module(name)
+        if name in OTHERS:
+            known[name] = [(f"{name}.{part}.{one}", one) for part, ones in OTHERS[name].items() for one in ones]
+        elif name != "vips_fast.cli" and hasattr(module, "__all__"):
+            known[name] = [(f"{name}.{one}", one) for one in module.__all__]
+    return known
+
+
+def packages() -> dict[str, str]:
+    """Page by name of the package. An object is described once, where it is first met; elsewhere a line leads there."""
+    seen: dict[int, str] = {}
+    pages = {}
+    for package, names in public().items():
+        here, elsewhere = [], []
+        for path, name in names:
+            holder, _, last = path.rpartition(".")
+            thing = getattr(importlib.import_module(holder), last)
+            known = seen.setdefault(id(thing), path) if callable(thing) else path
+            (here if known == path else elsewhere).append((path, name, thing, known))
+        doc = inspect.cleandoc(importlib.import_module(package).__doc__ or "")
+        lines = [f"# {package}", "", "```{eval-rst}", f".. py:module:: {package}", "", doc, ""]
+        for _, _, thing, known in here + elsewhere:
+            about = (inspect.getdoc(thing) or "").partition("\n\n")[0] if callable(thing) else ""
+            lines.append(f"- :py:obj:`~{known}`" + (": " + _bars(" ".join(about.split())) if about else ""))
+        for path, _, thing, _ in here:
+            lines += ["", *_directive(path, thing)]
+        pages[package] = "\n".join([*lines, "```", ""])
+    return pages
+
+
+def _directive(path: str, thing: object) -> list[str]:
+    if isinstance(thing, type):
+        lines = [f".. autoclass:: {path}", "   :members:"]
+        inherits = any(base.__module__.startswith("vips_fast") for base in thing.__mro__[1:])
+        outside = [base.__name__ for base in thing.__mro__[1:] if not base.__module__.startswith("vips_fast")]
+        return lines + [f"   :inherited-members: {','.join(outside)}"] * inherits
+    if callable(thing):
+        return [f".. autofunction:: {path}"]
+    return [f".. py:data:: {path}", "", *(f"   {line}" for line in _comment(path))]
+
+
+def _comment(path: str) -> list[str]:
+    """The comment ``#:`` at a constant's definition, which may stand in any module of its package."""
+    package, _, name = path.rpartition(".")
+    module = importlib.import_module(package)
+    inner = [found.name for found in pkgutil.iter_modules(module.__path__, f"{package}.")]
+    for one in [package, *inner]:
+        if importlib.import_module(one).__dict__.get(name) is not None:
+            found = ModuleAnalyzer.for_module(one).find_attr_docs().get(("", name))
+            if found:
+                return found
+    raise ValueError(f"{path}: a public constant without a comment that begins with #:")
+
+
+def commands_page() -> str:
+    """The commands with their options and examples, as ``--help`` has them."""
+    parser = build_parser()
+    lines = ["# Commands", "", parser.description or "", "", "```text", usage(parser), "```", "", *_options(parser)]
+    for name, one in commands(parser):
+        if name:
+            lines += ["", f"## vips-fast {name}" if " " not in name else f"### vips-fast {name}", ""]
+            lines += [_sentence(one.description or ""), "", "```text", usage(one), "```", "", *_options(one)]
+            inner = any(isinstance(action, argparse._SubParsersAction) for action in one._actions)
+            if not inner and name in EXAMPLES:
+                lines += ["", "```sh", *EXAMPLES[name], "```"]
+    lines += ["", "## Exit codes", ""]
+    lines += ["| code | meaning |", "| --- | --- |", *(f"| {int(code)} | {_cell(code.meaning)} |" for code in Exit)]
+    lines += ["", "## Environment", "", "| variable | meaning |", "| --- | --- |"]
+    lines += [f"| `{name}` | {_cell(text)} |" for name, text in ENVIRONMENT]
+    return "\n".join([*lines, ""])
+
+
+def _options(parser: argparse.ArgumentParser) -> list[str]:
+    shown = [one for one in parser._actions if one.dest != "help" and not isinstance(one, argparse._SubParsersAction)]
+    formatter = parser._get_formatter()
+    rows = [
+        f"| `{argument(one).replace('|', '/')}` | {_cell(formatter._expand_help(one) if one.help else '')} |"
+        for one in shown
+    ]
+    return ["| argument | meaning |", "| --- | --- |", *rows] if rows else []
+
+
+def _sentence(text: str) -> str:
+    text = text.strip()
+    return _text(text[:1].upper() + text[1:] + "." * (not text.endswith(".")))
+
+
+def _text(text: str) -> str:
+    """Words of a terminal as Markdown shows them: as they are."""
+    for mark in "\\`*_<>[]#":
+        text = text.replace(mark, "\\" + mark)
+    return text
+
+
+def _cell(text: str) -> str:
+    return " ".join(_text(text).replace("|", "\\|").split())
