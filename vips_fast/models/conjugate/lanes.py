@@ -321,9 +321,7 @@ def _shape(array):
 
 
 @_intrinsic
-def side_by_side(typingctx, array):
-    """An array of float64 (n, 8), C-contiguous and on a cache line, as a `LanesArray` of n."""
-
+def _as_lanes(typingctx, array):
     def codegen(context, builder, sig, args):
         source = context.make_array(sig.args[0])(context, builder, args[0])
         out = cgutils.create_struct_proxy(lanes_array)(context, builder)
@@ -335,9 +333,7 @@ def side_by_side(typingctx, array):
 
 
 @_intrinsic
-def add_truncated(typingctx, sums, j, x, factor):
-    """Add x times factor, truncated toward zero, to row j of int64 sums (n, 8); lanes with factor 0 add nothing."""
-
+def _add_truncated(typingctx, sums, j, x, factor):
     def codegen(context, builder, sig, args):
         array = context.make_array(sig.args[0])(context, builder, args[0])
         row = builder.gep(builder.bitcast(array.data, _WHOLE.as_pointer()), [args[1]])
@@ -348,3 +344,10 @@ def add_truncated(typingctx, sums, j, x, factor):
         return context.get_dummy_value()
 
     return types.none(sums, types.intp, lanes, lanes), codegen
+
+
+#: ``side_by_side(array)``: an array of float64 (n, 8), C-contiguous and on a cache line, as a `LanesArray` of n.
+side_by_side: Any = _as_lanes
+#: ``add_truncated(sums, j, x, factor)`` adds x times factor, truncated toward zero, to row j of int64 sums (n, 8) that
+#: lie so too; lanes with factor 0 add nothing.
+add_truncated: Any = _add_truncated
