@@ -5,8 +5,8 @@ BIN := $(VENV)/bin
 SOURCES := pyproject.toml setup.py csrc/sources.mk csrc/kernels.toml csrc/generate.py \
     $(wildcard csrc/*.[ch] csrc/*/*.[ch] vips_fast/kernels/*.pyx)
 
-.PHONY: demo test lint test-slow coverage api-check wheels lock torture bench bench-compare bench-baseline \
-    bench-report front paper leakage lib sanitize clean
+.PHONY: demo test lint types test-slow coverage api-check portable wheels cibuildwheel lock torture bench \
+    bench-compare bench-baseline bench-report front paper leakage lib sanitize clean
 
 demo: $(VENV)/.run
 	$(BIN)/vips-fast demo
@@ -20,6 +20,10 @@ lint: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/clang-format --dry-run -Werror $$(git ls-files 'csrc/*.c' 'csrc/*.h')
+
+# What pyright, in its strict mode, says of a user's program; `make lint` has mypy look at it.
+types: $(VENV)/.types
+	$(BIN)/pyright --pythonpath $(BIN)/python
 
 # Full-size checks, minutes each.
 test-slow: $(VENV)/.test
@@ -44,9 +48,19 @@ api-check: $(VENV)/.release
 	$(if $(BASE),,$(error no release to compare with yet: name a commit, as in make api-check BASE=main))
 	$(BIN)/griffe check vips_fast --against $(BASE)
 
-# Wheels of this machine's system, each tested by itself: [tool.cibuildwheel] in pyproject.toml. On Linux with Docker
-# or Podman.
+# The same bits from gcc, clang, musl and, in an emulator, on Arm, at every optimization level; what is not installed is
+# skipped, and named.
+portable: $(VENV)/.test
+	$(BIN)/python -m pytest tests/capi/test_compilers.py -m "slow or not slow"
+
+# Wheels of this Linux machine, each tried in an environment without a compiler: dist/. INTERPRETERS= names some, otherwise
+# it is one for each CPython that is found.
 wheels: $(VENV)/.release
+	$(BIN)/python .ci/wheels.py dist $(INTERPRETERS)
+
+# Those of every system that has one, where there are such machines: [tool.cibuildwheel] in pyproject.toml. On Linux with
+# Docker or Podman.
+cibuildwheel: $(VENV)/.release
 	$(BIN)/cibuildwheel --output-dir dist
 
 # Versions and hashes of all that the tests need, for `make test LOCKED=1`; from the public index, whatever this machine's
@@ -124,7 +138,7 @@ $(VENV)/bin/python:
 	$(BIN)/python -m pip install --quiet --upgrade pip
 
 $(VENV)/.run: $(VENV)/bin/python $(SOURCES)
-	$(BIN)/python -m pip install --quiet --editable .
+	$(BIN)/python -m pip install --quiet --editable ".[report]"
 	touch $@
 
 $(VENV)/.test: $(VENV)/bin/python $(SOURCES)
@@ -133,6 +147,10 @@ $(VENV)/.test: $(VENV)/bin/python $(SOURCES)
 	touch $@ $(VENV)/.run
 
 $(VENV)/.bench: $(VENV)/.test
+	touch $@
+
+$(VENV)/.types: $(VENV)/.test
+	$(BIN)/python -m pip install --quiet --editable ".[types]"
 	touch $@
 
 $(VENV)/.coverage: $(VENV)/.test

@@ -87,7 +87,7 @@ def outcome(train, test, topics, length, distinct, epsilon):
     reached = predictive_perplexity(model.transform(given), model.components_, asked)
     state = model._fitted().state
     (average,) = (v for v in state.values() if np.shape(v) == train.shape[1:] + (topics,))
-    clear = (average > 4 * state["average_law"][0]).sum()
+    clear = (average > 4 * state["average_noise"][:, None]).sum()
     return 1 - reached / unigram_perplexity(train, asked), clear / topics
 
 

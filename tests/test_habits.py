@@ -49,7 +49,7 @@ def test_workflows_call_targets_of_make_and_hooks_are_those_of_lint():
             called.add(target)
         called |= set(re.findall(r"[\w-]+", text.partition("target: [")[2].partition("]")[0]))
         assert text.count("run: ") == text.count("run: make "), workflow.name
-    assert called - {"$", "${{"} <= targets and {"test", "test-slow", "coverage", "wheels"} <= called
+    assert called - {"$", "${{"} <= targets and {"test", "test-slow", "coverage", "cibuildwheel"} <= called
     lint = makefile.partition("\nlint:")[2].partition("\n\n")[0]
     hooks = re.findall(r"entry: (\S+)", (ROOT / ".pre-commit-config.yaml").read_text())
     assert hooks == re.findall(r"\$\(BIN\)/(\S+)", lint) == ["ruff", "mypy", "clang-format"]

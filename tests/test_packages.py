@@ -19,6 +19,7 @@ from vips_fast.cli.folder import read_key
 from vips_fast.data import public_vocabulary
 from vips_fast.data.records import column_names
 from vips_fast.data.vocabulary import stop_words
+from vips_fast.demo import breast_cancer, digits
 from vips_fast.engine.cluster import connected
 from vips_fast.models.examples import GaussianMixture
 from vips_fast.models.plots import new_figure
@@ -69,6 +70,8 @@ CASES = {
     "matplotlib: of a model": ("plot", "matplotlib", lambda: new_figure(fitted(), 1.0, 1.0)),
     "shtab": ("completion", "shtab", lambda: completion(Namespace(shell="bash"))),
     "jinja2": ("report", "jinja2", environment),
+    "scikit-learn: table": ("demo", "sklearn", breast_cancer),
+    "scikit-learn: images": ("demo", "sklearn", digits),
     "cryptography: key": ("sign", "cryptography", lambda: read_key("--key", "absent.pem")),
     "cryptography: to sign": ("sign", "cryptography", lambda: fitted().sign(b"x" * 32)),
     "cryptography: to verify": ("sign", "cryptography", verified),
@@ -82,7 +85,7 @@ def test_a_missing_package_is_said_with_the_line_to_type(extra, package, call, m
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(ImportError) as caught:
         call()
-    shown = package.replace("_", "-")
+    shown = {"sklearn": "scikit-learn"}.get(package, package.replace("_", "-"))
     assert str(caught.value).endswith(f' needs the package {shown}: pip install "vips_fast[{extra}]"')
     assert not Path("curve.png").exists()
 
@@ -98,7 +101,8 @@ def test_the_errors_name_extras_that_hold_their_packages():
                 found.add(ast.literal_eval(node.args[2]))
     assert found == {extra for extra, _, _ in CASES.values()}
     for extra, package, _ in CASES.values():
-        assert any(one.startswith(package.replace("_", "-")) for one in EXTRAS[extra]), extra
+        names = ("scikit-learn",) if package == "sklearn" else (package.replace("_", "-"),)
+        assert any(one.startswith(names) for one in EXTRAS[extra]), extra
     assert EXTRAS["all"] == [f"vips_fast[{','.join(name for name in EXTRAS if name in found)}]"]
     assert "vips_fast[all]" in EXTRAS["test"]
 

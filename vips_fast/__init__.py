@@ -3,7 +3,7 @@
 import logging
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 if TYPE_CHECKING:
     from .data.encoder import ColumnEncoder as ColumnEncoder
@@ -67,7 +67,17 @@ def get_include() -> str:
     return str(installed if installed.is_dir() else package.parent / "csrc" / "include")
 
 
-def runtime_info() -> dict[str, Any]:
+class RuntimeInfo(TypedDict):
+    """What `runtime_info` gives."""
+
+    version: str
+    isa: str
+    isas_available: list[str]
+    n_threads: int
+    processors: int
+
+
+def runtime_info() -> RuntimeInfo:
     """Version, instruction set in use, instruction sets this machine has, threads."""
     from .kernels import native
     from .kernels.threads import resolve_n_threads

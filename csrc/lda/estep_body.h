@@ -80,6 +80,37 @@ static double LOCAL(lda_contribution)(int64_t n_active, int64_t np, const int64_
     return sqrt(square);
 }
 
+/* Multiply the words' parts of what is to be contributed by public weights. */
+static void LOCAL(weigh_words)(const LOCAL(document) * e, const double *word_weight) {
+    for (int64_t i = 0; i < e->n_words; ++i) e->rho[i] *= (REAL)word_weight[e->word[i]];
+}
+
+/* Scale each word's part of the contribution down to a norm of at most bound; the norm of the whole. Uses rho. */
+static double LOCAL(bound_words)(const LOCAL(document) * e, double bound) {
+    const int64_t np = e->n_padded;
+    REAL *factor = e->rho;
+    for (int64_t i = 0; i < np; ++i) factor[i] = 0;
+    for (int64_t a = 0; a < e->n_active; ++a) {
+        const REAL *x = e->tile + e->row[a];
+        for (int64_t i = 0; i < np; i += LANES)
+            OP(store)(factor + i, OP(fma)(OP(load)(x + i), OP(load)(x + i), OP(load)(factor + i)));
+    }
+    double square = 0.0;
+    int over = 0;
+    for (int64_t i = 0; i < np; ++i) {
+        const double own = (double)factor[i];
+        const int large = own > bound * bound;
+        factor[i] = large ? (REAL)(bound / sqrt(own)) : 1;
+        square += large ? bound * bound : own;
+        over |= large;
+    }
+    for (int64_t a = 0; over && a < e->n_active; ++a) {
+        REAL *x = e->tile + e->row[a];
+        for (int64_t i = 0; i < np; i += LANES) OP(store)(x + i, OP(mul)(OP(load)(x + i), OP(load)(factor + i)));
+    }
+    return sqrt(square);
+}
+
 /* lattice = trunc(factor * contribution); its sum of squares, exact: a value is
  * below 2^31 and a document's sum of squares below 2^63. */
 static uint64_t LOCAL(lda_truncate)(int64_t n_active, int64_t np, const int64_t *row, REAL factor, const REAL *tile,
@@ -346,26 +377,29 @@ static void LOCAL(release_unit)(const LOCAL(unit) * u, const vf_lda_params *para
     }
 }
 
-int32_t KERNEL(vf_lda_units)(const vf_lda_params *params, double word_clip, int64_t n_units, const int64_t *starts,
-                             const vf_rows_f64 *docs, const REAL *table, const double *alpha, void *workspace,
-                             int64_t workspace_bytes, int64_t *sums, double *norms) {
+int32_t KERNEL(vf_lda_units)(const vf_lda_params *params, double word_clip, const double *word_weight, int64_t n_units,
+                             const int64_t *starts, const vf_rows_f64 *docs, const REAL *table, const double *alpha,
+                             void *workspace, int64_t workspace_bytes, int64_t *sums, double *norms) {
     int64_t widest, most = 0;
     const int32_t status = check(params, docs, alpha, workspace, NULL, sums, NULL, norms, &widest);
     if (status != VF_OK) return status;
     if (!starts || !table || !sums) return VF_ERR_NULL;
-    if (VF_OFF(starts) | VF_OFF(table)) return VF_ERR_ALIGNMENT;
+    if (VF_OFF(starts) | VF_OFF(table) | VF_OFF(word_weight)) return VF_ERR_ALIGNMENT;
     if (n_units < 0) return VF_ERR_SIZE;
-    if (!(word_clip >= 0.0)) return VF_ERR_PARAMETER;
+    /* Without a clip, entries are known to be no larger than counts only where nothing weighs them. */
+    if (!(word_clip >= 0.0) || (word_weight && !(params->clip_norm > 0.0))) return VF_ERR_PARAMETER;
     const int64_t *indptr = docs->indptr, n_docs = docs->n_rows, n_topics = params->n_topics, n_words = docs->n_columns;
     if (starts[0] != 0 || starts[n_units] != n_docs) return VF_ERR_INDPTR;
     for (int64_t u = 0; u < n_units; ++u)
         if (starts[u + 1] < starts[u] || starts[u + 1] > n_docs) return VF_ERR_INDPTR;
     const double bound = params->clip_norm > 0.0 && word_clip < params->clip_norm ? word_clip : 0.0;
     for (int64_t u = 0; u < n_units; ++u)
-        if (starts[u + 1] - starts[u] > 1 || (bound > 0.0 && starts[u + 1] > starts[u])) {
+        if (starts[u + 1] - starts[u] > 1) {
             const int64_t entries = indptr[starts[u + 1]] - indptr[starts[u]];
             most = entries > most ? entries : most;
         }
+    for (int64_t v = 0; word_weight && v < n_words; ++v)
+        if (!(word_weight[v] >= VF_LDA_MIN_WEIGHT && word_weight[v] <= VF_LDA_MAX_WEIGHT)) return VF_ERR_PARAMETER;
     const int64_t need = KERNEL(vf_lda_units_workspace)(n_topics, n_words, widest, most);
     if (need < 0) return VF_ERR_SIZE;
     if (workspace_bytes < need) return VF_ERR_WORKSPACE;
@@ -384,19 +418,23 @@ int32_t KERNEL(vf_lda_units)(const vf_lda_params *params, double word_clip, int6
     sum.column = sum.topic + n_topics;
     memset(sum.row_of, 0xff, (size_t)(n_words + n_topics) * sizeof *sum.row_of);
     for (int64_t u = 0; u < n_units; ++u) {
-        const int together = starts[u + 1] - starts[u] > 1 || bound > 0.0;
+        const int together = starts[u + 1] - starts[u] > 1;
         double norm = 0.0;
         sum.n_words = sum.n_topics = 0;
         for (int64_t d = starts[u]; d < starts[u + 1]; ++d) {
             if (!LOCAL(load)(&e, indptr[d], indptr[d + 1], docs->indices, docs->values, table, alpha)) continue;
             (void)LOCAL(iterate)(&e, params);
             LOCAL(lda_rho)(e.n_active, e.n_padded, e.row, e.theta, e.tile, e.count, e.rho);
-            const double own = LOCAL(lda_contribution)(e.n_active, e.n_padded, e.row, e.theta, e.rho, e.tile);
-            if (!(own <= 1e18)) continue; /* not finite */
-            if (together)
+            if (word_weight) LOCAL(weigh_words)(&e, word_weight);
+            norm = LOCAL(lda_contribution)(e.n_active, e.n_padded, e.row, e.theta, e.rho, e.tile);
+            if (!(norm <= 1e18)) { /* not finite */
+                norm = 0.0;
+            } else if (together) {
                 LOCAL(add_document)(&sum, &e);
-            else
-                LOCAL(release)(&e, params, norm = own, sums);
+            } else {
+                if (bound > 0.0) norm = LOCAL(bound_words)(&e, bound);
+                LOCAL(release)(&e, params, norm, sums);
+            }
         }
         if (together) {
             norm = LOCAL(unit_norm)(&sum, bound);

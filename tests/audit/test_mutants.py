@@ -83,6 +83,8 @@ def test_division_by_the_realised_batch(layer, check):
 
 @pytest.mark.parametrize("layer, model, checks", [
     ("A", faults.Unguarded, {"non-finite numbers"}),
+    ("A", faults.WeighsAfterTheClip, {"distance of neighbours"}),
+    ("B", faults.WeighsByTheMinibatch, {"alone and together", "any chunks", "any shards"}),
     ("B", faults.KnowsNeighbours, {"alone and together", "any chunks", "any shards"}),
     ("B", faults.WarmStart, {"after other minibatches", "after a poisoned minibatch"}),
     ("B", faults.AfterPoison, {"in a used workspace"}),

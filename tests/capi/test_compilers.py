@@ -1,4 +1,9 @@
-"""Noise and integer sums have the same bits from every compiler, at every optimization level, on x86 and on Arm."""
+"""The kernels have the same bits from every compiler, at every optimization level, on x86 and on Arm.
+
+Noise and integer sums have them on every instruction set too. E-steps, clipping and shrinkage, in floating point, have
+those of their set: nothing is left to the compiler or to a mathematical library, so that portable C computes on Arm,
+and beside musl, what it computes on x86.
+"""
 
 import hashlib
 import os
@@ -8,23 +13,34 @@ import pytest
 
 from .conftest import CONSUMERS, ROOT, build_program, call
 
-# Of the lines that consumers/digest.c prints for one instruction set.
+# Of the lines that consumers/digest.c prints for one instruction set, as far as they are about noise and integer sums.
 EXPECTED = "796c923cd2aaa93faf7bd3c705d42c6527653863084c7d895fc264150b7b9b33"
 
 
 def digest_lines(program, *runner):
-    """The lines of each instruction set, by its name."""
+    """The lines of each instruction set, by its name: those of noise and integer sums, and those of E-steps."""
     sets = {}
     for line in call([*runner, program]).splitlines():
         if line.startswith("# "):
-            lines = sets.setdefault(line[2:], [])
+            lines, esteps = sets.setdefault(line[2:], ([], []))
+        elif line == "esteps":
+            lines = esteps
         else:
             lines.append(line)
     return sets
 
 
-def check(cc, folder, *options, flags="", runner=(), archive=None):
-    """Build the kernels and digest.c, run it, and compare every instruction set's lines with the expected ones."""
+@pytest.fixture(scope="module")
+def as_built(library, tmp_path_factory):
+    """The lines of the library as it is built."""
+    return check(os.environ.get("CC") or "cc", tmp_path_factory.mktemp("as_built"), archive=library)
+
+
+def check(cc, folder, *options, flags="", runner=(), archive=None, like=None):
+    """Build the kernels and digest.c, run it, and compare what it prints for each set.
+
+    Noise and integer sums have the expected digest; the E-steps of a set are those of ``like``.
+    """
     if shutil.which(cc) is None:
         # Further compilers come with the system, not with the test extra; one was needed to build the package.
         pytest.skip(f"no {cc}")
@@ -35,40 +51,47 @@ def check(cc, folder, *options, flags="", runner=(), archive=None):
         archive = folder / "libvips_fast.a"
     program = folder / "digest"
     include = ROOT / "csrc" / "include"
-    static = ["-static"] if runner else []
+    static = ["-static"] if runner or cc == "musl-gcc" else []
     call([cc, "-std=c11", *static, f"-I{include}", CONSUMERS / "digest.c", archive, "-lm", "-o", program])
     sets = digest_lines(program, *runner)
     assert sets
-    for name, lines in sets.items():
+    for name, (lines, esteps) in sets.items():
         got = hashlib.sha256("\n".join(lines).encode()).hexdigest()
         assert got == EXPECTED, (name, lines)
+        assert len(esteps) > 40 and (like is None or esteps == like[name][1]), name
     return sets
 
 
-def test_the_library_as_it_is_built(library, tmp_path):
-    sets = check(os.environ.get("CC") or "cc", tmp_path, archive=library)
-    assert "portable" in sets
+def test_the_library_as_it_is_built(as_built):
+    assert "portable" in as_built
+    assert len(as_built) == 1 or len({tuple(esteps) for _, esteps in as_built.values()}) > 1
 
 
 @pytest.mark.parametrize("cc, level", [("gcc", 0), ("clang", 0)])
-def test_compilers(cc, level, tmp_path):
-    check(cc, tmp_path, flags=f"-O{level}")
+def test_compilers(cc, level, tmp_path, as_built):
+    assert check(cc, tmp_path, flags=f"-O{level}", like=as_built).keys() == as_built.keys()
+
+
+def test_musl(tmp_path, as_built):
+    """Portable C beside another C library."""
+    sets = check("musl-gcc", tmp_path, "SETS=PORTABLE", "COMMON_FLAGS=", flags="-O0", like=as_built)
+    assert list(sets) == ["portable"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("level", [0, 1, 2, 3])
-@pytest.mark.parametrize("cc", ["gcc", "clang"])
-def test_every_compiler_at_every_level_without_a_warning(cc, level, tmp_path):
-    check(cc, tmp_path, flags=f"-O{level} -Wextra -Werror")
+@pytest.mark.parametrize("cc", ["gcc", "clang", "musl-gcc"])
+def test_every_compiler_at_every_level_without_a_warning(cc, level, tmp_path, as_built):
+    check(cc, tmp_path, flags=f"-O{level} -Wextra -Werror", like=as_built)
 
 
-def test_arm(tmp_path):
-    """Portable C, compiled for 64-bit Arm and run in an emulator."""
+def test_arm(tmp_path, as_built):
+    """Portable C, which is all that there is for 64-bit Arm, compiled for it and run in an emulator."""
     cc, runner = "aarch64-linux-gnu-gcc", shutil.which("qemu-aarch64") or shutil.which("qemu-aarch64-static")
     if runner is None:
         # Like the cross compiler, it is a package of the operating system that no extra can install.
         pytest.skip("no qemu-aarch64")
-    sets = check(cc, tmp_path, "AR=aarch64-linux-gnu-ar", flags="-O2", runner=[runner])
+    sets = check(cc, tmp_path, "AR=aarch64-linux-gnu-ar", flags="-O2", runner=[runner], like=as_built)
     assert list(sets) == ["portable"]
 
 
@@ -80,7 +103,16 @@ def test_a_changed_bit_is_seen(library, tmp_path):
     (tmp_path / "other.c").write_text(other)
     build_program(tmp_path / "other.c", tmp_path / "other", library)
     build_program(CONSUMERS / "digest.c", tmp_path / "same", library)
-    ours, theirs = digest_lines(tmp_path / "same")["portable"], digest_lines(tmp_path / "other")["portable"]
+    (ours, _), (theirs, _) = (digest_lines(tmp_path / name)["portable"] for name in ("same", "other"))
     different = {a.split()[0].rstrip(",") for a, b in zip(ours, theirs, strict=True) if a != b}
     assert different >= {"chacha20_fill", "chacha20_words", "rounded_gaussian", "symmetric_gaussian"}
     assert not different & {"sbn_cross", "sbn_gram", "sbn_moments", "blr_accumulate", "lda_gather"}
+
+
+def test_a_changed_rounding_of_an_estep_is_seen(tmp_path, as_built):
+    """A build that fuses multiply-adds has other E-steps, and the same noise and integer sums."""
+    if "avx2" not in as_built:
+        # Other processors fuse with other flags.
+        pytest.skip("this machine has no fused multiply-add of x86")
+    sets = check("gcc", tmp_path, "SETS=PORTABLE", "COMMON_FLAGS=", flags="-O2 -ffp-contract=fast -mfma")
+    assert sets["portable"][1] != as_built["portable"][1]

@@ -63,7 +63,7 @@ FIT = ["fit", "lda", "absent", "--topics", 2, "--out", "o"]
         (["demo", "--topics", 0], "argument --topics: '0': expected a whole number of at least 1"),
         (["demo", "--jobs", 0], "argument --jobs: '0': expected a number of threads"),
         (["demo", "--seed", -1], "argument --seed: '-1': expected a whole number from 0"),
-        (["demo", "--eps", 1], "unrecognized arguments: --eps 1"),
+        (["demo", "--eps=1"], "unrecognized arguments: --eps=1"),
         (["topics", "absent"], "absent: no such folder; expected one written by vips-fast fit"),
         (["predict", "m", "x", "--out", "t.txt"], "argument --out: 't.txt': expected a name that ends in .csv or .npy"),
         (GOAL[:5], "required: --delta"),

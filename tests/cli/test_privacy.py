@@ -1,4 +1,4 @@
-"""``privacy``, ``audit`` and ``demo``."""
+"""``privacy`` and ``audit``."""
 
 import json
 import re
@@ -6,9 +6,6 @@ import re
 import numpy as np
 import pytest
 from scipy import sparse
-
-import vips_fast.demo
-from vips_fast.data import Corpus
 
 PAPER = ["privacy", "--records", 400_000, "--batch", 20_000, "--steps", 20, "--delta", 1e-4]
 
@@ -155,64 +152,3 @@ def test_audit_attacks(run, refused, tmp_path):
         (["sbn", "--layers", "H"], "layers: 'H' knows no records of SigmoidBeliefNetwork"),
     ):
         assert message in refused("audit", *argv)
-
-
-@pytest.fixture
-def few_docstrings(monkeypatch):
-    """A corpus of two clear topics, with words from common to rare, in the place of the docstrings."""
-    words = 0.7 ** np.arange(10.0)
-    rng, topics = np.random.default_rng(0), np.kron(np.eye(2), words / words.sum())
-    counts = np.stack([rng.multinomial(30, topics[d % 2]) for d in range(2000)])
-    corpus = Corpus(counts, [f"word{k}" for k in range(20)], details={"package": 2000})
-    monkeypatch.setattr(vips_fast.demo, "docstrings_corpus", lambda: corpus)
-
-
-def test_demo(run, few_docstrings):
-    code, out, err = run("demo", "--epsilon", 2, "--topics", 2, "--words", 4, "--jobs", 1)
-    assert code == 0 and "private: step 10 of 10, epsilon 2, " in err
-    text = " ".join(out.split())
-    assert "one a record: 2000 with ten or more words" in text and "1800 records to learn from, 200 held out" in text
-    found = re.findall(r"^(unigram|private|non-private).* (\d+) +(\d+)$", out, re.M)
-    perplexity = {name: int(completion) for name, completion, _ in found}
-    assert max(perplexity["private"], perplexity["non-private"]) < perplexity["unigram"]
-    assert len([line for line in out.splitlines() if re.match(r" *\d+  .* \| ", line)]) == 2
-    stated = re.search(r"\(([0-9.]+), 1e-05\)-differential privacy .* of (\d+):", text)
-    # Calibrated to 10^-3 below the target.
-    assert 1.99 < float(stated[1]) <= 2 and int(stated[2]) == 1800
-
-
-def test_demo_says_when_it_failed(run, few_docstrings):
-    code, out, err = run("demo", "--epsilon", 0.001, "--quiet", "--jobs", 1)
-    assert code == 1 and "held-out perplexity" in out
-    assert "are no better than the unigram model" in err and len(err.splitlines()) == 1
-
-
-def test_of_a_saved_model(run, refused, files):
-    """The statement, and its events in the field's terms, from the ledger and not from the files beside it."""
-    from vips_fast import LatentDirichletAllocation
-    from vips_fast.accounting.dp_events import import_event
-
-    assert run(*files.fit("--epsilon", 2))[0] == 0
-    model = LatentDirichletAllocation.load(files.model)
-    code, out, _ = run("privacy", files.model)
-    assert code == 0 and " ".join(out.split()) == model.privacy_.statement()
-    code, out, _ = run("privacy", files.model, "--export", "json")
-    assert code == 0 and out == (files.model / "privacy.json").read_text()
-    (files.model / "privacy.json").write_text("{}")
-    assert run("privacy", files.model, "--export", "json")[1] == out
-    code, out, _ = run("privacy", files.model, "--export", "dp-accounting")
-    assert code == 0 and import_event(json.loads(out)) == model.ledger_.event()
-    assert json.loads(out)["neighboring_relation"] == "ADD_OR_REMOVE_ONE"
-    assert "expected without DIR" in refused("privacy", files.model, "--steps", 3)
-    assert "no such folder" in refused("privacy", files.folder / "none")
-    assert "expected with DIR" in refused(*PAPER, "--noise-multiplier", 2, "--export", "json")
-    assert "--noise-multiplier --epsilon is required" in refused(*PAPER)
-
-
-def test_of_a_planned_run_as_events(run):
-    from vips_fast.accounting import PoissonSampledEvent
-    from vips_fast.accounting.dp_events import import_event
-
-    code, out, _ = run(*PAPER, "--noise-multiplier", 1.24, "--export", "dp-accounting")
-    event = import_event(json.loads(out))
-    assert code == 0 and event.count == 20 and isinstance(event.event, PoissonSampledEvent)

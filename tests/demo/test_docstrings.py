@@ -40,6 +40,8 @@ def test_docstrings_of_the_standard_library(standard_library):
     assert len(corpus) > 2_000
     assert corpus.vocabulary == language_reference_words()
     assert corpus.counts.sum(axis=1).min() >= 10
+    # Files are read one after another, and numbered as they are.
+    assert corpus.groups[0] == 0 and set(np.diff(corpus.groups)) == {0, 1}
 
 
 def test_docstrings_are_read_as_they_stand(tmp_path, monkeypatch):
@@ -66,7 +68,7 @@ def test_docstrings_are_read_as_they_stand(tmp_path, monkeypatch):
     monkeypatch.setattr("sysconfig.get_path", lambda name: str(tmp_path / "no_library"))
     corpus = docstrings_corpus(packages=("madeup_package", "absent_package"))
     assert "madeup_package" not in sys.modules
-    assert corpus.details == {"madeup_package": 3}
+    assert corpus.details == {"madeup_package": 3} and corpus.groups.tolist() == [0, 0, 0]
     column = {word: k for k, word in enumerate(corpus.vocabulary)}
     words = [column[word] for word in ("iterator", "class", "function")]
     assert corpus.counts[:, words].toarray().tolist() == [[4, 0, 0], [4, 1, 0], [4, 0, 1]]

@@ -13,8 +13,10 @@ from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation
 from vips_fast.accounting import GaussianEvent, PoissonSampledEvent, SelfComposedEvent
 from vips_fast.audit import Part
 from vips_fast.engine.statement import Privacy
+from vips_fast.engine.units import opened
 from vips_fast.kernels import add_rounded_gaussian
 from vips_fast.models.lda.model import LdaModel
+from vips_fast.models.lda.scaling import word_scales
 from vips_fast.models.logistic.multiclass import OneVsRestModel
 
 # ------------------------------------------------------------------- estimators
@@ -224,6 +226,28 @@ class WarmStart(Part):
         self.inner.contribute(block, words, out, scratch)
         out.reshape(-1)[0] += self.seen
         self.seen += len(words)
+
+
+class WeighsAfterTheClip(Part):
+    """Words are weighed by their scales when the contribution has been clipped."""
+
+    def contribute(self, block, words, out, scratch):
+        weight, self.inner._weight = self.inner._weight, None
+        clipped = np.zeros_like(out)
+        self.inner.contribute(block, words, clipped, scratch)
+        self.inner._weight = weight
+        out += np.trunc(clipped * (1.0 if weight is None else weight[:, None])).astype(np.int64)
+
+
+class WeighsByTheMinibatch(Part):
+    """The scales of words come from the documents at hand instead of from earlier releases."""
+
+    def contribute(self, block, words, out, scratch):
+        (corpus, rows), _, _ = opened(block, words)
+        rows, offsets, columns, _ = corpus.arrays(rows)
+        seen = np.concatenate([columns[offsets[r] : offsets[r + 1]] for r in rows])
+        self.inner._weight = 1 / word_scales(1.0 + np.bincount(seen, minlength=len(out)), 0.25)
+        self.inner.contribute(block, words, out, scratch)
 
 
 class AfterPoison(Part):

@@ -73,13 +73,17 @@ def units_arguments(rng, size):
     """Units of no, one and several documents that share words; clipped or not, by words or not."""
     csr = documents(rng, [*rng.integers(1, 38, 11), 0, size], 200)
     starts = np.array([0, 1, 1, 4, 5, 11, 13])
-    for clip_norm, word_clip in ((None, 0.0), (6.0, 0.0), (6.0, 2.0), (1e3, 0.0)):
+    bounds = ((None, 0, 0), (6.0, 0, 0), (6.0, 2.0, 0), (1e3, 0, 0), (6.0, 2.0, 1), (9.0, 0, 1))
+    for clip_norm, word_clip, spread in bounds:
         args = (starts, *csr, topics(rng, 1 + size % 33, 200), 0.1)
-        yield args, {"tol": 0, "max_iter": 50, "clip_norm": clip_norm, "word_clip": word_clip, "spacing": 2.0**-20}
+        weight = np.exp(rng.normal(size=200)) if spread else None
+        settings = {"clip_norm": clip_norm, "word_clip": word_clip, "word_weight": weight}
+        yield args, {"tol": 0, "max_iter": 50, "spacing": 2.0**-20, **settings}
 
 
 def lda_units(
-    starts, indptr, indices, counts, beta, alpha, *, tol, max_iter, clip_norm, word_clip, spacing, dtype, isa
+    starts, indptr, indices, counts, beta, alpha, *, tol, max_iter, clip_norm, word_clip, word_weight, spacing, dtype,
+    isa,
 ):
     """The unchecked entry, which the topic model calls, with its outputs."""
     table = scaled_table(beta, np.dtype(dtype), isa)
@@ -88,7 +92,8 @@ def lda_units(
     sums, norms = np.zeros(beta.T.shape, dtype=np.int64), np.empty(len(starts) - 1)
     native.lda_units(
         starts, indptr, indices.astype(np.int32), counts.astype(np.float64), table, np.full(len(beta), alpha), tol,
-        max_iter, clip_norm or 0.0, word_clip, spacing, np.empty(size // 8 + 1).view(np.uint8), sums, norms, isa,
+        max_iter, clip_norm or 0.0, word_clip, word_weight, spacing, np.empty(size // 8 + 1).view(np.uint8), sums,
+        norms, isa,
     )
     return sums * spacing, norms
 

@@ -23,7 +23,7 @@ def statistics(level, seed=0):
 def read_out(noised, sd=1.0, steps=1):
     shrinkage = ProductShrinkage(K)
     for _ in range(steps):
-        shrinkage.update(noised, sd)
+        shrinkage.update(noised, np.full(V, sd))
     return shrinkage.means(noised, 0, V)
 
 
@@ -51,7 +51,7 @@ def test_clear_statistics_are_kept():
 def test_parts_are_the_whole():
     _, noised = statistics(1.0)
     shrinkage = ProductShrinkage(K)
-    shrinkage.update(noised, 1.0)
+    shrinkage.update(noised, np.ones(V))
     whole = shrinkage.means(noised, 0, V)
     parts = [shrinkage.means(noised, first, first + 700) for first in (0, 700, 1400)]
     assert np.concatenate(parts).tobytes() == whole.tobytes()

@@ -1,6 +1,6 @@
 """The Gaussian mechanism, exactly, and the accountant of its compositions.
 
-With mu = sensitivity / standard deviation, the privacy profile is (Balle & Wang 2018, theorem 8)
+*Profile.* With mu = sensitivity / standard deviation, the privacy profile is (Balle & Wang 2018, theorem 8)
 
     delta(eps) = Phi(mu / 2 - eps / mu) - exp(eps) Phi(-mu / 2 - eps / mu).
 

@@ -14,6 +14,8 @@ import numpy as np
 from ..engine.model import Model, Release
 from ..models.estimator import PrivateEstimator
 from ..models.lda import LatentDirichletAllocation, LdaOptions
+from ..models.lda.paper import PaperLatentDirichletAllocation
+from ..models.lda.planning import WORD_CLIP
 from ..models.logistic import BayesianLogisticRegression
 from ..models.prepared import Prepared
 from ..models.sbn import SigmoidBeliefNetwork
@@ -170,19 +172,39 @@ class LdaAdapter(Adapter):
         units[np.arange(n_words), np.arange(n_words) % n_topics] = 1
         prepared.model.update(Release(0, units, 1e9, 0.0))
 
-    def _one_word(self, word: int) -> np.ndarray:
+    def __init__(self, settings: dict[str, Any], kind: type[PrivateEstimator] | None = None):
+        super().__init__(settings, kind)
+        self.small = 4 * self._loudest
+
+    @property
+    def _loudest(self) -> int:
+        """Words of a document that reaches the clip although each of them has a bound of its own."""
+        options = self.settings.get("options")
+        share = None if options is None else options.word_clip
+        if share is None:
+            share = 1.0 if issubclass(self.kind, PaperLatentDirichletAllocation) else WORD_CLIP
+        return math.ceil(share**-2)
+
+    def _loud(self, place: int) -> np.ndarray:
         record = np.zeros(self.small, dtype=np.int32)
-        record[word] = self.settings.get("doc_length") or 500
+        record[place * self._loudest :][: self._loudest] = self._each
         return record
+
+    @property
+    def _each(self) -> int:
+        return -(-(self.settings.get("doc_length") or 500) // self._loudest)
 
     def adds_up(self) -> bool:
         """One word alone is held to a bound of its own, where there is one."""
-        options = self.settings.get("options")
-        return options is not None and options.word_clip == 1
+        return self._loudest == 1
+
+    def tight(self, neighbors: str) -> bool:
+        """Words that have to share a clip of nearly all that a document has do not reach it."""
+        return self.adds_up() or (self.settings.get("clip") or 0.0) <= self._loudest**-0.5
 
     def worst_pair(self) -> tuple[Any, Any]:
-        """Two documents of one word each, not the same."""
-        return self._one_word(self.small - 1), self._one_word(self.small - 2)
+        """Two documents of as few words as reach the clip, none of them the same."""
+        return self._loud(3), self._loud(2)
 
     def base(self, n: int) -> list[Any]:
         """Documents of the other words."""
@@ -208,17 +230,13 @@ class LdaAdapter(Adapter):
         return [np.array([3.0] * (self.small - 1) + [bad]) for bad in (-1.0, 0.5, math.inf, math.nan, 2.0**60)]
 
     def canaries(self, n: int, neighbors: str, persons: bool = False) -> Data | None:
-        """Documents of one word each, a word for each; for persons of so many that the bound on a word is no bound."""
+        """Documents of as few words as reach the clip, which are theirs alone."""
         from scipy.sparse import csr_array
 
-        each = 1
-        if persons and not self.adds_up():
-            options = self.settings.get("options")
-            share = None if options is None else options.word_clip
-            each = math.ceil((0.3 if share is None else share) ** -2)
+        each = self._loudest
         own = 2 * n if neighbors == "replace_one" else n
         words = np.tile(np.arange(own * each), 2 * n // own)
-        counts = np.full(len(words), -(-(self.settings.get("doc_length") or 500) // each), dtype=np.int32)
+        counts = np.full(len(words), self._each, dtype=np.int32)
         rows, shape = each * np.arange(2 * n + 1), (2 * n, own * each)
         return {"X": csr_array((counts, words.astype(np.int32), rows), shape=shape)}
 

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from ..checks import check_number
+from ..data.types import Vector
 from ..engine.model import array_of
 from ..engine.result import Public
 from ..kernels.blr import Rows
 from ..models.estimator import ArraySpec
-from ..models.readouts import published
+from ..models.readouts import Published
 from .dpsgd import dense
 from .scores import ScoreClassifier, ScoreModel
 
@@ -101,8 +102,8 @@ class DPVILogisticRegression(ScoreClassifier):
         d = public.n_features + bool(self.fit_intercept)
         return {"mean": ArraySpec((d,)), "sd": ArraySpec((d,), low=0.0)}
 
-    mean_ = published("mean", "Means of q.")
-    sd_ = published("sd", "Standard deviations of q.")
+    mean_ = Published[Vector]("mean", "Means of q.")
+    sd_ = Published[Vector]("sd", "Standard deviations of q.")
 
     def _samples(self) -> np.ndarray:
         # Antithetic draws: their mean is exact.

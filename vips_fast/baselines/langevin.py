@@ -8,7 +8,7 @@ import numpy as np
 from ..checks import check_number
 from ..engine.result import Public
 from ..models.estimator import ArraySpec
-from ..models.readouts import published
+from ..models.readouts import Published
 from .scores import ScoreClassifier, ScoreModel
 
 
@@ -62,4 +62,4 @@ class DPSGLDLogisticRegression(ScoreClassifier):
     def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
         return super()._array_specs(public) | {"step_size": ArraySpec((1,), low=0.0)}
 
-    step_size_ = published("step_size", "The steps' size.", 0)
+    step_size_ = Published[float]("step_size", "The steps' size.", 0)

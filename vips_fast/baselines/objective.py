@@ -16,7 +16,7 @@ from ..engine.ledger import Ledger
 from ..engine.result import FitResult
 from ..engine.statement import Privacy
 from ..models.logistic.records import design
-from ..models.readouts import published
+from ..models.readouts import Published
 from ..models.spending import Payer
 from .linear import LinearClassifier
 
@@ -130,8 +130,8 @@ class ObjectivePerturbationLogisticRegression(LinearClassifier):
         assert isinstance(event, ApproximateDPEvent)
         return replace(result.privacy, epsilon=event.epsilon, delta=event.delta, accountant="objective perturbation")
 
-    ridge_ = published("noise", "The penalty in use.", 0)
-    noise_sd_ = published("noise", "Standard deviation of an entry of b.", 1)
+    ridge_ = Published[float]("noise", "The penalty in use.", 0)
+    noise_sd_ = Published[float]("noise", "Standard deviation of an entry of b.", 1)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """x . theta, rows scaled down to the bound as in fit."""

@@ -15,7 +15,7 @@ from ..engine.result import Public
 from ..kernels.blr import Rows
 from ..kernels.threads import resolve_n_threads
 from ..models.estimator import ArraySpec
-from ..models.readouts import published
+from ..models.readouts import Published
 from ..models.spending import Payer
 from .dpsgd import dense
 from .scores import ScoreClassifier, ScoreModel
@@ -133,7 +133,7 @@ class VariationalSamplingLogisticRegression(ScoreClassifier):
         specs = super()._array_specs(public) | {"scale": ArraySpec((1,), low=0.0)}
         return specs | ({"bayesian": ArraySpec((5,))} if self.bayesian_pairs else {})
 
-    posterior_scale_ = published("scale", "Standard deviation of q in the last step.", 0)
+    posterior_scale_ = Published[float]("scale", "Standard deviation of q in the last step.", 0)
 
     @property
     def bayesian_(self) -> BayesianGuarantee | None:

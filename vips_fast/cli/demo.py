@@ -1,86 +1,246 @@
-"""``demo``: private topics of this Python's docstrings."""
+"""``demo``: a model with and without privacy, side by side, on data that every installation has."""
 
+import tempfile
 import time
 from argparse import Namespace
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from . import texts
 from .arguments import add_jobs, command, positive, probability, seed, whole
+from .folder import check_place
 from .output import say, width
 from .progress import ProgressLine
 
-#: Whole batches, the data being small, and few steps, since each costs budget; all else is the estimator's own.
-_STEPS = 10
+#: Whole batches, the data being small, and few steps, since each costs budget; all else is the estimators' own.
+_STEPS, _NETWORK_STEPS = 10, 5
+#: Bound of a row of the table, whose 30 entries lie in [-1, 1]; hidden units of the network.
+_ROW_NORM, _HIDDEN = 2.0, 10
+_UNIT = "source file"
+_NOT_COVERED = "held-out records and the models without privacy are for comparison only: not covered by"
 
 
 def add(commands: Any) -> None:
-    parser = command(commands, "demo", run, "private topics of this Python's docstrings")
+    parser = command(commands, "demo", run, "a model with and without privacy, on data that are here")
+    what = (
+        "lda: topics of this Python's docstrings (default); blr: a regression on scikit-learn's breast cancer table; "
+        "sbn: a network of scikit-learn's digits"
+    )
+    parser.add_argument("shown", metavar="MODEL", nargs="?", choices=tuple(_SHOWN), default="lda", help=what)
     parser.add_argument("--epsilon", type=positive, default=2.0, help="default 2")
     parser.add_argument("--delta", type=probability, default=1e-5, help="default 1e-5")
-    parser.add_argument("--topics", type=whole, default=10, help="number of topics, default 10")
-    parser.add_argument("--words", type=whole, default=10, help="words shown a topic, default 10")
+    parser.add_argument("--topics", type=whole, help="lda: number of topics, default 10")
+    parser.add_argument("--words", type=whole, help="lda: words shown a topic, default 10")
+    parser.add_argument("--out", metavar="DIR", help="folder of the private model and its report, default a new one")
     add_jobs(parser, default=-1)
     parser.add_argument("--seed", type=seed, default=0, help="seed of what is public, default 0")
     parser.add_argument("--quiet", action="store_true", help="no progress")
 
 
 def run(args: Namespace) -> int:
-    """Fit topics with and without privacy and compare; 1 if the private ones are no better than none."""
+    """Fit a model with and without privacy and compare; 1 if the private one is no better than none."""
+    start = time.perf_counter()
+    for option in ("topics", "words"):
+        if args.shown != "lda":
+            if getattr(args, option) is not None:
+                raise ValueError(f"--{option} {getattr(args, option)}: expected only with the demo of topics")
+        elif getattr(args, option) is None:
+            setattr(args, option, 10)
+    if args.out is not None:
+        check_place(Path(args.out), force=False)
+    model, files, worse = _SHOWN[args.shown](args)
+    out = Path(args.out) if args.out is not None else Path(tempfile.mkdtemp(prefix="vips-fast-demo-"))
+    _write(out, model, {**files, texts.PRIVACY: texts.statement(model)})
+    print(f"{time.perf_counter() - start:.0f} seconds.")
+    if not worse:
+        return 0
+    say(f"error: {worse}: epsilon = {args.epsilon:g} is too little for {model.privacy_.n_records} records")
+    return 1
+
+
+def _topics(args: Namespace) -> tuple[Any, Mapping[str, str], str]:
+    """Topics of docstrings, each by itself and with all of its source file."""
+    import numpy as np
+
     from .. import demo, report
+    from ..accounting import rounded_up
     from ..data import split
 
-    start = time.perf_counter()
     corpus = demo.docstrings_corpus()
-    train, test = split(corpus, 0.1, random_state=0)
+    train, test = split(corpus, 0.1, random_state=args.seed)
     packages = ", ".join(f"{package} {number}" for package, number in (corpus.details or {}).items())
     _paragraph(
         f"Docstrings of this Python, one a record: {len(corpus)} with ten or more words of the language reference "
         f"({corpus.n_features} words), {packages}. {len(train)} records to learn from, {len(test)} held out."
     )
-    label = f"private, epsilon = {args.epsilon:g}"
-    private = _fit(args, train, "private", target_epsilon=args.epsilon, target_delta=args.delta)
-    free = _fit(args, train, "non-private", private=False)
+    label, whole_file = (f"private{of}, epsilon = {args.epsilon:g}" for of in ("", f" by {_UNIT}"))
+    private = _fit_topics(args, train, "private", **_budget(args))
+    by_file = _fit_topics(args, train, f"private by {_UNIT}", groups=train.groups, **_budget(args))
+    free = _fit_topics(args, train, "non-private", private=False)
     titles = (label, "non-private")
     print()
     print(report.topics_table(private.components_, corpus.vocabulary, args.words, free.components_, titles, width()))
     given, asked = report.split_words(test, random_state=0)
     unigram = report.unigram_perplexity(train, asked)
-    completions = [report.predictive_perplexity(m.transform(given), m.components_, asked) for m in (private, free)]
-    rows = [
-        ("unigram model (no topics, no privacy)", unigram, report.unigram_perplexity(train, test)),
-        (label, completions[0], private.perplexity(test.counts)),
-        ("non-private", completions[1], free.perplexity(test.counts)),
-    ]
-    head = ("held-out perplexity, lower is better", "completion", "bound")
-    print()
-    print(report.table([(title, f"{first:.0f}", f"{second:.0f}") for title, first, second in rows], head))
+    rows = [("unigram model (no topics, no privacy)", unigram, report.unigram_perplexity(train, test))]
+    for title, model in ((label, private), (whole_file, by_file), ("non-private", free)):
+        completion = report.predictive_perplexity(model.transform(given), model.components_, asked)
+        rows.append((title, completion, model.perplexity(test.counts)))
+    _table("held-out perplexity, lower is better", ("completion", "bound"), rows, ".0f")
     _paragraph(
         "Completion: one half of each held-out record's words gives its topics, the other half is predicted. Bound: "
         "the paper's Eq. 32 on whole records, above the true value for models with topics."
     )
     print()
     _paragraph(private.privacy_.statement())
+    sizes = np.bincount(train.groups) if train.groups is not None else np.ones(1)
+    middle, most = (int(np.quantile(sizes[sizes > 0], share)) for share in (0.5, 0.9))
+    for_middle, for_most = (rounded_up(private.privacy_.for_group(size)) for size in (middle, most))
+    print()
     _paragraph(
-        "The held-out records and the models without privacy are for comparison only: their figures are not covered by "
-        "the statement."
+        f"Epsilon = {args.epsilon:g} is for one docstring. A {_UNIT} holds several, {middle} in the middle and {most} "
+        f"or more in one of ten: of all in a file of so many the same topics promise epsilon {for_middle} and "
+        f"{for_most}. With {_UNIT}s as units epsilon = {args.epsilon:g} is for all in one, at the perplexity above:"
     )
-    print(f"{time.perf_counter() - start:.0f} seconds.")
-    if completions[0] < unigram:
-        return 0
-    say(
-        f"error: the private topics (perplexity {completions[0]:.0f}) are no better than the unigram model "
-        f"({unigram:.0f}): epsilon = {args.epsilon:g} is too little for {len(train)} records"
-    )
-    return 1
+    _paragraph(by_file.privacy_.statement())
+    _paragraph(f"The {_NOT_COVERED} these statements, and neither are the sizes of {_UNIT}s.")
+    files = {
+        texts.VOCABULARY: "\n".join(corpus.vocabulary or ()) + "\n",
+        texts.TOPICS: texts.topics(private, corpus.vocabulary, args.words),
+    }
+    worse = f"the private topics (perplexity {rows[1][1]:.0f}) are no better than the unigram model ({unigram:.0f})"
+    return private, files, "" if rows[1][1] < unigram else worse
 
 
-def _fit(args: Namespace, corpus: Any, label: str, **budget: Any) -> Any:
+def _fit_topics(args: Namespace, corpus: Any, label: str, groups: Any = None, **budget: Any) -> Any:
     from ..models.lda import LatentDirichletAllocation
 
+    whose = {} if groups is None else {"groups": groups, "unit": _UNIT}
+    model = LatentDirichletAllocation(args.topics, n_steps=_STEPS, sampling="full", n_jobs=args.n_jobs, **budget)
+    return _fit(args, model, label, corpus.counts, **whose)
+
+
+def _regression(args: Namespace) -> tuple[Any, Mapping[str, str], str]:
+    """Which measurements of a tumour's cells speak for it being benign."""
+    import numpy as np
+
+    from .. import demo, report
+    from ..models.logistic import BayesianLogisticRegression
+
+    X, y, names = demo.breast_cancer()
+    train, test = _parts(len(X), args.seed)
+    _paragraph(
+        f"Wisconsin breast cancer, from scikit-learn, one tumour a record: {len(train)} records to learn from, "
+        f"{len(test)} held out; {len(names)} measurements, each brought to [-1, 1] by bounds that are public."
+    )
+
+    def fit(label: str, **settings: Any) -> Any:
+        model = BayesianLogisticRegression(n_steps=_STEPS, sampling="full", n_jobs=args.n_jobs, **settings)
+        return _fit(args, model, label, X[train], y[train])
+
+    label = f"private, epsilon = {args.epsilon:g}"
+    private = fit("private", row_norm=_ROW_NORM, **_budget(args))
+    free = fit("non-private", private=False)
+    low, high = private.credible_interval(0.9).reshape(-1, 2).T
+    first = np.argsort(-np.abs(private.coef_[0]))[:10]
+    print()
+    print(report.table(
+        [(names[k], f"{private.coef_[0, k]:.2f}", f"{low[k]:.2f} to {high[k]:.2f}", f"{free.coef_[0, k]:.2f}")
+         for k in first],
+        ("coefficients", "private", "90 %", "non-private"),
+    ))  # fmt: skip
+    usual = float(max(np.mean(y[test] == kind) for kind in private.classes_))
+    accuracy = [float(model.score(X[test], y[test])) for model in (private, free)]
+    rows = [("always the commoner diagnosis", usual), (label, accuracy[0]), ("non-private", accuracy[1])]
+    _table("held-out accuracy, higher is better", ("",), rows, ".1%")
+    print()
+    _paragraph(private.privacy_.statement())
+    _paragraph(f"The {_NOT_COVERED} the statement.")
+    worse = f"the private regression (accuracy {accuracy[0]:.1%}) is no better than one answer for all ({usual:.1%})"
+    return private, {texts.COEFFICIENTS: texts.coefficients(private, names)}, "" if accuracy[0] > usual else worse
+
+
+def _network(args: Namespace) -> tuple[Any, Mapping[str, str], str]:
+    """Handwritten digits, rebuilt from a few hidden units."""
+    import numpy as np
+
+    from .. import demo
+    from ..models.sbn import SigmoidBeliefNetwork
+
+    Y = demo.digits()
+    train, test = _parts(len(Y), args.seed)
+    _paragraph(
+        f"Handwritten digits of 8 x 8 pixels, from scikit-learn, one a record: {len(train)} records to learn from, "
+        f"{len(test)} held out. {_HIDDEN} hidden units stand for each digit."
+    )
+
+    def fit(label: str, **settings: Any) -> Any:
+        model = SigmoidBeliefNetwork(_HIDDEN, n_steps=_NETWORK_STEPS, sampling="full", n_jobs=args.n_jobs, **settings)
+        return _fit(args, model, label, Y[train])
+
+    label = f"private, epsilon = {args.epsilon:g}"
+    private, free = fit("private", **_budget(args)), fit("non-private", private=False)
+    some = Y[test[:: len(test) // 3][:3]]
+    rebuilt = [some, private.reconstruct(some) >= 0.5, free.reconstruct(some) >= 0.5]
+    print("\n" + "   ".join(f"{title:16}" for title in ("held out", "private", "non-private")).rstrip())
+    for digit in range(len(some)):
+        for line in range(8):
+            pixels = (images[digit].reshape(8, 8)[line] for images in rebuilt)
+            print("   ".join(f"{''.join('##' if on else '. ' for on in row):16}" for row in pixels).rstrip())
+        print()
+    image = float(np.mean((Y[train].mean(axis=0) > 0.5) == Y[test]))
+    accuracy = [model.pixel_accuracy(Y[test]) for model in (private, free)]
+    rows = [("mean image (no privacy)", image), (label, accuracy[0]), ("non-private", accuracy[1])]
+    _table("held-out pixels rebuilt, higher is better", ("",), rows, ".1%")
+    print()
+    _paragraph(private.privacy_.statement())
+    _paragraph(f"The {_NOT_COVERED} the statement.")
+    worse = f"the private network (accuracy {accuracy[0]:.1%}) is no better than the mean image ({image:.1%})"
+    return private, {}, "" if accuracy[0] > image else worse
+
+
+_SHOWN = {"lda": _topics, "blr": _regression, "sbn": _network}
+
+
+def _budget(args: Namespace) -> dict[str, float]:
+    return {"target_epsilon": args.epsilon, "target_delta": args.delta}
+
+
+def _fit(args: Namespace, model: Any, label: str, *data: Any, **whose: Any) -> Any:
     with ProgressLine(label) as progress:
-        return LatentDirichletAllocation(
-            args.topics, n_steps=_STEPS, sampling="full", n_jobs=args.n_jobs, random_state=args.seed,
-            callback=None if args.quiet else progress, **budget,
-        ).fit(corpus.counts)
+        return model.set_params(random_state=args.seed, callback=None if args.quiet else progress).fit(*data, **whose)
+
+
+def _parts(n: int, seed: int) -> tuple[Any, Any]:
+    """Numbers of the records to learn from, and of the fifth that is held out."""
+    import numpy as np
+
+    order = np.random.default_rng(seed).permutation(n)
+    return order[n // 5 :], order[: n // 5]
+
+
+def _write(out: Path, model: Any, files: dict[str, str]) -> None:
+    """The private model's folder, with its report, where the page can be made."""
+    from ..durable import write_file
+
+    model.save(out)
+    try:
+        files[texts.REPORT] = texts.report(model, files)
+    except ImportError as error:
+        say(f"left out: {error}")
+    for name, text in files.items():
+        write_file(out / name, lambda file, text=text: file.write(text.encode()))
+    if texts.REPORT in files:
+        print(f"The report, a page for a browser: {(out / texts.REPORT).resolve().as_uri()}")
+    print(f"The private model: vips-fast show {out}")
+
+
+def _table(what: str, columns: tuple[str, ...], rows: list[Any], form: str) -> None:
+    from ..report import table
+
+    print()
+    print(table([(title, *(format(value, form) for value in values)) for title, *values in rows], (what, *columns)))
 
 
 def _paragraph(text: str) -> None:

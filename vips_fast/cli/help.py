@@ -13,7 +13,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "vips-fast fit blr table.csv --schema schema.toml --label income --epsilon 0.5 --out model",
         "vips-fast privacy --records 400000 --batch 20000 --steps 20 --epsilon 1 --delta 1e-6",
     ),
-    "demo": ("vips-fast demo --epsilon 1 --topics 8",),
+    "demo": ("vips-fast demo --epsilon 1 --topics 8", "vips-fast demo blr --out regression", "vips-fast demo sbn"),
     "fit": (
         "vips-fast fit lda counts.npz --vocab vocab.txt --topics 20 --epsilon 2 --out topics",
         "vips-fast fit blr rows.npz --labels labels.txt --epsilon 0.5 --out model",

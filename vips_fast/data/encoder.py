@@ -9,6 +9,7 @@ from scipy import sparse
 from .frames import framed, named_columns, set_output
 from .records import read_batches
 from .schema import Schema
+from .types import Names
 
 
 class ColumnEncoder:
@@ -52,7 +53,7 @@ class ColumnEncoder:
         """The largest L2 norm that an encoded row can have, a public number."""
         return self.schema_.row_norm
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: object = None) -> Self:
         """Check that X has the schema's columns; its rows are not read.
 
         X is a frame of pandas or polars, a pyarrow table or a mapping of column names to cells; y is not used.
@@ -67,7 +68,7 @@ class ColumnEncoder:
         self.n_features_in_ = len(names)
         return self
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: Any) -> sparse.csr_array:
         """Encode a table.
 
         Returns float64 CSR of shape (n, n_features), or a frame after `set_output`. Raises ValueError if a column is
@@ -83,11 +84,11 @@ class ColumnEncoder:
         matrix = sparse.vstack(parts, format="csr") if parts else none
         return framed(self, matrix, X)
 
-    def fit_transform(self, X: Any, y: Any = None) -> Any:
+    def fit_transform(self, X: Any, y: object = None) -> sparse.csr_array:
         """`fit`, then `transform`."""
         return self.fit(X).transform(X)
 
-    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+    def get_feature_names_out(self, input_features: object = None) -> Names:
         """Names of the encoded columns: a number's own, "name=value" for the values of others."""
         return np.array(self.schema_.feature_names, dtype=object)
 

@@ -16,6 +16,8 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from ..data.corpus import Corpus
 from ..data.vocabulary import count_matrix
 
@@ -70,7 +72,8 @@ def docstrings_corpus(min_words: int = 10, max_documents: int = 30_000, packages
     identifiers count as words; one with fewer than `min_words` words of the vocabulary is left out. Packages are read,
     where they are installed, in the order of `packages`, after the standard library, until there are `max_documents`;
     of more than that, those with the smallest SHA-256 of their text are kept. The same installation gives the same
-    corpus; `details` has the number of documents of each package.
+    corpus; `details` has the number of documents of each package, and `groups` numbers the source file that each was
+    found in first.
 
     Raises ValueError if `min_words` or `max_documents` is below 1, or no docstring is found (a Python without its
     sources).
@@ -80,7 +83,7 @@ def docstrings_corpus(min_words: int = 10, max_documents: int = 30_000, packages
             raise ValueError(f"{name} is {value}; expected at least 1")
     vocabulary = language_reference_words()
     known = frozenset(vocabulary)
-    found: dict[str, tuple[str, list[str]]] = {}
+    found: dict[str, tuple[str, str, list[str]]] = {}
     with _no_garbage_collection():
         for package, folder in _roots(packages):
             if len(found) >= max_documents:
@@ -89,17 +92,19 @@ def docstrings_corpus(min_words: int = 10, max_documents: int = 30_000, packages
                 for docstring in _docstrings(path):
                     words = _WORD.findall(docstring.lower())
                     if sum(map(known.__contains__, words)) >= min_words:
-                        found.setdefault(docstring, (package, words))
+                        found.setdefault(docstring, (package, path, words))
     if not found:
         raise ValueError("no docstrings found: this Python has no library sources")
     if len(found) > max_documents:
         by_hash = sorted(found, key=lambda text: hashlib.sha256(text.encode("utf-8", "replace")).digest())
         chosen = frozenset(by_hash[:max_documents])
         found = {text: value for text, value in found.items() if text in chosen}
-    details = Counter(package for package, _ in found.values())
+    details = Counter(package for package, _, _ in found.values())
     listed = ", ".join(f"{package} {number}" for package, number in details.items())
-    counts = count_matrix([[" ".join(words) for _, words in found.values()]], vocabulary, "paper")
-    return Corpus(counts, vocabulary, f"docstrings ({listed})", dict(details))
+    counts = count_matrix([[" ".join(words) for _, _, words in found.values()]], vocabulary, "paper")
+    numbers: dict[str, int] = {}
+    files = np.array([numbers.setdefault(path, len(numbers)) for _, path, _ in found.values()])
+    return Corpus(counts, vocabulary, f"docstrings ({listed})", dict(details), files)
 
 
 @contextlib.contextmanager

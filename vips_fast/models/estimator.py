@@ -15,12 +15,13 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, is_dataclass
 from html import escape
 from pathlib import Path
-from typing import Any, ClassVar, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 
 from ..checks import check_choice, check_flag, check_name, check_number
 from ..data.frames import check_names, named_columns, warn_of_repeats
+from ..data.types import Names
 from ..engine.backend import Backend, Threads
 from ..engine.checkpoint import RunFolder, open_folder
 from ..engine.interrupts import Stopped
@@ -40,6 +41,9 @@ from .prepared import Prepared, bins_of, deal
 from .repeats import Repeatable
 from .settings import public_seed, same, unit_name
 from .spending import Payer, planning
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 
 class NotFittedError(ValueError, AttributeError):
@@ -508,7 +512,7 @@ class PrivateEstimator(Repeatable):
         return self._fitted().public.n_features
 
     @property
-    def feature_names_in_(self) -> np.ndarray:
+    def feature_names_in_(self) -> Names:
         """Names of the columns of the frame that the model was fitted to; AttributeError where it was none."""
         if (names := self._fitted().public.feature_names) is None:
             raise AttributeError("feature_names_in_: the fit was not to a frame with named columns")
@@ -538,7 +542,7 @@ class PrivateEstimator(Repeatable):
         persistence.save(self._fitted(), path)
 
     @classmethod
-    def load(cls, path: str | Path, *, verify: Any = None) -> Self:
+    def load(cls, path: str | Path, *, verify: Ed25519PublicKey | bytes | None = None) -> Self:
         """Read a model that `save` wrote.
 
         ``verify`` is an Ed25519 public key (of the ``cryptography`` package, or its 32 bytes) under which the model's
@@ -550,7 +554,7 @@ class PrivateEstimator(Repeatable):
         """
         return persistence.load(cls, path, verify)
 
-    def sign(self, key: Any) -> bytes:
+    def sign(self, key: Ed25519PrivateKey | bytes) -> bytes:
         """Sign the fitted model; `save` then writes the signature beside it.
 
         ``key`` is an Ed25519 private key of the ``cryptography`` package (extra ``sign``), or its 32 bytes. Returns the

@@ -1,15 +1,21 @@
 """What the estimators' constructors and fits take in common, said once."""
 
+from __future__ import annotations
+
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict
 
+from ..data.types import Column, RandomState
 from ..engine.backend import Backend
 from ..engine.checkpoint import RunFolder
 from ..engine.loop import Progress
 from .spending import Payer
+
+if TYPE_CHECKING:
+    from .vocabulary import PrivateVocabulary
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -72,7 +78,7 @@ class Parameters:
     invalid: str = "raise"
     rows_per_group: int | None = None
     n_jobs: int | None = None
-    random_state: Any = None
+    random_state: RandomState = None
     callback: Callable[[Progress], None] | None = None
 
     #: Class of the ``options`` parameter, a frozen dataclass, where there is one.
@@ -132,11 +138,11 @@ class Rows(TypedDict, total=False):
         process. The result is the same bits.
     """
 
-    groups: Any
+    groups: Column | None
     unit: str | None
     transcript: str | Path | None
     budget: Payer
-    after: Any
+    after: PrivateVocabulary | None
     backend: Backend | None
 
 

@@ -6,15 +6,18 @@ nothing has to be closed. A model that is not private says so above.
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..checks import check_number, missing_package
 from .estimator import PrivateEstimator
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
-def new_figure(model: PrivateEstimator, width: float, height: float) -> Any:
+
+def new_figure(model: PrivateEstimator, width: float, height: float) -> "Figure":
     """An empty figure, in inches; ImportError without matplotlib."""
     try:
         from matplotlib.figure import Figure
@@ -36,7 +39,7 @@ def column_names(names: Sequence[str] | None, n: int, form: str) -> list[str]:
 
 def plot_topics(
     model: PrivateEstimator, components: np.ndarray, errors: np.ndarray, names: Sequence[str] | None, n_words: int
-) -> Any:
+) -> "Figure":
     """A panel for each topic: its first words' probabilities, with one standard error of the noise on either side."""
     check_number("n_words", n_words, 1, components.shape[1], integer=True)
     known, columns = column_names(names, components.shape[1], "#{}"), min(4, len(components))
@@ -62,7 +65,7 @@ def plot_topics(
 def plot_coefficients(
     model: PrivateEstimator, means: np.ndarray, limits: np.ndarray, titles: Sequence[str],
     names: Sequence[str] | None, most: int,
-) -> Any:  # fmt: skip
+) -> "Figure":  # fmt: skip
     """A panel for each row of means, (K, d): the ``most`` largest, with their limits (K, d, 2)."""
     check_number("most", most, 1, math.inf, integer=True)
     known, shown = column_names(names, means.shape[1], "column {}"), min(most, means.shape[1])
@@ -82,7 +85,7 @@ def plot_coefficients(
     return figure
 
 
-def plot_images(model: PrivateEstimator, weights: np.ndarray, shape: tuple[int, int] | None) -> Any:
+def plot_images(model: PrivateEstimator, weights: np.ndarray, shape: tuple[int, int] | None) -> "Figure":
     """An image for each row of weights, (K, J), grey being 0; of height and width ``shape``, None for square ones."""
     side = math.isqrt(weights.shape[1])
     height, width = (side, side) if shape is None else shape
@@ -100,7 +103,7 @@ def plot_images(model: PrivateEstimator, weights: np.ndarray, shape: tuple[int, 
     return figure
 
 
-def plot_shares(model: PrivateEstimator, names: Sequence[str], shares: np.ndarray, most: int) -> Any:
+def plot_shares(model: PrivateEstimator, names: Sequence[str], shares: np.ndarray, most: int) -> "Figure":
     """Bars of the ``most`` largest noised shares of words."""
     check_number("most", most, 1, math.inf, integer=True)
     first = np.argsort(-shares, kind="stable")[:most]

@@ -2,54 +2,69 @@
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast, overload
 
 import numpy as np
 
 from ..data.frames import set_output
 from ..data.shards import ShardedCorpus
+from ..data.types import Matrix, Names
 from .estimator import PrivateEstimator
 
 T = TypeVar("T")
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 
-def published(name: str, doc: str, entry: int | None = None) -> property:
+class Attribute(property, Generic[T]):
+    """A property whose type a type checker knows: ``Attribute[Matrix](read, doc=...)``."""
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __get__(self, instance: None, owner: type, /) -> Self: ...
+        @overload
+        def __get__(self, instance: object, owner: type | None = None, /) -> T: ...
+        def __get__(self, instance: object, owner: type | None = None, /) -> Any: ...
+
+
+class Published(Attribute[T]):
     """A fitted attribute: a published array, read-only, or one entry of it as a float."""
 
-    def read(self: PrivateEstimator) -> Any:
-        array = self._fitted().arrays[name]
-        return array if entry is None else float(array[entry])
+    def __init__(self, name: str, doc: str, entry: int | None = None):
+        def read(estimator: PrivateEstimator) -> Any:
+            array = estimator._fitted().arrays[name]
+            return array if entry is None else float(array[entry])
 
-    return property(read, doc=doc)
+        super().__init__(read, doc=doc)
 
 
-def kept(method: Callable[..., T]) -> Callable[..., T]:
+def kept(method: Method) -> Method:
     """Lets ``method(self, *key)``, a function of the fitted result and of its key alone, be computed once for each.
 
     What it gives must not be changed."""
 
     @wraps(method)
-    def read(self: Any, *key: Any) -> T:
+    def read(self: Any, *key: Any) -> Any:
         derived, name = self._fitted().derived, (method.__name__, *key)
         if name not in derived:
             derived[name] = method(self, *key)
-        return cast(T, derived[name])
+        return derived[name]
 
-    return read
+    return cast(Method, read)
 
 
-def by_pieces(join: Callable[[Sequence[Any]], Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def by_pieces(join: Callable[[Sequence[Any]], Any]) -> Callable[[Method], Method]:
     """Lets a read-out ``method(self, X)`` of each row by itself take shards, of which it sees a few megabytes at a
     time; ``join`` makes the whole of what it says of the pieces."""
 
-    def decorated(method: Callable[..., Any]) -> Callable[..., Any]:
+    def decorated(method: Method) -> Method:
         @wraps(method)
         def read(self: Any, X: Any, *rest: Any, **named: Any) -> Any:
             if not isinstance(X, ShardedCorpus):
                 return method(self, X, *rest, **named)
             return join([method(self, piece, *rest, **named) for _, piece in X.pieces()])
 
-        return read
+        return cast(Method, read)
 
     return decorated
 
@@ -57,13 +72,13 @@ def by_pieces(join: Callable[[Sequence[Any]], Any]) -> Callable[[Callable[..., A
 class Transformer(PrivateEstimator):
     """An estimator with ``components_``, a row for each column of what ``transform`` gives."""
 
-    components_ = published("components", "What describes each component, shape (K, n_features).")
+    components_ = Published[Matrix]("components", "What describes each component, shape (K, n_features).")
 
     def set_output(self, *, transform: str | None = None) -> Self:
         """What ``transform`` gives: "default" (an array), "pandas" or "polars"; returns the estimator."""
         return set_output(self, transform)
 
-    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+    def get_feature_names_out(self, input_features: Any = None) -> Names:
         """Names of ``transform``'s columns."""
         name = type(self).__name__.lower()
         return np.asarray([f"{name}{k}" for k in range(len(self.components_))], dtype=object)

@@ -37,7 +37,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, Generic, Self, TypeVar, cast
 
 import numpy as np
 
@@ -52,6 +52,7 @@ from ..accounting import (
 )
 from ..checks import check_choice, check_number
 from ..data.shards import ShardedCorpus
+from ..data.types import Column, Data
 from ..engine.budget import Budget
 from ..engine.ledger import Ledger
 from ..engine.randomness import KeyedRandomness, Randomness, SystemRandomness
@@ -75,13 +76,14 @@ _SAMPLINGS = ("poisson", "full", "without_replacement")
 _SCORE_SHARE = 0.2
 
 Scorer = Callable[[Any, Any, Any], float]
+E = TypeVar("E", bound=PrivateEstimator)
 
 
 class NoRunError(RuntimeError):
     """A search with a Poisson number of runs drew none. Its epsilon is spent."""
 
 
-class PrivateSearch:
+class PrivateSearch(Generic[E]):
     """Settings of a private estimator, chosen by a private search; the choice is part of the guarantee.
 
     Parameters
@@ -122,7 +124,7 @@ class PrivateSearch:
     """
 
     def __init__(
-        self, estimator: PrivateEstimator, candidates: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]], *,
+        self, estimator: E, candidates: Mapping[str, Sequence[object]] | Sequence[Mapping[str, object]], *,
         mean_runs: float = 10.0, shape: float | None = 1.0, score: str = "private", held_out: float = 0.2,
         scorer: Scorer | None = None, score_range: tuple[float, float] | None = None, score_noise: float | None = None,
     ) -> None:  # fmt: skip
@@ -131,7 +133,7 @@ class PrivateSearch:
         self.scorer, self.score_range, self.score_noise = scorer, score_range, score_noise
         self._names = estimator.get_params(deep=False).keys() if isinstance(estimator, PrivateEstimator) else ()
         self._test_key: bytes | None = None
-        self._best: tuple[PrivateEstimator, dict[str, Any], float] | None = None
+        self._best: tuple[E, dict[str, Any], float] | None = None
 
     def set_unsafe(self, *, test_key: bytes | None = None) -> Self:
         """As `PrivateEstimator.set_unsafe`: what a known key draws is NOT PRIVATE; for tests and audits."""
@@ -142,7 +144,7 @@ class PrivateSearch:
 
     # ------------------------------------------------------------ settings
 
-    def _unfitted(self, settings: Mapping[str, Any]) -> PrivateEstimator:
+    def _unfitted(self, settings: Mapping[str, Any]) -> E:
         return type(self.estimator)(**{**self._given(), **settings, "callback": None})
 
     def _given(self) -> dict[str, Any]:
@@ -240,8 +242,8 @@ class PrivateSearch:
     # ------------------------------------------------------------------ fit
 
     def fit(
-        self, X: Any, y: Any = None, *, groups: Any = None, unit: str | None = None,
-        budget: str | Path | Budget | None = None, X_public: Any = None, y_public: Any = None,
+        self, X: Data, y: Column | None = None, *, groups: Column | None = None, unit: str | None = None,
+        budget: str | Path | Budget | None = None, X_public: Data | None = None, y_public: Column | None = None,
     ) -> Self:  # fmt: skip
         """Search; afterwards ``best_estimator_`` is the chosen model.
 
@@ -259,7 +261,7 @@ class PrivateSearch:
         if (self.score == "public") != (X_public is not None):
             raise ValueError("X_public: expected with score='public', and only then")
         base, payer = self.estimator, None if budget is None else Budget.of(budget)
-        rows, n_rows = _rows_of(X), _length(X)
+        rows, (n_rows, n_features) = _rows_of(X), _shape(X)
         called = unit_name(groups, unit, base.sampling)
         codes = np.arange(n_rows) if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1]
         n_units = int(codes.max()) + 1 if n_rows else 0
@@ -267,7 +269,6 @@ class PrivateSearch:
             raise ValueError(f"groups: {len(codes)} entries; expected {n_rows}, one for each row of X")
         n_records = int(base.n_records or max(n_units, 1))
         n_fitted = max(1, n_records - (round(self.held_out * n_records) if self.score == "private" else 0))
-        n_features = int(np.shape(X)[1])
         scorer, (low, high) = self._judged(n_features)
         public = Public(n_features=n_features, n_records=n_fitted, seed=0, unit=called)
         sampler, n_steps = self._schedule(tried, public)
@@ -329,9 +330,9 @@ class PrivateSearch:
     def _runs(
         self, tried: list[dict[str, Any]], common: Mapping[str, Any], data: Mapping[str, Any],
         judge: Callable[[PrivateEstimator, int], float], randomness: Randomness,
-    ) -> tuple[PrivateEstimator, dict[str, Any], float] | None:  # fmt: skip
+    ) -> tuple[E, dict[str, Any], float] | None:  # fmt: skip
         """The best of a random number of runs, with its settings and its score."""
-        best: tuple[PrivateEstimator, dict[str, Any], float] | None = None
+        best: tuple[E, dict[str, Any], float] | None = None
         high, low = (int(word) for word in randomness.words(2, "number of runs", 0))
         for number in range(number_of_runs(self.mean_runs, self.shape, (high << 64) | low)):
             word = int(randomness.words(1, "candidate", number)[0])
@@ -347,9 +348,9 @@ class PrivateSearch:
         return best
 
     def _published(
-        self, model: PrivateEstimator, event: RepeatAndSelectEvent, score: float, n_candidates: int, n_records: int,
+        self, model: E, event: RepeatAndSelectEvent, score: float, n_candidates: int, n_records: int,
         facts: dict[str, str] | None,
-    ) -> PrivateEstimator:  # fmt: skip
+    ) -> E:  # fmt: skip
         """The chosen model with the ledger of the search in place of its run's."""
         result, ledger = model._fitted(), Ledger()
         plan = dict(result.ledger.plan or {})
@@ -372,21 +373,24 @@ class PrivateSearch:
 
     # ------------------------------------------------------------ read-outs
 
-    def _found(self) -> tuple[PrivateEstimator, dict[str, Any], float]:
+    def _found(self) -> tuple[E, dict[str, Any], float]:
         if self._best is None:
             raise NotFittedError("This PrivateSearch instance is not fitted yet: call fit first")
         return self._best
 
     @property
-    def best_estimator_(self) -> PrivateEstimator:
+    def best_estimator_(self) -> E:
+        """The chosen model."""
         return self._found()[0]
 
     @property
     def best_params_(self) -> dict[str, Any]:
+        """Its candidate."""
         return dict(self._found()[1])
 
     @property
     def best_score_(self) -> float:
+        """Its score, noised where it is private."""
         return self._found()[2]
 
     @property
@@ -458,10 +462,11 @@ def _units(codes: np.ndarray, chosen: np.ndarray) -> list[np.ndarray]:
     return [rows[end - n : end] for end, n, one in zip(ends, starts, chosen, strict=True) if one]
 
 
-def _length(X: Any) -> int:
-    if len(np.shape(X)) != 2:
-        raise ValueError(f"X has shape {np.shape(X)}: expected two dimensions")
-    return int(np.shape(X)[0])
+def _shape(X: Any) -> tuple[int, int]:
+    shape = np.shape(X)
+    if len(shape) != 2:
+        raise ValueError(f"X has shape {shape}: expected two dimensions")
+    return int(shape[0]), int(shape[1])
 
 
 def _rows_of(X: Any) -> Callable[[np.ndarray], Any]:

@@ -1,6 +1,8 @@
-/* Digests of what must have the same bits on every machine, compiler, optimisation
- * level and instruction set: the noise and the integer sums. One line for each
- * kernel; they are compared with those of other builds. */
+/* Digests of what must have the same bits on every machine, compiler and optimization
+ * level: for each instruction set, first the noise and the integer sums, which are also the
+ * same on every set, and then, after a line with the word "esteps", what E-steps, clipping and
+ * shrinkage compute in floating point, in the set's own order. One line for each kernel; they
+ * are compared with those of other builds. */
 #include <stdio.h>
 #include <string.h>
 #include <vips_fast/vips_fast.h>
@@ -40,8 +42,8 @@ static void noise(const vf_api *api, const uint8_t *key) {
         show("rounded_gaussian", api->rounded_gaussian(N, 1000, scales[i], key, area), N * 8, area);
         show("add_rounded_gaussian", api->add_rounded_gaussian(N, 0, scales[i], key, area), N * 8, area);
         memset(area, 0, D * D * 8);
-        show("symmetric_gaussian", api->symmetric_gaussian(D, 0, D, scales[i], scales[i] / 2, key, D, area),
-             D * D * 8, area);
+        show("symmetric_gaussian", api->symmetric_gaussian(D, 0, D, scales[i], scales[i] / 2, key, D, area), D * D * 8,
+             area);
     }
     for (int i = 0; i < 40; ++i) {
         const uint64_t u = random_bits(), v = random_bits();
@@ -105,6 +107,139 @@ static void integers(const vf_api *api) {
     }
 }
 
+/* A number in [0, 1] with 20 bits. */
+static double fraction(void) { return (double)between(0, 1 << 20) / (1 << 20); }
+
+static void topics(const vf_api *api) {
+    enum { WORDS = D, DOCS = 40, STRIDE = VF_LDA_STRIDE(K) };
+    static double beta[K * WORDS], wide[WORDS * STRIDE], alpha[K], values[DOCS * WORDS], gamma[DOCS * K], norms[DOCS];
+    static float narrow[WORDS * STRIDE];
+    static int32_t indices[DOCS * WORDS], n_iter[DOCS];
+    static int64_t indptr[DOCS + 1], starts[] = {0, 1, 1, 8, DOCS};
+    for (int i = 0; i < K * WORDS; ++i) beta[i] = fraction() * fraction();
+    for (int k = 0; k < K; ++k) alpha[k] = 0.01 + fraction();
+    int64_t n = 0;
+    for (int d = 0; d < DOCS; ++d) {
+        for (int v = 0; v < WORDS; ++v)
+            if (between(0, 3) == 0) {
+                indices[n] = v;
+                values[n++] = (double)between(1, 60) / 4;
+            }
+        indptr[d + 1] = n;
+    }
+    const vf_lda_params p = {.tol = 1e-4, .max_iter = 60, .clip_norm = 40, .spacing = 0x1p-20, .n_topics = K};
+    const vf_rows_f64 docs = {DOCS, WORDS, indptr, indices, values};
+    show("lda_table, f64", api->lda_table_f64(K, WORDS, beta, WORDS, 1, wide), sizeof wide, wide);
+    show("lda_table, f32", api->lda_table_f32(K, WORDS, beta, WORDS, 1, narrow), sizeof narrow, narrow);
+    for (int real = 0; real < 2; ++real) {
+        memset(sums, 0, WORDS * K * 8);
+        int32_t status =
+            real ? api->lda_estep_f64(&p, &docs, wide, alpha, work, sizeof work, gamma, sums, n_iter, norms)
+                 : api->lda_estep_f32(&p, &docs, narrow, alpha, work, sizeof work, gamma, sums, n_iter, norms);
+        show("lda_estep, sums", status, WORDS * K * 8, sums);
+        show("lda_estep, gamma", status, sizeof gamma, gamma);
+        show("lda_estep, rounds", status, sizeof n_iter, n_iter);
+        show("lda_estep, norms", status, sizeof norms, norms);
+        memset(sums, 0, WORDS * K * 8);
+        status = real ? api->lda_units_f64(&p, 5, 4, starts, &docs, wide, alpha, work, sizeof work, sums, norms)
+                      : api->lda_units_f32(&p, 5, 4, starts, &docs, narrow, alpha, work, sizeof work, sums, norms);
+        show("lda_units, sums", status, WORDS * K * 8, sums);
+    }
+
+    static float grid[] = {0, 0.5F, 1, 4}, prior[] = {0.25F, 0.25F, 0.25F, 0.25F, 0.7F, 0.1F, 0.1F, 0.1F};
+    static float means[WORDS * K], scratch[2 * K + 32];
+    static double average[WORDS * K], mass[WORDS], responsibility[8];
+    static int32_t band[WORDS];
+    for (int i = 0; i < WORDS * K; ++i) average[i] = 20 * fraction() - 5;
+    for (int v = 0; v < WORDS; ++v) mass[v] = 10 * fraction(), band[v] = v % 2;
+    const vf_shrink_params q = {WORDS, K, 4, 2, 1.5};
+    memset(responsibility, 0, sizeof responsibility);
+    const int32_t status =
+        api->shrink_means(&q, average, mass, alpha, grid, prior, band, scratch, means, responsibility);
+    show("shrink_means, means", status, sizeof means, means);
+    show("shrink_means, responsibility", status, sizeof responsibility, responsibility);
+}
+
+static void regression(const vf_api *api) {
+    static double x[ROWS * J], y[ROWS], linear[ROWS], quadratic[ROWS], xi[ROWS], norms[ROWS], moment[J * J], m[J];
+    static float narrow[ROWS * J], c[ROWS], means[ROWS];
+    static int64_t starts[ROWS / 3 + 1];
+    for (int i = 0; i < ROWS * J; ++i) narrow[i] = (float)(x[i] = 2 * fraction() - 1);
+    for (int j = 0; j < J; ++j) m[j] = fraction() / 8;
+    for (int i = 0; i < J; ++i)
+        for (int j = 0; j < J; ++j) moment[i * J + j] = m[i] * m[j] + (i == j);
+    for (int r = 0; r < ROWS; ++r) c[r] = (float)(40 * fraction() * fraction() - 20), y[r] = r % 2;
+    for (int u = 0; u <= ROWS / 3; ++u) starts[u] = 3 * u;
+    show("pg_mean, f64", api->pg_mean_f64(ROWS * J, 1, x, (double *)area), sizeof x, area);
+    show("pg_mean, f32", api->pg_mean_f32(ROWS, 1, c, means), sizeof means, means);
+    for (int mode = 0; mode < 4; ++mode) { /* either type, with the records' own labels and with the worst */
+        const vf_blr_params p = {
+            .row_norm = 2,
+            .n_trials = 1,
+            .scale_linear = 1,
+            .scale_quadratic = 0.5,
+            .clip_norm = 1,
+            .spacing = 0x1p-22,
+            .factor_spacing = 0x1p-18,
+            .label_free = mode / 2,
+            .second_moment = moment,
+            .center = m,
+        };
+        const vf_rows_f64 wide_rows = {ROWS, J, NULL, NULL, x};
+        const vf_rows_f32 narrow_rows = {ROWS, J, NULL, NULL, narrow};
+        int32_t status =
+            mode % 2 ? api->blr_weights_f64(&p, &wide_rows, y, NULL, work, sizeof work, linear, quadratic, xi, norms)
+                     : api->blr_weights_f32(&p, &narrow_rows, y, NULL, work, sizeof work, linear, quadratic, xi, norms);
+        show("blr_weights, linear", status, sizeof linear, linear);
+        show("blr_weights, quadratic", status, sizeof quadratic, quadratic);
+        show("blr_weights, norms", status, sizeof norms, norms);
+        status =
+            mode % 2
+                ? api->blr_units_f64(&p, &wide_rows, ROWS / 3, starts, work, sizeof work, linear, quadratic, norms)
+                : api->blr_units_f32(&p, &narrow_rows, ROWS / 3, starts, work, sizeof work, linear, quadratic, norms);
+        show("blr_units, linear", status, sizeof linear, linear);
+        show("blr_units, quadratic", status, sizeof quadratic, quadratic);
+    }
+}
+
+static void networks(const vf_api *api) {
+    enum { STRIDE = VF_SBN_STRIDE(J) };
+    static double w[K * STRIDE], w2[K * STRIDE], c[J], c_var[J], b[K], start[K], by_row[J * K], gram[K * K],
+        z[ROWS * K];
+    static double xi[ROWS * J], norms[ROWS], factor[ROWS];
+    static float f_w[K * STRIDE], f_w2[K * STRIDE], f_c[J], f_c_var[J], f_b[K], f_start[K];
+    static uint8_t y[ROWS * J];
+    const vf_sbn_params p = {.n_records = ROWS, .n_visible = J, .n_hidden = K, .n_sweeps = 3};
+    for (int i = 0; i < ROWS * J; ++i) y[i] = (uint8_t)between(0, 1);
+    for (int j = 0; j < J; ++j) {
+        f_c[j] = (float)(c[j] = fraction() - 0.5);
+        f_c_var[j] = (float)(c_var[j] = fraction() / 64);
+        for (int k = 0; k < K; ++k) {
+            const double weight = w[k * STRIDE + j] = 2 * fraction() - 1;
+            by_row[j * K + k] = weight;
+            w2[k * STRIDE + j] = weight * weight + 0x1p-6;
+            f_w[k * STRIDE + j] = (float)weight;
+            f_w2[k * STRIDE + j] = (float)w2[k * STRIDE + j];
+        }
+    }
+    for (int k = 0; k < K; ++k) f_b[k] = (float)(b[k] = fraction() - 0.5), f_start[k] = (float)(start[k] = 0.5);
+    for (int k = 0; k < K; ++k)
+        for (int l = 0; l < K; ++l) gram[k * K + l] = (double)((k + 1) * (l + 1) % 7) / 32;
+    for (int r = 0; r < ROWS; ++r) factor[r] = 0.5 + fraction() / 2;
+    int32_t status = api->sbn_pg_f64(&p, y, w, w2, c, c_var, b, start, work, sizeof work, z, xi);
+    show("sbn_pg, f64, z", status, sizeof z, z);
+    show("sbn_pg, f64, xi", status, sizeof xi, xi);
+    status = api->sbn_pg_f32(&p, y, f_w, f_w2, f_c, f_c_var, f_b, f_start, work, sizeof work, z, xi);
+    show("sbn_pg, f32, z", status, sizeof z, z);
+    show("sbn_pg, f32, xi", status, sizeof xi, xi);
+    status = api->sbn_quadratic(&p, y, by_row, gram, b, start, work, sizeof work, z);
+    show("sbn_quadratic", status, sizeof z, z);
+    status = api->sbn_clip(ROWS, K, 1.5, 0x1p-20, z, start, factor, (double *)area, norms);
+    show("sbn_clip, units", status, sizeof z, area);
+    show("sbn_clip, norms", status, sizeof norms, norms);
+    show("sbn_visible_norms", api->sbn_visible_norms(ROWS, J, y, c, norms), sizeof norms, norms);
+}
+
 int main(void) {
     static const char *const sets[] = {"portable", "baseline", "avx2", "avx512"};
     uint8_t key[32];
@@ -116,6 +251,10 @@ int main(void) {
         state = 1;
         noise(api, key);
         integers(api);
+        printf("esteps\n");
+        topics(api);
+        regression(api);
+        networks(api);
     }
     return failed;
 }

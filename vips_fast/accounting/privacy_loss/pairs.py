@@ -3,9 +3,9 @@
 A pair (P, Q) is described by the masses that P and Q give to intervals of the privacy loss L = ln dP/dQ. Sampling
 acts on those masses in closed form:
 
-Poisson, add/remove (Zhu, Dong & Wang 2022, theorem 11): with r the base pair's likelihood ratio,
+*Poisson*, add/remove (Zhu, Dong & Wang 2022, theorem 11): with r the base pair's likelihood ratio,
     the pair ((1-q) Q + q P, Q) and its mirror image.
-Without replacement, replace-one (Balle, Barthe & Gaboardi 2018, theorem 8):
+*Without replacement*, replace-one (Balle, Barthe & Gaboardi 2018, theorem 8):
     delta'(eps) = q delta(ln(1 + (e^eps - 1) / q)) for eps >= 0 and
     delta'(-eps) = 1 - e^-eps + e^-eps delta'(eps). The loss distribution of this profile is: the
     part with base loss > 0 has loss +ln(1 - q + q r) under (1-q) Q + q P, its mirror image has loss

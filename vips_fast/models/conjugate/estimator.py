@@ -11,18 +11,19 @@ import inspect
 import warnings
 from copy import copy
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self, Unpack
+from typing import Any, ClassVar, Self, Unpack, cast
 
 import numpy as np
 
 from ...checks import check_number
 from ...data.shards import ShardedCorpus
+from ...data.types import Array, Matrix, Vector
 from ...engine.ledger import Ledger
 from ...engine.plan import RunPlan
 from ...engine.result import FitResult, Public
 from ..estimator import ArraySpec, PrivateEstimator
 from ..parameters import Bookkeeping, Call
-from ..readouts import published
+from ..readouts import Attribute, Published
 from .model import ConjugateModel, Table, TableShards, check_bound
 
 #: Warnings about a statistics function that misbehaves, and about records that are not functions of their rows. Both
@@ -339,15 +340,15 @@ class ConjugateEstimator(PrivateEstimator):
         return n_columns
 
     @property
-    def parameters_(self) -> tuple[np.ndarray, ...]:
+    def parameters_(self) -> tuple[Array, ...]:
         """What the last M-step returned, read-only float64 arrays."""
         arrays = self._fitted().arrays
         return tuple(arrays[f"parameter_{i}"] for i in range(len(arrays) - 2))
 
-    average_ = published("average", "Released mean of the statistics per record, shape (n_statistics,).")
-    noise_sd_ = published("noise_sd", "Standard deviation of the noise in each entry of ``average_``.", 0)
+    average_ = Published[Vector]("average", "Released mean of the statistics per record, shape (n_statistics,).")
+    noise_sd_ = Published[float]("noise_sd", "Standard deviation of the noise in each entry of ``average_``.", 0)
 
-    def expected_statistics(self, X: Any, y: Any = None) -> np.ndarray:
+    def expected_statistics(self, X: Any, y: Any = None) -> Matrix:
         """Expected sufficient statistics of records under the fitted parameters, one row each.
 
         They describe X and y, which are as in `fit`: publish them only if these may be published. float64, shape
@@ -355,12 +356,12 @@ class ConjugateEstimator(PrivateEstimator):
         """
         model, array = self._restored(), self._array(self._held(X), y)
         self._check_columns(array.shape[1], self._fitted().public)
-        return model.evaluate(array)[0]
+        return cast(Matrix, model.evaluate(array)[0])
 
 
-def parameter(index: int, doc: str) -> property:
+def parameter(index: int, doc: str) -> Attribute[Array]:
     """A fitted attribute of a subclass: one of the arrays in ``parameters_``."""
-    return property(lambda self: self.parameters_[index], doc=doc)
+    return Attribute(lambda self: self.parameters_[index], doc=doc)
 
 
 def _finite_rows(array: np.ndarray) -> np.ndarray | None:

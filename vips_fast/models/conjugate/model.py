@@ -90,11 +90,11 @@ class ConjugateModel(Model):
 
     Notes
     -----
-    A contribution is a vector of integers on the lattice of the noise itself, so `round` has nothing to do. Its norm is
-    at most the clip C, whatever the user's function does and however many rows a unit has, whose statistics are added
-    before they are clipped (proof in `vips_fast.models.conjugate.compiled`). Adding or removing a record moves the
-    exact sum by at most C; replacing one by ||q - q'|| <= 2 C, or, with entries >= 0, which truncation toward zero
-    preserves, by sqrt(||q||^2 + ||q'||^2) <= sqrt(2) C.
+    *Sensitivity.* A contribution is a vector of integers on the lattice of the noise itself, so `round` has nothing to
+    do. Its norm is at most the clip C, whatever the user's function does and however many rows a unit has, whose
+    statistics are added before they are clipped (proof in `vips_fast.models.conjugate.compiled`). Adding or removing a
+    record moves the exact sum by at most C; replacing one by ||q - q'|| <= 2 C, or, with entries >= 0, which truncation
+    toward zero preserves, by sqrt(||q||^2 + ||q'||^2) <= sqrt(2) C.
     """
 
     at_root = ("_average", "_loops")

@@ -3,9 +3,9 @@
 import logging
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self, Unpack, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict, Unpack, cast
 
 import numpy as np
 from scipy.special import digamma, gammaln
@@ -13,6 +13,7 @@ from scipy.special import digamma, gammaln
 from ...checks import check_number
 from ...data.counts import documents
 from ...data.frames import framed
+from ...data.types import Data, Matrix, Vector
 from ...engine.model import Model
 from ...engine.result import Public
 from ...engine.sampling import Sampler, make_sampler, resolve_sampling
@@ -40,7 +41,20 @@ from .planning import (
 )
 from .records import Documents
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 _log = logging.getLogger(__name__)
+
+
+class PyLdaVis(TypedDict):
+    """Keywords of ``pyLDAvis.prepare``."""
+
+    topic_term_dists: Matrix
+    doc_topic_dists: Matrix
+    doc_lengths: Vector
+    vocab: list[str]
+    term_frequency: Vector
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -68,13 +82,13 @@ class LatentDirichletAllocation(Transformer):
         as they are.
     clip : float or None
         a in (0, 1]: a document's contribution is scaled down to an L2 norm of at most
-        a N (Eq. 29). None is 0.6 N^−0.425 (`vips_fast.plan`; 0.043 for 500 words). With
+        a N (Eq. 29). None is 0.48 N^−0.425 (`vips_fast.plan`; 0.034 for 500 words). With
         ``groups`` it bounds the sum of a person's documents, and None is up to 1.4 times that.
     n_steps : int or None
         Minibatches, each one release; None is 20, or 40 where `vips_fast.plan` expects
         the statistics to stand clear of the noise; without privacy, two epochs, and at least 40.
     batch_size : float or None
-        (Expected) documents of a minibatch; None is a quarter of the records, at least 25,000, at most all; without
+        (Expected) documents of a minibatch; None is a quarter of the records, at least 100,000, at most all; without
         privacy, in memory, 256, or a 256th of the records if that is more.
     random_state : int, numpy Generator, RandomState or None
         Seeds the initial topics, which are public; and, only without privacy, the minibatches and resampling.
@@ -97,7 +111,7 @@ class LatentDirichletAllocation(Transformer):
 
     n_components: int = field(default=10, kw_only=False)
     doc_topic_prior: float | None = None
-    topic_word_prior: float | np.ndarray | None = None
+    topic_word_prior: float | Matrix | None = None
     doc_length: int | None = None
     clip: float | None = None
     options: LdaOptions | None = None
@@ -111,7 +125,7 @@ class LatentDirichletAllocation(Transformer):
 
     # ------------------------------------------------------------- fitting
 
-    def fit(self, X: Any, y: Any = None, **keep: Unpack[Bookkeeping]) -> Self:
+    def fit(self, X: Data, y: object = None, **keep: Unpack[Bookkeeping]) -> Self:
         """Fit the topics to documents.
 
         X, a sparse matrix or array of any format, shape (D, V), holds counts: integers ≥ 0 of any width; or it is a
@@ -123,7 +137,7 @@ class LatentDirichletAllocation(Transformer):
         """
         return self._fit(X, **keep)
 
-    def partial_fit(self, X: Any, y: Any = None, **call: Unpack[Call]) -> Self:
+    def partial_fit(self, X: Data, y: object = None, **call: Unpack[Call]) -> Self:
         """One more step, made from all rows of X; see `vips_fast.models.parameters.Call`.
 
         Each call is one release over the whole of X. ``target_epsilon`` bounds all calls together, so give a
@@ -131,9 +145,9 @@ class LatentDirichletAllocation(Transformer):
         """
         return self._fit(X, partial=True, **call)
 
-    def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
+    def fit_transform(self, X: Data, y: object = None, **keep: Unpack[Bookkeeping]) -> Matrix:
         """Fit, then give X's topic proportions (which describe X: they are not private)."""
-        return self.fit(X).transform(X)
+        return self.fit(X, **keep).transform(X)
 
     @property
     def _informed(self) -> bool:
@@ -172,7 +186,7 @@ class LatentDirichletAllocation(Transformer):
             n_topics=int(self.n_components), n_words=public.n_features, n_records=public.n_records, alpha=self._alpha,
             eta=self._eta(public.n_features), informed=self._informed,
             n_steps=self._resolve_n_steps(public), doc_length=None if self._length is None else length,
-            clip=share * float(length), clips=bool(self.private), grouped=self._joint(public),
+            clip=share * float(length), clips=bool(self.private),
             options=self._options.resolved(self._plain), seed=public.seed, n_threads=resolve_n_threads(self.n_jobs),
         )
 
@@ -275,13 +289,13 @@ class LatentDirichletAllocation(Transformer):
     # ------------------------------------------------------------ read-outs
 
     @kept
-    def _log_topics(self, mean: str) -> np.ndarray:
+    def _log_topics(self, mean: str) -> Matrix:
         """(K, V) E[log beta], or log E[beta], under q(beta), whose Dirichlet parameters λ are ``components_``."""
         log = np.log if mean == "arithmetic" else digamma
-        return cast(np.ndarray, log(self.components_) - log(self.components_.sum(axis=1, keepdims=True)))
+        return cast(Matrix, log(self.components_) - log(self.components_.sum(axis=1, keepdims=True)))
 
     @property
-    def components_sd_(self) -> np.ndarray:
+    def components_sd_(self) -> Matrix:
         """Standard deviation that the noise leaves in each entry of ``components_``, float64, shape (K, V).
 
         From released numbers alone: see `vips_fast.models.lda.model.LdaModel.standard_errors`. 0 without noise.
@@ -289,7 +303,7 @@ class LatentDirichletAllocation(Transformer):
         return self._components_sd()
 
     @kept
-    def _components_sd(self) -> np.ndarray:
+    def _components_sd(self) -> Matrix:
         result = self._fitted()
         model = cast(LdaModel, self._as_fitted()._model(result.public))
         model.restore(result.state)
@@ -328,21 +342,21 @@ class LatentDirichletAllocation(Transformer):
         )
         return corpus, gamma, elog
 
-    def transform(self, X: Any) -> np.ndarray:
+    def transform(self, X: Data) -> Matrix:
         """Topic proportions of documents, float64, shape (D, K); rows sum to 1.
 
         X is a sparse matrix or array of counts, (D, V), taken as it is. The proportions describe X: publish them only
         if X may be published.
         """
-        return framed(self, self._proportions(X), X)
+        return cast(Matrix, framed(self, self._proportions(X), X))
 
     @by_pieces(np.concatenate)
-    def _proportions(self, X: Any) -> np.ndarray:
+    def _proportions(self, X: Any) -> Matrix:
         gamma = self._posterior(X)[1]
         return np.asarray(gamma / gamma.sum(axis=1, keepdims=True))
 
     @by_pieces(sum)
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: Data, y: object = None) -> float:
         """Variational lower bound of log p(X), in nats (the numerator of Eq. 32), for public test documents X.
 
         It is the sum over documents of E[log p(n, theta, z | lambda)] - E[log q(theta, z)]; with a ``topic_mean`` of
@@ -363,16 +377,16 @@ class LatentDirichletAllocation(Transformer):
         total += float((gammaln(n_topics * alpha) - gammaln(gamma.sum(axis=1))).sum())
         return total
 
-    def perplexity(self, X: Any) -> float:
+    def perplexity(self, X: Data) -> float:
         """Upper bound of the held-out perplexity per word (Eq. 32; Hoffman et al. 2010) of public test documents."""
         return math.exp(-self.score(X) / max(1, self._n_words(X)))
 
     # ----------------------------------------------- how good topics are
 
     def coherence(
-        self, X_public: Any, measure: str = "npmi", n_words: int = 10, *, window: int | None = None,
-        vocabulary: Sequence[str] | None = None,
-    ) -> np.ndarray:  # fmt: skip
+        self, X_public: Data | Iterable[Sequence[str]], measure: str = "npmi", n_words: int = 10, *,
+        window: int | None = None, vocabulary: Sequence[str] | None = None,
+    ) -> Vector:  # fmt: skip
         """Coherence of each topic on **public** documents, float64, shape (K,).
 
         X_public, a Corpus, sparse matrix or array of counts (D, V), has a window for each document. With a
@@ -399,7 +413,7 @@ class LatentDirichletAllocation(Transformer):
         """For each topic the columns of its first words and of one intruder, shuffled, and the intruder's place."""
         return word_intrusion(self.components_, n_words, random_state)
 
-    def plot(self, vocabulary: Sequence[str] | None = None, n_words: int = 10) -> Any:
+    def plot(self, vocabulary: Sequence[str] | None = None, n_words: int = 10) -> "Figure":
         """A matplotlib figure: the first words of each topic, and one standard error of the noise on either side.
 
         Pale bars are shorter than two of them. Raises ImportError without matplotlib; ValueError if the vocabulary has
@@ -407,7 +421,7 @@ class LatentDirichletAllocation(Transformer):
         """
         return plot_topics(self, self.components_, self.components_sd_, vocabulary, n_words)
 
-    def to_pyldavis(self, X_public: Any, vocabulary: Sequence[str] | None = None) -> dict[str, Any]:
+    def to_pyldavis(self, X_public: Data, vocabulary: Sequence[str] | None = None) -> PyLdaVis:
         """What ``pyLDAvis.prepare`` takes, as keywords: of released numbers, and of **public** documents (D, V).
 
         ``topic_term_dists`` (K, V) and ``term_frequency`` (V,) follow from the released topics alone; the topics'

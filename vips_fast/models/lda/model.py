@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.special import digamma
 
-from ...engine.averaging import RunningAverage, Schedule
+from ...engine.averaging import Schedule
 from ...engine.model import Model, Release, diagnose
 from ...engine.sampling import Sampler
 from ...engine.units import UnitBlock, opened
@@ -16,8 +16,9 @@ from ...kernels.lattice import LDA_MAX_SPACING, LDA_MIN_SPACING, checked_spacing
 from ...kernels.threads import map_chunks
 from ...mechanisms import GaussianMechanism
 from .options import LdaOptions
-from .planning import WORD_CLIP, plan
+from .planning import WORD_CLIP, WORD_SCALE, plan
 from .records import DocumentBlock
+from .scaling import ScaledAverage, word_scales
 from .shrinkage import ProductShrinkage
 
 #: Words whose statistics are turned into parameters at a time.
@@ -36,8 +37,7 @@ class LdaModel(Model):
     ``eta``, (V, K), is the topics' Dirichlet prior; where it is ``informed``, it knows something, and the run starts
     from it, else from topics that ``seed`` draws. Documents are brought to ``doc_length`` words, None takes them as
     they are. ``clip`` bounds a contribution's L2 norm, a N; where it ``clips`` not (without privacy) it bounds what
-    there is. ``grouped`` says whether a unit may own several documents. ``n_threads`` are those of the M-step,
-    which change no bit.
+    there is. ``n_threads`` are those of the M-step, which change no bit.
 
     Notes
     -----
@@ -47,17 +47,23 @@ class LdaModel(Model):
     documents, the contribution is their sum, clipped once: nothing else was used of it than entries ≥ 0 and the norm,
     so the same holds for adding, removing or replacing a person with all documents.
 
+    *Words.* Before they are clipped, a contribution's rows are multiplied by public weights 1/d_v
+    (`vips_fast.models.lda.scaling`), and each is scaled down to a norm of at most ``word_clip`` of the clip, so that no
+    word takes the room of all others. The weights are made from earlier releases, which are the same whether a record
+    is there or not; given them, a contribution is a function of its own unit alone, with entries ≥ 0 and an L2 norm of
+    at most a N, and nothing else was used above. The release is multiplied by d_v afterwards, which is post-processing.
+
     *Lattice.* Each contribution is truncated toward zero to the noise's own lattice, so `round` has nothing to do.
     """
 
-    at_root = ("_eta", "_average", "_shrinkage")
+    at_root = ("_eta", "_average", "_shrinkage", "_scale")
     #: Whether noised statistics are read out by their empirical-Bayes means.
     shrinks = True
 
     def __init__(
         self, *, n_topics: int, n_words: int, n_records: int, alpha: float, eta: np.ndarray, informed: bool,
         n_steps: int, doc_length: int | None, clip: float, clips: bool, options: LdaOptions, seed: int,
-        grouped: bool = False, n_threads: int = 1,
+        n_threads: int = 1,
     ):
         self.shape, self.clip = (n_words, n_topics), clip
         self.n_topics, self.n_words, self.n_records = n_topics, n_words, n_records
@@ -65,9 +71,10 @@ class LdaModel(Model):
         self._n_steps, self._length = n_steps, doc_length
         self._mode = native.LDA_AS_IS if doc_length is None else _MODES[options.length_method]
         self._clip = clip if clips else 0.0
-        # Alone, a document keeps the bits that it has without persons.
-        share = (WORD_CLIP if grouped else 1.0) if options.word_clip is None else options.word_clip
+        share = WORD_CLIP if options.word_clip is None else options.word_clip
         self._word_clip = share * self._clip
+        exponent = WORD_SCALE if options.word_scale is None else options.word_scale
+        self._exponent = exponent if clips else 0.0
         self._options = options = options.resolved()
         self._decay = 0.7 if options.learning_decay is None else options.learning_decay
         self._tol = 1e-3 if options.mean_change_tol is None else float(options.mean_change_tol)
@@ -83,7 +90,8 @@ class LdaModel(Model):
         self._fill_table(start)
         start -= eta
         start /= n_records
-        self._average = RunningAverage(start)
+        self._average = ScaledAverage(start)
+        self._rescale(None)
 
     def sensitivity(self, relation: str) -> float:
         """a N for adding or removing a document, √2 a N for replacing one; see the notes."""
@@ -116,6 +124,8 @@ class LdaModel(Model):
             counts,
         )
         tol, most, work = self._tol, int(self._options.max_doc_update_iter), buffers["work"]
+        if starts is None and self._by_words:
+            starts = np.arange(n_units + 1)
         if starts is None:
             native.lda_estep(
                 indptr, indices, counts, self._table, self._alpha, tol, most, self._clip, self._spacing, work, None,
@@ -124,7 +134,7 @@ class LdaModel(Model):
         else:
             native.lda_units(
                 starts, indptr, indices, counts, self._table, self._alpha, tol, most, self._clip,
-                self._word_clip, self._spacing, work, out, norms,
+                self._word_clip, self._weight, self._spacing, work, out, norms,
             )
         if norms is not None:
             diagnose(scratch, clipped=(norms > self.clip).sum(), norm_sum=norms.sum())
@@ -140,7 +150,7 @@ class LdaModel(Model):
             if have is not None:
                 need = {name: max(size, have[name]) for name, size in need.items()}
             entries, single = max(need["entries"], 1), self._table.dtype == np.float32
-            if starts is None:
+            if starts is None and not self._by_words:
                 size = native.lda_workspace(self.n_topics, need["widest"], single)
             else:
                 size = native.lda_units_workspace(self.n_topics, self.n_words, need["widest"], need["together"], single)
@@ -159,17 +169,36 @@ class LdaModel(Model):
         return Schedule(self._options.learning_offset, self._decay)
 
     def update(self, release: Release) -> None:
-        """Average the release un-clipped; the next E-step's table of exp(E[log β])."""
-        self._average.add(release, self._schedule.rate(release.step), self._n_threads)
-        if self._average.noise_sd > 0:
+        """Average the release un-clipped; the next E-step's table of exp(E[log β]) and weights of words."""
+        self._average.add(release, self._schedule.rate(release.step), self._scale, self._n_threads)
+        if self._noised:
             self._shrinkage.update(self._average.values, self._average.noise_sd)
+            self._rescale(self._shrinkage.mass)
         self._fill_table(None)
+
+    @property
+    def _noised(self) -> bool:
+        """Whether there is noise in the average; then it is in all of it."""
+        return bool(self._average.noise_sd[0] > 0)
+
+    @property
+    def _by_words(self) -> bool:
+        """Whether words have weights, or bounds of their own."""
+        return self._weight is not None or 0.0 < self._word_clip < self._clip
+
+    def _rescale(self, mass: np.ndarray | None) -> None:
+        """The words' scales for the next step, from their masses; None for scales of 1."""
+        self._scale, self._weight = np.ones(self.n_words), None
+        if mass is not None and self._exponent > 0.0:
+            self._scale = word_scales(mass, self._exponent)
+            self._weight = 1.0 / self._scale
 
     def _lambda(self, first: int, last: int, worker: int) -> np.ndarray:
         """Dirichlet parameters of words first..last, shape (last − first, K)."""
         values = self._average.values
-        if self._average.noise_sd > 0:
-            mean = self._shrinkage.means(values, first, last, worker).astype(np.float64)
+        last = min(last, len(values))
+        if self._noised:
+            mean = self._shrinkage.means(values, first, last, worker)
         else:
             mean = np.maximum(values[first:last], 0.0)
         mean *= self.n_records
@@ -194,19 +223,17 @@ class LdaModel(Model):
         of the posterior mean (Brown 1971, eq. 1.2.2; Efron 2011, eq. 2.8), here a central difference. Where the
         statistics are read as they are, or stand far above the noise, it is sd itself.
         """
-        values, sd = self._average.values, self._average.noise_sd
-        out = np.full((self.n_topics, self.n_words), self.n_records * sd)
-        if sd == 0.0 or not self.shrinks:
+        values, sd = self._average.values, self._average.noise_sd[:, None]
+        out = np.broadcast_to(self.n_records * sd.T, (self.n_topics, self.n_words)).copy()
+        if not self._noised or not self.shrinks:
             return out
-        step = 0.05 * sd
 
         def fill(first: int, last: int, worker: int) -> None:
-            part = values[first:last]
+            last = min(last, len(values))
             # Means are float32: far above the noise their difference would be rounding.
-            near = part < 100.0 * sd
-            high, low = (self._shrinkage.moved(values, shift, first, last, worker) for shift in (step, -step))
-            slope = np.where(near, np.maximum((high - low) / (2.0 * step), 0.0), 1.0)
-            out[:, first:last] *= np.sqrt(slope).T
+            near = values[first:last] < 100.0 * sd[first:last]
+            slope = np.maximum(self._shrinkage.slopes(values, 0.05, first, last, worker), 0.0)
+            out[:, first:last] *= np.sqrt(np.where(near, slope, 1.0)).T
 
         map_chunks(self.n_words, _CHUNK, self._n_threads, fill)
         return out
@@ -249,10 +276,12 @@ class LdaModel(Model):
         return {**self._average.state(), **self._shrinkage.state()}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        average = RunningAverage(self._average.values)
+        average = ScaledAverage(self._average.values)
         average.restore(state)
         shrinkage = ProductShrinkage(self.n_topics, self._n_threads)
-        if self.shrinks and average.noise_sd > 0:
+        read = self.shrinks and average.noise_sd[0] > 0
+        if read:
             shrinkage.restore(state, self.n_words, average.noise_sd)
         self._average, self._shrinkage = average, shrinkage
+        self._rescale(shrinkage.mass if read else None)
         self._fill_table(None)

@@ -21,13 +21,17 @@ class LdaOptions:
         their sum; "resample" draws N words from its own bag with replacement, anew at
         each visit (section 4.2). Scaling adds no sampling noise and gives smaller norms.
     word_clip : float or None
-        With ``groups``: a bound, as a share in (0, 1] of the clip, of one word's part of a person's contribution, so
-        that no word takes the room of all others. None is 0.3; 1 is no bound.
+        A bound, as a share in (0, 1] of the clip, of one word's part of a unit's contribution, so that no word takes
+        the room of all others. None is 0.3; 1 is no bound.
+    word_scale : float or None
+        b in [0, 0.5]: contributions and noise are scaled by the b-th power of the words' shares, which are estimated
+        from earlier releases (`vips_fast.models.lda.scaling`). None is 0.25; 0 gives all words the same noise.
     topic_mean : {"geometric", "arithmetic"} or None
         What stands for a topic's word probabilities in the E-step and in the read-outs: exp(E[log β]), which the bound
         asks for (Hoffman et al. 2010, Eq. 5), or E[β], the shares of λ, as in variational EM (Blei et al. 2003).
         Rare words weigh less in the former, which costs perplexity where λ is small (Asuncion et al. 2009). None is
-        "arithmetic" without privacy, else "geometric". Read-outs follow `set_params` after a fit, as post-processing.
+        "arithmetic"; in the article's own algorithm, "geometric". Read-outs follow `set_params` after a fit, as
+        post-processing.
     distinct_words : float or None
         Distinct words of a usual document (or of all that a person wrote), public: what the plan and its forecast go
         by. None is ``doc_length ** 0.85``, what a text of so many words has; notes that are brought to more words than
@@ -45,6 +49,7 @@ class LdaOptions:
     learning_offset: float = 1.0
     length_method: Literal["scale", "resample"] = "scale"
     word_clip: float | None = None
+    word_scale: float | None = None
     topic_mean: Literal["geometric", "arithmetic"] | None = None
     distinct_words: float | None = None
     dtype: Literal["float32", "float64"] = "float32"
@@ -53,9 +58,9 @@ class LdaOptions:
 
     def resolved(self, plain: bool = False) -> "LdaOptions":
         """The options of a fit, which is without privacy if it is ``plain``, with values in place of None."""
-        chosen: dict = dict(learning_decay=0.5, topic_mean="arithmetic", mean_change_tol=0.1)
-        if not plain:
-            chosen = dict(topic_mean="geometric", mean_change_tol=1e-3)
+        chosen: dict = dict(topic_mean="arithmetic", mean_change_tol=1e-3)
+        if plain:
+            chosen.update(learning_decay=0.5, mean_change_tol=0.1)
         return replace(self, **{name: value for name, value in chosen.items() if getattr(self, name) is None})
 
     def check(self) -> None:
@@ -64,6 +69,7 @@ class LdaOptions:
         check_number("learning_offset", self.learning_offset, 0, 1e9)
         check_choice("length_method", self.length_method, ("scale", "resample"))
         check_number("word_clip", self.word_clip, 0, 1, low_open=True, optional=True)
+        check_number("word_scale", self.word_scale, 0, 0.5, optional=True)
         check_choice("topic_mean", self.topic_mean, ("geometric", "arithmetic", None))
         check_number("distinct_words", self.distinct_words, 1, 2**31 - 1, optional=True)
         check_choice("dtype", self.dtype, ("float32", "float64"))

@@ -1,6 +1,6 @@
 """Algorithm 3 with the article's own constants: what ours is compared with."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -53,9 +53,12 @@ class PaperLatentDirichletAllocation(LatentDirichletAllocation):
 
     @property
     def _options(self) -> LdaOptions:
+        options = super()._options
         if self.options is None and self.update == "paper":
-            return LdaOptions(learning_decay=0.7, learning_offset=1024.0, length_method="resample")
-        return super()._options
+            options = LdaOptions(learning_decay=0.7, learning_offset=1024.0, length_method="resample")
+        clip = 1.0 if options.word_clip is None else options.word_clip
+        mean = options.topic_mean or "geometric"
+        return replace(options, word_clip=clip, word_scale=options.word_scale or 0.0, topic_mean=mean)
 
     @property
     def _plain(self) -> bool:

@@ -4,8 +4,8 @@ Nothing here looks at a document, so following the plan costs no privacy. The ru
 were fitted once, on simulated corpora of Wikipedia articles; their reasons:
 
 - *Batch.* With the accountant of Poisson sampling, the noise in the average of T
-  steps hardly grows while q = S/n >= 1/4, and the work falls with q: S = n/4, but at
-  least 25,000 documents (few records: all of them in each step).
+  steps grows little while q = S/n >= 1/4 (for 1/4 in place of 1, by 2 % at epsilon = 0.3, by 15 % at 2), and the
+  work falls with q: S = n/4, but at least 100,000 documents (few records: all of them in each step).
 - *Steps.* At such a q the noise in the average hardly depends on T, and the work grows
   with it. Where the statistics stand well above the noise, the topics still gain from
   steps 21 to 40 (1 % of perplexity at epsilon = 2.38); else 20 are enough. How far they stand
@@ -14,7 +14,8 @@ were fitted once, on simulated corpora of Wikipedia articles; their reasons:
   with what follows from the other.
 - *Clip.* A document of m distinct words used alike, all of one topic, has a
   contribution of norm N/sqrt(m), and a text of N words has m of about N^0.85. Clipping
-  at 0.6 of that loses little signal and takes 40 % off the noise.
+  at 0.48 of that loses little signal, because no word may take more than 0.3 of the clip, and takes half off the noise.
+- *Scales.* Noise in proportion to the fourth root of a word's share: `vips_fast.models.lda.scaling`.
 - *Persons.* Documents of one person share topics and words, so their sum grows more slowly than
   their number: a joint clip of 1.4 times that of a document, with no word above 0.3 of
   it, is best or near it for 2.3 posts and for 8 sections a person.
@@ -26,6 +27,7 @@ were fitted once, on simulated corpora of Wikipedia articles; their reasons:
 
 import math
 from dataclasses import dataclass
+from typing import TypedDict
 
 from ...accounting import ComposedEvent, PrivacyEvent, calibrate_noise_multiplier
 from ...checks import check_number
@@ -36,20 +38,31 @@ from .forecast import Forecast, advise, describe, forecast, is_hopeless
 from .options import LdaOptions
 
 #: Least (expected) minibatch, and its share of the records beyond that.
-_LEAST_BATCH, _BATCH_SHARE = 25_000, 0.25
+_LEAST_BATCH, _BATCH_SHARE = 100_000, 0.25
 #: Steps of a fit that does not say; the second where the statistics are clear of the noise.
 DEFAULT_STEPS, _MORE_STEPS = 20, 40
 #: Least minibatch without privacy.
 _PLAIN_BATCH = 256
 #: Words of a document that does not say.
 DOC_LENGTH = 500
-#: The clip of a person's documents over that of one document, and the share of it that one word may take.
-_PERSON, WORD_CLIP = 1.4, 0.3
+#: The clip of a document over N^0.425; that of a person's documents over it; the share of it that one word may take.
+_CLIP, _PERSON, WORD_CLIP = 0.48, 1.4, 0.3
+#: The power of the words' shares by which contributions are scaled.
+WORD_SCALE = 0.25
 #: Signal to noise from which kappa is 0.5, and from which (after more steps) more steps are taken; and that of the
 #: most words that are bought.
 _CLEAR, _LEAST_CLEAR = 2.4, 0.6
 #: Different words of a text of N words, as a power of N; most words of a vocabulary that is bought.
 _DIFFERENT, _MOST_WORDS = 0.85, 50_000
+
+
+class PlanParameters(TypedDict):
+    """Parameters of `LatentDirichletAllocation` that a plan sets."""
+
+    batch_size: float
+    n_steps: int
+    clip: float
+    options: LdaOptions
 
 
 @dataclass(frozen=True)
@@ -91,11 +104,10 @@ class Plan:
     n_components: int
     vocabulary: VocabularyPlan | None = None
 
-    def parameters(self) -> dict:
+    def parameters(self) -> PlanParameters:
         """Keyword arguments for the estimator."""
-        settings = {name: getattr(self, name) for name in ("batch_size", "n_steps", "clip")}
         options = LdaOptions(learning_decay=self.learning_decay, distinct_words=self.distinct_words)
-        return {**settings, "options": options}
+        return {"batch_size": self.batch_size, "n_steps": self.n_steps, "clip": self.clip, "options": options}
 
     @property
     def hopeless(self) -> bool:
@@ -118,7 +130,7 @@ class Plan:
 
 
 def default_batch_size(n_records: int) -> int:
-    """n/4 documents, at least 25,000, at most all."""
+    """n/4 documents, at least 100,000, at most all."""
     return min(n_records, max(_LEAST_BATCH, math.ceil(_BATCH_SHARE * n_records)))
 
 
@@ -139,9 +151,9 @@ def whole_epochs(sampler: Sampler, n_steps: int) -> int:
 
 
 def default_clip(doc_length: int, rows_per_group: int | None = 1) -> float:
-    """0.6 N^-0.425, at most 1, for one document; up to 1.4 times that for a person who has several."""
+    """0.48 N^-0.425, at most 1, for one document; up to 1.4 times that for a person who has several."""
     rows = math.inf if rows_per_group is None else rows_per_group
-    return min(1.0, 0.6 * doc_length**-0.425) * min(_PERSON, rows**0.25)
+    return min(1.0, _CLIP * doc_length**-0.425) * min(_PERSON, rows**0.25)
 
 
 def usual_distinct_words(doc_length: int) -> float:

@@ -2,8 +2,9 @@
 
 Everything here is post-processing of released numbers: it costs no privacy.
 
-The running average holds, for word v and topic k, a_vk = m_vk + N(0, sd^2) with a noise level sd that is public, while
-most m_vk are far below sd. Mapping negative entries to zero (Algorithm 3) leaves 0.4 sd of bias in each of the V K
+The running average holds, for word v and topic k, a_vk = m_vk + N(0, sd_v^2) with noise levels that are public. All
+that follows is in units of them: rows are divided by sd_v, so that sd is 1, and the means multiplied by it. Most m_vk
+are far below sd. Mapping negative entries to zero (Algorithm 3) leaves 0.4 sd of bias in each of the V K
 entries. Here the m_vk are estimated by their posterior means under
 
     m_vk = p_v w_k r_vk
@@ -107,23 +108,22 @@ class ProductShrinkage:
         self._mass_prior: np.ndarray | None = None
         self._workspaces = np.empty((n_threads, 2 * n_topics + 64), dtype=np.float32)
 
-    def update(self, average: np.ndarray, sd: float) -> None:
-        """Estimate p, w and the prior of r from a (V, K) average with noise sd > 0."""
+    def update(self, average: np.ndarray, sd: np.ndarray) -> None:
+        """Estimate p, w and the prior of r from a (V, K) average with noise sd > 0, (V,)."""
         n_words, n_topics = average.shape
         self._sd = sd
         totals = np.empty(n_words)
 
         def sums(first: int, last: int, worker: int) -> np.ndarray:
-            rows = average[first:last]
+            rows = self._units(average, first, last)
             rows.sum(axis=1, out=totals[first:last])
             return rows.sum(axis=0)
 
         share = np.sum(map_chunks(n_words, _CHUNK, self._n_threads, sums), axis=0)
-        self.mass, self._mass_prior = word_masses(totals, sd * np.sqrt(n_topics), self._mass_prior, self._n_threads)
-        noise = sd**2 * n_words
-        spread = max(float(share.var()) - noise, 0.0)
-        mean = float(self.mass.sum()) / n_topics
-        share = mean + spread / (spread + noise) * (share - share.mean())
+        self._mass, self._mass_prior = word_masses(totals, np.sqrt(n_topics), self._mass_prior, self._n_threads)
+        spread = max(float(share.var()) - n_words, 0.0)
+        mean = float(self._mass.sum()) / n_topics
+        share = mean + spread / (spread + n_words) * (share - share.mean())
         # No topic below a twentieth of an equal share: it could not come back.
         share = np.maximum(share, 0.05 * mean)
         self.weight = share / share.sum()
@@ -135,7 +135,7 @@ class ProductShrinkage:
 
         def expect(first: int, last: int, worker: int) -> np.ndarray:
             weight = np.zeros((_BANDS, len(self._grid)))
-            self._call(average, first, last, worker, None, weight)
+            self._call(self._units(average, first, last), first, last, worker, None, weight)
             return weight
 
         for _ in range(rounds):
@@ -144,9 +144,18 @@ class ProductShrinkage:
             weight = weight / np.maximum(weight.sum(axis=1, keepdims=True), 1e-300) + 1e-6
             self._prior = (weight / weight.sum(axis=1, keepdims=True)).astype(np.float32)
 
+    @property
+    def mass(self) -> np.ndarray:
+        """(V,) posterior means of the words' masses over all topics, in the units of the average; above 0."""
+        return self._mass * self._sd
+
+    def _units(self, average: np.ndarray, first: int, last: int) -> np.ndarray:
+        """Rows of the average in units of their noise."""
+        return average[first:last] / self._sd[first:last, None]
+
     def _assign_bands(self) -> None:
         """The band of each word, by its mass over the noise of its sum over topics."""
-        band = np.floor(2 * np.log10(self.mass / (len(self.weight) * self._sd)))
+        band = np.floor(2 * np.log10(self._mass / len(self.weight)))
         self._band = (np.clip(band, -(_BANDS // 2), _BANDS // 2) + _BANDS // 2).astype(np.int32)
 
     def state(self) -> dict[str, np.ndarray]:
@@ -154,11 +163,11 @@ class ProductShrinkage:
         if self._prior is None or self._mass_prior is None:
             return {}
         return {
-            "ratio_prior": self._prior.astype(np.float64), "mass_prior": self._mass_prior, "word_mass": self.mass,
+            "ratio_prior": self._prior.astype(np.float64), "mass_prior": self._mass_prior, "word_mass": self._mass,
             "topic_weight": self.weight,
         }
 
-    def restore(self, state: Mapping[str, np.ndarray], n_words: int, sd: float) -> None:
+    def restore(self, state: Mapping[str, np.ndarray], n_words: int, sd: np.ndarray) -> None:
         """Go on from a `state` of an average with noise ``sd``; ValueError if it is not one."""
         prior = array_of(state, "ratio_prior", (_BANDS, len(self._grid)))
         mass_prior = array_of(state, "mass_prior", (_MASS_POINTS + 1,))
@@ -167,28 +176,27 @@ class ProductShrinkage:
         if min(prior.min(), mass_prior.min()) < 0 or min(mass.min(), weight.min()) <= 0:
             raise ValueError("state: the priors of the read-out are not above 0")
         self._prior, self._mass_prior = prior.astype(np.float32), mass_prior
-        self.mass, self.weight, self._sd = mass, weight, sd
+        self._mass, self.weight, self._sd = mass, weight, sd
         self._assign_bands()
 
     def means(self, average: np.ndarray, first: int, last: int, worker: int = 0) -> np.ndarray:
-        """Posterior means of words first..last, shape (last - first, K), float32, in the room of one of the threads."""
-        last = min(last, len(average))
-        out = np.empty((last - first, average.shape[1]), dtype=np.float32)
-        self._call(average, first, last, worker, out, None)
-        return out
+        """Posterior means of words first..last, shape (last - first, K), in the room of one of the threads."""
+        return self._means(average, 0.0, first, last, worker) * self._sd[first:last, None]
 
-    def moved(self, average: np.ndarray, shift: float, first: int, last: int, worker: int = 0) -> np.ndarray:
-        """As `means`, float64, if all statistics were larger by ``shift`` and the rest as it is."""
-        last = min(last, len(average))
-        out = np.empty((last - first, average.shape[1]), dtype=np.float32)
-        self._call_rows(average[first:last] + shift, first, last, worker, out, None)
+    def slopes(self, average: np.ndarray, step: float, first: int, last: int, worker: int = 0) -> np.ndarray:
+        """Central differences of `means` in the average, over ``step`` standard deviations to each side."""
+        high, low = (self._means(average, shift, first, last, worker) for shift in (step, -step))
+        return (high - low) / (2.0 * step)
+
+    def _means(self, average: np.ndarray, shift: float, first: int, last: int, worker: int) -> np.ndarray:
+        """Means in units of the noise if all statistics were larger by ``shift`` of them, and the rest as it is."""
+        rows = self._units(average, first, last)
+        out = np.empty(rows.shape, dtype=np.float32)
+        self._call(rows + shift if shift else rows, first, last, worker, out, None)
         return out.astype(np.float64)
 
-    def _call(self, average, first, last, worker, means, weight):
-        self._call_rows(average[first:last], first, last, worker, means, weight)
-
-    def _call_rows(self, rows, first, last, worker, means, weight):
+    def _call(self, rows, first, last, worker, means, weight):
         native.shrink_means(
-            rows, self._sd, self.mass[first:last], self.weight, self._grid, self._prior,
-            self._band[first:last], self._workspaces[worker], means, weight,
+            rows, 1.0, self._mass[first:last], self.weight, self._grid, self._prior, self._band[first:last],
+            self._workspaces[worker], means, weight,
         )

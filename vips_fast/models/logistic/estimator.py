@@ -6,11 +6,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 from scipy.special import expit, ndtri
 
 from ...checks import check_flag, check_number
 from ...data.shards import ShardedCorpus
+from ...data.types import Array, Column, Data, Labels, Matrix, Vector
 from ...engine.model import Model
 from ...engine.result import Public
 from ...kernels.blr import triangle_size
@@ -18,7 +20,7 @@ from ...kernels.threads import resolve_n_threads
 from ..estimator import ArraySpec, PrivateEstimator
 from ..parameters import Bookkeeping, Call
 from ..plots import plot_coefficients
-from ..readouts import by_pieces, kept, published
+from ..readouts import Published, by_pieces, kept
 from ..settings import check_memory
 from .model import LogisticModel
 from .multiclass import OneVsRestModel
@@ -27,6 +29,8 @@ from .records import LogisticRecords, LogisticShards, design, not_finite, read_c
 from .spectrum import NODES, WEIGHTS
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from .paper import PaperLogisticRegression
 
 
@@ -76,7 +80,7 @@ class BayesianLogisticRegression(PrivateEstimator):
 
     row_norm: float = 1.0
     fit_intercept: bool = True
-    classes: Any = None
+    classes: npt.ArrayLike | None = None
     n_trials: float = 1
     n_steps: int | None = 20
     sampling: str = "full"
@@ -94,7 +98,9 @@ class BayesianLogisticRegression(PrivateEstimator):
 
     # ------------------------------------------------------------- fitting
 
-    def fit(self, X: Any, y: Any = None, trials: Any = None, **keep: Unpack[Bookkeeping]) -> Self:
+    def fit(
+        self, X: Data, y: Column | None = None, trials: npt.ArrayLike | None = None, **keep: Unpack[Bookkeeping]
+    ) -> Self:
         """Fit to rows and their labels or counts.
 
         X, an array or scipy sparse matrix, shape (n, d), or a ShardedCorpus, holds finite numbers; ``y``, shape (n,),
@@ -107,7 +113,7 @@ class BayesianLogisticRegression(PrivateEstimator):
         """
         return self._fit(X, y, trials=trials, **keep)
 
-    def partial_fit(self, X: Any, y: Any, trials: Any = None, **call: Unpack[Call]) -> Self:
+    def partial_fit(self, X: Data, y: Column, trials: npt.ArrayLike | None = None, **call: Unpack[Call]) -> Self:
         """One more step, made from all rows of X, which hold both labels of the calls before.
 
         Each call (`vips_fast.models.parameters.Call`) is one release; give a ``noise_multiplier``. Other parameters
@@ -195,35 +201,35 @@ class BayesianLogisticRegression(PrivateEstimator):
     # With K > 2 classes a read-out has one entry for each of them; with two it is that of the second.
 
     @property
-    def coef_(self) -> np.ndarray:
+    def coef_(self) -> Matrix:
         """Posterior mean of the coefficients, shape (1, d), or (K, d)."""
         return np.atleast_2d(self._fitted().arrays["weights"])[:, : self.n_features_in_]
 
     @property
-    def intercept_(self) -> np.ndarray:
+    def intercept_(self) -> Vector:
         """Posterior mean of the intercept, shape (1,), or (K,)."""
         return np.atleast_2d(self._fitted().arrays["weights"])[:, -1] * self._as_fitted()._constant
 
     #: The constant's weight is intercept / intercept_scaling.
-    covariance_ = published("covariance", "Posterior covariance of coefficients and constant, (d, d) or (K, d, d).")
+    covariance_ = Published[Array]("covariance", "Posterior covariance of coefficients and constant, (d, d), (K, d, d)")
 
     @property
-    def prior_shape_(self) -> Any:
+    def prior_shape_(self) -> np.float64 | Vector:
         """a_N of q(alpha) (Eq. 53), a float, or an array (K,)."""
         return self._fitted().arrays["prior"].T[0]
 
     @property
-    def prior_rate_(self) -> Any:
+    def prior_rate_(self) -> np.float64 | Vector:
         """b_N of q(alpha) (Eq. 53), a float, or an array (K,)."""
         return self._fitted().arrays["prior"].T[1]
 
     @property
-    def prior_precision_(self) -> Any:
+    def prior_precision_(self) -> np.float64 | Vector:
         """<alpha> = a_N / b_N, the expected precision of the coefficients."""
         return self.prior_shape_ / self.prior_rate_
 
     @property
-    def classes_(self) -> np.ndarray:
+    def classes_(self) -> Labels:
         """The labels, sorted; for ``n_trials`` other than 1, [0, 1]."""
         classes = self._fitted().public.classes
         assert classes is not None
@@ -250,7 +256,7 @@ class BayesianLogisticRegression(PrivateEstimator):
         return matrix, np.minimum(1.0, bound / np.maximum(np.sqrt(_row_products(matrix, matrix)), bound))
 
     @by_pieces(np.concatenate)
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: Data) -> Array:
         """Posterior mean of x . m for the rows of X, an array or sparse matrix (n, d): float64, (n,) or (n, K)."""
         return self._mean(*self._rows_of(X))
 
@@ -258,7 +264,7 @@ class BayesianLogisticRegression(PrivateEstimator):
         return (np.asarray(matrix @ self._fitted().arrays["weights"].T).T * scale).T
 
     @by_pieces(np.concatenate)
-    def decision_variance(self, X: Any) -> np.ndarray:
+    def decision_variance(self, X: Data) -> Array:
         """Posterior variance of x . m, shape (n,), or (n, K)."""
         return self._variance(*self._rows_of(X))
 
@@ -272,7 +278,7 @@ class BayesianLogisticRegression(PrivateEstimator):
         return (np.maximum(result, 0.0) * scale**2).reshape(*shape, -1).T
 
     @by_pieces(np.concatenate)
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: Data) -> Matrix:
         """Posterior predictive probabilities of the classes, or of failure and success of one trial.
 
         The expectation of sigmoid(x . m) over the posterior of m, not the value at its mean; of more than two classes,
@@ -289,7 +295,7 @@ class BayesianLogisticRegression(PrivateEstimator):
         p = np.maximum(p, np.finfo(np.float64).tiny)
         return np.asarray(p / p.sum(axis=1, keepdims=True))
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Data) -> Labels:
         """The more probable class of each row."""
         decision = self.decision_function(X)
         if decision.ndim == 2:
@@ -297,7 +303,7 @@ class BayesianLogisticRegression(PrivateEstimator):
             return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
         return np.asarray(self.classes_[(decision > 0).astype(int)])
 
-    def score(self, X: Any, y: Any = None, trials: Any = None) -> float:
+    def score(self, X: Data, y: Column | None = None, trials: npt.ArrayLike | None = None) -> float:
         """Accuracy on public labels; on counts, the mean log predictive probability of a trial. Nothing is noised."""
         y = X.labels if y is None and isinstance(X, ShardedCorpus) else y
         n_trials = float(self._as_fitted().n_trials)
@@ -313,7 +319,7 @@ class BayesianLogisticRegression(PrivateEstimator):
         b = np.full(len(y), n_trials) if trials is None else trials
         return float((y * np.log(p) + (b - y) * np.log1p(-p)).sum() / b.sum())
 
-    def credible_interval(self, level: float = 0.9) -> np.ndarray:
+    def credible_interval(self, level: float = 0.9) -> Array:
         """Central posterior intervals of the coefficients at a level in (0, 1): float64, (d, 2), or (K, d, 2)."""
         check_number("level", level, 0, 1, low_open=True, high_open=True)
         variance = np.diagonal(self.covariance_, axis1=-2, axis2=-1)[..., : self.n_features_in_]
@@ -321,7 +327,7 @@ class BayesianLogisticRegression(PrivateEstimator):
         mean = self.coef_.reshape(half.shape)
         return np.stack([mean - half, mean + half], axis=-1)
 
-    def plot(self, names: Sequence[str] | None = None, most: int = 30, level: float = 0.9) -> Any:
+    def plot(self, names: Sequence[str] | None = None, most: int = 30, level: float = 0.9) -> "Figure":
         """A matplotlib figure: the ``most`` largest coefficients and their intervals, pale where these hold 0.
 
         ``names`` are those of the columns, None takes those of the frame that was fitted to, or numbers. Raises

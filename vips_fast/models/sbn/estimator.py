@@ -1,7 +1,7 @@
 """Private sigmoid belief networks: parameters and read-outs."""
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack, cast
 
 import numpy as np
 from scipy.special import expit
@@ -10,6 +10,7 @@ from ...checks import check_choice, check_number
 from ...data.frames import framed
 from ...data.rows import binary_records
 from ...data.shards import ShardedCorpus
+from ...data.types import Bits, Data, Matrix, RandomState, Vector
 from ...engine.backend import ACCUMULATOR_BYTES
 from ...engine.model import Model
 from ...engine.result import Public
@@ -18,11 +19,14 @@ from ...kernels.threads import resolve_n_threads
 from ..estimator import ArraySpec
 from ..parameters import Bookkeeping, Call
 from ..plots import plot_images
-from ..readouts import Transformer, by_pieces, published
+from ..readouts import Published, Transformer, by_pieces
 from ..settings import check_memory, public_seed
 from .network import BLOCK, BLOCK_SOLVE, NetworkModel, NetworkOptions, Settings
 from .quadratic import QuadraticModel, quadratic_terms
 from .records import BinaryRecords
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 #: Sweeps of the read-outs, which start afresh and are not part of a release.
 _READ_SWEEPS = 12
@@ -99,7 +103,7 @@ class SigmoidBeliefNetwork(Transformer):
 
     # ------------------------------------------------------------------ fit
 
-    def fit(self, Y: Any, y: Any = None, **keep: Unpack[Bookkeeping]) -> Self:
+    def fit(self, Y: Data, y: object = None, **keep: Unpack[Bookkeeping]) -> Self:
         """Fit to binary records.
 
         Y, an array of shape (n, J) or a ShardedCorpus, has entries 0 and 1 (or booleans), one record a row; ``y`` is
@@ -109,7 +113,7 @@ class SigmoidBeliefNetwork(Transformer):
         """
         return self._fit(Y, y, **keep)
 
-    def partial_fit(self, Y: Any, y: Any = None, **call: Unpack[Call]) -> Self:
+    def partial_fit(self, Y: Data, y: object = None, **call: Unpack[Call]) -> Self:
         """One more step, from all rows of Y (`vips_fast.models.parameters.Call`); other parameters as in `fit`."""
         return self._fit(Y, y, partial=True, **call)
 
@@ -169,25 +173,25 @@ class SigmoidBeliefNetwork(Transformer):
 
     # ------------------------------------------------------------ read-outs
 
-    hidden_bias_ = published("hidden_bias", "b, shape (K,).")
-    visible_bias_ = published("visible_bias", "c, shape (J,).")
-    mean_image_ = published("mean_image", "Released mean of the records, shape (J,).")
+    hidden_bias_ = Published[Vector]("hidden_bias", "b, shape (K,).")
+    visible_bias_ = Published[Vector]("visible_bias", "c, shape (J,).")
+    mean_image_ = Published[Vector]("mean_image", "Released mean of the records, shape (J,).")
 
-    def transform(self, Y: Any) -> np.ndarray:
+    def transform(self, Y: Data) -> Matrix:
         """q(z_k = 1) under the bound the model was fitted with, float64, shape (n, K), of records Y, (n, J) of 0 and 1.
 
         They describe Y: publish them only if Y may be published.
         """
         self._fitted()
-        return framed(self, self._hidden(self._held(Y)), Y)
+        return cast(Matrix, framed(self, self._hidden(self._held(Y)), Y))
 
     @by_pieces(np.concatenate)
     def _hidden(self, Y: Any) -> np.ndarray:
         return self._latent(self._records(Y, self.n_features_in_)[0])
 
-    def fit_transform(self, Y: Any, y: Any = None) -> np.ndarray:
+    def fit_transform(self, Y: Data, y: object = None, **keep: Unpack[Bookkeeping]) -> Matrix:
         """Fit, then give Y's q(z) (which describe Y: they are not private)."""
-        return self.fit(Y).transform(Y)
+        return self.fit(Y, **keep).transform(Y)
 
     def _latent(self, Y: np.ndarray) -> np.ndarray:
         arrays = self._fitted().arrays
@@ -213,16 +217,16 @@ class SigmoidBeliefNetwork(Transformer):
             n_threads=resolve_n_threads(self.n_jobs),
         ).z
 
-    def reconstruct(self, Y: Any) -> np.ndarray:
+    def reconstruct(self, Y: Data) -> Matrix:
         """Probabilities of the visible units given each record's own E[z], sigmoid(E[w_j] . E[z] + E[c_j]): (n, J)."""
         return np.asarray(expit(np.asarray(self.transform(Y)) @ self.components_ + self.visible_bias_))
 
-    def pixel_accuracy(self, Y: Any) -> float:
+    def pixel_accuracy(self, Y: Data) -> float:
         """Share of entries of public records that the reconstruction, cut at 1/2, has right (section 7.1)."""
         return float(((self.reconstruct(Y) > 0.5) == (self._records(Y)[0] > 0)).mean())
 
     @by_pieces(sum)
-    def score(self, Y: Any, y: Any = None) -> float:
+    def score(self, Y: Data, y: object = None) -> float:
         """Variational lower bound of log p(Y), in nats: a sum over public records, where nothing is noised.
 
         The Polya-Gamma bound at its best xi, log p(y_j | psi_j) >= (y_j - 1/2) E[psi_j] - log(2 cosh(t_j / 2)), t_j^2 =
@@ -244,7 +248,7 @@ class SigmoidBeliefNetwork(Transformer):
             total -= float((z * (np.log(q) - log_on) + (1 - z) * (np.log(r) - log_off)).sum())
         return total
 
-    def plot(self, shape: tuple[int, int] | None = None) -> Any:
+    def plot(self, shape: tuple[int, int] | None = None) -> "Figure":
         """A matplotlib figure: the weights of each hidden unit as an image, grey being 0, black positive.
 
         ``shape`` is height and width, None for square images. Raises ImportError without matplotlib; ValueError if the
@@ -252,7 +256,7 @@ class SigmoidBeliefNetwork(Transformer):
         """
         return plot_images(self, self.components_, shape)
 
-    def sample(self, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
+    def sample(self, n_samples: int = 1, random_state: RandomState = None) -> Bits:
         """Records drawn from the model, uint8, shape (n_samples, J); ``random_state`` seeds the draws."""
         self._fitted()
         n_samples = check_number("n_samples", n_samples, 0, 2**40, integer=True)

@@ -3,15 +3,16 @@
 import dataclasses
 import math
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 
 import numpy as np
 from scipy import sparse
 
 from ...checks import check_choice, check_number
 from ...data.tokens import Analyzer, as_analyzer
+from ...data.types import Column, Names, Vector
 from ...data.vocabulary import count_matrix
 from ...engine.backend import Backend
 from ...engine.model import Model
@@ -25,7 +26,19 @@ from .planning import THRESHOLD_SHARE, enough_for_words
 from .records import TokenRows
 from .threshold import ThresholdSampler
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 _BATCH = 4096
+
+
+class Purchase(TypedDict, total=False):
+    """Keywords of `PrivateVocabulary.fit`; see `vips_fast.models.parameters.Rows`."""
+
+    groups: Column | None
+    unit: str | None
+    budget: Payer
+    backend: Backend | None
 
 
 @dataclasses.dataclass(kw_only=True, repr=False, eq=False)
@@ -65,7 +78,7 @@ class PrivateVocabulary(PrivateEstimator):
 
     sampling: str = "full"
     n_steps: int | None = 4
-    analyzer: Any = "unicode"
+    analyzer: str | Analyzer | Callable[[str], Sequence[str]] = "unicode"
     max_tokens: int = 1000
     max_share: float = 1.0
     stop_words: Sequence[str] | None = None
@@ -73,8 +86,8 @@ class PrivateVocabulary(PrivateEstimator):
     order: str = "share"
 
     def fit(
-        self, X: Any, y: Any = None, *, groups: Any = None, unit: str | None = None, budget: Payer = None,
-        backend: Backend | None = None,
+        self, X: Iterable[str | None] | TokenRows, y: object = None, *, groups: Column | None = None,
+        unit: str | None = None, budget: Payer = None, backend: Backend | None = None,
     ) -> Self:
         """Buy the vocabulary of some texts.
 
@@ -192,20 +205,20 @@ class PrivateVocabulary(PrivateEstimator):
         return {name: column for column, name in enumerate(self._chosen()[0])}
 
     @property
-    def weights_(self) -> np.ndarray:
+    def weights_(self) -> Vector:
         """Noised sum of the weights of each token; (n_tokens,) float64."""
         return self._fitted().arrays["weights"][self._chosen()[1]]
 
     @property
-    def shares_(self) -> np.ndarray:
+    def shares_(self) -> Vector:
         """Noised share of the persons that hold each token; (n_tokens,) float64."""
         return self._fitted().arrays["shares"][self._chosen()[1]]
 
-    def plot(self, most: int = 40) -> Any:
+    def plot(self, most: int = 40) -> "Figure":
         """A matplotlib figure: the ``most`` largest noised shares. Raises ImportError without matplotlib."""
         return plot_shares(self, self._chosen()[0], self.shares_, most)
 
-    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+    def get_feature_names_out(self, input_features: object = None) -> Names:
         """The tokens of the columns, an array of objects."""
         return np.array(self._chosen()[0], dtype=object)
 
@@ -223,7 +236,7 @@ class PrivateCountVectorizer(PrivateVocabulary):
             raise ValueError("the vocabulary is empty: expected one with tokens; see the warning of fit")
         return count_matrix(_batches(X), names, self.analyzer)
 
-    def fit_transform(self, X: Iterable[str | None], y: Any = None, **call: Any) -> sparse.csr_array:
+    def fit_transform(self, X: Iterable[str | None], y: object = None, **call: Unpack[Purchase]) -> sparse.csr_array:
         """`fit`, then `transform` of the same texts; they are held only where they can be read once alone."""
         texts = list(X) if isinstance(X, Iterator) else X
         return self.fit(texts, **call).transform(texts)

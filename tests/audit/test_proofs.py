@@ -1,0 +1,162 @@
+"""The proofs that the privacy page names are where it says, and hold in exact arithmetic.
+
+A proof is a paragraph of a docstring. What it says of sensitivities is checked here without floating point: for every
+pair of small integer contributions, as the lattice has them, or by branch and bound over all records. Each check is
+also made of a claim that is false, which it must refuse.
+"""
+
+import importlib
+import inspect
+import math
+import re
+from fractions import Fraction
+from itertools import product
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from vips_fast.models.conjugate.model import ConjugateModel
+from vips_fast.models.lda.model import LdaModel
+from vips_fast.models.logistic.paper import replace_one_bound
+from vips_fast.models.logistic.statistics import LogisticStatistics
+from vips_fast.models.sbn.polya_gamma import PolyaGammaModel
+from vips_fast.models.sbn.quadratic import QuadraticModel
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "privacy.md").read_text("utf-8")
+#: [`what`](../file): *Heading*
+LINKS = re.findall(r"\[`([\w.]+)`\]\(\.\./(vips_fast/[\w/]+\.py)\): \*([^*]+)\*", PAGE)
+#: A clip that is a whole number of spacings, which makes what a sum may move by a whole number.
+CLIP = 5
+
+
+def rows_of(title):
+    """The rows of the table under a title of the page, without its head."""
+    part = PAGE.partition(f"\n## {title}\n")[2]
+    return [line for line in part[: part.index("\n\n- ")].splitlines() if line.startswith("| ")][1:]
+
+
+def test_each_row_of_the_tables_has_its_proof():
+    for title in ("The guarantee", "Sensitivity"):
+        rows = [row for row in rows_of(title) if not set(row) <= set("| -")]
+        assert len(rows) == 5
+        for row in rows:
+            assert re.search(r"\]\(\.\./vips_fast/[\w/]+\.py\): \*", row), row
+
+
+@pytest.mark.parametrize("name, file, heading", LINKS, ids=lambda text: text.replace("/", "."))
+def test_each_proof_is_where_the_page_says(name, file, heading):
+    module = file.removesuffix(".py").replace("/", ".")
+    home = importlib.import_module(module)
+    assert Path(home.__file__).resolve() == ROOT / file
+    what = home if home.__name__.endswith("." + name) else getattr(home, name)
+    assert getattr(what, "__module__", home.__name__) == module
+    assert f"*{heading}" in inspect.getdoc(what), (name, heading)
+
+
+def test_no_link_to_code_slips_through():
+    assert PAGE.count("](../vips_fast/") == len(LINKS) >= 10
+
+
+def contributions(low, entries=3):
+    """All integer vectors with entries from ``low`` on whose norm is at most the clip."""
+    values = range(low, CLIP + 1)
+    return [x for x in product(values, repeat=entries) if sum(v * v for v in x) <= CLIP * CLIP]
+
+
+def distances(vectors, relation):
+    """The largest square of the distance that neighbouring sums can have."""
+    if relation == "add_remove":
+        return max(sum(v * v for v in x) for x in vectors)
+    return max(sum((v - w) ** 2 for v, w in zip(x, y, strict=True)) for x in vectors for y in vectors)
+
+
+def covers(declared, square):
+    """Whether a sensitivity, as the double that it is, is not below the root of a square by more than its rounding."""
+    return Fraction(declared) ** 2 >= Fraction(square) * (1 - Fraction(1, 2**50))
+
+
+NONNEGATIVE, SIGNED = contributions(0), contributions(-CLIP, 2)
+SUMS = {
+    "lda": (NONNEGATIVE, lambda relation: LdaModel.sensitivity(SimpleNamespace(clip=float(CLIP)), relation)),
+    "own, >= 0": (NONNEGATIVE, lambda relation: ConjugateModel.sensitivity(
+        SimpleNamespace(clip=float(CLIP), _nonnegative=True), relation)),
+    "own": (SIGNED, lambda relation: ConjugateModel.sensitivity(
+        SimpleNamespace(clip=float(CLIP), _nonnegative=False), relation)),
+    "blr": (SIGNED, lambda relation: LogisticStatistics.sensitivity(SimpleNamespace(clip=float(CLIP)), relation)),
+    "sbn": (SIGNED, lambda relation: CLIP * QuadraticModel.sensitivity(SimpleNamespace(), relation)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("case", SUMS)
+def test_sensitivity_of_a_clipped_sum(case, relation):
+    """No pair of contributions moves a sum further than is declared, and one moves it as far."""
+    vectors, declared = SUMS[case]
+    largest = distances(vectors, relation)
+    assert covers(declared(relation), largest)
+    assert not covers(declared(relation) * 0.999, largest)
+
+
+def test_the_papers_claim_for_replacing_a_document_is_refused():
+    assert not covers(CLIP, distances(NONNEGATIVE, "replace_one"))
+    assert not covers(math.sqrt(2) * CLIP, distances(SIGNED, "replace_one"))
+
+
+@pytest.mark.parametrize("a", [Fraction(1, 5), Fraction(1, 2), Fraction(3, 4), Fraction(1)])
+def test_sensitivity_of_the_polya_gamma_blocks(a):
+    """Six blocks with entries between 0 and their largest, one entry each, shrunk to a times the largest norm."""
+    steps = 3
+    declared = {
+        relation: PolyaGammaModel.sensitivity(SimpleNamespace(clip=float(a) * math.sqrt(6)), relation)
+        for relation in ("add_remove", "replace_one")
+    }
+    limit = 6 * steps * steps * a * a
+    vectors = {
+        tuple(sorted(x)): sum(v * v for v in x) for x in product(range(steps + 1), repeat=6)
+        if sum(v * v for v in x) <= limit
+    }  # fmt: skip
+    assert all(covers(declared["add_remove"] * steps, square) for square in vectors.values())
+    for x in vectors:
+        # The other that is farthest: its entries stand in the opposite order.
+        for y in vectors:
+            far = sum((v - w) ** 2 for v, w in zip(x, reversed(y), strict=True))
+            assert covers(declared["replace_one"] * steps, far)
+    if a == 1:
+        assert (steps,) * 6 in vectors and covers(declared["replace_one"], 6)
+        assert not covers(declared["replace_one"] * 0.999, 6)
+
+
+def enclosed(a, c, square):
+    """Whether 2 a^2 (1 + t) + q^2 + q'^2 - 2 q q' t^2 <= square for all q, q' in [0, c] and t in [0, 1]: an enclosure.
+
+    Interval arithmetic in exact fractions on boxes that are halved until each is decided; False for a box in which the
+    midpoint is above, or that no halving decides.
+    """
+    boxes = [((Fraction(0), c), (Fraction(0), c), (Fraction(0), Fraction(1)), 0)]
+    while boxes:
+        q, r, t, depth = boxes.pop()
+        if 2 * a * a * (1 + t[1]) + q[1] ** 2 + r[1] ** 2 - 2 * q[0] * r[0] * t[0] ** 2 <= square:
+            continue
+        if depth == 36:
+            return False
+        sides = [q, r, t]
+        widest = max(range(3), key=lambda i: (sides[i][1] - sides[i][0]) / (c if i < 2 else 1))
+        low, high = sides[widest]
+        for part in ((low, (low + high) / 2), ((low + high) / 2, high)):
+            boxes.append((*(part if i == widest else side for i, side in enumerate(sides)), depth + 1))
+    return True
+
+
+@pytest.mark.parametrize("a, c", [(1, 1), (1, 2), (2, 1), (1, Fraction(3, 4)), (Fraction(1, 4), Fraction(1, 2))])
+def test_sensitivity_of_the_joint_blocks_without_a_centre(a, c):
+    """The logistic regression's two blocks: the bound holds to a hundredth for all records, and a pair attains it."""
+    a, c = Fraction(a), Fraction(c)
+    bound = Fraction(replace_one_bound(float(a), float(c))) ** 2
+    assert enclosed(a, c, bound * Fraction(101, 100))
+    t = min(Fraction(1), a * a / (2 * c * c))
+    attained = max(2 * a * a * (1 + t) + 2 * c * c * (1 - t * t), 4 * a * a + c * c)
+    assert covers(float(bound) ** 0.5, attained) and attained >= bound * (1 - Fraction(1, 2**40))
+    assert not enclosed(a, c, attained * Fraction(99, 100))
+    assert bound <= 4 * (a * a + c * c)

@@ -1,0 +1,89 @@
+"""Scales and bounds of words: the rule, and what a fit keeps of it."""
+
+import numpy as np
+import pytest
+
+from vips_fast.engine.model import Release
+from vips_fast.kernels import native
+from vips_fast.models.lda.model import LdaModel
+from vips_fast.models.lda.options import LdaOptions
+from vips_fast.models.lda.scaling import word_scales
+
+V, K = 300, 5
+
+
+def model(**options):
+    return LdaModel(
+        n_topics=K, n_words=V, n_records=1000, alpha=0.1, eta=np.full((V, K), 0.1), informed=False, n_steps=2,
+        doc_length=50, clip=5.0, clips=True, options=LdaOptions(**options), seed=3,
+    )  # fmt: skip
+
+
+def release(step, sd=0.01):
+    """Statistics of words whose shares fall as 1/rank, with noise."""
+    rng = np.random.default_rng(step)
+    values = np.outer(1 / np.arange(1, V + 1), np.full(K, 1.0)) + sd * rng.normal(size=(V, K))
+    return Release(step, np.rint(values * 2**20).astype(np.int64), 2.0**-20, sd)
+
+
+@pytest.mark.parametrize("exponent", [0.1, 0.25, 0.5])
+def test_the_rule(exponent):
+    mass = np.random.default_rng(0).gamma(0.3, 1.0, V) + 1e-9
+    scale, share = word_scales(mass, exponent), mass / mass.sum()
+    # A document of words drawn from the shares keeps its norm; a word's scale is a power of its share.
+    assert share @ scale**-2.0 == pytest.approx(1.0, rel=1e-12)
+    np.testing.assert_allclose(scale / scale[0], (share / share[0]) ** exponent, rtol=1e-12)
+    assert word_scales(7 * mass, exponent) == pytest.approx(scale, rel=1e-12)
+
+
+def test_scales_stay_within_what_the_kernel_takes():
+    scale = word_scales(np.array([1e-300, 1.0, 1e300]), 0.5)
+    assert np.ptp(scale) > 0
+    assert scale.min() >= 1 / native.LDA_MAX_WEIGHT and scale.max() <= 1 / native.LDA_MIN_WEIGHT
+
+
+def test_scales_follow_the_releases_and_the_noise_follows_them():
+    ours = model()
+    assert ours._weight is None
+    ours.update(release(0))
+    first, weight = ours.state(), ours._weight
+    # The first step knows no words; from then on the frequent ones have the larger scales.
+    assert np.ptp(first["average_noise"]) == 0 and weight[200:].min() > 2 * weight[:3].max()
+    ours.update(release(1))
+    rate = 2.0**-ours._decay
+    expected = np.hypot((1 - rate) * 0.01, rate * 0.01 / weight)
+    np.testing.assert_allclose(ours.state()["average_noise"], expected, rtol=1e-12)
+    values = (1 - rate) * first["average"] + rate * release(1).values / weight[:, None]
+    np.testing.assert_allclose(ours.state()["average"], values, rtol=1e-9, atol=1e-15)
+
+
+def test_a_restored_model_goes_on_with_the_same_bits():
+    ours, other = model(), model()
+    ours.update(release(0))
+    other.restore(ours.state())
+    assert other._weight.tobytes() == ours._weight.tobytes()
+    for each in (ours, other):
+        each.update(release(1))
+    assert [a.tobytes() for a in other.state().values()] == [a.tobytes() for a in ours.state().values()]
+
+
+@pytest.mark.parametrize("name", ["average_noise", "average_weight"])
+def test_a_state_out_of_range_is_refused(name):
+    ours = model()
+    ours.update(release(0))
+    state = ours.state()
+    with pytest.raises(ValueError, match=name):
+        model().restore({**state, name: state[name] - 2.0})
+
+
+def test_without_scales_and_bounds_all_words_are_alike():
+    ours = model(word_scale=0, word_clip=1)
+    ours.update(release(0))
+    assert ours._weight is None and not ours._by_words
+    assert np.ptp(ours.state()["average_noise"]) == 0
+
+
+@pytest.mark.parametrize("value", [-0.1, 0.6, float("nan"), "wide"])
+def test_bad_exponents(value):
+    with pytest.raises((ValueError, TypeError), match="word_scale"):
+        LdaOptions(word_scale=value).check()

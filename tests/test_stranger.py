@@ -1,0 +1,71 @@
+"""A stranger's path: the five commands of the README, from a clone to the page about a table of one's own."""
+
+import os
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from vips_fast.cli.main import build_parser
+
+ROOT = Path(__file__).resolve().parent.parent
+BLOCK = re.search(r"^    git clone ADDRESS.*?\n\n", (ROOT / "README.md").read_text(), re.M | re.S)[0]
+COMMANDS = [line.partition("    #")[0].strip() for line in BLOCK.strip().splitlines()]
+
+
+def test_there_are_five_commands_that_are_understood():
+    assert len(COMMANDS) == 5
+    for line in COMMANDS[3:]:
+        assert build_parser().parse_args(line.split()[1:]).run, line
+
+
+def table(path):
+    """Notes of 4,000 patients, two each, on eight subjects of twenty words, some of which all share."""
+    rng = np.random.default_rng(0)
+    parts = (list("bdfgklmnprst"), ("al", "er", "in"), ("an", "et", "op", "us"))
+    words = np.array(["".join(letters) for letters in product(*parts)])
+    subjects = np.stack([rng.permutation(len(words))[:20] for _ in range(8)])
+    rows = ["patient,note"]
+    for patient in range(4000):
+        for _ in range(2):
+            note = words[rng.choice(subjects[rng.integers(8)], 40)]
+            rows.append(f"p{patient:05d},{' '.join(note)}")
+    path.write_text("\n".join(rows) + "\n")
+
+
+@pytest.mark.slow
+def test_from_a_clone_to_a_report(tmp_path, capsys):
+    if shutil.which("git") is None or not (ROOT / ".git").exists():
+        pytest.skip("no git, or this is no clone")
+    # The index may be out of reach, which is no fault of the path.
+    asked = f"{sys.executable} -m pip download --quiet --no-deps --dest {tmp_path / 'asked'} markupsafe"
+    if subprocess.run(asked.split(), capture_output=True).returncode:
+        pytest.skip("no package index within reach")
+    table(tmp_path / "notes.csv")
+    keep = ("HOME", "LANG", "CC", "SSL_CERT_FILE")
+    environment = {name: value for name, value in os.environ.items() if name in keep or name.startswith("PIP_")}
+    # The interpreter itself, and not the environment that this test runs in.
+    environment["PATH"] = f"{Path(sys.base_prefix) / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    folder, start, before = tmp_path, time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    for command in COMMANDS:
+        line = command.replace("ADDRESS", str(ROOT))
+        began = time.perf_counter()
+        done = subprocess.run(["sh", "-euc", line], cwd=folder, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
+        with capsys.disabled():
+            print(f"\n{time.perf_counter() - began:7.1f} s  {command}", end="")
+        folder = tmp_path / "vips_fast"
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    with capsys.disabled():
+        print(f"\n{(time.perf_counter() - start) / 60:.1f} minutes, {used / 60:.1f} of a processor's")
+    page = (folder / "report.html").read_text()
+    assert "of 4000" in page
+    assert used < 600

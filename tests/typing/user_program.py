@@ -1,0 +1,144 @@
+"""A user's program that uses every public name; it runs, and type checkers find no error and no Any in it.
+
+`mypy` holds it to ``disallow_any_expr`` (pyproject.toml), ``make types`` runs pyright in its strict mode.
+"""
+
+import math
+import tempfile
+from collections.abc import MutableSequence, Sequence
+from pathlib import Path
+from typing import assert_type
+
+import numpy as np
+
+import vips_fast
+from vips_fast import (
+    BayesianLogisticRegression,
+    ColumnEncoder,
+    ConjugateEstimator,
+    LatentDirichletAllocation,
+    Ledger,
+    Plan,
+    Privacy,
+    PrivateCountVectorizer,
+    PrivateSearch,
+    PrivateVocabulary,
+    SigmoidBeliefNetwork,
+    get_include,
+    plan,
+    runtime_info,
+    verify,
+)
+from vips_fast.data import Schema
+from vips_fast.data.types import Array, Bits, Labels, Matrix, Names, Vector
+from vips_fast.models.conjugate import parameter
+
+SCHEMA = """
+[columns.age]
+kind = "number"
+low = 0
+high = 100
+"""
+
+
+class Mean(ConjugateEstimator):
+    """The mean of numbers in [-1, 1]: the smallest model of one's own."""
+
+    mean_ = parameter(0, "(d,) the mean.")
+
+    @staticmethod
+    def statistics(
+        record: Sequence[float], parameters: tuple[Sequence[float]], scratch: Sequence[float],
+        out: MutableSequence[float],
+    ) -> None:  # fmt: skip
+        for j in range(len(record)):
+            out[j] = min(max(record[j], -1.0), 1.0)
+
+    def n_statistics(self, n_columns: int) -> int:
+        return n_columns
+
+    def norm_bound(self, n_columns: int) -> float:
+        return math.sqrt(n_columns)
+
+    def start(self, n_columns: int, rng: np.random.Generator) -> tuple[Vector]:
+        return (np.zeros(n_columns),)
+
+    def mstep(self, mean: Vector, noise_sd: float, parameters: tuple[Array, ...]) -> tuple[Vector]:
+        return (mean,)
+
+
+def topics(counts: Bits, folder: Path) -> LatentDirichletAllocation:
+    """Plan, fit, save, load and verify a topic model."""
+    planned = plan(100, counts.shape[1], 2, target_epsilon=2.0, doc_length=20, rows_per_group=None)
+    assert_type(planned, Plan)
+    print(planned.forecast(), planned.batch_size)
+    model = LatentDirichletAllocation(2, doc_length=20, target_epsilon=2.0, **planned.parameters())
+    model.fit(counts, transcript=folder / "transcript", groups=[k // 2 for k in range(len(counts))], unit="patient")
+    assert_type(model.components_, Matrix)
+    assert_type(model.components_sd_, Matrix)
+    assert_type(model.transform(counts), Matrix)
+    assert_type(model.perplexity(counts), float)
+    assert_type(model.get_feature_names_out(), Names)
+    model.save(folder / "model")
+    report = verify(folder / "model", folder / "transcript")
+    print(report.ok, report.text())
+    return LatentDirichletAllocation.load(folder / "model")
+
+
+def coefficients(rows: Matrix, labels: Labels) -> BayesianLogisticRegression:
+    """A classifier, and the best of several."""
+    model = BayesianLogisticRegression(target_epsilon=1.0, n_steps=2, classes=[0, 1]).fit(rows, labels)
+    assert_type(model.coef_, Matrix)
+    assert_type(model.intercept_, Vector)
+    assert_type(model.predict(rows), Labels)
+    assert_type(model.predict_proba(rows), Matrix)
+    assert_type(model.decision_function(rows), Array)
+    assert_type(model.credible_interval(0.9), Array)
+    assert_type(model.score(rows, labels), float)
+    search = PrivateSearch(model, {"row_norm": [0.5, 1.0]}, mean_runs=2.0).fit(rows, labels)
+    assert_type(search.best_estimator_, BayesianLogisticRegression)
+    assert_type(search.privacy_, Privacy)
+    return search.best_estimator_
+
+
+def pictures(images: Bits) -> Bits:
+    """Records that are drawn from a model of others."""
+    network = SigmoidBeliefNetwork(3, target_epsilon=5.0, n_steps=3).fit(images)
+    assert_type(network.visible_bias_, Vector)
+    assert_type(network.transform(images), Matrix)
+    return network.sample(5, random_state=0)
+
+
+def words(texts: list[str]) -> dict[str, int]:
+    """A vocabulary that is bought, and counts over it."""
+    bought = PrivateVocabulary(noise_multiplier=2.0).fit(texts, groups=[str(i) for i in range(200)])
+    vectorizer = PrivateCountVectorizer(noise_multiplier=2.0, order="alphabet").fit(texts)
+    assert_type(bought.shares_, Vector)
+    assert_type(vectorizer.vocabulary_, dict[str, int])
+    return bought.vocabulary_
+
+
+def main() -> None:
+    rng = np.random.default_rng(0)
+    counts: Bits = rng.integers(0, 4, (200, 10), dtype=np.uint8)
+    images: Bits = rng.integers(0, 2, (200, 8), dtype=np.uint8)
+    rows: Matrix = rng.uniform(-1.0, 1.0, (200, 3))
+    labels: Labels = (rows[:, 0] > 0.0).astype(np.int64)
+    with tempfile.TemporaryDirectory() as name:
+        fitted = topics(counts, Path(name))
+    assert_type(fitted.privacy_, Privacy)
+    assert_type(fitted.ledger_, Ledger)
+    print(fitted.privacy_.statement(), fitted.privacy_.epsilon, len(fitted.ledger_), fitted.n_steps_)
+    print(coefficients(rows, labels).privacy_.epsilon, pictures(images).shape)
+    print(sorted(words(["the same words in every text"] * 200)))
+    encoder = ColumnEncoder(Schema.parse(SCHEMA))
+    assert_type(encoder.get_feature_names_out(), Names)
+    mean = Mean(target_epsilon=1.0, n_steps=1).fit(rows)
+    assert_type(mean.mean_, Array)
+    assert_type(mean.average_, Vector)
+    assert_type(mean.noise_sd_, float)
+    print(get_include(), runtime_info()["isa"], vips_fast.__version__)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,34 @@
+"""What arguments and results are to a type checker: shapes and dtypes, so that it sees no Any in a user's program."""
+
+from collections.abc import Hashable, Sequence
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from .corpus import Corpus
+from .shards import ShardedCorpus
+
+#: float64 arrays with one index, with two, and with as many as the docstring says.
+Vector: TypeAlias = np.ndarray[tuple[int], np.dtype[np.float64]]
+Matrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.float64]]
+Array: TypeAlias = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+#: Labels, which are numbers or texts; names of columns; records of 0 and 1.
+Labels: TypeAlias = np.ndarray[tuple[int], np.dtype[np.generic]]
+Names: TypeAlias = np.ndarray[tuple[int], np.dtype[np.object_]]
+Bits: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.uint8]]
+
+
+class SparseLike(Protocol):
+    """A sparse matrix or array of scipy, of any format."""
+
+    def tocsr(self) -> Any: ...
+
+
+#: Rows and columns: arrays, lists of lists, frames of pandas and polars, sparse matrices, corpora in memory and on
+#: disk.
+Data: TypeAlias = npt.ArrayLike | SparseLike | Corpus | ShardedCorpus
+#: One entry a row, of any kind.
+Column: TypeAlias = npt.ArrayLike | Sequence[Hashable]
+#: What seeds a generator.
+RandomState: TypeAlias = int | np.random.Generator | np.random.RandomState | None
