@@ -15,6 +15,7 @@ from vips_fast import BayesianLogisticRegression
 from vips_fast.engine.backend import Threads
 from vips_fast.kernels import blr_estep, pg_mean, reference
 from vips_fast.kernels.blr import accumulate, check_rows, factor_spacing
+from vips_fast.kernels.threads import run_blocks
 
 N = 10_000_000
 
@@ -36,6 +37,19 @@ def test_w5_pg_mean(paired):
     )
     few = c[:100_000]
     np.testing.assert_allclose(pg_mean(few), reference.pg_mean(few), rtol=1e-14)
+
+
+def test_w5_pg_mean_on_two_threads(paired):
+    c = np.abs(np.random.default_rng(0).normal(size=N)) * 3
+    out, halves = np.empty_like(c), [slice(0, N // 2), slice(N // 2, N)]
+
+    def copying():
+        run_blocks(2, 2, lambda half, worker: np.copyto(out[halves[half]], c[halves[half]]))
+
+    peers = {
+        "on one": lambda: pg_mean(c, out=out), "np.copyto": lambda: np.copyto(out, c), "np.copyto on two": copying
+    }
+    paired(lambda: pg_mean(c, out=out, n_threads=2), peers, "W5 Polya-Gamma mean of 10^7 doubles, two threads")
 
 
 @pytest.fixture(scope="module")

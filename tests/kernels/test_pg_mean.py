@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from vips_fast.kernels import native, pg_mean
+from vips_fast.kernels.blr import PG_CHUNK
 
 ISAS = native.isas_available()
 DTYPES = [np.float64, np.float32]
@@ -98,6 +99,17 @@ def test_trials_scale_the_mean(b):
     assert ulps(pg_mean(c, b=b), [exact(x, b) for x in c], np.float64).max() <= 2.5
 
 
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_bits_do_not_depend_on_threads(isa, dtype):
+    c = np.random.default_rng(0).normal(0, 20, 3 * PG_CHUNK + 5).astype(dtype)
+    expected = pg_mean(c, b=3.0, isa=isa)
+    for n_threads in (2, 3, -1):
+        np.testing.assert_array_equal(pg_mean(c, b=3.0, n_threads=n_threads, isa=isa), expected)
+    shifted = c.copy()
+    np.testing.assert_array_equal(pg_mean(shifted[1:], out=shifted[:-1], b=3.0, n_threads=2, isa=isa), expected[1:])
+
+
 def test_shapes_types_and_in_place():
     grid = np.linspace(0, 9, 12).reshape(3, 4)
     whole = pg_mean(grid)
@@ -123,6 +135,7 @@ def test_shapes_types_and_in_place():
         ({"c": [1.0], "out": np.empty(2)}, ValueError, "expected an array of float64"),
         ({"c": [1.0], "out": [0.0]}, ValueError, "out is list"),
         ({"c": np.ones(2), "out": np.empty(4)[::2]}, ValueError, "C-contiguous"),
+        ({"c": [1.0], "n_threads": 0}, ValueError, "n_threads=0"),
         ({"c": [1.0], "isa": "mmx"}, ValueError, "isa='mmx'"),
     ],
 )

@@ -12,7 +12,11 @@ from . import native
 from .lattice import MAX_SPACING, MIN_SPACING, checked_spacing, is_power_of_two
 from .lda import document_blocks
 from .results import BlrEStep
-from .threads import resolve_n_threads, run_blocks
+from .threads import map_chunks, resolve_n_threads, run_blocks
+
+#: Numbers that a thread takes at a time of a Polya-Gamma mean: its arrays then stay in a core's second-level cache, and
+#: fewer are not worth a thread.
+PG_CHUNK = 1 << 15
 
 #: Stored entries of one block of records.
 BLOCK_ENTRIES = 65_536
@@ -24,7 +28,9 @@ MAX_FACTOR_BITS = 41
 MAX_FEATURES = 32_768
 
 
-def pg_mean(c: ArrayLike, out: np.ndarray | None = None, *, b: float = 1.0, isa: str | None = None) -> np.ndarray:
+def pg_mean(
+    c: ArrayLike, out: np.ndarray | None = None, *, b: float = 1.0, n_threads: int = 1, isa: str | None = None
+) -> np.ndarray:
     """Mean of the Polya-Gamma distribution PG(b, c): b tanh(c/2) / (2c).
 
     <xi> of Park et al. (2020), section 6.2 (Polson, Scott & Windle 2013, section 2). The function is even; it is b/4 at
@@ -32,10 +38,11 @@ def pg_mean(c: ArrayLike, out: np.ndarray | None = None, *, b: float = 1.0, isa:
     Equivalent to ``b * np.where(c == 0, 0.25, np.tanh(c / 2) / (2 * c))`` with the digits that this loses for small c.
 
     ``c`` has any shape; float32 stays float32, everything else becomes float64. ``out``, a C-contiguous array of the
-    same shape and dtype, is written to; it may be ``c``. ``b`` > 0 is the number of binomial trials; ``isa`` an
-    instruction set to use in place of the one chosen at import. Returns an array of the shape of ``c``, a scalar for a
-    scalar without ``out``. Raises ValueError or TypeError if ``c`` is not real, ``b`` is not a finite positive number,
-    or ``out`` does not fit.
+    same shape and dtype, is written to; it may be ``c``. ``b`` > 0 is the number of binomial trials; ``n_threads`` a
+    number of threads, or -1 for all processors, on which no bit depends; ``isa`` an instruction set to use in place of
+    the one chosen at import. Returns an array of the shape of ``c``, a scalar for a scalar without ``out``. Raises
+    ValueError or TypeError if ``c`` is not real, ``b`` is not a finite positive number, ``n_threads`` no number of
+    threads, or ``out`` does not fit.
     """
     values = np.asarray(c)
     if values.dtype.kind not in "fiub":
@@ -56,7 +63,14 @@ def pg_mean(c: ArrayLike, out: np.ndarray | None = None, *, b: float = 1.0, isa:
     flat = np.ascontiguousarray(values).reshape(-1)
     if out is not None and np.may_share_memory(flat, out) and flat.ctypes.data != out.ctypes.data:
         flat = flat.copy()
-    native.pg_mean(flat, float(b), result.reshape(-1), isa)
+    flat_result, n_threads = result.reshape(-1), resolve_n_threads(n_threads, "n_threads")
+    if n_threads == 1 or flat.size <= PG_CHUNK:
+        native.pg_mean(flat, float(b), flat_result, isa)
+    else:
+        map_chunks(
+            flat.size, PG_CHUNK, n_threads,
+            lambda first, last, worker: native.pg_mean(flat[first:last], float(b), flat_result[first:last], isa),
+        )
     return result if out is not None or result.ndim else result[()]
 
 

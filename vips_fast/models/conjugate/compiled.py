@@ -1,5 +1,8 @@
 """The loops over records around a user's statistics function, compiled by Numba.
 
+A function that compiles on eight records side by side (`vips_fast.models.conjugate.lanes`) runs so; any other runs on
+one record after the other. Which it is depends on the function and on public sizes alone.
+
 Numba is imported when loops are first asked for: a model that is loaded or rebuilt, and
 never sees a record, does without it.
 """
@@ -14,37 +17,39 @@ import numpy as np
 
 from ...checks import missing_package
 
+#: Numbers of a record, its scratch and its statistics beyond which eight side by side would leave the caches.
+_LARGEST = 1 << 13
+
 
 class Loops(NamedTuple):
-    """Two loops around one statistics function."""
+    """The loop around one statistics function, and what it works in."""
 
-    #: ``add(records, rows, starts, parameters, nonnegative, clip, bound, units_per_one, limit, record, scratch, out,
-    #: total, units, counts, sums)`` adds to ``sums`` the contributions of units, of which unit u owns
-    #: ``records[rows[starts[u]:starts[u + 1]]]``, and to ``counts`` how many units were scaled down to ``clip`` and how
-    #: many rows broke what their model promises.
+    #: ``buffers(n_columns, n_scratch, n_statistics)`` makes the buffers of one thread, of which the counts of ``add``
+    #: come last.
+    buffers: Callable[[int, int, int], tuple[np.ndarray, ...]]
+    #: ``add(records, rows, starts, parameters, nonnegative, clip, bound, units_per_one, limit, values, good, *buffers,
+    #: sums)`` adds to ``sums`` the contributions of units, of which unit u owns ``records[rows[starts[u]:starts[u +
+    #: 1]]]``, and to the counts how many units were scaled down to ``clip`` and how many rows broke what their model
+    #: promises. Where ``good`` is not empty, it writes instead the statistics of each row, unclipped, to ``values``,
+    #: and to ``good`` whether they are finite. One function, as compiling it is what takes time.
     add: Callable[..., None]
-    #: ``evaluate(records, parameters, nonnegative, record, scratch, out, values, good)`` writes the statistics of each
-    #: record, unclipped.
-    evaluate: Callable[..., None]
 
 
-def loops_of(kind: type) -> Loops:
-    """The loops for a class's ``statistics``, compiled once for each function.
+def loops_of(kind: type, parameters: tuple[np.ndarray, ...], n_numbers: int) -> Loops:
+    """The loops for a class's ``statistics``, compiled once for each function and types of parameters.
+
+    ``n_numbers`` are those of a record, its scratch and its statistics together.
 
     Raises TypeError if ``statistics`` is no static method; ValueError if it was compiled with options that let a result
     depend on where it is computed; ImportError if Numba is not installed.
     """
     try:
-        import numba  # noqa: F401  # only asked for; who uses it imports what it needs
+        import numba
     except ImportError:
         raise missing_package(f"to compile {kind.__name__}.statistics", "numba", "numba") from None
-    return _make(_function_of(kind))
-
-
-def buffers(n_columns: int, n_scratch: int, n_statistics: int) -> tuple[np.ndarray, ...]:
-    """Record, scratch, statistics of a row and of a unit, lattice units and two counts of one thread, each aligned."""
-    floats = [_aligned(size, np.float64) for size in (n_columns, n_scratch, n_statistics, n_statistics)]
-    return (*floats, _aligned(n_statistics, np.int64), _aligned(2, np.int64))
+    function = _function_of(kind)
+    side_by_side = _side_by_side(function, numba.typeof(parameters)) if n_numbers <= _LARGEST else None
+    return side_by_side or _one_by_one(function)
 
 
 def _aligned(size: int, dtype: type) -> np.ndarray:
@@ -141,9 +146,14 @@ def _shared() -> tuple[Any, Any]:
     return measured, take
 
 
+def _options() -> dict[str, Any]:
+    """How a user's function is compiled: a wrong index is an exception, and no rounding depends on the compiler."""
+    return dict(nogil=True, boundscheck=True, error_model="python", fastmath=False)
+
+
 @cache
-def _make(function: Any) -> Loops:
-    """Compile the loops for one statistics function.
+def _one_by_one(function: Any) -> Loops:
+    """The loops around one statistics function that take one record after the other.
 
     Everything about a unit is done in one fixed order of operations, from buffers that
     are cleared before it: it is a function of its rows, in their order, alone.
@@ -172,7 +182,7 @@ def _make(function: Any) -> Loops:
     import numba
 
     measured, take = _shared()
-    statistics = numba.njit(nogil=True, boundscheck=True, error_model="python", fastmath=False)(function)
+    statistics = numba.njit(**_options())(function)
 
     @numba.njit(nogil=True)
     def contribution(row, parameters, nonnegative, record, scratch, out):
@@ -196,8 +206,8 @@ def _make(function: Any) -> Loops:
 
     @numba.njit(nogil=True)
     def add(
-        records, rows, starts, parameters, nonnegative, clip, bound, units_per_one, limit, record, scratch, own, total,
-        units, counts, sums,
+        records, rows, starts, parameters, nonnegative, clip, bound, units_per_one, limit, values, good, record,
+        scratch, own, total, units, counts, sums,
     ):
         for u in range(len(starts) - 1):
             out = own
@@ -207,7 +217,12 @@ def _make(function: Any) -> Loops:
                 total[:] = 0.0
             for n in range(starts[u], starts[u + 1]):
                 square = contribution(records[rows[n]], parameters, nonnegative, record, scratch, own)
-                if square < 0.0:
+                if len(good) > 0:
+                    good[n] = square >= 0.0
+                    for j in range(len(own)):
+                        values[n, j] = own[j] if good[n] else 0.0
+                    square = 0.0
+                elif square < 0.0:
                     counts[1] += 1
                     continue
                 counts[1] += math.sqrt(square) > bound * (1.0 + 1e-9)
@@ -220,12 +235,180 @@ def _make(function: Any) -> Loops:
             if square > 0.0:
                 counts[0] += take(out, square, clip, units_per_one, limit, units, sums)
 
-    @numba.njit(nogil=True)
-    def evaluate(records, parameters, nonnegative, record, scratch, out, values, good):
-        for n in range(len(records)):
-            good[n] = contribution(records[n], parameters, nonnegative, record, scratch, out) >= 0.0
-            if good[n]:
-                for j in range(len(out)):
-                    values[n, j] = out[j]
+    def buffers(n_columns: int, n_scratch: int, n_statistics: int) -> tuple[np.ndarray, ...]:
+        """Record, scratch, statistics of a row and of a unit, lattice units, counts."""
+        floats = [_aligned(size, np.float64) for size in (n_columns, n_scratch, n_statistics, n_statistics)]
+        return (*floats, _aligned(n_statistics, np.int64), _aligned(2, np.int64))
 
-    return Loops(add, evaluate)
+    return Loops(buffers, add)
+
+
+@cache
+def _shared_side_by_side() -> tuple[Any, ...]:
+    """What all loops over eight records share: ``load``, ``measure``, ``settle`` and ``keep``."""
+    import numba
+
+    from .lanes import WIDTH, add_truncated, side_by_side
+
+    measured, take = _shared()
+
+    @numba.njit(nogil=True)
+    def load(records, rows, first, last, record, scratch, out):
+        """Up to eight records, the last again and again where there are fewer; zeros in scratch and out."""
+        for lane in range(WIDTH):
+            row = records[rows[min(first + lane, last - 1)]]
+            for j in range(len(record)):
+                record[j, lane] = row[j]
+        for array in (scratch, out):
+            for j in range(len(array)):
+                for lane in range(WIDTH):
+                    array[j, lane] = 0.0
+
+    @numba.njit(nogil=True)
+    def norms(x, nonnegative, squares):
+        s0 = s1 = s2 = s3 = 0.0
+        if nonnegative:
+            for j in range(len(x)):
+                x[j] = max(x[j], 0.0)
+        whole = len(x) // 4 * 4
+        for j in range(0, whole, 4):
+            s0 += x[j] * x[j]
+            s1 += x[j + 1] * x[j + 1]
+            s2 += x[j + 2] * x[j + 2]
+            s3 += x[j + 3] * x[j + 3]
+        for j in range(whole, len(x)):
+            s0 += x[j] * x[j]
+        squares[0] = (s0 + s2) + (s1 + s3)
+
+    @numba.njit(nogil=True)
+    def measure(n_rows, failed, nonnegative, out, squares, column):
+        """Squared norms of the rows' statistics, or -1 where they are not finite; 0 after the last row."""
+        if not failed:
+            norms(side_by_side(out), nonnegative, side_by_side(squares))
+        for lane in range(WIDTH):
+            if lane >= n_rows:
+                squares[0, lane] = 0.0
+            elif failed:
+                squares[0, lane] = -1.0
+            elif not squares[0, lane] <= 1e300:
+                for j in range(len(out)):
+                    column[j] = out[j, lane]
+                squares[0, lane] = measured(column)
+                for j in range(len(out)):
+                    out[j, lane] = column[j]
+
+    @numba.njit(nogil=True)
+    def add_lanes(x, factors, lattice):
+        factor = factors[0]
+        for j in range(len(x)):
+            add_truncated(lattice, j, x[j], factor)
+
+    @numba.njit(nogil=True)
+    def settle(
+        starts, u, first, last, clip, bound, units_per_one, limit, out, squares, factors, column, total, units, lattice,
+        counts, sums,
+    ):
+        """Add what rows first .. last - 1 are to their units, of which u is the first; the unit of the last row."""
+        for lane in range(WIDTH):
+            factors[0, lane] = 0.0
+        for lane in range(last - first):
+            square = squares[0, lane]
+            counts[1] += square < 0.0 or math.sqrt(square) > bound * (1.0 + 1e-9)
+            while starts[u + 1] <= first + lane:
+                u += 1
+            if starts[u + 1] - starts[u] > 1:
+                if first + lane == starts[u]:
+                    total[:] = 0.0
+                if square >= 0.0:
+                    for j in range(len(total)):
+                        total[j] += out[j, lane]
+                if first + lane == starts[u + 1] - 1:
+                    square = measured(total)
+                    if square > 0.0:
+                        counts[0] += take(total, square, clip, units_per_one, limit, units, sums)
+            elif square > 0.0:
+                if math.sqrt(square) <= clip * (1.0 - 2.0**-20):
+                    factors[0, lane] = units_per_one
+                else:
+                    for j in range(len(column)):
+                        column[j] = out[j, lane]
+                    counts[0] += take(column, square, clip, units_per_one, limit, units, sums)
+        add_lanes(side_by_side(out), side_by_side(factors), lattice)
+        if last == starts[-1]:
+            for j in range(len(sums)):
+                for lane in range(WIDTH):
+                    sums[j] += lattice[j, lane]
+                    lattice[j, lane] = 0
+        return u
+
+    @numba.njit(nogil=True)
+    def keep(first, last, out, squares, values, good):
+        for n in range(first, last):
+            good[n] = squares[0, n - first] >= 0.0
+            for j in range(len(out)):
+                values[n, j] = out[j, n - first] if good[n] else 0.0
+
+    return load, measure, settle, keep
+
+
+@cache
+def _side_by_side(function: Any, parameters_type: Any) -> Loops | None:
+    """The loops around one statistics function that take eight records side by side; None if it does not compile so.
+
+    Notes
+    -----
+    What `_one_by_one` claims holds here, and a unit's integers are the same bits whichever records are beside its own.
+
+    Proof. A lane of statistics is a function of that lane of records and of the parameters (proof in
+    `vips_fast.models.conjugate.lanes`), and so is its squared norm, a sum over lanes in one order; control flow depends
+    on lengths and parameters alone, so that a function that raises does so for all records, whatever they are. What
+    follows is of one lane: whether it is finite, its factor, its integers. Lanes after the last row repeat it and have
+    factor 0, which adds nothing. The norm is computed by four chains in place of eight, each of at most 2^29 additions,
+    so (b) of the proof holds, and for a record within the clip the integers are those of (b): out/g, truncated. All
+    other vectors are taken by the same code. QED
+    """
+    import numba
+
+    from .lanes import WIDTH, lanes_array, side_by_side
+
+    load, measure, settle, keep = _shared_side_by_side()
+    statistics = numba.njit(**_options())(function)
+    try:
+        statistics.compile((lanes_array, parameters_type, lanes_array, lanes_array))
+    except Exception:  # of whatever kind: the function is then compiled on numbers, where errors are its author's
+        return None
+
+    @numba.njit(nogil=True)
+    def add(
+        records, rows, starts, parameters, nonnegative, clip, bound, units_per_one, limit, values, good, record,
+        scratch, out, squares, factors, column, total, units, lattice, counts, sums,
+    ):
+        u = 0
+        for first in range(starts[0], starts[-1], WIDTH):
+            last = min(first + WIDTH, starts[-1])
+            load(records, rows, first, last, record, scratch, out)
+            failed = False
+            try:
+                statistics(side_by_side(record), parameters, side_by_side(scratch), side_by_side(out))
+            except Exception:
+                failed = True
+            measure(last - first, failed, nonnegative, out, squares, column)
+            if len(good) > 0:
+                keep(first, last, out, squares, values, good)
+            else:
+                u = settle(
+                    starts, u, first, last, clip, bound, units_per_one, limit, out, squares, factors, column, total,
+                    units, lattice, counts, sums,
+                )
+
+    def buffers(n_columns: int, n_scratch: int, n_statistics: int) -> tuple[np.ndarray, ...]:
+        """Record, scratch, statistics, squared norms, factors; column, unit, lattice units, their sums, counts."""
+
+        def lanes_of(n: int, dtype: type = np.float64) -> np.ndarray:
+            return _aligned(n * WIDTH, dtype).reshape(n, WIDTH)
+
+        wide = [lanes_of(n) for n in (n_columns, n_scratch, n_statistics, 1, 1)]
+        narrow = [_aligned(n_statistics, dtype) for dtype in (np.float64, np.float64, np.int64)]
+        return (*wide, *narrow, lanes_of(n_statistics, np.int64), _aligned(2, np.int64))
+
+    return Loops(buffers, add)

@@ -54,6 +54,8 @@ class ConjugateEstimator(PrivateEstimator):
         ``out``, float64, ``n_statistics`` entries, all 0 before the call. ``scratch`` is float64, ``n_scratch``
         entries, 0 before the call. The result must depend on the arguments alone: no random numbers and no BLAS (``@``,
         ``np.dot``), whose rounding depends on where an array lies.
+        A function without branches and indices that depend on a record runs on eight records at a time, which it need
+        not know (`vips_fast.models.conjugate.lanes` says of which operations it may be made).
     ``n_statistics(n_columns)``, ``n_scratch(n_columns)``
         Entries of ``out`` and ``scratch`` for records of ``n_columns`` numbers.
     ``norm_bound(n_columns)``

@@ -15,7 +15,7 @@ from ...engine.model import Model, Release, array_of, diagnose, steps_of
 from ...engine.sampling import Sampler
 from ...engine.units import Selection, UnitBlock, opened
 from ...mechanisms import GaussianMechanism
-from .compiled import Loops, buffers, loops_of
+from .compiled import Loops, loops_of
 
 if TYPE_CHECKING:
     from .estimator import ConjugateEstimator
@@ -129,10 +129,16 @@ class ConjugateModel(Model):
 
     @cached_property
     def _loops(self) -> Loops:
-        return loops_of(type(self.functions))
+        n_numbers = self._n_columns + self._n_scratch + self.shape[0]
+        return loops_of(type(self.functions), self.parameters, n_numbers)
+
+    @property
+    def _nothing(self) -> tuple[np.ndarray, np.ndarray]:
+        """No rows whose statistics are wanted."""
+        return np.zeros((0, *self.shape)), np.zeros(0, dtype=np.bool_)
 
     def _buffers(self) -> tuple[np.ndarray, ...]:
-        return buffers(self._n_columns, self._n_scratch, self.shape[0])
+        return self._loops.buffers(self._n_columns, self._n_scratch, self.shape[0])
 
     def contribute(
         self, block: tuple[np.ndarray, np.ndarray] | UnitBlock, words: np.ndarray, out: np.ndarray,
@@ -146,7 +152,7 @@ class ConjugateModel(Model):
         counts[:] = 0
         self._loops.add(
             records, rows, np.arange(len(rows) + 1) if starts is None else starts, self.parameters, self._nonnegative,
-            self.clip, self.norm_bound, 1.0 / self._spacing, math.floor(self.clip / self._spacing),
+            self.clip, self.norm_bound, 1.0 / self._spacing, math.floor(self.clip / self._spacing), *self._nothing,
             *scratch["buffers"], out,
         )
         diagnose(scratch, clipped=counts[0], broken=counts[1])
@@ -157,9 +163,14 @@ class ConjugateModel(Model):
         Raises TypeError if Numba cannot compile the user's function.
         """
         values, good = np.zeros((len(records), *self.shape)), np.zeros(len(records), dtype=np.bool_)
-        (record, scratch, out, *_), loops = self._buffers(), self._loops
+        records = records.view()
+        records.flags.writeable = False  # as in fits: what is compiled knows the difference
+        rows, loops = np.arange(len(records) + 1), self._loops
         try:
-            loops.evaluate(records, self.parameters, self._nonnegative, record, scratch, out, values, good)
+            loops.add(
+                records, rows[:-1], rows, self.parameters, self._nonnegative, 1.0, 1.0, 1.0, 1, values, good,
+                *self._buffers(), np.zeros(self.shape, dtype=np.int64),
+            )
         except Exception as error:
             # Types alone are at fault here: what the function raises is caught inside the loop.
             raise TypeError(f"{type(self.functions).__name__}.statistics: Numba cannot compile it: {error}") from error
