@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, SigmoidBeliefNetwork
+from vips_fast.models.lda import LdaOptions
 
 COUNTS = sp.csr_array(np.random.default_rng(0).integers(0, 5, (30, 12)))
 BITS = np.random.default_rng(1).integers(0, 2, (40, 6))
@@ -61,8 +62,9 @@ def test_taint_stays_when_fitting_goes_on():
 def test_diagnostics_are_those_of_each_step():
     heavy = sp.csr_array(np.eye(12, dtype=np.int64)[:10] * 7)
     options = dict(noise_multiplier=2.0, n_steps=3)
+    lda = dict(doc_length=20, sampling="full", options=LdaOptions(word_clip=1))
     X = sp.vstack([heavy, sp.csr_array((5, 12), dtype=np.int64)]).tocsr()
-    model = LatentDirichletAllocation(2, doc_length=20, sampling="full", **options).set_unsafe(diagnostics=True).fit(X)
+    model = LatentDirichletAllocation(2, **lda, **options).set_unsafe(diagnostics=True).fit(X)
     assert [d["records"] for d in model.diagnostics_] == [15, 15, 15]
     # One word: a norm of at least 20 / sqrt(2), above the clip; empty documents are never clipped.
     assert [d["clipped"] for d in model.diagnostics_] == [10, 10, 10]
