@@ -125,4 +125,4 @@ def test_shards_of_another_kind(refused, run, files, family):
     assert run("shard", files.docs, out, "--vocab", files.vocab)[0] == 0
     more = ["--components", 2] if family == "sbn" else []
     said = refused("fit", family, out, *more, "--out", files.model, *STEPS)
-    assert "shards of counts" in said or "y has shape" in said
+    assert "shards of counts" in said

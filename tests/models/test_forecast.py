@@ -45,7 +45,7 @@ def test_distinct_words_decide_and_not_the_length():
     assert expected(words=20, distinct_words=20) == expected(words=20, distinct_words=20)
     assert expected(words=20, distinct_words=80).expected_gain == expected(words=20, distinct_words=20).expected_gain
     # Brought to fewer words than it has, a document is not clipped, and its further words add nothing.
-    few = [expected(doc_length=20, distinct_words=m).signal_to_noise for m in (35, 36, 80)]
+    few = [expected(doc_length=20, distinct_words=m).signal_to_noise for m in (55, 56, 80)]
     assert few[0] < few[1] == few[2]
 
 

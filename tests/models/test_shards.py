@@ -118,7 +118,7 @@ def test_invalid_rows_contribute_nothing(tmp_path):
         ("lda", "network", "X: shards of binary: expected counts"),
         ("network", "lda", "Y: shards of counts: expected binary records"),
         ("own", "lda", "X: shards of sparse rows; expected dense ones"),
-        ("logistic", "lda", "y has shape"),
+        ("logistic", "lda", "shards of counts"),
     ],
 )
 def test_shards_of_another_kind_are_refused(tmp_path, name, other, message):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from argparse import Namespace
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from . import texts
@@ -82,7 +83,8 @@ def _docstrings(args: Namespace, n_words: int | None) -> Corpus | None:
     own = len(language_reference_words())
     if n_words not in (None, own):
         raise ValueError(f"docstrings: they have {own} words; expected {n_words}")
-    return docstrings_corpus()
+    # Units are the docstrings: what the demonstration knows of their source files is for itself.
+    return replace(docstrings_corpus(), groups=None)
 
 
 def load_topics(args: Namespace) -> tuple[Any, Sequence[str] | None]:

@@ -180,6 +180,8 @@ class BayesianLogisticRegression(PrivateEstimator):
             matrix = design(X, self._constant)
         else:
             matrix, y = design(shards.matrix(np.arange(0)), self._constant), shards.labels if y is None else y
+        if y is None and shards is not None:
+            raise ValueError(f"X: shards of {shards.kind}: expected shards of rows with labels, or y")
         if y is None:
             raise ValueError(f"y=None: {type(self).__name__} requires y to be passed, but the target y is None")
         n, d = matrix.shape if shards is None else (shards.n_rows, matrix.shape[1])
