@@ -62,7 +62,7 @@ def test_taint_stays_when_fitting_goes_on():
 def test_diagnostics_are_those_of_each_step():
     heavy = sp.csr_array(np.eye(12, dtype=np.int64)[:10] * 7)
     options = dict(noise_multiplier=2.0, n_steps=3)
-    lda = dict(doc_length=20, sampling="full", options=LdaOptions(word_clip=1))
+    lda = dict(doc_length=20, sampling="full", options=LdaOptions(word_clip=1, word_scale=0))
     X = sp.vstack([heavy, sp.csr_array((5, 12), dtype=np.int64)]).tocsr()
     model = LatentDirichletAllocation(2, **lda, **options).set_unsafe(diagnostics=True).fit(X)
     assert [d["records"] for d in model.diagnostics_] == [15, 15, 15]
