@@ -58,8 +58,6 @@ def test_topics_say_when_they_failed(run, few_docstrings):
     ("blr", BayesianLogisticRegression, 456), ("sbn", SigmoidBeliefNetwork, 1438),
 ])  # fmt: skip
 def test_data_of_scikit_learn(shown, kind, records, run, tmp_path, monkeypatch):
-    pytest.importorskip("sklearn", reason="needs the extra vips_fast[demo]")
-    pytest.importorskip("jinja2", reason="needs the extra vips_fast[report]")
     monkeypatch.setenv("COLUMNS", "60")
     out_folder = tmp_path / "model"
     code, out, err = run("demo", shown, "--epsilon", 50, "--jobs", 1, "--quiet", "--out", out_folder)
@@ -77,7 +75,6 @@ def test_data_of_scikit_learn(shown, kind, records, run, tmp_path, monkeypatch):
 
 
 def test_a_model_that_is_worse_than_none_is_said(run, monkeypatch):
-    pytest.importorskip("sklearn", reason="needs the extra vips_fast[demo]")
     monkeypatch.setattr(BayesianLogisticRegression, "score", lambda *_: 0.5)
     code, out, err = run("demo", "blr", "--quiet", "--jobs", 1)
     assert code == 1 and "vips-fast: error: the private regression (accuracy 50.0%) is no better than one answer" in err
@@ -114,7 +111,6 @@ def test_without_scikit_learn_one_line_names_it(refused, monkeypatch):
 
 
 def test_the_data_are_what_they_are_said_to_be():
-    pytest.importorskip("sklearn", reason="needs the extra vips_fast[demo]")
     X, y, names = vips_fast.demo.breast_cancer()
     assert X.shape == (569, 30) and len(names) == 30 and set(y) == {"benign", "malignant"}
     assert np.abs(X).max() <= 1 and (np.abs(X) < 1).mean() > 0.97

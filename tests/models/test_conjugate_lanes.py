@@ -3,17 +3,16 @@
 import math
 from types import SimpleNamespace
 
+import numba
 import numpy as np
 import pytest
 from ball_mean import variant
 
-numba = pytest.importorskip("numba", reason="an extra of the package: models of one's own are compiled by it")
-
-from vips_fast.audit import Sizes, audit, conjugate_adapter  # noqa: E402  # after Numba is known to be there
-from vips_fast.engine.result import Public  # noqa: E402
-from vips_fast.models.conjugate import compiled  # noqa: E402
-from vips_fast.models.conjugate.lanes import lanes_array, side_by_side  # noqa: E402
-from vips_fast.models.examples import GaussianMixture  # noqa: E402
+from vips_fast.audit import Sizes, audit, conjugate_adapter
+from vips_fast.engine.result import Public
+from vips_fast.models.conjugate import compiled
+from vips_fast.models.conjugate.lanes import lanes_array, side_by_side
+from vips_fast.models.examples import GaussianMixture
 
 SPACING = 2.0**-20
 SIZES = Sizes(pairs=20, records=20, draws=1_000, releases=100, runs=10, rows=2**12)
