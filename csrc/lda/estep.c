@@ -7,20 +7,26 @@
  *     rho_i    = c_i / sum_k theta_k B_ik                 (2)
  *     gamma_k  = alpha_k + theta_k sum_i rho_i B_ik       (3)
  *
- * from gamma_k = alpha_k + N/K, N = sum_i c_i, until mean_k |change of gamma_k| < tol. The usual theta_k =
+ * until mean_k |change of gamma_k| < tol. It starts from
+ *
+ *     gamma_k = alpha_k + N s_k^4 / sum_l s_l^4,  s_k = sum_i c_i B_ik / sum_l B_il,  N = sum_i c_i.      (4)
+ *
+ * s is what a round leads to from equal weights. Its power is nearer to where the rounds end, among few topics, than
+ * gamma = alpha + N/K is, and most documents then end at a bound no lower. The usual theta_k =
  * exp(psi(gamma_k) - psi(sum gamma)) differs by a factor common to all k, which cancels in (3). phi_ik = theta_k B_ik /
  * sum_l theta_l B_il never needs to be stored: the contribution to the statistics is c_i phi_ik = theta_k B_ik rho_i.
  *
  * Cost: one round is 2 n K multiply-adds, n reciprocals and K evaluations of
- * (1); a document takes some 24 rounds. What makes it fast:
+ * (1); a document takes some 23 rounds. What makes it fast:
  *
  * - Extrapolation. After two rounds from g0, which lead over g1 to g2, gamma moves on along the last step, to
  *   g2 + b (g2 - g1), b = |g2 - g1| / |g2 - 2 g1 + g0|: Aitken's for the slowest mode, with norms as in SQUAREM
  *   (Varadhan & Roland 2008). b <= LONGEST_STEP, and less near the stop. The point is taken only if the document's
  *   bound there is not below that at g0; rounds are coordinate ascent, so the bound never falls from cycle to cycle.
  *   It more than halves the rounds.
- * - The document's B is copied once into a tile, topic after topic, n words
- *   each, padded to whole vectors. All rounds run in L1 or L2.
+ * - The start and the first round read the table by rows, as they lie: each row is in L1 for both of its uses. What is
+ *   left of the document's B after the first drop of topics (below), often a tenth, is then copied into a tile, topic
+ *   after topic, n words each, padded to whole vectors. All other rounds run there, in L1 or L2.
  * - Active set. Under (1) with a small alpha a topic that a document does not
  *   use has theta_k of e^(-1/alpha). Once theta_k < 1e-10 max theta, its share
  *   of every word that another topic explains is below float32's resolution;
@@ -54,6 +60,9 @@
  * of its words that a topic keeps in one. */
 #define LONGEST_STEP 4.0
 #define LEAST_SHARE 0.25
+
+/* Rows of the table that are asked for ahead of the one in work: two blocks of words, as long as memory takes. */
+#define ROWS_AHEAD 12
 
 /* Exponents of theta above this could leave float32. */
 #define BASE_MAX 40

@@ -35,31 +35,11 @@ int32_t KERNEL(vf_lda_table)(int64_t n_topics, int64_t n_words, const double *ex
  * arrays over words, and the tile with its lattice values. */
 int64_t KERNEL(vf_lda_workspace)(int64_t n_topics, int64_t max_doc_words) {
     if (n_topics < 1 || max_doc_words < 0 || n_topics > INT32_MAX || max_doc_words > INT32_MAX) return -1;
-    const int64_t kp = VF_ROUND_UP(n_topics + 8, LANES), np = VF_ROUND_UP(max_doc_words, LANES);
+    const int64_t kp = VF_LDA_STRIDE(n_topics + 8), np = VF_ROUND_UP(max_doc_words, LANES);
     if ((double)(kp + 4) * (double)(np + LANES) > 1e17) return -1;
-    const int64_t tile = VF_LDA_STRIDE(n_topics) * np;
+    const int64_t tile = n_topics * np;
     return (tile + 7 * kp + 3 * np) * (int64_t)sizeof(REAL) + kp * (int64_t)sizeof(int64_t) +
            (tile + kp + np) * (int64_t)sizeof(int32_t) + 128;
-}
-
-/* Copy the table's rows of the document's words into the tile, transposed. Not inlined, as iterate is not: the
- * loops of both then keep their registers, which is worth 3 % of the E-step. */
-VF_NOINLINE void LOCAL(lda_tile)(int64_t n, int64_t np, int64_t stride, const int32_t *word, const REAL *table,
-                                 REAL *tile) {
-    for (int64_t i = 0; i < np; i += LANES) {
-        const REAL *source[LANES];
-        for (int64_t j = 0; j < LANES; ++j) {
-            /* Padding words read the last word's row; their count is 0. */
-            source[j] = table + (int64_t)word[i + j < n ? i + j : n - 1] * stride;
-            VF_PREFETCH(table + (int64_t)word[i + j + LANES < n ? i + j + LANES : n - 1] * stride);
-        }
-        for (int64_t k = 0; k < stride; k += 4) {
-            VEC column[4];
-            OP(transpose4)(source, column);
-            for (int64_t j = 0; j < 4; ++j) OP(store)(tile + (k + j) * np + i, column[j]);
-            for (int64_t j = 0; j < LANES; ++j) source[j] += 4;
-        }
-    }
 }
 
 /* Turn the active rows of the tile into the contribution c_i phi_ik; its norm. */
@@ -126,7 +106,7 @@ static uint64_t LOCAL(lda_truncate)(int64_t n_active, int64_t np, const int64_t 
     return squares;
 }
 
-/* Bring in a document's words and the start of gamma. 0 if it counts as empty. */
+/* Bring in a document's words. 0 if it counts as empty. */
 static int LOCAL(load)(LOCAL(document) * e, int64_t lo, int64_t hi, const int32_t *indices, const double *counts,
                        const REAL *table, const double *alpha) {
     double total = 0.0;
@@ -142,17 +122,10 @@ static int LOCAL(load)(LOCAL(document) * e, int64_t lo, int64_t hi, const int32_
     e->total = total;
     e->n_padded = VF_ROUND_UP(n, LANES);
     for (int64_t i = n; i < e->n_padded; ++i) e->count[i] = 0;
-    LOCAL(lda_tile)(n, e->n_padded, e->stride, e->word, table, e->tile);
-    const double each = total / (double)e->n_topics;
-    e->n_active = e->n_topics;
-    e->largest = 0;
-    for (int64_t a = 0; a < e->n_active; ++a) {
-        e->topic[a] = (int32_t)a;
-        e->row[a] = a * e->n_padded;
-        e->prior[a] = (REAL)alpha[a];
-        const REAL start = (REAL)(alpha[a] + each);
-        e->gamma[a] = start;
-        e->largest = start > e->largest ? start : e->largest;
+    e->table = table;
+    for (int64_t k = 0; k < e->n_topics; ++k) {
+        e->topic[k] = (int32_t)k;
+        e->prior[k] = (REAL)alpha[k];
     }
     return 1;
 }

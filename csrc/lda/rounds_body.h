@@ -6,7 +6,7 @@
 typedef struct {
     int64_t stride, n_topics, n_words, n_padded, n_active;
     double total; /* words, counted with their repetitions */
-    REAL largest; /* gamma at first */
+    const REAL *table;
     int64_t *row; /* start of each active topic in the tile */
     REAL *tile, *gamma, *start, *middle, *theta, *theta_start, *dot, *prior, *count, *rho, *rho_start;
     int32_t *lattice, *topic, *word;
@@ -14,11 +14,11 @@ typedef struct {
 
 /* The tile comes first and on a cache line: whole vectors then never straddle two. */
 static void LOCAL(lay_out)(LOCAL(document) * e, int64_t n_topics, int64_t max_words, void *workspace) {
-    const int64_t kp = VF_ROUND_UP(n_topics + 8, LANES), np = VF_ROUND_UP(max_words, LANES);
+    const int64_t kp = VF_LDA_STRIDE(n_topics + 8), np = VF_ROUND_UP(max_words, LANES);
     e->n_topics = n_topics;
     e->stride = VF_LDA_STRIDE(n_topics);
     e->tile = (REAL *)VF_ALIGN_UP(workspace);
-    e->row = (int64_t *)(e->tile + e->stride * np);
+    e->row = (int64_t *)(e->tile + n_topics * np);
     e->gamma = (REAL *)(e->row + kp);
     e->start = e->gamma + kp;
     e->middle = e->start + kp;
@@ -30,8 +30,70 @@ static void LOCAL(lay_out)(LOCAL(document) * e, int64_t n_topics, int64_t max_wo
     e->rho = e->count + np;
     e->rho_start = e->rho + np;
     e->lattice = (int32_t *)(e->rho_start + np);
-    e->topic = e->lattice + e->stride * np;
+    e->topic = e->lattice + n_topics * np;
     e->word = e->topic + kp;
+}
+
+/* rho[i] = count[i] / sum_k theta[k] table[word i][k] and dot[k] = sum_i rho[i] table[word i][k], all topics, in one pass
+ * over the words' rows, which are fresh if the document has not read them before. theta is finite up to the stride, where
+ * rows end with zeros. */
+VF_NOINLINE void LOCAL(lda_rows)(const LOCAL(document) * e, int fresh, const REAL *VF_RESTRICT theta,
+                                 REAL *VF_RESTRICT rho, REAL *VF_RESTRICT dot) {
+    const int64_t n = e->n_words, stride = e->stride;
+    const int32_t *word = e->word;
+    const REAL *table = e->table, *count = e->count;
+    const int64_t ahead = fresh ? stride * (int64_t)sizeof(REAL) : 0;
+    for (int64_t k = 0; k < stride; k += LANES) OP(store)(dot + k, OP(set1)(0));
+    for (int64_t i = 0; i < n; i += 4) {
+        const REAL *r[4];
+        REAL share[4];
+        for (int64_t j = 0; j < 4; ++j) {
+            const char *later =
+                (const char *)(table + (int64_t)word[i + j + ROWS_AHEAD < n ? i + j + ROWS_AHEAD : n - 1] * stride);
+            for (int64_t at = 0; at < ahead; at += VF_LINE) VF_FETCH(later + at);
+            r[j] = table + (int64_t)word[i + j < n ? i + j : n - 1] * stride;
+        }
+        VEC s0 = OP(set1)(0), s1 = s0, s2 = s0, s3 = s0;
+#define STEP(j) s##j = OP(fma)(t, OP(load)(r[j] + k), s##j)
+        for (int64_t k = 0; k < stride; k += LANES) {
+            const VEC t = OP(load)(theta + k);
+            VF_EACH4(STEP);
+        }
+#undef STEP
+        OP(sum4)(share, s0, s1, s2, s3);
+        for (int64_t j = 0; j < 4; ++j) {
+            share[j] = i + j < n ? count[i + j] / (share[j] + LOCAL(sum_floor)) : 0;
+            if (i + j < n) rho[i + j] = share[j];
+        }
+        const VEC x0 = OP(set1)(share[0]), x1 = OP(set1)(share[1]), x2 = OP(set1)(share[2]), x3 = OP(set1)(share[3]);
+        for (int64_t k = 0; k < stride; k += LANES) {
+            const VEC even = OP(fma)(x0, OP(load)(r[0] + k), OP(mul)(x2, OP(load)(r[2] + k)));
+            const VEC odd = OP(fma)(x1, OP(load)(r[1] + k), OP(mul)(x3, OP(load)(r[3] + k)));
+            OP(store)(dot + k, OP(add)(OP(load)(dot + k), OP(add)(even, odd)));
+        }
+    }
+}
+
+/* Copy the active topics' columns of the words' rows into the tile, one after another. Not inlined, as the loops of
+ * rounds are not: all then keep their registers. */
+VF_NOINLINE void LOCAL(lda_tile)(LOCAL(document) * e) {
+    const int64_t n = e->n_words, np = e->n_padded, n_active = e->n_active, stride = e->stride;
+    const int32_t *word = e->word, *topic = e->topic;
+    REAL *tile = e->tile;
+    for (int64_t i = 0; i < np; i += LANES) {
+        const REAL *source[LANES], *four[LANES];
+        /* Padding words read the last word's row; their count is 0. */
+        for (int64_t j = 0; j < LANES; ++j) source[j] = e->table + (int64_t)word[i + j < n ? i + j : n - 1] * stride;
+        for (int64_t a = 0; a < n_active;) {
+            const int32_t first = topic[a] / 4 * 4;
+            VEC column[4];
+            for (int64_t j = 0; j < LANES; ++j) four[j] = source[j] + first;
+            OP(transpose4)(four, column);
+            for (; a < n_active && topic[a] < first + 4; ++a) OP(store)(tile + a * np + i, column[topic[a] - first]);
+        }
+    }
+    for (int64_t a = 0; a < n_active; ++a) e->row[a] = a * np;
+    for (int64_t a = n_active; a < n_active + 7; ++a) e->row[a] = e->row[n_active - 1];
 }
 
 /* rho[i] = count[i] / sum_a theta[a] tile[a][i] for all words. Eight sums at a
@@ -141,15 +203,14 @@ static void LOCAL(lda_theta)(int64_t n_active, const REAL *VF_RESTRICT gamma, RE
     *base = -OP(hmax)(OP(sub)(OP(set1)(0), low));
 }
 
-/* Make the entries after the active ones inert. Up to a whole vector: prior = gamma, that of the heaviest topic, with its
- * theta, dot = 0. Up to a block of eight: rows to read, results ignored. */
+/* Make the entries after the active ones inert, up to a whole vector: prior = gamma, that of the heaviest topic, with its
+ * theta, dot = 0. */
 static void LOCAL(lda_pad)(LOCAL(document) * e, REAL gamma, REAL theta) {
     const int64_t n_active = e->n_active, padded = VF_ROUND_UP(n_active, LANES);
     for (int64_t a = n_active; a < padded; ++a) {
         e->prior[a] = e->gamma[a] = gamma;
         e->theta[a] = theta;
     }
-    for (int64_t a = n_active; a < n_active + 7; ++a) e->row[a] = e->row[n_active - 1];
 }
 
 /* Drop the topics whose weight is below ACTIVE_SHARE of the heaviest and whose gamma is within rest of the prior. */
@@ -180,6 +241,7 @@ static void LOCAL(lda_drop)(LOCAL(document) * e, REAL rest) {
     }
     e->n_active = kept;
     LOCAL(lda_pad)(e, OP(hmax)(largest), heaviest);
+    for (int64_t a = kept; a < kept + 7; ++a) e->row[a] = e->row[kept - 1];
 }
 
 /* lnGamma(x) - lnGamma(x0) - (x - x0) psi(x0) >= 0, what the convex lnGamma has above its tangent: with y = x + m, m as
@@ -261,15 +323,41 @@ static void LOCAL(lda_leap)(LOCAL(document) * e, double longest) {
         OP(store)(e->gamma + a, OP(fma)(OP(load)(e->gamma + a), scale, OP(load)(e->prior + a)));
 }
 
-/* One round from gamma, (2), (3) and (1); the summed |change of gamma|. The old gamma goes to middle. */
-VF_INLINE double LOCAL(lda_round)(LOCAL(document) * e) {
-    LOCAL(lda_dots)(e->n_active, e->n_padded, e->row, e->tile, e->rho, e->dot);
+/* gamma after a round whose dots are made; its summed |change|. The old gamma goes to middle. */
+VF_INLINE double LOCAL(lda_after)(LOCAL(document) * e) {
     const double change = LOCAL(lda_update)(e->n_active, e->prior, e->dot, e->theta, e->gamma, e->middle);
     VF_SWAP(REAL *, e->gamma, e->middle);
     return change;
 }
 
-/* Rounds until the change of gamma in one of them is small. tol bounds its mean over all K topics; a topic leaves the
+/* One round from gamma in the tile, whose rho are made. */
+VF_INLINE double LOCAL(lda_round)(LOCAL(document) * e) {
+    LOCAL(lda_dots)(e->n_active, e->n_padded, e->row, e->tile, e->rho, e->dot);
+    return LOCAL(lda_after)(e);
+}
+
+/* The start (4) of gamma. A document none of whose words any topic has starts with as many words in each. */
+VF_INLINE void LOCAL(lda_start)(LOCAL(document) * e) {
+    const int64_t n_topics = e->n_topics;
+    REAL most = 0, all = 0, largest = 0;
+    for (int64_t k = 0; k < e->stride; ++k) e->theta[k] = 1;
+    LOCAL(lda_rows)(e, 1, e->theta, e->rho, e->dot);
+    for (int64_t k = 0; k < n_topics; ++k) most = e->dot[k] > most ? e->dot[k] : most;
+    for (int64_t k = 0; k < n_topics; ++k) {
+        const REAL share = most > 0 ? e->dot[k] / most : 1, square = share * share;
+        e->dot[k] = square * square;
+        all += e->dot[k];
+    }
+    const REAL words = (REAL)(e->total / (double)all);
+    for (int64_t k = 0; k < n_topics; ++k) {
+        e->gamma[k] = e->prior[k] + words * e->dot[k];
+        largest = e->gamma[k] > largest ? e->gamma[k] : largest;
+    }
+    e->n_active = n_topics;
+    LOCAL(lda_pad)(e, largest, 0);
+}
+
+/* Rounds until the change of gamma in one of them is small, the first over whole rows. tol bounds its mean over all K topics; a topic leaves the
  * loops only if what it still holds is too little to move that mean. Two rounds and an extrapolation make a cycle; the
  * point that it leads to is taken if the bound there is not below that at the start of the cycle, up to rounding; else
  * the next cycle starts where the two rounds led. Steps get shorter near the stop, so that a document that rounding stops
@@ -281,8 +369,18 @@ VF_NOINLINE int32_t LOCAL(iterate)(LOCAL(document) * e, const vf_lda_params *par
     int leapt = 0;
     int32_t rounds = 0;
     REAL base = (REAL)(2 * BASE_MAX);
-    LOCAL(lda_pad)(e, e->largest, 0);
+    double change = stop;
+    LOCAL(lda_start)(e);
     LOCAL(lda_theta)(e->n_active, e->gamma, e->theta, &base);
+    if (params->max_iter > 0) {
+        LOCAL(lda_rows)(e, 0, e->theta, e->rho, e->dot);
+        ++rounds;
+        change = LOCAL(lda_after)(e);
+        LOCAL(lda_theta)(e->n_active, e->gamma, e->theta, &base);
+        LOCAL(lda_drop)(e, rest);
+    }
+    LOCAL(lda_tile)(e);
+    if (change < stop) return rounds;
     while (rounds < params->max_iter) {
         LOCAL(lda_rho)(e->n_active, e->n_padded, e->row, e->theta, e->tile, e->count, e->rho);
         ++rounds;
@@ -292,8 +390,8 @@ VF_NOINLINE int32_t LOCAL(iterate)(LOCAL(document) * e, const vf_lda_params *par
             LOCAL(lda_theta)(e->n_active, e->gamma, e->theta, &base);
             continue;
         }
-        if (rounds > 1) LOCAL(lda_drop)(e, rest);
-        double change = LOCAL(lda_round)(e);
+        LOCAL(lda_drop)(e, rest);
+        change = LOCAL(lda_round)(e);
         VF_SWAP(REAL *, e->middle, e->start);
         VF_SWAP(REAL *, e->rho, e->rho_start);
         VF_SWAP(REAL *, e->theta, e->theta_start);

@@ -23,7 +23,9 @@
 
 #include "simd/isa.h"
 
+/* For what is to be written, and for what other threads may read too. */
 #define VF_PREFETCH(p) __builtin_prefetch((p), 1)
+#define VF_FETCH(p) __builtin_prefetch((p), 0)
 
 #if !defined(VF_ISA_PORTABLE)
 #include <immintrin.h>

@@ -9,12 +9,12 @@ from numpy.typing import ArrayLike, DTypeLike
 from ..checks import check_number
 from . import native
 from .lattice import LDA_MAX_SPACING, LDA_MIN_SPACING, check_range, checked_spacing, count_spacing, is_power_of_two
+from .memory import zeros_on_line
 from .results import LdaEStep
 from .threads import resolve_n_threads, run_blocks
 
 #: Stored entries of one block: large enough that handing it out costs nothing, small enough that threads end together.
 BLOCK_NNZ = 40_000
-
 
 def _real_dtype(dtype: DTypeLike) -> np.dtype:
     dtype = np.dtype(dtype)
@@ -35,9 +35,9 @@ def document_blocks(indptr: np.ndarray, block_nnz: int = BLOCK_NNZ) -> np.ndarra
 
 
 def scaled_table(exp_elog_beta: np.ndarray, dtype: DTypeLike, isa: str | None = None) -> np.ndarray:
-    """Word-major (V, K padded to fours) table, each word's row divided by its maximum (the factor cancels in phi)."""
+    """Word-major table, (V, K padded to cache lines), each word's row divided by its maximum, which cancels in phi."""
     n_topics, n_words = exp_elog_beta.shape
-    table = np.empty((n_words, native.lda_stride(n_topics)), dtype=dtype)
+    table = zeros_on_line((n_words, native.lda_stride(n_topics)), dtype)
     native.lda_table(exp_elog_beta, table, isa)
     return table
 
@@ -136,9 +136,10 @@ def lda_estep(
 ) -> LdaEStep:
     """Variational E-step of latent Dirichlet allocation over sparse documents.
 
-    For each document, from gamma = alpha + N/K, iterate phi_ik proportional to exp(psi(gamma_k)) exp_elog_beta[k, i]
-    and gamma_k = alpha_k + sum_i c_i phi_ik (Park et al. 2020, Algorithm 3 and Eq. 26; Hoffman et al. 2010, Algorithm
-    1) until the mean over topics of the change of gamma in a round is below ``tol``. After each two rounds gamma is
+    For each document, iterate phi_ik proportional to exp(psi(gamma_k)) exp_elog_beta[k, i] and gamma_k = alpha_k +
+    sum_i c_i phi_ik (Park et al. 2020, Algorithm 3 and Eq. 26; Hoffman et al. 2010, Algorithm 1) until the mean over
+    topics of the change of gamma in a round is below ``tol``. gamma starts where a round leads from equal weights, its
+    topics' words to the power 4 (`vips_fast.kernels.reference.document_start`). After each two rounds gamma is
     extrapolated along the last step (Aitken; csrc/lda/estep.c), provided that the document's variational bound does not
     fall by it: half as many rounds lead nearer to the fixed point. The contribution (c_i phi_ik) is scaled to an L2
     norm of at most ``clip_norm`` (Eq. 29), truncated toward zero to multiples of ``spacing`` and added as integers, so

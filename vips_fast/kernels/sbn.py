@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from ..checks import check_array, check_number
 from . import native
+from .memory import zeros_on_line
 from .results import SbnEStep
 from .threads import resolve_n_threads, run_blocks
 
@@ -35,11 +36,7 @@ def workspaces(kind: str, n_visible: int, n_hidden: int, n_threads: int, isa: st
 
 def visible_table(w: np.ndarray, dtype: DTypeLike = np.float64) -> np.ndarray:
     """Hidden-unit-major (K, stride) copy of a (J, K) array, rows padded with zeros."""
-    shape = (w.shape[1], native.sbn_stride(w.shape[0]))
-    # Rows start on cache lines: vectors that straddle two cost twice.
-    raw = np.zeros(shape[0] * shape[1] + 16, dtype=dtype)
-    first = -raw.ctypes.data % 64 // raw.itemsize
-    table = raw[first : first + shape[0] * shape[1]].reshape(shape)
+    table = zeros_on_line((w.shape[1], native.sbn_stride(w.shape[0])), dtype)
     table[:, : w.shape[0]] = w.T
     return table
 

@@ -19,7 +19,7 @@ extern "C" {
 #endif
 
 /* Elements from one row to the next of the LDA table of K topics. */
-#define VF_LDA_STRIDE(n_topics) (((int64_t)(n_topics) + 3) / 4 * 4)
+#define VF_LDA_STRIDE(n_topics) (((int64_t)(n_topics) + 15) / 16 * 16)
 
 /* Elements from one row to the next of the sigmoid belief network's tables of J visible units. */
 #define VF_SBN_STRIDE(n_visible) (((int64_t)(n_visible) + 15) / 16 * 16)

@@ -14,7 +14,7 @@ null = numba_types.null
 @njit(parallel=True)
 def estep_njit(edges, docs, longest, beta, alpha, params, gamma, sums):
     n_topics, n_words = beta.shape
-    table = np.empty((n_words, (n_topics + 3) // 4 * 4), dtype=np.float32)
+    table = np.empty((n_words, (n_topics + 15) // 16 * 16), dtype=np.float32)
     status = make_table(n_topics, n_words, beta.ctypes, n_words, 1, table.ctypes)
     if status != 0:
         return status

@@ -91,12 +91,16 @@ def _document(
     b, n_iter = beta[:, columns], 0
     total = c.sum()
     slack = ROUNDING * (total + len(alpha))
-    g, fallback, start_bound = alpha + total / len(alpha), None, -np.inf
+    g, fallback, start_bound = document_start(c, b, alpha), None, -np.inf
 
     def round_from(g: np.ndarray) -> np.ndarray:
         theta = _weights(g)
         return np.asarray(alpha + theta * (b @ (c / (theta @ b + 1e-300))))
 
+    if max_iter > 0:
+        start, g, n_iter = g, round_from(g), 1
+        if np.abs(g - start).mean() < tol:
+            max_iter = 1
     while n_iter < max_iter:
         bound = document_bound(c, b, alpha, g)
         if fallback is not None:
@@ -126,6 +130,13 @@ def _weights(g: np.ndarray) -> np.ndarray:
     # The common factor exp(-psi(sum gamma)) cancels in phi.
     e = digamma(g)
     return np.asarray(np.exp(e - e.max()))
+
+
+def document_start(c: np.ndarray, b: np.ndarray, alpha: np.ndarray) -> np.ndarray:
+    """Where gamma starts: the topics' words in a round from equal weights, to the power 4, made to sum to the words."""
+    s = b @ (c / (b.sum(axis=0) + 1e-300))
+    share = (s / s.max()) ** 4 if s.max() > 0 else np.ones(len(alpha))
+    return np.asarray(alpha + c.sum() * share / share.sum())
 
 
 def document_bound(c: np.ndarray, b: np.ndarray, alpha: np.ndarray, g: np.ndarray) -> float:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...checks import missing_package
+from ...kernels.memory import zeros_on_line
 
 #: Numbers of a record, its scratch and its statistics beyond which eight side by side would leave the caches.
 _LARGEST = 1 << 13
@@ -50,13 +51,6 @@ def loops_of(kind: type, parameters: tuple[np.ndarray, ...], n_numbers: int) -> 
     function = _function_of(kind)
     side_by_side = _side_by_side(function, numba.typeof(parameters)) if n_numbers <= _LARGEST else None
     return side_by_side or _one_by_one(function)
-
-
-def _aligned(size: int, dtype: type) -> np.ndarray:
-    """An array that begins on a cache line, so that results cannot differ by where it lies."""
-    raw = np.zeros(size * 8 + 64, dtype=np.uint8)
-    first = -raw.ctypes.data % 64
-    return raw[first : first + size * 8].view(dtype)
 
 
 def _function_of(kind: type) -> Any:
@@ -237,8 +231,8 @@ def _one_by_one(function: Any) -> Loops:
 
     def buffers(n_columns: int, n_scratch: int, n_statistics: int) -> tuple[np.ndarray, ...]:
         """Record, scratch, statistics of a row and of a unit, lattice units, counts."""
-        floats = [_aligned(size, np.float64) for size in (n_columns, n_scratch, n_statistics, n_statistics)]
-        return (*floats, _aligned(n_statistics, np.int64), _aligned(2, np.int64))
+        floats = [zeros_on_line(size, np.float64) for size in (n_columns, n_scratch, n_statistics, n_statistics)]
+        return (*floats, zeros_on_line(n_statistics, np.int64), zeros_on_line(2, np.int64))
 
     return Loops(buffers, add)
 
@@ -405,10 +399,10 @@ def _side_by_side(function: Any, parameters_type: Any) -> Loops | None:
         """Record, scratch, statistics, squared norms, factors; column, unit, lattice units, their sums, counts."""
 
         def lanes_of(n: int, dtype: type = np.float64) -> np.ndarray:
-            return _aligned(n * WIDTH, dtype).reshape(n, WIDTH)
+            return zeros_on_line(n * WIDTH, dtype).reshape(n, WIDTH)
 
         wide = [lanes_of(n) for n in (n_columns, n_scratch, n_statistics, 1, 1)]
-        narrow = [_aligned(n_statistics, dtype) for dtype in (np.float64, np.float64, np.int64)]
-        return (*wide, *narrow, lanes_of(n_statistics, np.int64), _aligned(2, np.int64))
+        narrow = [zeros_on_line(n_statistics, dtype) for dtype in (np.float64, np.float64, np.int64)]
+        return (*wide, *narrow, lanes_of(n_statistics, np.int64), zeros_on_line(2, np.int64))
 
     return Loops(buffers, add)

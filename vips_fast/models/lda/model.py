@@ -13,6 +13,7 @@ from ...engine.sampling import Sampler
 from ...engine.units import UnitBlock, opened
 from ...kernels import native
 from ...kernels.lattice import LDA_MAX_SPACING, LDA_MIN_SPACING, checked_spacing
+from ...kernels.memory import zeros_on_line
 from ...kernels.threads import map_chunks
 from ...mechanisms import GaussianMechanism
 from .options import LdaOptions
@@ -81,7 +82,7 @@ class LdaModel(Model):
         self._spacing = 1.0
         self._n_threads = n_threads
         self._shrinkage = ProductShrinkage(n_topics, n_threads)
-        self._table = np.empty((n_words, native.lda_stride(n_topics)), dtype=options.dtype)
+        self._table = zeros_on_line((n_words, native.lda_stride(n_topics)), options.dtype)
         # lambda ~ Gamma(100, 1/100), as in Hoffman et al. (2010), times the prior if that
         # knows something: the factors tell topics apart that are the same in the prior.
         start = np.random.default_rng(seed).gamma(100.0, 0.01, self.shape)
