@@ -338,7 +338,7 @@ class PrivateEstimator(Conventions):
         )
         return self
 
-    def prior(self, before: FitResult | None = None) -> dict[str, Any]:
+    def prior(self, before: FitResult | None = None) -> dict[str, object]:
         """What a fit after this one says of it, whose columns it chose; JSON-ready."""
         ledger = self._fitted().ledger
         if before is not None or not ledger.private:

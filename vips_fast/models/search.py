@@ -188,7 +188,7 @@ class PrivateSearch(Generic[E]):
             self._unfitted(one)._check_parameters()
         return tried
 
-    def check(self) -> list[dict[str, Any]]:
+    def check(self) -> list[dict[str, object]]:
         """The candidates, all combinations; ValueError or TypeError for a setting that no search can have."""
         if not isinstance(self.estimator, PrivateEstimator):
             raise TypeError(f"estimator: expected a private estimator, got {type(self.estimator).__name__}")
@@ -376,7 +376,7 @@ class PrivateSearch(Generic[E]):
     ) -> E:  # fmt: skip
         """The chosen model with the ledger of the search in place of its run's."""
         result, ledger = model._fitted(), Ledger()
-        plan = dict(result.ledger.plan or {})
+        plan: dict[str, Any] = dict(result.ledger.plan or {})
         searched = {
             "candidates": n_candidates, "mean_runs": float(self.mean_runs), "score": self.score, "best_score": score,
             "shape": None if self.shape is None else float(self.shape),
@@ -407,7 +407,7 @@ class PrivateSearch(Generic[E]):
         return self._found()[0]
 
     @property
-    def best_params_(self) -> dict[str, Any]:
+    def best_params_(self) -> dict[str, object]:
         """Its candidate."""
         return dict(self._found()[1])
 
