@@ -11,7 +11,7 @@ import json
 import threading
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, TypedDict, cast
+from typing import Any, NotRequired, TypedDict, cast
 
 from ..accounting import ComposedEvent, PrivacyEvent, default_accountant, event_from_dict, parts_epsilon
 from ..accounting.parts import Spent, accounts, composed
@@ -20,7 +20,7 @@ from ..checks import check_name
 SCHEMA = 2
 
 
-class PlanRecord(TypedDict, total=False):
+class PlanRecord(TypedDict):
     """Public numbers of a run, as `RunPlan.public` gives them; those of later versions may be there too."""
 
     relation: str
@@ -33,12 +33,12 @@ class PlanRecord(TypedDict, total=False):
     clip_norm: float
     sensitivity: float
     delta: float
-    part: str
+    part: NotRequired[str]
     #: What the columns were bought with.
-    prior: dict[str, object]
-    rows_per_unit: int
+    prior: NotRequired[dict[str, object]]
+    rows_per_unit: NotRequired[int]
     #: Of a search, of which this is the chosen run.
-    search: dict[str, object]
+    search: NotRequired[dict[str, object]]
 
 
 class Ledger:
@@ -189,7 +189,7 @@ class Ledger:
             if record["kind"] == "plan":
                 break
             if record["kind"] == "resume":
-                planned = int((self.plan or {}).get("n_steps", 0))
+                planned = 0 if self.plan is None else int(self.plan.get("n_steps", 0))
                 return (record["n_steps"], planned) if record["n_steps"] < planned else None
         return None
 
