@@ -74,8 +74,8 @@ SCHEDULE = frozenset(
     }
 )  # fmt: skip
 _SAMPLINGS = ("poisson", "full", "without_replacement")
-#: Renyi divergence of the private score over that of a run, at order 8, where the score's noise is not given.
-_SCORE_SHARE = 0.2
+#: Renyi divergence of the private score over that of a run, at an order, where the score's noise is not given.
+_SCORE_SHARE, _SHARE_ORDER = 0.2, 8.0
 
 Scorer = Callable[[Any, Any, Any], float]
 E = TypeVar("E", bound=PrivateEstimator)
@@ -217,8 +217,9 @@ class PrivateSearch(Generic[E]):
         """Noise multiplier of the score beside a run; a function of public numbers that rises with the run's noise."""
         if self.score_noise is not None:
             return float(self.score_noise)
-        of_run = float(renyi_divergence(run, 8.0))
-        return 0.5 * math.sqrt(1.0 / (_SCORE_SHARE * min(max(of_run, 1e-9), 1e3)))
+        of_run = float(renyi_divergence(run, _SHARE_ORDER))
+        # A Gaussian's divergence is order / (2 z^2).
+        return math.sqrt(_SHARE_ORDER / (2.0 * _SCORE_SHARE * min(max(of_run, 1e-9), 1e3)))
 
     def event(self, sampler: Sampler, n_steps: int, noise_multiplier: float) -> RepeatAndSelectEvent:
         """The event of the whole search, for runs of so many steps with this noise multiplier."""
