@@ -218,3 +218,13 @@ def test_a_subinterpreter_imports_the_kernels_or_is_told_why_not(first):
         assert done.stdout == "imported\n"
     else:
         assert done.stdout == "imported\n" or re.match("ImportError .*(subinterpreter|per process)", done.stdout, re.S)
+
+
+def test_the_kernels_run_under_the_interpreters_lock():
+    """A free-threaded CPython turns its lock on for what does not declare that it needs none."""
+    code = "import sys, vips_fast.kernels.native; print(getattr(sys, '_is_gil_enabled', lambda: True)())"
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.returncode == 0 and done.stdout == "True\n", done.stderr

@@ -14,6 +14,7 @@ from scipy import stats
 from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, PrivateSearch
 from vips_fast import accounting as acc
 from vips_fast.accounting.dp_events import export_event
+from vips_fast.engine import sampling
 from vips_fast.engine.budget import Budget, BudgetExceededError
 from vips_fast.mechanisms.selection import number_of_runs
 from vips_fast.models import privacy_file, search
@@ -304,3 +305,16 @@ def test_a_known_key_taints_and_no_budget_pays_for_it(tmp_path):
     assert np.array_equal(found.best_estimator_.coef_, again.best_estimator_.coef_)
     with pytest.raises(search.NotFittedError):
         _ = searched().best_params_
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 4.0])
+def test_a_private_score_takes_a_fifth_of_a_runs_divergence(epsilon):
+    """So that a run keeps nearly all of what the choice leaves to it."""
+    sampler = sampling.FullSampler(1000)
+    asked = PrivateSearch(logistic(target_epsilon=epsilon), NORMS, mean_runs=5, shape=0)
+    z = acc.calibrate_noise_multiplier(lambda noise: asked.event(sampler, 20, noise), epsilon, 1e-5)
+    score, run = asked.event(sampler, 20, z).event.events
+    assert acc.renyi_divergence(score, 8.0) == pytest.approx(0.2 * acc.renyi_divergence(run, 8.0), rel=1e-9)
+    # The choice takes about half; what the score takes of the rest is about a tenth.
+    whole = acc.epsilon(asked.event(sampler, 20, z).event, 1e-5)
+    assert 0.85 * whole < acc.epsilon(run, 1e-5) < whole < 0.65 * epsilon

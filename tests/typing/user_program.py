@@ -98,6 +98,9 @@ def coefficients(rows: Matrix, labels: Labels) -> BayesianLogisticRegression:
     search = PrivateSearch(model, {"row_norm": [0.5, 1.0]}, mean_runs=2.0).fit(rows, labels)
     assert_type(search.best_estimator_, BayesianLogisticRegression)
     assert_type(search.privacy_, Privacy)
+    assert_type(search.best_params_, dict[str, object])
+    assert_type(model.get_params(), dict[str, object])
+    model.get_metadata_routing()
     return search.best_estimator_
 
 
@@ -128,6 +131,10 @@ def main() -> None:
         fitted = topics(counts, Path(name))
     assert_type(fitted.privacy_, Privacy)
     assert_type(fitted.ledger_, Ledger)
+    record = fitted.ledger_.plan
+    assert record is not None
+    assert_type(record["n_records"], int)
+    assert_type(fitted.ledger_.to_dict(), dict[str, object])
     print(fitted.privacy_.statement(), fitted.privacy_.epsilon, len(fitted.ledger_), fitted.n_steps_)
     print(coefficients(rows, labels).privacy_.epsilon, pictures(images).shape)
     print(sorted(words(["the same words in every text"] * 200)))

@@ -104,7 +104,7 @@ def _fitted(
             payer = Spending(model, args.budget, call={"unit": unit, "n_bins": bin_count(args.input)}, folder=run)
             with (
                 _cluster(args) as args.backend, contextlib.closing(payer) if buys() else payer as spending,
-                _warnings_said(),
+                warnings_said(),
             ):
                 job = read(model, run)
                 groups = job.groups if args.groups is None else read_labels(args.groups)
@@ -228,7 +228,7 @@ def finished(folder: Path, model: Any, args: argparse.Namespace) -> Any:
 
 
 @contextlib.contextmanager
-def _warnings_said() -> Iterator[None]:
+def warnings_said() -> Iterator[None]:
     """Let a warning be a line on standard error that cannot fail."""
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *_, **__: say(f"warning: {message}")

@@ -28,7 +28,7 @@ class _Line(logging.Handler):
 
 @contextlib.contextmanager
 def foretold(args: Namespace) -> Iterator[None]:
-    """Let a fit say its forecast before it spends anything; raises ValueError in place of a hopeless fit.
+    """Let a fit or a search say its forecast before it spends anything; ValueError in place of a hopeless one.
 
     ``--quiet`` keeps the forecast back, ``--anyway`` makes the refusal a warning. Other models have none.
     """
@@ -37,7 +37,7 @@ def foretold(args: Namespace) -> Iterator[None]:
         return
     from ..models.lda import HopelessWarning
 
-    logger, line = logging.getLogger("vips_fast.models.lda.estimator"), _Line(logging.INFO)
+    logger, line = logging.getLogger("vips_fast.models.outlook"), _Line(logging.INFO)
     level = logger.level
     if not args.quiet:
         logger.addHandler(line)

@@ -13,6 +13,7 @@ from . import texts
 from .arguments import Kind, Parser, probability
 from .config import JobParser
 from .folder import check_place
+from .forecast import foretold
 from .output import read_labels, report, warn_of_delta
 from .record import fit_object, object_line
 
@@ -82,7 +83,7 @@ def run_search(
 ) -> int:
     """Search, and write the chosen model to its folder, which appears whole or not at all."""
     from ..models.search import PrivateSearch
-    from .fit import given, settings_of, unit_of
+    from .fit import given, settings_of, unit_of, warnings_said
 
     start = time.perf_counter()
     for name, option in _REFUSED.items():
@@ -113,7 +114,8 @@ def run_search(
         public = {"X_public": judged[0], "y_public": judged[1] if len(judged) > 1 else None}
     whose = {} if groups is None else {"groups": groups, "unit": unit}
     X, y = job.data if len(job.data) == 2 else (job.data[0], None)
-    search.fit(X, y, budget=args.budget, **whose, **public)
+    with warnings_said(), foretold(args):
+        search.fit(X, y, budget=args.budget, **whose, **public)
     best = search.best_estimator_
     _write(best, out, {**job.files(best), texts.PRIVACY: texts.statement(best)})
     warn_of_delta(best.privacy_.delta, best.privacy_.n_records)

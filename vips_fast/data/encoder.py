@@ -51,11 +51,11 @@ class ColumnEncoder:
     def __init__(self, schema: Schema | str | os.PathLike[str], invalid: str = "nan"):
         self.schema, self.invalid = schema, invalid
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
+    def get_params(self, deep: bool = True) -> dict[str, object]:
         """Constructor arguments by name."""
         return {"schema": self.schema, "invalid": self.invalid}
 
-    def set_params(self, **params: Any) -> Self:
+    def set_params(self, **params: object) -> Self:
         """Set constructor arguments; returns the encoder. ValueError for another name."""
         for name, value in params.items():
             if name not in self.get_params():
@@ -77,7 +77,7 @@ class ColumnEncoder:
         """The largest L2 norm that an encoded row can have, a public number."""
         return self.schema_.row_norm
 
-    def fit(self, X: Any, y: object = None) -> Self:
+    def fit(self, X: object, y: object = None) -> Self:
         """Check that X has the schema's columns; its rows are not read.
 
         X is a frame of pandas or polars, a pyarrow table or a mapping of column names to cells; y is not used.
@@ -92,7 +92,7 @@ class ColumnEncoder:
         self.n_features_in_ = len(names)
         return self
 
-    def transform(self, X: Any) -> sparse.csr_array:
+    def transform(self, X: object) -> sparse.csr_array:
         """Encode a table.
 
         Returns float64 CSR of shape (n, n_features), or a frame after `set_output`. Raises ValueError if a column is
@@ -108,7 +108,7 @@ class ColumnEncoder:
         matrix = sparse.vstack(parts, format="csr") if parts else none
         return framed(self, matrix, X)
 
-    def fit_transform(self, X: Any, y: object = None) -> sparse.csr_array:
+    def fit_transform(self, X: object, y: object = None) -> sparse.csr_array:
         """`fit`, then `transform`."""
         return self.fit(X).transform(X)
 

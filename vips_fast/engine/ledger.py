@@ -11,13 +11,34 @@ import json
 import threading
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NotRequired, TypedDict, cast
 
 from ..accounting import ComposedEvent, PrivacyEvent, default_accountant, event_from_dict, parts_epsilon
 from ..accounting.parts import Spent, accounts, composed
 from ..checks import check_name
 
 SCHEMA = 2
+
+
+class PlanRecord(TypedDict):
+    """Public numbers of a run, as `RunPlan.public` gives them; those of later versions may be there too."""
+
+    relation: str
+    unit: str
+    sampling: str
+    n_records: int
+    batch_size: float
+    n_steps: int
+    noise_multiplier: float
+    clip_norm: float
+    sensitivity: float
+    delta: float
+    part: NotRequired[str]
+    #: What the columns were bought with.
+    prior: NotRequired[dict[str, object]]
+    rows_per_unit: NotRequired[int]
+    #: Of a search, of which this is the chosen run.
+    search: NotRequired[dict[str, object]]
 
 
 class Ledger:
@@ -79,14 +100,14 @@ class Ledger:
         return self._head
 
     @property
-    def plan(self) -> dict[str, Any] | None:
+    def plan(self) -> PlanRecord | None:
         """Public numbers of the last run, or None before the first."""
         return self.plans[-1] if self.plans else None
 
     @property
-    def plans(self) -> list[dict[str, Any]]:
+    def plans(self) -> list[PlanRecord]:
         """Public numbers of all runs."""
-        return [dict(record["plan"]) for record in self._records if record["kind"] == "plan"]
+        return [cast(PlanRecord, dict(record["plan"])) for record in self._records if record["kind"] == "plan"]
 
     @property
     def closing(self) -> str | None:
@@ -168,7 +189,7 @@ class Ledger:
             if record["kind"] == "plan":
                 break
             if record["kind"] == "resume":
-                planned = int((self.plan or {}).get("n_steps", 0))
+                planned = 0 if self.plan is None else int(self.plan.get("n_steps", 0))
                 return (record["n_steps"], planned) if record["n_steps"] < planned else None
         return None
 
@@ -179,7 +200,7 @@ class Ledger:
         """
         self._ahead = write
 
-    def chain(self) -> list[tuple[dict[str, Any], str]]:
+    def chain(self) -> list[tuple[dict[str, object], str]]:
         """The records, each with the hash that the chain has there."""
         with self._lock:
             heads = [record["before"] for record in self._records[1:]] + [self._head]
@@ -251,13 +272,13 @@ class Ledger:
         event = self.event()
         return None if event is None else default_accountant(event)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """A JSON-ready copy."""
         with self._lock:
             return {"schema": SCHEMA, "head": self._head, "records": [dict(record) for record in self._records]}
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> "Ledger":
+    def from_dict(cls, data: object) -> "Ledger":
         """The ledger from `to_dict`.
 
         Raises ValueError if the schema is unknown, a record is malformed or the chain of hashes does not hold.

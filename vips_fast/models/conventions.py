@@ -59,7 +59,7 @@ class Conventions(Repeatable):
         """As `set_fit_request`, for ``score``."""
         return self._request("score", requests)
 
-    def get_metadata_routing(self) -> Any:
+    def get_metadata_routing(self) -> object:
         """The requests, as scikit-learn's tools read them (needs scikit-learn)."""
         from sklearn.utils.metadata_routing import MetadataRequest
 

@@ -38,6 +38,7 @@ from ..engine.units import KeptRows, UnitRecords
 from ..kernels.threads import resolve_n_threads
 from . import persistence
 from .conventions import Conventions
+from .outlook import Outlook
 from .prepared import Prepared, bins_of, deal
 from .settings import public_seed, same, unit_name
 from .spending import Payer, planning
@@ -115,8 +116,9 @@ class PrivateEstimator(Conventions):
         """Reasons, known from the settings alone, why the guarantee will not hold."""
         return ()
 
-    def _foretell(self, prepared: Prepared) -> None:
-        """Say what the run that is prepared can be expected to give, from public numbers; nothing is spent yet."""
+    def _foresee(self, prepared: Prepared) -> Outlook | None:
+        """What the run that is prepared can be expected to give, from public numbers; None where nothing says it."""
+        return None
 
     # ------------------------------------------------------------- settings
 
@@ -230,7 +232,8 @@ class PrivateEstimator(Conventions):
             )
             if not (partial or resumed):
                 try:
-                    self._foretell(prepared)
+                    if (outlook := self._foresee(prepared)) is not None:
+                        outlook.tell(3)
                 except BaseException:  # a warning that was made an error
                     prepared.spending.close()
                     raise
@@ -335,7 +338,7 @@ class PrivateEstimator(Conventions):
         )
         return self
 
-    def prior(self, before: FitResult | None = None) -> dict[str, Any]:
+    def prior(self, before: FitResult | None = None) -> dict[str, object]:
         """What a fit after this one says of it, whose columns it chose; JSON-ready."""
         ledger = self._fitted().ledger
         if before is not None or not ledger.private:

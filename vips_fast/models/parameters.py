@@ -99,11 +99,11 @@ class Parameters:
         parameters = inspect.signature(cls.__init__).parameters.values()
         return sorted(p.name for p in parameters if p.name != "self")
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
+    def get_params(self, deep: bool = True) -> dict[str, object]:
         """Constructor arguments by name."""
         return {name: getattr(self, name) for name in self._parameter_names()}
 
-    def set_params(self, **params: Any) -> Self:
+    def set_params(self, **params: object) -> Self:
         """Set constructor arguments; returns the estimator. Raises ValueError if a name is not a parameter."""
         names = self._parameter_names()
         for name, value in params.items():

@@ -8,6 +8,7 @@ and ``verify`` computes it again and compares.
 
 import json
 import math
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,7 +45,8 @@ def privacy_record(result: FitResult) -> dict[str, Any]:
     """
     from .. import __version__
 
-    privacy, ledger, plan = result.privacy, result.ledger, result.ledger.plan or {}
+    privacy, ledger = result.privacy, result.ledger
+    plan: Mapping[str, Any] = ledger.plan or {}
     events = ledger_events(ledger)
     mus = [gaussian_mu(event) for _, event in events]
     mu = max((value for value in mus if value is not None), default=0.0) if None not in mus else None

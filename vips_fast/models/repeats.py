@@ -4,7 +4,7 @@ import copy
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Self
+from typing import Any, Self
 
 from .parameters import Parameters
 
@@ -21,7 +21,8 @@ class Repeatable(Parameters):
 
     def __sklearn_clone__(self) -> Self:
         """What scikit-learn's ``clone`` gives: an unfitted copy, whose fits count with this estimator's."""
-        other = type(self)(**{name: copy.deepcopy(value) for name, value in self.get_params(deep=False).items()})
+        params: dict[str, Any] = {name: copy.deepcopy(value) for name, value in self.get_params(deep=False).items()}
+        other = type(self)(**params)
         vars(other)["_fits"] = self._shared_fits()
         # What a user has said of the estimator, and no fit has found.
         vars(other).update({name: vars(self)[name] for name in ("_output", "_requests") if name in vars(self)})

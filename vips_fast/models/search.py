@@ -36,6 +36,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar, cast
 
@@ -62,6 +63,7 @@ from ..engine.statement import Privacy
 from ..mechanisms import GaussianMechanism
 from ..mechanisms.selection import number_of_runs
 from .estimator import NotFittedError, PrivateEstimator
+from .outlook import Outlook
 from .settings import unit_name
 
 #: What all runs have in common, so that they have one event.
@@ -72,8 +74,8 @@ SCHEDULE = frozenset(
     }
 )  # fmt: skip
 _SAMPLINGS = ("poisson", "full", "without_replacement")
-#: Renyi divergence of the private score over that of a run, at order 8, where the score's noise is not given.
-_SCORE_SHARE = 0.2
+#: Renyi divergence of the private score over that of a run, at an order, where the score's noise is not given.
+_SCORE_SHARE, _SHARE_ORDER = 0.2, 8.0
 
 Scorer = Callable[[Any, Any, Any], float]
 E = TypeVar("E", bound=PrivateEstimator)
@@ -186,7 +188,7 @@ class PrivateSearch(Generic[E]):
             self._unfitted(one)._check_parameters()
         return tried
 
-    def check(self) -> list[dict[str, Any]]:
+    def check(self) -> list[dict[str, object]]:
         """The candidates, all combinations; ValueError or TypeError for a setting that no search can have."""
         if not isinstance(self.estimator, PrivateEstimator):
             raise TypeError(f"estimator: expected a private estimator, got {type(self.estimator).__name__}")
@@ -215,8 +217,9 @@ class PrivateSearch(Generic[E]):
         """Noise multiplier of the score beside a run; a function of public numbers that rises with the run's noise."""
         if self.score_noise is not None:
             return float(self.score_noise)
-        of_run = float(renyi_divergence(run, 8.0))
-        return 0.5 * math.sqrt(1.0 / (_SCORE_SHARE * min(max(of_run, 1e-9), 1e3)))
+        of_run = float(renyi_divergence(run, _SHARE_ORDER))
+        # A Gaussian's divergence is order / (2 z^2).
+        return math.sqrt(_SHARE_ORDER / (2.0 * _SCORE_SHARE * min(max(of_run, 1e-9), 1e3)))
 
     def event(self, sampler: Sampler, n_steps: int, noise_multiplier: float) -> RepeatAndSelectEvent:
         """The event of the whole search, for runs of so many steps with this noise multiplier."""
@@ -264,7 +267,8 @@ class PrivateSearch(Generic[E]):
         X and y are as the estimator's ``fit`` takes them, in memory; ``groups``, ``unit`` and ``budget`` as in
         `vips_fast.models.parameters.Rows`. ``X_public`` and ``y_public`` are what runs are judged by with
         ``score="public"``: they have to be public, which cannot be seen here. The budget is charged once, for the whole
-        search, before the first run.
+        search, before the first run and after the forecast of the most promising candidate is logged; where not even
+        that one has prospects, a `vips_fast.models.lda.HopelessWarning` says so.
 
         Raises ValueError or TypeError if a setting or the data are unusable, or the budget does not hold the search,
         before anything is spent; NoRunError where a Poisson number of runs is 0, after it.
@@ -293,10 +297,16 @@ class PrivateSearch(Generic[E]):
         event = self.event(sampler, n_steps, z)
         common = {"n_steps": n_steps, "noise_multiplier": z, "target_epsilon": None, "target_delta": float(delta)}
         whose: dict[str, Any] = {} if groups is None else {"unit": called}
+        outlooks: list[Outlook | None] = []
         for one in tried:
             # Refuses settings and data that no run could use, before anything is spent. The labels are public.
             own = {"n_records": base.n_records if sampler.name == "without_replacement" else n_records}
-            seen = self._unfitted({**one, **common, **own}).prepare(X, y, groups=groups, **whose).public
+            prospective = self._unfitted({**one, **common, **own})
+            prepared = prospective.prepare(X, y, groups=groups, **whose)
+            seen = prepared.public
+            fewer = replace(prepared, public=replace(seen, n_records=n_fitted))  # what a run is fitted to
+            outlooks.append(prospective._foresee(fewer))
+        _foretell(tried, outlooks)
         if seen.classes is not None and "classes" in base.get_params(deep=False):
             common["classes"] = seen.classes.tolist()
         facts = self._charge(payer, event, None)
@@ -367,7 +377,7 @@ class PrivateSearch(Generic[E]):
     ) -> E:  # fmt: skip
         """The chosen model with the ledger of the search in place of its run's."""
         result, ledger = model._fitted(), Ledger()
-        plan = dict(result.ledger.plan or {})
+        plan: dict[str, Any] = dict(result.ledger.plan or {})
         searched = {
             "candidates": n_candidates, "mean_runs": float(self.mean_runs), "score": self.score, "best_score": score,
             "shape": None if self.shape is None else float(self.shape),
@@ -398,7 +408,7 @@ class PrivateSearch(Generic[E]):
         return self._found()[0]
 
     @property
-    def best_params_(self) -> dict[str, Any]:
+    def best_params_(self) -> dict[str, object]:
         """Its candidate."""
         return dict(self._found()[1])
 
@@ -492,6 +502,16 @@ def _rows_of(X: Any) -> Callable[[np.ndarray], Any]:
         return lambda which: X.iloc[which]
     array = np.asarray(X)
     return lambda which: array[which]
+
+
+def _foretell(tried: Sequence[Mapping[str, Any]], outlooks: Sequence[Outlook | None]) -> None:
+    """Say what the most promising candidate can be expected to give, from public numbers, where all have forecasts."""
+    known = [one for one in outlooks if one is not None]
+    if len(known) < len(tried):
+        return
+    best = max(range(len(tried)), key=lambda place: known[place].gain)
+    settings = ", ".join(f"{name}={value}" for name, value in tried[best].items())
+    known[best].tell(3, f"search: the most promising of {len(tried)} candidates is {settings}; ")
 
 
 @contextmanager

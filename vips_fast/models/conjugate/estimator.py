@@ -17,7 +17,7 @@ import numpy as np
 
 from ...checks import check_number
 from ...data.shards import ShardedCorpus
-from ...data.types import Array, Matrix, Vector
+from ...data.types import Array, Column, Data, Matrix, Vector
 from ...engine.ledger import Ledger
 from ...engine.plan import RunPlan
 from ...engine.result import FitResult, Public
@@ -190,7 +190,7 @@ class ConjugateEstimator(PrivateEstimator):
     def check_parameters(self) -> None:
         """Raise a ValueError for a parameter of the subclass that is out of its range."""
 
-    def records(self, X: Any, y: Any = None) -> np.ndarray:
+    def records(self, X: Data, y: Column | None = None) -> np.ndarray:
         """Records as rows: the columns of X, then those of y if it is given."""
         rows: np.ndarray = np.asarray(X)
         if rows.ndim != 2 or rows.shape[1] == 0:
@@ -204,7 +204,7 @@ class ConjugateEstimator(PrivateEstimator):
 
     # ------------------------------------------------------------- fitting
 
-    def fit(self, X: Any, y: Any = None, **keep: Unpack[Bookkeeping]) -> Self:
+    def fit(self, X: Data, y: Column | None = None, **keep: Unpack[Bookkeeping]) -> Self:
         """Fit the model to records, the rows of X: numbers of shape (n, d), or a ShardedCorpus.
 
         ``y``, numbers of shape (n,) or (n, m), or None, are further columns of the records, where the model has them. A
@@ -217,7 +217,7 @@ class ConjugateEstimator(PrivateEstimator):
         """
         return self._fit(X, y, **keep)
 
-    def partial_fit(self, X: Any, y: Any = None, **call: Unpack[Call]) -> Self:
+    def partial_fit(self, X: Data, y: Column | None = None, **call: Unpack[Call]) -> Self:
         """One more step, from all rows of X (`vips_fast.models.parameters.Call`); give a ``noise_multiplier``.
 
         The step joins the average with the next step size, as if it were a step of `fit`, whose parameters and errors
@@ -376,7 +376,7 @@ class ConjugateEstimator(PrivateEstimator):
     average_ = Published[Vector]("average", "Released mean of the statistics per record, shape (n_statistics,).")
     noise_sd_ = Published[float]("noise_sd", "Standard deviation of the noise in each entry of ``average_``.", 0)
 
-    def expected_statistics(self, X: Any, y: Any = None) -> Matrix:
+    def expected_statistics(self, X: Data, y: Column | None = None) -> Matrix:
         """Expected sufficient statistics of records under the fitted parameters, one row each.
 
         They describe X and y, which are as in `fit`: publish them only if these may be published. float64, shape

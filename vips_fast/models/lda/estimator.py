@@ -1,8 +1,6 @@
 """Private latent Dirichlet allocation: settings and read-outs."""
 
-import logging
 import math
-import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict, Unpack, cast
@@ -20,6 +18,7 @@ from ...engine.sampling import Sampler, make_sampler, resolve_sampling
 from ...kernels.lda import estep_blocks, scaled_table
 from ...kernels.threads import resolve_n_threads
 from ..estimator import ArraySpec
+from ..outlook import Outlook
 from ..parameters import Bookkeeping, Call
 from ..plots import plot_topics
 from ..prepared import Prepared
@@ -43,8 +42,6 @@ from .records import Documents
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-_log = logging.getLogger(__name__)
 
 
 class PyLdaVis(TypedDict):
@@ -273,12 +270,12 @@ class LatentDirichletAllocation(Transformer):
         self._check_parameters()
         return self._plan(Public(n_features, n_records, seed=0))
 
-    def _foretell(self, prepared: Prepared) -> None:
-        """Log the forecast; warn where it is hopeless."""
+    def _foresee(self, prepared: Prepared) -> Outlook | None:
+        """The forecast; none with a prior of public topics, on which it was not fitted, or without noise."""
         planned, public = prepared.plan, prepared.public
         noise = planned.mechanism.noise_sd / planned.mechanism.clip_norm
         if self._informed or noise == 0:
-            return
+            return None
         length = int(self._length or 1)
         size = min(planned.sampler.expected_batch_size, public.n_records)
         said = self._plan(
@@ -286,9 +283,8 @@ class LatentDirichletAllocation(Transformer):
             batch_size=size, sampling="poisson", n_bins=None,
         )  # fmt: skip
         if said.hopeless:
-            warnings.warn(said.warning(), HopelessWarning, stacklevel=4)
-        else:
-            _log.info("%s", said.forecast())
+            return Outlook(said.expected_gain, said.warning(), HopelessWarning)
+        return Outlook(said.expected_gain, said.forecast())
 
     def _most_rows(self, public: Public) -> int | None:
         """Documents of a unit that are used at most, as the plan asks for them."""

@@ -73,7 +73,7 @@ class PaperLatentDirichletAllocation(LatentDirichletAllocation):
     def _model(self, public: Public) -> Model:
         return (PaperLdaModel if self.update == "paper" else LdaModel)(**self._model_settings(public))
 
-    def _foretell(self, prepared: Prepared) -> None:
+    def _foresee(self, prepared: Prepared) -> None:
         """Nothing: the forecast was fitted on our update."""
 
     def _sensitivity(self, model: Model, relation: str) -> float | None:
