@@ -62,8 +62,8 @@ class BayesianLogisticRegression(PrivateEstimator):
     covariance : {"full", "spherical"}
         The posterior's covariance. "full" releases d + d (d + 1)/2 numbers a step. "spherical" is for many columns,
         such as words: N(mean, v I), two classes, and d numbers a step, whose work grows with the stored entries of
-        sparse rows (`vips_fast.models.logistic.spherical.SphericalModel`); v is the variance that the noise brings, so that
-        intervals say what it may have done, and probabilities are those at the mean. Take 50 steps or more.
+        sparse rows (`vips_fast.models.logistic.spherical.SphericalModel`); v is the variance that the noise brings, so
+        that intervals say what it may have done, and probabilities are those at the mean. Take 50 steps or more.
     options : LogisticOptions or None
         Numerical settings; None takes their defaults.
     **common
