@@ -5,7 +5,10 @@ import math
 import common
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import stroke_fig5
+import text_logistic
+from newton import DoubleNoiseNewton, direction_sensitivity
 
 from vips_fast.accounting import GaussianEvent, SelfComposedEvent, epsilon, strong_composition
 
@@ -76,3 +79,49 @@ def test_tables_are_made_of_whole_and_of_partial_runs(name, tmp_path):
     assert all(f".{5000 + i}" in page for i in range(len(rows)))
     assert module.draw(rows, tmp_path)[0].exists()
     assert f".{5000 + len(rows) - 1}" not in module.report(rows[:-1])
+
+
+def test_directions_of_double_noise_newton_move_by_no_more_than_said():
+    rng = np.random.default_rng(0)
+    reached = []
+    for _ in range(200):
+        A = rng.normal(size=(4, 3))
+        H, g, v = A @ A.T * 10.0 ** rng.uniform(-3, 2), rng.normal(size=4), rng.normal(size=4)
+        least = 10.0 ** rng.uniform(-2, 1)
+        if rng.random() < 0.5:  # the direction that H says nothing of is where it moves most
+            g = v = np.linalg.svd(A)[0][:, -1]
+        before = np.linalg.solve(H + least * np.eye(4), g)
+        after = np.linalg.solve(H + np.outer(v, v) + least * np.eye(4), g)
+        bound = direction_sensitivity(np.linalg.norm(g), v @ v, least)
+        reached.append(np.linalg.norm(before - after) / bound)
+    assert max(reached) <= 1 + 1e-9 and max(reached) > 0.999
+
+
+def wide(n=800, d=30):
+    """Sparse rows whose first column alone tells the label."""
+    rng = np.random.default_rng(1)
+    X = sp.random_array((n, d), density=0.3, rng=rng, format="csr")
+    y = (np.asarray(X[:, [0]].todense()).ravel() > 0.2).astype(int)
+    return sp.csr_array(X), y
+
+
+def test_steps_of_newton_and_of_frank_wolfe_learn_where_there_is_hardly_noise():
+    X, y = wide()
+    newton = DoubleNoiseNewton(1e4, 1e-5, n_steps=10).fit(X, y)
+    assert ((newton.decision_function(X) > 0) == y).mean() > 0.95 and newton.predict_proba(X).shape == (800, 2)
+    w = text_logistic.frank_wolfe(X, y, 1e6, radius=30.0, n_steps=200, rng=np.random.default_rng(2))
+    assert abs(w).sum() <= 30 * (1 + 1e-12) and abs(w[:-1]).argmax() == 0
+    assert ((X @ w[:-1] + w[-1] > 0) == y).mean() > 0.9
+    # With next to no budget the vertices are drawn at random.
+    drawn = text_logistic.frank_wolfe(X, y, 1e-3, radius=1.0, n_steps=40, rng=np.random.default_rng(3))
+    assert len(np.flatnonzero(drawn)) > 15
+
+
+def test_the_table_of_texts_shows_every_cell():
+    names = ("auc", "log_loss", "accuracy")
+    rows = [
+        cell | dict(sound=cell["epsilon"], seconds=1.0, each=dict.fromkeys(names, [0.5 + i / 1e4]))
+        for i, cell in enumerate(text_logistic.cells(10))
+    ]
+    page = text_logistic.report(rows)
+    assert all(f".{5000 + i}" in page for i in range(len(rows)))

@@ -103,7 +103,9 @@ def contributions(X, y, theta, records, order=2, clip=1.0, spacing=2.0**-20):
     rows = LogisticRecords.of(design(X, 1.0), np.asarray(y, float))
     model = GradientModel(rows.n_features, clip=clip, order=order, rate=1.0, alpha=0.0, first=0)
     model._theta, model._spacing = np.asarray(theta, float), spacing
-    return np.array(model.contributions(rows.block(np.asarray(records)))), model
+    columns, units = model.contributions(rows.block(np.asarray(records)))
+    assert (columns == np.tile(np.arange(rows.n_features), len(records))).all()
+    return units.reshape(len(records), -1).T, model
 
 
 @pytest.mark.filterwarnings("error")

@@ -58,6 +58,21 @@ def test_fit_predict_and_verify(run, rows, name, labels):
     assert run(*verify)[0] == 1
 
 
+def test_many_columns(run, rows):
+    """More columns than a full covariance has room for, from a sparse file to probabilities."""
+    X, out, transcript = sp.load_npz(rows / "X.npz"), rows / "wide", rows / "transcript"
+    sp.save_npz(rows / "wide.npz", sp.csr_array((X.data, X.indices, X.indptr), shape=(3000, 100_000)))
+    fit = ["fit", "blr", rows / "wide.npz", "--labels", rows / "y.npy", "--out", out, "--quiet", "--epsilon", 5]
+    code, _, errors = run(*fit)
+    assert code == 2 and "100000 columns" in errors
+    assert run(*fit, "--covariance", "spherical", "--transcript", transcript)[0] == 0
+    model = BayesianLogisticRegression.load(out)
+    assert model.coef_.shape == (1, 100_000) and model.coef_.argmax() == 0
+    assert run("predict", out, rows / "wide.npz", "--out", rows / "p.npy")[0] == 0
+    assert np.load(rows / "p.npy").shape == (3000, 2)
+    assert run("verify", out, "--transcript", transcript)[0] == 0
+
+
 @pytest.mark.parametrize(("labels", "classes"), [("y.npy", ["0", "1"]), ("y.txt", ["yes", "no"])])
 def test_stated_classes(run, rows, labels, classes):
     """With them a label that is neither is dropped like other invalid values."""

@@ -93,6 +93,7 @@ EVERY = {
         lambda **o: _logistic(paper=True, **{"update": "average", "sensitivity": "proven", **o}),
         lambda *a, **k: (sp.csr_array(labelled(*a, **k)[0]), labelled(*a, **k)[1]),
     ),
+    "logistic-spherical": (lambda **o: _logistic(**{"covariance": "spherical", **o}), labelled),
     "network-bohning": (lambda **o: _network("bohning", **{"weight_prior": "gaussian", **o}), binary),
     "gaussian-mixture": (_example("GaussianMixture", radius=2.0, means_init=np.eye(2, 4)), vectors),
     "bernoulli-mixture": (_example("BernoulliMixture"), binary),

@@ -18,6 +18,7 @@ from vips_fast.kernels import add_rounded_gaussian
 from vips_fast.models.lda.model import LdaModel
 from vips_fast.models.lda.scaling import word_scales
 from vips_fast.models.logistic.multiclass import OneVsRestModel
+from vips_fast.models.logistic.spherical import SphericalModel
 
 # ------------------------------------------------------------------- estimators
 
@@ -98,6 +99,53 @@ class ClipsEachClass(BayesianLogisticRegression):
 
     def _model(self, public):
         return ClipsEachModel(public, **self._model_settings(public))
+
+
+class UnclippedUnitsModel(SphericalModel):
+    """Rows are clipped, and a person's sum is not."""
+
+    def _joined(self, columns, units, starts):
+        return columns, units
+
+
+class LongRowsModel(SphericalModel):
+    """Rows pass the bound of a contribution by a half."""
+
+    def _contributions(self, block):
+        columns, units, clipped = super()._contributions(block)
+        return columns, units * 3 // 2, clipped
+
+
+class ExactMeanModel(SphericalModel):
+    """The published mean is moved by the sum before its noise."""
+
+    def round(self, fine, spacing):
+        self._exact = fine * spacing
+        return super().round(fine, spacing)
+
+    def result(self):
+        return {**super().result(), "weights": self._mean + getattr(self, "_exact", 0.0) / self._n}
+
+
+class UnclippedUnits(BayesianLogisticRegression):
+    """A first-order statistic without the joint clip of a person's rows."""
+
+    def _model(self, public):
+        return UnclippedUnitsModel(public, **self._model_settings(public))
+
+
+class LongRows(BayesianLogisticRegression):
+    """A first-order statistic whose rows pass its bound."""
+
+    def _model(self, public):
+        return LongRowsModel(public, **self._model_settings(public))
+
+
+class ExactMean(BayesianLogisticRegression):
+    """Un-noised sums of the last minibatch in ``coef_``."""
+
+    def _model(self, public):
+        return ExactMeanModel(public, **self._model_settings(public))
 
 
 class PrivatePrior(LatentDirichletAllocation):

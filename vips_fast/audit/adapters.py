@@ -350,7 +350,8 @@ class LogisticAdapter(Adapter):
 
     def blank(self, entries: int) -> list[Any]:
         """Rows of zeros, with both labels."""
-        row = np.zeros(max(1, math.isqrt(2 * entries) - 2))
+        full = self.estimator().covariance == "full"
+        row = np.zeros(max(1, math.isqrt(2 * entries) - 2 if full else entries - 1))
         return [(row, 0.0), (row, 1.0)]
 
 

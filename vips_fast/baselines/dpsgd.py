@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -21,6 +21,7 @@ from ..engine.statement import Privacy
 from ..kernels.blr import Rows
 from ..mechanisms import GaussianMechanism
 from ..models.estimator import ArraySpec
+from ..models.logistic.spherical import MAX_COLUMNS
 from .laplace import LaplaceMechanism, LaplaceSampler
 from .linear import LinearClassifier
 
@@ -71,6 +72,8 @@ class DPSGDLogisticRegression(LinearClassifier):
     one by clip_norm. With "laplace" and the textbook's accountant the scale on
     the mean gradient is 2 clip_norm / (m ln(1 + (e^(epsilon / T) - 1) n / m)).
     """
+
+    _most_columns: ClassVar[int] = MAX_COLUMNS
 
     scenario: str = field(default="poisson", kw_only=False)
     accountant: str | None = "textbook"
@@ -193,8 +196,8 @@ def pure_statement(result: FitResult) -> Privacy:
 class GradientModel(Model):
     """Clipped, truncated gradients of the logistic loss.
 
-    A record's integers depend on that record and theta alone, bit for bit: sums over features run column by column with
-    elementwise operations, so that neither the batch nor the block has an influence.
+    A record's integers depend on that record and theta alone, bit for bit: sums over its stored entries run one after
+    the other (`numpy.bincount`), and all else is elementwise, so that neither the batch nor the block has an influence.
     """
 
     def __init__(self, d: int, *, clip: float, order: int, rate: float, alpha: float, first: int):
@@ -212,38 +215,37 @@ class GradientModel(Model):
         self._spacing = mechanism.spacing
 
     def contribute(self, block: Rows, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
-        for j, units in enumerate(self.contributions(block)):
-            out[j] += int(units.sum(dtype=np.int64))
+        np.add.at(out, *self.contributions(block))
 
-    def contributions(self, block: Rows) -> list[np.ndarray]:
-        """Integer gradients of some records, one int64 array a feature."""
-        columns = [np.ascontiguousarray(column) for column in dense(block, self.shape[0]).T]
+    def contributions(self, block: Rows) -> tuple[np.ndarray, np.ndarray]:
+        """Columns and int64 values of the stored entries of some records' integer gradients, record by record."""
+        n = block.n_rows
+        starts = np.arange(n + 1) * self.shape[0] if block.indptr is None else block.indptr
+        columns = np.tile(np.arange(self.shape[0]), n) if block.indptr is None else block.indices
+        values = np.ones(len(columns)) if block.unit else block.values.astype(np.float64)
+        owner = np.repeat(np.arange(n), np.diff(starts))
+
+        def total(entries: np.ndarray) -> np.ndarray:
+            """Sums over each record's entries, one after the other."""
+            return np.bincount(owner, entries, n)
+
         # Overflow makes a norm infinite and the contribution zero, silently: a warning would tell of the record.
         with np.errstate(all="ignore"):
-            margin = np.zeros(block.n_rows)
-            for column, weight in zip(columns, self._theta, strict=True):
-                margin += column * weight
-            residual = expit(margin) - block.y
-            gradients = [residual * column for column in columns]
-            norm = np.zeros(block.n_rows)
-            for gradient in gradients:
-                norm += np.abs(gradient) if self._order == 1 else gradient * gradient
-            if self._order == 2:
-                norm = np.sqrt(norm)
+            residual = expit(total(values * self._theta[columns])) - block.y
+            gradients = residual[owner] * values
+            norm = total(np.abs(gradients)) if self._order == 1 else np.sqrt(total(gradients * gradients))
             factor = np.minimum(1.0, self.clip / norm) * (_SHRINK / self._spacing)
             good = np.isfinite(norm) & np.isfinite(factor)
             factor = np.where(good, factor, 0.0)
-            units = [np.trunc(np.where(good, gradient, 0.0) * factor).astype(np.int64) for gradient in gradients]
+            units = np.trunc(np.where(good[owner], gradients, 0.0) * factor[owner]).astype(np.int64)
         # The bound in integers, exactly: g is a power of two. A record over it (none by the
         # margin above) contributes nothing.
         numerator, denominator = (self.clip / self._spacing).as_integer_ratio()
         bound = numerator**self._order // denominator**self._order
-        size = np.zeros(block.n_rows, dtype=np.int64)
-        for column in units:
-            size += np.abs(column) if self._order == 1 else column * column
-        for column in units:
-            column[size > bound] = 0
-        return units
+        size = np.zeros(n, dtype=np.int64)
+        np.add.at(size, owner, np.abs(units) if self._order == 1 else units * units)
+        units[(size > bound)[owner]] = 0
+        return columns, units
 
     def update(self, release: Release) -> None:
         """One step of gradient descent."""

@@ -3,12 +3,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import expit
 
 from ..engine.loop import Progress
+from ..kernels.blr import MAX_FEATURES
 from ..models.estimator import PrivateEstimator
 from ..models.logistic.records import LogisticRecords, design, not_finite, read_labels, usable_rows
 from ..models.spending import Payer
@@ -19,6 +20,7 @@ class LinearClassifier(PrivateEstimator):
     """Two classes, rows dense or sparse, and parameters ``(coefficients, intercept)``."""
 
     _estimator_type = "classifier"
+    _most_columns: ClassVar[int] = MAX_FEATURES
     # Parameters of the package's estimators that a baseline need not have.
     sampling: str = field(default="full", init=False)
     neighbors: str | None = field(default=None, init=False)
@@ -49,7 +51,7 @@ class LinearClassifier(PrivateEstimator):
         return self._fit(X, y, transcript=transcript, budget=budget)
 
     def _read(self, X: Any, y: Any = None, **extra: Any) -> tuple[Any, dict[str, Any]]:
-        matrix = design(X, self._constant)
+        matrix = design(X, self._constant, self._most_columns)
         n, d = matrix.shape
         classes, target, problems = read_labels(y, n, "raise")
         usable_rows([*problems, (not_finite(matrix), "X: expected finite values, found NaN or infinity")], "raise")
@@ -83,7 +85,7 @@ class LinearClassifier(PrivateEstimator):
         return classes
 
     def _margins(self, X: Any, samples: np.ndarray) -> np.ndarray:
-        matrix, d = design(self._held(X), 0.0), self.n_features_in_
+        matrix, d = design(self._held(X), 0.0, self._most_columns), self.n_features_in_
         if matrix.shape[1] != d:
             raise ValueError(f"X has shape {matrix.shape}: expected (n, {d})")
         value = np.asarray(matrix @ samples[:, :d].T)

@@ -33,6 +33,8 @@ def add(commands: Any, models: Any) -> None:
     privacy.add_argument("--row-norm", type=positive, help="bound that rows are scaled down to, default 1; public")
     what = "the labels, which are public; default: those of the schema, or else those of the data, taken as public"
     privacy.add_argument("--classes", nargs="+", metavar="LABEL", help=what)
+    what = "spherical: for many columns, such as words; two classes, of sparse rows only stored entries cost time"
+    run.add_argument("--covariance", choices=("full", "spherical"), help=what)
     run.add_argument("--trials", dest="n_trials", type=whole, help="trials of each record, default 1")
     run.add_argument("--no-intercept", dest="fit_intercept", action="store_const", const=False, help="no constant")
 

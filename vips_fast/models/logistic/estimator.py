@@ -10,12 +10,12 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.special import expit, ndtri
 
-from ...checks import check_flag, check_number
+from ...checks import check_choice, check_flag, check_number
 from ...data.shards import ShardedCorpus
 from ...data.types import Array, Column, Data, Labels, Matrix, Vector
 from ...engine.model import Model
 from ...engine.result import Public
-from ...kernels.blr import triangle_size
+from ...kernels.blr import MAX_FEATURES, triangle_size
 from ...kernels.threads import resolve_n_threads
 from ..estimator import ArraySpec, PrivateEstimator
 from ..parameters import Bookkeeping, Call
@@ -27,6 +27,7 @@ from .multiclass import OneVsRestModel
 from .options import LogisticOptions
 from .records import LogisticRecords, LogisticShards, design, not_finite, read_counts, read_labels, usable_rows
 from .spectrum import NODES, WEIGHTS
+from .spherical import MAX_COLUMNS, SphericalModel
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -58,6 +59,11 @@ class BayesianLogisticRegression(PrivateEstimator):
     n_trials : float
         b: the number of trials of each record, or the public bound of ``trials`` in
         `fit`. 1 is classification, more is regression of counts.
+    covariance : {"full", "spherical"}
+        The posterior's covariance. "full" releases d + d (d + 1)/2 numbers a step. "spherical" is for many columns,
+        such as words: N(mean, v I), two classes, and d numbers a step, whose work grows with the stored entries of
+        sparse rows (`vips_fast.models.logistic.spherical.SphericalModel`); v is the variance that the noise brings, so
+        that intervals say what it may have done, and probabilities are those at the mean. Take 50 steps or more.
     options : LogisticOptions or None
         Numerical settings; None takes their defaults.
     **common
@@ -101,11 +107,13 @@ class BayesianLogisticRegression(PrivateEstimator):
     _estimator_type = "classifier"
     _options_type: ClassVar[type] = LogisticOptions
     _most_classes: ClassVar[int] = 1024
+    _covariances: ClassVar[tuple[str, ...]] = ("full", "spherical")
 
     row_norm: float = 1.0
     fit_intercept: bool = True
     classes: npt.ArrayLike | None = None
     n_trials: float = 1
+    covariance: str = "full"
     n_steps: int | None = 20
     sampling: str = "full"
     options: LogisticOptions | None = None
@@ -149,6 +157,7 @@ class BayesianLogisticRegression(PrivateEstimator):
         check_number("row_norm", self.row_norm, 1e-12, 1e12)
         check_number("n_trials", self.n_trials, 1e-3, 1e9)
         check_flag("fit_intercept", self.fit_intercept)
+        check_choice("covariance", self.covariance, self._covariances)
         self._known_classes()
         self._check_privacy_parameters()
         if self.sampling not in ("full", "random_allocation", None) and self.batch_size is None:
@@ -165,6 +174,8 @@ class BayesianLogisticRegression(PrivateEstimator):
             raise ValueError(f"classes={self.classes!r}: expected {most} different labels, numbers or strings")
         if known.dtype.kind not in "fiubU":
             raise ValueError(f"classes={self.classes!r}: expected numbers or strings")
+        if len(known) > 2 and self.covariance == "spherical":
+            raise ValueError(f"classes={self.classes!r}: expected two with covariance='spherical'")
         if len(known) > 2 and self.n_trials != 1:
             raise ValueError(f"n_trials={self.n_trials!r}: expected 1 with more than two classes")
         return known
@@ -172,21 +183,32 @@ class BayesianLogisticRegression(PrivateEstimator):
     @property
     def _constant(self) -> float:
         """Entry of the column that is appended for the intercept; 0 without one."""
-        return float(self._options.intercept_scaling) if self.fit_intercept else 0.0
+        if not self.fit_intercept:
+            return 0.0
+        given = self._options.intercept_scaling
+        if given is None:
+            given = 1.0 if self.covariance == "full" else SPHERICAL_CONSTANT * float(self.row_norm)
+        return float(given)
+
+    @property
+    def _most_columns(self) -> int:
+        return MAX_FEATURES if self.covariance == "full" else MAX_COLUMNS
 
     def _read(self, X: Any, y: Any = None, trials: Any = None) -> tuple[Any, dict[str, Any]]:
         shards = X if isinstance(X, ShardedCorpus) else None
         if shards is None:
-            matrix = design(X, self._constant)
+            matrix = design(X, self._constant, self._most_columns)
         else:
-            matrix, y = design(shards.matrix(np.arange(0)), self._constant), shards.labels if y is None else y
+            matrix = design(shards.matrix(np.arange(0)), self._constant, self._most_columns)
+            y = shards.labels if y is None else y
         if y is None and shards is not None:
             raise ValueError(f"X: shards of {shards.kind}: expected shards of rows with labels, or y")
         if y is None:
             raise ValueError(f"y=None: {type(self).__name__} requires y to be passed, but the target y is None")
         n, d = matrix.shape if shards is None else (shards.n_rows, matrix.shape[1])
         known = self._known_classes()
-        _check_memory(d, resolve_n_threads(self.n_jobs), _n_models(known))
+        if self.covariance == "full":
+            _check_memory(d, resolve_n_threads(self.n_jobs), _n_models(known))
         if self.n_trials != 1 or trials is not None:
             classes = np.array([0, 1])
             successes, trials, problems = read_counts(y, trials, float(self.n_trials), n)
@@ -215,13 +237,18 @@ class BayesianLogisticRegression(PrivateEstimator):
         }
 
     def _model(self, public: Public) -> Model:
+        kind: type[LogisticModel | OneVsRestModel | SphericalModel]
         kind = LogisticModel if _n_models(public.classes) == 1 else OneVsRestModel
+        if self.covariance == "spherical":
+            kind = SphericalModel
         return kind(public, **self._model_settings(public))
 
     def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
         d = public.n_features + (self._constant > 0)
         shapes, k = {"weights": (d,), "covariance": (d, d), "prior": (2,)}, _n_models(public.classes)
         specs = {name: ArraySpec(shape if k == 1 else (k, *shape)) for name, shape in shapes.items()}
+        if self.covariance == "spherical":
+            specs["covariance"] = ArraySpec((1,), low=0.0)
         return {**specs, "prior": replace(specs["prior"], low=0.0)}
 
     # ------------------------------------------------------------ read-outs
@@ -239,7 +266,13 @@ class BayesianLogisticRegression(PrivateEstimator):
         return np.atleast_2d(self._fitted().arrays["weights"])[:, -1] * self._as_fitted()._constant
 
     #: The constant's weight is intercept / intercept_scaling.
-    covariance_ = Published[Array]("covariance", "Posterior covariance of coefficients and constant, (d, d), (K, d, d)")
+    covariance_ = Published[Array](
+        "covariance", "Posterior covariance of coefficients and constant, (d, d), (K, d, d), or (1,): the variance"
+    )
+
+    @property
+    def _spherical(self) -> bool:
+        return self.covariance_.shape == (1,)
 
     @property
     def prior_shape_(self) -> np.float64 | Vector:
@@ -273,7 +306,7 @@ class BayesianLogisticRegression(PrivateEstimator):
     def _rows_of(self, X: Any) -> tuple[Any, np.ndarray]:
         """Rows with their constant, and the factors that scale them down to the bound as in fit."""
         constant, bound = self._bounds()
-        matrix = design(self._held(X), constant)
+        matrix = design(self._held(X), constant, self._as_fitted()._most_columns)
         d = matrix.shape[1] - (constant > 0)
         if d != self.n_features_in_:
             raise ValueError(
@@ -299,6 +332,8 @@ class BayesianLogisticRegression(PrivateEstimator):
         return self._variance(*self._rows_of(X))
 
     def _variance(self, matrix: Any, scale: np.ndarray) -> np.ndarray:
+        if self._spherical:
+            return self.covariance_[0] * _row_products(matrix, matrix) * scale**2
         d, shape = matrix.shape[1], self.covariance_.shape[:-2]
         result = np.empty((math.prod(shape), matrix.shape[0]))
         for first in range(0, matrix.shape[0], 4096):
@@ -311,11 +346,13 @@ class BayesianLogisticRegression(PrivateEstimator):
     def predict_proba(self, X: Data) -> Matrix:
         """Posterior predictive probabilities of the classes, or of failure and success of one trial.
 
-        The expectation of sigmoid(x . m) over the posterior of m, not the value at its mean; of more than two classes,
-        each against the rest, divided by their sum; float64, shape (n, K).
+        The expectation of sigmoid(x . m) over the posterior of m, not the value at its mean but where the covariance is
+        spherical; of more than two classes, each against the rest, divided by their sum; float64, shape (n, K).
         """
         matrix, scale = self._rows_of(X)
-        mean, sd = self._mean(matrix, scale), np.sqrt(self._variance(matrix, scale))
+        mean = self._mean(matrix, scale)
+        # A spherical q(m) is too wide where rows have told of m, and the path's short steps have shrunk its mean.
+        sd = np.zeros(mean.shape) if self._spherical else np.sqrt(self._variance(matrix, scale))
         p = np.empty(mean.shape)
         for first in range(0, len(p), 4096):
             part = slice(first, first + 4096)
@@ -352,7 +389,10 @@ class BayesianLogisticRegression(PrivateEstimator):
     def credible_interval(self, level: float = 0.9) -> Array:
         """Central posterior intervals of the coefficients at a level in (0, 1): float64, (d, 2), or (K, d, 2)."""
         check_number("level", level, 0, 1, low_open=True, high_open=True)
-        variance = np.diagonal(self.covariance_, axis1=-2, axis2=-1)[..., : self.n_features_in_]
+        if self._spherical:
+            variance = np.full(self.n_features_in_, self.covariance_[0])
+        else:
+            variance = np.diagonal(self.covariance_, axis1=-2, axis2=-1)[..., : self.n_features_in_]
         half = ndtri(0.5 + level / 2) * np.sqrt(variance)
         mean = self.coef_.reshape(half.shape)
         return np.stack([mean - half, mean + half], axis=-1)
@@ -376,6 +416,10 @@ class BayesianLogisticRegression(PrivateEstimator):
         tags.estimator_type, tags.target_tags.required, tags.input_tags.sparse = "classifier", True, True
         tags.classifier_tags = ClassifierTags(multi_class=known is not None and len(known) > 2)
         return tags
+
+
+#: The constant over row_norm for the intercept of a spherical q(m), whose steps are the same in all directions.
+SPHERICAL_CONSTANT = 0.3
 
 
 def _row_products(a: Any, b: Any) -> np.ndarray:

@@ -16,15 +16,16 @@ class LogisticOptions:
 
     Parameters
     ----------
-    intercept_scaling : float
+    intercept_scaling : float or None
         The constant that is appended to each row for the intercept. It counts in the
-        norm: rows are bounded by hypot(row_norm, intercept_scaling).
+        norm: rows are bounded by hypot(row_norm, intercept_scaling). None is 1, and
+        0.3 row_norm with covariance="spherical".
     prior_shape, prior_rate : float
-        a0 and b0 of alpha's Gamma prior.
+        a0 and b0 of alpha's Gamma prior. A spherical q(m) takes their ratio for alpha.
     linear_share : float, pair of float, or None
         How the noise is split: the share of the squared bound of a contribution that s1 may use, in the first step and
         in the others (or in all). s1's noise has a standard deviation in proportion to share^-1/2, s2's to (1 -
-        share)^-1/2. None is (0.3, 0.95).
+        share)^-1/2. None is (0.3, 0.95). A spherical q(m) has no s2.
     residual_clip : float
         A record's s1 is bounded by residual_clip * b * row norm (the largest there can be is 1) by a weight that does
         not depend on its y. At 0.5 and less the weight is in proportion to 1/max(p, 1 - p), p the released model's
@@ -32,14 +33,14 @@ class LogisticOptions:
     noise_aware : bool
         True makes the posterior that of m given the noised statistics, with the likelihood's own curvature in place of
         that of its bound; False takes the statistics as if they had no noise (Eq. 54), but for eigenvalues that the
-        noise can hide.
+        noise can hide. Not used with covariance="spherical".
     learning_decay, learning_offset : float
-        kappa and tau_0 of the averaging rate (tau_0 + t)^-kappa, t = 0, 1, ….
+        kappa and tau_0 of the averaging rate (tau_0 + t)^-kappa, t = 0, 1, …, where the covariance is full.
 
     Raises ValueError if an option is out of its range.
     """
 
-    intercept_scaling: float = 1.0
+    intercept_scaling: float | None = None
     prior_shape: float = 0.01
     prior_rate: float = 0.01
     linear_share: float | Sequence[float] | None = None
@@ -49,7 +50,7 @@ class LogisticOptions:
     learning_offset: float = 1.0
 
     def __post_init__(self) -> None:
-        check_number("intercept_scaling", self.intercept_scaling, 1e-12, 1e12)
+        check_number("intercept_scaling", self.intercept_scaling, 1e-12, 1e12, optional=True)
         for name in ("prior_shape", "prior_rate"):
             check_number(name, getattr(self, name), 0, 1e12, low_open=True)
         check_number("residual_clip", self.residual_clip, 0, 1, low_open=True)

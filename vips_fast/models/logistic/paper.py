@@ -67,6 +67,7 @@ class PaperLogisticRegression(BayesianLogisticRegression):
 
     _options_type: ClassVar[type] = PaperOptions
     _most_classes: ClassVar[int] = 2
+    _covariances: ClassVar[tuple[str, ...]] = ("full",)
 
     @classmethod
     def paper(cls, **parameters: Any) -> "PaperLogisticRegression":

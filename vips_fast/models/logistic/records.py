@@ -123,8 +123,11 @@ class LogisticShards:
     def block(self, rows: np.ndarray) -> Rows:
         """These records, in the order of ``rows``."""
         trials = None if self.trials is None else self.trials[rows]
-        found = LogisticRecords.of(design(self.corpus.matrix(rows), self.constant), self.y[rows], trials)
+        found = LogisticRecords.of(self._design(self.corpus.matrix(rows)), self.y[rows], trials)
         return found.block(np.arange(len(rows)))
+
+    def _design(self, piece: Any) -> Any:
+        return design(piece, self.constant, self.corpus.n_features + 1)
 
     def subset(self, rows: np.ndarray) -> Selection:
         """See `vips_fast.engine.model.Records`."""
@@ -135,15 +138,15 @@ class LogisticShards:
         pieces = self.corpus.pieces()
         usable = np.ones(self.n_rows, bool) if self.usable is None else self.usable
         return max(
-            LogisticRecords.of(design(piece, self.constant), self.y[place], None, usable[place]).largest_norm()
+            LogisticRecords.of(self._design(piece), self.y[place], None, usable[place]).largest_norm()
             for place, piece in pieces
         )
 
 
-def design(X: Any, constant: float) -> Any:
+def design(X: Any, constant: float, most: int = MAX_FEATURES) -> Any:
     """X as float32 or float64, C-ordered or canonical CSR, with a column of ``constant`` at the end (none if 0).
 
-    Raises ValueError if X is not a table of numbers, or has too many columns.
+    Raises ValueError if X is not a table of numbers, or has more than ``most`` columns with it.
     """
     sparse_rows = sparse.issparse(X)
     if not sparse_rows:
@@ -154,9 +157,9 @@ def design(X: Any, constant: float) -> Any:
         hint = "" if X.ndim == 2 else ". Reshape your data to (n, d)"
         raise ValueError(f"X has dtype {X.dtype} and shape {X.shape}: expected a table of numbers{hint}")
     n, d = X.shape[0], X.shape[1] + (constant > 0)
-    if not 1 <= d <= MAX_FEATURES:
+    if not 1 <= d <= most:
         raise ValueError(
-            f"X has {X.shape[1]} columns: expected at least one and at most {MAX_FEATURES} with the constant"
+            f"X has {X.shape[1]} columns: expected at least one and at most {most} with the constant"
         )
     dtype = np.float32 if X.dtype == np.float32 else np.float64
     if not sparse_rows:

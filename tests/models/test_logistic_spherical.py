@@ -1,0 +1,154 @@
+"""Logistic regression of many columns: its statistic, its bound, its path and its read-outs."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.special import expit
+from sklearn.linear_model import LogisticRegression
+
+from vips_fast import BayesianLogisticRegression
+from vips_fast.engine.backend import Threads
+from vips_fast.models.logistic import LogisticOptions
+
+KEY = bytes(range(32))
+
+
+def model(**settings):
+    return BayesianLogisticRegression(**{"covariance": "spherical", "noise_multiplier": 1.0, **settings})
+
+
+def texts(n=2000, d=50_000, seed=0):
+    """Rows of 20 words of norm 1 over d columns, of which the first twenty tell the label."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 2, n)
+    # Zipf's law for the others.
+    rest = np.minimum(20 + rng.zipf(1.3, (n, 17)), d - 1)
+    own = rng.integers(0, 10, (n, 3)) + 10 * y[:, None]
+    X = sp.csr_array((np.ones(20 * n), np.hstack([own, rest]).ravel(), np.arange(0, 20 * n + 1, 20)), shape=(n, d))
+    X.sum_duplicates()
+    return sp.csr_array(sp.diags_array(1 / np.sqrt(X.multiply(X).sum(axis=1))) @ X), y
+
+
+def prepared(X, y, groups=None, point=None, variance=0.0, **settings):
+    run = model(**settings).prepare(X, y, groups=groups)
+    run.model.prepare(run.plan.mechanism, run.plan.sampler)
+    if point is not None:
+        run.model.restore({
+            **run.model.state(), "point": point, "law": np.array([1.0, 0.0, variance, 0.0, 0.0]),
+        })  # fmt: skip
+    return run
+
+
+def sums(run, rows=None):
+    rows = np.arange(run.records.n_rows) if rows is None else rows
+    units = Threads(1).sum(run.model, run.records, rows, np.zeros(len(rows), np.uint64))
+    return units * run.plan.mechanism.spacing
+
+
+def statistic(X, y, point, variance, b=1.0, bound=1.0, C=0.5):
+    """The weighted first-order statistic of each row, as the paper's equations say it."""
+    X = X * np.minimum(1, bound / np.linalg.norm(X, axis=1))[:, None]
+    c = np.sqrt((X @ point) ** 2 + variance * (X**2).sum(axis=1))
+    xi = np.where(c == 0, b / 4, b * np.tanh(c / 2) / (2 * np.where(c == 0, 1, c)))
+    residual, most = y - b / 2 - xi * (X @ point), b / 2 + xi * abs(X @ point)
+    return (np.minimum(1, C * b / most) * residual)[:, None] * X / (C * b * bound)
+
+
+@pytest.mark.parametrize("C, b, variance", [(0.5, 1.0, 0.0), (0.2, 4.0, 0.7), (1.0, 1.0, 3.0)])
+def test_the_statistic_is_that_of_the_equations(C, b, variance):
+    rng = np.random.default_rng(1)
+    X, y, point = rng.normal(size=(40, 6)), rng.integers(0, b + 1, 40).astype(float), rng.normal(size=7)
+    given = dict(point=point, variance=variance, n_trials=b, row_norm=2.0, options=LogisticOptions(residual_clip=C))
+    run = prepared(X, y, **given)
+    design = np.hstack([X, np.full((40, 1), 0.6)])
+    each = statistic(design, y, point, variance, b, math.hypot(2.0, 0.6), C)
+    assert (np.linalg.norm(each, axis=1) <= 1 + 1e-12).all()
+    np.testing.assert_allclose(sums(run), each.sum(axis=0), atol=1e-5)
+    # Sparse rows give the same bits.
+    np.testing.assert_array_equal(sums(run), sums(prepared(sp.csr_array(X), y, **given)))
+
+
+@pytest.mark.filterwarnings("error")
+def test_contributions_are_bounded_in_integers():
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(300, 4)) * 10.0 ** rng.integers(-8, 9, (300, 1))
+    X[-2:] = 1e300
+    run = prepared(X, rng.integers(0, 2, 300), point=5 * rng.normal(size=5))
+    spacing = run.plan.mechanism.spacing
+    squares = []
+    for row in range(300):
+        units = (sums(run, np.array([row])) / spacing).astype(np.int64)
+        squares.append(sum(int(u) ** 2 for u in units))
+    assert max(squares) <= spacing**-2 and max(squares) >= (1 - 1e-4) * spacing**-2
+    # The square of 1e300 overflows: such a record contributes nothing, without a warning.
+    assert squares[-1] == 0
+
+
+def test_a_persons_rows_are_clipped_once():
+    X, y = np.tile([[1.0, 0.0]], (9, 1)), np.ones(9)
+    y[0] = 0
+    groups = np.array([0, *[1] * 8])
+    run = prepared(X, y, groups=groups, fit_intercept=False)
+    spacing = run.plan.mechanism.spacing
+    assert abs(sums(run, np.array([1]))[0] - 1) < 1e-5 and sums(run, np.array([1]))[0] <= 1
+    # Rows that point away from each other leave a shorter sum, which is not scaled down.
+    mixed = prepared(np.eye(2), [0, 1], groups=[0, 0], fit_intercept=False)
+    np.testing.assert_allclose(sums(mixed), [-math.sqrt(0.5), math.sqrt(0.5)], atol=1e-5)
+    one = prepared(X, y, groups=np.arange(9), fit_intercept=False)
+    np.testing.assert_array_equal(sums(one), sums(prepared(X, y, fit_intercept=False)))
+    assert spacing < 1e-5
+
+
+def test_many_words_are_learned_and_what_is_published_is_small():
+    X, y = texts()
+    fitted = model(noise_multiplier=None, target_epsilon=2.0, n_steps=30).set_unsafe(test_key=KEY)
+    fitted.fit(X[:1500], y[:1500])
+    assert fitted.score(X[1500:], y[1500:]) > 0.9
+    assert fitted.coef_.shape == (1, 50_000) and fitted.covariance_.shape == (1,)
+    assert fitted.credible_interval(0.9).shape == (50_000, 2) and fitted.decision_variance(X[:7]).shape == (7,)
+    np.testing.assert_allclose(fitted.predict_proba(X[:9])[:, 1], expit(fitted.decision_function(X[:9])))
+    assert fitted.prior_precision_ == 1.0
+
+
+def test_the_variance_is_that_of_the_noise():
+    """Without rows everything is noise; that of the mean has the variance that is published."""
+    X = sp.csr_array((0, 4000), dtype=float)
+    fitted = model(n_records=1000, n_steps=20, fit_intercept=False, classes=[0, 1]).set_unsafe(test_key=KEY)
+    fitted.fit(X, np.zeros(0, int))
+    measured = float((fitted.coef_**2).mean())
+    # 4,000 squares: relative standard deviation sqrt(2/4000).
+    assert abs(measured / fitted.covariance_[0] - 1) < 5 * math.sqrt(2 / 4000)
+
+
+def test_without_privacy_it_goes_to_the_penalised_likelihood():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(400, 3)) + [3.0, 0, 0]  # a direction that all rows share: long steps have to be halved
+    y = (rng.random(400) < expit(X[:, 1] - 0.5 * X[:, 2])).astype(int)
+    fitted = model(private=False, noise_multiplier=None, n_steps=3000).fit(X, y)
+    design = np.hstack([X, np.full((400, 1), 0.3)])
+    best = LogisticRegression(C=1.0, fit_intercept=False, tol=1e-10).fit(design, y).coef_[0]
+    np.testing.assert_allclose(fitted._result.arrays["weights"], best, atol=0.02)
+    assert fitted._result.state["law"][1] > 0
+
+
+@pytest.mark.parametrize("settings, message", [
+    (dict(covariance="diagonal"), "covariance='diagonal'"),
+    (dict(classes=[0, 1, 2]), "expected two with covariance='spherical'"),
+])
+def test_refusals(settings, message):
+    with pytest.raises(ValueError, match=message):
+        model(**settings).fit(np.eye(3), [0, 1, 2])
+
+
+def test_the_papers_form_has_a_full_covariance():
+    with pytest.raises(ValueError, match="covariance='spherical'"):
+        BayesianLogisticRegression.paper(covariance="spherical").fit(np.eye(2), [0, 1])
+
+
+@pytest.mark.parametrize("law", [[-1.0, 0, 0, 0, 0], [0.5, 0, 0, 0, 0], [1.0, 2000, 0, 0, 0], [1.0, 0, -1, 0, 0]])
+def test_a_damaged_state_is_refused(law):
+    run = prepared(np.eye(2), [0, 1])
+    with pytest.raises(ValueError, match="'law' is out of its range"):
+        run.model.restore({**run.model.state(), "law": np.array(law)})

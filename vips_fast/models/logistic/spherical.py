@@ -1,0 +1,217 @@
+"""Logistic regression of many columns: a first-order statistic of as many numbers as there are columns."""
+
+import math
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...engine.model import Model, Release, array_of, diagnose
+from ...engine.result import Public
+from ...engine.sampling import Sampler
+from ...engine.units import opened
+from ...kernels.blr import Rows, pg_mean
+from ...mechanisms import GaussianMechanism
+from .options import LogisticOptions
+
+#: What the bound of a row's contribution, and of a unit's, is multiplied with before anything is truncated.
+ROW_MARGIN, UNIT_MARGIN = 1 - 2.0**-20, 1 - 2.0**-21
+
+#: Largest number of columns: rounding errors of a norm then stay far below the margins.
+MAX_COLUMNS = 2**24
+
+#: Largest step over 1 / (b n R^2 / 4), the step that is safe whatever the rows are.
+LONGEST = 256.0
+
+#: Standard deviation that the noise of all steps may bring to the logit of a row at its bound.
+LOGIT_NOISE = 1.5
+
+#: Weights of the average: step t has one in proportion to t^3 (Shamir & Zhang 2013, polynomial decay).
+DECAY = 3.0
+
+
+class SphericalModel(Model):
+    """First-order variational inference: q(m) = N(mean, v I) from noised sums of as many entries as m has.
+
+    With the Polya-Gamma variable of a record, E[xi] = b tanh(c/2) / (2c) and c^2 = E[(x . m)^2] = (x . m0)^2 + v |x|^2
+    (Eq. 50 of Park et al. 2020), the gradient of the bound with respect to the mean of q(m) at m0 is sum_n s_n -
+    <alpha> m0, s = (y - b/2 - E[xi] x . m0) x (Eqs. 47-49): that of `LogisticStatistics`, without its d x d companion.
+    Only sum_n s_n is released. The mean moves along the noised gradient; q(m)'s variance v is that which the noise has
+    brought to each coefficient, <alpha> = prior_shape / prior_rate stays at its prior's mean.
+
+    Notes
+    -----
+    *Clip.* A row x beyond the bound R is scaled down to it, x'. Whatever its label is, its residual r = y - t/2 - E[xi]
+    x' . m0, of t <= b trials, has |r| <= e = t/2 + E[xi] |x' . m0|, and the record is weighted with w = min(1, C b/e),
+    C = ``residual_clip``: a weight that no label enters, so that the weighted likelihood is not biased. The
+    contribution is w r x' / (C b R), of a norm of at most 1 = ``clip``.
+
+    *Sensitivity.* In real numbers |w r| |x'| <= C b R. Each stored entry of the contribution is computed in float64,
+    multiplied with 1 - 2^-20, divided by the lattice's spacing g (a power of two) and truncated toward zero, which
+    makes no entry larger. |x|^2 is a sum of k <= 2^24 terms >= 0, with a relative error of at most (k + 1) 2^-53 <=
+    2^-28; the other operations, fewer than 16, add 2^-49. (E[xi] |x . m0| is the same number in e and in r up to its
+    sign, so that no error in it matters; where r is not finite the contribution is zero.) So the integers have a norm
+    of at most (1 - 2^-20) (1 + 2^-27) / g < 1 / g. Adding or removing a record moves the exact sum by at most 1,
+    replacing one by at most 2, and opposite rows of one label reach it but for the margin.
+
+    *Units of several rows.* The integers of a unit's rows are added, exactly, and the sum Q is multiplied with u =
+    min(1, (1 - 2^-21) / (g |Q|)) and truncated again: a function of the unit alone, with a norm of at most 1 / g by the
+    same count of roundings. So all that is said of a record holds for a unit, whatever the number of its rows. (u
+    depends on the labels of a unit: who has many rows that agree is heard less.)
+
+    *Purity.* Sums over the entries of a row are taken one after the other in their order (`numpy.bincount`), and all
+    else is elementwise: a contribution has the same bits in any block.
+
+    *Step.* After the first release, which gives the weight of the constant (the base rate), m moves by eta times the
+    gradient. The noise brings a variance of about T eta^2 sd^2 to each coefficient in T steps, and eta is such that its
+    root, times R, is `LOGIT_NOISE`, but at most `LONGEST` / (b n R^2 / 4). It is halved where a release's inner product
+    with the one before is negative by three standard deviations of its noise, so that steps which are too long for the
+    rows' curvature end. The published mean is the average of the path with weights in proportion to t^3. All this is
+    post-processing.
+    """
+
+    #: The arrays of a state, and the attributes that hold them.
+    kept: ClassVar[dict[str, str]] = {"weights": "_mean", "point": "_point", "last": "_last"}
+    at_root = ("_mean", "_last")
+
+    def __init__(
+        self, public: Public, *, constant: float, row_norm: float, n_trials: float, n_steps: int, private: bool,
+        options: LogisticOptions,
+    ):
+        self._n, self._d = public.n_records, public.n_features + (constant > 0)
+        self._b, self._n_steps, self._private, self._constant = n_trials, n_steps, private, constant
+        self.shape, self.clip = (self._d,), 1.0
+        self._bound = math.hypot(row_norm, constant) if private else (public.scale or 1.0) * (1 + 1e-12)
+        self._residual = float(options.residual_clip) if private else 1.0
+        self._prior = float(options.prior_shape), float(options.prior_rate)
+        self._mean, self._point, self._last = np.zeros(self._d), np.zeros(self._d), np.zeros(self._d)
+        # Variance of the noise in a coefficient of the point and of the mean, and their covariance.
+        self._variance = self._mean_variance = self._shared = 0.0
+        self._step, self._halvings = 0, 0
+
+    def sensitivity(self, relation: str) -> float:
+        """The clip for adding or removing a record, twice that for replacing one."""
+        return self.clip * (1.0 if relation == "add_remove" else 2.0)
+
+    def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
+        """Take the lattice of the noise."""
+        self._spacing = mechanism.spacing
+
+    # ------------------------------------------------------------- E-step
+
+    def contribute(self, block: Any, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
+        """See `Model.contribute`; ``block`` is a `vips_fast.kernels.blr.Rows` or units of them."""
+        block, words, starts = opened(block, words)
+        # What is not finite becomes zero, silently: a warning would tell of the record.
+        with np.errstate(all="ignore"):
+            columns, units, clipped = self._contributions(block)
+            if starts is not None and self._private and (np.diff(starts) > 1).any():
+                rows = _starts_of(block, self._d)
+                columns, units = self._joined(columns, units, rows[starts])
+        np.add.at(out, columns, units)
+        diagnose(scratch, clipped=clipped)
+
+    def _contributions(self, block: Rows) -> tuple[np.ndarray, np.ndarray, int]:
+        """Columns and int64 entries of all rows' contributions, and how many rows were weighted down."""
+        n, rows = block.n_rows, _starts_of(block, self._d)
+        columns = block.indices if block.indptr is not None else np.tile(np.arange(self._d, dtype=np.int32), n)
+        values = np.ones(len(columns)) if block.unit else block.values.astype(np.float64)
+        owner = np.repeat(np.arange(n), np.diff(rows))
+        norm = np.sqrt(np.bincount(owner, values * values, n))
+        shrink = np.minimum(1.0, self._bound / norm) if self._private else np.ones(n)
+        logit = np.bincount(owner, values * self._point[columns], n) * shrink
+        xi = pg_mean(np.sqrt(logit * logit + self._variance * (shrink * norm) ** 2))
+        trials = np.full(n, self._b) if block.trials is None else block.trials
+        # Without overflow E[xi] |logit| <= 1/2.
+        half = xi * np.abs(logit)
+        residual, most = block.y - trials * (0.5 + np.copysign(half, logit)), trials * (0.5 + half)
+        most = np.maximum(most, np.abs(residual))
+        weight = np.minimum(1.0, self._residual * self._b / most)
+        factor = weight * residual * shrink / (self._residual * self._b * self._bound) * (ROW_MARGIN / self._spacing)
+        good = np.isfinite(norm) & np.isfinite(factor)
+        entries = np.where(good[owner], values, 0.0) * np.where(good, factor, 0.0)[owner]
+        return columns, np.trunc(entries).astype(np.int64), int((weight < 1).sum())
+
+    def _joined(self, columns: np.ndarray, units: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The same of the rows of each unit together, clipped once."""
+        owner = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+        places, inverse = np.unique(owner * self._d + columns, return_inverse=True)
+        sums = np.zeros(len(places), dtype=np.int64)
+        np.add.at(sums, inverse.reshape(-1), units)
+        owner, entries = places // self._d, sums.astype(np.float64)
+        norms = np.sqrt(np.bincount(owner, entries * entries, len(starts) - 1))
+        target = UNIT_MARGIN * self.clip / self._spacing
+        scale = np.where(norms > target, target / np.maximum(norms, 1.0), 1.0)
+        return places % self._d, np.trunc(entries * scale[owner]).astype(np.int64)
+
+    # ------------------------------------------------------------- M-step
+
+    def update(self, release: Release) -> None:
+        """See the class's notes."""
+        unit = self._n * self._residual * self._b * self._bound
+        gradient, sd = release.values * unit, release.noise_sd * unit
+        if self._step == 0 and self._constant:
+            self._point = self._base_rate(float(gradient[-1]), sd)
+            self._mean = self._point.copy()
+        else:
+            self._move(gradient, sd)
+        self._step += 1
+
+    def _move(self, gradient: np.ndarray, sd: float) -> None:
+        alpha, last = self._prior[0] / self._prior[1], self._last
+        slack = 3 * sd * math.sqrt(gradient @ gradient + last @ last)
+        if last.any() and gradient @ last < -slack:
+            self._halvings += 1
+        longest = LONGEST / (self._b * self._n * self._bound**2 / 4 + alpha)
+        noise = self._bound * math.sqrt(self._n_steps) * sd
+        rate = min(longest, LOGIT_NOISE / noise if noise > 0 else math.inf, 1 / alpha) * 0.5**self._halvings
+        decay, self._last = 1 - rate * alpha, gradient
+        self._point = decay * self._point + rate * gradient
+        self._variance = decay**2 * self._variance + (rate * sd) ** 2
+        self._shared *= decay
+        # The weights of the average as a recursion, and what they make of the noise.
+        t = self._step + (self._constant == 0)
+        new = min(1.0, (DECAY + 1) / (t + DECAY))
+        self._mean = self._mean + new * (self._point - self._mean)
+        self._mean_variance = (
+            (1 - new) ** 2 * self._mean_variance + 2 * new * (1 - new) * self._shared + new**2 * self._variance
+        )
+        self._shared = (1 - new) * self._shared + new * self._variance
+
+    def _base_rate(self, gradient: float, sd: float) -> np.ndarray:
+        """The start whose weight of the constant gives the observed share of successes, all others being 0.
+
+        The first gradient is sum w (y - b/2) x with w = min(1, 2 C), as all logits are 0 then.
+        """
+        unit = self._n * self._b * self._constant * min(1.0, 2 * self._residual)
+        least = min(0.5, max(3 * sd / unit, 1e-3))
+        share = min(max(0.5 + gradient / unit, least), 1 - least)
+        point = np.zeros(self._d)
+        point[-1] = math.log(share / (1 - share)) / self._constant
+        return point
+
+    # -------------------------------------------------------------- state
+
+    def state(self) -> dict[str, np.ndarray]:
+        law = np.array([self._step, self._halvings, self._variance, self._mean_variance, self._shared], dtype=float)
+        return {"law": law, **{name: getattr(self, attribute).copy() for name, attribute in self.kept.items()}}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        law = array_of(state, "law", (5,)).tolist()
+        if min(law) < 0 or law[0] != int(law[0]) or law[1] != int(law[1]) or law[1] > 1000:
+            raise ValueError("state: 'law' is out of its range")
+        arrays = {a: array_of(state, name, self.shape) for name, a in self.kept.items()}
+        self._step, self._halvings = int(law[0]), int(law[1])
+        self._variance, self._mean_variance, self._shared = law[2:]
+        vars(self).update(arrays)
+
+    def result(self) -> dict[str, np.ndarray]:
+        """Mean of q(m), its variance, and alpha's shape and rate."""
+        return {
+            "weights": self._mean, "covariance": np.array([self._mean_variance]), "prior": np.array(self._prior),
+        }
+
+
+def _starts_of(block: Rows, d: int) -> np.ndarray:
+    """Where each row's stored entries begin, (n + 1,)."""
+    return np.arange(block.n_rows + 1) * d if block.indptr is None else np.asarray(block.indptr)
