@@ -131,6 +131,12 @@ class LatentDirichletAllocation(Transformer):
     >>> len(model.word_intrusion(n_words=3)), len(model.to_pyldavis(public)["vocab"])
     (2, 8)
 
+    What the noise hides of each entry of the topics.
+
+    >>> low, high = model.components_interval(0.9).transpose(2, 0, 1)
+    >>> low.shape, bool((low <= high).all())
+    ((2, 8), True)
+
     One more step, and the article's own algorithm.
 
     >>> model.partial_fit(counts, groups=np.arange(200) // 2, unit="patient").n_steps_
