@@ -129,6 +129,43 @@ def test_the_standard_errors_are_the_errors(sd):
     assert 0.7 < (z**2).mean() < 1.5
 
 
+@pytest.mark.parametrize("sd, first", [(0.003, 0.8), (0.02, 0.8), (0.1, 0.75)])
+def test_intervals_cover_what_the_noise_hides(sd, first):
+    """Of known statistics seen through noise, all entries and each topic's first words; twice the noise breaks it."""
+    rng, n = np.random.default_rng(0), 10_000
+    share = 1 / np.arange(1, 801)
+    truth = (share / share.sum())[:, None] * rng.gamma(0.3, 1 / 0.3, (800, 6)) * 500 / 6
+    covered = []
+    for factor in (1, 2):
+        public = dict(n_topics=6, n_words=800, n_records=n, alpha=0.1, informed=False, n_steps=1, seed=3)
+        model = LdaModel(
+            **public, doc_length=500, eta=np.full((800, 6), 0.1), clip=5.0, clips=True, options=LdaOptions()
+        )
+        scale = sd / 2**20
+        units = np.rint((truth + factor * rng.normal(0, sd, truth.shape)) / scale).astype(np.int64)
+        model.update(Release(0, units, scale, sd))
+        low, high = np.moveaxis((model.intervals(0.9) - 0.1) / n, 2, 0)
+        inside = (low <= truth.T + 1e-9) & (truth.T <= high + 1e-9)
+        ranked = np.argsort(-model.result()["components"], axis=1)[:, :10]
+        covered.append((inside.mean(), np.take_along_axis(inside, ranked, 1).mean()))
+        narrow = np.moveaxis((model.intervals(0.5) - 0.1) / n, 2, 0)
+        assert (narrow[0] >= low - 1e-6).all() and (narrow[1] <= high + 1e-6).all() and (low >= -1e-12).all()
+    assert 0.83 < covered[0][0] < 0.95 and first < covered[0][1] < 0.97
+    assert covered[1][0] < covered[0][0] - 0.1
+
+
+def test_no_noise_no_width():
+    from cases import CASES
+
+    make, data = CASES["lda"]
+    free = make(noise_multiplier=None, private=False).fit(*data())
+    found = free.components_interval(0.8)
+    np.testing.assert_allclose(found[:, :, 0], free.components_)
+    np.testing.assert_allclose(found[:, :, 1], free.components_)
+    with pytest.raises(ValueError, match="level=1"):
+        free.components_interval(1)
+
+
 def test_no_noise_no_errors():
     from cases import CASES
 

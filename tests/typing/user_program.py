@@ -76,6 +76,7 @@ def topics(counts: Bits, folder: Path) -> LatentDirichletAllocation:
     model.fit(counts, transcript=folder / "transcript", groups=[k // 2 for k in range(len(counts))], unit="patient")
     assert_type(model.components_, Matrix)
     assert_type(model.components_sd_, Matrix)
+    assert_type(model.components_interval(0.9), Array)
     assert_type(model.transform(counts), Matrix)
     assert_type(model.perplexity(counts), float)
     assert_type(model.get_feature_names_out(), Names)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from scipy.special import digamma
+from scipy.special import digamma, ndtri
 
 from ...engine.averaging import Schedule
 from ...engine.model import Model, Release, diagnose
@@ -235,6 +235,29 @@ class LdaModel(Model):
             near = values[first:last] < 100.0 * sd[first:last]
             slope = np.maximum(self._shrinkage.slopes(values, 0.05, first, last, worker), 0.0)
             out[:, first:last] *= np.sqrt(np.where(near, slope, 1.0)).T
+
+        map_chunks(self.n_words, _CHUNK, self._n_threads, fill)
+        return out
+
+    def intervals(self, level: float) -> np.ndarray:
+        """(K, V, 2) central intervals of the entries of ``components``, at a level in (0, 1); see `standard_errors`.
+
+        Quantiles of the posterior that the means are read from. Where the statistics are read as they are, those of
+        the noise, what lies below 0 counting as 0.
+        """
+        values, sd = self._average.values, self._average.noise_sd[:, None]
+        out = np.empty((self.n_topics, self.n_words, 2))
+        levels = np.array([0.5 - level / 2, 0.5 + level / 2])
+
+        def fill(first: int, last: int, worker: int) -> None:
+            last = min(last, len(values))
+            if self._noised and self.shrinks:
+                found = self._shrinkage.quantiles(values, levels, first, last)
+            else:
+                found = np.maximum(values[first:last, :, None] + ndtri(levels) * sd[first:last, :, None], 0.0)
+            found *= self.n_records
+            found += self._eta[first:last, :, None]
+            out[:, first:last] = found.transpose(1, 0, 2)
 
         map_chunks(self.n_words, _CHUNK, self._n_threads, fill)
         return out

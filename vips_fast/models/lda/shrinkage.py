@@ -24,6 +24,7 @@ So a word that is too rare to tell topics apart falls back to the corpus's share
 from collections.abc import Mapping
 
 import numpy as np
+from scipy.special import gammaincinv, ndtr
 
 from ...engine.model import array_of
 from ...kernels import native
@@ -39,6 +40,8 @@ _FIRST_MASS_ROUNDS, _MASS_ROUNDS = 40, 4
 _FIRST_ROUNDS, _ROUNDS = 8, 2
 #: Bands of half a decade of p_v / (K sd), from 10^-2 to 10^2.
 _BANDS = 9
+#: Halvings of a quantile's bracket, some tens of standard deviations wide.
+_HALVINGS = 18
 _CHUNK = 256
 
 
@@ -51,10 +54,7 @@ def word_masses(
     float64, are above 0. ``prior``, (61,) float64, is where EM starts: the one returned for an earlier step. None
     starts from an even one and takes more rounds.
     """
-    top = max(float(total.max()), 10 * sd) * 1.1
-    grid = np.concatenate(([0.0], np.geomspace(0.02 * sd, top, _MASS_POINTS)))
-    # Component g is N(grid[g], width[g]^2), as wide as the grid is coarse; 0 is a point.
-    width = np.concatenate(([0.0], np.gradient(grid)[1:] / 2))
+    grid, width = _mass_grid(total, sd)
     spread = np.hypot(sd, width)
     likelihood = np.empty((len(total), len(grid)))
 
@@ -78,6 +78,30 @@ def word_masses(
     gain = (width / spread) ** 2
     mass = (likelihood @ (weight * grid * (1 - gain)) + total * (likelihood @ (weight * gain))) / (likelihood @ weight)
     return np.maximum(mass, 1e-6 * sd), weight
+
+
+def _mass_grid(total: np.ndarray, sd: float) -> tuple[np.ndarray, np.ndarray]:
+    """Component g is N(grid[g], width[g]^2), as wide as the grid is coarse; 0 is a point."""
+    top = max(float(total.max()), 10 * sd) * 1.1
+    grid = np.concatenate(([0.0], np.geomspace(0.02 * sd, top, _MASS_POINTS)))
+    return grid, np.concatenate(([0.0], np.gradient(grid)[1:] / 2))
+
+
+def mass_variances(total: np.ndarray, sd: float, prior: np.ndarray) -> np.ndarray:
+    """Posterior variances, (V,), of the masses whose means `word_masses` gives with this ``prior``."""
+    grid, width = _mass_grid(total, sd)
+    spread = np.hypot(sd, width)
+    gain = (width / spread) ** 2
+    out = np.empty(len(total))
+    for first in range(0, len(total), _CHUNK):
+        distance = total[first : first + _CHUNK, None] - grid
+        log = -0.5 * (distance / spread) ** 2
+        weight = np.exp(log - log.max(axis=1, keepdims=True)) / spread * (prior + 1e-12)
+        weight /= weight.sum(axis=1, keepdims=True)
+        center = grid + gain * distance
+        mean = (weight * center).sum(axis=1, keepdims=True)
+        out[first : first + _CHUNK] = (weight * (gain * sd**2 + (center - mean) ** 2)).sum(axis=1)
+    return out
 
 
 def mean_one(grid: np.ndarray) -> np.ndarray:
@@ -106,12 +130,13 @@ class ProductShrinkage:
         ).astype(np.float32)
         self._prior: np.ndarray | None = None
         self._mass_prior: np.ndarray | None = None
+        self._likely: np.ndarray | None = None
         self._workspaces = np.empty((n_threads, 2 * n_topics + 64), dtype=np.float32)
 
     def update(self, average: np.ndarray, sd: np.ndarray) -> None:
         """Estimate p, w and the prior of r from a (V, K) average with noise sd > 0, (V,)."""
         n_words, n_topics = average.shape
-        self._sd = sd
+        self._sd, self._likely = sd, None
         totals = np.empty(n_words)
 
         def sums(first: int, last: int, worker: int) -> np.ndarray:
@@ -187,6 +212,55 @@ class ProductShrinkage:
         """Central differences of `means` in the average, over ``step`` standard deviations to each side."""
         high, low = (self._means(average, shift, first, last, worker) for shift in (step, -step))
         return (high - low) / (2.0 * step)
+
+    def quantiles(self, average: np.ndarray, levels: np.ndarray, first: int, last: int) -> np.ndarray:
+        """Posterior quantiles of the statistics of words first..last at ``levels``, shape (last - first, K, levels).
+
+        The posterior is that of `means`, a mixture of normals and of a point at 0, and of those for masses of the word
+        that are as likely as its own, which has a posterior too (taken to be a Gamma distribution, at three quantiles);
+        what of it lies below 0 counts as 0.
+        """
+        assert self._prior is not None
+        masses = self._likely_masses(average)[:, first:last, None, None]
+        grid = self._grid.astype(np.float64)
+        width = np.concatenate(([0.0], np.gradient(grid)[1:]))
+        width[1:-1] = (grid[2:] - grid[:-2]) / 4
+        width[-1] /= 2
+        x = self._units(average, first, last)[:, :, None]
+        scale = masses * self.weight[:, None]
+        variance = 1.0 + (scale * width) ** 2
+        distance = x - scale * grid
+        log = -0.5 * distance**2 / variance
+        weight = np.exp(log - log.max(axis=-1, keepdims=True)) / np.sqrt(variance)
+        weight *= self._prior.astype(np.float64)[self._band[first:last]][:, None, :]
+        weight /= weight.sum(axis=-1, keepdims=True) * len(masses)
+        center = scale * grid + (1.0 - 1.0 / variance) * distance
+        # The point at 0 is a normal too narrow to matter: its quantiles below 0 count as 0.
+        sd = np.maximum(np.sqrt(1.0 - 1.0 / variance), 1e-9)
+        # Masses and components become one axis.
+        weight, center, sd = (np.moveaxis(a, 0, 2).reshape(*a.shape[1:3], -1) for a in (weight, center, sd))
+        top = (center + 6 * sd).max(axis=2, where=weight > 1e-9, initial=0.0)
+        out = np.empty((*top.shape, len(levels)))
+        for i, level in enumerate(levels):
+            low, high = np.zeros_like(top), top
+            for _ in range(_HALVINGS):
+                middle = (low + high) / 2
+                below = (weight * ndtr((middle[:, :, None] - center) / sd)).sum(axis=2) < level
+                low, high = np.where(below, middle, low), np.where(below, high, middle)
+            out[:, :, i] = np.where(low == 0.0, 0.0, (low + high) / 2)
+        return out * self._sd[first:last, None, None]
+
+    def _likely_masses(self, average: np.ndarray) -> np.ndarray:
+        """(3, V) masses that are equally likely for each word."""
+        if self._likely is None:
+            assert self._mass_prior is not None
+            parts = range(0, len(average), _CHUNK)
+            totals = np.concatenate([self._units(average, a, min(a + _CHUNK, len(average))).sum(axis=1) for a in parts])
+            variance = mass_variances(totals, np.sqrt(self._n_topics), self._mass_prior)
+            shape = self._mass**2 / np.maximum(variance, 1e-12 * self._mass**2)
+            levels = np.array([1 / 6, 1 / 2, 5 / 6])[:, None]
+            self._likely = np.maximum(gammaincinv(shape, levels) / shape, 1e-9) * self._mass
+        return self._likely
 
     def _means(self, average: np.ndarray, shift: float, first: int, last: int, worker: int) -> np.ndarray:
         """Means in units of the noise if all statistics were larger by ``shift`` of them, and the rest as it is."""

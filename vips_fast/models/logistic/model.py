@@ -9,6 +9,7 @@ from scipy import linalg
 
 from ...engine.model import Release, array_of
 from ...kernels.psd import one_blas_thread
+from .posterior import Curvature, Weighting, along_logits, covariance_given, second_moment
 from .spectrum import LARGE, Spectrum, curvature_ratio, inverse
 from .statistics import LogisticStatistics
 
@@ -23,6 +24,8 @@ class LogisticModel(LogisticStatistics):
     """
 
     kept: ClassVar[dict[str, str]] = {**LogisticStatistics.kept, "gradient": "_gradient", "at": "_at"}
+    #: Whether the last step's read-out knows how records were weighted.
+    _reads_by_law: ClassVar[bool] = True
 
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
@@ -66,7 +69,38 @@ class LogisticModel(LogisticStatistics):
                 ratio = self._curvature(self._moment_of_last())
             mean, covariance = self._read_out(ratio)
             point = self._newton(ratio, fresh, noise_gradient)
+        if self._reads_by_law and self.options.noise_aware and self._last() and 0 < self._step and self._d <= LARGE:
+            mean, covariance = self._final(mean, linear, quadratic, noise, exact, values)
         self._set_posterior(mean, covariance, self._next_point(point, mean))
+
+    def _final(
+        self, mean: np.ndarray, linear: float, quadratic: float, noise: float, exact: bool, values: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """q(m) of the last step, from the law of the noise and of the logits: `vips_fast.models.logistic.posterior`.
+
+        ``mean`` is that of `_read_out`, of which only the length changes.
+        """
+        later = self._n * self._scales[1][1]
+        if exact:
+            matrix, sd, start = self._unpack(values) * later, 0.0, 0.0
+        else:
+            assert self._matrix is not None
+            matrix, sd = self._matrix, self._noise_of(self._precision)
+            # The first centre knows the share of successes alone: the second step is the first one's like.
+            early = 2 if self._constant else 1
+            if sd > 0:
+                told = [(noise * scale / self._ratio) ** -2 for _, scale in self._scales]
+                start = min((told[0] + (early - 1) * told[1]) / self._precision, 1.0)
+            else:
+                start = math.prod(1 - self._rate.rate(t) for t in range(early, self._step + 1))
+        S, spread = second_moment(matrix, sd, sd * self._ratio, self._constant > 0)
+        kept = self._kept if self._private else math.inf
+        weighting = Weighting(linear, quadratic, kept, self._b, start)
+        curvature = Curvature.of(S, self._mean, self._covariance, self._constant, self._n, weighting)
+        mean = along_logits(
+            curvature, mean, self._gradient, self._at, self._variance, self._sampling, self._alpha
+        )
+        return mean, covariance_given(curvature, spread, self._variance, self._sampling, self._prior)
 
     def _exact(self, curvature: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """What the read-out and the Newton step come to if all records are in and there is no noise."""

@@ -23,6 +23,9 @@ MARGIN = 1 - 2.0**-20
 class ClassModel(LogisticModel):
     """The posterior of one class against the rest; its bounds are those of all classes together."""
 
+    # A record's weight and the common curvature depend on the logits of all classes.
+    _reads_by_law = False
+
     def __init__(self, public: Public, **settings: Any):
         assert public.classes is not None
         self._n_classes = len(public.classes)

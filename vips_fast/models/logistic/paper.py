@@ -154,6 +154,9 @@ def replace_one_bound(a: float, c: float) -> float:
 class _UncentredModel(_Uncentred, LogisticModel):
     """The package's averages and read-out without a centre."""
 
+    # s1 without a centre is no gradient: S times m is what it says.
+    _reads_by_law = False
+
     def _curvature(self, moment: float) -> float:
         return 1.0
 

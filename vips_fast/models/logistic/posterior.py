@@ -1,0 +1,280 @@
+"""The posterior of the coefficients given noised statistics whose law is known: the read-out of the last step.
+
+Everything here is post-processing of released numbers: it costs no privacy. What was released says
+
+    gradient = H (m - at) + N(0, v I + J),    matrix = S + noise of known law,
+
+with S = sum of w <xi> x x^T over the records, their weights w being those of the clip, and three things that are not
+released and follow from what is:
+
+- H = sum of w p (1 - p) x x^T, the curvature of the weighted likelihood, and J = sum of w^2 p (1 - p) x x^T, the
+  variance of the labels in the gradient (the "sandwich" of Huber 1967): `Curvature`.
+- S itself, of which the noise hides a part: `second_moment`.
+- alpha, the precision of the prior, whose q(alpha) is a Gamma distribution.
+
+`covariance_given` integrates over what it does not know of alpha and H, as Bernstein & Sheldon (2019) do by sampling
+for linear regression, where H is the matrix itself.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from scipy.special import expit, gammaincinv
+
+from ...kernels.blr import pg_mean
+from .spectrum import NODES, WEIGHTS
+
+#: Nodes of alpha's distribution, at quantiles, and of that of the hidden curvature.
+_ALPHA_NODES, _SPREAD_NODES = 7, 9
+#: How much of the variance of the relative curvature counts (see `covariance_given`), and the most of it that does.
+_SHARE_OF_SPREAD, _LARGEST_SPREAD = 0.6, 0.5
+#: Nodes and weights of the posterior's own spread of a logit.
+_INNER, _INNER_WEIGHTS = np.polynomial.hermite_e.hermegauss(21)
+_INNER_WEIGHTS = _INNER_WEIGHTS / _INNER_WEIGHTS.sum()
+#: Square of the posterior's spread over the logits' beyond which the mean does not trust the curvature.
+_FAR = 0.05
+
+
+def second_moment(
+    matrix: np.ndarray, noise_sd: float, diagonal_sd: float, constant: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Estimate of S, (d, d), positive definite, and how uncertain it is, (d,): variances in its own units.
+
+    ``matrix`` is S + noise, of standard deviation ``noise_sd`` off the diagonal and ``diagonal_sd`` on it; the last
+    column is that of the ``constant``, if there is one. Entries of the diagonal are those of `positive_moments`; S_ij
+    is sqrt(S_ii S_jj) r_ij with r_ij ~ N(0, t), t fitted to all (and another for the constant's column): linear
+    shrinkage in units of correlations, with a noise that is known. The second result is, for each j, the sum over i of
+    the posterior variances of r_ij, r_jj being S_jj over its mean.
+    """
+    d = len(matrix)
+    if noise_sd == 0:
+        return matrix.copy(), np.zeros(d)
+    k = d - 1 if constant and d > 1 else d
+    seen = np.diag(matrix)
+    diagonal, uncertain = np.maximum(seen, noise_sd), np.zeros(d)
+    diagonal[:k], uncertain[:k] = positive_moments(seen[:k], diagonal_sd)
+    scale = np.sqrt(np.outer(diagonal, diagonal))
+    seen, noise = matrix / scale, (noise_sd / scale) ** 2
+    r, variance_of_r = np.eye(d), np.zeros((d, d))
+    ordinary = ~np.eye(d, dtype=bool)
+    ordinary[k:] = ordinary[:, k:] = False
+    beside = ~np.eye(d, dtype=bool) & ~ordinary
+    for part in (ordinary, beside):
+        if part.any():
+            r[part], variance_of_r[part] = _shrink(seen[part], noise[part])
+    spread = variance_of_r.sum(axis=1) + uncertain / diagonal**2
+    values, vectors = np.linalg.eigh(r)
+    # What the noise can hide, and no more, keeps the matrix from being singular.
+    values = np.maximum(values, max(min(0.1, float(spread.mean())), 1e-9 * values[-1]))
+    r = (vectors * values) @ vectors.T
+    return (r + r.T) * (0.5 * scale), spread
+
+
+def _shrink(seen: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Posterior means and variances of r ~ N(0, t) seen with noise of these variances, t fitted by EM."""
+    weight = (noise + np.median(noise)) ** -2.0
+    t = max(float((weight * (seen**2 - noise)).sum() / weight.sum()), 0.0)
+    for _ in range(30):
+        trust = t / (t + noise)
+        t = float(np.mean((trust * seen) ** 2 + trust * noise))
+    trust = t / (t + noise)
+    return trust * seen, trust * noise
+
+
+def positive_moments(seen: np.ndarray, noise_sd: float) -> tuple[np.ndarray, np.ndarray]:
+    """Posterior means and variances, (d,), of positive values that are seen with normal noise of ``noise_sd`` > 0.
+
+    Their prior is fitted to all of them: the weights of points from a fiftieth of the noise to above the largest value
+    (Kiefer & Wolfowitz's maximum likelihood, by EM), so that many small values among few large ones are known as small.
+    """
+    points = np.geomspace(0.02 * noise_sd, 1.1 * max(float(seen.max()), 5 * noise_sd), 60)
+    log = -0.5 * ((seen[:, None] - points) / noise_sd) ** 2
+    likelihood = np.exp(log - log.max(axis=1, keepdims=True))
+    weight = np.full(len(points), 1 / len(points))
+    for _ in range(40):
+        shares = likelihood * weight
+        weight = (shares / shares.sum(axis=1, keepdims=True)).mean(axis=0) + 1e-12
+    shares = likelihood * weight
+    shares /= shares.sum(axis=1, keepdims=True)
+    mean = shares @ points
+    return mean, np.maximum(shares @ points**2 - mean**2, 0.0)
+
+
+@dataclass(frozen=True)
+class Weighting:
+    """How a record was weighted in the last step, as far as its logit a and its length say it.
+
+    ``scale_linear``, ``scale_quadratic`` and ``kept`` are those of `LogisticStatistics`, ``kept`` infinite where no
+    record is scaled down; ``start`` is the share in S of the first step, whose <xi> is b/4 and whose weights are 1.
+    """
+
+    scale_linear: float
+    scale_quadratic: float
+    kept: float
+    n_trials: float
+    start: float
+
+    def of(self, size: np.ndarray, xi: np.ndarray, length: float) -> np.ndarray:
+        """Weights of records of this length whose residual may be as large as ``size``."""
+        norms = np.hypot(size * (length / self.scale_linear), xi * (length * length / self.scale_quadratic))
+        return np.minimum(1.0, self.kept / np.maximum(norms, 1e-300))
+
+
+@dataclass(frozen=True)
+class Curvature:
+    """What follows from S for the likelihood's own curvature, at a posterior N(mean, covariance).
+
+    ``local``, (d, d), is H, averaged over the posterior, and ``labels`` J; ``far``, in [0, 1], says how much of the
+    logits' range the posterior covers.
+
+    Notes
+    -----
+    The logits a = x . mean of the records are taken to be N(a0, s^2), their spread under the posterior of m to be
+    N(0, c^2), and the rest of x to be a linear function of a and independent of it otherwise. Then every sum f(a) x x^T
+    is, with B = S U for U = (e_c / x_c, mean), e_c being the direction of the constant x_c, and E = U^T S U,
+
+        (F_0 / E_0) (S - B E^-1 B^T) + B E^-1 [[F_0, F_1], [F_1, F_2]] E^-1 B^T,    F_k = sum of f(a) a^k.
+
+    Across the logits H/S is E[w p (1 - p)] / E[w <xi>]; along them both are weighted by a^2, where p (1 - p) is
+    smaller: at s = 2.5 the ratios are 0.73 and 0.34. a0, s and c come from E and tr(covariance S). For f = w <xi> the
+    formula gives S, whatever the law of the logits is.
+    """
+
+    local: np.ndarray
+    labels: np.ndarray
+    far: float
+
+    @classmethod
+    def of(
+        cls, S: np.ndarray, mean: np.ndarray, covariance: np.ndarray, constant: float, n: float, weighting: Weighting
+    ) -> Self:
+        """From S, positive definite; without a ``constant`` (0) logits have the mean 0, and ``n`` records give S."""
+        size = float(mean @ S @ mean)
+        directions = [mean] if size > 0 else []
+        if constant:
+            first = np.zeros(len(S))
+            first[-1] = 1 / constant
+            directions.insert(0, first)
+            # A mean along the constant alone is no second direction: all logits are the same then.
+            if size > 0 and (first @ S @ mean) ** 2 > (1 - 1e-9) * size * float(first @ S @ first):
+                directions.pop()
+        mass = float(S[-1, -1]) / constant**2 if constant else 0.0
+        first_moment = float(S[-1] @ mean) / constant if constant else 0.0
+        law = _Logits.fit(
+            mass, first_moment, size, float(np.vdot(covariance, S)), float(np.trace(S)), n, weighting
+        )
+        of_s, of_h, of_j = law.moments
+        unit = (mass or n * of_s[0]) / of_s[0]
+        if not directions:
+            return cls(of_h[0] / of_s[0] * S, of_j[0] / of_s[0] * S, law.far)
+        U = np.stack(directions, axis=1)
+        B = S @ U
+        half = np.linalg.solve(U.T @ B, B.T)
+        rest = S - B @ half
+
+        def full(f: np.ndarray) -> np.ndarray:
+            inside = np.array([[f[0], f[1]], [f[1], f[2]]])
+            if len(half) < 2:
+                inside = inside[:1, :1] if constant else inside[1:, 1:]
+            result = (f[0] / of_s[0]) * rest + unit * (half.T @ inside @ half)
+            return (result + result.T) / 2
+
+        return cls(full(of_h), full(of_j), law.far)
+
+
+@dataclass(frozen=True)
+class _Logits:
+    """The law of the logits, and for f = w <xi>, w p (1 - p) and w^2 p (1 - p) the means of f, f a, f a^2."""
+
+    moments: np.ndarray
+    far: float
+
+    @classmethod
+    def fit(
+        cls, mass: float, first: float, second: float, spread: float, trace: float, n: float, weighting: Weighting
+    ) -> Self:
+        """From the sums of f, f a, f a^2, f (x^T covariance x) and f |x|^2, f = w <xi>; a ``mass`` of 0 is unknown."""
+        start, b = weighting.start, weighting.n_trials
+        total = mass or n * b / 8
+        center, scale = first / total, 1.0
+        for rounds in range(61):
+            wide = math.sqrt(max(spread, 0.0) / total)
+            a = center + scale * NODES
+            xi = pg_mean(np.hypot(a, wide)) * b
+            p = expit(a[:, None] + wide * _INNER)
+            slope = b * ((p * (1 - p)) @ _INNER_WEIGHTS)
+            w = weighting.of(b / 2 + xi * np.abs(a), xi, math.sqrt(trace / total))
+            seen = start * b / 4 + (1 - start) * w * xi
+            powers = WEIGHTS * np.stack([np.ones_like(a), a, a * a])
+            moments = np.stack([powers @ seen, powers @ (w * slope), powers @ (w * w * slope)])
+            if rounds == 60:
+                break
+            # The next law has the first two moments under f that S says.
+            m, target = moments[0] / moments[0, 0], second / total
+            change = first / total - m[1] if mass else 0.0
+            have, want = m[2] - m[1] ** 2 if mass else m[2], target - (first / total) ** 2 if mass else target
+            factor = math.sqrt(max(want, 1e-12) / max(have, 1e-300))
+            if abs(change) + abs(factor - 1) < 1e-10:
+                break
+            center, scale = center + change, min(scale * factor, 30.0)
+            total = mass or n * float(moments[0, 0])
+        return cls(moments, wide**2 / (wide**2 + _FAR * scale**2))
+
+
+def along_logits(
+    curvature: Curvature, mean: np.ndarray, gradient: np.ndarray, at: np.ndarray, variance: float, sampling: float,
+    alpha: float,
+) -> np.ndarray:
+    """``mean``, (d,), times the factor that the averages and the prior give it, all directions but its own being fixed.
+
+    Along the mean the curvature falls fastest, so that averages over steps that were on their way reach it last, and
+    there it is known best. Where the posterior covers much of the logits' range (`Curvature.far`) the local curvature
+    along them is that of nowhere in particular, a step by its inverse goes too far, and the mean stays.
+    """
+    toward = curvature.local @ mean
+    h, length = float(mean @ toward), float(mean @ mean)
+    noise = variance * length + float(mean @ curvature.labels @ mean) + sampling * h
+    if not (h > 0 and noise > 0):
+        return mean
+    trust = h / noise
+    step = trust * float(mean @ gradient + toward @ (at - mean)) - alpha * length
+    return mean * (1 + (1 - curvature.far) * step / (trust * h + alpha * length))
+
+
+def covariance_given(
+    curvature: Curvature, spread: np.ndarray, variance: float, sampling: float, alpha: tuple[float, float]
+) -> np.ndarray:
+    """Covariance, (d, d), of m given a noised gradient.
+
+    ``variance`` is that of the noise in an entry of the gradient, ``sampling`` times the curvature that of the drawing
+    of records; ``spread``, (d,), is the second result of `second_moment`, ``alpha`` the shape and rate of q(alpha).
+
+    Notes
+    -----
+    In an eigenvector of H with eigenvalue h the gradient says (m - at) h with a variance of v + j + k h: a normal
+    posterior of precision alpha + h^2 / (v + j + k h) given alpha and h. What the noise hides of H is a matrix with
+    independent entries, which a Wishart matrix has too: in units of h its eigenvalues follow the law of Marchenko &
+    Pastur with mean 1, and with 0.6 of the variance that ``spread`` has along the vector (not all, because the mean
+    moves by the largest curvature there could be, so that where there is little its error is less than the inverse
+    says; the factor is from simulations). alpha follows q(alpha). The variance is the mean over both.
+    """
+    shape, rate = alpha
+    alphas = np.maximum(gammaincinv(shape, (np.arange(_ALPHA_NODES) + 0.5) / _ALPHA_NODES) / rate, 1e-300)
+    values, vectors = np.linalg.eigh(curvature.local)
+    values = np.maximum(values, max(1e-12 * values[-1], 1e-300))
+    labels = np.einsum("ji,jk,ki->i", vectors, curvature.labels, vectors, optimize=True)
+    # No weight is above 1, so that J is below H; where there is nothing but rounding, neither says anything.
+    share = np.clip(labels / values, 0.01, 1.0) + sampling
+    c = np.minimum(_SHARE_OF_SPREAD * (vectors * vectors).T @ spread, _LARGEST_SPREAD)[:, None]
+    # Gauss's nodes of the semicircle; Marchenko and Pastur's density is that over x.
+    angle = np.arange(1, _SPREAD_NODES + 1) * (math.pi / (_SPREAD_NODES + 1))
+    x = 1 + c + 2 * np.sqrt(c) * np.cos(angle)
+    weight = np.sin(angle) ** 2 / x
+    weight /= weight.sum(axis=1, keepdims=True)
+    h = values[:, None] * x
+    precision = h * (h / (variance + share[:, None] * h))
+    given = (weight / (alphas[:, None, None] + precision)).sum(axis=2)
+    covariance = (vectors * given.mean(axis=0)) @ vectors.T
+    return (covariance + covariance.T) / 2
