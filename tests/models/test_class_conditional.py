@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from vips_fast import ClassConditionalNetwork, SigmoidBeliefNetwork
+from vips_fast.data import Batch, write_shards
 from vips_fast.engine.model import Release
 from vips_fast.models.sbn import NetworkOptions
 from vips_fast.models.sbn.classes import COUNT_SHARE, ClassConditionalModel
@@ -229,6 +230,22 @@ def test_invalid_records_and_labels_can_be_dropped():
     ]
     np.testing.assert_array_equal(fits[0].components_, fits[1].components_)
     np.testing.assert_array_equal(fits[0].class_prior_, fits[1].class_prior_)
+
+
+def test_labels_of_shards(tmp_path):
+    """They are those of the fit and of the score; shards without labels or of another kind are refused."""
+    labelled, plain, numbers = (
+        write_shards(tmp_path / name, [Batch(TRAIN[:300].astype(kind), labels)], kind=shards)
+        for name, kind, labels, shards in [
+            ("labelled", np.uint8, LABELS[:300], "binary"), ("plain", np.uint8, None, "binary"),
+            ("numbers", np.float64, LABELS[:300], "numbers"),
+        ]
+    )
+    fitted = model(private=False, n_steps=3).fit(labelled)
+    assert fitted.score(labelled) == fitted.score(TRAIN[:300], LABELS[:300]) > 0.5
+    for corpus, words in [(plain, "requires y"), (numbers, "shards of numbers")]:
+        with pytest.raises(ValueError, match=words):
+            model().fit(corpus)
 
 
 def test_states_that_are_none():

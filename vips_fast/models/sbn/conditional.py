@@ -18,13 +18,13 @@ from ...kernels.threads import resolve_n_threads
 from ..estimator import ArraySpec, PrivateEstimator
 from ..logistic.records import read_labels, usable_rows
 from ..parameters import Bookkeeping, Call
-from ..readouts import Published
+from ..readouts import Published, by_pieces
 from ..settings import check_memory, public_seed, stated_classes
 from .classes import ClassConditionalModel
 from .network import BLOCK, NetworkOptions, Settings
 from .quadratic import QuadraticModel
 from .readings import drawn, record_bounds
-from .records import BinaryRecords
+from .records import LabelledRecords
 
 #: A label is a byte of its record.
 _MOST_CLASSES = 256
@@ -102,13 +102,14 @@ class ClassConditionalNetwork(PrivateEstimator):
 
     # ------------------------------------------------------------------ fit
 
-    def fit(self, Y: Data, y: Column, **keep: Unpack[Bookkeeping]) -> Self:
+    def fit(self, Y: Data, y: Column | None = None, **keep: Unpack[Bookkeeping]) -> Self:
         """Fit to binary records and their labels.
 
-        Y, an array of shape (n, J), has entries 0 and 1 (or booleans), one record a row; ``y``, (n,), their labels,
-        numbers or strings; ``keep`` are the keywords of `vips_fast.models.parameters.Bookkeeping`. Raises ValueError,
-        TypeError or MemoryError if a parameter or the data are out of range, the run would pass ``target_epsilon``, or
-        the statistics would not fit the memory. Nothing is spent then.
+        Y, an array of shape (n, J) or a ShardedCorpus, has entries 0 and 1 (or booleans), one record a row; ``y``,
+        (n,), their labels, numbers or strings, and None stands for the labels of the shards; ``keep`` are the keywords
+        of `vips_fast.models.parameters.Bookkeeping`. Raises ValueError, TypeError or MemoryError if a parameter or the
+        data are out of range, the run would pass ``target_epsilon``, or the statistics would not fit the memory.
+        Nothing is spent then.
         """
         return self._fit(Y, y, **keep)
 
@@ -127,22 +128,30 @@ class ClassConditionalNetwork(PrivateEstimator):
         check_number("n_steps", self.n_steps, 2, 2**31, integer=True)
         self._options.check()
 
-    def _read(self, X: Any, y: Any = None) -> tuple[BinaryRecords, dict[str, Any]]:
+    def _records(
+        self, Y: Any, n_features: int | None = None, invalid: str = "raise", least_rows: int = 1
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        owner = type(self).__name__
+        return binary_records(Y, n_features, name="Y", invalid=invalid, owner=owner, least_rows=least_rows)
+
+    def _read(self, X: Any, y: Any = None) -> tuple[LabelledRecords, dict[str, Any]]:
+        rows: Any
         if isinstance(X, ShardedCorpus):
-            raise ValueError("Y: expected an array, not shards, which hold no labels of binary records")
+            if X.kind != "binary":
+                raise ValueError(f"Y: shards of {X.kind}: expected binary records")
+            rows, usable, y = X, X.usable, X.labels if y is None else y
+        else:
+            rows, usable = self._records(X, invalid=self.invalid, least_rows=0)
         if y is None:
             raise ValueError(f"y=None: {type(self).__name__} requires y to be passed, but the target y is None")
-        owner = type(self).__name__
-        rows, usable = binary_records(X, None, name="Y", invalid=self.invalid, owner=owner, least_rows=0)
         known = stated_classes(self.classes, _MOST_CLASSES)
-        classes, numbers, problems = read_labels(y, len(rows), self.invalid, known, _MOST_CLASSES)
+        classes, numbers, problems = read_labels(y, rows.shape[0], self.invalid, known, _MOST_CLASSES)
         good = usable_rows(problems, self.invalid)
         usable = good if usable is None else usable if good is None else usable & good
         # The label of a record that is not usable is not looked at; as a byte it has to be one.
         labels = np.minimum(numbers, len(classes) - 1).astype(np.uint8)
         block = BLOCK * min(len(classes), _MOST_BLOCKS)
-        labelled = np.ascontiguousarray(np.column_stack([rows, labels]))
-        records = BinaryRecords(labelled, usable, block, resolve_n_threads(self.n_jobs))
+        records = LabelledRecords(rows, labels, usable, block, resolve_n_threads(self.n_jobs))
         return records, {"n_features": rows.shape[1], "classes": classes}
 
     def _model(self, public: Public) -> Model:
@@ -213,13 +222,14 @@ class ClassConditionalNetwork(PrivateEstimator):
             records[mine] = drawn(network, int(mine.sum()), generator)
         return records, np.asarray(classes[numbers])
 
+    @by_pieces(np.concatenate)
     def decision_function(self, Y: Data) -> Matrix:
         """Lower bounds of log p(y, c) for records Y, (n, J) of 0 and 1, and each class, in nats: float64, (n, C).
 
         That of log p(y | c) is the bound of `SigmoidBeliefNetwork.score`. It describes Y: publish it only if Y may be.
         """
         self._fitted()
-        rows, _ = binary_records(self._held(Y), self.n_features_in_, owner=type(self).__name__)
+        rows, _ = self._records(self._held(Y), self.n_features_in_)
         dtype, threads = self._options.dtype, resolve_n_threads(self.n_jobs)
         bounds = [record_bounds(rows, network, dtype, threads) for network in self._networks()]
         return np.asarray(np.stack(bounds, axis=1) + np.log(self.class_prior_))
@@ -233,8 +243,9 @@ class ClassConditionalNetwork(PrivateEstimator):
         """The most probable class of each record, (n,)."""
         return np.asarray(self.classes_[self.decision_function(Y).argmax(axis=1)])
 
-    def score(self, Y: Data, y: Column) -> float:
-        """Accuracy on public records and their labels; nothing is noised."""
+    def score(self, Y: Data, y: Column | None = None) -> float:
+        """Accuracy on public records and their labels, for shards their own with None; nothing is noised."""
+        y = Y.labels if y is None and isinstance(Y, ShardedCorpus) else y
         predicted, y = self.predict(Y), np.asarray(y)
         if y.shape != predicted.shape:
             raise ValueError(f"y has shape {y.shape}: expected ({len(predicted)},), one entry for each row of Y")
