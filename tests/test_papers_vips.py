@@ -125,3 +125,23 @@ def test_the_table_of_texts_shows_every_cell():
     ]
     page = text_logistic.report(rows)
     assert all(f".{5000 + i}" in page for i in range(len(rows)))
+
+
+def test_the_table_of_downstream_accuracy(tmp_path):
+    """Numbers are made up: each is seen in its row, and the published ones are printed as they are."""
+    import importlib
+
+    module = importlib.import_module("mnist_downstream")
+    rows = [
+        cell | dict(accuracy=0.5 + i / 1e3, images=bytes(10 * 2 * 98).hex(), seconds=1.0)
+        for i, cell in enumerate(module.cells(10))
+    ]
+    lines = module.report(rows).splitlines()
+    starts = ["| **ours, ε = 0.5**", "| **ours, ε = 1**", "| **ours, ε = 10**", "| ours, no", "| real"]
+    for i, start in enumerate(starts):
+        (line,) = (line for line in lines if line.startswith(start))
+        own = [f"{50 + (5 * i + j) / 10:.1f}" for j in range(5)]
+        assert line.strip("| ").split(" | ")[2:] == (own[:4] + ["–"] if start == "| real" else own)
+    assert "| DPDM | 10 | 90.8 | 94.8 | 98.1 | – | – |" in lines
+    assert module.draw(rows, tmp_path)[0].exists()
+    assert "| **ours, ε = 1** | 1 | – | – | – | – | – |" in module.report(rows[:5]).splitlines()

@@ -163,10 +163,12 @@ def test_every_public_function_is_annotated(name):
 def test_no_estimator_has_more_than_twenty_parameters():
     from vips_fast import (
         BayesianLogisticRegression,
+        ClassConditionalNetwork,
         ConjugateEstimator,
         LatentDirichletAllocation,
         SigmoidBeliefNetwork,
     )
 
-    for kind in (BayesianLogisticRegression, ConjugateEstimator, LatentDirichletAllocation, SigmoidBeliefNetwork):
+    networks = (ClassConditionalNetwork, SigmoidBeliefNetwork)
+    for kind in (BayesianLogisticRegression, ConjugateEstimator, LatentDirichletAllocation, *networks):
         assert len(kind().get_params()) <= 20

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .models.lda import plan as plan
     from .models.logistic import BayesianLogisticRegression as BayesianLogisticRegression
     from .models.rebuild import verify as verify
+    from .models.sbn import ClassConditionalNetwork as ClassConditionalNetwork
     from .models.sbn import SigmoidBeliefNetwork as SigmoidBeliefNetwork
     from .models.search import PrivateSearch as PrivateSearch
     from .models.vocabulary import PrivateCountVectorizer as PrivateCountVectorizer
@@ -25,6 +26,7 @@ __version__ = "0.1.0"
 #: Where each public name lives; a name is imported when it is first used.
 _HOMES = {
     "BayesianLogisticRegression": "models.logistic",
+    "ClassConditionalNetwork": "models.sbn",
     "ColumnEncoder": "data.encoder",
     "ConjugateEstimator": "models.conjugate",
     "LatentDirichletAllocation": "models.lda",

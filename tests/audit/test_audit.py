@@ -8,7 +8,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, SigmoidBeliefNetwork
+from vips_fast import (
+    BayesianLogisticRegression,
+    ClassConditionalNetwork,
+    LatentDirichletAllocation,
+    SigmoidBeliefNetwork,
+)
 from vips_fast.audit import Bench, Sizes, adapter_for, audit, delta_lower_bound, layers, mu_interval, mu_lower_bound
 from vips_fast.audit.sizes import FULL
 from vips_fast.audit.statistics import clopper_pearson
@@ -33,6 +38,8 @@ SBN = {
     "pg_clipped_replace": SigmoidBeliefNetwork.paper(
         3, clip=0.4, sampling="without_replacement", options=NetworkOptions(dtype="float64")
     ),
+    "classes": ClassConditionalNetwork(3),
+    "classes_replace": ClassConditionalNetwork(3, sampling="without_replacement"),
 }
 BLR = {
     "centred": BayesianLogisticRegression(),

@@ -10,7 +10,12 @@ from functools import cache
 import faults
 import pytest
 
-from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, SigmoidBeliefNetwork
+from vips_fast import (
+    BayesianLogisticRegression,
+    ClassConditionalNetwork,
+    LatentDirichletAllocation,
+    SigmoidBeliefNetwork,
+)
 from vips_fast.audit import Seams, Sizes, audit
 from vips_fast.engine.randomness import KeyedRandomness
 
@@ -60,6 +65,20 @@ def test_a_clip_for_each_class():
     classes = dict(classes=[0, 1, 2, 3])
     assert original("A", BayesianLogisticRegression(**classes)) == set()
     assert "distance of neighbours" in failed("A", faults.ClipsEachClass(**classes))
+
+
+@pytest.mark.parametrize("model", [faults.EveryNetworkHears, faults.CountsBeside])
+def test_parts_that_are_not_disjoint(model):
+    """A record that two classes' networks see, and a count that is left out of the joint norm."""
+    assert original("A", ClassConditionalNetwork(2)) == set()
+    assert "distance of neighbours" in failed("A", ClassConditionalNetwork(2), model=model)
+
+
+def test_parallel_composition_that_forgets_who_changes_class():
+    """One part's sensitivity is not enough where a record is replaced, in its class or by one of another."""
+    replace = dict(sampling="full", neighbors="replace_one")
+    assert original("A", ClassConditionalNetwork(2, **replace)) == set()
+    assert "distance of neighbours" in failed("A", faults.declaring(ClassConditionalNetwork, 1.0)(2, **replace))
 
 
 @pytest.mark.parametrize("check, mutant", [

@@ -6,7 +6,12 @@ import person_faults as faults
 import pytest
 from ball_mean import Mean
 
-from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, SigmoidBeliefNetwork
+from vips_fast import (
+    BayesianLogisticRegression,
+    ClassConditionalNetwork,
+    LatentDirichletAllocation,
+    SigmoidBeliefNetwork,
+)
 from vips_fast.audit import Seams, Sizes, audit, conjugate_adapter
 from vips_fast.models.lda import LdaOptions
 
@@ -21,6 +26,7 @@ MODELS = {
     "logistic_uncentred": BayesianLogisticRegression.paper(sensitivity="proven", neighbors="replace_one"),
     "logistic_classes": BayesianLogisticRegression(classes=[0, 1, 2]),
     "network": SigmoidBeliefNetwork(3, rows_per_group=5),
+    "network_classes": ClassConditionalNetwork(2),
     "network_pg": SigmoidBeliefNetwork.paper(3, clip=0.4, sampling="without_replacement"),
 }
 

@@ -20,6 +20,7 @@ from vips_fast.models.conjugate.model import ConjugateModel
 from vips_fast.models.lda.model import LdaModel
 from vips_fast.models.logistic.paper import replace_one_bound
 from vips_fast.models.logistic.statistics import LogisticStatistics
+from vips_fast.models.sbn import classes
 from vips_fast.models.sbn.polya_gamma import PolyaGammaModel
 from vips_fast.models.sbn.quadratic import QuadraticModel
 
@@ -38,9 +39,9 @@ def rows_of(title):
 
 
 def test_each_row_of_the_tables_has_its_proof():
-    for title in ("The guarantee", "Sensitivity"):
+    for title, count in [("The guarantee", 5), ("Sensitivity", 6)]:
         rows = [row for row in rows_of(title) if not set(row) <= set("| -")]
-        assert len(rows) == 5
+        assert len(rows) == count
         for row in rows:
             assert re.search(r"\]\(\.\./vips_fast/[\w/]+\.py\): \*", row), row
 
@@ -97,6 +98,20 @@ def test_sensitivity_of_a_clipped_sum(case, relation):
     largest = distances(vectors, relation)
     assert covers(declared(relation), largest)
     assert not covers(declared(relation) * 0.999, largest)
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_sensitivity_of_disjoint_classes(monkeypatch, relation):
+    """Two classes, a count of 3 and a network's part of norm 4 at most in one of them: a clip of 5."""
+    monkeypatch.setattr(classes, "_NETWORK_SHARE", 0.8)
+    parts = [x for x in product(range(-4, 5), repeat=2) if sum(v * v for v in x) <= 16]
+    vectors = [(3, 0, *x, 0, 0) for x in parts] + [(0, 3, 0, 0, *x) for x in parts]
+    declared = CLIP * classes.ClassConditionalModel.sensitivity(SimpleNamespace(), relation)
+    largest = distances(vectors, relation)
+    assert covers(declared, largest) and not covers(declared * 0.999, largest)
+    # Another class is never the worst replacement, and one part's sensitivity is not enough for it.
+    other = max(sum((v - w) ** 2 for v, w in zip(x, y, strict=True)) for x in vectors for y in vectors if x[0] != y[0])
+    assert CLIP**2 < other == 2 * CLIP**2 < 64
 
 
 def test_the_papers_claim_for_replacing_a_document_is_refused():

@@ -10,7 +10,12 @@ from ball_mean import Mean
 from faults import declaring
 from own_models import EXAMPLES, adapter_of
 
-from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, SigmoidBeliefNetwork
+from vips_fast import (
+    BayesianLogisticRegression,
+    ClassConditionalNetwork,
+    LatentDirichletAllocation,
+    SigmoidBeliefNetwork,
+)
 from vips_fast.audit import Bench, Seams, adapter_for, audit
 from vips_fast.audit.bench import relation
 from vips_fast.audit.rebuild import Fitted, rebuild_elsewhere
@@ -26,6 +31,7 @@ HONEST = {
     "sbn": SigmoidBeliefNetwork(3),
     "sbn_bohning": SigmoidBeliefNetwork(2, bound="bohning", sampling="without_replacement"),
     "sbn_paper": SigmoidBeliefNetwork.paper(2),
+    "sbn_classes": ClassConditionalNetwork(2),
     **{kind.__name__: adapter_of(kind) for kind in [Mean, *EXAMPLES]},
 }
 LEAKS = {

@@ -34,6 +34,12 @@ def _network(bound="jaakkola", **options):
     return network(bound, 3, **{**COMMON, "n_steps": 4, **options})
 
 
+def _classes(**options):
+    from vips_fast import ClassConditionalNetwork
+
+    return ClassConditionalNetwork(2, **{**COMMON, **options})
+
+
 def _own(**options):
     from ball_mean import Mean
 
@@ -70,6 +76,14 @@ def binary(n=200, seed=0):
     return ((rng.random((n, 10)) < rng.random((n, 1))).astype(np.uint8),)
 
 
+def coded(n=200, seed=0):
+    """Those records, and a label that their first column tells in part."""
+    (Y,) = binary(n, seed)
+    y = np.where(np.random.default_rng(seed + 1).random(n) < 0.2 + 0.6 * Y[:, 0], 1, 0)
+    y[:2] = 0, 1
+    return Y, y
+
+
 def vectors(n=200, seed=0):
     """Vectors of 4 numbers."""
     return (0.4 * np.random.default_rng(seed).standard_normal((n, 4)),)
@@ -94,6 +108,7 @@ EVERY = {
         lambda *a, **k: (sp.csr_array(labelled(*a, **k)[0]), labelled(*a, **k)[1]),
     ),
     "logistic-spherical": (lambda **o: _logistic(**{"covariance": "spherical", **o}), labelled),
+    "network-classes": (_classes, coded),
     "network-bohning": (lambda **o: _network("bohning", **{"weight_prior": "gaussian", **o}), binary),
     "gaussian-mixture": (_example("GaussianMixture", radius=2.0, means_init=np.eye(2, 4)), vectors),
     "bernoulli-mixture": (_example("BernoulliMixture"), binary),

@@ -355,6 +355,25 @@ class OwnScales(Part):
         return np.rint(self.inner.round(fine, spacing) * np.sqrt(1 + 0.1**2 + 0.15**2)).astype(np.int64)
 
 
+class EveryNetworkHears(Part):
+    """A record goes to the networks of both classes, as with soft labels, each within the bound of one."""
+
+    def contribute(self, block, words, out, scratch):
+        self.inner.contribute(block, words, out, scratch)
+        other = np.array(block)
+        other[:, -1] = 1 - other[:, -1]
+        self.inner.contribute(other, words, out, scratch)
+
+
+class CountsBeside(Part):
+    """The networks' statistics have all of the norm, and the sizes of the classes come beside them."""
+
+    def round(self, fine, spacing):
+        units = self.inner.round(fine, spacing)
+        units[2:] = np.rint(units[2:] / np.sqrt(1 - 0.1**2)).astype(np.int64)
+        return units
+
+
 # ------------------------------------------------------------ parts of the engine
 
 

@@ -28,7 +28,8 @@ KINDS = {"lda": "counts", "lda-paper": "counts", "network": "binary", "network-p
 def sharded(path, name, data, persons=None, **options):
     """The arguments of ``fit`` in some small shards, and in memory in the order of the shards."""
     X, y = (*data, None)[:2]
-    kind = KINDS.get(name) or ("binary" if name in ("network-bohning", "bernoulli-mixture") else "numbers")
+    binary = ("network-bohning", "network-classes", "bernoulli-mixture")
+    kind = KINDS.get(name) or ("binary" if name in binary else "numbers")
     batches = [
         Batch(X[a:b], None if y is None else y[a:b], None if persons is None else persons[a:b])
         for a, b in ((0, 70), (70, X.shape[0]))

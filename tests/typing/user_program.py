@@ -14,6 +14,7 @@ import numpy as np
 import vips_fast
 from vips_fast import (
     BayesianLogisticRegression,
+    ClassConditionalNetwork,
     ColumnEncoder,
     ConjugateEstimator,
     LatentDirichletAllocation,
@@ -110,6 +111,10 @@ def pictures(images: Bits) -> Bits:
     network = SigmoidBeliefNetwork(3, target_epsilon=5.0, n_steps=3).fit(images)
     assert_type(network.visible_bias_, Vector)
     assert_type(network.transform(images), Matrix)
+    labelled = ClassConditionalNetwork(2, target_epsilon=5.0, n_steps=3, classes=[0, 1]).fit(images, images[:, 0])
+    assert_type(labelled.components_, Array)
+    assert_type(labelled.predict_proba(images), Matrix)
+    assert_type(labelled.sample(5), tuple[Bits, Labels])
     return network.sample(5, random_state=0)
 
 

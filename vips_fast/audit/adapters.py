@@ -18,7 +18,7 @@ from ..models.lda.paper import PaperLatentDirichletAllocation
 from ..models.lda.planning import WORD_CLIP
 from ..models.logistic import BayesianLogisticRegression
 from ..models.prepared import Prepared
-from ..models.sbn import SigmoidBeliefNetwork
+from ..models.sbn import ClassConditionalNetwork, SigmoidBeliefNetwork
 from ..models.sbn.paper import PaperSigmoidBeliefNetwork
 from .bench import Data
 
@@ -298,6 +298,42 @@ class SbnAdapter(Adapter):
         return [(np.arange(-(-entries // each)) % 2).astype(np.uint8)]
 
 
+class ClassesAdapter(Adapter):
+    """A belief network for each class. A record is (vector of 0 and 1, label), the labels being 0 and 1."""
+
+    estimator_type = ClassConditionalNetwork
+    small, wide, many = 6, 12, 18_000
+
+    def data(self, records: Sequence[Any]) -> Data:
+        """Rows of 0 and 1, and their labels."""
+        return {"X": np.array([y for y, _ in records]), "y": np.array([label for _, label in records])}
+
+    def worst_pair(self) -> tuple[Any, Any]:
+        """All ones against none, in one class: of different classes they would share no entry."""
+        return (np.ones(self.small, dtype=np.uint8), 0), (np.zeros(self.small, dtype=np.uint8), 0)
+
+    def base(self, n: int) -> list[Any]:
+        """Alternating entries, in both classes."""
+        return [(((np.arange(self.small) + i) % 2).astype(np.uint8), i % 2) for i in range(n)]
+
+    def company(self, columns: int) -> list[Any]:
+        """One record of each class."""
+        return [(np.zeros(columns, np.uint8), label) for label in (0, 1)]
+
+    def generated(self, rng: np.random.Generator, columns: int) -> Any:
+        """From none to all ones, in either class."""
+        return (rng.random(columns) < rng.choice([0.0, 0.1, 0.5, 0.9, 1.0])).astype(np.uint8), int(rng.integers(2))
+
+    def invalid(self) -> list[Any]:
+        """Entries that are neither 0 nor 1."""
+        return [(np.array([1.0] * (self.small - 1) + [bad]), 1) for bad in (2.0, 0.5, -1.0, math.nan, math.inf)]
+
+    def blank(self, entries: int) -> list[Any]:
+        """Alternating entries, in both classes."""
+        each = 2 * (int(self.estimator().n_components) + 1)
+        return [((np.arange(-(-entries // each)) % 2).astype(np.uint8), label) for label in (0, 1)]
+
+
 class LogisticAdapter(Adapter):
     """Bayesian logistic regression. A record is (row, y)."""
 
@@ -356,13 +392,15 @@ class LogisticAdapter(Adapter):
 
 
 #: Adapter of each model, by the name of the command line.
-ADAPTERS: dict[str, type[Adapter]] = {"lda": LdaAdapter, "sbn": SbnAdapter, "blr": LogisticAdapter}
+ADAPTERS: dict[str, type[Adapter]] = {
+    "lda": LdaAdapter, "sbn": SbnAdapter, "sbn-classes": ClassesAdapter, "blr": LogisticAdapter,
+}
 
 
 def adapter_for(model: Any, settings: dict[str, Any] | None = None) -> Adapter:
     """The adapter of a name, an estimator class, an estimator with parameters or an adapter.
 
-    Subclasses of the three models, such as those of their ``paper`` constructors, count as well; an adapter of your own
+    Subclasses of these models, such as those of their ``paper`` constructors, count as well; an adapter of your own
     audits a model of your own. `settings` are constructor arguments that override those of an estimator or adapter.
     Raises ValueError if no adapter is known, or an argument is not a parameter of the model.
     """

@@ -11,7 +11,8 @@ from .output import output_file, say
 
 def add(commands: Any) -> None:
     parser = command(commands, "audit", run, "try to break the privacy claim of a model and its settings")
-    parser.add_argument("family", nargs="?", default="lda", choices=("lda", "sbn", "blr"), help="default lda")
+    families = ("lda", "sbn", "sbn-classes", "blr")
+    parser.add_argument("family", nargs="?", default="lda", choices=families, help="default lda")
     parser.add_argument("--layers", metavar="A,B,…", help="some of the layers A, B, C, D, E, G and H, default all")
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", action="store_true", help="about a minute (default)")

@@ -33,6 +33,7 @@ _HOMES = {
     "PaperLogisticRegression": "vips_fast.models.logistic.paper",
     "SigmoidBeliefNetwork": "vips_fast.models.sbn",
     "PaperSigmoidBeliefNetwork": "vips_fast.models.sbn.paper",
+    "ClassConditionalNetwork": "vips_fast.models.sbn",
     "PrivateVocabulary": "vips_fast.models.vocabulary",
     "PrivateCountVectorizer": "vips_fast.models.vocabulary",
 }

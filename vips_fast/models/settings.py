@@ -43,6 +43,22 @@ def same(a: Any, b: Any) -> bool:
         return False
 
 
+def stated_classes(classes: Any, most: int) -> np.ndarray | None:
+    """The labels that a classifier's ``classes`` states, sorted; None for None.
+
+    Raises ValueError unless they are two to ``most`` different numbers or strings.
+    """
+    if classes is None:
+        return None
+    known, shape = np.unique(np.asarray(classes)), np.shape(classes)
+    if len(shape) != 1 or not 2 <= len(known) <= most or len(known) != shape[0]:
+        expected = "two" if most == 2 else f"2 to {most}"
+        raise ValueError(f"classes={classes!r}: expected {expected} different labels, numbers or strings")
+    if known.dtype.kind not in "fiubU":
+        raise ValueError(f"classes={classes!r}: expected numbers or strings")
+    return known
+
+
 def unit_name(groups: Any, unit: str | None, sampling: str | None = None) -> str:
     """What neighbours differ by; ValueError for a name or a sampling that does not go with ``groups``."""
     if groups is None and sampling == "rows":

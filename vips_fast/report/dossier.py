@@ -23,7 +23,7 @@ from ..models.estimator import PrivateEstimator
 from ..models.lda import LatentDirichletAllocation
 from ..models.logistic import BayesianLogisticRegression
 from ..models.privacy_file import ledger_events
-from ..models.sbn import SigmoidBeliefNetwork
+from ..models.sbn import ClassConditionalNetwork, SigmoidBeliefNetwork
 from ..models.vocabulary import PrivateVocabulary
 from . import figures
 from .images import dictionary_grid, image_grid, save_png
@@ -254,8 +254,9 @@ def _learned(model: PrivateEstimator, columns: Sequence[str] | None, n_words: in
         numbers = [f"{f(array):.4g}" for f in (np.min, np.mean, np.max)] if array.size else ["", "", ""]
         rows.append((name, str(array.dtype), " × ".join(map(str, array.shape)) or "1", *numbers))
     head = ("array", "type", "shape", "least", "mean", "largest")
+    own = "A belief network for each class" if isinstance(model, ClassConditionalNetwork) else "A model of one's own"
     return Learned(
-        "A model of one's own", "The arrays that the model publishes, each a function of its releases.",
+        own, "The arrays that the model publishes, each a function of its releases.",
         columns=head, table=tuple(rows), caption="Published arrays",
     )  # fmt: skip
 

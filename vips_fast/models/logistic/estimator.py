@@ -21,7 +21,7 @@ from ..estimator import ArraySpec, PrivateEstimator
 from ..parameters import Bookkeeping, Call
 from ..plots import plot_coefficients
 from ..readouts import Published, by_pieces, kept
-from ..settings import check_memory
+from ..settings import check_memory, stated_classes
 from .model import LogisticModel
 from .multiclass import OneVsRestModel
 from .options import LogisticOptions
@@ -165,18 +165,10 @@ class BayesianLogisticRegression(PrivateEstimator):
 
     def _known_classes(self) -> np.ndarray | None:
         """The labels of ``classes``, sorted."""
-        if self.classes is None:
-            return None
-        known = np.unique(np.asarray(self.classes))
-        shape = np.shape(self.classes)
-        if len(shape) != 1 or not 2 <= len(known) <= self._most_classes or len(known) != shape[0]:
-            most = "two" if self._most_classes == 2 else f"2 to {self._most_classes}"
-            raise ValueError(f"classes={self.classes!r}: expected {most} different labels, numbers or strings")
-        if known.dtype.kind not in "fiubU":
-            raise ValueError(f"classes={self.classes!r}: expected numbers or strings")
-        if len(known) > 2 and self.covariance == "spherical":
+        known = stated_classes(self.classes, self._most_classes)
+        if known is not None and len(known) > 2 and self.covariance == "spherical":
             raise ValueError(f"classes={self.classes!r}: expected two with covariance='spherical'")
-        if len(known) > 2 and self.n_trials != 1:
+        if known is not None and len(known) > 2 and self.n_trials != 1:
             raise ValueError(f"n_trials={self.n_trials!r}: expected 1 with more than two classes")
         return known
 

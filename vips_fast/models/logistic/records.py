@@ -189,14 +189,15 @@ def not_finite(matrix: Any) -> np.ndarray:
 
 
 def read_labels(
-    y: Any, n_rows: int, invalid: str, known: np.ndarray | None = None
+    y: Any, n_rows: int, invalid: str, known: np.ndarray | None = None, most: int = 2
 ) -> tuple[np.ndarray, np.ndarray, list[Problem]]:
     """The classes, sorted, y as their numbers from 0, and what is invalid in it.
 
-    Where the classes are ``known``, a record with another label is invalid; else the two of y are taken as public.
+    Where the classes are ``known``, a record with another label is invalid; else those of y, two and up to ``most``,
+    are taken as public.
 
-    Raises ValueError or TypeError if the shape does not fit X, labels are of several kinds, or there are not two of
-    them.
+    Raises ValueError or TypeError if the shape does not fit X, labels are of several kinds, or there are fewer or more
+    of them.
     """
     y = _column("y", y, n_rows)
     if y.dtype.kind == "O":
@@ -216,12 +217,13 @@ def read_labels(
         return known, np.searchsorted(known, y).astype(np.float64), problems
     usable_rows(problems, invalid)
     classes = np.unique(y[~bad])
-    if len(classes) != 2:
+    if not 2 <= len(classes) <= most:
         found = f"{len(classes)} class" + ("" if len(classes) == 1 else "es")
         if classes.dtype.kind == "f":
             found += ", of floating-point numbers as in a continuous target"
-        raise ValueError(f"y has {found}: expected 2, or classes= that states them")
-    return classes, (y == classes[1]).astype(np.float64), problems
+        expected = "2" if most == 2 else f"2 to {most}"
+        raise ValueError(f"y has {found}: expected {expected}, or classes= that states them")
+    return classes, np.searchsorted(classes, np.where(bad, classes[0], y)).astype(np.float64), problems
 
 
 def read_counts(

@@ -1,6 +1,7 @@
 """Sigmoid belief networks."""
 
+from .conditional import ClassConditionalNetwork
 from .estimator import SigmoidBeliefNetwork
 from .network import NetworkOptions
 
-__all__ = ["NetworkOptions", "SigmoidBeliefNetwork"]
+__all__ = ["ClassConditionalNetwork", "NetworkOptions", "SigmoidBeliefNetwork"]

@@ -14,7 +14,7 @@ from ...data.types import Bits, Data, Matrix, RandomState, Vector
 from ...engine.backend import ACCUMULATOR_BYTES
 from ...engine.model import Model
 from ...engine.result import Public
-from ...kernels.sbn import record_blocks, sbn_pg, sbn_quadratic
+from ...kernels.sbn import sbn_quadratic
 from ...kernels.threads import resolve_n_threads
 from ..estimator import ArraySpec
 from ..parameters import Bookkeeping, Call
@@ -23,17 +23,11 @@ from ..readouts import Published, Transformer, by_pieces
 from ..settings import check_memory, public_seed
 from .network import BLOCK, BLOCK_SOLVE, NetworkModel, NetworkOptions, Settings
 from .quadratic import QuadraticModel, quadratic_terms
+from .readings import READ_SWEEPS, drawn, polya_gamma_means, record_bounds
 from .records import BinaryRecords
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-#: Sweeps of the read-outs, which start afresh and are not part of a release.
-_READ_SWEEPS = 12
-
-#: Records whose Polya-Gamma means are held at a time.
-_SCORED = 4096
-
 
 @dataclass(kw_only=True, repr=False, eq=False)
 class SigmoidBeliefNetwork(Transformer):
@@ -220,22 +214,13 @@ class SigmoidBeliefNetwork(Transformer):
             arrays["curvature"], self.hidden_bias_,
         )
         return sbn_quadratic(
-            Y, self.components_.T, *terms, expit(self.hidden_bias_), n_sweeps=_READ_SWEEPS,
+            Y, self.components_.T, *terms, expit(self.hidden_bias_), n_sweeps=READ_SWEEPS,
             n_threads=resolve_n_threads(self.n_jobs),
         )
 
-    def _visible_variance(self) -> np.ndarray:
-        """Posterior variances of the visible biases, where the bound has them."""
-        return self._fitted().arrays.get("visible_variance", np.zeros(self.n_features_in_))
-
     def _polya_gamma(self, Y: np.ndarray) -> np.ndarray:
         """q(z = 1) under the Polya-Gamma bound."""
-        w, variances = self.components_.T, self._fitted().arrays["weight_variances"].T
-        return sbn_pg(
-            Y, w, w**2 + variances, self.visible_bias_, self._visible_variance(), self.hidden_bias_,
-            expit(self.hidden_bias_), n_sweeps=_READ_SWEEPS, dtype=self._options.dtype,
-            n_threads=resolve_n_threads(self.n_jobs),
-        ).z
+        return polya_gamma_means(Y, self._fitted().arrays, self._options.dtype, resolve_n_threads(self.n_jobs))
 
     def reconstruct(self, Y: Data) -> Matrix:
         """Probabilities of the visible units given each record's own E[z], sigmoid(E[w_j] . E[z] + E[c_j]): (n, J)."""
@@ -253,20 +238,8 @@ class SigmoidBeliefNetwork(Transformer):
         E[psi_j^2], less the divergence of q(z) from its prior, with parameters at their posterior mean and variance.
         """
         Y = self._records(self._held(Y), self.n_features_in_)[0]
-        w, variances, b = self.components_, self._fitted().arrays["weight_variances"], self.hidden_bias_
-        log_on, log_off = -np.logaddexp(0.0, -b), -np.logaddexp(0.0, b)
-        total = 0.0
-        for first, last in record_blocks(len(Y), _SCORED):
-            part = Y[first:last]
-            z = self._polya_gamma(part)
-            psi = z @ w + self.visible_bias_
-            square = psi**2 + self._visible_variance() + (z * (1 - z)) @ w**2 + z @ variances
-            t = np.sqrt(np.maximum(square, 0.0))
-            # log(2 cosh(t/2)) without overflow.
-            total += float(((part - 0.5) * psi - t / 2 - np.log1p(np.exp(-t))).sum())
-            q, r = np.clip(z, 1e-300, 1.0), np.clip(1 - z, 1e-300, 1.0)
-            total -= float((z * (np.log(q) - log_on) + (1 - z) * (np.log(r) - log_off)).sum())
-        return total
+        arrays, threads = self._fitted().arrays, resolve_n_threads(self.n_jobs)
+        return float(record_bounds(Y, arrays, self._options.dtype, threads).sum())
 
     def plot(self, shape: tuple[int, int] | None = None) -> "Figure":
         """A matplotlib figure: the weights of each hidden unit as an image, grey being 0, black positive.
@@ -278,9 +251,6 @@ class SigmoidBeliefNetwork(Transformer):
 
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> Bits:
         """Records drawn from the model, uint8, shape (n_samples, J); ``random_state`` seeds the draws."""
-        self._fitted()
+        arrays = self._fitted().arrays
         n_samples = check_number("n_samples", n_samples, 0, 2**40, integer=True)
-        generator = np.random.default_rng(public_seed(random_state))
-        z = generator.random((n_samples, len(self.hidden_bias_))) < expit(self.hidden_bias_)
-        chance = expit(z.astype(np.float64) @ self.components_ + self.visible_bias_)
-        return np.asarray(generator.random(chance.shape) < chance, dtype=np.uint8)
+        return drawn(arrays, n_samples, np.random.default_rng(public_seed(random_state)))

@@ -22,7 +22,7 @@ from .priors import hidden_bias
 _CENTER_BITS = 12
 
 #: Fine integers of the mean image: 2^30 is a record's 1, so that a row of a unit can be a small part of it.
-_IMAGE_BITS = 30
+IMAGE_BITS = 30
 
 #: Fine integers of z - E[z] are below 2^20 (what `sbn_gram` takes).
 _LATENT_BITS = 20
@@ -137,7 +137,7 @@ class QuadraticModel(NetworkModel):
         """Grids relative to the public bound of z - E[z] alone."""
         latent = math.ldexp(1.0, math.frexp(self.latent_bound)[1] - _LATENT_BITS)
         return {
-            "image": 2.0**-_IMAGE_BITS, "mean": latent, "cross": math.ldexp(latent, -_CENTER_BITS),
+            "image": 2.0**-IMAGE_BITS, "mean": latent, "cross": math.ldexp(latent, -_CENTER_BITS),
             "covariance": latent * latent,
         }[name]
 
@@ -165,7 +165,14 @@ class QuadraticModel(NetworkModel):
     ) -> None:
         """Add 2 y - 1, or the sums of products of y and the clipped z - zeta."""
         rows, _, starts = opened(block, words)
-        weights = row_weights(starts)
+        self.add_rows(rows, starts, row_weights(starts), out, scratch)
+
+    def add_rows(
+        self, rows: np.ndarray, starts: np.ndarray | None, weights: np.ndarray | None, out: np.ndarray,
+        scratch: dict[str, Any],
+    ) -> None:
+        """`contribute` of rows that are looked up: each times its weight, or, where units of several rows are clipped
+        jointly, which ``starts`` divides, times what that leaves."""
         sums = {name: out[part] for name, part in self.blocks.items()}
         blocks = record_blocks(len(rows), BLOCK)
         if self.step >= self.mean_steps:
@@ -173,10 +180,10 @@ class QuadraticModel(NetworkModel):
         elif weights is None:
             for first, last in blocks:
                 part = rows[first:last].sum(axis=0, dtype=np.int64)
-                sums["image"] += (2 * part - (last - first)) << _IMAGE_BITS
+                sums["image"] += (2 * part - (last - first)) << IMAGE_BITS
         else:
             # Whole numbers below 2^40, which doubles add exactly in any order.
-            ones = np.floor(np.ldexp(weights, _IMAGE_BITS))
+            ones = np.floor(np.ldexp(weights, IMAGE_BITS))
             for first, last in blocks:
                 part = 2 * (ones[first:last] @ rows[first:last]) - ones[first:last].sum()
                 sums["image"] += part.astype(np.int64)
@@ -186,18 +193,18 @@ class QuadraticModel(NetworkModel):
         scratch: dict[str, Any],
     ) -> None:
         blocks = record_blocks(len(rows), BLOCK)
-        if weights is None or starts is None:
+        if weights is None:
             for first, last in blocks:
                 v = self._clipped(rows[first:last], scratch)
                 self._add(rows[first:last], v, v, sums, scratch)
             return
         v = np.concatenate([self._clipped(rows[first:last], scratch).copy() for first, last in blocks])
-        if self._counting:
+        if self._counting and starts is not None:
             for first, last in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
                 if last - first > 1:
                     share = self._share(rows[first:last], v[first:last])
                     weights[first:last] = share
-                    held = math.floor(math.ldexp(max(share * (last - first) - 1, 0.0), _IMAGE_BITS))
+                    held = math.floor(math.ldexp(max(share * (last - first) - 1, 0.0), IMAGE_BITS))
                     sums["image"][: self._counting] += held
         linear, roots = np.trunc(v * weights[:, None]), np.trunc(v * np.sqrt(weights)[:, None])
         for first, last in blocks:

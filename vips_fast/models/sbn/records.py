@@ -40,3 +40,23 @@ class BinaryRecords:
         """These records; a view where they follow each other."""
         shards = isinstance(self._rows, ShardedCorpus)
         return np.asarray(self._rows.take(rows) if shards else selected(self._rows, rows))
+
+
+class LabelledRecords(BinaryRecords):
+    """Those records, and in a last column of their blocks the number of each one's class; ``numbers`` is (n,) uint8."""
+
+    def __init__(self, rows: Any, numbers: np.ndarray, usable: np.ndarray | None, block: int, n_threads: int):
+        super().__init__(rows, usable, block, n_threads)
+        self._numbers = numbers
+
+    def subset(self, rows: np.ndarray) -> "LabelledRecords | Selection":
+        """See `vips_fast.engine.model.Records`."""
+        if isinstance(self._rows, ShardedCorpus):
+            return Selection(self, rows)
+        usable = None if self.usable is None else self.usable[rows]
+        records = super().block(rows)
+        return LabelledRecords(records, self._numbers[rows], usable, self._block, self._n_threads)
+
+    def block(self, rows: np.ndarray) -> np.ndarray:
+        """These records, each with its class."""
+        return np.column_stack([super().block(rows), self._numbers[rows]])

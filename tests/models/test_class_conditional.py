@@ -1,0 +1,279 @@
+"""A belief network for each class: what is learned and drawn, what a record can move, what is refused."""
+
+import math
+
+import numpy as np
+import pytest
+
+from vips_fast import ClassConditionalNetwork, SigmoidBeliefNetwork
+from vips_fast.data import Batch, write_shards
+from vips_fast.engine.model import Release
+from vips_fast.models.sbn import NetworkOptions
+from vips_fast.models.sbn.classes import COUNT_SHARE, ClassConditionalModel
+
+KEY = bytes(range(32))
+
+
+def stripes(n, seed=0):
+    """Records of 24 pixels in three classes of unequal sizes: in class c stripe c is on, the others now and then."""
+    rng = np.random.default_rng(seed)
+    labels = rng.choice(3, n, p=[0.5, 0.3, 0.2])
+    on = rng.random((n, 3)) < 0.3
+    on[np.arange(n), labels] = True
+    return (np.repeat(on, 8, axis=1) ^ (rng.random((n, 24)) < 0.1)).astype(np.uint8), np.array(list("abc"))[labels]
+
+
+TRAIN, LABELS = stripes(6000)
+TEST, TRUE = stripes(2000, seed=1)
+
+
+def model(**settings):
+    return ClassConditionalNetwork(3, **{"target_delta": 1e-5, "random_state": 0, **settings})
+
+
+def prepared(Y, y, groups=None, releases=0, **settings):
+    """What a fit would run with, in the state that a few releases at random lead to."""
+    run = model(**{"noise_multiplier": 1.0, "n_steps": 4, **settings}).prepare(Y, y, groups=groups)
+    run.model.prepare(run.plan.mechanism, run.plan.sampler)
+    rng = np.random.default_rng(0)
+    for step in range(releases):
+        scale = run.plan.mechanism.spacing / run.plan.sampler.expected_batch_size
+        size = 0.1 / math.sqrt(run.model.shape[0])
+        units = np.rint(rng.standard_normal(run.model.shape) * (size / scale)).astype(np.int64)
+        run.model.update(Release(step, units, scale, size))
+    return run
+
+
+def sums(run, rows):
+    """The rounded sum of some units, in the units of the clip."""
+    rows, m = np.arange(run.records.n_rows)[rows], run.model
+    fine = np.zeros(m.fine_shape, np.int64)
+    m.contribute(run.records.block(rows), np.zeros(len(rows), np.uint64), fine, {})
+    spacing = run.plan.mechanism.spacing
+    return m.round(fine, spacing) * spacing
+
+
+# ------------------------------------------------------------------ learning
+
+
+@pytest.mark.parametrize("settings", [dict(private=False), dict(target_epsilon=4.0)], ids=["free", "private"])
+def test_classes_are_told_apart_and_drawn_as_often_as_they_are(settings):
+    # The known key makes the noise the same in every run of this test.
+    fitted = model(**settings).set_unsafe(test_key=KEY).fit(TRAIN, LABELS)
+    assert fitted.classes_.tolist() == ["a", "b", "c"] and fitted.components_.shape == (3, 3, 24)
+    np.testing.assert_allclose(fitted.class_prior_, [0.5, 0.3, 0.2], atol=0.03)
+    assert fitted.class_prior_.sum() == pytest.approx(1, abs=1e-12)
+    # Bayes' own rule gets 77 % of these, where other classes' stripes are on.
+    assert fitted.score(TEST, TRUE) > 0.7
+    Y, y = fitted.sample(4000, random_state=1)
+    assert [(y == c).mean() for c in "abc"] == pytest.approx([0.5, 0.3, 0.2], abs=0.06)
+    for number, label in enumerate("abc"):
+        np.testing.assert_allclose(Y[y == label].mean(axis=0), TRAIN[LABELS == label].mean(axis=0), atol=0.12)
+        own = slice(8 * number, 8 * number + 8)
+        assert Y[y == label][:, own].mean() > 0.8
+
+
+def test_a_classifier_of_samples_knows_the_data():
+    from sklearn.linear_model import LogisticRegression
+
+    fitted = model(target_epsilon=4.0).set_unsafe(test_key=KEY).fit(TRAIN, LABELS)
+    Y, y = fitted.sample(3000, random_state=2)
+    real = LogisticRegression(max_iter=200).fit(TRAIN, LABELS).score(TEST, TRUE)
+    assert LogisticRegression(max_iter=200).fit(Y, y).score(TEST, TRUE) > real - 0.05
+
+
+def test_without_noise_a_class_has_the_network_that_it_would_have_alone():
+    fitted = model(private=False, n_steps=6).fit(TRAIN, LABELS)
+    for number, label in enumerate("abc"):
+        alone = SigmoidBeliefNetwork(3, private=False, n_steps=6, sampling="full", random_state=0)
+        alone.fit(TRAIN[LABELS == label])
+        np.testing.assert_allclose(fitted.mean_image_[number], alone.mean_image_, atol=1e-3)
+        np.testing.assert_allclose(fitted.components_[number], alone.components_, atol=0.05)
+        assert fitted.decision_function(TEST)[:, number].sum() == pytest.approx(
+            alone.score(TEST) + len(TEST) * math.log(fitted.class_prior_[number]), rel=2e-3
+        )
+
+
+def test_probabilities_and_asked_labels():
+    fitted = model(private=False, n_steps=3).fit(TRAIN[:900], LABELS[:900])
+    p = fitted.predict_proba(TEST[:50])
+    assert p.shape == (50, 3) and np.allclose(p.sum(axis=1), 1)
+    np.testing.assert_array_equal(fitted.classes_[p.argmax(axis=1)], fitted.predict(TEST[:50]))
+    asked = ["c", "a", "c", "b"]
+    Y, y = fitted.sample(4, random_state=0, labels=asked)
+    assert y.tolist() == asked and Y.shape == (4, 24)
+    np.testing.assert_array_equal(Y, fitted.sample(4, random_state=0, labels=asked)[0])
+    assert fitted.sample(0)[0].shape == (0, 24)
+
+
+# ------------------------------------------------------------------- privacy
+
+
+@pytest.mark.parametrize("releases", [0, 3])
+def test_a_record_is_heard_in_its_class_alone_and_has_one_norm(releases):
+    """In the first step every record has all of the bound, whatever its class."""
+    run = prepared(TRAIN[:40], LABELS[:40], releases=releases)
+    clip, places = run.model.clip, run.model._places
+    for row in range(40):
+        own = sums(run, slice(row, row + 1))
+        number = "abc".index(LABELS[row])
+        length = np.linalg.norm(own)
+        assert length <= clip and (releases or length > clip * (1 - 1e-5))
+        assert np.flatnonzero(own[:3]).tolist() == [number] and own[number] == pytest.approx(COUNT_SHARE, rel=1e-4)
+        assert [bool(own[place].any()) for place in places] == [c == number for c in range(3)]
+
+
+@pytest.mark.parametrize("releases", [0, 3])
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_no_neighbour_is_further_than_declared(relation, releases):
+    """Replacements in a class and by another class; the first reaches the bound."""
+    Y = np.concatenate([TRAIN[:30], np.ones((3, 24), np.uint8), np.zeros((3, 24), np.uint8)])
+    y = np.concatenate([LABELS[:30], list("abcabc")])
+    run = prepared(Y, y, releases=releases, neighbors=relation)
+    each = np.array([sums(run, slice(row, row + 1)) for row in range(len(Y))])
+    if relation == "add_remove":
+        distances = np.linalg.norm(each, axis=1)[None]
+    else:
+        distances = np.linalg.norm(each[:, None] - each[None], axis=2)
+        assert distances[y[:, None] != y[None]].max() <= math.sqrt(2)
+    declared = run.plan.mechanism.sensitivity
+    assert declared == run.model.sensitivity(relation) == (1 if relation == "add_remove" else 2 * math.sqrt(0.99))
+    assert distances.max() <= declared and (releases or distances.max() > declared * (1 - 1e-5))
+
+
+def test_classes_cost_no_more_than_one():
+    """The noise for a target is that of a single network."""
+    one = SigmoidBeliefNetwork(3, target_epsilon=1.0, target_delta=1e-5, sampling="full").prepare(TRAIN)
+    ten = ClassConditionalNetwork(3, target_epsilon=1.0, target_delta=1e-5).prepare(TRAIN, np.arange(6000) % 10)
+    assert ten.plan.mechanism.noise_multiplier == one.plan.mechanism.noise_multiplier
+
+
+@pytest.mark.parametrize("releases", [0, 3])
+def test_a_persons_rows_count_once_whatever_their_classes(releases):
+    groups = np.arange(60) // 6
+    run = prepared(TRAIN[:60], LABELS[:60], groups=groups, releases=releases)
+    for unit in range(10):
+        own = sums(run, slice(unit, unit + 1))
+        assert np.linalg.norm(own) <= run.model.clip
+        assert own[:3].sum() == pytest.approx(COUNT_SHARE, rel=1e-4)
+    single = prepared(TRAIN[:60], LABELS[:60], groups=np.arange(60), releases=releases)
+    alone = prepared(TRAIN[:60], LABELS[:60], releases=releases)
+    np.testing.assert_array_equal(sums(single, slice(9)), sums(alone, slice(9)))
+
+
+def test_sums_are_additive_and_have_the_bits_of_any_partition():
+    run = prepared(TRAIN[:300], LABELS[:300], releases=3)
+
+    def total(cuts):
+        fine = np.zeros(run.model.fine_shape, np.int64)
+        for a, b in zip(cuts[:-1], cuts[1:]):
+            run.model.contribute(run.records.block(np.arange(a, b)), np.zeros(b - a, np.uint64), fine, {})
+        return fine
+
+    np.testing.assert_array_equal(total([0, 300]), total(range(301)))
+    np.testing.assert_array_equal(total([0, 300]), total([0, 1, 77, 299, 300]))
+
+
+def test_a_class_without_records_keeps_a_share():
+    """Nothing but the noise says how many there are, so that no share is zero, and the model goes on."""
+    fitted = model(classes=["a", "b", "c", "d"], target_epsilon=1.0).set_unsafe(test_key=KEY).fit(TRAIN, LABELS)
+    assert 0 < fitted.class_prior_[3] < 0.1 and np.isfinite(fitted.components_).all()
+    assert fitted.sample(10, labels=["d"] * 10)[0].shape == (10, 24)
+
+
+# ------------------------------------------------------------------ refusals
+
+
+@pytest.mark.parametrize("change, error, words", [
+    (dict(y=None), ValueError, "requires y"),
+    (dict(y=LABELS[:99]), ValueError, "y has shape"),
+    (dict(y=["a"] * 100), ValueError, "1 class"),
+    (dict(y=np.arange(100.0) * np.nan), ValueError, "NaN"),
+    (dict(y=[1] * 50 + ["a"] * 50, classes=[1, 2]), TypeError, "kind of classes"),
+    (dict(classes=["a", "b"]), ValueError, "labels of classes"),
+    (dict(classes=["a"]), ValueError, "classes="),
+    (dict(classes=list(range(257))), ValueError, "2 to 256"),
+    (dict(Y=2 * TRAIN[:100]), ValueError, "only 0 and 1"),
+    (dict(n_components=0), ValueError, "n_components"),
+    (dict(n_steps=1), ValueError, "n_steps"),
+    (dict(weight_prior="flat"), ValueError, "weight_prior"),
+    (dict(options=3), ValueError, "NetworkOptions"),
+    (dict(n_components=2**20), MemoryError, "statistics"),
+])
+def test_refusals(change, error, words):
+    change = dict(change)
+    Y, y = change.pop("Y", TRAIN[:100]), change.pop("y", LABELS[:100])
+    estimator = ClassConditionalNetwork(**{"n_components": 2, **change})
+    with pytest.raises(error, match=words):
+        estimator.fit(Y, y)
+    assert not hasattr(estimator, "class_prior_")
+
+
+def test_refusals_of_read_outs():
+    fitted = model(private=False, n_steps=2).fit(TRAIN[:100], LABELS[:100])
+    for labels, words in [(["z", "a"], "labels of classes_"), (["a"], "labels has shape")]:
+        with pytest.raises(ValueError, match=words):
+            fitted.sample(2, labels=labels)
+    with pytest.raises(ValueError, match="y has shape"):
+        fitted.score(TEST[:10], TRUE[:9])
+    with pytest.raises(ValueError, match="features"):
+        fitted.predict(TEST[:10, :5])
+
+
+def test_invalid_records_and_labels_can_be_dropped():
+    """They contribute nothing, and the fit is that without them."""
+    bad = np.concatenate([TRAIN[:500], np.full((1, 24), 2), TRAIN[:2]])
+    labels = np.concatenate([LABELS[:500], ["a", "z", "?"]])
+    settings = dict(classes=list("abc"), invalid="drop", n_records=500, noise_multiplier=1.0, n_steps=3)
+    fits = [
+        model(**settings).set_unsafe(test_key=KEY).fit(*data) for data in [(TRAIN[:500], LABELS[:500]), (bad, labels)]
+    ]
+    np.testing.assert_array_equal(fits[0].components_, fits[1].components_)
+    np.testing.assert_array_equal(fits[0].class_prior_, fits[1].class_prior_)
+
+
+def test_labels_of_shards(tmp_path):
+    """They are those of the fit and of the score; shards without labels or of another kind are refused."""
+    labelled, plain, numbers = (
+        write_shards(tmp_path / name, [Batch(TRAIN[:300].astype(kind), labels)], kind=shards)
+        for name, kind, labels, shards in [
+            ("labelled", np.uint8, LABELS[:300], "binary"), ("plain", np.uint8, None, "binary"),
+            ("numbers", np.float64, LABELS[:300], "numbers"),
+        ]
+    )
+    fitted = model(private=False, n_steps=3).fit(labelled)
+    assert fitted.score(labelled) == fitted.score(TRAIN[:300], LABELS[:300]) > 0.5
+    for corpus, words in [(plain, "requires y"), (numbers, "shards of numbers")]:
+        with pytest.raises(ValueError, match=words):
+            model().fit(corpus)
+
+
+def test_states_that_are_none():
+    run = prepared(TRAIN[:60], LABELS[:60], releases=3)
+    m, before = run.model, run.model.state()
+    assert isinstance(m, ClassConditionalModel)
+    for name, value in [("class_prior", [0.5, 0.5, 0.5]), ("counts", [1.0]), ("class1.step", [1.0]), ("step", [0.5])]:
+        with pytest.raises(ValueError, match="state"):
+            m.restore({**before, name: np.array(value)})
+    after = m.state()
+    assert all(np.array_equal(before[name], after[name]) for name in before)
+
+
+def test_calls_of_partial_fit_go_on_where_the_last_one_stopped():
+    """The same key gives the same noise, so that calls end where a fit of as many steps does."""
+    settings = dict(noise_multiplier=1.0, n_steps=3)
+    whole, steps = (model(**settings).set_unsafe(test_key=KEY) for _ in range(2))
+    whole.fit(TRAIN[:600], LABELS[:600])
+    for _ in range(3):
+        steps.partial_fit(TRAIN[:600], LABELS[:600])
+    assert steps.n_steps_ == 3 and steps.privacy_.epsilon == whole.privacy_.epsilon
+    np.testing.assert_array_equal(steps.components_, whole.components_)
+    np.testing.assert_array_equal(steps.class_prior_, whole.class_prior_)
+
+
+def test_options_reach_the_networks():
+    fits = [
+        model(private=False, n_steps=3, options=options).fit(TRAIN[:600], LABELS[:600])
+        for options in (None, NetworkOptions(n_sweeps=1))
+    ]
+    assert not np.array_equal(fits[0].components_, fits[1].components_)

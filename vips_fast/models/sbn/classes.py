@@ -1,0 +1,164 @@
+"""A belief network for each class, all of them in one release a step."""
+
+import math
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from ...engine.lattice import Fraction, rounded
+from ...engine.model import Model, Release, array_of, steps_of
+from ...engine.result import Public
+from ...engine.sampling import Sampler
+from ...engine.units import opened
+from ...mechanisms import GaussianMechanism
+from .network import Settings, row_weights
+from .quadratic import IMAGE_BITS, QuadraticModel
+
+#: Share of a record's norm that goes to the count of its class; its network loses half a percent by it.
+COUNT_SHARE = 0.1
+_NETWORK_SHARE = math.sqrt(1 - COUNT_SHARE**2)
+
+#: A class is taken to have at least this part of what each would have if all were alike.
+_LEAST_CLASS = 0.1
+
+
+class ClassConditionalModel(Model):
+    """C classes, each with a `QuadraticModel` of its own, and how many records each has.
+
+    The statistic is the sizes of the classes, (C,), and then the networks' statistics, one after the other. A record
+    (y, c) contributes e_c times `COUNT_SHARE` to the first, its own contribution in network c times sqrt(1 -
+    `COUNT_SHARE`^2) to block c, and zeros to the blocks of all other classes.
+
+    Notes
+    -----
+    *Parallel composition, as one release.* The blocks of different classes lie in different coordinates, and a record
+    is in one of them alone. In network c it has a norm of at most keep sqrt(1 - eta^2), eta = `COUNT_SHARE`, since that
+    is the factor which network c's multipliers hold (`QuadraticModel`: at most 1 without it, for every state of the
+    network); in the count it has keep eta. Its norm is therefore at most keep, whatever the number of classes, and so
+    is the distance of the sums with and without it: C networks cost what one costs. The label is as private as the
+    record, and so are the sizes of the classes: both are read from the release, and are public afterwards.
+
+    *Replacing a record.* By one of the same class: the counts are the same, and the two contributions to that class's
+    block are at most keep sqrt(1 - eta^2) long, so at most 2 keep sqrt(1 - eta^2) apart. By one of another class: the
+    two contributions share no coordinate, so they are at most sqrt(2) keep apart. So 2 sqrt(1 - eta^2) is enough. That
+    is why this is one mechanism and not C of them by turns: a network for each class, run alone and called parallel,
+    covers no replacement that changes the label, since it changes two of the parts.
+
+    *Rounding* is that of `NetworkModel`, over all entries: keep = 1 - slack with slack a little more than sqrt(d) g.
+
+    *Units of several rows.* Each of a unit's m rows weighs 1/m, whatever its class. What the unit contributes is the
+    mean of what its rows would contribute as records, a point of the convex hull of these, in which no norm and no
+    distance of two points is larger than among them. The sizes of the classes are then sums of these weights.
+
+    *Post-processing.* With p_c the released share of a class, kept above a tenth of 1/C and then divided by their sum,
+    network c reads its block as means over p_c n records.
+    """
+
+    capacity = QuadraticModel.capacity
+    clip = 1.0
+    at_root: ClassVar[tuple[str, ...]] = ("_counts", "prior")
+
+    def __init__(self, settings: Settings, public: Public, bound: str, mean_steps: int):
+        assert public.classes is not None
+        self._each = [QuadraticModel(settings, public, bound, mean_steps) for _ in public.classes]
+        self._n_classes, self._n_records, self._n_visible = len(public.classes), public.n_records, public.n_features
+        size = self._each[0].shape[0]
+        self._places = [
+            slice(first, first + size) for first in range(self._n_classes, self._n_classes * (size + 1), size)
+        ]
+        self.shape = (self._n_classes * (size + 1),)
+        self._counts, self.prior = np.zeros(self._n_classes), np.full(self._n_classes, 1 / self._n_classes)
+        self._keep, self._spacing, self._step = 1.0, 1.0, 0
+
+    def sensitivity(self, relation: str) -> float:
+        """1 for adding or removing a record, 2 sqrt(1 - eta^2) for replacing one; see the notes."""
+        return 1.0 if relation == "add_remove" else 2.0 * _NETWORK_SHARE
+
+    def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
+        """See `NetworkModel.prepare`; the slack is that of all classes' entries."""
+        slack = 1.001 * math.sqrt(self.shape[0]) * mechanism.spacing
+        if slack > 0.5 * self.clip:
+            raise ValueError("noise_multiplier: too large for the number of statistics; expected less noise a step")
+        self._keep, self._spacing = 1.0 - slack / self.clip, mechanism.spacing
+        for one in self._each:
+            one.keep, one.spacing = self._keep * _NETWORK_SHARE, mechanism.spacing
+
+    # -- statistics
+
+    def contributor(self) -> Self:
+        other = super().contributor()
+        other._each = [one.contributor() for one in self._each]
+        return other
+
+    def contribute(self, block: Any, words: np.ndarray, out: np.ndarray, scratch: dict[str, Any]) -> None:
+        """See `Model.contribute`; the last column of a block's rows is the number of the class."""
+        rows, _, starts = opened(block, words)
+        weights, labels = row_weights(starts), rows[:, self._n_visible]
+        for number, (one, place) in enumerate(zip(self._each, self._places, strict=True)):
+            mine = np.flatnonzero(labels == number)
+            if not len(mine):
+                continue
+            own = None if weights is None else weights[mine]
+            ones = len(mine) << IMAGE_BITS if own is None else int(np.floor(np.ldexp(own, IMAGE_BITS)).sum())
+            out[number] += ones
+            one.add_rows(np.ascontiguousarray(rows[mine, : self._n_visible]), None, own, out[place], scratch)
+
+    def _count_fraction(self, spacing: float) -> Fraction:
+        return Fraction.below(COUNT_SHARE * self._keep * 2.0**-IMAGE_BITS / spacing)
+
+    def round(self, fine: np.ndarray, spacing: float) -> np.ndarray:
+        """See `NetworkModel.round`."""
+        out = np.zeros(self.shape, dtype=np.int64)
+        out[: self._n_classes] = rounded(fine[: self._n_classes], self._count_fraction(spacing))
+        for one, place in zip(self._each, self._places, strict=True):
+            out[place] = one.round(fine[place], spacing)
+        return out
+
+    # -- M-step
+
+    def update(self, release: Release) -> None:
+        """The shares of the classes from all releases so far, then each network from its own block."""
+        scale = release.scale / (self._count_fraction(self._spacing).value * 2.0**IMAGE_BITS * self._spacing)
+        self._counts = self._counts + release.units[: self._n_classes] * scale
+        self._step += 1
+        shares = np.maximum(self._counts / self._step, _LEAST_CLASS / self._n_classes)
+        self.prior = shares / shares.sum()
+        for one, place, share in zip(self._each, self._places, self.prior.tolist(), strict=True):
+            one.n_records = self._records_of(share)
+            one.update(Release(release.step, release.units[place], release.scale / share, release.noise_sd / share))
+
+    def _records_of(self, share: float) -> int:
+        return max(1, round(self._n_records * share))
+
+    # -- state
+
+    def state(self) -> dict[str, np.ndarray]:
+        """The networks' states, and the sums of the released shares."""
+        own = {"class_prior": self.prior, "counts": self._counts, "step": np.array([float(self._step)])}
+        return own | {f"class{k}.{n}": array for k, one in enumerate(self._each) for n, array in one.state().items()}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        prior, counts = (array_of(state, name, (self._n_classes,)) for name in ("class_prior", "counts"))
+        step = steps_of(state)
+        if not (prior.min() > 0 and abs(prior.sum() - 1) < 1e-9):
+            raise ValueError("state: 'class_prior' is expected to be positive and to have the sum 1")
+        before = [one.state() for one in self._each]
+        try:
+            for k, one in enumerate(self._each):
+                start = f"class{k}."
+                one.restore({n.removeprefix(start): array for n, array in state.items() if n.startswith(start)})
+                if one.step != step:
+                    raise ValueError("state: the classes are not at one step")
+        except ValueError:
+            for one, old in zip(self._each, before, strict=True):
+                one.restore(old)
+            raise
+        self.prior, self._counts, self._step = prior, counts, step
+        for one, share in zip(self._each, prior.tolist(), strict=True):
+            one.n_records = self._records_of(share)
+
+    def result(self) -> dict[str, np.ndarray]:
+        """Those of each class, stacked, and the shares of the classes."""
+        each = [one.result() for one in self._each]
+        return {"class_prior": self.prior, **{name: np.stack([one[name] for one in each]) for name in each[0]}}
