@@ -327,7 +327,7 @@ class LdaModel(Model):
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         steps, started = array_of(state, "start_steps", (2,)).tolist()
-        if not (0 <= started <= steps and steps == int(steps) and started == int(started)):
+        if not (0 <= started <= steps < 2**31 and steps == int(steps) and started == int(started)):
             raise ValueError("state: 'start_steps' is out of its range")
         n_topics = self.n_topics
         if steps > 0 and np.shape(state.get("average", 0.0))[1:] == (first_topics(n_topics),):
