@@ -70,7 +70,7 @@ class LatentDirichletAllocation(Transformer):
     Parameters
     ----------
     n_components : int
-        Number of topics K.
+        Number of topics K; `vips_fast.plan` for None topics says how many are worth while.
     doc_topic_prior : float or None
         Dirichlet prior α of a document's topic proportions; None is 1/K.
     topic_word_prior : float, float64 array of shape (K, V) or None
