@@ -2,8 +2,8 @@
 
 Accounting: adding or removing one document, Poisson sampling, PLD, delta = 10^-4. Parts: *simulated*, 400,000
 documents as in Figure 2; *sections*, the real 97,750 sections of articles; *public*, the sections with a prior from
-8,000 articles that no section comes from, taken as public; *grid*, settings around the plan, the
-rest as planned, for a tenth of the documents with a tenth of the noise.
+8,000 articles that no section comes from, taken as public; *kos* and *reuters*, few real documents; *grid*, settings
+around the plan, the rest as planned, for a tenth of the documents with a tenth of the noise.
 """
 
 from functools import lru_cache
@@ -17,10 +17,15 @@ from lda_fig2 import DELTA, N
 from lda_table3 import reference
 
 from vips_fast import LatentDirichletAllocation, plan
+from vips_fast.data.readers import read_docword
 from vips_fast.models.lda import LdaOptions
 
 TITLE = "VIPS article's algorithm beside ours: perplexity, coherence and overlap of topics"
-NEEDS = ("wiki",)
+NEEDS = ("wiki", "text")
+#: File, words a document and test documents of the small corpora.
+SMALL = {
+    "kos": ("kos_uci/docword.kos.txt.gz", 150, 500), "reuters": ("reuters/docword.reuters.txt.gz", 70, 2000),
+}  # fmt: skip
 N_PUBLIC, WEIGHTS = 8000, (0.1, 1.0, 3.0, 10.0)
 GRID = {
     **{
@@ -41,7 +46,16 @@ def cells(scale: int) -> list[dict]:
         for epsilon in (2.38, 1.0, 0.3) for setting in ("plan", "paper's update") for seed in range(runs)
     ]  # fmt: skip
     out += [("sections", "words' own frequencies", None, 0), ("sections", "non-private", None, 0)]
-    out += [("sections", setting, 2.0, seed) for setting in ("plan", "paper's update") for seed in range(runs)]
+    out += [
+        ("sections", setting, epsilon, seed)
+        for epsilon in priors for setting in ("plan", "plan's topics", "paper's update") for seed in range(runs)
+    ]  # fmt: skip
+    for corpus in SMALL:
+        out += [(corpus, "words' own frequencies", None, 0), (corpus, "non-private", None, 0)]
+        out += [
+            (corpus, setting, epsilon, seed)
+            for epsilon in (1.0, 2.0, 4.0) for setting in ("plan's topics", "paper's update") for seed in range(runs)
+        ]  # fmt: skip
     out += [("public", "public articles alone", None, 0)]
     settings = ("plan", *(f"prior, weight {weight:g}" for weight in WEIGHTS))
     out += [("public", setting, epsilon, 0) for epsilon in priors for setting in settings]
@@ -57,6 +71,37 @@ def cells(scale: int) -> list[dict]:
 @lru_cache(1)
 def sections():
     return tuple(sp.csr_array(sp.load_npz(DATA / f"{name}_sections.npz")) for name in ("train", "test"))
+
+
+@lru_cache(1)
+def small(name):
+    """(training counts, test counts) of a small corpus, parted by chance."""
+    file, _, n_test = SMALL[name]
+    X = sp.csr_array(read_docword(DATA.parent / "text" / file).counts)
+    rows = np.random.default_rng(0).permutation(X.shape[0])
+    return X[rows[n_test:]], X[rows[:n_test]]
+
+
+def run_small(cell: dict) -> dict:
+    """A cell of a small corpus: as many topics as the plan asks for, without privacy 20, and none to compare with."""
+    setting, epsilon, seed = cell["setting"], cell["epsilon"], cell["seed"]
+    X, Y = small(cell["part"])
+    if setting == "words' own frequencies":
+        return dict(perplexity=unigram_perplexity(X, Y), npmi=None, overlap=None)
+    length = SMALL[cell["part"]][1]
+    if setting == "non-private":
+        model = LatentDirichletAllocation(20, private=False, n_jobs=1, random_state=seed).fit(X)
+    else:
+        settings = dict(doc_length=length, target_epsilon=epsilon, target_delta=DELTA)
+        n_topics = plan(*X.shape, None, **settings).n_components
+        settings |= dict(n_jobs=1, random_state=seed)
+        if setting == "paper's update":
+            model = LatentDirichletAllocation.paper(
+                n_topics, sensitivity="proven", sampling="poisson", batch_size=0.05 * X.shape[0], **settings
+            ).fit(X)
+        else:
+            model = LatentDirichletAllocation(n_topics, **settings).fit(X)
+    return dict(perplexity=model.perplexity(Y), npmi=npmi(top_words(model.components_), Y), overlap=None)
 
 
 @lru_cache(1)
@@ -91,6 +136,8 @@ def options_of(epsilon, n_features, scale, fixed):
 
 def run(cell: dict) -> dict:
     setting, epsilon, scale = cell["setting"], cell["epsilon"], cell["scale"]
+    if cell["part"] in SMALL:
+        return run_small(cell)
     real = cell["part"] in ("sections", "public")
     X, Y = sections() if real else load(N // scale)[:2]
     n, share, Y = (X.shape[0], 1, Y[:2000]) if real else (N, scale, Y)
@@ -115,9 +162,14 @@ def run(cell: dict) -> dict:
         weight = setting.removeprefix("prior, weight ")
         extra = dict(topic_word_prior=float(weight) * base) if weight != setting else {}
         fixed = options_of(epsilon, X.shape[1], share, GRID.get(setting, {}))
-        model = LatentDirichletAllocation(K, **fixed, **extra, **common).fit(X)
+        topics = K
+        if setting == "plan's topics":
+            sizes = dict(doc_length=common["doc_length"], target_epsilon=epsilon, target_delta=DELTA)
+            topics = plan(*X.shape, None, **sizes).n_components
+        model = LatentDirichletAllocation(topics, **fixed, **extra, **common).fit(X)
     top = top_words(model.components_)
-    return dict(perplexity=model.perplexity(Y), npmi=npmi(top, Y), overlap=overlap(model.components_, base))
+    alike = overlap(model.components_, base) if len(model.components_) == len(base) else None
+    return dict(perplexity=model.perplexity(Y), npmi=npmi(top, Y), overlap=alike)
 
 
 def report(rows: list[dict]) -> str:

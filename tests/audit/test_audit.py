@@ -29,6 +29,7 @@ LDA = {
     ),
     "no_share_clipped": LatentDirichletAllocation(2, clip=1.0, doc_length=37, sampling="full", neighbors="replace_one"),
     "paper": LatentDirichletAllocation.paper(2, sampling="poisson"),
+    "start": LatentDirichletAllocation(9),
 }
 SBN = {
     "jaakkola": SigmoidBeliefNetwork(3),

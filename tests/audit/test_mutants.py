@@ -104,6 +104,7 @@ def test_division_by_the_realised_batch(layer, check):
     ("A", faults.Unguarded, {"non-finite numbers"}),
     ("A", faults.WeighsAfterTheClip, {"distance of neighbours"}),
     ("B", faults.WeighsByTheMinibatch, {"alone and together", "any chunks", "any shards"}),
+    ("B", faults.OpensTopicsByTheMinibatch, {"alone and together", "any company"}),
     ("B", faults.KnowsNeighbours, {"alone and together", "any chunks", "any shards"}),
     ("B", faults.WarmStart, {"after other minibatches", "after a poisoned minibatch"}),
     ("B", faults.AfterPoison, {"in a used workspace"}),

@@ -309,6 +309,17 @@ def test_a_disk_that_is_too_full_for_the_ledger_ends_the_fit_and_keeps_its_steps
     assert model.n_steps_ == 200 and len(model.ledger_) <= 201
 
 
+def test_the_room_is_for_all_topics_although_a_run_starts_with_few(run, files, tmp_path, monkeypatch):
+    sizes = []
+    monkeypatch.setattr(runs.JobFolder, "_set_aside", lambda self, size: sizes.append(size))
+    out = tmp_path / "model"
+    code, _, err = run(*files.fit(*NOISE, "--steps", 6, "--topics", 600, "--quiet", "--out", out))
+    assert code == 0, err
+    result = LatentDirichletAllocation.load(out)._fitted()
+    state = sum(array.nbytes for array in result.state.values())
+    assert sizes[0] >= 2 * state + result.arrays["components"].nbytes + (1 << 20)
+
+
 def test_a_disk_without_room_for_the_result_is_refused_before_anything_is_spent(run, files, disk):
     with open(disk / "others", "wb") as file:
         left = os.statvfs(disk)

@@ -298,6 +298,16 @@ class WeighsByTheMinibatch(Part):
         self.inner.contribute(block, words, out, scratch)
 
 
+class OpensTopicsByTheMinibatch(Part):
+    """How many topics take part follows the documents at hand instead of the number of the step."""
+
+    def contribute(self, block, words, out, scratch):
+        table = self.inner._table.copy()
+        self.inner._table[:, 1 + len(words) // 2 :] = 0
+        self.inner.contribute(block, words, out, scratch)
+        self.inner._table[:] = table
+
+
 class AfterPoison(Part):
     """Parameters that are not finite leave something in the workspace, or in the model."""
 

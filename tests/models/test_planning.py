@@ -21,10 +21,11 @@ def test_noise_of_the_average_is_the_loops():
     # The same schedule in the engine: the tracked sd of a fit over its one-step noise.
     X = sp.csr_array((40, 30), dtype=np.int64)
     for decay in (0.5, 0.7, 1.0):
-        settings = dict(n_steps=7, noise_multiplier=2.0, doc_length=50, options=LdaOptions(decay, word_scale=0))
-        model = LatentDirichletAllocation(2, **settings).fit(X)
-        one = 2.0 * default_clip(50) * 50 / 40
-        assert noise_sd(model) == pytest.approx(one * averaged_noise(7, decay), rel=1e-12)
+        for topics in (2, 9):
+            settings = dict(n_steps=13, noise_multiplier=2.0, doc_length=50, options=LdaOptions(decay, word_scale=0))
+            model = LatentDirichletAllocation(topics, **settings).fit(X)
+            one = 2.0 * default_clip(50) * 50 / 40
+            assert noise_sd(model) == pytest.approx(one * averaged_noise(13, decay, topics), rel=1e-12)
 
 
 def test_plan_is_what_the_estimator_does():
@@ -53,6 +54,19 @@ def test_rules():
     assert plan(400_000, 7702, 50, target_epsilon=2.38, target_delta=1e-4, n_steps=7).n_steps == 7
     assert big.signal_to_noise > small.signal_to_noise > 0
     assert math.isinf(plan(100, 10, 2, noise_multiplier=0.0).signal_to_noise)
+
+
+def test_fewer_topics_where_the_noise_is_large():
+    def topics(**settings):
+        return plan(97_750, 7702, None, **{**dict(doc_length=100, target_delta=1e-4), **settings}).n_components
+
+    found = [topics(target_epsilon=epsilon) for epsilon in (0.01, 0.3, 1.0, 2.0)]
+    assert found == sorted(found) and found[0] == 5 and found[-1] == 50 and 10 < found[1] < 25 < found[2] < 50
+    assert topics(noise_multiplier=0.0) == 50
+    planned = plan(97_750, 7702, None, doc_length=100, target_epsilon=0.3, target_delta=1e-4)
+    assert planned == plan(97_750, 7702, found[1], doc_length=100, target_epsilon=0.3, target_delta=1e-4)
+    with pytest.raises(ValueError, match="n_components=None"):
+        plan(97_750, None, None)
 
 
 @pytest.mark.parametrize(

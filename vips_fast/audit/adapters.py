@@ -168,9 +168,13 @@ class LdaAdapter(Adapter):
     def sharp(self, prepared: Prepared) -> None:
         """Each word in one topic alone, so that a document of one word keeps its norm."""
         n_words, n_topics = prepared.model.shape
-        units = np.zeros((n_words, n_topics), dtype=np.int64)
+        units, empty = np.zeros((2, n_words, n_topics), dtype=np.int64)
         units[np.arange(n_words), np.arange(n_words) % n_topics] = 1
-        prepared.model.update(Release(0, units, 1e9, 0.0))
+        # What a start with fewer topics releases is shared out among their copies: nothing.
+        first = int(prepared.model.state()["start_steps"][0])
+        for step in range(first):
+            prepared.model.update(Release(step, empty, 1e9, 0.0))
+        prepared.model.update(Release(first, units, 1e9, 0.0))
 
     def __init__(self, settings: dict[str, Any], kind: type[PrivateEstimator] | None = None):
         super().__init__(settings, kind)

@@ -48,7 +48,7 @@ def add(commands: Any, models: Any) -> None:
     parser = command(commands, "plan", plan, "settings of a private topic model from public numbers")
     parser.add_argument("--records", type=whole, required=True, help="number of documents")
     parser.add_argument("--words", type=whole, help="size of a public vocabulary; default: bought")
-    parser.add_argument("--topics", type=whole, required=True)
+    parser.add_argument("--topics", type=whole, help="default: as many as are worth while, with a public vocabulary")
     parser.add_argument("--doc-length", type=whole, default=500, help="words a document, default 500")
     _add_distinct(parser)
     parser.add_argument("--epsilon", type=positive, required=True)
@@ -179,7 +179,8 @@ def plan(args: Namespace) -> int:
         ("noise in topics", f"{words.extra_noise:.2f} times that with a public vocabulary"),
     ]  # fmt: skip
     rows += [
-        ("expected batch", f"{planned.batch_size:g}"), ("steps", planned.n_steps), ("clip", f"{planned.clip:.4g}"),
+        ("topics", planned.n_components), ("expected batch", f"{planned.batch_size:g}"),
+        ("steps", planned.n_steps), ("clip", f"{planned.clip:.4g}"),
         ("learning decay", f"{planned.learning_decay:g}"), ("noise multiplier", f"{planned.noise_multiplier:.4g}"),
         ("signal to noise", f"{planned.signal_to_noise:.3g}"),
     ]

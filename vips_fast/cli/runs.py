@@ -168,9 +168,14 @@ class JobFolder(RunFolder):
         self._at_first = len(begun[0])
         model, settings, steps = self._model, begun[2], begun[1]
         assert model is not None
-        arrays = [*model.state().values(), *model.state().values(), *model.result().values(), *settings.values()]
+        state, result, settled = (
+            sum(getattr(array, "nbytes", 0) for array in arrays.values())
+            for arrays in (model.state(), model.result(), settings)
+        )
+        # A state that is smaller than the result will grow by no more than that (`vips_fast.models.lda.start`).
+        state += result if state < result else 0
         # The last checkpoint and the model: arrays, a kilobyte a record of the ledger, texts, what file systems add.
-        size = sum(getattr(array, "nbytes", 0) for array in arrays) * 17 // 16 + 1024 * (len(begun[0]) + len(steps))
+        size = (2 * state + result + settled) * 17 // 16 + 1024 * (len(begun[0]) + len(steps))
         self._set_aside(size + (1 << 20))
         return begun
 

@@ -13,7 +13,7 @@ from ...data.counts import documents
 from ...data.frames import framed
 from ...data.types import Array, Data, Matrix, Vector
 from ...engine.model import Model
-from ...engine.result import Public
+from ...engine.result import FitResult, Public
 from ...engine.sampling import Sampler, make_sampler, resolve_sampling
 from ...kernels.lda import estep_blocks, scaled_table
 from ...kernels.threads import resolve_n_threads
@@ -39,6 +39,7 @@ from .planning import (
     whole_epochs,
 )
 from .records import Documents
+from .start import start_steps
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -66,7 +67,7 @@ class LatentDirichletAllocation(Transformer):
     Parameters
     ----------
     n_components : int
-        Number of topics K.
+        Number of topics K; `vips_fast.plan` for None topics says how many are worth while.
     doc_topic_prior : float or None
         Dirichlet prior α of a document's topic proportions; None is 1/K.
     topic_word_prior : float, float64 array of shape (K, V) or None
@@ -217,13 +218,27 @@ class LatentDirichletAllocation(Transformer):
         share = 1.0
         if self.private:
             share = default_clip(length, self._most_rows(public)) if self.clip is None else self.clip
+        n_steps = self._resolve_n_steps(public)
         return dict(
             n_topics=int(self.n_components), n_words=public.n_features, n_records=public.n_records, alpha=self._alpha,
             eta=self._eta(public.n_features), informed=self._informed,
-            n_steps=self._resolve_n_steps(public), doc_length=None if self._length is None else length,
+            n_steps=n_steps, start_steps=self._start_steps(n_steps),
+            doc_length=None if self._length is None else length,
             clip=share * float(length), clips=bool(self.private),
             options=self._options.resolved(self._plain), seed=public.seed, n_threads=resolve_n_threads(self.n_jobs),
         )
+
+    def _start_steps(self, n_steps: int) -> int:
+        """Steps with fewer topics; none where a prior says what to start from, or there is no noise."""
+        noised = self.private and self.noise_multiplier != 0
+        return start_steps(n_steps, int(self.n_components)) if noised and not self._informed else 0
+
+    def _prepare(self, public: Public, partial: bool, before: FitResult | None, *rest: Any, **more: Any) -> Any:
+        prepared = super()._prepare(public, partial, before, *rest, **more)
+        if partial and before is None:
+            # How many calls will come is not known: what they release is not to be spent on a start.
+            cast(LdaModel, prepared[0]).begin(0)
+        return prepared
 
     def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
         return {"components": ArraySpec((int(self.n_components), public.n_features), low=0.0)}

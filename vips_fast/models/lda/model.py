@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from scipy.special import digamma, ndtri
 
 from ...engine.averaging import Schedule
-from ...engine.model import Model, Release, diagnose
+from ...engine.model import Model, Release, array_of, diagnose
 from ...engine.sampling import Sampler
 from ...engine.units import UnitBlock, opened
 from ...kernels import native
@@ -21,6 +22,7 @@ from .planning import WORD_CLIP, WORD_SCALE, plan
 from .records import DocumentBlock
 from .scaling import ScaledAverage, word_scales
 from .shrinkage import ProductShrinkage
+from .start import first_topics, spread
 
 #: Words whose statistics are turned into parameters at a time.
 _CHUNK = 256
@@ -38,7 +40,8 @@ class LdaModel(Model):
     ``eta``, (V, K), is the topics' Dirichlet prior; where it is ``informed``, it knows something, and the run starts
     from it, else from topics that ``seed`` draws. Documents are brought to ``doc_length`` words, None takes them as
     they are. ``clip`` bounds a contribution's L2 norm, a N; where it ``clips`` not (without privacy) it bounds what
-    there is. ``n_threads`` are those of the M-step, which change no bit.
+    there is. In the first ``start_steps`` steps a quarter of the topics take part (`vips_fast.models.lda.start`).
+    ``n_threads`` are those of the M-step, which change no bit.
 
     Notes
     -----
@@ -54,6 +57,10 @@ class LdaModel(Model):
     is there or not; given them, a contribution is a function of its own unit alone, with entries ≥ 0 and an L2 norm of
     at most a N, and nothing else was used above. The release is multiplied by d_v afterwards, which is post-processing.
 
+    *Start.* While only some topics take part, the others have probability 0, so that their entries of a contribution
+    are 0; what they are split into is a function of earlier releases and of the public ``seed``. Nothing was assumed
+    above about the topics but that they are public.
+
     *Lattice.* Each contribution is truncated toward zero to the noise's own lattice, so `round` has nothing to do.
     """
 
@@ -64,7 +71,7 @@ class LdaModel(Model):
     def __init__(
         self, *, n_topics: int, n_words: int, n_records: int, alpha: float, eta: np.ndarray, informed: bool,
         n_steps: int, doc_length: int | None, clip: float, clips: bool, options: LdaOptions, seed: int,
-        n_threads: int = 1,
+        start_steps: int = 0, n_threads: int = 1,
     ):
         self.shape, self.clip = (n_words, n_topics), clip
         self.n_topics, self.n_words, self.n_records = n_topics, n_words, n_records
@@ -81,18 +88,27 @@ class LdaModel(Model):
         self._tol = 1e-3 if options.mean_change_tol is None else float(options.mean_change_tol)
         self._spacing = 1.0
         self._n_threads = n_threads
-        self._shrinkage = ProductShrinkage(n_topics, n_threads)
         self._table = zeros_on_line((n_words, native.lda_stride(n_topics)), options.dtype)
-        # lambda ~ Gamma(100, 1/100), as in Hoffman et al. (2010), times the prior if that
-        # knows something: the factors tell topics apart that are the same in the prior.
-        start = np.random.default_rng(seed).gamma(100.0, 0.01, self.shape)
-        if informed:
-            start *= eta
+        self._seed, self._informed = seed, informed
+        self.begin(start_steps)
+
+    def begin(self, start_steps: int) -> None:
+        """Start anew, in the first ``start_steps`` steps with a quarter of the topics."""
+        self._start_steps, self._started = start_steps, 0
+        topics = first_topics(self.n_topics) if start_steps else self.n_topics
+        start = self._factors()[:, :topics]
+        if self._informed:
+            start = start * self._eta[:, :topics]
         self._fill_table(start)
-        start -= eta
-        start /= n_records
+        start -= self._eta[:, :topics]
+        start /= self.n_records
         self._average = ScaledAverage(start)
+        self._shrinkage = ProductShrinkage(topics, self._n_threads)
         self._rescale(None)
+
+    def _factors(self) -> np.ndarray:
+        """(V, K) random factors that tell topics apart: Gamma(100, 1/100), the start of Hoffman et al. (2010)."""
+        return np.random.default_rng(self._seed).gamma(100.0, 0.01, self.shape)
 
     def sensitivity(self, relation: str) -> float:
         """a N for adding or removing a document, √2 a N for replacing one; see the notes."""
@@ -171,11 +187,43 @@ class LdaModel(Model):
 
     def update(self, release: Release) -> None:
         """Average the release un-clipped; the next E-step's table of exp(E[log β]) and weights of words."""
-        self._average.add(release, self._schedule.rate(release.step), self._scale, self._n_threads)
+        if self._starting and self._started == self._start_steps:
+            self._go_on()
+        topics = self._average.values.shape[1]
+        if self._starting:
+            self._started += 1
+            release = replace(release, units=release.units[:, :topics])
+            rate = self._schedule.rate(release.step)
+        else:
+            # After a start the average holds something already, as after a first step.
+            rate = self._schedule.rate(release.step - max(self._start_steps - 1, 0))
+        self._average.add(release, rate, self._scale, self._n_threads)
         if self._noised:
             self._shrinkage.update(self._average.values, self._average.noise_sd)
             self._rescale(self._shrinkage.mass)
-        self._fill_table(None)
+        self._fill()
+
+    @property
+    def _starting(self) -> bool:
+        """Whether only some topics take part."""
+        return self._average.values.shape[1] < self.n_topics
+
+    def _go_on(self) -> None:
+        """Go on with all topics; each has its share of what was released about the one that it is a copy of."""
+        average = ScaledAverage(spread(self._average.values, self.n_topics))
+        copies = self.n_topics // self._average.values.shape[1]
+        average.noise_sd, average.initial_weight = self._average.noise_sd / copies, self._average.initial_weight
+        self._average, self._shrinkage = average, ProductShrinkage(self.n_topics, self._n_threads)
+
+    def _copies(self) -> np.ndarray:
+        """(V, K) parameters of all topics, from those that began."""
+        start = spread(np.concatenate(map_chunks(self.n_words, _CHUNK, self._n_threads, self._lambda)), self.n_topics)
+        start *= self._factors()
+        return start
+
+    def _fill(self) -> None:
+        """The next E-step's table, after an update."""
+        self._fill_table(self._copies() if self._starting and self._started == self._start_steps else None)
 
     @property
     def _noised(self) -> bool:
@@ -203,7 +251,7 @@ class LdaModel(Model):
         else:
             mean = np.maximum(values[first:last], 0.0)
         mean *= self.n_records
-        mean += self._eta[first:last]
+        mean += self._eta[first:last, : mean.shape[1]]
         return mean
 
     def result(self) -> dict[str, np.ndarray]:
@@ -211,7 +259,7 @@ class LdaModel(Model):
         out = np.empty((self.n_topics, self.n_words))
 
         def fill(first: int, last: int, worker: int) -> None:
-            out[:, first:last] = self._lambda(first, last, worker).T
+            out[:, first:last] = spread(self._lambda(first, last, worker), self.n_topics).T
 
         map_chunks(self.n_words, _CHUNK, self._n_threads, fill)
         return {"components": out}
@@ -225,9 +273,9 @@ class LdaModel(Model):
         statistics are read as they are, or stand far above the noise, it is sd itself.
         """
         values, sd = self._average.values, self._average.noise_sd[:, None]
-        out = np.broadcast_to(self.n_records * sd.T, (self.n_topics, self.n_words)).copy()
+        out = np.broadcast_to(self.n_records * sd.T, values.T.shape).copy()
         if not self._noised or not self.shrinks:
-            return out
+            return spread(out.T, self.n_topics).T
 
         def fill(first: int, last: int, worker: int) -> None:
             last = min(last, len(values))
@@ -237,7 +285,7 @@ class LdaModel(Model):
             out[:, first:last] *= np.sqrt(np.where(near, slope, 1.0)).T
 
         map_chunks(self.n_words, _CHUNK, self._n_threads, fill)
-        return out
+        return spread(out.T, self.n_topics).T
 
     def intervals(self, level: float) -> np.ndarray:
         """(K, V, 2) central intervals of the entries of ``components``, at a level in (0, 1); see `standard_errors`.
@@ -246,7 +294,7 @@ class LdaModel(Model):
         the noise, what lies below 0 counting as 0.
         """
         values, sd = self._average.values, self._average.noise_sd[:, None]
-        out = np.empty((self.n_topics, self.n_words, 2))
+        out = np.empty((values.shape[1], self.n_words, 2))
         levels = np.array([0.5 - level / 2, 0.5 + level / 2])
 
         def fill(first: int, last: int, worker: int) -> None:
@@ -256,18 +304,19 @@ class LdaModel(Model):
             else:
                 found = np.maximum(values[first:last, :, None] + ndtri(levels) * sd[first:last, :, None], 0.0)
             found *= self.n_records
-            found += self._eta[first:last, :, None]
+            found += self._eta[first:last, : values.shape[1], None]
             out[:, first:last] = found.transpose(1, 0, 2)
 
         map_chunks(self.n_words, _CHUNK, self._n_threads, fill)
-        return out
+        return spread(out.reshape(len(out), -1).T, self.n_topics).T.reshape(self.n_topics, self.n_words, 2)
 
     def _fill_table(self, lam: np.ndarray | None) -> None:
-        """Fill the scaled table from (V, K) parameters, given whole or read out by chunks."""
+        """Fill the scaled table from (V, J) parameters, given whole or read out by chunks; 0 beyond the J topics."""
         # Two passes, so that the parameters are read once: first their digammas, then what depends on their sums.
         arithmetic = self._options.topic_mean == "arithmetic"
-        table = self._table[:, : self.n_topics]
-        self._table[:, self.n_topics :] = 0
+        n_topics = (self._average.values if lam is None else lam).shape[1]
+        table = self._table[:, :n_topics]
+        self._table[:, n_topics:] = 0
 
         def take(first: int, last: int, worker: int) -> np.ndarray:
             chunk = self._lambda(first, last, worker) if lam is None else lam[first:last]
@@ -296,16 +345,24 @@ class LdaModel(Model):
             map_chunks(self.n_words, _CHUNK, self._n_threads, scale)
 
     def state(self) -> dict[str, np.ndarray]:
-        """The running average and the priors of its read-out."""
-        return {**self._average.state(), **self._shrinkage.state()}
+        """The running average, the priors of its read-out, and where the start stands."""
+        start = np.array([float(self._start_steps), float(self._started)])
+        return {**self._average.state(), **self._shrinkage.state(), "start_steps": start}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        average = ScaledAverage(self._average.values)
+        steps, started = array_of(state, "start_steps", (2,)).tolist()
+        if not (0 <= started <= steps < 2**31 and steps == int(steps) and started == int(started)):
+            raise ValueError("state: 'start_steps' is out of its range")
+        n_topics = self.n_topics
+        if steps > 0 and np.shape(state.get("average", 0.0))[1:] == (first_topics(n_topics),):
+            n_topics = first_topics(n_topics)
+        average = ScaledAverage(np.empty((self.n_words, n_topics)))
         average.restore(state)
-        shrinkage = ProductShrinkage(self.n_topics, self._n_threads)
+        shrinkage = ProductShrinkage(n_topics, self._n_threads)
         read = self.shrinks and average.noise_sd[0] > 0
         if read:
             shrinkage.restore(state, self.n_words, average.noise_sd)
+        self._start_steps, self._started = int(steps), int(started)
         self._average, self._shrinkage = average, shrinkage
         self._rescale(shrinkage.mass if read else None)
-        self._fill_table(None)
+        self._fill()

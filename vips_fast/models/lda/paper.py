@@ -73,6 +73,10 @@ class PaperLatentDirichletAllocation(LatentDirichletAllocation):
     def _model(self, public: Public) -> Model:
         return (PaperLdaModel if self.update == "paper" else LdaModel)(**self._model_settings(public))
 
+    def _start_steps(self, n_steps: int) -> int:
+        """None: the article starts with all topics."""
+        return 0
+
     def _foresee(self, prepared: Prepared) -> None:
         """Nothing: the forecast was fitted on our update."""
 
