@@ -5,6 +5,7 @@ from importlib import import_module
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from faults import declaring
 from own_models import POINTS
 
 from vips_fast import BernoulliMixture, GaussianMixture, PrivateVocabulary, VectorMixture
@@ -198,6 +199,20 @@ def test_a_projection_that_centers_its_rows_is_seen():
         report = audit(conjugate_adapter(kind(3, random_state=0), POINTS), layers="AB", sizes=SIZES, random_state=0)
         checks[kind] = report.passed
     assert checks[VectorMixture] and not checks[faulty]
+
+
+@pytest.mark.parametrize("kind", [BernoulliMixture, VectorMixture])
+def test_a_declared_sensitivity_below_the_bound_is_seen(kind):
+    words = (np.roll(POINTS, 1, axis=0) > 0).astype(float)
+    passed = []
+    for share in (1.0, 0.9):
+        if kind is VectorMixture:
+            estimator = declaring(kind, share)(1, vocabulary=WORDS, max_words=1)
+            adapter = conjugate_adapter(estimator, POINTS, words)
+        else:
+            adapter = conjugate_adapter(declaring(kind, share)(1), words)
+        passed.append(audit(adapter, layers="A", sizes=SIZES, random_state=0).passed)
+    assert passed == [True, False]
 
 
 def test_a_bound_that_leaves_the_words_out_is_seen():
