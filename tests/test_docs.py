@@ -17,8 +17,8 @@ from vips_fast.cli.main import build_parser
 
 ROOT = Path(__file__).resolve().parent.parent
 NAMES = (
-    "checkpoints", "cluster", "embedding", "forecast", "jobs", "logistic", "networks", "own_model", "persons",
-    "private_search", "records", "report", "shards", "tables", "topics", "vocabulary",
+    "checkpoints", "cluster", "embedding", "forecast", "jobs", "logistic", "mixtures", "networks", "own_model",
+    "persons", "private_search", "records", "report", "shards", "tables", "topics", "vocabulary",
     "howto/epsilon", "howto/publish", "howto/unit", "tutorials/arrays", "tutorials/notes", "tutorials/own",
 )  # fmt: skip
 DOCS = [f"{name}.md" for name in NAMES]

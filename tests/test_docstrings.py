@@ -24,6 +24,9 @@ UNCALLED = {
     "n_scratch": "a user's model overrides it", "records": "a user's model overrides it",
     "check_parameters": "a user's model overrides it",
 }  # fmt: skip
+#: What a model of one's own defines and the engine calls; the example of `ConjugateEstimator` shows it.
+ENGINE = {name: value for name, value in vars(vips_fast.ConjugateEstimator).items() if inspect.isfunction(value)}
+ENGINE = {name: value for name, value in ENGINE.items() if name not in ("fit", "partial_fit", "expected_statistics")}
 
 
 def collected(name):
@@ -54,5 +57,7 @@ def test_the_examples_run(name):
 def test_an_example_calls_every_method_of_an_estimator(name):
     own = vars(getattr(vips_fast, name))
     methods = {n for n, value in own.items() if inspect.isfunction(value) or isinstance(value, classmethod)}
+    if name != "ConjugateEstimator":
+        methods -= ENGINE.keys()
     expected, source = {n for n in methods if not n.startswith("_")} - UNCALLED.keys(), source_of(name)
     assert expected and not {n for n in expected if not re.search(rf"\b{n}\(", source)}

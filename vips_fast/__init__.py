@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from .engine.ledger import Ledger as Ledger
     from .engine.statement import Privacy as Privacy
     from .models.conjugate import ConjugateEstimator as ConjugateEstimator
+    from .models.examples import BernoulliMixture as BernoulliMixture
+    from .models.examples import GaussianMixture as GaussianMixture
+    from .models.examples import VectorMixture as VectorMixture
     from .models.lda import LatentDirichletAllocation as LatentDirichletAllocation
     from .models.lda import Plan as Plan
     from .models.lda import plan as plan
@@ -27,8 +30,10 @@ __version__ = "0.1.0"
 _HOMES = {
     "BayesianLogisticRegression": "models.logistic",
     "ClassConditionalNetwork": "models.sbn",
+    "BernoulliMixture": "models.examples",
     "ColumnEncoder": "data.encoder",
     "ConjugateEstimator": "models.conjugate",
+    "GaussianMixture": "models.examples",
     "LatentDirichletAllocation": "models.lda",
     "Ledger": "engine.ledger",
     "Plan": "models.lda",
@@ -37,6 +42,7 @@ _HOMES = {
     "PrivateSearch": "models.search",
     "PrivateVocabulary": "models.vocabulary",
     "SigmoidBeliefNetwork": "models.sbn",
+    "VectorMixture": "models.examples",
     "plan": "models.lda",
     "verify": "models.rebuild",
 }

@@ -89,6 +89,12 @@ def vectors(n=200, seed=0):
     return (0.4 * np.random.default_rng(seed).standard_normal((n, 4)),)
 
 
+def worded(n=200, seed=0):
+    """Vectors, and which of two words go with each."""
+    (X,) = vectors(n, seed)
+    return X, (X[:, :2] > 0).astype(np.uint8)
+
+
 #: Name: (factory of an estimator, factory of the arguments of ``fit``).
 CASES = {
     "lda": (_lda, counts),
@@ -112,6 +118,7 @@ EVERY = {
     "network-bohning": (lambda **o: _network("bohning", **{"weight_prior": "gaussian", **o}), binary),
     "gaussian-mixture": (_example("GaussianMixture", radius=2.0, means_init=np.eye(2, 4)), vectors),
     "bernoulli-mixture": (_example("BernoulliMixture"), binary),
+    "vector-mixture": (_example("VectorMixture", 2, projection=3, vocabulary=["a", "b"]), worded),
     "pca": (_example("ProbabilisticPCA", center=np.full(4, 0.1)), vectors),
     "binomial": (_example("BinomialRegression", invalid="drop"), labelled),
 }

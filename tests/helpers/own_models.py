@@ -1,11 +1,17 @@
-"""The four examples of models of one's own, and records that their audits use."""
+"""The examples of models of one's own, and records that their audits use."""
 
 import numpy as np
 
 from vips_fast.audit import conjugate_adapter
-from vips_fast.models.examples import BernoulliMixture, BinomialRegression, GaussianMixture, ProbabilisticPCA
+from vips_fast.models.examples import (
+    BernoulliMixture,
+    BinomialRegression,
+    GaussianMixture,
+    ProbabilisticPCA,
+    VectorMixture,
+)
 
-EXAMPLES = [GaussianMixture, BernoulliMixture, ProbabilisticPCA, BinomialRegression]
+EXAMPLES = [GaussianMixture, BernoulliMixture, ProbabilisticPCA, BinomialRegression, VectorMixture]
 # On both sides of the unit ball, and beyond it.
 POINTS = np.vstack([np.eye(3), -np.eye(3), 30 * np.ones((1, 3)), np.random.default_rng(0).normal(size=(30, 3))])
 
@@ -17,4 +23,7 @@ def adapter_of(kind, **settings):
     if kind is BinomialRegression:
         y = np.column_stack([np.arange(len(POINTS)) % 4, np.full(len(POINTS), 3)])
         return conjugate_adapter(kind(n_trials=3, **settings), POINTS, y)
+    if kind is VectorMixture:
+        estimator = kind(3, projection=2, vocabulary=["a", "b", "c"], max_words=2, **settings)
+        return conjugate_adapter(estimator, POINTS, (np.roll(POINTS, 1, axis=0) > 0).astype(float))
     return conjugate_adapter(kind(**settings), POINTS)

@@ -23,6 +23,7 @@ from vips_fast.models.examples import (
     GaussianMixtureOptions,
     ProbabilisticPCA,
     ProbabilisticPCAOptions,
+    VectorMixture,
 )
 
 FULL = dict(private=False, learning_decay=0)  # plain variational Bayes: each step's statistics alone
@@ -188,6 +189,7 @@ WORST = {
     BernoulliMixture: ([1.0, 1.0, 1.0], [1.0, 1.0, 1.0]),
     ProbabilisticPCA: ([1e3, 0.0, 0.0], [-1e3, 0.0, 0.0]),
     BinomialRegression: ([1.0, 0.0, 0.0, 3.0, 3.0], [1.0, 0.0, 0.0, 0.0, 3.0]),
+    VectorMixture: ([1.0, 1.0, 1.0], [-1.0, 1.0, 1.0]),
 }
 EXAMPLES = list(WORST)
 
@@ -195,7 +197,9 @@ EXAMPLES = list(WORST)
 @pytest.mark.parametrize("kind", EXAMPLES)
 def test_the_bound_is_reached_by_the_worst_record(kind):
     """The bound in each docstring is no larger than it must be."""
-    options = {"n_components": 1} if kind in (GaussianMixture, BernoulliMixture) else {}
+    options = {"n_components": 1} if kind in (GaussianMixture, BernoulliMixture, VectorMixture) else {}
+    if kind is VectorMixture:
+        options |= {"vocabulary": ["a", "b"], "max_words": 2}
     if kind is ProbabilisticPCA:
         options = {"options": ProbabilisticPCAOptions(latent_radius=0.1)}
     longest = np.array(WORST[kind][:1])

@@ -14,9 +14,11 @@ import numpy as np
 import vips_fast
 from vips_fast import (
     BayesianLogisticRegression,
+    BernoulliMixture,
     ClassConditionalNetwork,
     ColumnEncoder,
     ConjugateEstimator,
+    GaussianMixture,
     LatentDirichletAllocation,
     Ledger,
     Plan,
@@ -25,6 +27,7 @@ from vips_fast import (
     PrivateSearch,
     PrivateVocabulary,
     SigmoidBeliefNetwork,
+    VectorMixture,
     get_include,
     plan,
     runtime_info,
@@ -118,6 +121,19 @@ def pictures(images: Bits) -> Bits:
     return network.sample(5, random_state=0)
 
 
+def clusters(answers: Bits, rows: Matrix) -> list[list[str]]:
+    """Mixtures of answers, of rows of numbers, and of vectors with words."""
+    survey = BernoulliMixture(2, target_epsilon=5.0, n_steps=3).fit(answers)
+    assert_type(survey.probabilities_, Array)
+    assert_type(survey.predict_proba(answers), Matrix)
+    assert_type(survey.score(answers), float)
+    assert_type(GaussianMixture(2, target_epsilon=5.0, n_steps=3).fit(rows).means_, Array)
+    documents = VectorMixture(2, vocabulary=["a", "b"], target_epsilon=5.0, n_steps=3).fit(rows, answers[:, :2])
+    assert_type(documents.predict_proba(rows), Matrix)
+    assert_type(documents.word_shares(["a"]), Matrix)
+    return documents.keywords(1)
+
+
 def words(texts: list[str]) -> dict[str, int]:
     """A vocabulary that is bought, and counts over it."""
     bought = PrivateVocabulary(noise_multiplier=2.0).fit(texts, groups=[str(i) for i in range(200)])
@@ -143,6 +159,7 @@ def main() -> None:
     assert_type(fitted.ledger_.to_dict(), dict[str, object])
     print(fitted.privacy_.statement(), fitted.privacy_.epsilon, len(fitted.ledger_), fitted.n_steps_)
     print(coefficients(rows, labels).privacy_.epsilon, pictures(images).shape)
+    print(clusters(images, rows))
     print(sorted(words(["the same words in every text"] * 200)))
     encoder = ColumnEncoder(Schema.parse(SCHEMA))
     assert_type(encoder.get_feature_names_out(), Names)

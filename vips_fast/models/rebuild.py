@@ -37,6 +37,8 @@ _HOMES = {
     "PrivateVocabulary": "vips_fast.models.vocabulary",
     "PrivateCountVectorizer": "vips_fast.models.vocabulary",
 }
+#: Where conjugate models live that ship with the package.
+_EXAMPLES = "vips_fast.models.examples"
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,8 @@ def class_of(name: str) -> type[PrivateEstimator]:
     """
     module, _, kind = name.rpartition(":")
     home = module or _HOMES.get(name)
+    if home is None and name in import_module(_EXAMPLES).__all__:
+        home = _EXAMPLES
     if home is None:
         raise ValueError(f"cls: {name!r} is not a class of this package; expected module:Class for one of your own")
     try:

@@ -20,6 +20,7 @@ from ..checks import check_number
 from ..engine.assumptions import Finding, assess
 from ..engine.ledger import Ledger
 from ..models.estimator import PrivateEstimator
+from ..models.examples import BernoulliMixture, GaussianMixture, VectorMixture
 from ..models.lda import LatentDirichletAllocation
 from ..models.logistic import BayesianLogisticRegression
 from ..models.privacy_file import ledger_events
@@ -249,6 +250,8 @@ def _learned(model: PrivateEstimator, columns: Sequence[str] | None, n_words: in
         return _network(model, columns)
     if isinstance(model, PrivateVocabulary):
         return _vocabulary(model)
+    if isinstance(model, (BernoulliMixture, GaussianMixture, VectorMixture)):
+        return _mixture(model, columns, n_words)
     rows = []
     for name, array in model._fitted().arrays.items():
         numbers = [f"{f(array):.4g}" for f in (np.min, np.mean, np.max)] if array.size else ["", "", ""]
@@ -258,6 +261,33 @@ def _learned(model: PrivateEstimator, columns: Sequence[str] | None, n_words: in
     return Learned(
         own, "The arrays that the model publishes, each a function of its releases.",
         columns=head, table=tuple(rows), caption="Published arrays",
+    )  # fmt: skip
+
+
+def _mixture(
+    model: BernoulliMixture | GaussianMixture | VectorMixture, names: Sequence[str] | None, n_words: int
+) -> Learned:
+    """The components by weight, each with what tells it from the others."""
+    weights = model.weights_
+    if isinstance(model, VectorMixture):
+        means = model.means_
+        held = None if model.vocabulary is None else [", ".join(words) for words in model.keywords(n_words)]
+    else:
+        means = model.probabilities_ if isinstance(model, BernoulliMixture) else model.means_
+        held = None
+    if held is None:
+        # A projected vector's coordinates are no columns of the data.
+        numbered = names is None or isinstance(model, VectorMixture)
+        said = [f"column {j + 1}" for j in range(means.shape[1])] if numbered else list(names or ())
+        apart = means - weights @ means
+        best = np.argsort(-np.abs(apart), axis=1, kind="stable")[:, :n_words]
+        held = [", ".join(f"{said[j]} {means[k, j]:.3g}" for j in row) for k, row in enumerate(best)]
+    order = np.argsort(-weights, kind="stable")[:_MOST_ROWS].tolist()
+    return Learned(
+        "Mixture", "Each record is of one of the components. A component shows its share of the records, and the words "
+        "that its documents hold more often than others', or the columns whose means are furthest from those of all.",
+        columns=("component", "share", "what tells it apart"),
+        table=tuple((str(k + 1), f"{weights[k]:.1%}", held[k]) for k in order), caption="Components by share",
     )  # fmt: skip
 
 

@@ -4,8 +4,9 @@ from .bernoulli_mixture import BernoulliMixture
 from .binomial_regression import BinomialRegression
 from .gaussian_mixture import GaussianMixture, GaussianMixtureOptions
 from .probabilistic_pca import ProbabilisticPCA, ProbabilisticPCAOptions
+from .vector_mixture import VectorMixture
 
 __all__ = [
     "BernoulliMixture", "BinomialRegression", "GaussianMixture", "GaussianMixtureOptions", "ProbabilisticPCA",
-    "ProbabilisticPCAOptions",
+    "ProbabilisticPCAOptions", "VectorMixture",
 ]

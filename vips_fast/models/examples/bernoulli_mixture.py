@@ -1,21 +1,28 @@
 """Mixture of products of Bernoulli distributions (latent classes)."""
 
 import math
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
-from scipy.special import digamma
+from scipy.special import digamma, logsumexp
 
 from ...checks import check_number
+from ...data.types import Matrix
 from ..conjugate import ConjugateEstimator, check_bound, parameter
 
 
 class BernoulliMixture(ConjugateEstimator):
-    """Variational Bayes for a Beta-Bernoulli mixture of binary records.
+    """Variational Bayes for a Beta-Bernoulli mixture of binary records, such as answers of a survey.
 
     Parameters
     ----------
     n_components : int
+    center : float
+        Public c in [0, 1] that answers are measured from: 0.5, or 0 where ones are rare.
+    radius : float or None
+        Public R: x - c is scaled down to an L2 norm of at most R. None is the most that there can be, max(c, 1 - c)
+        sqrt(d). Where each record has at most m ones, as with one column for each choice of m questions, ``center=0``
+        and ``radius=m**0.5`` bring the least noise; a record with more of them weighs less.
     weight_prior : float
         Of the Dirichlet prior of the weights.
     one_prior, zero_prior : float
@@ -25,28 +32,50 @@ class BernoulliMixture(ConjugateEstimator):
 
     Notes
     -----
-    Statistics of a record x in {0, 1}^d with responsibilities r: (r_k, r_k x_j / sqrt(d)). Their squared norm is sum_k
-    r_k^2 (1 + ||x||^2 / d) <= 2, as ||x||^2 <= d and sum r^2 <= 1: the bound is sqrt(2), reached by x = (1, ..., 1) and
-    one certain component. Entries are >= 0, so replacing a record costs sqrt(2) sqrt(2) = 2. Entries of x outside of
-    [0, 1] are moved to its ends first.
+    Statistics of a record x in [0, 1]^d with responsibilities r: (w r_k, r_k (x_j - c) / R), with ||x - c|| <= R and
+    public w^2 = 1 / (2 sqrt(d)). Their squared norm is sum_k r_k^2 (w^2 + ||x - c||^2 / R^2) <= w^2 + 1, as
+    sum r^2 <= 1: the bound is sqrt(1 + w^2), reached by ||x - c|| = R, so at c = 1/2 by every binary record, and one
+    certain component. Replacing a record costs sqrt(2) times that with c = 0, where entries are >= 0, and else twice.
+    Entries of x outside of [0, 1] are moved to its ends first.
+
+    From c = 1/2 ones and zeros lie equally far, at half the length of a record of ones seen from 0; and a count is one
+    number against d, so that it may have more of the noise. Together that is less than half of the noise of blocks
+    (r_k, r_k x_j / sqrt(d)).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from vips_fast import BernoulliMixture
+    >>> answers = np.tile([[1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1]], (3000, 1))
+    >>> model = BernoulliMixture(2, target_epsilon=2.0, random_state=0).fit(answers)
+    >>> np.sort(model.probabilities_[:, 0]).round(1).tolist()
+    [0.0, 1.0]
+    >>> model.predict_proba(answers[:2]).shape, bool(model.score(answers) > -1.0)
+    ((2, 2), True)
     """
 
-    nonnegative = True
+    @property
+    def nonnegative(self) -> bool:  # type: ignore[override]  # a class attribute where it is the same for all
+        return self.center == 0
 
     def __init__(
-        self, n_components: int = 2, *, weight_prior: float = 1.0, one_prior: float = 1.0, zero_prior: float = 1.0,
-        **options: Any,
+        self, n_components: int = 2, *, center: float = 0.5, radius: float | None = None, weight_prior: float = 1.0,
+        one_prior: float = 1.0, zero_prior: float = 1.0, **options: Any,
     ):
         super().__init__(**options)
-        self.n_components, self.weight_prior = n_components, weight_prior
-        self.one_prior, self.zero_prior = one_prior, zero_prior
+        self.n_components, self.center, self.radius = n_components, center, radius
+        self.weight_prior, self.one_prior, self.zero_prior = weight_prior, one_prior, zero_prior
 
     @staticmethod
     def statistics(record: Any, parameters: Any, scratch: Any, out: Any) -> None:
-        constant, slope = parameters[:2]  # log of the weighted probability: constant + slope x
+        constant, slope, scales = parameters[:3]  # log of the weighted probability: constant + slope x
         n_components, d = slope.shape
+        center, radius, count_weight = scales[0], scales[1], scales[2]
+        norm = 0.0
         for j in range(d):
             record[j] = min(max(record[j], 0.0), 1.0)
+            norm += (record[j] - center) * (record[j] - center)
+        inverse = 1.0 / max(math.sqrt(norm), radius)
         top = -math.inf
         for k in range(n_components):
             s = constant[k]
@@ -58,12 +87,11 @@ class BernoulliMixture(ConjugateEstimator):
         for k in range(n_components):
             scratch[k] = math.exp(scratch[k] - top)
             total += scratch[k]
-        inverse = 1.0 / math.sqrt(d)
         for k in range(n_components):
             r = scratch[k] / total
-            out[k] = r
+            out[k] = count_weight * r
             for j in range(d):
-                out[n_components + k * d + j] = r * record[j] * inverse
+                out[n_components + k * d + j] = r * inverse * (record[j] - center)
 
     def n_statistics(self, n_columns: int) -> int:
         return self.n_components * (1 + n_columns)
@@ -72,12 +100,22 @@ class BernoulliMixture(ConjugateEstimator):
         return self.n_components
 
     def norm_bound(self, n_columns: int) -> float:
-        return math.sqrt(2.0) * (1 + 1e-12)  # the bound, and rounding
+        return math.sqrt(1.0 + self._count_weight(n_columns) ** 2) * (1 + 1e-12)  # the bound, and rounding
+
+    def _count_weight(self, n_columns: int) -> float:
+        return (4.0 * n_columns) ** -0.25
+
+    def _radius(self, n_columns: int) -> float:
+        # The margin keeps the longest binary records inside when their squares are added up.
+        return self.radius or max(self.center, 1.0 - self.center) * math.sqrt(n_columns) * (1 + 1e-13)
 
     def check_parameters(self) -> None:
         check_number("n_components", self.n_components, 1, 2**20, integer=True)
+        check_number("center", self.center, 0, 1)
         for name in ("weight_prior", "one_prior", "zero_prior"):
             check_bound(name, getattr(self, name))
+        if self.radius is not None:
+            check_bound("radius", self.radius)
 
     def start(self, n_columns: int, rng: np.random.Generator) -> tuple[Any, ...]:
         share = self.n_records_ / self.n_components
@@ -85,21 +123,31 @@ class BernoulliMixture(ConjugateEstimator):
         return self._parameters(np.full(self.n_components, share), ones)
 
     def mstep(self, mean: np.ndarray, noise_sd: float, parameters: tuple[np.ndarray, ...]) -> tuple[Any, ...]:
-        total = mean * self.n_records_
-        counts = np.maximum(total[: self.n_components], 0.0)  # noise may have taken a count below 0
-        ones = total[self.n_components :].reshape(self.n_components, -1) * math.sqrt(self.n_columns_)
-        return self._parameters(counts, np.clip(ones, 0.0, counts[:, None]))
+        k, d = self.n_components, self.n_columns_
+        counts = np.maximum(mean[:k], 0.0) / self._count_weight(d) * self.n_records_  # noise may take a count below 0
+        apart = mean[k:].reshape(k, d) * self._radius(d) * self.n_records_
+        return self._parameters(counts, np.clip(apart + self.center * counts[:, None], 0.0, counts[:, None]))
 
     def _parameters(self, counts: np.ndarray, ones: np.ndarray) -> tuple[Any, ...]:
         alpha, a = self.weight_prior + counts, self.one_prior + ones
         b = self.zero_prior + counts[:, None] - ones
         log_one, log_zero = digamma(a) - digamma(a + b), digamma(b) - digamma(a + b)
         constant = digamma(alpha) - digamma(alpha.sum()) + log_zero.sum(axis=1)
-        return constant, log_one - log_zero, alpha / alpha.sum(), a / (a + b)
+        d = ones.shape[1]
+        scales = [float(self.center), self._radius(d), self._count_weight(d)]
+        return constant, log_one - log_zero, scales, alpha / alpha.sum(), a / (a + b)
 
-    weights_ = parameter(2, "(K,) expected weights.")
-    probabilities_ = parameter(3, "(K, d) expected probabilities of a 1.")
+    weights_ = parameter(3, "(K,) expected weights.")
+    probabilities_ = parameter(4, "(K, d) expected probabilities of a 1.")
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: Any) -> Matrix:
         """(n, K) responsibilities of public records."""
-        return self.expected_statistics(X)[:, : self.n_components]
+        r = self.expected_statistics(X)[:, : self.n_components]
+        return cast(Matrix, r / r.sum(axis=1, keepdims=True))
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean log-probability of public binary records under the expected parameters, in nats."""
+        X = np.asarray(self._held(X), dtype=float)
+        log_one, log_zero = np.log(self.probabilities_), np.log1p(-self.probabilities_)
+        log = X @ (log_one - log_zero).T + log_zero.sum(axis=1) + np.log(self.weights_)
+        return float(logsumexp(log, axis=1).mean())

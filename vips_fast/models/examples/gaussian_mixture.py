@@ -2,12 +2,13 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from scipy.special import digamma, logsumexp
 
 from ...checks import check_number
+from ...data.types import Matrix
 from ..conjugate import ConjugateEstimator, check_bound, parameter
 
 
@@ -46,6 +47,17 @@ class GaussianMixture(ConjugateEstimator):
     r_k^2 (1 + ||x||^2 / R^2 + sum_j x_j^4 / R^4). With ||x|| <= R, sum x^4 <= (sum x^2)^2 <= R^4; with r a
     distribution, sum r^2 <= 1. So it is at most 3, reached by x = R e_1 and one certain component: the bound is
     sqrt(3), the sensitivity to adding or removing a record. Entries have signs, so replacing one costs 2 sqrt(3).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from vips_fast import GaussianMixture
+    >>> X = np.tile([[-1.0, 0.5], [1.0, -0.5]], (3000, 1)) + 0.1 * np.random.default_rng(0).normal(size=(6000, 2))
+    >>> model = GaussianMixture(2, radius=2.0, target_epsilon=8.0, random_state=0).fit(X)
+    >>> np.sort(model.means_[:, 0]).round().tolist()
+    [-1.0, 1.0]
+    >>> model.predict_proba(X[:2]).shape, bool(np.isfinite(model.score(X)))
+    ((2, 2), True)
     """
 
     _options_type: ClassVar[type] = GaussianMixtureOptions
@@ -140,9 +152,9 @@ class GaussianMixture(ConjugateEstimator):
     means_ = parameter(5, "(K, d) expected means.")
     variances_ = parameter(6, "(K, d) reciprocals of the expected precisions.")
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: Any) -> Matrix:
         """(n, K) responsibilities of public records."""
-        return self.expected_statistics(X)[:, : self.n_components]
+        return cast(Matrix, self.expected_statistics(X)[:, : self.n_components])
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log-density of public records under the expected parameters, in nats."""

@@ -1,0 +1,226 @@
+"""Mixtures of survey answers and of sentence vectors: what they find, what noise does to them, and what they refuse."""
+
+from importlib import import_module
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from faults import declaring
+from own_models import POINTS
+
+from vips_fast import BernoulliMixture, GaussianMixture, PrivateVocabulary, VectorMixture
+from vips_fast.audit import Sizes, audit, conjugate_adapter
+from vips_fast.cli.main import main
+from vips_fast.report import html_report, make_dossier, short_report
+
+FULL = dict(sampling="full", private=False, learning_decay=0.0)
+WORDS = ["cough", "wheel", "engine"]
+
+
+def documents(n=3000, d=8, seed=0):
+    """Vectors around three centers, the cluster of each, and the words: those of a cluster, and one of two clusters."""
+    rng = np.random.default_rng(seed)
+    z = rng.integers(0, 3, n)
+    X = 0.6 * np.eye(3, d)[z] + 0.1 * rng.normal(size=(n, d))
+    held = np.stack([z == 0, (z == 1) & (rng.random(n) < 0.5), z >= 1], axis=1)
+    return X, z, held.astype(np.uint8)
+
+
+def agreement(z, model, X):
+    return import_module("sklearn.metrics").adjusted_rand_score(z, model.predict_proba(X).argmax(axis=1))
+
+
+def test_vectors_without_noise_are_the_textbook_iteration():
+    """Three rounds of EM for round Gaussians with one variance, in numpy."""
+    X, _, held = documents(500)
+    model = VectorMixture(3, vocabulary=WORDS, max_words=3, n_steps=3, random_state=4, **FULL).fit(X, held)
+    weights, variance = np.full(3, 1 / 3), 0.25 / 8
+    means = np.random.default_rng(4).normal(0, 1, (3, 8)) * (0.5 / np.sqrt(8))
+    short = X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1.0)
+    for _ in range(3):
+        log = np.log(weights) - ((short[:, None] - means) ** 2).sum(axis=2) / (2 * variance)
+        r = np.exp(log - log.max(axis=1, keepdims=True))
+        r /= r.sum(axis=1, keepdims=True)
+        counts = r.sum(axis=0)
+        means = r.T @ short / counts[:, None]
+        weights = (1 + counts) / (3 + 500)
+        between = (counts / 500) @ ((means - short.mean(axis=0)) ** 2).sum(axis=1) + (short.mean(axis=0) ** 2).sum()
+        variance = ((short**2).sum() / 500 - between) / 8
+    # float32 records, and a lattice of 2^-29 or so of the bound.
+    np.testing.assert_allclose(model.means_, means, atol=1e-5)
+    np.testing.assert_allclose(model.weights_, weights, atol=1e-6)
+    np.testing.assert_allclose(model.variance_, variance, rtol=1e-4)
+    np.testing.assert_allclose(model.word_counts_, r.T @ held / 500, atol=1e-5)
+
+
+def test_clusters_and_their_keywords_in_spite_of_noise():
+    X, z, held = documents(20_000)
+    # The noise of a center is a hundredth of its length; early steps' responsibilities weigh more than that.
+    settings = dict(target_epsilon=8.0, n_steps=25, random_state=0)
+    model = VectorMixture(3, vocabulary=WORDS, max_words=3, **settings).fit(X, held)
+    assert agreement(z, model, X) > 0.95
+    largest = model.predict_proba(0.6 * np.eye(3, 8)).argmax(axis=1)
+    found = [model.keywords()[k] for k in largest]
+    assert [set(words) for words in found] == [{"cough"}, {"wheel", "engine"}, {"engine"}]
+    np.testing.assert_allclose(model.word_shares(["cough"])[largest, 0], [1, 0, 0], atol=0.3)
+    assert len(model.keywords(1)[largest[1]]) == 1
+
+
+def test_a_vocabulary_that_is_bought_is_in_the_same_statement():
+    X, _, _ = documents(400)
+    bought = PrivateVocabulary(target_epsilon=4.0, target_delta=1e-6).fit(["the cough", "the wheel"] * 200)
+    words = list(bought.get_feature_names_out())
+    held = sp.csr_array(np.ones((400, len(words)), dtype=np.uint8))
+    model = VectorMixture(2, vocabulary=words, n_steps=3, target_epsilon=6.0, target_delta=2e-6)
+    model.fit(X, held, after=bought)
+    assert 4 < model.privacy_.epsilon <= 6 and "vocabulary" in model.privacy_.statement()
+
+
+def test_a_projection_is_the_same_bits_in_any_company_and_nearly_the_product():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(64, 384)) * 10.0 ** rng.uniform(-30, 30, (64, 1))
+    model = VectorMixture(2, projection=16)
+    together = model.records(X)
+    for i in range(0, 64, 7):
+        np.testing.assert_array_equal(model.records(X[i : i + 1])[0], together[i])
+        np.testing.assert_array_equal(model.records(np.asfortranarray(X[i:]))[0], together[i])
+    frame = model._matrix(384)
+    np.testing.assert_allclose(frame.T @ frame, np.eye(16) * 384 / 16, atol=1e-10)
+    exact = X @ frame
+    # Each entry loses 2^-20 of the largest of its row, and of the frame: some 400 of them.
+    scale = abs(X).max(axis=1, keepdims=True) * abs(frame).max()
+    assert (abs(together - exact) <= 1e-3 * scale).all()
+    given = VectorMixture(2, projection=frame).records(X)
+    np.testing.assert_array_equal(given, together)
+
+
+def test_vectors_outside_of_the_radius_count_as_on_it():
+    X, _, _ = documents(300)
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    settings = dict(radius=0.5, n_steps=3, random_state=0, **FULL)
+    fits = [VectorMixture(2, **settings).fit(X * scale) for scale in (0.5, 1e6)]
+    np.testing.assert_allclose(fits[0].means_, fits[1].means_, atol=1e-6)
+    assert np.linalg.norm(fits[1].means_, axis=1).max() <= 0.5 * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(
+    "settings, X, y, message",
+    [
+        ({}, [[1.0, np.nan]], None, "expected finite numbers"),
+        (dict(projection=1), [[np.inf, 1.0]], None, "expected finite numbers"),
+        ({}, [1.0, 2.0], None, "X has shape"),
+        ({}, [["a", "b"]], None, "expected numbers"),
+        (dict(projection=3), [[1.0, 2.0]], None, "projection=3: expected at most the 2 columns"),
+        (dict(projection=np.eye(3)), [[1.0, 2.0]], None, "X has 2 columns: expected 3"),
+        (dict(projection=np.full((2, 2), np.nan)), [[1.0, 2.0]], None, "projection: expected finite"),
+        (dict(projection=np.ones(2)), [[1.0, 2.0]], None, "projection has shape"),
+        (dict(projection=0), [[1.0, 2.0]], None, "projection=0"),
+        (dict(vocabulary="cough"), [[1.0, 2.0]], [[1]], "vocabulary: expected a sequence"),
+        (dict(vocabulary=["a", "a"]), [[1.0, 2.0]], [[1, 1]], "different words"),
+        (dict(vocabulary=["a", "b"]), [[1.0, 2.0]], [[1]], r"y has shape \(1, 1\): expected \(1, 2\)"),
+        (dict(vocabulary=["a"]), [[1.0, 2.0]], None, "y: expected the words of each document"),
+        ({}, [[1.0, 2.0]], [[1]], "y: expected the words of each document"),
+        (dict(max_words=0), [[1.0, 2.0]], None, "max_words=0"),
+        (dict(radius=-1.0), [[1.0, 2.0]], None, "radius=-1"),
+        (dict(weight_prior=0.0), [[1.0, 2.0]], None, "weight_prior=0"),
+    ],
+)
+def test_what_vectors_refuse(settings, X, y, message):
+    model = VectorMixture(2, n_steps=1, noise_multiplier=5.0, **settings)
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, y)
+    assert not hasattr(model, "ledger_")
+
+
+def test_words_that_nobody_asked_for():
+    X, _, held = documents(100)
+    model = VectorMixture(2, vocabulary=WORDS, n_steps=1, noise_multiplier=5.0).fit(X, held)
+    with pytest.raises(ValueError, match=r"words=\['tyre'\]: expected words of the vocabulary"):
+        model.word_shares(["cough", "tyre"])
+    with pytest.raises(ValueError, match="n_words=0"):
+        model.keywords(0)
+    with pytest.raises(ValueError, match="vocabulary=None"):
+        VectorMixture(2, n_steps=1, noise_multiplier=5.0).fit(X).keywords()
+
+
+def test_answers_measured_from_zero_within_their_number():
+    """One column for each choice of three questions: from 0 with the radius of three ones, sums have half the noise."""
+    model = {c: BernoulliMixture(2, center=c, radius=r) for c, r in ((0.0, 3**0.5), (0.5, None))}
+    noise = {c: m.norm_bound(12) * m._radius(12) for c, m in model.items()}
+    assert noise[0.0] == pytest.approx(noise[0.5]) and model[0.0].nonnegative and not model[0.5].nonnegative
+    rng = np.random.default_rng(0)
+    z = rng.integers(0, 2, 4000)
+    X = np.concatenate([np.eye(4)[(2 * z + rng.integers(0, 2, 4000)) % 4] for _ in range(3)], axis=1)
+    settings = dict(n_steps=20, random_state=1, **FULL)
+    fits = [BernoulliMixture(2, center=c, radius=r, **settings).fit(X) for c, r in ((0.0, 3**0.5), (0.5, None))]
+    # The same sums, which the clip leaves alone, on two lattices.
+    np.testing.assert_allclose(fits[0].probabilities_, fits[1].probabilities_, atol=1e-5)
+    assert agreement(z, fits[0], X) > 0.99
+
+
+@pytest.mark.parametrize("wrong", [dict(center=-0.1), dict(center=2), dict(radius=0.0), dict(n_components=0)])
+def test_what_answers_refuse(wrong):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        BernoulliMixture(**wrong).fit(np.eye(3))
+
+
+def test_a_report_shows_the_components_by_share(tmp_path, capsys):
+    X, _, held = documents(200)
+    settings = dict(n_steps=2, noise_multiplier=2.0, random_state=0)
+    fits = [
+        BernoulliMixture(3, **settings).fit(held), GaussianMixture(3, **settings).fit(X),
+        VectorMixture(3, **settings).fit(X), VectorMixture(3, vocabulary=WORDS, **settings).fit(X, held),
+    ]  # fmt: skip
+    for number, model in enumerate(fits):
+        folder = tmp_path / str(number)
+        model.save(folder)
+        dossier = make_dossier(type(model).load(folder))
+        assert dossier.learned.family == "Mixture" and {row[0] for row in dossier.learned.table} == {"1", "2", "3"}
+        assert "Components by share" in html_report(type(model).load(folder)) and short_report(dossier)
+        code, shown = main(["show", str(folder)]), capsys.readouterr().out
+        assert code == 0 and "Mixture" in shown
+
+
+# ------------------------------------------------------------------ mutants
+
+SIZES = Sizes(pairs=60, records=20, draws=20_000, releases=100, runs=5, rows=2**12)
+
+
+def mixing_rows(self, vectors):
+    """The product in floating point: its rounding depends on the rows beside it; made plain here by their mean."""
+    return (vectors - vectors.mean(axis=0)).astype(np.float32)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_projection_that_centers_its_rows_is_seen():
+    faulty = type("Centering", (VectorMixture,), {"_projected": mixing_rows})
+    checks = {}
+    for kind in (VectorMixture, faulty):
+        report = audit(conjugate_adapter(kind(3, random_state=0), POINTS), layers="AB", sizes=SIZES, random_state=0)
+        checks[kind] = report.passed
+    assert checks[VectorMixture] and not checks[faulty]
+
+
+@pytest.mark.parametrize("kind", [BernoulliMixture, VectorMixture])
+def test_a_declared_sensitivity_below_the_bound_is_seen(kind):
+    words = (np.roll(POINTS, 1, axis=0) > 0).astype(float)
+    passed = []
+    for share in (1.0, 0.9):
+        if kind is VectorMixture:
+            estimator = declaring(kind, share)(1, vocabulary=WORDS, max_words=1)
+            adapter = conjugate_adapter(estimator, POINTS, words)
+        else:
+            adapter = conjugate_adapter(declaring(kind, share)(1), words)
+        passed.append(audit(adapter, layers="A", sizes=SIZES, random_state=0).passed)
+    assert passed == [True, False]
+
+
+def test_a_bound_that_leaves_the_words_out_is_seen():
+    """The engine scales down what is longer, so privacy holds; that the proof is wrong is said."""
+    class Forgetful(VectorMixture):
+        def norm_bound(self, n_columns):
+            return 1.0
+
+    X, _, held = documents(50)
+    with pytest.warns(RuntimeWarning, match="longer than norm_bound"):
+        Forgetful(2, vocabulary=WORDS, max_words=3, n_steps=1, private=False).fit(X, held)
