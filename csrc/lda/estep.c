@@ -9,15 +9,15 @@
  *
  * until mean_k |change of gamma_k| < tol. It starts from
  *
- *     gamma_k = alpha_k + N s_k^4 / sum_l s_l^4,  s_k = sum_i c_i B_ik / sum_l B_il,  N = sum_i c_i.      (4)
+ *     gamma_k = alpha_k + N s_k^3 / sum_l s_l^3,  s_k = sum_i c_i B_ik / sum_l B_il,  N = sum_i c_i.      (4)
  *
- * s is what a round leads to from equal weights. Its power is nearer to where the rounds end, among few topics, than
- * gamma = alpha + N/K is, and most documents then end at a bound no lower. The usual theta_k =
+ * s is what a round leads to from equal weights. Its third power is nearer to where the rounds end, among few topics,
+ * than gamma = alpha + N/K is, and most documents then end at a bound no lower. The usual theta_k =
  * exp(psi(gamma_k) - psi(sum gamma)) differs by a factor common to all k, which cancels in (3). phi_ik = theta_k B_ik /
  * sum_l theta_l B_il never needs to be stored: the contribution to the statistics is c_i phi_ik = theta_k B_ik rho_i.
  *
  * Cost: one round is 2 n K multiply-adds, n reciprocals and K evaluations of
- * (1); a document takes some 23 rounds. What makes it fast:
+ * (1); a document takes some 25 rounds. What makes it fast:
  *
  * - Extrapolation. After two rounds from g0, which lead over g1 to g2, gamma moves on along the last step, to
  *   g2 + b (g2 - g1), b = |g2 - g1| / |g2 - 2 g1 + g0|: Aitken's for the slowest mode, with norms as in SQUAREM

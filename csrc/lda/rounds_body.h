@@ -344,8 +344,8 @@ VF_INLINE void LOCAL(lda_start)(LOCAL(document) * e) {
     LOCAL(lda_rows)(e, 1, e->theta, e->rho, e->dot);
     for (int64_t k = 0; k < n_topics; ++k) most = e->dot[k] > most ? e->dot[k] : most;
     for (int64_t k = 0; k < n_topics; ++k) {
-        const REAL share = most > 0 ? e->dot[k] / most : 1, square = share * share;
-        e->dot[k] = square * square;
+        const REAL share = most > 0 ? e->dot[k] / most : 1;
+        e->dot[k] = share * share * share;
         all += e->dot[k];
     }
     const REAL words = (REAL)(e->total / (double)all);

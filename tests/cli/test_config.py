@@ -58,7 +58,7 @@ OWN = {
     },
     "fit blr": {
         "input": "/x.npy", "labels": "/y", "label": "c", "schema": "/s", "person": "p", "names": "/n", "row_norm": 2.5,
-        "classes": ["no", "yes"], "trials": 3, "no_intercept": True,
+        "classes": ["no", "yes"], "trials": 3, "no_intercept": True, "covariance": "spherical",
     },
     "fit sbn": {"input": "/x.npy", "person": "p", "threshold": -128, "components": 7, "bound": "pg"},
 }  # fmt: skip

@@ -137,9 +137,9 @@ def start_bounds(monkeypatch, X, beta, alpha):
 
 
 def test_the_bound_never_falls_from_cycle_to_cycle(monkeypatch):
-    # Found by search among 50,000 small documents: an extrapolation that passes over a ridge.
-    X, alpha = sp.csr_array(np.array([[2, 3]])), 0.0021
-    beta = np.array([[0.912, 0.033], [0.037, 1.0], [0.009, 0.194], [1.0, 0.117], [0.171, 0.01]])
+    # Found by search among 200,000 small documents: an extrapolation that passes over a ridge.
+    X, alpha = sp.csr_array(np.array([[2, 2]])), 0.023
+    beta = np.array([[0.064, 1.0], [1.0, 0.059], [0.597, 0.001], [0.814, 0.038]])
     bounds, gamma = start_bounds(monkeypatch, X, beta, alpha)
     assert len(bounds) > 5 and np.diff(bounds).min() > -1e-9
     monkeypatch.setattr(twin_module, "ROUNDING", np.inf)

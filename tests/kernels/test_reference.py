@@ -49,15 +49,15 @@ def lda_arguments(rng, size):
     """Topics of every number over short documents, some empty; documents of every length, clipped and not."""
     for alpha in (1.0 / size, 0.5):
         csr = documents(rng, [*rng.integers(1, 38, 11), 0], 40)
-        yield (*csr, topics(rng, size, 40), alpha), {"tol": 0, "max_iter": 60}
+        yield (*csr, topics(rng, size, 40), alpha), {"tol": 0, "max_iter": 30}
     csr = documents(rng, [size], 200)
     for clip_norm in (None, 0.7 * np.linalg.norm(csr[2])):
-        yield (*csr, topics(rng, 20, 200), 0.05), {"tol": 0, "max_iter": 60, "clip_norm": clip_norm}
+        yield (*csr, topics(rng, 20, 200), 0.05), {"tol": 0, "max_iter": 30, "clip_norm": clip_norm}
 
 
 def lda_compare(ours, twin, precision):
     # float32 rounds differ from float64 by its resolution times the number of additions in a sum over words, which a
-    # document that has not settled after 60 rounds multiplies. A clipped sum's lattice is 2^-30 of the clip norm: one
+    # document that has not settled after 30 rounds multiplies. A clipped sum's lattice is 2^-30 of the clip norm: one
     # step an entry.
     tolerance = 2e-5 if precision == SINGLE else 1e-11
     lattice = 2.0**-29 * np.sqrt(twin.sstats.size)
@@ -78,7 +78,7 @@ def units_arguments(rng, size):
         args = (starts, *csr, topics(rng, 1 + size % 33, 200), 0.1)
         weight = np.exp(rng.normal(size=200)) if spread else None
         settings = {"clip_norm": clip_norm, "word_clip": word_clip, "word_weight": weight}
-        yield args, {"tol": 0, "max_iter": 100, "spacing": 2.0**-20, **settings}
+        yield args, {"tol": 0, "max_iter": 50, "spacing": 2.0**-20, **settings}
 
 
 def lda_units(

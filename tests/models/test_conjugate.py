@@ -243,7 +243,7 @@ def test_bounds_whose_squares_leave_the_doubles_are_refused(bound):
         copying(n_steps=1).fit(X)
     refused = [Mean(clip_norm=bound), GaussianMixture(radius=bound), BinomialRegression(precision=bound)]
     refused.append(ProbabilisticPCA(options=ProbabilisticPCAOptions(latent_radius=bound)))
-    refused += [BernoulliMixture(one_prior=bound), GaussianMixture(options=GaussianMixtureOptions(rate_prior=bound))]
+    refused += [BernoulliMixture(pseudocount=bound), GaussianMixture(options=GaussianMixtureOptions(rate_prior=bound))]
     for estimator in [*refused, BinomialRegression(2**54)]:
         with pytest.raises(ValueError, match="expected a"):
             estimator.fit(X, None)

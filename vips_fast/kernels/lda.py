@@ -139,7 +139,7 @@ def lda_estep(
     For each document, iterate phi_ik proportional to exp(psi(gamma_k)) exp_elog_beta[k, i] and gamma_k = alpha_k +
     sum_i c_i phi_ik (Park et al. 2020, Algorithm 3 and Eq. 26; Hoffman et al. 2010, Algorithm 1) until the mean over
     topics of the change of gamma in a round is below ``tol``. gamma starts where a round leads from equal weights, its
-    topics' words to the power 4 (`vips_fast.kernels.reference.document_start`). After each two rounds gamma is
+    topics' words to the power 3 (`vips_fast.kernels.reference.document_start`). After each two rounds gamma is
     extrapolated along the last step (Aitken; csrc/lda/estep.c), provided that the document's variational bound does not
     fall by it: half as many rounds lead nearer to the fixed point. The contribution (c_i phi_ik) is scaled to an L2
     norm of at most ``clip_norm`` (Eq. 29), truncated toward zero to multiples of ``spacing`` and added as integers, so

@@ -133,9 +133,9 @@ def _weights(g: np.ndarray) -> np.ndarray:
 
 
 def document_start(c: np.ndarray, b: np.ndarray, alpha: np.ndarray) -> np.ndarray:
-    """Where gamma starts: the topics' words in a round from equal weights, to the power 4, made to sum to the words."""
+    """Where gamma starts: the topics' words in a round from equal weights, to the power 3, made to sum to the words."""
     s = b @ (c / (b.sum(axis=0) + 1e-300))
-    share = (s / s.max()) ** 4 if s.max() > 0 else np.ones(len(alpha))
+    share = (s / s.max()) ** 3 if s.max() > 0 else np.ones(len(alpha))
     return np.asarray(alpha + c.sum() * share / share.sum())
 
 

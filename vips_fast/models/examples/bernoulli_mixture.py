@@ -23,10 +23,8 @@ class BernoulliMixture(ConjugateEstimator):
         Public R: x - c is scaled down to an L2 norm of at most R. None is the most that there can be, max(c, 1 - c)
         sqrt(d). Where each record has at most m ones, as with one column for each choice of m questions, ``center=0``
         and ``radius=m**0.5`` bring the least noise; a record with more of them weighs less.
-    weight_prior : float
-        Of the Dirichlet prior of the weights.
-    one_prior, zero_prior : float
-        Of the Beta prior of the probability that a column is 1.
+    pseudocount : float
+        Parameters of the Dirichlet prior of the weights and of the Beta priors of the columns' probabilities.
     **options
         Of `ConjugateEstimator`.
 
@@ -59,12 +57,12 @@ class BernoulliMixture(ConjugateEstimator):
         return self.center == 0
 
     def __init__(
-        self, n_components: int = 2, *, center: float = 0.5, radius: float | None = None, weight_prior: float = 1.0,
-        one_prior: float = 1.0, zero_prior: float = 1.0, **options: Any,
+        self, n_components: int = 2, *, center: float = 0.5, radius: float | None = None, pseudocount: float = 1.0,
+        **options: Any,
     ):
         super().__init__(**options)
         self.n_components, self.center, self.radius = n_components, center, radius
-        self.weight_prior, self.one_prior, self.zero_prior = weight_prior, one_prior, zero_prior
+        self.pseudocount = pseudocount
 
     @staticmethod
     def statistics(record: Any, parameters: Any, scratch: Any, out: Any) -> None:
@@ -112,8 +110,7 @@ class BernoulliMixture(ConjugateEstimator):
     def check_parameters(self) -> None:
         check_number("n_components", self.n_components, 1, 2**20, integer=True)
         check_number("center", self.center, 0, 1)
-        for name in ("weight_prior", "one_prior", "zero_prior"):
-            check_bound(name, getattr(self, name))
+        check_bound("pseudocount", self.pseudocount)
         if self.radius is not None:
             check_bound("radius", self.radius)
 
@@ -129,8 +126,7 @@ class BernoulliMixture(ConjugateEstimator):
         return self._parameters(counts, np.clip(apart + self.center * counts[:, None], 0.0, counts[:, None]))
 
     def _parameters(self, counts: np.ndarray, ones: np.ndarray) -> tuple[Any, ...]:
-        alpha, a = self.weight_prior + counts, self.one_prior + ones
-        b = self.zero_prior + counts[:, None] - ones
+        alpha, a, b = self.pseudocount + counts, self.pseudocount + ones, self.pseudocount + counts[:, None] - ones
         log_one, log_zero = digamma(a) - digamma(a + b), digamma(b) - digamma(a + b)
         constant = digamma(alpha) - digamma(alpha.sum()) + log_zero.sum(axis=1)
         d = ones.shape[1]

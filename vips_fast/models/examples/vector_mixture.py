@@ -9,7 +9,7 @@ from scipy import sparse
 
 from ...checks import check_number
 from ...data.types import Matrix
-from ..conjugate import ConjugateEstimator, check_bound, parameter
+from ..conjugate import ConjugateEstimator, parameter
 
 #: Grid of a vector's and of the projection's entries, as shares of their largest: products of the two are integers of
 #: at most 40 bits, of which sums of up to `_MOST_COLUMNS` are exact in doubles, in any order.
@@ -22,36 +22,34 @@ _WORD_SHARE = 0.5
 class VectorMixture(ConjugateEstimator):
     """Clusters of documents by their sentence vectors: a mixture of round Gaussians that share one variance.
 
-    With a ``vocabulary``, ``fit(X, y)`` takes which words each document holds, and the same releases that fit the
-    clusters tell how many documents of each cluster hold each word: `keywords`.
+    Vectors are scaled down to an L2 norm of at most 1, after they were projected; who has longer ones divides them by a
+    public number. With a ``vocabulary``, ``fit(X, y)`` takes which words each document holds, and the same releases
+    that fit the clusters tell how many documents of each cluster hold each word: `keywords`.
 
     Parameters
     ----------
     n_components : int
-    radius : float
-        Public R: vectors are scaled down to an L2 norm of at most R, after they were projected.
     projection : int, (D, d) array or None
         Public matrix that X of D columns is multiplied by: an array; or the number d of dimensions, for a random
         orthonormal frame that depends on D and d alone, times sqrt(D / d), so that lengths stay as they are on average;
         or None, which takes X as it is. The noise of a center grows with sqrt(d): 16 to 64 are usual.
     vocabulary : sequence of str or None
-        Public, or released (`PrivateVocabulary`), words of the columns of ``y``.
+        Public, or released (`PrivateVocabulary`), words of the columns of ``y``, which are arrays in memory: shards
+        have no room for them.
     max_words : int
         Public L: the words of a document that holds more than L different ones weigh less, as L in all.
-    weight_prior : float
-        Of the Dirichlet prior of the weights.
     **options
         Of `ConjugateEstimator`.
 
     Notes
     -----
-    Statistics of a projected vector x with ||x|| <= R, responsibilities r and, of V words, those t in {0, 1}^V that the
-    document holds, scaled down to ||t|| <= sqrt(L): the blocks (w r_k), (r_k x_j / R), (w ||x||^2 / R^2) and
+    Statistics of a projected vector x with ||x|| <= 1, responsibilities r and, of V words, those t in {0, 1}^V that the
+    document holds, scaled down to ||t|| <= sqrt(L): the blocks (w r_k), (r_k x_j), (w ||x||^2) and
     (b r_k t_v / sqrt(L)), with public w^2 = 1 / (2 sqrt(d)) and b = 1/2, or b = 0 without words. As sum_k r_k^2 <= 1,
-    the squared norm is at most w^2 + 1 + w^2 + b^2, reached by a vector of norm R and L words in one certain component.
+    the squared norm is at most w^2 + 1 + w^2 + b^2, reached by a vector of norm 1 and L words in one certain component.
     So the bound is sqrt(1 + 2 w^2 + b^2), the sensitivity to adding or removing a record; entries have signs, so
     replacing one costs twice that. The w is where the noise of a count and that of a center do equal harm to a center
-    half way to R.
+    half way to 1.
 
     Projecting is exact. Entries are truncated to a grid, their products are integers, and their sums stay below 2^53:
     so a document's projected vector is the same bits in any company, and multiplying matrices is no door around the
@@ -78,22 +76,22 @@ class VectorMixture(ConjugateEstimator):
     """
 
     def __init__(
-        self, n_components: int = 10, *, radius: float = 1.0, projection: Any = None,
-        vocabulary: Sequence[str] | None = None, max_words: int = 50, weight_prior: float = 1.0, **options: Any,
+        self, n_components: int = 10, *, projection: Any = None,
+        vocabulary: Sequence[str] | None = None, max_words: int = 50, **options: Any,
     ):
         super().__init__(**options)
-        self.n_components, self.radius, self.projection = n_components, radius, projection
-        self.vocabulary, self.max_words, self.weight_prior = vocabulary, max_words, weight_prior
+        self.n_components, self.projection = n_components, projection
+        self.vocabulary, self.max_words = vocabulary, max_words
 
     @staticmethod
     def statistics(record: Any, parameters: Any, scratch: Any, out: Any) -> None:
-        constant, linear, scales = parameters[:3]  # log of the weighted density at R u: constant + linear u, and a term
-        radius, count_weight, word_weight, most = scales[0], scales[1], scales[2], scales[3]
+        constant, linear, scales = parameters[:3]  # log of the weighted density at x: constant + linear x, and a term
+        count_weight, word_weight, most = scales[0], scales[1], scales[2]
         n_components, d = linear.shape
         norm = 0.0
         for j in range(d):
             norm += record[j] * record[j]
-        inverse = 1.0 / max(math.sqrt(norm), radius)  # 1/R, or 1/||x|| for a vector outside
+        inverse = 1.0 / max(math.sqrt(norm), 1.0)
         for j in range(d):
             record[j] *= inverse
         held = 0.0
@@ -135,8 +133,6 @@ class VectorMixture(ConjugateEstimator):
     def check_parameters(self) -> None:
         check_number("n_components", self.n_components, 1, 2**20, integer=True)
         check_number("max_words", self.max_words, 1, 2**20, integer=True)
-        check_bound("radius", self.radius)
-        check_bound("weight_prior", self.weight_prior)
         words = self.vocabulary
         if words is not None and (isinstance(words, str) or len(words) == 0 or len(set(words)) < len(words)):
             raise ValueError("vocabulary: expected a sequence of one or more different words, or None")
@@ -203,32 +199,31 @@ class VectorMixture(ConjugateEstimator):
         k, d = self.n_components, n_columns - self._n_words
         if d < 1:
             raise ValueError(f"records of {n_columns} numbers: expected more than the {self._n_words} words")
-        means = rng.normal(0, 1, (k, d)) * (0.5 * self.radius / math.sqrt(d))
+        means = rng.normal(0, 1, (k, d)) * (0.5 / math.sqrt(d))
         words = np.zeros((k, self._n_words))
-        return self._parameters(np.full(k, 1.0 / k), means, 0.25 * self.radius**2 / d, words, 0.0)
+        return self._parameters(np.full(k, 1.0 / k), means, 0.25 / d, words, 0.0)
 
     def mstep(self, mean: np.ndarray, noise_sd: float, parameters: tuple[np.ndarray, ...]) -> tuple[Any, ...]:
         k, n, d = self.n_components, self.n_records_, self.n_columns_ - self._n_words
-        weight, radius = self._count_weight(self.n_columns_), self.radius
+        weight = self._count_weight(self.n_columns_)
         counts = np.maximum(mean[:k] / weight, 0.0)  # noise may have taken a count below 0
         counts = counts / counts.sum() if counts.sum() > 0 else np.full(k, 1.0 / k)  # responsibilities add up to 1
-        first = mean[k : k + k * d].reshape(k, d) * radius
+        first = mean[k : k + k * d].reshape(k, d)
         held = np.maximum(counts, max(noise_sd / weight, 1.0 / n))[:, None]
         center = first.sum(axis=0)
         apart = first / held - center
         square = (apart**2).sum(axis=1, keepdims=True)
-        noise = d * (noise_sd * radius / held) ** 2
+        noise = d * (noise_sd / held) ** 2
         kept = np.maximum(1.0 - noise / np.maximum(square, 1e-300), 0.0)
         means = center + kept * apart
-        length = np.maximum(np.sqrt((means**2).sum(axis=1, keepdims=True)), radius)
-        means *= radius / length
+        means /= np.maximum(np.sqrt((means**2).sum(axis=1, keepdims=True)), 1.0)
         # What is left of the mean squared length between centers, whose noise is taken out of it too.
-        energy = np.clip(mean[k + k * d] / weight, 0.0, 1.0) * radius**2
+        energy = np.clip(mean[k + k * d] / weight, 0.0, 1.0)
         between = (counts[:, None] * kept * square).sum() + center @ center
-        variance = max(energy - between, 0.05 * energy, 1e-6 * radius**2) / d
+        variance = max(energy - between, 0.05 * energy, 1e-6) / d
         words = mean[k + k * d + 1 :].reshape(k, -1) * (math.sqrt(self.max_words) / _WORD_SHARE)
         words_sd = noise_sd * math.sqrt(self.max_words) / _WORD_SHARE
-        weights = (self.weight_prior + n * counts) / (self.weight_prior * k + n)
+        weights = (1.0 + n * counts) / (k + n)  # with a Dirichlet prior of ones
         return self._parameters(weights, means, variance, words, words_sd)
 
     def _parameters(
@@ -237,8 +232,8 @@ class VectorMixture(ConjugateEstimator):
         """What the E-step needs, then weights, means, variance, and the words with the noise in them."""
         constant = np.log(weights) - (means**2).sum(axis=1) / (2 * variance)
         share = _WORD_SHARE if self._n_words else 0.0
-        scales = [self.radius, self._count_weight(means.shape[1] + self._n_words), share, float(self.max_words)]
-        return constant, means * (self.radius / variance), scales, weights, means, [variance], words, [words_sd]
+        scales = [self._count_weight(means.shape[1] + self._n_words), share, float(self.max_words)]
+        return constant, means / variance, scales, weights, means, [variance], words, [words_sd]
 
     weights_ = parameter(3, "(K,) weights.")
     means_ = parameter(4, "(K, d) centers, of projected vectors.")
