@@ -238,4 +238,4 @@ def lda_estep(
         indptr, indices, counts = _canonical(indptr, indices, counts, n_words)
         sums[...] = 0
         run(indptr, indices, counts)
-    return LdaEStep(gamma, np.multiply(sums.T, spacing, order="C"), n_iter, norms)
+    return LdaEStep(gamma, (sums * spacing).T, n_iter, norms)
