@@ -206,4 +206,5 @@ def draw(rows: list[dict], folder: Path) -> list[Path]:
     axes.set_xlabel("credibility of the region")
     axes.set_ylabel("share of runs whose truth it holds")
     axes.legend()
-    return save(figure, folder, "blr_coverage")
+    # Beside the table's CSV, not on the page.
+    return save(figure, folder, "blr_coverage")[1:]

@@ -183,4 +183,5 @@ def draw(rows: list[dict], folder: Path) -> list[Path]:
                 axis.imshow(images[digit, line], cmap="gray_r", vmin=0, vmax=1)
                 axis.set(xticks=[], yticks=[])
         axes[each * place, 0].set_ylabel(name, rotation=0, ha="right", va="center", fontsize=8)
-    return save(figure, folder, "mnist_downstream")
+    # Beside the table's CSV, not on the page.
+    return save(figure, folder, "mnist_downstream")[1:]

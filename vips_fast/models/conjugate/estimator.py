@@ -136,8 +136,11 @@ class ConjugateEstimator(PrivateEstimator):
     500
     """
 
-    #: Statistics are >= 0.
-    nonnegative: ClassVar[bool] = False
+    @property
+    def nonnegative(self) -> bool:
+        """Whether no statistic is ever negative; a class attribute, or a property where settings decide."""
+        return False
+
     #: tau_0 of the step size; 1 forgets the start in the first step.
     learning_offset: ClassVar[float] = 1.0
 

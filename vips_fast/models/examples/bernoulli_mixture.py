@@ -53,7 +53,8 @@ class BernoulliMixture(ConjugateEstimator):
     """
 
     @property
-    def nonnegative(self) -> bool:  # type: ignore[override]  # a class attribute where it is the same for all
+    def nonnegative(self) -> bool:
+        # From 0 answers are counted as they are.
         return self.center == 0
 
     def __init__(
