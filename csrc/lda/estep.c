@@ -50,10 +50,11 @@
 #include "declarations.h"
 #include "simd/math.h"
 
-/* A topic leaves the loops when its weight is below this share of the heaviest
- * and its gamma_k - alpha_k below this share of tol. */
+/* A topic leaves the loops when its weight is below this share of the heaviest and its gamma_k - alpha_k both below this
+ * share of the change at which rounds stop and so far below the least count that no word is its own. */
 #define ACTIVE_SHARE 1e-10
-#define ACTIVE_REST 1e-2
+#define ACTIVE_REST 0.2
+#define ACTIVE_COUNT 0x1p-4
 
 /* The longest step of an extrapolation, in last rounds: with b below 4.8, lambda^2 - b lambda (1 - lambda), by which it
  * and two rounds multiply an error that a round multiplies by lambda, stays above -1 for all lambda in [0, 1]. The share

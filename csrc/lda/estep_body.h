@@ -109,17 +109,19 @@ static uint64_t LOCAL(lda_truncate)(int64_t n_active, int64_t np, const int64_t 
 /* Bring in a document's words. 0 if it counts as empty. */
 static int LOCAL(load)(LOCAL(document) * e, int64_t lo, int64_t hi, const int32_t *indices, const double *counts,
                        const REAL *table, const double *alpha) {
-    double total = 0.0;
+    double total = 0.0, least = INFINITY;
     int64_t n = 0;
     for (int64_t i = lo; i < hi; ++i) {
         total += counts[i] >= 0.0 ? counts[i] : NAN;
         e->word[n] = indices[i];
         e->count[n] = (REAL)counts[i];
+        least = counts[i] > 0.0 && counts[i] < least ? counts[i] : least;
         n += counts[i] > 0.0;
     }
     if (!(total >= VF_LDA_MIN_WORDS && total <= VF_LDA_MAX_WORDS)) return 0;
     e->n_words = n;
     e->total = total;
+    e->least = least;
     e->n_padded = VF_ROUND_UP(n, LANES);
     for (int64_t i = n; i < e->n_padded; ++i) e->count[i] = 0;
     e->table = table;

@@ -5,7 +5,10 @@
  * to the start. */
 typedef struct {
     int64_t stride, n_topics, n_words, n_padded, n_active;
-    double total; /* words, counted with their repetitions */
+    double total, least; /* words, counted with their repetitions; the least count of one */
+    /* What the topics dropped last would have brought to the change of gamma in the next round, and to the squared second
+     * difference of its cycle. */
+    double lost_change, lost_square;
     const REAL *table;
     int64_t *row; /* start of each active topic in the tile */
     REAL *tile, *gamma, *start, *middle, *theta, *theta_start, *dot, *prior, *count, *rho, *rho_start;
@@ -213,37 +216,6 @@ static void LOCAL(lda_pad)(LOCAL(document) * e, REAL gamma, REAL theta) {
     }
 }
 
-/* Drop the topics whose weight is below ACTIVE_SHARE of the heaviest and whose gamma is within rest of the prior. */
-static void LOCAL(lda_drop)(LOCAL(document) * e, REAL rest) {
-    const int64_t n_active = e->n_active;
-    VEC most = OP(set1)(0), room = most, largest = most;
-    for (int64_t a = 0; a < n_active; a += LANES) {
-        most = OP(max)(most, OP(load)(e->theta + a));
-        largest = OP(max)(largest, OP(load)(e->gamma + a));
-    }
-    const REAL heaviest = OP(hmax)(most), least = (REAL)ACTIVE_SHARE * heaviest;
-    const VEC below = OP(set1)(least), held = OP(set1)(rest);
-    for (int64_t a = 0; a < n_active; a += LANES) {
-        const VEC by_theta = OP(sub)(below, OP(load)(e->theta + a));
-        const VEC by_gamma = OP(sub)(held, OP(sub)(OP(load)(e->gamma + a), OP(load)(e->prior + a)));
-        room = OP(max)(room, OP(min)(by_theta, by_gamma));
-    }
-    if (VF_LIKELY(!(OP(hmax)(room) > 0))) return;
-    int64_t kept = 0;
-    for (int64_t a = 0; a < n_active; ++a) {
-        const int keep = !(e->theta[a] < least && e->gamma[a] - e->prior[a] < rest);
-        e->topic[kept] = e->topic[a];
-        e->row[kept] = e->row[a];
-        e->prior[kept] = e->prior[a];
-        e->gamma[kept] = e->gamma[a];
-        e->theta[kept] = e->theta[a];
-        kept += keep;
-    }
-    e->n_active = kept;
-    LOCAL(lda_pad)(e, OP(hmax)(largest), heaviest);
-    for (int64_t a = kept; a < kept + 7; ++a) e->row[a] = e->row[kept - 1];
-}
-
 /* lnGamma(x) - lnGamma(x0) - (x - x0) psi(x0) >= 0, what the convex lnGamma has above its tangent: with y = x + m, m as
  * in exp_psi, by Stirling's series at y and the product that leads from there to x. */
 VF_INLINE VEC LOCAL(above_tangent)(VEC x, VEC x0) {
@@ -262,6 +234,45 @@ VF_INLINE VEC LOCAL(above_tangent)(VEC x, VEC x0) {
     const VEC whole = OP(sub)(OP(mul)(OP(sub)(y, half), OP(log_ratio)(y, y0)), d);
     const VEC parts = OP(fma)(d, OP(add)(slope0, shift), OP(sub)(s, s0));
     return OP(sub)(OP(add)(whole, parts), OP(log_ratio)(p, p0));
+}
+
+/* Drop the topics whose weight is below ACTIVE_SHARE of the heaviest and whose gamma is within rest of the prior: in the
+ * next round it would be the prior, to ACTIVE_SHARE of the words. What a cycle's bound gains by that is not counted. */
+static void LOCAL(lda_drop)(LOCAL(document) * e, REAL rest) {
+    const int64_t n_active = e->n_active;
+    e->lost_change = e->lost_square = 0.0;
+    VEC most = OP(set1)(0), room = most, largest = most;
+    for (int64_t a = 0; a < n_active; a += LANES) {
+        most = OP(max)(most, OP(load)(e->theta + a));
+        largest = OP(max)(largest, OP(load)(e->gamma + a));
+    }
+    const REAL heaviest = OP(hmax)(most), least = (REAL)ACTIVE_SHARE * heaviest;
+    const VEC below = OP(set1)(least), held = OP(set1)(rest);
+    for (int64_t a = 0; a < n_active; a += LANES) {
+        const VEC by_theta = OP(sub)(below, OP(load)(e->theta + a));
+        const VEC by_gamma = OP(sub)(held, OP(sub)(OP(load)(e->gamma + a), OP(load)(e->prior + a)));
+        room = OP(max)(room, OP(min)(by_theta, by_gamma));
+    }
+    if (VF_LIKELY(!(OP(hmax)(room) > 0))) return;
+    int64_t kept = 0;
+    REAL change = 0, square = 0;
+    for (int64_t a = 0; a < n_active; ++a) {
+        const REAL own = e->gamma[a] - e->prior[a];
+        const int keep = !(e->theta[a] < least && own < rest);
+        e->topic[kept] = e->topic[a];
+        e->row[kept] = e->row[a];
+        e->prior[kept] = e->prior[a];
+        e->gamma[kept] = e->gamma[a];
+        e->theta[kept] = e->theta[a];
+        kept += keep;
+        change += keep ? 0 : own;
+        square += keep ? 0 : own * own;
+    }
+    e->n_active = kept;
+    e->lost_change = (double)change;
+    e->lost_square = (double)square;
+    LOCAL(lda_pad)(e, OP(hmax)(largest), heaviest);
+    for (int64_t a = kept; a < kept + 7; ++a) e->row[a] = e->row[kept - 1];
 }
 
 /* What the document's bound has gained since the start of the cycle. With the best phi and sum gamma = sum alpha + N it
@@ -307,7 +318,7 @@ static void LOCAL(lda_leap)(LOCAL(document) * e, double longest) {
         ss = OP(fma)(s, s, ss);
         vv = OP(fma)(v, v, vv);
     }
-    const double squares = (double)OP(sum)(vv), last = (double)OP(sum)(ss);
+    const double squares = (double)OP(sum)(vv) + e->lost_square, last = (double)OP(sum)(ss);
     const double step = last < longest * longest * squares ? sqrt(last / squares) : longest;
     const VEC b = OP(set1)((REAL)step), least = OP(set1)((REAL)LEAST_SHARE);
     for (int64_t a = 0; a < n_active; a += LANES) {
@@ -364,7 +375,8 @@ VF_INLINE void LOCAL(lda_start)(LOCAL(document) * e) {
  * a round late goes on little farther. Returns the number of rounds, one that was not taken among them. */
 VF_NOINLINE int32_t LOCAL(iterate)(LOCAL(document) * e, const vf_lda_params *params) {
     const double stop = params->tol * (double)e->n_topics;
-    const REAL rest = (REAL)(ACTIVE_REST * (params->tol > 0.0 ? params->tol : 1e-3));
+    const double held = ACTIVE_REST * (params->tol > 0.0 ? stop : 1e-3 * (double)e->n_topics);
+    const REAL rest = (REAL)(held < ACTIVE_COUNT * e->least ? held : ACTIVE_COUNT * e->least);
     const double slack = LOCAL(rounding) * (e->total + (double)e->n_topics);
     int leapt = 0;
     int32_t rounds = 0;
@@ -390,8 +402,8 @@ VF_NOINLINE int32_t LOCAL(iterate)(LOCAL(document) * e, const vf_lda_params *par
             LOCAL(lda_theta)(e->n_active, e->gamma, e->theta, &base);
             continue;
         }
-        LOCAL(lda_drop)(e, rest);
-        change = LOCAL(lda_round)(e);
+        if (rounds > 2) LOCAL(lda_drop)(e, rest);
+        change = LOCAL(lda_round)(e) + e->lost_change;
         VF_SWAP(REAL *, e->middle, e->start);
         VF_SWAP(REAL *, e->rho, e->rho_start);
         VF_SWAP(REAL *, e->theta, e->theta_start);

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ..kernels.memory import zeros_on_line
 from ..kernels.threads import map_chunks, run_blocks
 from .model import Model, Records
 from .randomness import Randomness
@@ -92,9 +93,9 @@ class Threads:
     def _portion(self, model, records, rows, words, figures) -> np.ndarray:
         edges = records.edges(rows)
         n_blocks = len(edges) - 1
-        total = np.zeros(model.fine_shape, dtype=np.int64)
+        total = zeros_on_line(model.fine_shape, np.int64)
         n_threads = max(1, min(self.n_threads, n_blocks, ACCUMULATOR_BYTES // max(total.nbytes, 1)))
-        outs: list[np.ndarray] = [total] + [np.zeros_like(total) for _ in range(n_threads - 1)]
+        outs: list[np.ndarray] = [total] + [zeros_on_line(total.shape, total.dtype) for _ in range(n_threads - 1)]
         scratches: list[dict[str, Any]] = [{} for _ in range(n_threads)]
         if figures is not None:
             for scratch in scratches:

@@ -63,7 +63,8 @@ def estep_blocks(
     max_words = int(np.diff(indptr).max())
     bytes_needed = native.lda_workspace(len(alpha), max_words, table.dtype == np.float32, isa)
     workspaces = [np.empty(bytes_needed // 8 + 1).view(np.uint8) for _ in range(n_threads)]
-    accumulators = [sums] + [None if sums is None else np.zeros_like(sums) for _ in range(n_threads - 1)]
+    accumulators = [sums]
+    accumulators += [None if sums is None else zeros_on_line(sums.shape, sums.dtype) for _ in range(n_threads - 1)]
 
     def part(array: np.ndarray | None, first: int, last: int) -> np.ndarray | None:
         return None if array is None else array[first:last]
@@ -220,7 +221,7 @@ def lda_estep(
     gamma = np.empty((n_docs, n_topics))
     n_iter = np.empty(n_docs, dtype=np.int32)
     norms = np.empty(n_docs)
-    sums = np.zeros((n_words, n_topics), dtype=np.int64)
+    sums = zeros_on_line((n_words, n_topics), np.int64)
     table = scaled_table(beta, real, isa)
 
     def run(indptr: np.ndarray, indices: np.ndarray, counts: np.ndarray) -> None:

@@ -9,11 +9,15 @@ from numpy.typing import DTypeLike
 #: Bytes of a cache line; vectors that straddle two cost twice.
 LINE = 64
 
+#: From LARGE bytes on, an array is read here and there often enough that the processor's table of 4 KiB pages is short
+#: for it. numpy asks Linux for pages of 2 MiB for what it takes in one piece of at least HUGE bytes.
+LARGE, HUGE = 2**20, 2**22
+
 
 def zeros_on_line(shape: int | tuple[int, ...], dtype: DTypeLike) -> np.ndarray[Any, Any]:
-    """Zeros in an array that begins on a cache line."""
+    """Zeros in an array that begins on a cache line, on large pages where they help; untouched pages take no memory."""
     dtype = np.dtype(dtype)
     size = dtype.itemsize * (shape if isinstance(shape, int) else math.prod(shape))
-    raw = np.zeros(size + LINE, dtype=np.uint8)
+    raw = np.zeros(size + (HUGE if LARGE <= size < HUGE else LINE), dtype=np.uint8)
     first = -raw.ctypes.data % LINE
     return raw[first : first + size].view(dtype).reshape(shape)
