@@ -106,7 +106,8 @@ def _checked_csr(
         raise ValueError(f"indptr runs from {indptr[0]} to {indptr[-1]}: expected 0 to len(indices) = {len(indices)}")
     if (np.diff(indptr) < 0).any():
         raise ValueError("indptr falls: expected a non-decreasing sequence")
-    if len(counts) and not (counts.min() >= 0 and counts.max() < np.inf):  # NaN fails both
+    # NaN fails both; an integer is finite.
+    if len(counts) and not (counts.min() >= 0 and (counts.dtype.kind in "iu" or counts.max() < np.inf)):
         raise ValueError("counts: expected finite values >= 0")
     if indices.dtype != np.int32:
         _check_indices(indices, n_words)
@@ -114,7 +115,8 @@ def _checked_csr(
 
 
 def _check_indices(indices: np.ndarray, n_words: int) -> None:
-    if len(indices) and (indices.min() < 0 or indices.max() >= n_words):
+    # Negative numbers are large ones without their sign: one pass finds both.
+    if len(indices) and indices.view(f"u{indices.dtype.itemsize}").max() >= n_words:
         raise ValueError(f"indices: expected values in [0, {n_words}), the columns of exp_elog_beta")
 
 
@@ -201,9 +203,10 @@ def lda_estep(
     if spacing is not None and not is_power_of_two(spacing):
         raise ValueError(f"spacing={spacing!r}: expected a positive power of two or None")
     n_threads = resolve_n_threads(n_threads, "n_threads")
-    total = float(counts.sum(dtype=np.float64))
-    longest = total
-    if clip_norm is None or total > 1e15:
+    total = longest = 0.0
+    # No document has more words than this; most calls need not add them up.
+    if clip_norm is None or float(counts.max(initial=0)) * int(np.diff(indptr).max(initial=0)) > 1e15:
+        total = float(counts.sum(dtype=np.float64))
         totals = np.add.reduceat(np.append(counts, 0).astype(np.float64), indptr[:-1]) if n_docs else np.zeros(0)
         totals[indptr[:-1] == indptr[1:]] = 0.0
         longest = float(totals.max(initial=0.0))
