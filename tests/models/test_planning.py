@@ -50,7 +50,11 @@ def test_rules():
     big = plan(400_000, 7702, 50, target_epsilon=2.38, target_delta=1e-4)
     small = plan(400_000, 7702, 50, target_epsilon=0.3, target_delta=1e-4)
     assert big.learning_decay == 0.5 and small.learning_decay == 0.7
-    assert big.n_steps == 40 and small.n_steps == 20
+    assert big.n_steps == 60 and small.n_steps == 20
+    # Fifteen uses of each record, within 40 to 60 steps, where the statistics are clear.
+    clear = dict(target_epsilon=4.0, target_delta=1e-4)
+    steps = [plan(n, 7702, 50, **clear).n_steps for n in (97_750, 300_000, 2_000_000)]
+    assert steps == [40, 45, 60]
     assert plan(400_000, 7702, 50, target_epsilon=2.38, target_delta=1e-4, n_steps=7).n_steps == 7
     assert big.signal_to_noise > small.signal_to_noise > 0
     assert math.isinf(plan(100, 10, 2, noise_multiplier=0.0).signal_to_noise)

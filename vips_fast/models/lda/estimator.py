@@ -83,7 +83,7 @@ class LatentDirichletAllocation(Transformer):
         a N (Eq. 29). None is 0.48 N^−0.425 (`vips_fast.plan`; 0.034 for 500 words). With
         ``groups`` it bounds the sum of a person's documents, and None is up to 1.4 times that.
     n_steps : int or None
-        Minibatches, each one release; None is 20, or 40 where `vips_fast.plan` expects
+        Minibatches, each one release; None is 20, or 40 to 60 where `vips_fast.plan` expects
         the statistics to stand clear of the noise; without privacy, two epochs, and at least 40.
     batch_size : float or None
         (Expected) documents of a minibatch; None is a quarter of the records, at least 100,000, at most all; without
