@@ -44,8 +44,8 @@
  * is checked again in exact integers: sum q^2 <= floor(C/g)^2. Truncation toward zero cannot raise the norm. The sums
  * are int64, so any order and any number of threads give the same bits.
  *
- * A document's result depends on that document, the table and the parameters
- * alone: no state is carried from one document to the next. */
+ * A document's result depends on that document, the table and the parameters alone: no state is carried from one
+ * document to the next, but for which rows of the table the caches hold. */
 
 #include "declarations.h"
 #include "simd/math.h"
@@ -64,6 +64,9 @@
 
 /* Rows of the table that are asked for ahead of the one in work: two blocks of words, as long as memory takes. */
 #define ROWS_AHEAD 12
+
+/* In about so many parts the rows of the next document are asked for, one before each round. */
+#define ASKS 24
 
 /* Exponents of theta above this could leave float32. */
 #define BASE_MAX 40

@@ -106,9 +106,18 @@ static uint64_t LOCAL(lda_truncate)(int64_t n_active, int64_t np, const int64_t 
     return squares;
 }
 
+/* Document d comes: what was asked for is known, and the next words to ask for are those of document d + 1. */
+static void LOCAL(turn_to)(LOCAL(document) * e, const vf_rows_f64 *docs, int64_t d) {
+    const int64_t *indptr = docs->indptr;
+    e->known = d > 0 ? e->asked : 0;
+    e->asked = 0;
+    e->n_next = d + 1 < docs->n_rows ? indptr[d + 2] - indptr[d + 1] : 0;
+    e->next = e->n_next > 0 ? docs->indices + indptr[d + 1] : NULL;
+}
+
 /* Bring in a document's words. 0 if it counts as empty. */
 static int LOCAL(load)(LOCAL(document) * e, int64_t lo, int64_t hi, const int32_t *indices, const double *counts,
-                       const REAL *table, const double *alpha) {
+                       const double *alpha) {
     double total = 0.0, least = INFINITY;
     int64_t n = 0;
     for (int64_t i = lo; i < hi; ++i) {
@@ -124,7 +133,6 @@ static int LOCAL(load)(LOCAL(document) * e, int64_t lo, int64_t hi, const int32_
     e->least = least;
     e->n_padded = VF_ROUND_UP(n, LANES);
     for (int64_t i = n; i < e->n_padded; ++i) e->count[i] = 0;
-    e->table = table;
     for (int64_t k = 0; k < e->n_topics; ++k) {
         e->topic[k] = (int32_t)k;
         e->prior[k] = (REAL)alpha[k];
@@ -220,13 +228,14 @@ int32_t KERNEL(vf_lda_estep)(const vf_lda_params *params, const vf_rows_f64 *doc
     if (workspace_bytes < need) return VF_ERR_WORKSPACE;
 
     LOCAL(document) e;
-    LOCAL(lay_out)(&e, n_topics, max_words, workspace);
+    LOCAL(lay_out)(&e, n_topics, max_words, table, workspace);
     for (int64_t d = 0; d < n_docs; ++d) {
+        LOCAL(turn_to)(&e, docs, d);
         int32_t rounds = 0;
         double norm = 0.0;
         double *out = gamma ? gamma + d * n_topics : NULL;
         if (out) memcpy(out, alpha, (size_t)n_topics * sizeof *out);
-        if (LOCAL(load)(&e, docs->indptr[d], docs->indptr[d + 1], docs->indices, docs->values, table, alpha)) {
+        if (LOCAL(load)(&e, docs->indptr[d], docs->indptr[d + 1], docs->indices, docs->values, alpha)) {
             rounds = LOCAL(iterate)(&e, params);
             if (out)
                 for (int64_t a = 0; a < e.n_active; ++a) out[e.topic[a]] = (double)e.gamma[a];
@@ -381,7 +390,7 @@ int32_t KERNEL(vf_lda_units)(const vf_lda_params *params, double word_clip, cons
 
     LOCAL(document) e;
     LOCAL(unit) sum;
-    LOCAL(lay_out)(&e, n_topics, widest, workspace);
+    LOCAL(lay_out)(&e, n_topics, widest, table, workspace);
     most = most < n_words ? most : n_words;
     sum.stride = VF_ROUND_UP(n_topics, LANES);
     sum.values = (REAL *)VF_ALIGN_UP((char *)workspace + KERNEL(vf_lda_workspace)(n_topics, widest));
@@ -397,7 +406,8 @@ int32_t KERNEL(vf_lda_units)(const vf_lda_params *params, double word_clip, cons
         double norm = 0.0;
         sum.n_words = sum.n_topics = 0;
         for (int64_t d = starts[u]; d < starts[u + 1]; ++d) {
-            if (!LOCAL(load)(&e, indptr[d], indptr[d + 1], docs->indices, docs->values, table, alpha)) continue;
+            LOCAL(turn_to)(&e, docs, d);
+            if (!LOCAL(load)(&e, indptr[d], indptr[d + 1], docs->indices, docs->values, alpha)) continue;
             (void)LOCAL(iterate)(&e, params);
             LOCAL(lda_rho)(e.n_active, e.n_padded, e.row, e.theta, e.tile, e.count, e.rho);
             if (word_weight) LOCAL(weigh_words)(&e, word_weight);

@@ -10,15 +10,20 @@ typedef struct {
      * difference of its cycle. */
     double lost_change, lost_square;
     const REAL *table;
+    /* The next document's words, and how many of their rows have been asked for; how many of this one's were, before. */
+    const int32_t *next;
+    int64_t n_next, asked, known;
     int64_t *row; /* start of each active topic in the tile */
     REAL *tile, *gamma, *start, *middle, *theta, *theta_start, *dot, *prior, *count, *rho, *rho_start;
     int32_t *lattice, *topic, *word;
 } LOCAL(document);
 
 /* The tile comes first and on a cache line: whole vectors then never straddle two. */
-static void LOCAL(lay_out)(LOCAL(document) * e, int64_t n_topics, int64_t max_words, void *workspace) {
+static void LOCAL(lay_out)(LOCAL(document) * e, int64_t n_topics, int64_t max_words, const REAL *table,
+                           void *workspace) {
     const int64_t kp = VF_LDA_STRIDE(n_topics + 8), np = VF_ROUND_UP(max_words, LANES);
     e->n_topics = n_topics;
+    e->table = table;
     e->stride = VF_LDA_STRIDE(n_topics);
     e->tile = (REAL *)VF_ALIGN_UP(workspace);
     e->row = (int64_t *)(e->tile + n_topics * np);
@@ -37,23 +42,35 @@ static void LOCAL(lay_out)(LOCAL(document) * e, int64_t n_topics, int64_t max_wo
     e->word = e->topic + kp;
 }
 
+/* Ask for some more of the next document's rows: memory brings them while this document's rounds compute. */
+VF_INLINE void LOCAL(ask)(LOCAL(document) * e) {
+    const int64_t size = e->stride * (int64_t)sizeof(REAL), most = e->asked + 1 + e->n_next / ASKS;
+    const int64_t last = most < e->n_next ? most : e->n_next;
+    for (int64_t i = e->asked; i < last; ++i) {
+        const char *row = (const char *)(e->table + (int64_t)e->next[i] * e->stride);
+        for (int64_t at = 0; at < size; at += VF_LINE) VF_FETCH_L2(row + at);
+    }
+    e->asked = last;
+}
+
 /* rho[i] = count[i] / sum_k theta[k] table[word i][k] and dot[k] = sum_i rho[i] table[word i][k], all topics, in one pass
- * over the words' rows, which are fresh if the document has not read them before. theta is finite up to the stride, where
+ * over the words' rows, which nobody has asked for from word `fresh` on. theta is finite up to the stride, where
  * rows end with zeros. */
-VF_NOINLINE void LOCAL(lda_rows)(const LOCAL(document) * e, int fresh, const REAL *VF_RESTRICT theta,
+VF_NOINLINE void LOCAL(lda_rows)(const LOCAL(document) * e, int64_t fresh, const REAL *VF_RESTRICT theta,
                                  REAL *VF_RESTRICT rho, REAL *VF_RESTRICT dot) {
     const int64_t n = e->n_words, stride = e->stride;
     const int32_t *word = e->word;
     const REAL *table = e->table, *count = e->count;
-    const int64_t ahead = fresh ? stride * (int64_t)sizeof(REAL) : 0;
+    const int64_t size = stride * (int64_t)sizeof(REAL);
     for (int64_t k = 0; k < stride; k += LANES) OP(store)(dot + k, OP(set1)(0));
     for (int64_t i = 0; i < n; i += 4) {
         const REAL *r[4];
         REAL share[4];
+        for (int64_t j = i + ROWS_AHEAD; j < i + ROWS_AHEAD + 4 && j < n; ++j) {
+            const char *later = (const char *)(table + (int64_t)word[j] * stride);
+            for (int64_t at = 0; j >= fresh && at < size; at += VF_LINE) VF_FETCH(later + at);
+        }
         for (int64_t j = 0; j < 4; ++j) {
-            const char *later =
-                (const char *)(table + (int64_t)word[i + j + ROWS_AHEAD < n ? i + j + ROWS_AHEAD : n - 1] * stride);
-            for (int64_t at = 0; at < ahead; at += VF_LINE) VF_FETCH(later + at);
             r[j] = table + (int64_t)word[i + j < n ? i + j : n - 1] * stride;
         }
         VEC s0 = OP(set1)(0), s1 = s0, s2 = s0, s3 = s0;
@@ -352,7 +369,7 @@ VF_INLINE void LOCAL(lda_start)(LOCAL(document) * e) {
     const int64_t n_topics = e->n_topics;
     REAL most = 0, all = 0, largest = 0;
     for (int64_t k = 0; k < e->stride; ++k) e->theta[k] = 1;
-    LOCAL(lda_rows)(e, 1, e->theta, e->rho, e->dot);
+    LOCAL(lda_rows)(e, e->known, e->theta, e->rho, e->dot);
     for (int64_t k = 0; k < n_topics; ++k) most = e->dot[k] > most ? e->dot[k] : most;
     for (int64_t k = 0; k < n_topics; ++k) {
         const REAL share = most > 0 ? e->dot[k] / most : 1;
@@ -385,7 +402,7 @@ VF_NOINLINE int32_t LOCAL(iterate)(LOCAL(document) * e, const vf_lda_params *par
     LOCAL(lda_start)(e);
     LOCAL(lda_theta)(e->n_active, e->gamma, e->theta, &base);
     if (params->max_iter > 0) {
-        LOCAL(lda_rows)(e, 0, e->theta, e->rho, e->dot);
+        LOCAL(lda_rows)(e, e->n_words, e->theta, e->rho, e->dot);
         ++rounds;
         change = LOCAL(lda_after)(e);
         LOCAL(lda_theta)(e->n_active, e->gamma, e->theta, &base);
@@ -394,6 +411,7 @@ VF_NOINLINE int32_t LOCAL(iterate)(LOCAL(document) * e, const vf_lda_params *par
     LOCAL(lda_tile)(e);
     if (change < stop) return rounds;
     while (rounds < params->max_iter) {
+        LOCAL(ask)(e);
         LOCAL(lda_rho)(e->n_active, e->n_padded, e->row, e->theta, e->tile, e->count, e->rho);
         ++rounds;
         if (leapt && !(LOCAL(lda_gain)(e) >= -slack)) {
@@ -409,6 +427,7 @@ VF_NOINLINE int32_t LOCAL(iterate)(LOCAL(document) * e, const vf_lda_params *par
         VF_SWAP(REAL *, e->theta, e->theta_start);
         LOCAL(lda_theta)(e->n_active, e->gamma, e->theta, &base);
         if (change < stop || rounds == params->max_iter) break;
+        LOCAL(ask)(e);
         LOCAL(lda_rho)(e->n_active, e->n_padded, e->row, e->theta, e->tile, e->count, e->rho);
         ++rounds;
         change = LOCAL(lda_round)(e);

@@ -23,9 +23,10 @@
 
 #include "simd/isa.h"
 
-/* For what is to be written, and for what other threads may read too. */
+/* For what is to be written, for what other threads may read too, and for what is not needed at once. */
 #define VF_PREFETCH(p) __builtin_prefetch((p), 1)
 #define VF_FETCH(p) __builtin_prefetch((p), 0)
+#define VF_FETCH_L2(p) __builtin_prefetch((p), 0, 2)
 
 #if !defined(VF_ISA_PORTABLE)
 #include <immintrin.h>
