@@ -23,6 +23,8 @@ ABOUT = (
 NOTES = "who,note\n" + "".join(
     f"p{n % 20},{'red green blue ' * 4 if n % 2 else 'pink grey teal ' * 4}\n" for n in range(60)
 )
+#: Ends with an error where the kernels turn the lock of a free-threaded interpreter on, which warns of it.
+FREE = "import sys, vips_fast.kernels.native; sys.exit(sys._is_gil_enabled())"
 WORDS = "red\ngreen\nblue\npink\ngrey\nteal\n"
 TRIALS = (
     ("vips-fast", "info"),
@@ -91,6 +93,8 @@ def tried(interpreter, wheel, base):
     environment = {"PATH": str(base / "empty" / "bin"), "HOME": str(base), "LANG": "C.UTF-8"}
     for command, *arguments in TRIALS:
         call(base / "empty" / "bin" / command, *arguments, cwd=base, env=environment)
+    if about(interpreter).endswith("t"):
+        call(python, "-c", FREE, cwd=base, env=environment)
     return sorted(path.name.partition("-")[0] for path in folder.glob("*.dist-info")), size
 
 

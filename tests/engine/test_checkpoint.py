@@ -347,6 +347,7 @@ def test_a_second_process_is_refused_before_it_reads(tmp_path):
             estimator("own", callback=holds).fit(*data("own"), checkpoint=tmp_path)
         finally:
             os._exit(3)
+    os.close(writer)  # so that the end of a child that fails is seen
     try:
         assert os.read(reader, 1) == b"x"
         second = estimator("own")
@@ -358,7 +359,7 @@ def test_a_second_process_is_refused_before_it_reads(tmp_path):
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-        os.close(reader), os.close(writer)
+        os.close(reader)
     # The lock of a dead process is free by itself.
     assert bits(estimator("own").fit(*data("own"), checkpoint=tmp_path, resume=True)) == whole("own")
 

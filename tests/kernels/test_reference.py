@@ -3,6 +3,7 @@
 import math
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -441,6 +442,48 @@ def test_a_wrong_result_is_seen():
             made = type(expected)(*wrong)
         with pytest.raises(AssertionError):
             case.compare(made, expected, case.precisions[-1])
+
+
+def bits(result):
+    """A result as something that can be compared to the bit, whatever arrays it is made of."""
+    if isinstance(result, (tuple, list)):
+        return [bits(part) for part in result]
+    return None if result is None else (np.shape(result), np.asarray(result).tobytes())
+
+
+def test_kernels_give_the_same_bits_to_many_threads_at_once():
+    """All kernels share their arguments among eight threads, each of which begins with another one.
+
+    Kernels keep nothing between calls and let go of the interpreter's lock, if there is one; what they had in common
+    would show here, and more of it where there is no lock.
+    """
+    jobs = []
+    for name, case in REGISTRY.items():
+        ours = OURS.get(name) or getattr(kernels, name)
+        for size in (3, 33):
+            if size in case.sizes:
+                for args, kwargs in case.arguments(np.random.default_rng(size), size):
+                    options = {"dtype": SINGLE} if case.precisions == BOTH else {}
+                    jobs.append((name, ours, args, {**kwargs, **options, "isa": None}))
+    together, found, errors = threading.Barrier(8), [None] * 8, []
+
+    def work(number):
+        try:
+            together.wait()
+            order = np.roll(np.arange(len(jobs)), -number * len(jobs) // 8)
+            found[number] = {int(k): bits(jobs[k][1](*jobs[k][2], **jobs[k][3])) for k in order}
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors, errors
+    for k, (name, ours, args, kwargs) in enumerate(jobs):
+        alone = bits(ours(*args, **kwargs))
+        assert all(one[k] == alone for one in found), (name, kwargs)
 
 
 def test_import_is_light():

@@ -34,8 +34,9 @@ from vips_fast import (
     verify,
 )
 from vips_fast.data import Schema
-from vips_fast.data.types import Array, Bits, Labels, Matrix, Names, Vector
+from vips_fast.data.types import Array, Bits, Cells, Labels, Matrix, Names, Vector
 from vips_fast.models.conjugate import parameter
+from vips_fast.models.prepared import Prepared
 
 SCHEMA = """
 [columns.age]
@@ -84,6 +85,11 @@ def topics(counts: Bits, folder: Path) -> LatentDirichletAllocation:
     assert_type(model.transform(counts), Matrix)
     assert_type(model.perplexity(counts), float)
     assert_type(model.get_feature_names_out(), Names)
+    prepared = model.prepare(counts, groups=[k // 2 for k in range(len(counts))], unit="patient")
+    assert_type(prepared, Prepared)
+    print(prepared.plan.relation, prepared.public.n_records)
+    printed = LatentDirichletAllocation.paper(2, doc_length=20, n_steps=2, batch_size=50, update="average", clip=0.2)
+    assert_type(printed.fit(counts).components_, Matrix)
     model.save(folder / "model")
     report = verify(folder / "model", folder / "transcript")
     print(report.ok, report.text())
@@ -106,6 +112,8 @@ def coefficients(rows: Matrix, labels: Labels) -> BayesianLogisticRegression:
     assert_type(search.best_params_, dict[str, object])
     assert_type(model.get_params(), dict[str, object])
     model.get_metadata_routing()
+    printed = BayesianLogisticRegression.paper(n_steps=2, target_epsilon=1.0, form="orthonormal")
+    assert_type(printed.fit(rows, labels).coef_, Matrix)
     return search.best_estimator_
 
 
@@ -116,6 +124,8 @@ def pictures(images: Bits) -> Bits:
     assert_type(network.transform(images), Matrix)
     labelled = ClassConditionalNetwork(2, target_epsilon=5.0, n_steps=3, classes=[0, 1]).fit(images, images[:, 0])
     assert_type(labelled.components_, Array)
+    printed = SigmoidBeliefNetwork.paper(2, target_epsilon=5.0, n_steps=2, weight_prior="gaussian", clip=0.5)
+    assert_type(printed.fit(images).components_, Matrix)
     assert_type(labelled.predict_proba(images), Matrix)
     assert_type(labelled.sample(5), tuple[Bits, Labels])
     return network.sample(5, random_state=0)
@@ -127,7 +137,11 @@ def clusters(answers: Bits, rows: Matrix) -> list[list[str]]:
     assert_type(survey.probabilities_, Array)
     assert_type(survey.predict_proba(answers), Matrix)
     assert_type(survey.score(answers), float)
-    assert_type(GaussianMixture(2, target_epsilon=5.0, n_steps=3).fit(rows).means_, Array)
+    points = GaussianMixture(2, target_epsilon=5.0, n_steps=3).fit(rows)
+    assert_type(points.means_, Array)
+    first = points.start(rows.shape[1], np.random.default_rng(0))
+    assert_type(first, tuple[Array, ...])
+    assert_type(points.mstep(points.average_, points.noise_sd_, first), tuple[Array, ...])
     documents = VectorMixture(2, vocabulary=["a", "b"], target_epsilon=5.0, n_steps=3).fit(rows, answers[:, :2])
     assert_type(documents.predict_proba(rows), Matrix)
     assert_type(documents.word_shares(["a"]), Matrix)
@@ -165,6 +179,8 @@ def main() -> None:
     assert_type(encoder.get_feature_names_out(), Names)
     mean = Mean(target_epsilon=1.0, n_steps=1).fit(rows)
     assert_type(mean.mean_, Array)
+    assert_type(mean.records(rows), Cells)
+    assert_type(mean.start(3, rng), tuple[Vector])
     assert_type(mean.average_, Vector)
     assert_type(mean.noise_sd_, float)
     print(get_include(), runtime_info()["isa"], vips_fast.__version__)

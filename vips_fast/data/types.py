@@ -13,7 +13,8 @@ from .shards import ShardedCorpus
 Vector: TypeAlias = np.ndarray[tuple[int], np.dtype[np.float64]]
 Matrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 Array: TypeAlias = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
-#: Labels, which are numbers or texts; names of columns; records of 0 and 1.
+#: Records of any dtype; labels, which are numbers or texts; names of columns; records of 0 and 1.
+Cells: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.generic]]
 Labels: TypeAlias = np.ndarray[tuple[int], np.dtype[np.generic]]
 Names: TypeAlias = np.ndarray[tuple[int], np.dtype[np.object_]]
 Bits: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.uint8]]

@@ -1,4 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+# cython: freethreading_compatible=True
 """Bindings of the C kernels (csrc), which check shapes alone: the kernels see to the rest.
 
 Most of them, and the constants, are generated: csrc/kernels.toml says how. The chosen

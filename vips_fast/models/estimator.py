@@ -15,13 +15,13 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, is_dataclass
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack, cast
 
 import numpy as np
 
 from ..checks import check_choice, check_flag, check_name, check_number
 from ..data.frames import check_names, named_columns, warn_of_repeats
-from ..data.types import Names
+from ..data.types import Column, Data, Names
 from ..engine.backend import Backend, Threads
 from ..engine.checkpoint import RunFolder, open_folder
 from ..engine.interrupts import Stopped
@@ -45,6 +45,9 @@ from .spending import Payer, planning
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+    from .parameters import Reading
+    from .vocabulary import PrivateVocabulary
 
 
 class NotFittedError(ValueError, AttributeError):
@@ -217,7 +220,8 @@ class PrivateEstimator(Conventions):
         self, X: Any, y: Any = None, *, partial: bool = False, transcript: str | Path | None = None,
         checkpoint: str | Path | RunFolder | None = None, resume: bool = False, checkpoint_every: int | None = None,
         budget: Payer = None, part: str | None = None, n_records: int | None = None, groups: Any = None,
-        unit: str | None = None, after: PrivateEstimator | None = None, backend: Backend | None = None, **extra: Any,
+        unit: str | None = None, after: PrivateVocabulary | None = None, backend: Backend | None = None,
+        **extra: Unpack[Reading],
     ) -> Self:
         """`fit` and `partial_fit` of all models; ``part`` and ``n_records`` are about a call of the latter."""
         if partial and (checkpoint is not None or resume or checkpoint_every is not None):
@@ -241,9 +245,10 @@ class PrivateEstimator(Conventions):
         return self
 
     def prepare(
-        self, X: Any, y: Any = None, *, partial: bool = False, budget: Payer = None, folder: RunFolder | None = None,
-        part: str | None = None, n_records: int | None = None, groups: Any = None, unit: str | None = None,
-        after: PrivateEstimator | None = None, backend: Backend | None = None, **extra: Any,
+        self, X: Data, y: Column | None = None, *, partial: bool = False, budget: Payer = None,
+        folder: RunFolder | None = None, part: str | None = None, n_records: int | None = None,
+        groups: Column | None = None, unit: str | None = None, after: PrivateVocabulary | None = None,
+        backend: Backend | None = None, **extra: Unpack[Reading],
     ) -> Prepared:
         """What a fit to these data would run with; nothing is drawn or spent, and the estimator stays as it is.
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict
 
+import numpy.typing as npt
+
 from ..data.types import Column, RandomState
 from ..engine.backend import Backend
 from ..engine.checkpoint import RunFolder
@@ -113,6 +115,25 @@ class Parameters:
         return self
 
 
+class Common(TypedDict, total=False):
+    """Keywords of every ``paper``: the fields of `Parameters`."""
+
+    sampling: str
+    neighbors: str | None
+    batch_size: float | None
+    n_steps: int | None
+    n_records: int | None
+    target_epsilon: float | None
+    target_delta: float | None
+    noise_multiplier: float | None
+    private: bool
+    invalid: str
+    rows_per_group: int | None
+    n_jobs: int | None
+    random_state: RandomState
+    callback: Callable[[Progress], None] | None
+
+
 class Rows(TypedDict, total=False):
     """Whose the rows are, and where their releases go and are paid: keywords of ``fit`` and ``partial_fit``.
 
@@ -181,3 +202,28 @@ class Call(Rows, total=False):
 
     part: str | None
     n_records: int | None
+
+
+class Reading(TypedDict, total=False):
+    """Further columns of the records, for the models that have them.
+
+    Attributes
+    ----------
+    trials : array-like of shape (n_rows,), or None
+        Numbers of trials, as in ``fit`` of a logistic regression.
+    """
+
+    trials: npt.ArrayLike | None
+
+
+class Preparation(Reading, total=False):
+    """Keywords of `vips_fast.models.estimator.PrivateEstimator.prepare` but for ``groups``: those of `Call`."""
+
+    partial: bool
+    budget: Payer
+    folder: RunFolder | None
+    part: str | None
+    n_records: int | None
+    unit: str | None
+    after: PrivateVocabulary | None
+    backend: Backend | None

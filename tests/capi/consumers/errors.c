@@ -29,7 +29,7 @@ static void estep(const vf_api *api) {
     const int32_t indices[] = {0, 2, 1, 3}, outside[] = {0, 4, 1, 3}, twice[] = {2, 2, 1, 3}, negative[] = {-1, 2, 1, 3};
     const double counts[] = {1, 2, 3, 4}, alpha[] = {.1, .1, .1}, bad_alpha[] = {.1, 0, .1}, nan_alpha[] = {NAN, 1, 1};
     double beta[TOPICS * WORDS], gamma[DOCS * TOPICS], norms[DOCS], workspace[4096];
-    float table[WORDS * 4];
+    float table[WORDS * VF_LDA_STRIDE(TOPICS)];
     int64_t sums[WORDS * TOPICS] = {0};
     int32_t n_iter[DOCS];
     vf_lda_params good = {1e-3, 50, 1.0, 0x1p-20, TOPICS}, p = good;

@@ -46,13 +46,15 @@ static void lda(const vf_api *api) {
     static const double count[] = {2, 5}, alpha[] = {.1, .1, .1}, tiny_alpha[] = {.1, 5e-324, .1};
     const int32_t *words = GUARDED(word), *items = GUARDED(item);
     const double *counts = GUARDED(count);
-    double table[WORDS * 4], gamma[TOPICS], norms[1], values[8];
-    float table32[WORDS * 4];
+    enum { STRIDE = VF_LDA_STRIDE(TOPICS) };
+    double table[WORDS * STRIDE], gamma[TOPICS], norms[1], values[8];
+    float table32[WORDS * STRIDE];
     int64_t sums[WORDS * TOPICS], starts[2], rows[1] = {0};
     int32_t n_iter[1], places[8];
     uint64_t seeds[1] = {1};
     static uint32_t scratch[VF_LDA_RESAMPLE_TOKENS];
-    for (int i = 0; i < WORDS * 4; ++i) table32[i] = (float)(table[i] = i % 4 == 3 ? 0 : 1.0 / (1 + i % 4));
+    for (int i = 0; i < WORDS * STRIDE; ++i)
+        table32[i] = (float)(table[i] = i % STRIDE < TOPICS ? 1.0 / (1 + i % STRIDE) : 0);
 #define ESTEP(bits, tab, p, starts, index, values, a)                                                                 \
     (memset(sums, 0, sizeof sums),                                                                                    \
      api->lda_estep_##bits(&(p), &(vf_rows_f64){1, WORDS, starts, index, values}, tab, a, room, BYTES, gamma, sums,   \

@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self, Unpack, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from ...checks import check_number
 from ...data.shards import ShardedCorpus
-from ...data.types import Array, Column, Data, Matrix, Vector
+from ...data.types import Array, Cells, Column, Data, Matrix, Vector
 from ...engine.ledger import Ledger
 from ...engine.plan import RunPlan
 from ...engine.result import FitResult, Public
@@ -182,20 +183,20 @@ class ConjugateEstimator(PrivateEstimator):
         """Proven L2 bound of the statistics of one record."""
         raise NotImplementedError(f"{type(self).__name__} does not define norm_bound")
 
-    def start(self, n_columns: int, rng: np.random.Generator) -> tuple[Any, ...]:
+    def start(self, n_columns: int, rng: np.random.Generator) -> tuple[npt.ArrayLike, ...]:
         """Initial parameters."""
         raise NotImplementedError(f"{type(self).__name__} does not define start")
 
-    def mstep(self, mean: np.ndarray, noise_sd: float, parameters: tuple[np.ndarray, ...]) -> tuple[Any, ...]:
+    def mstep(self, mean: Vector, noise_sd: float, parameters: tuple[Array, ...]) -> tuple[npt.ArrayLike, ...]:
         """Parameters of the next step."""
         raise NotImplementedError(f"{type(self).__name__} does not define mstep")
 
     def check_parameters(self) -> None:
         """Raise a ValueError for a parameter of the subclass that is out of its range."""
 
-    def records(self, X: Data, y: Column | None = None) -> np.ndarray:
+    def records(self, X: Data, y: Column | None = None) -> Cells:
         """Records as rows: the columns of X, then those of y if it is given."""
-        rows: np.ndarray = np.asarray(X)
+        rows: Cells = np.asarray(X)
         if rows.ndim != 2 or rows.shape[1] == 0:
             raise ValueError(f"X has {rows.ndim} dimensions: expected an array (n, d) with d >= 1")
         if y is None:

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import digamma, logsumexp
 
 from ...checks import check_number
-from ...data.types import Matrix
+from ...data.types import Array, Matrix, Vector
 from ..conjugate import ConjugateEstimator, check_bound, parameter
 
 
@@ -115,12 +115,12 @@ class BernoulliMixture(ConjugateEstimator):
         if self.radius is not None:
             check_bound("radius", self.radius)
 
-    def start(self, n_columns: int, rng: np.random.Generator) -> tuple[Any, ...]:
+    def start(self, n_columns: int, rng: np.random.Generator) -> tuple[Array, ...]:
         share = self.n_records_ / self.n_components
         ones = rng.uniform(0.25, 0.75, (self.n_components, n_columns)) * share
         return self._parameters(np.full(self.n_components, share), ones)
 
-    def mstep(self, mean: np.ndarray, noise_sd: float, parameters: tuple[np.ndarray, ...]) -> tuple[Any, ...]:
+    def mstep(self, mean: Vector, noise_sd: float, parameters: tuple[Array, ...]) -> tuple[Array, ...]:
         k, d = self.n_components, self.n_columns_
         counts = np.maximum(mean[:k], 0.0) / self._count_weight(d) * self.n_records_  # noise may take a count below 0
         apart = mean[k:].reshape(k, d) * self._radius(d) * self.n_records_

@@ -7,6 +7,7 @@ import numpy as np
 from scipy.special import expit
 
 from ...checks import check_number
+from ...data.types import Array, Cells, Column, Data, Vector
 from ...kernels import unpack_upper
 from ..conjugate import ConjugateEstimator, check_bound, parameter
 
@@ -69,7 +70,7 @@ class BinomialRegression(ConjugateEstimator):
                 out[at] = xi * x * (record[j] * inverse) * (1.0 if i == j else math.sqrt(2.0))
                 at += 1
 
-    def records(self, X: Any, y: Any = None) -> np.ndarray:
+    def records(self, X: Data, y: Column | None = None) -> Cells:
         if y is None:
             raise ValueError("y=None: expected successes, or successes and trials, a row for each of X")
         y = np.asarray(y)
@@ -91,11 +92,11 @@ class BinomialRegression(ConjugateEstimator):
         for name in ("radius", "precision"):
             check_bound(name, getattr(self, name))
 
-    def start(self, n_columns: int, rng: np.random.Generator) -> tuple[Any, ...]:
+    def start(self, n_columns: int, rng: np.random.Generator) -> tuple[Array, ...]:
         d = n_columns - 2
         return self._parameters(np.zeros(d), np.eye(d) / self.precision)
 
-    def mstep(self, mean: np.ndarray, noise_sd: float, parameters: tuple[np.ndarray, ...]) -> tuple[Any, ...]:
+    def mstep(self, mean: Vector, noise_sd: float, parameters: tuple[Array, ...]) -> tuple[Array, ...]:
         d = len(parameters[2])
         total = mean * (self.n_records_ * self.n_trials)
         curvature = unpack_upper(total[d:] * self.radius**2, d, math.sqrt(0.5))

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import digamma, logsumexp
 
 from ...checks import check_number
-from ...data.types import Matrix
+from ...data.types import Array, Matrix, Vector
 from ..conjugate import ConjugateEstimator, check_bound, parameter
 
 
@@ -116,7 +116,7 @@ class GaussianMixture(ConjugateEstimator):
         for name, value in vars(self._options).items():
             check_bound(name, value)
 
-    def start(self, n_columns: int, rng: np.random.Generator) -> tuple[Any, ...]:
+    def start(self, n_columns: int, rng: np.random.Generator) -> tuple[Array, ...]:
         spread, shape = self.radius / math.sqrt(n_columns), (self.n_components, n_columns)
         means = np.asarray(self.means_init, dtype=float)
         if self.means_init is None:
@@ -126,7 +126,7 @@ class GaussianMixture(ConjugateEstimator):
         counts = np.full(self.n_components, self.n_records_ / self.n_components)
         return self._parameters(counts, means, np.full(shape, (0.5 * spread) ** 2) * counts[:, None])
 
-    def mstep(self, mean: np.ndarray, noise_sd: float, parameters: tuple[np.ndarray, ...]) -> tuple[Any, ...]:
+    def mstep(self, mean: Vector, noise_sd: float, parameters: tuple[Array, ...]) -> tuple[Array, ...]:
         k, d, mean_prior = self.n_components, self.n_columns_, self._options.mean_prior
         total = mean * self.n_records_
         counts = np.maximum(total[:k], 0.0)  # noise may have taken a count below 0

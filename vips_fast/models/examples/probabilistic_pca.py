@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...checks import check_number
+from ...data.types import Array, Vector
 from ...kernels import floor_spectrum, unpack_upper
 from ..conjugate import ConjugateEstimator, check_bound, parameter
 
@@ -110,13 +111,13 @@ class ProbabilisticPCA(ConjugateEstimator):
             if value is not None or name != "latent_radius":
                 check_bound(name, value)
 
-    def start(self, n_columns: int, rng: np.random.Generator) -> tuple[Any, ...]:
+    def start(self, n_columns: int, rng: np.random.Generator) -> tuple[Array, ...]:
         if self.n_components > n_columns:
             raise ValueError(f"n_components={self.n_components}: expected at most {n_columns}, the columns of X")
         spread = self.radius / math.sqrt(n_columns)
         return self._parameters(rng.normal(0, 0.3 * spread, (n_columns, self.n_components)), (0.5 * spread) ** 2)
 
-    def mstep(self, mean: np.ndarray, noise_sd: float, parameters: tuple[np.ndarray, ...]) -> tuple[Any, ...]:
+    def mstep(self, mean: Vector, noise_sd: float, parameters: tuple[Array, ...]) -> tuple[Array, ...]:
         k, d = self.n_components, self.n_columns_
         bound = parameters[1][1]
         cross = mean[: k * d].reshape(d, k) * (self.radius * bound)

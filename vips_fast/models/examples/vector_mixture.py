@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from ...checks import check_number
-from ...data.types import Matrix
+from ...data.types import Array, Cells, Column, Data, Matrix, Vector
 from ..conjugate import ConjugateEstimator, parameter
 
 #: Grid of a vector's and of the projection's entries, as shares of their largest: products of the two are integers of
@@ -145,7 +145,7 @@ class VectorMixture(ConjugateEstimator):
             elif not np.isfinite(matrix).all() or not 1e-100 < abs(matrix).max() < 1e100:
                 raise ValueError("projection: expected finite numbers, not all of them 0")
 
-    def records(self, X: Any, y: Any = None) -> np.ndarray:
+    def records(self, X: Data, y: Column | None = None) -> Cells:
         """Projected vectors, and words as further columns; float32."""
         vectors = np.asarray(X)
         if vectors.ndim != 2 or vectors.shape[1] == 0 or vectors.dtype.kind not in "biuf":
@@ -155,7 +155,7 @@ class VectorMixture(ConjugateEstimator):
             raise ValueError("y: expected the words of each document with a vocabulary, and None without one")
         if y is None:
             return vectors
-        words = y.toarray() if sparse.issparse(y) else np.asarray(y)
+        words = cast(Any, y).toarray() if sparse.issparse(y) else np.asarray(y)
         if words.shape != (len(vectors), self._n_words):
             raise ValueError(
                 f"y has shape {words.shape}: expected {(len(vectors), self._n_words)}, a column for each word"
@@ -195,7 +195,7 @@ class VectorMixture(ConjugateEstimator):
     def _count_weight(self, n_columns: int) -> float:
         return (4.0 * (n_columns - self._n_words)) ** -0.25
 
-    def start(self, n_columns: int, rng: np.random.Generator) -> tuple[Any, ...]:
+    def start(self, n_columns: int, rng: np.random.Generator) -> tuple[Array, ...]:
         k, d = self.n_components, n_columns - self._n_words
         if d < 1:
             raise ValueError(f"records of {n_columns} numbers: expected more than the {self._n_words} words")
@@ -203,7 +203,7 @@ class VectorMixture(ConjugateEstimator):
         words = np.zeros((k, self._n_words))
         return self._parameters(np.full(k, 1.0 / k), means, 0.25 / d, words, 0.0)
 
-    def mstep(self, mean: np.ndarray, noise_sd: float, parameters: tuple[np.ndarray, ...]) -> tuple[Any, ...]:
+    def mstep(self, mean: Vector, noise_sd: float, parameters: tuple[Array, ...]) -> tuple[Array, ...]:
         k, n, d = self.n_components, self.n_records_, self.n_columns_ - self._n_words
         weight = self._count_weight(self.n_columns_)
         counts = np.maximum(mean[:k] / weight, 0.0)  # noise may have taken a count below 0

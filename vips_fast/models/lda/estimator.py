@@ -44,6 +44,8 @@ from .start import start_steps
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from .paper import PaperLatentDirichletAllocation, PaperParameters
+
 
 class PyLdaVis(TypedDict):
     """Keywords of ``pyLDAvis.prepare``."""
@@ -153,7 +155,7 @@ class LatentDirichletAllocation(Transformer):
     options: LdaOptions | None = None
 
     @classmethod
-    def paper(cls, n_components: int = 10, **parameters: Any) -> "LatentDirichletAllocation":
+    def paper(cls, n_components: int = 10, **parameters: Unpack["PaperParameters"]) -> "PaperLatentDirichletAllocation":
         """The article's own algorithm and constants, to compare with: see `vips_fast.models.lda.paper`."""
         from .paper import PaperLatentDirichletAllocation
 

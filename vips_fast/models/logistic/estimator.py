@@ -32,7 +32,7 @@ from .spherical import MAX_COLUMNS, SphericalModel
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from .paper import PaperLogisticRegression
+    from .paper import PaperLogisticRegression, PaperParameters
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -119,7 +119,7 @@ class BayesianLogisticRegression(PrivateEstimator):
     options: LogisticOptions | None = None
 
     @classmethod
-    def paper(cls, **parameters: Any) -> "PaperLogisticRegression":
+    def paper(cls, **parameters: Unpack["PaperParameters"]) -> "PaperLogisticRegression":
         """The paper's Algorithm 5, and ablations between it and this class.
 
         Parameters are those of this class, and the fields of `vips_fast.models.logistic.PaperOptions` by their names.

@@ -3,14 +3,16 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from ...checks import check_choice, check_flag
 from ...engine.model import Model, Release
 from ...engine.result import Public
 from ...kernels.psd import psd_project
+from ..parameters import Common
 from .estimator import BayesianLogisticRegression
 from .model import LogisticModel
 from .options import LINEAR_SHARE, LogisticOptions
@@ -62,6 +64,28 @@ class PaperOptions(LogisticOptions):
         return LINEAR_SHARE if self.center else LINEAR_SHARE_UNCENTRED
 
 
+class PaperParameters(Common, total=False):
+    """Keywords of `vips_fast.BayesianLogisticRegression.paper`: its parameters, and the fields of `PaperOptions`."""
+
+    row_norm: float
+    fit_intercept: bool
+    classes: npt.ArrayLike | None
+    n_trials: float
+    covariance: str
+    intercept_scaling: float | None
+    prior_shape: float
+    prior_rate: float
+    linear_share: float | Sequence[float] | None
+    residual_clip: float
+    noise_aware: bool
+    learning_decay: float
+    learning_offset: float
+    update: str
+    center: bool
+    form: str
+    sensitivity: str
+
+
 class PaperLogisticRegression(BayesianLogisticRegression):
     """`BayesianLogisticRegression` in the paper's form; `BayesianLogisticRegression.paper` makes one."""
 
@@ -70,11 +94,12 @@ class PaperLogisticRegression(BayesianLogisticRegression):
     _covariances: ClassVar[tuple[str, ...]] = ("full",)
 
     @classmethod
-    def paper(cls, **parameters: Any) -> "PaperLogisticRegression":
+    def paper(cls, **parameters: Unpack[PaperParameters]) -> "PaperLogisticRegression":
         """See `BayesianLogisticRegression.paper`."""
         names = [field.name for field in fields(PaperOptions)]
-        options = PaperOptions(**{name: parameters.pop(name) for name in names if name in parameters})
-        return cls(options=options, **parameters)
+        given = cast(dict[str, Any], parameters)
+        options = PaperOptions(**{name: given.pop(name) for name in names if name in given})
+        return cls(options=options, **given)
 
     def _model(self, public: Public) -> Model:
         options = self._options

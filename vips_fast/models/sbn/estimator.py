@@ -29,6 +29,8 @@ from .records import BinaryRecords
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from .paper import PaperParameters, PaperSigmoidBeliefNetwork
+
 @dataclass(kw_only=True, repr=False, eq=False)
 class SigmoidBeliefNetwork(Transformer):
     """Sigmoid belief network with one hidden layer whose parameters may be published.
@@ -106,7 +108,7 @@ class SigmoidBeliefNetwork(Transformer):
     options: NetworkOptions | None = None
 
     @classmethod
-    def paper(cls, n_components: int = 50, **parameters: Any) -> "SigmoidBeliefNetwork":
+    def paper(cls, n_components: int = 50, **parameters: Unpack["PaperParameters"]) -> "PaperSigmoidBeliefNetwork":
         """Algorithm 6 of Park et al. (2020): the Polya-Gamma bound, with the paper's own variants.
 
         Parameters are those of `vips_fast.models.sbn.paper.PaperSigmoidBeliefNetwork`.

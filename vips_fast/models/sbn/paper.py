@@ -8,9 +8,19 @@ import numpy as np
 from ...checks import check_choice, check_number
 from ...engine.model import Model
 from ...engine.result import Public
+from ..parameters import Common
 from .estimator import SigmoidBeliefNetwork
-from .network import NetworkModel, Settings
+from .network import NetworkModel, NetworkOptions, Settings
 from .polya_gamma import MOMENTS_BLOCK, PolyaGammaModel
+
+
+class PaperParameters(Common, total=False):
+    """Keywords of `vips_fast.SigmoidBeliefNetwork.paper`: the fields of `PaperSigmoidBeliefNetwork`."""
+
+    weight_prior: str
+    options: NetworkOptions | None
+    sensitivity: str
+    clip: float
 
 
 @dataclass(kw_only=True, repr=False, eq=False)

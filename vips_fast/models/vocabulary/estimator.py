@@ -12,12 +12,13 @@ from scipy import sparse
 
 from ...checks import check_choice, check_number
 from ...data.tokens import Analyzer, as_analyzer
-from ...data.types import Column, Names, Vector
+from ...data.types import Column, Data, Names, Vector
 from ...data.vocabulary import count_matrix
 from ...engine.backend import Backend
 from ...engine.model import Model
 from ...engine.result import Public
 from ..estimator import ArraySpec, PrivateEstimator
+from ..parameters import Preparation
 from ..plots import plot_shares
 from ..prepared import Prepared
 from ..spending import Payer
@@ -170,7 +171,10 @@ class PrivateVocabulary(PrivateEstimator):
                 X.extend(batch)
         return X, {"n_features": 1}
 
-    def prepare(self, X: Any, y: Any = None, *, groups: Any = None, **call: Any) -> Prepared:
+    def prepare(
+        self, X: Data | Iterable[str | None], y: Column | None = None, *, groups: Column | None = None,
+        **call: Unpack[Preparation],
+    ) -> Prepared:  # fmt: skip
         """See `PrivateEstimator.prepare`. Who holds too many tokens keeps some from here on, chosen at random."""
         rows, _ = self._read(X)
         prepared = super().prepare(rows, groups=groups, **call)
