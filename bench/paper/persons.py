@@ -113,7 +113,8 @@ def topics(arguments, corpus):
 
     def row(name, epsilon, X, groups=None, **options):
         def make(**common):
-            plain = without_noise() if epsilon is None else {}
+            # As many documents a step as a private fit has.
+            plain = {**without_noise(), "batch_size": min(X.shape[0], 100_000)} if epsilon is None else {}
             return LatentDirichletAllocation(**{**plain, **settings, "n_steps": N_STEPS, **common, **options})
 
         compared.row(name, epsilon, make, lambda run: (X, groups), lambda model, run: model.perplexity(Y))
