@@ -233,26 +233,6 @@ static void LOCAL(lda_pad)(LOCAL(document) * e, REAL gamma, REAL theta) {
     }
 }
 
-/* lnGamma(x) - lnGamma(x0) - (x - x0) psi(x0) >= 0, what the convex lnGamma has above its tangent: with y = x + m, m as
- * in exp_psi, by Stirling's series at y and the product that leads from there to x. */
-VF_INLINE VEC LOCAL(above_tangent)(VEC x, VEC x0) {
-    const VEC one = OP(set1)(1), half = OP(set1)((REAL)0.5), m = OP(set1)(LOCAL(steps));
-    const VEC d = OP(sub)(x, x0), y = OP(add)(x, m), y0 = OP(add)(x0, m);
-    const VEC i = OP(div)(one, y), i0 = OP(div)(one, y0), u = OP(mul)(i, i), u0 = OP(mul)(i0, i0);
-    const int n = (int)(sizeof LOCAL(stirling) / sizeof *LOCAL(stirling));
-    VEC series, shift, p = x, p0 = x0;
-    for (REAL j = 1; j < LOCAL(steps); ++j) {
-        p = OP(mul)(p, OP(add)(x, OP(set1)(j)));
-        p0 = OP(mul)(p0, OP(add)(x0, OP(set1)(j)));
-    }
-    LOCAL(exp_psi)(x0, &series, &shift);
-    const VEC s = OP(mul)(i, OP(horner)(u, n, LOCAL(stirling))), s0 = OP(mul)(i0, OP(horner)(u0, n, LOCAL(stirling)));
-    const VEC slope0 = OP(fma)(half, i0, OP(mul)(u0, OP(horner)(u0, n, LOCAL(stirling_slope))));
-    const VEC whole = OP(sub)(OP(mul)(OP(sub)(y, half), OP(log_ratio)(y, y0)), d);
-    const VEC parts = OP(fma)(d, OP(add)(slope0, shift), OP(sub)(s, s0));
-    return OP(sub)(OP(add)(whole, parts), OP(log_ratio)(p, p0));
-}
-
 /* Drop the topics whose weight is below ACTIVE_SHARE of the heaviest and whose gamma is within rest of the prior: in the
  * next round it would be the prior, to ACTIVE_SHARE of the words. What a cycle's bound gains by that is not counted. */
 static void LOCAL(lda_drop)(LOCAL(document) * e, REAL rest) {
@@ -290,6 +270,26 @@ static void LOCAL(lda_drop)(LOCAL(document) * e, REAL rest) {
     e->lost_square = (double)square;
     LOCAL(lda_pad)(e, OP(hmax)(largest), heaviest);
     for (int64_t a = kept; a < kept + 7; ++a) e->row[a] = e->row[kept - 1];
+}
+
+/* lnGamma(x) - lnGamma(x0) - (x - x0) psi(x0) >= 0, what the convex lnGamma has above its tangent: with y = x + m, m as
+ * in exp_psi, by Stirling's series at y and the product that leads from there to x. */
+VF_INLINE VEC LOCAL(above_tangent)(VEC x, VEC x0) {
+    const VEC one = OP(set1)(1), half = OP(set1)((REAL)0.5), m = OP(set1)(LOCAL(steps));
+    const VEC d = OP(sub)(x, x0), y = OP(add)(x, m), y0 = OP(add)(x0, m);
+    const VEC i = OP(div)(one, y), i0 = OP(div)(one, y0), u = OP(mul)(i, i), u0 = OP(mul)(i0, i0);
+    const int n = (int)(sizeof LOCAL(stirling) / sizeof *LOCAL(stirling));
+    VEC series, shift, p = x, p0 = x0;
+    for (REAL j = 1; j < LOCAL(steps); ++j) {
+        p = OP(mul)(p, OP(add)(x, OP(set1)(j)));
+        p0 = OP(mul)(p0, OP(add)(x0, OP(set1)(j)));
+    }
+    LOCAL(exp_psi)(x0, &series, &shift);
+    const VEC s = OP(mul)(i, OP(horner)(u, n, LOCAL(stirling))), s0 = OP(mul)(i0, OP(horner)(u0, n, LOCAL(stirling)));
+    const VEC slope0 = OP(fma)(half, i0, OP(mul)(u0, OP(horner)(u0, n, LOCAL(stirling_slope))));
+    const VEC whole = OP(sub)(OP(mul)(OP(sub)(y, half), OP(log_ratio)(y, y0)), d);
+    const VEC parts = OP(fma)(d, OP(add)(slope0, shift), OP(sub)(s, s0));
+    return OP(sub)(OP(add)(whole, parts), OP(log_ratio)(p, p0));
 }
 
 /* What the document's bound has gained since the start of the cycle. With the best phi and sum gamma = sum alpha + N it
