@@ -11,17 +11,9 @@ from pathlib import Path
 
 import common
 
-from vips_fast.data import load_vocabulary
+from vips_fast.data import load_vocabulary, save_word_vectors
 
 VOCABULARIES = {"wiki": "wiki/vocab.txt", "reuters": "text/reuters/vocab.reuters.txt"}
-
-
-def write(path, words, vectors) -> None:
-    """The text format of word2vec."""
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(f"{len(words)} {vectors.shape[1]}\n")
-        for word, vector in zip(words, vectors, strict=True):
-            file.write(f"{word} {' '.join(f'{x:.6g}' for x in vector)}\n")
 
 
 def main(model: str, folder: str) -> None:
@@ -30,7 +22,7 @@ def main(model: str, folder: str) -> None:
     encoder = SentenceTransformer(model, device="cpu")
     for name, file in VOCABULARIES.items():
         words = load_vocabulary(common.DATA / file)
-        write(Path(folder) / f"{name}.vec", words, encoder.encode(list(words), batch_size=256))
+        save_word_vectors(Path(folder) / f"{name}.vec", words, encoder.encode(list(words), batch_size=256))
 
 
 if __name__ == "__main__":

@@ -221,3 +221,20 @@ def test_words_that_are_used_alike(run, refused, files):
     assert "line 1: expected a word and 2 finite numbers" in refused(*files.fit(*more, "--force"))
     assert "not allowed with argument" in refused(*files.fit(*more, "--topic-word-prior", 1))
     assert "--word-vectors: not with --paper" in refused(*files.fit(*more, "--paper", "--force"))
+
+
+def test_vectors_of_public_documents(run, refused, files):
+    out = files.folder / "words.vec"
+    code, said, _ = run("vectors", files.docs, "--vocab", files.vocab, "--dimensions", 3, "--out", out)
+    assert code == 0 and said == f"Written to {out}: vectors of 6 of 6 words, from 60 documents.\n"
+    assert run(*files.fit("--epsilon", 5, "--quiet", "--word-vectors", out))[0] == 0
+    assert (LatentDirichletAllocation.load(files.model).topic_word_prior[:, :5] >= 0).all()
+    public = files.folder / "public.csv"
+    public.write_text("text\n" + "\n".join(" ".join(files.words[k : k + 2]) for k in (0, 2, 4)) + "\n")
+    code, said, _ = run("vectors", public, "--text", "text", "--vocab", files.vocab, "--dimensions", 2, "--out", out)
+    assert code == 0 and "of 6 words, from 3 documents" in said
+    assert "--vocab: expected a public vocabulary" in refused("vectors", public, "--text", "text", "--out", out)
+    assert "expected an integer in [1, 5]" in refused(
+        "vectors", files.docs, "--vocab", files.vocab, "--dimensions", 6, "--out", out
+    )
+    assert "is a folder" in refused("vectors", files.docs, "--vocab", files.vocab, "--out", files.folder)

@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 from vips_fast import LatentDirichletAllocation, nearest_words, verify, word_vectors
-from vips_fast.data import load_word_vectors
+from vips_fast.data import load_word_vectors, save_word_vectors
 from vips_fast.engine.model import Release
 from vips_fast.models.lda.model import LdaModel
 from vips_fast.models.lda.neighbors import ORDINARY, WordNeighbors, _unit_vectors, check_neighbors, foreseen_ratios
@@ -143,6 +143,19 @@ def test_files_that_hold_no_vectors(tmp_path, text, message):
     path.write_text(text)
     with pytest.raises(ValueError, match=message):
         load_word_vectors(path, ["cat"])
+
+
+def test_vectors_come_back_from_a_file(tmp_path):
+    path, words = tmp_path / "words.vec", ["eins", "zwei", "drei", "vier"]
+    vectors = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
+    vectors[1], vectors[2, 0] = 0.0, np.nan
+    assert save_word_vectors(path, words, vectors) == 2
+    vectors[1:3] = np.nan
+    np.testing.assert_array_equal(load_word_vectors(path, words), vectors)
+    with pytest.raises(ValueError, match=r"vectors: shape \(4, 3\); expected \(3, d\)"):
+        save_word_vectors(path, words[:3], vectors)
+    np.testing.assert_array_equal(load_word_vectors(path, words), vectors)
+    assert save_word_vectors(path, ["eins zwei", *words[1:]], vectors) == 1
 
 
 # ----------------------------------------------------------------- read-out

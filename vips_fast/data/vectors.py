@@ -1,9 +1,12 @@
 """Vectors of words from files of public ones."""
 
 from collections.abc import Sequence
+from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
+from ..durable import replace_file
 from ._files import BadLine, blocks, naming, open_text
 from .vocabulary import PathLike
 
@@ -44,6 +47,27 @@ def load_word_vectors(path: PathLike, words: Sequence[str]) -> np.ndarray:
     for v, vector in found.items():
         out[v] = vector
     return out
+
+
+def save_word_vectors(path: PathLike, words: Sequence[str], vectors: np.ndarray) -> int:
+    """Write a file that `load_word_vectors` reads, and replace one that is there; the number of words that are in it.
+
+    ``vectors``, (V, d), has a row for each of the ``words``. Left out are words with spaces in them, for which the
+    format has no room, and those with a row that is 0 or not finite. Raises ValueError for another shape, and OSError
+    if the file cannot be written.
+    """
+    if vectors.ndim != 2 or len(vectors) != len(words) or vectors.shape[1] < 1:
+        raise ValueError(f"vectors: shape {vectors.shape}; expected ({len(words)}, d), a row for each word")
+    there = np.isfinite(vectors).all(axis=1) & vectors.any(axis=1)
+    known = [v for v in np.flatnonzero(there).tolist() if len(words[v].split()) == 1]
+
+    def write(file: BinaryIO) -> None:
+        file.write(f"{len(known)} {vectors.shape[1]}\n".encode())
+        for v in known:
+            file.write(f"{words[v]} {' '.join(f'{x:.8g}' for x in vectors[v])}\n".encode())
+
+    replace_file(Path(path), write)
+    return len(known)
 
 
 def _vector(line: bytes, d: int, number: int) -> np.ndarray:
