@@ -57,7 +57,8 @@ def check(args: argparse.Namespace, model: Any) -> int:
     from .forecast import foreseen
     from .runs import refusal, run_folder, spent
 
-    for name in ("input", "vocab", "stop_words", "labels", "names", "held", "groups", "schema", "prior_model"):
+    named = "input", "vocab", "stop_words", "labels", "names", "held", "groups", "schema", "prior_model", "word_vectors"
+    for name in named:
         paths = getattr(args, name, None) or []
         for path in [paths] if isinstance(paths, str) else paths:
             if not is_word(path):

@@ -30,6 +30,7 @@ from . import (
     search,
     shard,
     transform,
+    vectors,
     verify,
 )
 from .arguments import Parser, command
@@ -126,7 +127,7 @@ def build_parser() -> Parser:
         family.add(commands, models)
     search.add(commands, (lda, logistic, network))
     for module in (
-        config, finish, schema, shard, predict, transform, privacy, budget, verify, audit, report, coherence,
+        config, finish, schema, shard, vectors, predict, transform, privacy, budget, verify, audit, report, coherence,
         completion,
     ):  # fmt: skip
         module.add(commands)
