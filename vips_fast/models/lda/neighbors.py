@@ -51,6 +51,7 @@ def nearest_words(vectors: Matrix, n_words: int = 20) -> np.ndarray:
     is V²d multiplications.
 
     >>> import numpy as np
+    >>> from vips_fast import nearest_words
     >>> nearest_words(np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 1.0]]), n_words=1).ravel()
     array([1, 0, 3, 2], dtype=int32)
     """
@@ -87,6 +88,7 @@ def word_vectors(X_public: Data, n_features: int = 50) -> Matrix:
     Raises ValueError if X_public are no counts, or n_features is out of its range.
 
     >>> import numpy as np
+    >>> from vips_fast import nearest_words, word_vectors
     >>> documents = np.repeat([[3, 2, 0, 0], [0, 0, 1, 4]], 5, axis=0)
     >>> nearest_words(word_vectors(documents, n_features=2), n_words=1).ravel()
     array([1, 0, 3, 2], dtype=int32)
