@@ -85,7 +85,7 @@ VF_INLINE int64_t packed(int64_t d, int64_t row) { return row * d - row * (row -
 static int32_t add_noise(int64_t d, int64_t row_begin, int64_t row_end, double scale_diagonal, double scale_off,
                          const uint8_t *key, int64_t stride, int64_t *matrix) {
     uint32_t k[8];
-    uint64_t noise[GROUP];
+    uint64_t words[GROUP], noise[GROUP];
     double scales[GROUP];
     const double widest = scale_diagonal > scale_off ? scale_diagonal : scale_off;
     int32_t status = VF_OK;
@@ -94,21 +94,26 @@ static int32_t add_noise(int64_t d, int64_t row_begin, int64_t row_end, double s
     while (row < row_end) {
         const int64_t group = at / GROUP, group_end = (group + 1) * GROUP;
         int64_t next = packed(d, row + (at > packed(d, row))); /* the next diagonal entry from `at` on */
+        /* A group that has no diagonal entry and no other row's is added where it belongs. */
+        const int whole = at == group * GROUP && next >= group_end;
         int32_t s;
-        if (next >= group_end) {
-            s = VF_FN(vf_gaussian_group)(k, group, scale_off, NULL, noise);
+        if (whole) {
+            uint64_t *out = word(matrix, stride, row, row + (at - packed(d, row)));
+            s = VF_FN(vf_gaussian_group)(k, group, scale_off, NULL, 1, words, out);
+        } else if (next >= group_end) {
+            s = VF_FN(vf_gaussian_group)(k, group, scale_off, NULL, 0, words, noise);
         } else {
             for (int j = 0; j < GROUP; ++j) scales[j] = scale_off;
             for (int64_t i = row + (at > packed(d, row)); i < d && packed(d, i) < group_end; ++i)
                 scales[packed(d, i) - group * GROUP] = scale_diagonal;
-            s = VF_FN(vf_gaussian_group)(k, group, widest, scales, noise);
+            s = VF_FN(vf_gaussian_group)(k, group, widest, scales, 0, words, noise);
         }
         if (s != VF_OK) status = s;
         while (row < row_end && at < group_end) {
             const int64_t row_stop = packed(d, row + 1), stop = row_stop < group_end ? row_stop : group_end;
             int64_t *out = matrix + row * stride + row + (at - packed(d, row));
             const uint64_t *n = noise + (at - group * GROUP);
-            for (int64_t j = 0; j < stop - at; ++j) out[j] = (int64_t)((uint64_t)out[j] + n[j]);
+            for (int64_t j = 0; j < stop - at && !whole; ++j) out[j] = (int64_t)((uint64_t)out[j] + n[j]);
             at = stop;
             if (at == row_stop) {
                 ++row;
@@ -120,6 +125,7 @@ static int32_t add_noise(int64_t d, int64_t row_begin, int64_t row_end, double s
         }
     }
     vf_wipe(k, sizeof k);
+    vf_wipe(words, sizeof words);
     vf_wipe(noise, sizeof noise);
     return status;
 }
