@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from .models.examples import VectorMixture as VectorMixture
     from .models.lda import LatentDirichletAllocation as LatentDirichletAllocation
     from .models.lda import Plan as Plan
+    from .models.lda import nearest_words as nearest_words
     from .models.lda import plan as plan
+    from .models.lda import word_vectors as word_vectors
     from .models.logistic import BayesianLogisticRegression as BayesianLogisticRegression
     from .models.rebuild import verify as verify
     from .models.sbn import ClassConditionalNetwork as ClassConditionalNetwork
@@ -43,8 +45,10 @@ _HOMES = {
     "PrivateVocabulary": "models.vocabulary",
     "SigmoidBeliefNetwork": "models.sbn",
     "VectorMixture": "models.examples",
+    "nearest_words": "models.lda",
     "plan": "models.lda",
     "verify": "models.rebuild",
+    "word_vectors": "models.lda",
 }
 
 # A program that configures logging sees a line for each event of a fit; others see nothing.

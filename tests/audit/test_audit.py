@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from neighborly import Neighborly
 from scipy import stats
 
 from vips_fast import (
@@ -30,6 +31,7 @@ LDA = {
     "no_share_clipped": LatentDirichletAllocation(2, clip=1.0, doc_length=37, sampling="full", neighbors="replace_one"),
     "paper": LatentDirichletAllocation.paper(2, sampling="poisson"),
     "start": LatentDirichletAllocation(9),
+    "neighbors": Neighborly(2),
 }
 SBN = {
     "jaakkola": SigmoidBeliefNetwork(3),
@@ -100,6 +102,10 @@ def strong(row):
 @pytest.mark.parametrize("neighbors", ["add_remove", "replace_one"])
 def test_mu_of_one_release(neighbors):
     attained(LatentDirichletAllocation(2, sampling="full", neighbors=neighbors), within)
+
+
+def test_mu_of_one_release_with_words_that_are_used_alike():
+    attained(Neighborly(2, sampling="full"), within)
 
 
 @pytest.mark.parametrize("name", ["jaakkola", "bohning", "pg"])

@@ -62,7 +62,7 @@ OWN = {
     },
     "fit sbn": {"input": "/x.npy", "person": "p", "threshold": -128, "components": 7, "bound": "pg"},
 }  # fmt: skip
-ELSE = {"epsilon", "non_private", "prior_model", "scheduler"}
+ELSE = {"epsilon", "non_private", "prior_model", "scheduler", "word_vectors"}
 
 
 @pytest.mark.parametrize("command", FITS)
@@ -102,6 +102,8 @@ def test_the_command_line_comes_first(job):
         assert (given["target_epsilon"], given[name]) == (None, value)
     given = parsed(*start, "--prior-model", "p")
     assert (given["topic_word_prior"], given["prior_model"]) == (None, "p")
+    given = parsed(*start, "--word-vectors", "w")
+    assert (given["topic_word_prior"], given["word_vectors"]) == (None, "w")
     path = job(input="/a", topics=2, epsilon=1, out="/m", workers=2)
     given = parsed("fit", "lda", "--config", path, "--scheduler", "s")
     assert (given["workers"], given["scheduler"]) == (None, "s")
@@ -306,7 +308,7 @@ def test_without_the_number_of_records(run, plan, refused):
     assert code == 0 and "NOT PRIVATE: no noise is added" in out
 
 
-@pytest.mark.parametrize("name", ["input", "vocab", "prior_model"])
+@pytest.mark.parametrize("name", ["input", "vocab", "prior_model", "word_vectors"])
 def test_files_that_must_exist(refused, plan, files, name):
     said = refused("config", plan(**{name: "nowhere"}), "--check")
     assert said == f"{files.folder}/nowhere: No such file or directory"

@@ -9,7 +9,7 @@ import numpy as np
 from ball_mean import Mean
 from scipy.special import logit
 
-from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation
+from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, nearest_words
 from vips_fast.accounting import GaussianEvent, PoissonSampledEvent, SelfComposedEvent
 from vips_fast.audit import Part
 from vips_fast.engine.statement import Privacy
@@ -154,6 +154,25 @@ class PrivatePrior(LatentDirichletAllocation):
     def _read(self, X, y=None, **extra):
         self.topic_word_prior = np.tile(np.asarray(X.sum(axis=0), dtype=np.float64) + 1.0, (int(self.n_components), 1))
         return super()._read(X, y, **extra)
+
+
+class PrivateNeighbors(LatentDirichletAllocation):
+    """Neighbours that are the words of the same documents."""
+
+    def _read(self, X, y=None, **extra):
+        self.topic_word_prior = nearest_words(np.asarray(X.todense(), dtype=np.float64).T + 1.0, 2)
+        return super()._read(X, y, **extra)
+
+
+class HiddenNeighbors(LatentDirichletAllocation):
+    """The same, and no parameter says it."""
+
+    def _read(self, X, y=None, **extra):
+        self._alike = nearest_words(np.asarray(X.todense(), dtype=np.float64).T + 1.0, 2)
+        return super()._read(X, y, **extra)
+
+    def _neighbors(self, n_words):
+        return vars(self).get("_alike")
 
 
 class KeepsData(LatentDirichletAllocation):

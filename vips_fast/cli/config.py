@@ -57,7 +57,7 @@ def check(args: argparse.Namespace, model: Any) -> int:
     from .forecast import foreseen
     from .runs import refusal, run_folder, spent
 
-    for name in ("input", "vocab", "stop_words", "labels", "names", "groups", "schema", "prior_model"):
+    for name in ("input", "vocab", "stop_words", "labels", "names", "groups", "schema", "prior_model", "word_vectors"):
         paths = getattr(args, name, None) or []
         for path in [paths] if isinstance(paths, str) else paths:
             if not is_word(path):

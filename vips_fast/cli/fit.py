@@ -213,7 +213,8 @@ def finished(folder: Path, model: Any, args: argparse.Namespace) -> Any:
         return None
     there = kind_in(folder).load(folder)
     mine, theirs = ({"model": type(one).__name__, **one.get_params()} for one in (model, there))
-    free = {"n_jobs", "callback", "classes", *(["topic_word_prior"] if getattr(args, "prior_model", None) else [])}
+    made = any(getattr(args, name, None) for name in ("prior_model", "word_vectors"))
+    free = {"n_jobs", "callback", "classes", *(["topic_word_prior"] if made else [])}
     if args.budget is not None:
         free |= {name for name in ("target_delta", "noise_multiplier") if mine[name] is None}
     for name in sorted(mine.keys() - free):

@@ -23,6 +23,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "vips-fast fit lda notes.parquet --text note --person patient --topics 20 --epsilon 2 --out topics",
         "vips-fast fit lda counts.npz --vocab vocab.txt --topics 20 --budget notes.budget --out topics --resume",
         "vips-fast fit lda shards --topics 20 --epsilon 2 --out topics --transcript releases",
+        "vips-fast fit lda notes.parquet --text note --word-vectors words.vec --topics 20 --epsilon 1 --out topics",
     ),
     "fit blr": (
         "vips-fast fit blr rows.npz --labels labels.txt --row-norm 2 --epsilon 0.5 --out model",
@@ -52,6 +53,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "schema draft": ("vips-fast schema draft table.csv --out schema.toml",),
     "schema check": ("vips-fast schema check schema.toml table.csv",),
     "shard": ("vips-fast shard docword.txt.gz shards --vocab vocab.txt --bins 20",),
+    "vectors": ("vips-fast vectors public.jsonl --text note --vocab public:en --out words.vec",),
     "report": ("vips-fast report topics --out topics.html --transcript releases",),
     "show": ("vips-fast show topics",),
     "transform": ("vips-fast transform topics new.jsonl --text note --out proportions.npy",),

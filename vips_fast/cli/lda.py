@@ -38,6 +38,8 @@ def add(commands: Any, models: Any) -> None:
     prior.add_argument("--topic-word-prior", type=positive, help="default 1 / topics")
     what = "a model that fit wrote for PUBLIC documents, over the same words: its topics are the prior"
     prior.add_argument("--prior-model", metavar="DIR", help=what)
+    what = "vectors of PUBLIC text, word2vec or GloVe as text: what noise hides is foreseen from words used alike"
+    prior.add_argument("--word-vectors", metavar="FILE", help=what)
     run.add_argument("--prior-weight", type=positive, help="what a word of the public documents counts, default 1")
 
     parser = command(commands, "topics", topics, "print the topics of a fitted model")
@@ -102,10 +104,16 @@ def load_topics(args: Namespace) -> tuple[Any, Sequence[str] | None]:
 
 def fit(args: Namespace) -> int:
     """Fit a topic model."""
+    from ..data import load_word_vectors
     from ..models.lda import LatentDirichletAllocation
 
     if args.prior_weight is not None and args.prior_model is None:
         raise ValueError("--prior-weight: expected with --prior-model only")
+
+    if args.word_vectors is not None:
+        if args.paper:
+            raise ValueError("--word-vectors: not with --paper, which reads nothing out by them")
+        load_word_vectors(args.word_vectors, ())  # its form, before a vocabulary is bought
 
     def read(estimator: LatentDirichletAllocation, run: JobFolder) -> Job:
         docstrings = _docstrings(args, args.features)
@@ -114,6 +122,8 @@ def fit(args: Namespace) -> int:
         )
         if args.prior_model is not None:
             estimator.set_params(topic_word_prior=_prior(args, corpus))
+        if args.word_vectors is not None:
+            estimator.set_params(topic_word_prior=_neighbors(args.word_vectors, corpus.vocabulary))
         words = corpus.vocabulary
         kept = {} if words is None else {texts.VOCABULARY: "\n".join(words) + "\n"}
 
@@ -141,6 +151,16 @@ def _prior(args: Namespace, corpus: Corpus | ShardedCorpus) -> Any:
     if None not in (words, corpus.vocabulary) and words != corpus.vocabulary:
         raise ValueError(f"--prior-model {args.prior_model}: other words, or another order; expected those of --vocab")
     return known * (args.prior_weight or 1.0)
+
+
+def _neighbors(path: str, words: Sequence[str] | None) -> Any:
+    """Words that are used alike, by vectors of public text."""
+    from ..data import load_word_vectors
+    from ..models.lda import nearest_words
+
+    if words is None:
+        raise ValueError(f"--word-vectors {path}: the columns have no words; expected --vocab")
+    return nearest_words(load_word_vectors(path, words))
 
 
 def topics(args: Namespace) -> int:

@@ -28,6 +28,7 @@ from . import (
     search,
     shard,
     transform,
+    vectors,
     verify,
 )
 from .arguments import Parser, command
@@ -124,7 +125,8 @@ def build_parser() -> Parser:
         family.add(commands, models)
     search.add(commands, (lda, logistic, network))
     for module in (
-        config, finish, schema, shard, transform, privacy, budget, verify, audit, report, coherence, completion,
+        config, finish, schema, shard, vectors, transform, privacy, budget, verify, audit, report, coherence,
+        completion,
     ):  # fmt: skip
         module.add(commands)
     command(commands, "info", info, "version, instruction sets, threads")

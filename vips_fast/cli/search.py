@@ -25,6 +25,7 @@ SHAPES = {"geometric": 1.0, "logarithmic": 0.0, "poisson": None}
 _REFUSED = {
     "transcript": "--transcript", "resume": "--resume", "checkpoint_every": "--checkpoint-every", "paper": "--paper",
     "report": "--report", "scheduler": "--scheduler", "workers": "--workers", "prior_model": "--prior-model",
+    "word_vectors": "--word-vectors",
 }  # fmt: skip
 _mean = Kind(float, lambda v: 1 <= v <= 1000, "a number from 1 to 1000")
 

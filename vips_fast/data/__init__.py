@@ -11,12 +11,14 @@ from .sharding import Batch, write_shards
 from .shards import ShardedCorpus
 from .tables import Table, read_abalone, read_adult
 from .tokens import Analyzer, TokenIndex
+from .vectors import load_word_vectors, save_word_vectors
 from .vocabulary import count_matrix, load_vocabulary, public_vocabulary, stop_words
 
 __all__ = [
     "FORMATS", "Analyzer", "Batch", "Column", "Corpus", "Records", "Schema", "ShardedCorpus", "Table", "TokenIndex",
     "binarise", "binary_records", "check_counts", "column_names", "count_matrix", "documents", "holds_records",
-    "load_corpus", "load_mnist", "load_vocabulary", "public_vocabulary", "read_abalone",
-    "read_adult", "read_batches", "read_docword", "read_idx", "read_ldac", "read_sparse", "split", "stop_words",
+    "load_corpus", "load_mnist", "load_vocabulary", "load_word_vectors", "public_vocabulary", "read_abalone",
+    "read_adult", "read_batches", "read_docword", "read_idx", "read_ldac", "read_sparse", "save_word_vectors", "split",
+    "stop_words",
     "write_shards",
 ]  # fmt: skip

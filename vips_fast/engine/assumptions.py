@@ -65,8 +65,10 @@ def _labels(result: FitResult) -> tuple[bool, str]:
 
 
 def _parameters(result: FitResult) -> tuple[bool, str]:
-    if isinstance(result.settings.get("topic_word_prior"), np.ndarray):
-        return False, "The topics' prior is an array: somebody has to vouch that it counts public documents."
+    prior = result.settings.get("topic_word_prior")
+    if isinstance(prior, np.ndarray):
+        what = "counts public documents" if prior.dtype.kind == "f" else "says what public text says of words"
+        return False, f"The topics' prior is an array: somebody has to vouch that it {what}."
     return False, "They stand in the settings; that none was tuned on the private records, nobody can see from files."
 
 

@@ -2,7 +2,10 @@
 
 from .estimator import LatentDirichletAllocation
 from .forecast import HopelessWarning
+from .neighbors import nearest_words, word_vectors
 from .options import LdaOptions
 from .planning import Plan, plan
 
-__all__ = ["HopelessWarning", "LatentDirichletAllocation", "LdaOptions", "Plan", "plan"]
+__all__ = [
+    "HopelessWarning", "LatentDirichletAllocation", "LdaOptions", "Plan", "nearest_words", "plan", "word_vectors",
+]  # fmt: skip

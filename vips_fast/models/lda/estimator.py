@@ -26,6 +26,7 @@ from ..readouts import Transformer, by_pieces, kept
 from .coherence import coherence, topic_diversity, warn_of_documents, word_intrusion
 from .forecast import HopelessWarning
 from .model import LdaModel
+from .neighbors import check_neighbors, is_neighbors
 from .options import LdaOptions
 from .planning import (
     DEFAULT_STEPS,
@@ -72,11 +73,12 @@ class LatentDirichletAllocation(Transformer):
         Number of topics K; `vips_fast.plan` for None topics says how many are worth while.
     doc_topic_prior : float or None
         Dirichlet prior α of a document's topic proportions; None is 1/K.
-    topic_word_prior : float, float64 array of shape (K, V) or None
-        Dirichlet prior η of the topics; None is 1/K. An array is a prior that knows something: words that were counted
-        in public documents, such as the ``components_`` of a model fitted to them without noise and with the same
-        ``doc_length``, or a multiple. The run then starts from these topics. Nothing in it may come from the private
-        records.
+    topic_word_prior : float, float64 array of shape (K, V), int array of shape (V, k) or None
+        Dirichlet prior η of the topics; None is 1/K. An array is a prior that knows something; nothing in it may come
+        from the private records. Floats are words that were counted in public documents, such as the ``components_`` of
+        a model fitted to them without noise and with the same ``doc_length``, or a multiple; the run then starts from
+        these topics. Integers are columns of words that are used like that of row v, -1 for none
+        (`vips_fast.nearest_words`): η is 1/K, and what the noise hides of a word is foreseen from these.
     doc_length : int or None
         N: every document is brought to exactly N words. Public. None is 500, or, without privacy, leaves the documents
         as they are.
@@ -189,13 +191,15 @@ class LatentDirichletAllocation(Transformer):
 
     @property
     def _informed(self) -> bool:
-        """Whether the topics' prior is an array, which knows something."""
-        return self.topic_word_prior is not None and np.ndim(self.topic_word_prior) > 0
+        """Whether the topics' prior are words of public documents."""
+        return np.ndim(cast(Any, self.topic_word_prior)) > 0 and not is_neighbors(self.topic_word_prior)
 
     def _check_parameters(self) -> None:
         check_number("n_components", self.n_components, 1, 2**20, integer=True)
         check_number("doc_topic_prior", self.doc_topic_prior, 1e-30, 1e6, optional=True)
-        if self._informed:
+        if is_neighbors(self.topic_word_prior):
+            check_neighbors(np.asarray(self.topic_word_prior))
+        elif self._informed:
             _check_prior(self.topic_word_prior, int(self.n_components))
         elif self.topic_word_prior is not None:
             check_number("topic_word_prior", self.topic_word_prior, 0, 1e6, low_open=True)
@@ -223,7 +227,7 @@ class LatentDirichletAllocation(Transformer):
         n_steps = self._resolve_n_steps(public)
         return dict(
             n_topics=int(self.n_components), n_words=public.n_features, n_records=public.n_records, alpha=self._alpha,
-            eta=self._eta(public.n_features), informed=self._informed,
+            eta=self._eta(public.n_features), informed=self._informed, neighbors=self._neighbors(public.n_features),
             n_steps=n_steps, start_steps=self._start_steps(n_steps),
             doc_length=None if self._length is None else length,
             clip=share * float(length), clips=bool(self.private),
@@ -330,12 +334,22 @@ class LatentDirichletAllocation(Transformer):
     def _eta(self, n_words: int) -> np.ndarray:
         """The prior as a (V, K) array, which takes no memory where it is one number."""
         if not self._informed:
-            eta = 1.0 / self.n_components if self.topic_word_prior is None else float(np.asarray(self.topic_word_prior))
+            given = None if is_neighbors(self.topic_word_prior) else self.topic_word_prior
+            eta = 1.0 / self.n_components if given is None else float(np.asarray(given))
             return np.broadcast_to(eta, (n_words, int(self.n_components)))
         prior = np.asarray(self.topic_word_prior, dtype=np.float64)
         if prior.shape[1] != n_words:
             raise ValueError(f"topic_word_prior has {prior.shape[1]} columns: expected {n_words}, the words of X")
         return np.ascontiguousarray(prior.T)
+
+    def _neighbors(self, n_words: int) -> np.ndarray | None:
+        """Words that are used alike, where the prior says it."""
+        if not is_neighbors(self.topic_word_prior):
+            return None
+        neighbors = np.asarray(self.topic_word_prior)
+        if len(neighbors) != n_words:
+            raise ValueError(f"topic_word_prior has neighbours of {len(neighbors)} words: expected {n_words}, as X")
+        return neighbors
 
     # ------------------------------------------------------------ read-outs
 
@@ -523,5 +537,5 @@ def _check_prior(prior: Any, n_topics: int) -> None:
     prior = np.asarray(prior)
     if prior.ndim != 2 or prior.shape[0] != n_topics or prior.shape[1] == 0:
         raise ValueError(f"topic_word_prior has shape {prior.shape}: expected a number or ({n_topics}, V)")
-    if prior.dtype.kind not in "iuf" or not np.isfinite(prior).all() or not (prior > 0).all():
-        raise ValueError("topic_word_prior: expected finite numbers > 0")
+    if prior.dtype.kind != "f" or not np.isfinite(prior).all() or not (prior > 0).all():
+        raise ValueError("topic_word_prior: expected finite numbers > 0, as floats")

@@ -94,7 +94,7 @@ def advise(signal: float, expected_gain: float, n_components: int) -> str:
     """What would bring the gain of a run to 10 %, or to 5 points more, in one line."""
     gain = 0.1 if expected_gain < 0.08 else expected_gain + 0.05
     times = needed(signal, gain, n_components)
-    public = "topics of public documents as a prior cost nothing"
+    public = "topics of public documents, or vectors of words, as a prior cost nothing"
     if not math.isfinite(times):
         return f"a gain of {gain:.0%} takes more topics than {n_components}; {public}"
     # Noise goes with the inverse of epsilon, near enough.

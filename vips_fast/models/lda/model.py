@@ -17,6 +17,7 @@ from ...kernels.lattice import LDA_MAX_SPACING, LDA_MIN_SPACING, checked_spacing
 from ...kernels.memory import zeros_on_line
 from ...kernels.threads import map_chunks
 from ...mechanisms import GaussianMechanism
+from .neighbors import WordNeighbors
 from .options import LdaOptions
 from .planning import WORD_CLIP, WORD_SCALE, plan
 from .records import DocumentBlock
@@ -41,7 +42,8 @@ class LdaModel(Model):
     from it, else from topics that ``seed`` draws. Documents are brought to ``doc_length`` words, None takes them as
     they are. ``clip`` bounds a contribution's L2 norm, a N; where it ``clips`` not (without privacy) it bounds what
     there is. In the first ``start_steps`` steps a quarter of the topics take part (`vips_fast.models.lda.start`).
-    ``n_threads`` are those of the M-step, which change no bit.
+    ``neighbors``, (V, k) or None, are words that are used alike, which the read-out of noised statistics goes by
+    (`vips_fast.models.lda.neighbors`). ``n_threads`` are those of the M-step, which change no bit.
 
     Notes
     -----
@@ -61,6 +63,10 @@ class LdaModel(Model):
     are 0; what they are split into is a function of earlier releases and of the public ``seed``. Nothing was assumed
     above about the topics but that they are public.
 
+    *Words used alike.* ``neighbors`` are a parameter, as public as all others. They enter the read-out alone, which is
+    a function of earlier releases and of them, and through it the topics and the weights of later steps, of which
+    nothing was assumed above but that they are public.
+
     *Lattice.* Each contribution is truncated toward zero to the noise's own lattice, so `round` has nothing to do.
     """
 
@@ -71,7 +77,7 @@ class LdaModel(Model):
     def __init__(
         self, *, n_topics: int, n_words: int, n_records: int, alpha: float, eta: np.ndarray, informed: bool,
         n_steps: int, doc_length: int | None, clip: float, clips: bool, options: LdaOptions, seed: int,
-        start_steps: int = 0, n_threads: int = 1,
+        start_steps: int = 0, n_threads: int = 1, neighbors: np.ndarray | None = None,
     ):
         self.shape, self.clip = (n_words, n_topics), clip
         self.n_topics, self.n_words, self.n_records = n_topics, n_words, n_records
@@ -90,6 +96,7 @@ class LdaModel(Model):
         self._n_threads = n_threads
         self._table = zeros_on_line((n_words, native.lda_stride(n_topics)), options.dtype)
         self._seed, self._informed = seed, informed
+        self._neighbors = None if neighbors is None else WordNeighbors(neighbors)
         self.begin(start_steps)
 
     def begin(self, start_steps: int) -> None:
@@ -103,7 +110,7 @@ class LdaModel(Model):
         start -= self._eta[:, :topics]
         start /= self.n_records
         self._average = ScaledAverage(start)
-        self._shrinkage = ProductShrinkage(topics, self._n_threads)
+        self._shrinkage = ProductShrinkage(topics, self._n_threads, self._neighbors)
         self._rescale(None)
 
     def _factors(self) -> np.ndarray:
@@ -213,7 +220,8 @@ class LdaModel(Model):
         average = ScaledAverage(spread(self._average.values, self.n_topics))
         copies = self.n_topics // self._average.values.shape[1]
         average.noise_sd, average.initial_weight = self._average.noise_sd / copies, self._average.initial_weight
-        self._average, self._shrinkage = average, ProductShrinkage(self.n_topics, self._n_threads)
+        self._average = average
+        self._shrinkage = ProductShrinkage(self.n_topics, self._n_threads, self._neighbors)
 
     def _copies(self) -> np.ndarray:
         """(V, K) parameters of all topics, from those that began."""
@@ -358,10 +366,10 @@ class LdaModel(Model):
             n_topics = first_topics(n_topics)
         average = ScaledAverage(np.empty((self.n_words, n_topics)))
         average.restore(state)
-        shrinkage = ProductShrinkage(n_topics, self._n_threads)
+        shrinkage = ProductShrinkage(n_topics, self._n_threads, self._neighbors)
         read = self.shrinks and average.noise_sd[0] > 0
         if read:
-            shrinkage.restore(state, self.n_words, average.noise_sd)
+            shrinkage.restore(state, average.values, average.noise_sd)
         self._start_steps, self._started = int(steps), int(started)
         self._average, self._shrinkage = average, shrinkage
         self._rescale(shrinkage.mass if read else None)

@@ -12,6 +12,7 @@ from ..parameters import Common
 from ..prepared import Prepared
 from .estimator import LatentDirichletAllocation
 from .model import LdaModel
+from .neighbors import is_neighbors
 from .options import LdaOptions
 from .planning import DEFAULT_STEPS
 
@@ -82,6 +83,8 @@ class PaperLatentDirichletAllocation(LatentDirichletAllocation):
     def _check_parameters(self) -> None:
         check_choice("sensitivity", self.sensitivity, ("paper", "proven"))
         check_choice("update", self.update, ("paper", "average"))
+        if self.update == "paper" and is_neighbors(self.topic_word_prior):
+            raise ValueError("topic_word_prior: integers; expected a number or floats, as the article has no read-out")
         super()._check_parameters()
 
     def _model(self, public: Public) -> Model:

@@ -19,6 +19,10 @@ Both priors are mixtures of overlapping Gaussians on a grid, and a point at 0. W
 noise, its mean is the statistic itself; a prior of points would round it to the grid.
 
 So a word that is too rare to tell topics apart falls back to the corpus's share of it, p_v w_k, and never to noise.
+
+Where public neighbours of words are given (`vips_fast.models.lda.neighbors`), p_v w_k h_vk takes the place of p_v w_k,
+h_vk being the ratio that the neighbours foresee, scaled so that the word keeps its share, and the bands are those of
+the entries. Then a rare word falls back to what its neighbours do.
 """
 
 from collections.abc import Mapping
@@ -29,6 +33,7 @@ from scipy.special import gammaincinv, ndtr
 from ...engine.model import array_of
 from ...kernels import native
 from ...kernels.threads import map_chunks
+from .neighbors import ORDINARY, WordNeighbors, foreseen_ratios
 
 #: Points of the prior of r: 0, and from a twentieth to K times the corpus's share.
 _RATIO_POINTS = 16
@@ -38,8 +43,9 @@ _MASS_POINTS = 60
 #: starts from the prior of the step before).
 _FIRST_MASS_ROUNDS, _MASS_ROUNDS = 40, 4
 _FIRST_ROUNDS, _ROUNDS = 8, 2
-#: Bands of half a decade of p_v / (K sd), from 10^-2 to 10^2.
+#: Bands of half a decade of p_v / (K sd), or of an entry's own share over sd, below 10^-1.5 to above 10^2.
 _BANDS = 9
+_EDGES = 10.0 ** (np.arange(-3, _BANDS - 4) / 2)
 #: Halvings of a quantile's bracket, some tens of standard deviations wide.
 _HALVINGS = 18
 _CHUNK = 256
@@ -121,16 +127,17 @@ def mean_one(grid: np.ndarray) -> np.ndarray:
 
 
 class ProductShrinkage:
-    """The read-out for one fit; it keeps the priors from step to step."""
+    """The read-out for one fit; it keeps the priors from step to step. ``neighbors`` are public."""
 
-    def __init__(self, n_topics: int, n_threads: int = 1):
-        self._n_topics, self._n_threads = n_topics, n_threads
+    def __init__(self, n_topics: int, n_threads: int = 1, neighbors: WordNeighbors | None = None):
+        self._n_topics, self._n_threads, self._neighbors = n_topics, n_threads, neighbors
         self._grid = np.concatenate(
             ([0.0], np.geomspace(0.05, max(2.0, n_topics), _RATIO_POINTS - 1))
         ).astype(np.float32)
         self._prior: np.ndarray | None = None
         self._mass_prior: np.ndarray | None = None
         self._likely: np.ndarray | None = None
+        self._foreseen: np.ndarray | None = None
         self._workspaces = np.empty((n_threads, 2 * n_topics + 64), dtype=np.float32)
 
     def update(self, average: np.ndarray, sd: np.ndarray) -> None:
@@ -152,7 +159,7 @@ class ProductShrinkage:
         # No topic below a twentieth of an equal share: it could not come back.
         share = np.maximum(share, 0.05 * mean)
         self.weight = share / share.sum()
-        self._assign_bands()
+        self._foresee(average)
         rounds = _ROUNDS
         if self._prior is None:
             rounds = _FIRST_ROUNDS
@@ -178,10 +185,49 @@ class ProductShrinkage:
         """Rows of the average in units of their noise."""
         return average[first:last] / self._sd[first:last, None]
 
-    def _assign_bands(self) -> None:
-        """The band of each word, by its mass over the noise of its sum over topics."""
-        band = np.floor(2 * np.log10(self._mass / len(self.weight)))
-        self._band = (np.clip(band, -(_BANDS // 2), _BANDS // 2) + _BANDS // 2).astype(np.int32)
+    def _foresee(self, average: np.ndarray) -> None:
+        """What each entry is expected to be, (V, K), where neighbours say more than the products of shares.
+
+        What a ratio of 1 counts is chosen by the least sum of (x - b h)²/(1 + b²). No x is foreseen from itself, so
+        that neighbours which are none are found out, and do no harm.
+        """
+        if self._neighbors is None:
+            return
+        neighbors, n_words = self._neighbors, len(average)
+        own, sums = (np.empty((2, n_words, self._n_topics), dtype=np.float32) for _ in range(2))
+
+        def base(first: int, last: int) -> np.ndarray:
+            return np.asarray(self._mass[first:last, None] * self.weight)
+
+        def collect(first: int, last: int, worker: int) -> None:
+            own[:, first:last] = neighbors.evidence(self._units(average, first, last), base(first, last))
+
+        def judge(first: int, last: int, worker: int) -> np.ndarray:
+            sums[0, first:last], sums[1, first:last] = (neighbors.sums(one, first, last) for one in own)
+            b, x = base(first, last).astype(np.float32), self._units(average, first, last).astype(np.float32)
+            errors = [x - b * foreseen_ratios(sums[:, first:last], ordinary) for ordinary in ORDINARY]
+            return np.array([(error * error / (1 + b * b)).sum(dtype=np.float64) for error in errors])
+
+        def foresee(first: int, last: int, worker: int) -> None:
+            expected = base(first, last) * foreseen_ratios(sums[:, first:last], best)
+            own[0, first:last] = expected * (self._mass[first:last] / expected.sum(axis=1))[:, None]
+
+        map_chunks(n_words, _CHUNK, self._n_threads, collect)
+        errors = np.sum(map_chunks(n_words, _CHUNK, self._n_threads, judge), axis=0)
+        best = ORDINARY[np.argmin(errors)]
+        map_chunks(n_words, _CHUNK, self._n_threads, foresee)
+        self._foreseen = own[0]
+
+    def _expected(self, first: int, last: int) -> np.ndarray:
+        """What entries are expected to be in units of the noise, the statistics of a ratio of 1: (last - first, K)."""
+        if self._foreseen is None:
+            return np.asarray(self._mass[first:last, None] * self.weight)
+        return self._foreseen[first:last].astype(np.float64)
+
+    def _bands(self, first: int, last: int) -> np.ndarray:
+        """The bands of words, (last - first, 1), by their masses over the noise of their sums; or those of entries."""
+        of = self._mass[first:last, None] / len(self.weight) if self._foreseen is None else self._foreseen[first:last]
+        return np.searchsorted(_EDGES, of, side="right").astype(np.int32)
 
     def state(self) -> dict[str, np.ndarray]:
         """Arrays for `restore`; none before the first update."""
@@ -192,17 +238,17 @@ class ProductShrinkage:
             "topic_weight": self.weight,
         }
 
-    def restore(self, state: Mapping[str, np.ndarray], n_words: int, sd: np.ndarray) -> None:
-        """Go on from a `state` of an average with noise ``sd``; ValueError if it is not one."""
+    def restore(self, state: Mapping[str, np.ndarray], average: np.ndarray, sd: np.ndarray) -> None:
+        """Go on from a `state` of an ``average`` with noise ``sd``; ValueError if it is not one."""
         prior = array_of(state, "ratio_prior", (_BANDS, len(self._grid)))
         mass_prior = array_of(state, "mass_prior", (_MASS_POINTS + 1,))
-        mass = array_of(state, "word_mass", (n_words,))
+        mass = array_of(state, "word_mass", (len(average),))
         weight = array_of(state, "topic_weight", (self._n_topics,))
         if min(prior.min(), mass_prior.min()) < 0 or min(mass.min(), weight.min()) <= 0:
             raise ValueError("state: the priors of the read-out are not above 0")
         self._prior, self._mass_prior = prior.astype(np.float32), mass_prior
         self._mass, self.weight, self._sd = mass, weight, sd
-        self._assign_bands()
+        self._foresee(average)
 
     def means(self, average: np.ndarray, first: int, last: int, worker: int = 0) -> np.ndarray:
         """Posterior means of words first..last, shape (last - first, K), in the room of one of the threads."""
@@ -221,19 +267,19 @@ class ProductShrinkage:
         what of it lies below 0 counts as 0.
         """
         assert self._prior is not None
-        masses = self._likely_masses(average)[:, first:last, None, None]
+        likely = (self._likely_masses(average)[:, first:last] / self._mass[first:last])[:, :, None, None]
         grid = self._grid.astype(np.float64)
         width = np.concatenate(([0.0], np.gradient(grid)[1:]))
         width[1:-1] = (grid[2:] - grid[:-2]) / 4
         width[-1] /= 2
         x = self._units(average, first, last)[:, :, None]
-        scale = masses * self.weight[:, None]
+        scale = likely * self._expected(first, last)[:, :, None]
         variance = 1.0 + (scale * width) ** 2
         distance = x - scale * grid
         log = -0.5 * distance**2 / variance
         weight = np.exp(log - log.max(axis=-1, keepdims=True)) / np.sqrt(variance)
-        weight *= self._prior.astype(np.float64)[self._band[first:last]][:, None, :]
-        weight /= weight.sum(axis=-1, keepdims=True) * len(masses)
+        weight *= self._prior.astype(np.float64)[self._bands(first, last)]
+        weight /= weight.sum(axis=-1, keepdims=True) * len(likely)
         center = scale * grid + (1.0 - 1.0 / variance) * distance
         # The point at 0 is a normal too narrow to matter: its quantiles below 0 count as 0.
         sd = np.maximum(np.sqrt(1.0 - 1.0 / variance), 1e-9)
@@ -269,8 +315,26 @@ class ProductShrinkage:
         self._call(rows + shift if shift else rows, first, last, worker, out, None)
         return out.astype(np.float64)
 
-    def _call(self, rows, first, last, worker, means, weight):
-        native.shrink_means(
-            rows, 1.0, self._mass[first:last], self.weight, self._grid, self._prior, self._band[first:last],
-            self._workspaces[worker], means, weight,
-        )
+    def _call(
+        self, rows: np.ndarray, first: int, last: int, worker: int, means: np.ndarray | None, weight: np.ndarray | None
+    ) -> None:
+        bands = self._bands(first, last)
+        if self._foreseen is None:
+            native.shrink_means(
+                rows, 1.0, self._mass[first:last], self.weight, self._grid, self._prior, bands[:, 0],
+                self._workspaces[worker], means, weight,
+            )
+            return
+        # Entries of a band at a time, as if they were those of one word: the kernel has a prior for each word.
+        expected, seen, bands = self._expected(first, last).ravel(), rows.ravel(), bands.ravel()
+        for band in range(_BANDS):
+            at = np.flatnonzero(bands == band)
+            if len(at) == 0:
+                continue
+            out = None if means is None else np.empty((1, len(at)), dtype=np.float32)
+            native.shrink_means(
+                seen[at][None], 1.0, np.ones(1), expected[at], self._grid, self._prior,
+                np.array([band], dtype=np.int32), np.empty(2 * len(at) + 64, dtype=np.float32), out, weight,
+            )
+            if means is not None and out is not None:
+                means.ravel()[at] = out[0]

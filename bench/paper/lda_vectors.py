@@ -1,0 +1,101 @@
+"""Private topics with words that are used alike as a prior (the tables of docs/topics.md).
+
+Accounting: adding or removing one document, Poisson sampling, PLD, delta = 10^-4; the plan's settings, and its number
+of topics but for the 400,000 documents. *Vectors*: neighbours by a public model's vectors (`word_vectors` writes them,
+to VIPS_FAST_VECTORS); *others' vectors*: each word has another word's, a control; *articles*: neighbours by
+`vips_fast.word_vectors` of whole articles that no section comes from, taken as public.
+"""
+
+import os
+import warnings
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+from common import DATA, markdown
+from lda_common import DATA as WIKI
+from lda_common import K, load
+from lda_fig2 import DELTA, N
+from lda_table import SMALL, sections, small
+from word_vectors import VOCABULARIES
+
+from vips_fast import LatentDirichletAllocation, nearest_words, plan, word_vectors
+from vips_fast.data import load_vocabulary, load_word_vectors
+
+TITLE = "Words that are used alike, by public vectors of words, as a prior of private topics"
+NEEDS = ("wiki", "text")
+VECTORS = Path(os.environ.get("VIPS_FAST_VECTORS", DATA / "vectors"))
+EPSILONS = {"sections": (0.3, 1.0, 2.0), "reuters": (1.0, 2.0, 4.0), "simulated": (0.3, 1.0)}
+ARTICLES = {"8,000 articles": 8000, "1,000 articles": 1000}
+SETTINGS = ("plan", "vectors", "others' vectors", *ARTICLES)
+
+
+def cells(scale: int) -> list[dict]:
+    runs = 3 if scale == 1 else 1
+    wanted = [
+        (part, epsilon, setting, seed)
+        for part, epsilons in EPSILONS.items() for epsilon in epsilons for setting in SETTINGS for seed in range(runs)
+        # The 400,000 are made of the articles; the plan's own rows of these are in `lda_table`.
+        if setting == "vectors" or part == "sections" or (part == "reuters" and setting not in ARTICLES)
+    ]  # fmt: skip
+    names = ("part", "epsilon", "setting", "seed")
+    return [dict(zip(names, cell, strict=True), scale=scale) for cell in wanted]
+
+
+@lru_cache(2)
+def neighbors(name, mixed):
+    """The nearest words of a vocabulary; by another word's vectors if they are to be mixed."""
+    vectors = load_word_vectors(VECTORS / f"{name}.vec", load_vocabulary(DATA / VOCABULARIES[name]))
+    return nearest_words(vectors[np.random.default_rng(9).permutation(len(vectors))] if mixed else vectors)
+
+
+@lru_cache(1)
+def neighbors_of_articles(n):
+    train = sp.csr_array(sp.load_npz(WIKI / "train.npz"))
+    others = np.setdiff1d(np.arange(train.shape[0]), np.load(WIKI / "train_sections_article.npy"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of words that no article has
+        return nearest_words(word_vectors(train[others[:n]]))
+
+
+def run(cell: dict) -> dict:
+    part, setting = cell["part"], cell["setting"]
+    if part == "simulated":
+        (X, Y), length = load(N // cell["scale"])[:2], 500
+    elif part == "sections":
+        (X, Y), length = sections(), 100
+    else:
+        (X, Y), length = small(part), SMALL[part][1]
+    private = dict(doc_length=length, target_epsilon=cell["epsilon"], target_delta=DELTA)
+    topics = K if part == "simulated" else plan(*X.shape, None, **private).n_components
+    name = "reuters" if part == "reuters" else "wiki"
+    if setting in ARTICLES:
+        prior = neighbors_of_articles(ARTICLES[setting])
+    else:
+        prior = None if setting == "plan" else neighbors(name, setting != "vectors")
+    model = LatentDirichletAllocation(
+        topics, topic_word_prior=prior, n_jobs=1, random_state=cell["seed"], **private
+    ).fit(X)  # fmt: skip
+    return dict(perplexity=model.perplexity(Y[:2000]), topics=topics)
+
+
+def report(rows: list[dict]) -> str:
+    groups = {}
+    for row in rows:
+        groups.setdefault((row["part"], row["epsilon"]), {}).setdefault(row["setting"], []).append(row["perplexity"])
+    shown = [
+        (part, epsilon, *(
+            f"{np.mean(own[s]):.0f} ± {np.std(own[s]):.0f} ({len(own[s])})" if s in own else "" for s in SETTINGS
+        ))
+        for (part, epsilon), own in groups.items()
+    ]  # fmt: skip
+    return f"""{markdown(("part", "ε, sound", *SETTINGS), shown)}
+
+Perplexity of unseen documents, means ± standard deviations (runs). Neither article has this; these are the figures of
+`topics.md`, with δ = 10⁻⁴ for adding or removing a document. *Simulated* are the 400,000 documents of Figure 2, whose
+plan without vectors is in the table before. The control gives each word the vector of another word."""
+
+
+def draw(rows: list[dict], folder: Path) -> list[Path]:
+    return []

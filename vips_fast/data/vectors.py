@@ -1,0 +1,82 @@
+"""Vectors of words from files of public ones."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from ..durable import replace_file
+from ._files import BadLine, blocks, naming, open_text
+from .vocabulary import PathLike
+
+
+def load_word_vectors(path: PathLike, words: Sequence[str]) -> np.ndarray:
+    """The vectors of ``words`` in a file in the text format of word2vec, fastText (``.vec``) or GloVe, plain or gzip.
+
+    Each line holds a word and its d numbers, with spaces between; a first line of two whole numbers, how many words
+    there are and d, is passed over. Returns float32 of shape (len(words), d). Words are compared as they are, the first
+    line of a word counts, and a word that is not in the file has a row of NaN.
+
+    Raises OSError if the file cannot be opened, and ValueError if it holds no vectors, or a line of one of the words
+    has fewer numbers than the first line, or other than finite ones.
+    """
+    columns = {word.encode(): v for v, word in enumerate(words)}
+    found: dict[int, np.ndarray] = {}
+    d = number = 0
+    with naming(path), open_text(path) as file:
+        for block in blocks(file):
+            for line in block.split(b"\n"):
+                number += 1
+                word = line.partition(b" ")[0]
+                if d == 0:
+                    fields = line.split()
+                    if not fields or (number == 1 and len(fields) == 2 and all(field.isdigit() for field in fields)):
+                        continue
+                    d = len(_vector(line, len(fields) - 1, number))
+                v = columns.get(word)
+                # A line of more fields is that of a phrase which begins with the word.
+                if v is not None and v not in found and len(line.split()) <= d + 1:
+                    found[v] = _vector(line, d, number)
+            if d > 0 and len(found) == len(columns):
+                break
+            number -= block.endswith(b"\n")
+        if d == 0:
+            raise ValueError("is empty; expected lines of a word and its numbers")
+    out = np.full((len(words), d), np.nan, dtype=np.float32)
+    for v, vector in found.items():
+        out[v] = vector
+    return out
+
+
+def save_word_vectors(path: PathLike, words: Sequence[str], vectors: np.ndarray) -> int:
+    """Write a file that `load_word_vectors` reads, and replace one that is there; the number of words that are in it.
+
+    ``vectors``, (V, d), has a row for each of the ``words``. Left out are words with spaces in them, for which the
+    format has no room, and those with a row that is 0 or not finite. Raises ValueError for another shape, and OSError
+    if the file cannot be written.
+    """
+    if vectors.ndim != 2 or len(vectors) != len(words) or vectors.shape[1] < 1:
+        raise ValueError(f"vectors: shape {vectors.shape}; expected ({len(words)}, d), a row for each word")
+    there = np.isfinite(vectors).all(axis=1) & vectors.any(axis=1)
+    known = [v for v in np.flatnonzero(there).tolist() if len(words[v].split()) == 1]
+
+    def write(file: BinaryIO) -> None:
+        file.write(f"{len(known)} {vectors.shape[1]}\n".encode())
+        for v in known:
+            file.write(f"{words[v]} {' '.join(f'{x:.8g}' for x in vectors[v])}\n".encode())
+
+    replace_file(Path(path), write)
+    return len(known)
+
+
+def _vector(line: bytes, d: int, number: int) -> np.ndarray:
+    """The d numbers behind the word of a line."""
+    fields = line.split()
+    try:
+        vector = np.array(fields[1:], dtype=np.float32)
+    except ValueError:
+        vector = np.empty(0, dtype=np.float32)
+    if len(vector) != d or d < 1 or not np.isfinite(vector).all():
+        raise BadLine(number, f"expected a word and {max(d, 1)} finite numbers")
+    return vector
