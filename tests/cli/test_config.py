@@ -14,7 +14,7 @@ from vips_fast.cli.main import build_parser
 from vips_fast.cli.progress import ProgressLine
 from vips_fast.engine.budget import Budget
 
-FITS = ("fit lda", "fit blr", "fit sbn")
+FITS = ("fit lda", "fit blr", "fit sbn", "fit mixture")
 
 
 def toml(command, options):
@@ -59,6 +59,10 @@ OWN = {
     "fit blr": {
         "input": "/x.npy", "labels": "/y", "label": "c", "schema": "/s", "person": "p", "names": "/n", "row_norm": 2.5,
         "classes": ["no", "yes"], "trials": 3, "no_intercept": True, "covariance": "spherical",
+    },
+    "fit mixture": {
+        "input": "/x.npy", "schema": "/s", "person": "p", "names": "/n", "held": "/h", "vocab": "/v", "kind": "vector",
+        "components": 7, "projection": 32, "center": 0.0, "radius": 2.5, "max_words": 9,
     },
     "fit sbn": {"input": "/x.npy", "person": "p", "threshold": -128, "components": 7, "bound": "pg"},
 }  # fmt: skip

@@ -57,7 +57,8 @@ def check(args: argparse.Namespace, model: Any) -> int:
     from .forecast import foreseen
     from .runs import refusal, run_folder, spent
 
-    for name in ("input", "vocab", "stop_words", "labels", "names", "groups", "schema", "prior_model", "word_vectors"):
+    named = "input", "vocab", "stop_words", "labels", "names", "held", "groups", "schema", "prior_model", "word_vectors"
+    for name in named:
         paths = getattr(args, name, None) or []
         for path in [paths] if isinstance(paths, str) else paths:
             if not is_word(path):
@@ -173,7 +174,7 @@ def _read(path: str) -> tuple[str, dict[str, Any]]:
         if name not in ("command", "options"):
             raise ValueError(f"{path}: {name}: unknown key; expected command and options")
     words, options = job.get("command"), job.get("options")
-    fits = "fit lda", "fit blr", "fit sbn"
+    fits = "fit lda", "fit blr", "fit sbn", "fit mixture"
     if words not in fits:
         raise ValueError(f"{path}: command = {_shown(words)}: expected one of {', '.join(fits)}")
     if not isinstance(options, dict):

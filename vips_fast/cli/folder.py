@@ -4,7 +4,7 @@ import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .texts import COEFFICIENTS, PRIVACY, READING, REPORT, SCHEMA, STATEMENT, TOPICS, VOCABULARY
+from .texts import COEFFICIENTS, COMPONENTS, PRIVACY, READING, REPORT, SCHEMA, STATEMENT, TOPICS, VOCABULARY
 
 if TYPE_CHECKING:
     from ..models.estimator import PrivateEstimator
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 MODEL_FILES = frozenset(
     {
         "model.npz", "model.json", "model.sig", STATEMENT, TOPICS, PRIVACY, VOCABULARY, READING, SCHEMA, COEFFICIENTS,
-        REPORT,
+        COMPONENTS, REPORT,
     }  # fmt: skip
 )
 

@@ -18,6 +18,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "vips-fast fit lda counts.npz --vocab vocab.txt --topics 20 --epsilon 2 --out topics",
         "vips-fast fit blr rows.npz --labels labels.txt --epsilon 0.5 --out model",
         "vips-fast fit sbn train-images-idx3-ubyte.gz --components 50 --epsilon 0.5 --out network",
+        "vips-fast fit mixture answers.npy --kind bernoulli --components 6 --epsilon 1 --out types",
     ),
     "fit lda": (
         "vips-fast fit lda notes.parquet --text note --person patient --topics 20 --epsilon 2 --out topics",
@@ -30,6 +31,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "vips-fast fit blr table.csv --schema schema.toml --label income --person household --epsilon 0.5 --out model",
     ),
     "fit sbn": ("vips-fast fit sbn train-images-idx3-ubyte.gz --components 50 --epsilon 0.5 --out network",),
+    "fit mixture": (
+        "vips-fast fit mixture answers.npy --kind bernoulli --components 6 --epsilon 1 --out types",
+        "vips-fast fit mixture vectors.npy --kind vector --projection 32 --components 20 --held held.npz "
+        "--vocab words.txt --epsilon 2 --out clusters",
+    ),
     "search": (
         "vips-fast search lda counts.npz --vocab vocab.txt --try topics=10,20,40 --epsilon 2 --out topics",
         "vips-fast search blr rows.npz --labels labels.txt --try row-norm=0.5,1,2 --epsilon 1 --out model",
@@ -44,7 +50,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "search sbn": ("vips-fast search sbn images.npz --try components=20,50 --epsilon 1 --out network",),
     "topics": ("vips-fast topics topics --words 15",),
     "plan": ("vips-fast plan --records 400000 --words 7702 --topics 50 --epsilon 1",),
-    "predict": ("vips-fast predict model new.npz --out probabilities.csv",),
+    "predict": (
+        "vips-fast predict model new.npz --out probabilities.csv",
+        "vips-fast predict types new.npy --out shares.csv",
+    ),
     "plot": ("vips-fast plot network --out weights.png --shape 28x28",),
     "config": ("vips-fast config nightly.toml --check",),
     "finish": ("vips-fast finish topics.run --out topics",),

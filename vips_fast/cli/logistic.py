@@ -1,4 +1,4 @@
-"""Logistic regression: ``fit blr`` and ``predict``."""
+"""Logistic regression: ``fit blr``."""
 
 from __future__ import annotations
 
@@ -9,23 +9,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import texts
-from .arguments import Parser, add_fit_groups, add_model, add_table, command, positive, whole
+from .arguments import add_fit_groups, command, positive, whole
 from .fit import Job, run_fit
-from .folder import load_model
-from .output import read_array, read_lines, warn_of_taints, write_table
+from .output import read_array, read_lines
 from .records import sharded
+from .rows import add_rows, read_matrix, read_table
 from .shard import CLASSES
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from ..data import Schema
     from ..models.logistic import BayesianLogisticRegression
 
 
 def add(commands: Any, models: Any) -> None:
     parser = command(models, "blr", fit, "fit a logistic regression and write it to a folder")
-    _add_input(parser)
+    add_rows(parser)
     parser.add_argument("--labels", metavar="FILE", help="of a matrix: labels, or counts with --trials; .npy, or lines")
     parser.add_argument("--label", metavar="COLUMN", help="of a table: the column of labels or counts")
     parser.add_argument("--names", metavar="FILE", help="names of the columns of a matrix, one on each line")
@@ -37,54 +36,6 @@ def add(commands: Any, models: Any) -> None:
     run.add_argument("--covariance", choices=("full", "spherical"), help=what)
     run.add_argument("--trials", dest="n_trials", type=whole, help="trials of each record, default 1")
     run.add_argument("--no-intercept", dest="fit_intercept", action="store_const", const=False, help="no constant")
-
-    what = "print each row's probabilities by a logistic regression, which are as private as the rows"
-    parser = command(commands, "predict", predict, what)
-    add_model(parser, "fit blr")
-    _add_input(parser)
-    add_table(parser)
-
-
-def _add_input(parser: Parser) -> None:
-    what = "rows as .npy (dense) or .npz (scipy sparse), shards, or with a schema a table: CSV, JSON Lines or Parquet"
-    parser.add_argument("input", metavar="INPUT", help=what)
-    what = "what the table's columns are (TOML, see vips-fast schema); predict: default, the one kept in DIR"
-    parser.add_argument("--schema", metavar="FILE", help=what)
-
-
-def _matrix(path: str) -> Any:
-    """Rows in a file of numbers."""
-    if Path(path).suffix == ".npz":
-        from scipy import sparse
-
-        try:
-            return sparse.csr_array(sparse.load_npz(path))
-        except (OSError, MemoryError):
-            raise
-        except Exception:
-            # Damaged archives end in errors of many kinds.
-            raise ValueError(f"{path}: not a .npz file of a scipy sparse matrix") from None
-    if Path(path).suffix != ".npy":
-        raise ValueError(f"{path}: expected a name that ends in .npy or .npz, or --schema for a table")
-    return read_array(path, "biuf")
-
-
-def _table(path: str, schema: Schema, invalid: str, others: Sequence[str] = ()) -> tuple[Any, dict[str, list[Any]]]:
-    """The encoded rows of a table, and the cells of its ``others``, which are no features."""
-    from scipy import sparse
-
-    from ..data.records import read_batches
-
-    kept, parts, n = schema.without(*others), [], 0
-    cells: dict[str, list[Any]] = {name: [] for name in others}
-    for batch in read_batches(path, [*kept.names, *others]):
-        rows = len(next(iter(batch.values())))
-        lines = range(n + 1, n + rows + 1)
-        parts.append(kept.encode(batch, invalid=invalid, where=f"{path}: record", lines=lines))
-        for name, column in cells.items():
-            column.extend(batch[name])
-        n += rows
-    return sparse.vstack(parts, format="csr") if parts else sparse.csr_array((0, len(kept.feature_names))), cells
 
 
 def _labels(args: Namespace) -> np.ndarray:
@@ -119,7 +70,7 @@ def fit(args: Namespace) -> int:
     def read(estimator: BayesianLogisticRegression, run: Any) -> Job:
         if args.schema is not None:
             return _job_of_table(args, estimator)
-        X, y = _matrix(args.input), _labels(args)
+        X, y = read_matrix(args.input), _labels(args)
         names = [f"x{j + 1}" for j in range(X.shape[1])] if args.names is None else read_lines(args.names)
         if len(names) != X.shape[1]:
             raise ValueError(f"{args.names}: {len(names)} names; expected {X.shape[1]}, one for each column")
@@ -149,7 +100,7 @@ def _job_of_table(args: Namespace, estimator: BayesianLogisticRegression) -> Job
     if len(set(others)) < len(others):
         raise ValueError(f"--person {args.person}: expected another column than --label")
     schema.label(args.label, [], counts=counts)  # refuses a column that is no label
-    X, cells = _table(args.input, schema, "nan" if args.invalid == "drop" else "raise", others)
+    X, cells = read_table(args.input, schema, "nan" if args.invalid == "drop" else "raise", others)
     y = schema.label(args.label, cells[args.label], counts=counts)
     if not counts and args.classes is None:
         estimator.set_params(classes=list(schema[args.label].values))
@@ -182,22 +133,3 @@ def _largest(model: Any, names: Any) -> str:
     ]
     head = "Largest coefficients (posterior mean, 90 % interval):"
     return "\n".join([head, *(lines or ["  none whose interval leaves out 0"]), ""])
-
-
-def predict(args: Namespace) -> int:
-    """Print the probability of each class for each row."""
-    from ..data import Schema
-    from ..models.logistic import BayesianLogisticRegression
-
-    model = load_model(args.model, BayesianLogisticRegression, "fit blr", args.verify_key)
-    warn_of_taints(model)
-    path = Path(args.schema or Path(args.model) / texts.SCHEMA)
-    shards = sharded(args)
-    if shards is not None:
-        X: Any = shards
-    elif args.schema is None and (not path.exists() or Path(args.input).suffix in (".npy", ".npz")):
-        X = _matrix(args.input)
-    else:
-        X = _table(args.input, Schema.load(path), "raise")[0]
-    write_table(args, (f"p({label})" for label in model.classes_.tolist()), model.predict_proba(X))
-    return 0

@@ -21,7 +21,9 @@ from . import (
     finish,
     lda,
     logistic,
+    mixture,
     network,
+    predict,
     privacy,
     report,
     schema,
@@ -121,11 +123,11 @@ def build_parser() -> Parser:
     demo.add(commands)
     fit = commands.add_parser("fit", help="fit a model", description="Fit a model and write it to a folder.")
     models = fit.add_subparsers(dest="family", required=True, metavar="MODEL", parser_class=config.JobParser)
-    for family in (lda, logistic, network):
+    for family in (lda, logistic, network, mixture):
         family.add(commands, models)
     search.add(commands, (lda, logistic, network))
     for module in (
-        config, finish, schema, shard, vectors, transform, privacy, budget, verify, audit, report, coherence,
+        config, finish, schema, shard, vectors, predict, transform, privacy, budget, verify, audit, report, coherence,
         completion,
     ):  # fmt: skip
         module.add(commands)

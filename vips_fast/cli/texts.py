@@ -1,7 +1,8 @@
 """The text files beside a model: written by fit, made again by verify.
 
 Each is a function of what the model publishes and of public inputs that stand in the folder themselves: the words in
-``vocab.txt``, how texts are read in ``text.json``, the columns of tables in ``schema.toml`` and ``coefficients.csv``.
+``vocab.txt``, how texts are read in ``text.json``, the columns of tables in ``schema.toml``,
+``coefficients.csv`` and ``components.csv``.
 """
 
 import csv
@@ -10,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-TOPICS, PRIVACY, COEFFICIENTS, REPORT = "topics.txt", "privacy.txt", "coefficients.csv", "report.html"
+TOPICS, PRIVACY, REPORT = "topics.txt", "privacy.txt", "report.html"
+COEFFICIENTS, COMPONENTS = "coefficients.csv", "components.csv"
 #: Written with the model itself.
 STATEMENT = "privacy.json"
 #: Public inputs, kept as they were given: words, how texts were read (columns and analyzer), columns of a table.
@@ -56,6 +58,22 @@ def coefficients(model: Any, names: Sequence[str]) -> str:
     return out.getvalue()
 
 
+def components(model: Any, names: Sequence[str] | None) -> str:
+    """Each component of a mixture, its weight, and its mean in each column, or its keywords: ``components.csv``."""
+    out = io.StringIO()
+    table = csv.writer(out, lineterminator="\n")
+    if hasattr(model, "projection"):
+        has_words = model.vocabulary is not None
+        head, rows = ["keywords"] * has_words, [[" ".join(row)] for row in model.keywords()] if has_words else None
+    else:
+        means = model.probabilities_ if hasattr(model, "probabilities_") else model.means_
+        head, rows = list(names or ()), [[f"{number:.6g}" for number in row] for row in means]
+    table.writerow(["component", "weight", *head])
+    for k, weight in enumerate(model.weights_.tolist()):
+        table.writerow([k + 1, f"{weight:.6g}", *(rows[k] if rows else ())])
+    return out.getvalue()
+
+
 def kept_vocabulary(folder: str | Path) -> tuple[str, ...] | None:
     """The words in the folder of a topic model, or None."""
     from ..data import load_vocabulary
@@ -71,8 +89,21 @@ def kept_names(model: Any, text: str) -> list[str] | None:
     return names if len(names) == d else None
 
 
+def has_components(model: Any) -> bool:
+    """Whether a model is a mixture."""
+    return hasattr(model, "weights_") and hasattr(model, "predict_proba")
+
+
+def component_names(model: Any, text: str) -> list[str] | None:
+    """The names of the columns in the text of ``components.csv``; None if they are not as many, or of vectors."""
+    names = next(csv.reader(io.StringIO(text, newline="")), [])[2:]
+    return None if hasattr(model, "projection") or len(names) != model.n_columns_ else names
+
+
 def public_names(model: Any, files: Mapping[str, str]) -> dict[str, Any]:
     """What the texts beside a model call its columns: ``words`` of a topic model, ``names`` of another, or nothing."""
+    if has_components(model) and COMPONENTS in files:
+        return {"names": component_names(model, files[COMPONENTS])}
     if hasattr(model, "perplexity") and VOCABULARY in files:
         return {"words": [line.strip() for line in files[VOCABULARY].removeprefix("\ufeff").rstrip().split("\n")]}
     if hasattr(model, "coef_") and COEFFICIENTS in files:
@@ -82,7 +113,7 @@ def public_names(model: Any, files: Mapping[str, str]) -> dict[str, Any]:
 
 def naming(folder: Path) -> dict[str, str]:
     """The texts in a model's folder that name its columns."""
-    paths = (folder / name for name in (VOCABULARY, COEFFICIENTS))
+    paths = (folder / name for name in (VOCABULARY, COEFFICIENTS, COMPONENTS))
     return {path.name: path.read_bytes().decode("utf-8", "replace") for path in paths if path.exists()}
 
 
@@ -105,6 +136,8 @@ def follows(model: Any, folder: Path, name: str) -> bool:
     if name == COEFFICIENTS and hasattr(model, "coef_"):
         names = kept_names(model, text)
         return names is not None and text == coefficients(model, names)
+    if name == COMPONENTS and has_components(model):
+        return text == components(model, component_names(model, text))
     if name == REPORT:
         return text == report(model, naming(folder))
     return False

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from .compare import MatchedTopics, compare_topics, mean_overlap
 from .images import dictionary_grid, image_grid, reconstruction_grid, save_png, square_shape
 from .text import (
+    component_rows,
     match_topics,
     paragraph,
     predictive_perplexity,
@@ -31,10 +32,10 @@ _HOMES = {
 }  # fmt: skip
 
 __all__ = [
-    "Dossier", "Gain", "MatchedTopics", "compare_topics", "dictionary_grid", "gain", "html_report", "image_grid",
-    "make_dossier", "match_topics", "mean_overlap", "paragraph", "predictive_perplexity", "reconstruction_grid",
-    "save_png", "short_report", "split_words", "square_shape", "table", "top_words", "topics_table",
-    "unigram_perplexity",
+    "Dossier", "Gain", "MatchedTopics", "compare_topics", "component_rows", "dictionary_grid", "gain", "html_report",
+    "image_grid", "make_dossier", "match_topics", "mean_overlap", "paragraph", "predictive_perplexity",
+    "reconstruction_grid", "save_png", "short_report", "split_words", "square_shape", "table", "top_words",
+    "topics_table", "unigram_perplexity",
 ]  # fmt: skip
 
 

@@ -28,7 +28,7 @@ from ..models.sbn import ClassConditionalNetwork, SigmoidBeliefNetwork
 from ..models.vocabulary import PrivateVocabulary
 from . import figures
 from .images import dictionary_grid, image_grid, save_png
-from .text import top_words
+from .text import component_rows, top_words
 from .words import Gain, gain
 
 #: Owners of so many records are spoken of.
@@ -268,26 +268,11 @@ def _mixture(
     model: BernoulliMixture | GaussianMixture | VectorMixture, names: Sequence[str] | None, n_words: int
 ) -> Learned:
     """The components by weight, each with what tells it from the others."""
-    weights = model.weights_
-    if isinstance(model, VectorMixture):
-        means = model.means_
-        held = None if model.vocabulary is None else [", ".join(words) for words in model.keywords(n_words)]
-    else:
-        means = model.probabilities_ if isinstance(model, BernoulliMixture) else model.means_
-        held = None
-    if held is None:
-        # A projected vector's coordinates are no columns of the data.
-        numbered = names is None or isinstance(model, VectorMixture)
-        said = [f"column {j + 1}" for j in range(means.shape[1])] if numbered else list(names or ())
-        apart = means - weights @ means
-        best = np.argsort(-np.abs(apart), axis=1, kind="stable")[:, :n_words]
-        held = [", ".join(f"{said[j]} {means[k, j]:.3g}" for j in row) for k, row in enumerate(best)]
-    order = np.argsort(-weights, kind="stable")[:_MOST_ROWS].tolist()
     return Learned(
         "Mixture", "Each record is of one of the components. A component shows its share of the records, and the words "
         "that its documents hold more often than others', or the columns whose means are furthest from those of all.",
         columns=("component", "share", "what tells it apart"),
-        table=tuple((str(k + 1), f"{weights[k]:.1%}", held[k]) for k in order), caption="Components by share",
+        table=tuple(component_rows(model, names, n_words)[:_MOST_ROWS]), caption="Components by share",
     )  # fmt: skip
 
 

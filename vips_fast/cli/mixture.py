@@ -1,0 +1,129 @@
+"""Clusters: ``fit mixture``."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from . import texts
+from .arguments import Kind, add_fit_groups, command, positive, whole
+from .fit import Job, run_fit, setting_names
+from .output import read_lines
+from .records import sharded
+from .rows import add_rows, read_matrix, read_table
+
+if TYPE_CHECKING:
+    from ..models.conjugate import ConjugateEstimator
+    from .runs import JobFolder
+
+KINDS = ("bernoulli", "gaussian", "vector")
+_part = Kind(float, lambda v: 0 <= v <= 1, "a number from 0 to 1")
+
+
+def add(commands: Any, models: Any) -> None:
+    parser = command(models, "mixture", fit, "fit clusters of records and write them to a folder")
+    add_rows(parser)
+    parser.add_argument("--names", metavar="FILE", help="names of the columns of a matrix, one on each line")
+    what = "vectors: which words each document holds, a matrix of 0 and 1 as .npy or .npz, with --vocab"
+    parser.add_argument("--held", metavar="FILE", help=what)
+    what = "the public words of the columns of --held, one on each line; each cluster then has keywords"
+    parser.add_argument("--vocab", metavar="FILE", help=what)
+    parser.set_defaults(vocab_size=None)  # of a word list with a name, which is not taken here
+    model, privacy, _ = add_fit_groups(parser)
+    what = "bernoulli: rows of 0 and 1, as a survey's answers; gaussian: numbers in a ball; vector: sentence vectors"
+    model.add_argument("--kind", choices=KINDS, required=True, help=what)
+    model.add_argument("--components", dest="n_components", type=whole, required=True, help="number of clusters")
+    what = "vectors: dimensions that a public random matrix brings them to, 16 to 64 are usual; default: all"
+    model.add_argument("--projection", type=whole, metavar="D", help=what)
+    what = "bernoulli: what answers are measured from, default 0.5; 0 with one column for each choice; public"
+    privacy.add_argument("--center", type=_part, help=what)
+    what = (
+        "bound that rows are scaled down to, public: gaussian, default 1; bernoulli, from the center, default none; of "
+        "N questions with a column for each choice, the root of N"
+    )
+    privacy.add_argument("--radius", type=positive, help=what)
+    what = "vectors: words of a document before it weighs less, public, default 50"
+    privacy.add_argument("--max-words", type=whole, metavar="N", help=what)
+
+
+def mixtures() -> dict[str, type[ConjugateEstimator]]:
+    """The class of each kind."""
+    from ..models.examples import BernoulliMixture, GaussianMixture, VectorMixture
+
+    return dict(zip(KINDS, (BernoulliMixture, GaussianMixture, VectorMixture), strict=True))
+
+
+def fit(args: Namespace) -> int:
+    """Fit a mixture."""
+    from ..data import Schema, load_vocabulary
+
+    cls = mixtures()[args.kind]
+    if args.paper:
+        raise ValueError("--paper: leave it out; mixtures have no form of the paper's own")
+    vectors = args.kind == "vector"
+    own = {"held", "vocab"} if vectors else {"schema", "names"}
+    for name in {"center", "radius", "projection", "max_words", "held", "vocab", "schema", "names"} - own:
+        if getattr(args, name) is not None and name not in setting_names(cls)[0]:
+            raise ValueError(f"--{name.replace('_', '-')}: not with --kind {args.kind}")
+    if (args.held is None) != (args.vocab is None):
+        raise ValueError("--held and --vocab: expected both, or neither")
+    if args.max_words is not None and args.held is None:
+        raise ValueError("--max-words: expected with --held and --vocab")
+    if args.schema is not None:
+        if args.names is not None:
+            raise ValueError("--names: not with --schema, which has the names")
+        schema = Schema.load(args.schema).without(args.person)
+        numbers = [column.name for column in schema.columns if column.kind == "number"]
+        if args.kind == "bernoulli" and numbers:
+            raise ValueError(f"--schema: column {numbers[0]!r} is a number; expected none with --kind bernoulli")
+    if args.vocab is not None:
+        # A setting of the model, by this name.
+        args.vocabulary = list(load_vocabulary(args.vocab))
+    return run_fit(args, cls, lambda estimator, run: _job(args, run))
+
+
+def _job(args: Namespace, run: JobFolder) -> Job:
+    from ..data import Schema
+
+    if (shards := sharded(args)) is not None:
+        if shards.labels is not None:
+            raise ValueError(f"{args.input}: shards with labels; expected shards without them")
+        return _made((shards,), _names(args, shards.n_features), groups=shards.groups)
+    if args.schema is not None:
+        schema, others = Schema.load(args.schema), [] if args.person is None else [args.person]
+        X, cells = read_table(args.input, schema, "nan" if args.invalid == "drop" else "raise", others)
+        kept = schema.without(*others)
+        return _made((X.toarray(),), kept.feature_names, {texts.SCHEMA: kept.to_toml()}, cells.get(args.person))
+    X = read_dense(args.input)
+    if args.held is not None:
+        return _made((X, read_matrix(args.held)), None)
+    return _made((X,), _names(args, X.shape[1]))
+
+
+def _names(args: Namespace, n: int) -> list[str] | None:
+    """Names of a matrix's columns; None for vectors, which have none."""
+    if args.kind == "vector":
+        return None
+    names = [f"x{j + 1}" for j in range(n)] if args.names is None else read_lines(args.names)
+    if len(names) != n:
+        raise ValueError(f"{args.names}: {len(names)} names; expected {n}, one for each column")
+    return names
+
+
+def read_dense(path: str) -> Any:
+    """The rows in a file as an array, which mixtures take."""
+    rows = read_matrix(path)
+    if rows.ndim != 2:
+        raise ValueError(f"{path}: expected a matrix of rows and columns; got shape {rows.shape}")
+    return rows.toarray() if hasattr(rows, "toarray") else rows
+
+
+def _made(data: Any, names: Sequence[str] | None, files: Mapping[str, str] | None = None, groups: Any = None) -> Job:
+    def shown(model: Any) -> str:
+        from ..report import component_rows
+
+        lines = [f"  {number:>3}  {share:>6}  {held}" for number, share, held in component_rows(model, names, 6)]
+        return "\n".join(["Clusters, the largest first (number, share, what tells it apart):", *lines, ""])
+
+    return Job(data, lambda model: {texts.COMPONENTS: texts.components(model, names), **(files or {})}, shown, groups)

@@ -1,0 +1,55 @@
+"""Rows of numbers at the shell: matrices in files, and tables with a schema."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .arguments import Parser
+from .output import read_array
+
+if TYPE_CHECKING:
+    from ..data import Schema
+
+
+def add_rows(parser: Parser) -> None:
+    what = "rows as .npy (dense) or .npz (scipy sparse), shards, or with a schema a table: CSV, JSON Lines or Parquet"
+    parser.add_argument("input", metavar="INPUT", help=what)
+    what = "what the table's columns are (TOML, see vips-fast schema); predict: default, the one kept in DIR"
+    parser.add_argument("--schema", metavar="FILE", help=what)
+
+
+def read_matrix(path: str) -> Any:
+    """Rows in a file of numbers."""
+    if Path(path).suffix == ".npz":
+        from scipy import sparse
+
+        try:
+            return sparse.csr_array(sparse.load_npz(path))
+        except (OSError, MemoryError):
+            raise
+        except Exception:
+            # Damaged archives end in errors of many kinds.
+            raise ValueError(f"{path}: not a .npz file of a scipy sparse matrix") from None
+    if Path(path).suffix != ".npy":
+        raise ValueError(f"{path}: expected a name that ends in .npy or .npz, or --schema for a table")
+    return read_array(path, "biuf")
+
+
+def read_table(path: str, schema: Schema, invalid: str, others: Sequence[str] = ()) -> tuple[Any, dict[str, list[Any]]]:
+    """The encoded rows of a table, and the cells of its ``others``, which are no features."""
+    from scipy import sparse
+
+    from ..data.records import read_batches
+
+    kept, parts, n = schema.without(*others), [], 0
+    cells: dict[str, list[Any]] = {name: [] for name in others}
+    for batch in read_batches(path, [*kept.names, *others]):
+        rows = len(next(iter(batch.values())))
+        lines = range(n + 1, n + rows + 1)
+        parts.append(kept.encode(batch, invalid=invalid, where=f"{path}: record", lines=lines))
+        for name, column in cells.items():
+            column.extend(batch[name])
+        n += rows
+    return sparse.vstack(parts, format="csr") if parts else sparse.csr_array((0, len(kept.feature_names))), cells
