@@ -92,7 +92,7 @@
 #define UNIT_TILE 64
 /* Columns up to which a unit with more rows than columns goes by the matrix of its moments, not by pairs of rows. */
 #define MOMENT_COLUMNS 256
-#define TRIANGLE_ROW(i, d) ((i) * (2 * (d) - (i)-1) / 2)
+#define TRIANGLE_ROW(i, d) ((int64_t)((uint64_t)((i) * (2 * (d) - (i)-1)) >> 1))
 
 #if defined(VF_ISA_AVX512) || defined(VF_ISA_AVX2)
 #define MULADD(a, b, c) __builtin_fma(a, b, c)

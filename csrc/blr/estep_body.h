@@ -69,52 +69,24 @@ VF_INLINE double LOCAL(sparse_form)(int64_t m, int64_t d, const int32_t *VF_REST
     return 2.0 * total;
 }
 
-/* sums += a a^T of a sparse row, upper triangle, in the order of sparse_form. */
+/* sums += a a^T of a sparse row, upper triangle: three rows at a time, which is what the registers hold. */
 VF_INLINE void LOCAL(sparse_outer)(int64_t m, int64_t d, const int32_t *VF_RESTRICT index, const int64_t *VF_RESTRICT a,
                                    int64_t *sums) {
     int64_t i = 0;
-    for (; i + 4 <= m; i += 4) {
-        const int64_t k0 = index[i], k1 = index[i + 1], k2 = index[i + 2], k3 = index[i + 3];
-        const int64_t a0 = a[i], a1 = a[i + 1], a2 = a[i + 2], a3 = a[i + 3];
-        int64_t *r0 = sums + TRIANGLE_ROW(k0, d), *r1 = sums + TRIANGLE_ROW(k1, d);
-        int64_t *r2 = sums + TRIANGLE_ROW(k2, d), *r3 = sums + TRIANGLE_ROW(k3, d);
+    for (; i + 3 <= m; i += 3) {
+        const int64_t k0 = index[i], k1 = index[i + 1], k2 = index[i + 2], a0 = a[i], a1 = a[i + 1], a2 = a[i + 2];
+        int64_t *r0 = sums + TRIANGLE_ROW(k0, d), *r1 = sums + TRIANGLE_ROW(k1, d), *r2 = sums + TRIANGLE_ROW(k2, d);
         r0[k0] += a0 * a0;
         r0[k1] += a0 * a1;
         r0[k2] += a0 * a2;
-        r0[k3] += a0 * a3;
         r1[k1] += a1 * a1;
         r1[k2] += a1 * a2;
-        r1[k3] += a1 * a3;
         r2[k2] += a2 * a2;
-        r2[k3] += a2 * a3;
-        r3[k3] += a3 * a3;
-        int64_t j = i + 4;
-        for (; j + 4 <= m; j += 4) {
-            const int64_t l0 = index[j], l1 = index[j + 1], l2 = index[j + 2], l3 = index[j + 3];
-            const int64_t b0 = a[j], b1 = a[j + 1], b2 = a[j + 2], b3 = a[j + 3];
-            r0[l0] += a0 * b0;
-            r0[l1] += a0 * b1;
-            r0[l2] += a0 * b2;
-            r0[l3] += a0 * b3;
-            r1[l0] += a1 * b0;
-            r1[l1] += a1 * b1;
-            r1[l2] += a1 * b2;
-            r1[l3] += a1 * b3;
-            r2[l0] += a2 * b0;
-            r2[l1] += a2 * b1;
-            r2[l2] += a2 * b2;
-            r2[l3] += a2 * b3;
-            r3[l0] += a3 * b0;
-            r3[l1] += a3 * b1;
-            r3[l2] += a3 * b2;
-            r3[l3] += a3 * b3;
-        }
-        for (; j < m; ++j) {
+        for (int64_t j = i + 3; j < m; ++j) {
             const int64_t l = index[j], b = a[j];
             r0[l] += a0 * b;
             r1[l] += a1 * b;
             r2[l] += a2 * b;
-            r3[l] += a3 * b;
         }
     }
     for (; i < m; ++i) {
@@ -382,14 +354,17 @@ static int32_t LOCAL(add_sparse)(int64_t n, int64_t d, int64_t row_begin, int64_
         const double by_linear = fabs(w) * (FACTOR_LIMIT / LINEAR_LIMIT),
                      most = by_linear > fabs(f) ? by_linear : fabs(f);
         int outside = (w != w) | (f != f);
-        for (int64_t i = 0; i < m; ++i) outside |= !(fabs(v[i]) * most < FACTOR_LIMIT);
+        for (int64_t i = 0; i < m; ++i) {
+            const int in = fabs(v[i]) * most < FACTOR_LIMIT;
+            outside |= !in;
+            a[i] = (int32_t)(in ? f * v[i] : 0.0);
+        }
         if (outside) return VF_ERR_RANGE;
         if (w != 0.0)
             for (int64_t i = 0; i < m; ++i)
                 if (whole || (index[i] >= row_begin && index[i] < row_end))
                     sums_linear[index[i]] += (int32_t)(w * v[i]);
         if (f == 0.0) continue;
-        for (int64_t i = 0; i < m; ++i) a[i] = (int32_t)(f * v[i]);
         if (whole) {
             LOCAL(sparse_outer)(m, d, index, a, sums_quadratic);
             continue;

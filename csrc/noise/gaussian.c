@@ -172,9 +172,8 @@ VF_INLINE int32_t range_noise(int64_t n, int64_t first, double scale, const uint
     return r.status;
 }
 
-int32_t VF_FN(vf_gaussian_group)(const uint32_t *key, int64_t group, double scale, const double *scales,
-                                 uint64_t *out) {
-    uint64_t words[GROUP];
+int32_t VF_FN(vf_gaussian_group)(const uint32_t *key, int64_t group, double scale, const double *scales, int add,
+                                 uint64_t *words, uint64_t *out) {
     run r = {.key = key,
              .scale = scale,
              .scales = scales,
@@ -182,11 +181,12 @@ int32_t VF_FN(vf_gaussian_group)(const uint32_t *key, int64_t group, double scal
              .end = group * GROUP + GROUP,
              .status = VF_OK};
     VF_FN(vf_chacha20_group)(key, (uint64_t)group, words);
-    if (scales)
+    if (add)
+        group_noise(&r, group, words, 0, 1, out);
+    else if (scales)
         group_noise(&r, group, words, 1, 0, out);
     else
         group_noise(&r, group, words, 0, 0, out);
-    vf_wipe(words, sizeof words);
     return r.status;
 }
 

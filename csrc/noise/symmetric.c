@@ -12,17 +12,16 @@
 #include "simd/simd_int.h"
 
 #define GROUP VF_CHACHA20_GROUP
-/* Rows that are drawn before they are mirrored: a few stay in L2, and each row
- * below the diagonal gets ROWS consecutive entries. */
+/* Rows that are checked, or drawn, before their mirror image is read or written: a few stay in L2, and each row
+ * below the diagonal has ROWS consecutive entries. */
 #define ROWS 32
-/* Side of the square tiles of the symmetry check. */
-#define TILE 64
 
 VF_INLINE void *word(const int64_t *matrix, int64_t stride, int64_t i, int64_t j) {
     return (void *)(uintptr_t)(matrix + i * stride + j);
 }
 
-/* Fetch rows begin .. end - 1 (below `d`), columns from col to col + width, ahead of writing them. */
+/* Fetch rows begin .. end - 1 (below `d`), columns from col to col + width, ahead of use; what is checked is written
+ * later. */
 VF_INLINE void touch(const int64_t *matrix, int64_t stride, int64_t begin, int64_t end, int64_t d, int64_t col,
                      int64_t width) {
     for (int64_t i = begin; i < end && i < d; ++i)
@@ -55,18 +54,28 @@ static void mirror(int64_t d, int64_t begin, int64_t end, int64_t stride, int64_
         for (int64_t i = begin; i < end; ++i) memcpy(word(matrix, stride, j, i), word(matrix, stride, i, j), 8);
 }
 
-/* Whether the TILE x TILE entries from (r0, c0) on have the same bits as their mirror image. */
-static int same_bits(int64_t r0, int64_t c0, int64_t stride, const int64_t *matrix) {
-    const vfq first = vfq_load(word(matrix, stride, r0, c0));
-    vfq differ = vfq_xor(first, first);
-    for (int64_t j = c0; j < c0 + TILE; j += VF_ND)
-        for (int64_t i = r0; i < r0 + TILE; i += VF_ND) {
+/* Whether rows begin .. end - 1 of the upper triangle have the same bits as their mirror image. */
+static int same_bits(int64_t d, int64_t begin, int64_t end, int64_t stride, const int64_t *matrix) {
+    int64_t other = 0, j = end;
+    for (int64_t i = begin; i < end; ++i)
+        for (int64_t k = i + 1; k < end; ++k) other |= matrix[k * stride + i] ^ matrix[i * stride + k];
+    static const uint64_t none[VF_ND] = {0};
+    vfq differ = vfq_load(none);
+    for (; j + VF_ND <= d; j += VF_ND) {
+        touch(matrix, stride, j + ROWS, j + ROWS + VF_ND, d, begin, end - begin);
+        int64_t i = begin;
+        for (; i + VF_ND <= end; i += VF_ND) {
             vfq block[VF_ND];
             load_transposed(matrix, stride, i, j, block);
             for (int k = 0; k < VF_ND; ++k)
                 differ = vfq_or(differ, vfq_xor(block[k], vfq_load(word(matrix, stride, j + k, i))));
         }
-    return !vfq_any(differ);
+        for (; i < end; ++i)
+            for (int64_t k = j; k < j + VF_ND; ++k) other |= matrix[k * stride + i] ^ matrix[i * stride + k];
+    }
+    for (; j < d; ++j)
+        for (int64_t i = begin; i < end; ++i) other |= matrix[j * stride + i] ^ matrix[i * stride + j];
+    return !other && !vfq_any(differ);
 }
 
 /* Element number of the diagonal entry of a row. */
@@ -76,7 +85,7 @@ VF_INLINE int64_t packed(int64_t d, int64_t row) { return row * d - row * (row -
 static int32_t add_noise(int64_t d, int64_t row_begin, int64_t row_end, double scale_diagonal, double scale_off,
                          const uint8_t *key, int64_t stride, int64_t *matrix) {
     uint32_t k[8];
-    uint64_t noise[GROUP];
+    uint64_t words[GROUP], noise[GROUP];
     double scales[GROUP];
     const double widest = scale_diagonal > scale_off ? scale_diagonal : scale_off;
     int32_t status = VF_OK;
@@ -85,21 +94,26 @@ static int32_t add_noise(int64_t d, int64_t row_begin, int64_t row_end, double s
     while (row < row_end) {
         const int64_t group = at / GROUP, group_end = (group + 1) * GROUP;
         int64_t next = packed(d, row + (at > packed(d, row))); /* the next diagonal entry from `at` on */
+        /* A group that has no diagonal entry and no other row's is added where it belongs. */
+        const int whole = at == group * GROUP && next >= group_end;
         int32_t s;
-        if (next >= group_end) {
-            s = VF_FN(vf_gaussian_group)(k, group, scale_off, NULL, noise);
+        if (whole) {
+            uint64_t *out = word(matrix, stride, row, row + (at - packed(d, row)));
+            s = VF_FN(vf_gaussian_group)(k, group, scale_off, NULL, 1, words, out);
+        } else if (next >= group_end) {
+            s = VF_FN(vf_gaussian_group)(k, group, scale_off, NULL, 0, words, noise);
         } else {
             for (int j = 0; j < GROUP; ++j) scales[j] = scale_off;
             for (int64_t i = row + (at > packed(d, row)); i < d && packed(d, i) < group_end; ++i)
                 scales[packed(d, i) - group * GROUP] = scale_diagonal;
-            s = VF_FN(vf_gaussian_group)(k, group, widest, scales, noise);
+            s = VF_FN(vf_gaussian_group)(k, group, widest, scales, 0, words, noise);
         }
         if (s != VF_OK) status = s;
         while (row < row_end && at < group_end) {
             const int64_t row_stop = packed(d, row + 1), stop = row_stop < group_end ? row_stop : group_end;
             int64_t *out = matrix + row * stride + row + (at - packed(d, row));
             const uint64_t *n = noise + (at - group * GROUP);
-            for (int64_t j = 0; j < stop - at; ++j) out[j] = (int64_t)((uint64_t)out[j] + n[j]);
+            for (int64_t j = 0; j < stop - at && !whole; ++j) out[j] = (int64_t)((uint64_t)out[j] + n[j]);
             at = stop;
             if (at == row_stop) {
                 ++row;
@@ -111,30 +125,24 @@ static int32_t add_noise(int64_t d, int64_t row_begin, int64_t row_end, double s
         }
     }
     vf_wipe(k, sizeof k);
+    vf_wipe(words, sizeof words);
     vf_wipe(noise, sizeof noise);
     return status;
 }
 
-/* In square tiles above the diagonal, each compared with its mirror image. */
+/* Row after row, and then, with these in cache, a few rows at once with their mirror image. */
 static int32_t check(int64_t d, int64_t row_begin, int64_t row_end, int64_t limit, int64_t stride,
                      const int64_t *matrix) {
-    for (int64_t r0 = row_begin; r0 < row_end; r0 += TILE) {
-        const int64_t r1 = row_end - r0 < TILE ? row_end : r0 + TILE;
-        for (int64_t c0 = r0; c0 < d; c0 += TILE) {
-            const int64_t c1 = d - c0 < TILE ? d : c0 + TILE;
-            int bad = 0;
-            for (int64_t i = r0; i < r1; ++i)
-                for (int64_t j = c0; j < c1; ++j) {
-                    const int64_t x = matrix[i * stride + j];
-                    bad |= x < -limit || x > limit;
-                }
-            if (bad) return VF_ERR_RANGE;
-            /* Whole tiles at once, those at the edge one by one. */
-            if (r1 - r0 == TILE && c1 - c0 == TILE && same_bits(r0, c0, stride, matrix)) continue;
-            for (int64_t i = r0; i < r1; ++i)
-                for (int64_t j = c0; j < c1; ++j)
-                    if (matrix[j * stride + i] != matrix[i * stride + j]) return VF_ERR_PARAMETER;
-        }
+    for (int64_t begin = row_begin; begin < row_end; begin += ROWS) {
+        const int64_t end = row_end - begin < ROWS ? row_end : begin + ROWS;
+        int bad = 0;
+        for (int64_t i = begin; i < end; ++i)
+            for (int64_t j = begin; j < d; ++j) {
+                const int64_t x = matrix[i * stride + j];
+                bad |= x < -limit || x > limit;
+            }
+        if (bad) return VF_ERR_RANGE;
+        if (!same_bits(d, begin, end, stride, matrix)) return VF_ERR_PARAMETER;
     }
     return VF_OK;
 }

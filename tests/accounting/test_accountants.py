@@ -162,6 +162,24 @@ def test_calibrated_noise_is_the_smallest(accountant):
     assert acc.epsilon(make(z * 0.998), 1e-5, accountant) > 2.0
 
 
+@pytest.mark.parametrize("rtol", [1e-6, 1e-3, 1e-2])
+def test_few_exact_answers_calibrate(rtol, monkeypatch):
+    """Rough answers say where to search; a few exact ones decide."""
+    asked = []
+
+    def counted(event, delta, accountant, **options):
+        asked.append(options["rtol"])
+        return acc.epsilon(event, delta, accountant, **options)
+
+    monkeypatch.setattr("vips_fast.accounting.calibration.epsilon", counted)
+    z = acc.calibrate_noise_multiplier(lambda z: poisson(0.01, z, 1000), 1.5, 1e-5, rtol=rtol)
+    exact = min(asked)
+    assert exact == min(1e-4, 0.1 * rtol)
+    assert asked.count(exact) <= (3 if rtol >= 1e-3 else 6)
+    assert acc.epsilon(poisson(0.01, z, 1000), 1e-5, rtol=exact) <= 1.5
+    assert acc.epsilon(poisson(0.01, z * (1.0 - 1.01 * rtol), 1000), 1e-5, rtol=exact) > 1.5
+
+
 def test_calibration_extremes():
     def gaussian(z):
         return acc.GaussianEvent(z)

@@ -111,7 +111,7 @@ def test_who_is_asked():
 
 def test_calibration_and_monotony():
     z = acc.calibrate_noise_multiplier(lambda z: run(1e-6, z, 10**6), 0.3, 1e-6)
-    assert acc.epsilon(run(1e-6, z, 10**6), 1e-6) <= 0.3 < acc.epsilon(run(1e-6, 0.998 * z, 10**6), 1e-6)
+    assert acc.epsilon(run(1e-6, z, 10**6), 1e-6) <= 0.3 < acc.epsilon(run(1e-6, 0.9998 * z, 10**6), 1e-6)
     found = [acc.epsilon(run(q, 0.6, n), 1e-7) for q, n in ((1e-7, 10**6), (1e-7, 10**7), (1e-6, 10**7), (1e-6, 10**8))]
     assert np.all(np.diff(found) > 0.0)
     # So large a delta asks for nothing.

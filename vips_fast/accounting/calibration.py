@@ -5,7 +5,7 @@ The search returns a value that the accountant has confirmed, never an interpola
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from .accountants import epsilon
 from .checks import open_probability, positive
@@ -14,6 +14,17 @@ from .roots import right_end
 
 _Z_MAX = 1e9
 _Z_MIN = 1e-6
+#: The relative accuracy of epsilon, and then that of the noise multiplier, in the search for where to search.
+_ROUGH_EPSILON, _ROUGH_NOISE = 0.02, 0.02
+
+
+class _Bracket(NamedTuple):
+    """The logarithms of two noise multipliers and what epsilon is above the target there, on each side of it."""
+
+    lo: float
+    hi: float
+    f_lo: float
+    f_hi: float
 
 
 def calibrate_noise_multiplier(
@@ -31,33 +42,72 @@ def calibrate_noise_multiplier(
     target_delta = open_probability("target_delta", target_delta)
     if not 1e-8 <= rtol <= 0.1:
         raise ValueError(f"rtol must be in [1e-8, 0.1], got {rtol!r}")
-    if accountant in (None, "pld"):
+    steered = accountant in (None, "pld")
+    if steered:
         options.setdefault("rtol", min(1e-4, 0.1 * rtol))
 
-    def excess(t: float) -> float:
-        value = epsilon(make_event(math.exp(t)), target_delta, accountant, **options)
+    def excess(t: float, **other: Any) -> float:
+        value = epsilon(make_event(math.exp(t)), target_delta, accountant, **options | other)
         if value == 0.0:
             return -50.0
         # 1e-9 keeps the answer feasible if its event is composed in another order.
         return math.log(value / target_epsilon) + 1e-9 if math.isfinite(value) else math.inf
 
-    t, value = 0.0, excess(0.0)
+    start, slope = 0.0, math.nan
+    if steered and options["rtol"] < _ROUGH_EPSILON:
+        # Rough answers cost a small part of exact ones, and say where the few that decide have to be asked for.
+        aim, slope = _aim(lambda t: excess(t, rtol=_ROUGH_EPSILON))
+        # A little too low, so that a step along the line ends closely above the root, and two answers are enough.
+        start = aim - 0.5 * rtol
+    found = _bracket(excess, start, slope, 0.1 * rtol)
+    if math.isnan(found.lo):
+        return math.exp(found.hi)
+    if math.isnan(found.hi):
+        raise ValueError(
+            f"no noise multiplier up to {_Z_MAX:g} reaches epsilon = {target_epsilon!r} at delta = {target_delta!r}"
+        )
+    return math.exp(right_end(excess, *found, rtol))
+
+
+def _aim(rough: Callable[[float], float]) -> tuple[float, float]:
+    """About where a decreasing function is zero, and how fast it falls there; nan where that is not known."""
+    found = _bracket(rough, 0.0)
+    if math.isnan(found.lo) or math.isnan(found.hi):
+        return found.hi if math.isnan(found.lo) else found.lo, math.nan
+    known = {found.lo: found.f_lo, found.hi: found.f_hi}
+
+    def noted(t: float) -> float:
+        known[t] = rough(t)
+        return known[t]
+
+    hi = right_end(noted, *found, _ROUGH_NOISE)
+    lo = max(t for t in known if t < hi)
+    fall = known[lo] - known[hi]
+    if not (math.isfinite(fall) and fall > 0.0):
+        return hi, math.nan
+    return hi + (hi - lo) * known[hi] / fall, fall / (hi - lo)
+
+
+def _bracket(excess: Callable[[float], float], t: float, slope: float = math.nan, beyond: float = 0.0) -> _Bracket:
+    """Steps from t to the other side of a decreasing function's zero; an end that the limits cut off is nan.
+
+    With a `slope`, that of about -f, the first step goes where a line does and `beyond`; later ones grow.
+    """
     lo = hi = f_lo = f_hi = math.nan
+    short = 0.0
     while True:
+        value = excess(t)
         if value <= 0.0:
             hi, f_hi = t, value
         else:
             lo, f_lo = t, value
         if not (math.isnan(lo) or math.isnan(hi)):
-            return math.exp(right_end(excess, lo, hi, f_lo, f_hi, rtol))
+            return _Bracket(lo, hi, f_lo, f_hi)
         # epsilon falls about like 1 / z, and faster where sampling amplifies.
         step = min(max(abs(value), 0.2), 2.0) if math.isfinite(value) else 2.0
+        if math.isfinite(slope):
+            short = max(abs(value) / slope + beyond, 4.0 * short)
+            step = min(short, step)
         t = t + step if value > 0.0 else t - step
-        if t > math.log(_Z_MAX):
-            raise ValueError(
-                f"no noise multiplier up to {_Z_MAX:g} reaches epsilon = {target_epsilon!r} "
-                f"at delta = {target_delta!r}"
-            )
-        if t < math.log(_Z_MIN):
-            return math.exp(hi)
-        value = excess(t)
+        if not math.log(_Z_MIN) <= t <= math.log(_Z_MAX):
+            return _Bracket(lo, hi, f_lo, f_hi)
