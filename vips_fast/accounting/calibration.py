@@ -59,14 +59,20 @@ def calibrate_noise_multiplier(
         aim, slope = _aim(lambda t: excess(t, rtol=_ROUGH_EPSILON))
         # A little too low, so that a step along the line ends closely above the root, and two answers are enough.
         start = aim - 0.5 * rtol
-    found = _bracket(excess, start, slope, 0.1 * rtol)
+    found = _bracket(excess, start, slope, rtol)
     if math.isnan(found.lo):
         return math.exp(found.hi)
     if math.isnan(found.hi):
         raise ValueError(
             f"no noise multiplier up to {_Z_MAX:g} reaches epsilon = {target_epsilon!r} at delta = {target_delta!r}"
         )
-    return math.exp(right_end(excess, *found, rtol))
+    lo, hi, f_lo, f_hi = found
+    line = lo + (hi - lo) * f_lo / (f_lo - f_hi) + 0.03 * rtol if math.isfinite(f_lo) else math.nan
+    if hi - lo > rtol and lo < line < hi:
+        # Closely above where a line is zero: what `right_end` begins with may leave half of `rtol`.
+        value = excess(line)
+        lo, hi, f_lo, f_hi = (lo, line, f_lo, value) if value <= 0.0 else (line, hi, value, f_hi)
+    return math.exp(right_end(excess, lo, hi, f_lo, f_hi, rtol))
 
 
 def _aim(rough: Callable[[float], float]) -> tuple[float, float]:
@@ -88,10 +94,11 @@ def _aim(rough: Callable[[float], float]) -> tuple[float, float]:
     return hi + (hi - lo) * known[hi] / fall, fall / (hi - lo)
 
 
-def _bracket(excess: Callable[[float], float], t: float, slope: float = math.nan, beyond: float = 0.0) -> _Bracket:
+def _bracket(excess: Callable[[float], float], t: float, slope: float = math.nan, rtol: float = 0.0) -> _Bracket:
     """Steps from t to the other side of a decreasing function's zero; an end that the limits cut off is nan.
 
-    With a `slope`, that of about -f, the first step goes where a line does and `beyond`; later ones grow.
+    With a `slope`, that of about -f, the first step goes to where a line is zero and on, a little to the right, or most
+    of `rtol` to the left; later ones grow.
     """
     lo = hi = f_lo = f_hi = math.nan
     short = 0.0
@@ -106,7 +113,7 @@ def _bracket(excess: Callable[[float], float], t: float, slope: float = math.nan
         # epsilon falls about like 1 / z, and faster where sampling amplifies.
         step = min(max(abs(value), 0.2), 2.0) if math.isfinite(value) else 2.0
         if math.isfinite(slope):
-            short = max(abs(value) / slope + beyond, 4.0 * short)
+            short = max(abs(value) / slope + (0.03 if value > 0.0 else 0.8) * rtol, 4.0 * short)
             step = min(short, step)
         t = t + step if value > 0.0 else t - step
         if not math.log(_Z_MIN) <= t <= math.log(_Z_MAX):
