@@ -111,7 +111,7 @@ def test_a_table_with_persons_and_numbers_in_a_ball(run, rows):
 
 
 def test_ledger_budget_and_resume(run, refused, rows, monkeypatch):
-    """A run that is stopped keeps its charge and its releases, and goes on to the model of a run that was not."""
+    """A run that is stopped keeps its charge and its releases, and goes on to its last step at no further charge."""
     budget, out = rows / "b", rows / "model"
     Budget.create(budget, 2.2, 1e-6, dataset="survey")
     paid = fit(rows, "answers.npy", "bernoulli", "--epsilon", 2, "--delta", 1e-6, "--budget", budget)
