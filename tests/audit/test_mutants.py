@@ -142,7 +142,7 @@ def test_whole_runs():
 
 @pytest.mark.parametrize("mutant, z, runs", [
     # delta(0) = .35 is claimed, and .95 true.
-    pytest.param(faults.SeveralMinibatches, 0.7, 160, id="several_minibatches"),
+    pytest.param(faults.SeveralMinibatches, 0.7, 360, id="several_minibatches"),
     # delta(0) = .81 is claimed, as if a record were in no minibatch now and then, and .97 true.
     pytest.param(faults.StatedAsPoisson, 0.25, 600, id="stated_as_poisson", marks=pytest.mark.slow),
 ])

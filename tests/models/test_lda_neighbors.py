@@ -85,6 +85,7 @@ def test_vectors_of_words_from_public_documents():
     X = corpus()
     vectors = word_vectors(X, 5)
     assert vectors.shape == (60, 5)
+    np.testing.assert_array_equal(word_vectors(X.toarray().astype(np.uint8), 5), vectors)
     # Nearly all neighbours are of the word's own topic.
     assert np.mean(nearest_words(vectors, 11) // 12 == np.arange(60)[:, None] // 12) > 0.95
     logs = np.log1p(X.toarray())

@@ -29,12 +29,14 @@ from vips_fast import (
     SigmoidBeliefNetwork,
     VectorMixture,
     get_include,
+    nearest_words,
     plan,
     runtime_info,
     verify,
+    word_vectors,
 )
 from vips_fast.data import Schema
-from vips_fast.data.types import Array, Bits, Cells, Labels, Matrix, Names, Vector
+from vips_fast.data.types import Array, Bits, Cells, Labels, Matrix, Names, Neighbors, Vector
 from vips_fast.models.conjugate import parameter
 from vips_fast.models.prepared import Prepared
 
@@ -88,6 +90,12 @@ def topics(counts: Bits, folder: Path) -> LatentDirichletAllocation:
     prepared = model.prepare(counts, groups=[k // 2 for k in range(len(counts))], unit="patient")
     assert_type(prepared, Prepared)
     print(prepared.plan.relation, prepared.public.n_records)
+    vectors = word_vectors(counts, 3)
+    assert_type(vectors, Matrix)
+    alike = nearest_words(vectors, 2)
+    assert_type(alike, Neighbors)
+    helped = LatentDirichletAllocation(2, topic_word_prior=alike, doc_length=20, noise_multiplier=3.0, n_steps=2)
+    assert_type(helped.fit(counts).components_, Matrix)
     printed = LatentDirichletAllocation.paper(2, doc_length=20, n_steps=2, batch_size=50, update="average", clip=0.2)
     assert_type(printed.fit(counts).components_, Matrix)
     model.save(folder / "model")

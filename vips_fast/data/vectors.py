@@ -8,10 +8,11 @@ import numpy as np
 
 from ..durable import replace_file
 from ._files import BadLine, blocks, naming, open_text
+from .types import Cells, WordVectors
 from .vocabulary import PathLike
 
 
-def load_word_vectors(path: PathLike, words: Sequence[str]) -> np.ndarray:
+def load_word_vectors(path: PathLike, words: Sequence[str]) -> WordVectors:
     """The vectors of ``words`` in a file in the text format of word2vec, fastText (``.vec``) or GloVe, plain or gzip.
 
     Each line holds a word and its d numbers, with spaces between; a first line of two whole numbers, how many words
@@ -49,7 +50,7 @@ def load_word_vectors(path: PathLike, words: Sequence[str]) -> np.ndarray:
     return out
 
 
-def save_word_vectors(path: PathLike, words: Sequence[str], vectors: np.ndarray) -> int:
+def save_word_vectors(path: PathLike, words: Sequence[str], vectors: Cells) -> int:
     """Write a file that `load_word_vectors` reads, and replace one that is there; the number of words that are in it.
 
     ``vectors``, (V, d), has a row for each of the ``words``. Left out are words with spaces in them, for which the

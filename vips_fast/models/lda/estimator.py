@@ -11,7 +11,7 @@ from scipy.special import digamma, gammaln
 from ...checks import check_number
 from ...data.counts import documents
 from ...data.frames import framed
-from ...data.types import Array, Data, Matrix, Vector
+from ...data.types import Array, Data, Matrix, Neighbors, Vector
 from ...engine.model import Model
 from ...engine.result import FitResult, Public
 from ...engine.sampling import Sampler, make_sampler, resolve_sampling
@@ -151,7 +151,7 @@ class LatentDirichletAllocation(Transformer):
 
     n_components: int = field(default=10, kw_only=False)
     doc_topic_prior: float | None = None
-    topic_word_prior: float | Matrix | None = None
+    topic_word_prior: float | Matrix | Neighbors | None = None
     doc_length: int | None = None
     clip: float | None = None
     options: LdaOptions | None = None

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from ...checks import check_number
 from ...data.counts import documents
-from ...data.types import Data, Matrix
+from ...data.types import Cells, Data, Matrix, Neighbors
 
 #: How much neighbours differ: the variance of a word's ratio about that of a neighbour.
 _DIFFERENCE = 1.0
@@ -29,7 +29,7 @@ _ENTRY, _LENGTH = 2.0**16, 2.0**20
 _BLOCK = 256
 
 
-def nearest_words(vectors: Matrix, n_words: int = 20) -> np.ndarray:
+def nearest_words(vectors: Cells, n_words: int = 20) -> Neighbors:
     """The nearest words of each word by vectors of words, a ``topic_word_prior`` of `LatentDirichletAllocation`.
 
     Parameters
@@ -97,7 +97,7 @@ def word_vectors(X_public: Data, n_features: int = 50) -> Matrix:
 
     counts = documents(X_public, name="X_public", owner="word_vectors")
     check_number("n_features", n_features, 1, min(counts.shape) - 1, integer=True)
-    logs = sparse.csr_array((np.log1p(counts.data), counts.indices, counts.indptr), shape=counts.shape)
+    logs = sparse.csr_array((np.log1p(counts.data.astype(np.float64)), counts.indices, counts.indptr), shape=counts.shape)
     lengths = np.sqrt(logs.multiply(logs).sum(axis=1))
     logs.data /= np.repeat(np.maximum(lengths, 1e-300), np.diff(logs.indptr))
     _, values, vectors = svds(logs, k=n_features, random_state=0)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...checks import check_choice
-from ...data.types import Matrix
+from ...data.types import Matrix, Neighbors
 from ...engine.model import Model, Release
 from ...engine.result import Public
 from ..parameters import Common
@@ -36,7 +36,7 @@ class PaperParameters(Common, total=False):
     """Keywords of `vips_fast.LatentDirichletAllocation.paper`: the fields of `PaperLatentDirichletAllocation`."""
 
     doc_topic_prior: float | None
-    topic_word_prior: float | Matrix | None
+    topic_word_prior: float | Matrix | Neighbors | None
     doc_length: int | None
     clip: float | None
     options: LdaOptions | None
