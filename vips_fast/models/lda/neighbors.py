@@ -97,7 +97,8 @@ def word_vectors(X_public: Data, n_features: int = 50) -> Matrix:
 
     counts = documents(X_public, name="X_public", owner="word_vectors")
     check_number("n_features", n_features, 1, min(counts.shape) - 1, integer=True)
-    logs = sparse.csr_array((np.log1p(counts.data.astype(np.float64)), counts.indices, counts.indptr), shape=counts.shape)
+    values = np.log1p(counts.data.astype(np.float64))
+    logs = sparse.csr_array((values, counts.indices, counts.indptr), shape=counts.shape)
     lengths = np.sqrt(logs.multiply(logs).sum(axis=1))
     logs.data /= np.repeat(np.maximum(lengths, 1e-300), np.diff(logs.indptr))
     _, values, vectors = svds(logs, k=n_features, random_state=0)
