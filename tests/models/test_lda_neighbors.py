@@ -220,6 +220,7 @@ def test_intervals_and_standard_errors_go_with_it():
     for step in range(3):
         # κ = 0: each release takes the place of the average before it.
         model.update(Release(step, np.rint(noised * sd / scale).astype(np.int64), scale, sd))
+    assert "_neighbors" not in vars(model.contributor())  # what workers are sent
     low, high = np.moveaxis((model.intervals(0.9) - 0.1) / n, 2, 0)
     inside = (low <= truth.T * sd + 1e-9) & (truth.T * sd <= high + 1e-9)
     assert 0.85 < inside.mean() < 0.97

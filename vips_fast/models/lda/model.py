@@ -70,7 +70,7 @@ class LdaModel(Model):
     *Lattice.* Each contribution is truncated toward zero to the noise's own lattice, so `round` has nothing to do.
     """
 
-    at_root = ("_eta", "_average", "_shrinkage", "_scale")
+    at_root = ("_eta", "_average", "_shrinkage", "_scale", "_neighbors")
     #: Whether noised statistics are read out by their empirical-Bayes means.
     shrinks = True
 
