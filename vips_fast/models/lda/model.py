@@ -319,7 +319,7 @@ class LdaModel(Model):
         return spread(out.reshape(len(out), -1).T, self.n_topics).T.reshape(self.n_topics, self.n_words, 2)
 
     def _fill_table(self, lam: np.ndarray | None) -> None:
-        """Fill the scaled table from (V, J) parameters, given whole or read out by chunks; 0 beyond the J topics."""
+        """Fill the table, of rows that sum to 1, from (V, J) parameters, whole or read out by chunks; 0 beyond J topics."""
         # Two passes, so that the parameters are read once: first their digammas, then what depends on their sums.
         arithmetic = self._options.topic_mean == "arithmetic"
         n_topics = (self._average.values if lam is None else lam).shape[1]
@@ -335,12 +335,13 @@ class LdaModel(Model):
             elog = table[first:last] - bias
             elog -= elog.max(axis=1, keepdims=True)
             elog[elog < _LEAST_LOG] = -np.inf
-            table[first:last] = np.exp(elog)
+            np.exp(elog, out=elog)
+            table[first:last] = elog / elog.sum(axis=1, keepdims=True)
 
         def share(first: int, last: int, worker: int) -> None:
             part = table[first:last]
             part *= inverse
-            part /= part.max(axis=1, keepdims=True)
+            part /= part.sum(axis=1, keepdims=True)
             part[part < _LEAST_SHARE] = 0
 
         total = np.asarray(sum(map_chunks(self.n_words, _CHUNK, self._n_threads, take)))
