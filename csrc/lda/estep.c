@@ -24,9 +24,9 @@
  *   (Varadhan & Roland 2008). b <= LONGEST_STEP, and less near the stop. The point is taken only if the document's
  *   bound there is not below that at g0; rounds are coordinate ascent, so the bound never falls from cycle to cycle.
  *   It more than halves the rounds.
- * - The start and the first round read the table by rows, as they lie. What is
- *   left of the document's B after the first drop of topics (below), often a tenth, is then copied into a tile, topic
- *   after topic, n words each, padded to whole vectors. All other rounds run there, in L1 or L2.
+ * - The start and the first round read the table by rows, as they lie. What is left of the document's B after the first
+ *   drop of topics (below), often a tenth, is then copied into a tile, topic after topic, n words each, padded to whole
+ *   vectors. All other rounds run there, in L1 or L2.
  * - Active set. Under (1) with a small alpha a topic that a document does not
  *   use has theta_k of e^(-1/alpha). Once theta_k < 1e-10 max theta, its share
  *   of every word that another topic explains is below float32's resolution;

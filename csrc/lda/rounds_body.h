@@ -90,8 +90,8 @@ VF_NOINLINE void LOCAL(lda_shares)(const LOCAL(document) * e, REAL *VF_RESTRICT 
     }
 }
 
-/* rho[i] = count[i] / sum_k theta[k] table[word i][k] and dot[k] = sum_i rho[i] table[word i][k], all topics, in one pass
- * over the words' rows. theta is finite up to the stride, where rows end with zeros. */
+/* rho[i] = count[i] / sum_k theta[k] table[word i][k] and dot[k] = sum_i rho[i] table[word i][k], all topics, in one
+ * pass over the words' rows. theta is finite up to the stride, where rows end with zeros. */
 VF_NOINLINE void LOCAL(lda_rows)(const LOCAL(document) * e, const REAL *VF_RESTRICT theta, REAL *VF_RESTRICT rho,
                                  REAL *VF_RESTRICT dot) {
     const int64_t n = e->n_words, stride = e->stride;
@@ -419,11 +419,12 @@ VF_INLINE void LOCAL(lda_start)(LOCAL(document) * e) {
     LOCAL(lda_pad)(e, OP(hmax)(largest), 0);
 }
 
-/* Rounds until the change of gamma in one of them is small, the first over whole rows. tol bounds its mean over all K topics; a topic leaves the
- * loops only if what it still holds is too little to move that mean. Two rounds and an extrapolation make a cycle; the
- * point that it leads to is taken if the bound there is not below that at the start of the cycle, up to rounding; else
- * the next cycle starts where the two rounds led. Steps get shorter near the stop, so that a document that rounding stops
- * a round late goes on little farther. Returns the number of rounds, one that was not taken among them. */
+/* Rounds until the change of gamma in one of them is small, the first over whole rows. tol bounds its mean over all K
+ * topics; a topic leaves the loops only if what it still holds is too little to move that mean. Two rounds and an
+ * extrapolation make a cycle; the point that it leads to is taken if the bound there is not below that at the start of
+ * the cycle, up to rounding; else the next cycle starts where the two rounds led. Steps get shorter near the stop, so
+ * that a document that rounding stops a round late goes on little farther. Returns the number of rounds, one that was
+ * not taken among them. */
 VF_NOINLINE int32_t LOCAL(iterate)(LOCAL(document) * e, const vf_lda_params *params) {
     const double stop = params->tol * (double)e->n_topics;
     const double held = ACTIVE_REST * (params->tol > 0.0 ? stop : 1e-3 * (double)e->n_topics);
