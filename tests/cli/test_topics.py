@@ -192,7 +192,7 @@ def test_plan(run):
     sizes = ["--words", 7702, "--topics", 50, "--epsilon", 0.5, "--delta", 1e-4]
     code, out, _ = run("plan", "--records", 400_000, *sizes)
     planned = plan(400_000, 7702, 50, target_epsilon=0.5, target_delta=1e-4)
-    assert code == 0 and "100000" in out and f"{planned.noise_multiplier:.4g}" in out
+    assert code == 0 and "200000" in out and f"{planned.noise_multiplier:.4g}" in out
     assert "fewer topics" in run("plan", "--records", 2000, *sizes)[1]
 
 

@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from vips_fast import LatentDirichletAllocation, plan
+from vips_fast.engine.result import Public
 from vips_fast.models.lda import LdaOptions
 from vips_fast.models.lda.planning import averaged_noise, default_batch_size, default_clip
 
@@ -43,6 +44,17 @@ def test_plan_is_what_the_estimator_does():
     assert again.fit(X).privacy_.noise_multiplier == pytest.approx(model.privacy_.noise_multiplier, rel=2e-3)
 
 
+def test_the_estimator_takes_the_minibatch_of_the_plan():
+    public = Public(7702, 400_000, seed=0)
+    for settings in (dict(target_epsilon=0.3), dict(target_epsilon=2.38), dict(noise_multiplier=20.0, n_steps=20)):
+        planned = plan(400_000, 7702, 50, target_delta=1e-4, **settings)
+        model = LatentDirichletAllocation(50, target_delta=1e-4, **settings)
+        assert model._sampler(public).expected_batch_size == planned.batch_size
+        assert model._resolve_n_steps(public) == planned.n_steps
+    full = LatentDirichletAllocation(50, target_epsilon=0.3, sampling="full")
+    assert full._sampler(public).expected_batch_size == 400_000
+
+
 def test_rules():
     assert default_batch_size(1000) == 1000 and default_batch_size(160_000) == 100_000
     assert default_batch_size(400_000) == 100_000
@@ -50,7 +62,14 @@ def test_rules():
     big = plan(400_000, 7702, 50, target_epsilon=2.38, target_delta=1e-4)
     small = plan(400_000, 7702, 50, target_epsilon=0.3, target_delta=1e-4)
     assert big.learning_decay == 0.5 and small.learning_decay == 0.7
-    assert big.n_steps == 60 and small.n_steps == 20
+    assert (big.n_steps, big.batch_size) == (60, 100_000) and (small.n_steps, small.batch_size) == (30, 200_000)
+    # Nothing is changed of what is given, and few records are all in each step.
+    noisy = dict(target_epsilon=0.3, target_delta=1e-4)
+    for given in (dict(n_steps=20), dict(batch_size=100_000), dict(noise_multiplier=small.noise_multiplier)):
+        assert plan(400_000, 7702, 50, **(noisy | given)).batch_size == 100_000
+    assert plan(400_000, 7702, 50, **noisy, sampling="random_allocation").batch_size == 100_000
+    few = plan(97_750, 7702, 50, **noisy)
+    assert (few.n_steps, few.batch_size) == (20, 97_750)
     # Fifteen uses of each record, within 40 to 60 steps, where the statistics are clear.
     clear = dict(target_epsilon=4.0, target_delta=1e-4)
     steps = [plan(n, 7702, 50, **clear).n_steps for n in (97_750, 300_000, 2_000_000)]

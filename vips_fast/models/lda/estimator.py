@@ -87,11 +87,12 @@ class LatentDirichletAllocation(Transformer):
         a N (Eq. 29). None is 0.48 N^−0.425 (`vips_fast.plan`; 0.034 for 500 words). With
         ``groups`` it bounds the sum of a person's documents, and None is up to 1.4 times that.
     n_steps : int or None
-        Minibatches, each one release; None is 20, or 40 to 60 where `vips_fast.plan` expects
-        the statistics to stand clear of the noise; without privacy, two epochs, and at least 40.
+        Minibatches, each one release; None is 20, or 40 to 60 where `vips_fast.plan` expects the statistics to stand
+        clear of the noise, or 30 of half of the records; without privacy, two epochs, and at least 40.
     batch_size : float or None
-        (Expected) documents of a minibatch; None is a quarter of the records, at least 100,000, at most all; without
-        privacy, in memory, 256, or a 256th of the records if that is more.
+        (Expected) documents of a minibatch; None is a quarter of the records, or half of them where a target asks for
+        more noise (`vips_fast.plan`), at least 100,000, at most all; without privacy, in memory, 256, or a 256th of
+        the records if that is more.
     random_state : int, numpy Generator, RandomState or None
         Seeds the initial topics, which are public; and, only without privacy, the minibatches and resampling.
     options : LdaOptions or None
@@ -259,7 +260,8 @@ class LatentDirichletAllocation(Transformer):
             if size is None and sampling != "full":
                 size = plain_batch_size(public.n_records)
         if size is None and sampling != "full" and not (bins and sampling == "random_allocation"):
-            size = default_batch_size(public.n_records)
+            noised = self.private and self.noise_multiplier != 0
+            size = self._plan(public).batch_size if noised else default_batch_size(public.n_records)
         return make_sampler(sampling, self.neighbors, public.n_records, size, self.rows_per_group, bins)
 
     def _resolve_n_steps(self, public: Public) -> int:
