@@ -24,9 +24,9 @@
  *   (Varadhan & Roland 2008). b <= LONGEST_STEP, and less near the stop. The point is taken only if the document's
  *   bound there is not below that at g0; rounds are coordinate ascent, so the bound never falls from cycle to cycle.
  *   It more than halves the rounds.
- * - The start and the first round read the table by rows, as they lie: each row is in L1 for both of its uses. What is
- *   left of the document's B after the first drop of topics (below), often a tenth, is then copied into a tile, topic
- *   after topic, n words each, padded to whole vectors. All other rounds run there, in L1 or L2.
+ * - The start and the first round read the table by rows, as they lie. What is left of the document's B after the first
+ *   drop of topics (below), often a tenth, is then copied into a tile, topic after topic, n words each, padded to whole
+ *   vectors. All other rounds run there, in L1 or L2.
  * - Active set. Under (1) with a small alpha a topic that a document does not
  *   use has theta_k of e^(-1/alpha). Once theta_k < 1e-10 max theta, its share
  *   of every word that another topic explains is below float32's resolution;
@@ -34,8 +34,9 @@
  *   from the loops and its gamma_k is alpha_k. A few rounds in,
  *   about 10 topics of 50 are left. (A topic that alone explains a word keeps
  *   gamma_k >= alpha_k + c_i from the first round on and is never dropped.)
- * - Word scaling: each row of the table is divided by its maximum, so the sum
- *   in (2) stays within float32 although E[log beta] spans hundreds.
+ * - Word scaling: each row of the table is divided by its sum, so the sum
+ *   in (2) stays within float32 although E[log beta] spans hundreds, and s in
+ *   (4) is a weighted sum of rows.
  * - exp(psi(x)) is one rational function, one exponential and one short series
  *   (below); no digamma, no logarithm but in the bound.
  *

@@ -9,18 +9,19 @@ int32_t KERNEL(vf_lda_table)(int64_t n_topics, int64_t n_words, const double *ex
     for (int64_t v = 0; v < n_words; ++v) {
         const double *column = exp_elog_beta + v * stride_word;
         REAL *row = table + v * stride;
-        double top = 0.0;
+        double top = 0.0, all = 0.0;
         for (int64_t k = 0; k < n_topics; ++k) {
             const double b = column[k * stride_topic];
             if (!(b >= 0.0) || b > 1e300) return VF_ERR_PARAMETER;
             top = b > top ? b : top;
         }
-        /* A row of zeros stays one: 1/top would be infinite. */
-        const double scale = top > 0.0 ? 1.0 / top : 0.0;
+        /* A row of zeros stays one: its scale would be infinite. Two steps, of which each stays within range: entries
+         * reach 1e300, and sums of denormal ones have no reciprocal. */
+        const double scale = top > 0.0 ? 0x1p1000 > 1.0 / top ? 1.0 / top : 0x1p1000 : 0.0;
+        for (int64_t k = 0; k < n_topics; ++k) all += column[k * stride_topic] * scale;
+        all = all > 0.0 ? 1.0 / all : 0.0;
         for (int64_t k = 0; k < n_topics; ++k) {
-            /* Two steps where top is denormal and 1/top overflows. */
-            const double b = column[k * stride_topic];
-            const REAL x = (REAL)(scale <= 1e300 ? b * scale : b / top);
+            const REAL x = (REAL)(column[k * stride_topic] * scale * all);
             /* Denormal numbers change no sum and cost the loops a hundredfold. */
             row[k] = x < LOCAL(tiny) ? 0 : x;
         }
@@ -137,6 +138,7 @@ static int LOCAL(load)(LOCAL(document) * e, int64_t lo, int64_t hi, const int32_
         e->topic[k] = (int32_t)k;
         e->prior[k] = (REAL)alpha[k];
     }
+    for (int64_t k = e->n_topics; k < e->stride; ++k) e->prior[k] = 0; /* whole vectors of it are read */
     return 1;
 }
 

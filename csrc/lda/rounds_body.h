@@ -53,26 +53,55 @@ VF_INLINE void LOCAL(ask)(LOCAL(document) * e) {
     e->asked = last;
 }
 
-/* rho[i] = count[i] / sum_k theta[k] table[word i][k] and dot[k] = sum_i rho[i] table[word i][k], all topics, in one pass
- * over the words' rows, which nobody has asked for from word `fresh` on. theta is finite up to the stride, where
- * rows end with zeros. */
-VF_NOINLINE void LOCAL(lda_rows)(const LOCAL(document) * e, int64_t fresh, const REAL *VF_RESTRICT theta,
-                                 REAL *VF_RESTRICT rho, REAL *VF_RESTRICT dot) {
+/* dot[k] = sum_i count[i] table[word i][k], the s of (4), for all topics: four vectors of a row at a time, so that each
+ * line of the table is read once. It asks for the rows that nobody has asked for before. */
+VF_NOINLINE void LOCAL(lda_shares)(const LOCAL(document) * e, REAL *VF_RESTRICT dot) {
     const int64_t n = e->n_words, stride = e->stride;
     const int32_t *word = e->word;
     const REAL *table = e->table, *count = e->count;
-    const int64_t size = stride * (int64_t)sizeof(REAL);
+    const VEC zero = OP(set1)(0);
+    const int64_t lines = 4 * LANES * (int64_t)sizeof(REAL);
+    int64_t k = 0;
+    for (; k + 4 * LANES <= stride; k += 4 * LANES) {
+        VEC s0 = zero, s1 = zero, s2 = zero, s3 = zero;
+        for (int64_t i = 0; i < n; ++i) {
+            const REAL *r = table + (int64_t)word[i] * stride + k;
+            const VEC c = OP(set1)(count[i]);
+            if (i + ROWS_AHEAD >= e->known && i + ROWS_AHEAD < n) {
+                const char *later = (const char *)(table + (int64_t)word[i + ROWS_AHEAD] * stride + k);
+                for (int64_t at = 0; at < lines; at += VF_LINE) VF_FETCH(later + at);
+            }
+#define STEP(j) s##j = OP(fma)(c, OP(load)(r + j * LANES), s##j)
+            VF_EACH4(STEP);
+#undef STEP
+        }
+#define STEP(j) OP(store)(dot + k + j * LANES, s##j)
+        VF_EACH4(STEP);
+#undef STEP
+    }
+    for (; k < stride; k += LANES) { /* four chains here too: of words */
+        VEC s0 = zero, s1 = zero, s2 = zero, s3 = zero;
+        int64_t i = 0;
+#define STEP(j) s##j = OP(fma)(OP(set1)(count[i + j]), OP(load)(table + (int64_t)word[i + j] * stride + k), s##j)
+        for (; i + 4 <= n; i += 4) VF_EACH4(STEP);
+        for (; i < n; ++i) STEP(0);
+#undef STEP
+        OP(store)(dot + k, OP(add)(OP(add)(s0, s1), OP(add)(s2, s3)));
+    }
+}
+
+/* rho[i] = count[i] / sum_k theta[k] table[word i][k] and dot[k] = sum_i rho[i] table[word i][k], all topics, in one
+ * pass over the words' rows. theta is finite up to the stride, where rows end with zeros. */
+VF_NOINLINE void LOCAL(lda_rows)(const LOCAL(document) * e, const REAL *VF_RESTRICT theta, REAL *VF_RESTRICT rho,
+                                 REAL *VF_RESTRICT dot) {
+    const int64_t n = e->n_words, stride = e->stride;
+    const int32_t *word = e->word;
+    const REAL *table = e->table, *count = e->count;
     for (int64_t k = 0; k < stride; k += LANES) OP(store)(dot + k, OP(set1)(0));
     for (int64_t i = 0; i < n; i += 4) {
         const REAL *r[4];
         REAL share[4];
-        for (int64_t j = i + ROWS_AHEAD; j < i + ROWS_AHEAD + 4 && j < n; ++j) {
-            const char *later = (const char *)(table + (int64_t)word[j] * stride);
-            for (int64_t at = 0; j >= fresh && at < size; at += VF_LINE) VF_FETCH(later + at);
-        }
-        for (int64_t j = 0; j < 4; ++j) {
-            r[j] = table + (int64_t)word[i + j < n ? i + j : n - 1] * stride;
-        }
+        for (int64_t j = 0; j < 4; ++j) r[j] = table + (int64_t)word[i + j < n ? i + j : n - 1] * stride;
         VEC s0 = OP(set1)(0), s1 = s0, s2 = s0, s3 = s0;
 #define STEP(j) s##j = OP(fma)(t, OP(load)(r[j] + k), s##j)
         for (int64_t k = 0; k < stride; k += LANES) {
@@ -367,29 +396,35 @@ VF_INLINE double LOCAL(lda_round)(LOCAL(document) * e) {
 /* The start (4) of gamma. A document none of whose words any topic has starts with as many words in each. */
 VF_INLINE void LOCAL(lda_start)(LOCAL(document) * e) {
     const int64_t n_topics = e->n_topics;
-    REAL most = 0, all = 0, largest = 0;
-    for (int64_t k = 0; k < e->stride; ++k) e->theta[k] = 1;
-    LOCAL(lda_rows)(e, e->known, e->theta, e->rho, e->dot);
-    for (int64_t k = 0; k < n_topics; ++k) most = e->dot[k] > most ? e->dot[k] : most;
-    for (int64_t k = 0; k < n_topics; ++k) {
-        const REAL share = most > 0 ? e->dot[k] / most : 1;
-        e->dot[k] = share * share * share;
-        all += e->dot[k];
+    VEC most = OP(set1)(0), all = most, largest = most;
+    LOCAL(lda_shares)(e, e->dot);
+    for (int64_t k = 0; k < n_topics; k += LANES) most = OP(max)(most, OP(load)(e->dot + k));
+    const REAL top = OP(hmax)(most);
+    if (VF_UNLIKELY(!(top > 0)))
+        for (int64_t k = 0; k < n_topics; ++k) e->dot[k] = 1;
+    const VEC scale = OP(set1)(top > 0 ? 1 / top : 1);
+    for (int64_t k = 0; k < n_topics; k += LANES) {
+        const VEC share = OP(mul)(OP(load)(e->dot + k), scale), third = OP(mul)(OP(mul)(share, share), share);
+        all = OP(add)(all, third);
+        OP(store)(e->dot + k, third);
     }
-    const REAL words = (REAL)(e->total / (double)all);
-    for (int64_t k = 0; k < n_topics; ++k) {
-        e->gamma[k] = e->prior[k] + words * e->dot[k];
-        largest = e->gamma[k] > largest ? e->gamma[k] : largest;
+    const VEC words = OP(set1)((REAL)(e->total / (double)OP(sum)(all)));
+    for (int64_t k = 0; k < n_topics; k += LANES) {
+        const VEC g = OP(fma)(words, OP(load)(e->dot + k), OP(load)(e->prior + k));
+        largest = OP(max)(largest, g);
+        OP(store)(e->gamma + k, g);
     }
+    for (int64_t k = n_topics; k < e->stride; ++k) e->theta[k] = 0; /* as far as lda_rows reads */
     e->n_active = n_topics;
-    LOCAL(lda_pad)(e, largest, 0);
+    LOCAL(lda_pad)(e, OP(hmax)(largest), 0);
 }
 
-/* Rounds until the change of gamma in one of them is small, the first over whole rows. tol bounds its mean over all K topics; a topic leaves the
- * loops only if what it still holds is too little to move that mean. Two rounds and an extrapolation make a cycle; the
- * point that it leads to is taken if the bound there is not below that at the start of the cycle, up to rounding; else
- * the next cycle starts where the two rounds led. Steps get shorter near the stop, so that a document that rounding stops
- * a round late goes on little farther. Returns the number of rounds, one that was not taken among them. */
+/* Rounds until the change of gamma in one of them is small, the first over whole rows. tol bounds its mean over all K
+ * topics; a topic leaves the loops only if what it still holds is too little to move that mean. Two rounds and an
+ * extrapolation make a cycle; the point that it leads to is taken if the bound there is not below that at the start of
+ * the cycle, up to rounding; else the next cycle starts where the two rounds led. Steps get shorter near the stop, so
+ * that a document that rounding stops a round late goes on little farther. Returns the number of rounds, one that was
+ * not taken among them. */
 VF_NOINLINE int32_t LOCAL(iterate)(LOCAL(document) * e, const vf_lda_params *params) {
     const double stop = params->tol * (double)e->n_topics;
     const double held = ACTIVE_REST * (params->tol > 0.0 ? stop : 1e-3 * (double)e->n_topics);
@@ -402,7 +437,7 @@ VF_NOINLINE int32_t LOCAL(iterate)(LOCAL(document) * e, const vf_lda_params *par
     LOCAL(lda_start)(e);
     LOCAL(lda_theta)(e->n_active, e->gamma, e->theta, &base);
     if (params->max_iter > 0) {
-        LOCAL(lda_rows)(e, e->n_words, e->theta, e->rho, e->dot);
+        LOCAL(lda_rows)(e, e->theta, e->rho, e->dot);
         ++rounds;
         change = LOCAL(lda_after)(e);
         LOCAL(lda_theta)(e->n_active, e->gamma, e->theta, &base);

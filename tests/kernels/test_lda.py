@@ -9,6 +9,7 @@ from inputs import topics
 from scipy.special import digamma
 
 from vips_fast.kernels import lda_estep, native, reference
+from vips_fast.kernels.lda import scaled_table
 from vips_fast.kernels.reference import lda as twin_module
 
 ISAS = native.isas_available()
@@ -23,6 +24,23 @@ def documents(rng, n_docs, n_words, max_words, max_count=5):
         row[rng.choice(n_words, size, replace=False)] = rng.integers(1, max_count + 1, size)
         rows.append(row)
     return sp.csr_array(np.array(rows))
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("dtype, error", [("float32", 1e-6), ("float64", 1e-15)])
+@pytest.mark.parametrize("n_topics", [1, 5, 16, 50])
+def test_rows_of_the_table_add_up_to_one(isa, dtype, error, n_topics):
+    # Words of ordinary weights, of the largest and the least that there are, of one topic, and of none.
+    rng = np.random.default_rng(n_topics)
+    beta = rng.uniform(0.5, 1.0, (n_topics, 7)) * [1.0, 1e300, 1e-300, 1e-322, 1.0, 0.0, 1e30]
+    beta[1:, 4] = 0.0
+    table = scaled_table(beta, np.dtype(dtype), isa)
+    sums = np.where(np.arange(7) == 5, 0.0, 1.0)
+    np.testing.assert_allclose(table.sum(axis=1, dtype=np.float64), sums, rtol=0, atol=error * n_topics)
+    expected = (beta / 2.0**10) / np.maximum((beta / 2.0**10).sum(axis=0), 5e-324)
+    normal = [0, 1, 2, 4, 5, 6]
+    np.testing.assert_allclose(table[normal, :n_topics], expected.T[normal], rtol=4 * error, atol=0)
+    assert not table[:, n_topics:].any()
 
 
 def call(X, beta, alpha, **options):

@@ -35,7 +35,7 @@ def document_blocks(indptr: np.ndarray, block_nnz: int = BLOCK_NNZ) -> np.ndarra
 
 
 def scaled_table(exp_elog_beta: np.ndarray, dtype: DTypeLike, isa: str | None = None) -> np.ndarray:
-    """Word-major table, (V, K padded to cache lines), each word's row divided by its maximum, which cancels in phi."""
+    """Word-major table, (V, K padded to cache lines), each word's row divided by its sum, which cancels in phi."""
     n_topics, n_words = exp_elog_beta.shape
     table = zeros_on_line((n_words, native.lda_stride(n_topics)), dtype)
     native.lda_table(exp_elog_beta, table, isa)

@@ -79,7 +79,8 @@ def lda_units(
 
 def _scaled(beta: np.ndarray) -> np.ndarray:
     top = beta.max(axis=0)
-    return np.asarray(beta / np.where(top > 0, top, 1.0))
+    share = beta / np.where(top > 0, top, 1.0)  # their sum overflows for no entries
+    return np.asarray(share / np.maximum(share.sum(axis=0), 1.0))
 
 
 def _document(
