@@ -12,6 +12,7 @@ import scipy.sparse as sp
 
 from vips_fast import LatentDirichletAllocation
 from vips_fast.kernels import reference
+from vips_fast.kernels.lda import scaled_table
 from vips_fast.models.lda import LdaOptions
 
 
@@ -334,6 +335,19 @@ def test_topics_are_read_out_by_either_mean():
     share = lam / lam.sum(axis=1, keepdims=True)
     twin = reference.lda_estep(X.indptr, X.indices, X.data.astype(float), share, 1 / 3, tol=1e-9, max_iter=1000)
     np.testing.assert_allclose(average(one) * 100, twin.sstats, atol=1e-4)
+
+
+@pytest.mark.parametrize("mean", ["arithmetic", "geometric"])
+def test_the_e_step_of_a_fit_has_the_table_of_its_topics(mean):
+    """Word by word in proportion to the topics, rows adding up to 1: gamma starts from sums of rows."""
+    options = LdaOptions(topic_mean=mean, dtype="float64")
+    X = np.random.default_rng(2).poisson(0.3, (50, 300))
+    model = LatentDirichletAllocation(9, private=False, doc_length=40, n_steps=2, random_state=0, options=options)
+    inner = model.fit(X)._restored()
+    elog = model._log_topics(mean)
+    expected = scaled_table(np.exp(elog - elog.max(axis=0)), np.float64)
+    np.testing.assert_allclose(inner._table, expected, rtol=1e-9, atol=1e-30)
+    np.testing.assert_allclose(inner._table.sum(axis=1), 1, rtol=1e-12)
 
 
 def test_memory_of_a_fit(tmp_path):

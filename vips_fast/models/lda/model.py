@@ -319,7 +319,7 @@ class LdaModel(Model):
         return spread(out.reshape(len(out), -1).T, self.n_topics).T.reshape(self.n_topics, self.n_words, 2)
 
     def _fill_table(self, lam: np.ndarray | None) -> None:
-        """Fill the table, of rows that sum to 1, from (V, J) parameters, whole or read out by chunks; 0 beyond J topics."""
+        """Fill the table, of rows that sum to 1, from (V, J) parameters, whole or by chunks; 0 beyond the J topics."""
         # Two passes, so that the parameters are read once: first their digammas, then what depends on their sums.
         arithmetic = self._options.topic_mean == "arithmetic"
         n_topics = (self._average.values if lam is None else lam).shape[1]
