@@ -241,7 +241,7 @@ def plan(
     >>> from vips_fast import LatentDirichletAllocation, plan
     >>> planned = plan(400_000, 7_702, 50, target_epsilon=1.0)
     >>> planned.n_steps, planned.batch_size, planned.hopeless
-    (20, 100000, False)
+    (30, 200000, False)
     >>> print(planned.forecast())
     forecast: ...
     >>> model = LatentDirichletAllocation(50, target_epsilon=1.0, **planned.parameters())
