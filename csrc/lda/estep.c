@@ -63,7 +63,7 @@
 #define LONGEST_STEP 4.0
 #define LEAST_SHARE 0.25
 
-/* Rows of the table that are asked for ahead of the one in work: two blocks of words, as long as memory takes. */
+/* Rows of the table that are asked for ahead of the one in work: as long as memory takes. */
 #define ROWS_AHEAD 12
 
 /* In about so many parts the rows of the next document are asked for, one before each round. */

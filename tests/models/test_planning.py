@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from vips_fast import LatentDirichletAllocation, plan
+from vips_fast import LatentDirichletAllocation, PrivateSearch, plan
 from vips_fast.engine.result import Public
 from vips_fast.models.lda import LdaOptions
 from vips_fast.models.lda.planning import averaged_noise, default_batch_size, default_clip
@@ -51,8 +51,29 @@ def test_the_estimator_takes_the_minibatch_of_the_plan():
         model = LatentDirichletAllocation(50, target_delta=1e-4, **settings)
         assert model._sampler(public).expected_batch_size == planned.batch_size
         assert model._resolve_n_steps(public) == planned.n_steps
+    # Before a budget has said the noise as after it.
+    for settings in ({}, dict(noise_multiplier=20.0)):
+        assert LatentDirichletAllocation(50, **settings)._sampler(public).expected_batch_size == 100_000
     full = LatentDirichletAllocation(50, target_epsilon=0.3, sampling="full")
     assert full._sampler(public).expected_batch_size == 400_000
+
+
+def test_runs_of_a_search_draw_the_minibatches_that_it_charges():
+    """Also where the plan would give candidates different ones: ten topics are clear of the noise, fifty are not."""
+    public = Public(7702, 400_000, seed=0)
+    base = LatentDirichletAllocation(50, target_epsilon=0.5, target_delta=1e-4)
+    tried = [dict(n_components=k) for k in (10, 50)]
+    own = {
+        LatentDirichletAllocation(target_epsilon=0.5, target_delta=1e-4, **one)._sampler(public).expected_batch_size
+        for one in tried
+    }
+    assert own == {100_000, 200_000}
+    for order in (tried, tried[::-1]):
+        search = PrivateSearch(base, order, mean_runs=3)
+        sampler, n_steps = search._schedule(order, public)
+        given = dict(n_steps=n_steps, noise_multiplier=2.0, target_epsilon=None)
+        for one in order:
+            assert search._unfitted({**one, **given})._sampler(public).event(1.0) == sampler.event(1.0)
 
 
 def test_rules():

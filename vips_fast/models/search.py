@@ -231,9 +231,10 @@ class PrivateSearch(Generic[E]):
     def _schedule(self, tried: list[dict[str, Any]], public: Public) -> tuple[Sampler, int]:
         """Sampler and steps of every run; ValueError where candidates would differ in them."""
         n_steps = self._unfitted(tried[0])._resolve_n_steps(public)
-        sampler = self._unfitted(tried[0])._sampler(public)
-        for one in tried[1:]:
-            if self._unfitted(one)._sampler(public).event(1.0) != sampler.event(1.0):
+        # With the steps given, as all runs have them, so that none draws the minibatches that suit its own.
+        sampler, *others = (self._unfitted({**one, "n_steps": n_steps})._sampler(public) for one in tried)
+        for other in others:
+            if other.event(1.0) != sampler.event(1.0):
                 raise ValueError("candidates: expected settings with which all runs draw their minibatches alike")
         if sampler.name not in _SAMPLINGS:
             raise ValueError(

@@ -278,6 +278,9 @@ class LatentDirichletAllocation(Transformer):
         """The plan for these settings, or for what is ``settled`` of them, and public numbers."""
         size = public.n_records if self.sampling == "full" else self.batch_size
         allocates = resolve_sampling(self.sampling, self.neighbors, public.n_bins) == "random_allocation"
+        if size is None and self.target_epsilon is None and not allocates:
+            # Where a budget says the noise, minibatches are the same before it has and after.
+            size = default_batch_size(public.n_records)
         settings: dict[str, Any] = dict(
             n_steps=self.n_steps, clip=self.clip, noise_multiplier=self.noise_multiplier,
             learning_decay=self._options.learning_decay,

@@ -7,7 +7,7 @@ were fitted once, on simulated corpora of Wikipedia articles; their reasons:
   steps grows little while q = S/n >= 1/4 (for 1/4 in place of 1, by 2 % at epsilon = 0.3, by 15 % at 2), and the
   work falls with q: S = n/4, but at least 100,000 documents (few records: all of them in each step). Where the
   statistics do not stand clear of the noise, half of the documents in each of 30 steps are 1 % better, at three times
-  the work (400,000 documents at epsilon = 0.3, 1,617 and 1,598; with neighbours of words 1,560 and 1,545).
+  the work (400,000 documents at epsilon = 0.3, 1,617 and 1,599; with neighbours of words 1,560 and 1,541).
 - *Steps.* At such a q the noise in the average hardly depends on T, and the work grows
   with it. Where the statistics stand well above the noise, the topics still gain while each document is used some 15
   times, in 40 to 60 steps (400,000 documents at q = 1/4, perplexity with 20 and 60 steps: 1,493 and 1,469 at epsilon =
