@@ -32,7 +32,7 @@ from vips_fast.models.logistic.posterior import second_moment
 
 TITLE = "Logistic regression: coverage of intervals and credible regions"
 NEEDS = ()
-RUNS, BLOCK, DELTA, LEVEL = 100, 25, 1e-5, 0.9
+RUNS, BLOCK, DELTA, LEVEL = 200, 25, 1e-5, 0.9
 DESIGNS = (("normal", 5_000, 10), ("normal", 20_000, 10), ("normal", 20_000, 30), ("binary", 20_000, 20))
 EPSILONS = (0.1, 0.5, 2.0)
 METHODS = ("ours", "noise ignored", "one release")

@@ -30,7 +30,7 @@ from functools import lru_cache
 
 import numpy as np
 import scipy.sparse as sp
-from lda_common import DATA, Table, load, unigram_perplexity, without_noise
+from lda_common import DATA, Table, load, unigram_perplexity
 from word_vectors import VECTORS, neighbors
 
 from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, SigmoidBeliefNetwork, plan
@@ -129,10 +129,8 @@ def topics(arguments, corpus):
 
     def row(name, epsilon, X, topics, groups=None, **options):
         def make(**common):
-            # As many documents a step as a private fit has.
-            plain = {**without_noise(), "batch_size": min(X.shape[0], 100_000)} if epsilon is None else {}
-            mine = dict(n_components=topics, n_steps=N_STEPS)
-            return LatentDirichletAllocation(**{**plain, **settings, **mine, **common, **options})
+            private = {} if epsilon is None else {**settings, "n_steps": N_STEPS}
+            return LatentDirichletAllocation(topics, **{**private, **common, **options})
 
         compared.row(name, epsilon, make, lambda run: (X, groups), lambda model, run: model.perplexity(Y))
 

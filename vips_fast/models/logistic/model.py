@@ -9,7 +9,7 @@ from scipy import linalg
 
 from ...engine.model import Release, array_of
 from ...kernels.psd import one_blas_thread
-from .posterior import Curvature, Weighting, along_logits, covariance_given, second_moment
+from .posterior import Curvature, Weighting, along_logits, covariance_given, mean_given, second_moment
 from .spectrum import LARGE, Spectrum, curvature_ratio, inverse
 from .statistics import LogisticStatistics
 
@@ -97,10 +97,17 @@ class LogisticModel(LogisticStatistics):
         kept = self._kept if self._private else math.inf
         weighting = Weighting(linear, quadratic, kept, self._b, start)
         curvature = Curvature.of(S, self._mean, self._covariance, self._constant, self._n, weighting)
-        mean = along_logits(
-            curvature, mean, self._gradient, self._at, self._variance, self._sampling, self._alpha
-        )
-        return mean, covariance_given(curvature, spread, self._variance, self._sampling, self._prior)
+        released = self._gradient, self._at, self._variance, self._sampling, self._alpha
+        mean = along_logits(curvature, mean, *released)
+        if sd == 0:
+            return mean, covariance_given(curvature, spread, self._variance, self._sampling, self._prior)
+        # How wide the posterior is follows from the likeliest curvature, and not from a cautious one as the mean does;
+        # what caution keeps the mean from is an error too, as far as the local curvature can tell.
+        S, spread = second_moment(matrix, sd, sd * self._ratio, self._constant > 0, about_means=self._constant > 0)
+        curvature = Curvature.of(S, self._mean, self._covariance, self._constant, self._n, weighting)
+        short = mean_given(curvature, *released) - mean
+        covariance = covariance_given(curvature, spread, self._variance, self._sampling, self._prior)
+        return mean, covariance + (1 - curvature.far) * np.outer(short, short)
 
     def _exact(self, curvature: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """What the read-out and the Newton step come to if all records are in and there is no noise."""

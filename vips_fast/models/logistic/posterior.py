@@ -38,15 +38,16 @@ _FAR = 0.05
 
 
 def second_moment(
-    matrix: np.ndarray, noise_sd: float, diagonal_sd: float, constant: bool
+    matrix: np.ndarray, noise_sd: float, diagonal_sd: float, constant: bool, about_means: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
     """Estimate of S, (d, d), positive definite, and how uncertain it is, (d,): variances in its own units.
 
     ``matrix`` is S + noise, of standard deviation ``noise_sd`` off the diagonal and ``diagonal_sd`` on it; the last
     column is that of the ``constant``, if there is one. Entries of the diagonal are those of `positive_moments`; S_ij
-    is sqrt(S_ii S_jj) r_ij with r_ij ~ N(0, t), t fitted to all (and another for the constant's column): linear
-    shrinkage in units of correlations, with a noise that is known. The second result is, for each j, the sum over i of
-    the posterior variances of r_ij, r_jj being S_jj over its mean.
+    is sqrt(S_ii S_jj) r_ij with r_ij ~ N(0, t), t fitted to all (and another for the constant's column c): linear
+    shrinkage in units of correlations, with a noise that is known. With ``about_means`` r_ij ~ N(r_ic r_jc, t): where
+    columns are never negative, that and not 0 is what independent ones have. The second result is, for each j, the sum
+    over i of the posterior variances of r_ij, r_jj being S_jj over its mean.
     """
     d = len(matrix)
     if noise_sd == 0:
@@ -61,9 +62,13 @@ def second_moment(
     ordinary = ~np.eye(d, dtype=bool)
     ordinary[k:] = ordinary[:, k:] = False
     beside = ~np.eye(d, dtype=bool) & ~ordinary
-    for part in (ordinary, beside):
+    center = np.zeros((d, d))
+    for part in (beside, ordinary):
         if part.any():
-            r[part], variance_of_r[part] = _shrink(seen[part], noise[part])
+            r[part], variance_of_r[part] = _shrink((seen - center)[part], noise[part])
+            r[part] += center[part]
+        if about_means:
+            center[:k, :k] = r[:k, k:] @ r[k:, :k]
     spread = variance_of_r.sum(axis=1) + uncertain / diagonal**2
     values, vectors = np.linalg.eigh(r)
     # What the noise can hide, and no more, keeps the matrix from being singular.
@@ -241,6 +246,20 @@ def along_logits(
     trust = h / noise
     step = trust * float(mean @ gradient + toward @ (at - mean)) - alpha * length
     return mean * (1 + (1 - curvature.far) * step / (trust * h + alpha * length))
+
+
+def mean_given(
+    curvature: Curvature, gradient: np.ndarray, at: np.ndarray, variance: float, sampling: float, alpha: float
+) -> np.ndarray:
+    """The mean, (d,), of m given a noised gradient, had the noise hidden nothing of the curvature.
+
+    With H the ``curvature``, and ``variance`` and ``sampling`` as for `covariance_given`, the gradient is H (m - at) +
+    N(0, N), N = v I + J + k H, and the precision of the posterior H N^-1 H + alpha I.
+    """
+    H = curvature.local
+    noise = variance * np.eye(len(H)) + curvature.labels + sampling * H
+    trusted = np.linalg.solve(noise, H).T
+    return np.linalg.solve(trusted @ H + alpha * np.eye(len(H)), trusted @ (gradient + H @ at))
 
 
 def covariance_given(
