@@ -1,6 +1,7 @@
 """What was forecast of private topics from public numbers, beside what came out.
 
     python -m bench.forecast fits        # a fit of each corpus, size and epsilon: bench/results/forecast.csv
+    python -m bench.forecast fits --neighbors   # the same with words that are used alike, by a public model's vectors
     python -m bench.forecast constants   # the forecast's constants, from the corpora that they are fitted on
     python -m bench.forecast table       # the forecast beside what came out, in Markdown
 
@@ -9,7 +10,8 @@ frequencies; a word is predicted from the other half of its document (`vips_fast
 of a topic is readable where its released average stands above four standard deviations of its noise. The forecast is
 told the median number of distinct words of the training documents, which a user would have to guess.
 
-``fits`` adds to what the file has, so it can be stopped; a whole run takes some ten minutes of processor time.
+``fits`` adds to what the file has, so it can be stopped; a whole run takes some ten minutes of processor time, and as
+long again with neighbours, for which VIPS_FAST_VECTORS names the file that bench/paper/word_vectors.py writes.
 """
 
 import argparse
@@ -17,21 +19,24 @@ import csv
 import gzip
 import json
 import math
-import os
+import sys
 from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import least_squares
 
+sys.path.append(str(Path(__file__).resolve().parent / "paper"))
+
+from common import DATA, ROOT
+from word_vectors import neighbors, posts_analyzer, vocabulary
+
 from vips_fast import LatentDirichletAllocation, plan
-from vips_fast.data import Analyzer, Corpus, load_corpus, public_vocabulary, split, stop_words
+from vips_fast.data import Corpus, load_corpus, split
 from vips_fast.data.vocabulary import count_matrix
 from vips_fast.models.lda import LdaOptions, forecast
 from vips_fast.report import predictive_perplexity, split_words, unigram_perplexity
 
-ROOT = Path(__file__).resolve().parents[1]
-DATA = Path(os.environ.get("VIPS_FAST_DATA", ROOT.parent / "shared" / "data"))
 RESULTS = ROOT / "bench" / "results" / "forecast.csv"
 DELTA = 1e-6
 #: Corpora, and the words that each document is brought to.
@@ -39,9 +44,13 @@ LENGTHS = {"articles": 500, "kos": 150, "docstrings": 30, "sections": 100, "reut
 #: Those that the constants are fitted on.
 FITTED = ("articles", "kos", "docstrings")
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
+#: The vocabulary of a corpus by which its words have vectors; the words of KOS are not among the data.
+WORDS = {
+    "articles": "wiki", "sections": "wiki", "reuters": "reuters", "people": "posts", "docstrings": "docstrings"
+}  # fmt: skip
 #: Most documents of a corpus.
 MOST = {"articles": 12_000}
-COLUMNS = ("corpus", "records", "words", "topics", "length", "distinct", "epsilon", "gain", "readable")
+COLUMNS = ("corpus", "records", "words", "topics", "length", "distinct", "epsilon", "neighbors", "gain", "readable")
 
 
 def corpus(name):
@@ -59,9 +68,10 @@ def corpus(name):
         for part in ("train", "test"):
             with gzip.open(DATA / "people" / f"{part}.jsonl.gz", "rt", encoding="utf-8") as file:
                 texts[part] = [json.loads(line)["text"] for line in file]
-        analyzer = Analyzer(numbers="mixed", stop_words=stop_words("public:en"))
-        words = public_vocabulary("public:en", analyzer, size=5000)
-        train, test = (sp.csr_array(count_matrix([texts[part]], words, analyzer)) for part in ("train", "test"))
+        train, test = (
+            sp.csr_array(count_matrix([texts[part]], vocabulary("posts"), posts_analyzer()))
+            for part in ("train", "test")
+        )
         return train, test[:600]
     else:
         from vips_fast.demo import docstrings_corpus
@@ -77,11 +87,11 @@ def runs(n):
     yield from ((n, topics, epsilon) for topics in (5, 20, 50) for epsilon in (1.0, 4.0, 8.0))
 
 
-def outcome(train, test, topics, length, distinct, epsilon):
+def outcome(train, test, topics, length, distinct, epsilon, prior):
     """The gain of a fit, and its readable words a topic."""
     model = LatentDirichletAllocation(
         topics, doc_length=length, target_epsilon=epsilon, target_delta=DELTA, random_state=0,
-        options=LdaOptions(distinct_words=distinct),
+        topic_word_prior=prior, options=LdaOptions(distinct_words=distinct),
     ).fit(train)
     given, asked = split_words(test, 0)
     reached = predictive_perplexity(model.transform(given), model.components_, asked)
@@ -91,24 +101,28 @@ def outcome(train, test, topics, length, distinct, epsilon):
     return 1 - reached / unigram_perplexity(train, asked), clear / topics
 
 
-def fits(names):
+def fits(names, alike):
     """Add what is missing to the file."""
     RESULTS.parent.mkdir(parents=True, exist_ok=True)
-    known = {(row["corpus"], row["records"], row["topics"], row["epsilon"]) for row in stored()}
+    known = {(row["corpus"], row["records"], row["topics"], row["epsilon"], row["neighbors"]) for row in stored()}
     with open(RESULTS, "a", newline="") as file:
         table = csv.writer(file)
         if not known:
             table.writerow(COLUMNS)
         for name in names:
             train, test = corpus(name)
+            prior = neighbors(WORDS[name]) if alike else None
             train = train[np.random.default_rng(0).permutation(train.shape[0])][: MOST.get(name)]
             for n, topics, epsilon in runs(train.shape[0]):
-                if (name, n, topics, epsilon) in known:
+                if (name, n, topics, epsilon, alike) in known:
                     continue
                 X = sp.csr_array(train[:n])
                 distinct = float(np.median(np.diff(X.indptr)))
-                gain, readable = outcome(X, test, topics, LENGTHS[name], distinct, epsilon)
-                row = name, n, X.shape[1], topics, LENGTHS[name], distinct, epsilon, f"{gain:.4f}", f"{readable:.1f}"
+                gain, readable = outcome(X, test, topics, LENGTHS[name], distinct, epsilon, prior)
+                row = (
+                    name, n, X.shape[1], topics, LENGTHS[name], distinct, epsilon, int(alike), f"{gain:.4f}",
+                    f"{readable:.1f}",
+                )  # fmt: skip
                 table.writerow(row)
                 file.flush()
                 print(*row, flush=True)
@@ -130,18 +144,20 @@ def planned(row):
     n, words, topics, length = (int(row[name]) for name in ("records", "words", "topics", "length"))
     return plan(
         n, words, topics, doc_length=length, distinct_words=row["distinct"], target_epsilon=row["epsilon"],
-        target_delta=DELTA,
+        target_delta=DELTA, word_neighbors=bool(row["neighbors"]),
     )  # fmt: skip
 
 
 def constants():
     """The constants that fit best where the gain begins and above: by soft least squares; the last by logarithms."""
     rows = [row for row in stored() if row["corpus"] in FITTED and row["gain"] > -0.1]
+    alike = [row["neighbors"] for row in rows]
     signal = np.array([planned(row).signal_to_noise * row["topics"] for row in rows])
+    worth = signal * np.where(alike, forecast.NEIGHBORS, 1.0)
     gain, topics = (np.array([row[name] for row in rows]) for name in ("gain", "topics"))
 
     def missed(p):
-        free, top = p[1] * np.log(signal / p[0]), p[2] * np.log(topics)
+        free, top = p[1] * np.log(worth / p[0]), p[2] * np.log(topics)
         return 1 - np.exp(-np.where(free < 0, free, top * np.tanh(free / top))) - gain
 
     found = least_squares(missed, (4.0, 0.2, 0.2), loss="soft_l1", f_scale=0.03).x
@@ -154,12 +170,37 @@ def constants():
 
 def percent(gain):
     """A share in whole percents, with a true minus."""
-    return f"{100 * gain:.0f} %".replace("-", "\u2212")
+    return f"{100 * gain + 0:.0f} %".replace("-0 %", "0 %").replace("-", "\u2212")
 
 
-def table():
+def neighbors_worth():
+    """How many times smaller the origin is with neighbours, by curves of one slope and ceiling, in each corpus."""
+    for name in WORDS:
+        rows = [row for row in stored() if row["corpus"] == name and row["gain"] > -0.1]
+        signal, alike, topics, gain = (
+            np.array(column) for column in zip(*(
+                (planned(row).signal_to_noise * row["topics"], row["neighbors"], row["topics"], row["gain"])
+                for row in rows
+            ), strict=True)
+        )  # fmt: skip
+
+        def missed(p):
+            free, top = p[1] * np.log(signal * np.where(alike, p[3], 1.0) / p[0]), p[2] * np.log(topics)
+            return 1 - np.exp(-np.where(free < 0, free, top * np.tanh(free / top))) - gain
+
+        found = least_squares(missed, (4.0, 0.2, 0.2, 1.2), loss="soft_l1", f_scale=0.03).x
+        print(f"{name}: origin {found[0]:.2f}, neighbours worth {found[3]:.2f} times the signal")
+
+
+def tables():
+    """Fits without neighbours of words, then with them."""
+    for alike in (0, 1):
+        print("\nWith words that are used alike\n" if alike else "")
+        table([(row, planned(row)) for row in stored() if row["neighbors"] == alike])
+
+
+def table(rows):
     """Both beside one another; then how far they are apart, and what a refusal would have cost."""
-    rows = [(row, planned(row)) for row in stored()]
     print("| | records | distinct words | " + " | ".join(f"ε = {epsilon:g}" for epsilon in EPSILONS) + " |")
     print("| --- " * (3 + len(EPSILONS)) + "|")
     for name in LENGTHS:
@@ -175,7 +216,7 @@ def table():
     print("\n| | runs | mean miss | root of mean square | gains over 10 % | of these within 15 % | mean ratio | "
           "readable words, ratio |")  # fmt: skip
     print("| --- " * 8 + "|")
-    for name in LENGTHS:
+    for name in dict.fromkeys(row["corpus"] for row, _ in rows):
         own = [(row, said) for row, said in rows if row["corpus"] == name and not said.hopeless]
         miss = np.array([said.expected_gain - row["gain"] for row, said in own])
         large = [said.expected_gain / row["gain"] for row, said in own if row["gain"] > 0.1]
@@ -193,13 +234,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("fits", "constants", "table"))
     parser.add_argument("--corpora", nargs="+", choices=LENGTHS, default=list(LENGTHS))
+    parser.add_argument("--neighbors", action="store_true", help="fits with words that are used alike")
     args = parser.parse_args()
     if args.what == "fits":
         if not DATA.is_dir():
             raise SystemExit("real data not found: set VIPS_FAST_DATA")
-        fits(args.corpora)
+        fits([name for name in args.corpora if name in WORDS or not args.neighbors], args.neighbors)
     else:
-        (constants if args.what == "constants" else table)()
+        for show in (constants, neighbors_worth) if args.what == "constants" else (tables,):
+            show()
 
 
 if __name__ == "__main__":

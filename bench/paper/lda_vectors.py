@@ -1,31 +1,28 @@
 """Private topics with words that are used alike as a prior (the tables of docs/topics.md).
 
 Accounting: adding or removing one document, Poisson sampling, PLD, delta = 10^-4; the plan's settings, and its number
-of topics but for the 400,000 documents. *Vectors*: neighbours by a public model's vectors (`word_vectors` writes them,
-to VIPS_FAST_VECTORS); *others' vectors*: each word has another word's, a control; *articles*: neighbours by
+of topics but for the 400,000 documents. *Vectors*: neighbours by a public model's vectors (the file VIPS_FAST_VECTORS,
+which `word_vectors.py` writes); *others' vectors*: each word has another word's, a control; *articles*: neighbours by
 `vips_fast.word_vectors` of whole articles that no section comes from, taken as public.
 """
 
-import os
 import warnings
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
-from common import DATA, markdown
+from common import markdown
 from lda_common import DATA as WIKI
 from lda_common import K, load
 from lda_fig2 import DELTA, N
 from lda_table import SMALL, sections, small
-from word_vectors import VOCABULARIES
+from word_vectors import neighbors
 
 from vips_fast import LatentDirichletAllocation, nearest_words, plan, word_vectors
-from vips_fast.data import load_vocabulary, load_word_vectors
 
 TITLE = "Words that are used alike, by public vectors of words, as a prior of private topics"
 NEEDS = ("wiki", "text")
-VECTORS = Path(os.environ.get("VIPS_FAST_VECTORS", DATA / "vectors"))
 EPSILONS = {"sections": (0.3, 1.0, 2.0), "reuters": (1.0, 2.0, 4.0), "simulated": (0.3, 1.0)}
 ARTICLES = {"8,000 articles": 8000, "1,000 articles": 1000}
 SETTINGS = ("plan", "vectors", "others' vectors", *ARTICLES)
@@ -41,13 +38,6 @@ def cells(scale: int) -> list[dict]:
     ]  # fmt: skip
     names = ("part", "epsilon", "setting", "seed")
     return [dict(zip(names, cell, strict=True), scale=scale) for cell in wanted]
-
-
-@lru_cache(2)
-def neighbors(name, mixed):
-    """The nearest words of a vocabulary; by another word's vectors if they are to be mixed."""
-    vectors = load_word_vectors(VECTORS / f"{name}.vec", load_vocabulary(DATA / VOCABULARIES[name]))
-    return nearest_words(vectors[np.random.default_rng(9).permutation(len(vectors))] if mixed else vectors)
 
 
 @lru_cache(1)

@@ -9,12 +9,15 @@
 Rows of the table, for each epsilon:
 
 - persons: ``fit(X, groups=...)``, sampling persons, one joint clip of all that a person has;
+- persons, words alike (topics): the same with neighbours by a public model's vectors of words, where VIPS_FAST_VECTORS
+  names the file that word_vectors.py writes;
 - rows: ``sampling="rows"``, at most k of a person, for a few k or rates; to take the best of them flatters it;
 - merged (topics): each person's documents made one document, of the same, twice or five times the length;
 - alone: each row as a record of its own, at the same epsilon: what persons cost.
 
-Topics: perplexities, the bound of Eq. 32, of public test documents. Adult: area under the ROC curve, means over splits.
-MNIST: share of the test images' pixels that the reconstruction has right. Writes bench/results/persons_NAME.csv.
+Topics: as many as the plan asks for, for persons or for documents alone; perplexities, the bound of Eq. 32, of public
+test documents. Adult: area under the ROC curve, means over splits. MNIST: share of the test images' pixels that the
+reconstruction has right. Writes bench/results/persons_NAME.csv.
 """
 
 import argparse
@@ -23,46 +26,59 @@ import gzip
 import json
 import re
 import time
+from functools import lru_cache
 
 import numpy as np
 import scipy.sparse as sp
-from lda_common import DATA, K, Table, load, unigram_perplexity, without_noise
+from lda_common import DATA, Table, load, unigram_perplexity, without_noise
+from word_vectors import VECTORS, neighbors
 
-from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, SigmoidBeliefNetwork
+from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, SigmoidBeliefNetwork, plan
 from vips_fast.data import load_mnist
 
 N_STEPS = 20
 
 
-def people(n_words=3000):
-    """Posts as counts of the words that the most test posts have, which are taken as public."""
+@lru_cache(1)
+def posts():
+    """Persons and the words of their posts, of the training and of the test posts."""
     from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
-    def posts(name):
+    def read(name):
         with gzip.open(DATA.parent / "people" / f"{name}.jsonl.gz", "rt", encoding="utf-8") as file:
             for line in file:
                 post = json.loads(line)
                 words = re.findall("[a-z]{3,}", post["text"].lower())
                 yield post["person"], collections.Counter(word for word in words if word not in ENGLISH_STOP_WORDS)
 
-    train, test = list(posts("train")), list(posts("test"))
-    documents = collections.Counter(word for _, counts in test for word in counts)
-    column = {word: i for i, word in enumerate(sorted(documents, key=lambda w: (-documents[w], w))[:n_words])}
+    return list(read("train")), list(read("test"))
+
+
+def people_words(n_words=3000):
+    """The words that the most test posts have, which are taken as public."""
+    documents = collections.Counter(word for _, counts in posts()[1] for word in counts)
+    return sorted(documents, key=lambda w: (-documents[w], w))[:n_words]
+
+
+def people():
+    """Posts as counts of the words of `people_words`."""
+    train, test = posts()
+    column = {word: i for i, word in enumerate(people_words())}
 
     def matrix(posts):
         cells = [(i, column[w], c) for i, (_, counts) in enumerate(posts) for w, c in counts.items() if w in column]
         rows, columns, counts = np.array(cells).T
-        return sp.csr_array((counts.astype(np.int32), (rows, columns)), shape=(len(posts), n_words))
+        return sp.csr_array((counts.astype(np.int32), (rows, columns)), shape=(len(posts), len(column)))
 
     persons = np.unique([person for person, _ in train], return_inverse=True)[1]
-    return matrix(train), persons, matrix(test), dict(doc_length=60, n_components=10, target_delta=1e-6), (2, 5, 10)
+    return matrix(train), persons, matrix(test), dict(doc_length=60, target_delta=1e-6), (2, 5, 10)
 
 
 def sections():
     """Sections of articles, whose article is the person."""
     X, Y = (sp.csr_array(sp.load_npz(DATA / f"{name}_sections.npz")) for name in ("train", "test"))
     persons = np.load(DATA / "train_sections_article.npy")
-    return X, persons, Y[:2000], dict(doc_length=100, n_components=K, target_delta=1e-6), (4, 10, 20)
+    return X, persons, Y[:2000], dict(doc_length=100, target_delta=1e-6), (4, 10, 20)
 
 
 def simulated(n_records=400_000, n_persons=100_000, seed=0):
@@ -74,7 +90,7 @@ def simulated(n_records=400_000, n_persons=100_000, seed=0):
         drawn = generator.geometric(0.17545667, 2 * n_persons)
         sizes = np.concatenate([sizes, drawn[drawn <= 10]])
     persons = np.repeat(np.arange(len(sizes)), sizes)[:n_records]
-    return X, persons, Y, dict(doc_length=500, n_components=K, target_delta=1e-4), (10,)
+    return X, persons, Y, dict(doc_length=500, target_delta=1e-4), (10,)
 
 
 class Comparison:
@@ -111,24 +127,33 @@ def topics(arguments, corpus):
     compared = Comparison(arguments, "perplexity", [1.0, 2.0] if large else [2.0, 4.0, 8.0])
     compared.table.add("word frequencies", float("inf"), unigram_perplexity(X, Y), 0.0, 0.0, 0.0)
 
-    def row(name, epsilon, X, groups=None, **options):
+    def row(name, epsilon, X, topics, groups=None, **options):
         def make(**common):
             # As many documents a step as a private fit has.
             plain = {**without_noise(), "batch_size": min(X.shape[0], 100_000)} if epsilon is None else {}
-            return LatentDirichletAllocation(**{**plain, **settings, "n_steps": N_STEPS, **common, **options})
+            mine = dict(n_components=topics, n_steps=N_STEPS)
+            return LatentDirichletAllocation(**{**plain, **settings, **mine, **common, **options})
 
         compared.row(name, epsilon, make, lambda run: (X, groups), lambda model, run: model.perplexity(Y))
 
-    lengths = [settings["doc_length"] * times for times in ((1,) if large else (1, 2, 5))]
-    row("not private", None, X)
+    def worth_while(epsilon, units, rows):
+        return plan(units, X.shape[1], None, target_epsilon=epsilon, rows_per_group=rows, **settings).n_components
+
+    for topics in (50,) if large else (10, 20, 50):
+        row(f"not private, {topics} topics", None, X, topics)
     for epsilon in compared.epsilons:
-        for length in lengths:
-            row(f"persons, length {length}", epsilon, X, persons, doc_length=length)
+        topics = worth_while(epsilon, len(sizes), None)
+        row(f"persons, {topics} topics", epsilon, X, topics, persons)
+        if VECTORS.is_file():
+            alike = neighbors("people" if arguments.corpus == "people" else "wiki")
+            row("persons, words alike", epsilon, X, topics, persons, topic_word_prior=alike)
         for most in limits:
-            row(f"rows, at most {most}", epsilon, X, persons, sampling="rows", rows_per_group=most)
-        for length in lengths:
-            row(f"merged, length {length}", epsilon, merged, doc_length=length)
-        row("alone", epsilon, X)
+            row(f"rows, at most {most}", epsilon, X, topics, persons, sampling="rows", rows_per_group=most)
+        for times in (1,) if large else (1, 2, 5):
+            length = settings["doc_length"] * times
+            row(f"merged, length {length}", epsilon, merged, topics, doc_length=length)
+        topics = worth_while(epsilon, X.shape[0], 1)
+        row(f"alone, {topics} topics", epsilon, X, topics)
 
 
 def ways(compared, kind, settings, data, score, most, n_rows):

@@ -1,28 +1,67 @@
-"""Vectors of words from a public sentence model, each word taken as a sentence: what `lda_vectors` reads.
+"""Vectors of words from a public sentence model, each word taken as a sentence: what `lda_vectors`, `persons` and
+`bench.forecast` read.
 
-    python bench/paper/word_vectors.py MODEL FOLDER   # writes FOLDER/wiki.vec and FOLDER/reuters.vec
+    python bench/paper/word_vectors.py MODEL FILE   # writes FILE, the text that VIPS_FAST_VECTORS names
 
 MODEL is a name or a folder for the package sentence-transformers; the tables are of all-MiniLM-L6-v2 (384 numbers a
-word). The words are the public vocabularies in VIPS_FAST_DATA.
+word). The words are the public vocabularies of all corpora.
 """
 
+import os
 import sys
+from functools import lru_cache
 from pathlib import Path
 
 import common
+import numpy as np
 
-from vips_fast.data import load_vocabulary, save_word_vectors
+from vips_fast import nearest_words
+from vips_fast.data import (
+    Analyzer,
+    load_vocabulary,
+    load_word_vectors,
+    public_vocabulary,
+    save_word_vectors,
+    stop_words,
+)
+from vips_fast.demo import docstrings_corpus
 
-VOCABULARIES = {"wiki": "wiki/vocab.txt", "reuters": "text/reuters/vocab.reuters.txt"}
+VECTORS = Path(os.environ.get("VIPS_FAST_VECTORS", common.DATA / "words.vec"))
+FILES = {"wiki": "wiki/vocab.txt", "reuters": "text/reuters/vocab.reuters.txt"}
+NAMES = (*FILES, "people", "posts", "docstrings")
 
 
-def main(model: str, folder: str) -> None:
+def posts_analyzer() -> Analyzer:
+    """What parts the posts into the words of `bench.forecast`."""
+    return Analyzer(numbers="mixed", stop_words=stop_words("public:en"))
+
+
+def vocabulary(name: str) -> list[str]:
+    """The public words of one of NAMES: "people" are those of `persons`, "posts" those of `bench.forecast`."""
+    if name in FILES:
+        return list(load_vocabulary(common.DATA / FILES[name]))
+    if name == "people":
+        from persons import people_words
+
+        return people_words()
+    if name == "posts":
+        return list(public_vocabulary("public:en", posts_analyzer(), size=5000))
+    return list(docstrings_corpus().vocabulary)
+
+
+@lru_cache(2)
+def neighbors(name: str, mixed: bool = False) -> np.ndarray:
+    """The nearest words of a vocabulary; by another word's vectors if they are to be mixed."""
+    vectors = load_word_vectors(VECTORS, vocabulary(name))
+    return nearest_words(vectors[np.random.default_rng(9).permutation(len(vectors))] if mixed else vectors)
+
+
+def main(model: str, file: str) -> None:
     from sentence_transformers import SentenceTransformer
 
+    words = sorted({word for name in NAMES for word in vocabulary(name)})
     encoder = SentenceTransformer(model, device="cpu")
-    for name, file in VOCABULARIES.items():
-        words = load_vocabulary(common.DATA / file)
-        save_word_vectors(Path(folder) / f"{name}.vec", words, encoder.encode(list(words), batch_size=256))
+    save_word_vectors(Path(file), words, encoder.encode(words, batch_size=256))
 
 
 if __name__ == "__main__":

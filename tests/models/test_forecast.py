@@ -125,6 +125,27 @@ def test_what_is_said_comes_out(caplog):
     assert fitted(corpus(4000, seed=3)[::-1], caplog, **more)[2] == line
 
 
+def test_more_is_expected_where_the_neighbours_of_words_are_known(caplog):
+    for n in (20_000, 60_000):
+        alone, alike = expected(n), expected(n, word_neighbors=True)
+        assert alike.expected_gain > alone.expected_gain + 0.01 and alike.signal_to_noise == alone.signal_to_noise
+        assert alike.parameters() == alone.parameters() and "vectors of words" in alone.advice()
+        assert "vectors of words" not in alike.advice() and alike.forecast() != alone.forecast()
+    assert expected(word_neighbors=True, topics=None).n_components > expected(topics=None).n_components
+    # What has prospects without them has with them.
+    for n in (199, 900, 1500, 2000, 3000, 6000):
+        assert expected(n, word_neighbors=True).hopeless <= expected(n).hopeless
+    assert expected(199, word_neighbors=True).hopeless
+
+    caplog.set_level(logging.INFO, "vips_fast")
+    X, near = corpus(4000), (np.arange(V)[:, None] + np.arange(1, 4)) % V
+    few = np.where(np.arange(V)[:, None] < 0.4 * V, near, -1)
+    for prior, known in ((near, True), (few, False), (None, False)):
+        model = LatentDirichletAllocation(K, doc_length=N, topic_word_prior=prior, **PUBLIC)
+        assert model.plan(4000, V).word_neighbors is known and model.plan(4000, V, word_neighbors=True).word_neighbors
+        assert fitted(X, caplog, topic_word_prior=prior)[2] == [model.plan(4000, V).forecast()]
+
+
 def test_no_forecast_where_there_is_none(caplog):
     caplog.set_level(logging.INFO, "vips_fast")
     X = corpus(150)

@@ -60,6 +60,7 @@ def add(commands: Any, models: Any) -> None:
     what = "default: poisson, as for records in memory; random_allocation, as for shards"
     parser.add_argument("--sampling", default="poisson", choices=("poisson", "random_allocation"), help=what)
     parser.add_argument("--bins", dest="n_bins", type=whole, metavar="T", help="those of the shards, if they have any")
+    parser.add_argument("--word-neighbors", action="store_true", help="for a fit with --word-vectors")
     what = "share of epsilon for the vocabulary, default: the best by what is expected"
     parser.add_argument("--vocab-share", type=probability, help=what)
 
@@ -182,7 +183,7 @@ def plan(args: Namespace) -> int:
         return plan(
             n_records, args.words, args.topics, doc_length=args.doc_length, target_epsilon=epsilon,
             target_delta=args.delta, vocab_share=args.vocab_share, distinct_words=args.distinct_words,
-            sampling=args.sampling, n_bins=args.n_bins,
+            sampling=args.sampling, n_bins=args.n_bins, word_neighbors=args.word_neighbors,
         )  # fmt: skip
 
     planned = found(args.records, args.epsilon)

@@ -26,7 +26,7 @@ from ..readouts import Transformer, by_pieces, kept
 from .coherence import coherence, topic_diversity, warn_of_documents, word_intrusion
 from .forecast import HopelessWarning
 from .model import LdaModel
-from .neighbors import check_neighbors, is_neighbors
+from .neighbors import check_neighbors, is_neighbors, knows_most
 from .options import LdaOptions
 from .planning import (
     DEFAULT_STEPS,
@@ -287,20 +287,24 @@ class LatentDirichletAllocation(Transformer):
             target_epsilon=1.0 if self.target_epsilon is None else self.target_epsilon, target_delta=self.target_delta,
             batch_size=None if size is None else min(size, public.n_records),
             sampling="random_allocation" if allocates else "poisson", n_bins=public.n_bins if allocates else None,
+            word_neighbors=knows_most(self.topic_word_prior),
         )
         return plan(
             public.n_records, public.n_features, int(self.n_components), doc_length=int(self._length or DOC_LENGTH),
             distinct_words=self._options.distinct_words, rows_per_group=self._most_rows(public), **settings | settled,
         )
 
-    def plan(self, n_records: int, n_features: int) -> Plan:
+    def plan(self, n_records: int, n_features: int, *, word_neighbors: bool | None = None) -> Plan:
         """What a private fit with these settings would do and give, from public numbers alone.
 
-        ``n_records`` and ``n_features`` are the documents (or persons) and the words of the data to come. Without a
-        target and a noise multiplier it is for epsilon = 1. Raises ValueError if a parameter is out of its range.
+        ``n_records`` and ``n_features`` are the documents (or persons) and the words of the data to come;
+        ``word_neighbors`` says whether it will know of most words which are used alike, None whether
+        ``topic_word_prior`` says so already. Without a target and a noise multiplier it is for epsilon = 1. Raises
+        ValueError if a parameter is out of its range.
         """
         self._check_parameters()
-        return self._plan(Public(n_features, n_records, seed=0))
+        settled = {} if word_neighbors is None else {"word_neighbors": word_neighbors}
+        return self._plan(Public(n_features, n_records, seed=0), **settled)
 
     def _foresee(self, prepared: Prepared) -> Outlook | None:
         """The forecast; none with a prior of public topics, on which it was not fitted, or without noise."""

@@ -125,6 +125,11 @@ def is_neighbors(prior: object) -> bool:
     return np.ndim(cast(np.ndarray, prior)) > 0 and np.asarray(prior).dtype.kind in "iu"
 
 
+def knows_most(prior: object) -> bool:
+    """Whether a ``topic_word_prior`` says of most words which are used alike."""
+    return is_neighbors(prior) and bool((np.asarray(prior) >= 0).any(axis=1).mean() > 0.5)
+
+
 def check_neighbors(neighbors: np.ndarray) -> None:
     """Refuse an array that is not one of neighbours: (V, k), other columns or -1, none twice. ValueError."""
     what = "topic_word_prior"

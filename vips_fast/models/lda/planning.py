@@ -42,7 +42,7 @@ from ...checks import check_number
 from ...engine.averaging import Schedule
 from ...engine.sampling import Sampler, epoch_length, make_sampler, run_event
 from ..vocabulary.planning import VocabularyPlan, plan_vocabulary
-from .forecast import Forecast, advise, describe, forecast, is_hopeless
+from .forecast import Forecast, advise, describe, effective, forecast, is_hopeless
 from .options import LdaOptions
 from .start import first_topics, start_steps
 
@@ -105,6 +105,8 @@ class Plan:
         Topics that this is for.
     vocabulary : VocabularyPlan or None
         How the vocabulary is bought, if it is.
+    word_neighbors : bool
+        Whether this is for a fit that knows which words are used alike.
 
     Examples
     --------
@@ -129,6 +131,7 @@ class Plan:
     distinct_words: float
     n_components: int
     vocabulary: VocabularyPlan | None = None
+    word_neighbors: bool = False
 
     def parameters(self) -> PlanParameters:
         """Keyword arguments for the estimator."""
@@ -152,7 +155,8 @@ class Plan:
         """What would help, in one line."""
         if self.vocabulary is not None:
             return "more records or more epsilon buy more words and clearer topics; a public vocabulary costs nothing"
-        return advise(self.signal_to_noise * self.n_components, self.expected_gain, self.n_components)
+        signal = self.signal_to_noise * self.n_components
+        return advise(signal, self.expected_gain, self.n_components, self.word_neighbors)
 
 
 def default_batch_size(n_records: int, share: float = _BATCH_SHARE) -> int:
@@ -207,7 +211,7 @@ def plan(
     target_delta: float | None = None, n_steps: int | None = None, batch_size: float | None = None,
     clip: float | None = None, noise_multiplier: float | None = None, rows_per_group: int | None = 1,
     sampling: str = "poisson", n_bins: int | None = None, vocab_share: float | None = None,
-    distinct_words: float | None = None, learning_decay: float | None = None,
+    distinct_words: float | None = None, learning_decay: float | None = None, word_neighbors: bool = False,
 ) -> Plan:
     """Settings for a private topic model, from public numbers.
 
@@ -233,6 +237,9 @@ def plan(
     distinct_words : float or None
         Distinct words of a usual document (or of all that a person wrote), public; None is doc_length^0.85, what a
         text of doc_length words has.
+    word_neighbors : bool
+        Whether the fit will know of most words which are used alike (`nearest_words`): more is then expected of the
+        same settings, and a few more topics are worth while.
 
     Raises ValueError if a number is out of its range.
 
@@ -306,7 +313,10 @@ def plan(
 
     def foreseen(z: float, steps: int, decay: float) -> Forecast:
         noise = z / q * averaged_noise(steps, decay, topics)
-        return forecast(n_records, n_features, topics, distinct_words=distinct, clip=clip, noise=noise)
+        return forecast(
+            n_records, n_features, topics, distinct_words=distinct, clip=clip, noise=noise,
+            word_neighbors=word_neighbors,
+        )  # fmt: skip
 
     def clear(z: float, steps: int, decay: float) -> bool:
         return foreseen(z, steps, decay).signal >= _CLEAR * topics
@@ -314,7 +324,7 @@ def plan(
     topics = _MOST if n_components is None else n_components
     if n_components is None:
         steps = whole_epochs(sampler, DEFAULT_STEPS) if n_steps is None else n_steps
-        signal = foreseen(calibrated(steps), steps, 0.7).signal
+        signal = effective(foreseen(calibrated(steps), steps, 0.7).signal, word_neighbors)
         topics = round(min(max(_TOPICS * signal, _FEWEST), _MOST))
 
     more = min(max(_MORE_STEPS, math.ceil(_USES / q)), _MOST_STEPS)
@@ -336,4 +346,5 @@ def plan(
     gain = said.expected_gain if vocabulary is None else 1 - (1 - said.expected_gain) ** vocabulary.token_share
     return Plan(
         size, steps, clip, decay, z, said.signal / topics, gain, said.readable_words, distinct, topics, vocabulary,
+        word_neighbors,
     )
