@@ -12,9 +12,10 @@
 #include "simd/simd_int.h"
 
 #define GROUP VF_CHACHA20_GROUP
-/* Rows that are checked, or drawn, before their mirror image is read or written: a few stay in L2, and each row
- * below the diagonal has ROWS consecutive entries. */
+/* Rows that are drawn before their mirror image is written: a few stay in L2, and each row below the diagonal has ROWS
+ * consecutive entries. For the check, which needs no row twice, longer stretches of memory are better. */
 #define ROWS 32
+#define CHECKED_ROWS 256
 
 VF_INLINE void *word(const int64_t *matrix, int64_t stride, int64_t i, int64_t j) {
     return (void *)(uintptr_t)(matrix + i * stride + j);
@@ -52,30 +53,6 @@ static void mirror(int64_t d, int64_t begin, int64_t end, int64_t stride, int64_
     }
     for (; j < d; ++j)
         for (int64_t i = begin; i < end; ++i) memcpy(word(matrix, stride, j, i), word(matrix, stride, i, j), 8);
-}
-
-/* Whether rows begin .. end - 1 of the upper triangle have the same bits as their mirror image. */
-static int same_bits(int64_t d, int64_t begin, int64_t end, int64_t stride, const int64_t *matrix) {
-    int64_t other = 0, j = end;
-    for (int64_t i = begin; i < end; ++i)
-        for (int64_t k = i + 1; k < end; ++k) other |= matrix[k * stride + i] ^ matrix[i * stride + k];
-    static const uint64_t none[VF_ND] = {0};
-    vfq differ = vfq_load(none);
-    for (; j + VF_ND <= d; j += VF_ND) {
-        touch(matrix, stride, j + ROWS, j + ROWS + VF_ND, d, begin, end - begin);
-        int64_t i = begin;
-        for (; i + VF_ND <= end; i += VF_ND) {
-            vfq block[VF_ND];
-            load_transposed(matrix, stride, i, j, block);
-            for (int k = 0; k < VF_ND; ++k)
-                differ = vfq_or(differ, vfq_xor(block[k], vfq_load(word(matrix, stride, j + k, i))));
-        }
-        for (; i < end; ++i)
-            for (int64_t k = j; k < j + VF_ND; ++k) other |= matrix[k * stride + i] ^ matrix[i * stride + k];
-    }
-    for (; j < d; ++j)
-        for (int64_t i = begin; i < end; ++i) other |= matrix[j * stride + i] ^ matrix[i * stride + j];
-    return !other && !vfq_any(differ);
 }
 
 /* Element number of the diagonal entry of a row. */
@@ -130,19 +107,52 @@ static int32_t add_noise(int64_t d, int64_t row_begin, int64_t row_end, double s
     return status;
 }
 
-/* Row after row, and then, with these in cache, a few rows at once with their mirror image. */
+/* One entry of the triangle, with its mirror image. */
+VF_INLINE void check_entry(const int64_t *matrix, int64_t stride, int64_t i, int64_t j, int64_t limit, int *bad,
+                           int64_t *differ) {
+    const int64_t x = matrix[i * stride + j];
+    *bad |= x < -limit || x > limit;
+    *differ |= x ^ matrix[j * stride + i];
+}
+
+/* Rows begin .. end - 1 of the triangle, some columns of all rows at a time. An entry x is above `limit` if x + up, up
+ * = 2^63 - 1 - limit, has a sign that x has not, and below -limit if x has one that x - (up + 1) has not. */
+static int32_t check_rows(int64_t d, int64_t begin, int64_t end, int64_t limit, int64_t stride, const int64_t *matrix) {
+    const vfq up = vfq_set1((uint64_t)(INT64_MAX - limit)), down = vfq_set1((uint64_t)(INT64_MAX - limit) + 1);
+    vfq differ = vfq_set1(0), beyond = vfq_set1(0);
+    int64_t other = 0, j = begin;
+    int bad = 0;
+    for (; j + VF_ND <= d; j += VF_ND) {
+        const int64_t stop = end < j + VF_ND ? end : j + VF_ND;
+        int64_t i = begin;
+        touch(matrix, stride, j + 8, j + 8 + VF_ND, d, begin, end - begin);
+        for (; i + VF_ND <= stop; i += VF_ND) {
+            vfq block[VF_ND];
+            for (int k = 0; k < VF_ND; ++k) {
+                const int64_t *p = matrix + (i + k) * stride + j;
+                VF_FETCH((const void *)((uintptr_t)p + 2 * VF_LINE));
+                const vfq x = block[k] = vfq_load((const void *)p);
+                beyond = vfq_or(beyond, vfq_or(vfq_andnot(x, vfq_add(x, up)), vfq_andnot(vfq_sub(x, down), x)));
+            }
+            vfq_transpose(block);
+            for (int k = 0; k < VF_ND; ++k)
+                differ = vfq_or(differ, vfq_xor(block[k], vfq_load(word(matrix, stride, j + k, i))));
+        }
+        for (; i < stop; ++i)
+            for (int64_t k = j; k < j + VF_ND; ++k) check_entry(matrix, stride, i, k, limit, &bad, &other);
+    }
+    for (; j < d; ++j)
+        for (int64_t i = begin; i < end && i <= j; ++i) check_entry(matrix, stride, i, j, limit, &bad, &other);
+    if (bad || vfq_any(vfq_andnot(vfq_set1(INT64_MAX), beyond))) return VF_ERR_RANGE;
+    return other || vfq_any(differ) ? VF_ERR_PARAMETER : VF_OK;
+}
+
 static int32_t check(int64_t d, int64_t row_begin, int64_t row_end, int64_t limit, int64_t stride,
                      const int64_t *matrix) {
-    for (int64_t begin = row_begin; begin < row_end; begin += ROWS) {
-        const int64_t end = row_end - begin < ROWS ? row_end : begin + ROWS;
-        int bad = 0;
-        for (int64_t i = begin; i < end; ++i)
-            for (int64_t j = begin; j < d; ++j) {
-                const int64_t x = matrix[i * stride + j];
-                bad |= x < -limit || x > limit;
-            }
-        if (bad) return VF_ERR_RANGE;
-        if (!same_bits(d, begin, end, stride, matrix)) return VF_ERR_PARAMETER;
+    for (int64_t begin = row_begin; begin < row_end; begin += CHECKED_ROWS) {
+        const int64_t end = row_end - begin < CHECKED_ROWS ? row_end : begin + CHECKED_ROWS;
+        const int32_t status = check_rows(d, begin, end, limit, stride, matrix);
+        if (status != VF_OK) return status;
     }
     return VF_OK;
 }

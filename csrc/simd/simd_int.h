@@ -3,6 +3,7 @@
  * vfw: VF_NW 32-bit words (the stream cipher). vfq: VF_ND 64-bit words, one per
  * lane of a vfd (simd/simd.h). vfm: a truth value per lane of a vfd.
  *
+ *   vfq_andnot      ~a & b
  *   vfq_to_f64      of int64, correctly rounded
  *   vfd_flip_sign   a ^ (s & sign bit)
  *   vfd_abs_gt, lt  |a| > b, |a| < b; true for NaN
@@ -38,6 +39,8 @@ VF_INLINE vfq vfq_add(vfq a, vfq b) { return VF_MM(add_epi64)(a, b); }
 VF_INLINE vfq vfq_sub(vfq a, vfq b) { return VF_MM(sub_epi64)(a, b); }
 VF_INLINE vfq vfq_or(vfq a, vfq b) { return VF_SI(or)(a, b); }
 VF_INLINE vfq vfq_xor(vfq a, vfq b) { return VF_SI(xor)(a, b); }
+VF_INLINE vfq vfq_andnot(vfq a, vfq b) { return VF_SI(andnot)(a, b); }
+VF_INLINE vfq vfq_set1(uint64_t x) { return VF_SET1_I64((int64_t)x); }
 #define vfq_shl(a, n) VF_MM(slli_epi64)((a), (n))
 VF_INLINE vfq vfq_bits(vfd a) { return VF_SI(castpd)(a); }
 
@@ -166,6 +169,8 @@ VF_INLINE vfq vfq_add(vfq a, vfq b) { return a + b; }
 VF_INLINE vfq vfq_sub(vfq a, vfq b) { return a - b; }
 VF_INLINE vfq vfq_or(vfq a, vfq b) { return a | b; }
 VF_INLINE vfq vfq_xor(vfq a, vfq b) { return a ^ b; }
+VF_INLINE vfq vfq_andnot(vfq a, vfq b) { return ~a & b; }
+VF_INLINE vfq vfq_set1(uint64_t x) { VF_LANES(vfq, x); }
 VF_INLINE int vfq_any(vfq a) { return (a[0] | a[1]) != 0; }
 VF_INLINE vfd vfq_to_f64(vfq a) { VF_LANES(vfd, (double)(int64_t)a[i]); }
 /* A cast between vectors keeps the bits. */

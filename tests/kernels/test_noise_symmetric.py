@@ -11,7 +11,7 @@ from vips_fast.kernels import native, noise, rounded_gaussian, symmetric_gaussia
 ISAS = native.isas_available()
 KEY = bytes(range(50, 82))
 SCALE = 2.0**22.3
-#: Around the kernel's 32 rows, its check's 64 and its vectors of 2, 4 and 8.
+#: Around the kernel's 32 rows and its vectors of 2, 4 and 8. (Its check takes 256 rows at a time.)
 SIZES = [1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 40, 63, 64, 65, 71, 127, 128, 129, 200]
 
 
@@ -108,7 +108,7 @@ def test_orthonormal_basis():
 
 
 @pytest.mark.parametrize("isa", ISAS)
-@pytest.mark.parametrize("d", [2, 8, 64, 65, 100, 200])
+@pytest.mark.parametrize("d", [2, 8, 64, 65, 100, 200, 270])
 def test_asymmetry_anywhere_is_refused(isa, d, no_key):
     rng = np.random.default_rng(d)
     good = random_symmetric(d, rng)
@@ -122,6 +122,47 @@ def test_asymmetry_anywhere_is_refused(isa, d, no_key):
             with pytest.raises(ValueError, match="expected a symmetric matrix"):
                 symmetric_gaussian(bad, SCALE, n_threads=n_threads, isa=isa)
         np.testing.assert_array_equal(bad, before)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("first, last", [(0, 13), (5, 22), (3, 40)])
+def test_any_rows_can_be_checked(isa, first, last):
+    """Of rows first .. last - 1 each entry of the triangle counts, wherever the block ends."""
+    d, limit = 40, 2**61
+    good = random_symmetric(d, np.random.default_rng(first))
+    assert native.symmetric_check(first, last, limit, good, isa)
+    for i in range(first, last):
+        for j in {i, i + 1, (i + d) // 2, d - 1} - {d}:
+            for k, m in {(i, j), (j, i)} - {(i, i)}:
+                bad = good.copy()
+                bad[k, m] ^= 1
+                assert not native.symmetric_check(first, last, limit, bad, isa)
+            bad = good.copy()
+            bad[i, j] = bad[j, i] = limit + 1
+            with pytest.raises(OverflowError):
+                native.symmetric_check(first, last, limit, bad, isa)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("d", [1, 7, 40, 270])
+def test_range_anywhere_is_guarded(isa, d, no_key):
+    """Whole vectors, rests of rows and columns, and blocks of rows, of a matrix with entries of both signs."""
+    rng, limit = np.random.default_rng(d), 2**63 - 1 - 64 * 2**30 - 1
+    good = random_symmetric(d, rng)
+    places = [(0, 0), (0, d - 1), (d // 2, d - 1), (d - 1, d - 1)]
+    places += [tuple(sorted(rng.integers(0, d, 2))) for _ in range(12)]
+    for i, j in places:
+        for value in (limit + 1, -limit - 1):
+            bad = good.copy()
+            bad[i, j] = bad[j, i] = value
+            with pytest.raises(ValueError, match="leave int64"):
+                symmetric_gaussian(bad, 2.0**30, isa=isa)
+            bad[i, j] = bad[j, i] = value - np.sign(value)
+            # Far enough from the limit to be let through: what is refused then is the asymmetry.
+            if d > 1:
+                bad[0, 1] += 1 - 2 * (bad[0, 1] > 0)
+                with pytest.raises(ValueError, match="expected a symmetric matrix"):
+                    symmetric_gaussian(bad, 2.0**30, isa=isa)
 
 
 @pytest.mark.parametrize("isa", ISAS)
