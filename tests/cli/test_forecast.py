@@ -119,8 +119,8 @@ def test_plan(run):
     assert "The topics will be noise" not in out and "noise multiplier" in out
 
 
-def test_words_that_are_used_alike(few, run, refused):
-    """More is expected of them, by `plan` and by a check alike; a file that says little changes nothing."""
+def test_words_that_are_used_alike(few, run):
+    """More is expected of them, by `plan` and by a check alike."""
     known = run(*PLAN, "--word-neighbors")[1].split("Forecast: ")
     assert known[1] != run(*PLAN)[1].split("Forecast: ")[1] and "vectors of words" not in known[1]
     (few / "w.vec").write_text("a 1 0\nb 0 1\n")
