@@ -94,6 +94,8 @@ def test_lines():
 def test_bad_numbers_are_named(value):
     with pytest.raises(ValueError, match="distinct_words"):
         expected(distinct_words=value)
+    with pytest.raises(ValueError, match="word_neighbors"):
+        expected(word_neighbors=value)
     with pytest.raises(ValueError, match="distinct_words"):
         LatentDirichletAllocation(2, options=LdaOptions(distinct_words=value)).fit(corpus(20))
 

@@ -38,7 +38,7 @@ from dataclasses import dataclass
 from typing import TypedDict
 
 from ...accounting import ComposedEvent, PrivacyEvent, calibrate_noise_multiplier
-from ...checks import check_number
+from ...checks import check_flag, check_number
 from ...engine.averaging import Schedule
 from ...engine.sampling import Sampler, epoch_length, make_sampler, run_event
 from ..vocabulary.planning import VocabularyPlan, plan_vocabulary
@@ -269,6 +269,7 @@ def plan(
     distinct = usual_distinct_words(doc_length) if distinct_words is None else distinct_words
     check_number("distinct_words", distinct, 1, 2**31 - 1)
     check_number("learning_decay", learning_decay, 0, 1, optional=True)
+    check_flag("word_neighbors", word_neighbors)
     size = default_batch_size(n_records) if batch_size is None else batch_size
     if n_bins and batch_size is None:
         size = n_records / n_bins
