@@ -79,6 +79,8 @@ _LOGISTIC = {
     "check_estimators_partial_fit_n_features": _CLASSES,
     "check_supervised_y_2d": "a column of labels is refused, not flattened with a warning",
     "check_classifier_not_supporting_multiclass": "our message says how more than two classes are stated",
+    "check_decision_proba_consistency":
+        "probabilities are means over the posterior, whose width differs from row to row",
 }
 _NETWORK = {
     "check_positive_only_tag_during_fit": _SIGN,
@@ -95,16 +97,8 @@ CHECKED = {
     ),
     "network": (Bits(3, private=False, n_steps=4), _NETWORK, 45),
     "private network": (Bits(3, noise_multiplier=1.0, n_steps=4), _NETWORK, 39),
-    "classifier": (
-        Classifier(private=False),
-        {
-            **_LOGISTIC,
-            "check_decision_proba_consistency":
-                "probabilities are means over the posterior, whose width differs from row to row",
-        },
-        48,
-    ),
-    "private classifier": (Classifier(noise_multiplier=0.01, n_steps=5), _LOGISTIC, 46),
+    "classifier": (Classifier(private=False), _LOGISTIC, 48),
+    "private classifier": (Classifier(noise_multiplier=0.01, n_steps=5), _LOGISTIC, 45),
 }  # fmt: skip
 
 
