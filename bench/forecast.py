@@ -170,7 +170,7 @@ def constants():
 
 def percent(gain):
     """A share in whole percents, with a true minus."""
-    return f"{100 * gain + 0:.0f} %".replace("-0 %", "0 %").replace("-", "\u2212")
+    return f"{100 * gain:.0f} %".replace("-0 %", "0 %").replace("-", "\u2212")
 
 
 def neighbors_worth():

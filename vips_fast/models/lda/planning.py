@@ -27,7 +27,8 @@ were fitted once, on simulated corpora of Wikipedia articles; their reasons:
   kappa = 0.5 forgets the first topics faster; else 0.7 averages more noise away.
 - *Topics.* Where the noise is large fewer topics are better. With x the signal of `vips_fast.models.lda.forecast`,
   sections of articles at x = 8 were best with 20 of 5, 10, 20 and 50 topics, at 23 with 20 of 5, 10 and 20, and at 42
-  with 50 of all: about 2 x, at most 50, more than which was not tried.
+  with 50 of all: about 2 x, at most 50, more than which was not tried; where neighbours of words are known, of the x
+  that this is worth.
 - *Start.* A quarter of the topics for three steps: `vips_fast.models.lda.start`.
 - *Words.* A vocabulary that is bought takes as many words as there can be with a signal to noise of 0.6; the split
   is that of `vips_fast.models.vocabulary.planning`.

@@ -46,8 +46,8 @@ def second_moment(
     column is that of the ``constant``, if there is one. Entries of the diagonal are those of `positive_moments`; S_ij
     is sqrt(S_ii S_jj) r_ij with r_ij ~ N(0, t), t fitted to all (and another for the constant's column c): linear
     shrinkage in units of correlations, with a noise that is known. With ``about_means`` r_ij ~ N(r_ic r_jc, t): where
-    columns are never negative, that and not 0 is what independent ones have. The second result is, for each j, the sum
-    over i of the posterior variances of r_ij, r_jj being S_jj over its mean.
+    columns are never negative, that and not 0 is what independent ones have; without a constant it says nothing. The
+    second result is, for each j, the sum over i of the posterior variances of r_ij, r_jj being S_jj over its mean.
     """
     d = len(matrix)
     if noise_sd == 0:
