@@ -191,18 +191,6 @@ def test_score_is_a_lower_bound_of_the_exact_likelihood(fitted):
     assert 0 < exact - fitted.score(Y) < 50 * 8
 
 
-def test_samples_follow_the_model(fitted):
-    Y = fitted.sample(40_000, random_state=0)
-    assert Y.shape == (40_000, 36) and Y.dtype == np.uint8 and set(np.unique(Y)) == {0, 1}
-    states = np.array(list(itertools.product([0, 1], repeat=4)), dtype=float)
-    weight = np.exp(states @ fitted.hidden_bias_ - np.logaddexp(0, fitted.hidden_bias_).sum())
-    mean = weight @ expit(states @ fitted.components_ + fitted.visible_bias_)
-    # Five standard deviations of a mean of 40,000 coin flips.
-    assert np.abs(Y.mean(axis=0) - mean).max() < 5 * 0.5 / 200
-    assert np.array_equal(Y, fitted.sample(40_000, random_state=0))
-    assert fitted.sample(0).shape == (0, 36)
-
-
 def test_reconstruction_and_transform(fitted):
     z = fitted.transform(TEST)
     assert z.shape == (1000, 4) and z.min() >= 0 and z.max() <= 1

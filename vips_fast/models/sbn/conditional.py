@@ -18,12 +18,13 @@ from ...kernels.threads import resolve_n_threads
 from ..estimator import ArraySpec, PrivateEstimator
 from ..logistic.records import read_labels, usable_rows
 from ..parameters import Bookkeeping, Call
-from ..readouts import Published, by_pieces
+from ..readouts import Published, by_pieces, kept
 from ..settings import check_memory, public_seed, stated_classes
 from .classes import ClassConditionalModel
+from .drawing import drawn, hidden_normal
 from .network import BLOCK, NetworkOptions, Settings
 from .quadratic import QuadraticModel
-from .readings import drawn, record_bounds
+from .readings import record_bounds
 from .records import LabelledRecords
 
 #: A label is a byte of its record.
@@ -93,7 +94,7 @@ class ClassConditionalNetwork(PrivateEstimator):
     _estimator_type = "classifier"
     _options_type: ClassVar[type] = NetworkOptions
 
-    n_components: int = field(default=10, kw_only=False)
+    n_components: int = field(default=20, kw_only=False)
     classes: npt.ArrayLike | None = None
     weight_prior: str = "tpbn"
     n_steps: int | None = 10
@@ -202,7 +203,8 @@ class ClassConditionalNetwork(PrivateEstimator):
         """Labelled records drawn from the model, which may be published: uint8, (n_samples, J), and labels.
 
         ``labels``, (n_samples,), asks for records of these classes; None draws them by ``class_prior_``.
-        ``random_state`` seeds the draws. Raises ValueError if a label is not one of ``classes_``, or there are not
+        ``random_state`` seeds the draws. Hidden units have their released covariance, as in
+        `SigmoidBeliefNetwork.sample`. Raises ValueError if a label is not one of ``classes_``, or there are not
         ``n_samples`` of them.
         """
         n_samples = check_number("n_samples", n_samples, 0, 2**40, integer=True)
@@ -217,10 +219,14 @@ class ClassConditionalNetwork(PrivateEstimator):
                 raise ValueError("labels: expected labels of classes_")
             numbers = np.searchsorted(classes, asked)
         records = np.empty((n_samples, self.n_features_in_), np.uint8)
-        for number, network in enumerate(self._networks()):
+        for number, (network, normal) in enumerate(zip(self._networks(), self._hidden_normals(), strict=True)):
             mine = numbers == number
-            records[mine] = drawn(network, int(mine.sum()), generator)
+            records[mine] = drawn(network, normal, int(mine.sum()), generator)
         return records, np.asarray(classes[numbers])
+
+    @kept
+    def _hidden_normals(self) -> list[tuple[np.ndarray, np.ndarray] | None]:
+        return [hidden_normal(network) for network in self._networks()]
 
     @by_pieces(np.concatenate)
     def decision_function(self, Y: Data) -> Matrix:

@@ -19,11 +19,12 @@ from ...kernels.threads import resolve_n_threads
 from ..estimator import ArraySpec
 from ..parameters import Bookkeeping, Call
 from ..plots import plot_images
-from ..readouts import Published, Transformer, by_pieces
+from ..readouts import Published, Transformer, by_pieces, kept
 from ..settings import check_memory, public_seed
+from .drawing import drawn, hidden_normal
 from .network import BLOCK, BLOCK_SOLVE, NetworkModel, NetworkOptions, Settings
 from .quadratic import QuadraticModel, quadratic_terms
-from .readings import READ_SWEEPS, drawn, polya_gamma_means, record_bounds
+from .readings import READ_SWEEPS, polya_gamma_means, record_bounds
 from .records import BinaryRecords
 
 if TYPE_CHECKING:
@@ -252,7 +253,16 @@ class SigmoidBeliefNetwork(Transformer):
         return plot_images(self, self.components_, shape)
 
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> Bits:
-        """Records drawn from the model, uint8, shape (n_samples, J); ``random_state`` seeds the draws."""
-        arrays = self._fitted().arrays
+        """Records drawn from the model, uint8, shape (n_samples, J); ``random_state`` seeds the draws.
+
+        Hidden units have their released means and covariance, which normals cut at thresholds reproduce (Emrich &
+        Piedmonte 1991): the records' own q(z) are not independent of each other, as the model's prior would have it.
+        The paper's bound does not release a covariance; there they are independent.
+        """
         n_samples = check_number("n_samples", n_samples, 0, 2**40, integer=True)
-        return drawn(arrays, n_samples, np.random.default_rng(public_seed(random_state)))
+        generator = np.random.default_rng(public_seed(random_state))
+        return drawn(self._fitted().arrays, self._hidden_normal(), n_samples, generator)
+
+    @kept
+    def _hidden_normal(self) -> tuple[np.ndarray, np.ndarray] | None:
+        return hidden_normal(self._fitted().arrays)

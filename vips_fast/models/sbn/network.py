@@ -179,7 +179,8 @@ class NetworkModel(Model):
         J, K = n_visible, n_hidden
         every = {
             "components": ArraySpec((K, J)), "weight_variances": ArraySpec((K, J), 0.0),
-            "weight_covariance": ArraySpec((K, K)), "hidden_bias": ArraySpec((K,)), "visible_bias": ArraySpec((J,)),
+            "weight_covariance": ArraySpec((K, K)), "hidden_bias": ArraySpec((K,)),
+            "hidden_covariance": ArraySpec((K, K), -0.25, 0.25), "visible_bias": ArraySpec((J,)),
             "visible_variance": ArraySpec((J,), 0.0), "expansion": ArraySpec((J,)),
             "curvature": ArraySpec((J,), 0.0, 0.25), "mean_image": ArraySpec((J,), 0.0, 1.0),
         }

@@ -81,7 +81,8 @@ class QuadraticModel(NetworkModel):
     at_root = (*NetworkModel.at_root, "covariance", "_image")
     published: ClassVar[dict[str, str]] = {
         "components": "w", "weight_variances": "variances", "weight_covariance": "covariance", "hidden_bias": "b",
-        "visible_bias": "c", "expansion": "expansion", "curvature": "curvature", "mean_image": "mean_image",
+        "hidden_covariance": "hidden_covariance", "visible_bias": "c", "expansion": "expansion",
+        "curvature": "curvature", "mean_image": "mean_image",
     }
 
     def __init__(self, settings: Settings, public: Public, bound: str, mean_steps: int):
@@ -113,7 +114,7 @@ class QuadraticModel(NetworkModel):
         # w . (y - m) then has a spread of about 1.
         self.w = self.start_weights / spread
         self.variances, self.covariance = np.zeros((J, K)), np.zeros((K, K))
-        self.zeta, self.b = np.full(K, 0.5), np.zeros(K)
+        self.zeta, self.b, self.hidden_covariance = np.full(K, 0.5), np.zeros(K), 0.25 * np.eye(K)
         self.c = self._mean_log_odds() - self.w @ self.zeta
         self._derive()
 
@@ -319,6 +320,9 @@ class QuadraticModel(NetworkModel):
             energy, shorten = denoised_energy(cross, repaired, variance * ratio**2)
             self.curvature = common_curvature(energy, self.mean_image)
         self._solve(cross, repaired, shorten)
+        # The repair adds to the diagonal what it takes from the correlations; the variances of z are known.
+        scale = np.sqrt(mean * (1 - mean) / np.diag(repaired))
+        self.hidden_covariance = np.clip(repaired * np.outer(scale, scale), -0.25, 0.25)
         self.zeta = mean.copy()
         self.b = hidden_bias(mean, self.n_records, self.options.bias_variance)
         self.c = self._mean_log_odds() - self.w @ mean

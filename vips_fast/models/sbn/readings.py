@@ -1,11 +1,11 @@
-"""What a network's published arrays say of records, and records drawn from them; all of it post-processing."""
+"""What a network's published arrays say of records; all of it post-processing."""
 
 from collections.abc import Mapping
 
 import numpy as np
 from scipy.special import expit
 
-from ...data.types import Bits, Vector
+from ...data.types import Vector
 from ...kernels.sbn import record_blocks, sbn_pg
 
 #: Sweeps of the read-outs, which start afresh and are not part of a release.
@@ -49,10 +49,3 @@ def record_bounds(Y: np.ndarray, arrays: Mapping[str, np.ndarray], dtype: str, n
         prior = z * (np.log(q) - log_on) + (1 - z) * (np.log(r) - log_off)
         bounds[first:last] = likelihood - prior.sum(axis=1)
     return bounds
-
-
-def drawn(arrays: Mapping[str, np.ndarray], n_samples: int, generator: np.random.Generator) -> Bits:
-    """Records drawn from a network: uint8, (n_samples, J)."""
-    z = generator.random((n_samples, len(arrays["hidden_bias"]))) < expit(arrays["hidden_bias"])
-    chance = expit(z.astype(np.float64) @ arrays["components"] + arrays["visible_bias"])
-    return np.asarray(generator.random(chance.shape) < chance, dtype=np.uint8)
