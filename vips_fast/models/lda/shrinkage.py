@@ -20,9 +20,10 @@ noise, its mean is the statistic itself; a prior of points would round it to the
 
 So a word that is too rare to tell topics apart falls back to the corpus's share of it, p_v w_k, and never to noise.
 
-Where public neighbours of words are given (`vips_fast.models.lda.neighbors`), p_v w_k h_vk takes the place of p_v w_k,
-h_vk being the ratio that the neighbours foresee, scaled so that the word keeps its share, and the bands are those of
-the entries. Then a rare word falls back to what its neighbours do.
+p_v w_k h_vk takes the place of p_v w_k, h_vk being the ratio that the word's other topics foresee
+(`vips_fast.models.lda.factors`), scaled so that the word keeps its share, and the bands are those of the entries. Where
+public neighbours of words are given (`vips_fast.models.lda.neighbors`), these say first what is to be expected, and a
+rare word falls back to what its neighbours do.
 """
 
 from collections.abc import Mapping
@@ -32,7 +33,9 @@ from scipy.special import gammaincinv, ndtr
 
 from ...engine.model import array_of
 from ...kernels import native
+from ...kernels.psd import one_blas_thread
 from ...kernels.threads import map_chunks
+from .factors import TopicFactors, moments
 from .neighbors import ORDINARY, WordNeighbors, foreseen_ratios
 
 #: Points of the prior of r: 0, and from a twentieth to K times the corpus's share.
@@ -186,14 +189,43 @@ class ProductShrinkage:
         return average[first:last] / self._sd[first:last, None]
 
     def _foresee(self, average: np.ndarray) -> None:
-        """What each entry is expected to be, (V, K), where neighbours say more than the products of shares.
+        """What each entry is expected to be, (V, K), where more is known than the products of shares."""
+        self._foreseen = None
+        if self._neighbors is not None:
+            self._ask_neighbors(average, self._neighbors)
+        if self._n_topics > 1:
+            # The threads are ours, and bits are not to hang on how many of its own a BLAS takes.
+            with one_blas_thread(0):
+                self._ask_topics(average)
+
+    def _ask_topics(self, average: np.ndarray) -> None:
+        """The ratios that a word's other topics foresee. But for its part of the mass no entry is foreseen from itself."""
+        n_words = len(average)
+        out = np.empty((n_words, self._n_topics), dtype=np.float32)
+
+        def collect(first: int, last: int, worker: int) -> np.ndarray:
+            return moments(self._units(average, first, last), self._expected(first, last))
+
+        def foresee(first: int, last: int, worker: int) -> None:
+            base = self._expected(first, last)
+            ratios = factors.foreseen(self._units(average, first, last), base)
+            out[first:last] = self._shared(base * ratios, first, last)
+
+        factors = TopicFactors(np.sum(map_chunks(n_words, _CHUNK, self._n_threads, collect), axis=0))
+        map_chunks(n_words, _CHUNK, self._n_threads, foresee)
+        self._foreseen = out
+
+    def _shared(self, expected: np.ndarray, first: int, last: int) -> np.ndarray:
+        """Scaled so that each word keeps its mass."""
+        return np.asarray(expected * (self._mass[first:last] / expected.sum(axis=1))[:, None])
+
+    def _ask_neighbors(self, average: np.ndarray, neighbors: WordNeighbors) -> None:
+        """The ratios that neighbours foresee.
 
         What a ratio of 1 counts is chosen by the least sum of (x - b h)²/(1 + b²). No x is foreseen from itself, so
         that neighbours which are none are found out, and do no harm.
         """
-        if self._neighbors is None:
-            return
-        neighbors, n_words = self._neighbors, len(average)
+        n_words = len(average)
         own, sums = (np.empty((2, n_words, self._n_topics), dtype=np.float32) for _ in range(2))
 
         def base(first: int, last: int) -> np.ndarray:
@@ -210,7 +242,7 @@ class ProductShrinkage:
 
         def foresee(first: int, last: int, worker: int) -> None:
             expected = base(first, last) * foreseen_ratios(sums[:, first:last], best)
-            own[0, first:last] = expected * (self._mass[first:last] / expected.sum(axis=1))[:, None]
+            own[0, first:last] = self._shared(expected, first, last)
 
         map_chunks(n_words, _CHUNK, self._n_threads, collect)
         errors = np.sum(map_chunks(n_words, _CHUNK, self._n_threads, judge), axis=0)
