@@ -199,7 +199,7 @@ class ProductShrinkage:
                 self._ask_topics(average)
 
     def _ask_topics(self, average: np.ndarray) -> None:
-        """The ratios that a word's other topics foresee. But for its part of the mass no entry is foreseen from itself."""
+        """The ratios that other topics foresee. But for its part of the mass, no entry is foreseen from itself."""
         n_words = len(average)
         out = np.empty((n_words, self._n_topics), dtype=np.float32)
 
