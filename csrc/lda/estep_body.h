@@ -43,16 +43,20 @@ int64_t KERNEL(vf_lda_workspace)(int64_t n_topics, int64_t max_doc_words) {
            (tile + kp + np) * (int64_t)sizeof(int32_t) + 128;
 }
 
-/* Turn the active rows of the tile into the contribution c_i phi_ik; its norm. */
+/* Turn the active rows of the tile into the contribution c_i phi_ik, where floor > 0 over the root of the topic's share
+ * of the word plus floor; its norm. */
 static double LOCAL(lda_contribution)(int64_t n_active, int64_t np, const int64_t *row, const REAL *theta,
-                                      const REAL *rho, REAL *tile) {
+                                      const REAL *rho, double floor, REAL *tile) {
+    const VEC least = OP(set1)((REAL)floor);
     double square = 0.0;
     for (int64_t a = 0; a < n_active; ++a) {
         REAL *b = tile + row[a];
         const VEC t = OP(set1)(theta[a]);
         VEC s = OP(set1)(0);
         for (int64_t i = 0; i < np; i += LANES) {
-            const VEC x = OP(mul)(OP(mul)(t, OP(load)(b + i)), OP(load)(rho + i));
+            const VEC share = OP(load)(b + i);
+            VEC x = OP(mul)(OP(mul)(t, share), OP(load)(rho + i));
+            if (floor > 0.0) x = OP(div)(x, OP(sqrt)(OP(add)(share, least)));
             OP(store)(b + i, x);
             s = OP(fma)(x, x, s);
         }
@@ -243,7 +247,7 @@ int32_t KERNEL(vf_lda_estep)(const vf_lda_params *params, const vf_rows_f64 *doc
                 for (int64_t a = 0; a < e.n_active; ++a) out[e.topic[a]] = (double)e.gamma[a];
             if (sums || norms) {
                 LOCAL(lda_rho)(e.n_active, e.n_padded, e.row, e.theta, e.tile, e.count, e.rho);
-                norm = LOCAL(lda_contribution)(e.n_active, e.n_padded, e.row, e.theta, e.rho, e.tile);
+                norm = LOCAL(lda_contribution)(e.n_active, e.n_padded, e.row, e.theta, e.rho, 0.0, e.tile);
                 if (!(norm <= 1e18))
                     norm = 0.0; /* not finite */
                 else if (sums)
@@ -363,9 +367,10 @@ static void LOCAL(release_unit)(const LOCAL(unit) * u, const vf_lda_params *para
     }
 }
 
-int32_t KERNEL(vf_lda_units)(const vf_lda_params *params, double word_clip, const double *word_weight, int64_t n_units,
-                             const int64_t *starts, const vf_rows_f64 *docs, const REAL *table, const double *alpha,
-                             void *workspace, int64_t workspace_bytes, int64_t *sums, double *norms) {
+int32_t KERNEL(vf_lda_units)(const vf_lda_params *params, double word_clip, const double *word_weight,
+                             double share_floor, int64_t n_units, const int64_t *starts, const vf_rows_f64 *docs,
+                             const REAL *table, const double *alpha, void *workspace, int64_t workspace_bytes,
+                             int64_t *sums, double *norms) {
     int64_t widest, most = 0;
     const int32_t status = check(params, docs, alpha, workspace, NULL, sums, NULL, norms, &widest);
     if (status != VF_OK) return status;
@@ -373,7 +378,9 @@ int32_t KERNEL(vf_lda_units)(const vf_lda_params *params, double word_clip, cons
     if (VF_OFF(starts) | VF_OFF(table) | VF_OFF(word_weight)) return VF_ERR_ALIGNMENT;
     if (n_units < 0) return VF_ERR_SIZE;
     /* Without a clip, entries are known to be no larger than counts only where nothing weighs them. */
-    if (!(word_clip >= 0.0) || (word_weight && !(params->clip_norm > 0.0))) return VF_ERR_PARAMETER;
+    if (!(word_clip >= 0.0) || ((word_weight || share_floor != 0.0) && !(params->clip_norm > 0.0)))
+        return VF_ERR_PARAMETER;
+    if (share_floor != 0.0 && !(share_floor >= VF_LDA_MIN_SHARE && share_floor <= 1.0)) return VF_ERR_PARAMETER;
     const int64_t *indptr = docs->indptr, n_docs = docs->n_rows, n_topics = params->n_topics, n_words = docs->n_columns;
     if (starts[0] != 0 || starts[n_units] != n_docs) return VF_ERR_INDPTR;
     for (int64_t u = 0; u < n_units; ++u)
@@ -413,7 +420,7 @@ int32_t KERNEL(vf_lda_units)(const vf_lda_params *params, double word_clip, cons
             (void)LOCAL(iterate)(&e, params);
             LOCAL(lda_rho)(e.n_active, e.n_padded, e.row, e.theta, e.tile, e.count, e.rho);
             if (word_weight) LOCAL(weigh_words)(&e, word_weight);
-            norm = LOCAL(lda_contribution)(e.n_active, e.n_padded, e.row, e.theta, e.rho, e.tile);
+            norm = LOCAL(lda_contribution)(e.n_active, e.n_padded, e.row, e.theta, e.rho, share_floor, e.tile);
             if (!(norm <= 1e18)) { /* not finite */
                 norm = 0.0;
             } else if (together) {

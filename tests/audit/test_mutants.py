@@ -103,6 +103,8 @@ def test_division_by_the_realised_batch(layer, check):
 @pytest.mark.parametrize("layer, model, checks", [
     ("A", faults.Unguarded, {"non-finite numbers"}),
     ("A", faults.WeighsAfterTheClip, {"distance of neighbours"}),
+    ("A", faults.DividesAfterTheClip, {"distance of neighbours"}),
+    ("B", faults.DividesByTheMinibatch, {"alone and together", "any chunks", "any shards"}),
     ("B", faults.WeighsByTheMinibatch, {"alone and together", "any chunks", "any shards"}),
     ("B", faults.OpensTopicsByTheMinibatch, {"alone and together", "any company"}),
     ("B", faults.KnowsNeighbours, {"alone and together", "any chunks", "any shards"}),

@@ -53,7 +53,7 @@ def test_generated_files_are_up_to_date(path):
     ("old", "new"),
     [
         ('VF_ERR_NULL = [1, "a', 'VF_ERR_OTHER = [1, "a'),
-        ("abi_version = 6", "abi_version = 7"),
+        ("abi_version = 7", "abi_version = 8"),
         ('["int32_t", "max_iter"', '["int64_t", "max_iter"'),
         ('    ["double", "tol",', '    ["double", "extra", ""],\n    ["double", "tol",'),
         ('"int64_t n, R b,', '"int64_t n, double b,'),

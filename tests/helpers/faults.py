@@ -306,6 +306,28 @@ class WeighsAfterTheClip(Part):
         out += np.trunc(clipped * (1.0 if weight is None else weight[:, None])).astype(np.int64)
 
 
+class DividesAfterTheClip(Part):
+    """Topics' entries are divided by their scales when the contribution has been clipped."""
+
+    def contribute(self, block, words, out, scratch):
+        floor, self.inner._floor = self.inner._floor, 0.0
+        clipped = np.zeros_like(out)
+        self.inner.contribute(block, words, clipped, scratch)
+        self.inner._floor = floor
+        share = self.inner._table[:, : out.shape[1]]
+        out += np.trunc(clipped / np.sqrt(share + floor) if floor else clipped).astype(np.int64)
+
+
+class DividesByTheMinibatch(Part):
+    """What a topic's scale has beside its share follows the documents at hand."""
+
+    def contribute(self, block, words, out, scratch):
+        floor = self.inner._floor
+        self.inner._floor = 1.0 / (1 + len(words))
+        self.inner.contribute(block, words, out, scratch)
+        self.inner._floor = floor
+
+
 class WeighsByTheMinibatch(Part):
     """The scales of words come from the documents at hand instead of from earlier releases."""
 

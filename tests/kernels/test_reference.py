@@ -74,17 +74,20 @@ def units_arguments(rng, size):
     """Units of no, one and several documents that share words; clipped or not, by words or not."""
     csr = documents(rng, [*rng.integers(1, 38, 11), 0, size], 200)
     starts = np.array([0, 1, 1, 4, 5, 11, 13])
-    bounds = ((None, 0, 0), (6.0, 0, 0), (6.0, 2.0, 0), (1e3, 0, 0), (6.0, 2.0, 1), (9.0, 0, 1))
-    for clip_norm, word_clip, spread in bounds:
+    bounds = (
+        (None, 0, 0, 0), (6.0, 0, 0, 0), (6.0, 2.0, 0, 0), (1e3, 0, 0, 0), (6.0, 2.0, 1, 0), (9.0, 0, 1, 0),
+        (6.0, 2.0, 1, 0.1), (9.0, 0, 0, 1e-6),
+    )  # fmt: skip
+    for clip_norm, word_clip, spread, share_floor in bounds:
         args = (starts, *csr, topics(rng, 1 + size % 33, 200), 0.1)
         weight = np.exp(rng.normal(size=200)) if spread else None
-        settings = {"clip_norm": clip_norm, "word_clip": word_clip, "word_weight": weight}
+        settings = {"clip_norm": clip_norm, "word_clip": word_clip, "word_weight": weight, "share_floor": share_floor}
         yield args, {"tol": 0, "max_iter": 50, "spacing": 2.0**-20, **settings}
 
 
 def lda_units(
-    starts, indptr, indices, counts, beta, alpha, *, tol, max_iter, clip_norm, word_clip, word_weight, spacing, dtype,
-    isa,
+    starts, indptr, indices, counts, beta, alpha, *, tol, max_iter, clip_norm, word_clip, word_weight, share_floor,
+    spacing, dtype, isa,
 ):
     """The unchecked entry, which the topic model calls, with its outputs."""
     table = scaled_table(beta, np.dtype(dtype), isa)
@@ -93,8 +96,8 @@ def lda_units(
     sums, norms = np.zeros(beta.T.shape, dtype=np.int64), np.empty(len(starts) - 1)
     native.lda_units(
         starts, indptr, indices.astype(np.int32), counts.astype(np.float64), table, np.full(len(beta), alpha), tol,
-        max_iter, clip_norm or 0.0, word_clip, word_weight, spacing, np.empty(size // 8 + 1).view(np.uint8), sums,
-        norms, isa,
+        max_iter, clip_norm or 0.0, word_clip, word_weight, share_floor, spacing,
+        np.empty(size // 8 + 1).view(np.uint8), sums, norms, isa,
     )
     return sums * spacing, norms
 
@@ -496,3 +499,16 @@ def test_import_is_light():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("wrong", [
+    dict(share_floor=-0.1), dict(share_floor=1e-7), dict(share_floor=1.5), dict(share_floor=np.nan),
+    dict(share_floor=0.1, clip_norm=None), dict(word_clip=-1.0), dict(word_weight=np.full(200, 1e-7)),
+    dict(word_weight=np.ones(200), clip_norm=None),
+])  # fmt: skip
+def test_weights_of_units_out_of_range(wrong):
+    args, settings = next(units_arguments(np.random.default_rng(0), 30))
+    good = {**settings, "clip_norm": 6.0, "word_clip": 2.0, "dtype": SINGLE, "isa": None}
+    assert np.isfinite(lda_units(*args, **{**good, "share_floor": 1e-6})[0]).all()
+    with pytest.raises(RuntimeError, match="a parameter is out of its range"):
+        lda_units(*args, **{**good, **wrong})

@@ -104,13 +104,13 @@ def test_paper_update_keeps_statistics_non_negative():
 
 
 def test_noise_level_of_the_average_is_tracked():
-    # On words that never occur the average is noise alone: its spread must be the tracked sd, word by word.
+    # On words that never occur the average is noise alone: its spread must be the tracked sd, entry by entry.
     X = sp.csr_array((300, 4000), dtype=np.int64)
     model = LatentDirichletAllocation(5, n_steps=6, doc_length=40, noise_multiplier=3.0).fit(X)
-    sd = model._result.state["average_noise"]
-    # The words' masses are noise too, so that their noise differs by their scales; 20,000 draws: the sample sd is
-    # within 5 / sqrt(2 * 20,000) = 2.5 %.
-    assert np.ptp(sd) > 0
+    sd = model._result.state["average_noise"].T
+    # Words' masses and topics' shares are noise too, so that entries' noise differs by their scales; 20,000 draws: the
+    # sample sd is within 5 / sqrt(2 * 20,000) = 2.5 %.
+    assert (np.ptp(sd, axis=0) > 0).all() and (np.ptp(sd, axis=1) > 0).all()
     assert (average(model) / sd).std() == pytest.approx(1.0, rel=0.025)
 
 

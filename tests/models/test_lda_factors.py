@@ -23,7 +23,7 @@ def read_out(noised, asks):
     shrinkage = ProductShrinkage(K)
     if not asks:
         shrinkage._ask_topics = lambda average: None
-    shrinkage.update(noised, np.ones(V))
+    shrinkage.update(noised, np.ones((1, 1)))
     return shrinkage.means(noised, 0, V)
 
 
@@ -81,7 +81,7 @@ def test_few_topics(n_topics):
     rng = np.random.default_rng(0)
     noised = rng.gamma(1.0, 3.0, (500, n_topics)) + rng.standard_normal((500, n_topics))
     shrinkage = ProductShrinkage(n_topics)
-    shrinkage.update(noised, np.ones(500))
+    shrinkage.update(noised, np.ones((1, 1)))
     means = shrinkage.means(noised, 0, 500)
     assert np.isfinite(means).all() and (means >= 0).all()
     # A statistic that is all there is of a word foresees nothing of itself.

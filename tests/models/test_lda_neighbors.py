@@ -32,7 +32,7 @@ def alike(seed=0, level=0.6):
 def read_out(noised, neighbors, n_threads=1):
     shrinkage = ProductShrinkage(K, n_threads, None if neighbors is None else WordNeighbors(neighbors))
     for _ in range(3):
-        shrinkage.update(noised, np.ones(V))
+        shrinkage.update(noised, np.ones((1, 1)))
     return shrinkage
 
 
@@ -204,7 +204,7 @@ def test_parts_are_the_whole_and_threads_change_no_bit():
     assert alone.state().keys() == several.state().keys()
     assert all(alone.state()[name].tobytes() == several.state()[name].tobytes() for name in alone.state())
     again = ProductShrinkage(K, 2, WordNeighbors(neighbors))
-    again.restore(alone.state(), noised, np.ones(V))
+    again.restore(alone.state(), noised, np.ones((1, 1)))
     assert again.means(noised, 0, V).tobytes() == whole.tobytes()
 
 

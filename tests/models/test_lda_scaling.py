@@ -1,4 +1,4 @@
-"""Scales and bounds of words: the rule, and what a fit keeps of it."""
+"""Scales of words and of their topics, bounds of words: the rule, and what a fit keeps of it."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from vips_fast.engine.model import Release
 from vips_fast.kernels import native
 from vips_fast.models.lda.model import LdaModel
 from vips_fast.models.lda.options import LdaOptions
-from vips_fast.models.lda.scaling import word_scales
+from vips_fast.models.lda.scaling import EntryScales, word_scales
 
 V, K = 300, 5
 
@@ -42,18 +42,41 @@ def test_scales_stay_within_what_the_kernel_takes():
     assert scale.min() >= 1 / native.LDA_MAX_WEIGHT and scale.max() <= 1 / native.LDA_MIN_WEIGHT
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_rule_among_the_topics_of_a_word(dtype):
+    rng = np.random.default_rng(0)
+    table, words, topics = rng.dirichlet(np.full(K, 0.3), V).astype(dtype), np.exp(rng.normal(size=V)), np.arange(1, 6)
+    scales = EntryScales(words, table, topics / topics.sum())
+    rows = scales.rows(0, V)
+    # Tokens of a word, drawn from the topics' shares of it, keep the norm that they have by its own scale alone.
+    used = table * topics / (table @ topics)[:, None]
+    np.testing.assert_allclose((used / rows**2).sum(axis=1), words**-2.0, rtol=1e-5)
+    root = np.sqrt(table + 1 / K)
+    np.testing.assert_allclose(rows / rows[:, :1], root / root[:, :1], rtol=1e-5)
+    # What the kernel is given: 1 over the scales.
+    np.testing.assert_allclose(scales.weight[:, None] / np.sqrt(table + scales.floor), 1 / rows, rtol=1e-5)
+    assert np.concatenate([scales.rows(0, 100), scales.rows(100, V)]).tobytes() == rows.tobytes()
+    # Where topics are alike, nothing is changed; a word that no topic has keeps its own scale, too.
+    even = EntryScales(words, np.full((V, K), 1 / K, dtype=dtype), np.full(K, 1 / K)).rows(0, V)
+    np.testing.assert_allclose(even, np.tile(words[:, None], (1, K)), rtol=1e-6)
+    assert np.isfinite(EntryScales(words, np.zeros((V, K), dtype=dtype), np.full(K, 1 / K)).weight).all()
+
+
 def test_scales_follow_the_releases_and_the_noise_follows_them():
     ours = model()
-    assert ours._weight is None
+    assert ours._weight is None and ours._floor == 0
     ours.update(release(0))
-    first, weight = ours.state(), ours._weight
-    # The first step knows no words; from then on the frequent ones have the larger scales.
-    assert np.ptp(first["average_noise"]) == 0 and weight[200:].min() > 2 * weight[:3].max()
+    first, weight, scale = ours.state(), ours._weight, ours._scales.rows(0, V)
+    # The first step knows no words; from then on the frequent ones have the larger scales, and topics that use a word.
+    assert first["average_noise"].shape == (1, 1) and weight[200:].min() > 2 * weight[:3].max()
+    table = ours._table[:, :K]
+    assert (np.argsort(scale, axis=1) == np.argsort(table, axis=1)).all()
     ours.update(release(1))
     rate = 2.0**-ours._decay
-    expected = np.hypot((1 - rate) * 0.01, rate * 0.01 / weight)
-    np.testing.assert_allclose(ours.state()["average_noise"], expected, rtol=1e-12)
-    values = (1 - rate) * first["average"] + rate * release(1).values / weight[:, None]
+    np.testing.assert_allclose(
+        ours.state()["average_noise"], np.hypot((1 - rate) * 0.01, rate * 0.01 * scale), rtol=1e-12
+    )
+    values = (1 - rate) * first["average"] + rate * release(1).values * scale
     np.testing.assert_allclose(ours.state()["average"], values, rtol=1e-9, atol=1e-15)
 
 
@@ -62,6 +85,7 @@ def test_a_restored_model_goes_on_with_the_same_bits():
     ours.update(release(0))
     other.restore(ours.state())
     assert other._weight.tobytes() == ours._weight.tobytes()
+    assert other._scales.rows(0, V).tobytes() == ours._scales.rows(0, V).tobytes()
     for each in (ours, other):
         each.update(release(1))
     assert [a.tobytes() for a in other.state().values()] == [a.tobytes() for a in ours.state().values()]
@@ -79,8 +103,9 @@ def test_a_state_out_of_range_is_refused(name):
 def test_without_scales_and_bounds_all_words_are_alike():
     ours = model(word_scale=0, word_clip=1)
     ours.update(release(0))
-    assert ours._weight is None and not ours._by_words
-    assert np.ptp(ours.state()["average_noise"]) == 0
+    assert ours._weight is None and ours._floor == 0 and not ours._by_words
+    ours.update(release(1))
+    assert ours.state()["average_noise"].shape == (1, 1)
 
 
 @pytest.mark.parametrize("value", [-0.1, 0.6, float("nan"), "wide"])

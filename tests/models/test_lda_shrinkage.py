@@ -23,7 +23,7 @@ def statistics(level, seed=0):
 def read_out(noised, sd=1.0, steps=1):
     shrinkage = ProductShrinkage(K)
     for _ in range(steps):
-        shrinkage.update(noised, np.full(V, sd))
+        shrinkage.update(noised, np.full((1, 1), sd))
     return shrinkage.means(noised, 0, V)
 
 
@@ -48,10 +48,33 @@ def test_clear_statistics_are_kept():
     np.testing.assert_allclose(ours[clear], truth[clear], rtol=1e-3)
 
 
+def test_noise_that_differs_from_entry_to_entry():
+    """Each is read by its own noise; where all are alike, it is the same as one for all."""
+    truth, _ = statistics(1.0)
+    rng = np.random.default_rng(2)
+    sd = np.exp(rng.normal(size=truth.shape))
+    noised = truth + sd * rng.normal(size=truth.shape)
+    shrinkage = ProductShrinkage(K)
+    shrinkage.update(noised, sd)
+    ours = shrinkage.means(noised, 0, V)
+
+    def error(found):
+        return (((found - truth) / sd) ** 2).sum()
+
+    # Measured: a twelfth of what a read-out has that takes them to be alike, .46 of the statistics cut at 0.
+    assert error(ours) < 0.2 * error(read_out(noised, sd=np.sqrt((sd**2).mean())))
+    assert error(ours) < 0.6 * error(np.maximum(noised, 0.0))
+    _, noised = statistics(1.0)
+    shrinkage.update(noised, np.ones((V, K)))
+    fresh = ProductShrinkage(K)
+    fresh.update(noised, np.ones((V, K)))
+    assert fresh.means(noised, 0, V).tobytes() == read_out(noised).tobytes()
+
+
 def test_parts_are_the_whole():
     _, noised = statistics(1.0)
     shrinkage = ProductShrinkage(K)
-    shrinkage.update(noised, np.ones(V))
+    shrinkage.update(noised, np.ones((1, 1)))
     whole = shrinkage.means(noised, 0, V)
     parts = [shrinkage.means(noised, first, first + 700) for first in (0, 700, 1400)]
     assert np.concatenate(parts).tobytes() == whole.tobytes()

@@ -62,13 +62,13 @@ def test_the_average_goes_on_from_shares_of_what_was_released():
     ours = model()
     for step in range(STEPS):
         ours.update(release(step))
-    before, scale = ours.state(), ours._scale.copy()
+    before, scale = ours.state(), ours._scales.rows(0, V)
     assert before["average"].shape == (V, J) and ours.result()["components"].shape == (K, V)
     ours.update(release(STEPS))
     after, rate = ours.state(), 2.0**-ours._decay
-    values = (1 - rate) * spread(before["average"], K) + rate * release(STEPS).values * scale[:, None]
+    values = (1 - rate) * spread(before["average"], K) + rate * release(STEPS).values * scale
     np.testing.assert_allclose(after["average"], values, rtol=1e-9, atol=1e-15)
-    noise = np.hypot((1 - rate) * before["average_noise"] / (K // J), rate * 0.01 * scale)
+    noise = np.hypot((1 - rate) * spread(before["average_noise"], K), rate * 0.01 * scale)
     np.testing.assert_allclose(after["average_noise"], noise, rtol=1e-12)
 
 

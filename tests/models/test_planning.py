@@ -14,7 +14,7 @@ from vips_fast.models.lda.planning import averaged_noise, default_batch_size, de
 
 def noise_sd(model):
     """Of an entry; all alike, since the fits below have no scales of words."""
-    (sd,) = set(model._fitted().state["average_noise"])
+    (sd,) = set(model._fitted().state["average_noise"].ravel())
     return sd
 
 

@@ -172,8 +172,8 @@ class JobFolder(RunFolder):
             sum(getattr(array, "nbytes", 0) for array in arrays.values())
             for arrays in (model.state(), model.result(), settings)
         )
-        # A state that is smaller than the result will grow by no more than that (`vips_fast.models.lda.start`).
-        state += result if state < result else 0
+        # A state may grow to thrice the result: an average, its noise, and what words weigh (`vips_fast.models.lda`).
+        state = max(state, 3 * result)
         # The last checkpoint and the model: arrays, a kilobyte a record of the ledger, texts, what file systems add.
         size = (2 * state + result + settled) * 17 // 16 + 1024 * (len(begun[0]) + len(steps))
         self._set_aside(size + (1 << 20))

@@ -144,8 +144,8 @@ static void topics(const vf_api *api) {
         show("lda_estep, norms", status, sizeof norms, norms);
         memset(sums, 0, WORDS * K * 8);
         status =
-            real ? api->lda_units_f64(&p, 5, weight, 4, starts, &docs, wide, alpha, work, sizeof work, sums, norms)
-                 : api->lda_units_f32(&p, 5, weight, 4, starts, &docs, narrow, alpha, work, sizeof work, sums, norms);
+            real ? api->lda_units_f64(&p, 5, weight, 0.25, 4, starts, &docs, wide, alpha, work, sizeof work, sums, norms)
+                 : api->lda_units_f32(&p, 5, weight, 0.25, 4, starts, &docs, narrow, alpha, work, sizeof work, sums, norms);
         show("lda_units, sums", status, WORDS * K * 8, sums);
     }
 

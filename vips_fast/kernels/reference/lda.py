@@ -49,13 +49,14 @@ def lda_estep(
 def lda_units(
     starts: np.ndarray, indptr: np.ndarray, indices: np.ndarray, counts: np.ndarray, exp_elog_beta: np.ndarray,
     alpha: np.ndarray, *, tol: float = 1e-3, max_iter: int = 100, clip_norm: float | None = None,
-    word_clip: float = 0.0, word_weight: np.ndarray | None = None, spacing: float = 2.0**-30,
+    word_clip: float = 0.0, word_weight: np.ndarray | None = None, share_floor: float = 0.0,
+    spacing: float = 2.0**-30,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Statistics (V, K) and norms of units: unit u owns documents starts[u] to starts[u + 1].
 
-    A unit's contribution is the sum of its documents', times ``word_weight``, (V,), where there are such, in which
-    each word's K entries are scaled down to an L2 norm of at most ``word_clip`` (0: no bound) and then the whole to at
-    most ``clip_norm``.
+    A unit's contribution is the sum of its documents', times ``word_weight``, (V,), where there are such, and over the
+    roots of the topics' shares of each word plus ``share_floor``, where it is above 0. In it each word's K entries are
+    scaled down to an L2 norm of at most ``word_clip`` (0: no bound) and then the whole to at most ``clip_norm``.
     """
     beta = np.asarray(exp_elog_beta, dtype=np.float64)
     alpha = np.broadcast_to(np.asarray(alpha, dtype=np.float64), (len(beta),))
@@ -70,6 +71,8 @@ def lda_units(
                 total[:, columns] += s
         if word_weight is not None:
             total *= word_weight
+        if share_floor > 0:
+            total /= np.sqrt(table + share_floor)
         if clip_norm and 0 < word_clip < clip_norm:
             total /= np.maximum(np.linalg.norm(total, axis=0) / word_clip, 1.0)
         norms[u] = np.linalg.norm(total)

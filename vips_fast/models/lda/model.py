@@ -21,7 +21,7 @@ from .neighbors import WordNeighbors
 from .options import LdaOptions
 from .planning import WORD_CLIP, WORD_SCALE, plan
 from .records import DocumentBlock
-from .scaling import ScaledAverage, word_scales
+from .scaling import EntryScales, ScaledAverage, word_scales
 from .shrinkage import ProductShrinkage
 from .start import first_topics, spread
 
@@ -53,11 +53,12 @@ class LdaModel(Model):
     documents, the contribution is their sum, clipped once: nothing else was used of it than entries ≥ 0 and the norm,
     so the same holds for adding, removing or replacing a person with all documents.
 
-    *Words.* Before they are clipped, a contribution's rows are multiplied by public weights 1/d_v
-    (`vips_fast.models.lda.scaling`), and each is scaled down to a norm of at most ``word_clip`` of the clip, so that no
-    word takes the room of all others. The weights are made from earlier releases, which are the same whether a record
-    is there or not; given them, a contribution is a function of its own unit alone, with entries ≥ 0 and an L2 norm of
-    at most a N, and nothing else was used above. The release is multiplied by d_v afterwards, which is post-processing.
+    *Words.* Before they are clipped, a contribution's entries are divided by public scales d_v e_vk
+    (`vips_fast.models.lda.scaling`), and each word's are scaled down to a norm of at most ``word_clip`` of the clip, so
+    that no word takes the room of all others. The scales are made from earlier releases, which are the same whether a
+    record is there or not; given them, a contribution is a function of its own unit alone, with entries ≥ 0 and an L2
+    norm of at most a N, and nothing else was used above. The release is multiplied by the scales afterwards, which is
+    post-processing.
 
     *Start.* While only some topics take part, the others have probability 0, so that their entries of a contribution
     are 0; what they are split into is a function of earlier releases and of the public ``seed``. Nothing was assumed
@@ -70,7 +71,7 @@ class LdaModel(Model):
     *Lattice.* Each contribution is truncated toward zero to the noise's own lattice, so `round` has nothing to do.
     """
 
-    at_root = ("_eta", "_average", "_shrinkage", "_scale", "_neighbors")
+    at_root = ("_eta", "_average", "_shrinkage", "_scales", "_neighbors")
     #: Whether noised statistics are read out by their empirical-Bayes means.
     shrinks = True
 
@@ -111,7 +112,9 @@ class LdaModel(Model):
         start /= self.n_records
         self._average = ScaledAverage(start)
         self._shrinkage = ProductShrinkage(topics, self._n_threads, self._neighbors)
-        self._rescale(None)
+        self._scales: EntryScales | None = None
+        self._weight: np.ndarray | None = None
+        self._floor = 0.0
 
     def _factors(self) -> np.ndarray:
         """(V, K) random factors that tell topics apart: Gamma(100, 1/100), the start of Hoffman et al. (2010)."""
@@ -158,7 +161,7 @@ class LdaModel(Model):
         else:
             native.lda_units(
                 starts, indptr, indices, counts, self._table, self._alpha, tol, most, self._clip,
-                self._word_clip, self._weight, self._spacing, work, out, norms,
+                self._word_clip, self._weight, self._floor, self._spacing, work, out, norms,
             )
         if norms is not None:
             diagnose(scratch, clipped=(norms > self.clip).sum(), norm_sum=norms.sum())
@@ -204,10 +207,9 @@ class LdaModel(Model):
         else:
             # After a start the average holds something already, as after a first step.
             rate = self._schedule.rate(release.step - max(self._start_steps - 1, 0))
-        self._average.add(release, rate, self._scale, self._n_threads)
+        self._average.add(release, rate, self._scales, self._n_threads)
         if self._noised:
             self._shrinkage.update(self._average.values, self._average.noise_sd)
-            self._rescale(self._shrinkage.mass)
         self._fill()
 
     @property
@@ -218,8 +220,8 @@ class LdaModel(Model):
     def _go_on(self) -> None:
         """Go on with all topics; each has its share of what was released about the one that it is a copy of."""
         average = ScaledAverage(spread(self._average.values, self.n_topics))
-        copies = self.n_topics // self._average.values.shape[1]
-        average.noise_sd, average.initial_weight = self._average.noise_sd / copies, self._average.initial_weight
+        noise_sd = np.broadcast_to(self._average.noise_sd, self._average.values.shape)
+        average.noise_sd, average.initial_weight = spread(noise_sd, self.n_topics), self._average.initial_weight
         self._average = average
         self._shrinkage = ProductShrinkage(self.n_topics, self._n_threads, self._neighbors)
 
@@ -230,25 +232,27 @@ class LdaModel(Model):
         return start
 
     def _fill(self) -> None:
-        """The next E-step's table, after an update."""
-        self._fill_table(self._copies() if self._starting and self._started == self._start_steps else None)
+        """The next step's table and scales, after an update."""
+        topics = self._average.values.shape[1]
+        copied = self._starting and self._started == self._start_steps
+        self._fill_table(self._copies() if copied else None)
+        if self._noised and self.shrinks and self._exponent > 0.0:
+            weight = self._shrinkage.weight
+            if copied:
+                topics, weight = self.n_topics, spread(weight[None], self.n_topics)[0]
+            words = word_scales(self._shrinkage.mass, self._exponent)
+            self._scales = EntryScales(words, self._table[:, :topics], weight, self._n_threads)
+            self._weight, self._floor = self._scales.weight, self._scales.floor
 
     @property
     def _noised(self) -> bool:
         """Whether there is noise in the average; then it is in all of it."""
-        return bool(self._average.noise_sd[0] > 0)
+        return bool(self._average.noise_sd[0, 0] > 0)
 
     @property
     def _by_words(self) -> bool:
         """Whether words have weights, or bounds of their own."""
         return self._weight is not None or 0.0 < self._word_clip < self._clip
-
-    def _rescale(self, mass: np.ndarray | None) -> None:
-        """The words' scales for the next step, from their masses; None for scales of 1."""
-        self._scale, self._weight = np.ones(self.n_words), None
-        if mass is not None and self._exponent > 0.0:
-            self._scale = word_scales(mass, self._exponent)
-            self._weight = 1.0 / self._scale
 
     def _lambda(self, first: int, last: int, worker: int) -> np.ndarray:
         """Dirichlet parameters of words first..last, shape (last − first, K)."""
@@ -280,8 +284,9 @@ class LdaModel(Model):
         of the posterior mean (Brown 1971, eq. 1.2.2; Efron 2011, eq. 2.8), here a central difference. Where the
         statistics are read as they are, or stand far above the noise, it is sd itself.
         """
-        values, sd = self._average.values, self._average.noise_sd[:, None]
-        out = np.broadcast_to(self.n_records * sd.T, values.T.shape).copy()
+        values = self._average.values
+        sd = np.broadcast_to(self._average.noise_sd, values.shape)
+        out = self.n_records * sd.T
         if not self._noised or not self.shrinks:
             return spread(out.T, self.n_topics).T
 
@@ -301,7 +306,8 @@ class LdaModel(Model):
         Quantiles of the posterior that the means are read from. Where the statistics are read as they are, those of
         the noise, what lies below 0 counting as 0.
         """
-        values, sd = self._average.values, self._average.noise_sd[:, None]
+        values = self._average.values
+        sd = np.broadcast_to(self._average.noise_sd, values.shape)
         out = np.empty((values.shape[1], self.n_words, 2))
         levels = np.array([0.5 - level / 2, 0.5 + level / 2])
 
@@ -368,10 +374,9 @@ class LdaModel(Model):
         average = ScaledAverage(np.empty((self.n_words, n_topics)))
         average.restore(state)
         shrinkage = ProductShrinkage(n_topics, self._n_threads, self._neighbors)
-        read = self.shrinks and average.noise_sd[0] > 0
+        read = self.shrinks and average.noise_sd[0, 0] > 0
         if read:
             shrinkage.restore(state, average.values, average.noise_sd)
         self._start_steps, self._started = int(steps), int(started)
         self._average, self._shrinkage = average, shrinkage
-        self._rescale(shrinkage.mass if read else None)
         self._fill()

@@ -24,8 +24,9 @@ class LdaOptions:
         A bound, as a share in (0, 1] of the clip, of one word's part of a unit's contribution, so that no word takes
         the room of all others. None is 0.3; 1 is no bound.
     word_scale : float or None
-        b in [0, 0.5]: contributions and noise are scaled by the b-th power of the words' shares, which are estimated
-        from earlier releases (`vips_fast.models.lda.scaling`). None is 0.25; 0 gives all words the same noise.
+        b in [0, 0.5]: contributions and noise are scaled by the b-th power of the words' shares, and by the root of
+        topics' shares of each word, which are estimated from earlier releases (`vips_fast.models.lda.scaling`). None
+        is 0.25; 0 gives all entries the same noise.
     topic_mean : {"geometric", "arithmetic"} or None
         What stands for a topic's word probabilities in the E-step and in the read-outs: exp(E[log β]), which the bound
         asks for (Hoffman et al. 2010, Eq. 5), or E[β], the shares of λ, as in variational EM (Blei et al. 2003).

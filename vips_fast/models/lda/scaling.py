@@ -1,13 +1,18 @@
-"""Public scales of words: releases whose noise follows the words' frequencies.
+"""Public scales of entries: releases whose noise follows what words and topics are known to do.
 
-What is clipped, summed and noised is a contribution whose row of word v was divided by a scale d_v > 0; the release is
-multiplied by d_v again. A word's noise is then in proportion to d_v, and so is what it takes of a document's clip. The
-scales come from earlier releases alone, so they are public when a step begins.
+What is clipped, summed and noised is a contribution whose entry of word v and topic k was divided by a scale
+d_v e_vk > 0; the release is multiplied by it again. An entry's noise is then in proportion to its scale, and so is what
+it takes of a document's clip. The scales come from earlier releases alone, so they are public when a step begins.
 
 With p_v the words' shares, d_v is p_v^b times the factor with which sum_v p_v / d_v^2 = 1: a document of N words drawn
 from p, each met once, then has the norm that it has without scales, so that a clip goes on meaning the same. b = 1/4
 was best on real sections and simulated articles; 1/2, which makes the sum of the relative variances least, loses,
 because the read-out (`vips_fast.models.lda.shrinkage`) pools the rare words anyway.
+
+Among the topics of a word e_vk is (s_vk + 1/K)^(1/2) times the factor with which sum_k q_vk / e_vk^2 = 1: s_vk is topic
+k's share of the word in the E-step's table, which is what the contributions are made of, and q_vk the share of the
+word's tokens that the topic has. Most topics hardly use a word, and noise there is what the read-out cannot tell from
+a use. Here the root, which makes the sum of the relative variances least, is best or level everywhere.
 """
 
 from collections.abc import Mapping
@@ -30,49 +35,87 @@ def word_scales(mass: np.ndarray, exponent: float) -> np.ndarray:
     return np.clip(scale, 1.0 / native.LDA_MAX_WEIGHT, 1.0 / native.LDA_MIN_WEIGHT)
 
 
-class ScaledAverage:
-    """What `vips_fast.engine.averaging.RunningAverage` is, of (V, K) releases whose noise differs from word to word.
+class EntryScales:
+    """The scales d_v e_vk of a step, from the words' scales ``word``, (V,), and the E-step's ``table`` of it, (V, K).
 
-    ``values`` are in the units of the statistics; ``noise_sd``, (V,), is the standard deviation of the noise in the
-    entries of each word's row of them, and ``initial_weight`` the weight of what is left of the start.
+    ``topic_weight``, (K,), are the topics' shares of all tokens. ``weight``, (V,), and ``floor`` are what the kernel
+    takes: it multiplies an entry by weight_v / (s_vk + floor)^(1/2).
+    """
+
+    def __init__(self, word: np.ndarray, table: np.ndarray, topic_weight: np.ndarray, n_threads: int = 1):
+        self._table, self.floor = table, 1.0 / table.shape[1]
+        self._word = np.empty(len(table))
+
+        def fill(first: int, last: int, worker: int) -> None:
+            share = table[first:last].astype(np.float64)
+            used = share * topic_weight
+            # A word that no topic has takes no part.
+            used /= np.maximum(used.sum(axis=1, keepdims=True), 1e-300)
+            norm = np.sqrt((used / (share + self.floor)).sum(axis=1))
+            self._word[first:last] = word[first:last] * np.where(norm > 0, norm, 1.0)
+
+        map_chunks(len(table), _CHUNK, n_threads, fill)
+        np.clip(self._word, 1.0 / native.LDA_MAX_WEIGHT, 1.0 / native.LDA_MIN_WEIGHT, out=self._word)
+        self.weight = 1.0 / self._word
+
+    def rows(self, first: int, last: int) -> np.ndarray:
+        """The scales of words first..last, (last - first, K) float64."""
+        return np.asarray(np.sqrt(self._table[first:last] + self.floor) * self._word[first:last, None])
+
+
+class ScaledAverage:
+    """What `vips_fast.engine.averaging.RunningAverage` is, of (V, K) releases whose noise differs from entry to entry.
+
+    ``values`` are in the units of the statistics; ``noise_sd``, (V, K), or (1, 1) while all entries are alike, is the
+    standard deviation of the noise in them, and ``initial_weight`` the weight of what is left of the start.
     """
 
     def __init__(self, start: np.ndarray):
         self.values = np.array(start, dtype=np.float64, order="C")
-        self.noise_sd = np.zeros(len(start))
+        self.noise_sd: np.ndarray = np.zeros((1, 1))
         self.initial_weight = 1.0
 
-    def add(self, release: Release, rate: float, scale: np.ndarray, n_threads: int = 1) -> None:
-        """values ← (1 − rate) values + rate scale · release, with the law of the noise alongside."""
+    def add(self, release: Release, rate: float, scales: EntryScales | None, n_threads: int = 1) -> None:
+        """values ← (1 − rate) values + rate scales · release, the law of the noise alongside; None for scales of 1."""
         values, units = self.values, release.units
+        before = np.broadcast_to(self.noise_sd, values.shape)
+        after = self.noise_sd if self.noise_sd.shape == values.shape or scales is None else np.empty(values.shape)
 
         def blend(first: int, last: int, worker: int) -> None:
             part = values[first:last]
             part *= 1.0 - rate
-            part += units[first:last] * (release.scale * rate * scale[first:last, None])
+            if scales is None:
+                part += units[first:last] * (release.scale * rate)
+                return
+            scale = scales.rows(first, last)[:, : part.shape[1]] * rate
+            np.hypot((1.0 - rate) * before[first:last], release.noise_sd * scale, out=after[first:last])
+            scale *= release.scale
+            part += scale * units[first:last]
 
         map_chunks(len(values), _CHUNK, n_threads, blend)
-        self._weigh(rate, release.noise_sd * scale)
+        self.noise_sd = after if scales is not None else self._with_even_noise(release, rate)
+        self.initial_weight *= 1.0 - rate
+
+    def _with_even_noise(self, release: Release, rate: float) -> np.ndarray:
+        return np.asarray(np.hypot((1.0 - rate) * self.noise_sd, rate * release.noise_sd))
 
     def add_values(self, values: np.ndarray, release: Release, rate: float) -> None:
         """As `add` without scales, for values that were made from the release."""
         self.values *= 1.0 - rate
         self.values += rate * values
-        self._weigh(rate, np.full(len(values), release.noise_sd))
-
-    def _weigh(self, rate: float, noise_sd: np.ndarray) -> None:
-        self.noise_sd = np.hypot((1.0 - rate) * self.noise_sd, rate * noise_sd)
+        self.noise_sd = self._with_even_noise(release, rate)
         self.initial_weight *= 1.0 - rate
 
     def state(self) -> dict[str, np.ndarray]:
         """Arrays for `restore`."""
         weight = np.array([self.initial_weight])
-        return {"average": self.values.copy(), "average_noise": self.noise_sd, "average_weight": weight}
+        return {"average": self.values.copy(), "average_noise": self.noise_sd.copy(), "average_weight": weight}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Go on from a `state`; ValueError if it is not one of this shape."""
         values = array_of(state, "average", self.values.shape)
-        noise_sd = array_of(state, "average_noise", (len(self.values),))
+        alike = np.shape(state.get("average_noise", 0.0)) == (1, 1)
+        noise_sd = array_of(state, "average_noise", (1, 1) if alike else self.values.shape)
         weight = float(array_of(state, "average_weight", (1,))[0])
         if noise_sd.min() < 0 or (noise_sd.min() == 0 and noise_sd.max() > 0) or not 0 <= weight <= 1:
             raise ValueError("state: 'average_noise' or 'average_weight' is out of its range")

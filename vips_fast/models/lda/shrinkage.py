@@ -2,10 +2,11 @@
 
 Everything here is post-processing of released numbers: it costs no privacy.
 
-The running average holds, for word v and topic k, a_vk = m_vk + N(0, sd_v^2) with noise levels that are public. All
-that follows is in units of them: rows are divided by sd_v, so that sd is 1, and the means multiplied by it. Most m_vk
-are far below sd. Mapping negative entries to zero (Algorithm 3) leaves 0.4 sd of bias in each of the V K
-entries. Here the m_vk are estimated by their posterior means under
+The running average holds, for word v and topic k, a_vk = m_vk + N(0, sd_vk^2) with noise levels that are public. All
+that follows is in units of them: entries are divided by sd_vk, so that sd is 1, and the means multiplied by it; a
+word's sums are in units of the root of the mean of its sd_vk^2, over topics. Most m_vk are far below sd. Mapping
+negative entries to zero (Algorithm 3) leaves 0.4 sd of bias in each of the V K entries. Here the m_vk are estimated by
+their posterior means under
 
     m_vk = p_v w_k r_vk
 
@@ -144,21 +145,22 @@ class ProductShrinkage:
         self._workspaces = np.empty((n_threads, 2 * n_topics + 64), dtype=np.float32)
 
     def update(self, average: np.ndarray, sd: np.ndarray) -> None:
-        """Estimate p, w and the prior of r from a (V, K) average with noise sd > 0, (V,)."""
+        """Estimate p, w and the prior of r from a (V, K) average with noise sd > 0, (V, K) or (1, 1)."""
         n_words, n_topics = average.shape
-        self._sd, self._likely = sd, None
+        self._likely = None
+        self._take_noise(average, sd)
         totals = np.empty(n_words)
 
         def sums(first: int, last: int, worker: int) -> np.ndarray:
-            rows = self._units(average, first, last)
+            rows = average[first:last] / self._word_sd[first:last, None]
             rows.sum(axis=1, out=totals[first:last])
-            return rows.sum(axis=0)
+            return np.stack([rows.sum(axis=0), (self._across(first, last) ** 2).sum(axis=0)])
 
-        share = np.sum(map_chunks(n_words, _CHUNK, self._n_threads, sums), axis=0)
+        share, noise = np.sum(map_chunks(n_words, _CHUNK, self._n_threads, sums), axis=0)
         self._mass, self._mass_prior = word_masses(totals, np.sqrt(n_topics), self._mass_prior, self._n_threads)
-        spread = max(float(share.var()) - n_words, 0.0)
+        spread = max(float(share.var()) - n_words, 0.0)  # the mean of the noise's variances is n_words
         mean = float(self._mass.sum()) / n_topics
-        share = mean + spread / (spread + n_words) * (share - share.mean())
+        share = mean + spread / (spread + noise) * (share - share.mean())
         # No topic below a twentieth of an equal share: it could not come back.
         share = np.maximum(share, 0.05 * mean)
         self.weight = share / share.sum()
@@ -182,11 +184,20 @@ class ProductShrinkage:
     @property
     def mass(self) -> np.ndarray:
         """(V,) posterior means of the words' masses over all topics, in the units of the average; above 0."""
-        return self._mass * self._sd
+        return self._mass * self._word_sd
+
+    def _take_noise(self, average: np.ndarray, sd: np.ndarray) -> None:
+        """Take the noise of all entries, and that of words."""
+        self._sd = np.broadcast_to(sd, average.shape)
+        self._word_sd = np.sqrt(np.broadcast_to(np.einsum("vk,vk->v", sd, sd) / sd.shape[1], len(average)))
 
     def _units(self, average: np.ndarray, first: int, last: int) -> np.ndarray:
-        """Rows of the average in units of their noise."""
-        return average[first:last] / self._sd[first:last, None]
+        """Entries of words first..last in units of their noise."""
+        return average[first:last] / self._sd[first:last]
+
+    def _across(self, first: int, last: int) -> np.ndarray:
+        """The noise of entries in units of that of their words, (last - first, K)."""
+        return self._sd[first:last] / self._word_sd[first:last, None]
 
     def _foresee(self, average: np.ndarray) -> None:
         """What each entry is expected to be, (V, K), where more is known than the products of shares."""
@@ -217,7 +228,8 @@ class ProductShrinkage:
 
     def _shared(self, expected: np.ndarray, first: int, last: int) -> np.ndarray:
         """Scaled so that each word keeps its mass."""
-        return np.asarray(expected * (self._mass[first:last] / expected.sum(axis=1))[:, None])
+        total = (expected * self._across(first, last)).sum(axis=1)
+        return np.asarray(expected * (self._mass[first:last] / total)[:, None])
 
     def _ask_neighbors(self, average: np.ndarray, neighbors: WordNeighbors) -> None:
         """The ratios that neighbours foresee.
@@ -228,8 +240,7 @@ class ProductShrinkage:
         n_words = len(average)
         own, sums = (np.empty((2, n_words, self._n_topics), dtype=np.float32) for _ in range(2))
 
-        def base(first: int, last: int) -> np.ndarray:
-            return np.asarray(self._mass[first:last, None] * self.weight)
+        base = self._ordinary
 
         def collect(first: int, last: int, worker: int) -> None:
             own[:, first:last] = neighbors.evidence(self._units(average, first, last), base(first, last))
@@ -250,10 +261,14 @@ class ProductShrinkage:
         map_chunks(n_words, _CHUNK, self._n_threads, foresee)
         self._foreseen = own[0]
 
+    def _ordinary(self, first: int, last: int) -> np.ndarray:
+        """The words' and topics' shares, p_v w_k, in units of the entries' noise: (last - first, K)."""
+        return np.asarray(self._mass[first:last, None] * self.weight / self._across(first, last))
+
     def _expected(self, first: int, last: int) -> np.ndarray:
         """What entries are expected to be in units of the noise, the statistics of a ratio of 1: (last - first, K)."""
         if self._foreseen is None:
-            return np.asarray(self._mass[first:last, None] * self.weight)
+            return self._ordinary(first, last)
         return self._foreseen[first:last].astype(np.float64)
 
     def _bands(self, first: int, last: int) -> np.ndarray:
@@ -271,7 +286,7 @@ class ProductShrinkage:
         }
 
     def restore(self, state: Mapping[str, np.ndarray], average: np.ndarray, sd: np.ndarray) -> None:
-        """Go on from a `state` of an ``average`` with noise ``sd``; ValueError if it is not one."""
+        """Go on from a `state` of an ``average`` with noise ``sd``, (V, K) or (1, 1); ValueError if it is not one."""
         prior = array_of(state, "ratio_prior", (_BANDS, len(self._grid)))
         mass_prior = array_of(state, "mass_prior", (_MASS_POINTS + 1,))
         mass = array_of(state, "word_mass", (len(average),))
@@ -279,12 +294,13 @@ class ProductShrinkage:
         if min(prior.min(), mass_prior.min()) < 0 or min(mass.min(), weight.min()) <= 0:
             raise ValueError("state: the priors of the read-out are not above 0")
         self._prior, self._mass_prior = prior.astype(np.float32), mass_prior
-        self._mass, self.weight, self._sd = mass, weight, sd
+        self._mass, self.weight = mass, weight
+        self._take_noise(average, sd)
         self._foresee(average)
 
     def means(self, average: np.ndarray, first: int, last: int, worker: int = 0) -> np.ndarray:
         """Posterior means of words first..last, shape (last - first, K), in the room of one of the threads."""
-        return self._means(average, 0.0, first, last, worker) * self._sd[first:last, None]
+        return self._means(average, 0.0, first, last, worker) * self._sd[first:last]
 
     def slopes(self, average: np.ndarray, step: float, first: int, last: int, worker: int = 0) -> np.ndarray:
         """Central differences of `means` in the average, over ``step`` standard deviations to each side."""
@@ -326,14 +342,14 @@ class ProductShrinkage:
                 below = (weight * ndtr((middle[:, :, None] - center) / sd)).sum(axis=2) < level
                 low, high = np.where(below, middle, low), np.where(below, high, middle)
             out[:, :, i] = np.where(low == 0.0, 0.0, (low + high) / 2)
-        return out * self._sd[first:last, None, None]
+        return out * self._sd[first:last, :, None]
 
     def _likely_masses(self, average: np.ndarray) -> np.ndarray:
         """(3, V) masses that are equally likely for each word."""
         if self._likely is None:
             assert self._mass_prior is not None
             parts = range(0, len(average), _CHUNK)
-            totals = np.concatenate([self._units(average, a, min(a + _CHUNK, len(average))).sum(axis=1) for a in parts])
+            totals = np.concatenate([average[a : a + _CHUNK].sum(axis=1) for a in parts]) / self._word_sd
             variance = mass_variances(totals, np.sqrt(self._n_topics), self._mass_prior)
             shape = self._mass**2 / np.maximum(variance, 1e-12 * self._mass**2)
             levels = np.array([1 / 6, 1 / 2, 5 / 6])[:, None]

@@ -30,4 +30,5 @@ def first_topics(n_topics: int) -> int:
 def spread(topics: np.ndarray, n_topics: int) -> np.ndarray:
     """(V, K) copies of the columns of a (V, J) array in turn, each a share of its column: those of one add up to it."""
     parent = np.arange(n_topics) % topics.shape[1]
-    return np.asarray(topics[:, parent] / np.bincount(parent)[parent])
+    # Rows as they lie elsewhere: sums over them are to have the same bits.
+    return np.ascontiguousarray(topics[:, parent] / np.bincount(parent)[parent])
