@@ -29,7 +29,7 @@ from .spectrum import NODES, WEIGHTS
 #: Nodes of alpha's distribution, at quantiles, and of that of the hidden curvature.
 _ALPHA_NODES, _SPREAD_NODES = 7, 9
 #: How much of the variance of the relative curvature counts (see `covariance_given`), and the most of it that does.
-_SHARE_OF_SPREAD, _LARGEST_SPREAD = 0.6, 0.5
+_SHARE_OF_SPREAD, _LARGEST_SPREAD = 0.75, 0.5
 #: Nodes and weights of the posterior's own spread of a logit.
 _INNER, _INNER_WEIGHTS = np.polynomial.hermite_e.hermegauss(21)
 _INNER_WEIGHTS = _INNER_WEIGHTS / _INNER_WEIGHTS.sum()
@@ -275,7 +275,7 @@ def covariance_given(
     In an eigenvector of H with eigenvalue h the gradient says (m - at) h with a variance of v + j + k h: a normal
     posterior of precision alpha + h^2 / (v + j + k h) given alpha and h. What the noise hides of H is a matrix with
     independent entries, which a Wishart matrix has too: in units of h its eigenvalues follow the law of Marchenko &
-    Pastur with mean 1, and with 0.6 of the variance that ``spread`` has along the vector (not all, because the mean
+    Pastur with mean 1, and with 3/4 of the variance that ``spread`` has along the vector (not all, because the mean
     moves by the largest curvature there could be, so that where there is little its error is less than the inverse
     says; the factor is from simulations). alpha follows q(alpha). The variance is the mean over both.
     """
