@@ -1,43 +1,30 @@
 /* Mean of a Polya-Gamma variable PG(1, c): f(c) = tanh(c/2) / (2c), even in c.
  *
- * Two formulas meet at |c| = 5/4; both are computed and one is kept, lane by
- * lane, so no lane's value depends on another's.
+ * With x = min(|c|, cap) and n = rint(-x log2(e)), r = -x - n ln 2 (in two steps: the head of ln 2 has zeros where n can
+ * reach, so the first is exact), p = 2^n and expm1(r) = r + t, t = r^2 Q(r) by a minimax Q (2^-57.9 and 2^-28.3),
  *
- * |c| < 5/4. f is analytic in y = c^2 with its nearest pole at y = -pi^2, so
- * f = 1/4 + y P(y) with a short minimax P (Remez; relative error of f 2^-61.2
- * with 12 coefficients in double, 2^-32.5 with 6 in float). |y P(y)| < 0.031:
- * the roundings inside it are damped by 8 against the last one.
+ *     N = 1 - exp(-x) = (1 - p) - p r - p t,   D = c (2 - N),   f = N / (2 D).
  *
- * |c| >= 5/4. With e = exp(-|c|) <= 0.287,
+ * 1 - p and products with p are exact, and so there is no cancellation: for n = 0, N = -(r + t), where r is exact; for n
+ * < 0 both products together are below .71 of 1 - p. N and D are kept as unevaluated sums N + Nl and D + Dl (Fast2Sum).
+ * With R = 1/(2 D) rounded and q = N R rounded, f = q + (N - 2 q D + Nl - 2 q Dl) R, in which N - 2 q D is exact: what R
+ * and q have lost comes back.
  *
- *     f = (1 - e) / (2 (c + c e)).
+ * Error, in units u of half of a last place, relative to f. d f / f = dN (1/N + 1/(2 - N)). Worst is n = -1, |r| = .35,
+ * N = .29, where this is 4.0 dN: r has an error of 2^-55, which p halves (.5 u), t some 2 u of itself (.27 u), 2 - N is
+ * taken of the rounded N and rounded (.15 u and .29 u), and the last addition (.5 u): 1.7 u, below 2 units in the last
+ * place of f wherever it lies in its binade. For n = 0, r is exact and t counts twice as much: 1.3 u.
  *
- * 1 - e and c + ce are kept as unevaluated sums N + Nl and D + Dl (Fast2Sum: exact, no fused multiply-add needed), and
- * the quotient q = N/D is corrected once: f = q + (Nl - q Dl)/D, where 1/D = q/N and 1/N = 1 + e + e^2 to 3 %, enough
- * for a term of the size of a rounding. What remains is the error of e (below 1.2 u relative, times e/(1-e) + e/(1+e)
- * <= 0.63), one rounding of ce (times e/(1+e) <= 0.23) and two half units from the quotient and the sum. Beyond the cap
- * e is below u/4: N is 1 and the correction is left out, which also keeps an infinite c from producing inf - inf.
- *
- * exp(-x): n = rint(-x log2(e)), r = -x - n ln 2 in two steps (the head of ln 2
- * has zeros where n can reach, so the first is exact), then
- * 2^n (1 + (r + r^2 Q(r))) with a minimax Q (2^-57.9 and 2^-28.3). */
+ * Beyond the cap exp(-c) is below u/4: N is 1 and the correction is left out, which also keeps an infinite c from
+ * producing inf - inf. Below the least c, f is 1/4, and above 1/4 it never is. */
 #include "declarations.h"
 #include "simd/simd.h"
 
-/* P of the inner formula and Q of the exponential, highest power first. */
-static const double inner_f64[] = {
-    9.003966340355839075e-14, -1.7992973543549786432e-12, 2.1829221539470635305e-11, -2.2603198799303731556e-10,
-    2.248580147431217199e-9,  -2.2212615155369880738e-8,  2.1924523923697337512e-7,  -2.1638755645883096819e-6,
-    2.135692233272815379e-5,  -2.1081349205491731616e-4,  2.0833333333327722934e-3,  -2.0833333333333320509e-2,
-};
+/* Q, highest power first. */
 static const double exp_f64[] = {
     2.5000084425773360072e-8, 2.7630248795880446446e-7, 2.7557586290884422664e-6, 2.4801493097828538604e-5,
     1.9841269506688846217e-4, 1.3888888943631085536e-3, 8.3333333334943990902e-3, 4.1666666666530155163e-2,
     1.6666666666666412649e-1, 5.0000000000000106273e-1,
-};
-static const float inner_f32[] = {
-    1.307953500001587286e-7f,   -1.9964321374678614101e-6f, 2.1192188131867719244e-5f,
-    -2.1072953986426225215e-4f, 2.0833134380116888786e-3f,  -2.083333175170717362e-2f,
 };
 static const float exp_f32[] = {
     1.3814627146005319798e-3f, 8.3687167364345381371e-3f, 4.1668387582267320371e-2f,
@@ -47,9 +34,9 @@ static const float exp_f32[] = {
 /* The head of ln 2, which has zeros where n can reach, and the rest. */
 static const float ln2_head_f32 = 0.693359375f, ln2_tail_f32 = -2.12194440e-4f;
 static const double ln2_head_f64 = 6.93147180369123816490e-1, ln2_tail_f64 = 1.90821492927058770002e-10;
-/* Beyond the cap exp(-c) is below u/4. */
-static const float cap_f32 = 20.0f;
-static const double cap_f64 = 40.0;
+/* Beyond the cap exp(-c) is below u/4; up to the least, whose square is a normal number, f is 1/4. */
+static const float cap_f32 = 20.0f, least_f32 = 0x1p-60f;
+static const double cap_f64 = 40.0, least_f64 = 0x1p-500;
 
 #define VF_BODY "blr/pg_mean_body.h"
 #include "simd/both.h"

@@ -1,28 +1,26 @@
 /* The Polya-Gamma mean in one precision. Included twice by pg_mean.c, which states the mathematics. */
 
 VF_INLINE VEC LOCAL(pg_mean_vector)(VEC c) {
-    const VEC one = OP(set1)(1), half = OP(set1)((REAL)0.5), cap = OP(set1)(LOCAL(cap)), border = OP(set1)((REAL)1.25);
-    c = OP(abs)(c);
-
-    const VEC s = OP(min)(c, border), y = OP(mul)(s, s);
-    const VEC inner = OP(fma)(VF_HORNER(VEC, y, LOCAL(inner)), y, OP(set1)((REAL)0.25));
+    const VEC zero = OP(set1)(0), one = OP(set1)(1), cap = OP(set1)(LOCAL(cap));
+    c = OP(max)(OP(set1)(LOCAL(least)), OP(abs)(c)); /* of a NaN, NaN */
 
     const VEC x = OP(min)(c, cap);
     const VEC n = OP(rint)(OP(mul)(x, OP(set1)((REAL)-1.4426950408889634)));
-    VEC r = OP(sub)(OP(sub)(OP(set1)(0), x), OP(mul)(n, OP(set1)(LOCAL(ln2_head))));
-    r = OP(sub)(r, OP(mul)(n, OP(set1)(LOCAL(ln2_tail))));
-    const VEC q = OP(fma)(OP(mul)(r, r), VF_HORNER(VEC, r, LOCAL(exp)), r);
-    const VEC e = OP(mul)(OP(add)(one, q), OP(pow2)(n));
+    const VEC head = OP(less)(OP(sub)(zero, x), n, OP(set1)(LOCAL(ln2_head)));
+    const VEC r = OP(less)(head, n, OP(set1)(LOCAL(ln2_tail)));
+    const VEC t = OP(mul)(OP(mul)(r, r), VF_HORNER(VEC, r, LOCAL(exp)));
+    const VEC p = OP(pow2)(n), above = OP(sub)(one, p);
 
-    const VEC num = OP(sub)(one, e);
-    const VEC num_low = OP(mul)(half, OP(sub)(OP(sub)(one, num), e));
-    const VEC ce = OP(mul)(c, e), den = OP(add)(c, ce);
-    const VEC den_low = OP(sub)(ce, OP(sub)(den, c));
-    const VEC quotient = OP(div)(OP(mul)(half, num), den);
-    const VEC reciprocal = OP(mul)(OP(add)(quotient, quotient), OP(fma)(OP(add)(e, one), e, one));
-    const VEC low = OP(mul)(OP(sub)(num_low, OP(mul)(quotient, den_low)), reciprocal);
-    const VEC outer = OP(add)(quotient, OP(pick_less)(c, cap, low, OP(set1)(0)));
-    return OP(pick_less)(c, border, inner, outer);
+    const VEC most = OP(less)(above, p, r), num = OP(less)(most, p, t);
+    const VEC num_low = OP(add)(OP(less)(OP(sub)(above, most), p, r), OP(less)(OP(sub)(most, num), p, t));
+    const VEC e = OP(max)(OP(set1)(LOCAL(least)), OP(sub)(one, num)); /* above 0, for an infinite c */
+    const VEC den = OP(fma)(c, e, c), den_over = OP(rest)(OP(sub)(den, c), c, e);
+
+    const VEC reciprocal = OP(div)(OP(set1)((REAL)0.5), den), quotient = OP(mul)(num, reciprocal);
+    const VEC twice = OP(add)(quotient, quotient);
+    const VEC left = OP(add)(OP(rest)(num, twice, den), OP(fma)(twice, den_over, num_low));
+    const VEC whole = OP(pick_less)(c, cap, OP(fma)(left, reciprocal, quotient), quotient);
+    return OP(min)(OP(set1)((REAL)0.25), whole);
 }
 
 int32_t KERNEL(vf_pg_mean)(int64_t n, REAL b, const REAL *c, REAL *out) {

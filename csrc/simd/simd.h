@@ -12,6 +12,8 @@
  *   pow2         2^n for integral n where that is a normal number
  *   split        the exponent e of a normal a = m 2^e, and in *m the mantissa in [1, 2)
  *   pick_less    a < b ? x : y, lane by lane; NaN in a or b gives y
+ *   less         c - a b, with one rounding where the machine has FMA
+ *   rest         c - a b to the last bit, where a b is so near to c that this is a number, and a, b below 2^500 (2^50)
  *   transpose4   out[j][i] = src[i][j] for j < 4 and as many i as a vector has lanes
  *   store_i32    truncation toward zero; the values must fit int32 */
 #ifndef VF_SIMD_H
@@ -74,6 +76,7 @@ typedef __m128d vfd;
     VF_INLINE V V##_max(V a, V b) { return VF_MM(max_##s)(a, b); }                                     \
     VF_INLINE V V##_abs(V a) { return VF_ABS(s, a); }                                                  \
     VF_INLINE V V##_fma(V a, V b, V c) { return VF_MULADD(s, a, b, c); }                               \
+    VF_INLINE V V##_less(V c, V a, V b) { return VF_MULLESS(s, a, b, c); }                             \
     VF_INLINE V V##_rint(V a) { return VF_RINT(s)(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); } \
     VF_INLINE V V##_pick_less(V a, V b, V x, V y) { return VF_PICK_LESS(s, a, b, x, y); }
 #if defined(VF_ISA_AVX512)
@@ -91,8 +94,10 @@ typedef __m128d vfd;
 #endif
 #if defined(VF_ISA_BASELINE)
 #define VF_MULADD(s, a, b, c) VF_MM(add_##s)(VF_MM(mul_##s)(a, b), c)
+#define VF_MULLESS(s, a, b, c) VF_MM(sub_##s)(c, VF_MM(mul_##s)(a, b))
 #else
 #define VF_MULADD(s, a, b, c) VF_MM(fmadd_##s)(a, b, c)
+#define VF_MULLESS(s, a, b, c) VF_MM(fnmadd_##s)(a, b, c)
 #endif
 VF_OPERATIONS(vff, float, ps)
 VF_OPERATIONS(vfd, double, pd)
@@ -279,6 +284,7 @@ typedef double vfd __attribute__((vector_size(16)));
     VF_INLINE V V##_max(V a, V b) { VF_LANES(V, a[i] > b[i] ? a[i] : b[i]); }                     \
     VF_INLINE V V##_abs(V a) { VF_LANES(V, a[i] < 0 ? -a[i] : a[i]); }                            \
     VF_INLINE V V##_fma(V a, V b, V c) { return a * b + c; }                                      \
+    VF_INLINE V V##_less(V c, V a, V b) { return c - a * b; }                                     \
     VF_INLINE V V##_rint(V a) { VF_LANES(V, RINT(a[i])); }                                        \
     VF_INLINE V V##_pick_less(V a, V b, V x, V y) { VF_LANES(V, a[i] < b[i] ? x[i] : y[i]); }     \
     VF_INLINE V V##_pow2(V n) {                                                                   \
@@ -327,6 +333,27 @@ VF_INLINE double vfd_hmax(vfd a) { return a[0] > a[1] ? a[0] : a[1]; }
 #endif
 
 VF_INLINE vfd vfd_recip(vfd a) { return vfd_div(vfd_set1(1.0), a); }
+
+#if defined(VF_ISA_AVX512) || defined(VF_ISA_AVX2)
+#define VF_REST(V, SPLIT) \
+    VF_INLINE V V##_rest(V c, V a, V b) { return V##_less(c, a, b); }
+#else
+/* Dekker's product: a and b in two parts of half as many bits, whose products are exact. */
+#define VF_REST(V, SPLIT)                                                                                              \
+    VF_INLINE V V##_head_(V a) {                                                                                       \
+        const V t = V##_mul(a, V##_set1(SPLIT));                                                                       \
+        return V##_sub(t, V##_sub(t, a));                                                                              \
+    }                                                                                                                  \
+    VF_INLINE V V##_rest(V c, V a, V b) {                                                                              \
+        const V p = V##_mul(a, b), ah = V##_head_(a), bh = V##_head_(b);                                               \
+        const V al = V##_sub(a, ah), bl = V##_sub(b, bh);                                                              \
+        const V e =                                                                                                    \
+            V##_add(V##_add(V##_sub(V##_mul(ah, bh), p), V##_mul(ah, bl)), V##_add(V##_mul(al, bh), V##_mul(al, bl))); \
+        return V##_sub(V##_sub(c, p), e);                                                                              \
+    }
+#endif
+VF_REST(vff, 4097.0f)
+VF_REST(vfd, 134217729.0)
 
 /* c[0] x^(n-1) + ... + c[n-1] by Horner's rule. */
 VF_INLINE vff vff_horner(vff x, int n, const float *c) {
