@@ -1,12 +1,58 @@
 /* The LDA E-step in one precision. Included twice by estep.c, which states the mathematics. */
 
+/* What a word's largest entry is multiplied by: 1 over it, within range. A word of zeros stays one: its scale would be
+ * infinite. */
+VF_INLINE double LOCAL(table_scale)(double top) {
+    return top > 0.0 ? 0x1p1000 > 1.0 / top ? 1.0 / top : 0x1p1000 : 0.0;
+}
+
+/* Denormal numbers change no sum and cost the loops a hundredfold. */
+VF_INLINE REAL LOCAL(table_entry)(double share) {
+    const REAL x = (REAL)share;
+    return x < LOCAL(tiny) ? 0 : x;
+}
+
+/* The rows of VF_ND words whose entries lie side by side; 0 if one of these is out of range. */
+static int LOCAL(table_rows)(int64_t n_topics, int64_t stride_topic, int64_t stride, const double *entries, REAL *row) {
+    const vfd zero = vfd_set1(0.0), one = vfd_set1(1.0), most = vfd_set1(1e300);
+    vfd top = zero, bad = zero, all = zero;
+    double scale[VF_ND], total[VF_ND], wrong[VF_ND], x[VF_ND];
+    for (int64_t k = 0; k < n_topics; ++k) {
+        const vfd b = vfd_load(entries + k * stride_topic);
+        VF_FETCH(
+            (const void *)((uintptr_t)(entries + k * stride_topic) + 2 * VF_LINE)); /* no processor follows K streams */
+        bad = vfd_pick_less(b, zero, one, vfd_pick_less(most, b, one, bad));
+        top = vfd_max(top, b); /* of a NaN, b: the sum below is one too */
+    }
+    vfd_store(scale, top);
+    vfd_store(wrong, bad);
+    for (int l = 0; l < VF_ND; ++l) scale[l] = LOCAL(table_scale)(scale[l]);
+    const vfd factor = vfd_load(scale);
+    for (int64_t k = 0; k < n_topics; ++k) all = vfd_add(all, vfd_mul(vfd_load(entries + k * stride_topic), factor));
+    vfd_store(total, all);
+    for (int l = 0; l < VF_ND; ++l) {
+        if (wrong[l] != 0.0 || !(total[l] >= 0.0)) return 0;
+        total[l] = total[l] > 0.0 ? 1.0 / total[l] : 0.0;
+    }
+    const vfd inverse = vfd_load(total);
+    for (int64_t k = 0; k < n_topics; ++k) {
+        vfd_store(x, vfd_mul(vfd_mul(vfd_load(entries + k * stride_topic), factor), inverse));
+        for (int l = 0; l < VF_ND; ++l) row[l * stride + k] = LOCAL(table_entry)(x[l]);
+    }
+    return 1;
+}
+
 int32_t KERNEL(vf_lda_table)(int64_t n_topics, int64_t n_words, const double *exp_elog_beta, int64_t stride_topic,
                              int64_t stride_word, REAL *table) {
     if (n_topics < 1 || n_words < 1) return VF_ERR_SIZE;
     if (!exp_elog_beta || !table) return VF_ERR_NULL;
     if (VF_OFF(exp_elog_beta) | VF_OFF(table)) return VF_ERR_ALIGNMENT;
     const int64_t stride = VF_LDA_STRIDE(n_topics);
-    for (int64_t v = 0; v < n_words; ++v) {
+    int64_t v = 0;
+    for (; stride_word == 1 && v + VF_ND <= n_words; v += VF_ND)
+        if (!LOCAL(table_rows)(n_topics, stride_topic, stride, exp_elog_beta + v, table + v * stride))
+            return VF_ERR_PARAMETER;
+    for (; v < n_words; ++v) {
         const double *column = exp_elog_beta + v * stride_word;
         REAL *row = table + v * stride;
         double top = 0.0, all = 0.0;
@@ -15,18 +61,15 @@ int32_t KERNEL(vf_lda_table)(int64_t n_topics, int64_t n_words, const double *ex
             if (!(b >= 0.0) || b > 1e300) return VF_ERR_PARAMETER;
             top = b > top ? b : top;
         }
-        /* A row of zeros stays one: its scale would be infinite. Two steps, of which each stays within range: entries
-         * reach 1e300, and sums of denormal ones have no reciprocal. */
-        const double scale = top > 0.0 ? 0x1p1000 > 1.0 / top ? 1.0 / top : 0x1p1000 : 0.0;
+        /* Two steps, of which each stays within range: entries reach 1e300, and sums of denormal ones have no
+         * reciprocal. */
+        const double scale = LOCAL(table_scale)(top);
         for (int64_t k = 0; k < n_topics; ++k) all += column[k * stride_topic] * scale;
         all = all > 0.0 ? 1.0 / all : 0.0;
-        for (int64_t k = 0; k < n_topics; ++k) {
-            const REAL x = (REAL)(column[k * stride_topic] * scale * all);
-            /* Denormal numbers change no sum and cost the loops a hundredfold. */
-            row[k] = x < LOCAL(tiny) ? 0 : x;
-        }
-        for (int64_t k = n_topics; k < stride; ++k) row[k] = 0;
+        for (int64_t k = 0; k < n_topics; ++k) row[k] = LOCAL(table_entry)(column[k * stride_topic] * scale * all);
     }
+    for (v = 0; stride > n_topics && v < n_words; ++v)
+        for (int64_t k = n_topics; k < stride; ++k) table[v * stride + k] = 0;
     return VF_OK;
 }
 

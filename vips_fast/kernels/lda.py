@@ -11,10 +11,17 @@ from . import native
 from .lattice import LDA_MAX_SPACING, LDA_MIN_SPACING, check_range, checked_spacing, count_spacing, is_power_of_two
 from .memory import zeros_on_line
 from .results import LdaEStep
-from .threads import resolve_n_threads, run_blocks
+from .threads import map_chunks, resolve_n_threads, run_blocks
 
-#: Stored entries of one block: large enough that handing it out costs nothing, small enough that threads end together.
-BLOCK_NNZ = 40_000
+#: Stored entries of one block, large enough that handing it out costs nothing; a document costs as much as DOCUMENT
+#: more. The last blocks are smaller, down to a quarter, so that threads end together.
+BLOCK_NNZ, DOCUMENT = 40_000, 10
+_LAST = 4
+#: Words of a table, or of sums, at a time.
+_WORDS = 1024
+#: Most words of a document.
+MOST_WORDS = 1e15
+
 
 def _real_dtype(dtype: DTypeLike) -> np.dtype:
     dtype = np.dtype(dtype)
@@ -26,24 +33,38 @@ def _real_dtype(dtype: DTypeLike) -> np.dtype:
 def document_blocks(indptr: np.ndarray, block_nnz: int = BLOCK_NNZ) -> np.ndarray:
     """Boundaries of blocks of documents of about block_nnz entries (at least one document each)."""
     n_docs = len(indptr) - 1
+    cost = indptr + DOCUMENT * np.arange(n_docs + 1)
     edges = [0]
     while edges[-1] < n_docs:
         here = edges[-1]
-        after = int(np.searchsorted(indptr, indptr[here] + block_nnz, side="right")) - 1
+        size = min(block_nnz, max(block_nnz // _LAST, (cost[-1] - cost[here]) // _LAST))
+        after = int(np.searchsorted(cost, cost[here] + size, side="right")) - 1
         edges.append(min(n_docs, max(after, here + 1)))
     return np.asarray(edges)
 
 
-def scaled_table(exp_elog_beta: np.ndarray, dtype: DTypeLike, isa: str | None = None) -> np.ndarray:
-    """Word-major table, (V, K padded to cache lines), each word's row divided by its sum, which cancels in phi."""
+def scaled_table(
+    exp_elog_beta: np.ndarray, dtype: DTypeLike, isa: str | None = None, n_threads: int = 1
+) -> np.ndarray:
+    """Word-major table, (V, K padded to cache lines), each word's row divided by its sum, which cancels in phi.
+
+    Raises ValueError if an entry of ``exp_elog_beta``, (K, V) float64, is not in [0, 1e300].
+    """
     n_topics, n_words = exp_elog_beta.shape
     table = zeros_on_line((n_words, native.lda_stride(n_topics)), dtype)
-    native.lda_table(exp_elog_beta, table, isa)
+
+    def fill(first: int, last: int, worker: int) -> None:
+        native.lda_table(exp_elog_beta[:, first:last], table[first:last], isa)
+
+    try:
+        map_chunks(n_words, _WORDS, n_threads, fill)
+    except RuntimeError:
+        raise ValueError("exp_elog_beta: expected finite values in [0, 1e300]") from None
     return table
 
 
 def estep_blocks(
-    indptr: np.ndarray, indices: np.ndarray, counts_of_block: Callable[[int, int], np.ndarray], table: np.ndarray,
+    indptr: np.ndarray, block_of: Callable[[int, int, int], tuple[np.ndarray, np.ndarray]], table: np.ndarray,
     alpha: np.ndarray, *, tol: float, max_iter: int, clip_norm: float | None, spacing: float, n_threads: int = 1,
     gamma: np.ndarray | None = None, sums: np.ndarray | None = None, n_iter: np.ndarray | None = None,
     norms: np.ndarray | None = None, isa: str | None = None,
@@ -51,9 +72,9 @@ def estep_blocks(
     """Run the kernel over blocks of documents on threads, adding to ``sums``.
 
     The unchecked core of `lda_estep` and of the topic model: arrays must be valid CSR with strictly increasing indices.
-    ``counts_of_block(first, last)`` gives the float64 counts of documents first..last, which lets a caller make them on
-    the fly. ``sums`` is word-major (V, K) int64 or None. Extra accumulators, one for each further thread, are made here
-    and added exactly at the end.
+    ``block_of(first, last, worker)`` gives the int32 indices and float64 counts of documents first..last, which lets a
+    caller check and convert them by threads too. ``sums`` is word-major (V, K) int64 or None. Extra accumulators, one
+    for each further thread, are made here and added exactly at the end.
     """
     edges = document_blocks(indptr)
     n_blocks = len(edges) - 1
@@ -71,11 +92,11 @@ def estep_blocks(
 
     def work(block: int, worker: int) -> None:
         first, last = int(edges[block]), int(edges[block + 1])
-        lo, hi = int(indptr[first]), int(indptr[last])
+        indices, counts = block_of(first, last, worker)
         native.lda_estep(
-            indptr[first : last + 1] - lo, indices[lo:hi], counts_of_block(first, last), table, alpha, tol, max_iter,
-            clip_norm or 0.0, spacing, workspaces[worker], part(gamma, first, last), accumulators[worker],
-            part(n_iter, first, last), part(norms, first, last), isa,
+            indptr[first : last + 1] - indptr[first], indices, counts, table, alpha, tol, max_iter, clip_norm or 0.0,
+            spacing, workspaces[worker], part(gamma, first, last), accumulators[worker], part(n_iter, first, last),
+            part(norms, first, last), isa,
         )
 
     run_blocks(n_blocks, n_threads, work)
@@ -85,9 +106,9 @@ def estep_blocks(
 
 
 def _checked_csr(
-    indptr: ArrayLike, indices: ArrayLike, counts: ArrayLike, n_words: int
+    indptr: ArrayLike, indices: ArrayLike, counts: ArrayLike
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """CSR arrays in the kernel's types, canonical; the caller's arrays are not changed."""
+    """Contiguous CSR arrays of types that can be converted; what is in them is checked block by block."""
     indptr, indices, counts = np.asarray(indptr), np.asarray(indices), np.asarray(counts)
     for name, array in (("indptr", indptr), ("indices", indices), ("counts", counts)):
         if array.ndim != 1:
@@ -106,12 +127,38 @@ def _checked_csr(
         raise ValueError(f"indptr runs from {indptr[0]} to {indptr[-1]}: expected 0 to len(indices) = {len(indices)}")
     if (np.diff(indptr) < 0).any():
         raise ValueError("indptr falls: expected a non-decreasing sequence")
-    # NaN fails both; an integer is finite.
-    if len(counts) and not (counts.min() >= 0 and (counts.dtype.kind in "iu" or counts.max() < np.inf)):
+    return np.ascontiguousarray(indptr), np.ascontiguousarray(indices), np.ascontiguousarray(counts)
+
+
+def _check_counts(counts: np.ndarray, indptr: np.ndarray) -> None:
+    """Refuse counts of documents, those of row pointers, that are negative, not finite, or too many."""
+    if not len(counts):
+        return
+    # Negative numbers are large ones without their sign; NaN fails both comparisons.
+    kind, size = counts.dtype.kind, counts.dtype.itemsize
+    most = counts.view(f"u{size}").max() if kind == "i" else counts.max()
+    if not (int(most) >> (8 * size - 1) == 0 if kind == "i" else kind == "u" or (counts.min() >= 0 and most < np.inf)):
         raise ValueError("counts: expected finite values >= 0")
-    if indices.dtype != np.int32:
-        _check_indices(indices, n_words)
-    return np.ascontiguousarray(indptr), np.ascontiguousarray(indices, dtype=np.int32), np.ascontiguousarray(counts)
+    # No document has more words than this; most calls need not add them up.
+    if float(most) * len(counts) > MOST_WORDS and _document_words(counts, indptr).max() > MOST_WORDS:
+        raise ValueError("counts: expected at most 1e15 words a document")
+
+
+def _converted(array: np.ndarray, dtype: type, rooms: dict[type, np.ndarray]) -> np.ndarray:
+    """An array of this type, the same or in a room that is used again: fresh memory costs more than the conversion."""
+    if array.dtype == dtype:
+        return array
+    room = rooms.get(dtype)
+    if room is None or len(room) < len(array):
+        room = rooms[dtype] = np.empty(len(array), dtype=dtype)
+    room[: len(array)] = array
+    return room[: len(array)]
+
+
+def _document_words(counts: np.ndarray, indptr: np.ndarray) -> np.ndarray:
+    """Words of each document, float64."""
+    lengths = np.diff(indptr)
+    return np.bincount(np.repeat(np.arange(len(lengths)), lengths), weights=counts, minlength=len(lengths))
 
 
 def _check_indices(indices: np.ndarray, n_words: int) -> None:
@@ -186,10 +233,8 @@ def lda_estep(
     beta = np.asarray(exp_elog_beta, dtype=np.float64)
     if beta.ndim != 2 or 0 in beta.shape:
         raise ValueError(f"exp_elog_beta has shape {beta.shape}: expected (K, V) with K, V >= 1")
-    if not np.isfinite(beta).all() or beta.min() < 0 or beta.max() > 1e300:
-        raise ValueError("exp_elog_beta: expected finite values in [0, 1e300]")
     n_topics, n_words = beta.shape
-    indptr, indices, counts = _checked_csr(indptr, indices, counts, n_words)
+    indptr, indices, counts = _checked_csr(indptr, indices, counts)
     n_docs = len(indptr) - 1
     alpha = np.asarray(alpha, dtype=np.float64)
     if alpha.shape not in ((), (n_topics,)):
@@ -204,14 +249,10 @@ def lda_estep(
         raise ValueError(f"spacing={spacing!r}: expected a positive power of two or None")
     n_threads = resolve_n_threads(n_threads, "n_threads")
     total = longest = 0.0
-    # No document has more words than this; most calls need not add them up.
-    if clip_norm is None or float(counts.max(initial=0)) * int(np.diff(indptr).max(initial=0)) > 1e15:
-        total = float(counts.sum(dtype=np.float64))
-        totals = np.add.reduceat(np.append(counts, 0).astype(np.float64), indptr[:-1]) if n_docs else np.zeros(0)
-        totals[indptr[:-1] == indptr[1:]] = 0.0
-        longest = float(totals.max(initial=0.0))
-    if longest > 1e15:
-        raise ValueError("counts: expected at most 1e15 words a document")
+    if clip_norm is None:
+        _check_counts(counts, indptr)
+        words = _document_words(counts, indptr)
+        total, longest = float(words.sum()), float(words.max(initial=0.0))
     if clip_norm is not None:
         spacing = checked_spacing(spacing, clip_norm, low=LDA_MIN_SPACING, high=LDA_MAX_SPACING)
         units = clip_norm / spacing
@@ -225,14 +266,22 @@ def lda_estep(
     n_iter = np.empty(n_docs, dtype=np.int32)
     norms = np.empty(n_docs)
     sums = zeros_on_line((n_words, n_topics), np.int64)
-    table = scaled_table(beta, real, isa)
+    table = scaled_table(beta, real, isa, n_threads)
 
     def run(indptr: np.ndarray, indices: np.ndarray, counts: np.ndarray) -> None:
+        rooms: list[dict[type, np.ndarray]] = [{} for _ in range(n_threads)]
+
+        def block_of(first: int, last: int, worker: int) -> tuple[np.ndarray, np.ndarray]:
+            part = slice(int(indptr[first]), int(indptr[last]))
+            words, count, room = indices[part], counts[part], rooms[worker]
+            _check_counts(count, indptr[first : last + 1])
+            if words.dtype != np.int32:
+                _check_indices(words, n_words)
+            return _converted(words, np.int32, room), _converted(count, np.float64, room)
+
         estep_blocks(
-            indptr, indices,
-            lambda first, last: counts[indptr[first] : indptr[last]].astype(np.float64, copy=False), table, alpha,
-            tol=float(tol), max_iter=int(max_iter), clip_norm=clip_norm, spacing=spacing, n_threads=n_threads,
-            gamma=gamma, sums=sums, n_iter=n_iter, norms=norms, isa=isa,
+            indptr, block_of, table, alpha, tol=float(tol), max_iter=int(max_iter), clip_norm=clip_norm,
+            spacing=spacing, n_threads=n_threads, gamma=gamma, sums=sums, n_iter=n_iter, norms=norms, isa=isa,
         )
 
     try:
@@ -242,4 +291,11 @@ def lda_estep(
         indptr, indices, counts = _canonical(indptr, indices, counts, n_words)
         sums[...] = 0
         run(indptr, indices, counts)
-    return LdaEStep(gamma, (sums * spacing).T, n_iter, norms)
+    # In the room of the integers.
+    sstats = sums.view(np.float64)
+
+    def scale(first: int, last: int, worker: int) -> None:
+        sstats[first:last] = sums[first:last] * spacing
+
+    map_chunks(n_words, _WORDS, n_threads, scale)
+    return LdaEStep(gamma, sstats.T, n_iter, norms)

@@ -425,8 +425,13 @@ class LatentDirichletAllocation(Transformer):
         elog = self._log_topics(mean)
         gamma = np.empty((corpus.shape[0], elog.shape[0]))
         indptr = corpus.indptr.astype(np.int64)
+
+        def block_of(first: int, last: int, worker: int) -> tuple[np.ndarray, np.ndarray]:
+            part = slice(int(indptr[first]), int(indptr[last]))
+            return corpus.indices[part], corpus.data[part].astype(np.float64)
+
         estep_blocks(
-            indptr, corpus.indices, lambda a, b: corpus.data[indptr[a] : indptr[b]].astype(np.float64),
+            indptr, block_of,
             self._table(str(options.dtype), mean), np.full(elog.shape[0], self._fitted_alpha()),
             tol=float(cast(float, tol)), max_iter=int(options.max_doc_update_iter), clip_norm=None, spacing=1.0,
             n_threads=resolve_n_threads(self.n_jobs), gamma=gamma,

@@ -101,8 +101,8 @@ class LogisticModel(LogisticStatistics):
         mean = along_logits(curvature, mean, *released)
         if sd == 0:
             return mean, covariance_given(curvature, spread, self._variance, self._sampling, self._prior)
-        # How wide the posterior is follows from the likeliest curvature at this mean, and not from a cautious one as the
-        # mean does; what caution keeps the mean from is an error too, as far as the local curvature can tell.
+        # How wide the posterior is follows from the likeliest curvature at this mean, and not from a cautious one as
+        # the mean does; what caution keeps the mean from is an error too, as far as the local curvature can tell.
         S, spread = second_moment(matrix, sd, sd * self._ratio, self._constant > 0, about_means=True)
         curvature = Curvature.of(S, mean, self._covariance, self._constant, self._n, weighting)
         short = mean_given(curvature, *released) - mean
