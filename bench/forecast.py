@@ -96,8 +96,7 @@ def outcome(train, test, topics, length, distinct, epsilon, prior):
     given, asked = split_words(test, 0)
     reached = predictive_perplexity(model.transform(given), model.components_, asked)
     state = model._fitted().state
-    (average,) = (v for v in state.values() if np.shape(v) == train.shape[1:] + (topics,))
-    clear = (average > 4 * state["average_noise"][:, None]).sum()
+    clear = (state["average"] > 4 * state["average_noise"]).sum()
     return 1 - reached / unigram_perplexity(train, asked), clear / topics
 
 
