@@ -145,3 +145,21 @@ def test_the_table_of_downstream_accuracy(tmp_path):
     assert "| DPDM | 10 | 90.8 | 94.8 | 98.1 | – | – |" in lines
     assert module.draw(rows, tmp_path)[0].exists()
     assert "| **ours, ε = 1** | 1 | – | – | – | – | – |" in module.report(rows[:5]).splitlines()
+
+
+def test_labels_as_words_are_told_of_documents_without_them(monkeypatch):
+    """Two labels of documents of two topics: both ways tell them from the words, and the table shows every cell."""
+    import topic_labels
+
+    rng = np.random.default_rng(0)
+    known, asked = rng.integers(2, size=4_000), rng.integers(2, size=500)
+    topics = np.repeat(np.eye(2), 20, axis=1) / 20
+    train, test = (sp.csr_array(rng.poisson(30 * topics[labels]).astype(np.int32)) for labels in (known, asked))
+    settings = dict(doc_length=40, target_epsilon=2.0, target_delta=1e-5)
+    monkeypatch.setattr(topic_labels, "posts", lambda: (train, known, test, asked, settings, 2))
+    cells = topic_labels.cells(10)
+    rows = [cell | topic_labels.run(cell) for cell in cells if cell["epsilon"] == 2.0]
+    assert len(rows) == 3 and all(row["accuracy"] > 0.95 for row in rows)
+    rows = [cell | dict(accuracy=0.5 + i / 1e3) for i, cell in enumerate(cells)]
+    page = topic_labels.report(rows)
+    assert all(f"{row['accuracy']:.3f}" in page for row in rows)

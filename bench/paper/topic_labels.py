@@ -1,0 +1,100 @@
+"""Topics that know the documents' labels: supervised topic models by the sums that there are (docs/topics.md).
+
+A document's label counts as a word of it, of a column of its own; which topics use the column says what the label is
+about, and of a document without its label what it is likely to be. Nothing else is released: the label is as private as
+the words. Beside it, both steps private at half of epsilon and delta: topics of the words alone, then a logistic
+regression of the labels on the documents' proportions of topics (composed by adding).
+
+Posts of newsgroups, whose 20 groups are the labels, and the words of `persons`; a post is a record. Accuracy of
+posts by other persons; the share is that of the label among a document's words.
+"""
+
+import gzip
+import json
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import persons
+import scipy.sparse as sp
+from common import markdown
+
+from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, plan
+
+TITLE = "Topics that know the labels of documents"
+NEEDS = ("people",)
+EPSILONS, SHARES = (2.0, 4.0, 8.0), (0.1, 0.3)
+TWO_STEPS = "topics, then a regression"
+
+
+def cells(scale: int) -> list[dict]:
+    runs = 3 if scale == 1 else 1
+    settings = [(f"labels as words, {share:g}", epsilon) for share in SHARES for epsilon in (None, *EPSILONS)]
+    settings += [(TWO_STEPS, epsilon) for epsilon in (None, *EPSILONS)]
+    return [
+        dict(setting=setting, epsilon=epsilon, seed=seed) for setting, epsilon in settings for seed in range(runs)
+    ]
+
+
+@lru_cache(1)
+def posts():
+    """(training counts, their labels, test counts, their labels, settings of a private fit, number of labels)."""
+    train, _, test, settings, _ = persons.people()
+
+    def labels(name):
+        with gzip.open(persons.DATA.parent / "people" / f"{name}.jsonl.gz", "rt", encoding="utf-8") as file:
+            return np.array([json.loads(line)["label"] for line in file])
+
+    names, numbers = np.unique(np.concatenate([labels("train"), labels("test")]), return_inverse=True)
+    known, asked = np.split(numbers, [train.shape[0]])
+    return train, known, test, asked, settings, len(names)
+
+
+def topics_of(X, epsilon, delta, seed, settings):
+    """Topics, as many as the plan asks for, 50 without privacy."""
+    if epsilon is None:
+        return LatentDirichletAllocation(50, private=False, n_jobs=1, random_state=seed).fit(X)
+    private = {**settings, "target_epsilon": epsilon, "target_delta": delta}
+    n_topics = plan(*X.shape, None, **private).n_components
+    return LatentDirichletAllocation(n_topics, n_jobs=1, random_state=seed, **private).fit(X)
+
+
+def run(cell: dict) -> dict:
+    X, known, Y, asked, settings, n_labels = posts()
+    epsilon, seed, delta = cell["epsilon"], cell["seed"], settings["target_delta"]
+    if cell["setting"] == TWO_STEPS:
+        half = None if epsilon is None else epsilon / 2
+        model = topics_of(X, half, delta / 2, seed, settings)
+        budget = dict(private=False) if half is None else dict(target_epsilon=half, target_delta=delta / 2)
+        # Proportions are at most 1 in length.
+        regression = BayesianLogisticRegression(classes=range(n_labels), row_norm=1.0, n_jobs=1, **budget)
+        found = regression.fit(model.transform(X), known).predict(model.transform(Y))
+    else:
+        share = float(cell["setting"].rpartition(" ")[2])
+        words = np.maximum(np.asarray(X.sum(axis=1)).ravel(), 1)
+        weight = np.maximum(np.rint(share / (1 - share) * words), 1).astype(np.int32)
+        columns = sp.csr_array((weight, (np.arange(len(known)), known)), shape=(len(known), n_labels))
+        model = topics_of(sp.csr_array(sp.hstack([X, columns])), epsilon, delta, seed, settings)
+        unlabelled = sp.csr_array((Y.shape[0], n_labels), dtype=Y.dtype)
+        proportions = model.transform(sp.csr_array(sp.hstack([Y, unlabelled])))
+        topics = model.components_ / model.components_.sum(axis=1, keepdims=True)
+        found = (proportions @ topics[:, X.shape[1] :]).argmax(axis=1)
+    return dict(accuracy=float((found == asked).mean()), topics=len(model.components_))
+
+
+def report(rows: list[dict]) -> str:
+    groups: dict = {}
+    for row in rows:
+        groups.setdefault(row["setting"], {}).setdefault(row["epsilon"], []).append(row["accuracy"])
+    shown = [
+        (setting, *(f"{np.mean(own[e]):.3f} ± {np.std(own[e]):.3f}" if e in own else "" for e in (*EPSILONS, None)))
+        for setting, own in groups.items()
+    ]
+    return f"""{markdown(("setting", *(f"ε = {e:g}" for e in EPSILONS), "∞"), shown)}
+
+Accuracy over {posts()[5]} labels, means ± standard deviations of {max(len(v) for g in groups.values() for v in
+g.values())} runs, δ = 10⁻⁶ for adding or removing a post; neither article has this."""
+
+
+def draw(rows: list[dict], folder: Path) -> list[Path]:
+    return []
