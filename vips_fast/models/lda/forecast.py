@@ -18,13 +18,13 @@ by the training documents' own word frequencies:
     L = C tanh(g / C) for g > 0, else g,  with g = k ln(x / x0) and C = c ln K
 
 Where a fit knows which words are used alike (`vips_fast.models.lda.neighbors`), this is worth as much as `NEIGHBORS`
-times the signal: in each of five corpora the gain went with x as it did without, from an x0 that was 1.15 to 1.45 times
+times the signal: in each of five corpora the gain went with x as it did without, from an x0 that was 1.1 to 1.5 times
 smaller.
 
 A word of a topic is readable where its released average stands above four standard deviations of its noise; a topic has
 about min(b x / K, 1) V such words. x0, k, c and b were fitted on three corpora of different kinds, and held against
 three others (bench/forecast.py, docs/forecast.md). What no public number says is how much the words of a corpus depend
-on one another: in single corpora x0 lies between 1.5 and 4.3. `HOPELESS` lies below all of them: what it refuses had no
+on one another: in single corpora x0 lies between 1.3 and 4.1. `HOPELESS` lies below all of them: what it refuses had no
 gain in the easiest corpus either.
 """
 
@@ -37,7 +37,7 @@ MISS = 0.15
 #: What it is worth to know which words are used alike: so many times the signal.
 NEIGHBORS = 1.25
 #: Where so little or less was expected, no run had a gain, whatever the corpus.
-HOPELESS = -0.25
+HOPELESS = -0.3
 
 
 class HopelessWarning(UserWarning):
