@@ -42,24 +42,25 @@ def test_scales_stay_within_what_the_kernel_takes():
     assert scale.min() >= 1 / native.LDA_MAX_WEIGHT and scale.max() <= 1 / native.LDA_MIN_WEIGHT
 
 
+@pytest.mark.parametrize("noise", [0.0, 0.1, 7.0])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_the_rule_among_the_topics_of_a_word(dtype):
+def test_the_rule_among_the_topics_of_a_word(dtype, noise):
     rng = np.random.default_rng(0)
     table, words, topics = rng.dirichlet(np.full(K, 0.3), V).astype(dtype), np.exp(rng.normal(size=V)), np.arange(1, 6)
-    scales = EntryScales(words, table, topics / topics.sum())
+    scales = EntryScales(words, table, topics / topics.sum(), noise)
     rows = scales.rows(0, V)
     # Tokens of a word, drawn from the topics' shares of it, keep the norm that they have by its own scale alone.
     used = table * topics / (table @ topics)[:, None]
     np.testing.assert_allclose((used / rows**2).sum(axis=1), words**-2.0, rtol=1e-5)
-    root = np.sqrt(table + 1 / K)
+    root = np.sqrt(table + min(1 / K + 2 * noise, 1))
     np.testing.assert_allclose(rows / rows[:, :1], root / root[:, :1], rtol=1e-5)
     # What the kernel is given: 1 over the scales.
     np.testing.assert_allclose(scales.weight[:, None] / np.sqrt(table + scales.floor), 1 / rows, rtol=1e-5)
     assert np.concatenate([scales.rows(0, 100), scales.rows(100, V)]).tobytes() == rows.tobytes()
     # Where topics are alike, nothing is changed; a word that no topic has keeps its own scale, too.
-    even = EntryScales(words, np.full((V, K), 1 / K, dtype=dtype), np.full(K, 1 / K)).rows(0, V)
+    even = EntryScales(words, np.full((V, K), 1 / K, dtype=dtype), np.full(K, 1 / K), noise).rows(0, V)
     np.testing.assert_allclose(even, np.tile(words[:, None], (1, K)), rtol=1e-6)
-    assert np.isfinite(EntryScales(words, np.zeros((V, K), dtype=dtype), np.full(K, 1 / K)).weight).all()
+    assert np.isfinite(EntryScales(words, np.zeros((V, K), dtype=dtype), np.full(K, 1 / K), noise).weight).all()
 
 
 def test_scales_follow_the_releases_and_the_noise_follows_them():
@@ -71,6 +72,8 @@ def test_scales_follow_the_releases_and_the_noise_follows_them():
     assert first["average_noise"].shape == (1, 1) and weight[200:].min() > 2 * weight[:3].max()
     table = ours._table[:, :K]
     assert (np.argsort(scale, axis=1) == np.argsort(table, axis=1)).all()
+    # What the noise of the average is to a word's mass is what a share is known to be wrong by.
+    assert ours._floor == pytest.approx(1 / K + 2 * V * first["average_noise"][0, 0] / ours._shrinkage.mass.sum())
     ours.update(release(1))
     rate = 2.0**-ours._decay
     np.testing.assert_allclose(

@@ -240,8 +240,10 @@ class LdaModel(Model):
             weight = self._shrinkage.weight
             if copied:
                 topics, weight = self.n_topics, spread(weight[None], self.n_topics)[0]
-            words = word_scales(self._shrinkage.mass, self._exponent)
-            self._scales = EntryScales(words, self._table[:, :topics], weight, self._n_threads)
+            mass = self._shrinkage.mass
+            share_noise = self.n_words * float(self._average.noise_sd.mean()) / float(mass.sum())
+            words = word_scales(mass, self._exponent)
+            self._scales = EntryScales(words, self._table[:, :topics], weight, share_noise, self._n_threads)
             self._weight, self._floor = self._scales.weight, self._scales.floor
 
     @property

@@ -9,10 +9,15 @@ from p, each met once, then has the norm that it has without scales, so that a c
 was best on real sections and simulated articles; 1/2, which makes the sum of the relative variances least, loses,
 because the read-out (`vips_fast.models.lda.shrinkage`) pools the rare words anyway.
 
-Among the topics of a word e_vk is (s_vk + 1/K)^(1/2) times the factor with which sum_k q_vk / e_vk^2 = 1: s_vk is topic
+Among the topics of a word e_vk is (s_vk + f)^(1/2) times the factor with which sum_k q_vk / e_vk^2 = 1: s_vk is topic
 k's share of the word in the E-step's table, which is what the contributions are made of, and q_vk the share of the
 word's tokens that the topic has. Most topics hardly use a word, and noise there is what the read-out cannot tell from
 a use. Here the root, which makes the sum of the relative variances least, is best or level everywhere.
+
+The shares are known no better than the releases so far: of an average word, noise brings n = V mean(sd) / sum_v mass_v
+to a share. The floor f = 1/K + 2 n keeps topics from having small scales because noise says so, which would clip the
+documents that use the word in them. Without noise it is 1/K; where noise is as large as what a topic has of a word,
+3/K. On short posts in 50 topics 1/K alone costs 6 % of perplexity; on sections and articles they are level.
 """
 
 from collections.abc import Mapping
@@ -25,6 +30,8 @@ from ...kernels.threads import map_chunks
 
 #: Words blended at a time by a thread.
 _CHUNK = 256
+#: What the noise of a share counts in the floor of the shares.
+_NOISE_IN_FLOOR = 2.0
 
 
 def word_scales(mass: np.ndarray, exponent: float) -> np.ndarray:
@@ -38,12 +45,14 @@ def word_scales(mass: np.ndarray, exponent: float) -> np.ndarray:
 class EntryScales:
     """The scales d_v e_vk of a step, from the words' scales ``word``, (V,), and the E-step's ``table`` of it, (V, K).
 
-    ``topic_weight``, (K,), are the topics' shares of all tokens. ``weight``, (V,), and ``floor`` are what the kernel
-    takes: it multiplies an entry by weight_v / (s_vk + floor)^(1/2).
+    ``topic_weight``, (K,), are the topics' shares of all tokens, and ``share_noise`` is n of the module. ``weight``,
+    (V,), and ``floor`` are what the kernel takes: it multiplies an entry by weight_v / (s_vk + floor)^(1/2).
     """
 
-    def __init__(self, word: np.ndarray, table: np.ndarray, topic_weight: np.ndarray, n_threads: int = 1):
-        self._table, self.floor = table, 1.0 / table.shape[1]
+    def __init__(
+        self, word: np.ndarray, table: np.ndarray, topic_weight: np.ndarray, share_noise: float, n_threads: int = 1
+    ):
+        self._table, self.floor = table, min(1.0 / table.shape[1] + _NOISE_IN_FLOOR * share_noise, 1.0)
         self._word = np.empty(len(table))
 
         def fill(first: int, last: int, worker: int) -> None:
