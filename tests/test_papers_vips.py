@@ -117,6 +117,40 @@ def test_steps_of_newton_and_of_frank_wolfe_learn_where_there_is_hardly_noise():
     assert len(np.flatnonzero(drawn)) > 15
 
 
+def test_a_regression_from_exact_marginals_is_that_of_the_rows():
+    import blr_marginals as module
+    from sklearn.linear_model import LogisticRegression
+
+    rng = np.random.default_rng(0)
+    kind = rng.integers(4, size=20_000)
+    number = rng.integers(module.LEVELS, size=20_000) / (module.LEVELS - 1)
+    # The last of four kinds is no category, and the number is centred.
+    X = np.column_stack([np.eye(4)[kind][:, :3], 2 * number - 1])
+    y = (rng.random(20_000) < 1 / (1 + np.exp(-(X @ [0.5, -1.0, 0.3, 1.0] - 0.4)))).astype(int)
+    attributes = module.Attributes(["kind=a", "kind=b", "kind=c", "number"], [0, 0, 0, -1.0])
+    codes = attributes.codes(X)
+    np.testing.assert_allclose(sum(t[codes[:, i]] for i, t in enumerate(attributes.embeddings())), X, atol=1e-12)
+
+    columns, sizes = np.column_stack([codes, y]), (4, module.LEVELS, 2)
+    made = {"records": columns} | {f"{i}": np.bincount(columns[:, i], minlength=sizes[i]) for i in range(3)}
+    for j, i in ((0, 1), (0, 2), (1, 2)):
+        made[f"{j}-{i}"] = np.zeros((sizes[j], sizes[i]))
+        np.add.at(made[f"{j}-{i}"], (columns[:, j], columns[:, i]), 1)
+    w, intercept = module.from_statistics(attributes, made)
+    exact, _ = module.from_records(attributes, made)
+    np.testing.assert_allclose(exact, LogisticRegression(max_iter=2000).fit(X, y).coef_[0])
+    # The quadratic loss is too flat near 0, so the length of the logits differs, and not their order.
+    assert np.corrcoef(X @ w, X @ exact)[0, 1] > 0.999 and intercept < 0
+    a, b = module.quadratic_loss()
+    s = np.linspace(-module.RANGE, module.RANGE, 9)
+    assert np.abs(np.log(2) + a * s + b * s * s - np.logaddexp(0, -s)).max() < 0.25
+
+    cells = module.cells(1)
+    rows = [cell | dict(seconds=1.0) | {m: (0.5 + i / 1e3, -i) for m in module.METHODS} for i, cell in enumerate(cells)]
+    assert f"{np.mean([0.5, 0.501, 0.502]):.4f}" in module.report(rows)
+    assert module.report(rows).count(" ± ") == 2 * 3 * 3
+
+
 def test_the_table_of_texts_shows_every_cell():
     names = ("auc", "log_loss", "accuracy")
     rows = [
