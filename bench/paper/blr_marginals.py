@@ -186,12 +186,11 @@ def report(rows: list[dict]) -> str:
                 mean, sd = own.mean(axis=0), own.std(axis=0)
                 line.append(f"{mean[0]:.4f} ± {sd[0]:.4f}; {mean[1]:.3f}")
             shown.append(line)
-    seconds = np.mean([row["seconds"] for row in rows if row["data"] == "adult"])
     return f"""{markdown(("data", "method", *(f"ε = {epsilon:g}" for epsilon in EPSILONS)), shown)}
 
 AUC of the test part, mean ± standard deviation of {max(row["run"] for row in rows) + 1} splits, and the mean log
-likelihood; adding or removing a record, δ = 10⁻³. AIM's largest model has {SIZE:g} MiB; a run on Adult takes some
-{seconds:.0f} s, nearly all of it AIM's. Neither article has this."""
+likelihood; adding or removing a record, δ = 10⁻³. AIM's largest model has {SIZE:g} MiB; the seconds of one core are
+without AIM's, some two minutes a run on Adult. Neither article has this."""
 
 
 def draw(rows: list[dict], folder: Path) -> list[Path]:
