@@ -103,7 +103,6 @@ def test_division_by_the_realised_batch(layer, check):
 @pytest.mark.parametrize("layer, model, checks", [
     ("A", faults.Unguarded, {"non-finite numbers"}),
     ("A", faults.WeighsAfterTheClip, {"distance of neighbours"}),
-    ("A", faults.DividesAfterTheClip, {"distance of neighbours"}),
     ("B", faults.DividesByTheMinibatch, {"alone and together", "any chunks", "any shards"}),
     ("B", faults.WeighsByTheMinibatch, {"alone and together", "any chunks", "any shards"}),
     ("B", faults.OpensTopicsByTheMinibatch, {"alone and together", "any company"}),
@@ -120,6 +119,12 @@ def test_wrong_models(layer, model, checks):
     assert checks <= found
     # These faults are in one place alone.
     assert model not in (faults.Unguarded, faults.AfterPoison, faults.CoarseGrid) or found == checks
+
+
+def test_topics_scales_after_the_clip():
+    """With two topics a scale of hardly a share is no less than their half, and divides by little."""
+    assert original("A", LatentDirichletAllocation(4)) == set()
+    assert "distance of neighbours" in failed("A", LatentDirichletAllocation(4), model=faults.DividesAfterTheClip)
 
 
 @pytest.mark.parametrize("kind", ["jaakkola", "paper"])

@@ -110,13 +110,13 @@ class Adapter(ABC):
         return
 
     def scramble(self, prepared: Prepared, rng: np.random.Generator, releases: int) -> None:
-        """Put the model in the state that releases drawn at random lead to."""
+        """Put the model in the state that releases drawn at random lead to: of hardly any noise, or of little else."""
         model, plan = prepared.model, prepared.plan
         for step in range(releases):
             scale = plan.mechanism.spacing / plan.sampler.expected_batch_size
             size = model.clip * 10.0 ** rng.uniform(-3, 1) / math.sqrt(math.prod(model.shape))
             units = np.rint(rng.standard_normal(model.shape) * (size / scale)).astype(np.int64)
-            model.update(Release(step, units, scale, size * rng.uniform(0.1, 2)))
+            model.update(Release(step, units, scale, size * 10.0 ** rng.uniform(-3, 0.3)))
 
     def poison(self, prepared: Prepared) -> bool:
         """Make the released parameters non-finite, through the contract alone.

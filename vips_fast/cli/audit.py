@@ -23,7 +23,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--documents", metavar="FILE", help=what)
     parser.add_argument("--models", type=whole, metavar="N", help="shadow models of the attack, default 64")
     add_sampling(parser, "poisson")
-    what = "topics or units, default 2; of an attack 10"
+    what = "topics or units, default 2; topics 4, of an attack 10"
     parser.add_argument("--components", dest="n_components", type=whole, help=what)
     parser.add_argument("--clip", type=positive, help="as for fit")
     parser.add_argument("--noise-multiplier", type=positive, help="of layer E, default 1")
@@ -45,7 +45,8 @@ def run(args: Namespace) -> int:
         if getattr(args, name) is not None and not args.attack:
             raise ValueError(f"--{name}: expected with --attack alone")
     layers = None if args.layers is None else [layer.strip().upper() for layer in args.layers.split(",")]
-    args.n_components = args.n_components or (10 if args.attack else 2)
+    # Two topics have scales of entries that hardly differ.
+    args.n_components = args.n_components or (10 if args.attack else 4 if args.family == "lda" else 2)
     cls = ADAPTERS[args.family].estimator_type
     settings = settings_of(cls, given(cls, args) | dict(map(_setting, args.set)))
     with contextlib.nullcontext() if args.json is None else output_file(args.json) as part:
