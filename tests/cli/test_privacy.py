@@ -120,7 +120,7 @@ def test_audit_follows_the_settings(run, refused, monkeypatch, tmp_path):
     assert run(*argv)[:2] == (0, "passed\n")
     assert json.loads((tmp_path / "a.json").read_text()) == {"passed": True}
     options = LdaOptions(dtype="float64", mean_change_tol=0)
-    assert asked["settings"] == dict(n_components=2, sampling="poisson", clip=0.2, doc_length=20, options=options)
+    assert asked["settings"] == dict(n_components=4, sampling="poisson", clip=0.2, doc_length=20, options=options)
     assert (asked["model"], asked["layers"], asked["full"]) == ("lda", ["B", "A"], False)
     assert run("audit", "blr")[0] == 0 and "n_components" not in asked["settings"]
     for argv, message in (
