@@ -18,7 +18,7 @@ by the training documents' own word frequencies:
     L = C tanh(g / C) for g > 0, else g,  with g = k ln(x / x0) and C = c ln K
 
 Where a fit knows which words are used alike (`vips_fast.models.lda.neighbors`), this is worth as much as `NEIGHBORS`
-times the signal: in each of five corpora the gain went with x as it did without, from an x0 that was 1.1 to 1.5 times
+times the signal: in each of five corpora the gain went with x as it did without, from an x0 that was 1.05 to 1.45 times
 smaller.
 
 A word of a topic is readable where its released average stands above four standard deviations of its noise; a topic has
