@@ -16,8 +16,6 @@ long again with neighbours, for which VIPS_FAST_VECTORS names the file that benc
 
 import argparse
 import csv
-import gzip
-import json
 import math
 import sys
 from pathlib import Path
@@ -28,7 +26,7 @@ from scipy.optimize import least_squares
 
 sys.path.append(str(Path(__file__).resolve().parent / "paper"))
 
-from common import DATA, ROOT
+from common import DATA, ROOT, newsgroup_posts
 from word_vectors import neighbors, posts_analyzer, vocabulary
 
 from vips_fast import LatentDirichletAllocation, plan
@@ -64,12 +62,10 @@ def corpus(name):
     elif name == "reuters":
         found = load_corpus(DATA / "text" / "reuters" / "docword.reuters.txt.gz", format="docword")
     elif name == "people":
-        texts = {}
-        for part in ("train", "test"):
-            with gzip.open(DATA / "people" / f"{part}.jsonl.gz", "rt", encoding="utf-8") as file:
-                texts[part] = [json.loads(line)["text"] for line in file]
         train, test = (
-            sp.csr_array(count_matrix([texts[part]], vocabulary("posts"), posts_analyzer()))
+            sp.csr_array(
+                count_matrix([[post["text"] for post in newsgroup_posts(part)]], vocabulary("posts"), posts_analyzer())
+            )
             for part in ("train", "test")
         )
         return train, test[:600]

@@ -10,20 +10,20 @@ dpmm pins its numpy, so it runs in an environment of its own, whose interpreter 
 
     python -m venv dpmm && dpmm/bin/pip install dpmm && export VIPS_FAST_DPMM=$PWD/dpmm/bin/python
 
-That interpreter runs this file as a program: python blr_marginals.py IN OUT.
+That interpreter runs aim_marginals.py.
 """
 
 import os
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
+from blr_table import DELTA, EPSILONS, load, one, split, table_of
+from common import markdown
 
 TITLE = "Logistic regression from private marginals (AIM) beside ours"
 NEEDS = ("adult", "abalone", "sklearn", "VIPS_FAST_DPMM")
-EPSILONS, DELTA = (0.05, 0.2, 0.8), 1e-3
 #: The largest size of a graphical model, in MiB, and the steps of each of its fits.
 SIZE, STEPS = 4.0, 200
 #: Values that a number is rounded to, of its public range.
@@ -42,15 +42,12 @@ class Attributes:
         self.columns = list(groups.values())
         self.low, self.n_columns = low, len(names)
 
-    def _is_number(self, columns):
-        return len(columns) == 1
-
     def codes(self, X):
         """(n, attributes) codes; no category at all has a code of its own, and a number is its nearest level."""
         found = []
         for columns in self.columns:
             part = X[:, columns]
-            if self._is_number(columns):
+            if len(columns) == 1:
                 low = self.low[columns[0]]
                 found.append(np.rint((part[:, 0] - low) / (1 - low) * (LEVELS - 1)).clip(0, LEVELS - 1))
             else:
@@ -61,7 +58,7 @@ class Attributes:
         """What each code of each attribute says in the columns: arrays of (codes, d)."""
         out = []
         for columns in self.columns:
-            if self._is_number(columns):
+            if len(columns) == 1:
                 table, low = np.zeros((LEVELS, self.n_columns)), self.low[columns[0]]
                 table[:, columns[0]] = np.linspace(low, 1, LEVELS)
             else:
@@ -122,8 +119,9 @@ def measured(attributes, X, labels, epsilon, delta):
             size=SIZE, n_iters=STEPS,
         )  # fmt: skip
         done = subprocess.run(
-            [os.environ["VIPS_FAST_DPMM"], __file__, given, made], capture_output=True, text=True, check=False
-        )
+            [os.environ["VIPS_FAST_DPMM"], Path(__file__).with_name("aim_marginals.py"), given, made],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
         if done.returncode:
             raise RuntimeError(f"dpmm: {done.stderr[-500:]}")
         return dict(np.load(made))
@@ -137,27 +135,14 @@ def cells(scale: int) -> list[dict]:
     ]  # fmt: skip
 
 
-def table_of(data):
-    """The rows and labels of a data set, and its columns' least values, which are public."""
-    from common import DATA
-
-    from vips_fast.data import read_abalone, read_adult
-
-    if data == "adult":
-        table = read_adult(DATA / "adult" / "adult.data.gz", DATA / "adult" / "adult.test.gz")
-    else:
-        table = read_abalone(next((DATA / "abalone").glob("abalone.data*")))
-    return table, [0.0 if name.startswith("capital") else -1.0 for name in table.feature_names]
-
-
 def run(cell: dict) -> dict:
-    from blr_table import one, split
     from sklearn.metrics import roc_auc_score
 
-    table, low = table_of(cell["data"])
-    X, y = table.X.toarray(), np.asarray(table.y)
+    rows, y = load(cell["data"])
+    X, names = rows.toarray(), table_of(cell["data"]).feature_names
     train, test = split(len(y), cell["run"])
-    attributes = Attributes(table.feature_names, low)
+    # Capital gains and losses alone are not centred.
+    attributes = Attributes(names, [0.0 if name.startswith("capital") else -1.0 for name in names])
     made = measured(attributes, X[train], y[train], cell["epsilon"], DELTA)
     found = {}
     for name, (w, intercept) in (
@@ -165,7 +150,7 @@ def run(cell: dict) -> dict:
     ):  # fmt: skip
         s = X[test] @ w + intercept
         found[name] = float(roc_auc_score(y[test], s)), float(-np.logaddexp(0, np.where(y[test] == 1, -s, s)).mean())
-    found["ours"] = one("ours", cell["epsilon"], cell["run"], table.X.tocsr(), table.y)[:2]
+    found["ours"] = one("ours", cell["epsilon"], cell["run"], rows, y)[:2]
     return found
 
 
@@ -175,8 +160,6 @@ METHODS = {
 
 
 def report(rows: list[dict]) -> str:
-    from common import markdown
-
     shown = []
     for data in dict.fromkeys(row["data"] for row in rows):
         for name, method in METHODS.items():
@@ -190,35 +173,8 @@ def report(rows: list[dict]) -> str:
 
 AUC of the test part, mean ± standard deviation of {max(row["run"] for row in rows) + 1} splits, and the mean log
 likelihood; adding or removing a record, δ = 10⁻³. AIM's largest model has {SIZE:g} MiB; the seconds of one core are
-without AIM's, some two minutes a run on Adult. Neither article has this."""
+without AIM's. Neither article has this."""
 
 
 def draw(rows: list[dict], folder: Path) -> list[Path]:
     return []
-
-
-def main(given, made):
-    """In the other interpreter."""
-    import pandas as pd
-    from dpmm.models.aim import AIM
-
-    said = np.load(given)
-    codes, sizes = said["codes"], said["sizes"].tolist()
-    frame = pd.DataFrame(codes, columns=[str(i) for i in range(len(sizes))])
-    prng = np.random.RandomState(np.random.SeedSequence().generate_state(4))
-    aim = AIM(
-        epsilon=float(said["epsilon"]), delta=float(said["delta"]), prng=prng, max_model_size=float(said["size"]),
-        n_iters=int(said["n_iters"]), degree=2, domain=dict(zip(frame.columns, sizes, strict=True)), n_jobs=1,
-    )  # fmt: skip
-    aim.fit(frame)
-    out = {}
-    for i in range(len(sizes)):
-        out[f"{i}"] = aim.model.project((str(i),)).datavector()
-        for j in range(i):
-            out[f"{j}-{i}"] = aim.model.project((str(j), str(i))).datavector().reshape(sizes[j], sizes[i])
-    # As many records as the model itself thinks there are.
-    np.savez(made, records=aim.model.synthetic_data().df.to_numpy(), **out)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

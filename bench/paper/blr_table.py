@@ -103,12 +103,16 @@ def one(method, epsilon, run, X, y, settings=None):
 
 
 @lru_cache(2)
+def table_of(name):
+    """A data set."""
+    if name == "adult":
+        return read_adult(DATA / "adult" / "adult.data.gz", DATA / "adult" / "adult.test.gz")
+    return read_abalone(next((DATA / "abalone").glob("abalone.data*")))
+
+
 def load(name):
     """(rows, labels) of a data set."""
-    if name == "adult":
-        table = read_adult(DATA / "adult" / "adult.data.gz", DATA / "adult" / "adult.test.gz")
-    else:
-        table = read_abalone(next((DATA / "abalone").glob("abalone.data*")))
+    table = table_of(name)
     return table.X.tocsr(), table.y
 
 

@@ -30,7 +30,7 @@ from functools import cache
 
 import numpy as np
 import scipy.sparse as sp
-from common import DATA, ROOT, markdown, spread
+from common import DATA, ROOT, markdown, newsgroup_posts, spread
 
 from vips_fast import BernoulliMixture, PrivateVocabulary, VectorMixture
 from vips_fast.data import Analyzer, stop_words
@@ -78,8 +78,7 @@ def _answers(name, choices=None):
 
 
 def _posts(split):
-    lines = _gunzip(f"people/{split}.jsonl.gz").decode().splitlines()
-    rows = [json.loads(line) for line in lines]
+    rows = newsgroup_posts(split)
     return [row["text"] for row in rows], np.array([row["label"] for row in rows])
 
 

@@ -1,5 +1,7 @@
 """What the figures of the papers share: where the data lie, Markdown tables, and pictures that grey leaves readable."""
 
+import gzip
+import json
 import math
 import os
 import statistics
@@ -18,6 +20,12 @@ STYLES = [
 
 #: Filling of the first, second, ... method's boxes.
 HATCHES = ("", "///", "...", "xxx", "\\\\\\", "++", "oo")
+
+
+def newsgroup_posts(part) -> list[dict]:
+    """The posts of "train" or "test", each with its text, person and label."""
+    with gzip.open(DATA / "people" / f"{part}.jsonl.gz", "rt", encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
 
 
 def markdown(columns, rows) -> str:

@@ -22,14 +22,13 @@ reconstruction has right. Writes bench/results/persons_NAME.csv.
 
 import argparse
 import collections
-import gzip
-import json
 import re
 import time
 from functools import lru_cache
 
 import numpy as np
 import scipy.sparse as sp
+from common import newsgroup_posts
 from lda_common import DATA, Table, load, unigram_perplexity
 from word_vectors import VECTORS, neighbors
 
@@ -45,11 +44,9 @@ def posts():
     from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
     def read(name):
-        with gzip.open(DATA.parent / "people" / f"{name}.jsonl.gz", "rt", encoding="utf-8") as file:
-            for line in file:
-                post = json.loads(line)
-                words = re.findall("[a-z]{3,}", post["text"].lower())
-                yield post["person"], collections.Counter(word for word in words if word not in ENGLISH_STOP_WORDS)
+        for post in newsgroup_posts(name):
+            words = re.findall("[a-z]{3,}", post["text"].lower())
+            yield post["person"], collections.Counter(word for word in words if word not in ENGLISH_STOP_WORDS)
 
     return list(read("train")), list(read("test"))
 

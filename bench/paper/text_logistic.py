@@ -18,13 +18,12 @@ Settings of DP-SGD and Frank-Wolfe are the best of a grid on other splits of Reu
 
 import gzip
 import itertools
-import json
 import math
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-from common import DATA, markdown, spread
+from common import DATA, markdown, newsgroup_posts, spread
 from scipy import sparse
 from scipy.optimize import brentq
 from scipy.special import expit
@@ -75,8 +74,7 @@ def load(name):
         return X[labelled], y.astype(int), TOPICS
     from sklearn.feature_extraction.text import HashingVectorizer
 
-    with gzip.open(DATA / "people" / "train.jsonl.gz", "rt", encoding="utf-8") as file:
-        posts = [json.loads(line) for line in file]
+    posts = newsgroup_posts("train")
     hashed = HashingVectorizer(n_features=2**16, alternate_sign=False, norm=None)
     X = sparse.csr_array(hashed.transform(post["text"] for post in posts))
     X.data = np.log1p(X.data)

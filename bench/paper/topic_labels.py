@@ -9,15 +9,13 @@ Posts of newsgroups, whose 20 groups are the labels, and the words of `persons`;
 posts by other persons; the share is that of the label among a document's words.
 """
 
-import gzip
-import json
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 import persons
 import scipy.sparse as sp
-from common import markdown
+from common import markdown, newsgroup_posts
 
 from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, plan
 
@@ -40,12 +38,8 @@ def cells(scale: int) -> list[dict]:
 def posts():
     """(training counts, their labels, test counts, their labels, settings of a private fit, number of labels)."""
     train, _, test, settings, _ = persons.people()
-
-    def labels(name):
-        with gzip.open(persons.DATA.parent / "people" / f"{name}.jsonl.gz", "rt", encoding="utf-8") as file:
-            return np.array([json.loads(line)["label"] for line in file])
-
-    names, numbers = np.unique(np.concatenate([labels("train"), labels("test")]), return_inverse=True)
+    labels = [post["label"] for part in ("train", "test") for post in newsgroup_posts(part)]
+    names, numbers = np.unique(labels, return_inverse=True)
     known, asked = np.split(numbers, [train.shape[0]])
     return train, known, test, asked, settings, len(names)
 
