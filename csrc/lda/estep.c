@@ -57,14 +57,23 @@
 #define ACTIVE_REST 0.2
 #define ACTIVE_COUNT 0x1p-4
 
-/* The longest step of an extrapolation, in last rounds: with b below 4.8, lambda^2 - b lambda (1 - lambda), by which it
- * and two rounds multiply an error that a round multiplies by lambda, stays above -1 for all lambda in [0, 1]. The share
- * of its words that a topic keeps in one. */
-#define LONGEST_STEP 4.0
+/* The longest step of an extrapolation, in last rounds. With b below 4.8, lambda^2 - b lambda (1 - lambda), by which it
+ * and two rounds multiply an error that a round multiplies by lambda, stays above -1 for all lambda in [0, 1]; rounds
+ * without a stop go on where rounding is all that is left, and take no longer ones. With a stop longer ones save rounds:
+ * the bound guards what they do to other errors. */
+#define LONGEST_STEP 12.0
+#define ENDLESS_STEP 4.0
+
+/* The share of its words that a topic keeps in one. */
 #define LEAST_SHARE 0.25
 
-/* Rows of the table that are asked for ahead of the one in work: as long as memory takes. */
+/* Rows of the table that are asked for ahead of the one in work, as long as memory takes; and that are read twice before
+ * the next ones. */
 #define ROWS_AHEAD 12
+#define ROWS_TOGETHER 32
+
+/* The words whose rows of sums are asked for ahead of the one in work. */
+#define WORDS_AHEAD 8
 
 /* In about so many parts the rows of the next document are asked for, one before each round. */
 #define ASKS 24

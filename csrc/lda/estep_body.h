@@ -79,7 +79,7 @@ int32_t KERNEL(vf_lda_table)(int64_t n_topics, int64_t n_words, const double *ex
  * arrays over words, and the tile with its lattice values. */
 int64_t KERNEL(vf_lda_workspace)(int64_t n_topics, int64_t max_doc_words) {
     if (n_topics < 1 || max_doc_words < 0 || n_topics > INT32_MAX || max_doc_words > INT32_MAX) return -1;
-    const int64_t kp = VF_LDA_STRIDE(n_topics + 8), np = VF_ROUND_UP(max_doc_words, LANES);
+    const int64_t kp = VF_LDA_STRIDE(n_topics + 16), np = VF_ROUND_UP(max_doc_words, LANES);
     if ((double)(kp + 4) * (double)(np + LANES) > 1e17) return -1;
     const int64_t tile = n_topics * np;
     return (tile + 7 * kp + 3 * np) * (int64_t)sizeof(REAL) + kp * (int64_t)sizeof(int64_t) +
@@ -166,14 +166,33 @@ static void LOCAL(turn_to)(LOCAL(document) * e, const vf_rows_f64 *docs, int64_t
 /* Bring in a document's words. 0 if it counts as empty. */
 static int LOCAL(load)(LOCAL(document) * e, int64_t lo, int64_t hi, const int32_t *indices, const double *counts,
                        const double *alpha) {
-    double total = 0.0, least = INFINITY;
-    int64_t n = 0;
-    for (int64_t i = lo; i < hi; ++i) {
-        total += counts[i] >= 0.0 ? counts[i] : NAN;
-        e->word[n] = indices[i];
-        e->count[n] = (REAL)counts[i];
-        least = counts[i] > 0.0 && counts[i] < least ? counts[i] : least;
-        n += counts[i] > 0.0;
+    const int64_t given = hi - lo, whole = given / VF_ND * VF_ND;
+    vfd sums = vfd_set1(0.0), most = vfd_set1(-INFINITY);
+    for (int64_t i = lo; i < lo + whole; i += VF_ND) {
+        const vfd c = vfd_load(counts + i);
+        sums = vfd_add(sums, c);
+        most = vfd_max(most, vfd_sub(vfd_set1(0.0), c));
+    }
+    double total = vfd_sum(sums), least = -vfd_hmax(most);
+    for (int64_t i = lo + whole; i < hi; ++i) {
+        total += counts[i];
+        least = counts[i] < least ? counts[i] : least;
+    }
+    int64_t n = given;
+    if (VF_LIKELY(least > 0.0)) { /* a NaN is in the total */
+        memcpy(e->word, indices + lo, (size_t)n * sizeof *indices);
+        for (int64_t i = 0; i < n; ++i) e->count[i] = (REAL)counts[lo + i];
+    } else {
+        n = 0;
+        total = 0.0;
+        least = INFINITY;
+        for (int64_t i = lo; i < hi; ++i) {
+            total += counts[i] >= 0.0 ? counts[i] : NAN;
+            e->word[n] = indices[i];
+            e->count[n] = (REAL)counts[i];
+            least = counts[i] > 0.0 && counts[i] < least ? counts[i] : least;
+            n += counts[i] > 0.0;
+        }
     }
     if (!(total >= VF_LDA_MIN_WORDS && total <= VF_LDA_MAX_WORDS)) return 0;
     e->n_words = n;
@@ -205,7 +224,8 @@ static void LOCAL(add_whole)(const LOCAL(document) * e, REAL factor, int64_t *su
             OP(transpose4)(source, column);
             for (int64_t j = 0; j < here; ++j) {
                 int64_t *s = sums + (int64_t)e->word[i + j] * n_topics + a;
-                VF_PREFETCH(sums + (int64_t)e->word[i + j + 8 < n_words ? i + j + 8 : n_words - 1] * n_topics + a);
+                const int64_t later = i + j + WORDS_AHEAD < n_words ? i + j + WORDS_AHEAD : n_words - 1;
+                VF_PREFETCH(sums + (int64_t)e->word[later] * n_topics + a);
                 OP(store_i32)(q[j], OP(mul)(column[j], f));
                 if (width == LANES)
                     for (int64_t l = 0; l < LANES; ++l) s[l] += q[j][l];
@@ -229,6 +249,9 @@ static void LOCAL(release)(const LOCAL(document) * e, const vf_lda_params *param
         }
         return;
     }
+    /* Rows of sums are far apart: ask for those of the first words. */
+    for (int64_t i = 0; i < WORDS_AHEAD && i < n_words; ++i)
+        for (int64_t a = 0; a < n_active; ++a) VF_PREFETCH(sums + (int64_t)word[i] * n_topics + topic[a]);
     const double target = params->clip_norm * (1.0 - LOCAL(clip_margin));
     const uint64_t limit = (uint64_t)(params->clip_norm / params->spacing); /* the bound of the norm in lattice units */
     if (norm > target) factor *= target / norm;
@@ -242,13 +265,14 @@ static void LOCAL(release)(const LOCAL(document) * e, const vf_lda_params *param
         LOCAL(add_whole)(e, (REAL)factor, sums);
         return;
     }
-    /* Rows of sums are far apart: ask for the active topics of four some words ahead. */
+    /* Ask for the active topics of four some words ahead. */
     int64_t i = 0;
     for (; i + 4 <= n_words; i += 4) {
         int64_t *s[4], *later[4];
         for (int64_t j = 0; j < 4; ++j) {
+            const int64_t ahead = i + j + WORDS_AHEAD < n_words ? i + j + WORDS_AHEAD : n_words - 1;
             s[j] = sums + (int64_t)word[i + j] * n_topics;
-            later[j] = sums + (int64_t)word[i + j + 8 < n_words ? i + j + 8 : n_words - 1] * n_topics;
+            later[j] = sums + (int64_t)word[ahead] * n_topics;
         }
         const int32_t *q = e->lattice + i;
         for (int64_t a = 0; a < n_active; ++a, q += n_padded) {

@@ -21,7 +21,7 @@ typedef struct {
 /* The tile comes first and on a cache line: whole vectors then never straddle two. */
 static void LOCAL(lay_out)(LOCAL(document) * e, int64_t n_topics, int64_t max_words, const REAL *table,
                            void *workspace) {
-    const int64_t kp = VF_LDA_STRIDE(n_topics + 8), np = VF_ROUND_UP(max_words, LANES);
+    const int64_t kp = VF_LDA_STRIDE(n_topics + 16), np = VF_ROUND_UP(max_words, LANES);
     e->n_topics = n_topics;
     e->table = table;
     e->stride = VF_LDA_STRIDE(n_topics);
@@ -90,35 +90,52 @@ VF_NOINLINE void LOCAL(lda_shares)(const LOCAL(document) * e, REAL *VF_RESTRICT 
     }
 }
 
-/* rho[i] = count[i] / sum_k theta[k] table[word i][k] and dot[k] = sum_i rho[i] table[word i][k], all topics, in one
- * pass over the words' rows. theta is finite up to the stride, where rows end with zeros. */
+/* rho[i] = count[i] / sum_k theta[k] table[word i][k] and dot[k] = sum_i rho[i] table[word i][k], all topics, for so
+ * many words at a time that L1 still has their rows the second time. theta is finite up to the stride, where rows end
+ * with zeros. */
 VF_NOINLINE void LOCAL(lda_rows)(const LOCAL(document) * e, const REAL *VF_RESTRICT theta, REAL *VF_RESTRICT rho,
                                  REAL *VF_RESTRICT dot) {
     const int64_t n = e->n_words, stride = e->stride;
     const int32_t *word = e->word;
     const REAL *table = e->table, *count = e->count;
+    const VEC floor_ = OP(set1)(LOCAL(sum_floor));
     for (int64_t k = 0; k < stride; k += LANES) OP(store)(dot + k, OP(set1)(0));
-    for (int64_t i = 0; i < n; i += 4) {
-        const REAL *r[4];
-        REAL share[4];
-        for (int64_t j = 0; j < 4; ++j) r[j] = table + (int64_t)word[i + j < n ? i + j : n - 1] * stride;
-        VEC s0 = OP(set1)(0), s1 = s0, s2 = s0, s3 = s0;
+    for (int64_t first = 0; first < n; first += ROWS_TOGETHER) {
+        const int64_t last = first + ROWS_TOGETHER < n ? first + ROWS_TOGETHER : n;
+        for (int64_t i = first; i < last; i += 4) {
+            const REAL *r[4];
+            for (int64_t j = 0; j < 4; ++j) r[j] = table + (int64_t)word[i + j < n ? i + j : n - 1] * stride;
+            VEC s0 = OP(set1)(0), s1 = s0, s2 = s0, s3 = s0;
 #define STEP(j) s##j = OP(fma)(t, OP(load)(r[j] + k), s##j)
-        for (int64_t k = 0; k < stride; k += LANES) {
-            const VEC t = OP(load)(theta + k);
-            VF_EACH4(STEP);
-        }
+            for (int64_t k = 0; k < stride; k += LANES) {
+                const VEC t = OP(load)(theta + k);
+                VF_EACH4(STEP);
+            }
 #undef STEP
-        OP(sum4)(share, s0, s1, s2, s3);
-        for (int64_t j = 0; j < 4; ++j) {
-            share[j] = i + j < n ? count[i + j] / (share[j] + LOCAL(sum_floor)) : 0;
-            if (i + j < n) rho[i + j] = share[j];
+            OP(sum4)(rho + i, s0, s1, s2, s3);
         }
-        const VEC x0 = OP(set1)(share[0]), x1 = OP(set1)(share[1]), x2 = OP(set1)(share[2]), x3 = OP(set1)(share[3]);
-        for (int64_t k = 0; k < stride; k += LANES) {
-            const VEC even = OP(fma)(x0, OP(load)(r[0] + k), OP(mul)(x2, OP(load)(r[2] + k)));
-            const VEC odd = OP(fma)(x1, OP(load)(r[1] + k), OP(mul)(x3, OP(load)(r[3] + k)));
-            OP(store)(dot + k, OP(add)(OP(load)(dot + k), OP(add)(even, odd)));
+        for (int64_t i = first; i < last; i += LANES)
+            OP(store)(rho + i, OP(div)(OP(load)(count + i), OP(add)(OP(load)(rho + i), floor_)));
+        int64_t k = 0;
+        for (; k + 4 * LANES <= stride; k += 4 * LANES) {
+            REAL *d = dot + k;
+            VEC s0 = OP(load)(d), s1 = OP(load)(d + LANES), s2 = OP(load)(d + 2 * LANES), s3 = OP(load)(d + 3 * LANES);
+            for (int64_t i = first; i < last; ++i) {
+                const REAL *r = table + (int64_t)word[i] * stride + k;
+                const VEC x = OP(set1)(rho[i]);
+#define STEP(j) s##j = OP(fma)(x, OP(load)(r + j * LANES), s##j)
+                VF_EACH4(STEP);
+#undef STEP
+            }
+#define STEP(j) OP(store)(d + j * LANES, s##j)
+            VF_EACH4(STEP);
+#undef STEP
+        }
+        for (; k < stride; k += LANES) {
+            VEC s = OP(load)(dot + k);
+            for (int64_t i = first; i < last; ++i)
+                s = OP(fma)(OP(set1)(rho[i]), OP(load)(table + (int64_t)word[i] * stride + k), s);
+            OP(store)(dot + k, s);
         }
     }
 }
@@ -218,7 +235,7 @@ static double LOCAL(lda_update)(int64_t n_active, const REAL *VF_RESTRICT prior,
                                 const REAL *VF_RESTRICT theta, const REAL *VF_RESTRICT gamma, REAL *VF_RESTRICT to) {
     const int64_t padded = VF_ROUND_UP(n_active, LANES);
     VEC change = OP(set1)(0);
-    for (int64_t a = n_active; a < padded; ++a) dot[a] = 0;
+    OP(store)(dot + n_active, OP(set1)(0));
     for (int64_t a = 0; a < padded; a += LANES) {
         const VEC g = OP(fma)(OP(load)(theta + a), OP(load)(dot + a), OP(load)(prior + a));
         change = OP(add)(change, OP(abs)(OP(sub)(g, OP(load)(gamma + a))));
@@ -252,51 +269,53 @@ static void LOCAL(lda_theta)(int64_t n_active, const REAL *VF_RESTRICT gamma, RE
     *base = -OP(hmax)(OP(sub)(OP(set1)(0), low));
 }
 
-/* Make the entries after the active ones inert, up to a whole vector: prior = gamma, that of the heaviest topic, with its
- * theta, dot = 0. */
-static void LOCAL(lda_pad)(LOCAL(document) * e, REAL gamma, REAL theta) {
-    const int64_t n_active = e->n_active, padded = VF_ROUND_UP(n_active, LANES);
-    for (int64_t a = n_active; a < padded; ++a) {
-        e->prior[a] = e->gamma[a] = gamma;
-        e->theta[a] = theta;
-    }
+/* Make the entries after the active ones inert, a whole vector of them: prior = gamma, that of the heaviest topic, with
+ * its theta, dot = 0. */
+VF_INLINE void LOCAL(lda_pad)(const LOCAL(document) * e, REAL gamma, REAL theta) {
+    OP(store)(e->prior + e->n_active, OP(set1)(gamma));
+    OP(store)(e->gamma + e->n_active, OP(set1)(gamma));
+    OP(store)(e->theta + e->n_active, OP(set1)(theta));
 }
 
 /* Drop the topics whose weight is below ACTIVE_SHARE of the heaviest and whose gamma is within rest of the prior: in the
  * next round it would be the prior, to ACTIVE_SHARE of the words. What a cycle's bound gains by that is not counted. */
 static void LOCAL(lda_drop)(LOCAL(document) * e, REAL rest) {
     const int64_t n_active = e->n_active;
-    e->lost_change = e->lost_square = 0.0;
-    VEC most = OP(set1)(0), room = most, largest = most;
+    const VEC zero = OP(set1)(0);
+    VEC most = zero, largest = zero, change = zero, square = zero;
     for (int64_t a = 0; a < n_active; a += LANES) {
         most = OP(max)(most, OP(load)(e->theta + a));
         largest = OP(max)(largest, OP(load)(e->gamma + a));
     }
-    const REAL heaviest = OP(hmax)(most), least = (REAL)ACTIVE_SHARE * heaviest;
-    const VEC below = OP(set1)(least), held = OP(set1)(rest);
-    for (int64_t a = 0; a < n_active; a += LANES) {
-        const VEC by_theta = OP(sub)(below, OP(load)(e->theta + a));
-        const VEC by_gamma = OP(sub)(held, OP(sub)(OP(load)(e->gamma + a), OP(load)(e->prior + a)));
-        room = OP(max)(room, OP(min)(by_theta, by_gamma));
-    }
-    if (VF_LIKELY(!(OP(hmax)(room) > 0))) return;
+    const REAL heaviest = OP(hmax)(most);
+    const VEC below = OP(set1)((REAL)ACTIVE_SHARE * heaviest), held = OP(set1)(rest);
     int64_t kept = 0;
-    REAL change = 0, square = 0;
-    for (int64_t a = 0; a < n_active; ++a) {
-        const REAL own = e->gamma[a] - e->prior[a];
-        const int keep = !(e->theta[a] < least && own < rest);
-        e->topic[kept] = e->topic[a];
-        e->row[kept] = e->row[a];
-        e->prior[kept] = e->prior[a];
-        e->gamma[kept] = e->gamma[a];
-        e->theta[kept] = e->theta[a];
-        kept += keep;
-        change += keep ? 0 : own;
-        square += keep ? 0 : own * own;
+    for (int64_t a = 0; a < n_active; a += LANES) {
+        const VEC theta = OP(load)(e->theta + a), own = OP(sub)(OP(load)(e->gamma + a), OP(load)(e->prior + a));
+        const unsigned idle = OP(less_bits)(theta, below) & OP(less_bits)(own, held);
+        if (!idle && kept == a) {
+            kept += LANES;
+            continue;
+        }
+        const VEC lost = OP(pick_less)(theta, below, OP(pick_less)(own, held, own, zero), zero);
+        change = OP(add)(change, lost);
+        square = OP(fma)(lost, lost, square);
+        const int64_t here = n_active - a < LANES ? n_active - a : LANES;
+        for (unsigned keep = ~idle & ((1u << here) - 1); keep; keep &= keep - 1) {
+            const int64_t from = a + __builtin_ctz(keep);
+            e->topic[kept] = e->topic[from];
+            e->row[kept] = e->row[from];
+            e->prior[kept] = e->prior[from];
+            e->gamma[kept] = e->gamma[from];
+            e->theta[kept] = e->theta[from];
+            ++kept;
+        }
     }
+    e->lost_change = e->lost_square = 0.0;
+    if (kept >= n_active) return;
     e->n_active = kept;
-    e->lost_change = (double)change;
-    e->lost_square = (double)square;
+    e->lost_change = (double)OP(sum)(change);
+    e->lost_square = (double)OP(sum)(square);
     LOCAL(lda_pad)(e, OP(hmax)(largest), heaviest);
     for (int64_t a = kept; a < kept + 7; ++a) e->row[a] = e->row[kept - 1];
 }
@@ -429,6 +448,7 @@ VF_NOINLINE int32_t LOCAL(iterate)(LOCAL(document) * e, const vf_lda_params *par
     const double stop = params->tol * (double)e->n_topics;
     const double held = ACTIVE_REST * (params->tol > 0.0 ? stop : 1e-3 * (double)e->n_topics);
     const REAL rest = (REAL)(held < ACTIVE_COUNT * e->least ? held : ACTIVE_COUNT * e->least);
+    const double longest = stop > 0.0 ? LONGEST_STEP : ENDLESS_STEP;
     const double slack = LOCAL(rounding) * (e->total + (double)e->n_topics);
     int leapt = 0;
     int32_t rounds = 0;
@@ -468,7 +488,7 @@ VF_NOINLINE int32_t LOCAL(iterate)(LOCAL(document) * e, const vf_lda_params *par
         change = LOCAL(lda_round)(e);
         const int end = change < stop || rounds == params->max_iter;
         leapt = !end && change > LOCAL(least_change) * e->total;
-        if (leapt) LOCAL(lda_leap)(e, change < 2.0 * stop ? LONGEST_STEP * (change / stop - 1.0) : LONGEST_STEP);
+        if (leapt) LOCAL(lda_leap)(e, change < 2.0 * stop ? longest * (change / stop - 1.0) : longest);
         LOCAL(lda_theta)(e->n_active, e->gamma, e->theta, &base);
         if (end) break;
     }

@@ -12,6 +12,7 @@
  *   pow2         2^n for integral n where that is a normal number
  *   split        the exponent e of a normal a = m 2^e, and in *m the mantissa in [1, 2)
  *   pick_less    a < b ? x : y, lane by lane; NaN in a or b gives y
+ *   less_bits    bit i is set where a < b in lane i
  *   less         c - a b, with one rounding where the machine has FMA
  *   rest         c - a b to the last bit, where a b is so near to c that this is a number, and a, b below 2^500 (2^50)
  *   transpose4   out[j][i] = src[i][j] for j < 4 and as many i as a vector has lanes
@@ -78,19 +79,24 @@ typedef __m128d vfd;
     VF_INLINE V V##_fma(V a, V b, V c) { return VF_MULADD(s, a, b, c); }                               \
     VF_INLINE V V##_less(V c, V a, V b) { return VF_MULLESS(s, a, b, c); }                             \
     VF_INLINE V V##_rint(V a) { return VF_RINT(s)(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); } \
-    VF_INLINE V V##_pick_less(V a, V b, V x, V y) { return VF_PICK_LESS(s, a, b, x, y); }
+    VF_INLINE V V##_pick_less(V a, V b, V x, V y) { return VF_PICK_LESS(s, a, b, x, y); }              \
+    VF_INLINE unsigned V##_less_bits(V a, V b) { return (unsigned)VF_BITS(s)(VF_LESS(s, a, b)); }
 #if defined(VF_ISA_AVX512)
 #define VF_ABS(s, a) VF_MM(abs_##s)(a)
 #define VF_RINT(s) VF_MM(roundscale_##s)
-#define VF_PICK_LESS(s, a, b, x, y) VF_MM(mask_blend_##s)(VF_MM(cmp_##s##_mask)(a, b, _CMP_LT_OQ), y, x)
+#define VF_LESS(s, a, b) VF_MM(cmp_##s##_mask)(a, b, _CMP_LT_OQ)
+#define VF_PICK_LESS(s, a, b, x, y) VF_MM(mask_blend_##s)(VF_LESS(s, a, b), y, x)
+#define VF_BITS(s)
 #else
 #define VF_ABS(s, a) VF_MM(andnot_##s)(VF_MM(set1_##s)(-0.0f), a)
 #define VF_RINT(s) VF_MM(round_##s)
 #if defined(VF_ISA_AVX2)
-#define VF_PICK_LESS(s, a, b, x, y) VF_MM(blendv_##s)(y, x, VF_MM(cmp_##s)(a, b, _CMP_LT_OQ))
+#define VF_LESS(s, a, b) VF_MM(cmp_##s)(a, b, _CMP_LT_OQ)
 #else
-#define VF_PICK_LESS(s, a, b, x, y) VF_MM(blendv_##s)(y, x, VF_MM(cmplt_##s)(a, b))
+#define VF_LESS(s, a, b) VF_MM(cmplt_##s)(a, b)
 #endif
+#define VF_PICK_LESS(s, a, b, x, y) VF_MM(blendv_##s)(y, x, VF_LESS(s, a, b))
+#define VF_BITS(s) VF_MM(movemask_##s)
 #endif
 #if defined(VF_ISA_BASELINE)
 #define VF_MULADD(s, a, b, c) VF_MM(add_##s)(VF_MM(mul_##s)(a, b), c)
@@ -287,6 +293,11 @@ typedef double vfd __attribute__((vector_size(16)));
     VF_INLINE V V##_less(V c, V a, V b) { return c - a * b; }                                     \
     VF_INLINE V V##_rint(V a) { VF_LANES(V, RINT(a[i])); }                                        \
     VF_INLINE V V##_pick_less(V a, V b, V x, V y) { VF_LANES(V, a[i] < b[i] ? x[i] : y[i]); }     \
+    VF_INLINE unsigned V##_less_bits(V a, V b) {                                                  \
+        unsigned bits = 0;                                                                        \
+        for (int i = 0; i < N; ++i) bits |= (unsigned)(a[i] < b[i]) << i;                         \
+        return bits;                                                                              \
+    }                                                                                             \
     VF_INLINE V V##_pow2(V n) {                                                                   \
         u##BITS##_t b[N];                                                                         \
         V r;                                                                                      \

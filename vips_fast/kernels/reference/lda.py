@@ -6,8 +6,9 @@ from scipy.special import digamma, gammaln
 from ..lattice import count_spacing, noise_spacing
 from ..results import LdaEStep
 
-#: The longest step of an extrapolation, in last rounds, and the share of its words that a topic keeps in it.
-LONGEST_STEP, LEAST_SHARE = 4.0, 0.25
+#: The longest step of an extrapolation, in last rounds, with and without a stop, and the share of its words that a topic
+#: keeps in it.
+LONGEST_STEP, ENDLESS_STEP, LEAST_SHARE = 12.0, 4.0, 0.25
 #: What rounding may take from the bound, for each word and topic, and the change of gamma, as a share of the words,
 #: below which nothing is extrapolated.
 ROUNDING, LEAST_CHANGE = 2.0**-44, 2.0**-44
@@ -124,7 +125,7 @@ def _document(
             break
         if change.sum() > LEAST_CHANGE * total:
             # Shorter near the stop: a document that rounding stops a round late then goes on little farther.
-            longest = LONGEST_STEP * min(change.mean() / tol - 1.0, 1.0) if tol > 0 else LONGEST_STEP
+            longest = LONGEST_STEP * min(change.mean() / tol - 1.0, 1.0) if tol > 0 else ENDLESS_STEP
             fallback, g = g, extrapolated(start, middle, g, alpha, longest)
     theta = _weights(g)
     return columns, theta[:, None] * b * (c / (theta @ b + 1e-300)), g, n_iter
