@@ -175,19 +175,25 @@ static int32_t LOCAL(check_rows)(const LOCAL(vf_rows) * rows) {
         if (indptr[r + 1] < indptr[r]) return VF_ERR_INDPTR;
     if (begin == end) return VF_OK;
     if (!indices) return VF_ERR_NULL;
-    /* Indices that do not ascend must be those where a row begins: whole arrays
-     * are compared, then the first entries of rows. */
-    const uint32_t size = (uint32_t)d;
-    int64_t outside = (uint32_t)indices[begin] >= size, falls = 0, starts = 0;
-    for (int64_t i = begin + 1; i < end; ++i) {
-        outside += (uint32_t)indices[i] >= size;
-        falls += indices[i] <= indices[i - 1];
+    /* Indices that do not ascend must be those where a row begins: whole arrays are compared, with counters as wide as an
+     * index, then the first entries of rows. */
+    uint32_t largest = (uint32_t)indices[begin];
+    int64_t falls = 0, starts = 0;
+    for (int64_t first = begin + 1; first < end; first += INT32_MAX) {
+        const int64_t last = end - first < INT32_MAX ? end : first + INT32_MAX;
+        int32_t here = 0;
+        for (int64_t i = first; i < last; ++i) {
+            const uint32_t index = (uint32_t)indices[i]; /* a negative one is large */
+            largest = index > largest ? index : largest;
+            here += indices[i] <= indices[i - 1];
+        }
+        falls += here;
     }
     for (int64_t r = 1; r < n; ++r) {
         const int64_t lo = indptr[r];
         if (lo > begin && lo < indptr[r + 1]) starts += indices[lo] <= indices[lo - 1];
     }
-    return outside || falls != starts ? VF_ERR_INDEX : VF_OK;
+    return largest >= (uint32_t)d || falls != starts ? VF_ERR_INDEX : VF_OK;
 }
 
 /* x . x, x . center and x^T M x of the records of a group. */
