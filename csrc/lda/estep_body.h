@@ -139,15 +139,15 @@ static double LOCAL(bound_words)(const LOCAL(document) * e, double bound) {
     return sqrt(square);
 }
 
-/* lattice = trunc(factor * contribution); its sum of squares, exact: a value is
- * below 2^31 and a document's sum of squares below 2^63. */
+/* lattice = trunc(factor * contribution), or, where it is not kept, one topic of it after the other in the room of the
+ * first; its sum of squares, exact: a value is below 2^31 and a document's sum of squares below 2^63. */
 static uint64_t LOCAL(lda_truncate)(int64_t n_active, int64_t np, const int64_t *row, REAL factor, const REAL *tile,
-                                    int32_t *lattice) {
+                                    int keep, int32_t *lattice) {
     uint64_t squares = 0;
     const VEC f = OP(set1)(factor);
     for (int64_t a = 0; a < n_active; ++a) {
         const REAL *b = tile + row[a];
-        int32_t *q = lattice + a * np;
+        int32_t *q = keep ? lattice + a * np : lattice;
         for (int64_t i = 0; i < np; i += LANES) OP(store_i32)(q + i, OP(mul)(OP(load)(b + i), f));
         for (int64_t i = 0; i < np; ++i) squares += (uint64_t)(uint32_t)q[i] * (uint32_t)q[i]; /* q >= 0 */
     }
@@ -256,7 +256,8 @@ static void LOCAL(release)(const LOCAL(document) * e, const vf_lda_params *param
     const uint64_t limit = (uint64_t)(params->clip_norm / params->spacing); /* the bound of the norm in lattice units */
     if (norm > target) factor *= target / norm;
     for (;;) {
-        const uint64_t squares = LOCAL(lda_truncate)(n_active, n_padded, e->row, (REAL)factor, e->tile, e->lattice);
+        const uint64_t squares =
+            LOCAL(lda_truncate)(n_active, n_padded, e->row, (REAL)factor, e->tile, n_active < n_topics, e->lattice);
         if (VF_LIKELY(squares <= limit * limit)) break;
         /* Shorter by what is too much, and a little more than rounding can undo. */
         factor *= (double)limit / sqrt((double)squares) * (1.0 - 0x1p-16);
