@@ -17,7 +17,7 @@
  * sum_l theta_l B_il never needs to be stored: the contribution to the statistics is c_i phi_ik = theta_k B_ik rho_i.
  *
  * Cost: one round is 2 n K multiply-adds, n reciprocals and K evaluations of
- * (1); a document takes some 25 rounds. What makes it fast:
+ * (1); a document takes some 20 rounds. What makes it fast:
  *
  * - Extrapolation. After two rounds from g0, which lead over g1 to g2, gamma moves on along the last step, to
  *   g2 + b (g2 - g1), b = |g2 - g1| / |g2 - 2 g1 + g0|: Aitken's for the slowest mode, with norms as in SQUAREM

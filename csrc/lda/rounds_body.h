@@ -351,13 +351,14 @@ VF_NOINLINE double LOCAL(lda_gain)(const LOCAL(document) * e) {
     const VEC tiny = OP(set1)(LOCAL(tiny));
     VEC words = OP(set1)(0), topics = words, far = words;
     for (int64_t i = 0; i < e->n_padded; i += LANES) {
-        const VEC before = OP(max)(OP(load)(e->rho_start + i), tiny), now = OP(max)(OP(load)(e->rho + i), tiny);
-        const VEC t = OP(mul)(OP(sub)(before, now), OP(recip)(OP(add)(before, now)));
-        far = OP(max)(far, OP(abs)(t));
-        words = OP(fma)(OP(mul)(OP(load)(e->count + i), t), OP(twice_artanh)(t), words);
+        const VEC before = OP(load)(e->rho_start + i), now = OP(load)(e->rho + i);
+        const VEC t = OP(mul)(OP(sub)(before, now), OP(recip)(OP(add)(OP(add)(before, now), tiny))), u = OP(mul)(t, t);
+        far = OP(max)(far, u);
+        words = OP(fma)(OP(mul)(OP(load)(e->count + i), t), OP(artanh)(u), words);
     }
+    words = OP(add)(words, words);
     /* The first cycles change some word by more than the series reaches. */
-    if (OP(hmax)(far) > (REAL)VF_ARTANH_MAX) {
+    if (OP(hmax)(far) > (REAL)(VF_ARTANH_MAX * VF_ARTANH_MAX)) {
         words = OP(set1)(0);
         for (int64_t i = 0; i < e->n_padded; i += LANES) {
             const VEC before = OP(max)(OP(load)(e->rho_start + i), tiny), now = OP(max)(OP(load)(e->rho + i), tiny);

@@ -6,8 +6,8 @@ from scipy.special import digamma, gammaln
 from ..lattice import count_spacing, noise_spacing
 from ..results import LdaEStep
 
-#: The longest step of an extrapolation, in last rounds, with and without a stop, and the share of its words that a topic
-#: keeps in it.
+#: The longest step of an extrapolation, in last rounds, with a stop and without one, and the share of its words that a
+#: topic keeps in it.
 LONGEST_STEP, ENDLESS_STEP, LEAST_SHARE = 12.0, 4.0, 0.25
 #: What rounding may take from the bound, for each word and topic, and the change of gamma, as a share of the words,
 #: below which nothing is extrapolated.
