@@ -79,7 +79,7 @@ int32_t KERNEL(vf_lda_table)(int64_t n_topics, int64_t n_words, const double *ex
  * arrays over words, and the tile with its lattice values. */
 int64_t KERNEL(vf_lda_workspace)(int64_t n_topics, int64_t max_doc_words) {
     if (n_topics < 1 || max_doc_words < 0 || n_topics > INT32_MAX || max_doc_words > INT32_MAX) return -1;
-    const int64_t kp = VF_LDA_STRIDE(n_topics + 16), np = VF_ROUND_UP(max_doc_words, LANES);
+    const int64_t kp = VF_LDA_STRIDE(n_topics + 16), np = VF_ROUND_UP(max_doc_words, 16);
     if ((double)(kp + 4) * (double)(np + LANES) > 1e17) return -1;
     const int64_t tile = n_topics * np;
     return (tile + 7 * kp + 3 * np) * (int64_t)sizeof(REAL) + kp * (int64_t)sizeof(int64_t) +

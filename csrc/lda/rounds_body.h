@@ -18,10 +18,11 @@ typedef struct {
     int32_t *lattice, *topic, *word;
 } LOCAL(document);
 
-/* The tile comes first and on a cache line: whole vectors then never straddle two. */
+/* The tile comes first and on a cache line: whole vectors then never straddle two. Arrays have room for a vector of any
+ * instruction set after their last entry, or for four sums. */
 static void LOCAL(lay_out)(LOCAL(document) * e, int64_t n_topics, int64_t max_words, const REAL *table,
                            void *workspace) {
-    const int64_t kp = VF_LDA_STRIDE(n_topics + 16), np = VF_ROUND_UP(max_words, LANES);
+    const int64_t kp = VF_LDA_STRIDE(n_topics + 16), np = VF_ROUND_UP(max_words, 16);
     e->n_topics = n_topics;
     e->table = table;
     e->stride = VF_LDA_STRIDE(n_topics);
