@@ -21,9 +21,9 @@
  *
  * - Extrapolation. After two rounds from g0, which lead over g1 to g2, gamma moves on along the last step, to
  *   g2 + b (g2 - g1), b = |g2 - g1| / |g2 - 2 g1 + g0|: Aitken's for the slowest mode, with norms as in SQUAREM
- *   (Varadhan & Roland 2008). b <= LONGEST_STEP, and less near the stop. The point is taken only if the document's
- *   bound there is not below that at g0; rounds are coordinate ascent, so the bound never falls from cycle to cycle.
- *   It more than halves the rounds.
+ *   (Varadhan & Roland 2008). b <= LONGEST_STEP, less near the stop, and ENDLESS_STEP without one. The point is taken
+ *   only if the document's bound there is not below that at g0; rounds are coordinate ascent, so the bound never falls
+ *   from cycle to cycle. It more than halves the rounds.
  * - The start and the first round read the table by rows, as they lie. What is left of the document's B after the first
  *   drop of topics (below), often a tenth, is then copied into a tile, topic after topic, n words each, padded to whole
  *   vectors. All other rounds run there, in L1 or L2.

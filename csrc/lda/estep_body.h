@@ -163,38 +163,43 @@ static void LOCAL(turn_to)(LOCAL(document) * e, const vf_rows_f64 *docs, int64_t
     e->next = e->n_next > 0 ? docs->indices + indptr[d + 1] : NULL;
 }
 
-/* Bring in a document's words. 0 if it counts as empty. */
+/* Bring in a document's words. 0 if it counts as empty. Word n of those it has is added to sum n modulo 4, so that stored
+ * zeros change no bit. */
 static int LOCAL(load)(LOCAL(document) * e, int64_t lo, int64_t hi, const int32_t *indices, const double *counts,
                        const double *alpha) {
-    const int64_t given = hi - lo, whole = given / VF_ND * VF_ND;
-    vfd sums = vfd_set1(0.0), most = vfd_set1(-INFINITY);
-    for (int64_t i = lo; i < lo + whole; i += VF_ND) {
-        const vfd c = vfd_load(counts + i);
-        sums = vfd_add(sums, c);
-        most = vfd_max(most, vfd_sub(vfd_set1(0.0), c));
+    const int64_t given = hi - lo;
+    const double *c = counts + lo;
+    double sum[4] = {0.0, 0.0, 0.0, 0.0}, low[4] = {INFINITY, INFINITY, INFINITY, INFINITY};
+    int64_t n = 0;
+    for (; n + 4 <= given; n += 4)
+        for (int64_t j = 0; j < 4; ++j) {
+            sum[j] += c[n + j];
+            low[j] = c[n + j] < low[j] ? c[n + j] : low[j];
+        }
+    for (; n < given; ++n) {
+        sum[n & 3] += c[n];
+        low[0] = c[n] < low[0] ? c[n] : low[0];
     }
-    double total = vfd_sum(sums), least = -vfd_hmax(most);
-    for (int64_t i = lo + whole; i < hi; ++i) {
-        total += counts[i];
-        least = counts[i] < least ? counts[i] : least;
-    }
-    int64_t n = given;
-    if (VF_LIKELY(least > 0.0)) { /* a NaN is in the total */
+    for (int64_t j = 1; j < 4; ++j) low[0] = low[j] < low[0] ? low[j] : low[0];
+    if (low[0] < 0.0) return 0;
+    double least = low[0];
+    if (VF_LIKELY(least > 0.0)) {
         memcpy(e->word, indices + lo, (size_t)n * sizeof *indices);
-        for (int64_t i = 0; i < n; ++i) e->count[i] = (REAL)counts[lo + i];
+        for (int64_t i = 0; i < n; ++i) e->count[i] = (REAL)c[i];
     } else {
-        n = 0;
-        total = 0.0;
+        memset(sum, 0, sizeof sum);
         least = INFINITY;
-        for (int64_t i = lo; i < hi; ++i) {
-            total += counts[i] >= 0.0 ? counts[i] : NAN;
-            e->word[n] = indices[i];
-            e->count[n] = (REAL)counts[i];
-            least = counts[i] > 0.0 && counts[i] < least ? counts[i] : least;
-            n += counts[i] > 0.0;
+        n = 0;
+        for (int64_t i = 0; i < given; ++i) {
+            if (c[i] == 0.0) continue;
+            e->word[n] = indices[lo + i];
+            e->count[n] = (REAL)c[i];
+            least = c[i] < least ? c[i] : least;
+            sum[n++ & 3] += c[i];
         }
     }
-    if (!(total >= VF_LDA_MIN_WORDS && total <= VF_LDA_MAX_WORDS)) return 0;
+    const double total = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+    if (!(total >= VF_LDA_MIN_WORDS && total <= VF_LDA_MAX_WORDS)) return 0; /* NaN too */
     e->n_words = n;
     e->total = total;
     e->least = least;

@@ -126,6 +126,22 @@ def test_same_bits_for_any_threads_order_and_company(isa, dtype):
 
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_stored_zeros_change_no_bit(isa, dtype):
+    # The counts are fractions, as those of scaled documents are: their sum depends on its order.
+    rng = np.random.default_rng(7)
+    X = documents(rng, 40, 60, 50).astype(np.float64)
+    X.data *= rng.uniform(0.1, 3.0, len(X.data))
+    full = X.toarray()
+    everywhere = np.tile(np.arange(60), 40), full.ravel()
+    options = dict(exp_elog_beta=topics(rng, 5, 60), alpha=0.1, clip_norm=8.0, dtype=dtype, isa=isa)
+    plain = lda_estep(X.indptr, X.indices, X.data, **options)
+    stored = lda_estep(np.arange(0, full.size + 1, 60), *everywhere, **options)
+    for name in ("gamma", "sstats", "n_iter", "norms"):
+        np.testing.assert_array_equal(getattr(stored, name), getattr(plain, name))
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_contribution_never_exceeds_the_clip_norm(isa, dtype):
     rng = np.random.default_rng(4)
     X = documents(rng, 200, 500, 400, max_count=50)
