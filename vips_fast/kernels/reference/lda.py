@@ -156,9 +156,9 @@ def document_bound(c: np.ndarray, b: np.ndarray, alpha: np.ndarray, g: np.ndarra
 
 
 def extrapolated(
-    start: np.ndarray, middle: np.ndarray, g: np.ndarray, alpha: np.ndarray, longest: float = LONGEST_STEP
+    start: np.ndarray, middle: np.ndarray, g: np.ndarray, alpha: np.ndarray, longest: float
 ) -> np.ndarray:
-    """Where Aitken's extrapolation leads from gamma and the two rounds after it.
+    """Where Aitken's extrapolation, of at most ``longest`` last rounds, leads from gamma and the two rounds after it.
 
     A topic keeps at least LEAST_SHARE of its words in ``g``, and sum(gamma - alpha) stays.
     """
