@@ -15,9 +15,10 @@ demo: $(VENV)/.run
 test: lint
 	$(BIN)/python -m pytest -n logical --dist worksteal
 
-# One width, sorted imports, types, the form of the C sources.
+# One form of all sources, sorted imports, types.
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/clang-format --dry-run -Werror $$(git ls-files 'csrc/*.c' 'csrc/*.h')
 

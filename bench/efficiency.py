@@ -64,14 +64,22 @@ def parts(X, n_topics, batch_size, n_steps):
     """Median seconds of each part of a later step, on one thread."""
     spent = defaultdict(list)
     undo = [
-        timed(backend.Threads, "sum", spent, "E-step"), timed(LdaModel, "update", spent, "M-step"),
+        timed(backend.Threads, "sum", spent, "E-step"),
+        timed(LdaModel, "update", spent, "M-step"),
         timed(GaussianMechanism, "add_noise", spent, "noise"),
     ]
     marks = []
     try:
         LatentDirichletAllocation(
-            n_topics, batch_size=batch_size, n_steps=n_steps, target_epsilon=1.0, target_delta=1e-4, doc_length=500,
-            n_records=X.shape[0], n_jobs=1, callback=lambda progress: marks.append(time.thread_time()),
+            n_topics,
+            batch_size=batch_size,
+            n_steps=n_steps,
+            target_epsilon=1.0,
+            target_delta=1e-4,
+            doc_length=500,
+            n_records=X.shape[0],
+            n_jobs=1,
+            callback=lambda progress: marks.append(time.thread_time()),
         ).fit(X)
     finally:
         for back in undo:

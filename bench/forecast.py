@@ -43,9 +43,7 @@ LENGTHS = {"articles": 500, "kos": 150, "docstrings": 30, "sections": 100, "reut
 FITTED = ("articles", "kos", "docstrings")
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
 #: The vocabulary of a corpus by which its words have vectors; the words of KOS are not among the data.
-WORDS = {
-    "articles": "wiki", "sections": "wiki", "reuters": "reuters", "people": "posts", "docstrings": "docstrings"
-}  # fmt: skip
+WORDS = {"articles": "wiki", "sections": "wiki", "reuters": "reuters", "people": "posts", "docstrings": "docstrings"}
 #: Most documents of a corpus.
 MOST = {"articles": 12_000}
 COLUMNS = ("corpus", "records", "words", "topics", "length", "distinct", "epsilon", "neighbors", "gain", "readable")
@@ -86,8 +84,13 @@ def runs(n):
 def outcome(train, test, topics, length, distinct, epsilon, prior):
     """The gain of a fit, and its readable words a topic."""
     model = LatentDirichletAllocation(
-        topics, doc_length=length, target_epsilon=epsilon, target_delta=DELTA, random_state=0,
-        topic_word_prior=prior, options=LdaOptions(distinct_words=distinct),
+        topics,
+        doc_length=length,
+        target_epsilon=epsilon,
+        target_delta=DELTA,
+        random_state=0,
+        topic_word_prior=prior,
+        options=LdaOptions(distinct_words=distinct),
     ).fit(train)
     given, asked = split_words(test, 0)
     reached = predictive_perplexity(model.transform(given), model.components_, asked)
@@ -115,9 +118,17 @@ def fits(names, alike):
                 distinct = float(np.median(np.diff(X.indptr)))
                 gain, readable = outcome(X, test, topics, LENGTHS[name], distinct, epsilon, prior)
                 row = (
-                    name, n, X.shape[1], topics, LENGTHS[name], distinct, epsilon, int(alike), f"{gain:.4f}",
+                    name,
+                    n,
+                    X.shape[1],
+                    topics,
+                    LENGTHS[name],
+                    distinct,
+                    epsilon,
+                    int(alike),
+                    f"{gain:.4f}",
                     f"{readable:.1f}",
-                )  # fmt: skip
+                )
                 table.writerow(row)
                 file.flush()
                 print(*row, flush=True)
@@ -138,9 +149,15 @@ def planned(row):
     """The plan for a row."""
     n, words, topics, length = (int(row[name]) for name in ("records", "words", "topics", "length"))
     return plan(
-        n, words, topics, doc_length=length, distinct_words=row["distinct"], target_epsilon=row["epsilon"],
-        target_delta=DELTA, word_neighbors=bool(row["neighbors"]),
-    )  # fmt: skip
+        n,
+        words,
+        topics,
+        doc_length=length,
+        distinct_words=row["distinct"],
+        target_epsilon=row["epsilon"],
+        target_delta=DELTA,
+        word_neighbors=bool(row["neighbors"]),
+    )
 
 
 def constants():
@@ -173,11 +190,15 @@ def neighbors_worth():
     for name in WORDS:
         rows = [row for row in stored() if row["corpus"] == name and row["gain"] > -0.1]
         signal, alike, topics, gain = (
-            np.array(column) for column in zip(*(
-                (planned(row).signal_to_noise * row["topics"], row["neighbors"], row["topics"], row["gain"])
-                for row in rows
-            ), strict=True)
-        )  # fmt: skip
+            np.array(column)
+            for column in zip(
+                *(
+                    (planned(row).signal_to_noise * row["topics"], row["neighbors"], row["topics"], row["gain"])
+                    for row in rows
+                ),
+                strict=True,
+            )
+        )
 
         def missed(p):
             free, top = p[1] * np.log(signal * np.where(alike, p[3], 1.0) / p[0]), p[2] * np.log(topics)
@@ -203,13 +224,16 @@ def table(rows):
         for n in sorted({row["records"] for row, _ in own}):
             cells = {
                 row["epsilon"]: f"{'refused' if said.hopeless else percent(said.expected_gain)}, {percent(row['gain'])}"
-                for row, said in own if row["records"] == n
-            }  # fmt: skip
+                for row, said in own
+                if row["records"] == n
+            }
             (distinct,) = {row["distinct"] for row, _ in own if row["records"] == n}
             line = (f"{name}{' (fitted)' * (name in FITTED)}", f"{n:,.0f}", f"{distinct:.0f}")
             print("| " + " | ".join([*line, *(cells.get(epsilon, "") for epsilon in EPSILONS)]) + " |")
-    print("\n| | runs | mean miss | root of mean square | gains over 10 % | of these within 15 % | mean ratio | "
-          "readable words, ratio |")  # fmt: skip
+    print(
+        "\n| | runs | mean miss | root of mean square | gains over 10 % | of these within 15 % | mean ratio | "
+        "readable words, ratio |"
+    )
     print("| --- " * 8 + "|")
     for name in dict.fromkeys(row["corpus"] for row, _ in rows):
         own = [(row, said) for row, said in rows if row["corpus"] == name and not said.hopeless]
@@ -217,12 +241,16 @@ def table(rows):
         large = [said.expected_gain / row["gain"] for row, said in own if row["gain"] > 0.1]
         near = sum(abs(ratio - 1) <= 0.15 for ratio in large)
         words = np.exp(np.mean([np.log(said.readable_words / row["readable"]) for row, said in own]))
-        print(f"| {name} | {len(own)} | {miss.mean():+.3f} | {math.sqrt((miss**2).mean()):.3f} | {len(large)} | {near}"
-              f" | {np.mean(large):.2f} | {words:.2f} |")  # fmt: skip
+        print(
+            f"| {name} | {len(own)} | {miss.mean():+.3f} | {math.sqrt((miss**2).mean()):.3f} | {len(large)} | {near}"
+            f" | {np.mean(large):.2f} | {words:.2f} |"
+        )
     refused = [row["gain"] for row, said in rows if said.hopeless]
     kept = [row["gain"] for row, said in rows if not said.hopeless]
-    print(f"\n{len(rows)} runs. Refused: {len(refused)}, the best gain among them {max(refused):.3f}. Not refused: "
-          f"{len(kept)}, of them without a gain {sum(gain <= 0 for gain in kept)}.")  # fmt: skip
+    print(
+        f"\n{len(rows)} runs. Refused: {len(refused)}, the best gain among them {max(refused):.3f}. Not refused: "
+        f"{len(kept)}, of them without a gain {sum(gain <= 0 for gain in kept)}."
+    )
 
 
 def main():

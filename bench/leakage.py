@@ -99,7 +99,10 @@ def run(corpora, n_models, minutes):
                 made = fit.make(range(batch * BATCH, (batch + 1) * BATCH))
                 part = path(corpus, name, batch).with_suffix(".part.npz")
                 np.savez_compressed(
-                    part, statistics=made.statistics, members=made.members, seconds=made.seconds,
+                    part,
+                    statistics=made.statistics,
+                    members=made.members,
+                    seconds=made.seconds,
                     settings=described(corpus, name),
                 )
                 os.replace(part, path(corpus, name, batch))

@@ -54,9 +54,12 @@ def topics(options, epsilon, run):
     train, test = corpus(options.data)
     given, asked = split_words(test, run)
     base = LatentDirichletAllocation(
-        options.topics, doc_length=LENGTHS[options.data], target_epsilon=epsilon, target_delta=DELTA,
+        options.topics,
+        doc_length=LENGTHS[options.data],
+        target_epsilon=epsilon,
+        target_delta=DELTA,
         options=LdaOptions(distinct_words=float(np.median(np.diff(train.indptr)))),
-    )  # fmt: skip
+    )
     found, plain = best_of(base, {"n_components": TOPICS}, train), unigram_perplexity(train, asked)
     base.fit(train)
     return [

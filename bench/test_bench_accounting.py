@@ -93,8 +93,10 @@ def test_pld_many_steps(paired):
 
     # On a grid of 1e-4 their bound is 1e-3 above the exact value here.
     paired(
-        ours, {"dp-accounting, grid 1e-4": dp_accounting_pld(q, z, steps, delta, 1e-4)},
-        "PLD, 10^5 Poisson steps, relative accuracy 1e-3", rounds=3,
+        ours,
+        {"dp-accounting, grid 1e-4": dp_accounting_pld(q, z, steps, delta, 1e-4)},
+        "PLD, 10^5 Poisson steps, relative accuracy 1e-3",
+        rounds=3,
     )
     assert best_time(ours, 3) <= SLACK * 0.5
 
@@ -112,7 +114,9 @@ def test_calibration(paired):
         return dp.calibrate_dp_mechanism(
             rdp.RdpAccountant,
             lambda z: dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(Q, dp.GaussianDpEvent(z)), STEPS),
-            2.0, DELTA, tol=1e-3,
+            2.0,
+            DELTA,
+            tol=1e-3,
         )
 
     paired(ours, {"dp-accounting, RDP (looser)": theirs}, "noise for epsilon = 2 to 1e-3 with PLD", rounds=3)
@@ -123,7 +127,8 @@ def test_wang(paired):
     pytest.importorskip("autodp", reason="needs autodp")
     event = fixed()
     ratios = paired(
-        lambda: bound("wang", event), {"autodp": lambda: bound("autodp", event)},
+        lambda: bound("wang", event),
+        {"autodp": lambda: bound("autodp", event)},
         "Wang et al. theorem 9, orders 2 to 256",
     )
     assert ratios["autodp"] >= 20.0
@@ -138,7 +143,4 @@ def test_rdp(paired):
         account.compose(dp.PoissonSampledDpEvent(Q, dp.GaussianDpEvent(Z)), STEPS)
         return account.get_epsilon(DELTA)
 
-    paired(
-        lambda: bound("rdp", poisson()), {"dp-accounting": theirs},
-        "RDP, 20 Poisson steps, best real order",
-    )
+    paired(lambda: bound("rdp", poisson()), {"dp-accounting": theirs}, "RDP, 20 Poisson steps, best real order")

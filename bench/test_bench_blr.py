@@ -46,9 +46,7 @@ def test_w5_pg_mean_on_two_threads(paired):
     def copying():
         run_blocks(2, 2, lambda half, worker: np.copyto(out[halves[half]], c[halves[half]]))
 
-    peers = {
-        "on one": lambda: pg_mean(c, out=out), "np.copyto": lambda: np.copyto(out, c), "np.copyto on two": copying
-    }
+    peers = {"on one": lambda: pg_mean(c, out=out), "np.copyto": lambda: np.copyto(out, c), "np.copyto on two": copying}
     paired(lambda: pg_mean(c, out=out, n_threads=2), peers, "W5 Polya-Gamma mean of 10^7 doubles, two threads")
 
 
@@ -91,8 +89,14 @@ def numpy_estep(X, y, M):
 
 
 LATTICE = dict(
-    row_norm=3.3, n_trials=1.0, scale_linear=1.65, scale_quadratic=2.7, clip_norm=1.0, spacing=2.0**-20,
-    factor_grid=factor_spacing(1.0, 2**17), label_free=True,
+    row_norm=3.3,
+    n_trials=1.0,
+    scale_linear=1.65,
+    scale_quadratic=2.7,
+    clip_norm=1.0,
+    spacing=2.0**-20,
+    factor_grid=factor_spacing(1.0, 2**17),
+    label_free=True,
 )
 
 
@@ -127,7 +131,8 @@ def test_w5_engine_adult(adult, paired):
     paired(
         lambda: Threads(1).sum(model, records, all_rows, words),
         {"driver of the kernels": lambda: accumulate(rows, model._moment, **options)},
-        f"W5 E-step by the engine, Adult one-hot, {len(y)} x {d}, one thread", rounds=9,
+        f"W5 E-step by the engine, Adult one-hot, {len(y)} x {d}, one thread",
+        rounds=9,
     )
     sums = Threads(1).sum(model, records, all_rows, words)
     np.testing.assert_array_equal(sums, accumulate(rows, model._moment, **options))
@@ -140,7 +145,8 @@ def test_w5_two_threads(adult, paired):
     paired(
         lambda: accumulate(rows, M, n_threads=2, **LATTICE),
         {"ours on one thread": lambda: accumulate(rows, M, **LATTICE)},
-        f"W5 E-step, Adult one-hot eight times, {8 * X.shape[0]} x {X.shape[1]}, clipped, two threads", rounds=9,
+        f"W5 E-step, Adult one-hot eight times, {8 * X.shape[0]} x {X.shape[1]}, clipped, two threads",
+        rounds=9,
     )
 
 
@@ -150,7 +156,8 @@ def test_w5_estep_dense(adult, paired):
     M = np.eye(120) + 0.01
     rows = check_rows(dense, y[:20_000])
     paired(
-        lambda: accumulate(rows, M, **LATTICE), {"numpy dense": lambda: numpy_estep(dense, y[:20_000], M)},
+        lambda: accumulate(rows, M, **LATTICE),
+        {"numpy dense": lambda: numpy_estep(dense, y[:20_000], M)},
         "W5 E-step, dense rows, 20000 x 120, clipped, one thread",
     )
 
@@ -164,8 +171,10 @@ def test_w5_estep_wide(paired):
     rows = check_rows(X, y)
     M = np.eye(4146)
     paired(
-        lambda: accumulate(rows, M, **LATTICE), {"scipy CSR": lambda: scipy_estep(X, y, sp.csr_array(M))},
-        f"W5 E-step, 10000 x 4146, {X.nnz / 10_000:.0f} ones a row (peer with a sparse <m m^T>)", rounds=3,
+        lambda: accumulate(rows, M, **LATTICE),
+        {"scipy CSR": lambda: scipy_estep(X, y, sp.csr_array(M))},
+        f"W5 E-step, 10000 x 4146, {X.nnz / 10_000:.0f} ones a row (peer with a sparse <m m^T>)",
+        rounds=3,
     )
 
 

@@ -123,12 +123,16 @@ def test_private_mixture_beside_the_others(benchmark, mixture):
         warnings.simplefilter("ignore")  # it says that 15 rounds are few
         theirs.fit(X)
     scores = {
-        "private, epsilon 1": private.score(test), "not private": plain.score(test),
+        "private, epsilon 1": private.score(test),
+        "not private": plain.score(test),
         "scikit-learn": float(theirs.score(test)),
     }
     benchmark.extra_info.update(log_likelihood=scores, epsilon=private.privacy_.epsilon)
-    print(f"\nmean log-likelihood of {len(test)} test records: " + ", ".join(f"{k} {v:.4f}" for k, v in scores.items()),
-          file=sys.__stdout__, flush=True)
+    print(
+        f"\nmean log-likelihood of {len(test)} test records: " + ", ".join(f"{k} {v:.4f}" for k, v in scores.items()),
+        file=sys.__stdout__,
+        flush=True,
+    )
     assert private.privacy_.epsilon <= 1.0
     # Noise of 10^-4 of a component on each statistic; a fit that went wrong loses tenths.
     assert scores["private, epsilon 1"] > scores["not private"] - 0.05

@@ -38,9 +38,9 @@ def simulated(rng, n_words=7702, n_topics=K):
     """Documents of few topics over a vocabulary with a Zipf-like weight."""
     weight = 1 / np.arange(10, n_words + 10)
     topics = rng.dirichlet(0.02 * n_words * weight / weight.sum(), n_topics)
-    return sp.vstack([
-        sp.csr_array(rng.multinomial(LENGTH, rng.dirichlet(np.full(n_topics, 0.1)) @ topics, 1)) for _ in range(2000)
-    ]).tocsr()
+    return sp.vstack(
+        [sp.csr_array(rng.multinomial(LENGTH, rng.dirichlet(np.full(n_topics, 0.1)) @ topics, 1)) for _ in range(2000)]
+    ).tocsr()
 
 
 def learnt(source, alpha=ALPHA, n_topics=K, n_docs=N_DOCS, length=LENGTH, steps=20):
@@ -92,13 +92,16 @@ def gensim(X, beta):
     except ImportError:
         return None
     model = LdaModel(
-        id2word={i: str(i) for i in range(X.shape[1])}, num_topics=K, alpha=[ALPHA] * K, eta=ETA, iterations=100,
-        gamma_threshold=1e-3, dtype=np.float64,
+        id2word={i: str(i) for i in range(X.shape[1])},
+        num_topics=K,
+        alpha=[ALPHA] * K,
+        eta=ETA,
+        iterations=100,
+        gamma_threshold=1e-3,
+        dtype=np.float64,
     )
     model.expElogbeta = beta
-    bags = [
-        list(zip(X.indices[a:b].tolist(), X.data[a:b].tolist())) for a, b in zip(X.indptr[:-1], X.indptr[1:])
-    ]
+    bags = [list(zip(X.indices[a:b].tolist(), X.data[a:b].tolist())) for a, b in zip(X.indptr[:-1], X.indptr[1:])]
     return lambda: model.inference(bags, collect_sstats=True)
 
 

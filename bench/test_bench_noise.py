@@ -56,7 +56,9 @@ def test_symmetric_gaussian(paired, d, form):
 
     peers = {"numpy, triangle only": triangle}
     paired(
-        lambda: symmetric_gaussian(matrix, SCALE, form=form), peers, f"{form} noise, d = {d}",
+        lambda: symmetric_gaussian(matrix, SCALE, form=form),
+        peers,
+        f"{form} noise, d = {d}",
         {123: 201, 1000: 21}.get(d, 5),
     )
 

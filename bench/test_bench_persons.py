@@ -19,8 +19,15 @@ def step(data_dir):
 
     def make(groups=None, n_jobs=1, **options):
         model = LatentDirichletAllocation(
-            50, doc_length=100, n_steps=1, noise_multiplier=1.0, target_delta=1e-6, sampling="full", random_state=0,
-            n_jobs=n_jobs, **options,
+            50,
+            doc_length=100,
+            n_steps=1,
+            noise_multiplier=1.0,
+            target_delta=1e-6,
+            sampling="full",
+            random_state=0,
+            n_jobs=n_jobs,
+            **options,
         )
         run = model.prepare(X, groups=groups)
         rows = np.arange(run.records.n_rows)

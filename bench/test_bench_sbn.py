@@ -47,8 +47,13 @@ def work(images):
     arrays = estimator.fit(images[:8000])._fitted().arrays
     w, b = np.ascontiguousarray(arrays["components"].T), arrays["hidden_bias"]
     return dict(
-        y=images[:S], w=w, w2=w * w + arrays["weight_variances"].T, c=arrays["visible_bias"],
-        c_var=arrays["visible_variance"], b=b, start=expit(b),
+        y=images[:S],
+        w=w,
+        w2=w * w + arrays["weight_variances"].T,
+        c=arrays["visible_bias"],
+        c_var=arrays["visible_variance"],
+        b=b,
+        start=expit(b),
     )
 
 
@@ -182,7 +187,8 @@ def test_second_moments(paired, work):
             "a GEMM for each visible unit": loop,
         },
         f"sbn second moments, J = {J}, K = {K}, {S} records",
-        rounds=3, scale={"a GEMM for each visible unit": 1 / 16, "numba, straightforward": 1 / 16},
+        rounds=3,
+        scale={"a GEMM for each visible unit": 1 / 16, "numba, straightforward": 1 / 16},
     )
     # Tripwires below the targets of 1.
     assert ratios["one float64 GEMM over pair products"] > 0.9

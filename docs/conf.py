@@ -17,13 +17,7 @@ author = "the authors of vips_fast"
 version = release = __version__
 language = "en"
 
-extensions = [
-    "myst_nb",
-    "sphinx_design",
-    "sphinx.ext.autodoc",
-    "sphinx.ext.napoleon",
-    "pages",
-]
+extensions = ["myst_nb", "sphinx_design", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "pages"]
 exclude_patterns = ["_ext"]
 
 myst_enable_extensions = ["colon_fence"]

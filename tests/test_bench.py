@@ -23,6 +23,7 @@ def front():
     spec.loader.exec_module(module)
     return module
 
+
 #: Ratios of a bench run, and how much their logarithms move by themselves: some 1 %, some 10 %.
 N_RATIOS, LEAST_SD, MOST_SD = 50, 0.01, 0.10
 
@@ -30,15 +31,17 @@ N_RATIOS, LEAST_SD, MOST_SD = 50, 0.01, 0.10
 def results(ratios: dict[str, float]) -> dict:
     """A pytest-benchmark result with these ratios, one test each."""
     return {
-        "machine_info": {"cpu": {"brand_raw": "a processor"}}, "commit_info": {"id": "0" * 40},
+        "machine_info": {"cpu": {"brand_raw": "a processor"}},
+        "commit_info": {"id": "0" * 40},
         "benchmarks": [
             {
-                "name": name.partition(": ")[0], "fullname": f"bench/test_toy.py::{name.partition(': ')[0]}",
+                "name": name.partition(": ")[0],
+                "fullname": f"bench/test_toy.py::{name.partition(': ')[0]}",
                 "extra_info": {"ratios": {name.partition(": ")[2]: ratio}},
             }
             for name, ratio in ratios.items()
         ],
-    }  # fmt: skip
+    }
 
 
 class Machine:

@@ -17,10 +17,30 @@ from vips_fast.cli.main import build_parser
 
 ROOT = Path(__file__).resolve().parent.parent
 NAMES = (
-    "checkpoints", "cluster", "embedding", "forecast", "jobs", "logistic", "mixtures", "networks", "own_model",
-    "persons", "private_search", "records", "report", "shards", "tables", "topics", "vocabulary",
-    "howto/epsilon", "howto/publish", "howto/unit", "tutorials/arrays", "tutorials/notes", "tutorials/own",
-)  # fmt: skip
+    "checkpoints",
+    "cluster",
+    "embedding",
+    "forecast",
+    "jobs",
+    "logistic",
+    "mixtures",
+    "networks",
+    "own_model",
+    "persons",
+    "private_search",
+    "records",
+    "report",
+    "shards",
+    "tables",
+    "topics",
+    "vocabulary",
+    "howto/epsilon",
+    "howto/publish",
+    "howto/unit",
+    "tutorials/arrays",
+    "tutorials/notes",
+    "tutorials/own",
+)
 DOCS = [f"{name}.md" for name in NAMES]
 
 
@@ -39,7 +59,9 @@ def test_the_blocks_run(name, tmp_path):
     wrapper.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
     wrapper.chmod(0o755)
     environment = dict(
-        os.environ, VIPS_FAST_SOURCE=str(ROOT), PATH=f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}",
+        os.environ,
+        VIPS_FAST_SOURCE=str(ROOT),
+        PATH=f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}",
         PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}",
     )
 

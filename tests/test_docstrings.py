@@ -19,11 +19,14 @@ INHERITED = {"PrivateEstimator": PrivateEstimator, "Conventions": Conventions}
 #: Methods that no example calls, and why.
 UNCALLED = {
     "plot": "needs matplotlib, which the pages of the documentation draw with",
-    "prepare": "for audits, which put their own parts into a run", "event": "what `fit` charges",
-    "get_params": "scikit-learn's", "set_unsafe": "is shown where the estimators inherit it",
-    "n_scratch": "a user's model overrides it", "records": "a user's model overrides it",
+    "prepare": "for audits, which put their own parts into a run",
+    "event": "what `fit` charges",
+    "get_params": "scikit-learn's",
+    "set_unsafe": "is shown where the estimators inherit it",
+    "n_scratch": "a user's model overrides it",
+    "records": "a user's model overrides it",
     "check_parameters": "a user's model overrides it",
-}  # fmt: skip
+}
 #: What a model of one's own defines and the engine calls; the example of `ConjugateEstimator` shows it.
 ENGINE = {name: value for name, value in vars(vips_fast.ConjugateEstimator).items() if inspect.isfunction(value)}
 ENGINE = {name: value for name, value in ENGINE.items() if name not in ("fit", "partial_fit", "expected_statistics")}

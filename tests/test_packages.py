@@ -140,7 +140,10 @@ def test_numpy_and_scipy_are_enough(tmp_path):
     fit = ["fit", "lda", "notes.csv", "--text", "note", "--vocab", "words.txt", "--topics", "2", "--epsilon", "2"]
     done = subprocess.run(
         [sys.executable, "-c", ALONE, *fit, "--person", "who", "--out", "model", "--steps", "3", "--quiet"],
-        cwd=tmp_path, capture_output=True, text=True, env={"PYTHONPATH": str(ROOT), "PATH": ""},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": str(ROOT), "PATH": ""},
     )
     assert done.returncode == 0 and not done.stderr, done.stderr
     assert (tmp_path / "model" / "topics.txt").exists()
@@ -153,7 +156,7 @@ def test_a_comparison_says_whose_second_opinion_is_missing(monkeypatch, capsys):
     accounting.accountants._answer.cache_clear()
     argv = "privacy --records 1000 --batch 10 --steps 5 --noise-multiplier 2 --delta 1e-5 --compare"
     assert main([*argv.split(), "--sampling", "without_replacement"]) == 0
-    assert 'left out: accountant=\'autodp\' needs the package autodp: pip install "vips_fast[autodp]"' in (
+    assert "left out: accountant='autodp' needs the package autodp: pip install \"vips_fast[autodp]\"" in (
         capsys.readouterr().err
     )
     assert main(argv.split()) == 0
@@ -178,9 +181,12 @@ def test_a_build_without_a_compiler_says_what_to_install(tmp_path):
     (tmp_path / "vips_fast" / "kernels").mkdir(parents=True)
     shutil.copy(ROOT / "vips_fast" / "kernels" / "native.pyx", tmp_path / "vips_fast" / "kernels")
     done = subprocess.run(
-        [sys.executable, "setup.py", "-q", "build_ext"], cwd=tmp_path, capture_output=True, text=True,
+        [sys.executable, "setup.py", "-q", "build_ext"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
         env={**os.environ, "CC": "no-such-compiler"},
-    )  # fmt: skip
+    )
     what = "install a wheel, or gcc or clang, or name yours in CC"
     expected = f"vips_fast: no C compiler found (no-such-compiler): {what}"
     assert done.returncode == 1 and done.stderr.splitlines()[-1] == expected and "Traceback" not in done.stderr
@@ -211,9 +217,11 @@ interpreters.run_string(interpreters.create(), code)
 def test_a_subinterpreter_imports_the_kernels_or_is_told_why_not(first):
     """numpy may be loaded by one interpreter of a process, from Python 3.12 on by the main one alone, and says so."""
     done = subprocess.run(
-        [sys.executable, "-c", SUBINTERPRETER.format(first=first)], capture_output=True, text=True,
+        [sys.executable, "-c", SUBINTERPRETER.format(first=first)],
+        capture_output=True,
+        text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
     if not first and sys.version_info < (3, 12):
         assert done.stdout == "imported\n"
@@ -226,9 +234,11 @@ def test_the_interpreters_lock_stays_off():
     """A free-threaded CPython turns its lock on for what does not declare that it needs none, and warns."""
     code = "import sys, vips_fast, vips_fast.kernels.native; print(sys._is_gil_enabled())"
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True,
+        [sys.executable, "-W", "error", "-c", code],
+        capture_output=True,
+        text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+    )
     assert done.returncode == 0 and done.stdout == "False\n", done.stderr
 
 

@@ -226,7 +226,7 @@ def test_the_topic_figures_say_which_orders_hold(tmp_path):
         rows.append(cell | dict(perplexity=value, epsilon=1 / (1 + cell["sigma"]), tight=0.1, sound=0.2, seconds=1.0))
     text = lda_fig2.report(rows)
     assert "below strong composition: 15;" in text and "below no clipping: 14;" in text
-    assert "certain parameter settings\": 14; no clipping: 15." in text
+    assert 'certain parameter settings": 14; no clipping: 15.' in text
     assert [path.suffix for path in lda_fig2.draw(rows, tmp_path)] == [".png", ".svg"]
 
 

@@ -71,10 +71,12 @@ def test_tables_are_made_of_whole_and_of_partial_runs(name, tmp_path):
 
     module = importlib.import_module(name)
     rows = [
-        cell | dict(auc=0.5 + i / 1e4, accuracy=0.5 + i / 1e4, accuracy_all=0.5 + i / 1e4, score=-100.0, epsilon=0.1)
+        cell
+        | dict(auc=0.5 + i / 1e4, accuracy=0.5 + i / 1e4, accuracy_all=0.5 + i / 1e4, score=-100.0, epsilon=0.1)
         | dict(noise_multiplier=1.0, seconds=1.0)
-        for i, cell in enumerate(module.cells(10)) if cell["run"] == 0
-    ]  # fmt: skip
+        for i, cell in enumerate(module.cells(10))
+        if cell["run"] == 0
+    ]
     page = module.report(rows)
     assert all(f".{5000 + i}" in page for i in range(len(rows)))
     assert module.draw(rows, tmp_path)[0].exists()

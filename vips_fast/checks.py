@@ -9,8 +9,15 @@ from numpy.typing import ArrayLike
 
 
 def check_number(
-    name: str, value: Any, low: float, high: float, *, integer: bool = False, low_open: bool = False,
-    high_open: bool = False, optional: bool = False,
+    name: str,
+    value: Any,
+    low: float,
+    high: float,
+    *,
+    integer: bool = False,
+    low_open: bool = False,
+    high_open: bool = False,
+    optional: bool = False,
 ) -> Any:
     """The number itself, as an int or a float; where it is ``optional``, None is None.
 

@@ -3,19 +3,7 @@
 import time
 
 import numpy as np
-from acc_common import (
-    BATCH,
-    DELTA,
-    EPOCHS,
-    NOISE,
-    ORDERS,
-    Q,
-    bayesian_v1,
-    exact,
-    generic,
-    moments,
-    steps_of,
-)
+from acc_common import BATCH, DELTA, EPOCHS, NOISE, ORDERS, Q, bayesian_v1, exact, generic, moments, steps_of
 from common import DATA, STYLES, markdown, save, subplots
 
 from vips_fast.accounting import BayesianAccountant
@@ -41,8 +29,11 @@ def load():
     import torch
     from acc_network import images
 
-    parts = [read_idx(DATA / "mnist" / f"{part}-{kind}-ubyte.gz") for part in ("train", "t10k")
-             for kind in ("images-idx3", "labels-idx1")]  # fmt: skip
+    parts = [
+        read_idx(DATA / "mnist" / f"{part}-{kind}-ubyte.gz")
+        for part in ("train", "t10k")
+        for kind in ("images-idx3", "labels-idx1")
+    ]
     return [torch.as_tensor(p, dtype=torch.int64) if p.ndim == 1 else images(p) for p in parts]
 
 
@@ -78,7 +69,17 @@ def ours(at, X, y, X_test, y_test):
 
     start = time.perf_counter()
     _, ledger = train(
-        network(), X, y, batch=BATCH, noise=NOISE, clip=CLIP, rate=RATE, steps=steps, delta=DELTA, pairs=PAIRS, see=see,
+        network(),
+        X,
+        y,
+        batch=BATCH,
+        noise=NOISE,
+        clip=CLIP,
+        rate=RATE,
+        steps=steps,
+        delta=DELTA,
+        pairs=PAIRS,
+        see=see,
         callback=callback,
     )
     out["milliseconds"] = 1e3 * (time.perf_counter() - start) / steps
@@ -101,8 +102,11 @@ def opacus(at, X, y, X_test, y_test):
     net, engine = network(), PrivacyEngine()
     optimizer = torch.optim.SGD(net.parameters(), lr=RATE)
     net, optimizer, batches = engine.make_private(
-        module=net, optimizer=optimizer, data_loader=DataLoader(TensorDataset(X, y), batch_size=BATCH),
-        noise_multiplier=NOISE, max_grad_norm=CLIP,
+        module=net,
+        optimizer=optimizer,
+        data_loader=DataLoader(TensorDataset(X, y), batch_size=BATCH),
+        noise_multiplier=NOISE,
+        max_grad_norm=CLIP,
     )
     out, start = dict(at=at, accuracy=[]), time.perf_counter()
     for epoch in range(1, at[-1] + 1):
@@ -128,12 +132,16 @@ def report(rows):
     epochs, whole = mine["epochs"], mine["epochs"] == EPOCHS
     table = [
         ["moments accountant (λ ≤ 32)", 2.18, mine["moments"][-1], moments(Q, NOISE, steps_of(EPOCHS), DELTA)],
-        ["generic accountant as printed, NOT PRIVATE", 1.62, mine["generic"][-1],
-         generic(Q, NOISE, steps_of(EPOCHS), DELTA)],
+        [
+            "generic accountant as printed, NOT PRIVATE",
+            1.62,
+            mine["generic"][-1],
+            generic(Q, NOISE, steps_of(EPOCHS), DELTA),
+        ],
         ["Bayesian accountant as printed, NOT PRIVATE", 0.95, mine["bayesian_v1"][-1], None],
         ["Bayesian accountant, later form, NOT PRIVATE", None, mine["bayesian"][-1], None],
         ["exact tight ε (the ledger's)", None, mine["ledger"], exact(Q, NOISE, steps_of(EPOCHS), DELTA)],
-    ]  # fmt: skip
+    ]
     if whole:
         for line in table:
             line[3] = line[2]
@@ -141,11 +149,25 @@ def report(rows):
     order = [names[name] for name in sorted(names, key=lambda name: -mine[name][-1])]
     compared = markdown(
         ["", "test accuracy", "ε by its accountants", "exact ε", "steps", "ms a step"],
-        [["vips_fast", mine["accuracy"][-1], f"{mine['ledger']:.4f} (PLD)", mine["exact"][-1],
-          steps_of(epochs), mine["milliseconds"]],
-         ["Opacus", other["accuracy"][-1], f"{other['rdp']:.4f} (RDP), {other['prv']:.4f} (PRV)", other["exact"],
-          other["steps"], other["milliseconds"]]],
-    )  # fmt: skip
+        [
+            [
+                "vips_fast",
+                mine["accuracy"][-1],
+                f"{mine['ledger']:.4f} (PLD)",
+                mine["exact"][-1],
+                steps_of(epochs),
+                mine["milliseconds"],
+            ],
+            [
+                "Opacus",
+                other["accuracy"][-1],
+                f"{other['rdp']:.4f} (RDP), {other['prv']:.4f} (PRV)",
+                other["exact"],
+                other["steps"],
+                other["milliseconds"],
+            ],
+        ],
+    )
     cut = "" if whole else f"{epochs} of the printed 100 epochs, for time; what needs no run is given for 100 too. "
     return f"""{cut}Batches of {BATCH} of 60,000, noise multiplier {NOISE:g}, clip {CLIP:g}, δ = 10⁻⁵ (the
 setting that Table 1's figures give away), Poisson sampling, add or remove one image. Network: two convolutions
@@ -176,8 +198,11 @@ def draw(rows, folder):
     (other,) = (row for row in rows if row["method"] == "opacus")
     figure, (left, right) = subplots(1, 2, figsize=(10, 4))
     names = dict(
-        moments="moments accountant", generic="generic, as printed", bayesian_v1="Bayesian, as printed",
-        bayesian="Bayesian, later form", exact="exact",
+        moments="moments accountant",
+        generic="generic, as printed",
+        bayesian_v1="Bayesian, as printed",
+        bayesian="Bayesian, later form",
+        exact="exact",
     )
     for (what, name), style in zip(names.items(), STYLES):
         left.plot(mine["at"], mine[what], label=name, markersize=4, **style)

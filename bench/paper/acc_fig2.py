@@ -12,9 +12,7 @@ NEEDS = ()
 
 def cells(scale):
     """An epsilon, or a noise multiplier, each; they are cheap, and the same at every scale."""
-    return [dict(epsilon=eps, sigma=1.0) for eps in (1.0, 2.0)] + [
-        dict(epsilon=None, sigma=z) for z in (0.8, 1.0, 2.0)
-    ]
+    return [dict(epsilon=eps, sigma=1.0) for eps in (1.0, 2.0)] + [dict(epsilon=None, sigma=z) for z in (0.8, 1.0, 2.0)]
 
 
 def run(cell):
@@ -33,10 +31,16 @@ def run(cell):
 def report(rows):
     """See the runner."""
     at_end = [
-        ["ε" if row["epsilon"] is None else "δ", row["sigma"], "δ = 1e-5" if row["epsilon"] is None else
-         f"ε = {row['epsilon']:g}", row["moments"][-1], row["generic"][-1], row["exact"][-1]]
+        [
+            "ε" if row["epsilon"] is None else "δ",
+            row["sigma"],
+            "δ = 1e-5" if row["epsilon"] is None else f"ε = {row['epsilon']:g}",
+            row["moments"][-1],
+            row["generic"][-1],
+            row["exact"][-1],
+        ]
         for row in rows
-    ]  # fmt: skip
+    ]
     (at_two,) = (row for row in rows if row["epsilon"] == 2.0)
     ratio = at_two["moments"][-1] / at_two["generic"][-1]
     columns = ["what", "σ", "at", f"moments accountant (λ ≤ {ORDERS})", "generic as printed, NOT PRIVATE", "exact"]
@@ -66,12 +70,18 @@ def draw(rows, folder):
             grey = str(0.65 * number / max(1, len(group) - 1))
             for (what, name), style in zip(names.items(), STYLES):
                 axis.plot(
-                    row["epochs"], row[what], **(style | dict(color=grey)), markersize=4,
+                    row["epochs"],
+                    row[what],
+                    **(style | dict(color=grey)),
+                    markersize=4,
                     label=name if number == 0 else None,
                 )
             axis.annotate(
-                f"{'ε' if kind == 'epsilon' else 'σ'} = {row[kind]:g}", (row["epochs"][-1], row["exact"][-1]),
-                textcoords="offset points", xytext=(8, -3), color=grey,
+                f"{'ε' if kind == 'epsilon' else 'σ'} = {row[kind]:g}",
+                (row["epochs"][-1], row["exact"][-1]),
+                textcoords="offset points",
+                xytext=(8, -3),
+                color=grey,
             )
         axis.set_xlabel("epochs")
         axis.set_xlim(0, EPOCHS * 1.22)

@@ -41,9 +41,12 @@ def report(rows):
             best[name] = f"{row[f'{name}_epsilon'][k]:.3f} at λ = {row['orders'][k]}"
         table.append([f"{row['steps']:,}", best["generic"], row["any_order"], best["moments"], row["exact"]])
     columns = [
-        "T", "generic as printed, NOT PRIVATE: least ε for λ ≤ 64", "for any λ", "moments accountant: least ε",
+        "T",
+        "generic as printed, NOT PRIVATE: least ε for λ ≤ 64",
+        "for any λ",
+        "moments accountant: least ε",
         "exact tight ε",
-    ]  # fmt: skip
+    ]
     below = ", ".join(f"{row['steps']:,}" for row in rows if min(row["generic_epsilon"]) < row["exact"])
     return f"""Printed as a picture; its T and the "optimal values of λ" are lost in the text that we have. Batch
 size 64 of 60,000 as printed; σ = 1 and δ = 10⁻⁵ are the run's that Table 1 gives away; T is that of 1, 10 and

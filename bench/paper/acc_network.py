@@ -28,9 +28,16 @@ def network(seed=0):
     """Two convolutions and two dense layers, 26,010 parameters."""
     torch.manual_seed(seed)
     return nn.Sequential(
-        nn.Conv2d(1, 16, 8, stride=2, padding=3), nn.Tanh(), nn.AvgPool2d(2), nn.Conv2d(16, 32, 4), nn.Tanh(),
-        nn.Flatten(), nn.Linear(512, 32), nn.Tanh(), nn.Linear(32, 10),
-    )  # fmt: skip
+        nn.Conv2d(1, 16, 8, stride=2, padding=3),
+        nn.Tanh(),
+        nn.AvgPool2d(2),
+        nn.Conv2d(16, 32, 4),
+        nn.Tanh(),
+        nn.Flatten(),
+        nn.Linear(512, 32),
+        nn.Tanh(),
+        nn.Linear(32, 10),
+    )
 
 
 def images(X):

@@ -20,14 +20,18 @@ MAX_ORDERS = (16, 32, 64, 100, 159)
 SEARCHED = {
     "mnist": dict(q=[Q], steps=[steps_of(EPOCHS)], sigma=np.arange(0.5, 4.05, 0.1), delta=[1e-3, 1e-4, 1e-5, 1e-6]),
     "abalone": dict(
-        q=[0.01, 0.02, 0.05], steps=[1000, 2000], delta=[1e-3, 5e-4, 1e-5],
+        q=[0.01, 0.02, 0.05],
+        steps=[1000, 2000],
+        delta=[1e-3, 5e-4, 1e-5],
         sigma=[*np.exp(np.linspace(0.2, 5, 10)), *np.linspace(2, 10, 5)],
     ),
     "adult": dict(
-        q=[0.001, 0.002, 0.003, 0.004, 0.005], steps=[1000, 2000], delta=[1e-3, 5e-4, 1e-5],
+        q=[0.001, 0.002, 0.003, 0.004, 0.005],
+        steps=[1000, 2000],
+        delta=[1e-3, 5e-4, 1e-5],
         sigma=[*np.exp(np.linspace(-0.3, 3, 10)), *np.linspace(0.4, 2, 5)],
     ),
-}  # fmt: skip
+}
 #: The record that the Bayesian accountant fails: a bound that only she reaches, noise at which it says about .08, the
 #: length of her usual attributes and of the one that is hers alone, and by how much a loss has to pass to be counted.
 CLIP, NOISE_SD, USUAL, HERS, PAST = 500.0, 20.0, 500.0, 150.0, 10.0
@@ -64,10 +68,19 @@ def search(data):
                     fits = [top for top in MAX_ORDERS if rounds_to(min(curve[:top]), printed)]
                     if fits:
                         other = generic(q, sigma, steps, delta)
-                        found.append(dict(
-                            q=q, sigma=sigma, steps=steps, delta=delta, max_orders=fits, moments=min(curve[: fits[-1]]),
-                            generic=other, both=rounds_to(other, printed_generic), exact=exact(q, sigma, steps, delta),
-                        ))  # fmt: skip
+                        found.append(
+                            dict(
+                                q=q,
+                                sigma=sigma,
+                                steps=steps,
+                                delta=delta,
+                                max_orders=fits,
+                                moments=min(curve[: fits[-1]]),
+                                generic=other,
+                                both=rounds_to(other, printed_generic),
+                                exact=exact(q, sigma, steps, delta),
+                            )
+                        )
     # a with a + 2 sqrt(a ln(1/delta)) = the printed value.
     log = math.log(1 / DELTA)
     needed = (math.sqrt(log + float(printed_generic)) - math.sqrt(log)) ** 2
@@ -106,9 +119,16 @@ def constructed(runs):
             terms.append(float(np.logaddexp(math.log1p(-q), math.log(q) + (2 * o * g - g * g) / (2 * NOISE_SD**2))))
 
         _, found = acc_vi.sampling_vi(
-            X, y, q=q, steps=settings["steps"], noise_sd=NOISE_SD, clip=CLIP,
-            learning_rate=acc_vi.RATES["adult"]["sampling VI"], left_out=1, watch=watch,
-        )  # fmt: skip
+            X,
+            y,
+            q=q,
+            steps=settings["steps"],
+            noise_sd=NOISE_SD,
+            clip=CLIP,
+            learning_rate=acc_vi.RATES["adult"]["sampling VI"],
+            left_out=1,
+            watch=watch,
+        )
         losses.append(sum(terms))
         figures.append(found)
     printed, later = (float(np.mean([f[name] for f in figures])) for name in ("printed", "later"))
@@ -164,20 +184,33 @@ def report(rows):
         hits = sorted(row["found"], key=lambda hit: not hit["both"])
         best, (ma, ga, ba) = hits[0], PRINTED[data]
         mine = ours.get(data, (None, None, "not run"))
-        table.append([
-            data, f"{ma} / {ga} / {ba}", f"{best['moments']:.4f}", f"{best['generic']:.4f}", best["exact"], *mine,
-        ])  # fmt: skip
+        table.append(
+            [data, f"{ma} / {ga} / {ba}", f"{best['moments']:.4f}", f"{best['generic']:.4f}", best["exact"], *mine]
+        )
         for hit in hits:
             orders = ", ".join(map(str, hit["max_orders"]))
-            lines.append([
-                data, f"{hit['q']:.6g}", f"{hit['steps']:,}", f"{hit['sigma']:.4f}", f"{hit['delta']:g}", orders,
-                f"{hit['moments']:.4f}", f"{hit['generic']:.4f}",
-            ])  # fmt: skip
+            lines.append(
+                [
+                    data,
+                    f"{hit['q']:.6g}",
+                    f"{hit['steps']:,}",
+                    f"{hit['sigma']:.4f}",
+                    f"{hit['delta']:g}",
+                    orders,
+                    f"{hit['moments']:.4f}",
+                    f"{hit['generic']:.4f}",
+                ]
+            )
     columns = [
-        "data", "printed MA / GA / BA", "moments accountant", "generic as printed, NOT PRIVATE",
-        "exact tight ε at that δ", "Bayesian as printed, NOT PRIVATE", "least exact ε of a sound run as good, δ = 10⁻⁵",
+        "data",
+        "printed MA / GA / BA",
+        "moments accountant",
+        "generic as printed, NOT PRIVATE",
+        "exact tight ε at that δ",
+        "Bayesian as printed, NOT PRIVATE",
+        "least exact ε of a sound run as good, δ = 10⁻⁵",
         "those runs",
-    ]  # fmt: skip
+    ]
     losses, runs = sorted(record["losses"]), record["runs"]
     return f"""{markdown(columns, table)}
 

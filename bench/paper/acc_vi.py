@@ -10,11 +10,7 @@ from scipy import sparse
 from scipy.special import expit
 
 from vips_fast.accounting import BayesianAccountant
-from vips_fast.baselines import (
-    DPSGLDLogisticRegression,
-    DPVILogisticRegression,
-    VariationalSamplingLogisticRegression,
-)
+from vips_fast.baselines import DPSGLDLogisticRegression, DPVILogisticRegression, VariationalSamplingLogisticRegression
 from vips_fast.baselines.sampling import SamplingModel
 from vips_fast.data import read_adult
 from vips_fast.engine.ledger import Ledger
@@ -60,8 +56,9 @@ def cells(data, scale):
     few = scale > 1
     return [
         dict(data=data, method=method, sigma=sigma, trials=max(1, TRIALS // min(scale, 5)))
-        for method in METHODS for sigma in (sigmas[::3] if few else sigmas)
-    ] + [dict(data=data, method="non-private", sigma=0.0, trials=1)]  # fmt: skip
+        for method in METHODS
+        for sigma in (sigmas[::3] if few else sigmas)
+    ] + [dict(data=data, method="non-private", sigma=0.0, trials=1)]
 
 
 def distances(model, block):
@@ -95,8 +92,7 @@ def sampling_vi(X, y, *, q, steps, noise_sd, clip, learning_rate, left_out=0, wa
     run_plan(model, records, plan, Ledger(), SystemRandomness(), backend, keep=keep)
     later = min(accountant.guarantee(DELTA).epsilon_mu for accountant in accountants)
     return model.result()["samples"].mean(axis=0), dict(
-        printed=bayesian_v1(squared[0], DELTA), later=later,
-        mean_square=squared[0] * 2 * noise_sd**2 / (q**2 * steps),
+        printed=bayesian_v1(squared[0], DELTA), later=later, mean_square=squared[0] * 2 * noise_sd**2 / (q**2 * steps)
     )
 
 
@@ -133,8 +129,14 @@ def run(cell):
     """Test accuracies of the trials, and epsilons."""
     settings, (X, y, X_test, y_test) = SETTINGS[cell["data"]], load(cell["data"])
     q, steps, clip, sigma = settings["q"], settings["steps"], settings["clip"], cell["sigma"]
-    common = dict(clip_norm=clip, batch_size=q * len(y), noise_multiplier=sigma, target_delta=DELTA_VI, n_jobs=1,
-                  fit_intercept=False)  # fmt: skip
+    common = dict(
+        clip_norm=clip,
+        batch_size=q * len(y),
+        noise_multiplier=sigma,
+        target_delta=DELTA_VI,
+        n_jobs=1,
+        fit_intercept=False,
+    )
     rates, accuracy, figures = RATES[cell["data"]], [], []
     for trial in range(cell["trials"]):
         if cell["method"] == "non-private":
@@ -183,14 +185,29 @@ def report(rows):
     data, plain = rows[0]["data"], next(row for row in rows if row["method"] == "non-private")
     settings, trials = SETTINGS[data], rows[0]["trials"]
     table = [
-        [row["method"], row["sigma"], mean_sd(row["accuracy"]), row["printed"], row.get("later"),
-         row.get("exact"), row.get("exact5"), row["seconds"]]
-        for row in rows if row["sigma"]
-    ]  # fmt: skip
+        [
+            row["method"],
+            row["sigma"],
+            mean_sd(row["accuracy"]),
+            row["printed"],
+            row.get("later"),
+            row.get("exact"),
+            row.get("exact5"),
+            row["seconds"],
+        ]
+        for row in rows
+        if row["sigma"]
+    ]
     columns = [
-        "method", "noise multiplier", "test accuracy", "ε of its printed accountant", "Bayesian, later form",
-        "exact ε, δ = 10⁻³", "exact ε, δ = 10⁻⁵", "seconds",
-    ]  # fmt: skip
+        "method",
+        "noise multiplier",
+        "test accuracy",
+        "ε of its printed accountant",
+        "Bayesian, later form",
+        "exact ε, δ = 10⁻³",
+        "exact ε, δ = 10⁻⁵",
+        "seconds",
+    ]
     few = len(rows) < 3 * len(settings["sigmas"])
     cut = f"Cut for time: {trials} of {TRIALS} trials and every third noise multiplier. " if few else ""
     what = {

@@ -47,9 +47,12 @@ def printed_accountant(setting) -> float:
 def cells(scale: int) -> list[dict]:
     runs = max(1, 20 // max(1, scale // 2))
     return [
-        dict(method=method, sigma=sigma, run=run) for run in range(runs) for method in METHODS for sigma in SIGMAS
+        dict(method=method, sigma=sigma, run=run)
+        for run in range(runs)
+        for method in METHODS
+        for sigma in SIGMAS
         if sigma or method != "ours, the runs' exact ε"
-    ]  # fmt: skip
+    ]
 
 
 @functools.cache
@@ -65,7 +68,10 @@ def _estimator(method, sigma, n):
         target = OURS[method](SETTING[sigma])
         return BayesianLogisticRegression(target_epsilon=target, target_delta=DELTA, neighbors="replace_one")
     steps = dict(
-        sampling="without_replacement", batch_size=round(RATE * n), n_steps=STEPS, noise_multiplier=sigma,
+        sampling="without_replacement",
+        batch_size=round(RATE * n),
+        n_steps=STEPS,
+        noise_multiplier=sigma,
         target_delta=DELTA,
     )
     if method == "VIPS":
@@ -104,16 +110,27 @@ def report(rows: list[dict]) -> str:
             if not group:
                 continue
             own, setting = method not in OURS, SETTING.get(sigma)
-            shown.append((
-                f"{sigma:g}" if own or not sigma else "–", method, len(group),
-                f"{setting.printed:g}" if setting and own else "–",
-                f"{printed_accountant(setting):.3g}" if setting and own else "–",
-                group[0]["epsilon"] and f"{group[0]['epsilon']:.3g}", spread(_aucs(rows, method, sigma)),
-                f"{statistics.mean(r['seconds'] for r in group):.1f}",
-            ))
+            shown.append(
+                (
+                    f"{sigma:g}" if own or not sigma else "–",
+                    method,
+                    len(group),
+                    f"{setting.printed:g}" if setting and own else "–",
+                    f"{printed_accountant(setting):.3g}" if setting and own else "–",
+                    group[0]["epsilon"] and f"{group[0]['epsilon']:.3g}",
+                    spread(_aucs(rows, method, sigma)),
+                    f"{statistics.mean(r['seconds'] for r in group):.1f}",
+                )
+            )
     columns = (
-        "σ", "method", "runs", "ε printed", "ε by the article's accountant", "exact tight ε",
-        "AUC, ours (printed: a picture)", "seconds a run",
+        "σ",
+        "method",
+        "runs",
+        "ε printed",
+        "ε by the article's accountant",
+        "exact tight ε",
+        "AUC, ours (printed: a picture)",
+        "seconds a run",
     )
     theirs, tuned = DPVI
     held = [s for s in SIGMAS if _mean(rows, "VIPS", s) > _mean(rows, theirs, s)]

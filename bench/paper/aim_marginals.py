@@ -1,6 +1,6 @@
 """Marginals by AIM: a program for the interpreter that has the package dpmm (`blr_marginals`).
 
-    python aim_marginals.py GIVEN.npz MADE.npz
+python aim_marginals.py GIVEN.npz MADE.npz
 """
 
 import sys
@@ -17,9 +17,15 @@ def main(given, made):
     frame = pd.DataFrame(codes, columns=[str(i) for i in range(len(sizes))])
     prng = np.random.RandomState(np.random.SeedSequence().generate_state(4))
     aim = AIM(
-        epsilon=float(said["epsilon"]), delta=float(said["delta"]), prng=prng, max_model_size=float(said["size"]),
-        n_iters=int(said["n_iters"]), degree=2, domain=dict(zip(frame.columns, sizes, strict=True)), n_jobs=1,
-    )  # fmt: skip
+        epsilon=float(said["epsilon"]),
+        delta=float(said["delta"]),
+        prng=prng,
+        max_model_size=float(said["size"]),
+        n_iters=int(said["n_iters"]),
+        degree=2,
+        domain=dict(zip(frame.columns, sizes, strict=True)),
+        n_jobs=1,
+    )
     aim.fit(frame)
     out = {}
     for i in range(len(sizes)):

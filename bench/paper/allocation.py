@@ -33,8 +33,14 @@ def main():
                 ours = plan(n, X.shape[1], K, target_epsilon=epsilon, target_delta=DELTA, sampling=sampling)
                 start = time.perf_counter()
                 model = LatentDirichletAllocation(
-                    K, n_jobs=arguments.jobs, random_state=seed, target_delta=DELTA, sampling=sampling,
-                    batch_size=ours.batch_size / scale, n_steps=ours.n_steps, clip=ours.clip,
+                    K,
+                    n_jobs=arguments.jobs,
+                    random_state=seed,
+                    target_delta=DELTA,
+                    sampling=sampling,
+                    batch_size=ours.batch_size / scale,
+                    n_steps=ours.n_steps,
+                    clip=ours.clip,
                     options=LdaOptions(learning_decay=ours.learning_decay),
                     noise_multiplier=ours.noise_multiplier / scale,
                 ).fit(X)

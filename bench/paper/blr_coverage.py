@@ -173,12 +173,16 @@ def report(rows: list[dict]) -> str:
         inside = np.array(lists["inside"])
         shown.append(
             (
-                f"{n:,} × {d} {design}", "∞" if epsilon is None else f"{epsilon:g}", method, len(inside),
+                f"{n:,} × {d} {design}",
+                "∞" if epsilon is None else f"{epsilon:g}",
+                method,
+                len(inside),
                 f"{inside.mean():.3f} ± {inside.std() / max(1, len(inside) - 1) ** 0.5:.3f}",
-                coverage_error(lists["shares"]), float(np.mean(lists["widths"])),
+                coverage_error(lists["shares"]),
+                float(np.mean(lists["widths"])),
                 math.sqrt(float(np.mean(lists["errors"]))),
             )
-        )  # fmt: skip
+        )
     pooled = []
     for method in METHODS:
         shares = [s for key, lists in found.items() if key[4] == method and key[3] for s in lists["shares"]]

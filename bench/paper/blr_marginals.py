@@ -115,13 +115,20 @@ def measured(attributes, X, labels, epsilon, delta):
     with tempfile.TemporaryDirectory() as folder:
         given, made = Path(folder) / "given.npz", Path(folder) / "made.npz"
         np.savez(
-            given, codes=np.column_stack([attributes.codes(X), labels]), sizes=sizes, epsilon=epsilon, delta=delta,
-            size=SIZE, n_iters=STEPS,
-        )  # fmt: skip
+            given,
+            codes=np.column_stack([attributes.codes(X), labels]),
+            sizes=sizes,
+            epsilon=epsilon,
+            delta=delta,
+            size=SIZE,
+            n_iters=STEPS,
+        )
         done = subprocess.run(
             [os.environ["VIPS_FAST_DPMM"], Path(__file__).with_name("aim_marginals.py"), given, made],
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         if done.returncode:
             raise RuntimeError(f"dpmm: {done.stderr[-500:]}")
         return dict(np.load(made))
@@ -131,8 +138,10 @@ def cells(scale: int) -> list[dict]:
     runs = 3 if scale == 1 else 1
     return [
         dict(data=data, epsilon=epsilon, run=run)
-        for data in ("adult", "abalone") for epsilon in EPSILONS for run in range(runs)
-    ]  # fmt: skip
+        for data in ("adult", "abalone")
+        for epsilon in EPSILONS
+        for run in range(runs)
+    ]
 
 
 def run(cell: dict) -> dict:
@@ -146,8 +155,9 @@ def run(cell: dict) -> dict:
     made = measured(attributes, X[train], y[train], cell["epsilon"], DELTA)
     found = {}
     for name, (w, intercept) in (
-        ("statistics", from_statistics(attributes, made)), ("records", from_records(attributes, made))
-    ):  # fmt: skip
+        ("statistics", from_statistics(attributes, made)),
+        ("records", from_records(attributes, made)),
+    ):
         s = X[test] @ w + intercept
         found[name] = float(roc_auc_score(y[test], s)), float(-np.logaddexp(0, np.where(y[test] == 1, -s, s)).mean())
     found["ours"] = one("ours", cell["epsilon"], cell["run"], rows, y)[:2]
@@ -155,8 +165,10 @@ def run(cell: dict) -> dict:
 
 
 METHODS = {
-    "ours": "ours", "statistics": "DD-SSP: statistics of AIM's marginals", "records": "regression on AIM's records",
-}  # fmt: skip
+    "ours": "ours",
+    "statistics": "DD-SSP: statistics of AIM's marginals",
+    "records": "regression on AIM's records",
+}
 
 
 def report(rows: list[dict]) -> str:

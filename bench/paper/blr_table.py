@@ -130,8 +130,9 @@ def cells(scale: int) -> list[dict]:
     settings += [(method, epsilon) for epsilon in EPSILONS for method in SETTINGS]
     return [
         dict(data=data, method=method, epsilon=epsilon, runs=max(2, RUNS // scale))
-        for data in ("adult", "abalone") for method, epsilon in settings
-    ]  # fmt: skip
+        for data in ("adult", "abalone")
+        for method, epsilon in settings
+    ]
 
 
 def run(cell: dict) -> dict:
@@ -160,18 +161,25 @@ def report(rows: list[dict]) -> str:
             gap = f"{difference.mean():+.4f} ± {difference.std() / max(1, len(auc) - 1) ** 0.5:.4f}"
         shown.append(
             (
-                row["data"], row["method"], row["epsilon"], row["sound"], f"{auc.mean():.4f} ± {auc.std():.4f}", gap,
-                f"{row['log_likelihood']:.4f}", row["seconds"] / len(auc),
+                row["data"],
+                row["method"],
+                row["epsilon"],
+                row["sound"],
+                f"{auc.mean():.4f} ± {auc.std():.4f}",
+                gap,
+                f"{row['log_likelihood']:.4f}",
+                row["seconds"] / len(auc),
             )
-        )  # fmt: skip
+        )
     for data, epsilon in dict.fromkeys((r["data"], r["epsilon"]) for r in rows if r["epsilon"]):
         best = max((r for r in rows if (r["data"], r["epsilon"]) == (data, epsilon)), key=lambda r: r["auc"])
         orders.append(f"{data} at {epsilon:g}: {best['method']}")
     sampling = [
         f"- {r['data']}, ε = {r['epsilon']:g} proven: generic accountant {r['generic']:.4g}, "
         + r["bayesian"].partition(" differential")[0]
-        for r in rows if r["method"] == "sampling VI"
-    ]  # fmt: skip
+        for r in rows
+        if r["method"] == "sampling VI"
+    ]
     columns = ("data", "method", "ε asked", "ε sound", "AUC ± sd", "ours − it ± se", "log-likelihood", "seconds a run")
     return f"""{markdown(columns, shown)}
 

@@ -277,8 +277,15 @@ def keywords():
     words = list(bought.get_feature_names_out())
     held = count_matrix([texts], words, analyzer)
     model = VectorMixture(
-        20, projection=projection(task), vocabulary=words, max_words=30, target_epsilon=4.0, target_delta=DELTA,
-        n_steps=20, sampling="full", random_state=0,
+        20,
+        projection=projection(task),
+        vocabulary=words,
+        max_words=30,
+        target_epsilon=4.0,
+        target_delta=DELTA,
+        n_steps=20,
+        sampling="full",
+        random_state=0,
     ).fit(train, held, after=bought)
     print(len(words), "words;", model.privacy_.statement())
     cluster, rows = model.predict_proba(test).argmax(axis=1), []

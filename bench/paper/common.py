@@ -13,10 +13,11 @@ DATA = Path(os.environ.get("VIPS_FAST_DATA", ROOT.parent / "shared" / "data"))
 STYLES = [
     dict(linestyle=line, marker=marker, color=color)
     for line, marker, color in zip(
-        ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)), (0, (8, 2))), "os^Dvx*",
+        ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)), (0, (8, 2))),
+        "os^Dvx*",
         ("#000000", "#c8372d", "#1f5fa8", "#3b8f3b", "#8c5fb0", "#c08a00", "#555555"),
     )
-]  # fmt: skip
+]
 
 #: Filling of the first, second, ... method's boxes.
 HATCHES = ("", "///", "...", "xxx", "\\\\\\", "++", "oo")
@@ -92,9 +93,16 @@ def boxes(axes, series, groups):
         face = dict(facecolor=str(1 - 0.06 * i), hatch=HATCHES[i], edgecolor="black", linewidth=0.8)
         mark = dict(marker=style["marker"], markerfacecolor=style["color"], markeredgecolor="black", markersize=5)
         drawn = axes.boxplot(
-            [values[g] for g in held], positions=[g + (i - (len(series) - 1) / 2) * width for g in held],
-            widths=0.8 * width, manage_ticks=False, patch_artist=True, showmeans=True, meanprops=mark, boxprops=face,
-            medianprops=dict(color="black"), flierprops=dict(marker=".", markersize=3),
+            [values[g] for g in held],
+            positions=[g + (i - (len(series) - 1) / 2) * width for g in held],
+            widths=0.8 * width,
+            manage_ticks=False,
+            patch_artist=True,
+            showmeans=True,
+            meanprops=mark,
+            boxprops=face,
+            medianprops=dict(color="black"),
+            flierprops=dict(marker=".", markersize=3),
         )
         handles[name] = drawn["boxes"][0], drawn["means"][0]
     axes.set_xticks(range(len(groups)), groups)

@@ -149,18 +149,29 @@ def cut(value: float, like: float) -> str:
 
 def report(rows: list[dict]) -> str:
     columns = (
-        "setting", "printed", "theirs", "theirs, tight conversion", "Poisson", "exact tight", "sound: [attack, bound]",
-        "noise for the printed ε: ours", "theirs", "seconds",
-    )  # fmt: skip
+        "setting",
+        "printed",
+        "theirs",
+        "theirs, tight conversion",
+        "Poisson",
+        "exact tight",
+        "sound: [attack, bound]",
+        "noise for the printed ε: ours",
+        "theirs",
+        "seconds",
+    )
     shown = [
         (
-            row["setting"], f"{row['printed']:g}",
+            row["setting"],
+            f"{row['printed']:g}",
             *(rounded_up(row[name]) for name in ("wang", "wang_tight", "poisson", "tight")),
             f"[{rounded_down(row['true_low'])}, {rounded_up(row['true_high'])}]",
-            f"{row['noise_ours']:.3f}", f"{row['noise_theirs']:.3f}", row["seconds"],
+            f"{row['noise_ours']:.3f}",
+            f"{row['noise_theirs']:.3f}",
+            row["seconds"],
         )
         for row in rows
-    ]  # fmt: skip
+    ]
     off = [r for r in rows if cut(r["wang"], r["printed"]) != f"{r['printed']:g}"]
     differ = "; ".join(f"{r['setting']}: {r['wang']:.4g} for {r['printed']:g}" for r in off) or "none"
     return f"""{markdown(columns, shown)}

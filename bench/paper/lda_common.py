@@ -66,7 +66,9 @@ def add_size_options(parser):
     """--records, --scale and --jobs of the paper's figures."""
     parser.add_argument("--records", type=int, default=400_000, help="documents of the corpus that is accounted for")
     parser.add_argument(
-        "--scale", type=int, default=1,
+        "--scale",
+        type=int,
+        default=1,
         help="use 1/SCALE of the documents and of each minibatch with 1/SCALE of the noise: the noise per "
         "document, and so about the same perplexity, of the whole corpus (a simulation: such a model is not private)",
     )

@@ -39,9 +39,14 @@ def run(cell: dict) -> dict:
     for i in range(cell["runs"]):
         X, topics = simulate(i, cell["n"])
         settings = dict(
-            n_components=TOPICS, topic_word_prior=topics + 1e-6, doc_length=LENGTH, n_steps=1, sampling="full",
-            n_jobs=1, random_state=i,
-        )  # fmt: skip
+            n_components=TOPICS,
+            topic_word_prior=topics + 1e-6,
+            doc_length=LENGTH,
+            n_steps=1,
+            sampling="full",
+            n_jobs=1,
+            random_state=i,
+        )
         private = LatentDirichletAllocation(**settings, target_epsilon=cell["epsilon"], target_delta=1e-5).fit(X)
         truth = LatentDirichletAllocation(**settings, noise_multiplier=0.0).fit(X).components_
         low, high = np.moveaxis(private.components_interval(LEVEL), 2, 0)

@@ -56,9 +56,13 @@ def planned_options(n_features, target, scale):
         return dict(common, target_epsilon=target)
     ours = plan(N, n_features, K, target_epsilon=target, target_delta=DELTA)
     return dict(
-        common, batch_size=ours.batch_size / scale, n_steps=ours.n_steps, clip=ours.clip,
-        options=LdaOptions(learning_decay=ours.learning_decay), noise_multiplier=ours.noise_multiplier / scale,
-    )  # fmt: skip
+        common,
+        batch_size=ours.batch_size / scale,
+        n_steps=ours.n_steps,
+        clip=ours.clip,
+        options=LdaOptions(learning_decay=ours.learning_decay),
+        noise_multiplier=ours.noise_multiplier / scale,
+    )
 
 
 def cells(scale: int) -> list[dict]:
@@ -98,17 +102,32 @@ def report(rows: list[dict]) -> str:
 
     settings = [(size, z, found["moments accountant", size, z]) for size in SIZES for z in NOISES]
     columns = (
-        "S", "σ", "ε theirs (NOT PRIVATE)", "ε exact tight", "ε sound: tight with √2 N/S", "non-private",
-        "moments accountant", "strong composition", "no clipping", "ours, sound, at ε theirs", "seconds",
-    )  # fmt: skip
+        "S",
+        "σ",
+        "ε theirs (NOT PRIVATE)",
+        "ε exact tight",
+        "ε sound: tight with √2 N/S",
+        "non-private",
+        "moments accountant",
+        "strong composition",
+        "no clipping",
+        "ours, sound, at ε theirs",
+        "seconds",
+    )
     shown = [
         (
-            f"{size:,}", f"{z:g}", f"{r['epsilon']:.3f}", f"{r['tight']:.3f}", f"{r['sound']:.3f}",
-            perplexity("non-private", size), *(perplexity(m, size, z) for m in PAPER), perplexity("ours", size, z),
+            f"{size:,}",
+            f"{z:g}",
+            f"{r['epsilon']:.3f}",
+            f"{r['tight']:.3f}",
+            f"{r['sound']:.3f}",
+            perplexity("non-private", size),
+            *(perplexity(m, size, z) for m in PAPER),
+            perplexity("ours", size, z),
             f"{sum(found[m, size, z]['seconds'] for m in PAPER):.0f}",
         )
         for size, z, r in settings
-    ]  # fmt: skip
+    ]
     values = [[found[m, size, z]["perplexity"] for m in PAPER] for size, z, _ in settings]
     unigram = found["unigram", 0, 0.0]["perplexity"]
     sizes = [f"{np.mean([v[0] for v, s in zip(values, settings) if s[0] == size]):.0f}" for size in SIZES]

@@ -23,18 +23,17 @@ from vips_fast.models.lda import LdaOptions
 TITLE = "VIPS article's algorithm beside ours: perplexity, coherence and overlap of topics"
 NEEDS = ("wiki", "text")
 #: File, words a document and test documents of the small corpora.
-SMALL = {
-    "kos": ("kos_uci/docword.kos.txt.gz", 150, 500), "reuters": ("reuters/docword.reuters.txt.gz", 70, 2000),
-}  # fmt: skip
+SMALL = {"kos": ("kos_uci/docword.kos.txt.gz", 150, 500), "reuters": ("reuters/docword.reuters.txt.gz", 70, 2000)}
 N_PUBLIC, WEIGHTS = 8000, (0.1, 1.0, 3.0, 10.0)
 GRID = {
     **{
         f"q = {q:g}, decay {decay:g}": dict(batch_size=q * N, learning_decay=decay)
-        for q in (0.1, 0.25, 0.5) for decay in (0.5, 0.7)
+        for q in (0.1, 0.25, 0.5)
+        for decay in (0.5, 0.7)
     },
     **{f"clip {clip:g}": dict(clip=clip) for clip in (0.025, 0.075)},
     **{f"{steps} steps": dict(n_steps=steps) for steps in (10, 20, 40)},
-}  # fmt: skip
+}
 
 
 def cells(scale: int) -> list[dict]:
@@ -43,19 +42,25 @@ def cells(scale: int) -> list[dict]:
     out += [("simulated", "non-private", None, seed) for seed in range(runs)]
     out += [
         ("simulated", setting, epsilon, seed)
-        for epsilon in (2.38, 1.0, 0.3) for setting in ("plan", "paper's update") for seed in range(runs)
-    ]  # fmt: skip
+        for epsilon in (2.38, 1.0, 0.3)
+        for setting in ("plan", "paper's update")
+        for seed in range(runs)
+    ]
     out += [("sections", "words' own frequencies", None, 0), ("sections", "non-private", None, 0)]
     out += [
         ("sections", setting, epsilon, seed)
-        for epsilon in priors for setting in ("plan", "plan's topics", "paper's update") for seed in range(runs)
-    ]  # fmt: skip
+        for epsilon in priors
+        for setting in ("plan", "plan's topics", "paper's update")
+        for seed in range(runs)
+    ]
     for corpus in SMALL:
         out += [(corpus, "words' own frequencies", None, 0), (corpus, "non-private", None, 0)]
         out += [
             (corpus, setting, epsilon, seed)
-            for epsilon in (1.0, 2.0, 4.0) for setting in ("plan's topics", "paper's update") for seed in range(runs)
-        ]  # fmt: skip
+            for epsilon in (1.0, 2.0, 4.0)
+            for setting in ("plan's topics", "paper's update")
+            for seed in range(runs)
+        ]
     out += [("public", "public articles alone", None, 0)]
     settings = ("plan", *(f"prior, weight {weight:g}" for weight in WEIGHTS))
     out += [("public", setting, epsilon, 0) for epsilon in priors for setting in settings]
@@ -129,9 +134,12 @@ def options_of(epsilon, n_features, scale, fixed):
         return dict(target_epsilon=epsilon, **fixed, **options)
     ours = plan(N, n_features, K, target_epsilon=epsilon, target_delta=DELTA, **fixed)
     return dict(
-        batch_size=ours.batch_size / scale, n_steps=ours.n_steps, clip=ours.clip,
-        options=LdaOptions(learning_decay=decay or ours.learning_decay), noise_multiplier=ours.noise_multiplier / scale,
-    )  # fmt: skip
+        batch_size=ours.batch_size / scale,
+        n_steps=ours.n_steps,
+        clip=ours.clip,
+        options=LdaOptions(learning_decay=decay or ours.learning_decay),
+        noise_multiplier=ours.noise_multiplier / scale,
+    )
 
 
 def run(cell: dict) -> dict:
@@ -184,12 +192,13 @@ def report(rows: list[dict]) -> str:
         means = [
             None if group[0][name] is None else float(np.mean([row[name] for row in group]))
             for name in ("npmi", "overlap", "seconds")
-        ]  # fmt: skip
+        ]
         shown.append((part, setting, epsilon, f"{mean:.0f}{spread}", *means, len(group)))
     ratios = ", ".join(
         f"{plans[part, epsilon]['plan'] / min(plans[part, epsilon].values()):.3f} at ε = {epsilon:g}"
-        for part, epsilon in plans if part == "grid"
-    )  # fmt: skip
+        for part, epsilon in plans
+        if part == "grid"
+    )
     columns = ("part", "setting", "ε, sound", "perplexity", "NPMI", "overlap", "seconds a run", "runs")
     return f"""{markdown(columns, shown)}
 

@@ -45,9 +45,7 @@ def run(cell: dict) -> dict:
     chosen = (-share[range(K), top_words(share, 1)[:, 0]]).argsort()[:TOPICS]
     order, top = matched(components, plain), top_words(components)
     share = components / components.sum(axis=1, keepdims=True)
-    topics = [
-        [[vocabulary[v], float(share[order[topic], v])] for v in top[order[topic]]] for topic in chosen
-    ]  # fmt: skip
+    topics = [[[vocabulary[v], float(share[order[topic], v])] for v in top[order[topic]]] for topic in chosen]
     mass = sum(p for words in topics for _, p in words) / TOPICS
     figures = dict(mass=mass, largest=float(np.take_along_axis(share, top, 1).sum(axis=1).max()), topics=topics)
     return dict(epsilon=spent, npmi=npmi(top, Y), overlap=overlap(components, plain), **figures)
@@ -55,20 +53,30 @@ def run(cell: dict) -> dict:
 
 def report(rows: list[dict]) -> str:
     columns = (
-        "method", "ε", "ten words' share, printed", "ours", "largest of any topic", "NPMI", "overlap with non-private",
+        "method",
+        "ε",
+        "ten words' share, printed",
+        "ours",
+        "largest of any topic",
+        "NPMI",
+        "overlap with non-private",
         "seconds",
-    )  # fmt: skip
+    )
     kind = {"non-private": "none", "ours": "{:.3f}, proven"}
     quality = [
         (
-            r["method"], kind.get(r["method"], "{:.3f} (NOT PRIVATE)").format(r["epsilon"]), PRINTED.get(r["method"]),
-            r["mass"], r["largest"], f"{r['npmi']:.3f}", f"{r['overlap']:.2f}", r["seconds"],
+            r["method"],
+            kind.get(r["method"], "{:.3f} (NOT PRIVATE)").format(r["epsilon"]),
+            PRINTED.get(r["method"]),
+            r["mass"],
+            r["largest"],
+            f"{r['npmi']:.3f}",
+            f"{r['overlap']:.2f}",
+            r["seconds"],
         )
         for r in rows
-    ]  # fmt: skip
-    words = [
-        (r["method"], *(", ".join(f"{word} {p:.4f}" for word, p in topic) for topic in r["topics"])) for r in rows
-    ]  # fmt: skip
+    ]
+    words = [(r["method"], *(", ".join(f"{word} {p:.4f}" for word, p in topic) for topic in r["topics"])) for r in rows]
     shares = {r["method"]: r["mass"] for r in rows}
     ordered = all(shares[a] > shares[b] for a, b in zip(PRINTED, [*PRINTED][1:]) if a in shares and b in shares)
     return f"""{markdown(columns, quality)}

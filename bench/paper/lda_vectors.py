@@ -32,10 +32,13 @@ def cells(scale: int) -> list[dict]:
     runs = 3 if scale == 1 else 1
     wanted = [
         (part, epsilon, setting, seed)
-        for part, epsilons in EPSILONS.items() for epsilon in epsilons for setting in SETTINGS for seed in range(runs)
+        for part, epsilons in EPSILONS.items()
+        for epsilon in epsilons
+        for setting in SETTINGS
+        for seed in range(runs)
         # The 400,000 are made of the articles; the plan's own rows of these are in `lda_table`.
         if setting == "vectors" or part == "sections" or (part == "reuters" and setting not in ARTICLES)
-    ]  # fmt: skip
+    ]
     names = ("part", "epsilon", "setting", "seed")
     return [dict(zip(names, cell, strict=True), scale=scale) for cell in wanted]
 
@@ -66,7 +69,7 @@ def run(cell: dict) -> dict:
         prior = None if setting == "plan" else neighbors(name, setting != "vectors")
     model = LatentDirichletAllocation(
         topics, topic_word_prior=prior, n_jobs=1, random_state=cell["seed"], **private
-    ).fit(X)  # fmt: skip
+    ).fit(X)
     return dict(perplexity=model.perplexity(Y[:2000]), topics=topics)
 
 
@@ -75,11 +78,13 @@ def report(rows: list[dict]) -> str:
     for row in rows:
         groups.setdefault((row["part"], row["epsilon"]), {}).setdefault(row["setting"], []).append(row["perplexity"])
     shown = [
-        (part, epsilon, *(
-            f"{np.mean(own[s]):.0f} ± {np.std(own[s]):.0f} ({len(own[s])})" if s in own else "" for s in SETTINGS
-        ))
+        (
+            part,
+            epsilon,
+            *(f"{np.mean(own[s]):.0f} ± {np.std(own[s]):.0f} ({len(own[s])})" if s in own else "" for s in SETTINGS),
+        )
         for (part, epsilon), own in groups.items()
-    ]  # fmt: skip
+    ]
     return f"""{markdown(("part", "ε, sound", *SETTINGS), shown)}
 
 Perplexity of unseen documents, means ± standard deviations (runs). Neither article has this; these are the figures of

@@ -26,9 +26,12 @@ COMPONENTS = 20
 DRAWN, SHOWN = 2_000, 10
 REAL = "real images"
 CLASSIFIERS = {
-    "logistic": "logistic regression", "mlp": "MLP", "cnn": "CNN", "shifted": "CNN, shifted images",
+    "logistic": "logistic regression",
+    "mlp": "MLP",
+    "cnn": "CNN",
+    "shifted": "CNN, shifted images",
     "networks": "the networks",
-}  # fmt: skip
+}
 #: Dockhorn, Cao, Vahdat & Kreis (2023), Differentially private diffusion models, table 1, in per cent, delta = 10^-5:
 #: method, epsilon, logistic regression, MLP, CNN.
 PUBLISHED = (
@@ -65,9 +68,7 @@ def _fitted(epsilon, run):
     """The model of a run, and what is drawn from it."""
     train, _, labels, _ = _images()
     privacy = dict(private=False) if epsilon is None else dict(target_epsilon=epsilon, target_delta=DELTA)
-    model = ClassConditionalNetwork(
-        COMPONENTS, n_steps=STEPS, random_state=run, classes=list(range(10)), **privacy
-    )
+    model = ClassConditionalNetwork(COMPONENTS, n_steps=STEPS, random_state=run, classes=list(range(10)), **privacy)
     asked = np.repeat(np.arange(10), DRAWN)
     return model.fit(train, labels), *model.sample(len(asked), random_state=run, labels=asked)
 
@@ -117,9 +118,16 @@ def _trained(name, Y, y, epochs, seed):
         network = nn.Sequential(nn.Flatten(), nn.Linear(784, 256), nn.ReLU(), nn.Dropout(0.3), nn.Linear(256, 10))
     else:
         network = nn.Sequential(
-            nn.Conv2d(1, 16, 3, stride=2, padding=1), nn.ReLU(), nn.Conv2d(16, 32, 3, stride=2, padding=1), nn.ReLU(),
-            nn.Flatten(), nn.Linear(32 * 49, 128), nn.ReLU(), nn.Dropout(0.3), nn.Linear(128, 10),
-        )  # fmt: skip
+            nn.Conv2d(1, 16, 3, stride=2, padding=1),
+            nn.ReLU(),
+            nn.Conv2d(16, 32, 3, stride=2, padding=1),
+            nn.ReLU(),
+            nn.Flatten(),
+            nn.Linear(32 * 49, 128),
+            nn.ReLU(),
+            nn.Dropout(0.3),
+            nn.Linear(128, 10),
+        )
     optimiser, loss = torch.optim.Adam(network.parameters(), 2e-3), nn.CrossEntropyLoss()
     images, labels = torch.as_tensor(Y).reshape(-1, 1, 28, 28), torch.as_tensor(np.asarray(y, dtype=np.int64))
     for _ in range(epochs):

@@ -88,7 +88,8 @@ def run(cell: dict) -> dict:
         model = _estimator(cell["method"], cell["components"], cell["batch"], len(train), cell["run"]).fit(train)
         right = (model.reconstruct(test) > 0.5) == (test > 0)
         result = dict(
-            accuracy=float(right[drawn].mean()), accuracy_all=float(right.mean()),
+            accuracy=float(right[drawn].mean()),
+            accuracy_all=float(right.mean()),
             score=float(model.score(test[:SCORED]) / SCORED),
         )
     if model.privacy_.private:
@@ -173,9 +174,10 @@ def report(rows: list[dict]) -> str:
     def above(better, worse):
         sizes = [
             (K, S, statistics.mean(r["accuracy_all"] for r in b) > statistics.mean(r["accuracy_all"] for r in w))
-            for K in COMPONENTS for S in BATCHES
+            for K in COMPONENTS
+            for S in BATCHES
             if (b := _group(rows, better, K, S)) and (w := _group(rows, worse, K, S))
-        ]  # fmt: skip
+        ]
         return f"{sum(holds for *_, holds in sizes)} of {len(sizes)}"
 
     runs = 1 + max(row["run"] for row in rows)
@@ -221,14 +223,23 @@ def draw(rows: list[dict], folder: Path) -> list[Path]:
     if not pictured:
         return paths
     # What the test images are seen in stays out of the page.
-    _grid(folder, "mnist_fig8_reconstructions", {
-        "test image": np.where(_images()[1][_images()[2]] > 0, 1.0, 0.0).reshape(SHOWN, 28, 28),
-        **{method: _unpacked(images["reconstructions"]) for method, images in pictured.items()},
-    })  # fmt: skip
-    return paths + _grid(folder, "mnist_fig8_images", {
-        f"{method}\n{name}": _unpacked(images[name])
-        for method, images in pictured.items() for name in ("components", "samples")
-    })  # fmt: skip
+    _grid(
+        folder,
+        "mnist_fig8_reconstructions",
+        {
+            "test image": np.where(_images()[1][_images()[2]] > 0, 1.0, 0.0).reshape(SHOWN, 28, 28),
+            **{method: _unpacked(images["reconstructions"]) for method, images in pictured.items()},
+        },
+    )
+    return paths + _grid(
+        folder,
+        "mnist_fig8_images",
+        {
+            f"{method}\n{name}": _unpacked(images[name])
+            for method, images in pictured.items()
+            for name in ("components", "samples")
+        },
+    )
 
 
 def _exact(rows, K, S):

@@ -35,9 +35,16 @@ class DoubleNoiseNewton:
     """
 
     def __init__(
-        self, target_epsilon, target_delta, *, row_norm=1.0, n_steps=40, gradient_share=0.75, trace_share=0.1,
+        self,
+        target_epsilon,
+        target_delta,
+        *,
+        row_norm=1.0,
+        n_steps=40,
+        gradient_share=0.75,
+        trace_share=0.1,
         bound=True,
-    ):  # fmt: skip
+    ):
         # All noise is Gaussian: the steps together are one Gaussian mechanism, exactly, of mu^2 = 2 rho.
         self.rho = 0.5 / gaussian_noise_multiplier(target_epsilon, target_delta) ** 2
         self.privacy_ = SimpleNamespace(epsilon=target_epsilon)

@@ -153,10 +153,14 @@ def topics(arguments, corpus):
 
 def ways(compared, kind, settings, data, score, most, n_rows):
     """The rows of the table for a model whose rows are all drawn, unless they are drawn one by one."""
+
     def row(name, epsilon, grouped=False, **options):
         compared.row(
-            name, epsilon, lambda **common: kind(**{**settings, **common, **options}),
-            lambda run: data(run) if grouped else (*data(run)[:-1], None), score,
+            name,
+            epsilon,
+            lambda **common: kind(**{**settings, **common, **options}),
+            lambda run: data(run) if grouped else (*data(run)[:-1], None),
+            score,
         )
 
     row("not private", None)
@@ -198,15 +202,23 @@ def mnist(arguments, most=10, delta=1e-4):
     compared = Comparison(arguments, "accuracy", [1.0])
     settings = dict(n_components=50, target_delta=delta, sampling="full")
     ways(
-        compared, SigmoidBeliefNetwork, settings, lambda run: (train, writers),
-        lambda model, run: model.pixel_accuracy(test), most, len(train),
+        compared,
+        SigmoidBeliefNetwork,
+        settings,
+        lambda run: (train, writers),
+        lambda model, run: model.pixel_accuracy(test),
+        most,
+        len(train),
     )
 
 
 def main():
     tables = {
-        "people": lambda a: topics(a, people), "sections": lambda a: topics(a, sections),
-        "simulated": lambda a: topics(a, simulated), "adult": adult, "mnist": mnist,
+        "people": lambda a: topics(a, people),
+        "sections": lambda a: topics(a, sections),
+        "simulated": lambda a: topics(a, simulated),
+        "adult": adult,
+        "mnist": mnist,
     }
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("corpus", choices=tables)

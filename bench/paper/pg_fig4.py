@@ -35,10 +35,16 @@ def run(cell: dict) -> dict:
 def report(rows: list[dict]) -> str:
     columns = ("argument", "printed", "kernel `pg_mean`", "mean of draws ± its error", "draws", "seconds")
     shown = [
-        (f"{r['argument']:g}", "0.25, the maximum" if r["argument"] == 0 else "in the picture only",
-         f"{r['mean']:.6f}", f"{r['drawn']:.5f} ± {r['error']:.5f}", r["draws"], r["seconds"])
+        (
+            f"{r['argument']:g}",
+            "0.25, the maximum" if r["argument"] == 0 else "in the picture only",
+            f"{r['mean']:.6f}",
+            f"{r['drawn']:.5f} ± {r['error']:.5f}",
+            r["draws"],
+            r["seconds"],
+        )
         for r in rows
-    ]  # fmt: skip
+    ]
     return f"""{markdown(columns, shown)}
 
 No data and no privacy: the function that Algorithms 5 and 6 take ⟨ξ⟩ from, b tanh(c/2)/(2c) with b = 1. The draws are

@@ -29,11 +29,31 @@ from pathlib import Path
 from common import DATA, ROOT, markdown
 
 FIGURES = (
-    "lda_fig2", "lda_fig3", "lda_table3", "lda_table", "lda_vectors", "topic_labels", "pg_fig4", "stroke_fig5",
-    "adult_fig6", "blr_table", "blr_marginals", "text_logistic", "blr_coverage", "lda_coverage", "mnist_fig8",
-    "mnist_downstream", "epsilon_table", "acc_fig1", "acc_fig2", "acc_fig3", "acc_fig4", "acc_fig5", "acc_table1",
+    "lda_fig2",
+    "lda_fig3",
+    "lda_table3",
+    "lda_table",
+    "lda_vectors",
+    "topic_labels",
+    "pg_fig4",
+    "stroke_fig5",
+    "adult_fig6",
+    "blr_table",
+    "blr_marginals",
+    "text_logistic",
+    "blr_coverage",
+    "lda_coverage",
+    "mnist_fig8",
+    "mnist_downstream",
+    "epsilon_table",
+    "acc_fig1",
+    "acc_fig2",
+    "acc_fig3",
+    "acc_fig4",
+    "acc_fig5",
+    "acc_table1",
     "slides_table",
-)  # fmt: skip
+)
 OUT = ROOT / "bench" / "paper" / "out"
 PAGE = ROOT / "docs" / "papers.md"
 HEAD = """# The papers, figure by figure

@@ -62,9 +62,13 @@ def model(corpus, bins, n_steps, batch, jobs, **options):
     Stretches.edges = corpus.bins
     kind = Binned if bins else LatentDirichletAllocation
     settings = {
-        "batch_size": batch, "n_steps": n_steps, "noise_multiplier": 1.0, "n_jobs": jobs, "random_state": 0,
+        "batch_size": batch,
+        "n_steps": n_steps,
+        "noise_multiplier": 1.0,
+        "n_jobs": jobs,
+        "random_state": 0,
         **options,
-    }  # fmt: skip
+    }
     return kind(K, **settings).set_unsafe(test_key=KEY)
 
 
@@ -114,7 +118,8 @@ def memory(arguments):
             f"{'bins' if bins else 'Poisson'}: after a step at most rss {most[0]:.0f}, anonymous {most[1]:.0f}, "
             f"file pages {most[2]:.0f}; peak of the process {peak:.0f}; beyond before"
             f"{' and the corpus' if held else ''} {peak - base[0] - held:.0f} MiB "
-            f"(3 K V 8 a thread is {3 * K * V * 8 * arguments.jobs / MIB:.0f})", flush=True,
+            f"(3 K V 8 a thread is {3 * K * V * 8 * arguments.jobs / MIB:.0f})",
+            flush=True,
         )
 
 
@@ -128,7 +133,11 @@ def timed(arguments):
             for name, rows in (("memory", X), ("disk", corpus)):
                 marks = []
                 fitted = model(
-                    corpus, bins, arguments.steps, arguments.batch, arguments.jobs,
+                    corpus,
+                    bins,
+                    arguments.steps,
+                    arguments.batch,
+                    arguments.jobs,
                     callback=lambda progress, marks=marks: marks.append((time.perf_counter(), time.process_time())),
                 ).fit(rows)
                 if round_:
@@ -140,7 +149,8 @@ def timed(arguments):
         for k, clock in enumerate(("seconds", "seconds of processor")):
             print(
                 f"{'bins' if bins else 'Poisson'}: {inside[k]:.2f} {clock} a step in memory, {disk[k]:.2f} from disk, "
-                f"ratio {ratio[k]:.3f}", flush=True,
+                f"ratio {ratio[k]:.3f}",
+                flush=True,
             )
         print(f"same bits: {np.array_equal(*arrays.values())}", flush=True)
 

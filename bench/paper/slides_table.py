@@ -31,10 +31,7 @@ FORMULAS = {
         "1: σ = C/(m ln(1+(e^(ε/T)−1)n/m))",
         "B = 2C: replacing a clipped gradient moves the sum by 2C. (The line before the last lacks its ln.)",
     ),
-    "zcdp": (
-        "2: ρ = √(ln(1/δ)+ε)−√ln(1/δ), σ² = TC²/(n²ρ²)",
-        "ρ = (√(ln(1/δ)+ε)−√ln(1/δ))², σ² = TB²/(2n²ρ), B = 2C",
-    ),
+    "zcdp": ("2: ρ = √(ln(1/δ)+ε)−√ln(1/δ), σ² = TC²/(n²ρ²)", "ρ = (√(ln(1/δ)+ε)−√ln(1/δ))², σ² = TB²/(2n²ρ), B = 2C"),
     "poisson": (
         "3: base ε(α) = αC²/(n²σ²), then T·ε_γ(⌈αC²/(n²σ²)⌉)",
         "base ε(α) = αC²/(2m²σ²), then T·ε_γ(⌈α⌉); adding a record moves the sum by C",
@@ -109,9 +106,15 @@ def run(cell: dict) -> dict:
 
 def report(rows: list[dict]) -> str:
     columns = (
-        "scenario, σ as printed", "what holds", "noise", "noise / sensitivity", "ε by its own accountant",
-        "ε by PLD at δ = 10⁻⁵", "accuracy ± sd", "seconds",
-    )  # fmt: skip
+        "scenario, σ as printed",
+        "what holds",
+        "noise",
+        "noise / sensitivity",
+        "ε by its own accountant",
+        "ε by PLD at δ = 10⁻⁵",
+        "accuracy ± sd",
+        "seconds",
+    )
     shown = []
     for r in rows:
         accuracy = f"{r['accuracy']:.4f} ± {r['sd']:.4f}"

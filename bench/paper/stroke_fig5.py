@@ -123,11 +123,15 @@ def run(cell: dict) -> dict:
         model = _estimator(cell["method"], epsilon, cell["steps"], X[:n], y[:n]).fit(X[:n], y[:n])
         seconds = time.perf_counter() - start
         privacy = model.privacy_
-        fits.append(dict(
-            epsilon=epsilon, auc=float(roc_auc_score(y[test], model.decision_function(X[test]))), seconds=seconds,
-            exact=privacy.epsilon if privacy.private else None,
-            noise_multiplier=privacy.noise_multiplier if privacy.private else None,
-        ))
+        fits.append(
+            dict(
+                epsilon=epsilon,
+                auc=float(roc_auc_score(y[test], model.decision_function(X[test]))),
+                seconds=seconds,
+                exact=privacy.epsilon if privacy.private else None,
+                noise_multiplier=privacy.noise_multiplier if privacy.private else None,
+            )
+        )
     return dict(true_auc=float(roc_auc_score(y[test], p[test])), fits=fits)
 
 
@@ -153,13 +157,17 @@ def report(rows: list[dict]) -> str:
             if not fits:
                 continue
             first = fits[0]
-            shown.append((
-                epsilon and f"{epsilon:g}", method,
-                f"{first['noise_multiplier']:.3g}" if method in (MOMENTS, STRONG, EXACT) else None,
-                "cross-validation uncounted" if method == ERM else first["exact"] and f"{first['exact']:.3g}",
-                len(fits), spread([fit["auc"] for fit in fits], 3),
-                f"{statistics.mean(fit['seconds'] for fit in fits):.1f}",
-            ))
+            shown.append(
+                (
+                    epsilon and f"{epsilon:g}",
+                    method,
+                    f"{first['noise_multiplier']:.3g}" if method in (MOMENTS, STRONG, EXACT) else None,
+                    "cross-validation uncounted" if method == ERM else first["exact"] and f"{first['exact']:.3g}",
+                    len(fits),
+                    spread([fit["auc"] for fit in fits], 3),
+                    f"{statistics.mean(fit['seconds'] for fit in fits):.1f}",
+                )
+            )
     columns = ("ε", "method", "noise multiplier", "exact tight ε", "runs", "AUC, ours (printed: a picture)", "seconds")
     cell, true = rows[0], statistics.mean({row["run"]: row["true_auc"] for row in rows}.values())
     return f"""{markdown(columns, shown)}

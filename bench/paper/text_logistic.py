@@ -140,9 +140,12 @@ def logits(method, epsilon, run, data, task, settings=None):
     else:
         length = math.hypot(1, scale)
         model = DPSGDLogisticRegression(
-            accountant=None, clip_norm=given["clip"] * length, learning_rate=given["rate"] / length**2,
-            n_steps=given["n_steps"], **promised,
-        )  # fmt: skip
+            accountant=None,
+            clip_norm=given["clip"] * length,
+            learning_rate=given["rate"] / length**2,
+            n_steps=given["n_steps"],
+            **promised,
+        )
     model.fit(X[train], y[train])
     return y[test], model.decision_function(X[test]), float(model.privacy_.epsilon)
 
@@ -190,10 +193,16 @@ def report(rows: list[dict]) -> str:
     shown = []
     for row in rows:
         n = len(row["each"]["auc"])
-        shown.append((
-            row["data"], row["method"], row["epsilon"], row["sound"],
-            *(spread(row["each"][name]) for name in ("auc", "log_loss", "accuracy")), row["seconds"] / n,
-        ))  # fmt: skip
+        shown.append(
+            (
+                row["data"],
+                row["method"],
+                row["epsilon"],
+                row["sound"],
+                *(spread(row["each"][name]) for name in ("auc", "log_loss", "accuracy")),
+                row["seconds"] / n,
+            )
+        )
     columns = ("data", "method", "ε asked", "ε sound", "AUC ± sd", "log loss ± sd", "accuracy ± sd", "seconds a run")
     return f"""{markdown(columns, shown)}
 

@@ -29,9 +29,7 @@ def cells(scale: int) -> list[dict]:
     runs = 3 if scale == 1 else 1
     settings = [(f"labels as words, {share:g}", epsilon) for share in SHARES for epsilon in (None, *EPSILONS)]
     settings += [(TWO_STEPS, epsilon) for epsilon in (None, *EPSILONS)]
-    return [
-        dict(setting=setting, epsilon=epsilon, seed=seed) for setting, epsilon in settings for seed in range(runs)
-    ]
+    return [dict(setting=setting, epsilon=epsilon, seed=seed) for setting, epsilon in settings for seed in range(runs)]
 
 
 @lru_cache(1)
@@ -86,8 +84,9 @@ def report(rows: list[dict]) -> str:
     ]
     return f"""{markdown(("setting", *(f"ε = {e:g}" for e in EPSILONS), "∞"), shown)}
 
-Accuracy over {posts()[5]} labels, means ± standard deviations of {max(len(v) for g in groups.values() for v in
-g.values())} runs, δ = 10⁻⁶ for adding or removing a post; neither article has this."""
+Accuracy over {posts()[5]} labels, means ± standard deviations of {
+        max(len(v) for g in groups.values() for v in g.values())
+    } runs, δ = 10⁻⁶ for adding or removing a post; neither article has this."""
 
 
 def draw(rows: list[dict], folder: Path) -> list[Path]:

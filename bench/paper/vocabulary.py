@@ -60,8 +60,12 @@ def corpora():
     names = list(rows._index.columns)
     tokens = dict(zip(names, count_matrix([texts], names, analyzer).sum(axis=0), strict=True))
     yield "people", rows, persons, tokens, len(set(persons)), None
-    for name, n, given in (("4,000 articles", 4000, "train"), ("sections", None, "train_sections"),
-                           ("21,475 articles", None, "train"), ("400,000 articles", 400_000, "train")):  # fmt: skip
+    for name, n, given in (
+        ("4,000 articles", 4000, "train"),
+        ("sections", None, "train_sections"),
+        ("21,475 articles", None, "train"),
+        ("400,000 articles", 400_000, "train"),
+    ):
         matrix, words = articles(None if n == 4000 else n, given)
         matrix = matrix[: n if n == 4000 else None]
         tokens = dict(zip(words, np.asarray(matrix.sum(axis=0)).ravel(), strict=True))
@@ -103,8 +107,16 @@ def forecast(say, only):
             closed = {} if known is None else {"n_words": known}
             made = plan_vocabulary(n, epsilon, DELTA, tokens=held, share=1.0, max_features=10**6, **closed)
             found = bought(rows, n, groups, **made.parameters()).vocabulary_
-            say(name, epsilon, made.n_steps, made.max_tokens, len(found), f"{made.words:.0f}",
-                f"{share_of(tokens, found):.3f}", f"{made.token_share:.3f}")  # fmt: skip
+            say(
+                name,
+                epsilon,
+                made.n_steps,
+                made.max_tokens,
+                len(found),
+                f"{made.words:.0f}",
+                f"{share_of(tokens, found):.3f}",
+                f"{made.token_share:.3f}",
+            )
 
 
 def scores(say, models, test, universe, frequency):
@@ -124,10 +136,12 @@ def scores(say, models, test, universe, frequency):
         topics = model.components_ / model.components_.sum(axis=1, keepdims=True)
         inside = place[held.col] >= 0
         row, count, column = held.row[inside], held.data[inside], held.col[inside]
-        p = np.concatenate([
-            np.einsum("ij,ij->i", mixture[row[a : a + 10**5]], topics.T[place[column[a : a + 10**5]]])
-            for a in range(0, len(row), 10**5)
-        ])  # fmt: skip
+        p = np.concatenate(
+            [
+                np.einsum("ij,ij->i", mixture[row[a : a + 10**5]], topics.T[place[column[a : a + 10**5]]])
+                for a in range(0, len(row), 10**5)
+            ]
+        )
         missing = 1 - count.sum() / total
         likelihood = count @ np.log(p * (1 - missing))
         if missing:
@@ -137,8 +151,16 @@ def scores(say, models, test, universe, frequency):
         given = (mixture @ topics[:, is_common[columns]].sum(axis=1))[row[shared]]
         on_common = count[shared] @ np.log(p[shared] / given) / count[shared].sum()
         said = model.privacy_
-        say(name, len(listed), f"{1 - missing:.4f}", f"{np.exp(-likelihood / total):.1f}", f"{np.exp(-on_common):.1f}",
-            f"{len(common)}", f"{said.epsilon:.3f}", f"{said.noise_multiplier:.3f}")  # fmt: skip
+        say(
+            name,
+            len(listed),
+            f"{1 - missing:.4f}",
+            f"{np.exp(-likelihood / total):.1f}",
+            f"{np.exp(-on_common):.1f}",
+            f"{len(common)}",
+            f"{said.epsilon:.3f}",
+            f"{said.noise_multiplier:.3f}",
+        )
 
 
 def people(say, repeats, share):
@@ -148,8 +170,9 @@ def people(say, repeats, share):
 
     texts, persons, test, analyzer = posts()
     n, length = len(set(persons)), 100
-    made = plan(n, None, 10, doc_length=length, target_epsilon=4.0, target_delta=DELTA, rows_per_group=None,
-                vocab_share=share).vocabulary  # fmt: skip
+    made = plan(
+        n, None, 10, doc_length=length, target_epsilon=4.0, target_delta=DELTA, rows_per_group=None, vocab_share=share
+    ).vocabulary
     rows = TokenRows(analyzer).extend(texts)
     listed = public_vocabulary("public:en", analyzer, size=50_000)
     for _ in range(repeats):
@@ -179,16 +202,23 @@ def wiki(say, n, repeats, share, steps):
         matrix, test, words = load(n, seed=seed)
         like = plan(n, len(words), 50, n_steps=steps, **settings)
         model = partial(
-            LatentDirichletAllocation, 50, n_records=n, n_steps=like.n_steps, n_jobs=-1,
-            options=LdaOptions(learning_decay=like.learning_decay), **settings,
-        )  # fmt: skip
+            LatentDirichletAllocation,
+            50,
+            n_records=n,
+            n_steps=like.n_steps,
+            n_jobs=-1,
+            options=LdaOptions(learning_decay=like.learning_decay),
+            **settings,
+        )
         after = bought(TokenRows.of_counts(matrix, words), n, **made.parameters())
         columns = np.sort([words.index(word) for word in after.vocabulary_])
         models = {
-            f"bought with {made.target_epsilon:.2f}": (model().fit(matrix[:, columns], after=after),
-                                                       [words[column] for column in columns]),
+            f"bought with {made.target_epsilon:.2f}": (
+                model().fit(matrix[:, columns], after=after),
+                [words[column] for column in columns],
+            ),
             "public": (model().fit(matrix), words),
-        }  # fmt: skip
+        }
         scores(partial(say, seed, like.n_steps), models, test, words, np.ones(len(words)))
 
 
@@ -210,10 +240,11 @@ def main():
                 print(*cells, sep=",", file=out, flush=True)
 
         {
-            "words": partial(words, say, args.variants, args.persons), "forecast": partial(forecast, say, args.corpora),
+            "words": partial(words, say, args.variants, args.persons),
+            "forecast": partial(forecast, say, args.corpora),
             "people": partial(people, say, args.repeats, args.share),
             "wiki": partial(wiki, say, args.persons[-1], args.repeats, args.share, args.steps),
-        }[args.what]()  # fmt: skip
+        }[args.what]()
 
 
 if __name__ == "__main__":

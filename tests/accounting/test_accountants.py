@@ -86,10 +86,12 @@ def test_theorems_on_pure_steps(name):
 
 
 def test_pure_epsilon():
-    event = acc.ComposedEvent([
-        acc.SelfComposedEvent(acc.WithoutReplacementEvent(1, 4, acc.LaplaceEvent(2.0, "replace_one")), 3),
-        acc.RandomizedResponseEvent(0.75),
-    ])
+    event = acc.ComposedEvent(
+        [
+            acc.SelfComposedEvent(acc.WithoutReplacementEvent(1, 4, acc.LaplaceEvent(2.0, "replace_one")), 3),
+            acc.RandomizedResponseEvent(0.75),
+        ]
+    )
     want = 3 * math.log(1 + 0.25 * math.expm1(0.5)) + math.log(3)
     assert acc.pure_epsilon(event) == pytest.approx(want, rel=1e-14)
     assert acc.pure_epsilon(acc.ComposedEvent([])) == 0.0

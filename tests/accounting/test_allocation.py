@@ -22,14 +22,17 @@ def bracket(event, delta):
     return acc.epsilon_lower_bound(event, delta), acc.epsilon(event, delta)
 
 
-@pytest.mark.parametrize("event, delta, low, high", [
-    (run(4, 3.8397, 5), 1e-4, 0.933, 0.934),
-    (run(4, 3.8397, 5, reused=True), 1e-4, 1.0455, 1.0465),
-    (run(4, 10.622, 5), 1e-4, 0.2925, 0.2935),
-    (run(4, 2.5908, 10), 1e-4, 2.172, 2.250),
-    (run(20, 1.24), 1e-4, 0.717, 0.74),
-    (run(250, 1.0), 1e-5, 0.326, 0.341),
-])
+@pytest.mark.parametrize(
+    "event, delta, low, high",
+    [
+        (run(4, 3.8397, 5), 1e-4, 0.933, 0.934),
+        (run(4, 3.8397, 5, reused=True), 1e-4, 1.0455, 1.0465),
+        (run(4, 10.622, 5), 1e-4, 0.2925, 0.2935),
+        (run(4, 2.5908, 10), 1e-4, 2.172, 2.250),
+        (run(20, 1.24), 1e-4, 0.717, 0.74),
+        (run(250, 1.0), 1e-5, 0.326, 0.341),
+    ],
+)
 def test_known_brackets(event, delta, low, high):
     below, above = bracket(event, delta)
     assert low <= below <= above <= high
@@ -45,21 +48,30 @@ def widths(t, epochs, mu, delta):
     return above / below - 1.0
 
 
-@pytest.mark.parametrize("t, epochs, mu, delta", [
-    (2, 1, 0.06, 1e-6), (10_000, 1, 0.06, 1e-4), (250, 100, 1.5, 1e-4), (4, 5 * 10**7, 0.06, 1e-4),
-    (1_000, 10**6, 0.06, 1e-6),
-])
+@pytest.mark.parametrize(
+    "t, epochs, mu, delta",
+    [
+        (2, 1, 0.06, 1e-6),
+        (10_000, 1, 0.06, 1e-4),
+        (250, 100, 1.5, 1e-4),
+        (4, 5 * 10**7, 0.06, 1e-4),
+        (1_000, 10**6, 0.06, 1e-6),
+    ],
+)
 def test_brackets_of_up_to_a_thousand_million_releases(t, epochs, mu, delta):
     assert widths(t, epochs, mu, delta) <= 1e-3
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("t, epochs", [
-    (t, epochs)
-    for t in (2, 4, 20, 250, 1_000, 10_000)
-    for epochs in (1, 5, 100, 10**4, 10**6, 5 * 10**7)
-    if t * epochs <= 10**10
-])
+@pytest.mark.parametrize(
+    "t, epochs",
+    [
+        (t, epochs)
+        for t in (2, 4, 20, 250, 1_000, 10_000)
+        for epochs in (1, 5, 100, 10**4, 10**6, 5 * 10**7)
+        if t * epochs <= 10**10
+    ],
+)
 def test_brackets_of_any_run(t, epochs):
     for mu in (0.06, 0.3, 1.5):
         for delta in (1e-4, 1e-6):
@@ -105,8 +117,9 @@ def test_each_operation_bounds_the_exact_one(combine, of, upper):
         for a, b in ((one, two), (one, one)):
             exact = [
                 (of(Fraction(x), Fraction(y)), Fraction(m) * Fraction(n))
-                for x, m in zip(a.values, a.masses, strict=True) for y, n in zip(b.values, b.masses, strict=True)
-            ]  # fmt: skip
+                for x, m in zip(a.values, a.masses, strict=True)
+                for y, n in zip(b.values, b.masses, strict=True)
+            ]
             found = combined(a, b, combine, Kind(1e-3, 0.8, 20.0, upper))
             assert found.value_error <= 1e-12 and found.mass_error <= 1e-12
             assert len(found.values) < len(exact) / 2
@@ -157,10 +170,14 @@ def exact_profile_of_two(z, epsilon):
         return sum(
             integrate.quad(
                 lambda g: f(math.exp(mu * g - 0.5 * mu * mu)) * math.exp(-0.5 * g * g) / math.sqrt(2 * math.pi),
-                low, high, epsabs=1e-13, epsrel=1e-11, limit=400,
+                low,
+                high,
+                epsabs=1e-13,
+                epsrel=1e-11,
+                limit=400,
             )[0]
             for low, high in zip(edges, edges[1:], strict=False)
-        )  # fmt: skip
+        )
 
     up, down = 2.0 * math.exp(epsilon), 2.0 * math.exp(-epsilon)
     add = expectation(lambda y: 0.5 * call(up - y, 1), up)
@@ -333,17 +350,20 @@ def test_other_accountants_refuse(name):
         acc.epsilon(run(4, 2.0), 1e-5, name)
 
 
-@pytest.mark.parametrize("make, error, match", [
-    (lambda: run(0, 1.0), ValueError, "n_batches must be an integer >= 1, got 0"),
-    (lambda: run(2, 1.0, 0), ValueError, "n_epochs must be an integer >= 1, got 0"),
-    (lambda: run(2.0, 1.0), TypeError, "n_batches"),
-    (lambda: run(2, 1.0, 1, 1), TypeError, "reused"),
-    (lambda: acc.RandomAllocationEvent(2, 1, acc.GaussianEvent(1.0, "replace_one")), ValueError, "add_remove"),
-    (lambda: acc.RandomAllocationEvent(2, 1, acc.LaplaceEvent(1.0)), ValueError, "Gaussian"),
-    (lambda: acc.RandomAllocationEvent(2, 1, acc.ComposedEvent([])), ValueError, "Gaussian"),
-    (lambda: acc.RandomAllocationEvent(2, 1, run(2, 1.0)), ValueError, "Gaussian"),
-    (lambda: acc.PoissonSampledEvent(0.5, run(2, 1.0)), ValueError, "PoissonSampledEvent can hold"),
-])
+@pytest.mark.parametrize(
+    "make, error, match",
+    [
+        (lambda: run(0, 1.0), ValueError, "n_batches must be an integer >= 1, got 0"),
+        (lambda: run(2, 1.0, 0), ValueError, "n_epochs must be an integer >= 1, got 0"),
+        (lambda: run(2.0, 1.0), TypeError, "n_batches"),
+        (lambda: run(2, 1.0, 1, 1), TypeError, "reused"),
+        (lambda: acc.RandomAllocationEvent(2, 1, acc.GaussianEvent(1.0, "replace_one")), ValueError, "add_remove"),
+        (lambda: acc.RandomAllocationEvent(2, 1, acc.LaplaceEvent(1.0)), ValueError, "Gaussian"),
+        (lambda: acc.RandomAllocationEvent(2, 1, acc.ComposedEvent([])), ValueError, "Gaussian"),
+        (lambda: acc.RandomAllocationEvent(2, 1, run(2, 1.0)), ValueError, "Gaussian"),
+        (lambda: acc.PoissonSampledEvent(0.5, run(2, 1.0)), ValueError, "PoissonSampledEvent can hold"),
+    ],
+)
 def test_bad_input(make, error, match):
     with pytest.raises(error, match=match):
         make()

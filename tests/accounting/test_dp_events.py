@@ -21,20 +21,36 @@ WITHOUT = acc.WithoutReplacementEvent(10, 100, G(2.0))
 DEALT = acc.RandomAllocationEvent(10, 3, G(1.5))
 
 EVENTS = [
-    G(1.5), G(1.5, AR), G(1.5, RO), acc.LaplaceEvent(2.0, AR), acc.LaplaceEvent(2.0, RO), acc.NonPrivateEvent(),
-    acc.NonPrivateEvent(RO), acc.RandomizedResponseEvent(0.75), acc.RandomizedResponseEvent(0.1, 17),
-    acc.RandomizedResponseEvent(1 / 3, 7), acc.SelfComposedEvent(acc.RandomizedResponseEvent(0.6), 3),
-    acc.ApproximateDPEvent(0.5, 1e-6, AR), SAMPLED, acc.SelfComposedEvent(SAMPLED, 4), WITHOUT,
-    acc.SelfComposedEvent(WITHOUT, 4), DEALT, acc.RandomAllocationEvent(4, 2, G(1.0), reused=True),
-    acc.GroupEvent(SAMPLED, 3), acc.GroupEvent(DEALT, 2), acc.ComposedEvent(()),
+    G(1.5),
+    G(1.5, AR),
+    G(1.5, RO),
+    acc.LaplaceEvent(2.0, AR),
+    acc.LaplaceEvent(2.0, RO),
+    acc.NonPrivateEvent(),
+    acc.NonPrivateEvent(RO),
+    acc.RandomizedResponseEvent(0.75),
+    acc.RandomizedResponseEvent(0.1, 17),
+    acc.RandomizedResponseEvent(1 / 3, 7),
+    acc.SelfComposedEvent(acc.RandomizedResponseEvent(0.6), 3),
+    acc.ApproximateDPEvent(0.5, 1e-6, AR),
+    SAMPLED,
+    acc.SelfComposedEvent(SAMPLED, 4),
+    WITHOUT,
+    acc.SelfComposedEvent(WITHOUT, 4),
+    DEALT,
+    acc.RandomAllocationEvent(4, 2, G(1.0), reused=True),
+    acc.GroupEvent(SAMPLED, 3),
+    acc.GroupEvent(DEALT, 2),
+    acc.ComposedEvent(()),
     acc.ComposedEvent((acc.SelfComposedEvent(SAMPLED, 7), G(3.0, AR), acc.ApproximateDPEvent(0.0, 1e-7, AR))),
     acc.ComposedEvent((acc.RandomizedResponseEvent(0.6), G(2.0, RO), WITHOUT)),
     acc.PoissonSampledEvent(0.2, acc.ComposedEvent((G(2.0), acc.SelfComposedEvent(G(4.0), 2)))),
-    acc.PoissonSampledEvent(0.2, acc.LaplaceEvent(3.0)), acc.SelfComposedEvent(SAMPLED, 0),
+    acc.PoissonSampledEvent(0.2, acc.LaplaceEvent(3.0)),
+    acc.SelfComposedEvent(SAMPLED, 0),
     *(acc.RepeatAndSelectEvent(acc.SelfComposedEvent(SAMPLED, 5), 8.0, shape) for shape in (0.0, 0.5, 1.0, None)),
     acc.SelfComposedEvent(acc.RepeatAndSelectEvent(acc.RandomizedResponseEvent(0.7), 3.0), 2),
     acc.RepeatAndSelectEvent(acc.GroupEvent(SAMPLED, 2), 3.0),
-]  # fmt: skip
+]
 
 
 def test_every_type_of_event_is_tried():
@@ -64,10 +80,14 @@ def test_nothing_is_lost(event):
 
 
 SUPPORTED = [
-    G(1.5, AR), acc.LaplaceEvent(2.0, AR), acc.SelfComposedEvent(SAMPLED, 12), acc.RandomizedResponseEvent(0.75),
-    acc.RandomizedResponseEvent(0.4, 5), acc.ComposedEvent((acc.SelfComposedEvent(SAMPLED, 7), G(3.0, AR))),
+    G(1.5, AR),
+    acc.LaplaceEvent(2.0, AR),
+    acc.SelfComposedEvent(SAMPLED, 12),
+    acc.RandomizedResponseEvent(0.75),
+    acc.RandomizedResponseEvent(0.4, 5),
+    acc.ComposedEvent((acc.SelfComposedEvent(SAMPLED, 7), G(3.0, AR))),
     acc.SelfComposedEvent(acc.PoissonSampledEvent(0.2, acc.LaplaceEvent(3.0)), 6),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("event", SUPPORTED, ids=lambda e: e.to_json()[:60])
@@ -107,13 +127,19 @@ def test_the_trap_of_repeated_responses_is_still_there():
 def test_what_is_ours_is_said():
     assert export_event(acc.ComposedEvent((DEALT, SAMPLED)))["ours"] == ["random_allocation"]
     assert export_event(SAMPLED) == {
-        "neighboring_relation": "ADD_OR_REMOVE_ONE", "ours": [], "event": {
-            "module_name": "dp_accounting.dp_event", "class_name": "PoissonSampledDpEvent",
-            "sampling_probability": 0.1, "event": {
-                "module_name": "dp_accounting.dp_event", "class_name": "GaussianDpEvent", "noise_multiplier": 1.2,
+        "neighboring_relation": "ADD_OR_REMOVE_ONE",
+        "ours": [],
+        "event": {
+            "module_name": "dp_accounting.dp_event",
+            "class_name": "PoissonSampledDpEvent",
+            "sampling_probability": 0.1,
+            "event": {
+                "module_name": "dp_accounting.dp_event",
+                "class_name": "GaussianDpEvent",
+                "noise_multiplier": 1.2,
             },
         },
-    }  # fmt: skip
+    }
 
 
 GAUSSIAN = {"module_name": dp_events.THEIRS, "class_name": "GaussianDpEvent", "noise_multiplier": 1.0}
@@ -134,7 +160,7 @@ GAUSSIAN = {"module_name": dp_events.THEIRS, "class_name": "GaussianDpEvent", "n
         ({"event": GAUSSIAN | {"noise_multiplier": "1"}}, TypeError, "noise_multiplier"),
         ({"event": export_event(DEALT)["event"]}, ValueError, "states 'add_remove'"),
     ],
-)  # fmt: skip
+)
 def test_refused(data, error, match):
     with pytest.raises(error, match=match):
         import_event(data)

@@ -23,9 +23,7 @@ def leaves(neighbors):
         st.just(acc.NonPrivateEvent(neighbors)),
     )
     if neighbors == "add_remove":
-        allocated = st.tuples(
-            st.integers(1, 50), st.integers(1, 9), positive.map(acc.GaussianEvent), st.booleans()
-        )
+        allocated = st.tuples(st.integers(1, 50), st.integers(1, 9), positive.map(acc.GaussianEvent), st.booleans())
         sampled = st.one_of(
             st.tuples(st.floats(0, 1), plain).map(lambda t: acc.PoissonSampledEvent(*t)),
             allocated.map(lambda t: acc.RandomAllocationEvent(*t)),
@@ -110,7 +108,8 @@ def test_relations_do_not_mix():
         (lambda: acc.ApproximateDPEvent(-1.0), ValueError, "epsilon"),
         (
             lambda: acc.PoissonSampledEvent(0.1, acc.PoissonSampledEvent(0.1, acc.GaussianEvent(1.0))),
-            ValueError, "one mechanism",
+            ValueError,
+            "one mechanism",
         ),
         (lambda: acc.event_from_dict({"type": "gauss"}), ValueError, "unknown event type"),
         (lambda: acc.event_from_dict({"type": "gaussian", "noise_multiplier": 1.0}), ValueError, "keys"),

@@ -14,11 +14,15 @@ from vips_fast import accounting as acc
 def test_log_moment_is_the_binomial_sum(q, z, lam):
     with mpmath.workdps(60):
         n = lam + 1
-        want = mpmath.log(mpmath.fsum(
-            mpmath.binomial(n, k) * mpmath.mpf(q) ** k * (1 - mpmath.mpf(q)) ** (n - k)
-            * mpmath.exp((k * k - k) / (2 * mpmath.mpf(z) ** 2))
-            for k in range(n + 1)
-        ))
+        want = mpmath.log(
+            mpmath.fsum(
+                mpmath.binomial(n, k)
+                * mpmath.mpf(q) ** k
+                * (1 - mpmath.mpf(q)) ** (n - k)
+                * mpmath.exp((k * k - k) / (2 * mpmath.mpf(z) ** 2))
+                for k in range(n + 1)
+            )
+        )
     got = float(acc.generic_log_moment(q, z, lam))
     # The binomial weights come from log-gammas, good to about 1e-13 here.
     assert got == pytest.approx(float(want), rel=1e-11)

@@ -82,8 +82,12 @@ COMPUTE = {
         _steps(poisson, p), p["delta"], "rdp", conversion=_conversion(p), orders=_orders(p)
     ),
     "wor_rdp_eps": lambda p: acc.epsilon(
-        _steps(without_replacement, p), p["delta"], "wang",
-        bound=p["bound"], conversion=_conversion(p), orders=_orders(p),
+        _steps(without_replacement, p),
+        p["delta"],
+        "wang",
+        bound=p["bound"],
+        conversion=_conversion(p),
+        orders=_orders(p),
     ),
     "rdp_curve_to_eps": lambda p: acc.epsilon_from_rdp(*_of(p, "orders rdp delta"), _conversion(p)),
     "poisson_pld_eps": lambda p: acc.epsilon(_steps(poisson, p), p["delta"]),

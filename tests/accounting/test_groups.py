@@ -326,10 +326,13 @@ def test_bad_sizes(size):
 @pytest.mark.parametrize(
     "event",
     [
-        GAUSSIAN(1.0), poisson(0.5, 1.0, 2), acc.PoissonSampledEvent(0.5, acc.LaplaceEvent(1.0)),
-        acc.PoissonSampledEvent(1.0, GAUSSIAN(1.0)), acc.WithoutReplacementEvent(0, 3, GAUSSIAN(1.0)),
+        GAUSSIAN(1.0),
+        poisson(0.5, 1.0, 2),
+        acc.PoissonSampledEvent(0.5, acc.LaplaceEvent(1.0)),
+        acc.PoissonSampledEvent(1.0, GAUSSIAN(1.0)),
+        acc.WithoutReplacementEvent(0, 3, GAUSSIAN(1.0)),
     ],
-)  # fmt: skip
+)
 def test_bad_groups(event):
     with pytest.raises(ValueError, match=r"^GroupEvent holds .*group_event"):
         acc.GroupEvent(event, 2)

@@ -44,12 +44,7 @@ def test_agrees_with_the_grid_of_losses(q, z, steps, delta):
 
 @pytest.mark.parametrize(
     "q, z, steps, delta",
-    [
-        (1e-6, 1.0, 10**6, 1e-6),
-        (1e-7, 0.5, 10**8, 1e-6),
-        (1e-9, 0.5, 10**5, 1e-9),
-        (1e-8, 2.0, 10**8, 1e-9),
-    ],
+    [(1e-6, 1.0, 10**6, 1e-6), (1e-7, 0.5, 10**8, 1e-6), (1e-9, 0.5, 10**5, 1e-9), (1e-8, 2.0, 10**8, 1e-9)],
 )
 def test_brackets_of_many_steps(q, z, steps, delta):
     below, above = acc.epsilon_lower_bound(run(q, z, steps), delta), acc.epsilon(run(q, z, steps), delta)
@@ -85,8 +80,12 @@ def test_mutants_are_seen(monkeypatch):
     # Copies that are not subtracted, and smoothing that a lower bound does not pay for.
     monkeypatch.setattr(Inversion, "_log_copies", lambda self, x, c, tau: -math.inf)
     assert delta(narrow(False), 1e-8) > exact
-    assert Inversion(steps, exact, 1e-4, False)._one_side(epsilon, Inversion(steps, exact, 1e-4, False)._tuned(
-        epsilon, 3e-6), 3e-6) > exact  # fmt: skip
+    assert (
+        Inversion(steps, exact, 1e-4, False)._one_side(
+            epsilon, Inversion(steps, exact, 1e-4, False)._tuned(epsilon, 3e-6), 3e-6
+        )
+        > exact
+    )
 
 
 def test_several_rates_and_noises():
@@ -102,10 +101,12 @@ def test_several_rates_and_noises():
 def test_who_is_asked():
     assert rare_samples(run(1e-6, 1.0, 1_000)) == [Sampled(1e-6, 1.0, 1_000)]
     for event in (
-        run(1e-6, 1.0, 999), run(1e-3, 1.0, 10**6), acc.ComposedEvent([run(1e-6, 1.0, 10**6), run(0.1, 1.0, 1)]),
+        run(1e-6, 1.0, 999),
+        run(1e-3, 1.0, 10**6),
+        acc.ComposedEvent([run(1e-6, 1.0, 10**6), run(0.1, 1.0, 1)]),
         acc.SelfComposedEvent(acc.PoissonSampledEvent(1e-6, acc.LaplaceEvent(1.0)), 10**6),
         acc.ComposedEvent([run(1e-6, 1.0, 10**6), acc.GaussianEvent(9.0, "add_remove")]),
-    ):  # fmt: skip
+    ):
         assert rare_samples(event) is None
 
 

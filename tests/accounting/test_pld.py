@@ -26,9 +26,7 @@ def composed(parts, rtol):
 
 
 @settings(QUIET, max_examples=80)
-@given(
-    steps=st.integers(1, 10**5), log_mu=st.floats(-3, 1), log_delta=st.floats(-25, -1), log_rtol=st.floats(-6, -2)
-)
+@given(steps=st.integers(1, 10**5), log_mu=st.floats(-3, 1), log_delta=st.floats(-25, -1), log_rtol=st.floats(-6, -2))
 @example(steps=4106, log_mu=1.14, log_delta=-16.7, log_rtol=-4.0)
 @example(steps=1, log_mu=-0.04, log_delta=-0.68, log_rtol=-5.6)
 def test_gaussian_steps_compose_to_the_exact_gaussian(steps, log_mu, log_delta, log_rtol):
@@ -217,9 +215,7 @@ def test_one_step_without_replacement_is_tight():
 
 
 @settings(QUIET, max_examples=25)
-@given(
-    st.floats(0.002, 0.5), st.floats(0.5, 4.0), st.integers(2, 400), st.floats(-9, -2), st.booleans(),
-)
+@given(st.floats(0.002, 0.5), st.floats(0.5, 4.0), st.integers(2, 400), st.floats(-9, -2), st.booleans())
 def test_monotone(q, z, steps, log_delta, replace):
     delta = 10**log_delta
 

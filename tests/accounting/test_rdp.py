@@ -41,6 +41,7 @@ def test_poisson_divergence_is_exact(q, z, alpha):
 @pytest.mark.parametrize(("q", "z", "alpha"), [(0.1, 1.0, 3.5), (0.004, 6.0, 2.0), (0.25, 0.5, 1.3), (0.01, 2.0, 40.0)])
 def test_divergence_without_replacement_is_exact(q, z, alpha):
     with mpmath.workdps(30):
+
         def integrand(x):
             r = 1 - q + q * mpmath.exp((2 * x - 1) / (2 * mpmath.mpf(z) ** 2))
             return normal(x, 0, z) * (r**alpha + r ** (1 - alpha) - r - 1)
@@ -55,6 +56,7 @@ def test_laplace_and_response_on_samples(alpha):
     """Moments by direct sums and quadrature of the densities."""
     b, q = 1.7, 0.2
     with mpmath.workdps(30):
+
         def lap(x, m):
             return mpmath.exp(-abs(x - m) / b) / (2 * b)
 

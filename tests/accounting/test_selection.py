@@ -44,6 +44,7 @@ def delta_of(p, q, epsilon):
 
 def bound(p, q, mean, shape, orders):
     """`selected_curve` of a pair of laws, from their exact divergences."""
+
     def curve(at):
         return np.array([max(divergence(p, q, a), divergence(q, p, a)) for a in at])
 

@@ -132,20 +132,26 @@ def test_the_papers_sensitivity_is_caught():
     assert "THE CLAIM DOES NOT HOLD" in report.text()
 
 
-@pytest.mark.parametrize("model, runs", [
-    (LDA["paper"], 200), (LDA["add_remove"], 40), (SBN["jaakkola"], 30), (SBN["pg"], 30), (BLR["centred"], 40),
-], ids=["lda_paper", "lda", "sbn", "sbn_pg", "blr"])
+@pytest.mark.parametrize(
+    "model, runs",
+    [(LDA["paper"], 200), (LDA["add_remove"], 40), (SBN["jaakkola"], 30), (SBN["pg"], 30), (BLR["centred"], 40)],
+    ids=["lda_paper", "lda", "sbn", "sbn_pg", "blr"],
+)
 def test_profile_of_whole_runs(model, runs):
     claimed = passes(model, "E", replace(SIZES, runs=runs)).claimed
     assert claimed["delta"] == sorted(claimed["delta"], reverse=True) and 0 < claimed["delta"][0] < 1
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model, passes", [
-    (LDA["add_remove"], True),
-    (LatentDirichletAllocation(2, sampling="without_replacement"), True),
-    (LatentDirichletAllocation.paper(2, sampling="without_replacement"), False),
-], ids=["add_remove", "replace_one", "paper"])
+@pytest.mark.parametrize(
+    "model, passes",
+    [
+        (LDA["add_remove"], True),
+        (LatentDirichletAllocation(2, sampling="without_replacement"), True),
+        (LatentDirichletAllocation.paper(2, sampling="without_replacement"), False),
+    ],
+    ids=["add_remove", "replace_one", "paper"],
+)
 def test_full_sizes(model, passes):
     report = audit(model, sizes=FULL)
     print(report.text())

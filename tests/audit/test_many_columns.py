@@ -9,7 +9,8 @@ from vips_fast.audit import Sizes, audit
 # D: mu = 1 is known to +- 0.2 from 1,200 releases a side.
 SIZES = Sizes(pairs=60, records=20, draws=200_000, releases=1_200, runs=160, rows=2**17)
 FORMS = {
-    "default": {}, "replace": dict(neighbors="replace_one", sampling="full", n_trials=7.0),
+    "default": {},
+    "replace": dict(neighbors="replace_one", sampling="full", n_trials=7.0),
     "no intercept": dict(fit_intercept=False, row_norm=3.0),
 }
 

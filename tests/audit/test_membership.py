@@ -151,7 +151,8 @@ def test_what_is_refused(documents):
         (lambda: membership_attack(OPEN, -documents), ValueError, "X"),
         (
             lambda: membership_attack(LatentDirichletAllocation(2, sampling="without_replacement"), documents),
-            ValueError, "expected neighbours that differ by adding",
+            ValueError,
+            "expected neighbours that differ by adding",
         ),
     ]:
         with pytest.raises(error, match=words):

@@ -50,12 +50,15 @@ def test_the_papers_sensitivity_for_replacing(layer, check):
     assert layer == "D" or failed(layer, small(2)) == set()
 
 
-@pytest.mark.parametrize("layer, check, model", [
-    ("A", "distance of neighbours", faults.NoClip(2)),
-    ("A", "public facts", faults.CountsRows(2)),
-    ("A", "number of rows", faults.CountsRows(2)),
-    ("A", "invalid records", faults.Repairs(2)),
-])
+@pytest.mark.parametrize(
+    "layer, check, model",
+    [
+        ("A", "distance of neighbours", faults.NoClip(2)),
+        ("A", "public facts", faults.CountsRows(2)),
+        ("A", "number of rows", faults.CountsRows(2)),
+        ("A", "invalid records", faults.Repairs(2)),
+    ],
+)
 def test_wrong_estimators(layer, check, model):
     assert original(layer) == set()
     assert check in failed(layer, model)
@@ -81,14 +84,18 @@ def test_parallel_composition_that_forgets_who_changes_class():
     assert "distance of neighbours" in failed("A", faults.declaring(ClassConditionalNetwork, 1.0)(2, **replace))
 
 
-@pytest.mark.parametrize("check, mutant", [
-    ("standard deviation", dict(mechanism=faults.WeakNoise)),
-    ("standard deviation", dict(mechanism=faults.NoisePerWorker)),
-    ("uncorrelated: two steps of a run", dict(randomness=faults.OneKey)),
-    ("uncorrelated: two runs, first steps", dict(randomness=lambda honest: KeyedRandomness(b"fixed"))),
-    ("fresh sampling", dict(randomness=lambda honest: KeyedRandomness(b"fixed"))),
-    ("charged", dict(sampler=faults.Undercharged)),
-], ids=["nine_tenths", "noise_per_worker", "one_key_twice", "fixed_seed", "fixed_sampling", "undercharged"])
+@pytest.mark.parametrize(
+    "check, mutant",
+    [
+        ("standard deviation", dict(mechanism=faults.WeakNoise)),
+        ("standard deviation", dict(mechanism=faults.NoisePerWorker)),
+        ("uncorrelated: two steps of a run", dict(randomness=faults.OneKey)),
+        ("uncorrelated: two runs, first steps", dict(randomness=lambda honest: KeyedRandomness(b"fixed"))),
+        ("fresh sampling", dict(randomness=lambda honest: KeyedRandomness(b"fixed"))),
+        ("charged", dict(sampler=faults.Undercharged)),
+    ],
+    ids=["nine_tenths", "noise_per_worker", "one_key_twice", "fixed_seed", "fixed_sampling", "undercharged"],
+)
 def test_wrong_noise(check, mutant):
     assert original("C") == set()
     assert check in failed("C", **mutant)
@@ -100,19 +107,23 @@ def test_division_by_the_realised_batch(layer, check):
     assert check in failed(layer, backend=faults.RealisedBatch)
 
 
-@pytest.mark.parametrize("layer, model, checks", [
-    ("A", faults.Unguarded, {"non-finite numbers"}),
-    ("A", faults.WeighsAfterTheClip, {"distance of neighbours"}),
-    ("B", faults.DividesByTheMinibatch, {"alone and together", "any chunks", "any shards"}),
-    ("B", faults.WeighsByTheMinibatch, {"alone and together", "any chunks", "any shards"}),
-    ("B", faults.OpensTopicsByTheMinibatch, {"alone and together", "any company"}),
-    ("B", faults.KnowsNeighbours, {"alone and together", "any chunks", "any shards"}),
-    ("B", faults.WarmStart, {"after other minibatches", "after a poisoned minibatch"}),
-    ("B", faults.AfterPoison, {"in a used workspace"}),
-    ("B", faults.AfterPoisonShared, {"after a poisoned minibatch"}),
-    ("B", faults.CoarseGrid, {"in a large data set"}),
-    ("B", faults.RoundsBlocks, {"any chunks", "any shards", "any shards, first step"}),
-], ids=lambda value: getattr(value, "__name__", None))
+@pytest.mark.parametrize(
+    "layer, model, checks",
+    [
+        ("A", faults.Unguarded, {"non-finite numbers"}),
+        ("A", faults.WeighsAfterTheClip, {"distance of neighbours"}),
+        ("B", faults.DividesByTheMinibatch, {"alone and together", "any chunks", "any shards"}),
+        ("B", faults.WeighsByTheMinibatch, {"alone and together", "any chunks", "any shards"}),
+        ("B", faults.OpensTopicsByTheMinibatch, {"alone and together", "any company"}),
+        ("B", faults.KnowsNeighbours, {"alone and together", "any chunks", "any shards"}),
+        ("B", faults.WarmStart, {"after other minibatches", "after a poisoned minibatch"}),
+        ("B", faults.AfterPoison, {"in a used workspace"}),
+        ("B", faults.AfterPoisonShared, {"after a poisoned minibatch"}),
+        ("B", faults.CoarseGrid, {"in a large data set"}),
+        ("B", faults.RoundsBlocks, {"any chunks", "any shards", "any shards, first step"}),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
 def test_wrong_models(layer, model, checks):
     assert original(layer) == set()
     found = failed(layer, model=model)
@@ -147,12 +158,15 @@ def test_whole_runs():
     assert failed("E", model, sampler=faults.DrawsAll)
 
 
-@pytest.mark.parametrize("mutant, z, runs", [
-    # delta(0) = .35 is claimed, and .95 true.
-    pytest.param(faults.SeveralMinibatches, 0.7, 360, id="several_minibatches"),
-    # delta(0) = .81 is claimed, as if a record were in no minibatch now and then, and .97 true.
-    pytest.param(faults.StatedAsPoisson, 0.25, 600, id="stated_as_poisson", marks=pytest.mark.slow),
-])
+@pytest.mark.parametrize(
+    "mutant, z, runs",
+    [
+        # delta(0) = .35 is claimed, and .95 true.
+        pytest.param(faults.SeveralMinibatches, 0.7, 360, id="several_minibatches"),
+        # delta(0) = .81 is claimed, as if a record were in no minibatch now and then, and .97 true.
+        pytest.param(faults.StatedAsPoisson, 0.25, 600, id="stated_as_poisson", marks=pytest.mark.slow),
+    ],
+)
 def test_random_allocation(mutant, z, runs):
     model = LatentDirichletAllocation.paper(2, sampling="random_allocation", noise_multiplier=z)
     sizes = dataclasses.replace(SIZES, runs=runs)

@@ -68,10 +68,15 @@ def test_the_bound_follows_its_numbers():
             one_run_lower_bound(**{**good, **bad})
 
 
-@pytest.mark.parametrize("model", [
-    LDA, LatentDirichletAllocation(3, sampling="without_replacement"),
-    LatentDirichletAllocation(2, clip=1.0, options=LdaOptions(word_clip=1)),
-], ids=["add_remove", "replace_one", "clip_1"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        LDA,
+        LatentDirichletAllocation(3, sampling="without_replacement"),
+        LatentDirichletAllocation(2, clip=1.0, options=LdaOptions(word_clip=1)),
+    ],
+    ids=["add_remove", "replace_one", "clip_1"],
+)
 def test_one_fit_shows_four_fifths_of_the_claim(model):
     """The lower end is .91 with a standard deviation of .021 where key and coins are free."""
     report, figures = one_run(model)
@@ -111,7 +116,8 @@ def test_logistic_regression_and_persons():
     for model, least, more in [
         (BayesianLogisticRegression(), 0.45, {}),
         (BayesianLogisticRegression(sampling="without_replacement"), 0.45, {}),
-        (BayesianLogisticRegression(fit_intercept=False), 0.7, {}), (LDA, 0.7, dict(rows_per_unit=2)),
+        (BayesianLogisticRegression(fit_intercept=False), 0.7, {}),
+        (LDA, 0.7, dict(rows_per_unit=2)),
         (LatentDirichletAllocation(2, options=LdaOptions(word_clip=1)), 0.7, dict(rows_per_unit=3)),
     ]:
         report, figures = one_run(model, canaries=400, **more)

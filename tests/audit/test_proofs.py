@@ -81,13 +81,17 @@ def covers(declared, square):
 NONNEGATIVE, SIGNED = contributions(0), contributions(-CLIP, 2)
 SUMS = {
     "lda": (NONNEGATIVE, lambda relation: LdaModel.sensitivity(SimpleNamespace(clip=float(CLIP)), relation)),
-    "own, >= 0": (NONNEGATIVE, lambda relation: ConjugateModel.sensitivity(
-        SimpleNamespace(clip=float(CLIP), _nonnegative=True), relation)),
-    "own": (SIGNED, lambda relation: ConjugateModel.sensitivity(
-        SimpleNamespace(clip=float(CLIP), _nonnegative=False), relation)),
+    "own, >= 0": (
+        NONNEGATIVE,
+        lambda relation: ConjugateModel.sensitivity(SimpleNamespace(clip=float(CLIP), _nonnegative=True), relation),
+    ),
+    "own": (
+        SIGNED,
+        lambda relation: ConjugateModel.sensitivity(SimpleNamespace(clip=float(CLIP), _nonnegative=False), relation),
+    ),
     "blr": (SIGNED, lambda relation: LogisticStatistics.sensitivity(SimpleNamespace(clip=float(CLIP)), relation)),
     "sbn": (SIGNED, lambda relation: CLIP * QuadraticModel.sensitivity(SimpleNamespace(), relation)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
@@ -129,9 +133,10 @@ def test_sensitivity_of_the_polya_gamma_blocks(a):
     }
     limit = 6 * steps * steps * a * a
     vectors = {
-        tuple(sorted(x)): sum(v * v for v in x) for x in product(range(steps + 1), repeat=6)
+        tuple(sorted(x)): sum(v * v for v in x)
+        for x in product(range(steps + 1), repeat=6)
         if sum(v * v for v in x) <= limit
-    }  # fmt: skip
+    }
     assert all(covers(declared["add_remove"] * steps, square) for square in vectors.values())
     for x in vectors:
         # The other that is farthest: its entries stand in the opposite order.

@@ -35,15 +35,18 @@ class Counting(Part):
         self.inner.add_noise(sums, key, n_threads)
 
 
-@pytest.mark.parametrize("name, size", [
-    ("lda", 2 * 60),
-    # Gradient and upper triangle, with the intercept's constant.
-    ("blr", 8 + 8 * 9 // 2),
-    # y, z, y x z and z x z.
-    ("sbn", 7 + 3 + 21 + 3),
-    # s1, s3 ... s7 with K (K - 1) / 2 pairs for each visible unit.
-    ("sbn_pg", 3 + 7 + 7 + 21 + 21 + 21),
-])
+@pytest.mark.parametrize(
+    "name, size",
+    [
+        ("lda", 2 * 60),
+        # Gradient and upper triangle, with the intercept's constant.
+        ("blr", 8 + 8 * 9 // 2),
+        # y, z, y x z and z x z.
+        ("sbn", 7 + 3 + 21 + 3),
+        # s1, s3 ... s7 with K (K - 1) / 2 pairs for each visible unit.
+        ("sbn_pg", 3 + 7 + 7 + 21 + 21 + 21),
+    ],
+)
 def test_one_draw_and_one_event_a_minibatch(name, size):
     model, data = DATA[name]
     model.set_params(n_steps=3, noise_multiplier=3.0, n_jobs=2)
@@ -53,9 +56,9 @@ def test_one_draw_and_one_event_a_minibatch(name, size):
     assert mechanism.sizes == [size] * 3 and len(model.ledger_) == 3
 
 
-@pytest.mark.parametrize("name, attribute", [
-    ("lda", "components_"), ("blr", "coef_"), ("sbn", "components_"), ("sbn_pg", "components_"),
-])
+@pytest.mark.parametrize(
+    "name, attribute", [("lda", "components_"), ("blr", "coef_"), ("sbn", "components_"), ("sbn_pg", "components_")]
+)
 def test_released_bits_do_not_depend_on_threads(name, attribute):
     model, data = DATA[name]
     released = []
@@ -71,7 +74,12 @@ def releases():
     model = LatentDirichletAllocation(2, n_steps=2, noise_multiplier=1.0, random_state=0)
     made = model.prepare(sp.csr_array((4, 20), dtype=np.int64))
     run(
-        made.model, made.records, made.plan, made.ledger, made.randomness, made.backend,
+        made.model,
+        made.records,
+        made.plan,
+        made.ledger,
+        made.randomness,
+        made.backend,
         keep=lambda release: out.append(release.units.reshape(-1)),
     )
     return np.concatenate(out), SystemRandomness().words(20, "sample", 0)

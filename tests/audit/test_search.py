@@ -107,9 +107,12 @@ def test_profile_of_a_search_of_whole_fits():
         noise_multiplier=0.5, n_steps=1, n_records=8, classes=[0, 1], random_state=0, fit_intercept=False
     )
     made = PrivateSearch(
-        base, [{"row_norm": 1.0}, {"row_norm": 2.0}], mean_runs=4.0, score="public",
+        base,
+        [{"row_norm": 1.0}, {"row_norm": 2.0}],
+        mean_runs=4.0,
+        score="public",
         scorer=lambda model, *_: float(model.coef_[0, 0]),
-    )  # fmt: skip
+    )
     sides = outcomes(made, lambda done: done.best_score_, 60)
     assert not violated(sides, made.best_estimator_.ledger_.event())
 
@@ -119,9 +122,14 @@ def scored(n_runs):
         noise_multiplier=20.0, n_steps=1, n_records=8, classes=[0, 1], random_state=0, fit_intercept=False
     )
     made = PrivateSearch(
-        base, [{}], mean_runs=1.0, held_out=0.7, score_noise=20.0, score_range=(0.0, 1.0),
+        base,
+        [{}],
+        mean_runs=1.0,
+        held_out=0.7,
+        score_noise=20.0,
+        score_range=(0.0, 1.0),
         scorer=lambda model, rows, labels: float(rows[0, 0]),
-    )  # fmt: skip
+    )
     return outcomes(made, lambda done: done.best_score_, n_runs), made.best_estimator_.ledger_.event()
 
 

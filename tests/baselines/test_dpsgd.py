@@ -49,9 +49,9 @@ def test_learns_within_its_budget(data, scenario):
 def test_laplace_scenario_is_pure_and_as_the_textbook(data):
     X, y = data
     eps, steps, m, n, clip = 2.0, 7, 500, len(X), 1.5
-    model = DPSGDLogisticRegression(
-        "laplace", batch_size=m, n_steps=steps, clip_norm=clip, target_epsilon=eps
-    ).fit(X, y)
+    model = DPSGDLogisticRegression("laplace", batch_size=m, n_steps=steps, clip_norm=clip, target_epsilon=eps).fit(
+        X, y
+    )
     assert model.privacy_.delta == 0.0 and model.privacy_.neighbors == "replace_one"
     assert eps * (1 - 1e-9) <= model.privacy_.epsilon <= eps
     # sigma = B1 / (m ln(1 + (e^(eps/T) - 1) n / m)) on the mean, with B1 = 2 clip_norm.
@@ -72,9 +72,9 @@ def test_zcdp_scenario_is_as_the_textbook(data):
     # The exact Gaussian accountant needs less.
     assert model.privacy_.epsilon == acc.gaussian_epsilon(math.sqrt(steps) / model.privacy_.noise_multiplier, delta)
     assert model.privacy_.epsilon < 0.9 * eps
-    tight = DPSGDLogisticRegression(
-        "zcdp", n_steps=steps, target_epsilon=eps, target_delta=delta, accountant=None
-    ).fit(X, y)
+    tight = DPSGDLogisticRegression("zcdp", n_steps=steps, target_epsilon=eps, target_delta=delta, accountant=None).fit(
+        X, y
+    )
     assert tight.privacy_.noise_multiplier < model.privacy_.noise_multiplier
     assert 0.995 * eps <= tight.privacy_.epsilon <= eps
 

@@ -97,11 +97,12 @@ def counts():
         X = sp.csr_array(sp.load_npz(root / "wiki" / "train.npz"))[:300]
     else:
         topics = rng.dirichlet(np.full(900, 0.05), 10)
-        X = sp.csr_array(
-            np.array([rng.multinomial(400, rng.dirichlet(np.full(10, 0.1)) @ topics) for _ in range(300)])
-        )
+        X = sp.csr_array(np.array([rng.multinomial(400, rng.dirichlet(np.full(10, 0.1)) @ topics) for _ in range(300)]))
     X.sort_indices()
     return {
-        "indptr": X.indptr.astype(np.int64), "indices": X.indices.astype(np.int32), "counts": X.data.astype(np.float64),
-        "beta": rng.gamma(1.0, 1.0, (10, X.shape[1])), "alpha": rng.uniform(0.05, 0.5, 10),
+        "indptr": X.indptr.astype(np.int64),
+        "indices": X.indices.astype(np.int32),
+        "counts": X.data.astype(np.float64),
+        "beta": rng.gamma(1.0, 1.0, (10, X.shape[1])),
+        "alpha": rng.uniform(0.05, 0.5, 10),
     }

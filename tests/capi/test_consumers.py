@@ -190,7 +190,11 @@ def test_numba_types_in_this_process():
     np.testing.assert_allclose(out, [0.25, np.tanh(1) / 4], rtol=4 * 2.0**-52)
     assert numba_types.parameters("vf_lda_params", clip_norm=2.0)["clip_norm"][0] == 2.0
     assert numba_types.structure_dtype("vf_blr_params").itemsize == 80
-    for wrong in (lambda: numba_types.address("nothing"), lambda: numba_types.signature("status_message_"),
-                  lambda: numba_types.structure_dtype("vf_api"), lambda: numba_types.parameters("vf_lda_params", x=1)):
+    for wrong in (
+        lambda: numba_types.address("nothing"),
+        lambda: numba_types.signature("status_message_"),
+        lambda: numba_types.structure_dtype("vf_api"),
+        lambda: numba_types.parameters("vf_lda_params", x=1),
+    ):
         with pytest.raises(ValueError, match="expected"):
             wrong()

@@ -57,8 +57,25 @@ class Files:
 
     def fit(self, *more):
         """Arguments of a fit; the last of an option that is given twice counts."""
-        return ["fit", "lda", self.docs, "--vocab", self.vocab, "--topics", 2, "--out", self.model, "--steps", 5,
-                "--doc-length", 30, "--seed", 1, "--anyway", *more]  # fmt: skip
+        return [
+            "fit",
+            "lda",
+            self.docs,
+            "--vocab",
+            self.vocab,
+            "--topics",
+            2,
+            "--out",
+            self.model,
+            "--steps",
+            5,
+            "--doc-length",
+            30,
+            "--seed",
+            1,
+            "--anyway",
+            *more,
+        ]
 
     def names(self):
         """What stands in the folder, hidden files included."""

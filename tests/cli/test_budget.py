@@ -126,8 +126,12 @@ def test_runs_declared_ahead(run, files, made, tmp_path, refused):
     assert "pilot" in shown and "5/7" in shown and "begun" in shown
     assert "does not fit" in refused("budget", "reserve", made, "--plan", plan, "--delta", "9e-7", code=3)
     for bad, match in (
-        ("{", "not a JSON file"), ("{}", "a list of runs"), ("[]", "at least one"), ("[3]", "expected an object"),
-        ('[{"records": 60}]', "'noise_multiplier' is missing"), ('[{"event": {"type": "x"}}]', "unknown event type"),
+        ("{", "not a JSON file"),
+        ("{}", "a list of runs"),
+        ("[]", "at least one"),
+        ("[3]", "expected an object"),
+        ('[{"records": 60}]', "'noise_multiplier' is missing"),
+        ('[{"event": {"type": "x"}}]', "unknown event type"),
         ('[{"records": 60, "noise_multiplier": 1, "epochs": 2}]', "unknown key 'epochs'"),
         ('[{"records": 60, "noise_multiplier": 1, "steps": 0}]', "steps=0"),
         ('[{"records": "60", "noise_multiplier": 1}]', "run 0"),

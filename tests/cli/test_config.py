@@ -41,31 +41,90 @@ def parsed(*argv):
 
 #: All options of the fits but one of each pair that excludes the other, as a file and as words; paths are absolute.
 SHARED = {
-    "out": "/m", "force": True, "transcript": "/t", "paper": True, "noise_multiplier": 3, "delta": 1e-6,
-    "budget": "/b", "sampling": "full", "neighbors": "add_remove", "records": 60, "invalid": "drop", "batch-size": 20,
-    "steps": 5, "jobs": -1, "seed": 1, "quiet": True, "resume": True, "checkpoint_every": 3, "json": True,
-    "log-file": "/log", "groups": "/g", "unit": "patient", "rows_per_group": 4,
-    "no_verify": True, "workers": 2, "report": True,
-}  # fmt: skip
+    "out": "/m",
+    "force": True,
+    "transcript": "/t",
+    "paper": True,
+    "noise_multiplier": 3,
+    "delta": 1e-6,
+    "budget": "/b",
+    "sampling": "full",
+    "neighbors": "add_remove",
+    "records": 60,
+    "invalid": "drop",
+    "batch-size": 20,
+    "steps": 5,
+    "jobs": -1,
+    "seed": 1,
+    "quiet": True,
+    "resume": True,
+    "checkpoint_every": 3,
+    "json": True,
+    "log-file": "/log",
+    "groups": "/g",
+    "unit": "patient",
+    "rows_per_group": 4,
+    "no_verify": True,
+    "workers": 2,
+    "report": True,
+}
 OWN = {
     "fit lda": {
-        "input": "/x.npz", "vocab": "/v", "format": "csv", "text": ["note", "more"], "person": "who",
-        "unit": "patient", "encoding": "latin-1", "vocab_size": 9, "analyzer": "paper", "stop-words": "public:en",
-        "vocab_share": 0.2, "max_share": 0.1, "min_length": 2, "numbers": "drop", "ngrams": 3,
-        "features": 6, "topics": 2, "words": 4,
-        "clip": 0.25, "doc_length": 30, "distinct_words": 9.5, "anyway": True,
-        "doc_topic_prior": 0.5, "topic_word_prior": 0.5, "prior_weight": 2,
+        "input": "/x.npz",
+        "vocab": "/v",
+        "format": "csv",
+        "text": ["note", "more"],
+        "person": "who",
+        "unit": "patient",
+        "encoding": "latin-1",
+        "vocab_size": 9,
+        "analyzer": "paper",
+        "stop-words": "public:en",
+        "vocab_share": 0.2,
+        "max_share": 0.1,
+        "min_length": 2,
+        "numbers": "drop",
+        "ngrams": 3,
+        "features": 6,
+        "topics": 2,
+        "words": 4,
+        "clip": 0.25,
+        "doc_length": 30,
+        "distinct_words": 9.5,
+        "anyway": True,
+        "doc_topic_prior": 0.5,
+        "topic_word_prior": 0.5,
+        "prior_weight": 2,
     },
     "fit blr": {
-        "input": "/x.npy", "labels": "/y", "label": "c", "schema": "/s", "person": "p", "names": "/n", "row_norm": 2.5,
-        "classes": ["no", "yes"], "trials": 3, "no_intercept": True, "covariance": "spherical",
+        "input": "/x.npy",
+        "labels": "/y",
+        "label": "c",
+        "schema": "/s",
+        "person": "p",
+        "names": "/n",
+        "row_norm": 2.5,
+        "classes": ["no", "yes"],
+        "trials": 3,
+        "no_intercept": True,
+        "covariance": "spherical",
     },
     "fit mixture": {
-        "input": "/x.npy", "schema": "/s", "person": "p", "names": "/n", "held": "/h", "vocab": "/v", "kind": "vector",
-        "components": 7, "projection": 32, "center": 0.0, "radius": 2.5, "max_words": 9,
+        "input": "/x.npy",
+        "schema": "/s",
+        "person": "p",
+        "names": "/n",
+        "held": "/h",
+        "vocab": "/v",
+        "kind": "vector",
+        "components": 7,
+        "projection": 32,
+        "center": 0.0,
+        "radius": 2.5,
+        "max_words": 9,
     },
     "fit sbn": {"input": "/x.npy", "person": "p", "threshold": -128, "components": 7, "bound": "pg"},
-}  # fmt: skip
+}
 ELSE = {"epsilon", "non_private", "prior_model", "scheduler", "word_vectors"}
 
 
@@ -100,7 +159,8 @@ def test_the_command_line_comes_first(job):
     assert (given["input"], given["n_components"], given["n_steps"], given["force"]) == ("b", 3, 9, True)
     # What excludes an option of the file takes its place.
     for other, name, value in (
-        (("--noise-multiplier", 2), "noise_multiplier", 2.0), (("--non-private",), "private", False),
+        (("--noise-multiplier", 2), "noise_multiplier", 2.0),
+        (("--non-private",), "private", False),
     ):
         given = parsed(*start, *other)
         assert (given["target_epsilon"], given[name]) == (None, value)
@@ -118,9 +178,16 @@ def test_the_command_line_comes_first(job):
 def test_paths_are_relative_to_the_file(job, run, files, monkeypatch):
     folder = files.folder
     path = job(
-        input="docs.txt", vocab="words.txt", out="model", log_file="log", topics=2, doc_length=30, epsilon=1, steps=2,
+        input="docs.txt",
+        vocab="words.txt",
+        out="model",
+        log_file="log",
+        topics=2,
+        doc_length=30,
+        epsilon=1,
+        steps=2,
         quiet=True,
-    )  # fmt: skip
+    )
     (folder / "elsewhere").mkdir()
     monkeypatch.chdir(folder / "elsewhere")
     assert run("fit", "lda", "--config", path)[0] == 0
@@ -207,9 +274,18 @@ def test_lists_and_other_commands(job, refused, tmp_path):
 def sound(job, files):
     """Writes a job that can be run; None leaves an option out."""
     made = {
-        "input": "docs.txt", "vocab": "words.txt", "out": "model", "topics": 2, "doc_length": 30, "steps": 5,
-        "records": 60, "noise_multiplier": 6, "sampling": "full", "delta": 1e-6, "budget": "b",
-    }  # fmt: skip
+        "input": "docs.txt",
+        "vocab": "words.txt",
+        "out": "model",
+        "topics": 2,
+        "doc_length": 30,
+        "steps": 5,
+        "records": 60,
+        "noise_multiplier": 6,
+        "sampling": "full",
+        "delta": 1e-6,
+        "budget": "b",
+    }
     Budget.create(files.folder / "b", 3, 1e-6, dataset="ward7")
     return lambda **change: job(**{k: v for k, v in (made | change).items() if v is not None})
 
@@ -242,12 +318,17 @@ def cost(out):
 @pytest.mark.parametrize(
     "change",
     [
-        {}, {"sampling": "poisson", "batch_size": 20}, {"noise_multiplier": None, "epsilon": 1.5},
-        {"noise_multiplier": None}, {"budget": None}, {"budget": None, "noise_multiplier": None, "epsilon": 1},
-        {"steps": None, "noise_multiplier": 20}, {"delta": None},
+        {},
+        {"sampling": "poisson", "batch_size": 20},
+        {"noise_multiplier": None, "epsilon": 1.5},
+        {"noise_multiplier": None},
+        {"budget": None},
+        {"budget": None, "noise_multiplier": None, "epsilon": 1},
+        {"steps": None, "noise_multiplier": 20},
+        {"delta": None},
         {"steps": None, "noise_multiplier": 20, "vocab": None, "features": 6},
     ],
-)  # fmt: skip
+)
 def test_the_check_says_what_the_fit_spends(run, sound, change):
     path = sound(**change)
     code, out, _ = run("config", path, "--check")

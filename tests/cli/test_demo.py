@@ -54,9 +54,9 @@ def test_topics_say_when_they_failed(run, few_docstrings):
 
 
 # At so large an epsilon the noise is far too small for chance to decide a test.
-@pytest.mark.parametrize("shown, kind, records", [
-    ("blr", BayesianLogisticRegression, 456), ("sbn", SigmoidBeliefNetwork, 1438),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "shown, kind, records", [("blr", BayesianLogisticRegression, 456), ("sbn", SigmoidBeliefNetwork, 1438)]
+)
 def test_data_of_scikit_learn(shown, kind, records, run, tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "60")
     out_folder = tmp_path / "model"

@@ -27,8 +27,22 @@ def few(tmp_path):
 
 
 def fit(few, *more):
-    return ["fit", "lda", few / "x.npz", "--topics", 3, "--out", few / "m", "--epsilon", 2, "--delta", 1e-6,
-            "--doc-length", 20, *more]  # fmt: skip
+    return [
+        "fit",
+        "lda",
+        few / "x.npz",
+        "--topics",
+        3,
+        "--out",
+        few / "m",
+        "--epsilon",
+        2,
+        "--delta",
+        1e-6,
+        "--doc-length",
+        20,
+        *more,
+    ]
 
 
 @pytest.mark.parametrize("early", [(), ("--records", 199, "--steps", 5)], ids=["", "reserved"])
@@ -80,9 +94,30 @@ def test_words_that_were_bought_are_kept(few, run, refused, monkeypatch):
     lines = [f"fever cough rash blue grey pink w{k % 9}" for k in range(600)]
     budget = Budget.create(few / "c", 8, 1e-6, dataset="ward7")
     (few / "notes.csv").write_text("\n".join(["text", *lines, ""]))
-    job = ["fit", "lda", few / "notes.csv", "--text", "text", "--topics", 2, "--steps", 2, "--doc-length", 10,
-           "--max-share", 1, "--epsilon", 3, "--delta", 1e-6, "--budget", few / "c", "--out", few / "n",
-           "--quiet"]  # fmt: skip
+    job = [
+        "fit",
+        "lda",
+        few / "notes.csv",
+        "--text",
+        "text",
+        "--topics",
+        2,
+        "--steps",
+        2,
+        "--doc-length",
+        10,
+        "--max-share",
+        1,
+        "--epsilon",
+        3,
+        "--delta",
+        1e-6,
+        "--budget",
+        few / "c",
+        "--out",
+        few / "n",
+        "--quiet",
+    ]
     bought, real = [], PrivateVocabulary.fit
     monkeypatch.setattr(PrivateVocabulary, "fit", lambda self, *a, **k: bought.append(0) or real(self, *a, **k))
     monkeypatch.setattr(forecast, "HOPELESS", math.inf)

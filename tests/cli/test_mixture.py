@@ -41,8 +41,23 @@ def rows(tmp_path):
 
 
 def fit(folder, name, kind, *more, out="model"):
-    return ["fit", "mixture", folder / name, "--kind", kind, "--components", 2, "--out", folder / out, "--steps", 4,
-            "--seed", 1, "--quiet", *more]  # fmt: skip
+    return [
+        "fit",
+        "mixture",
+        folder / name,
+        "--kind",
+        kind,
+        "--components",
+        2,
+        "--out",
+        folder / out,
+        "--steps",
+        4,
+        "--seed",
+        1,
+        "--quiet",
+        *more,
+    ]
 
 
 def components(folder):
@@ -52,8 +67,23 @@ def components(folder):
 
 def test_answers_from_fit_to_report(run, rows):
     out, transcript = rows / "model", ["--transcript", rows / "kept"]
-    code, text, _ = run(*fit(rows, "answers.npy", "bernoulli", "--epsilon", 20, "--center", 0, "--radius", 1.5,
-                             "--names", rows / "names.txt", "--report", *transcript))  # fmt: skip
+    code, text, _ = run(
+        *fit(
+            rows,
+            "answers.npy",
+            "bernoulli",
+            "--epsilon",
+            20,
+            "--center",
+            0,
+            "--radius",
+            1.5,
+            "--names",
+            rows / "names.txt",
+            "--report",
+            *transcript,
+        )
+    )
     assert code == 0 and "Clusters, the largest first" in text and "alone" in text and "differential privacy" in text
     written = ["components.csv", "model.json", "model.npz", "privacy.json", "privacy.txt", "report.html"]
     assert sorted(path.name for path in out.iterdir()) == written
@@ -180,9 +210,7 @@ def test_what_is_refused_leaves_nothing(refused, rows, kind, more, text):
 
 
 def test_what_holds_no_mixture(run, refused, rows):
-    assert "expected a name that ends in .npy or .npz" in refused(
-        *fit(rows, "words.txt", "gaussian", "--epsilon", 1)
-    )
+    assert "expected a name that ends in .npy or .npz" in refused(*fit(rows, "words.txt", "gaussian", "--epsilon", 1))
     np.save(rows / "one.npy", np.ones(3))
     assert "got shape (3,)" in refused(*fit(rows, "one.npy", "gaussian", "--epsilon", 1))
     assert run(*fit(rows, "answers.npy", "bernoulli", "--epsilon", 1))[0] == 0

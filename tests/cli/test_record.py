@@ -20,9 +20,19 @@ from vips_fast.cli.runs import JobFolder
 from vips_fast.engine.budget import Budget
 
 KEYS = {
-    "model", "epsilon", "delta", "unit", "relation", "not_private", "steps", "seconds", "paths", "budget", "exit",
+    "model",
+    "epsilon",
+    "delta",
+    "unit",
+    "relation",
+    "not_private",
+    "steps",
+    "seconds",
+    "paths",
+    "budget",
+    "exit",
     "error",
-}  # fmt: skip
+}
 LINE = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ) (\d+) (INFO|WARNING|ERROR) (vips_fast[\w.]*) (\S.*)")
 SMALL = ("--noise-multiplier", 6, "--delta", "1e-6", "--records", 60, "--checkpoint-every", 100)
 
@@ -66,11 +76,18 @@ def test_the_object_of_a_fit(run, files, inputs, budget, family):
     seconds = said.pop("seconds")
     assert 0 < seconds < 600 and set(said) == KEYS - {"seconds"}
     assert said == {
-        "model": type(model).__name__, "epsilon": model.privacy_.epsilon, "delta": 1e-6, "unit": "record",
-        "relation": "add_remove", "not_private": [], "steps": 4, "exit": "done", "error": None,
+        "model": type(model).__name__,
+        "epsilon": model.privacy_.epsilon,
+        "delta": 1e-6,
+        "unit": "record",
+        "relation": "add_remove",
+        "not_private": [],
+        "steps": 4,
+        "exit": "done",
+        "error": None,
         "paths": {"model": str(out), "transcript": None, "log": str(log)},
         "budget": {"file": str(budget.path), "spent": budget.spent, "left": budget.left},
-    }  # fmt: skip
+    }
     expected = ["charge", *["forecast"] * (family == "lda"), "plan", "start", "done", "checkpoint", "charge", "written"]
     assert budget.spent > 0 and words(log) == [*expected, "exit 0"]
 
@@ -211,13 +228,30 @@ def test_a_program_that_configures_logging_sees_the_same_lines(tmp_path, budget)
         logging.getLogger("vips_fast").removeHandler(mine)
     assert [tuple(line[2:]) for line in read(log)] == mine.lines
     assert words(log) == [
-        "charge", "forecast", "plan", "start", "checkpoint", "charge",
-        "charge", "resume", "plan", "start", "done", "checkpoint", "charge", "written",
-    ]  # fmt: skip
+        "charge",
+        "forecast",
+        "plan",
+        "start",
+        "checkpoint",
+        "charge",
+        "charge",
+        "resume",
+        "plan",
+        "start",
+        "done",
+        "checkpoint",
+        "charge",
+        "written",
+    ]
     said = log.read_text()
     for part in (
-        "5 releases reserved in", "3 of 5 releases of run", "resume: from step 3 in", "3 releases spent",
-        "start: 2 steps to do, 3 done before", "checkpoint: step 5 of 5 in", f"written: {tmp_path}/m",
+        "5 releases reserved in",
+        "3 of 5 releases of run",
+        "resume: from step 3 in",
+        "3 releases spent",
+        "start: 2 steps to do, 3 done before",
+        "checkpoint: step 5 of 5 in",
+        f"written: {tmp_path}/m",
     ):
         assert part in said, part
 

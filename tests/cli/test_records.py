@@ -15,9 +15,12 @@ from vips_fast.engine.budget import Budget
 from vips_fast.models.vocabulary.planning import enough_for_words
 
 NOTES = [
-    ("T4 up, B12 low; M\u00fcller", "p1"), ("t3 \u041c\u0438\u0440 b6", "p2"), ("", "p1"), ("the red red blue", "p3"),
+    ("T4 up, B12 low; M\u00fcller", "p1"),
+    ("t3 \u041c\u0438\u0440 b6", "p2"),
+    ("", "p1"),
+    ("the red red blue", "p3"),
     ("\u6771\u4eac T4", "p2"),
-] * 8  # fmt: skip
+] * 8
 WORDS = ["t4", "t3", "b12", "b6", "m\u00fcller", "\u043c\u0438\u0440", "\u6771", "red"]
 FIT = ("--topics", 2, "--steps", 2, "--doc-length", 10, "--epsilon", 2, "--delta", 1e-5, "--quiet", "--seed", 1)
 
@@ -230,8 +233,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(
-    "paid, more, message",
-    [(paid, *one) for paid in (None, (), ("--epsilon", 4)) for one in REFUSED.items()],
+    "paid, more, message", [(paid, *one) for paid in (None, (), ("--epsilon", 4)) for one in REFUSED.items()]
 )
 def test_what_the_fit_refuses_buys_no_words(ward, refused, paid, more, message):
     """Without a budget, and with one alone or with a target."""

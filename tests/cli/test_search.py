@@ -16,9 +16,18 @@ def rows(tmp_path):
     np.save(tmp_path / "x.npy", X)
     np.save(tmp_path / "y.npy", (X[:, 0] > 0).astype(int))
     return [
-        "search", "blr", tmp_path / "x.npy", "--labels", tmp_path / "y.npy", "--out", tmp_path / "m", "--steps", 2,
-        "--runs", 2,
-    ]  # fmt: skip
+        "search",
+        "blr",
+        tmp_path / "x.npy",
+        "--labels",
+        tmp_path / "y.npy",
+        "--out",
+        tmp_path / "m",
+        "--steps",
+        2,
+        "--runs",
+        2,
+    ]
 
 
 def test_of_a_regression(run, rows, tmp_path):
@@ -31,8 +40,12 @@ def test_of_a_regression(run, rows, tmp_path):
     (event,) = model.ledger_.event().leaves()
     assert isinstance(event, RepeatAndSelectEvent) and model.ledger_.budget["dataset"] == "d"
     assert {path.name for path in (tmp_path / "m").iterdir()} == {
-        "coefficients.csv", "model.json", "model.npz", "privacy.json", "privacy.txt",
-    }  # fmt: skip
+        "coefficients.csv",
+        "model.json",
+        "model.npz",
+        "privacy.json",
+        "privacy.txt",
+    }
     assert "best of a random number (mean 2)" in " ".join((tmp_path / "m" / "privacy.txt").read_text().split())
     # All is spent, and a second search finds nothing left.
     code, _, err = run(*rows, "--try", "row-norm=0.5,2", "--budget", budget, "--force")

@@ -61,7 +61,7 @@ def test_texts_and_their_persons(run, refused, files):
     assert "nothing was spent" in run(*fit, *spend, "--resume")[1]
     (files.folder / "job.toml").write_text(
         f'command = "fit lda"\noptions = {{input = "{out}", out = "m", topics = 2, steps = 6, doc_length = 30, '
-        f'noise_multiplier = 2.0, records = 60, delta = 1e-5}}\n'
+        f"noise_multiplier = 2.0, records = 60, delta = 1e-5}}\n"
     )
     assert "reused=True" in run("config", "--check", files.folder / "job.toml")[1]
 

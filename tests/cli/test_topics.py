@@ -51,18 +51,55 @@ def test_fit_with_privacy(run, files):
 
 
 def test_settings_reach_the_estimator(run, files):
-    code, _, err = run(*files.fit(
-        "--noise-multiplier", 3, "--delta", 0.5, "--sampling", "without_replacement", "--neighbors", "replace_one",
-        "--clip", 0.2, "--records", 60, "--batch-size", 20, "--doc-topic-prior", 0.3, "--topic-word-prior", 2,
-        "--jobs", 2, "--invalid", "drop",
-    ))  # fmt: skip
+    code, _, err = run(
+        *files.fit(
+            "--noise-multiplier",
+            3,
+            "--delta",
+            0.5,
+            "--sampling",
+            "without_replacement",
+            "--neighbors",
+            "replace_one",
+            "--clip",
+            0.2,
+            "--records",
+            60,
+            "--batch-size",
+            20,
+            "--doc-topic-prior",
+            0.3,
+            "--topic-word-prior",
+            2,
+            "--jobs",
+            2,
+            "--invalid",
+            "drop",
+        )
+    )
     assert code == 0 and "fit: step 5 of 5, epsilon " in err
     assert "warning: delta = 0.5 is not below 1 / 60 records" in err.splitlines()[-1]
     params = LatentDirichletAllocation.load(files.model).get_params()
     expected = dict(
-        n_components=2, noise_multiplier=3.0, target_delta=0.5, target_epsilon=None, sampling="without_replacement",
-        neighbors="replace_one", clip=0.2, n_records=60, batch_size=20, doc_topic_prior=0.3, topic_word_prior=2.0,
-        n_jobs=2, n_steps=5, doc_length=30, random_state=1, private=True, invalid="drop", callback=None, options=None,
+        n_components=2,
+        noise_multiplier=3.0,
+        target_delta=0.5,
+        target_epsilon=None,
+        sampling="without_replacement",
+        neighbors="replace_one",
+        clip=0.2,
+        n_records=60,
+        batch_size=20,
+        doc_topic_prior=0.3,
+        topic_word_prior=2.0,
+        n_jobs=2,
+        n_steps=5,
+        doc_length=30,
+        random_state=1,
+        private=True,
+        invalid="drop",
+        callback=None,
+        options=None,
         rows_per_group=None,
     )
     assert params == expected

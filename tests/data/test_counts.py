@@ -12,8 +12,24 @@ from scipy import sparse
 from vips_fast.data import check_counts, documents
 
 FORMATS = ("csr", "csc", "coo", "bsr", "lil", "dok", "dia")
-WIDTHS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",
-          "float16", "float32", "float64", "longdouble", ">i4", ">i8", ">f8", "bool")  # fmt: skip
+WIDTHS = (
+    "int8",
+    "uint8",
+    "int16",
+    "uint16",
+    "int32",
+    "uint32",
+    "int64",
+    "uint64",
+    "float16",
+    "float32",
+    "float64",
+    "longdouble",
+    ">i4",
+    ">i8",
+    ">f8",
+    "bool",
+)
 
 
 def small():
@@ -228,11 +244,10 @@ def test_number_of_columns():
 
 @settings(max_examples=150, deadline=None)
 @given(
-    hnp.arrays(np.int64, hnp.array_shapes(min_dims=2, max_dims=2, max_side=7),
-               elements=st.integers(0, 3)),
+    hnp.arrays(np.int64, hnp.array_shapes(min_dims=2, max_dims=2, max_side=7), elements=st.integers(0, 3)),
     st.sampled_from((*FORMATS, "dense")),
     st.sampled_from(("int32", "int64", "uint8", "float32")),
-)  # fmt: skip
+)
 def test_round_trip(dense, format, width):
     X = dense.astype(width)
     if format != "dense":

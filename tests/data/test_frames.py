@@ -19,10 +19,18 @@ MODELS = {
     "sbn": SigmoidBeliefNetwork(2, n_steps=2, target_epsilon=1),
 }
 READS = [
-    ("blr", "decision_function"), ("blr", "decision_variance"), ("blr", "predict_proba"), ("blr", "predict"),
-    ("lda", "transform"), ("lda", "score"), ("lda", "perplexity"), ("sbn", "transform"), ("sbn", "score"),
-    ("sbn", "reconstruct"), ("sbn", "pixel_accuracy"),
-]  # fmt: skip
+    ("blr", "decision_function"),
+    ("blr", "decision_variance"),
+    ("blr", "predict_proba"),
+    ("blr", "predict"),
+    ("lda", "transform"),
+    ("lda", "score"),
+    ("lda", "perplexity"),
+    ("sbn", "transform"),
+    ("sbn", "score"),
+    ("sbn", "reconstruct"),
+    ("sbn", "pixel_accuracy"),
+]
 
 
 def frame(kind, names=NAMES, values=BITS):
@@ -98,6 +106,7 @@ def test_an_index_that_repeats_is_told():
 @pytest.mark.parametrize("kind", [pandas.DataFrame, polars.DataFrame, lambda c: polars.DataFrame(c).to_arrow()])
 def test_a_column_of_persons_that_repeats_is_told(kind):
     """By its name, in any case and with an id or without, and by whether a value repeats; nothing else counts."""
+
     def told(X, **how):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")

@@ -8,14 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from vips_fast.data import (
-    _files,
-    load_corpus,
-    load_vocabulary,
-    read_docword,
-    read_ldac,
-    read_sparse,
-)
+from vips_fast.data import _files, load_corpus, load_vocabulary, read_docword, read_ldac, read_sparse
 from vips_fast.data.readers import docword_pieces
 
 VOCABULARY = ("alpha", "beta", "gamma", "delta")
@@ -73,9 +66,7 @@ def test_broken_vocabulary(tmp_path, content, message):
 
 SMALL_MATRICES = st.integers(1, 6).flatmap(
     lambda width: st.lists(
-        st.lists(st.sampled_from((0, 0, 1, 2, 10**9, 10**12)), min_size=width, max_size=width),
-        min_size=1,
-        max_size=6,
+        st.lists(st.sampled_from((0, 0, 1, 2, 10**9, 10**12)), min_size=width, max_size=width), min_size=1, max_size=6
     )
 )
 
@@ -278,8 +269,7 @@ def test_ldac_needs_the_number_of_words(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "content, n_documents",
-    [(as_docword(DENSE), 3), (as_ldac(DENSE), 3), ("0\n0\n0\n1 2:1\n", 4), ("2\n3\n0\n", 2)],
+    "content, n_documents", [(as_docword(DENSE), 3), (as_ldac(DENSE), 3), ("0\n0\n0\n1 2:1\n", 4), ("2\n3\n0\n", 2)]
 )
 def test_the_format_is_told_from_the_contents(tmp_path, content, n_documents):
     for raw in (content.encode(), gzip.compress(content.encode())):

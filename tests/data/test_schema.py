@@ -42,9 +42,11 @@ kind = "ignore"
 """
 SCHEMA = Schema.parse(TEXT)
 CELLS = {
-    "age": ["25", "999", "?", None], "net gain": [5.0, -3.0, math.nan, 10.0],
-    "work": ["state", "secret", None, " private "], "smoker": ["1", "0", "1", "0"],
-}  # fmt: skip
+    "age": ["25", "999", "?", None],
+    "net gain": [5.0, -3.0, math.nan, 10.0],
+    "work": ["state", "secret", None, " private "],
+    "smoker": ["1", "0", "1", "0"],
+}
 #                age  age=?  gain  work=private  state  other  smoker
 ENCODED = [[-0.5, 0, 0.5, 0, 1, 0, 1], [1, 0, 0, 0, 0, 1, 0], [0, 1, 0, 0, 0, 0, 1], [0, 1, 1, 1, 0, 0, 0]]
 
@@ -164,10 +166,14 @@ def test_in_a_pipeline(tmp_path):
     """Columns are found by name, refused cells are the estimator's invalid records, clones work."""
     rng = np.random.default_rng(0)
     n = 2000
-    table = pandas.DataFrame({
-        "smoker": rng.integers(0, 2, n), "age": rng.uniform(0, 100, n), "net gain": 1.0,
-        "work": rng.choice(["private", "state"], n),
-    })  # fmt: skip
+    table = pandas.DataFrame(
+        {
+            "smoker": rng.integers(0, 2, n),
+            "age": rng.uniform(0, 100, n),
+            "net gain": 1.0,
+            "work": rng.choice(["private", "state"], n),
+        }
+    )
     y = np.where(rng.random(n) < 1 / (1 + np.exp(-4 * (table["smoker"] - 0.5))), "ill", "well")
     (tmp_path / "s.toml").write_text(TEXT)
     pipe = make_pipeline(ColumnEncoder(tmp_path / "s.toml"), BayesianLogisticRegression(row_norm=2.0, target_epsilon=5))

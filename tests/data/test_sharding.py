@@ -127,19 +127,26 @@ def test_a_folder_is_there_whole_or_not_at_all(tmp_path, monkeypatch):
 def test_bad_arguments(tmp_path):
     X, path = tagged(20), tmp_path / "shards"
     for arguments, message in (
-        (dict(kind="words"), "kind="), (dict(shard_mb=0), "shard_mb="), (dict(bins=0), "bins="),
-        (dict(bins=2.5), "bins="), (dict(invalid="skip"), "invalid="), (dict(vocabulary=["a"]), "rows has 8 features"),
-    ):  # fmt: skip
+        (dict(kind="words"), "kind="),
+        (dict(shard_mb=0), "shard_mb="),
+        (dict(bins=0), "bins="),
+        (dict(bins=2.5), "bins="),
+        (dict(invalid="skip"), "invalid="),
+        (dict(vocabulary=["a"]), "rows has 8 features"),
+    ):
         with pytest.raises(ValueError, match=message):
             write_shards(path, [Batch(X)], **arguments)
     for batches, message in (
-        ([], "no rows; expected at least one"), ([Batch(X[:0])], "no rows; expected at least one"),
+        ([], "no rows; expected at least one"),
+        ([Batch(X[:0])], "no rows; expected at least one"),
         ([Batch(X), Batch(X, np.arange(20))], "with labels and persons in all or none"),
         ([Batch(X, None, [1] * 20), Batch(X)], "with labels and persons in all or none"),
-        ([Batch(X, np.arange(19))], "labels has shape"), ([Batch(X, None, [1] * 19)], "persons has shape"),
-        ([Batch(X, None, [None] * 20)], "some are missing"), ([Batch(X), Batch(X[:, :3])], "rows has 3 features"),
+        ([Batch(X, np.arange(19))], "labels has shape"),
+        ([Batch(X, None, [1] * 19)], "persons has shape"),
+        ([Batch(X, None, [None] * 20)], "some are missing"),
+        ([Batch(X), Batch(X[:, :3])], "rows has 3 features"),
         ([Batch(-X)], "negative"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(ValueError, match=message):
             write_shards(path, batches)
     with pytest.raises(TypeError, match="hashable"):

@@ -32,9 +32,13 @@ def test_rows_come_back_in_any_order(corpus):
     X, rng = counts(), np.random.default_rng(1)
     assert len(corpus.partitions) > 3 and corpus.partitions[-1][1] == 400 and corpus.vocabulary == WORDS
     for rows in (
-        np.arange(400), np.arange(0), np.arange(95, 130), np.sort(rng.choice(400, 50, False)), rng.permutation(400),
+        np.arange(400),
+        np.arange(0),
+        np.arange(95, 130),
+        np.sort(rng.choice(400, 50, False)),
+        rng.permutation(400),
         rng.integers(0, 400, 30),
-    ):  # fmt: skip
+    ):
         taken = corpus.matrix(rows)
         assert taken.dtype == np.int32 and taken.indices.dtype == np.int32
         np.testing.assert_array_equal(taken.toarray(), X[rows].toarray())
@@ -64,9 +68,11 @@ def test_damage_is_named(corpus, name):
     path = corpus.path / "000002" / name
     whole = path.read_bytes()
     for damaged, message in (
-        (whole[:-1], "cut"), (whole[:-1] + bytes([whole[-1] ^ 1]), "altered, or of another corpus"),
-        (whole + b"\0", "too long"), (b"", "cut"),
-    ):  # fmt: skip
+        (whole[:-1], "cut"),
+        (whole[:-1] + bytes([whole[-1] ^ 1]), "altered, or of another corpus"),
+        (whole + b"\0", "too long"),
+        (b"", "cut"),
+    ):
         path.write_bytes(damaged)
         with pytest.raises(ValueError, match=f"000002/{name}: {message}"):
             ShardedCorpus(corpus.path)

@@ -60,7 +60,7 @@ def test_the_papers_words_by_example():
         ("co\u00adoperate \ufb01ne\u00a0\u00bd", "cooperate fine 1 2"),
         ("\ud800a\udfff \u0301 \U0001f600", "a"),  # halves of surrogates, a lone mark, a picture
     ],
-)  # fmt: skip
+)
 def test_unicode_words(text, words):
     assert Analyzer()(text) == words.split()
 

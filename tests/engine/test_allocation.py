@@ -13,14 +13,7 @@ from vips_fast.engine.backend import Threads
 from vips_fast.engine.budget import Budget
 from vips_fast.engine.ledger import Ledger
 from vips_fast.engine.randomness import KeyedRandomness, SystemRandomness
-from vips_fast.engine.sampling import (
-    FullSampler,
-    RandomAllocationSampler,
-    charged,
-    make_sampler,
-    n_events,
-    run_event,
-)
+from vips_fast.engine.sampling import FullSampler, RandomAllocationSampler, charged, make_sampler, n_events, run_event
 
 ALLOCATED = dict(sampling="random_allocation", batch_size=15)
 
@@ -94,9 +87,10 @@ def test_a_minibatch_follows_from_the_records_own_words(kind, own):
 def test_words_that_would_favour_a_minibatch_are_drawn_again():
     top = 2**64 - 1  # 2^64 mod 3 = 1, so this one alone is drawn again
     words = Words(
-        allocate=np.array([top, 4, top], dtype=np.uint64), allocate_again_1=np.array([5, 9, top], dtype=np.uint64),
+        allocate=np.array([top, 4, top], dtype=np.uint64),
+        allocate_again_1=np.array([5, 9, top], dtype=np.uint64),
         allocate_again_2=np.array([9, 9, top - 1], dtype=np.uint64),
-    )  # fmt: skip
+    )
     assert RandomAllocationSampler(3, 3)._allocate(3, words, 0).tolist() == [2, 1, (top - 1) % 3]
 
 
@@ -137,8 +131,11 @@ def test_a_key_for_each_step_would_deal_records_twice(monkeypatch):
 def test_minibatches_that_are_drawn_once():
     sampler = RandomAllocationSampler(100, 2, True, np.array([0, 40, 98]))
     assert [sampler.draw(98, SystemRandomness(), step).tolist() for step in range(4)] == [
-        list(range(40)), list(range(40, 98)), list(range(40)), list(range(40, 98)),
-    ]  # fmt: skip
+        list(range(40)),
+        list(range(40, 98)),
+        list(range(40)),
+        list(range(40, 98)),
+    ]
     event = run_event(sampler, 2.0, 8)
     assert event == SelfComposedEvent(RandomAllocationEvent(2, 1, GaussianEvent(2.0), True), 4)
     assert epsilon(event, 1e-5) == pytest.approx(epsilon(RandomAllocationEvent(2, 1, GaussianEvent(1.0)), 1e-5))

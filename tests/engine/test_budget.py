@@ -233,11 +233,15 @@ def test_a_list_is_refused(budget):
 @pytest.mark.parametrize(
     "changes, match",
     [
-        (dict(epsilon=0.0), "epsilon"), (dict(epsilon=math.inf), "epsilon"), (dict(delta=1.0), "delta"),
-        (dict(relation="swap"), "relation"), (dict(unit=""), "unit"), (dict(dataset="a\nb"), "dataset"),
+        (dict(epsilon=0.0), "epsilon"),
+        (dict(epsilon=math.inf), "epsilon"),
+        (dict(delta=1.0), "delta"),
+        (dict(relation="swap"), "relation"),
+        (dict(unit=""), "unit"),
+        (dict(dataset="a\nb"), "dataset"),
         (dict(filter="best"), "filter"),
     ],
-)  # fmt: skip
+)
 def test_bad_budget(path, changes, match):
     given = {**dict(epsilon=1.0, delta=1e-6, dataset="d"), **changes}
     with pytest.raises(ValueError, match=match):

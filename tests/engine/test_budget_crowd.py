@@ -139,10 +139,30 @@ def test_kills_of_the_command(tmp_path):
     np.save(tmp_path / "y.npy", y)
     for number in range(30):
         command = [
-            sys.executable, "-m", "vips_fast", "fit", "blr", tmp_path / "X.npy", "--labels", tmp_path / "y.npy",
-            "--steps", "2000", "--sampling", "full", "--noise-multiplier", "500", "--delta", "1e-6", "--quiet",
-            "--budget", path, "--out", tmp_path / f"m{number}", "--transcript", tmp_path / "t" / str(number),
-        ]  # fmt: skip
+            sys.executable,
+            "-m",
+            "vips_fast",
+            "fit",
+            "blr",
+            tmp_path / "X.npy",
+            "--labels",
+            tmp_path / "y.npy",
+            "--steps",
+            "2000",
+            "--sampling",
+            "full",
+            "--noise-multiplier",
+            "500",
+            "--delta",
+            "1e-6",
+            "--quiet",
+            "--budget",
+            path,
+            "--out",
+            tmp_path / f"m{number}",
+            "--transcript",
+            tmp_path / "t" / str(number),
+        ]
         child = subprocess.Popen(command)
         time.sleep(float(rng.uniform(1.0, 4.0)))
         child.kill()

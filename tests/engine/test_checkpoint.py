@@ -249,8 +249,10 @@ def test_the_folder_holds_the_models_state_and_no_key(name, tmp_path):
     model, states = estimator(name), []
     made = model.prepare(*data(name))
     update = made.model.update
-    made.model.update = lambda release: (update(release), states.append({k: np.array(v) for k, v in
-                                                                         made.model.state().items()}))  # fmt: skip
+    made.model.update = lambda release: (
+        update(release),
+        states.append({k: np.array(v) for k, v in made.model.state().items()}),
+    )
     model.run(made)
     assert {f"state.{key}": np.asarray(value).tobytes() for key, value in states[1].items()} == {
         key: value.tobytes() for key, value in stored.items()
@@ -380,8 +382,13 @@ def test_a_lock_is_freed_though_a_program_that_is_being_started_has_a_copy(tmp_p
 def test_what_ledger_and_checkpoints_cost(tmp_path, capsys):
     """Printed, not asserted: time depends on the disk and on who else uses the machine."""
     rng = np.random.default_rng(0)
-    corpus = sp.random_array((16000, 2000), density=0.02, random_state=rng, format="csr", data_sampler=lambda size: (
-        rng.integers(1, 4, size).astype(np.int32)))  # fmt: skip
+    corpus = sp.random_array(
+        (16000, 2000),
+        density=0.02,
+        random_state=rng,
+        format="csr",
+        data_sampler=lambda size: rng.integers(1, 4, size).astype(np.int32),
+    )
 
     def seconds(**options):
         start = time.perf_counter()

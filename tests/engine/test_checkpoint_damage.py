@@ -202,8 +202,9 @@ def test_a_fault_at_each_call_of_a_paid_run_and_its_files(name, fault, tmp_path,
     def work(folder):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of a checkpoint that could not be written
-            made = paid(folder).fit(*records(), checkpoint=folder / "r", resume=True, checkpoint_every=1,
-                                    budget=folder / "b")  # fmt: skip
+            made = paid(folder).fit(
+                *records(), checkpoint=folder / "r", resume=True, checkpoint_every=1, budget=folder / "b"
+            )
         made.save(folder / "m")
 
     for folder, _, failed, _ in each_fault(tmp_path, monkeypatch, fault, prepare, work):

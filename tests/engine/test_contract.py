@@ -21,7 +21,7 @@ from vips_fast.engine.model import Release
 from vips_fast.engine.randomness import SystemRandomness
 from vips_fast.engine.result import FitResult
 from vips_fast.engine.transcript import read_transcript
-from vips_fast.models.estimator import NotFittedError
+from vips_fast.models.fitted import NotFittedError
 from vips_fast.models.rebuild import verify
 
 ALL = pytest.mark.parametrize("name", CASES)
@@ -173,6 +173,7 @@ class Stop(Exception):
 def interrupting(estimator, where, kind):
     """Make the next run of an estimator end at a step boundary or inside a step."""
     if kind == "callback":
+
         def callback(progress):
             if progress.step == where:
                 raise Stop

@@ -63,7 +63,10 @@ POISSON, FIXED = (dict(sampling=s, batch_size=50) for s in ("poisson", "without_
 FULL = dict(sampling="full")
 ALLOCATION = dict(sampling="random_allocation", batch_size=50, n_steps=4)
 QUICK = [
-    ("lda", 5, ALLOCATION), ("lda", 16, POISSON), ("logistic", 3, FIXED), ("network", 2, FULL),
+    ("lda", 5, ALLOCATION),
+    ("lda", 16, POISSON),
+    ("logistic", 3, FIXED),
+    ("network", 2, FULL),
     ("logistic-sparse", 1, POISSON),
 ]
 

@@ -291,7 +291,12 @@ def test_unusable_records_contribute_nothing_and_are_sampled_like_others():
         mechanism, sampler = GaussianMechanism(1.0, 10.0, 10.0), PoissonSampler(40, 10)
         model.prepare(mechanism, sampler)
         run(
-            model, records, RunPlan(sampler, mechanism, 3, 1e-5), Ledger(), KeyedRandomness(b"d"), Threads(2),
+            model,
+            records,
+            RunPlan(sampler, mechanism, 3, 1e-5),
+            Ledger(),
+            KeyedRandomness(b"d"),
+            Threads(2),
             keep=lambda release: seen.append(release.units),
         )
     for dropped, zeroed in zip(seen[:3], seen[3:], strict=True):

@@ -184,11 +184,18 @@ def test_what_is_about_records_alone_is_refused():
 
 
 @pytest.mark.parametrize("n_rows", [1, 2, 7, 100])
-@pytest.mark.parametrize("model", [
-    BayesianLogisticRegression(), BayesianLogisticRegression(neighbors="replace_one", sampling="full"),
-    BayesianLogisticRegression.paper(sensitivity="proven", sampling="poisson"), SigmoidBeliefNetwork(3),
-    SigmoidBeliefNetwork.paper(3, sampling="poisson"), SigmoidBeliefNetwork.paper(3, clip=0.6),
-], ids=["logistic", "logistic-replace", "logistic-paper", "network", "network-pg", "network-pg-clipped"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        BayesianLogisticRegression(),
+        BayesianLogisticRegression(neighbors="replace_one", sampling="full"),
+        BayesianLogisticRegression.paper(sensitivity="proven", sampling="poisson"),
+        SigmoidBeliefNetwork(3),
+        SigmoidBeliefNetwork.paper(3, sampling="poisson"),
+        SigmoidBeliefNetwork.paper(3, clip=0.6),
+    ],
+    ids=["logistic", "logistic-replace", "logistic-paper", "network", "network-pg", "network-pg-clipped"],
+)
 def test_neighbours_by_a_person_stay_within_the_declared_distance(model, n_rows):
     """Exact integer distance of rounded sums with and without a person, or with another; the worst one attains it."""
     adapter = Persons(adapter_for(model, {"random_state": 0}), n_rows)

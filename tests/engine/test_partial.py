@@ -60,9 +60,12 @@ def test_more_units_than_int64_holds():
 
 
 SAMPLERS = [
-    PoissonSampler(1000, 130), FixedSizeSampler(1000, 130), FullSampler(1000), PoissonSampler(1000, 1000),
+    PoissonSampler(1000, 130),
+    FixedSizeSampler(1000, 130),
+    FullSampler(1000),
+    PoissonSampler(1000, 1000),
     RandomAllocationSampler(1000, 3),
-]  # fmt: skip
+]
 
 
 def drawn(sampler, randomness, usable, cuts):

@@ -112,8 +112,11 @@ def test_rows_do_not_matter_where_the_number_of_a_part_is_given(name):
     full = dict(sampling="full", neighbors="add_remove")
     labels = {"classes": [0, 1]} if name.startswith("logistic") else {}
     for settings, call, size in (
-        ({}, {"n_records": 70}, 70), ({"n_records": 90}, {}, 90), ({"n_records": 90}, {"n_records": 70}, 70),
-        ({"n_records": 90, "batch_size": 80}, {}, 80), ({"batch_size": 80}, {"n_records": 70}, 70),
+        ({}, {"n_records": 70}, 70),
+        ({"n_records": 90}, {}, 90),
+        ({"n_records": 90}, {"n_records": 70}, 70),
+        ({"n_records": 90, "batch_size": 80}, {}, 80),
+        ({"batch_size": 80}, {"n_records": 70}, 70),
     ):
         seen = []
         for n in (0, 20, 70, 400):

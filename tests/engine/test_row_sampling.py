@@ -83,8 +83,9 @@ def test_the_event_is_that_of_a_person(size):
     assert sampler.expected_batch_size == rows.expected_batch_size
     drawn = [s.draw(500, KeyedRandomness(KEY), 3) for s in (sampler, rows)]
     assert (drawn[0] == drawn[1]).all()
-    assert acc.epsilon(RowSampler(200, 50, 1).event(2.0), 1e-5) == acc.epsilon(make_sampler("poisson", None, 200, 50)
-                                                                               .event(2.0), 1e-5)
+    assert acc.epsilon(RowSampler(200, 50, 1).event(2.0), 1e-5) == acc.epsilon(
+        make_sampler("poisson", None, 200, 50).event(2.0), 1e-5
+    )
 
 
 @ALL
@@ -92,8 +93,10 @@ def test_files_statement_and_rebuild_speak_of_patients(name, tmp_path):
     data, groups = CASES[name][1](), persons(200)
     how = dict(groups=groups, unit="patient", transcript=tmp_path / "t")
     model = make(name).fit(*data, **how)
-    said, step = model.privacy_, acc.PoissonSampledEvent(make_sampler("poisson", None, 150, 50).sampling_probability,
-                                                         acc.GaussianEvent(2.0))
+    said, step = (
+        model.privacy_,
+        acc.PoissonSampledEvent(make_sampler("poisson", None, 150, 50).sampling_probability, acc.GaussianEvent(2.0)),
+    )
     assert said.epsilon == acc.epsilon(acc.SelfComposedEvent(acc.GroupEvent(step, 3), model.n_steps_), 1e-5)
     assert said.for_group(2) == acc.epsilon(acc.SelfComposedEvent(acc.GroupEvent(step, 6), model.n_steps_), 1e-5)
     text = said.statement()
@@ -141,10 +144,16 @@ def moved(adapter, person):
     return squared_norm(sums[0] - sums[1]) / (Fraction(mechanism.sensitivity) / Fraction(mechanism.spacing)) ** 2
 
 
-@pytest.mark.parametrize("model", [
-    LatentDirichletAllocation(2), BayesianLogisticRegression(), SigmoidBeliefNetwork(3),
-    SigmoidBeliefNetwork.paper(3, sampling="poisson"),
-], ids=["lda", "logistic", "network", "network-pg"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        LatentDirichletAllocation(2),
+        BayesianLogisticRegression(),
+        SigmoidBeliefNetwork(3),
+        SigmoidBeliefNetwork.paper(3, sampling="poisson"),
+    ],
+    ids=["lda", "logistic", "network", "network-pg"],
+)
 def test_a_person_moves_the_sum_by_so_many_rows(model):
     """Exact distance of rounded sums with all rows drawn, without a person of 40 rows; equal rows attain the bound."""
     model.set_params(sampling="rows", rows_per_group=4, batch_size=5, noise_multiplier=1.0, random_state=0)

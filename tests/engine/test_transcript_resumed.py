@@ -51,10 +51,12 @@ def test_a_run_that_was_shortened_has_as_many_releases(tmp_path):
     (run,) = read_transcript(tmp_path / "t")
     path = run.path / "ledger.json"
     for edit in (
-        lambda records: records.pop(), lambda records: records[-1].update(clip_norm=9.0),
-        lambda records: records.append(dict(records[-1])), lambda records: records[0]["plan"].update(n_records=9),
+        lambda records: records.pop(),
+        lambda records: records[-1].update(clip_norm=9.0),
+        lambda records: records.append(dict(records[-1])),
+        lambda records: records[0]["plan"].update(n_records=9),
         lambda records: records[-1].update(part="monday"),
-    ):  # fmt: skip
+    ):
         records = [json.loads(json.dumps(record)) for record in run.records]
         edit(records)
         path.write_text(json.dumps(records))

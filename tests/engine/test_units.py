@@ -22,9 +22,7 @@ class Rows:
 def taken(records, units, seed=0):
     words = np.random.default_rng(seed).integers(0, 2**64, records.n_rows, dtype=np.uint64)[units]
     rows, row_words, starts = opened(records.block(units), words)
-    return [
-        (rows[a:b].tolist(), row_words[a:b].tolist()) for a, b in zip(starts[:-1], starts[1:], strict=True)
-    ], words
+    return [(rows[a:b].tolist(), row_words[a:b].tolist()) for a, b in zip(starts[:-1], starts[1:], strict=True)], words
 
 
 @pytest.fixture

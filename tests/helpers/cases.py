@@ -48,6 +48,7 @@ def _own(**options):
 
 def _example(name, *arguments, **own):
     """A factory of one of the examples of models of one's own."""
+
     def make(**options):
         from vips_fast.models import examples
 

@@ -25,8 +25,13 @@ def network(rng, n, n_visible, n_hidden, scale=0.5):
     w = scale * rng.standard_normal((n_visible, n_hidden)) / max(1.0, np.sqrt(n_hidden) / 3)
     w[:, 0] = 0.0
     return {
-        "y": y, "w": w, "w2": w * w + 0.02 * rng.random(w.shape), "c": 3 * rng.standard_normal(n_visible),
-        "c_var": 0.1 * rng.random(n_visible), "b": 2 * rng.standard_normal(n_hidden), "start": rng.random(n_hidden),
+        "y": y,
+        "w": w,
+        "w2": w * w + 0.02 * rng.random(w.shape),
+        "c": 3 * rng.standard_normal(n_visible),
+        "c_var": 0.1 * rng.random(n_visible),
+        "b": 2 * rng.standard_normal(n_hidden),
+        "start": rng.random(n_hidden),
     }
 
 

@@ -32,9 +32,9 @@ def topics():
     rng = np.random.default_rng(0)
     beta = rng.dirichlet(np.full(60, 0.1), 14)
     X = sp.csr_array(np.stack([rng.multinomial(40, beta[d % 14]) for d in range(2000)]))
-    return known(LatentDirichletAllocation(
-        14, target_epsilon=8.0, target_delta=1e-4, n_steps=6, doc_length=40, random_state=0,
-    )).fit(X)  # fmt: skip
+    return known(
+        LatentDirichletAllocation(14, target_epsilon=8.0, target_delta=1e-4, n_steps=6, doc_length=40, random_state=0)
+    ).fit(X)
 
 
 @functools.cache

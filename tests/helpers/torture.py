@@ -99,15 +99,31 @@ def command(data, kind, stage, out, budget, number):
     """Exit code of one fit on the command line."""
     noise = STAGES[stage][1]["noise_multiplier"]
     return run(
-        "fit", *{
+        "fit",
+        *{
             "lda": ("lda", data / "lda.npz", "--topics", 3, "--doc-length", 30, "--anyway"),
             "logistic": ("blr", data / "logistic.npy", "--labels", data / "labels.npy", "--row-norm", 2.0),
             "network": ("sbn", data / "network.npy", "--components", 3),
         }[kind],
-        "--out", out, "--force", "--resume", "--checkpoint-every", EVERY, "--jobs", 1, "--steps", N_STEPS,
-        "--records", 200, "--budget", budget, "--seed", number, "--quiet",
+        "--out",
+        out,
+        "--force",
+        "--resume",
+        "--checkpoint-every",
+        EVERY,
+        "--jobs",
+        1,
+        "--steps",
+        N_STEPS,
+        "--records",
+        200,
+        "--budget",
+        budget,
+        "--seed",
+        number,
+        "--quiet",
         *(() if noise is None else ("--noise-multiplier", noise)),
-    )  # fmt: skip
+    )
 
 
 def warm(folder):
@@ -265,9 +281,14 @@ class Stage:
 
 #: What has to be nothing.
 FAULTS = (
-    "under-counts", "under-counts in a ledger", "unreadable models", "unreadable checkpoints", "budgets overspent",
-    "over-charges beyond the declared", "could not go on",
-)  # fmt: skip
+    "under-counts",
+    "under-counts in a ledger",
+    "unreadable models",
+    "unreadable checkpoints",
+    "budgets overspent",
+    "over-charges beyond the declared",
+    "could not go on",
+)
 
 
 def torture(folder, kills, *, seed=0, share_fresh=0.0, share_commands=0.5, mutate=None):

@@ -57,8 +57,14 @@ def test_trials_of_each_record():
 def sums_of(X, y, M, m0=None, **kwargs):
     """Integer sums with a lattice that does not depend on the number of rows."""
     defaults = dict(
-        row_norm=1.3, n_trials=1.0, scale_linear=0.8, scale_quadratic=0.3, clip_norm=0.9, spacing=2.0**-20,
-        factor_grid=factor_spacing(0.9, 2**16), center=m0,
+        row_norm=1.3,
+        n_trials=1.0,
+        scale_linear=0.8,
+        scale_quadratic=0.3,
+        clip_norm=0.9,
+        spacing=2.0**-20,
+        factor_grid=factor_spacing(0.9, 2**16),
+        center=m0,
     )
     return accumulate(check_rows(X, y), M, **(defaults | kwargs))
 
@@ -107,8 +113,14 @@ def test_unit_entries_take_the_same_bits():
     rows = check_rows(ones, y)
     assert rows.unit
     lattice = dict(
-        row_norm=1.3, n_trials=1.0, scale_linear=0.8, scale_quadratic=0.3, clip_norm=0.9, spacing=2.0**-20,
-        factor_grid=2.0**-21, center=m0,
+        row_norm=1.3,
+        n_trials=1.0,
+        scale_linear=0.8,
+        scale_quadratic=0.3,
+        clip_norm=0.9,
+        spacing=2.0**-20,
+        factor_grid=2.0**-21,
+        center=m0,
     )
     for isa in ISAS:
         fast = accumulate(rows, M, isa=isa, **lattice)
@@ -139,8 +151,14 @@ def test_joint_norm_holds_in_integers(isa, storage, seed):
     largest = 0
     for i in range(60):
         sums = sums_of(
-            forms(X)[storage][i : i + 1], y[i : i + 1], M / 50, m0 / 10, spacing=spacing, clip_norm=clip,
-            factor_grid=grid, isa=isa,
+            forms(X)[storage][i : i + 1],
+            y[i : i + 1],
+            M / 50,
+            m0 / 10,
+            spacing=spacing,
+            clip_norm=clip,
+            factor_grid=grid,
+            isa=isa,
         )
         square = squared_norm(sums, d, spacing, grid)
         assert square <= bound
@@ -196,8 +214,17 @@ def test_non_finite_records_contribute_nothing(isa, dense):
         indices = np.tile(np.arange(d, dtype=np.int32), n)
         rows = rows._replace(indptr=np.arange(0, n * d + 1, d), indices=indices)
     got = accumulate(
-        rows, M, row_norm=1.3, n_trials=1.0, scale_linear=0.8, scale_quadratic=0.3, clip_norm=0.9, spacing=2.0**-20,
-        factor_grid=factor_spacing(0.9, 2**16), center=m0, isa=isa,
+        rows,
+        M,
+        row_norm=1.3,
+        n_trials=1.0,
+        scale_linear=0.8,
+        scale_quadratic=0.3,
+        clip_norm=0.9,
+        spacing=2.0**-20,
+        factor_grid=factor_spacing(0.9, 2**16),
+        center=m0,
+        isa=isa,
     )
     np.testing.assert_array_equal(got, clean)
 
@@ -264,13 +291,32 @@ def test_bad_arguments(change, error, text):
 def weights(**change):
     """The kernel below the checks, with valid arguments but for the changes."""
     d = 4
-    a = dict(
-        n_features=d, indptr=np.array([0, 2, 3]), indices=np.array([0, 3, 1], np.int32), values=np.ones(3),
-        y=np.ones(2), trials=None, second_moment=np.eye(d), center=None, row_norm=1.0, n_trials=1.0, scale_linear=1.0,
-        scale_quadratic=1.0, clip_norm=1.0, spacing=2.0**-10, factor_spacing=2.0**-20,
-        label_free=False, workspace=np.empty(20_000, np.uint8), linear=np.empty(2), quadratic=np.empty(2), xi=None,
-        norms=None,
-    ) | change
+    a = (
+        dict(
+            n_features=d,
+            indptr=np.array([0, 2, 3]),
+            indices=np.array([0, 3, 1], np.int32),
+            values=np.ones(3),
+            y=np.ones(2),
+            trials=None,
+            second_moment=np.eye(d),
+            center=None,
+            row_norm=1.0,
+            n_trials=1.0,
+            scale_linear=1.0,
+            scale_quadratic=1.0,
+            clip_norm=1.0,
+            spacing=2.0**-10,
+            factor_spacing=2.0**-20,
+            label_free=False,
+            workspace=np.empty(20_000, np.uint8),
+            linear=np.empty(2),
+            quadratic=np.empty(2),
+            xi=None,
+            norms=None,
+        )
+        | change
+    )
     native.blr_weights(*a.values())
 
 

@@ -243,8 +243,12 @@ BAD = {
     "max_iter": [dict(max_iter=-1), dict(max_iter=1.5)],
     "clip_norm": [dict(clip_norm=bad) for bad in (0.0, np.inf, 8.9e-308, 1e300)],
     "spacing": [
-        dict(spacing=0.3), dict(spacing=2.0**-80), dict(spacing=2.0**61), dict(clip_norm=1.0, spacing=2.0**-40),
-        dict(clip_norm=1.0, spacing=4.0), dict(clip_norm=8.9e-308, spacing=2.0**-1030),
+        dict(spacing=0.3),
+        dict(spacing=2.0**-80),
+        dict(spacing=2.0**61),
+        dict(clip_norm=1.0, spacing=2.0**-40),
+        dict(clip_norm=1.0, spacing=4.0),
+        dict(clip_norm=8.9e-308, spacing=2.0**-1030),
     ],
     "dtype": [dict(dtype="float16")],
     "n_threads": [dict(n_threads=0)],
@@ -301,8 +305,15 @@ def test_gather_resamples_in_proportion(total):
     length = 200_000
     out = np.empty(2, dtype=np.int64), np.empty(4, dtype=np.int32), np.empty(4)
     native.lda_gather(
-        np.zeros(1, dtype=np.int64), native.LDA_RESAMPLE, length, np.array([0, 4]), np.arange(4, dtype=np.int32),
-        counts, np.array([12345], dtype=np.uint64), np.empty(native.LDA_RESAMPLE_TOKENS, dtype=np.uint32), *out,
+        np.zeros(1, dtype=np.int64),
+        native.LDA_RESAMPLE,
+        length,
+        np.array([0, 4]),
+        np.arange(4, dtype=np.int32),
+        counts,
+        np.array([12345], dtype=np.uint64),
+        np.empty(native.LDA_RESAMPLE_TOKENS, dtype=np.uint32),
+        *out,
     )
     # Five standard deviations of a binomial; the seed is fixed.
     assert (np.abs(out[2] - length * p) < 5 * np.sqrt(length * p * (1 - p))).all()

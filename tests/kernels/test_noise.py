@@ -7,14 +7,7 @@ import pickle
 import numpy as np
 import pytest
 
-from vips_fast.kernels import (
-    add_rounded_gaussian,
-    chacha20_fill,
-    native,
-    noise,
-    reference,
-    rounded_gaussian,
-)
+from vips_fast.kernels import add_rounded_gaussian, chacha20_fill, native, noise, reference, rounded_gaussian
 from vips_fast.kernels.reference.noise import chacha20_words, gaussian_elements
 
 ISAS = native.isas_available()
@@ -27,19 +20,48 @@ ZERO, ONE = bytes(32), bytes(31) + b"\1"
 FF = b"\0\xff" + bytes(30)
 #: RFC 8439, appendix A.1: key, nonce, counter, keystream.
 BLOCKS = [
-    (ZERO, bytes(12), 0, "76b8e0ada0f13d90405d6ae55386bd28bdd219b8a08ded1aa836efcc8b770dc7"
-                         "da41597c5157488d7724e03fb8d84a376a43b8f41518a11cc387b669b2ee6586"),
-    (ZERO, bytes(12), 1, "9f07e7be5551387a98ba977c732d080dcb0f29a048e3656912c6533e32ee7aed"
-                         "29b721769ce64e43d57133b074d839d531ed1f28510afb45ace10a1f4b794d6f"),
-    (ONE, bytes(12), 1, "3aeb5224ecf849929b9d828db1ced4dd832025e8018b8160b82284f3c949aa5a"
-                        "8eca00bbb4a73bdad192b5c42f73f2fd4e273644c8b36125a64addeb006c13a0"),
-    (FF, bytes(12), 2, "72d54dfbf12ec44b362692df94137f328fea8da73990265ec1bbbea1ae9af0ca"
-                       "13b25aa26cb4a648cb9b9d1be65b2c0924a66c54d545ec1b7374f4872e99f096"),
-    (ZERO, bytes(11) + b"\2", 0, "c2c64d378cd536374ae204b9ef933fcd1a8b2288b3dfa49672ab765b54ee27c7"
-                                 "8a970e0e955c14f3a88e741b97c286f75f8fc299e8148362fa198a39531bed6d"),
-    (bytes(range(32)), bytes.fromhex("000000090000004a00000000"), 1,  # section 2.3.2
-     "10f1e7e4d13b5915500fdd1fa32071c4c7d1f4c733c068030422aa9ac3d46c4e"
-     "d2826446079faa0914c2d705d98b02a2b5129cd1de164eb9cbd083e8a2503c4e"),
+    (
+        ZERO,
+        bytes(12),
+        0,
+        "76b8e0ada0f13d90405d6ae55386bd28bdd219b8a08ded1aa836efcc8b770dc7"
+        "da41597c5157488d7724e03fb8d84a376a43b8f41518a11cc387b669b2ee6586",
+    ),
+    (
+        ZERO,
+        bytes(12),
+        1,
+        "9f07e7be5551387a98ba977c732d080dcb0f29a048e3656912c6533e32ee7aed"
+        "29b721769ce64e43d57133b074d839d531ed1f28510afb45ace10a1f4b794d6f",
+    ),
+    (
+        ONE,
+        bytes(12),
+        1,
+        "3aeb5224ecf849929b9d828db1ced4dd832025e8018b8160b82284f3c949aa5a"
+        "8eca00bbb4a73bdad192b5c42f73f2fd4e273644c8b36125a64addeb006c13a0",
+    ),
+    (
+        FF,
+        bytes(12),
+        2,
+        "72d54dfbf12ec44b362692df94137f328fea8da73990265ec1bbbea1ae9af0ca"
+        "13b25aa26cb4a648cb9b9d1be65b2c0924a66c54d545ec1b7374f4872e99f096",
+    ),
+    (
+        ZERO,
+        bytes(11) + b"\2",
+        0,
+        "c2c64d378cd536374ae204b9ef933fcd1a8b2288b3dfa49672ab765b54ee27c7"
+        "8a970e0e955c14f3a88e741b97c286f75f8fc299e8148362fa198a39531bed6d",
+    ),
+    (
+        bytes(range(32)),
+        bytes.fromhex("000000090000004a00000000"),
+        1,  # section 2.3.2
+        "10f1e7e4d13b5915500fdd1fa32071c4c7d1f4c733c068030422aa9ac3d46c4e"
+        "d2826446079faa0914c2d705d98b02a2b5129cd1de164eb9cbd083e8a2503c4e",
+    ),
 ]
 
 
@@ -189,26 +211,40 @@ def test_scale_of_wrong_type(scale, no_key):
         rounded_gaussian(scale, 3)
 
 
-@pytest.mark.parametrize("size, error", [
-    (0, ValueError), (-1, ValueError), ((), ValueError), ((3, 0), ValueError), (2**49, ValueError),
-    ((2**40, 2**40), ValueError), (1.5, TypeError), ("3", TypeError), (True, TypeError), (None, TypeError),
-])
+@pytest.mark.parametrize(
+    "size, error",
+    [
+        (0, ValueError),
+        (-1, ValueError),
+        ((), ValueError),
+        ((3, 0), ValueError),
+        (2**49, ValueError),
+        ((2**40, 2**40), ValueError),
+        (1.5, TypeError),
+        ("3", TypeError),
+        (True, TypeError),
+        (None, TypeError),
+    ],
+)
 def test_size_out_of_range(size, error, no_key):
     with pytest.raises(error, match="size="):
         rounded_gaussian(1.0, size)
 
 
-@pytest.mark.parametrize("sums, error, match", [
-    ([1, 2], TypeError, "got list"),
-    (np.zeros(3), TypeError, "float64"),
-    (np.zeros(3, dtype=np.int32), TypeError, "int32"),
-    (np.zeros(3, dtype=">i8"), TypeError, ">i8"),
-    (np.zeros(0, dtype=np.int64), ValueError, "at least one"),
-    (np.zeros((4, 4), dtype=np.int64).T[::2], ValueError, "C-contiguous"),
-    (np.broadcast_to(np.int64(0), (3,)), ValueError, "C-contiguous|writeable"),
-    (np.frombuffer(bytes(24), dtype=np.int64), ValueError, "writeable"),
-    (np.frombuffer(bytearray(25), dtype=np.uint8)[1:].view(np.int64), ValueError, "aligned"),
-])
+@pytest.mark.parametrize(
+    "sums, error, match",
+    [
+        ([1, 2], TypeError, "got list"),
+        (np.zeros(3), TypeError, "float64"),
+        (np.zeros(3, dtype=np.int32), TypeError, "int32"),
+        (np.zeros(3, dtype=">i8"), TypeError, ">i8"),
+        (np.zeros(0, dtype=np.int64), ValueError, "at least one"),
+        (np.zeros((4, 4), dtype=np.int64).T[::2], ValueError, "C-contiguous"),
+        (np.broadcast_to(np.int64(0), (3,)), ValueError, "C-contiguous|writeable"),
+        (np.frombuffer(bytes(24), dtype=np.int64), ValueError, "writeable"),
+        (np.frombuffer(bytearray(25), dtype=np.uint8)[1:].view(np.int64), ValueError, "aligned"),
+    ],
+)
 def test_sums_of_wrong_kind(sums, error, match, no_key):
     with pytest.raises(error, match=match):
         add_rounded_gaussian(sums, 1.0)
@@ -230,11 +266,17 @@ def test_unknown_instruction_set_and_threads():
         rounded_gaussian(1.0, 3, n_threads=0)
 
 
-@pytest.mark.parametrize("arguments, match", [
-    (dict(n_bytes=-1), "n_bytes=-1"), (dict(key=bytes(31)), "key: expected 32"),
-    (dict(nonce=bytes(8)), "nonce: expected 12"),
-    (dict(counter=-1), "counter=-1"), (dict(counter=2**32), "counter="), (dict(n_bytes=2**38 + 1), "n_bytes="),
-])
+@pytest.mark.parametrize(
+    "arguments, match",
+    [
+        (dict(n_bytes=-1), "n_bytes=-1"),
+        (dict(key=bytes(31)), "key: expected 32"),
+        (dict(nonce=bytes(8)), "nonce: expected 12"),
+        (dict(counter=-1), "counter=-1"),
+        (dict(counter=2**32), "counter="),
+        (dict(n_bytes=2**38 + 1), "n_bytes="),
+    ],
+)
 def test_chacha20_fill_bad_input(arguments, match):
     with pytest.raises(ValueError, match=match):
         chacha20_fill(**{"n_bytes": 4, "key": KEY, **arguments})

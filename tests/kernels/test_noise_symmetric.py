@@ -190,25 +190,28 @@ def test_range_guard(isa, place, request):
         np.testing.assert_array_equal(bad, with_entry(value))
 
 
-@pytest.mark.parametrize("arguments, error, match", [
-    (dict(matrix_or_size=0), ValueError, "size="),
-    (dict(matrix_or_size=-3), ValueError, "size="),
-    (dict(matrix_or_size=2.0), TypeError, "size="),
-    (dict(matrix_or_size=2**24), ValueError, "size="),
-    (dict(matrix_or_size=np.zeros((2, 3), dtype=np.int64)), ValueError, "shape"),
-    (dict(matrix_or_size=np.zeros(4, dtype=np.int64)), ValueError, "shape"),
-    (dict(matrix_or_size=np.zeros((0, 0), dtype=np.int64)), ValueError, "shape"),
-    (dict(matrix_or_size=np.zeros((2, 2), dtype=np.float32)), TypeError, "dtype float32"),
-    (dict(matrix_or_size=np.zeros((2, 2))), TypeError, "dtype float64"),
-    (dict(matrix_or_size=np.zeros((2, 2), dtype=">i8")), TypeError, "dtype >i8"),
-    (dict(form="gauss"), ValueError, "form='gauss'"),
-    (dict(scale=0.0), ValueError, "scale=0.0"),
-    (dict(scale=math.nan), ValueError, "scale=nan"),
-    (dict(scale=2.0**51), ValueError, "scale="),
-    (dict(scale="1"), TypeError, "scale="),
-    (dict(unsafe_test_key=b"1"), ValueError, "unsafe_test_key"),
-    (dict(n_threads=0), ValueError, "n_threads=0"),
-])
+@pytest.mark.parametrize(
+    "arguments, error, match",
+    [
+        (dict(matrix_or_size=0), ValueError, "size="),
+        (dict(matrix_or_size=-3), ValueError, "size="),
+        (dict(matrix_or_size=2.0), TypeError, "size="),
+        (dict(matrix_or_size=2**24), ValueError, "size="),
+        (dict(matrix_or_size=np.zeros((2, 3), dtype=np.int64)), ValueError, "shape"),
+        (dict(matrix_or_size=np.zeros(4, dtype=np.int64)), ValueError, "shape"),
+        (dict(matrix_or_size=np.zeros((0, 0), dtype=np.int64)), ValueError, "shape"),
+        (dict(matrix_or_size=np.zeros((2, 2), dtype=np.float32)), TypeError, "dtype float32"),
+        (dict(matrix_or_size=np.zeros((2, 2))), TypeError, "dtype float64"),
+        (dict(matrix_or_size=np.zeros((2, 2), dtype=">i8")), TypeError, "dtype >i8"),
+        (dict(form="gauss"), ValueError, "form='gauss'"),
+        (dict(scale=0.0), ValueError, "scale=0.0"),
+        (dict(scale=math.nan), ValueError, "scale=nan"),
+        (dict(scale=2.0**51), ValueError, "scale="),
+        (dict(scale="1"), TypeError, "scale="),
+        (dict(unsafe_test_key=b"1"), ValueError, "unsafe_test_key"),
+        (dict(n_threads=0), ValueError, "n_threads=0"),
+    ],
+)
 def test_bad_input(arguments, error, match, no_key):
     with pytest.raises(error, match=match):
         symmetric_gaussian(**{"matrix_or_size": 4, "scale": 5.0, **arguments})

@@ -29,10 +29,14 @@ def sample(dtype, rng):
     edges = np.array([1.25, 20.0, 40.0, 1e-8, 0.5 * np.log(2), 5 * np.log(2)], dtype=dtype)
     return np.concatenate(
         [
-            rng.uniform(0, 1.25, 500), rng.uniform(1.25, 3, 1000), rng.uniform(3, 45, 500),
+            rng.uniform(0, 1.25, 500),
+            rng.uniform(1.25, 3, 1000),
+            rng.uniform(3, 45, 500),
             2.0 ** rng.uniform(low, high, 500),
             [0.0, info.max, info.tiny, info.smallest_subnormal, 7 * info.smallest_subnormal],
-            edges, np.nextafter(edges, 0), np.nextafter(edges, np.inf).astype(dtype),
+            edges,
+            np.nextafter(edges, 0),
+            np.nextafter(edges, np.inf).astype(dtype),
         ]
     ).astype(dtype)
 

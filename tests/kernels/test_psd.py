@@ -5,14 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from vips_fast.kernels import (
-    floor_spectrum,
-    psd,
-    psd_project,
-    reference,
-    solve_repaired,
-    symmetric_gaussian,
-)
+from vips_fast.kernels import floor_spectrum, psd, psd_project, reference, solve_repaired, symmetric_gaussian
 
 KEY = bytes(range(50, 82))
 
@@ -143,20 +136,23 @@ def test_psd_project_after_noise():
     check_projection(noisy, 0.0)
 
 
-@pytest.mark.parametrize("a, floor, error, match", [
-    ([[1.0]], 0.0, TypeError, "got list"),
-    (np.eye(3, dtype=np.float32), 0.0, TypeError, "float32"),
-    (np.ones(3), 0.0, ValueError, "shape"),
-    (np.ones((2, 3)), 0.0, ValueError, "shape"),
-    (np.ones((0, 0)), 0.0, ValueError, "shape"),
-    (np.array([[1.0, 2.0], [2.5, 1.0]]), 0.0, ValueError, "symmetric"),
-    (np.array([[1.0, np.nan], [np.nan, 1.0]]), 0.0, ValueError, "finite"),
-    (np.array([[np.inf]]), 0.0, ValueError, "finite"),
-    (np.eye(2), math.nan, ValueError, "floor=nan"),
-    (np.eye(2), math.inf, ValueError, "floor=inf"),
-    (np.eye(2), "0", TypeError, "floor='0'"),
-    (np.eye(2), True, TypeError, "floor=True"),
-])
+@pytest.mark.parametrize(
+    "a, floor, error, match",
+    [
+        ([[1.0]], 0.0, TypeError, "got list"),
+        (np.eye(3, dtype=np.float32), 0.0, TypeError, "float32"),
+        (np.ones(3), 0.0, ValueError, "shape"),
+        (np.ones((2, 3)), 0.0, ValueError, "shape"),
+        (np.ones((0, 0)), 0.0, ValueError, "shape"),
+        (np.array([[1.0, 2.0], [2.5, 1.0]]), 0.0, ValueError, "symmetric"),
+        (np.array([[1.0, np.nan], [np.nan, 1.0]]), 0.0, ValueError, "finite"),
+        (np.array([[np.inf]]), 0.0, ValueError, "finite"),
+        (np.eye(2), math.nan, ValueError, "floor=nan"),
+        (np.eye(2), math.inf, ValueError, "floor=inf"),
+        (np.eye(2), "0", TypeError, "floor='0'"),
+        (np.eye(2), True, TypeError, "floor=True"),
+    ],
+)
 def test_psd_project_bad_input(a, floor, error, match):
     with pytest.raises(error, match=match):
         psd_project(a, floor)

@@ -75,9 +75,15 @@ def units_arguments(rng, size):
     csr = documents(rng, [*rng.integers(1, 38, 11), 0, size], 200)
     starts = np.array([0, 1, 1, 4, 5, 11, 13])
     bounds = (
-        (None, 0, 0, 0), (6.0, 0, 0, 0), (6.0, 2.0, 0, 0), (1e3, 0, 0, 0), (6.0, 2.0, 1, 0), (9.0, 0, 1, 0),
-        (6.0, 2.0, 1, 0.1), (9.0, 0, 0, 1e-6),
-    )  # fmt: skip
+        (None, 0, 0, 0),
+        (6.0, 0, 0, 0),
+        (6.0, 2.0, 0, 0),
+        (1e3, 0, 0, 0),
+        (6.0, 2.0, 1, 0),
+        (9.0, 0, 1, 0),
+        (6.0, 2.0, 1, 0.1),
+        (9.0, 0, 0, 1e-6),
+    )
     for clip_norm, word_clip, spread, share_floor in bounds:
         args = (starts, *csr, topics(rng, 1 + size % 33, 200), 0.1)
         weight = np.exp(rng.normal(size=200)) if spread else None
@@ -86,8 +92,22 @@ def units_arguments(rng, size):
 
 
 def lda_units(
-    starts, indptr, indices, counts, beta, alpha, *, tol, max_iter, clip_norm, word_clip, word_weight, share_floor,
-    spacing, dtype, isa,
+    starts,
+    indptr,
+    indices,
+    counts,
+    beta,
+    alpha,
+    *,
+    tol,
+    max_iter,
+    clip_norm,
+    word_clip,
+    word_weight,
+    share_floor,
+    spacing,
+    dtype,
+    isa,
 ):
     """The unchecked entry, which the topic model calls, with its outputs."""
     table = scaled_table(beta, np.dtype(dtype), isa)
@@ -95,9 +115,23 @@ def lda_units(
     size = native.lda_units_workspace(*beta.shape, int(np.diff(indptr).max()), entries, dtype == SINGLE, isa)
     sums, norms = np.zeros(beta.T.shape, dtype=np.int64), np.empty(len(starts) - 1)
     native.lda_units(
-        starts, indptr, indices.astype(np.int32), counts.astype(np.float64), table, np.full(len(beta), alpha), tol,
-        max_iter, clip_norm or 0.0, word_clip, word_weight, share_floor, spacing,
-        np.empty(size // 8 + 1).view(np.uint8), sums, norms, isa,
+        starts,
+        indptr,
+        indices.astype(np.int32),
+        counts.astype(np.float64),
+        table,
+        np.full(len(beta), alpha),
+        tol,
+        max_iter,
+        clip_norm or 0.0,
+        word_clip,
+        word_weight,
+        share_floor,
+        spacing,
+        np.empty(size // 8 + 1).view(np.uint8),
+        sums,
+        norms,
+        isa,
     )
     return sums * spacing, norms
 
@@ -144,8 +178,15 @@ def integers(text, colons, *, isa):
 def token_arguments(rng, size):
     """Few and many words, short and long, in every neighborhood of separators; texts without any."""
     for n_letters, rate in ((2, 2), (9, 5), (250, 40)):
-        yield ([bytes(rng.choice(n_letters, k) + (rng.random(k) < 1 / rate) * 255).replace(b"\xfe", b"")
-                for k in (0, size, 50 * size, 1)],), {}  # fmt: skip
+        yield (
+            (
+                [
+                    bytes(rng.choice(n_letters, k) + (rng.random(k) < 1 / rate) * 255).replace(b"\xfe", b"")
+                    for k in (0, size, 50 * size, 1)
+                ],
+            ),
+            {},
+        )
 
 
 def token_numbers(texts, *, isa):
@@ -212,16 +253,19 @@ def blr_units_arguments(rng, size):
     X = X.astype(np.float32).astype(np.float64)
     for scales, label_free in (((0.7, 0.3), True), ((0.7, 0.3), False), ((1.0, np.inf), True), ((9.0, 9.0), True)):
         center, y = rng.normal(size=size) / size, rng.integers(0, 2, 90).astype(float)
-        factors = np.array([
-            clip_weights(x, b, 1.0, np.eye(size), center, 1.5, scales, 1.0, label_free, spacing, grid)
-            for x, b in zip(X, y, strict=True)
-        ])
+        factors = np.array(
+            [
+                clip_weights(x, b, 1.0, np.eye(size), center, 1.5, scales, 1.0, label_free, spacing, grid)
+                for x, b in zip(X, y, strict=True)
+            ]
+        )
         linear, quadratic, norms = factors[:, 0] * (1 - 1e-7), factors[:, 1] * (1 - 1e-7), factors[:, 3]
         linear[7] = quadratic[7] = 0.0
         for rows in (X, sp.csr_array(X)):
-            yield (starts, rows, linear, quadratic, norms), {
-                "clip_norm": 1.0, "spacing": spacing, "grid": grid, "label_free": label_free
-            }
+            yield (
+                (starts, rows, linear, quadratic, norms),
+                {"clip_norm": 1.0, "spacing": spacing, "grid": grid, "label_free": label_free},
+            )
 
 
 def blr_units(starts, X, linear, quadratic, norms, *, clip_norm, spacing, grid, label_free, dtype, isa):
@@ -231,8 +275,27 @@ def blr_units(starts, X, linear, quadratic, norms, *, clip_norm, spacing, grid, 
     values = (X.data if sparse else X.reshape(-1)).astype(dtype)
     work = np.empty(native.blr_workspace(d, not sparse, isa) // 8 + 1).view(np.uint8)
     native.blr_units(
-        starts, d, indptr, indices, values, None, None, 1.0, 1.0, 1.0, 1.0, clip_norm, spacing, grid, label_free, work,
-        linear, quadratic, norms, False, isa,
+        starts,
+        d,
+        indptr,
+        indices,
+        values,
+        None,
+        None,
+        1.0,
+        1.0,
+        1.0,
+        1.0,
+        clip_norm,
+        spacing,
+        grid,
+        label_free,
+        work,
+        linear,
+        quadratic,
+        norms,
+        False,
+        isa,
     )
     return linear, quadratic
 
@@ -250,8 +313,17 @@ def test_units_of_many_rows_and_of_many_columns(m, d, label_free, sparse):
     linear *= rng.choice([-1.0, 1.0], m)
     options = dict(clip_norm=1.0, spacing=spacing, grid=grid, label_free=label_free, dtype=np.float64, isa=None)
     wide = np.concatenate([X, np.zeros((m, 300))], axis=1)[: 600 if m > 1000 else None]
-    ways = [blr_units(np.array([0, len(x)]), sp.csr_array(x) if sparse else x, linear[: len(x)], quadratic[: len(x)],
-                      norms[: len(x)], **options) for x in (X, X[: len(wide)], wide)]
+    ways = [
+        blr_units(
+            np.array([0, len(x)]),
+            sp.csr_array(x) if sparse else x,
+            linear[: len(x)],
+            quadratic[: len(x)],
+            norms[: len(x)],
+            **options,
+        )
+        for x in (X, X[: len(wide)], wide)
+    ]
     q = np.trunc(ways[0][0][:, None] * X).astype(np.int64).sum(axis=0)
     a = np.trunc(ways[0][1][:, None] * X)
     size = math.sqrt(spacing**2 * float(q @ q) + grid**4 * float(((a @ a.T if m < d else a.T @ a) ** 2).sum()))
@@ -404,9 +476,17 @@ REGISTRY = {
 #: Tested in test_psd.py: LAPACK's work, which has no instruction set of ours.
 WITHOUT_INSTRUCTION_SET = {"floor_spectrum", "psd_project", "solve_repaired"}
 OURS = {
-    "integers": integers, "token_numbers": token_numbers, "blr_units": blr_units, "lda_units": lda_units,
-    "shrink_means": shrink_means, "add_rounded_gaussian": add_rounded_gaussian, "sbn_clip": sbn_clip,
-    "sbn_cross": sbn_cross, "sbn_gram": sbn_gram, "sbn_moments": sbn_moments, "sbn_visible_norms": sbn_visible_norms,
+    "integers": integers,
+    "token_numbers": token_numbers,
+    "blr_units": blr_units,
+    "lda_units": lda_units,
+    "shrink_means": shrink_means,
+    "add_rounded_gaussian": add_rounded_gaussian,
+    "sbn_clip": sbn_clip,
+    "sbn_cross": sbn_cross,
+    "sbn_gram": sbn_gram,
+    "sbn_moments": sbn_moments,
+    "sbn_visible_norms": sbn_visible_norms,
 }
 TWINS = {"blr_units": reference_blr_units, "add_rounded_gaussian": reference_add_rounded_gaussian}
 
@@ -501,11 +581,19 @@ def test_import_is_light():
     assert done.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("wrong", [
-    dict(share_floor=-0.1), dict(share_floor=1e-7), dict(share_floor=1.5), dict(share_floor=np.nan),
-    dict(share_floor=0.1, clip_norm=None), dict(word_clip=-1.0), dict(word_weight=np.full(200, 1e-7)),
-    dict(word_weight=np.ones(200), clip_norm=None),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        dict(share_floor=-0.1),
+        dict(share_floor=1e-7),
+        dict(share_floor=1.5),
+        dict(share_floor=np.nan),
+        dict(share_floor=0.1, clip_norm=None),
+        dict(word_clip=-1.0),
+        dict(word_weight=np.full(200, 1e-7)),
+        dict(word_weight=np.ones(200), clip_norm=None),
+    ],
+)
 def test_weights_of_units_out_of_range(wrong):
     args, settings = next(units_arguments(np.random.default_rng(0), 30))
     good = {**settings, "clip_norm": 6.0, "word_clip": 2.0, "dtype": SINGLE, "isa": None}

@@ -28,9 +28,11 @@ def test_pg_update_is_a_fixed_point_of_the_papers_equation():
     for n in range(4):
         for k in range(7):
             psi_without = p["w"] @ z[n] - p["w"][:, k] * z[n, k] + p["c"]
-            d = p["b"][k] + p["w"][:, k] @ p["y"][n] - 0.5 * (
-                p["w"][:, k] + xi[n] * (2 * psi_without * p["w"][:, k] + p["w2"][:, k])
-            ).sum()
+            d = (
+                p["b"][k]
+                + p["w"][:, k] @ p["y"][n]
+                - 0.5 * (p["w"][:, k] + xi[n] * (2 * psi_without * p["w"][:, k] + p["w2"][:, k])).sum()
+            )
             # The tolerance is that of 400 contracting sweeps at double precision.
             assert z[n, k] == pytest.approx(1 / (1 + np.exp(-d)), abs=1e-10)
 
@@ -40,10 +42,9 @@ def bound(p, z, c_var=0.0):
     psi = p["c"] + z @ p["w"].T
     t = np.sqrt(psi**2 + c_var + (z * (1 - z)) @ (p["w"] ** 2).T)
     entropy = -(z * np.log(z) + (1 - z) * np.log(1 - z))
-    return (
-        ((p["y"] - 0.5) * psi - np.logaddexp(t / 2, -t / 2)).sum(axis=1)
-        + (z * p["b"] - np.logaddexp(0, p["b"]) + entropy).sum(axis=1)
-    )
+    return ((p["y"] - 0.5) * psi - np.logaddexp(t / 2, -t / 2)).sum(axis=1) + (
+        z * p["b"] - np.logaddexp(0, p["b"]) + entropy
+    ).sum(axis=1)
 
 
 def test_pg_sweeps_raise_the_bound_of_every_record():
@@ -168,9 +169,15 @@ P = network(np.random.default_rng(8), 5, 6, 3)
 #: Argument that the message names, and changes of the good ones.
 BAD = {
     "y": [dict(y=bad) for bad in (P["y"] * 2, P["y"] + np.nan, P["y"][:, :5], P["y"][0])],
-    "w": [dict(w=P["w"] * np.nan)], "w2": [dict(w2=-np.ones_like(P["w2"]))], "c": [dict(c=P["c"][:5])],
-    "c_var": [dict(c_var=-P["c_var"] - 1)], "b": [dict(b=P["b"] + np.inf)], "start": [dict(start=P["start"] + 1)],
-    "n_sweeps": [dict(n_sweeps=-1)], "dtype": [dict(dtype="float16")], "isa": [dict(isa="pentium")],
+    "w": [dict(w=P["w"] * np.nan)],
+    "w2": [dict(w2=-np.ones_like(P["w2"]))],
+    "c": [dict(c=P["c"][:5])],
+    "c_var": [dict(c_var=-P["c_var"] - 1)],
+    "b": [dict(b=P["b"] + np.inf)],
+    "start": [dict(start=P["start"] + 1)],
+    "n_sweeps": [dict(n_sweeps=-1)],
+    "dtype": [dict(dtype="float16")],
+    "isa": [dict(isa="pentium")],
     "n_threads": [dict(n_threads=0)],
 }
 

@@ -102,7 +102,8 @@ def test_truth_probability_never_exceeds_epsilon():
         (lambda: textbook.randomized_response_truth_probability(-1.0), ValueError, "epsilon"),
         (
             lambda: textbook.randomized_response_frequencies([0], acc.RandomizedResponseEvent(0.5)),
-            ValueError, "no information",
+            ValueError,
+            "no information",
         ),
     ],
 )

@@ -184,22 +184,25 @@ def test_a_class_without_records_keeps_a_share():
 # ------------------------------------------------------------------ refusals
 
 
-@pytest.mark.parametrize("change, error, words", [
-    (dict(y=None), ValueError, "requires y"),
-    (dict(y=LABELS[:99]), ValueError, "y has shape"),
-    (dict(y=["a"] * 100), ValueError, "1 class"),
-    (dict(y=np.arange(100.0) * np.nan), ValueError, "NaN"),
-    (dict(y=[1] * 50 + ["a"] * 50, classes=[1, 2]), TypeError, "kind of classes"),
-    (dict(classes=["a", "b"]), ValueError, "labels of classes"),
-    (dict(classes=["a"]), ValueError, "classes="),
-    (dict(classes=list(range(257))), ValueError, "2 to 256"),
-    (dict(Y=2 * TRAIN[:100]), ValueError, "only 0 and 1"),
-    (dict(n_components=0), ValueError, "n_components"),
-    (dict(n_steps=1), ValueError, "n_steps"),
-    (dict(weight_prior="flat"), ValueError, "weight_prior"),
-    (dict(options=3), ValueError, "NetworkOptions"),
-    (dict(n_components=2**20), MemoryError, "statistics"),
-])
+@pytest.mark.parametrize(
+    "change, error, words",
+    [
+        (dict(y=None), ValueError, "requires y"),
+        (dict(y=LABELS[:99]), ValueError, "y has shape"),
+        (dict(y=["a"] * 100), ValueError, "1 class"),
+        (dict(y=np.arange(100.0) * np.nan), ValueError, "NaN"),
+        (dict(y=[1] * 50 + ["a"] * 50, classes=[1, 2]), TypeError, "kind of classes"),
+        (dict(classes=["a", "b"]), ValueError, "labels of classes"),
+        (dict(classes=["a"]), ValueError, "classes="),
+        (dict(classes=list(range(257))), ValueError, "2 to 256"),
+        (dict(Y=2 * TRAIN[:100]), ValueError, "only 0 and 1"),
+        (dict(n_components=0), ValueError, "n_components"),
+        (dict(n_steps=1), ValueError, "n_steps"),
+        (dict(weight_prior="flat"), ValueError, "weight_prior"),
+        (dict(options=3), ValueError, "NetworkOptions"),
+        (dict(n_components=2**20), MemoryError, "statistics"),
+    ],
+)
 def test_refusals(change, error, words):
     change = dict(change)
     Y, y = change.pop("Y", TRAIN[:100]), change.pop("y", LABELS[:100])
@@ -237,7 +240,8 @@ def test_labels_of_shards(tmp_path):
     labelled, plain, numbers = (
         write_shards(tmp_path / name, [Batch(TRAIN[:300].astype(kind), labels)], kind=shards)
         for name, kind, labels, shards in [
-            ("labelled", np.uint8, LABELS[:300], "binary"), ("plain", np.uint8, None, "binary"),
+            ("labelled", np.uint8, LABELS[:300], "binary"),
+            ("plain", np.uint8, None, "binary"),
             ("numbers", np.float64, LABELS[:300], "numbers"),
         ]
     )

@@ -14,11 +14,20 @@ from vips_fast.models.lda.coherence import PublicDataWarning, coherence, topic_d
 
 WORDS = ("red", "green", "blue", "pink", "grey", "teal", "gold", "lime")
 TEXTS = [
-    text.split() for text in (
-        "red green blue", "green blue red gold", "pink grey teal", "teal grey lime", "red pink", "blue gold green teal",
-        "lime", "grey pink teal gold red", "blue green", "",
+    text.split()
+    for text in (
+        "red green blue",
+        "green blue red gold",
+        "pink grey teal",
+        "teal grey lime",
+        "red pink",
+        "blue gold green teal",
+        "lime",
+        "grey pink teal gold red",
+        "blue green",
+        "",
     )
-]  # fmt: skip
+]
 FIRST = [["red", "green", "blue"], ["teal", "grey", "pink"], ["gold", "lime", "red"]]
 
 

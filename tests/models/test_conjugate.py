@@ -56,13 +56,26 @@ def test_gaussian_mixture_in_one_dimension_is_scikit_learns():
     x = blobs()[0][:, :1]
     # In one dimension its Wishart with nu degrees of freedom is a gamma of shape nu / 2.
     theirs = mixture.BayesianGaussianMixture(
-        n_components=2, covariance_type="diag", weight_concentration_prior_type="dirichlet_distribution",
-        weight_concentration_prior=1.0, mean_precision_prior=0.1, mean_prior=[0.0], degrees_of_freedom_prior=2.0,
-        covariance_prior=[0.5], tol=1e-12, max_iter=3000, reg_covar=0.0, random_state=0,
+        n_components=2,
+        covariance_type="diag",
+        weight_concentration_prior_type="dirichlet_distribution",
+        weight_concentration_prior=1.0,
+        mean_precision_prior=0.1,
+        mean_prior=[0.0],
+        degrees_of_freedom_prior=2.0,
+        covariance_prior=[0.5],
+        tol=1e-12,
+        max_iter=3000,
+        reg_covar=0.0,
+        random_state=0,
     ).fit(x)
     ours = GaussianMixture(
-        2, radius=10.0, options=GaussianMixtureOptions(mean_prior=0.1, rate_prior=0.25), means_init=theirs.means_ + 0.1,
-        n_steps=400, **FULL,
+        2,
+        radius=10.0,
+        options=GaussianMixtureOptions(mean_prior=0.1, rate_prior=0.25),
+        means_init=theirs.means_ + 0.1,
+        n_steps=400,
+        **FULL,
     ).fit(x)
     theirs_variance = theirs.covariances_ if theirs.covariances_.ndim == 2 else theirs.covariances_[:, None]
     published = by_first(ours, ours.weights_, ours.means_, ours.variances_)

@@ -43,7 +43,10 @@ def tried(record, parameters, scratch, out):
 
 
 Tried = variant(
-    tried, n_statistics=lambda self, n: n + 1, n_scratch=lambda self, n: n, norm_bound=lambda self, n: 2.0,
+    tried,
+    n_statistics=lambda self, n: n + 1,
+    n_scratch=lambda self, n: n,
+    norm_bound=lambda self, n: 2.0,
     start=lambda self, n, rng: (np.full(n + 1, 0.5),),
 )
 
@@ -149,9 +152,20 @@ def test_a_wrong_index_is_an_exception_and_adds_nothing(index, records):
 def test_vectors_of_lanes_have_no_other_door():
     """A view, a slice, a comparison or a number made of lanes would reach a neighbour; none compiles."""
     doors = [
-        lambda x: x.view(np.float64), lambda x: x[0:1], lambda x: x[0] > 1.0, lambda x: x[0] == x[1],
-        lambda x: float(x[0]), lambda x: int(x[0]), lambda x: bool(x[0]), lambda x: x[0] % 2, lambda x: x[0] // 2,
-        lambda x: x[x[0]], lambda x: x.sum(), lambda x: np.sum(x), lambda x: not x[0], lambda x: np.asarray(x),
+        lambda x: x.view(np.float64),
+        lambda x: x[0:1],
+        lambda x: x[0] > 1.0,
+        lambda x: x[0] == x[1],
+        lambda x: float(x[0]),
+        lambda x: int(x[0]),
+        lambda x: bool(x[0]),
+        lambda x: x[0] % 2,
+        lambda x: x[0] // 2,
+        lambda x: x[x[0]],
+        lambda x: x.sum(),
+        lambda x: np.sum(x),
+        lambda x: not x[0],
+        lambda x: np.asarray(x),
     ]
     for door in doors:
         with pytest.raises(numba.core.errors.NumbaError):

@@ -11,7 +11,8 @@ ALL = pytest.mark.parametrize("name", EVERY)
 SAMPLINGS = {
     "poisson": dict(sampling="poisson", batch_size=50),
     "without replacement": dict(sampling="without_replacement", batch_size=50),
-    "full": dict(sampling="full"), "full, replacing": dict(sampling="full", neighbors="replace_one"),
+    "full": dict(sampling="full"),
+    "full, replacing": dict(sampling="full", neighbors="replace_one"),
 }
 
 
@@ -110,13 +111,27 @@ def test_further_steps_are_those_of_a_fit(name):
 
 #: An argument out of its range, and what the refusal names.
 WRONG = [
-    dict(n_steps=0), dict(batch_size=0), dict(batch_size=201, sampling="poisson"),
-    dict(batch_size=2.5, sampling="without_replacement"), dict(target_epsilon=0.0), dict(target_epsilon=-1),
-    dict(target_epsilon=np.nan), dict(target_delta=0.0), dict(target_delta=1.0), dict(noise_multiplier=-1),
-    dict(sampling="bernoulli"), dict(neighbors="add"),
+    dict(n_steps=0),
+    dict(batch_size=0),
+    dict(batch_size=201, sampling="poisson"),
+    dict(batch_size=2.5, sampling="without_replacement"),
+    dict(target_epsilon=0.0),
+    dict(target_epsilon=-1),
+    dict(target_epsilon=np.nan),
+    dict(target_delta=0.0),
+    dict(target_delta=1.0),
+    dict(noise_multiplier=-1),
+    dict(sampling="bernoulli"),
+    dict(neighbors="add"),
     dict(neighbors="replace_one", sampling="poisson", batch_size=50),
-    dict(neighbors="add_remove", sampling="without_replacement", batch_size=50), dict(n_jobs=0), dict(private="yes"),
-    dict(n_records=0), dict(callback=3), dict(invalid="ignore"), dict(random_state=-1), dict(options=3),
+    dict(neighbors="add_remove", sampling="without_replacement", batch_size=50),
+    dict(n_jobs=0),
+    dict(private="yes"),
+    dict(n_records=0),
+    dict(callback=3),
+    dict(invalid="ignore"),
+    dict(random_state=-1),
+    dict(options=3),
 ]
 
 

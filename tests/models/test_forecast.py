@@ -77,8 +77,13 @@ def test_the_advice_would_be_enough(n):
 
 def test_words_that_are_not_bought_gain_nothing():
     made = expected(6652, None)
-    alone = expected(6652, round(made.vocabulary.words), noise_multiplier=made.noise_multiplier, n_steps=made.n_steps,
-                     learning_decay=made.learning_decay)  # fmt: skip
+    alone = expected(
+        6652,
+        round(made.vocabulary.words),
+        noise_multiplier=made.noise_multiplier,
+        n_steps=made.n_steps,
+        learning_decay=made.learning_decay,
+    )
     share = math.log1p(-made.expected_gain) / math.log1p(-alone.expected_gain)
     assert share == pytest.approx(made.vocabulary.token_share, rel=0.01) and 0 < share < 0.9
 
@@ -153,7 +158,8 @@ def test_no_forecast_where_there_is_none(caplog):
     X = corpus(150)
     free = dict(target_epsilon=None, target_delta=None)
     for change in (
-        dict(private=False, **free), dict(noise_multiplier=0.0, **free),
+        dict(private=False, **free),
+        dict(noise_multiplier=0.0, **free),
         dict(topic_word_prior=np.full((K, V), 2.0)),
     ):
         assert fitted(X, caplog, **change)[1:] == ([], []), change

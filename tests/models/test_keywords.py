@@ -21,10 +21,11 @@ def test_the_common_keywords_are_the_fields():
 @pytest.mark.parametrize(
     "kind, known",
     [
-        (LatentDirichletAllocation, OfTopics), (SigmoidBeliefNetwork, OfPictures),
+        (LatentDirichletAllocation, OfTopics),
+        (SigmoidBeliefNetwork, OfPictures),
         (BayesianLogisticRegression, OfCoefficients),
     ],
-)  # fmt: skip
+)
 def test_those_of_paper_are_what_its_estimator_takes(kind, known):
     taken = set(inspect.signature(type(kind.paper()).__init__).parameters) - {"self", "n_components"}
     if kind is BayesianLogisticRegression:

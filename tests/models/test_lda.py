@@ -63,7 +63,13 @@ def test_one_noiseless_step_is_the_reference_e_step():
     words = np.random.default_rng(0).integers(0, 60, 50)
     X = sp.csr_array((np.full(50, 7), words, np.arange(51)), shape=(50, 60))
     model = LatentDirichletAllocation(
-        3, n_steps=1, sampling="full", noise_multiplier=0, doc_length=40, clip=0.2, random_state=0,
+        3,
+        n_steps=1,
+        sampling="full",
+        noise_multiplier=0,
+        doc_length=40,
+        clip=0.2,
+        random_state=0,
         options=LdaOptions(dtype="float64", word_clip=1, topic_mean="geometric"),
     ).fit(X)
     assert model.privacy_.taints == ("noise_multiplier=0",)
@@ -136,9 +142,9 @@ def test_public_topics_help_where_the_budget_is_small():
     public, private, test = corpus(1000, seed=1), corpus(2000, seed=2), corpus(300, seed=3)
     known = max(
         (
-            LatentDirichletAllocation(
-                4, private=False, n_steps=40, batch_size=1000, doc_length=40, random_state=r
-            ).fit(public)
+            LatentDirichletAllocation(4, private=False, n_steps=40, batch_size=1000, doc_length=40, random_state=r).fit(
+                public
+            )
             for r in range(4)
         ),
         key=lambda fit: fit.score(public),
@@ -306,9 +312,9 @@ def test_a_fit_without_privacy_takes_whole_documents_in_epochs():
     # An epoch may be left before its end, since no event is charged for it.
     assert LatentDirichletAllocation(4, private=False, n_steps=3).fit(X).n_steps_ == 3
     with pytest.raises(ValueError, match="n_steps=3: expected a multiple of 2"):
-        LatentDirichletAllocation(
-            4, noise_multiplier=0.0, sampling="random_allocation", batch_size=300, n_steps=3
-        ).fit(X)
+        LatentDirichletAllocation(4, noise_multiplier=0.0, sampling="random_allocation", batch_size=300, n_steps=3).fit(
+            X
+        )
     poisson = LatentDirichletAllocation(4, private=False, neighbors="add_remove", n_steps=1).fit(X)
     assert poisson.ledger_.plan["sampling"] == "poisson"
 
@@ -319,9 +325,7 @@ def test_topics_are_read_out_by_either_mean():
     model = LatentDirichletAllocation(3, private=False, n_steps=4, random_state=0, options=arithmetic).fit(X)
     share = model.components_ / model.components_.sum(axis=1, keepdims=True)
     twin = reference.lda_estep(X.indptr, X.indices, X.data.astype(float), share, 1 / 3)
-    np.testing.assert_allclose(
-        model.transform(X), twin.gamma / twin.gamma.sum(axis=1, keepdims=True), atol=1e-6
-    )
+    np.testing.assert_allclose(model.transform(X), twin.gamma / twin.gamma.sum(axis=1, keepdims=True), atol=1e-6)
     first = model.score(X)
     model.set_params(options=geometric)
     assert model.score(X) < first  # by Jensen's inequality, entry by entry

@@ -213,9 +213,14 @@ def test_intervals_and_standard_errors_go_with_it():
     sd, n = 0.05, 1000
     public = dict(n_topics=K, n_words=V, n_records=n, alpha=0.1, informed=False, n_steps=3, seed=3, start_steps=0)
     model = LdaModel(
-        **public, doc_length=500, eta=np.full((V, K), 0.1), clip=5.0, clips=True, neighbors=neighbors,
+        **public,
+        doc_length=500,
+        eta=np.full((V, K), 0.1),
+        clip=5.0,
+        clips=True,
+        neighbors=neighbors,
         options=LdaOptions(learning_decay=0.0, word_scale=0.0),
-    )  # fmt: skip
+    )
     scale = sd / 2**20
     for step in range(3):
         # κ = 0: each release takes the place of the average before it.

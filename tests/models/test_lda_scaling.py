@@ -14,9 +14,19 @@ V, K = 300, 5
 
 def model(**options):
     return LdaModel(
-        n_topics=K, n_words=V, n_records=1000, alpha=0.1, eta=np.full((V, K), 0.1), informed=False, n_steps=2,
-        doc_length=50, clip=5.0, clips=True, options=LdaOptions(**options), seed=3,
-    )  # fmt: skip
+        n_topics=K,
+        n_words=V,
+        n_records=1000,
+        alpha=0.1,
+        eta=np.full((V, K), 0.1),
+        informed=False,
+        n_steps=2,
+        doc_length=50,
+        clip=5.0,
+        clips=True,
+        options=LdaOptions(**options),
+        seed=3,
+    )
 
 
 def release(step, sd=0.01):

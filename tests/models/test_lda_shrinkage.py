@@ -116,7 +116,12 @@ def test_threads_change_no_bit():
     def run(n_threads):
         public = dict(n_topics=K, n_words=V, n_records=1000, alpha=0.1, informed=False, n_steps=2, seed=3)
         model = LdaModel(
-            **public, doc_length=50, eta=np.full((V, K), 0.1), clip=5.0, clips=True, options=LdaOptions(),
+            **public,
+            doc_length=50,
+            eta=np.full((V, K), 0.1),
+            clip=5.0,
+            clips=True,
+            options=LdaOptions(),
             n_threads=n_threads,
         )
         for step in range(2):

@@ -17,9 +17,21 @@ V, K, J, STEPS = 120, 9, 3, 2
 
 def model(start=STEPS, n_threads=1):
     return LdaModel(
-        n_topics=K, n_words=V, n_records=1000, alpha=0.1, eta=np.full((V, K), 0.1), informed=False, n_steps=12,
-        doc_length=50, clip=5.0, clips=True, options=LdaOptions(), seed=3, start_steps=start, n_threads=n_threads,
-    )  # fmt: skip
+        n_topics=K,
+        n_words=V,
+        n_records=1000,
+        alpha=0.1,
+        eta=np.full((V, K), 0.1),
+        informed=False,
+        n_steps=12,
+        doc_length=50,
+        clip=5.0,
+        clips=True,
+        options=LdaOptions(),
+        seed=3,
+        start_steps=start,
+        n_threads=n_threads,
+    )
 
 
 def release(step, sd=0.01):

@@ -20,10 +20,14 @@ from vips_fast.models.logistic.statistics import factor_grid
 
 OURS = dict(update="average", form="orthonormal", sensitivity="proven")
 FORMS = {
-    "centred": {}, "centred, clip 0.2": dict(OURS, center=True, residual_clip=0.2),
-    "analyze gauss": dict(OURS, center=True, form="analyze_gauss"), "uncentred": OURS,
-    "uncentred, shares": dict(OURS, linear_share=(0.2, 0.7)), "paper": dict(sensitivity="proven"),
-    "all to s1": dict(OURS, center=True, linear_share=(0.3, 1.0)), "counts": {"n_trials": 4.0},
+    "centred": {},
+    "centred, clip 0.2": dict(OURS, center=True, residual_clip=0.2),
+    "analyze gauss": dict(OURS, center=True, form="analyze_gauss"),
+    "uncentred": OURS,
+    "uncentred, shares": dict(OURS, linear_share=(0.2, 0.7)),
+    "paper": dict(sensitivity="proven"),
+    "all to s1": dict(OURS, center=True, linear_share=(0.3, 1.0)),
+    "counts": {"n_trials": 4.0},
     "paper's sensitivity": dict(sensitivity="paper"),
 }
 

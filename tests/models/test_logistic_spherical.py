@@ -35,9 +35,7 @@ def prepared(X, y, groups=None, point=None, variance=0.0, **settings):
     run = model(**settings).prepare(X, y, groups=groups)
     run.model.prepare(run.plan.mechanism, run.plan.sampler)
     if point is not None:
-        run.model.restore({
-            **run.model.state(), "point": point, "law": np.array([1.0, 0.0, variance, 0.0, 0.0]),
-        })  # fmt: skip
+        run.model.restore({**run.model.state(), "point": point, "law": np.array([1.0, 0.0, variance, 0.0, 0.0])})
     return run
 
 
@@ -133,10 +131,13 @@ def test_without_privacy_it_goes_to_the_penalised_likelihood():
     assert fitted._result.state["law"][1] > 0
 
 
-@pytest.mark.parametrize("settings, message", [
-    (dict(covariance="diagonal"), "covariance='diagonal'"),
-    (dict(classes=[0, 1, 2]), "expected two with covariance='spherical'"),
-])
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        (dict(covariance="diagonal"), "covariance='diagonal'"),
+        (dict(classes=[0, 1, 2]), "expected two with covariance='spherical'"),
+    ],
+)
 def test_refusals(settings, message):
     with pytest.raises(ValueError, match=message):
         model(**settings).fit(np.eye(3), [0, 1, 2])

@@ -166,9 +166,11 @@ def test_a_report_shows_the_components_by_share(tmp_path, capsys):
     X, _, held = documents(200)
     settings = dict(n_steps=2, noise_multiplier=2.0, random_state=0)
     fits = [
-        BernoulliMixture(3, **settings).fit(held), GaussianMixture(3, **settings).fit(X),
-        VectorMixture(3, **settings).fit(X), VectorMixture(3, vocabulary=WORDS, **settings).fit(X, held),
-    ]  # fmt: skip
+        BernoulliMixture(3, **settings).fit(held),
+        GaussianMixture(3, **settings).fit(X),
+        VectorMixture(3, **settings).fit(X),
+        VectorMixture(3, vocabulary=WORDS, **settings).fit(X, held),
+    ]
     for number, model in enumerate(fits):
         folder = tmp_path / str(number)
         model.save(folder)
@@ -215,6 +217,7 @@ def test_a_declared_sensitivity_below_the_bound_is_seen(kind):
 
 def test_a_bound_that_leaves_the_words_out_is_seen():
     """The engine scales down what is longer, so privacy holds; that the proof is wrong is said."""
+
     class Forgetful(VectorMixture):
         def norm_bound(self, n_columns):
             return 1.0

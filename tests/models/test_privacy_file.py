@@ -42,13 +42,16 @@ def test_the_schema_is_one():
         lambda _: logistic(target_epsilon=2.0).fit(X, Y, groups=np.arange(60) // 3, unit="ward"),
         lambda _: logistic(private=False).fit(X, Y),
         lambda _: logistic(target_epsilon=2.0).set_unsafe(test_key=bytes(32)).fit(X, Y),
-        lambda _: logistic(noise_multiplier=5.0, n_records=60).partial_fit(X[:30], Y[:30], part="a", n_records=30)
-        .partial_fit(X[30:], Y[30:], part="b", n_records=30),
+        lambda _: (
+            logistic(noise_multiplier=5.0, n_records=60)
+            .partial_fit(X[:30], Y[:30], part="a", n_records=30)
+            .partial_fit(X[30:], Y[30:], part="b", n_records=30)
+        ),
         lambda path: logistic().fit(X, Y, budget=Budget.create(path / "b", 3.0, 1e-5, dataset="d")),
         lambda _: LatentDirichletAllocation(2, target_epsilon=2.0, n_steps=3, random_state=0).fit(COUNTS),
     ],
     ids=["poisson", "full", "replace", "dealt", "ward", "open", "test_key", "parts", "budget", "lda"],
-)  # fmt: skip
+)
 def test_every_model_has_one_that_the_schema_and_the_ledger_hold(make, tmp_path):
     model = make(tmp_path)
     said = saved(model, tmp_path / "m")
@@ -138,10 +141,11 @@ def test_what_is_not_private_says_so_in_every_field():
     said = privacy_file.privacy_record(logistic(private=False).fit(X, Y)._fitted())
     VALID.validate(said)
     for change in (
-        lambda d: d["privacy_loss"].update(epsilon=1.0), lambda d: d.update(taints=[]),
+        lambda d: d["privacy_loss"].update(epsilon=1.0),
+        lambda d: d.update(taints=[]),
         lambda d: d.update(private=True),
         lambda d: d.update(statement="(1, 1e-5)-differential privacy"),
-    ):  # fmt: skip
+    ):
         other = copy.deepcopy(said)
         change(other)
         assert not VALID.is_valid(other)

@@ -207,8 +207,12 @@ def test_bad_data_is_refused_before_anything_is_spent():
     nan = TRAIN[:5].astype(float)
     nan[2, 3] = np.nan
     cases = [
-        (nan, "NaN"), (TRAIN[:5] * 7, "0 and 1"), (TRAIN[:5] - 0.5, "0 and 1"), (TRAIN[0], "shape"),
-        (TRAIN[:0], "no rows"), (np.array([["a"]]), "dtype"),
+        (nan, "NaN"),
+        (TRAIN[:5] * 7, "0 and 1"),
+        (TRAIN[:5] - 0.5, "0 and 1"),
+        (TRAIN[0], "shape"),
+        (TRAIN[:0], "no rows"),
+        (np.array([["a"]]), "dtype"),
     ]
     for data, word in cases:
         model = SigmoidBeliefNetwork(2, noise_multiplier=1.0)
@@ -223,14 +227,24 @@ def test_bad_data_is_refused_before_anything_is_spent():
 
 def test_bad_parameters_are_named():
     for change in [
-        dict(n_components=0), dict(bound="pg"), dict(weight_prior="horseshoe"), dict(n_steps=1),
+        dict(n_components=0),
+        dict(bound="pg"),
+        dict(weight_prior="horseshoe"),
+        dict(n_steps=1),
         dict(noise_multiplier=1e6),
     ]:
         with pytest.raises(ValueError, match=next(iter(change))):
             SigmoidBeliefNetwork(**change).fit(TRAIN[:20])
     for change in [
-        dict(weight_variance=0), dict(phi=-1), dict(n_sweeps=0), dict(latent_clip=0), dict(visible_clip=-1),
-        dict(dtype="float16"), dict(bias_variance=math.inf), dict(learning_decay=2), dict(learning_offset=-1),
+        dict(weight_variance=0),
+        dict(phi=-1),
+        dict(n_sweeps=0),
+        dict(latent_clip=0),
+        dict(visible_clip=-1),
+        dict(dtype="float16"),
+        dict(bias_variance=math.inf),
+        dict(learning_decay=2),
+        dict(learning_offset=-1),
     ]:
         with pytest.raises(ValueError, match=next(iter(change))):
             SigmoidBeliefNetwork(options=NetworkOptions(**change)).fit(TRAIN[:20])

@@ -33,10 +33,12 @@ def test_samples_follow_the_model(bound):
     # A state's weight is the probability of an orthant of the normal whose signs are turned where a unit is off.
     thresholds, factor = fitted._hidden_normal() or (ndtri(expit(fitted.hidden_bias_)), np.eye(4))
     signs = 2 * states - 1
-    weight = np.array([
-        multivariate_normal.cdf(sign * thresholds, cov=np.outer(sign, sign) * (factor @ factor.T), rng=0)
-        for sign in signs
-    ])  # fmt: skip
+    weight = np.array(
+        [
+            multivariate_normal.cdf(sign * thresholds, cov=np.outer(sign, sign) * (factor @ factor.T), rng=0)
+            for sign in signs
+        ]
+    )
     np.testing.assert_allclose(weight @ states, expit(fitted.hidden_bias_), atol=1e-4)
     mean = weight @ expit(states @ fitted.components_ + fitted.visible_bias_)
     # Five standard deviations of a mean of 40,000 coin flips.

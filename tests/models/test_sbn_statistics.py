@@ -78,7 +78,8 @@ def test_sum_of_a_quadratic_bound(bound):
     joint, pair = model.keep / math.sqrt(1 + 0.1**2 + 0.15**2), C * C * math.sqrt(0.5 * (1 - 1 / 5))
     upper = (v.T @ v)[np.triu_indices(5, 1)]
     for name, multiplier, value in [
-        ("mean", 0.1 * joint / C, v.sum(axis=0)), ("cross", joint / (C * B), (x.T @ v).ravel()),
+        ("mean", 0.1 * joint / C, v.sum(axis=0)),
+        ("cross", joint / (C * B), (x.T @ v).ravel()),
         ("covariance", 0.15 * joint / pair, upper),
     ]:
         assert model.multiplier(name) == pytest.approx(multiplier, rel=1e-12)
@@ -100,7 +101,11 @@ def test_sum_of_the_pg_bound(sensitivity):
     k, m = np.triu_indices(4, 0 if sensitivity == "paper" else 1)
     products = np.where(k == m, z[:, k], z[:, k] * z[:, m])
     expected = {
-        "s1": z.sum(axis=0), "s3": y.sum(axis=0), "s4": xi.sum(axis=0), "s5": xi.T @ z, "s6": y.T @ z,
+        "s1": z.sum(axis=0),
+        "s3": y.sum(axis=0),
+        "s4": xi.sum(axis=0),
+        "s5": xi.T @ z,
+        "s6": y.T @ z,
         "s7": xi.T @ products,
     }
     if sensitivity == "paper":
@@ -113,8 +118,12 @@ def test_sum_of_the_pg_bound(sensitivity):
 # --------------------------------------------------------------- additivity, purity
 
 VARIANTS = [
-    ("jaakkola", {}), ("bohning", {}), ("jaakkola", dict(options=NetworkOptions(latent_clip=0.05, visible_clip=0.2))),
-    ("pg", {}), ("pg", dict(clip=0.3)), ("pg", dict(sensitivity="paper")),
+    ("jaakkola", {}),
+    ("bohning", {}),
+    ("jaakkola", dict(options=NetworkOptions(latent_clip=0.05, visible_clip=0.2))),
+    ("pg", {}),
+    ("pg", dict(clip=0.3)),
+    ("pg", dict(sensitivity="paper")),
 ]
 
 

@@ -79,8 +79,7 @@ _LOGISTIC = {
     "check_estimators_partial_fit_n_features": _CLASSES,
     "check_supervised_y_2d": "a column of labels is refused, not flattened with a warning",
     "check_classifier_not_supporting_multiclass": "our message says how more than two classes are stated",
-    "check_decision_proba_consistency":
-        "probabilities are means over the posterior, whose width differs from row to row",
+    "check_decision_proba_consistency": "probabilities are means over the posterior, whose width differs by row",
 }
 _NETWORK = {
     "check_positive_only_tag_during_fit": _SIGN,
@@ -89,17 +88,17 @@ _NETWORK = {
 
 #: Estimator, checks that are not passed and why, and how many are passed at least.
 CHECKED = {
-    "topics": (
-        Counts(3, private=False, doc_length=20, n_steps=3), {"check_positive_only_tag_during_fit": _SIGN}, 44,
-    ),
+    "topics": (Counts(3, private=False, doc_length=20, n_steps=3), {"check_positive_only_tag_during_fit": _SIGN}, 44),
     "private topics": (
-        Counts(3, noise_multiplier=1.0, doc_length=20, n_steps=3), {"check_positive_only_tag_during_fit": _SIGN}, 40,
+        Counts(3, noise_multiplier=1.0, doc_length=20, n_steps=3),
+        {"check_positive_only_tag_during_fit": _SIGN},
+        40,
     ),
     "network": (Bits(3, private=False, n_steps=4), _NETWORK, 45),
     "private network": (Bits(3, noise_multiplier=1.0, n_steps=4), _NETWORK, 39),
     "classifier": (Classifier(private=False), _LOGISTIC, 48),
     "private classifier": (Classifier(noise_multiplier=0.01, n_steps=5), _LOGISTIC, 45),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", CHECKED)
@@ -178,9 +177,13 @@ def test_groups_reach_every_fit_or_are_refused():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # three fits without a budget
             found = cross_validate(
-                classifier().set_fit_request(groups=True), X, y, params={"groups": groups}, cv=GroupKFold(3),
+                classifier().set_fit_request(groups=True),
+                X,
+                y,
+                params={"groups": groups},
+                cv=GroupKFold(3),
                 return_estimator=True,
-            )  # fmt: skip
+            )
         # 40 persons in three folds.
         fitted = [("person", 26), ("person", 27), ("person", 27)]
         piped = make_pipeline(FunctionTransformer(), classifier().set_fit_request(groups=True, unit="who"))
@@ -194,8 +197,8 @@ def test_a_pipeline_from_texts_to_named_columns():
     topics = LatentDirichletAllocation(2, noise_multiplier=1.0, n_steps=2, doc_length=8)
     piped = make_pipeline(PrivateCountVectorizer(noise_multiplier=1.0), topics).fit(texts)
     assert piped.transform(texts).shape == (120, 2)
-    framed = clone(topics.set_output(transform="pandas")).fit(piped[0].transform(texts)).transform(
-        piped[0].transform(texts)
+    framed = (
+        clone(topics.set_output(transform="pandas")).fit(piped[0].transform(texts)).transform(piped[0].transform(texts))
     )
     assert isinstance(framed, pandas.DataFrame) and list(framed) == list(piped[1].get_feature_names_out())
     with sklearn.config_context(transform_output="pandas"):

@@ -71,11 +71,13 @@ def test_number_of_runs_is_the_inverse_of_its_distribution(mean, shape, law):
 @pytest.mark.parametrize(
     "settings",
     [
-        {"sampling": "full"}, {"sampling": "poisson", "batch_size": 20},
-        {"sampling": "without_replacement", "batch_size": 20}, {"sampling": "full", "neighbors": "replace_one"},
+        {"sampling": "full"},
+        {"sampling": "poisson", "batch_size": 20},
+        {"sampling": "without_replacement", "batch_size": 20},
+        {"sampling": "full", "neighbors": "replace_one"},
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_the_statement_is_that_of_the_whole_search(settings, tmp_path):
     base = logistic(**settings)
     found = searched(base=base, key=None).fit(X, Y)
@@ -96,8 +98,10 @@ def test_the_statement_is_that_of_the_whole_search(settings, tmp_path):
         assert export_event(best.ledger_.event())["event"]["class_name"] == "RepeatAndSelectDpEvent"
     # One release, and of the others nothing: neither a ledger nor a number.
     assert len(best.ledger_) == 1 and [r["kind"] for r in best.ledger_.to_dict()["records"]] == [
-        "plan", "release", "close",
-    ]  # fmt: skip
+        "plan",
+        "release",
+        "close",
+    ]
 
 
 def files(found, folder):

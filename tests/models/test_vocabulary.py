@@ -395,11 +395,16 @@ def test_persons_own_their_texts():
         (dict(sampling="poisson"), "sampling='poisson': expected 'full'"),
         (dict(neighbors="replace_one"), "neighbors='replace_one'"),
         (dict(noise_multiplier=0.5), "noise_multiplier=0.5"),
-        (dict(max_tokens=0), "max_tokens=0"), (dict(max_share=0.0), "max_share=0"), (dict(order="first"), "order"),
-        (dict(rows_per_group=2), "rows_per_group=2"), (dict(analyzer="no"), "analyzer"), (dict(n_steps=0), "n_steps=0"),
-        (dict(target_epsilon=1e4), "noise_multiplier=.*change target_epsilon"), (dict(stop_words="the"), "stop_words"),
+        (dict(max_tokens=0), "max_tokens=0"),
+        (dict(max_share=0.0), "max_share=0"),
+        (dict(order="first"), "order"),
+        (dict(rows_per_group=2), "rows_per_group=2"),
+        (dict(analyzer="no"), "analyzer"),
+        (dict(n_steps=0), "n_steps=0"),
+        (dict(target_epsilon=1e4), "noise_multiplier=.*change target_epsilon"),
+        (dict(stop_words="the"), "stop_words"),
     ],
-)  # fmt: skip
+)
 def test_refusals_name_the_argument(options, message):
     with pytest.raises(ValueError, match=message):
         PrivateVocabulary(**options).fit(texts(5))
@@ -517,7 +522,7 @@ def only_the_gaussian_is_charged(patch):
         (only_the_gaussian_is_charged, test_the_event_is_the_gaussians_and_what_the_threshold_lets_through),
         (order_of_first_sight, test_a_release_is_in_alphabetical_order),
     ],
-)  # fmt: skip
+)
 def test_mutants_are_killed_by_the_tests_above(mutant, test, monkeypatch):
     test()
     mutant(monkeypatch)

@@ -63,10 +63,21 @@ def test_more_persons_and_more_epsilon_find_more():
 
 
 @pytest.mark.parametrize(
-    "change", [dict(n_records=0), dict(target_epsilon=0.0), dict(target_delta=1.0), dict(tokens=0.5), dict(n_words=0),
-               dict(share=2.0), dict(max_features=0), dict(n_steps=0), dict(n_steps=101), dict(max_tokens=0),
-               dict(max_tokens=2.5)],
-)  # fmt: skip
+    "change",
+    [
+        dict(n_records=0),
+        dict(target_epsilon=0.0),
+        dict(target_delta=1.0),
+        dict(tokens=0.5),
+        dict(n_words=0),
+        dict(share=2.0),
+        dict(max_features=0),
+        dict(n_steps=0),
+        dict(n_steps=101),
+        dict(max_tokens=0),
+        dict(max_tokens=2.5),
+    ],
+)
 def test_refusals_name_the_argument(change):
     settings = dict(n_records=100, target_epsilon=1.0, target_delta=1e-6) | change
     with pytest.raises(ValueError, match=next(iter(change))):
@@ -75,8 +86,15 @@ def test_refusals_name_the_argument(change):
 
 def test_topics_are_planned_with_what_their_words_leave():
     made = plan(6652, None, 10, target_epsilon=2.0, target_delta=1e-6, doc_length=100)
-    alone = plan(6652, round(made.vocabulary.words), 10, target_epsilon=2.0, target_delta=1e-6, doc_length=100,
-                 n_steps=made.n_steps)  # fmt: skip
+    alone = plan(
+        6652,
+        round(made.vocabulary.words),
+        10,
+        target_epsilon=2.0,
+        target_delta=1e-6,
+        doc_length=100,
+        n_steps=made.n_steps,
+    )
     assert made.noise_multiplier / alone.noise_multiplier == pytest.approx(made.vocabulary.extra_noise, rel=0.02)
     topics = SelfComposedEvent(GaussianEvent(made.noise_multiplier, "add_remove"), made.n_steps)
     assert 1.99 < epsilon(ComposedEvent((made.vocabulary.event, topics)), 1e-6) <= 2.0

@@ -81,8 +81,9 @@ def test_a_budget_pays_for_both_and_the_vocabulary_comes_first(tmp_path):
 @pytest.mark.parametrize("kind, fits", [("gaussian", 4.0), ("renyi", 3.5)])
 def test_a_target_that_words_have_spent_of_is_charged_once(tmp_path, kind, fits):
     """The topics are charged for what the target leaves them after the words, not for all of it."""
-    Budget.create(tmp_path / "b", epsilon=4.0, delta=1e-5, dataset="d", unit="record", relation="add_remove",
-                  filter=kind)  # fmt: skip
+    Budget.create(
+        tmp_path / "b", epsilon=4.0, delta=1e-5, dataset="d", unit="record", relation="add_remove", filter=kind
+    )
     words = PrivateCountVectorizer(target_epsilon=2.0, target_delta=1e-5, max_tokens=20, n_records=400)
     counts, budget = words.fit(TEXTS, budget=tmp_path / "b").transform(TEXTS), Budget(tmp_path / "b")
     with pytest.raises(BudgetExceededError):
@@ -106,8 +107,9 @@ def test_what_was_reserved_is_given_back_where_the_texts_sets_cannot_be_made(tmp
 
 
 def test_a_filter_sets_apart_what_the_first_run_may_let_through(tmp_path):
-    Budget.create(tmp_path / "b", epsilon=5.0, delta=1e-5, dataset="d", unit="person", relation="add_remove",
-                  filter="gaussian")  # fmt: skip
+    Budget.create(
+        tmp_path / "b", epsilon=5.0, delta=1e-5, dataset="d", unit="person", relation="add_remove", filter="gaussian"
+    )
     budget = Budget(tmp_path / "b")
     assert leaked({LEAK: 4}) == pytest.approx(4e-6) and leaked({LEAK: 4}) >= 4e-6
     assert without_leaks({LEAK: 4}) == {GaussianEvent(8.0, "add_remove"): 4}

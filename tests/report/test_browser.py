@@ -125,13 +125,20 @@ def test_print(browser, folder):
 
 #: What is put into a page, in place of what, and what has to be said of it.
 FAULTS = [
-    ("</main>", "<svg viewBox='0 0 340 20' role='img' aria-label='x'><text x='300' y='12'>too long for it</text></svg>"
-     "</main>", "cut: too long for it"),
-    ("</main>", "<svg viewBox='0 0 340 40' role='img' aria-label='x'><text x='9' y='20'>one</text>"
-     "<text x='12' y='22'>two</text></svg></main>", "overlap: one and two"),
+    (
+        "</main>",
+        "<svg viewBox='0 0 340 20' role='img' aria-label='x'><text x='300' y='12'>too long for it</text></svg></main>",
+        "cut: too long for it",
+    ),
+    (
+        "</main>",
+        "<svg viewBox='0 0 340 40' role='img' aria-label='x'><text x='9' y='20'>one</text>"
+        "<text x='12' y='22'>two</text></svg></main>",
+        "overlap: one and two",
+    ),
     ("</main>", "<p style='width: 2000px'>wide</p></main>", "the page is wider than the window"),
     ("--fg: #1b1f24", "--fg: #cccccc", "1.6"),
-]  # fmt: skip
+]
 
 
 def test_faults_are_seen(browser, tmp_path):

@@ -177,8 +177,13 @@ def test_what_a_model_of_before_lacks():
 
 def test_an_audit_and_a_verification_are_shown():
     check = {"name": "distance", "passed": False}
-    audit = {"model": "LatentDirichletAllocation", "passed": False, "layers": [
-        {"layer": "A", "title": "replay", "passed": False, "checks": [check, {"name": "worst", "passed": True}]}]}
+    audit = {
+        "model": "LatentDirichletAllocation",
+        "passed": False,
+        "layers": [
+            {"layer": "A", "title": "replay", "passed": False, "checks": [check, {"name": "worst", "passed": True}]}
+        ],
+    }
     text = html_report(reported.tainted(), audit=audit)
     assert "THE CLAIM DOES NOT HOLD" in text and "1 of 2 passed; failed: distance" in text
     for wrong in ([], {"layers": 3}, {"model": "x", "passed": True, "layers": [{"layer": "A"}]}):

@@ -35,8 +35,9 @@ def test_topics_table():
         f"1  {'red blue':<{room}} | red blue",
         f"2  {'pink blue':<{room}} | pink blue",
     ]
-    assert all(len(line) <= 40 for line in report.topics_table(
-        np.ones((2, 30)), ["longish"] * 30, 30, width=40).split("\n"))  # fmt: skip
+    assert all(
+        len(line) <= 40 for line in report.topics_table(np.ones((2, 30)), ["longish"] * 30, 30, width=40).split("\n")
+    )
 
 
 def test_table():

@@ -22,9 +22,19 @@ from vips_fast.report.words import FALSE_POSITIVES, percent
 
 def stated(event, delta=1e-5, taints=()):
     return Privacy(
-        epsilon=epsilon(event, delta), delta=delta, neighbors="add_remove", unit="record", accountant="pld", steps=1,
-        noise_multiplier=1.0, sampling="full", batch_size=10, n_records=10, event=event, taints=taints,
-    )  # fmt: skip
+        epsilon=epsilon(event, delta),
+        delta=delta,
+        neighbors="add_remove",
+        unit="record",
+        accountant="pld",
+        steps=1,
+        noise_multiplier=1.0,
+        sampling="full",
+        batch_size=10,
+        n_records=10,
+        event=event,
+        taints=taints,
+    )
 
 
 @pytest.mark.parametrize("mu", [0.1, 0.5, 1.0, 3.0])
@@ -91,8 +101,15 @@ def test_epsilon_of_an_owner_is_the_statements():
 
 
 @pytest.mark.parametrize(
-    "share, digits, said", [(0.5, 1, "50.0 %"), (0.50001, 1, "50.1 %"), (0.001, 2, "0.10 %"), (1.0, 1, "100.0 %"),
-                            (0.99999, 1, "100.0 %"), (0.0, 1, "0.0 %")],
-)  # fmt: skip
+    "share, digits, said",
+    [
+        (0.5, 1, "50.0 %"),
+        (0.50001, 1, "50.1 %"),
+        (0.001, 2, "0.10 %"),
+        (1.0, 1, "100.0 %"),
+        (0.99999, 1, "100.0 %"),
+        (0.0, 1, "0.0 %"),
+    ],
+)
 def test_shares_are_never_rounded_down(share, digits, said):
     assert percent(share, digits) == said and not math.isnan(share)

@@ -57,8 +57,10 @@ def locks_nothing():
 
 def saves_in_place():
     persistence.put_in_place = lambda folder, path: (
-        shutil.rmtree(path, ignore_errors=True), time.sleep(0.01), os.rename(folder, path)
-    )  # fmt: skip
+        shutil.rmtree(path, ignore_errors=True),
+        time.sleep(0.01),
+        os.rename(folder, path),
+    )
 
 
 def keeps_in_place():

@@ -22,10 +22,16 @@ def fitting(folder, documents, test, seed):
     if child == 0:
         try:
             model = LatentDirichletAllocation(
-                50, n_steps=20, batch_size=documents.shape[0] // 4, target_epsilon=1.0, target_delta=1e-4,
-                n_records=documents.shape[0], n_jobs=-1, random_state=seed,
+                50,
+                n_steps=20,
+                batch_size=documents.shape[0] // 4,
+                target_epsilon=1.0,
+                target_delta=1e-4,
+                n_records=documents.shape[0],
+                n_jobs=-1,
+                random_state=seed,
                 callback=lambda progress: os.write(say, bytes([progress.step])),
-            ).fit(documents, checkpoint=folder, resume=True, checkpoint_every=1)  # fmt: skip
+            ).fit(documents, checkpoint=folder, resume=True, checkpoint_every=1)
             said = [model.perplexity(test), model.n_steps_, model.ledger_.lost, model.privacy_.epsilon]
             folder.with_suffix(".json").write_text(json.dumps(said))
         finally:
@@ -54,8 +60,13 @@ def test_wiki_killed_five_times(data_dir, tmp_path, capsys):
             assert os.waitpid(child, 0)[1] == 0
             found[moments].append(json.loads(folder.with_suffix(".json").read_text()))
             with capsys.disabled():
-                print("\nkilled {} times: perplexity {:.1f}, {} steps, {} lost, epsilon {:.6f}".format(
-                    len(moments), *found[moments][-1]), end="", flush=True)  # fmt: skip
+                print(
+                    "\nkilled {} times: perplexity {:.1f}, {} steps, {} lost, epsilon {:.6f}".format(
+                        len(moments), *found[moments][-1]
+                    ),
+                    end="",
+                    flush=True,
+                )
     whole, killed = (np.array([run[0] for run in runs]) for runs in found.values())
     with capsys.disabled():
         print(f"\nwhole runs {whole.min():.1f} to {whole.max():.1f}, killed {killed.min():.1f} to {killed.max():.1f}")

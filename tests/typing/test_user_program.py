@@ -14,9 +14,11 @@ PROGRAM = Path(__file__).with_name("user_program.py")
 def test_it_uses_every_public_name():
     tree = ast.parse(PROGRAM.read_text("utf-8"))
     imported = {
-        alias.name for node in tree.body if isinstance(node, ast.ImportFrom) and node.module == "vips_fast"
+        alias.name
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom) and node.module == "vips_fast"
         for alias in node.names
-    }  # fmt: skip
+    }
     used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
     assert imported == set(vips_fast.__all__) and imported <= used
     assert "# type:" not in PROGRAM.read_text() and "pyright:" not in PROGRAM.read_text()

@@ -55,9 +55,11 @@ class Mean(ConjugateEstimator):
 
     @staticmethod
     def statistics(
-        record: Sequence[float], parameters: tuple[Sequence[float]], scratch: Sequence[float],
+        record: Sequence[float],
+        parameters: tuple[Sequence[float]],
+        scratch: Sequence[float],
         out: MutableSequence[float],
-    ) -> None:  # fmt: skip
+    ) -> None:
         for j in range(len(record)):
             out[j] = min(max(record[j], -1.0), 1.0)
 

@@ -77,31 +77,41 @@ ACCOUNTANTS: dict[str, Accountant] = {
         # Exact for Poisson sampling, Laplace and randomised response; for sampling without replacement exact in one
         # step and an upper bound in a composition.
         Accountant(
-            "pld", "privacy-loss distribution",
+            "pld",
+            "privacy-loss distribution",
             "Zhu, Dong & Wang 2022 (dominating pairs); Balle, Barthe & Gaboardi 2018 (sampling without "
-            "replacement); Feldman & Shenfeld 2026 (random allocation); Doroshenko et al. 2022 (discretisation)", _pld,
+            "replacement); Feldman & Shenfeld 2026 (random allocation); Doroshenko et al. 2022 (discretisation)",
+            _pld,
         ),
         Accountant(
-            "rdp", "Renyi differential privacy",
+            "rdp",
+            "Renyi differential privacy",
             "Mironov 2017; Mironov, Talwar & Zhang 2019; Canonne, Kamath & Steinke 2020; Papernot & Steinke 2022 "
-            "(selection)", rdp.bound,
+            "(selection)",
+            rdp.bound,
         ),
         Accountant("wang", "analytical moments accountant", _WANG, wang.bound),
         Accountant(
             "autodp", "analytical moments accountant of the autodp package", _WANG, _inverted(wang.autodp_epsilon)
         ),
         Accountant(
-            "zcdp", "zero-concentrated differential privacy",
-            "Bun & Steinke 2016; Canonne, Kamath & Steinke 2020, proposition 12", zcdp.bound,
+            "zcdp",
+            "zero-concentrated differential privacy",
+            "Bun & Steinke 2016; Canonne, Kamath & Steinke 2020, proposition 12",
+            zcdp.bound,
         ),
         Accountant(
-            "generic", "generic accountant",
-            "Triastcyn & Faltings 2019; Mironov, Talwar & Zhang 2019; classical conversion", generic.bound,
+            "generic",
+            "generic accountant",
+            "Triastcyn & Faltings 2019; Mironov, Talwar & Zhang 2019; classical conversion",
+            generic.bound,
         ),
         # Exact for pure mechanisms that are randomised responses.
         Accountant(
-            "optimal", "optimal composition of (epsilon, delta) statements",
-            "Kairouz, Oh & Viswanath 2015, theorem 3.3; Murtagh & Vadhan 2016", _inverted(composition.optimal_epsilon),
+            "optimal",
+            "optimal composition of (epsilon, delta) statements",
+            "Kairouz, Oh & Viswanath 2015, theorem 3.3; Murtagh & Vadhan 2016",
+            _inverted(composition.optimal_epsilon),
         ),
         Accountant(
             "strong", "strong composition", "Dwork & Roth 2014, theorem 3.20", _inverted(composition.strong_epsilon)
@@ -111,7 +121,7 @@ ACCOUNTANTS: dict[str, Accountant] = {
             "basic", "basic composition", "Dwork & Roth 2014, theorem 3.16", _inverted(composition.basic_epsilon)
         ),
     )
-}  # fmt: skip
+}
 
 
 def _get(name: str) -> Accountant:

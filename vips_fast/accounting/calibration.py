@@ -28,9 +28,13 @@ class _Bracket(NamedTuple):
 
 
 def calibrate_noise_multiplier(
-    make_event: Callable[[float], PrivacyEvent], target_epsilon: float, target_delta: float,
-    accountant: str | None = None, rtol: float = 1e-3, **options: Any,
-) -> float: # fmt: skip
+    make_event: Callable[[float], PrivacyEvent],
+    target_epsilon: float,
+    target_delta: float,
+    accountant: str | None = None,
+    rtol: float = 1e-3,
+    **options: Any,
+) -> float:
     """The smallest noise multiplier whose event meets (epsilon, delta).
 
     ``make_event(noise_multiplier)`` returns the event of the whole run; more noise must not cost more privacy. The

@@ -57,8 +57,11 @@ def epsilon_lower_bound(event: PrivacyEvent, delta: float, rtol: float = 5e-3) -
     if trivial is not None:
         return trivial
     if any(isinstance(leaf, RepeatAndSelectEvent) for leaf in event.leaves()):
-        runs = ((leaf.event, n) if isinstance(leaf, RepeatAndSelectEvent) else (leaf, n)
-                for leaf, n in event.leaves().items() if getattr(leaf, "shape", 1.0) is not None)
+        runs = (
+            (leaf.event, n) if isinstance(leaf, RepeatAndSelectEvent) else (leaf, n)
+            for leaf, n in event.leaves().items()
+            if getattr(leaf, "shape", 1.0) is not None
+        )
         return epsilon_lower_bound(ComposedEvent(tuple(SelfComposedEvent(run, n) for run, n in runs)), delta, rtol)
     if gaussian_mu(event) is not None:
         # Exact up to the rounding upwards of a few 1e-12.
@@ -93,16 +96,22 @@ def compare(
         rows.append(ComparisonRow(name, "upper", value, known.title, known.source, name == best))
     rows.sort(key=lambda row: (row.epsilon, not row.default))
     lower = ComparisonRow(
-        "attack", "lower", epsilon_lower_bound(event, delta, rtol), "best attack known",
+        "attack",
+        "lower",
+        epsilon_lower_bound(event, delta, rtol),
+        "best attack known",
         "likelihood-ratio test between explicit neighbouring data sets",
-    )  # fmt: skip
+    )
     return [lower, *rows]
 
 
 def epsilon_curve(
-    make_event: Callable[[int], PrivacyEvent], max_steps: int, delta: float,
-    accountant: str | None = None, points: int = 24,
-) -> tuple[NDArray[np.int64], FloatArray]: # fmt: skip
+    make_event: Callable[[int], PrivacyEvent],
+    max_steps: int,
+    delta: float,
+    accountant: str | None = None,
+    points: int = 24,
+) -> tuple[NDArray[np.int64], FloatArray]:
     """Numbers of steps, at most `points` of them and evenly spaced up to `max_steps`, and their epsilons.
 
     ``make_event(steps)`` returns the event of a run of that many steps.
@@ -113,9 +122,12 @@ def epsilon_curve(
 
 
 def plot_epsilon(
-    make_event: Callable[[int], PrivacyEvent], max_steps: int, delta: float, path: str | os.PathLike[str],
+    make_event: Callable[[int], PrivacyEvent],
+    max_steps: int,
+    delta: float,
+    path: str | os.PathLike[str],
     accountants: Sequence[str] | None = None,
-) -> Path: # fmt: skip
+) -> Path:
     """Draw `epsilon_curve` for each accountant, and return the path of the image.
 
     The suffix of `path` chooses the format. Without `accountants`, the lines are those of the default accountant

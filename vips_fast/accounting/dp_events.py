@@ -114,12 +114,17 @@ def export_event(event: PrivacyEvent) -> dict[str, Any]:
 
 
 _FIELDS = {
-    "NoOpDpEvent": (), "NonPrivateDpEvent": (), "GaussianDpEvent": ("noise_multiplier",),
-    "LaplaceDpEvent": ("noise_multiplier",), "RandomizedResponseDpEvent": ("noise_parameter", "num_buckets"),
-    "ComposedDpEvent": ("events",), "SelfComposedDpEvent": ("event", "count"),
-    "PoissonSampledDpEvent": ("sampling_probability", "event"), "RepeatAndSelectDpEvent": ("event", "mean", "shape"),
+    "NoOpDpEvent": (),
+    "NonPrivateDpEvent": (),
+    "GaussianDpEvent": ("noise_multiplier",),
+    "LaplaceDpEvent": ("noise_multiplier",),
+    "RandomizedResponseDpEvent": ("noise_parameter", "num_buckets"),
+    "ComposedDpEvent": ("events",),
+    "SelfComposedDpEvent": ("event", "count"),
+    "PoissonSampledDpEvent": ("sampling_probability", "event"),
+    "RepeatAndSelectDpEvent": ("event", "mean", "shape"),
     "VipsFastDpEvent": ("description",),
-}  # fmt: skip
+}
 
 
 def _in(data: Any, neighbors: str | None) -> PrivacyEvent:

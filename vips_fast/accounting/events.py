@@ -100,8 +100,7 @@ class PrivacyEvent:
             return self
         if self.neighbors is not None:
             raise ValueError(
-                f"the event {self.to_json()} states neighbors={self.neighbors!r}; "
-                f"neighbors={neighbors!r} was expected"
+                f"the event {self.to_json()} states neighbors={self.neighbors!r}; neighbors={neighbors!r} was expected"
             )
         return self._stating(neighbors)
 
@@ -212,9 +211,7 @@ def _check_sampled(event: PrivacyEvent, neighbors: str, outer: str) -> PrivacyEv
     have no closed form here and are refused.
     """
     composed = isinstance(check_event(event), (ComposedEvent, SelfComposedEvent))
-    outermost = (
-        PoissonSampledEvent, WithoutReplacementEvent, RandomAllocationEvent, GroupEvent, RepeatAndSelectEvent,
-    )  # fmt: skip
+    outermost = (PoissonSampledEvent, WithoutReplacementEvent, RandomAllocationEvent, GroupEvent, RepeatAndSelectEvent)
     if isinstance(event, outermost) or (
         composed and not all(isinstance(leaf, GaussianEvent) for leaf in event.leaves())
     ):
@@ -437,9 +434,18 @@ def gaussian_mu_squared(event: PrivacyEvent) -> float:
 _KINDS: dict[str, Any] = {
     cls.kind: cls
     for cls in (
-        NonPrivateEvent, GaussianEvent, LaplaceEvent, RandomizedResponseEvent, ApproximateDPEvent,
-        PoissonSampledEvent, WithoutReplacementEvent, RandomAllocationEvent, GroupEvent, RepeatAndSelectEvent,
-        ComposedEvent, SelfComposedEvent,
+        NonPrivateEvent,
+        GaussianEvent,
+        LaplaceEvent,
+        RandomizedResponseEvent,
+        ApproximateDPEvent,
+        PoissonSampledEvent,
+        WithoutReplacementEvent,
+        RandomAllocationEvent,
+        GroupEvent,
+        RepeatAndSelectEvent,
+        ComposedEvent,
+        SelfComposedEvent,
     )
 }
 

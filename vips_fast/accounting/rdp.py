@@ -127,9 +127,14 @@ def _selected(event: RepeatAndSelectEvent, orders: FloatArray) -> FloatArray:
     run = event.event
     known, curve = _one_run(run)
     return selected_curve(
-        event.mean, event.shape, orders, renyi_curve(run, orders), known, curve,
+        event.mean,
+        event.shape,
+        orders,
+        renyi_curve(run, orders),
+        known,
+        curve,
         lambda epsilon: delta_from_rdp(known, curve, epsilon),
-    )  # fmt: skip
+    )
 
 
 def renyi_divergence(event: PrivacyEvent, order: ArrayLike) -> float | FloatArray:
@@ -208,8 +213,7 @@ def _best(event: PrivacyEvent, orders: ArrayLike | None, convert: Callable[[Arra
 
     # The minimum is flat: 1e-4 of alpha - 1 is 1e-8 of epsilon.
     result = minimize_scalar(
-        at, bounds=(math.log(low - 1.0), math.log(high - 1.0)), method="bounded",
-        options={"xatol": 1e-4, "maxiter": 30},
+        at, bounds=(math.log(low - 1.0), math.log(high - 1.0)), method="bounded", options={"xatol": 1e-4, "maxiter": 30}
     )
     return min(best, float(result.fun))
 

@@ -84,9 +84,14 @@ def stopping_probability(mean: float, shape: float) -> float:
 
 
 def selected_curve(
-    mean: float, shape: float | None, orders: FloatArray, run: FloatArray, known: FloatArray, curve: FloatArray,
+    mean: float,
+    shape: float | None,
+    orders: FloatArray,
+    run: FloatArray,
+    known: FloatArray,
+    curve: FloatArray,
     delta_at: Callable[[float], float],
-) -> FloatArray:  # fmt: skip
+) -> FloatArray:
     """Renyi divergence bounds of a selection, `RepeatAndSelectEvent`, at `orders` > 1.
 
     `run` are the bounds of one run at `orders`, `curve` those at the orders `known`, among which the proof's order b is

@@ -111,7 +111,11 @@ def _curve(event: PrivacyEvent, bound: str, orders: ArrayLike | None) -> tuple[A
 
 
 def bound(
-    quantity: str, event: PrivacyEvent, at: float, conversion: str = "classical", bound: str = "thm9",
+    quantity: str,
+    event: PrivacyEvent,
+    at: float,
+    conversion: str = "classical",
+    bound: str = "thm9",
     orders: ArrayLike | None = None,
 ) -> float:
     """epsilon or delta by Wang's bounds, by default with the conversion of the paper."""

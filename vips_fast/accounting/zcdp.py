@@ -90,8 +90,7 @@ def zcdp_rho(event: PrivacyEvent) -> float:
         rate, mechanism = rate_and_mechanism(leaf)
         if rate < 1.0:
             raise ValueError(
-                "zCDP does not express amplification by sampling; "
-                "use accountant='pld' or 'rdp' for sampled mechanisms"
+                "zCDP does not express amplification by sampling; use accountant='pld' or 'rdp' for sampled mechanisms"
             )
         total += math.fsum(repeats * n * _rho(part) for part, n in mechanism.leaves().items())
     return total

@@ -27,7 +27,24 @@ from .sizes import Sizes
 from .statistics import delta_lower_bound, mu_interval, mu_lower_bound
 
 __all__ = [
-    "ADAPTERS", "LAYERS", "Adapter", "AuditReport", "Bench", "Check", "LayerResult", "MembershipReport", "Part",
-    "Seams", "Sizes", "adapter_for", "audit", "conjugate_adapter", "delta_lower_bound", "invented_documents",
-    "membership_attack", "mu_interval", "mu_lower_bound", "one_run_lower_bound",
-]  # fmt: skip
+    "ADAPTERS",
+    "LAYERS",
+    "Adapter",
+    "AuditReport",
+    "Bench",
+    "Check",
+    "LayerResult",
+    "MembershipReport",
+    "Part",
+    "Seams",
+    "Sizes",
+    "adapter_for",
+    "audit",
+    "conjugate_adapter",
+    "delta_lower_bound",
+    "invented_documents",
+    "membership_attack",
+    "mu_interval",
+    "mu_lower_bound",
+    "one_run_lower_bound",
+]

@@ -397,7 +397,10 @@ class LogisticAdapter(Adapter):
 
 #: Adapter of each model, by the name of the command line.
 ADAPTERS: dict[str, type[Adapter]] = {
-    "lda": LdaAdapter, "sbn": SbnAdapter, "sbn-classes": ClassesAdapter, "blr": LogisticAdapter,
+    "lda": LdaAdapter,
+    "sbn": SbnAdapter,
+    "sbn-classes": ClassesAdapter,
+    "blr": LogisticAdapter,
 }
 
 

@@ -77,7 +77,10 @@ def layer_d(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult
         table.append(dict(noise_multiplier=z, mu=mu, low=low, high=high, distribution_free=free, claimed=claim))
         checks.append(
             Check(
-                f"noise multiplier {z:g}", max(low, free) <= claim, mu, claim,
+                f"noise multiplier {z:g}",
+                max(low, free) <= claim,
+                mu,
+                claim,
                 f"mu in [{low:.4f}, {high:.4f}] for normal releases, at least {free:.4f} for any; "
                 f"{sizes.releases} releases a side",
                 2 * CONFIDENCE_ERROR,
@@ -160,8 +163,12 @@ def _run_settings(bench: Bench, n_rows: int, multiplier: float = 1.0) -> dict[st
     if bench.adapter.estimator().sampling == "random_allocation":
         sampling = "random_allocation"
     chosen = dict(
-        sampling="without_replacement" if replaces else sampling, neighbors=None, n_records=n_records, n_steps=_STEPS,
-        batch_size=max(1, round(_RATE * n_records)), noise_multiplier=multiplier,
+        sampling="without_replacement" if replaces else sampling,
+        neighbors=None,
+        n_records=n_records,
+        n_steps=_STEPS,
+        batch_size=max(1, round(_RATE * n_records)),
+        noise_multiplier=multiplier,
     )
     return {**bench.adapter.cheap, **bench.adapter.settings, **chosen}
 
@@ -203,12 +210,19 @@ def layer_e(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult
         gains.append(guess - claim)
     best = int(np.argmax(gains))
     check = Check(
-        f"delta at epsilon = {grid[best]:.4f}", measured[best] <= claims[best], measured[best], claims[best],
+        f"delta at epsilon = {grid[best]:.4f}",
+        measured[best] <= claims[best],
+        measured[best],
+        claims[best],
         f"Clopper-Pearson lower bound on {sizes.runs - half} runs a side, epsilon chosen on the others",
         CONFIDENCE_ERROR,
     )
     at = {
-        "epsilon": grid, "delta": claims, "measured": measured, "noise_multiplier": multiplier, "steps": _STEPS,
+        "epsilon": grid,
+        "delta": claims,
+        "measured": measured,
+        "noise_multiplier": multiplier,
+        "steps": _STEPS,
         "sampling_probability": _RATE,
     }
     return LayerResult("E", f"profile of whole runs, {sizes.runs} a side", (check,), figures={"claimed": at})

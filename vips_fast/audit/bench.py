@@ -96,11 +96,15 @@ class Bench:
         """As `prepare`, over raw data."""
         made = estimator.prepare(**data, **how)
         plan = replace(
-            made.plan, sampler=self.seams.of("sampler", made.plan.sampler),
+            made.plan,
+            sampler=self.seams.of("sampler", made.plan.sampler),
             mechanism=self.seams.of("mechanism", made.plan.mechanism),
         )
         return replace(
-            made, plan=plan, model=self.seams.of("model", made.model), backend=self.seams.of("backend", made.backend),
+            made,
+            plan=plan,
+            model=self.seams.of("model", made.model),
+            backend=self.seams.of("backend", made.backend),
             randomness=self.seams.of("randomness", made.randomness),
         )
 
@@ -124,7 +128,12 @@ class Bench:
         with np.errstate(all="ignore"):
             # With few records the noise may drive the public parameters anywhere.
             run(
-                prepared.model, prepared.records, prepared.plan, prepared.ledger, prepared.randomness, prepared.backend,
+                prepared.model,
+                prepared.records,
+                prepared.plan,
+                prepared.ledger,
+                prepared.randomness,
+                prepared.backend,
                 keep=keep,
             )
 

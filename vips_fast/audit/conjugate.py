@@ -131,8 +131,12 @@ def conjugate_adapter(
     if X.ndim != 2 or len(X) < 2:
         raise ValueError(f"X has shape {X.shape}: expected a table of at least 2 records")
     members = dict(
-        estimator_type=type(estimator), X=X, y=None if y is None else np.asarray(y)[:_CANDIDATES],
-        small=X.shape[1], wide=X.shape[1], parameters=parameters,
+        estimator_type=type(estimator),
+        X=X,
+        y=None if y is None else np.asarray(y)[:_CANDIDATES],
+        small=X.shape[1],
+        wide=X.shape[1],
+        parameters=parameters,
     )
     defaults = inspect.signature(type(estimator).__init__).parameters
     settings = {k: value for k, value in estimator.get_params().items() if not same(value, defaults[k].default)}

@@ -24,17 +24,30 @@ from .sizes import FULL, N_RECORDS, QUICK, Sizes
 Layer = Callable[[Bench, Sizes, np.random.Generator], LayerResult]
 
 FUNCTIONS: dict[str, Layer] = {
-    "A": layer_a, "B": layer_b, "C": layer_c, "D": layer_d, "E": layer_e, "G": layer_g, "H": layer_h,
-}  # fmt: skip
+    "A": layer_a,
+    "B": layer_b,
+    "C": layer_c,
+    "D": layer_d,
+    "E": layer_e,
+    "G": layer_g,
+    "H": layer_h,
+}
 
 #: F, the mutants, is the audit's own test and not a layer of it: `tests/audit/test_mutants.py`.
 LAYERS = tuple(FUNCTIONS)
 
 
 def audit(
-    model: Any, settings: dict[str, Any] | None = None, *, layers: Iterable[str] | None = None, full: bool = False,
-    sizes: Sizes | None = None, random_state: int | None = None, seams: Seams | None = None,
-    callback: Callable[[LayerResult], None] | None = None, rows_per_unit: int | None = None,
+    model: Any,
+    settings: dict[str, Any] | None = None,
+    *,
+    layers: Iterable[str] | None = None,
+    full: bool = False,
+    sizes: Sizes | None = None,
+    random_state: int | None = None,
+    seams: Seams | None = None,
+    callback: Callable[[LayerResult], None] | None = None,
+    rows_per_unit: int | None = None,
 ) -> AuditReport:
     """Audit a model class under some settings.
 

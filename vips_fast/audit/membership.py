@@ -137,7 +137,8 @@ class ShadowFits:
 def joined(parts: list[ShadowModels]) -> ShadowModels:
     """Shadow models of several calls of `ShadowFits.make` as one."""
     return ShadowModels(
-        np.concatenate([part.statistics for part in parts]), np.concatenate([part.members for part in parts]),
+        np.concatenate([part.statistics for part in parts]),
+        np.concatenate([part.members for part in parts]),
         sum(part.seconds for part in parts),
     )
 
@@ -215,8 +216,12 @@ class MembershipReport:
     def to_dict(self) -> dict[str, Any]:
         """A JSON-ready copy, without the curve."""
         return {
-            "passed": self.passed, "models": self.n_models, "documents": self.n_documents, "area": self.area,
-            "seconds": self.seconds, "points": [dict(vars(point)) for point in self.points],
+            "passed": self.passed,
+            "models": self.n_models,
+            "documents": self.n_documents,
+            "area": self.area,
+            "seconds": self.seconds,
+            "points": [dict(vars(point)) for point in self.points],
         }
 
     def text(self) -> str:
@@ -292,7 +297,12 @@ def invented_documents(n: int = 300, n_words: int = 500, length: int = 60, seed:
 
 
 def membership_attack(
-    estimator: LatentDirichletAllocation, X: Any, *, n_models: int = 64, random_state: int = 0, online: bool = True,
+    estimator: LatentDirichletAllocation,
+    X: Any,
+    *,
+    n_models: int = 64,
+    random_state: int = 0,
+    online: bool = True,
     callback: Callable[[int], None] | None = None,
 ) -> MembershipReport:
     """Attack fits of an estimator to halves of a corpus, and hold the result against the fits' own claim.

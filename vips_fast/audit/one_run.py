@@ -216,11 +216,24 @@ def layer_h(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult
     shown = mu_interval(scores[~coins], scores[coins], _SHOWN_ERROR)[1]
     any_scores, guesses = bounds[CONFIDENCE_ERROR], number_of_guesses(m, claim, CONFIDENCE_ERROR)
     figures = dict(
-        canaries=m, mu=mu, low=low, high=high, low_95=shown, any_scores=any_scores, any_scores_95=bounds[_SHOWN_ERROR],
-        guesses=guesses, right=right[CONFIDENCE_ERROR], claimed=claim, steps=_STEPS, noise_multiplier=_MULTIPLIER,
+        canaries=m,
+        mu=mu,
+        low=low,
+        high=high,
+        low_95=shown,
+        any_scores=any_scores,
+        any_scores_95=bounds[_SHOWN_ERROR],
+        guesses=guesses,
+        right=right[CONFIDENCE_ERROR],
+        claimed=claim,
+        steps=_STEPS,
+        noise_multiplier=_MULTIPLIER,
     )
     check = Check(
-        "mu of one fit", max(low, any_scores) <= claim, mu, claim,
+        "mu of one fit",
+        max(low, any_scores) <= claim,
+        mu,
+        claim,
         f"at least {low:.4f} for normal scores ({shown:.4f} at 95 %), {any_scores:.4f} for any scores "
         f"({bounds[_SHOWN_ERROR]:.4f} at 95 %); {right[CONFIDENCE_ERROR]} of {guesses} guesses right",
         2 * CONFIDENCE_ERROR,

@@ -128,11 +128,13 @@ class _Purity:
 
         checks = [
             Check(
-                "alone and together", np.array_equal(sum(single.values()), together),
+                "alone and together",
+                np.array_equal(sum(single.values()), together),
                 detail=f"{len(looked)} records alone, and in one batch",
             ),
             Check(
-                "any company", differ(lambda i: together - self.sum(np.setdiff1d(looked, [i]))) == 0,
+                "any company",
+                differ(lambda i: together - self.sum(np.setdiff1d(looked, [i]))) == 0,
                 detail=f"batch less the batch without the record, {len(some)} records",
             ),
             Check("after other minibatches", differ(lambda i: self.sum([i])) == 0, detail="the same again, later"),

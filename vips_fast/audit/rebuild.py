@@ -80,8 +80,12 @@ def rebuild_elsewhere(jobs: Iterable[tuple[type, Path, Path]]) -> list[dict[str,
     ]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
     done = subprocess.run(
-        [sys.executable, "-m", "vips_fast.audit.rebuild"], input="\n".join(lines), capture_output=True, text=True,
-        env=environment, check=False,
+        [sys.executable, "-m", "vips_fast.audit.rebuild"],
+        input="\n".join(lines),
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
     )
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     if done.returncode or len(answers) != len(lines):
@@ -173,7 +177,10 @@ class Fitted:
         honest = numbers is not None and float(numbers[2]) == privacy.delta and min(stated, privacy.epsilon) >= spent
         claims = "one part only: 2 parts; not checked" in text
         return Check(
-            "statement", honest and claims and ledger.spent == self.spent, stated, spent,
+            "statement",
+            honest and claims and ledger.spent == self.spent,
+            stated,
+            spent,
             "the printed epsilon, and the accountant's for the steps that were planned and a record of the worst part; "
             "the ledger holds these steps and parts, and what is assumed of parts is said",
         )

@@ -83,7 +83,10 @@ def layer_a(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult
         facts += replay.facts_differ
     checks = [
         Check(
-            "distance of neighbours", over == 0, math.sqrt(most), 1.0,
+            "distance of neighbours",
+            over == 0,
+            math.sqrt(most),
+            1.0,
             f"largest of {total} pairs of raw data sets in {_STATES} released states over the declared L2 sensitivity; "
             f"{over} beyond it",
         ),
@@ -92,7 +95,10 @@ def layer_a(bench: Bench, sizes: Sizes, rng: np.random.Generator) -> LayerResult
     if adapter.tight(neighbors):
         checks.append(
             Check(
-                "worst case is reached", reached >= 1 - EQUALITY, math.sqrt(reached), 1.0,
+                "worst case is reached",
+                reached >= 1 - EQUALITY,
+                math.sqrt(reached),
+                1.0,
                 "distance of the worst pair over the declared sensitivity: the claim is not loose",
             )
         )

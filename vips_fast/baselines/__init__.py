@@ -11,6 +11,9 @@ from .objective import ObjectivePerturbationLogisticRegression
 from .sampling import VariationalSamplingLogisticRegression
 
 __all__ = [
-    "DPSGDLogisticRegression", "DPSGLDLogisticRegression", "DPVILogisticRegression",
-    "ObjectivePerturbationLogisticRegression", "VariationalSamplingLogisticRegression",
-]  # fmt: skip
+    "DPSGDLogisticRegression",
+    "DPSGLDLogisticRegression",
+    "DPVILogisticRegression",
+    "ObjectivePerturbationLogisticRegression",
+    "VariationalSamplingLogisticRegression",
+]

@@ -20,7 +20,7 @@ from ..engine.sampling import Sampler, make_sampler
 from ..engine.statement import Privacy
 from ..kernels.blr import Rows
 from ..mechanisms import GaussianMechanism
-from ..models.estimator import ArraySpec
+from ..models.fitted import ArraySpec
 from ..models.logistic.spherical import MAX_COLUMNS
 from .laplace import LaplaceMechanism, LaplaceSampler
 from .linear import LinearClassifier
@@ -147,7 +147,11 @@ class DPSGDLogisticRegression(LinearClassifier):
         return calibrate_noise_multiplier(event, target, delta, name, **options)
 
     def _prepare(
-        self, public: Public, partial: bool, before: FitResult | None, taints: tuple[str, ...] | None = None,
+        self,
+        public: Public,
+        partial: bool,
+        before: FitResult | None,
+        taints: tuple[str, ...] | None = None,
         prior: dict[str, Any] | None = None,
     ) -> tuple[Model, RunPlan, Ledger]:
         """As the base's, but for the accountant that calibrates and the kind of noise."""
@@ -177,8 +181,12 @@ class DPSGDLogisticRegression(LinearClassifier):
         if order == 1 and public.scale is not None:
             clip *= math.sqrt(public.n_features + 1)  # the L1 norm of a record
         return GradientModel(
-            public.n_features + bool(self.fit_intercept), clip=clip, order=order, rate=float(self.learning_rate),
-            alpha=float(self.alpha), first=int(self.n_steps) // 2 if self.average else int(self.n_steps) - 1,
+            public.n_features + bool(self.fit_intercept),
+            clip=clip,
+            order=order,
+            rate=float(self.learning_rate),
+            alpha=float(self.alpha),
+            first=int(self.n_steps) // 2 if self.average else int(self.n_steps) - 1,
         )
 
     def _array_specs(self, public: Public) -> dict[str, ArraySpec]:

@@ -12,7 +12,7 @@ from ..data.types import Vector
 from ..engine.model import array_of
 from ..engine.result import Public
 from ..kernels.blr import Rows
-from ..models.estimator import ArraySpec
+from ..models.fitted import ArraySpec
 from ..models.readouts import Published
 from .dpsgd import dense
 from .scores import ScoreClassifier, ScoreModel

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..checks import check_number
 from ..engine.result import Public
-from ..models.estimator import ArraySpec
+from ..models.fitted import ArraySpec
 from ..models.readouts import Published
 from .scores import ScoreClassifier, ScoreModel
 

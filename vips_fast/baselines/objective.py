@@ -100,11 +100,20 @@ class ObjectivePerturbationLogisticRegression(LinearClassifier):
             left = target - math.log1p(bound**2 / (4 * ridge)) if self.private else 0.0
             if self.private and delta > 0:
                 noise_sd = gaussian_noise_sd(left, delta, bound)
-            ledger.open({
-                "relation": "add_remove", "unit": "record", "sampling": "full", "n_records": public.n_records,
-                "batch_size": float(public.n_records), "n_steps": 1, "noise_multiplier": noise_sd / bound,
-                "clip_norm": bound, "sensitivity": bound, "delta": delta or _SOME_DELTA,
-            })
+            ledger.open(
+                {
+                    "relation": "add_remove",
+                    "unit": "record",
+                    "sampling": "full",
+                    "n_records": public.n_records,
+                    "batch_size": float(public.n_records),
+                    "n_steps": 1,
+                    "noise_multiplier": noise_sd / bound,
+                    "clip_norm": bound,
+                    "sensitivity": bound,
+                    "delta": delta or _SOME_DELTA,
+                }
+            )
             if self.private:
                 ledger.intend(ApproximateDPEvent(target, delta, "add_remove"), clip_norm=bound, sensitivity=bound)
                 generator = np.random.default_rng()  # seeded by the operating system
@@ -180,7 +189,8 @@ def _minimise(A: Any, y: np.ndarray, ridge: float, b: np.ndarray) -> np.ndarray:
             break
         weight = expit(margin) * expit(-margin)
         curvature = linalg.LinearOperator(
-            (len(theta), len(theta)), dtype=np.float64,
+            (len(theta), len(theta)),
+            dtype=np.float64,
             matvec=lambda v, w=weight: np.asarray(A.T @ (w * np.asarray(A @ v).reshape(-1))).reshape(-1) + ridge * v,
         )
         step, _ = linalg.cg(curvature, -gradient, rtol=1e-8, maxiter=20 * len(theta))

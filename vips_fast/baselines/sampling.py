@@ -14,7 +14,7 @@ from ..engine.backend import Backend, Threads
 from ..engine.result import Public
 from ..kernels.blr import Rows
 from ..kernels.threads import resolve_n_threads
-from ..models.estimator import ArraySpec
+from ..models.fitted import ArraySpec
 from ..models.readouts import Published
 from ..models.spending import Payer
 from .dpsgd import dense

@@ -19,7 +19,7 @@ from ..engine.model import Model, Release, array_of, steps_of
 from ..engine.result import Public
 from ..kernels import native
 from ..kernels.blr import Rows, workspace
-from ..models.estimator import ArraySpec
+from ..models.fitted import ArraySpec
 from ..models.logistic.statistics import factor_grid
 from .linear import LinearClassifier
 
@@ -75,8 +75,27 @@ class ScoreModel(Model):
         work = workspace(width, block.indptr is None)
         linear, quadratic = np.empty((2, block.n_rows))
         native.blr_weights(
-            width, block.indptr, block.indices, block.values, block.y, None, self._moment, self._center, 1e100, 1.0,
-            1.0, math.inf, self.clip, self._spacing, factor_grid(self.clip), False, work, linear, quadratic, None, None,
+            width,
+            block.indptr,
+            block.indices,
+            block.values,
+            block.y,
+            None,
+            self._moment,
+            self._center,
+            1e100,
+            1.0,
+            1.0,
+            math.inf,
+            self.clip,
+            self._spacing,
+            factor_grid(self.clip),
+            False,
+            work,
+            linear,
+            quadratic,
+            None,
+            None,
             block.unit,
         )
         native.blr_accumulate(

@@ -94,7 +94,10 @@ def add_sampling(parser: Any, default: str | None = None) -> None:
     # Where there is no model's own, there are no persons whose rows could be drawn.
     ways = ("poisson", "without_replacement", "full", "random_allocation", "rows")[: 5 if default is None else 4]
     parser.add_argument(
-        "--sampling", default=default, choices=ways, metavar="WAY",
+        "--sampling",
+        default=default,
+        choices=ways,
+        metavar="WAY",
         help=f"how minibatches are drawn: {', '.join(ways)}; default: "
         + (default or "the model's own, which may be random_allocation for shards; rows: of persons, one by one"),
     )
@@ -128,7 +131,8 @@ def add_fit_groups(parser: Parser) -> tuple[Any, Any, Any]:
     goal.add_argument("--non-private", dest="private", action="store_const", const=False, help="no noise, no guarantee")
     privacy.add_argument("--delta", dest="target_delta", type=probability, help="default min(1e-5, 0.1 / records)")
     privacy.add_argument(
-        "--budget", metavar="FILE",
+        "--budget",
+        metavar="FILE",
         help="the data set's budget, which pays for the fit; without a target, the fit takes all that is left",
     )
     add_sampling(privacy)
@@ -141,7 +145,8 @@ def add_fit_groups(parser: Parser) -> tuple[Any, Any, Any]:
     what = "most records of a person that are used at one visit, default all"
     privacy.add_argument("--rows-per-group", type=whole, metavar="N", help=what)
     privacy.add_argument(
-        "--invalid", choices=("raise", "drop"),
+        "--invalid",
+        choices=("raise", "drop"),
         help="records with invalid values: refuse the data (default), or let them contribute nothing and tell nobody",
     )
     run = parser.add_argument_group("run")

@@ -55,7 +55,10 @@ def run(args: Namespace) -> int:
             report = _attack(cls(**settings), args)
         else:
             report = audit(
-                args.family, settings, layers=layers, full=args.full,
+                args.family,
+                settings,
+                layers=layers,
+                full=args.full,
                 callback=lambda result: say(f"layer {result.layer} done, {result.seconds:.1f} s"),
             )
         if part is not None:

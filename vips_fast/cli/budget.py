@@ -27,7 +27,9 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("--unit", default="record", help="what neighbours differ by, default record")
     parser.add_argument(
-        "--filter", choices=("auto", "gaussian", "renyi"), default="auto",
+        "--filter",
+        choices=("auto", "gaussian", "renyi"),
+        default="auto",
         help="how fits add up: gaussian for whole batches, renyi for all; auto (default) is that of the first fit",
     )
 
@@ -39,14 +41,17 @@ def add(commands: Any) -> None:
     parser.add_argument("file", metavar="FILE")
     parser.add_argument("--head", metavar="HASH", help="the budget's head that a model keeps; exit code 3 if not there")
     parser.add_argument(
-        "--give-back", metavar="RUN",
+        "--give-back",
+        metavar="RUN",
         help="close the reservation of a process on another host that has ended; should it live, it draws no more",
     )
 
     parser = command(known, "reserve", reserve, "declare runs ahead, which are then composed as one")
     parser.add_argument("file", metavar="FILE")
     parser.add_argument(
-        "--plan", metavar="JSON", required=True,
+        "--plan",
+        metavar="JSON",
+        required=True,
         help='a list of runs: {"event": {...}, "steps": n}, or {"records", "batch_size", "steps", "noise_multiplier"} '
         'with "sampling" and "neighbors" as for fit',
     )
@@ -59,7 +64,12 @@ def create(args: Namespace) -> int:
     from ..engine.budget import Budget
 
     budget = Budget.create(
-        args.file, args.epsilon, args.delta, dataset=args.dataset, relation=args.relation, unit=args.unit,
+        args.file,
+        args.epsilon,
+        args.delta,
+        dataset=args.dataset,
+        relation=args.relation,
+        unit=args.unit,
         filter=args.filter,
     )
     print(f"Written to {args.file}: epsilon = {args.epsilon:g}, delta = {args.delta:g} for {args.dataset}.")
@@ -79,9 +89,11 @@ def show(args: Namespace) -> int:
         return 0
     how = {"gaussian": "Gaussian filter", "renyi": "Renyi filter", "auto": "the first run decides the filter"}
     rows = [
-        ("data set", said["dataset"]), ("limit", f"epsilon = {said['epsilon']:g} at delta = {said['delta']:g}"),
+        ("data set", said["dataset"]),
+        ("limit", f"epsilon = {said['epsilon']:g} at delta = {said['delta']:g}"),
         ("neighbours", f"{said['relation']}, unit: {said['unit']}"),
-        ("spent", f"{rounded_up(said['spent'])} ({how[said['filter']]})"), ("left", rounded_down(said["left"])),
+        ("spent", f"{rounded_up(said['spent'])} ({how[said['filter']]})"),
+        ("left", rounded_down(said["left"])),
         ("for information", f"{rounded_up(said['tight'])} if all that was drawn had been fixed beforehand"),
         ("head", said["head"]),
     ]
@@ -93,9 +105,13 @@ def show(args: Namespace) -> int:
     if said["lists"]:
         lines = [
             (
-                one["list"], one["name"], _time(one["at"]),
+                one["list"],
+                one["name"],
+                _time(one["at"]),
                 f"{sum(taken for _, _, taken in one['runs'])}/{sum(count for _, count, _ in one['runs'])}",
-                rounded_up(one["epsilon"]), f"{one['delta']:g}", "begun" if one["begun"] else "reserved",
+                rounded_up(one["epsilon"]),
+                f"{one['delta']:g}",
+                "begun" if one["begun"] else "reserved",
             )
             for one in said["lists"]
         ]
@@ -103,8 +119,11 @@ def show(args: Namespace) -> int:
     if said["runs"]:
         runs = [
             (
-                one["run"], one["what"] + (f", part {one['part']}" if one["part"] else ""), _time(one["at"]),
-                f"{one['counted']}/{one['reserved']}", _state(one),
+                one["run"],
+                one["what"] + (f", part {one['part']}" if one["part"] else ""),
+                _time(one["at"]),
+                f"{one['counted']}/{one['reserved']}",
+                _state(one),
             )
             for one in said["runs"]
         ]

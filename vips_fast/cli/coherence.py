@@ -81,14 +81,20 @@ def compare(args: Namespace) -> int:
     shared = ["shared first words", "-" * 18, *(" ".join(p.shared) for p in pairs)]
     print("\n".join(f"{line}  {text}".rstrip() for line, text in zip(shown, shared, strict=True)))
     said = f"\nMean overlap: {mean_overlap(pairs):.1%}."
-    if left := [f"{len(m.components_) - len(pairs)} of {name}" for m, name in zip(models, "AB", strict=True)
-                if len(m.components_) > len(pairs)]:  # fmt: skip
+    if left := [
+        f"{len(m.components_) - len(pairs)} of {name}"
+        for m, name in zip(models, "AB", strict=True)
+        if len(m.components_) > len(pairs)
+    ]:
         said += f" Without a partner: {', '.join(left)}."
     print(said)
-    print(paragraph(
-        "Overlap: the sum over words of the smaller of the two probabilities. The pairing maximises the likeness of "
-        "all pairs together.", width(),
-    ))  # fmt: skip
+    print(
+        paragraph(
+            "Overlap: the sum over words of the smaller of the two probabilities. "
+            "The pairing maximises the likeness of all pairs together.",
+            width(),
+        )
+    )
     return 0
 
 

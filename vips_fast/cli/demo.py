@@ -145,11 +145,15 @@ def _regression(args: Namespace) -> tuple[Any, Mapping[str, str], str]:
     low, high = private.credible_interval(0.9).reshape(-1, 2).T
     first = np.argsort(-np.abs(private.coef_[0]))[:10]
     print()
-    print(report.table(
-        [(names[k], f"{private.coef_[0, k]:.2f}", f"{low[k]:.2f} to {high[k]:.2f}", f"{free.coef_[0, k]:.2f}")
-         for k in first],
-        ("coefficients", "private", "90 %", "non-private"),
-    ))  # fmt: skip
+    print(
+        report.table(
+            [
+                (names[k], f"{private.coef_[0, k]:.2f}", f"{low[k]:.2f} to {high[k]:.2f}", f"{free.coef_[0, k]:.2f}")
+                for k in first
+            ],
+            ("coefficients", "private", "90 %", "non-private"),
+        )
+    )
     usual = float(max(np.mean(y[test] == kind) for kind in private.classes_))
     accuracy = [float(model.score(X[test], y[test])) for model in (private, free)]
     rows = [("always the commoner diagnosis", usual), (label, accuracy[0]), ("non-private", accuracy[1])]

@@ -43,9 +43,11 @@ class Job:
 
 
 def run_fit(
-    args: argparse.Namespace, cls: type[Any], read: Callable[[Any, JobFolder], Job],
+    args: argparse.Namespace,
+    cls: type[Any],
+    read: Callable[[Any, JobFolder], Job],
     buys: Callable[[], bool] = lambda: False,
-) -> int:  # fmt: skip
+) -> int:
     """Fit a model and write its folder, which appears whole or not at all.
 
     Settings are checked and the places of the results are made sure before ``read(estimator, run)`` is called, which
@@ -103,7 +105,8 @@ def _fitted(
                 return done, "", f"Written to {out}; nothing more was spent.", None
             payer = Spending(model, args.budget, call={"unit": unit, "n_bins": bin_count(args.input)}, folder=run)
             with (
-                _cluster(args) as args.backend, contextlib.closing(payer) if buys() else payer as spending,
+                _cluster(args) as args.backend,
+                contextlib.closing(payer) if buys() else payer as spending,
                 warnings_said(),
             ):
                 job = read(model, run)
@@ -115,8 +118,14 @@ def _fitted(
                 bought = {} if job.after is None else {"after": job.after}
                 with foretold(args), ProgressLine("fit") as progress:
                     model.set_params(callback=None if args.quiet else progress).fit(
-                        *job.data, groups=groups, unit=None if groups is None else unit, transcript=transcript,
-                        checkpoint=run, budget=spending, backend=args.backend, **bought,
+                        *job.data,
+                        groups=groups,
+                        unit=None if groups is None else unit,
+                        transcript=transcript,
+                        checkpoint=run,
+                        budget=spending,
+                        backend=args.backend,
+                        **bought,
                     )
             try:
                 files = {**job.files(model), texts.PRIVACY: texts.statement(model)}

@@ -12,9 +12,19 @@ if TYPE_CHECKING:
 #: All that the folder of a model may hold.
 MODEL_FILES = frozenset(
     {
-        "model.npz", "model.json", "model.sig", STATEMENT, TOPICS, PRIVACY, VOCABULARY, READING, SCHEMA, COEFFICIENTS,
-        COMPONENTS, REPORT,
-    }  # fmt: skip
+        "model.npz",
+        "model.json",
+        "model.sig",
+        STATEMENT,
+        TOPICS,
+        PRIVACY,
+        VOCABULARY,
+        READING,
+        SCHEMA,
+        COEFFICIENTS,
+        COMPONENTS,
+        REPORT,
+    }
 )
 
 

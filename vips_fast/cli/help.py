@@ -44,9 +44,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "vips-fast search lda counts.npz --vocab vocab.txt --try topics=10,20,40 --epsilon 2 --out topics",
         "vips-fast search lda counts.npz --vocab vocab.txt --topics 20 --try clip=.02,.05 --epsilon 2 --out topics",
     ),
-    "search blr": (
-        "vips-fast search blr rows.npz --labels labels.txt --try row-norm=0.5,1,2 --epsilon 1 --out model",
-    ),
+    "search blr": ("vips-fast search blr rows.npz --labels labels.txt --try row-norm=0.5,1,2 --epsilon 1 --out model",),
     "search sbn": ("vips-fast search sbn images.npz --try components=20,50 --epsilon 1 --out network",),
     "topics": ("vips-fast topics topics --words 15",),
     "plan": ("vips-fast plan --records 400000 --words 7702 --topics 50 --epsilon 1",),
@@ -75,9 +73,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "vips-fast budget create notes.budget --epsilon 2 --delta 1e-6 --dataset notes --unit patient",
         "vips-fast budget show notes.budget",
     ),
-    "budget create": (
-        "vips-fast budget create notes.budget --epsilon 2 --delta 1e-6 --dataset notes --unit patient",
-    ),
+    "budget create": ("vips-fast budget create notes.budget --epsilon 2 --delta 1e-6 --dataset notes --unit patient",),
     "budget show": ("vips-fast budget show notes.budget --json",),
     "budget check": ("vips-fast budget check notes.budget",),
     "budget reserve": ("vips-fast budget reserve notes.budget --plan runs.json --name nightly",),
@@ -143,7 +139,11 @@ def usage(parser: argparse.ArgumentParser) -> str:
 def wrapped(text: str, first: str, then: str, end: str = "") -> list[str]:
     """Lines of words, which are never broken; ``end`` stands behind each line but the last."""
     lines = textwrap.wrap(
-        text, columns() - len(end), initial_indent=first, subsequent_indent=then, break_long_words=False,
+        text,
+        columns() - len(end),
+        initial_indent=first,
+        subsequent_indent=then,
+        break_long_words=False,
         break_on_hyphens=False,
     )
     return [line + end for line in lines[:-1]] + lines[-1:]

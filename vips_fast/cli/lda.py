@@ -181,10 +181,18 @@ def plan(args: Namespace) -> int:
 
     def found(n_records: int, epsilon: float) -> Plan:
         return plan(
-            n_records, args.words, args.topics, doc_length=args.doc_length, target_epsilon=epsilon,
-            target_delta=args.delta, vocab_share=args.vocab_share, distinct_words=args.distinct_words,
-            sampling=args.sampling, n_bins=args.n_bins, word_neighbors=args.word_neighbors,
-        )  # fmt: skip
+            n_records,
+            args.words,
+            args.topics,
+            doc_length=args.doc_length,
+            target_epsilon=epsilon,
+            target_delta=args.delta,
+            vocab_share=args.vocab_share,
+            distinct_words=args.distinct_words,
+            sampling=args.sampling,
+            n_bins=args.n_bins,
+            word_neighbors=args.word_neighbors,
+        )
 
     planned = found(args.records, args.epsilon)
     said = "\n".join(paragraph(line, width()) for line in lines(planned))
@@ -193,16 +201,24 @@ def plan(args: Namespace) -> int:
         print(f"\n{said}")
         return 0
     words = planned.vocabulary
-    rows: list[tuple[str, Any]] = [] if words is None else [
-        ("vocabulary", f"epsilon = {words.target_epsilon:.3g} in {words.n_steps} rounds"),
-        ("tokens a person", f"at most {words.max_tokens}"), ("words", f"at most {words.max_features}"),
-        ("expected words", f"about {words.words:.2g}, {words.token_share:.0%} of all tokens"),
-        ("noise in topics", f"{words.extra_noise:.2f} times that with a public vocabulary"),
-    ]  # fmt: skip
+    rows: list[tuple[str, Any]] = (
+        []
+        if words is None
+        else [
+            ("vocabulary", f"epsilon = {words.target_epsilon:.3g} in {words.n_steps} rounds"),
+            ("tokens a person", f"at most {words.max_tokens}"),
+            ("words", f"at most {words.max_features}"),
+            ("expected words", f"about {words.words:.2g}, {words.token_share:.0%} of all tokens"),
+            ("noise in topics", f"{words.extra_noise:.2f} times that with a public vocabulary"),
+        ]
+    )
     rows += [
-        ("topics", planned.n_components), ("expected batch", f"{planned.batch_size:g}"),
-        ("steps", planned.n_steps), ("clip", f"{planned.clip:.4g}"),
-        ("learning decay", f"{planned.learning_decay:g}"), ("noise multiplier", f"{planned.noise_multiplier:.4g}"),
+        ("topics", planned.n_components),
+        ("expected batch", f"{planned.batch_size:g}"),
+        ("steps", planned.n_steps),
+        ("clip", f"{planned.clip:.4g}"),
+        ("learning decay", f"{planned.learning_decay:g}"),
+        ("noise multiplier", f"{planned.noise_multiplier:.4g}"),
         ("signal to noise", f"{planned.signal_to_noise:.3g}"),
     ]
     print(table(rows))

@@ -86,9 +86,11 @@ def fit(args: Namespace) -> int:
 
 def _job(X: Any, y: Any, names: Sequence[str], files: Mapping[str, str] | None = None, groups: Any = None) -> Job:
     return Job(
-        (X, y), lambda model: {texts.COEFFICIENTS: texts.coefficients(model, names), **(files or {})},
-        lambda model: _largest(model, names), groups,
-    )  # fmt: skip
+        (X, y),
+        lambda model: {texts.COEFFICIENTS: texts.coefficients(model, names), **(files or {})},
+        lambda model: _largest(model, names),
+        groups,
+    )
 
 
 def _job_of_table(args: Namespace, estimator: BayesianLogisticRegression) -> Job:
@@ -129,7 +131,8 @@ def _largest(model: Any, names: Any) -> str:
     size = np.where((interval[:, 0] > 0) | (interval[:, 1] < 0), np.abs(mean), 0.0)
     lines = [
         f"  {mean[j]:+8.3f}  [{interval[j, 0]:+.3f}, {interval[j, 1]:+.3f}]  {names[j]}"
-        for j in np.argsort(-size, kind="stable")[:10] if size[j] > 0
+        for j in np.argsort(-size, kind="stable")[:10]
+        if size[j] > 0
     ]
     head = "Largest coefficients (posterior mean, 90 % interval):"
     return "\n".join([head, *(lines or ["  none whose interval leaves out 0"]), ""])

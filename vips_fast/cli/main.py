@@ -97,8 +97,13 @@ def _message(error: BaseException) -> tuple[str, int]:
         return f"not enough memory{own}", Exit.FAILED
     if isinstance(error, OSError):
         given = (
-            FileNotFoundError, FileExistsError, PermissionError, IsADirectoryError, NotADirectoryError, BlockingIOError,
-        )  # fmt: skip
+            FileNotFoundError,
+            FileExistsError,
+            PermissionError,
+            IsADirectoryError,
+            NotADirectoryError,
+            BlockingIOError,
+        )
         where = f"{error.filename}: " if error.filename is not None else ""
         return where + (error.strerror or str(error)), Exit.BAD_INPUT if isinstance(error, given) else Exit.FAILED
     # The text of an unforeseen error may hold data; its type does not.
@@ -127,9 +132,21 @@ def build_parser() -> Parser:
         family.add(commands, models)
     search.add(commands, (lda, logistic, network))
     for module in (
-        config, finish, schema, shard, vectors, predict, transform, privacy, budget, verify, audit, report, coherence,
+        config,
+        finish,
+        schema,
+        shard,
+        vectors,
+        predict,
+        transform,
+        privacy,
+        budget,
+        verify,
+        audit,
+        report,
+        coherence,
         completion,
-    ):  # fmt: skip
+    ):
         module.add(commands)
     command(commands, "info", info, "version, instruction sets, threads")
     return parser
@@ -146,9 +163,13 @@ def info(args: Namespace) -> int:
 
     known = runtime_info()
     rows = [
-        ("vips_fast", known["version"]), ("instruction set", known["isa"]),
-        ("available", ", ".join(known["isas_available"])), ("threads", known["n_threads"]),
-        ("Python", platform.python_version()), ("numpy", numpy.__version__), ("scipy", scipy.__version__),
+        ("vips_fast", known["version"]),
+        ("instruction set", known["isa"]),
+        ("available", ", ".join(known["isas_available"])),
+        ("threads", known["n_threads"]),
+        ("Python", platform.python_version()),
+        ("numpy", numpy.__version__),
+        ("scipy", scipy.__version__),
         ("machine", f"{platform.system()} {platform.machine()}"),
     ]
     print(columns(rows))

@@ -18,10 +18,15 @@ ENVIRONMENT = (
 def page(parser: argparse.ArgumentParser, version: str) -> str:
     """The page in the man macros of roff."""
     lines = [
-        f'.TH VIPS-FAST 1 "" "vips_fast {version}" "User Commands"', ".nh", ".ad l", ".SH NAME",
-        rf"vips\-fast \- {_plain(parser.description or '').rstrip('.')}", ".SH SYNOPSIS", _plain(usage(parser)),
+        f'.TH VIPS-FAST 1 "" "vips_fast {version}" "User Commands"',
+        ".nh",
+        ".ad l",
+        ".SH NAME",
+        rf"vips\-fast \- {_plain(parser.description or '').rstrip('.')}",
+        ".SH SYNOPSIS",
+        _plain(usage(parser)),
         ".SH COMMANDS",
-    ]  # fmt: skip
+    ]
     for name, one in commands(parser):
         if name:
             lines += [f".SS vips\\-fast {_plain(name)}", _sentence(one.description), ".PP", _plain(usage(one))]

@@ -50,6 +50,7 @@ def fit(args: Namespace) -> int:
 
     if args.paper and args.bound is not None:
         raise ValueError(f"--bound {args.bound}: leave it out with --paper, which has a bound of its own")
+
     def read(*_: Any) -> Job:
         shards = sharded(args)
         if shards is not None:

@@ -36,10 +36,17 @@ def add(commands: Any) -> None:
 def privacy(args: Namespace) -> int:
     """Print what a model promises; or epsilon, or the noise multiplier, of a run."""
     run = {
-        "--records": args.records, "--batch": args.batch, "--steps": args.steps, "--delta": args.delta,
-        "--noise-multiplier": args.noise_multiplier, "--epsilon": args.epsilon, "--accountant": args.accountant,
-        "--rows-per-person": args.rows_per_person, "--compare": args.compare or None, "--plot": args.plot,
-    }  # fmt: skip
+        "--records": args.records,
+        "--batch": args.batch,
+        "--steps": args.steps,
+        "--delta": args.delta,
+        "--noise-multiplier": args.noise_multiplier,
+        "--epsilon": args.epsilon,
+        "--accountant": args.accountant,
+        "--rows-per-person": args.rows_per_person,
+        "--compare": args.compare or None,
+        "--plot": args.plot,
+    }
     if args.model is not None:
         if others := [name for name, value in run.items() if value is not None]:
             raise ValueError(f"{', '.join(others)}: expected without DIR, {args.model}")
@@ -101,9 +108,13 @@ def _of_run(args: Namespace) -> int:
         return 0
     spent = accounting.epsilon(event(noise), args.delta, args.accountant)
     rows = [
-        ("records", args.records), ("expected batch", f"{sampler.expected_batch_size:g}"),
-        ("sampling probability", f"{sampler.expected_batch_size / args.records:g}"), ("steps", args.steps),
-        ("noise multiplier", f"{noise:.6g}"), ("delta", f"{args.delta:g}"), ("epsilon", rounded_up(spent, 6)),
+        ("records", args.records),
+        ("expected batch", f"{sampler.expected_batch_size:g}"),
+        ("sampling probability", f"{sampler.expected_batch_size / args.records:g}"),
+        ("steps", args.steps),
+        ("noise multiplier", f"{noise:.6g}"),
+        ("delta", f"{args.delta:g}"),
+        ("epsilon", rounded_up(spent, 6)),
     ]
     k = args.rows_per_person
     if k is not None:

@@ -99,8 +99,14 @@ def fit_object(args: Namespace, model: Any, seconds: float) -> dict[str, Any]:
             budget = Budget(args.budget)
             paid |= {"spent": budget.spent, "left": budget.left}
     return {
-        "model": type(model).__name__, "epsilon": privacy.epsilon if privacy.private else None,
-        "delta": privacy.delta if privacy.private else None, "unit": privacy.unit, "relation": privacy.neighbors,
-        "not_private": list(privacy.taints), "steps": model.n_steps_, "seconds": round(seconds, 3),
-        "paths": {"model": args.out, "transcript": args.transcript, "log": args.log_file}, "budget": paid,
-    }  # fmt: skip
+        "model": type(model).__name__,
+        "epsilon": privacy.epsilon if privacy.private else None,
+        "delta": privacy.delta if privacy.private else None,
+        "unit": privacy.unit,
+        "relation": privacy.neighbors,
+        "not_private": list(privacy.taints),
+        "steps": model.n_steps_,
+        "seconds": round(seconds, 3),
+        "paths": {"model": args.out, "transcript": args.transcript, "log": args.log_file},
+        "budget": paid,
+    }

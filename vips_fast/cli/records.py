@@ -135,9 +135,17 @@ def read_training(
         words = tuple(after.get_feature_names_out())
     with _reading(args, "read") as line:
         corpus = load_corpus(
-            args.input, words, args.format, n_features=args.features, text=args.text, person=args.person,
-            analyzer=analyzer, encoding=args.encoding, invalid=invalid, progress=line,
-        )  # fmt: skip
+            args.input,
+            words,
+            args.format,
+            n_features=args.features,
+            text=args.text,
+            person=args.person,
+            analyzer=analyzer,
+            encoding=args.encoding,
+            invalid=invalid,
+            progress=line,
+        )
     if analyzer is None:
         return corpus, {}, None
     return corpus, reading(args, analyzer), after
@@ -183,15 +191,24 @@ def _bought(
     budget = None if args.budget is None else Budget(args.budget)
     delta = args.target_delta if args.target_delta is not None or budget is None else budget.delta
     said: dict[str, Any] = dict(
-        analyzer=analyzer, n_records=args.n_records, invalid=records.invalid, max_share=args.max_share,
+        analyzer=analyzer,
+        n_records=args.n_records,
+        invalid=records.invalid,
+        max_share=args.max_share,
         target_delta=delta,
-    )  # fmt: skip
+    )
 
     def planned(n_records: int, epsilon: float) -> tuple[dict[str, Any], SelfComposedEvent]:
         found = plan(
-            n_records, None, args.n_components, doc_length=args.doc_length or 500, target_epsilon=epsilon,
-            target_delta=delta, vocab_share=args.vocab_share, distinct_words=args.distinct_words,
-        ).vocabulary  # fmt: skip
+            n_records,
+            None,
+            args.n_components,
+            doc_length=args.doc_length or 500,
+            target_epsilon=epsilon,
+            target_delta=delta,
+            vocab_share=args.vocab_share,
+            distinct_words=args.distinct_words,
+        ).vocabulary
         assert found is not None
         size = {} if args.vocab_size is None else {"max_features": args.vocab_size}
         return {**said, **found.parameters(), **size}, found.event
@@ -277,6 +294,12 @@ def read_new(args: Namespace, vocabulary: Sequence[str] | None, n_words: int) ->
         text = kept.get("columns")
     with _reading(args, "read") as line:
         return load_corpus(
-            args.input, vocabulary, args.format, n_features=n_words, text=text, analyzer=kept.get("analyzer"),
-            encoding=args.encoding, progress=line,
-        )  # fmt: skip
+            args.input,
+            vocabulary,
+            args.format,
+            n_features=n_words,
+            text=text,
+            analyzer=kept.get("analyzer"),
+            encoding=args.encoding,
+            progress=line,
+        )

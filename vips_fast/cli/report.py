@@ -50,9 +50,10 @@ def load(args: Namespace) -> tuple[PrivateEstimator, dict[str, Any]]:
 
         known = {"words": load_vocabulary(args.vocab)}
     missing = [
-        f"{name}: the model was saved by a version that did not write it." for name in (texts.STATEMENT,)
+        f"{name}: the model was saved by a version that did not write it."
+        for name in (texts.STATEMENT,)
         if not (Path(args.model) / name).exists()
-    ]  # fmt: skip
+    ]
     return model, {**known, "n_words": args.words, "signed": args.verify_key is not None, "missing": missing}
 
 

@@ -41,7 +41,8 @@ def check(args: Namespace) -> int:
 
     schema = Schema.load(args.schema)
     rows: list[tuple[str, Any]] = [
-        ("columns", len(schema.columns)), ("features", len(schema.feature_names)),
+        ("columns", len(schema.columns)),
+        ("features", len(schema.feature_names)),
         ("largest row norm", f"{schema.row_norm:.4g}"),
     ]
     if args.table is not None:

@@ -23,10 +23,16 @@ if TYPE_CHECKING:
 SHAPES = {"geometric": 1.0, "logarithmic": 0.0, "poisson": None}
 #: Options of a fit that mean nothing to a search, and what they are called.
 _REFUSED = {
-    "transcript": "--transcript", "resume": "--resume", "checkpoint_every": "--checkpoint-every", "paper": "--paper",
-    "report": "--report", "scheduler": "--scheduler", "workers": "--workers", "prior_model": "--prior-model",
+    "transcript": "--transcript",
+    "resume": "--resume",
+    "checkpoint_every": "--checkpoint-every",
+    "paper": "--paper",
+    "report": "--report",
+    "scheduler": "--scheduler",
+    "workers": "--workers",
+    "prior_model": "--prior-model",
     "word_vectors": "--word-vectors",
-}  # fmt: skip
+}
 _mean = Kind(float, lambda v: 1 <= v <= 1000, "a number from 1 to 1000")
 
 
@@ -100,9 +106,13 @@ def run_search(
             setattr(args, name, values[0])  # whatever reads the data by it finds a value
     model = cls(**settings_of(cls, given(cls, args)))
     search = PrivateSearch(
-        model, tried, mean_runs=args.runs, shape=SHAPES[args.distribution], held_out=args.held_out,
+        model,
+        tried,
+        mean_runs=args.runs,
+        shape=SHAPES[args.distribution],
+        held_out=args.held_out,
         score="private" if args.public is None else "public",
-    )  # fmt: skip
+    )
     search.check()
     check_place(out, args.force)
     job = read(model, None)

@@ -29,9 +29,14 @@ def vectors(args: Namespace) -> int:
         raise ValueError(f"--out {args.out}: is a folder; expected a file")
     analyzer = analyzer_of(args) if raw else None
     corpus = load_corpus(
-        args.input, public_words(args), args.format, n_features=args.features, text=args.text, analyzer=analyzer,
+        args.input,
+        public_words(args),
+        args.format,
+        n_features=args.features,
+        text=args.text,
+        analyzer=analyzer,
         encoding=args.encoding,
-    )  # fmt: skip
+    )
     if corpus.vocabulary is None:
         raise ValueError(f"{args.input}: the columns have no words; expected --vocab")
     found = word_vectors(corpus.counts, args.dimensions)

@@ -10,17 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from .arrays import (
-    CHUNK,
-    INT32_MAX,
-    Parts,
-    aligned,
-    check_invalid,
-    check_shape,
-    csr_arrays,
-    dense_matrix,
-    is_ascending,
-)
+from .arrays import CHUNK, INT32_MAX, Parts, aligned, check_invalid, check_shape, csr_arrays, dense_matrix, is_ascending
 
 
 class _Limits(NamedTuple):
@@ -70,9 +60,14 @@ def check_counts(
 
 
 def documents(
-    X: Any, n_features: int | None = None, *, name: str = "X", invalid: str = "raise",
-    owner: str = "LatentDirichletAllocation", least_rows: int = 1,
-) -> sparse.csr_array:  # fmt: skip
+    X: Any,
+    n_features: int | None = None,
+    *,
+    name: str = "X",
+    invalid: str = "raise",
+    owner: str = "LatentDirichletAllocation",
+    least_rows: int = 1,
+) -> sparse.csr_array:
     """Counts of words in the types that the kernels read: as `check_counts`, but for what follows.
 
     The limits of the kernels hold: counts below 2**31, row sums below 2**32. In the canonical CSR array, indptr is
@@ -93,9 +88,15 @@ def _csr(data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, shape: tuple
 
 
 def _checked(
-    X: Any, n_features: int | None, name: str, allow_float: bool, invalid: str, limits: _Limits, owner: str | None,
+    X: Any,
+    n_features: int | None,
+    name: str,
+    allow_float: bool,
+    invalid: str,
+    limits: _Limits,
+    owner: str | None,
     least_rows: int = 1,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[int, int]]:  # fmt: skip
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[int, int]]:
     """Arrays of the canonical CSR matrix (indptr int64) and its shape."""
     drop = check_invalid(invalid)
     is_sparse = sparse.issparse(X)

@@ -128,6 +128,9 @@ class ColumnEncoder:
         from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
 
         return Tags(
-            estimator_type=None, target_tags=TargetTags(required=False), transformer_tags=TransformerTags(),
-            input_tags=InputTags(two_d_array=False, categorical=True, string=True), requires_fit=False,
-        )  # fmt: skip
+            estimator_type=None,
+            target_tags=TargetTags(required=False),
+            transformer_tags=TransformerTags(),
+            input_tags=InputTags(two_d_array=False, categorical=True, string=True),
+            requires_fit=False,
+        )

@@ -16,9 +16,19 @@ COLUMN_REPEATS = "X's column {!r} repeats: rows of one person? give groups="
 
 #: Names of such columns, in any case and with or without an id, as in "User_ID".
 PERSON_COLUMNS = (
-    "account", "author", "client", "customer", "employee", "household", "member", "participant", "patient", "person",
-    "student", "user",
-)  # fmt: skip
+    "account",
+    "author",
+    "client",
+    "customer",
+    "employee",
+    "household",
+    "member",
+    "participant",
+    "patient",
+    "person",
+    "student",
+    "user",
+)
 
 
 def named_columns(X: Any) -> tuple[str, ...] | None:

@@ -30,9 +30,18 @@ _NAME = re.compile(r"[\w.-]+")
 _TYPES = "biufcSUmM"
 #: What zipfile, zlib and the parsers of numpy's header raise at broken bytes.
 _BROKEN = (
-    zipfile.BadZipFile, zlib.error, struct.error, ArithmeticError, AttributeError, EOFError, LookupError, RuntimeError,
-    SyntaxError, TypeError, ValueError,
-)  # fmt: skip
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    ArithmeticError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
 
 
 class _Head(NamedTuple):

@@ -32,11 +32,19 @@ _INDEX_NAMES = {"csr": ("indices", "indptr"), "csc": ("indices", "indptr"), "coo
 
 
 def load_corpus(
-    path: Any, vocabulary: Vocabulary | None = None, format: str | None = None, *, n_features: int | None = None,
-    text: str | Sequence[str] | None = None, person: str | None = None, analyzer: Any = None,
-    vocabulary_size: int = 8000, encoding: str = "utf-8", invalid: str = "raise",
+    path: Any,
+    vocabulary: Vocabulary | None = None,
+    format: str | None = None,
+    *,
+    n_features: int | None = None,
+    text: str | Sequence[str] | None = None,
+    person: str | None = None,
+    analyzer: Any = None,
+    vocabulary_size: int = 8000,
+    encoding: str = "utf-8",
+    invalid: str = "raise",
     progress: Callable[[int, int], None] | None = None,
-) -> Corpus:  # fmt: skip
+) -> Corpus:
     """Read a corpus of any known format.
 
     Parameters
@@ -204,9 +212,13 @@ def _docword_entries(file: Any, header: list[int]) -> Iterator[tuple[np.ndarray,
 
 
 def count_pieces(
-    path: PathLike, vocabulary: Vocabulary | None = None, format: str | None = None, *, n_features: int | None = None,
+    path: PathLike,
+    vocabulary: Vocabulary | None = None,
+    format: str | None = None,
+    *,
+    n_features: int | None = None,
     invalid: str = "raise",
-) -> tuple[tuple[str, ...] | None, Iterator[Any]]:  # fmt: skip
+) -> tuple[tuple[str, ...] | None, Iterator[Any]]:
     """The words of a file of counts, if any, and its documents, a docword file's some at a time.
 
     Arguments and errors are those of `load_corpus`, and errors of `docword_pieces` as it is read.

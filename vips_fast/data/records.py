@@ -47,10 +47,16 @@ _Rows = Iterator[tuple[int, Sequence[Any]]]
 
 
 def read_batches(
-    source: Any, columns: Sequence[str], *, texts: Sequence[str] = (), batch_rows: int = BATCH_ROWS,
-    format: str | None = None, encoding: str = "utf-8", invalid: str = "raise",
+    source: Any,
+    columns: Sequence[str],
+    *,
+    texts: Sequence[str] = (),
+    batch_rows: int = BATCH_ROWS,
+    format: str | None = None,
+    encoding: str = "utf-8",
+    invalid: str = "raise",
     progress: Callable[[int, int], None] | None = None,
-) -> Iterator[dict[str, list[Any]]]:  # fmt: skip
+) -> Iterator[dict[str, list[Any]]]:
     """Columns of records, some rows at a time.
 
     Parameters
@@ -169,9 +175,14 @@ class Records:
         columns = [*self.text, *([] if self.person is None else [self.person])]
         first = 1
         for batch in read_batches(
-            self.source, list(dict.fromkeys(columns)), texts=self.text, format=self.format, encoding=self.encoding,
-            invalid=self.invalid, progress=self.progress,
-        ):  # fmt: skip
+            self.source,
+            list(dict.fromkeys(columns)),
+            texts=self.text,
+            format=self.format,
+            encoding=self.encoding,
+            invalid=self.invalid,
+            progress=self.progress,
+        ):
             cells = [[text or "" for text in batch[name]] for name in self.text]
             texts = cells[0] if len(cells) == 1 else list(map("\n".join, zip(*cells, strict=True)))
             persons = None if self.person is None else batch[self.person]
@@ -317,8 +328,10 @@ def _jsonl(lines: Iterator[str], columns: Sequence[str], drop: bool) -> _Rows:
 def _texts_in(root: Path) -> list[str]:
     paths = sorted(
         os.path.relpath(os.path.join(folder, name), root)
-        for folder, _, files in os.walk(root) for name in files if name.endswith(".txt")
-    )  # fmt: skip
+        for folder, _, files in os.walk(root)
+        for name in files
+        if name.endswith(".txt")
+    )
     if not paths:
         raise ValueError("has no .txt files")
     return paths

@@ -9,9 +9,14 @@ from .arrays import CHUNK, aligned, check_invalid, check_shape, csr_arrays, dens
 
 
 def binary_records(
-    Y: Any, n_features: int | None = None, *, name: str = "Y", invalid: str = "raise",
-    owner: str = "SigmoidBeliefNetwork", least_rows: int = 1,
-) -> tuple[np.ndarray, np.ndarray | None]:  # fmt: skip
+    Y: Any,
+    n_features: int | None = None,
+    *,
+    name: str = "Y",
+    invalid: str = "raise",
+    owner: str = "SigmoidBeliefNetwork",
+    least_rows: int = 1,
+) -> tuple[np.ndarray, np.ndarray | None]:
     """Check records whose entries are 0 and 1: booleans or numbers of any width, shape (n, J), dense or sparse.
 
     `n_features` is the number of columns to insist on, None takes any; `name` and `owner`, the estimator that expects

@@ -220,9 +220,13 @@ class Schema:
         return Schema(tuple(column for column in self.columns if column.name not in names), self.nulls)
 
     def encode(
-        self, cells: Mapping[str, Any], *, invalid: str = "raise", where: str = "row",
+        self,
+        cells: Mapping[str, Any],
+        *,
+        invalid: str = "raise",
+        where: str = "row",
         lines: Sequence[int] | None = None,
-    ) -> sparse.csr_array:  # fmt: skip
+    ) -> sparse.csr_array:
         """Encode columns of cells, as float64 CSR of shape (n, len(feature_names)), indices int32 where they fit.
 
         ``cells`` maps each of `names` to a list or array of texts, numbers or missing values (None, NaN), equally many.

@@ -56,10 +56,16 @@ def draw_bins(n_units: int, n_bins: int) -> np.ndarray:
 
 
 def write_shards(
-    path: str | os.PathLike[str], batches: Iterable[Batch], *, kind: str = "counts", shard_mb: float = 256,
-    bins: int | None = None, invalid: str = "raise", vocabulary: Iterable[str] | None = None,
+    path: str | os.PathLike[str],
+    batches: Iterable[Batch],
+    *,
+    kind: str = "counts",
+    shard_mb: float = 256,
+    bins: int | None = None,
+    invalid: str = "raise",
+    vocabulary: Iterable[str] | None = None,
     files: Mapping[str, str] | None = None,
-) -> ShardedCorpus:  # fmt: skip
+) -> ShardedCorpus:
     """Write rows as a folder of shards.
 
     Parameters
@@ -262,9 +268,13 @@ def smallest(array: np.ndarray) -> np.ndarray:
 
 
 def _write(
-    folder: Path, pieces: Iterator[_Rows], kind: str, limit: int, files: Mapping[str, str],
+    folder: Path,
+    pieces: Iterator[_Rows],
+    kind: str,
+    limit: int,
+    files: Mapping[str, str],
     bins: np.ndarray | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """Shards of the pieces, none of which is divided, then the manifest: a folder without one does not open."""
     shards: list[dict[str, Any]] = []
     held: list[_Rows] = []
@@ -285,9 +295,15 @@ def _write(
     listed = {name: _put(folder / name, text.encode()) for name, text in files.items()}
     dtype = {"counts": "int32", "binary": "uint8"}.get(kind, "float32" if single else "float64")
     said = {
-        "format": FORMAT, "note": NOTE, "kind": kind, "dtype": dtype, "n_features": width,
-        "bins": None if bins is None else bins.tolist(), "files": listed, "shards": shards,
-    }  # fmt: skip
+        "format": FORMAT,
+        "note": NOTE,
+        "kind": kind,
+        "dtype": dtype,
+        "n_features": width,
+        "bins": None if bins is None else bins.tolist(),
+        "files": listed,
+        "shards": shards,
+    }
     _put(folder / MANIFEST, json.dumps({**said, "digest": manifest_digest(said)}, indent=1).encode())
 
 

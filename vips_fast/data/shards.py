@@ -135,8 +135,9 @@ class ShardedCorpus:
         listed = [(self.path / name, said) for name, said in self._files.items()]
         listed += [
             (self._file(k, name), said)
-            for k, shard in enumerate(self._shards) for name, said in shard["arrays"].items()
-        ]  # fmt: skip
+            for k, shard in enumerate(self._shards)
+            for name, said in shard["arrays"].items()
+        ]
         for path, said in listed:
             try:
                 size = path.stat().st_size
@@ -310,9 +311,10 @@ class ShardedCorpus:
         values, indices, ends = ([piece[i] for piece in pieces] for i in range(3))
         starts = np.cumsum([0, *(int(end[-1]) for end in ends)])
         return (
-            np.concatenate([np.empty(0, self.dtype), *values]), np.concatenate([np.empty(0, np.int32), *indices]),
+            np.concatenate([np.empty(0, self.dtype), *values]),
+            np.concatenate([np.empty(0, np.int32), *indices]),
             np.concatenate([np.zeros(1, np.int64), *(e[1:] + s for e, s in zip(ends, starts, strict=False))]),
-        )  # fmt: skip
+        )
 
     def _taken(self, k: int, local: np.ndarray) -> Any:
         arrays = self._open(k)

@@ -42,51 +42,65 @@ def _category(name: str, values: str, missing: str = "refuse") -> Column:
 
 
 #: Attributes of Adult in the file's order (adult.names).
-ADULT = Schema((
-    _number("age", 16, 90),
-    _category(
-        "workclass",
-        "Private, Self-emp-not-inc, Self-emp-inc, Federal-gov, Local-gov, State-gov, Without-pay, Never-worked", "flag",
+ADULT = Schema(
+    (
+        _number("age", 16, 90),
+        _category(
+            "workclass",
+            "Private, Self-emp-not-inc, Self-emp-inc, Federal-gov, Local-gov, State-gov, Without-pay, Never-worked",
+            "flag",
+        ),
+        _number("fnlwgt", 0, 1_500_000),
+        _category(
+            "education",
+            "Bachelors, Some-college, 11th, HS-grad, Prof-school, Assoc-acdm, Assoc-voc, 9th, 7th-8th, 12th, Masters,"
+            "1st-4th, 10th, Doctorate, 5th-6th, Preschool",
+        ),
+        _number("education-num", 1, 16),
+        _category(
+            "marital-status",
+            "Married-civ-spouse, Divorced, Never-married, Separated, Widowed, Married-spouse-absent, Married-AF-spouse",
+        ),
+        _category(
+            "occupation",
+            "Tech-support, Craft-repair, Other-service, Sales, Exec-managerial, Prof-specialty, Handlers-cleaners,"
+            "Machine-op-inspct, Adm-clerical, Farming-fishing, Transport-moving, Priv-house-serv, Protective-serv,"
+            "Armed-Forces",
+            "flag",
+        ),
+        _category("relationship", "Wife, Own-child, Husband, Not-in-family, Other-relative, Unmarried"),
+        _category("race", "White, Asian-Pac-Islander, Amer-Indian-Eskimo, Other, Black"),
+        _category("sex", "Female, Male"),
+        _number("capital-gain", 0, 20_000, False),
+        _number("capital-loss", 0, 5_000, False),
+        _number("hours-per-week", 0, 100),
+        _category(
+            "native-country",
+            "United-States, Cambodia, England, Puerto-Rico, Canada, Germany, Outlying-US(Guam-USVI-etc), India, "
+            "Japan, Greece, South, China, Cuba, Iran, Honduras, Philippines, Italy, Poland, Jamaica, Vietnam, Mexico, "
+            "Portugal, Ireland, France, Dominican-Republic, Laos, Ecuador, Taiwan, Haiti, Columbia, Hungary, "
+            "Guatemala, Nicaragua, Scotland, Thailand, Yugoslavia, El-Salvador, Trinadad&Tobago, Peru, Hong, "
+            "Holand-Netherlands",
+            "flag",
+        ),
     ),
-    _number("fnlwgt", 0, 1_500_000),
-    _category(
-        "education",
-        "Bachelors, Some-college, 11th, HS-grad, Prof-school, Assoc-acdm, Assoc-voc, 9th, 7th-8th, 12th, Masters,"
-        "1st-4th, 10th, Doctorate, 5th-6th, Preschool",
-    ),
-    _number("education-num", 1, 16),
-    _category(
-        "marital-status",
-        "Married-civ-spouse, Divorced, Never-married, Separated, Widowed, Married-spouse-absent, Married-AF-spouse",
-    ),
-    _category(
-        "occupation",
-        "Tech-support, Craft-repair, Other-service, Sales, Exec-managerial, Prof-specialty, Handlers-cleaners,"
-        "Machine-op-inspct, Adm-clerical, Farming-fishing, Transport-moving, Priv-house-serv, Protective-serv,"
-        "Armed-Forces", "flag",
-    ),
-    _category("relationship", "Wife, Own-child, Husband, Not-in-family, Other-relative, Unmarried"),
-    _category("race", "White, Asian-Pac-Islander, Amer-Indian-Eskimo, Other, Black"),
-    _category("sex", "Female, Male"),
-    _number("capital-gain", 0, 20_000, False),
-    _number("capital-loss", 0, 5_000, False),
-    _number("hours-per-week", 0, 100),
-    _category(
-        "native-country",
-        "United-States, Cambodia, England, Puerto-Rico, Canada, Germany, Outlying-US(Guam-USVI-etc), India, "
-        "Japan, Greece, South, China, Cuba, Iran, Honduras, Philippines, Italy, Poland, Jamaica, Vietnam, Mexico, "
-        "Portugal, Ireland, France, Dominican-Republic, Laos, Ecuador, Taiwan, Haiti, Columbia, Hungary, "
-        "Guatemala, Nicaragua, Scotland, Thailand, Yugoslavia, El-Salvador, Trinadad&Tobago, Peru, Hong, "
-        "Holand-Netherlands", "flag",
-    ),
-), frozenset({"", "?"}))  # fmt: skip
+    frozenset({"", "?"}),
+)
 
 #: Attributes of Abalone in the file's order; lengths in 200 mm, weights in 200 g.
-ABALONE = Schema((
-    _category("sex", "M, F, I"), _number("length", 0, 1), _number("diameter", 0, 1), _number("height", 0, 0.5),
-    _number("whole-weight", 0, 3), _number("shucked-weight", 0, 1.5), _number("viscera-weight", 0, 1),
-    _number("shell-weight", 0, 1),
-), frozenset({"", "?"}))  # fmt: skip
+ABALONE = Schema(
+    (
+        _category("sex", "M, F, I"),
+        _number("length", 0, 1),
+        _number("diameter", 0, 1),
+        _number("height", 0, 0.5),
+        _number("whole-weight", 0, 3),
+        _number("shucked-weight", 0, 1.5),
+        _number("viscera-weight", 0, 1),
+        _number("shell-weight", 0, 1),
+    ),
+    frozenset({"", "?"}),
+)
 
 
 def _rows(path: PathLike, n_fields: int, header: str) -> Iterator[tuple[int, list[str]]]:

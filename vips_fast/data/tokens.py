@@ -133,8 +133,10 @@ class Analyzer:
 
     def with_ngrams(self, words: list[str]) -> Iterator[str]:
         """A text's words, and what ``ngrams`` makes of them."""
-        return chain(words, *(map(" ".join, zip(*(words[k:] for k in range(n)), strict=False))
-                              for n in range(2, self.ngrams + 1)))  # fmt: skip
+        return chain(
+            words,
+            *(map(" ".join, zip(*(words[k:] for k in range(n)), strict=False)) for n in range(2, self.ngrams + 1)),
+        )
 
     def unigrams(self, text: str) -> list[str]:
         """The words of a text, less those that the settings leave out."""

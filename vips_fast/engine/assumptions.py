@@ -110,57 +110,86 @@ def _operator(result: FitResult) -> tuple[bool, str]:
 _Check = Callable[[FitResult], tuple[bool, str]]
 
 _CHECKS: tuple[tuple[Assumption, _Check], ...] = (
-    (Assumption(
-        "randomness", "The random numbers cannot be foretold",
-        "ChaCha20 is a pseudorandom function and the operating system's random bits are random. Then no efficient "
-        "observer gains more than a negligible amount over the stated δ.",
-    ), _randomness),
-    (Assumption(
-        "n_records", "The number of records is public",
-        "It is stated (`n_records`), or else that of the rows; in `partial_fit` that of each call.",
-    ), _n_records),
-    (Assumption(
-        "columns", "The columns are public",
-        "The vocabulary (unless it is bought) or the columns, and how records are read, were not learned from the "
-        "private records.",
-    ), _columns),
-    (Assumption(
-        "labels", "The labels are public",
-        "Which labels there are is no secret; whose they are is.",
-    ), _labels),
-    (Assumption(
-        "parameters", "The parameters are public",
-        "Document length, clips, priors and all other parameters were chosen without the private records, and test "
-        "data are public.",
-    ), _parameters),
-    (Assumption(
-        "unit", "One record is one row",
-        "Unless groups say whose rows are whose; without them, someone with several rows has the guarantee for groups "
-        "of that size.",
-    ), _unit),
-    (Assumption(
-        "parts", "Parts do not overlap",
-        "Where calls of `partial_fit` name parts, a record lies in one part only, and “replace one” stays within its "
-        "part.",
-    ), _parts),
-    (Assumption(
-        "refusals", "A refusal is for the operator",
-        "Whether a fit was refused for an invalid value is outside the guarantee, unless invalid records are dropped.",
-    ), _refusals),
-    (Assumption(
-        "all_runs", "All other releases are counted",
-        "Whatever else was released from the same records adds to this: other models, other settings that were tried, "
-        "figures of a report.",
-    ), _all_runs),
-    (Assumption(
-        "time", "Time is outside the guarantee",
-        "How long a fit takes depends on the records.",
-    ), _time),
-    (Assumption(
-        "operator", "Who runs the fit sees the data",
-        "Nothing here protects records from the machine they are on.",
-    ), _operator),
-)  # fmt: skip
+    (
+        Assumption(
+            "randomness",
+            "The random numbers cannot be foretold",
+            "ChaCha20 is a pseudorandom function and the operating system's random bits are random. Then no efficient "
+            "observer gains more than a negligible amount over the stated δ.",
+        ),
+        _randomness,
+    ),
+    (
+        Assumption(
+            "n_records",
+            "The number of records is public",
+            "It is stated (`n_records`), or else that of the rows; in `partial_fit` that of each call.",
+        ),
+        _n_records,
+    ),
+    (
+        Assumption(
+            "columns",
+            "The columns are public",
+            "The vocabulary (unless it is bought) or the columns, and how records are read, were not learned from the "
+            "private records.",
+        ),
+        _columns,
+    ),
+    (Assumption("labels", "The labels are public", "Which labels there are is no secret; whose they are is."), _labels),
+    (
+        Assumption(
+            "parameters",
+            "The parameters are public",
+            "Document length, clips, priors and all other parameters were chosen without the private records, and test "
+            "data are public.",
+        ),
+        _parameters,
+    ),
+    (
+        Assumption(
+            "unit",
+            "One record is one row",
+            "Unless groups say whose rows are whose; without them, someone with several rows has the guarantee for "
+            "groups of that size.",
+        ),
+        _unit,
+    ),
+    (
+        Assumption(
+            "parts",
+            "Parts do not overlap",
+            "Where calls of `partial_fit` name parts, a record lies in one part only, and “replace one” stays within "
+            "its part.",
+        ),
+        _parts,
+    ),
+    (
+        Assumption(
+            "refusals",
+            "A refusal is for the operator",
+            "Whether a fit was refused for an invalid value is outside the guarantee, unless invalid records are "
+            "dropped.",
+        ),
+        _refusals,
+    ),
+    (
+        Assumption(
+            "all_runs",
+            "All other releases are counted",
+            "Whatever else was released from the same records adds to this: other models, other settings that were "
+            "tried, figures of a report.",
+        ),
+        _all_runs,
+    ),
+    (Assumption("time", "Time is outside the guarantee", "How long a fit takes depends on the records."), _time),
+    (
+        Assumption(
+            "operator", "Who runs the fit sees the data", "Nothing here protects records from the machine they are on."
+        ),
+        _operator,
+    ),
+)
 
 #: In the order of the page.
 ASSUMPTIONS: tuple[Assumption, ...] = tuple(assumption for assumption, _ in _CHECKS)

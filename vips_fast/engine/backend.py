@@ -31,7 +31,12 @@ class Backend(Protocol):
     n_threads: int
 
     def read(
-        self, read: Callable[..., Any], X: Any, y: Any, extra: Mapping[str, Any], groups: Any,
+        self,
+        read: Callable[..., Any],
+        X: Any,
+        y: Any,
+        extra: Mapping[str, Any],
+        groups: Any,
         owned: Callable[[Records, Any], Records],
     ) -> tuple[Any, dict[str, Any]]:
         """Records and public facts of data, see `vips_fast.engine.units.read_units`."""
@@ -59,7 +64,12 @@ class Threads:
         self.n_threads = n_threads
 
     def read(
-        self, read: Callable[..., Any], X: Any, y: Any, extra: Mapping[str, Any], groups: Any,
+        self,
+        read: Callable[..., Any],
+        X: Any,
+        y: Any,
+        extra: Mapping[str, Any],
+        groups: Any,
         owned: Callable[[Records, Any], Records],
     ) -> tuple[Records, dict[str, Any]]:
         """See `Backend.read`."""
@@ -76,7 +86,11 @@ class Threads:
         return minibatch(sampler, records.n_rows, records.usable, randomness, step)
 
     def sum(
-        self, model: Model, records: Records, rows: np.ndarray, words: np.ndarray,
+        self,
+        model: Model,
+        records: Records,
+        rows: np.ndarray,
+        words: np.ndarray,
         figures: dict[str, float] | None = None,
     ) -> np.ndarray:
         """See `Backend.sum`."""

@@ -96,9 +96,16 @@ class Budget:
 
     @classmethod
     def create(
-        cls, path: str | Path, epsilon: float, delta: float, *, dataset: str, relation: str = "add_remove",
-        unit: str = "record", filter: str = "auto",
-    ) -> Self:  # fmt: skip
+        cls,
+        path: str | Path,
+        epsilon: float,
+        delta: float,
+        *,
+        dataset: str,
+        relation: str = "add_remove",
+        unit: str = "record",
+        filter: str = "auto",
+    ) -> Self:
         """Make a new file; nothing is ever replaced.
 
         Parameters
@@ -127,8 +134,16 @@ class Budget:
         for name, text in (("dataset", dataset), ("unit", unit)):
             check_name(name, text)
         record = {
-            "kind": "budget", "number": 0, "budget": secrets.token_hex(8), "dataset": dataset, "relation": relation,
-            "unit": unit, "epsilon": epsilon, "delta": delta, "filter": filter, "at": int(time.time()),
+            "kind": "budget",
+            "number": 0,
+            "budget": secrets.token_hex(8),
+            "dataset": dataset,
+            "relation": relation,
+            "unit": unit,
+            "epsilon": epsilon,
+            "delta": delta,
+            "filter": filter,
+            "at": int(time.time()),
             # A filter has to be fixed before the first release, and so for all versions that read the file.
             "orders": renyi_orders(epsilon, delta),
         }
@@ -216,28 +231,48 @@ class Budget:
             reserved = state.total(reserved=True)
             runs = [
                 {
-                    "run": name, "what": run.what, "part": run.part, "at": run.at, "reserved": run.count,
+                    "run": name,
+                    "what": run.what,
+                    "part": run.part,
+                    "at": run.at,
+                    "reserved": run.count,
                     "drawn": run.drawn,
-                    "counted": run.spent, "list": None if run.item is None else run.item[0],
+                    "counted": run.spent,
+                    "list": None if run.item is None else run.item[0],
                     "state": "closed" if not run.open else "abandoned" if is_dead(run.holder) else "open",
-                    "holder": {key: run.holder[key] for key in ("host", "pid")}, "event": run.event.to_dict(),
+                    "holder": {key: run.holder[key] for key in ("host", "pid")},
+                    "event": run.event.to_dict(),
                 }
                 for name, run in state.runs.items()
             ]
             lists = [
                 {
-                    "list": key, "name": one.name, "at": one.at, "epsilon": one.epsilon, "delta": one.delta,
+                    "list": key,
+                    "name": one.name,
+                    "at": one.at,
+                    "epsilon": one.epsilon,
+                    "delta": one.delta,
                     "begun": one.begun,
                     "runs": [[event.to_dict(), n, t] for (event, n), t in zip(one.items, one.taken, strict=True)],
                 }
                 for key, one in state.lists.items()
             ]
             return {
-                "spent": state.total(reserved=False), "left": max(0.0, state.epsilon - reserved),
-                "epsilon": state.epsilon, "delta": state.delta, "dataset": state.dataset, "unit": state.unit,
-                "relation": state.relation, "filter": state.filter, "runs": runs, "lists": lists,
-                "parts": state.parts(), "tight": state.tight(), "head": self._file.heads[-1],
-                "records": len(self._file.heads), "torn": self._file.torn,
+                "spent": state.total(reserved=False),
+                "left": max(0.0, state.epsilon - reserved),
+                "epsilon": state.epsilon,
+                "delta": state.delta,
+                "dataset": state.dataset,
+                "unit": state.unit,
+                "relation": state.relation,
+                "filter": state.filter,
+                "runs": runs,
+                "lists": lists,
+                "parts": state.parts(),
+                "tight": state.tight(),
+                "head": self._file.heads[-1],
+                "records": len(self._file.heads),
+                "torn": self._file.torn,
             }
 
     def __repr__(self) -> str:
@@ -254,7 +289,9 @@ class Budget:
         Raises ValueError if relation, unit or delta are not the budget's.
         """
         for name, plans, own in (
-            ("neighbors", relation, self.relation), ("unit", unit, self.unit), ("target_delta", delta, self.delta),
+            ("neighbors", relation, self.relation),
+            ("unit", unit, self.unit),
+            ("target_delta", delta, self.delta),
         ):
             if plans != own:
                 raise ValueError(
@@ -275,10 +312,19 @@ class Budget:
             if before is not None:
                 item = self._admit(state, before.event, before.count, None)
                 state = copy.deepcopy(state)
-                state.apply({
-                    "kind": "reserve", "number": -1, "run": "", "event": before.event.to_dict(), "count": before.count,
-                    "what": "", "holder": {}, "at": 0, "item": item,
-                })  # fmt: skip
+                state.apply(
+                    {
+                        "kind": "reserve",
+                        "number": -1,
+                        "run": "",
+                        "event": before.event.to_dict(),
+                        "count": before.count,
+                        "what": "",
+                        "holder": {},
+                        "at": 0,
+                        "item": item,
+                    }
+                )
             self._admit(state, event, count, part)
 
     def _admit(self, state: BudgetState, event: PrivacyEvent, count: int, part: str | None) -> tuple[str, int] | None:
@@ -342,8 +388,14 @@ class Budget:
             count = self._most(state, event, count if least is None else least, count, part)
             item = self._admit(state, event, count, part)
             record = {
-                "kind": "reserve", "run": run, "event": event.to_dict(), "count": int(count), "what": what,
-                "holder": this_process(), "at": int(time.time()), "item": item,
+                "kind": "reserve",
+                "run": run,
+                "event": event.to_dict(),
+                "count": int(count),
+                "what": what,
+                "holder": this_process(),
+                "at": int(time.time()),
+                "item": item,
             }
             self._append(record if part is None else dict(record, part=check_name("part", part)))
             made = Reservation(self, run, event, int(count), self._file.heads[-1])
@@ -402,10 +454,17 @@ class Budget:
                     f"{self.path}: the list would bring the budget of {state.dataset} to epsilon = "
                     f"{rounded_up(total, 6)}, its limit is {state.epsilon:g}"
                 )
-            self._append({
-                "kind": "list", "list": key, "name": name, "items": [[e.to_dict(), n] for e, n in items],
-                "epsilon": cost, "delta": share, "at": int(time.time()),
-            })  # fmt: skip
+            self._append(
+                {
+                    "kind": "list",
+                    "list": key,
+                    "name": name,
+                    "items": [[e.to_dict(), n] for e, n in items],
+                    "epsilon": cost,
+                    "delta": share,
+                    "at": int(time.time()),
+                }
+            )
         return {"list": key, "epsilon": cost, "delta": share}
 
     def noise_multiplier(self, make_event: Callable[[float], PrivacyEvent], count: int) -> float:

@@ -94,8 +94,12 @@ class BudgetState:
         if (kind == "budget") != (record["number"] == 0):
             raise ValueError("the first record has to be the budget's own, and no other")
         apply: Callable[[dict[str, Any]], None] = {
-            "budget": self._budget, "reserve": self._reserve, "release": self._release, "close": self._close,
-            "list": self._list, "torn": self._torn,
+            "budget": self._budget,
+            "reserve": self._reserve,
+            "release": self._release,
+            "close": self._close,
+            "list": self._list,
+            "torn": self._torn,
         }[kind]
         apply(record)
 
@@ -150,7 +154,11 @@ class BudgetState:
     def _list(self, record: dict[str, Any]) -> None:
         items = [(event_from_dict(event), int(count)) for event, count in record["items"]]
         self.lists[record["list"]] = DeclaredList(
-            str(record["name"]), items, float(record["epsilon"]), float(record["delta"]), int(record["at"]),
+            str(record["name"]),
+            items,
+            float(record["epsilon"]),
+            float(record["delta"]),
+            int(record["at"]),
             [0] * len(items),
         )
 
@@ -203,9 +211,10 @@ class BudgetState:
             key = tuple(counts.items())
             if key not in known:
                 known[key] = (
-                    gaussian_filter_epsilon(counts, delta) if gaussian
+                    gaussian_filter_epsilon(counts, delta)
+                    if gaussian
                     else renyi_filter_epsilon(counts, delta, self.orders)
-                )  # fmt: skip
+                )
             out[part] = known[key]
         return out
 

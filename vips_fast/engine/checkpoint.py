@@ -84,8 +84,12 @@ class Checkpoint:
     def write(self, path: Path) -> None:
         """Write the file, which is there whole at any moment, as it was or as it is now."""
         meta = {
-            "format": FORMAT, "step": self.step, "n_steps": self.n_steps, "head": self.head,
-            "n_records": self.n_records, "run": self.run,
+            "format": FORMAT,
+            "step": self.step,
+            "n_steps": self.n_steps,
+            "head": self.head,
+            "n_records": self.n_records,
+            "run": self.run,
         }
         # Damage to the numbers has to show, as they do not look wrong.
         text = canonical_json(dict(meta, digest=_digest(meta, self.state)))
@@ -227,7 +231,13 @@ class RunFolder:
         return kept, affordable(spent, event, planned, wanted, plan["delta"], target, plan.get("prior"))
 
     def begin(
-        self, kind: str, settings: Mapping[str, Any], public: Public, model: Model, plan: RunPlan, target: float | None,
+        self,
+        kind: str,
+        settings: Mapping[str, Any],
+        public: Public,
+        model: Model,
+        plan: RunPlan,
+        target: float | None,
         paid: int | None = None,
     ) -> tuple[Ledger, range, dict[str, Any]]:
         """Start the run, or bring the model to where it stopped.
@@ -358,8 +368,10 @@ class RunFolder:
             # Steps that are paid for are not thrown away for it; the ledger is another matter, and ends the run.
             warnings.warn(
                 f"{error}: the fit goes on without this checkpoint; a resume would go on after step "
-                f"{max(self._kept, 0)} and pay for later ones again", RuntimeWarning, stacklevel=2,
-            )  # fmt: skip
+                f"{max(self._kept, 0)} and pay for later ones again",
+                RuntimeWarning,
+                stacklevel=2,
+            )
         self._cost = time.perf_counter() - start
         self._spent += self._cost
 
@@ -390,8 +402,13 @@ def _facts(kind: str, settings: Mapping[str, Any], public: Public, plan: RunPlan
     plain = {k: array_digest(v) if isinstance(v, np.ndarray) else v for k, v in settings.items()}
     classes = None if public.classes is None else array_digest(public.classes)
     facts = {
-        "format": FORMAT, "model": kind, "versions": versions(), "settings": plain,
-        "public": dict(public.to_dict(), classes=classes), "plan": plan.public(), "taints": list(plan.taints),
+        "format": FORMAT,
+        "model": kind,
+        "versions": versions(),
+        "settings": plain,
+        "public": dict(public.to_dict(), classes=classes),
+        "plan": plan.public(),
+        "taints": list(plan.taints),
     }
     return dict(json.loads(canonical_json(facts)))
 
@@ -402,7 +419,12 @@ def _short(value: Any) -> str:
 
 
 def affordable(
-    spent: int, event: PrivacyEvent | None, planned: int, wanted: int, delta: float, target: float | None,
+    spent: int,
+    event: PrivacyEvent | None,
+    planned: int,
+    wanted: int,
+    delta: float,
+    target: float | None,
     prior: dict[str, Any] | None = None,
 ) -> int:
     """How many of the wanted times of an event a target can still pay for, after those that are spent.

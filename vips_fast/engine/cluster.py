@@ -55,14 +55,19 @@ _ATTEMPTS = 20
 #: web pages, which any user of the machine could read; and seldom the measurements that only they show, which take 4 %
 #: of two cores.
 _LOCAL = {
-    "distributed.deploy.lost-worker-timeout": "1000 days", "distributed.scheduler.http.routes": [],
-    "distributed.worker.http.routes": [], "distributed.worker.profile.enabled": False,
-    "distributed.admin.tick.interval": "1s", "distributed.admin.system-monitor.interval": "5s",
+    "distributed.deploy.lost-worker-timeout": "1000 days",
+    "distributed.scheduler.http.routes": [],
+    "distributed.worker.http.routes": [],
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.tick.interval": "1s",
+    "distributed.admin.system-monitor.interval": "5s",
 }
 #: Bytes that a network takes a second, at the least.
 _SLOWEST = 10e6
 #: Seconds for which nobody works on a task until it counts as lost.
 _IDLE = 5
+
+
 @dataclass
 class Placed:
     """Records on the workers.
@@ -115,7 +120,7 @@ class DaskBackend:
 
     def __init__(
         self, client: Client, n_partitions: int | None = None, n_threads: int = 1, timeout: float | None = None
-    ) -> None:  # fmt: skip
+    ) -> None:
         if n_partitions is not None and n_partitions < 1:
             raise ValueError(f"n_partitions={n_partitions!r}: expected at least 1, or None")
         if getattr(client, "asynchronous", True):
@@ -189,7 +194,12 @@ class DaskBackend:
     # ---------------------------------------------------------- records
 
     def read(
-        self, read: Callable[..., Any], X: Any, y: Any, extra: Mapping[str, Any], groups: Any,
+        self,
+        read: Callable[..., Any],
+        X: Any,
+        y: Any,
+        extra: Mapping[str, Any],
+        groups: Any,
         owned: Callable[[Records, Any], Records],
     ) -> tuple[Any, dict[str, Any]]:
         """See `Backend.read`; blocks are read by the workers.
@@ -219,8 +229,15 @@ class DaskBackend:
         def begin(name: str, workers: list[str]) -> list[Future]:
             answers = [
                 self.client.submit(
-                    read_block, read, self._source(X), self._source(y), extra, self._source(groups), owned,
-                    key=f"vips_read-{name}-{i}", workers=workers,
+                    read_block,
+                    read,
+                    self._source(X),
+                    self._source(y),
+                    extra,
+                    self._source(groups),
+                    owned,
+                    key=f"vips_read-{name}-{i}",
+                    workers=workers,
                 )
                 for i, (X, y, groups) in enumerate(zip(blocks, given["y"], given["groups"], strict=True))
             ]
@@ -363,7 +380,14 @@ class DaskBackend:
         try:
             level = [
                 submit(
-                    sum_part, held, sent, draw, (part.start, part.stop), number, identity(), opens,
+                    sum_part,
+                    held,
+                    sent,
+                    draw,
+                    (part.start, part.stop),
+                    number,
+                    identity(),
+                    opens,
                     key=f"vips_sum-{name}-{number}",
                 )
                 for number, (held, part) in enumerate(zip(placed.held, placed.parts, strict=True))
@@ -372,8 +396,7 @@ class DaskBackend:
             while len(level) > _TOGETHER:
                 groups = [level[i : i + _TOGETHER] for i in range(0, len(level), _TOGETHER)]
                 level = [
-                    submit(add, group, capacity, key=f"vips_add-{name}-{depth}-{i}")
-                    for i, group in enumerate(groups)
+                    submit(add, group, capacity, key=f"vips_add-{name}-{depth}-{i}") for i, group in enumerate(groups)
                 ]
                 depth += 1
             sums: list[PartialSum] | None = self._result(level, workers, name)
@@ -495,8 +518,11 @@ def connected(
                 stack.enter_context(dask.config.set(_LOCAL))
                 cluster = stack.enter_context(
                     LocalCluster(
-                        n_workers=n_workers, threads_per_worker=1, dashboard_address="127.0.0.1:0",
-                        security=Security.temporary(), silence_logs=logging.CRITICAL,
+                        n_workers=n_workers,
+                        threads_per_worker=1,
+                        dashboard_address="127.0.0.1:0",
+                        security=Security.temporary(),
+                        silence_logs=logging.CRITICAL,
                     )
                 )
                 client = stack.enter_context(Client(cluster, timeout=timeout, direct_to_workers=True))

@@ -79,8 +79,10 @@ def leaked(counts: Counts) -> float:
     """Delta that (0, delta) events let through, in all."""
     parts = [
         leaf.delta * repeats * count
-        for event, count in counts.items() for leaf, repeats in event.leaves().items() if _is_leak(leaf)
-    ]  # fmt: skip
+        for event, count in counts.items()
+        for leaf, repeats in event.leaves().items()
+        if _is_leak(leaf)
+    ]
     return math.fsum(parts) * _UP
 
 

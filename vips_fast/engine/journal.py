@@ -57,9 +57,10 @@ class FolderLock:
                     fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
                     raise BlockingIOError(
-                        errno.EWOULDBLOCK, f"in use by {_holder(self._descriptor)}; expected a folder that no other "
-                        "fit is using", str(folder),
-                    ) from None  # fmt: skip
+                        errno.EWOULDBLOCK,
+                        f"in use by {_holder(self._descriptor)}; expected a folder that no other fit is using",
+                        str(folder),
+                    ) from None
                 if not os.path.samestat(os.fstat(self._descriptor), os.stat(path)):
                     raise FileNotFoundError(errno.ENOENT, "removed by another fit just now; try again", str(folder))
                 self.before = _holder(self._descriptor) if os.fstat(self._descriptor).st_size else None

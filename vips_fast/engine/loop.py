@@ -44,11 +44,20 @@ class Progress:
 
 
 def run(
-    model: Model, records: Records, plan: RunPlan, ledger: Ledger, randomness: Randomness, backend: Backend, *,
-    first_step: int = 0, keep: Callable[[Release], None] | None = None,
-    callback: Callable[[Progress], None] | None = None, figures: list[dict[str, float]] | None = None,
+    model: Model,
+    records: Records,
+    plan: RunPlan,
+    ledger: Ledger,
+    randomness: Randomness,
+    backend: Backend,
+    *,
+    first_step: int = 0,
+    keep: Callable[[Release], None] | None = None,
+    callback: Callable[[Progress], None] | None = None,
+    figures: list[dict[str, float]] | None = None,
     charge: Callable[[], None] | None = None,
-    steps: range | None = None, after: Callable[[int], None] | None = None,
+    steps: range | None = None,
+    after: Callable[[int], None] | None = None,
 ) -> int:
     """Run a plan, updating model and ledger; returns the steps done in all.
 

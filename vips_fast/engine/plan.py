@@ -100,9 +100,19 @@ def calibrated_noise(
 
 
 def make_plan(
-    model: Model, sampler: Sampler, *, n_steps: int, delta: float, private: bool = True,
-    target_epsilon: float | None = None, noise_multiplier: float | None = None, sensitivity: float | None = None,
-    spent: Spent | None = None, taints: tuple[str, ...] = (), part: str | None = None, unit: str = "record",
+    model: Model,
+    sampler: Sampler,
+    *,
+    n_steps: int,
+    delta: float,
+    private: bool = True,
+    target_epsilon: float | None = None,
+    noise_multiplier: float | None = None,
+    sensitivity: float | None = None,
+    spent: Spent | None = None,
+    taints: tuple[str, ...] = (),
+    part: str | None = None,
+    unit: str = "record",
     prior: dict[str, Any] | None = None,
 ) -> RunPlan:
     """Plan a run of a model, whose `prepare` is told the lattice and the scale; nothing is spent.

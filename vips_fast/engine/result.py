@@ -57,8 +57,12 @@ class Public:
         call["unit"] = None if self.unit == "record" else self.unit
         call["feature_names"] = None if self.feature_names is None else list(self.feature_names)
         return {
-            "n_features": self.n_features, "n_records": self.n_records, "seed": self.seed, "scale": self.scale,
-            "n_columns": self.n_columns, **{name: value for name, value in call.items() if value is not None},
+            "n_features": self.n_features,
+            "n_records": self.n_records,
+            "seed": self.seed,
+            "scale": self.scale,
+            "n_columns": self.n_columns,
+            **{name: value for name, value in call.items() if value is not None},
         }
 
 
@@ -90,8 +94,15 @@ class FitResult:
 
     @classmethod
     def make(
-        cls, kind: str, settings: Mapping[str, Any], public: Public, n_steps: int, arrays: Mapping[str, np.ndarray],
-        state: Mapping[str, np.ndarray], ledger: Ledger, diagnostics: list[dict[str, float]] | None = None,
+        cls,
+        kind: str,
+        settings: Mapping[str, Any],
+        public: Public,
+        n_steps: int,
+        arrays: Mapping[str, np.ndarray],
+        state: Mapping[str, np.ndarray],
+        ledger: Ledger,
+        diagnostics: list[dict[str, float]] | None = None,
         transcript: list[str] | None = None,
     ) -> "FitResult":
         """Take the arrays over, close the ledger over them and freeze everything.
@@ -128,15 +139,23 @@ class FitResult:
 
 
 def digest(
-    kind: str, settings: Mapping[str, Any], public: Public, n_steps: int, arrays: Mapping[str, np.ndarray],
+    kind: str,
+    settings: Mapping[str, Any],
+    public: Public,
+    n_steps: int,
+    arrays: Mapping[str, np.ndarray],
     state: Mapping[str, np.ndarray],
 ) -> str:
     """SHA-256 over everything that a result publishes."""
     classes = None if public.classes is None else array_digest(public.classes)
     plain = {k: array_digest(v) if isinstance(v, np.ndarray) else v for k, v in settings.items()}
     meta = {
-        "format": FORMAT, "kind": kind, "settings": plain, "public": dict(public.to_dict(), classes=classes),
-        "n_steps": n_steps, "arrays": {k: array_digest(v) for k, v in arrays.items()},
+        "format": FORMAT,
+        "kind": kind,
+        "settings": plain,
+        "public": dict(public.to_dict(), classes=classes),
+        "n_steps": n_steps,
+        "arrays": {k: array_digest(v) for k, v in arrays.items()},
         "state": {k: array_digest(v) for k, v in state.items()},
     }
     return hashlib.sha256(canonical_json(meta)).hexdigest()

@@ -294,7 +294,11 @@ class FullSampler:
 
 
 def minibatch(
-    sampler: Sampler, n_rows: int, usable: np.ndarray | None, randomness: Randomness, step: int,
+    sampler: Sampler,
+    n_rows: int,
+    usable: np.ndarray | None,
+    randomness: Randomness,
+    step: int,
     part: range | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The records of a step that contribute, int64 and sorted, and the random word of each, uint64.
@@ -340,8 +344,12 @@ def resolve_sampling(sampling: str | None, neighbors: str | None, n_bins: int | 
 
 
 def make_sampler(
-    sampling: str | None, neighbors: str | None, n_records: int, batch_size: float | None,
-    rows_per_unit: int | None = None, n_bins: int | None = None,
+    sampling: str | None,
+    neighbors: str | None,
+    n_records: int,
+    batch_size: float | None,
+    rows_per_unit: int | None = None,
+    n_bins: int | None = None,
 ) -> Sampler:
     """The sampler for an estimator's parameters.
 

@@ -108,10 +108,21 @@ class Privacy:
         if event is not None and event.neighbors != relation:
             raise ValueError("ledger: its releases are of another neighbouring relation than its plan")
         return cls(
-            epsilon=ledger.epsilon(delta) if ledger.private else math.inf, delta=delta, neighbors=relation,
-            unit=unit, accountant=ledger.accountant() or "none", steps=len(ledger), noise_multiplier=noise_multiplier,
-            sampling=sampling, batch_size=batch_size, n_records=n_records, taints=ledger.taints,
-            lost=ledger.lost, shortened=ledger.shortened, parts=ledger.parts, event=event,
+            epsilon=ledger.epsilon(delta) if ledger.private else math.inf,
+            delta=delta,
+            neighbors=relation,
+            unit=unit,
+            accountant=ledger.accountant() or "none",
+            steps=len(ledger),
+            noise_multiplier=noise_multiplier,
+            sampling=sampling,
+            batch_size=batch_size,
+            n_records=n_records,
+            taints=ledger.taints,
+            lost=ledger.lost,
+            shortened=ledger.shortened,
+            parts=ledger.parts,
+            event=event,
             vocabulary=any(plan["sampling"] == "vocabulary" or "prior" in plan for plan in ledger.plans),
             rows_per_unit=rows_per_unit,
         )

@@ -120,7 +120,13 @@ class TranscriptWriter:
         self.digests: list[str] = []
 
     def begin(
-        self, kind: str, settings: Mapping[str, Any], public: Public, plan: dict[str, Any], *, done: int = 0,
+        self,
+        kind: str,
+        settings: Mapping[str, Any],
+        public: Public,
+        plan: dict[str, Any],
+        *,
+        done: int = 0,
         **facts: Any,
     ) -> None:
         """Write what is known before the first release; or find it, with the releases of the ``done`` steps.
@@ -202,8 +208,16 @@ def _read_run(folder: Path) -> Run:
         if not isinstance(meta["plan"]["n_steps"], int):
             raise TypeError
         return Run(
-            folder, meta["model"], settings, public, meta["plan"], tuple(meta["taints"]), meta["follows"],
-            meta["n_steps"], meta["partial"], tuple(json.loads((folder / LEDGER).read_bytes())),
+            folder,
+            meta["model"],
+            settings,
+            public,
+            meta["plan"],
+            tuple(meta["taints"]),
+            meta["follows"],
+            meta["n_steps"],
+            meta["partial"],
+            tuple(json.loads((folder / LEDGER).read_bytes())),
         )
     except (KeyError, TypeError, ValueError, RecursionError):
         raise ValueError(f"{folder / 'run.json'}: not a run that this version wrote") from None

@@ -120,7 +120,11 @@ class UnitRecords:
 
 
 def read_units(
-    read: Callable[..., tuple[Records, dict[str, Any]]], X: Any, y: Any, extra: Mapping[str, Any], groups: Any,
+    read: Callable[..., tuple[Records, dict[str, Any]]],
+    X: Any,
+    y: Any,
+    extra: Mapping[str, Any],
+    groups: Any,
     owned: Callable[[Records, Any], Records],
 ) -> tuple[Records, dict[str, Any]]:
     """What ``read(X, y, **extra)`` gives: records, ``owned`` by whom ``groups`` say where they do, and public facts."""

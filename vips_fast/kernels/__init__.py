@@ -8,7 +8,20 @@ from .results import BlrEStep, LdaEStep, SbnEStep
 from .sbn import sbn_pg, sbn_quadratic
 
 __all__ = [
-    "BlrEStep", "LdaEStep", "SbnEStep", "add_rounded_gaussian", "blr_estep", "chacha20_fill", "floor_spectrum",
-    "lda_estep", "pg_mean", "psd_project", "rounded_gaussian", "sbn_pg", "sbn_quadratic", "solve_repaired",
-    "symmetric_gaussian", "unpack_upper",
-]  # fmt: skip
+    "BlrEStep",
+    "LdaEStep",
+    "SbnEStep",
+    "add_rounded_gaussian",
+    "blr_estep",
+    "chacha20_fill",
+    "floor_spectrum",
+    "lda_estep",
+    "pg_mean",
+    "psd_project",
+    "rounded_gaussian",
+    "sbn_pg",
+    "sbn_quadratic",
+    "solve_repaired",
+    "symmetric_gaussian",
+    "unpack_upper",
+]

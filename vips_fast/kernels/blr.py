@@ -68,7 +68,9 @@ def pg_mean(
         native.pg_mean(flat, float(b), flat_result, isa)
     else:
         map_chunks(
-            flat.size, PG_CHUNK, n_threads,
+            flat.size,
+            PG_CHUNK,
+            n_threads,
             lambda first, last, worker: native.pg_mean(flat[first:last], float(b), flat_result[first:last], isa),
         )
     return result if out is not None or result.ndim else result[()]
@@ -171,7 +173,8 @@ def unpack_upper(packed: np.ndarray, n_features: int, off_diagonal: float = 1.0)
         # Mirrored in blocks: one column at a time would touch a cache line for each entry.
         block = slice(i, min(i + 256, d))
         matrix[block, : block.stop] = np.where(
-            np.tri(block.stop - i, block.stop, i - 1, dtype=bool), matrix[: block.stop, block].T,
+            np.tri(block.stop - i, block.stop, i - 1, dtype=bool),
+            matrix[: block.stop, block].T,
             matrix[block, : block.stop],
         )
     return matrix
@@ -191,10 +194,22 @@ def factor_spacing(clip_norm: float, n_records: int) -> float:
 
 
 def accumulate(
-    rows: Rows, second_moment: np.ndarray | None, *, row_norm: float, n_trials: float, scale_linear: float,
-    scale_quadratic: float, clip_norm: float, spacing: float, factor_grid: float, center: np.ndarray | None = None,
-    label_free: bool = False, n_threads: int = 1, xi: np.ndarray | None = None,
-    norms: np.ndarray | None = None, isa: str | None = None,
+    rows: Rows,
+    second_moment: np.ndarray | None,
+    *,
+    row_norm: float,
+    n_trials: float,
+    scale_linear: float,
+    scale_quadratic: float,
+    clip_norm: float,
+    spacing: float,
+    factor_grid: float,
+    center: np.ndarray | None = None,
+    label_free: bool = False,
+    n_threads: int = 1,
+    xi: np.ndarray | None = None,
+    norms: np.ndarray | None = None,
+    isa: str | None = None,
 ) -> np.ndarray:
     """Integer sums over all records: the unchecked core of `blr_estep`.
 
@@ -230,15 +245,41 @@ def accumulate(
         part, stored = slice(first, last), block(first, last)
         linear, quadratic = (array[: last - first] for array in weights[worker])
         native.blr_weights(
-            d, *stored, rows.y[part], None if rows.trials is None else rows.trials[part], second_moment, center,
-            row_norm, n_trials, scale_linear, scale_quadratic, clip_norm, spacing, factor_grid, label_free,
-            work[worker], linear, quadratic, None if xi is None else xi[part], None if norms is None else norms[part],
-            rows.unit, isa,
+            d,
+            *stored,
+            rows.y[part],
+            None if rows.trials is None else rows.trials[part],
+            second_moment,
+            center,
+            row_norm,
+            n_trials,
+            scale_linear,
+            scale_quadratic,
+            clip_norm,
+            spacing,
+            factor_grid,
+            label_free,
+            work[worker],
+            linear,
+            quadratic,
+            None if xi is None else xi[part],
+            None if norms is None else norms[part],
+            rows.unit,
+            isa,
         )
         target = accumulators[worker]
         native.blr_accumulate(
-            d, 0, d, *stored, linear, quadratic, work[worker], target[:d] if linear_wanted else None,
-            target[d:] if quadratic_wanted else None, rows.unit, isa,
+            d,
+            0,
+            d,
+            *stored,
+            linear,
+            quadratic,
+            work[worker],
+            target[:d] if linear_wanted else None,
+            target[d:] if quadratic_wanted else None,
+            rows.unit,
+            isa,
         )
 
     run_blocks(n_blocks, n_threads, add)
@@ -248,10 +289,20 @@ def accumulate(
 
 
 def blr_estep(
-    X: Any, y: ArrayLike, second_moment: ArrayLike | None = None, *, trials: ArrayLike | None = None,
-    n_trials: float = 1.0, row_norm: float = 1.0, center: ArrayLike | None = None,
-    scales: tuple[float, float] = (1.0, 1.0), clip_norm: float | None = None, label_free: bool = False,
-    spacing: float | None = None, n_threads: int = 1, isa: str | None = None,
+    X: Any,
+    y: ArrayLike,
+    second_moment: ArrayLike | None = None,
+    *,
+    trials: ArrayLike | None = None,
+    n_trials: float = 1.0,
+    row_norm: float = 1.0,
+    center: ArrayLike | None = None,
+    scales: tuple[float, float] = (1.0, 1.0),
+    clip_norm: float | None = None,
+    label_free: bool = False,
+    spacing: float | None = None,
+    n_threads: int = 1,
+    isa: str | None = None,
 ) -> BlrEStep:
     """E-step of Bayesian logistic regression with Polya-Gamma variables.
 
@@ -326,9 +377,21 @@ def blr_estep(
 
     xi, norms = np.empty(rows.n_rows), np.empty(rows.n_rows)
     sums = accumulate(
-        rows, second_moment, row_norm=float(row_norm), n_trials=float(n_trials), scale_linear=float(scales[0]),
-        scale_quadratic=float(scales[1]), clip_norm=float(clip_norm), spacing=spacing, factor_grid=grid, center=center,
-        label_free=bool(label_free), n_threads=n_threads, xi=xi, norms=norms, isa=isa,
+        rows,
+        second_moment,
+        row_norm=float(row_norm),
+        n_trials=float(n_trials),
+        scale_linear=float(scales[0]),
+        scale_quadratic=float(scales[1]),
+        clip_norm=float(clip_norm),
+        spacing=spacing,
+        factor_grid=grid,
+        center=center,
+        label_free=bool(label_free),
+        n_threads=n_threads,
+        xi=xi,
+        norms=norms,
+        isa=isa,
     )
 
     def unscaled(part: np.ndarray, unit: float, scale: float) -> np.ndarray:

@@ -26,7 +26,11 @@ def is_power_of_two(x: float) -> bool:
 
 
 def checked_spacing(
-    spacing: float | None, clip_norm: float, *, least_units: int = 1, low: float = MIN_SPACING,
+    spacing: float | None,
+    clip_norm: float,
+    *,
+    least_units: int = 1,
+    low: float = MIN_SPACING,
     high: float = MAX_SPACING,
 ) -> float:
     """The given spacing, or for None the one that `noise_spacing` chooses without noise, if the kernels take it.

@@ -43,9 +43,7 @@ def document_blocks(indptr: np.ndarray, block_nnz: int = BLOCK_NNZ) -> np.ndarra
     return np.asarray(edges)
 
 
-def scaled_table(
-    exp_elog_beta: np.ndarray, dtype: DTypeLike, isa: str | None = None, n_threads: int = 1
-) -> np.ndarray:
+def scaled_table(exp_elog_beta: np.ndarray, dtype: DTypeLike, isa: str | None = None, n_threads: int = 1) -> np.ndarray:
     """Word-major table, (V, K padded to cache lines), each word's row divided by its sum, which cancels in phi.
 
     Raises ValueError if an entry of ``exp_elog_beta``, (K, V) float64, is not in [0, 1e300].
@@ -64,10 +62,21 @@ def scaled_table(
 
 
 def estep_blocks(
-    indptr: np.ndarray, block_of: Callable[[int, int, int], tuple[np.ndarray, np.ndarray]], table: np.ndarray,
-    alpha: np.ndarray, *, tol: float, max_iter: int, clip_norm: float | None, spacing: float, n_threads: int = 1,
-    gamma: np.ndarray | None = None, sums: np.ndarray | None = None, n_iter: np.ndarray | None = None,
-    norms: np.ndarray | None = None, isa: str | None = None,
+    indptr: np.ndarray,
+    block_of: Callable[[int, int, int], tuple[np.ndarray, np.ndarray]],
+    table: np.ndarray,
+    alpha: np.ndarray,
+    *,
+    tol: float,
+    max_iter: int,
+    clip_norm: float | None,
+    spacing: float,
+    n_threads: int = 1,
+    gamma: np.ndarray | None = None,
+    sums: np.ndarray | None = None,
+    n_iter: np.ndarray | None = None,
+    norms: np.ndarray | None = None,
+    isa: str | None = None,
 ) -> None:
     """Run the kernel over blocks of documents on threads, adding to ``sums``.
 
@@ -94,9 +103,21 @@ def estep_blocks(
         first, last = int(edges[block]), int(edges[block + 1])
         indices, counts = block_of(first, last, worker)
         native.lda_estep(
-            indptr[first : last + 1] - indptr[first], indices, counts, table, alpha, tol, max_iter, clip_norm or 0.0,
-            spacing, workspaces[worker], part(gamma, first, last), accumulators[worker], part(n_iter, first, last),
-            part(norms, first, last), isa,
+            indptr[first : last + 1] - indptr[first],
+            indices,
+            counts,
+            table,
+            alpha,
+            tol,
+            max_iter,
+            clip_norm or 0.0,
+            spacing,
+            workspaces[worker],
+            part(gamma, first, last),
+            accumulators[worker],
+            part(n_iter, first, last),
+            part(norms, first, last),
+            isa,
         )
 
     run_blocks(n_blocks, n_threads, work)
@@ -105,9 +126,7 @@ def estep_blocks(
             sums += extra
 
 
-def _checked_csr(
-    indptr: ArrayLike, indices: ArrayLike, counts: ArrayLike
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _checked_csr(indptr: ArrayLike, indices: ArrayLike, counts: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Contiguous CSR arrays of types that can be converted; what is in them is checked block by block."""
     indptr, indices, counts = np.asarray(indptr), np.asarray(indices), np.asarray(counts)
     for name, array in (("indptr", indptr), ("indices", indices), ("counts", counts)):
@@ -180,9 +199,19 @@ def _canonical(
 
 
 def lda_estep(
-    indptr: ArrayLike, indices: ArrayLike, counts: ArrayLike, exp_elog_beta: ArrayLike, alpha: ArrayLike, *,
-    tol: float = 1e-3, max_iter: int = 100, clip_norm: float | None = None, spacing: float | None = None,
-    dtype: DTypeLike = "float32", n_threads: int = 1, isa: str | None = None,
+    indptr: ArrayLike,
+    indices: ArrayLike,
+    counts: ArrayLike,
+    exp_elog_beta: ArrayLike,
+    alpha: ArrayLike,
+    *,
+    tol: float = 1e-3,
+    max_iter: int = 100,
+    clip_norm: float | None = None,
+    spacing: float | None = None,
+    dtype: DTypeLike = "float32",
+    n_threads: int = 1,
+    isa: str | None = None,
 ) -> LdaEStep:
     """Variational E-step of latent Dirichlet allocation over sparse documents.
 
@@ -280,8 +309,20 @@ def lda_estep(
             return _converted(words, np.int32, room), _converted(count, np.float64, room)
 
         estep_blocks(
-            indptr, block_of, table, alpha, tol=float(tol), max_iter=int(max_iter), clip_norm=clip_norm,
-            spacing=spacing, n_threads=n_threads, gamma=gamma, sums=sums, n_iter=n_iter, norms=norms, isa=isa,
+            indptr,
+            block_of,
+            table,
+            alpha,
+            tol=float(tol),
+            max_iter=int(max_iter),
+            clip_norm=clip_norm,
+            spacing=spacing,
+            n_threads=n_threads,
+            gamma=gamma,
+            sums=sums,
+            n_iter=n_iter,
+            norms=norms,
+            isa=isa,
         )
 
     try:

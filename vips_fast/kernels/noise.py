@@ -100,7 +100,11 @@ def chacha20_fill(
 
 
 def rounded_gaussian(
-    scale: float, size: int | tuple[int, ...], *, unsafe_test_key: Buffer | None = None, n_threads: int = 1,
+    scale: float,
+    size: int | tuple[int, ...],
+    *,
+    unsafe_test_key: Buffer | None = None,
+    n_threads: int = 1,
     isa: str | None = None,
 ) -> np.ndarray:
     """Independent draws of round(N(0, scale^2)), exactly rounded: int64 of shape ``size``.
@@ -164,7 +168,8 @@ def add_rounded_gaussian(
             _over_blocks(flat.size, n_threads, lambda start, stop: native.int64_check(limit, flat[start:stop], isa))
         with _key(unsafe_test_key) as key:
             _over_blocks(
-                flat.size, n_threads,
+                flat.size,
+                n_threads,
                 lambda start, stop: native.add_rounded_gaussian(key, start, value, flat[start:stop], isa),
             )
     except OverflowError:
@@ -183,8 +188,13 @@ def half_power_scale(scale: float) -> float:
 
 
 def symmetric_gaussian(
-    matrix_or_size: np.ndarray | int, scale: float, *, form: str = "orthonormal", unsafe_test_key: Buffer | None = None,
-    n_threads: int = 1, isa: str | None = None,
+    matrix_or_size: np.ndarray | int,
+    scale: float,
+    *,
+    form: str = "orthonormal",
+    unsafe_test_key: Buffer | None = None,
+    n_threads: int = 1,
+    isa: str | None = None,
 ) -> np.ndarray:
     """Add exactly rounded Gaussian noise to a symmetric int64 matrix, in place; returns it.
 

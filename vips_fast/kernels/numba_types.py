@@ -46,16 +46,21 @@ STRUCTURES: dict[str, list[list[str]]] = _INTERFACE["structures"]
 
 # The C types of the declarations; every other one is a pointer.
 _NUMBERS: dict[str, tuple[Any, Any]] = {
-    "int32_t": (ctypes.c_int32, types.int32), "int64_t": (ctypes.c_int64, types.int64),
-    "uint32_t": (ctypes.c_uint32, types.uint32), "uint64_t": (ctypes.c_uint64, types.uint64),
-    "float": (ctypes.c_float, types.float32), "double": (ctypes.c_double, types.float64),
+    "int32_t": (ctypes.c_int32, types.int32),
+    "int64_t": (ctypes.c_int64, types.int64),
+    "uint32_t": (ctypes.c_uint32, types.uint32),
+    "uint64_t": (ctypes.c_uint64, types.uint64),
+    "float": (ctypes.c_float, types.float32),
+    "double": (ctypes.c_double, types.float64),
 }
 _POINTER = (ctypes.c_void_p, types.voidptr)
 
 
 class _Table(ctypes.Structure):
     _fields_ = [
-        ("abi_version", ctypes.c_uint32), ("struct_size", ctypes.c_uint32), ("isa", ctypes.c_void_p),
+        ("abi_version", ctypes.c_uint32),
+        ("struct_size", ctypes.c_uint32),
+        ("isa", ctypes.c_void_p),
         *((name, ctypes.c_void_p) for name in FUNCTIONS),
     ]
 

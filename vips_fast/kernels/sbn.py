@@ -81,8 +81,18 @@ def _checked(y: ArrayLike, w: ArrayLike, n_sweeps: Any, n_threads: int) -> tuple
 
 
 def sbn_pg(
-    y: ArrayLike, w: ArrayLike, w2: ArrayLike, c: ArrayLike, c_var: ArrayLike, b: ArrayLike, start: ArrayLike, *,
-    n_sweeps: int = 5, dtype: str = "float32", n_threads: int = 1, isa: str | None = None,
+    y: ArrayLike,
+    w: ArrayLike,
+    w2: ArrayLike,
+    c: ArrayLike,
+    c_var: ArrayLike,
+    b: ArrayLike,
+    start: ArrayLike,
+    *,
+    n_sweeps: int = 5,
+    dtype: str = "float32",
+    n_threads: int = 1,
+    isa: str | None = None,
 ) -> SbnEStep:
     """Mean-field q(z) of a sigmoid belief network under the Polya-Gamma bound: ``z`` (n, K) and ``xi`` (n, J), float64.
 
@@ -106,7 +116,8 @@ def sbn_pg(
     c, c_var, b, start = (array.astype(dtype) for array in (c, c_var, b, start))
     areas = workspaces("pg_f32" if dtype == "float32" else "pg_f64", n_visible, n_hidden, n_threads, isa)
     _over_records(
-        len(y), n_threads,
+        len(y),
+        n_threads,
         lambda part, worker: native.sbn_pg(
             y[part], table, table2, c, c_var, b, start, n_sweeps, areas[worker], z[part], xi[part], isa
         ),
@@ -115,8 +126,15 @@ def sbn_pg(
 
 
 def sbn_quadratic(
-    y: ArrayLike, w: ArrayLike, gram: ArrayLike, linear: ArrayLike, start: ArrayLike, *, n_sweeps: int = 5,
-    n_threads: int = 1, isa: str | None = None,
+    y: ArrayLike,
+    w: ArrayLike,
+    gram: ArrayLike,
+    linear: ArrayLike,
+    start: ArrayLike,
+    *,
+    n_sweeps: int = 5,
+    n_threads: int = 1,
+    isa: str | None = None,
 ) -> np.ndarray:
     """Mean-field q(z), (n, K) float64, of a sigmoid belief network under a bound whose curvature all records share.
 
@@ -135,7 +153,8 @@ def sbn_quadratic(
     z = np.empty((len(y), n_hidden))
     areas = workspaces("quadratic", n_visible, n_hidden, n_threads, isa)
     _over_records(
-        len(y), n_threads,
+        len(y),
+        n_threads,
         lambda part, worker: native.sbn_quadratic(
             y[part], w, gram, linear, start, n_sweeps, areas[worker], z[part], isa
         ),

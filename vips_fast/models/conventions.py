@@ -75,6 +75,8 @@ class Conventions(Repeatable):
         from sklearn.utils import InputTags, Tags, TargetTags
 
         return Tags(
-            estimator_type=None, target_tags=TargetTags(required=False), input_tags=InputTags(),
+            estimator_type=None,
+            target_tags=TargetTags(required=False),
+            input_tags=InputTags(),
             non_deterministic=bool(self.private),
-        )  # fmt: skip
+        )

@@ -7,21 +7,18 @@ A subclass says how its data are read (`_read`) and which `Model` goes with its 
 from __future__ import annotations
 
 import functools
-import inspect
 import math
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, is_dataclass
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack, cast
 
 import numpy as np
 
 from ..checks import check_choice, check_flag, check_name, check_number
-from ..data.frames import check_names, named_columns, warn_of_repeats
-from ..data.types import Column, Data, Names
+from ..data.frames import named_columns, warn_of_repeats
+from ..data.types import Column, Data
 from ..engine.backend import Backend, Threads
 from ..engine.checkpoint import RunFolder, open_folder
 from ..engine.interrupts import Stopped
@@ -32,39 +29,21 @@ from ..engine.plan import RunPlan, make_plan
 from ..engine.randomness import KeyedRandomness, Randomness, SystemRandomness
 from ..engine.result import FitResult, Public
 from ..engine.sampling import SAMPLINGS, Sampler, make_sampler, resolve_sampling
-from ..engine.statement import Privacy
 from ..engine.transcript import Run, TranscriptWriter, release_digest
 from ..engine.units import KeptRows, UnitRecords
 from ..kernels.threads import resolve_n_threads
-from . import persistence
-from .conventions import Conventions
+from .fitted import Fitted
 from .outlook import Outlook
 from .prepared import Prepared, bins_of, deal
-from .settings import public_seed, same, unit_name
+from .settings import public_seed, unit_name
 from .spending import Payer, planning
 
 if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-
     from .parameters import Reading
     from .vocabulary import PrivateVocabulary
 
 
-class NotFittedError(ValueError, AttributeError):
-    """A read-out was asked of an estimator before ``fit``."""
-
-
-@dataclass(frozen=True)
-class ArraySpec:
-    """What a published array must be: its shape, -1 for any length, the closed range of its numbers, and its type."""
-
-    shape: tuple[int, ...]
-    low: float = -math.inf
-    high: float = math.inf
-    dtype: str = "float64"
-
-
-class PrivateEstimator(Conventions):
+class PrivateEstimator(Fitted):
     """Base of the estimators: parameters as in scikit-learn, privacy as in this package.
 
     What `fit` finds is one immutable result, taken over when all is done: an interrupted
@@ -74,7 +53,6 @@ class PrivateEstimator(Conventions):
     #: Whether a fit without privacy keeps ``diagnostics_`` unasked.
     _figures_without_privacy: ClassVar[bool] = False
 
-    _result: FitResult | None = None
     _test_key: bytes | None = None
     _diagnose: bool = False
 
@@ -87,14 +65,6 @@ class PrivateEstimator(Conventions):
     def _read(self, X: Any, y: Any = None) -> tuple[Records, dict[str, Any]]:
         """Checked records, and the public facts in them: ``n_features``, and ``classes`` or ``scale``."""
         raise NotImplementedError(f"{type(self).__name__} does not define _read")
-
-    def _model(self, public: Public) -> Model:
-        """The model for the settings and for public facts, at its public start."""
-        raise NotImplementedError(f"{type(self).__name__} does not define _model")
-
-    def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
-        """Name and `ArraySpec` of each array that `Model.result` gives."""
-        raise NotImplementedError(f"{type(self).__name__} does not define _array_specs")
 
     def _sampler(self, public: Public) -> Sampler:
         """The sampler of a whole fit."""
@@ -125,31 +95,6 @@ class PrivateEstimator(Conventions):
 
     # ------------------------------------------------------------- settings
 
-    def _settings(self) -> dict[str, Any]:
-        """The arguments as numbers, texts, dicts and arrays, without the callback."""
-        out: dict[str, Any] = {}
-        for name, value in self.get_params().items():
-            if name == "callback" or (name == "random_state" and not isinstance(value, (int, np.integer))):
-                value = None
-            elif is_dataclass(value) and not isinstance(value, type):
-                value = asdict(value)
-            elif isinstance(value, np.generic):
-                value = value.item()
-            elif isinstance(value, np.ndarray):
-                value = np.array(value)
-            out[name] = value
-        return out
-
-    @classmethod
-    def _from_settings(cls, settings: Mapping[str, Any]) -> Self:
-        """An unfitted estimator with these settings, checked."""
-        arguments = dict(settings)
-        if cls._options_type is not None and isinstance(arguments.get("options"), dict):
-            arguments["options"] = cls._options_type(**arguments["options"])
-        estimator = cls(**arguments)
-        estimator._check_parameters()
-        return estimator
-
     def _check_privacy_parameters(self) -> None:
         check_flag("private", self.private)
         check_number("n_steps", self.n_steps, 1, 2**31, integer=True, optional=True)
@@ -169,24 +114,6 @@ class PrivateEstimator(Conventions):
     def _delta(self, n_records: int) -> float:
         """target_delta, or min(1e-5, 1/(10 n_records))."""
         return float(self.target_delta) if self.target_delta is not None else min(1e-5, 0.1 / n_records)
-
-    def __repr__(self) -> str:
-        defaults = inspect.signature(type(self).__init__).parameters
-        shown = [
-            f"{name}={value!r}" for name, value in self.get_params().items() if not same(value, defaults[name].default)
-        ]
-        text = f"{type(self).__name__}({', '.join(shown)})"
-        if self._result is None or self._result.ledger.private:
-            return text
-        return f"{text}  # NOT PRIVATE: {'; '.join(self._result.ledger.taints)}"
-
-    def _repr_html_(self) -> str:
-        said = "" if self._result is None else self._result.privacy._repr_html_()
-        return f"<pre>{escape(repr(self))}</pre>{said}"
-
-    def __getstate__(self) -> dict[str, Any]:
-        # Neither a key nor a lock is ever stored or copied.
-        return {k: v for k, v in vars(self).items() if k not in ("_test_key", "_lock")}
 
     def set_unsafe(self, *, test_key: bytes | None = None, diagnostics: bool = False) -> Self:
         """Open what privacy closes, for tests, audits and public data; fits that follow are NOT PRIVATE for good.
@@ -217,10 +144,22 @@ class PrivateEstimator(Conventions):
     # ------------------------------------------------------------- fitting
 
     def _fit(
-        self, X: Any, y: Any = None, *, partial: bool = False, transcript: str | Path | None = None,
-        checkpoint: str | Path | RunFolder | None = None, resume: bool = False, checkpoint_every: int | None = None,
-        budget: Payer = None, part: str | None = None, n_records: int | None = None, groups: Any = None,
-        unit: str | None = None, after: PrivateVocabulary | None = None, backend: Backend | None = None,
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        partial: bool = False,
+        transcript: str | Path | None = None,
+        checkpoint: str | Path | RunFolder | None = None,
+        resume: bool = False,
+        checkpoint_every: int | None = None,
+        budget: Payer = None,
+        part: str | None = None,
+        n_records: int | None = None,
+        groups: Any = None,
+        unit: str | None = None,
+        after: PrivateVocabulary | None = None,
+        backend: Backend | None = None,
         **extra: Unpack[Reading],
     ) -> Self:
         """`fit` and `partial_fit` of all models; ``part`` and ``n_records`` are about a call of the latter."""
@@ -231,8 +170,18 @@ class PrivateEstimator(Conventions):
             first, resumed = not partial or self._result is None, folder is not None and folder.begun
             writer = None if transcript is None else TranscriptWriter(transcript, first=first, resume=resumed)
             prepared = self.prepare(
-                X, y, partial=partial, budget=budget, folder=folder, part=part, n_records=n_records, groups=groups,
-                unit=unit, after=after, backend=backend, **extra,
+                X,
+                y,
+                partial=partial,
+                budget=budget,
+                folder=folder,
+                part=part,
+                n_records=n_records,
+                groups=groups,
+                unit=unit,
+                after=after,
+                backend=backend,
+                **extra,
             )
             if not (partial or resumed):
                 try:
@@ -245,10 +194,20 @@ class PrivateEstimator(Conventions):
         return self
 
     def prepare(
-        self, X: Data, y: Column | None = None, *, partial: bool = False, budget: Payer = None,
-        folder: RunFolder | None = None, part: str | None = None, n_records: int | None = None,
-        groups: Column | None = None, unit: str | None = None, after: PrivateVocabulary | None = None,
-        backend: Backend | None = None, **extra: Unpack[Reading],
+        self,
+        X: Data,
+        y: Column | None = None,
+        *,
+        partial: bool = False,
+        budget: Payer = None,
+        folder: RunFolder | None = None,
+        part: str | None = None,
+        n_records: int | None = None,
+        groups: Column | None = None,
+        unit: str | None = None,
+        after: PrivateVocabulary | None = None,
+        backend: Backend | None = None,
+        **extra: Unpack[Reading],
     ) -> Prepared:
         """What a fit to these data would run with; nothing is drawn or spent, and the estimator stays as it is.
 
@@ -291,8 +250,19 @@ class PrivateEstimator(Conventions):
                     raise ValueError("sampling='rows': expected X in one piece, not in blocks that workers make")
                 records.choose(randomness, done)
             return Prepared(
-                records, public, model, plan, ledger, randomness, backend, chosen._settings(), diagnoses,
-                partial, done, None if before is None else before.head, spending,
+                records,
+                public,
+                model,
+                plan,
+                ledger,
+                randomness,
+                backend,
+                chosen._settings(),
+                diagnoses,
+                partial,
+                done,
+                None if before is None else before.head,
+                spending,
             )
 
     def run(self, prepared: Prepared, keep: TranscriptWriter | None = None, folder: RunFolder | None = None) -> Self:
@@ -311,16 +281,32 @@ class PrivateEstimator(Conventions):
         try:
             if keep is not None:
                 keep.begin(
-                    kind, settings, public, plan.public(), done=0 if steps is None else steps.start,
-                    taints=list(plan.taints), follows=prepared.follows, n_steps=prepared.n_steps,
+                    kind,
+                    settings,
+                    public,
+                    plan.public(),
+                    done=0 if steps is None else steps.start,
+                    taints=list(plan.taints),
+                    follows=prepared.follows,
+                    n_steps=prepared.n_steps,
                     partial=prepared.partial,
                 )
             if steps is None or len(steps):
                 spending.record(ledger)
             with prepared.backend.placed(prepared.records) as records:
                 done = run(
-                    model, records, plan, ledger, prepared.randomness, prepared.backend, first_step=prepared.n_steps,
-                    keep=keep, callback=self.callback, figures=figures, charge=spending.release, steps=steps,
+                    model,
+                    records,
+                    plan,
+                    ledger,
+                    prepared.randomness,
+                    prepared.backend,
+                    first_step=prepared.n_steps,
+                    keep=keep,
+                    callback=self.callback,
+                    figures=figures,
+                    charge=spending.release,
+                    steps=steps,
                     after=None if folder is None else folder.after,
                 )
             ledger = ledger if folder is None else folder.finish()
@@ -338,7 +324,14 @@ class PrivateEstimator(Conventions):
         finally:
             spending.close()
         self._result = FitResult.make(
-            kind, settings, public, done, model.result(), model.state(), ledger, figures,
+            kind,
+            settings,
+            public,
+            done,
+            model.result(),
+            model.state(),
+            ledger,
+            figures,
             None if keep is None else keep.digests,
         )
         return self
@@ -409,17 +402,29 @@ class PrivateEstimator(Conventions):
         return make_sampler(whole, self.neighbors or accounted, int(size), None, self.rows_per_group), 1
 
     def _prepare(
-        self, public: Public, partial: bool, before: FitResult | None, taints: tuple[str, ...] | None = None,
+        self,
+        public: Public,
+        partial: bool,
+        before: FitResult | None,
+        taints: tuple[str, ...] | None = None,
         prior: dict[str, Any] | None = None,
     ) -> tuple[Model, RunPlan, Ledger]:
         """Model, plan and ledger of a run; every refusal that needs no records happens here."""
         model = self._model(public)
         sampler, n_steps = self._schedule(public, partial)
         plan = make_plan(
-            model, sampler, n_steps=n_steps, delta=self._delta(public.n_records), private=bool(self.private),
-            target_epsilon=self.target_epsilon, noise_multiplier=self.noise_multiplier,
+            model,
+            sampler,
+            n_steps=n_steps,
+            delta=self._delta(public.n_records),
+            private=bool(self.private),
+            target_epsilon=self.target_epsilon,
+            noise_multiplier=self.noise_multiplier,
             sensitivity=self._sensitivity(model, sampler.neighbors),
-            spent=None if before is None else before.ledger.spent, part=public.part, unit=public.unit, prior=prior,
+            spent=None if before is None else before.ledger.spent,
+            part=public.part,
+            unit=public.unit,
+            prior=prior,
             taints=self._taints() + self._unsafe_taints() if taints is None else taints,
         )
         if prior is not None and (prior["unit"], prior["relation"]) != (plan.unit, plan.relation):
@@ -479,117 +484,16 @@ class PrivateEstimator(Conventions):
                 model.update(release)
                 digests.append(release_digest(release))
             fresh._result = FitResult.make(
-                cls.__name__, fresh._settings(), one.public, one.n_steps + one.done, model.result(), model.state(),
-                ledger, None, digests,
+                cls.__name__,
+                fresh._settings(),
+                one.public,
+                one.n_steps + one.done,
+                model.result(),
+                model.state(),
+                ledger,
+                None,
+                digests,
             )
             estimator = fresh
         assert estimator is not None
         return estimator
-
-    # ------------------------------------------------------------ read-outs
-
-    def _fitted(self) -> FitResult:
-        """The result, or a NotFittedError."""
-        if self._result is None:
-            try:
-                from sklearn import exceptions
-            except ImportError:
-                kind: type[Exception] = NotFittedError
-            else:
-                kind = exceptions.NotFittedError
-            raise kind(f"This {type(self).__name__} instance is not fitted yet: call fit first")
-        return self._result
-
-    def _as_fitted(self) -> Self:
-        """An estimator with the settings of the fit, whatever was set afterwards."""
-        return self._from_settings(self._fitted().settings)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return self._result is not None
-
-    @property
-    def privacy_(self) -> Privacy:
-        """The guarantee; ``privacy_.statement()`` says it in words."""
-        return self._fitted().privacy
-
-    @property
-    def ledger_(self) -> Ledger:
-        """Every release, and what they add up to."""
-        return self._fitted().ledger
-
-    @property
-    def n_steps_(self) -> int:
-        """Steps done."""
-        return self._fitted().n_steps
-
-    @property
-    def n_iter_(self) -> int:
-        """The same, by scikit-learn's name."""
-        return self.n_steps_
-
-    @property
-    def n_features_in_(self) -> int:
-        """Columns of the data."""
-        return self._fitted().public.n_features
-
-    @property
-    def feature_names_in_(self) -> Names:
-        """Names of the columns of the frame that the model was fitted to; AttributeError where it was none."""
-        if (names := self._fitted().public.feature_names) is None:
-            raise AttributeError("feature_names_in_: the fit was not to a frame with named columns")
-        return np.array(names, dtype=object)
-
-    def _held(self, X: Any) -> Any:
-        """X, whose columns must be those of the fit by name and order where both have names."""
-        return check_names(type(self).__name__, self._fitted().public.feature_names, X)
-
-    @property
-    def diagnostics_(self) -> list[dict[str, float]] | None:
-        """Un-noised figures of each step, with ``set_unsafe(diagnostics=True)``; else None."""
-        figures = self._fitted().diagnostics
-        return None if figures is None else [dict(step) for step in figures]
-
-    # --------------------------------------------------------------- files
-
-    def save(self, path: str | Path) -> None:
-        """Write the fitted model to a folder: ``model.npz``, ``model.json`` and ``privacy.json``, no pickle.
-
-        Only released quantities and the constructor's arguments, which are public, are written. The folder appears
-        whole or not at all; a model that is there is exchanged for the new one in one step, where the system can.
-
-        Raises NotFittedError before ``fit``; FileExistsError if the path is a file, or a folder that holds anything but
-        a saved model; ValueError if an argument of the constructor cannot be written as JSON.
-
-        >>> import tempfile
-        >>> import numpy as np
-        >>> from vips_fast import SigmoidBeliefNetwork
-        >>> model = SigmoidBeliefNetwork(2, noise_multiplier=9.0, n_steps=2).fit(np.eye(50, 4, dtype=int))
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     model.save(f"{folder}/model")
-        ...     again = SigmoidBeliefNetwork.load(f"{folder}/model")
-        >>> again.privacy_ == model.privacy_, np.array_equal(again.components_, model.components_)
-        (True, True)
-        """
-        persistence.save(self._fitted(), path)
-
-    @classmethod
-    def load(cls, path: str | Path, *, verify: Ed25519PublicKey | bytes | None = None) -> Self:
-        """Read a model that `save` wrote.
-
-        ``verify`` is an Ed25519 public key (of the ``cryptography`` package, or its 32 bytes) under which the model's
-        signature must hold; None does not look at a signature.
-
-        Raises FileNotFoundError if the folder or one of its files is missing; ValueError if the files are of another
-        model or format, do not agree with the ledger, hold arrays of wrong shapes or values, or the signature does not
-        hold.
-        """
-        return persistence.load(cls, path, verify)
-
-    def sign(self, key: Ed25519PrivateKey | bytes) -> bytes:
-        """Sign the fitted model; `save` then writes the signature beside it.
-
-        ``key`` is an Ed25519 private key of the ``cryptography`` package (extra ``sign``), or its 32 bytes. Returns the
-        detached signature of ``ledger_.head``, which stands for arrays, settings and ledger.
-        """
-        self._result, signature = persistence.sign(self._fitted(), key)
-        return signature

@@ -23,9 +23,9 @@ from ..engine.result import FORMAT, FitResult, Public
 from .privacy_file import PRIVACY_FILE, privacy_json
 
 if TYPE_CHECKING:
-    from .estimator import PrivateEstimator
+    from .fitted import Fitted
 
-    E = TypeVar("E", bound=PrivateEstimator)
+    E = TypeVar("E", bound=Fitted)
 
 ARRAYS, META, SIGNATURE = "model.npz", "model.json", "model.sig"
 _CONTEXT = b"vips_fast model 2\0"
@@ -58,7 +58,10 @@ def write_into(result: FitResult, folder: Path) -> None:
     if result.public.classes is not None:
         arrays[_CLASSES] = result.public.classes
     meta = {
-        "format": FORMAT, "model": result.kind, "n_steps": result.n_steps, "public": result.public.to_dict(),
+        "format": FORMAT,
+        "model": result.kind,
+        "n_steps": result.n_steps,
+        "public": result.public.to_dict(),
         "settings": {k: v for k, v in result.settings.items() if not isinstance(v, np.ndarray)},
         "ledger": result.ledger.to_dict(),
     }
@@ -138,6 +141,7 @@ def _load(cls: "type[E]", path: Path, verify: Any) -> "E":
 
 def _result(meta: dict[str, Any], stored: dict[str, np.ndarray]) -> FitResult:
     """The result in the files, unchecked."""
+
     def group(prefix: str) -> dict[str, np.ndarray]:
         return {name[len(prefix) :]: array for name, array in stored.items() if name.startswith(prefix)}
 
@@ -149,12 +153,17 @@ def _result(meta: dict[str, Any], stored: dict[str, np.ndarray]) -> FitResult:
     for array in stored.values():
         array.flags.writeable = False
     return FitResult(
-        meta["model"], {**meta["settings"], **group(_SETTING)}, public, meta["n_steps"], group(_ARRAY), group(_STATE),
+        meta["model"],
+        {**meta["settings"], **group(_SETTING)},
+        public,
+        meta["n_steps"],
+        group(_ARRAY),
+        group(_STATE),
         Ledger.from_dict(meta["ledger"]).freeze(),
     )
 
 
-def _check_arrays(estimator: "PrivateEstimator", result: FitResult) -> None:
+def _check_arrays(estimator: "Fitted", result: FitResult) -> None:
     """Shapes, ranges and finiteness of the published arrays and of the state."""
     specs = estimator._array_specs(result.public)
     if set(specs) != set(result.arrays):

@@ -63,9 +63,13 @@ def plot_topics(
 
 
 def plot_coefficients(
-    model: PrivateEstimator, means: np.ndarray, limits: np.ndarray, titles: Sequence[str],
-    names: Sequence[str] | None, most: int,
-) -> "Figure":  # fmt: skip
+    model: PrivateEstimator,
+    means: np.ndarray,
+    limits: np.ndarray,
+    titles: Sequence[str],
+    names: Sequence[str] | None,
+    most: int,
+) -> "Figure":
     """A panel for each row of means, (K, d): the ``most`` largest, with their limits (K, d, 2)."""
     check_number("most", most, 1, math.inf, integer=True)
     known, shown = column_names(names, means.shape[1], "column {}"), min(most, means.shape[1])

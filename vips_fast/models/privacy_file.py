@@ -60,30 +60,47 @@ def privacy_record(result: FitResult) -> dict[str, Any]:
         "taints": list(privacy.taints),
         "dp_flavor": {"name": "approximate", "relation": privacy.neighbors},
         "privacy_loss": {
-            "unit": privacy.unit, "n_records": privacy.n_records, "rows_per_unit": privacy.rows_per_unit,
-            "epsilon": privacy.epsilon if known else None, "delta": privacy.delta if known else None,
-            "mu": mu if known else None, "rho": rho if known else None,
+            "unit": privacy.unit,
+            "n_records": privacy.n_records,
+            "rows_per_unit": privacy.rows_per_unit,
+            "epsilon": privacy.epsilon if known else None,
+            "delta": privacy.delta if known else None,
+            "mu": mu if known else None,
+            "rho": rho if known else None,
         },
         "model": {"name": "central", "release": "one fitted model; the noised state of every step"},
         "accounting": {
-            "accountant": privacy.accountant, "title": accountant.title if accountant else "none",
-            "source": accountant.source if accountant else "", "releases": privacy.steps, "lost": privacy.lost,
+            "accountant": privacy.accountant,
+            "title": accountant.title if accountant else "none",
+            "source": accountant.source if accountant else "",
+            "releases": privacy.steps,
+            "lost": privacy.lost,
             "events": [{"part": part, "event": event.to_dict()} for part, event in events],
-            "vocabulary_included": privacy.vocabulary, "budget": ledger.budget,
+            "vocabulary_included": privacy.vocabulary,
+            "budget": ledger.budget,
         },
         "implementation": {
-            "estimator": result.kind, "mechanism": "Gaussian", "sampling": privacy.sampling,
-            "batch_size": privacy.batch_size, "n_steps": result.n_steps,
-            "noise_multiplier": privacy.noise_multiplier, "clip_norm": float(plan.get("clip_norm", 0.0)),
+            "estimator": result.kind,
+            "mechanism": "Gaussian",
+            "sampling": privacy.sampling,
+            "batch_size": privacy.batch_size,
+            "n_steps": result.n_steps,
+            "noise_multiplier": privacy.noise_multiplier,
+            "clip_norm": float(plan.get("clip_norm", 0.0)),
             "sensitivity": float(plan.get("sensitivity", 0.0)),
         },
         "assumptions": [
-            {"name": f.assumption.name, "text": f"{f.assumption.title}. {f.assumption.text}", "checked": f.held,
-             "why": f.why} for f in assess(result)
+            {
+                "name": f.assumption.name,
+                "text": f"{f.assumption.title}. {f.assumption.text}",
+                "checked": f.held,
+                "why": f.why,
+            }
+            for f in assess(result)
         ],
         "versions": {"vips_fast": __version__},
         "digests": {"ledger": result.head, "result": ledger.closing},
-    }  # fmt: skip
+    }
 
 
 def privacy_json(result: FitResult) -> str:

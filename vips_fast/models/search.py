@@ -62,17 +62,27 @@ from ..engine.sampling import Sampler, check_steps, run_event
 from ..engine.statement import Privacy
 from ..mechanisms import GaussianMechanism
 from ..mechanisms.selection import number_of_runs
-from .estimator import NotFittedError, PrivateEstimator
+from .estimator import PrivateEstimator
+from .fitted import NotFittedError
 from .outlook import Outlook
 from .settings import unit_name
 
 #: What all runs have in common, so that they have one event.
 SCHEDULE = frozenset(
     {
-        "sampling", "neighbors", "batch_size", "n_steps", "n_records", "target_epsilon", "target_delta",
-        "noise_multiplier", "private", "rows_per_group", "callback",
+        "sampling",
+        "neighbors",
+        "batch_size",
+        "n_steps",
+        "n_records",
+        "target_epsilon",
+        "target_delta",
+        "noise_multiplier",
+        "private",
+        "rows_per_group",
+        "callback",
     }
-)  # fmt: skip
+)
 _SAMPLINGS = ("poisson", "full", "without_replacement")
 #: Renyi divergence of the private score over that of a run, at an order, where the score's noise is not given.
 _SCORE_SHARE, _SHARE_ORDER = 0.2, 8.0
@@ -140,10 +150,18 @@ class PrivateSearch(Generic[E]):
     """
 
     def __init__(
-        self, estimator: E, candidates: Mapping[str, Sequence[object]] | Sequence[Mapping[str, object]], *,
-        mean_runs: float = 10.0, shape: float | None = 1.0, score: str = "private", held_out: float = 0.2,
-        scorer: Scorer | None = None, score_range: tuple[float, float] | None = None, score_noise: float | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        estimator: E,
+        candidates: Mapping[str, Sequence[object]] | Sequence[Mapping[str, object]],
+        *,
+        mean_runs: float = 10.0,
+        shape: float | None = 1.0,
+        score: str = "private",
+        held_out: float = 0.2,
+        scorer: Scorer | None = None,
+        score_range: tuple[float, float] | None = None,
+        score_noise: float | None = None,
+    ) -> None:
         self.estimator, self.candidates = estimator, candidates
         self.mean_runs, self.shape, self.score, self.held_out = mean_runs, shape, score, held_out
         self.scorer, self.score_range, self.score_noise = scorer, score_range, score_noise
@@ -260,9 +278,16 @@ class PrivateSearch(Generic[E]):
     # ------------------------------------------------------------------ fit
 
     def fit(
-        self, X: Data, y: Column | None = None, *, groups: Column | None = None, unit: str | None = None,
-        budget: str | Path | Budget | None = None, X_public: Data | None = None, y_public: Column | None = None,
-    ) -> Self:  # fmt: skip
+        self,
+        X: Data,
+        y: Column | None = None,
+        *,
+        groups: Column | None = None,
+        unit: str | None = None,
+        budget: str | Path | Budget | None = None,
+        X_public: Data | None = None,
+        y_public: Column | None = None,
+    ) -> Self:
         """Search; afterwards ``best_estimator_`` is the chosen model.
 
         X and y are as the estimator's ``fit`` takes them, in memory; ``groups``, ``unit`` and ``budget`` as in
@@ -353,9 +378,13 @@ class PrivateSearch(Generic[E]):
             return {"dataset": budget.dataset, "budget": budget.identity, "run": held.run, "head": held.head}
 
     def _runs(
-        self, tried: list[dict[str, Any]], common: Mapping[str, Any], data: Mapping[str, Any],
-        judge: Callable[[PrivateEstimator, int], float], randomness: Randomness,
-    ) -> tuple[E, dict[str, Any], float] | None:  # fmt: skip
+        self,
+        tried: list[dict[str, Any]],
+        common: Mapping[str, Any],
+        data: Mapping[str, Any],
+        judge: Callable[[PrivateEstimator, int], float],
+        randomness: Randomness,
+    ) -> tuple[E, dict[str, Any], float] | None:
         """The best of a random number of runs, with its settings and its score."""
         best: tuple[E, dict[str, Any], float] | None = None
         high, low = (int(word) for word in randomness.words(2, "number of runs", 0))
@@ -373,17 +402,25 @@ class PrivateSearch(Generic[E]):
         return best
 
     def _published(
-        self, model: E, event: RepeatAndSelectEvent, score: float, n_candidates: int, n_records: int,
+        self,
+        model: E,
+        event: RepeatAndSelectEvent,
+        score: float,
+        n_candidates: int,
+        n_records: int,
         facts: dict[str, str] | None,
-    ) -> E:  # fmt: skip
+    ) -> E:
         """The chosen model with the ledger of the search in place of its run's."""
         result, ledger = model._fitted(), Ledger()
         plan: dict[str, Any] = dict(result.ledger.plan or {})
         searched = {
-            "candidates": n_candidates, "mean_runs": float(self.mean_runs), "score": self.score, "best_score": score,
+            "candidates": n_candidates,
+            "mean_runs": float(self.mean_runs),
+            "score": self.score,
+            "best_score": score,
             "shape": None if self.shape is None else float(self.shape),
             "held_out": float(self.held_out) if self.score == "private" else 0.0,
-        }  # fmt: skip
+        }
         ledger.open(plan | {"n_records": n_records, "search": searched})
         for reason in result.ledger.taints:
             ledger.taint(reason)

@@ -35,9 +35,13 @@ class Spending:
     """
 
     def __init__(
-        self, estimator: PrivateEstimator | None = None, budget: str | Path | Budget | None = None,
-        partial: bool = False, call: Mapping[str, Any] | None = None, folder: RunFolder | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        estimator: PrivateEstimator | None = None,
+        budget: str | Path | Budget | None = None,
+        partial: bool = False,
+        call: Mapping[str, Any] | None = None,
+        folder: RunFolder | None = None,
+    ) -> None:
         self.budget = None if budget is None or estimator is None else Budget.of(budget)
         self._estimator, self._partial, self._call = estimator, partial, dict(call or {})
         self._folder = folder if folder is not None and folder.begun else None
@@ -62,9 +66,7 @@ class Spending:
         if self.budget is None or self._reservation is None:
             return None
         held = self._reservation
-        return {
-            "dataset": self.budget.dataset, "budget": self.budget.identity, "run": held.run, "head": held.head,
-        }  # fmt: skip
+        return {"dataset": self.budget.dataset, "budget": self.budget.identity, "run": held.run, "head": held.head}
 
     def begin(self) -> Self:
         """Refuse what no budget can pay for; reserve before data are read, where public numbers say how much."""
@@ -236,9 +238,13 @@ class Spending:
 
 @contextmanager
 def planning(
-    estimator: PrivateEstimator, budget: Any, partial: bool, call: Mapping[str, Any], folder: RunFolder | None,
+    estimator: PrivateEstimator,
+    budget: Any,
+    partial: bool,
+    call: Mapping[str, Any],
+    folder: RunFolder | None,
     prior: Mapping[str, Any] | None,
-) -> Iterator[Spending]:  # fmt: skip
+) -> Iterator[Spending]:
     """The spending of a fit that is being planned, after what its columns were bought with (see `RunPlan`); where no
     plan is made, what was reserved is given back."""
     spending = Spending.of(estimator, budget, partial, call, folder)

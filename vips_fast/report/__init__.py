@@ -27,16 +27,39 @@ if TYPE_CHECKING:
 
 #: Where the names live that need the models, which a table of text shall not wait for.
 _HOMES = {
-    "Dossier": "dossier", "Gain": "words", "gain": "words", "html_report": "html", "make_dossier": "dossier",
+    "Dossier": "dossier",
+    "Gain": "words",
+    "gain": "words",
+    "html_report": "html",
+    "make_dossier": "dossier",
     "short_report": "short",
-}  # fmt: skip
+}
 
 __all__ = [
-    "Dossier", "Gain", "MatchedTopics", "compare_topics", "component_rows", "dictionary_grid", "gain", "html_report",
-    "image_grid", "make_dossier", "match_topics", "mean_overlap", "paragraph", "predictive_perplexity",
-    "reconstruction_grid", "save_png", "short_report", "split_words", "square_shape", "table", "top_words",
-    "topics_table", "unigram_perplexity",
-]  # fmt: skip
+    "Dossier",
+    "Gain",
+    "MatchedTopics",
+    "compare_topics",
+    "component_rows",
+    "dictionary_grid",
+    "gain",
+    "html_report",
+    "image_grid",
+    "make_dossier",
+    "match_topics",
+    "mean_overlap",
+    "paragraph",
+    "predictive_perplexity",
+    "reconstruction_grid",
+    "save_png",
+    "short_report",
+    "split_words",
+    "square_shape",
+    "table",
+    "top_words",
+    "topics_table",
+    "unigram_perplexity",
+]
 
 
 def __getattr__(name: str) -> Any:

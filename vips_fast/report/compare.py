@@ -34,11 +34,14 @@ def compare_topics(
     words, beside = top_words(first, vocabulary, n_words), top_words(second, vocabulary, n_words)
     return [
         MatchedTopics(
-            k, pair, float(np.minimum(first[k], second[pair]).sum()),
+            k,
+            pair,
+            float(np.minimum(first[k], second[pair]).sum()),
             tuple(word for word in words[k] if word in set(beside[pair])),
         )
-        for k, pair in enumerate(match_topics(first, second)) if pair is not None
-    ]  # fmt: skip
+        for k, pair in enumerate(match_topics(first, second))
+        if pair is not None
+    ]
 
 
 def mean_overlap(pairs: Sequence[MatchedTopics]) -> float:

@@ -117,10 +117,17 @@ class Dossier:
 
 
 def make_dossier(
-    model: PrivateEstimator, *, words: Sequence[str] | None = None, names: Sequence[str] | None = None,
-    n_words: int = 10, audit: Mapping[str, Any] | None = None, budget: Mapping[str, Any] | None = None,
-    verified: Any = None, signed: bool = False, missing: Sequence[str] = (),
-) -> Dossier:  # fmt: skip
+    model: PrivateEstimator,
+    *,
+    words: Sequence[str] | None = None,
+    names: Sequence[str] | None = None,
+    n_words: int = 10,
+    audit: Mapping[str, Any] | None = None,
+    budget: Mapping[str, Any] | None = None,
+    verified: Any = None,
+    signed: bool = False,
+    missing: Sequence[str] = (),
+) -> Dossier:
     """The dossier of a fitted estimator.
 
     ``words`` are those of a topic model's columns, ``names`` of any other's, None takes those that the model knows;
@@ -147,21 +154,38 @@ def make_dossier(
     kept = len(closing["transcript"]) if closing.get("transcript") else None
     facts = [
         ("ε (epsilon)", rounded_up(privacy.epsilon) if privacy.private else "none"),
-        ("δ (delta)", rounded_up(privacy.delta, 3)), ("protected", f"one {privacy.unit}"),
+        ("δ (delta)", rounded_up(privacy.delta, 3)),
+        ("protected", f"one {privacy.unit}"),
         (f"{'row' if privacy.rows_per_unit else privacy.unit}s", f"{privacy.n_records}"),
         ("releases", f"{len(ledger)}"),
-    ]  # fmt: skip
+    ]
     return Dossier(
-        kind=result.kind, title=learned.family, private=privacy.private, taints=privacy.taints,
-        statement=privacy.statement(), facts=tuple(facts), unit=privacy.unit,
-        gains=tuple(one for one in found if one is not None), learned=learned, findings=tuple(assess(result)),
+        kind=result.kind,
+        title=learned.family,
+        private=privacy.private,
+        taints=privacy.taints,
+        statement=privacy.statement(),
+        facts=tuple(facts),
+        unit=privacy.unit,
+        gains=tuple(one for one in found if one is not None),
+        learned=learned,
+        findings=tuple(assess(result)),
         curve=_curve(ledger, privacy.delta) if privacy.private and len(ledger) else None,
-        runs=tuple(map(dict, plans[-_MOST_RUNS:])), runs_left_out=max(0, len(plans) - _MOST_RUNS),
-        n_releases=len(ledger), lost=ledger.lost, target=result.settings.get("target_epsilon"),
+        runs=tuple(map(dict, plans[-_MOST_RUNS:])),
+        runs_left_out=max(0, len(plans) - _MOST_RUNS),
+        n_releases=len(ledger),
+        lost=ledger.lost,
+        target=result.settings.get("target_epsilon"),
         budget=None if budget is None else dict(budget),
-        budget_charged=ledger.budget, settings=_settings(model, result.settings),
-        audit=None if audit is None else dict(audit), verified=verified, signed=signed, kept=kept, head=ledger.head,
-        lacks=(*missing, *_lacks(model, columns, kept, audit, budget)), version=__version__,
+        budget_charged=ledger.budget,
+        settings=_settings(model, result.settings),
+        audit=None if audit is None else dict(audit),
+        verified=verified,
+        signed=signed,
+        kept=kept,
+        head=ledger.head,
+        lacks=(*missing, *_lacks(model, columns, kept, audit, budget)),
+        version=__version__,
     )
 
 
@@ -172,10 +196,10 @@ def _check_audit(audit: Mapping[str, Any] | None) -> None:
     wanted = {"layer", "title", "checks", "passed"}
     whole = isinstance(layers, list) and all(isinstance(one, Mapping) and wanted <= one.keys() for one in layers)
     checks = whole and all(
-        isinstance(one["checks"], list) and all(isinstance(c, Mapping) and {"name", "passed"} <= c.keys()
-                                               for c in one["checks"])
+        isinstance(one["checks"], list)
+        and all(isinstance(c, Mapping) and {"name", "passed"} <= c.keys() for c in one["checks"])
         for one in layers or []
-    )  # fmt: skip
+    )
     if not checks or not {"model", "passed"} <= audit.keys():
         raise ValueError("audit: expected the report that vips-fast audit --json wrote")
 
@@ -259,9 +283,12 @@ def _learned(model: PrivateEstimator, columns: Sequence[str] | None, n_words: in
     head = ("array", "type", "shape", "least", "mean", "largest")
     own = "A belief network for each class" if isinstance(model, ClassConditionalNetwork) else "A model of one's own"
     return Learned(
-        own, "The arrays that the model publishes, each a function of its releases.",
-        columns=head, table=tuple(rows), caption="Published arrays",
-    )  # fmt: skip
+        own,
+        "The arrays that the model publishes, each a function of its releases.",
+        columns=head,
+        table=tuple(rows),
+        caption="Published arrays",
+    )
 
 
 def _mixture(
@@ -269,11 +296,13 @@ def _mixture(
 ) -> Learned:
     """The components by weight, each with what tells it from the others."""
     return Learned(
-        "Mixture", "Each record is of one of the components. A component shows its share of the records, and the words "
+        "Mixture",
+        "Each record is of one of the components. A component shows its share of the records, and the words "
         "that its documents hold more often than others', or the columns whose means are furthest from those of all.",
         columns=("component", "share", "what tells it apart"),
-        table=tuple(component_rows(model, names, n_words)[:_MOST_ROWS]), caption="Components by share",
-    )  # fmt: skip
+        table=tuple(component_rows(model, names, n_words)[:_MOST_ROWS]),
+        caption="Components by share",
+    )
 
 
 def _topics(model: LatentDirichletAllocation, words: Sequence[str] | None, n_words: int) -> Learned:
@@ -301,13 +330,18 @@ def _topics(model: LatentDirichletAllocation, words: Sequence[str] | None, n_wor
     if len(topics) < len(components):
         note += f" Shown are the {len(topics)} largest of {len(components)} topics."
     return Learned(
-        "Topic model", "A topic is a distribution over words; a document mixes several. "
-        + ("A bar is a word's probability in the topic, the line one standard error of the noise on either side. Pale "
-           "bars are shorter than two of them: they cannot be told from noise." if noisy else
-           "A bar is a word's probability in the topic. No noise was added."),
-        topics=tuple(topics), note=note.strip(),
+        "Topic model",
+        "A topic is a distribution over words; a document mixes several. "
+        + (
+            "A bar is a word's probability in the topic, the line one standard error of the noise on either side. Pale "
+            "bars are shorter than two of them: they cannot be told from noise."
+            if noisy
+            else "A bar is a word's probability in the topic. No noise was added."
+        ),
+        topics=tuple(topics),
+        note=note.strip(),
         map=figures.topic_map(components[shown], titles, shown) if len(topics) > 2 else None,
-    )  # fmt: skip
+    )
 
 
 def _coefficients(model: BayesianLogisticRegression, names: Sequence[str] | None) -> Learned:
@@ -343,9 +377,11 @@ def _coefficients(model: BayesianLogisticRegression, names: Sequence[str] | None
         "posterior mean, the line the 90 % interval, which takes the noise into account. Pale intervals hold 0: their "
         f"sign is not known. Shown are the {most * len(means) if most < d else means.size} largest of {means.size}; of "
         f"all, {clear} have an interval without 0.",
-        groups=tuple(groups), columns=head, table=tuple(table),
+        groups=tuple(groups),
+        columns=head,
+        table=tuple(table),
         caption="All coefficients" if len(table) == means.size else f"The {len(table)} largest coefficients",
-    )  # fmt: skip
+    )
 
 
 def _network(model: SigmoidBeliefNetwork, names: Sequence[str] | None) -> Learned:
@@ -366,8 +402,9 @@ def _network(model: SigmoidBeliefNetwork, names: Sequence[str] | None) -> Learne
             "Sigmoid belief network",
             "The released mean of the images, black being 1, and what each hidden unit adds to the log odds of each "
             "pixel: grey is 0, black is more, white is less.",
-            pictures=tuple(pictures), note=note,
-        )  # fmt: skip
+            pictures=tuple(pictures),
+            note=note,
+        )
     names = [f"column {j + 1}" for j in range(n_pixels)] if names is None else list(names)
     span = min(0.0, float(weights.min())), max(0.0, float(weights.max()))
     groups = []
@@ -380,8 +417,9 @@ def _network(model: SigmoidBeliefNetwork, names: Sequence[str] | None) -> Learne
         "Sigmoid belief network",
         "What each hidden unit adds to the log odds of the columns that it matters most for; the points are posterior "
         "means.",
-        groups=tuple(groups), note=f"Shown are {len(groups)} of {n_units} hidden units." * (n_units > len(groups)),
-    )  # fmt: skip
+        groups=tuple(groups),
+        note=f"Shown are {len(groups)} of {n_units} hidden units." * (n_units > len(groups)),
+    )
 
 
 def _vocabulary(model: PrivateVocabulary) -> Learned:
@@ -396,9 +434,10 @@ def _vocabulary(model: PrivateVocabulary) -> Learned:
         "Vocabulary",
         f"{len(names)} words that enough {model.privacy_.unit}s use. A bar is the noised share of the "
         f"{model.privacy_.unit}s that hold the word.",
-        groups=tuple(groups), words=tuple(names),
+        groups=tuple(groups),
+        words=tuple(names),
         note="" if names else "No word passed the threshold: the vocabulary is empty.",
-    )  # fmt: skip
+    )
 
 
 def _picture(grid: np.ndarray, text: str, caption: str) -> Picture:

@@ -139,9 +139,12 @@ def bars(
 
 
 def intervals(
-    names: Sequence[str], means: Sequence[float], lows: Sequence[float], highs: Sequence[float],
+    names: Sequence[str],
+    means: Sequence[float],
+    lows: Sequence[float],
+    highs: Sequence[float],
     span: tuple[float, float],
-) -> Rows:  # fmt: skip
+) -> Rows:
     """Points with intervals, pale where the interval holds 0; ``span`` is that of the axis and holds 0."""
     low, high = span
     left = WIDTH - RIGHT
@@ -246,12 +249,22 @@ def spending_curve(spent: Sequence[tuple[int, float]]) -> Curve:
     left, right, top, bottom = 56.0, WIDTH - 12.0, 18.0, 150.0
     n, most = max(spent[-1][0], 1), max(spent[-1][1], 1e-300)
     points = tuple(
-        (left + (right - left) * step / n, bottom - (bottom - top) * min(1.0, epsilon / most),
-         f"after {step} releases: epsilon = {epsilon:.4g}")
+        (
+            left + (right - left) * step / n,
+            bottom - (bottom - top) * min(1.0, epsilon / most),
+            f"after {step} releases: epsilon = {epsilon:.4g}",
+        )
         for step, epsilon in spent
-    )  # fmt: skip
+    )
     path = "M" + " L".join(f"{a:.1f} {b:.1f}" for a, b, _ in points)
     return Curve(
-        bottom + 28, path, points, bottom, "0", f"{most:.3g}", "0", f"{n} releases",
+        bottom + 28,
+        path,
+        points,
+        bottom,
+        "0",
+        f"{most:.3g}",
+        "0",
+        f"{n} releases",
         "; ".join(said for _, _, said in points),
-    )  # fmt: skip
+    )

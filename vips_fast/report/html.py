@@ -21,17 +21,31 @@ _FAMILIES = {"Topic model": "lda", "Logistic regression": "blr", "Sigmoid belief
 
 
 def html_report(
-    model: PrivateEstimator, *, words: Sequence[str] | None = None, names: Sequence[str] | None = None,
-    n_words: int = 10, audit: Mapping[str, Any] | None = None, budget: Mapping[str, Any] | None = None,
-    verified: Any = None, signed: bool = False, missing: Sequence[str] = (),
-) -> str:  # fmt: skip
+    model: PrivateEstimator,
+    *,
+    words: Sequence[str] | None = None,
+    names: Sequence[str] | None = None,
+    n_words: int = 10,
+    audit: Mapping[str, Any] | None = None,
+    budget: Mapping[str, Any] | None = None,
+    verified: Any = None,
+    signed: bool = False,
+    missing: Sequence[str] = (),
+) -> str:
     """The page, as text to be written in UTF-8; the same arguments give the same text.
 
     Arguments and errors are those of `vips_fast.report.dossier.make_dossier`; ImportError without Jinja2.
     """
     template = environment().get_template("report.html")
     dossier = make_dossier(
-        model, words=words, names=names, n_words=n_words, audit=audit, budget=budget, verified=verified, signed=signed,
+        model,
+        words=words,
+        names=names,
+        n_words=n_words,
+        audit=audit,
+        budget=budget,
+        verified=verified,
+        signed=signed,
         missing=missing,
     )
     more = {"delta": rounded_up(model.privacy_.delta, 3), "question": _question(model.privacy_)}
@@ -48,9 +62,12 @@ def environment() -> Any:
         raise missing_package("a report", "jinja2", "report") from None
     folder = Path(__file__).with_name("templates")
     found = Environment(
-        loader=FileSystemLoader(folder), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        loader=FileSystemLoader(folder),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
         lstrip_blocks=True,
-    )  # fmt: skip
+    )
     found.filters["capitalized"] = lambda text: text[:1].upper() + text[1:]
     return found
 

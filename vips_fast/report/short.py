@@ -24,13 +24,19 @@ def short_report(dossier: Dossier, width: int = 100) -> str:
         lines += ["", paragraph(learned.note, width)]
     lines += ["", paragraph(dossier.statement, width)]
     if dossier.gains:
-        lines += ["", paragraph(
-            "An attacker who knows all else, and thought both cases equally likely, is right at most so often "
-            f"(50 % is chance), and finds at most so many owners if {percent(FALSE_POSITIVES)} of others are accused "
-            "wrongly:", width,
-        )]  # fmt: skip
-        rows = [(f"  {g.size} {dossier.unit}{'s' * (g.size > 1)}", percent(g.guesses), percent(g.hits, 2))
-                for g in dossier.gains]  # fmt: skip
+        lines += [
+            "",
+            paragraph(
+                "An attacker who knows all else, and thought both cases equally likely, is right at most this often "
+                "(50 % is chance), and finds at most this many owners if "
+                f"{percent(FALSE_POSITIVES)} of others are accused wrongly:",
+                width,
+            ),
+        ]
+        rows = [
+            (f"  {g.size} {dossier.unit}{'s' * (g.size > 1)}", percent(g.guesses), percent(g.hits, 2))
+            for g in dossier.gains
+        ]
         lines.append(table(rows, ("  owner of", "right", "found")))
     opened = [finding.assumption.title for finding in dossier.findings if not finding.held]
     lines += ["", paragraph(f"Open, for somebody to vouch for: {'; '.join(opened)}.", width)]

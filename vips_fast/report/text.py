@@ -46,9 +46,13 @@ def match_topics(components: Any, other: Any) -> list[int | None]:
 
 
 def topics_table(
-    components: Any, vocabulary: Sequence[str] | None = None, n_words: int = 10, other: Any = None,
-    titles: tuple[str, str] = ("topics", "other"), width: int = 100,
-) -> str:  # fmt: skip
+    components: Any,
+    vocabulary: Sequence[str] | None = None,
+    n_words: int = 10,
+    other: Any = None,
+    titles: tuple[str, str] = ("topics", "other"),
+    width: int = 100,
+) -> str:
     """Topics as text, each on a line; with `other`, shape (L, V), two models side by side, paired by `match_topics`.
 
     `components`, shape (K, V), `vocabulary` and errors are as in `top_words`. A topic has at most `n_words` words,

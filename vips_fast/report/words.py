@@ -64,9 +64,14 @@ def gain(privacy: Privacy, events: list[PrivacyEvent], size: int = 1) -> Gain | 
     mu = max(own) if exact else 0.0 if stated == 0.0 else 1.0 / gaussian_noise_multiplier(stated, privacy.delta)
     advantage = min(1.0, max(delta(event, 0.0) for event in events))
     return Gain(
-        size=size, epsilon=stated, delta=privacy.delta, guesses=(1.0 + advantage) / 2.0,
+        size=size,
+        epsilon=stated,
+        delta=privacy.delta,
+        guesses=(1.0 + advantage) / 2.0,
         odds=math.inf if advantage >= 1.0 else (1.0 + advantage) / (1.0 - advantage),
-        hits=max(true_positive_rate(event, FALSE_POSITIVES) for event in events), mu=mu, exact=exact,
+        hits=max(true_positive_rate(event, FALSE_POSITIVES) for event in events),
+        mu=mu,
+        exact=exact,
     )
 
 

@@ -25,8 +25,16 @@ def estep_njit(edges, docs, longest, beta, alpha, params, gamma, sums):
         size = workspace_bytes(n_topics, longest)
         workspace = np.empty(size // 8 + 1)
         codes[t] = lda_estep(
-            params.ctypes, docs[t:].ctypes, table.ctypes, alpha.ctypes, workspace.ctypes, size,
-            gamma[edges[t] :].ctypes, parts[t].ctypes, null(), null(),
+            params.ctypes,
+            docs[t:].ctypes,
+            table.ctypes,
+            alpha.ctypes,
+            workspace.ctypes,
+            size,
+            gamma[edges[t] :].ctypes,
+            parts[t].ctypes,
+            null(),
+            null(),
         )
     sums += parts.sum(axis=0)
     return codes.max()
@@ -37,11 +45,17 @@ def estep(indptr, indices, counts, beta, alpha, tol, max_iter, clip_norm, spacin
         "vf_lda_params", tol=tol, max_iter=max_iter, clip_norm=clip_norm, spacing=spacing, n_topics=len(alpha)
     )
     edges = len(gamma) * np.arange(n_threads + 1) // n_threads
-    docs = np.concatenate([
-        numba_types.parameters(
-            "vf_rows_f64", n_rows=last - first, n_columns=beta.shape[1], indptr=indptr[first:], indices=indices,
-            values=counts,
-        )
-        for first, last in zip(edges, edges[1:])
-    ])
+    docs = np.concatenate(
+        [
+            numba_types.parameters(
+                "vf_rows_f64",
+                n_rows=last - first,
+                n_columns=beta.shape[1],
+                indptr=indptr[first:],
+                indices=indices,
+                values=counts,
+            )
+            for first, last in zip(edges, edges[1:])
+        ]
+    )
     return estep_njit(edges, docs, np.diff(indptr).max(), beta, alpha, params, gamma, sums)

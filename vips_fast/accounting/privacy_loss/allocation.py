@@ -244,9 +244,10 @@ def lognormal(mu: float, kind: Kind) -> Law:
     mass = np.zeros(len(points) + 1)
     mass[1:-1] = (w * down).sum(1)
     mass[2:] += (w * up).sum(1)
-    tails = [float(normal_masses(np.array(ends))[0]) for ends in (
-        [-np.inf, g[0]], [-np.inf, g[0] - mu], [g[-1], np.inf], [g[-1] - mu, np.inf],
-    )]  # fmt: skip
+    tails = [
+        float(normal_masses(np.array(ends))[0])
+        for ends in ([-np.inf, g[0]], [-np.inf, g[0] - mu], [g[-1], np.inf], [g[-1] - mu, np.inf])
+    ]
     mass[0], mass[-1] = tails[0], mass[-1] + tails[2]
     mass[1] += tails[1] / points[0]
     return merged(Law(np.concatenate([[0.0], points]), mass, tails[3], value_error, mass_error), kind)
@@ -310,7 +311,5 @@ def allocation_pairs(n_batches: int, square: float, n_epochs: int, tail: float, 
     # What the other side of each pair has is rounded the other way.
     other = 1.0 - sign * 16.0 * UNIT
     add = DiscretePair(loss + shift, moment * math.exp(shift), masses * other, infinite, lost)
-    remove = DiscretePair(
-        shift - loss[::-1], masses[::-1], moment[::-1] * math.exp(-shift) * other, lost, infinite
-    )  # fmt: skip
+    remove = DiscretePair(shift - loss[::-1], masses[::-1], moment[::-1] * math.exp(-shift) * other, lost, infinite)
     return add, remove, repeats

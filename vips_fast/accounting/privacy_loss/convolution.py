@@ -109,9 +109,16 @@ class Convolution:
     """
 
     def __init__(
-        self, parts: Sequence[Part], cumulants: Cumulants, theta: float, h: float,
-        low: float, high: float, tail: float, eta: float,
-    ) -> None: # fmt: skip
+        self,
+        parts: Sequence[Part],
+        cumulants: Cumulants,
+        theta: float,
+        h: float,
+        low: float,
+        high: float,
+        tail: float,
+        eta: float,
+    ) -> None:
         from scipy import fft
 
         total = sum(part.repeats for part in parts)

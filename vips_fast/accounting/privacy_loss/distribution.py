@@ -291,7 +291,7 @@ class PrivacyLoss:
 
     def __init__(
         self, event: PrivacyEvent, rtol: float = 1e-4, attack: int | None = None, smallest: float = 1e-12
-    ) -> None:  # fmt: skip
+    ) -> None:
         if not 1e-9 <= rtol <= 0.5:
             raise ValueError(f"rtol must be in [1e-9, 0.5], got {rtol!r}")
         self.rtol = float(rtol)

@@ -170,7 +170,7 @@ class DiscretePair(Pair):
 
     def __init__(
         self, losses: ArrayLike, p: ArrayLike, q: ArrayLike, infinite: float = 0.0, lost: float | None = None
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._losses = np.asarray(losses, float)
         self._p = np.asarray(p, float)
         self._q = np.asarray(q, float)

@@ -43,12 +43,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..checks import FloatArray
-from ..events import (
-    GroupEvent,
-    PoissonSampledEvent,
-    RandomAllocationEvent,
-    gaussian_mu_squared,
-)
+from ..events import GroupEvent, PoissonSampledEvent, RandomAllocationEvent, gaussian_mu_squared
 from .pairs import (
     ROUND_UP,
     GaussianPair,

@@ -9,8 +9,26 @@ from .shrink import shrink_means
 from .text import integers, token_numbers
 
 __all__ = [
-    "add_rounded_gaussian", "blr_estep", "blr_units", "chacha20_fill", "floor_spectrum", "integers", "lda_estep",
-    "lda_units", "pg_mean", "psd_project", "rounded_gaussian", "sbn_clip", "sbn_cross", "sbn_gram", "sbn_moments",
-    "sbn_pg", "sbn_quadratic", "sbn_visible_norms", "shrink_means", "solve_repaired", "symmetric_gaussian",
+    "add_rounded_gaussian",
+    "blr_estep",
+    "blr_units",
+    "chacha20_fill",
+    "floor_spectrum",
+    "integers",
+    "lda_estep",
+    "lda_units",
+    "pg_mean",
+    "psd_project",
+    "rounded_gaussian",
+    "sbn_clip",
+    "sbn_cross",
+    "sbn_gram",
+    "sbn_moments",
+    "sbn_pg",
+    "sbn_quadratic",
+    "sbn_visible_norms",
+    "shrink_means",
+    "solve_repaired",
+    "symmetric_gaussian",
     "token_numbers",
-]  # fmt: skip
+]

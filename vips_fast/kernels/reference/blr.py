@@ -25,8 +25,17 @@ def pg_mean(c: ArrayLike, out: np.ndarray | None = None, *, b: float = 1.0) -> n
 
 
 def clip_weights(
-    x: np.ndarray, y: float, b: float, second_moment: np.ndarray, center: np.ndarray, row_norm: float,
-    scales: tuple[float, float], clip_norm: float, label_free: bool, spacing: float, grid: float,
+    x: np.ndarray,
+    y: float,
+    b: float,
+    second_moment: np.ndarray,
+    center: np.ndarray,
+    row_norm: float,
+    scales: tuple[float, float],
+    clip_norm: float,
+    label_free: bool,
+    spacing: float,
+    grid: float,
 ) -> tuple[float, float, float, float]:
     """One record's factors (linear, quadratic), its <xi> and its joint norm."""
     norm = math.sqrt(x @ x)
@@ -51,10 +60,19 @@ def contribution(x: np.ndarray, linear: float, quadratic: float) -> tuple[np.nda
 
 
 def blr_estep(
-    X: Any, y: np.ndarray, second_moment: np.ndarray | None = None, *, trials: np.ndarray | None = None,
-    n_trials: float = 1.0, row_norm: float = 1.0, center: np.ndarray | None = None,
-    scales: tuple[float, float] = (1.0, 1.0), clip_norm: float | None = None, label_free: bool = False,
-    spacing: float | None = None, n_threads: int = 1,
+    X: Any,
+    y: np.ndarray,
+    second_moment: np.ndarray | None = None,
+    *,
+    trials: np.ndarray | None = None,
+    n_trials: float = 1.0,
+    row_norm: float = 1.0,
+    center: np.ndarray | None = None,
+    scales: tuple[float, float] = (1.0, 1.0),
+    clip_norm: float | None = None,
+    label_free: bool = False,
+    spacing: float | None = None,
+    n_threads: int = 1,
 ) -> BlrEStep:
     """E-step of Eqs. 47-50, one record after the other; see `vips_fast.kernels.blr_estep`."""
     X = X.toarray() if sparse.issparse(X) else np.asarray(X)
@@ -93,8 +111,16 @@ def blr_estep(
 
 
 def blr_units(
-    starts: np.ndarray, X: np.ndarray, linear: np.ndarray, quadratic: np.ndarray, norms: np.ndarray, *,
-    clip_norm: float, spacing: float, grid: float, label_free: bool,
+    starts: np.ndarray,
+    X: np.ndarray,
+    linear: np.ndarray,
+    quadratic: np.ndarray,
+    norms: np.ndarray,
+    *,
+    clip_norm: float,
+    spacing: float,
+    grid: float,
+    label_free: bool,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The factors of rows scaled down to a joint bound for each unit, from d x d matrices; see the kernel of this name.
 

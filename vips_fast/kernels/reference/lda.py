@@ -15,9 +15,18 @@ ROUNDING, LEAST_CHANGE = 2.0**-44, 2.0**-44
 
 
 def lda_estep(
-    indptr: np.ndarray, indices: np.ndarray, counts: np.ndarray, exp_elog_beta: np.ndarray, alpha: np.ndarray, *,
-    tol: float = 1e-3, max_iter: int = 100, clip_norm: float | None = None, spacing: float | None = None,
-    dtype: str = "float64", n_threads: int = 1,
+    indptr: np.ndarray,
+    indices: np.ndarray,
+    counts: np.ndarray,
+    exp_elog_beta: np.ndarray,
+    alpha: np.ndarray,
+    *,
+    tol: float = 1e-3,
+    max_iter: int = 100,
+    clip_norm: float | None = None,
+    spacing: float | None = None,
+    dtype: str = "float64",
+    n_threads: int = 1,
 ) -> LdaEStep:
     """E-step of Algorithm 3, accelerated, one document after the other; see `vips_fast.kernels.lda_estep`.
 
@@ -48,9 +57,19 @@ def lda_estep(
 
 
 def lda_units(
-    starts: np.ndarray, indptr: np.ndarray, indices: np.ndarray, counts: np.ndarray, exp_elog_beta: np.ndarray,
-    alpha: np.ndarray, *, tol: float = 1e-3, max_iter: int = 100, clip_norm: float | None = None,
-    word_clip: float = 0.0, word_weight: np.ndarray | None = None, share_floor: float = 0.0,
+    starts: np.ndarray,
+    indptr: np.ndarray,
+    indices: np.ndarray,
+    counts: np.ndarray,
+    exp_elog_beta: np.ndarray,
+    alpha: np.ndarray,
+    *,
+    tol: float = 1e-3,
+    max_iter: int = 100,
+    clip_norm: float | None = None,
+    word_clip: float = 0.0,
+    word_weight: np.ndarray | None = None,
+    share_floor: float = 0.0,
     spacing: float = 2.0**-30,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Statistics (V, K) and norms of units: unit u owns documents starts[u] to starts[u + 1].
@@ -155,9 +174,7 @@ def document_bound(c: np.ndarray, b: np.ndarray, alpha: np.ndarray, g: np.ndarra
     return float(words - (g - alpha) @ e + gammaln(g).sum())
 
 
-def extrapolated(
-    start: np.ndarray, middle: np.ndarray, g: np.ndarray, alpha: np.ndarray, longest: float
-) -> np.ndarray:
+def extrapolated(start: np.ndarray, middle: np.ndarray, g: np.ndarray, alpha: np.ndarray, longest: float) -> np.ndarray:
     """Where Aitken's extrapolation, of at most ``longest`` last rounds, leads from gamma and the two rounds after it.
 
     A topic keeps at least LEAST_SHARE of its words in ``g``, and sum(gamma - alpha) stays.

@@ -93,7 +93,11 @@ def add_rounded_gaussian(sums: np.ndarray, scale: float, *, unsafe_test_key: byt
 
 
 def symmetric_gaussian(
-    matrix_or_size: np.ndarray | int, scale: float, *, form: str = "orthonormal", unsafe_test_key: bytes,
+    matrix_or_size: np.ndarray | int,
+    scale: float,
+    *,
+    form: str = "orthonormal",
+    unsafe_test_key: bytes,
     n_threads: int = 1,
 ) -> np.ndarray:
     """See `vips_fast.kernels.symmetric_gaussian`; a key must be given."""

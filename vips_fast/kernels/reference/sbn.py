@@ -7,8 +7,17 @@ from .blr import pg_mean
 
 
 def sbn_pg(
-    y: np.ndarray, w: np.ndarray, w2: np.ndarray, c: np.ndarray, c_var: np.ndarray, b: np.ndarray, start: np.ndarray, *,
-    n_sweeps: int = 5, dtype: str = "float64", n_threads: int = 1,
+    y: np.ndarray,
+    w: np.ndarray,
+    w2: np.ndarray,
+    c: np.ndarray,
+    c_var: np.ndarray,
+    b: np.ndarray,
+    start: np.ndarray,
+    *,
+    n_sweeps: int = 5,
+    dtype: str = "float64",
+    n_threads: int = 1,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Residual form of Eq. 70 over all records at once, always float64; see `vips_fast.kernels.sbn_pg`."""
     y, w, w2 = np.asarray(y, dtype=np.float64), np.asarray(w, dtype=np.float64), np.asarray(w2, dtype=np.float64)
@@ -32,7 +41,13 @@ def sbn_pg(
 
 
 def sbn_quadratic(
-    y: np.ndarray, w: np.ndarray, gram: np.ndarray, linear: np.ndarray, start: np.ndarray, *, n_sweeps: int = 5,
+    y: np.ndarray,
+    w: np.ndarray,
+    gram: np.ndarray,
+    linear: np.ndarray,
+    start: np.ndarray,
+    *,
+    n_sweeps: int = 5,
     n_threads: int = 1,
 ) -> np.ndarray:
     """Coordinate updates under the constant-curvature bound; see `vips_fast.kernels.sbn_quadratic`."""
@@ -48,8 +63,13 @@ def sbn_quadratic(
 
 
 def sbn_clip(
-    x: np.ndarray, center: np.ndarray | None = None, factor: np.ndarray | None = None, *,
-    clip_norm: float | None = None, spacing: float, n_threads: int = 1,
+    x: np.ndarray,
+    center: np.ndarray | None = None,
+    factor: np.ndarray | None = None,
+    *,
+    clip_norm: float | None = None,
+    spacing: float,
+    n_threads: int = 1,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Center, scale and truncate rows to integers; see the declaration in csrc/kernels.toml."""
     x = np.array(x, dtype=np.float64)

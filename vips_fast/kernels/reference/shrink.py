@@ -4,8 +4,13 @@ import numpy as np
 
 
 def shrink_means(
-    average: np.ndarray, sd: float, word_mass: np.ndarray, topic_weight: np.ndarray, grid: np.ndarray,
-    prior: np.ndarray, band: np.ndarray,
+    average: np.ndarray,
+    sd: float,
+    word_mass: np.ndarray,
+    topic_weight: np.ndarray,
+    grid: np.ndarray,
+    prior: np.ndarray,
+    band: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Posterior means of m given average = m + N(0, sd^2), (V, K); see the kernel of this name.
 

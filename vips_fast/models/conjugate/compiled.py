@@ -200,8 +200,24 @@ def _one_by_one(function: Any) -> Loops:
 
     @numba.njit(nogil=True)
     def add(
-        records, rows, starts, parameters, nonnegative, clip, bound, units_per_one, limit, values, good, record,
-        scratch, own, total, units, counts, sums,
+        records,
+        rows,
+        starts,
+        parameters,
+        nonnegative,
+        clip,
+        bound,
+        units_per_one,
+        limit,
+        values,
+        good,
+        record,
+        scratch,
+        own,
+        total,
+        units,
+        counts,
+        sums,
     ):
         for u in range(len(starts) - 1):
             out = own
@@ -299,8 +315,23 @@ def _shared_side_by_side() -> tuple[Any, ...]:
 
     @numba.njit(nogil=True)
     def settle(
-        starts, u, first, last, clip, bound, units_per_one, limit, out, squares, factors, column, total, units, lattice,
-        counts, sums,
+        starts,
+        u,
+        first,
+        last,
+        clip,
+        bound,
+        units_per_one,
+        limit,
+        out,
+        squares,
+        factors,
+        column,
+        total,
+        units,
+        lattice,
+        counts,
+        sums,
     ):
         """Add what rows first .. last - 1 are to their units, of which u is the first; the unit of the last row."""
         for lane in range(WIDTH):
@@ -374,8 +405,28 @@ def _side_by_side(function: Any, parameters_type: Any) -> Loops | None:
 
     @numba.njit(nogil=True)
     def add(
-        records, rows, starts, parameters, nonnegative, clip, bound, units_per_one, limit, values, good, record,
-        scratch, out, squares, factors, column, total, units, lattice, counts, sums,
+        records,
+        rows,
+        starts,
+        parameters,
+        nonnegative,
+        clip,
+        bound,
+        units_per_one,
+        limit,
+        values,
+        good,
+        record,
+        scratch,
+        out,
+        squares,
+        factors,
+        column,
+        total,
+        units,
+        lattice,
+        counts,
+        sums,
     ):
         u = 0
         for first in range(starts[0], starts[-1], WIDTH):
@@ -391,8 +442,23 @@ def _side_by_side(function: Any, parameters_type: Any) -> Loops | None:
                 keep(first, last, out, squares, values, good)
             else:
                 u = settle(
-                    starts, u, first, last, clip, bound, units_per_one, limit, out, squares, factors, column, total,
-                    units, lattice, counts, sums,
+                    starts,
+                    u,
+                    first,
+                    last,
+                    clip,
+                    bound,
+                    units_per_one,
+                    limit,
+                    out,
+                    squares,
+                    factors,
+                    column,
+                    total,
+                    units,
+                    lattice,
+                    counts,
+                    sums,
                 )
 
     def buffers(n_columns: int, n_scratch: int, n_statistics: int) -> tuple[np.ndarray, ...]:

@@ -22,7 +22,8 @@ from ...data.types import Array, Cells, Column, Data, Matrix, Vector
 from ...engine.ledger import Ledger
 from ...engine.plan import RunPlan
 from ...engine.result import FitResult, Public
-from ..estimator import ArraySpec, PrivateEstimator
+from ..estimator import PrivateEstimator
+from ..fitted import ArraySpec
 from ..parameters import Bookkeeping, Call
 from ..readouts import Attribute, Published
 from .model import ConjugateModel, Table, TableShards, check_bound
@@ -239,7 +240,11 @@ class ConjugateEstimator(PrivateEstimator):
         return self
 
     def _prepare(
-        self, public: Public, partial: bool, before: FitResult | None, taints: tuple[str, ...] | None = None,
+        self,
+        public: Public,
+        partial: bool,
+        before: FitResult | None,
+        taints: tuple[str, ...] | None = None,
         prior: dict[str, Any] | None = None,
     ) -> tuple[ConjugateModel, RunPlan, Ledger]:
         model, plan, ledger = super()._prepare(public, partial, before, taints, prior)

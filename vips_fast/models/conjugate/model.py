@@ -141,7 +141,10 @@ class ConjugateModel(Model):
         return self._loops.buffers(self._n_columns, self._n_scratch, self.shape[0])
 
     def contribute(
-        self, block: tuple[np.ndarray, np.ndarray] | UnitBlock, words: np.ndarray, out: np.ndarray,
+        self,
+        block: tuple[np.ndarray, np.ndarray] | UnitBlock,
+        words: np.ndarray,
+        out: np.ndarray,
         scratch: dict[str, Any],
     ) -> None:
         """See `Model.contribute`; the random words choose the rows of units that have too many, and nothing else."""
@@ -151,9 +154,18 @@ class ConjugateModel(Model):
         counts = scratch["buffers"][-1]
         counts[:] = 0
         self._loops.add(
-            records, rows, np.arange(len(rows) + 1) if starts is None else starts, self.parameters, self._nonnegative,
-            self.clip, self.norm_bound, 1.0 / self._spacing, math.floor(self.clip / self._spacing), *self._nothing,
-            *scratch["buffers"], out,
+            records,
+            rows,
+            np.arange(len(rows) + 1) if starts is None else starts,
+            self.parameters,
+            self._nonnegative,
+            self.clip,
+            self.norm_bound,
+            1.0 / self._spacing,
+            math.floor(self.clip / self._spacing),
+            *self._nothing,
+            *scratch["buffers"],
+            out,
         )
         diagnose(scratch, clipped=counts[0], broken=counts[1])
 
@@ -168,8 +180,19 @@ class ConjugateModel(Model):
         rows, loops = np.arange(len(records) + 1), self._loops
         try:
             loops.add(
-                records, rows[:-1], rows, self.parameters, self._nonnegative, 1.0, 1.0, 1.0, 1, values, good,
-                *self._buffers(), np.zeros(self.shape, dtype=np.int64),
+                records,
+                rows[:-1],
+                rows,
+                self.parameters,
+                self._nonnegative,
+                1.0,
+                1.0,
+                1.0,
+                1,
+                values,
+                good,
+                *self._buffers(),
+                np.zeros(self.shape, dtype=np.int64),
             )
         except Exception as error:
             # Types alone are at fault here: what the function raises is caught inside the loop.

@@ -7,6 +7,11 @@ from .probabilistic_pca import ProbabilisticPCA, ProbabilisticPCAOptions
 from .vector_mixture import VectorMixture
 
 __all__ = [
-    "BernoulliMixture", "BinomialRegression", "GaussianMixture", "GaussianMixtureOptions", "ProbabilisticPCA",
-    "ProbabilisticPCAOptions", "VectorMixture",
+    "BernoulliMixture",
+    "BinomialRegression",
+    "GaussianMixture",
+    "GaussianMixtureOptions",
+    "ProbabilisticPCA",
+    "ProbabilisticPCAOptions",
+    "VectorMixture",
 ]

@@ -58,7 +58,12 @@ class BernoulliMixture(ConjugateEstimator):
         return self.center == 0
 
     def __init__(
-        self, n_components: int = 2, *, center: float = 0.5, radius: float | None = None, pseudocount: float = 1.0,
+        self,
+        n_components: int = 2,
+        *,
+        center: float = 0.5,
+        radius: float | None = None,
+        pseudocount: float = 1.0,
         **options: Any,
     ):
         super().__init__(**options)

@@ -63,8 +63,13 @@ class GaussianMixture(ConjugateEstimator):
     _options_type: ClassVar[type] = GaussianMixtureOptions
 
     def __init__(
-        self, n_components: int = 2, *, radius: float = 1.0, means_init: Any = None,
-        options: GaussianMixtureOptions | None = None, **common: Any,
+        self,
+        n_components: int = 2,
+        *,
+        radius: float = 1.0,
+        means_init: Any = None,
+        options: GaussianMixtureOptions | None = None,
+        **common: Any,
     ):
         super().__init__(**common)
         self.n_components, self.radius, self.means_init, self.options = n_components, radius, means_init, options

@@ -61,8 +61,13 @@ class ProbabilisticPCA(ConjugateEstimator):
     _options_type: ClassVar[type] = ProbabilisticPCAOptions
 
     def __init__(
-        self, n_components: int = 2, *, radius: float = 1.0, center: Any = None,
-        options: ProbabilisticPCAOptions | None = None, **common: Any,
+        self,
+        n_components: int = 2,
+        *,
+        radius: float = 1.0,
+        center: Any = None,
+        options: ProbabilisticPCAOptions | None = None,
+        **common: Any,
     ):
         super().__init__(**common)
         self.n_components, self.radius, self.center, self.options = n_components, radius, center, options

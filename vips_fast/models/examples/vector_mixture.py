@@ -76,8 +76,13 @@ class VectorMixture(ConjugateEstimator):
     """
 
     def __init__(
-        self, n_components: int = 10, *, projection: Any = None,
-        vocabulary: Sequence[str] | None = None, max_words: int = 50, **options: Any,
+        self,
+        n_components: int = 10,
+        *,
+        projection: Any = None,
+        vocabulary: Sequence[str] | None = None,
+        max_words: int = 50,
+        **options: Any,
     ):
         super().__init__(**options)
         self.n_components, self.projection = n_components, projection

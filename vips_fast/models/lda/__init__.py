@@ -7,5 +7,11 @@ from .options import LdaOptions
 from .planning import Plan, plan
 
 __all__ = [
-    "HopelessWarning", "LatentDirichletAllocation", "LdaOptions", "Plan", "nearest_words", "plan", "word_vectors",
-]  # fmt: skip
+    "HopelessWarning",
+    "LatentDirichletAllocation",
+    "LdaOptions",
+    "Plan",
+    "nearest_words",
+    "plan",
+    "word_vectors",
+]

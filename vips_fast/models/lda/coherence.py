@@ -119,9 +119,13 @@ def topic_coherence(similarity: np.ndarray, topics: np.ndarray, measure: str) ->
 
 
 def coherence(
-    components: np.ndarray, X_public: Any, measure: str = "npmi", n_words: int = 10, window: int | None = None,
+    components: np.ndarray,
+    X_public: Any,
+    measure: str = "npmi",
+    n_words: int = 10,
+    window: int | None = None,
     vocabulary: Sequence[str] | None = None,
-) -> np.ndarray:  # fmt: skip
+) -> np.ndarray:
     """Coherence of topics, weights of any scale (K, V): see `LatentDirichletAllocation.coherence`."""
     check_choice("measure", measure, tuple(WINDOWS))
     check_number("window", window, 2, 2**31, integer=True, optional=True)

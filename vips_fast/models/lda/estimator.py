@@ -17,7 +17,7 @@ from ...engine.result import FitResult, Public
 from ...engine.sampling import Sampler, make_sampler, resolve_sampling
 from ...kernels.lda import estep_blocks, scaled_table
 from ...kernels.threads import resolve_n_threads
-from ..estimator import ArraySpec
+from ..fitted import ArraySpec
 from ..outlook import Outlook
 from ..parameters import Bookkeeping, Call
 from ..plots import plot_topics
@@ -227,12 +227,21 @@ class LatentDirichletAllocation(Transformer):
             share = default_clip(length, self._most_rows(public)) if self.clip is None else self.clip
         n_steps = self._resolve_n_steps(public)
         return dict(
-            n_topics=int(self.n_components), n_words=public.n_features, n_records=public.n_records, alpha=self._alpha,
-            eta=self._eta(public.n_features), informed=self._informed, neighbors=self._neighbors(public.n_features),
-            n_steps=n_steps, start_steps=self._start_steps(n_steps),
+            n_topics=int(self.n_components),
+            n_words=public.n_features,
+            n_records=public.n_records,
+            alpha=self._alpha,
+            eta=self._eta(public.n_features),
+            informed=self._informed,
+            neighbors=self._neighbors(public.n_features),
+            n_steps=n_steps,
+            start_steps=self._start_steps(n_steps),
             doc_length=None if self._length is None else length,
-            clip=share * float(length), clips=bool(self.private),
-            options=self._options.resolved(self._plain), seed=public.seed, n_threads=resolve_n_threads(self.n_jobs),
+            clip=share * float(length),
+            clips=bool(self.private),
+            options=self._options.resolved(self._plain),
+            seed=public.seed,
+            n_threads=resolve_n_threads(self.n_jobs),
         )
 
     def _start_steps(self, n_steps: int) -> int:
@@ -282,16 +291,25 @@ class LatentDirichletAllocation(Transformer):
             # Where a budget says the noise, minibatches are the same before it has and after.
             size = default_batch_size(public.n_records)
         settings: dict[str, Any] = dict(
-            n_steps=self.n_steps, clip=self.clip, noise_multiplier=self.noise_multiplier,
+            n_steps=self.n_steps,
+            clip=self.clip,
+            noise_multiplier=self.noise_multiplier,
             learning_decay=self._options.learning_decay,
-            target_epsilon=1.0 if self.target_epsilon is None else self.target_epsilon, target_delta=self.target_delta,
+            target_epsilon=1.0 if self.target_epsilon is None else self.target_epsilon,
+            target_delta=self.target_delta,
             batch_size=None if size is None else min(size, public.n_records),
-            sampling="random_allocation" if allocates else "poisson", n_bins=public.n_bins if allocates else None,
+            sampling="random_allocation" if allocates else "poisson",
+            n_bins=public.n_bins if allocates else None,
             word_neighbors=knows_most(self.topic_word_prior),
         )
         return plan(
-            public.n_records, public.n_features, int(self.n_components), doc_length=int(self._length or DOC_LENGTH),
-            distinct_words=self._options.distinct_words, rows_per_group=self._most_rows(public), **settings | settled,
+            public.n_records,
+            public.n_features,
+            int(self.n_components),
+            doc_length=int(self._length or DOC_LENGTH),
+            distinct_words=self._options.distinct_words,
+            rows_per_group=self._most_rows(public),
+            **settings | settled,
         )
 
     def plan(self, n_records: int, n_features: int, *, word_neighbors: bool | None = None) -> Plan:
@@ -315,9 +333,14 @@ class LatentDirichletAllocation(Transformer):
         length = int(self._length or 1)
         size = min(planned.sampler.expected_batch_size, public.n_records)
         said = self._plan(
-            public, n_steps=planned.n_steps, clip=planned.mechanism.clip_norm / length, noise_multiplier=noise,
-            batch_size=size, sampling="poisson", n_bins=None,
-        )  # fmt: skip
+            public,
+            n_steps=planned.n_steps,
+            clip=planned.mechanism.clip_norm / length,
+            noise_multiplier=noise,
+            batch_size=size,
+            sampling="poisson",
+            n_bins=None,
+        )
         if said.hopeless:
             return Outlook(said.expected_gain, said.warning(), HopelessWarning)
         return Outlook(said.expected_gain, said.forecast())
@@ -431,10 +454,16 @@ class LatentDirichletAllocation(Transformer):
             return corpus.indices[part], corpus.data[part].astype(np.float64)
 
         estep_blocks(
-            indptr, block_of,
-            self._table(str(options.dtype), mean), np.full(elog.shape[0], self._fitted_alpha()),
-            tol=float(cast(float, tol)), max_iter=int(options.max_doc_update_iter), clip_norm=None, spacing=1.0,
-            n_threads=resolve_n_threads(self.n_jobs), gamma=gamma,
+            indptr,
+            block_of,
+            self._table(str(options.dtype), mean),
+            np.full(elog.shape[0], self._fitted_alpha()),
+            tol=float(cast(float, tol)),
+            max_iter=int(options.max_doc_update_iter),
+            clip_norm=None,
+            spacing=1.0,
+            n_threads=resolve_n_threads(self.n_jobs),
+            gamma=gamma,
         )
         return corpus, gamma, elog
 
@@ -480,9 +509,14 @@ class LatentDirichletAllocation(Transformer):
     # ----------------------------------------------- how good topics are
 
     def coherence(
-        self, X_public: Data | Iterable[Sequence[str]], measure: str = "npmi", n_words: int = 10, *,
-        window: int | None = None, vocabulary: Sequence[str] | None = None,
-    ) -> Vector:  # fmt: skip
+        self,
+        X_public: Data | Iterable[Sequence[str]],
+        measure: str = "npmi",
+        n_words: int = 10,
+        *,
+        window: int | None = None,
+        vocabulary: Sequence[str] | None = None,
+    ) -> Vector:
         """Coherence of each topic on **public** documents, float64, shape (K,).
 
         X_public, a Corpus, sparse matrix or array of counts (D, V), has a window for each document. With a
@@ -537,9 +571,11 @@ class LatentDirichletAllocation(Transformer):
             raise ValueError("X_public has no words")
         return {
             "topic_term_dists": components / components.sum(axis=1, keepdims=True),
-            "doc_topic_dists": self._proportions(counts[lengths > 0]), "doc_lengths": lengths[lengths > 0],
-            "vocab": names, "term_frequency": components.sum(axis=0),
-        }  # fmt: skip
+            "doc_topic_dists": self._proportions(counts[lengths > 0]),
+            "doc_lengths": lengths[lengths > 0],
+            "vocab": names,
+            "term_frequency": components.sum(axis=0),
+        }
 
     @by_pieces(sum)
     def _n_words(self, X: Any) -> int:

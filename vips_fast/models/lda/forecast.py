@@ -65,7 +65,13 @@ class Forecast:
 
 
 def forecast(
-    n_records: int, n_features: int, n_components: int, *, distinct_words: float, clip: float, noise: float,
+    n_records: int,
+    n_features: int,
+    n_components: int,
+    *,
+    distinct_words: float,
+    clip: float,
+    noise: float,
     word_neighbors: bool = False,
 ) -> Forecast:
     """The forecast of a run.

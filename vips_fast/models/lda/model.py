@@ -76,9 +76,23 @@ class LdaModel(Model):
     shrinks = True
 
     def __init__(
-        self, *, n_topics: int, n_words: int, n_records: int, alpha: float, eta: np.ndarray, informed: bool,
-        n_steps: int, doc_length: int | None, clip: float, clips: bool, options: LdaOptions, seed: int,
-        start_steps: int = 0, n_threads: int = 1, neighbors: np.ndarray | None = None,
+        self,
+        *,
+        n_topics: int,
+        n_words: int,
+        n_records: int,
+        alpha: float,
+        eta: np.ndarray,
+        informed: bool,
+        n_steps: int,
+        doc_length: int | None,
+        clip: float,
+        clips: bool,
+        options: LdaOptions,
+        seed: int,
+        start_steps: int = 0,
+        n_threads: int = 1,
+        neighbors: np.ndarray | None = None,
     ):
         self.shape, self.clip = (n_words, n_topics), clip
         self.n_topics, self.n_words, self.n_records = n_topics, n_words, n_records
@@ -129,9 +143,15 @@ class LdaModel(Model):
         self._spacing = checked_spacing(mechanism.spacing, self.clip, low=LDA_MIN_SPACING, high=LDA_MAX_SPACING)
         if self._options.learning_decay is None and self._length is not None and mechanism.noise_multiplier > 0:
             self._decay = plan(
-                self.n_records, self.n_words, self.n_topics, doc_length=self._length, n_steps=self._n_steps,
-                batch_size=min(sampler.expected_batch_size, self.n_records), clip=self.clip / self._length,
-                noise_multiplier=mechanism.noise_multiplier, distinct_words=self._options.distinct_words,
+                self.n_records,
+                self.n_words,
+                self.n_topics,
+                doc_length=self._length,
+                n_steps=self._n_steps,
+                batch_size=min(sampler.expected_batch_size, self.n_records),
+                clip=self.clip / self._length,
+                noise_multiplier=mechanism.noise_multiplier,
+                distinct_words=self._options.distinct_words,
             ).learning_decay
 
     # -- E-step
@@ -147,7 +167,16 @@ class LdaModel(Model):
         n_units = len(rows) if starts is None else len(starts) - 1
         norms = np.zeros(n_units) if "figures" in scratch else None
         native.lda_gather(
-            rows, self._mode, self._length or 1, offsets, columns, values, words, buffers["tokens"], indptr, indices,
+            rows,
+            self._mode,
+            self._length or 1,
+            offsets,
+            columns,
+            values,
+            words,
+            buffers["tokens"],
+            indptr,
+            indices,
             counts,
         )
         tol, most, work = self._tol, int(self._options.max_doc_update_iter), buffers["work"]
@@ -155,13 +184,39 @@ class LdaModel(Model):
             starts = np.arange(n_units + 1)
         if starts is None:
             native.lda_estep(
-                indptr, indices, counts, self._table, self._alpha, tol, most, self._clip, self._spacing, work, None,
-                out, None, norms,
+                indptr,
+                indices,
+                counts,
+                self._table,
+                self._alpha,
+                tol,
+                most,
+                self._clip,
+                self._spacing,
+                work,
+                None,
+                out,
+                None,
+                norms,
             )
         else:
             native.lda_units(
-                starts, indptr, indices, counts, self._table, self._alpha, tol, most, self._clip,
-                self._word_clip, self._weight, self._floor, self._spacing, work, out, norms,
+                starts,
+                indptr,
+                indices,
+                counts,
+                self._table,
+                self._alpha,
+                tol,
+                most,
+                self._clip,
+                self._word_clip,
+                self._weight,
+                self._floor,
+                self._spacing,
+                work,
+                out,
+                norms,
             )
         if norms is not None:
             diagnose(scratch, clipped=(norms > self.clip).sum(), norm_sum=norms.sum())
@@ -182,8 +237,10 @@ class LdaModel(Model):
             else:
                 size = native.lda_units_workspace(self.n_topics, self.n_words, need["widest"], need["together"], single)
             have = scratch["lda"] = {
-                **need, "indptr": np.empty(need["n_docs"] + 1, dtype=np.int64),
-                "indices": np.empty(entries, dtype=np.int32), "counts": np.empty(entries),
+                **need,
+                "indptr": np.empty(need["n_docs"] + 1, dtype=np.int64),
+                "indices": np.empty(entries, dtype=np.int32),
+                "counts": np.empty(entries),
                 "tokens": np.empty(max(native.LDA_RESAMPLE_TOKENS, need["widest"]), dtype=np.uint32),
                 "work": np.empty(size // 8 + 1).view(np.uint8),
             }

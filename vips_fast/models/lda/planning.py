@@ -207,12 +207,24 @@ def averaged_noise(n_steps: int, decay: float, n_topics: int = 1) -> float:
 
 
 def plan(
-    n_records: int, n_features: int | None, n_components: int | None, *, doc_length: int = DOC_LENGTH,
+    n_records: int,
+    n_features: int | None,
+    n_components: int | None,
+    *,
+    doc_length: int = DOC_LENGTH,
     target_epsilon: float = 1.0,
-    target_delta: float | None = None, n_steps: int | None = None, batch_size: float | None = None,
-    clip: float | None = None, noise_multiplier: float | None = None, rows_per_group: int | None = 1,
-    sampling: str = "poisson", n_bins: int | None = None, vocab_share: float | None = None,
-    distinct_words: float | None = None, learning_decay: float | None = None, word_neighbors: bool = False,
+    target_delta: float | None = None,
+    n_steps: int | None = None,
+    batch_size: float | None = None,
+    clip: float | None = None,
+    noise_multiplier: float | None = None,
+    rows_per_group: int | None = 1,
+    sampling: str = "poisson",
+    n_bins: int | None = None,
+    vocab_share: float | None = None,
+    distinct_words: float | None = None,
+    learning_decay: float | None = None,
+    word_neighbors: bool = False,
 ) -> Plan:
     """Settings for a private topic model, from public numbers.
 
@@ -288,10 +300,19 @@ def plan(
     if n_features is None:
         if n_components is None:
             raise ValueError("n_components=None: expected a number where the words are bought (n_features=None)")
-        settings: dict = dict(doc_length=doc_length, target_epsilon=target_epsilon, target_delta=delta, n_steps=n_steps,
-                              batch_size=size, clip=clip, sampling=sampling, n_bins=n_bins,
-                              noise_multiplier=noise_multiplier, distinct_words=distinct,
-                              learning_decay=learning_decay)  # fmt: skip
+        settings: dict = dict(
+            doc_length=doc_length,
+            target_epsilon=target_epsilon,
+            target_delta=delta,
+            n_steps=n_steps,
+            batch_size=size,
+            clip=clip,
+            sampling=sampling,
+            n_bins=n_bins,
+            noise_multiplier=noise_multiplier,
+            distinct_words=distinct,
+            learning_decay=learning_decay,
+        )
         most = math.ceil(distinct)
         for _ in range(2):  # the steps of a plan depend on the number of words
             found = plan(n_records, most, n_components, **settings).signal_to_noise / _LEAST_CLEAR
@@ -316,9 +337,14 @@ def plan(
     def foreseen(z: float, steps: int, decay: float) -> Forecast:
         noise = z / q * averaged_noise(steps, decay, topics)
         return forecast(
-            n_records, n_features, topics, distinct_words=distinct, clip=clip, noise=noise,
+            n_records,
+            n_features,
+            topics,
+            distinct_words=distinct,
+            clip=clip,
+            noise=noise,
             word_neighbors=word_neighbors,
-        )  # fmt: skip
+        )
 
     def clear(z: float, steps: int, decay: float) -> bool:
         return foreseen(z, steps, decay).signal >= _CLEAR * topics
@@ -347,6 +373,16 @@ def plan(
     # A token without a column gains nothing.
     gain = said.expected_gain if vocabulary is None else 1 - (1 - said.expected_gain) ** vocabulary.token_share
     return Plan(
-        size, steps, clip, decay, z, said.signal / topics, gain, said.readable_words, distinct, topics, vocabulary,
+        size,
+        steps,
+        clip,
+        decay,
+        z,
+        said.signal / topics,
+        gain,
+        said.readable_words,
+        distinct,
+        topics,
+        vocabulary,
         word_neighbors,
     )

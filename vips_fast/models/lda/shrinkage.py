@@ -135,9 +135,9 @@ class ProductShrinkage:
 
     def __init__(self, n_topics: int, n_threads: int = 1, neighbors: WordNeighbors | None = None):
         self._n_topics, self._n_threads, self._neighbors = n_topics, n_threads, neighbors
-        self._grid = np.concatenate(
-            ([0.0], np.geomspace(0.05, max(2.0, n_topics), _RATIO_POINTS - 1))
-        ).astype(np.float32)
+        self._grid = np.concatenate(([0.0], np.geomspace(0.05, max(2.0, n_topics), _RATIO_POINTS - 1))).astype(
+            np.float32
+        )
         self._prior: np.ndarray | None = None
         self._mass_prior: np.ndarray | None = None
         self._likely: np.ndarray | None = None
@@ -281,7 +281,9 @@ class ProductShrinkage:
         if self._prior is None or self._mass_prior is None:
             return {}
         return {
-            "ratio_prior": self._prior.astype(np.float64), "mass_prior": self._mass_prior, "word_mass": self._mass,
+            "ratio_prior": self._prior.astype(np.float64),
+            "mass_prior": self._mass_prior,
+            "word_mass": self._mass,
             "topic_weight": self.weight,
         }
 
@@ -369,8 +371,16 @@ class ProductShrinkage:
         bands = self._bands(first, last)
         if self._foreseen is None:
             native.shrink_means(
-                rows, 1.0, self._mass[first:last], self.weight, self._grid, self._prior, bands[:, 0],
-                self._workspaces[worker], means, weight,
+                rows,
+                1.0,
+                self._mass[first:last],
+                self.weight,
+                self._grid,
+                self._prior,
+                bands[:, 0],
+                self._workspaces[worker],
+                means,
+                weight,
             )
             return
         # Entries of a band at a time, as if they were those of one word: the kernel has a prior for each word.
@@ -381,8 +391,16 @@ class ProductShrinkage:
                 continue
             out = None if means is None else np.empty((1, len(at)), dtype=np.float32)
             native.shrink_means(
-                seen[at][None], 1.0, np.ones(1), expected[at], self._grid, self._prior,
-                np.array([band], dtype=np.int32), np.empty(2 * len(at) + 64, dtype=np.float32), out, weight,
+                seen[at][None],
+                1.0,
+                np.ones(1),
+                expected[at],
+                self._grid,
+                self._prior,
+                np.array([band], dtype=np.int32),
+                np.empty(2 * len(at) + 64, dtype=np.float32),
+                out,
+                weight,
             )
             if means is not None and out is not None:
                 means.ravel()[at] = out[0]

@@ -17,7 +17,8 @@ from ...engine.model import Model
 from ...engine.result import Public
 from ...kernels.blr import MAX_FEATURES, triangle_size
 from ...kernels.threads import resolve_n_threads
-from ..estimator import ArraySpec, PrivateEstimator
+from ..estimator import PrivateEstimator
+from ..fitted import ArraySpec
 from ..parameters import Bookkeeping, Call
 from ..plots import plot_coefficients
 from ..readouts import Published, by_pieces, kept
@@ -224,8 +225,12 @@ class BayesianLogisticRegression(PrivateEstimator):
     def _model_settings(self, public: Public) -> dict[str, Any]:
         """What a model takes beside public facts."""
         return {
-            "constant": self._constant, "row_norm": float(self.row_norm), "n_trials": float(self.n_trials),
-            "n_steps": self._resolve_n_steps(public), "private": bool(self.private), "options": self._options,
+            "constant": self._constant,
+            "row_norm": float(self.row_norm),
+            "n_trials": float(self.n_trials),
+            "n_steps": self._resolve_n_steps(public),
+            "private": bool(self.private),
+            "options": self._options,
         }
 
     def _model(self, public: Public) -> Model:

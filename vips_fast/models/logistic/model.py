@@ -235,10 +235,14 @@ class LogisticModel(LogisticStatistics):
     def state(self) -> dict[str, np.ndarray]:
         """See `Model.state`. A spectrum is stored where it is not that of the matrix as it stands."""
         empty = {"vectors": np.empty((self._d, 0)), "eigenvalues": np.empty((2, 0)), "bulk": np.zeros(2)}
-        return super().state() | {
-            "matrix": np.empty((0, 0)) if self._matrix is None else self._matrix.copy(),
-            "law": np.array([self._variance, self._sampling, self._precision, self._seen]),
-        } | (empty if self._spectrum is None or self._d <= LARGE else self._spectrum.state())
+        return (
+            super().state()
+            | {
+                "matrix": np.empty((0, 0)) if self._matrix is None else self._matrix.copy(),
+                "law": np.array([self._variance, self._sampling, self._precision, self._seen]),
+            }
+            | (empty if self._spectrum is None or self._d <= LARGE else self._spectrum.state())
+        )
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         d = self._d

@@ -125,7 +125,15 @@ class OneVsRestModel(Model):
             part = np.where(good, weight * (r + (block.y == k)) * shrink / scale_linear / first._spacing, 0.0)
             last = k == self._k - 1 and math.isfinite(scale_quadratic)
             native.blr_accumulate(
-                d, 0, d, *rows, part, factor, work, out[k * d : (k + 1) * d], out[self._k * d :] if last else None,
+                d,
+                0,
+                d,
+                *rows,
+                part,
+                factor,
+                work,
+                out[k * d : (k + 1) * d],
+                out[self._k * d :] if last else None,
                 block.unit,
             )
         diagnose(scratch, clipped=(norms > target).sum())
@@ -142,8 +150,27 @@ class OneVsRestModel(Model):
         def of(moment: np.ndarray | None, center: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
             linear, xi, norms = np.empty(n), np.empty(n), np.empty(n)
             native.blr_weights(
-                self._d, block.indptr, block.indices, block.values, none, None, moment, center, first._bound, 1.0,
-                scale, math.inf, first._kept, first._spacing, first._grid, False, work, linear, unused, xi, norms,
+                self._d,
+                block.indptr,
+                block.indices,
+                block.values,
+                none,
+                None,
+                moment,
+                center,
+                first._bound,
+                1.0,
+                scale,
+                math.inf,
+                first._kept,
+                first._spacing,
+                first._grid,
+                False,
+                work,
+                linear,
+                unused,
+                xi,
+                norms,
                 block.unit,
             )
             return linear * (scale * first._spacing), xi, norms

@@ -213,5 +213,7 @@ class _AlgorithmFive(_Uncentred):
 
 
 _MODELS: dict[tuple[str, bool], type[LogisticStatistics]] = {
-    ("paper", False): _AlgorithmFive, ("average", False): _UncentredModel, ("average", True): _CentredModel,
+    ("paper", False): _AlgorithmFive,
+    ("average", False): _UncentredModel,
+    ("average", True): _CentredModel,
 }

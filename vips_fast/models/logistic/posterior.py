@@ -167,9 +167,7 @@ class Curvature:
                 directions.pop()
         mass = float(S[-1, -1]) / constant**2 if constant else 0.0
         first_moment = float(S[-1] @ mean) / constant if constant else 0.0
-        law = _Logits.fit(
-            mass, first_moment, size, float(np.vdot(covariance, S)), float(np.trace(S)), n, weighting
-        )
+        law = _Logits.fit(mass, first_moment, size, float(np.vdot(covariance, S)), float(np.trace(S)), n, weighting)
         of_s, of_h, of_j = law.moments
         unit = (mass or n * of_s[0]) / of_s[0]
         if not directions:
@@ -229,7 +227,12 @@ class _Logits:
 
 
 def along_logits(
-    curvature: Curvature, mean: np.ndarray, gradient: np.ndarray, at: np.ndarray, variance: float, sampling: float,
+    curvature: Curvature,
+    mean: np.ndarray,
+    gradient: np.ndarray,
+    at: np.ndarray,
+    variance: float,
+    sampling: float,
     alpha: float,
 ) -> np.ndarray:
     """``mean``, (d,), times the factor that the averages and the prior give it, all directions but its own being fixed.

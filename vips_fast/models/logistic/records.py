@@ -74,8 +74,14 @@ class LogisticRecords:
         block, usable = self.block(rows), None if self.usable is None else self.usable[rows]
         indices = None if block.indptr is None else block.indices
         return replace(
-            self, n_rows=len(rows), indptr=block.indptr, indices=indices, values=block.values, y=block.y,
-            trials=block.trials, usable=usable,
+            self,
+            n_rows=len(rows),
+            indptr=block.indptr,
+            indices=indices,
+            values=block.values,
+            y=block.y,
+            trials=block.trials,
+            usable=usable,
         )
 
     def largest_norm(self) -> float:
@@ -158,9 +164,7 @@ def design(X: Any, constant: float, most: int = MAX_FEATURES) -> Any:
         raise ValueError(f"X has dtype {X.dtype} and shape {X.shape}: expected a table of numbers{hint}")
     n, d = X.shape[0], X.shape[1] + (constant > 0)
     if not 1 <= d <= most:
-        raise ValueError(
-            f"X has {X.shape[1]} columns: expected at least one and at most {most} with the constant"
-        )
+        raise ValueError(f"X has {X.shape[1]} columns: expected at least one and at most {most} with the constant")
     dtype = np.float32 if X.dtype == np.float32 else np.float64
     if not sparse_rows:
         if not constant:

@@ -64,7 +64,8 @@ class Spectrum:
     def state(self) -> dict[str, np.ndarray]:
         """Arrays for `from_state`."""
         return {
-            "vectors": self.vectors.copy(), "eigenvalues": np.stack([self.upper, self.likely]),
+            "vectors": self.vectors.copy(),
+            "eigenvalues": np.stack([self.upper, self.likely]),
             "bulk": np.array([self.bulk_upper, self.bulk_likely]),
         }
 

@@ -75,7 +75,14 @@ class SphericalModel(Model):
     at_root = ("_mean", "_last")
 
     def __init__(
-        self, public: Public, *, constant: float, row_norm: float, n_trials: float, n_steps: int, private: bool,
+        self,
+        public: Public,
+        *,
+        constant: float,
+        row_norm: float,
+        n_trials: float,
+        n_steps: int,
+        private: bool,
         options: LogisticOptions,
     ):
         self._n, self._d = public.n_records, public.n_features + (constant > 0)
@@ -207,9 +214,7 @@ class SphericalModel(Model):
 
     def result(self) -> dict[str, np.ndarray]:
         """Mean of q(m), its variance, and alpha's shape and rate."""
-        return {
-            "weights": self._mean, "covariance": np.array([self._mean_variance]), "prior": np.array(self._prior),
-        }
+        return {"weights": self._mean, "covariance": np.array([self._mean_variance]), "prior": np.array(self._prior)}
 
 
 def _starts_of(block: Rows, d: int) -> np.ndarray:

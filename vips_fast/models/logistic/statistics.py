@@ -77,7 +77,14 @@ class LogisticStatistics(Model):
     at_root = ("_mean", "_covariance", "_gradient", "_at", "_matrix", "_spectrum")
 
     def __init__(
-        self, public: Public, *, constant: float, row_norm: float, n_trials: float, n_steps: int, private: bool,
+        self,
+        public: Public,
+        *,
+        constant: float,
+        row_norm: float,
+        n_trials: float,
+        n_steps: int,
+        private: bool,
         options: LogisticOptions,
     ):
         self._n, self._d = public.n_records, public.n_features + (constant > 0)
@@ -175,8 +182,19 @@ class LogisticStatistics(Model):
         scale_linear, scale_quadratic = self._current_scales()
         rows = d, block.indptr, block.indices, block.values
         given = (
-            self._moment, self._center(), self._bound, self._b, scale_linear, scale_quadratic, self._kept,
-            self._spacing, self._grid, self.label_free, work, linear, quadratic,
+            self._moment,
+            self._center(),
+            self._bound,
+            self._b,
+            scale_linear,
+            scale_quadratic,
+            self._kept,
+            self._spacing,
+            self._grid,
+            self.label_free,
+            work,
+            linear,
+            quadratic,
         )
         native.blr_weights(
             *rows, block.y, block.trials, *given, None, norms if several or "figures" in scratch else None, block.unit
@@ -184,8 +202,18 @@ class LogisticStatistics(Model):
         if several:
             native.blr_units(starts, *rows, *given, norms, block.unit)
         native.blr_accumulate(
-            d, 0, d, block.indptr, block.indices, block.values, linear, quadratic, work, out[:d],
-            out[d:] if math.isfinite(scale_quadratic) else None, block.unit,
+            d,
+            0,
+            d,
+            block.indptr,
+            block.indices,
+            block.values,
+            linear,
+            quadratic,
+            work,
+            out[:d],
+            out[d:] if math.isfinite(scale_quadratic) else None,
+            block.unit,
         )
         if "figures" in scratch:
             diagnose(scratch, clipped=(norms > self._kept).sum())

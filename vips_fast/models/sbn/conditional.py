@@ -15,7 +15,8 @@ from ...data.types import Array, Bits, Column, Data, Labels, Matrix, RandomState
 from ...engine.model import Model
 from ...engine.result import Public
 from ...kernels.threads import resolve_n_threads
-from ..estimator import ArraySpec, PrivateEstimator
+from ..estimator import PrivateEstimator
+from ..fitted import ArraySpec
 from ..logistic.records import read_labels, usable_rows
 from ..parameters import Bookkeeping, Call
 from ..readouts import Published, by_pieces, kept
@@ -162,8 +163,9 @@ class ClassConditionalNetwork(PrivateEstimator):
         need = 8 * C * (J * (K + 2) + K * K) * (12 + resolve_n_threads(self.n_jobs))
         check_memory(
             f"n_components={K}: the statistics of {J} visible units and {C} classes need about {need / 2**30:.0f} GiB",
-            need, "; expected fewer components or threads",
-        )  # fmt: skip
+            need,
+            "; expected fewer components or threads",
+        )
         settings = Settings(
             K, self.weight_prior, self._options, bool(self.private), resolve_n_threads(self.n_jobs), False
         )

@@ -71,7 +71,9 @@ def hidden_normal(arrays: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndar
 
 
 def drawn(
-    arrays: Mapping[str, np.ndarray], normal: tuple[np.ndarray, np.ndarray] | None, n_samples: int,
+    arrays: Mapping[str, np.ndarray],
+    normal: tuple[np.ndarray, np.ndarray] | None,
+    n_samples: int,
     generator: np.random.Generator,
 ) -> Bits:
     """Records drawn from a network: uint8, (n_samples, J).

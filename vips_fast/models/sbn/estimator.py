@@ -16,7 +16,7 @@ from ...engine.model import Model
 from ...engine.result import Public
 from ...kernels.sbn import sbn_quadratic
 from ...kernels.threads import resolve_n_threads
-from ..estimator import ArraySpec
+from ..fitted import ArraySpec
 from ..parameters import Bookkeeping, Call
 from ..plots import plot_images
 from ..readouts import Published, Transformer, by_pieces, kept
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from .paper import PaperParameters, PaperSigmoidBeliefNetwork
+
 
 @dataclass(kw_only=True, repr=False, eq=False)
 class SigmoidBeliefNetwork(Transformer):
@@ -161,8 +162,12 @@ class SigmoidBeliefNetwork(Transformer):
     def _model(self, public: Public) -> Model:
         self._check_memory(public.n_features)
         settings = Settings(
-            int(self.n_components), self.weight_prior, self._options, bool(self.private),
-            resolve_n_threads(self.n_jobs), self._joint(public),
+            int(self.n_components),
+            self.weight_prior,
+            self._options,
+            bool(self.private),
+            resolve_n_threads(self.n_jobs),
+            self._joint(public),
         )
         return self._build(settings, public)
 
@@ -182,7 +187,9 @@ class SigmoidBeliefNetwork(Transformer):
         need += max(8 * entries, min(8 * threads * entries, ACCUMULATOR_BYTES))
         check_memory(
             f"n_components={K}: the statistics of {n_visible} visible units need about {need / 2**30:.0f} GiB with "
-            f"{threads} threads", need, "; expected fewer components or threads",
+            f"{threads} threads",
+            need,
+            "; expected fewer components or threads",
         )
 
     def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
@@ -213,11 +220,19 @@ class SigmoidBeliefNetwork(Transformer):
     def _latent(self, Y: np.ndarray) -> np.ndarray:
         arrays = self._fitted().arrays
         terms = quadratic_terms(
-            self.components_.T, arrays["weight_covariance"], self.visible_bias_, arrays["expansion"],
-            arrays["curvature"], self.hidden_bias_,
+            self.components_.T,
+            arrays["weight_covariance"],
+            self.visible_bias_,
+            arrays["expansion"],
+            arrays["curvature"],
+            self.hidden_bias_,
         )
         return sbn_quadratic(
-            Y, self.components_.T, *terms, expit(self.hidden_bias_), n_sweeps=READ_SWEEPS,
+            Y,
+            self.components_.T,
+            *terms,
+            expit(self.hidden_bias_),
+            n_sweeps=READ_SWEEPS,
             n_threads=resolve_n_threads(self.n_jobs),
         )
 

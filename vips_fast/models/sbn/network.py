@@ -15,7 +15,7 @@ from ...engine.model import Model, Release, array_of, steps_of
 from ...engine.result import Public
 from ...engine.sampling import Sampler
 from ...mechanisms import GaussianMechanism
-from ..estimator import ArraySpec
+from ..fitted import ArraySpec
 from .priors import WeightPrior
 
 #: Records of a block of the E-step: its arrays stay in a core's second-level cache.
@@ -178,11 +178,16 @@ class NetworkModel(Model):
         """Shape and range of each published array."""
         J, K = n_visible, n_hidden
         every = {
-            "components": ArraySpec((K, J)), "weight_variances": ArraySpec((K, J), 0.0),
-            "weight_covariance": ArraySpec((K, K)), "hidden_bias": ArraySpec((K,)),
-            "hidden_covariance": ArraySpec((K, K), -0.25, 0.25), "visible_bias": ArraySpec((J,)),
-            "visible_variance": ArraySpec((J,), 0.0), "expansion": ArraySpec((J,)),
-            "curvature": ArraySpec((J,), 0.0, 0.25), "mean_image": ArraySpec((J,), 0.0, 1.0),
+            "components": ArraySpec((K, J)),
+            "weight_variances": ArraySpec((K, J), 0.0),
+            "weight_covariance": ArraySpec((K, K)),
+            "hidden_bias": ArraySpec((K,)),
+            "hidden_covariance": ArraySpec((K, K), -0.25, 0.25),
+            "visible_bias": ArraySpec((J,)),
+            "visible_variance": ArraySpec((J,), 0.0),
+            "expansion": ArraySpec((J,)),
+            "curvature": ArraySpec((J,), 0.0, 0.25),
+            "mean_image": ArraySpec((J,), 0.0, 1.0),
         }
         return {name: every[name] for name in cls.published}
 

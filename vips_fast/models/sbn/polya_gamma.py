@@ -53,8 +53,12 @@ class PolyaGammaModel(NetworkModel):
     capacity = 2**19
     at_root = (*NetworkModel.at_root, "w", "mean_image")
     published: ClassVar[dict[str, str]] = {
-        "components": "w", "weight_variances": "variances", "hidden_bias": "b", "visible_bias": "c",
-        "visible_variance": "c_variance", "mean_image": "mean_image",
+        "components": "w",
+        "weight_variances": "variances",
+        "hidden_bias": "b",
+        "visible_bias": "c",
+        "visible_variance": "c_variance",
+        "mean_image": "mean_image",
     }
 
     def __init__(self, settings: Settings, public: Public, clip: float, paper: bool):
@@ -67,8 +71,12 @@ class PolyaGammaModel(NetworkModel):
             blocks = dict(s1=K, s3=J, s4=J, s5=J * K, s6=J * K, s7=J * pairs)
         # Largest norms, all six reached by a record of ones with z = 1 and psi = 0.
         self.largest = {
-            "s1": math.sqrt(K), "s2": math.sqrt(K) / 4, "s3": math.sqrt(J), "s4": math.sqrt(J) / 4,
-            "s5": math.sqrt(J * K) / 4, "s6": math.sqrt(J * K),
+            "s1": math.sqrt(K),
+            "s2": math.sqrt(K) / 4,
+            "s3": math.sqrt(J),
+            "s4": math.sqrt(J) / 4,
+            "s5": math.sqrt(J * K) / 4,
+            "s6": math.sqrt(J * K),
             "s7": math.sqrt(J) * K / 4 if paper else math.sqrt(J * max(pairs, 1)) / 4,
         }
         self.clip = clip * math.sqrt(6.0)
@@ -123,7 +131,10 @@ class PolyaGammaModel(NetworkModel):
         sums = self._views(fine)
         cross, moments = sums["cross"], sums["moments"]
         return {
-            "s1": sums["z"], "s3": cross[:, -1], "s4": sums["xi"], "s5": moments[:, self._diagonal],
+            "s1": sums["z"],
+            "s3": cross[:, -1],
+            "s4": sums["xi"],
+            "s5": moments[:, self._diagonal],
             "s6": cross[:, :-1],
             "s7": moments if self.paper else np.compress(self._beside, moments, axis=1),
         }
@@ -147,7 +158,12 @@ class PolyaGammaModel(NetworkModel):
             )
 
     def _factors_of(
-        self, y: np.ndarray, share: np.ndarray | None, z: np.ndarray, x: np.ndarray, sums: dict[str, np.ndarray],
+        self,
+        y: np.ndarray,
+        share: np.ndarray | None,
+        z: np.ndarray,
+        x: np.ndarray,
+        sums: dict[str, np.ndarray],
         scratch: dict[str, Any],
     ) -> None:
         """q(z) of some records, and their <xi> in units; their other sums are added."""
@@ -183,8 +199,12 @@ class PolyaGammaModel(NetworkModel):
         on = y.sum(axis=1, dtype=np.float64)
         pairs = np.maximum(zz * zz - (z**4).sum(axis=1), 0.0) / 2
         square = (
-            zz / largest["s1"] ** 2 + on / largest["s3"] ** 2 + xx / largest["s4"] ** 2
-            + xx * zz / largest["s5"] ** 2 + on * zz / largest["s6"] ** 2 + xx * pairs / largest["s7"] ** 2
+            zz / largest["s1"] ** 2
+            + on / largest["s3"] ** 2
+            + xx / largest["s4"] ** 2
+            + xx * zz / largest["s5"] ** 2
+            + on * zz / largest["s6"] ** 2
+            + xx * pairs / largest["s7"] ** 2
         )
         # The margin is above the rounding of the sums of squares.
         norm = np.sqrt(square) * (1 + 1e-9)

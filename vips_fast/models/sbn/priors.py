@@ -56,7 +56,9 @@ class WeightPrior:
         if not self._shrinks:
             return {}
         return {
-            "prior_precision": self.precision, "prior_xi": self._xi, "prior_phi": self._phi,
+            "prior_precision": self.precision,
+            "prior_xi": self._xi,
+            "prior_phi": self._phi,
             "prior_omega": np.array([self._omega]),
         }
 

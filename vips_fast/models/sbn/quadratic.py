@@ -80,9 +80,15 @@ class QuadraticModel(NetworkModel):
     capacity = 2**22
     at_root = (*NetworkModel.at_root, "covariance", "_image")
     published: ClassVar[dict[str, str]] = {
-        "components": "w", "weight_variances": "variances", "weight_covariance": "covariance", "hidden_bias": "b",
-        "hidden_covariance": "hidden_covariance", "visible_bias": "c", "expansion": "expansion",
-        "curvature": "curvature", "mean_image": "mean_image",
+        "components": "w",
+        "weight_variances": "variances",
+        "weight_covariance": "covariance",
+        "hidden_bias": "b",
+        "hidden_covariance": "hidden_covariance",
+        "visible_bias": "c",
+        "expansion": "expansion",
+        "curvature": "curvature",
+        "mean_image": "mean_image",
     }
 
     def __init__(self, settings: Settings, public: Public, bound: str, mean_steps: int):
@@ -138,7 +144,9 @@ class QuadraticModel(NetworkModel):
         """Grids relative to the public bound of z - E[z] alone."""
         latent = math.ldexp(1.0, math.frexp(self.latent_bound)[1] - _LATENT_BITS)
         return {
-            "image": 2.0**-IMAGE_BITS, "mean": latent, "cross": math.ldexp(latent, -_CENTER_BITS),
+            "image": 2.0**-IMAGE_BITS,
+            "mean": latent,
+            "cross": math.ldexp(latent, -_CENTER_BITS),
             "covariance": latent * latent,
         }[name]
 
@@ -148,7 +156,8 @@ class QuadraticModel(NetworkModel):
             return self.keep / math.sqrt(self.n_visible)
         C = self.latent_bound
         bound = {
-            "mean": C, "cross": C * self.visible_bound,
+            "mean": C,
+            "cross": C * self.visible_bound,
             # Empty for K = 1, where any bound will do.
             "covariance": C * C * math.sqrt(0.5 * (1 - 1 / max(self.n_hidden, 2))),
         }[name]
@@ -169,7 +178,11 @@ class QuadraticModel(NetworkModel):
         self.add_rows(rows, starts, row_weights(starts), out, scratch)
 
     def add_rows(
-        self, rows: np.ndarray, starts: np.ndarray | None, weights: np.ndarray | None, out: np.ndarray,
+        self,
+        rows: np.ndarray,
+        starts: np.ndarray | None,
+        weights: np.ndarray | None,
+        out: np.ndarray,
         scratch: dict[str, Any],
     ) -> None:
         """`contribute` of rows that are looked up: each times its weight, or, where units of several rows are clipped
@@ -190,7 +203,11 @@ class QuadraticModel(NetworkModel):
                 sums["image"] += part.astype(np.int64)
 
     def _joint(
-        self, rows: np.ndarray, starts: np.ndarray | None, weights: np.ndarray | None, sums: dict[str, np.ndarray],
+        self,
+        rows: np.ndarray,
+        starts: np.ndarray | None,
+        weights: np.ndarray | None,
+        sums: dict[str, np.ndarray],
         scratch: dict[str, Any],
     ) -> None:
         blocks = record_blocks(len(rows), BLOCK)
@@ -369,7 +386,9 @@ class QuadraticModel(NetworkModel):
     def state(self) -> dict[str, np.ndarray]:
         """Network, means about which the next statistics are taken, and averages."""
         return {
-            **super().state(), "image": self._image, "hidden_mean": self.zeta,
+            **super().state(),
+            "image": self._image,
+            "hidden_mean": self.zeta,
             "visible_bound": np.array([self.visible_bound]),
         }
 

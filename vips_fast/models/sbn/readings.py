@@ -27,8 +27,16 @@ def polya_gamma_means(Y: np.ndarray, arrays: Mapping[str, np.ndarray], dtype: st
     """
     w, variances, b = arrays["components"].T, arrays["weight_variances"].T, arrays["hidden_bias"]
     return sbn_pg(
-        Y, w, w**2 + variances, arrays["visible_bias"], _visible_variance(arrays), b, expit(b), n_sweeps=READ_SWEEPS,
-        dtype=dtype, n_threads=n_threads,
+        Y,
+        w,
+        w**2 + variances,
+        arrays["visible_bias"],
+        _visible_variance(arrays),
+        b,
+        expit(b),
+        n_sweeps=READ_SWEEPS,
+        dtype=dtype,
+        n_threads=n_threads,
     ).z
 
 

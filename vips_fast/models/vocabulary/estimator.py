@@ -17,7 +17,8 @@ from ...data.vocabulary import count_matrix
 from ...engine.backend import Backend
 from ...engine.model import Model
 from ...engine.result import Public
-from ..estimator import ArraySpec, PrivateEstimator
+from ..estimator import PrivateEstimator
+from ..fitted import ArraySpec
 from ..parameters import Preparation
 from ..plots import plot_shares
 from ..prepared import Prepared
@@ -99,8 +100,14 @@ class PrivateVocabulary(PrivateEstimator):
     order: str = "share"
 
     def fit(
-        self, X: Iterable[str | None] | TokenRows, y: object = None, *, groups: Column | None = None,
-        unit: str | None = None, budget: Payer = None, backend: Backend | None = None,
+        self,
+        X: Iterable[str | None] | TokenRows,
+        y: object = None,
+        *,
+        groups: Column | None = None,
+        unit: str | None = None,
+        budget: Payer = None,
+        backend: Backend | None = None,
     ) -> Self:
         """Buy the vocabulary of some texts.
 
@@ -136,9 +143,7 @@ class PrivateVocabulary(PrivateEstimator):
 
     def _check_parameters(self) -> None:
         self._check_privacy_parameters()
-        for name, expected in (
-            ("private", True), ("sampling", "full"), ("batch_size", None), ("rows_per_group", None),
-        ):  # fmt: skip
+        for name, expected in (("private", True), ("sampling", "full"), ("batch_size", None), ("rows_per_group", None)):
             if getattr(self, name) != expected:
                 raise ValueError(f"{name}={getattr(self, name)!r}: expected {expected!r} for a vocabulary")
         check_choice("neighbors", self.neighbors, (None, "add_remove"))
@@ -172,9 +177,13 @@ class PrivateVocabulary(PrivateEstimator):
         return X, {"n_features": 1}
 
     def prepare(
-        self, X: Data | Iterable[str | None], y: Column | None = None, *, groups: Column | None = None,
+        self,
+        X: Data | Iterable[str | None],
+        y: Column | None = None,
+        *,
+        groups: Column | None = None,
         **call: Unpack[Preparation],
-    ) -> Prepared:  # fmt: skip
+    ) -> Prepared:
         """See `PrivateEstimator.prepare`. Who holds too many tokens keeps some from here on, chosen at random."""
         rows, _ = self._read(X)
         prepared = super().prepare(rows, groups=groups, **call)
@@ -196,9 +205,11 @@ class PrivateVocabulary(PrivateEstimator):
 
     def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
         return {
-            "bytes": ArraySpec((-1,), 0, 255, "uint8"), "lengths": ArraySpec((-1,), 0),
-            "weights": ArraySpec((-1,)), "shares": ArraySpec((-1,), 0, 1),
-        }  # fmt: skip
+            "bytes": ArraySpec((-1,), 0, 255, "uint8"),
+            "lengths": ArraySpec((-1,), 0),
+            "weights": ArraySpec((-1,)),
+            "shares": ArraySpec((-1,), 0, 1),
+        }
 
     # ------------------------------------------------------------ read-outs
 

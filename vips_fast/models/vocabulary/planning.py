@@ -110,9 +110,17 @@ class _Public:
 
 
 def plan_vocabulary(
-    n_records: int, target_epsilon: float, target_delta: float, *, tokens: float = 100.0, n_words: int = _OPEN,
-    max_features: int = 8000, share: float | None = None, n_steps: int | None = None, max_tokens: int | None = None,
-) -> VocabularyPlan:  # fmt: skip
+    n_records: int,
+    target_epsilon: float,
+    target_delta: float,
+    *,
+    tokens: float = 100.0,
+    n_words: int = _OPEN,
+    max_features: int = 8000,
+    share: float | None = None,
+    n_steps: int | None = None,
+    max_tokens: int | None = None,
+) -> VocabularyPlan:
     """Split epsilon between a vocabulary and the topics that are fitted to it.
 
     Parameters
@@ -162,9 +170,17 @@ def plan_vocabulary(
 
     z = calibrate_noise_multiplier(event, part * target_epsilon, target_delta)
     return VocabularyPlan(
-        part * target_epsilon, rounds, most, max_features, z, threshold_for(sampler.delta, z, most, rounds), event(z),
-        words, covered, public.extra_noise(target_epsilon, rounds, z),
-    )  # fmt: skip
+        part * target_epsilon,
+        rounds,
+        most,
+        max_features,
+        z,
+        threshold_for(sampler.delta, z, most, rounds),
+        event(z),
+        words,
+        covered,
+        public.extra_noise(target_epsilon, rounds, z),
+    )
 
 
 def _share(public: _Public, epsilon: float, n_steps: int, max_tokens: int) -> float:

@@ -1,0 +1,211 @@
+"""A fitted estimator: the result that it holds, what is read out of it, its files."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, is_dataclass
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from ..data.frames import check_names
+from ..data.types import Names
+from ..engine.ledger import Ledger
+from ..engine.model import Model
+from ..engine.result import FitResult, Public
+from ..engine.statement import Privacy
+from . import persistence
+from .conventions import Conventions
+from .settings import same
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+
+class NotFittedError(ValueError, AttributeError):
+    """A read-out was asked of an estimator before ``fit``."""
+
+
+@dataclass(frozen=True)
+class ArraySpec:
+    """What a published array must be: its shape, -1 for any length, the closed range of its numbers, and its type."""
+
+    shape: tuple[int, ...]
+    low: float = -math.inf
+    high: float = math.inf
+    dtype: str = "float64"
+
+
+class Fitted(Conventions):
+    """The settings and the result of an estimator, and everything that is read from them."""
+
+    _result: FitResult | None = None
+
+    def _check_parameters(self) -> None:
+        """Raise a ValueError for a parameter out of its range."""
+        raise NotImplementedError(f"{type(self).__name__} does not define _check_parameters")
+
+    def _model(self, public: Public) -> Model:
+        """The model for the settings and for public facts, at its public start."""
+        raise NotImplementedError(f"{type(self).__name__} does not define _model")
+
+    def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
+        """Name and `ArraySpec` of each array that `Model.result` gives."""
+        raise NotImplementedError(f"{type(self).__name__} does not define _array_specs")
+
+    # ------------------------------------------------------------- settings
+
+    def _settings(self) -> dict[str, Any]:
+        """The arguments as numbers, texts, dicts and arrays, without the callback."""
+        out: dict[str, Any] = {}
+        for name, value in self.get_params().items():
+            if name == "callback" or (name == "random_state" and not isinstance(value, (int, np.integer))):
+                value = None
+            elif is_dataclass(value) and not isinstance(value, type):
+                value = asdict(value)
+            elif isinstance(value, np.generic):
+                value = value.item()
+            elif isinstance(value, np.ndarray):
+                value = np.array(value)
+            out[name] = value
+        return out
+
+    @classmethod
+    def _from_settings(cls, settings: Mapping[str, Any]) -> Self:
+        """An unfitted estimator with these settings, checked."""
+        arguments = dict(settings)
+        if cls._options_type is not None and isinstance(arguments.get("options"), dict):
+            arguments["options"] = cls._options_type(**arguments["options"])
+        estimator = cls(**arguments)
+        estimator._check_parameters()
+        return estimator
+
+    def __repr__(self) -> str:
+        defaults = inspect.signature(type(self).__init__).parameters
+        shown = [
+            f"{name}={value!r}" for name, value in self.get_params().items() if not same(value, defaults[name].default)
+        ]
+        text = f"{type(self).__name__}({', '.join(shown)})"
+        if self._result is None or self._result.ledger.private:
+            return text
+        return f"{text}  # NOT PRIVATE: {'; '.join(self._result.ledger.taints)}"
+
+    def _repr_html_(self) -> str:
+        said = "" if self._result is None else self._result.privacy._repr_html_()
+        return f"<pre>{escape(repr(self))}</pre>{said}"
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Neither a key nor a lock is ever stored or copied.
+        return {k: v for k, v in vars(self).items() if k not in ("_test_key", "_lock")}
+
+    # ------------------------------------------------------------ read-outs
+
+    def _fitted(self) -> FitResult:
+        """The result, or a NotFittedError."""
+        if self._result is None:
+            try:
+                from sklearn import exceptions
+            except ImportError:
+                kind: type[Exception] = NotFittedError
+            else:
+                kind = exceptions.NotFittedError
+            raise kind(f"This {type(self).__name__} instance is not fitted yet: call fit first")
+        return self._result
+
+    def _as_fitted(self) -> Self:
+        """An estimator with the settings of the fit, whatever was set afterwards."""
+        return self._from_settings(self._fitted().settings)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self._result is not None
+
+    @property
+    def privacy_(self) -> Privacy:
+        """The guarantee; ``privacy_.statement()`` says it in words."""
+        return self._fitted().privacy
+
+    @property
+    def ledger_(self) -> Ledger:
+        """Every release, and what they add up to."""
+        return self._fitted().ledger
+
+    @property
+    def n_steps_(self) -> int:
+        """Steps done."""
+        return self._fitted().n_steps
+
+    @property
+    def n_iter_(self) -> int:
+        """The same, by scikit-learn's name."""
+        return self.n_steps_
+
+    @property
+    def n_features_in_(self) -> int:
+        """Columns of the data."""
+        return self._fitted().public.n_features
+
+    @property
+    def feature_names_in_(self) -> Names:
+        """Names of the columns of the frame that the model was fitted to; AttributeError where it was none."""
+        if (names := self._fitted().public.feature_names) is None:
+            raise AttributeError("feature_names_in_: the fit was not to a frame with named columns")
+        return np.array(names, dtype=object)
+
+    def _held(self, X: Any) -> Any:
+        """X, whose columns must be those of the fit by name and order where both have names."""
+        return check_names(type(self).__name__, self._fitted().public.feature_names, X)
+
+    @property
+    def diagnostics_(self) -> list[dict[str, float]] | None:
+        """Un-noised figures of each step, with ``set_unsafe(diagnostics=True)``; else None."""
+        figures = self._fitted().diagnostics
+        return None if figures is None else [dict(step) for step in figures]
+
+    # --------------------------------------------------------------- files
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted model to a folder: ``model.npz``, ``model.json`` and ``privacy.json``, no pickle.
+
+        Only released quantities and the constructor's arguments, which are public, are written. The folder appears
+        whole or not at all; a model that is there is exchanged for the new one in one step, where the system can.
+
+        Raises NotFittedError before ``fit``; FileExistsError if the path is a file, or a folder that holds anything but
+        a saved model; ValueError if an argument of the constructor cannot be written as JSON.
+
+        >>> import tempfile
+        >>> import numpy as np
+        >>> from vips_fast import SigmoidBeliefNetwork
+        >>> model = SigmoidBeliefNetwork(2, noise_multiplier=9.0, n_steps=2).fit(np.eye(50, 4, dtype=int))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     model.save(f"{folder}/model")
+        ...     again = SigmoidBeliefNetwork.load(f"{folder}/model")
+        >>> again.privacy_ == model.privacy_, np.array_equal(again.components_, model.components_)
+        (True, True)
+        """
+        persistence.save(self._fitted(), path)
+
+    @classmethod
+    def load(cls, path: str | Path, *, verify: Ed25519PublicKey | bytes | None = None) -> Self:
+        """Read a model that `save` wrote.
+
+        ``verify`` is an Ed25519 public key (of the ``cryptography`` package, or its 32 bytes) under which the model's
+        signature must hold; None does not look at a signature.
+
+        Raises FileNotFoundError if the folder or one of its files is missing; ValueError if the files are of another
+        model or format, do not agree with the ledger, hold arrays of wrong shapes or values, or the signature does not
+        hold.
+        """
+        return persistence.load(cls, path, verify)
+
+    def sign(self, key: Ed25519PrivateKey | bytes) -> bytes:
+        """Sign the fitted model; `save` then writes the signature beside it.
+
+        ``key`` is an Ed25519 private key of the ``cryptography`` package (extra ``sign``), or its 32 bytes. Returns the
+        detached signature of ``ledger_.head``, which stands for arrays, settings and ledger.
+        """
+        self._result, signature = persistence.sign(self._fitted(), key)
+        return signature
