@@ -15,7 +15,7 @@ from scipy.special import digamma
 
 import vips_fast
 from vips_fast.engine.backend import Threads
-from vips_fast.engine.plan import make_plan
+from vips_fast.engine.planner import Planner
 from vips_fast.engine.result import Public
 from vips_fast.kernels import lda_estep
 
@@ -87,8 +87,8 @@ def test_numba_estep_beside_numpy(paired, benchmark, mixture):
     estimator = GaussianMixture(K, radius=RADIUS, means_init=start, sampling="full", private=False)
     records, facts = estimator._read(X[:200_000])
     X, public = records.array, Public(n_records=200_000, seed=0, **facts)
-    model = estimator._model(public)
-    spacing = make_plan(model, estimator._sampler(public), n_steps=1, delta=1e-5, private=False).mechanism.spacing
+    made = Planner().plan(estimator.request(public))
+    model, spacing = made.model, made.plan.mechanism.spacing
     rows, words = np.arange(len(X)), np.zeros(len(X), dtype=np.uint64)
 
     def ours():

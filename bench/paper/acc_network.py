@@ -152,7 +152,7 @@ def train(net, X, y, *, batch, noise, clip, rate, steps, delta, pairs=0, see=Non
     """A private run of `NetworkModel`; returns the model and its ledger."""
     model = NetworkModel(net, clip, rate)
     sampler = PoissonSampler(len(y), batch)
-    plan = make_plan(model, sampler, n_steps=steps, delta=delta, noise_multiplier=noise, taints=(TAINT,))
+    plan = make_plan(model, sampler, noise, n_steps=steps, delta=delta, taints=(TAINT,))
     ledger, backend = Ledger(), PairsBackend(pairs, NetworkModel.distances, see) if pairs else Threads(1)
     tell = None if callback is None else lambda progress: callback(model, progress)
     run(model, Images(X, y), plan, ledger, SystemRandomness(), backend, callback=tell)

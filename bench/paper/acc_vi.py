@@ -77,7 +77,7 @@ def sampling_vi(X, y, *, q, steps, noise_sd, clip, learning_rate, left_out=0, wa
     )
     model = SamplingModel(Public(X.shape[1], len(y), 0), estimator.get_params())
     sampler = PoissonSampler(len(y), q * len(y))
-    plan = make_plan(model, sampler, n_steps=steps, delta=DELTA, noise_multiplier=noise_sd / clip)
+    plan = make_plan(model, sampler, noise_sd / clip, n_steps=steps, delta=DELTA)
     accountants = [BayesianAccountant(q, noise_sd, steps, order) for order in LAMBDAS]
     squared = [0.0]
 

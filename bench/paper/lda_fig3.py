@@ -20,8 +20,8 @@ METHODS = ("non-private", *PAPER, "ours")
 class Watched:
     """An estimator that tells the perplexity after each step."""
 
-    def _model(self, public):
-        self.running = super()._model(public)
+    def _model(self, public, schedule=None):
+        self.running = super()._model(public, schedule)
         return self.running
 
     def perplexity_so_far(self, Y):

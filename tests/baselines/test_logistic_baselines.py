@@ -16,6 +16,7 @@ from vips_fast.baselines import (
 )
 from vips_fast.baselines.objective import gaussian_noise_sd
 from vips_fast.engine.backend import Threads
+from vips_fast.engine.planner import Planner
 from vips_fast.engine.result import Public
 from vips_fast.engine.transcript import read_transcript
 from vips_fast.models.logistic.records import LogisticRecords, design
@@ -68,8 +69,9 @@ def scores_model(estimator, X, y):
     """Model with noise of 2 sensitivities, its mechanism and the records."""
     records = LogisticRecords.of(design(X, float(estimator.fit_intercept)), np.asarray(y, float))
     estimator.set_params(noise_multiplier=2.0, sampling="full")
-    model, plan, _ = estimator._prepare(Public(n_features=X.shape[1], n_records=60, seed=3), False, None)
-    return model, plan.mechanism, records
+    request = estimator.request(Public(n_features=X.shape[1], n_records=60, seed=3))
+    made = estimator._planned(Planner(), request, None)
+    return made.model, made.plan.mechanism, records
 
 
 def total(model, records, rows=None, n_threads=2):

@@ -18,6 +18,7 @@ from vips_fast.engine.backend import Threads
 from vips_fast.engine.ledger import Ledger
 from vips_fast.engine.loop import run
 from vips_fast.engine.model import Release
+from vips_fast.engine.planner import Planner
 from vips_fast.engine.randomness import SystemRandomness
 from vips_fast.engine.result import FitResult
 from vips_fast.engine.transcript import read_transcript
@@ -40,8 +41,8 @@ def prepared(name, **options):
     estimator._check_parameters()
     records, facts = estimator._read(*data())
     public = estimator._facts(records.n_rows, facts, False, None)
-    model, plan, _ = estimator._prepare(public, False, None)
-    return estimator, model, plan, records
+    made = Planner().plan(estimator.request(public))
+    return estimator, made.model, made.plan, records
 
 
 def public_view(estimator):
@@ -192,8 +193,8 @@ def interrupting(estimator, where, kind):
 
     original = type(estimator)._model
 
-    def model(public):
-        made = original(estimator, public)
+    def model(public, schedule=None):
+        made = original(estimator, public, schedule)
         update, count = made.update, [0]
 
         def ends(release):
@@ -298,8 +299,8 @@ def test_rows_do_not_matter_where_the_number_of_records_is_given(name):
             continue  # the two labels are public, so there are rows with them
         records, facts = estimator._read(*arguments)
         public = estimator._facts(records.n_rows, facts, False, None)
-        model, plan, _ = estimator._prepare(public, False, None)
-        plans.append((plan.public(), model.capacity, public.n_records))
+        made = Planner().plan(estimator.request(public))
+        plans.append((made.plan.public(), made.model.capacity, public.n_records))
         estimator.fit(*arguments)
     assert len(plans) >= 3 and all(plan == plans[0] for plan in plans)
 

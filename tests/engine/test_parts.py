@@ -11,9 +11,7 @@ from vips_fast import accounting as acc
 from vips_fast.engine import filters
 from vips_fast.engine.budget import Budget, BudgetExceededError
 from vips_fast.engine.ledger import Ledger
-from vips_fast.engine.result import Public
 from vips_fast.models.rebuild import verify
-from vips_fast.models.spending import Spending
 
 ALL = pytest.mark.parametrize("name", CASES)
 ASSUMED = "Assumed: each record lies in one part only: {} parts; not checked by the program."
@@ -281,11 +279,6 @@ def test_a_call_about_a_part_charges_its_account(name, tmp_path):
         with pytest.raises(BudgetExceededError):
             estimator.partial_fit(*data(), part=part, budget=budget)
     estimator.partial_fit(*data(), part="c", budget=budget)
-    # What was begun for another part pays for none of this one.
-    begun = Spending(estimator, budget, True, {"part": "d"})
-    with pytest.raises(BudgetExceededError), begun:
-        begun.settle(Public(n_features=1, n_records=200, seed=0, part="d"))
-        estimator.partial_fit(*data(), part="a", budget=begun)
     # With public numbers alone, a refusal comes before the data are read.
     with pytest.raises(BudgetExceededError):
         estimator.partial_fit(Unread(), Unread(), part="a", n_records=200, budget=budget)

@@ -11,8 +11,8 @@ class FailsLate(LatentDirichletAllocation):
 
     end = "no"
 
-    def _model(self, public):
-        model = FailingModel(**self._model_settings(public))
+    def _model(self, public, schedule=None):
+        model = FailingModel(**self._model_settings(public, schedule))
         model.end = self.end
         return model
 

@@ -27,8 +27,8 @@ def with_model(kind, proxy):
     """A subclass whose model is wrapped."""
 
     class Wrapped(kind):
-        def _model(self, public):
-            return proxy(super()._model(public))
+        def _model(self, public, schedule=None):
+            return proxy(super()._model(public, schedule))
 
     return Wrapped
 
@@ -46,8 +46,8 @@ def declaring(kind, share):
 class NoClip(LatentDirichletAllocation):
     """Contributions of any length."""
 
-    def _model(self, public):
-        return LdaModel(**{**self._model_settings(public), "clips": False})
+    def _model(self, public, schedule=None):
+        return LdaModel(**{**self._model_settings(public, schedule), "clips": False})
 
 
 class CountsRows(LatentDirichletAllocation):
@@ -83,8 +83,8 @@ class HalfExactModel(Part):
 class HalfExact(LatentDirichletAllocation):
     """Half of ``components_`` from un-noised sums."""
 
-    def _model(self, public):
-        return HalfExactModel(super()._model(public))
+    def _model(self, public, schedule=None):
+        return HalfExactModel(super()._model(public, schedule))
 
 
 class ClipsEachModel(OneVsRestModel):
@@ -97,8 +97,8 @@ class ClipsEachModel(OneVsRestModel):
 class ClipsEachClass(BayesianLogisticRegression):
     """K clips, one for each class."""
 
-    def _model(self, public):
-        return ClipsEachModel(public, **self._model_settings(public))
+    def _model(self, public, schedule=None):
+        return ClipsEachModel(public, **self._model_settings(public, schedule))
 
 
 class UnclippedUnitsModel(SphericalModel):
@@ -130,22 +130,22 @@ class ExactMeanModel(SphericalModel):
 class UnclippedUnits(BayesianLogisticRegression):
     """A first-order statistic without the joint clip of a person's rows."""
 
-    def _model(self, public):
-        return UnclippedUnitsModel(public, **self._model_settings(public))
+    def _model(self, public, schedule=None):
+        return UnclippedUnitsModel(public, **self._model_settings(public, schedule))
 
 
 class LongRows(BayesianLogisticRegression):
     """A first-order statistic whose rows pass its bound."""
 
-    def _model(self, public):
-        return LongRowsModel(public, **self._model_settings(public))
+    def _model(self, public, schedule=None):
+        return LongRowsModel(public, **self._model_settings(public, schedule))
 
 
 class ExactMean(BayesianLogisticRegression):
     """Un-noised sums of the last minibatch in ``coef_``."""
 
-    def _model(self, public):
-        return ExactMeanModel(public, **self._model_settings(public))
+    def _model(self, public, schedule=None):
+        return ExactMeanModel(public, **self._model_settings(public, schedule))
 
 
 class PrivatePrior(LatentDirichletAllocation):
@@ -194,11 +194,11 @@ class RoundedDown(LatentDirichletAllocation):
 class OncePerPart(LatentDirichletAllocation):
     """A second release from the same part is not recorded."""
 
-    def _prepare(self, public, partial, before, *more, **named):
-        model, plan, ledger = super()._prepare(public, partial, before, *more, **named)
-        if plan.part in ledger.parts:
-            ledger.intend = lambda *event, **numbers: None
-        return model, plan, ledger
+    def prepare(self, *data, **how):
+        stage = super().prepare(*data, **how)
+        if stage.plan.part in stage.ledger.parts:
+            stage.ledger.intend = lambda *event, **numbers: None
+        return stage
 
 
 class AssumesParts(LatentDirichletAllocation):
@@ -234,8 +234,8 @@ class PrivateStart(BayesianLogisticRegression):
         self._share = float(np.mean(y))
         return super()._read(X, y, trials)
 
-    def _model(self, public):
-        return PrivateStartModel(super()._model(public), self._share)
+    def _model(self, public, schedule=None):
+        return PrivateStartModel(super()._model(public, schedule), self._share)
 
 
 class PrivateStartModel(Part):

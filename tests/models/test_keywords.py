@@ -10,7 +10,7 @@ from vips_fast.models.estimator import PrivateEstimator
 from vips_fast.models.lda.paper import PaperParameters as OfTopics
 from vips_fast.models.logistic.paper import PaperOptions
 from vips_fast.models.logistic.paper import PaperParameters as OfCoefficients
-from vips_fast.models.parameters import Call, Common, Parameters, Preparation
+from vips_fast.models.parameters import Call, Common, Parameters
 from vips_fast.models.sbn.paper import PaperParameters as OfPictures
 
 
@@ -33,8 +33,7 @@ def test_those_of_paper_are_what_its_estimator_takes(kind, known):
     assert set(known.__annotations__) == taken
 
 
-def test_those_of_prepare_are_its_own_and_those_of_a_call():
+def test_prepare_takes_what_a_call_takes():
     taken = inspect.signature(PrivateEstimator.prepare).parameters.values()
-    named = {p.name for p in taken if p.kind is p.KEYWORD_ONLY} - {"groups"}
-    assert set(Preparation.__annotations__) == named | {"trials"}
+    named = {p.name for p in taken if p.kind is p.KEYWORD_ONLY}
     assert set(Call.__annotations__) - {"transcript", "groups"} <= named

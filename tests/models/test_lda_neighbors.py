@@ -211,7 +211,7 @@ def test_parts_are_the_whole_and_threads_change_no_bit():
 def test_intervals_and_standard_errors_go_with_it():
     truth, noised, neighbors = alike()
     sd, n = 0.05, 1000
-    public = dict(n_topics=K, n_words=V, n_records=n, alpha=0.1, informed=False, n_steps=3, seed=3, start_steps=0)
+    public = dict(n_topics=K, n_words=V, n_records=n, alpha=0.1, informed=False, seed=3, start_steps=0)
     model = LdaModel(
         **public,
         doc_length=500,

@@ -20,7 +20,6 @@ def model(**options):
         alpha=0.1,
         eta=np.full((V, K), 0.1),
         informed=False,
-        n_steps=2,
         doc_length=50,
         clip=5.0,
         clips=True,

@@ -114,7 +114,7 @@ def test_threads_change_no_bit():
     _, noised = statistics(1.0)
 
     def run(n_threads):
-        public = dict(n_topics=K, n_words=V, n_records=1000, alpha=0.1, informed=False, n_steps=2, seed=3)
+        public = dict(n_topics=K, n_words=V, n_records=1000, alpha=0.1, informed=False, seed=3)
         model = LdaModel(
             **public,
             doc_length=50,
@@ -165,7 +165,7 @@ def test_intervals_cover_what_the_noise_hides(sd, first):
     truth = (share / share.sum())[:, None] * rng.gamma(0.3, 1 / 0.3, (800, 6)) * 500 / 6
     covered = []
     for factor in (1, 2):
-        public = dict(n_topics=6, n_words=800, n_records=n, alpha=0.1, informed=False, n_steps=1, seed=3)
+        public = dict(n_topics=6, n_words=800, n_records=n, alpha=0.1, informed=False, seed=3)
         model = LdaModel(
             **public, doc_length=500, eta=np.full((800, 6), 0.1), clip=5.0, clips=True, options=LdaOptions()
         )

@@ -23,7 +23,6 @@ def model(start=STEPS, n_threads=1):
         alpha=0.1,
         eta=np.full((V, K), 0.1),
         informed=False,
-        n_steps=12,
         doc_length=50,
         clip=5.0,
         clips=True,

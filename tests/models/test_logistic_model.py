@@ -9,6 +9,7 @@ from scipy.special import expit
 from vips_fast import BayesianLogisticRegression
 from vips_fast.engine.backend import Threads
 from vips_fast.engine.model import Release
+from vips_fast.engine.planner import Planner
 from vips_fast.engine.result import Public
 from vips_fast.kernels import reference
 from vips_fast.kernels.blr import triangle_size
@@ -46,7 +47,8 @@ def prepared(X, y, step, z=2.0, neighbors="add_remove", n_records=60, private=Tr
     records = LogisticRecords.of(design(X, estimator._constant), np.asarray(y, dtype=float))
     scale = None if private else records.largest_norm()
     public = Public(n_features=X.shape[1], n_records=n_records, seed=0, scale=scale)
-    model, plan, _ = estimator._prepare(public, False, None)
+    made = Planner().plan(estimator.request(public))
+    model, plan = made.model, made.plan
     rng, d = np.random.default_rng(7), records.n_features
     if step:
         A = rng.normal(size=(d, d))

@@ -12,6 +12,10 @@ from vips_fast.models.lda import LdaOptions
 from vips_fast.models.lda.planning import averaged_noise, default_batch_size, default_clip
 
 
+def expected_batch(model, public):
+    return model._schedule(public, model._terms).sampler.expected_batch_size
+
+
 def noise_sd(model):
     """Of an entry; all alike, since the fits below have no scales of words."""
     (sd,) = set(model._fitted().state["average_noise"].ravel())
@@ -49,13 +53,13 @@ def test_the_estimator_takes_the_minibatch_of_the_plan():
     for settings in (dict(target_epsilon=0.3), dict(target_epsilon=2.38), dict(noise_multiplier=20.0, n_steps=20)):
         planned = plan(400_000, 7702, 50, target_delta=1e-4, **settings)
         model = LatentDirichletAllocation(50, target_delta=1e-4, **settings)
-        assert model._sampler(public).expected_batch_size == planned.batch_size
-        assert model._resolve_n_steps(public) == planned.n_steps
+        schedule = model._schedule(public, model._terms)
+        assert (schedule.sampler.expected_batch_size, schedule.n_steps) == (planned.batch_size, planned.n_steps)
     # Before a budget has said the noise as after it.
     for settings in ({}, dict(noise_multiplier=20.0)):
-        assert LatentDirichletAllocation(50, **settings)._sampler(public).expected_batch_size == 100_000
+        assert expected_batch(LatentDirichletAllocation(50, **settings), public) == 100_000
     full = LatentDirichletAllocation(50, target_epsilon=0.3, sampling="full")
-    assert full._sampler(public).expected_batch_size == 400_000
+    assert expected_batch(full, public) == 400_000
 
 
 def test_runs_of_a_search_draw_the_minibatches_that_it_charges():
@@ -64,8 +68,7 @@ def test_runs_of_a_search_draw_the_minibatches_that_it_charges():
     base = LatentDirichletAllocation(50, target_epsilon=0.5, target_delta=1e-4)
     tried = [dict(n_components=k) for k in (10, 50)]
     own = {
-        LatentDirichletAllocation(target_epsilon=0.5, target_delta=1e-4, **one)._sampler(public).expected_batch_size
-        for one in tried
+        expected_batch(LatentDirichletAllocation(target_epsilon=0.5, target_delta=1e-4, **one), public) for one in tried
     }
     assert own == {100_000, 200_000}
     for order in (tried, tried[::-1]):
@@ -73,7 +76,7 @@ def test_runs_of_a_search_draw_the_minibatches_that_it_charges():
         sampler, n_steps = search._schedule(order, public)
         given = dict(n_steps=n_steps, noise_multiplier=2.0, target_epsilon=None)
         for one in order:
-            assert search._unfitted({**one, **given})._sampler(public).event(1.0) == sampler.event(1.0)
+            assert search._drawn({**one, **given}, public).sampler.event(1.0) == sampler.event(1.0)
 
 
 def test_rules():

@@ -38,7 +38,7 @@ from vips_fast import (
 from vips_fast.data import Schema
 from vips_fast.data.types import Array, Bits, Cells, Labels, Matrix, Names, Neighbors, Vector
 from vips_fast.models.conjugate import parameter
-from vips_fast.models.prepared import Prepared
+from vips_fast.models.stage import Stage
 
 SCHEMA = """
 [columns.age]
@@ -90,7 +90,7 @@ def topics(counts: Bits, folder: Path) -> LatentDirichletAllocation:
     assert_type(model.perplexity(counts), float)
     assert_type(model.get_feature_names_out(), Names)
     prepared = model.prepare(counts, groups=[k // 2 for k in range(len(counts))], unit="patient")
-    assert_type(prepared, Prepared)
+    assert_type(prepared, Stage)
     print(prepared.plan.relation, prepared.public.n_records)
     vectors = word_vectors(counts, 3)
     assert_type(vectors, Matrix)

@@ -17,9 +17,9 @@ from ..models.lda import LatentDirichletAllocation, LdaOptions
 from ..models.lda.paper import PaperLatentDirichletAllocation
 from ..models.lda.planning import WORD_CLIP
 from ..models.logistic import BayesianLogisticRegression
-from ..models.prepared import Prepared
 from ..models.sbn import ClassConditionalNetwork, SigmoidBeliefNetwork
 from ..models.sbn.paper import PaperSigmoidBeliefNetwork
+from ..models.stage import Stage
 from .bench import Data
 
 #: As large as finite numbers get: a state of such numbers overflows wherever it is used.
@@ -105,11 +105,11 @@ class Adapter(ABC):
         """
         return None
 
-    def sharp(self, prepared: Prepared) -> None:
+    def sharp(self, prepared: Stage) -> None:
         """Put the model in a released state in which worst-case records reach the bound; here, leave the start."""
         return
 
-    def scramble(self, prepared: Prepared, rng: np.random.Generator, releases: int) -> None:
+    def scramble(self, prepared: Stage, rng: np.random.Generator, releases: int) -> None:
         """Put the model in the state that releases drawn at random lead to: of hardly any noise, or of little else."""
         model, plan = prepared.model, prepared.plan
         for step in range(releases):
@@ -118,7 +118,7 @@ class Adapter(ABC):
             units = np.rint(rng.standard_normal(model.shape) * (size / scale)).astype(np.int64)
             model.update(Release(step, units, scale, size * 10.0 ** rng.uniform(-3, 0.3)))
 
-    def poison(self, prepared: Prepared) -> bool:
+    def poison(self, prepared: Stage) -> bool:
         """Make the released parameters non-finite, through the contract alone.
 
         A release of NaN is tried first. Where the model refuses it, its state is filled
@@ -165,7 +165,7 @@ class LdaAdapter(Adapter):
         counts = np.asarray(records)
         return {"X": csr_array(counts.astype(np.int32) if counts.dtype.kind in "iu" else counts)}
 
-    def sharp(self, prepared: Prepared) -> None:
+    def sharp(self, prepared: Stage) -> None:
         """Each word in one topic alone, so that a document of one word keeps its norm."""
         n_words, n_topics = prepared.model.shape
         units, empty = np.zeros((2, n_words, n_topics), dtype=np.int64)
@@ -263,7 +263,7 @@ class SbnAdapter(Adapter):
         """Rows of 0 and 1."""
         return {"X": np.array([*records])}
 
-    def sharp(self, prepared: Prepared) -> None:
+    def sharp(self, prepared: Stage) -> None:
         """Polya-Gamma: z = 1 and psi = 0, so that all six blocks have their largest norms."""
         if self._quadratic:
             return

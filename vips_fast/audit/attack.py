@@ -15,8 +15,8 @@ from scipy.stats import binom
 from ..accounting import PrivacyEvent, delta, epsilon
 from ..engine.model import Release
 from ..engine.sampling import epoch_length, run_event
-from ..models.prepared import Prepared
 from ..models.rebuild import alike
+from ..models.stage import Stage
 from .bench import Bench, Still, rows_of_persons
 from .report import Check, LayerResult
 from .sizes import CONFIDENCE_ERROR, N_RECORDS, Sizes
@@ -33,7 +33,7 @@ def _sides(bench: Bench) -> tuple[list[Any], list[Any]]:
     return [*base, extra], [*base, replaced] if bench.neighbors == "replace_one" else base
 
 
-def _whole(bench: Bench, records: list[Any], multiplier: float, n_steps: int) -> Prepared:
+def _whole(bench: Bench, records: list[Any], multiplier: float, n_steps: int) -> Stage:
     """A run over all records in the sharp state; the public number of records is the same on both sides."""
     estimator = bench.whole(noise_multiplier=multiplier, n_records=N_RECORDS, n_steps=n_steps)
     prepared = bench.prepare(estimator, records)
@@ -98,7 +98,7 @@ class _Attack:
     half of the prior is on minibatches that are the same in all epochs, so that these are found too.
     """
 
-    def __init__(self, bench: Bench, prepared: Prepared):
+    def __init__(self, bench: Bench, prepared: Stage):
         adapter, self.bench = bench.adapter, bench
         base = [] if adapter.disjoint else adapter.base(N_RECORDS - 1)
         extra, replaced = adapter.worst_pair()
@@ -121,7 +121,7 @@ class _Attack:
         self.records = bench.prepare(estimator, own + [kind[0] for kind in kinds]).records
         self.variance = (prepared.plan.mechanism.noise_sd / prepared.plan.mechanism.spacing) ** 2
 
-    def follow(self, prepared: Prepared) -> None:
+    def follow(self, prepared: Stage) -> None:
         """Attack another run."""
         self.prepared = replace(prepared, records=self.records)
         self.ratios: list[float] = []

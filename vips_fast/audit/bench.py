@@ -1,7 +1,7 @@
 """The bench that a model is audited on: the engine's contract, and seams to put other parts in.
 
 All layers reach a model in one way, that of `PrivateEstimator.fit`: whole raw data sets go through the estimator's own
-reader, and what comes out is a `Prepared` run. Nothing here knows what a model is made of.
+reader, and what comes out is a `Stage` run. Nothing here knows what a model is made of.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +17,7 @@ from ..engine.randomness import Randomness
 from ..engine.sampling import Sampler
 from ..mechanisms import GaussianMechanism
 from ..models.estimator import PrivateEstimator
-from ..models.prepared import Prepared
+from ..models.stage import Stage
 
 if TYPE_CHECKING:
     from .adapters import Adapter
@@ -88,11 +88,11 @@ class Bench:
         sampling = {"sampling": "full", "neighbors": self.neighbors, "batch_size": None, "noise_multiplier": 1.0}
         return self.estimator(**{**sampling, **overrides})
 
-    def prepare(self, estimator: PrivateEstimator, records: Sequence[Any], **how: Any) -> Prepared:
+    def prepare(self, estimator: PrivateEstimator, records: Sequence[Any], **how: Any) -> Stage:
         """A run over raw records, with the seams' parts in it; ``how`` goes to the estimator's own `prepare`."""
         return self.prepare_data(estimator, self.adapter.data(records), **how)
 
-    def prepare_data(self, estimator: PrivateEstimator, data: Data, **how: Any) -> Prepared:
+    def prepare_data(self, estimator: PrivateEstimator, data: Data, **how: Any) -> Stage:
         """As `prepare`, over raw data."""
         made = estimator.prepare(**data, **how)
         plan = replace(
@@ -109,7 +109,7 @@ class Bench:
         )
 
     def fine(
-        self, prepared: Prepared, rows: Sequence[int] | np.ndarray, words: np.ndarray, n_threads: int = 1
+        self, prepared: Stage, rows: Sequence[int] | np.ndarray, words: np.ndarray, n_threads: int = 1
     ) -> np.ndarray:
         """Exact sum of the contributions of rows, flat, before it is rounded to the noise's lattice."""
         backend: Backend = self.seams.of("backend", Threads(n_threads))
@@ -118,12 +118,12 @@ class Bench:
             drawn, words = drawn[usable[drawn]], words[usable[drawn]]
         return backend.sum(prepared.model, prepared.records, drawn, words).reshape(-1)
 
-    def sums(self, prepared: Prepared, rows: Sequence[int] | np.ndarray, words: np.ndarray) -> np.ndarray:
+    def sums(self, prepared: Stage, rows: Sequence[int] | np.ndarray, words: np.ndarray) -> np.ndarray:
         """What would be noised, flat: the exact sum on the noise's lattice."""
         fine = self.fine(prepared, rows, words).reshape(prepared.model.fine_shape)
         return prepared.model.round(fine, prepared.plan.mechanism.spacing).reshape(-1)
 
-    def run(self, prepared: Prepared, keep: Callable[[Release], None]) -> None:
+    def run(self, prepared: Stage, keep: Callable[[Release], None]) -> None:
         """The engine's own loop; ``keep`` is called with each release before the model sees it."""
         with np.errstate(all="ignore"):
             # With few records the noise may drive the public parameters anywhere.

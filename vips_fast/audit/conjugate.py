@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..models.conjugate import ConjugateEstimator
-from ..models.prepared import Prepared
 from ..models.settings import same
+from ..models.stage import Stage
 from .adapters import Adapter
 from .bench import Bench, Data, relation
 
@@ -33,7 +33,7 @@ class ConjugateAdapter(Adapter):
     def _examples(self) -> list[Any]:
         return [(x, None if self.y is None else self.y[i]) for i, x in enumerate(self.X)]
 
-    def sharp(self, prepared: Prepared) -> None:
+    def sharp(self, prepared: Stage) -> None:
         """Take the given parameters, where there are some."""
         if self.parameters is None:
             return

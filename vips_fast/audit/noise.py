@@ -10,7 +10,7 @@ from ..accounting import GaussianEvent, SelfComposedEvent
 from ..engine.backend import Threads
 from ..engine.model import Release
 from ..kernels.lattice import is_power_of_two
-from ..models.prepared import Prepared
+from ..models.stage import Stage
 from .bench import Bench, Still, Watched
 from .report import Check, LayerResult
 from .sizes import ERROR, Sizes
@@ -68,7 +68,7 @@ class _Noise:
         self.charged = made.ledger.event() == SelfComposedEvent(event, n_steps)
 
     @staticmethod
-    def _prepare(bench: Bench, records: list[Any], n_steps: int) -> Prepared:
+    def _prepare(bench: Bench, records: list[Any], n_steps: int) -> Stage:
         estimator = bench.whole(noise_multiplier=_MULTIPLIER, n_steps=n_steps, n_records=len(records), n_jobs=2)
         return bench.prepare(estimator, records)
 

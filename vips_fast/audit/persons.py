@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ..models.prepared import Prepared
+from ..models.stage import Stage
 from .adapters import Adapter
 from .bench import Data
 
@@ -82,6 +82,6 @@ class Persons(Adapter):
         numbers = np.repeat(np.arange(2 * n), self.most)
         return {**self.rows.take(data, numbers), "groups": numbers}
 
-    def sharp(self, prepared: Prepared) -> None:
+    def sharp(self, prepared: Stage) -> None:
         """See `Adapter.sharp`."""
         self.rows.sharp(prepared)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ..models.prepared import Prepared
+from ..models.stage import Stage
 from .bench import Bench, Part
 from .report import Check, LayerResult
 from .sizes import Sizes
@@ -63,7 +63,7 @@ class _Purity:
         """Exact sum of some records of the large data set."""
         return self.bench.fine(self.prepared, rows, self.words[np.asarray(rows)], n_threads)
 
-    def alone(self, rows: np.ndarray) -> tuple[Prepared, np.ndarray]:
+    def alone(self, rows: np.ndarray) -> tuple[Stage, np.ndarray]:
         """A data set of these records only, read anew; and their words."""
         own = self.bench.prepare_data(self.estimator, self.bench.adapter.take(self.data, rows))
         own.model.restore(self.state)

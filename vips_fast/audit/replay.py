@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..models.prepared import Prepared
 from ..models.rebuild import alike
+from ..models.stage import Stage
 from .bench import Bench, squared_norm
 from .report import Check, LayerResult
 from .sizes import Sizes
@@ -56,7 +56,7 @@ class _Replay:
         return self.bench.sums(prepared, rows, self.words[: len(rows)])
 
 
-def same_run(one: Prepared, other: Prepared) -> bool:
+def same_run(one: Stage, other: Stage) -> bool:
     """Whether public facts and plan are the same."""
     return alike(one.public, other.public) and one.plan.public() == other.plan.public()
 

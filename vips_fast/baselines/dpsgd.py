@@ -11,10 +11,12 @@ from scipy.special import expit
 
 from ..accounting import PrivacyEvent, SelfComposedEvent, calibrate_noise_multiplier, epsilon, pure_epsilon
 from ..checks import check_choice, check_flag, check_number
-from ..engine.ledger import Ledger
+from ..engine.budget import Budget
 from ..engine.loop import Progress
 from ..engine.model import Model, Release, array_of, steps_of
 from ..engine.plan import RunPlan
+from ..engine.planner import Planned, Planner
+from ..engine.request import Request, RunSchedule, Terms
 from ..engine.result import FitResult, Public
 from ..engine.sampling import Sampler, make_sampler
 from ..engine.statement import Privacy
@@ -103,11 +105,13 @@ class DPSGDLogisticRegression(LinearClassifier):
             raise ValueError(f"target_delta={self.target_delta!r}: expected None, scenario 'laplace' has delta = 0")
         self._check_privacy_parameters()
 
-    def _sampler(self, public: Public) -> Sampler:
+    def _schedule(self, public: Public, terms: Terms) -> RunSchedule:
         sampling, neighbors, _, order = _SCENARIOS[self.scenario]
         # The rate is that of the public number of records, never of the rows.
         sampler = make_sampler(sampling, neighbors, public.n_records, self.batch_size)
-        return LaplaceSampler(public.n_records, int(sampler.expected_batch_size)) if order == 1 else sampler
+        if order == 1:
+            sampler = LaplaceSampler(public.n_records, int(sampler.expected_batch_size))
+        return RunSchedule(sampler, int(self.n_steps), int(self.n_steps))
 
     def _epsilon(self, event: PrivacyEvent, delta: float) -> float:
         """The epsilon that calibrates."""
@@ -146,27 +150,23 @@ class DPSGDLogisticRegression(LinearClassifier):
         name, options = self._calibrating()
         return calibrate_noise_multiplier(event, target, delta, name, **options)
 
-    def _prepare(
-        self,
-        public: Public,
-        partial: bool,
-        before: FitResult | None,
-        taints: tuple[str, ...] | None = None,
-        prior: dict[str, Any] | None = None,
-    ) -> tuple[Model, RunPlan, Ledger]:
+    def _planned(self, planner: Planner, request: Request, budget: Budget | None) -> Planned:
         """As the base's, but for the accountant that calibrates and the kind of noise."""
-        if prior is not None:
-            raise ValueError(f"after: expected None for {type(self).__name__}")
-        model, sampler = self._model(public), self._sampler(public)
-        n_steps, delta = int(self.n_steps), self._delta(public.n_records)
+        if request.purchase is not None or budget is not None:
+            raise ValueError(f"after, budget: expected None for {type(self).__name__}")
+        public, terms = request.public, request.terms
+        schedule = self._schedule(public, terms)
+        sampler, n_steps, delta = schedule.sampler, schedule.n_steps, terms.delta(public.n_records)
+        model = self._model(public)
         z = self._noise(sampler, n_steps, delta) if self.private else 0.0
         kind: Any = LaplaceMechanism if self.scenario == "laplace" else GaussianMechanism
         mechanism = kind(z, model.sensitivity(sampler.neighbors), model.clip)
         model.prepare(mechanism, sampler)
-        if taints is None:
-            known = "fitted with private=False" if not self.private else "noise_multiplier=0"
-            taints = ((known,) if z == 0 else ()) + self._unsafe_taints()
-        return model, RunPlan(sampler, mechanism, n_steps, delta, taints=taints), Ledger()
+        known = "fitted with private=False" if not self.private else "noise_multiplier=0"
+        taints = tuple(dict.fromkeys((*((known,) if z == 0 else ()), *request.design.taints)))
+        return Planned(
+            request, RunPlan(sampler, mechanism, n_steps, delta, taints=taints), model, request.settings, None
+        )
 
     @property
     def privacy_(self) -> Privacy:
@@ -174,7 +174,7 @@ class DPSGDLogisticRegression(LinearClassifier):
         result = self._fitted()
         return pure_statement(result) if result.settings["scenario"] == "laplace" else result.privacy
 
-    def _model(self, public: Public) -> Model:
+    def _model(self, public: Public, schedule: RunSchedule | None = None) -> Model:
         # |p - y| <= 1: no gradient is longer than its record.
         clip = float(self.clip_norm) if public.scale is None else 1.001 * public.scale
         order = _SCENARIOS[self.scenario][3]

@@ -12,7 +12,7 @@ from ..engine.loop import Progress
 from ..kernels.blr import MAX_FEATURES
 from ..models.estimator import PrivateEstimator
 from ..models.logistic.records import LogisticRecords, design, not_finite, read_labels, usable_rows
-from ..models.spending import Payer
+from ..models.parameters import BudgetLike
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -42,7 +42,7 @@ class LinearClassifier(PrivateEstimator):
     def _constant(self) -> float:
         return float(self.fit_intercept)
 
-    def fit(self, X: Any, y: Any, *, transcript: str | Path | None = None, budget: Payer = None) -> Self:
+    def fit(self, X: Any, y: Any, *, transcript: str | Path | None = None, budget: BudgetLike = None) -> Self:
         """Fit to rows X, shape (n, d), dense or sparse, and two labels.
 
         Raises ValueError or TypeError if a parameter or the data are unusable, or the run would overspend; nothing is

@@ -16,8 +16,8 @@ from ..engine.ledger import Ledger
 from ..engine.result import FitResult
 from ..engine.statement import Privacy
 from ..models.logistic.records import design
+from ..models.parameters import BudgetLike
 from ..models.readouts import Published
-from ..models.spending import Payer
 from .linear import LinearClassifier
 
 #: At which the ledger of a pure guarantee is read; the statement is the pure one.
@@ -76,7 +76,7 @@ class ObjectivePerturbationLogisticRegression(LinearClassifier):
         check_number("target_delta", self.target_delta, 0, 1, high_open=True, optional=True)
         check_number("n_records", self.n_records, 1, 2**53, integer=True, optional=True)
 
-    def fit(self, X: Any, y: Any, *, transcript: str | Path | None = None, budget: Payer = None) -> Self:
+    def fit(self, X: Any, y: Any, *, transcript: str | Path | None = None, budget: BudgetLike = None) -> Self:
         """Fit to rows X, shape (n, d), dense or sparse, and two labels; there is no transcript and no budget.
 
         Raises ValueError or TypeError if a parameter or the data are unusable; nothing is spent.
@@ -89,7 +89,7 @@ class ObjectivePerturbationLogisticRegression(LinearClassifier):
             self._check_parameters()
             records, facts = self._read(X, y)
             public = self._facts(records.n_rows, facts, False, None)
-            target, delta = float(self.target_epsilon or 1.0), self._delta(public.n_records)
+            target, delta = float(self.target_epsilon or 1.0), self._terms.delta(public.n_records)
             bound = math.hypot(self.row_norm, self._constant) if public.scale is None else public.scale
             curvature = bound**2 / (4 * math.expm1(self.curvature_share * target)) if self.private else 0.0
             ridge, noise_sd = max(float(self.alpha), curvature), 0.0

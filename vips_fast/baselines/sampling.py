@@ -15,8 +15,8 @@ from ..engine.result import Public
 from ..kernels.blr import Rows
 from ..kernels.threads import resolve_n_threads
 from ..models.fitted import ArraySpec
+from ..models.parameters import BudgetLike
 from ..models.readouts import Published
-from ..models.spending import Payer
 from .dpsgd import dense
 from .scores import ScoreClassifier, ScoreModel
 
@@ -106,7 +106,7 @@ class VariationalSamplingLogisticRegression(ScoreClassifier):
     n_samples: int = 10
     bayesian_pairs: int = 0
 
-    def fit(self, X: Any, y: Any, *, transcript: str | Path | None = None, budget: Payer = None) -> Self:
+    def fit(self, X: Any, y: Any, *, transcript: str | Path | None = None, budget: BudgetLike = None) -> Self:
         """See `LinearClassifier.fit`; with ``bayesian_pairs`` the model cannot be made again from a transcript."""
         if self.bayesian_pairs and transcript is not None:
             raise ValueError("transcript: expected None with bayesian_pairs, whose figures are not in the releases")

@@ -16,6 +16,7 @@ import numpy as np
 from ..checks import check_flag, check_number
 from ..engine.loop import Progress
 from ..engine.model import Model, Release, array_of, steps_of
+from ..engine.request import RunSchedule
 from ..engine.result import Public
 from ..kernels import native
 from ..kernels.blr import Rows, workspace
@@ -156,7 +157,7 @@ class ScoreClassifier(LinearClassifier):
         if self.sampling != "full" and self.batch_size is None:
             raise ValueError(f"batch_size=None: expected a number with sampling={self.sampling!r}")
 
-    def _model(self, public: Public) -> Model:
+    def _model(self, public: Public, schedule: RunSchedule | None = None) -> Model:
         return self._kind(public, self._settings())
 
     def _array_specs(self, public: Public) -> dict[str, ArraySpec]:

@@ -5,16 +5,21 @@ INPUT included, with ``-`` or ``_``. Arguments on the command line come first. A
 folder of the file, so that a job means the same wherever it is started.
 """
 
+from __future__ import annotations
+
 import argparse
 import errno
 import os
 import shlex
 import tomllib
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from .arguments import Kind, Parser, command
 from .records import is_word, public_words
+
+if TYPE_CHECKING:
+    from ..engine.planner import Cost
 
 #: What the options that hold paths are called in usage lines.
 _PATHS = ("FILE", "DIR", "INPUT")
@@ -51,7 +56,6 @@ def check(args: argparse.Namespace, model: Any) -> int:
     from ..data.shards import bin_count
     from ..engine.budget import Budget
     from ..engine.checkpoint import RUN
-    from ..models.spending import Spending
     from .fit import check_transcript, finished, unit_of
     from .folder import check_place
     from .forecast import foreseen
@@ -78,8 +82,8 @@ def check(args: argparse.Namespace, model: Any) -> int:
         rows.append(("cost", f"none: {out} holds the finished model"))
     else:
         check_place(out, args.force)
-        call = {"unit": unit_of(args), "n_bins": bin_count(args.input)}
-        rows += _quoted(model, Spending(model, args.budget, call=call).quote(words))
+        known = {"unit": unit_of(args), "n_bins": bin_count(args.input)}
+        rows += _cost(model, model.cost(words, budget=args.budget, **known))
         rows += foreseen(args, model, words)
     if args.budget is not None:
         budget = Budget(args.budget)
@@ -88,17 +92,17 @@ def check(args: argparse.Namespace, model: Any) -> int:
     return 0
 
 
-def _quoted(model: Any, quote: tuple[Any, int, float] | None) -> list[tuple[str, str]]:
+def _cost(model: Any, cost: Cost | None) -> list[tuple[str, str]]:
     """What a fit will do and cost, as far as public numbers say it."""
     from ..accounting import SelfComposedEvent, epsilon
     from ..accounting.printing import rounded_up
 
     if not model.private or model.noise_multiplier == 0:
         return [("cost", "NOT PRIVATE: no noise is added")]
-    if quote is None:
+    if cost is None:
         numbers = "records" if model.n_records is None else "steps, features or vocab"
         return [("cost", f"known when the data have been read; with {numbers} given it is known beforehand")]
-    event, steps, delta = quote
+    event, steps, delta = cost.event, cost.count, cost.delta
     figure = rounded_up(epsilon(SelfComposedEvent(event, steps), delta))
     return [
         ("plan", f"{steps} releases, each {event}"),

@@ -88,7 +88,8 @@ def _fitted(
 ) -> tuple[Any, str, str, Any]:
     """The fitted model, which has its place in ``--out``; what to print above and below its statement; the budget."""
     from ..data.shards import bin_count
-    from ..models.spending import Spending
+    from ..engine.budget import Budget
+    from ..engine.planner import Planner
     from .runs import MODEL, JobFolder, belongs, run_folder, tidy
 
     out, transcript, unit = Path(args.out), check_transcript(args), unit_of(args)
@@ -103,12 +104,12 @@ def _fitted(
             if belongs(kept / MODEL, kept) and (done := finished(kept / MODEL, model, args)) is not None:
                 run.publish(out, args.force)
                 return done, "", f"Written to {out}; nothing more was spent.", None
-            payer = Spending(model, args.budget, call={"unit": unit, "n_bins": bin_count(args.input)}, folder=run)
-            with (
-                _cluster(args) as args.backend,
-                contextlib.closing(payer) if buys() else payer as spending,
-                warnings_said(),
-            ):
+            args.planner, budget = Planner(), None if args.budget is None else Budget(args.budget)
+            if budget is not None and not run.begun and not buys():
+                # A fit that the budget refuses does not read the data, if public numbers say so.
+                known = {"unit": unit, "n_bins": bin_count(args.input)}
+                model.cost(budget=budget, planner=args.planner, **known)
+            with _cluster(args) as args.backend, warnings_said():
                 job = read(model, run)
                 groups = job.groups if args.groups is None else read_labels(args.groups)
                 if groups is None and args.person is not None:
@@ -116,14 +117,16 @@ def _fitted(
                 if groups is None and model.private:
                     _warn_of_persons(args.input)
                 bought = {} if job.after is None else {"after": job.after}
-                with foretold(args), ProgressLine("fit") as progress:
+                with ProgressLine("fit") as progress:
                     model.set_params(callback=None if args.quiet else progress).fit(
                         *job.data,
                         groups=groups,
                         unit=None if groups is None else unit,
                         transcript=transcript,
                         checkpoint=run,
-                        budget=spending,
+                        budget=budget,
+                        planner=args.planner,
+                        on_forecast=foretold(args),
                         backend=args.backend,
                         **bought,
                     )
@@ -142,7 +145,7 @@ def _fitted(
     closing = f"Written to {out}."
     if job.after is not None:
         closing += f" Its {model.n_features_in_} words were bought for epsilon = {job.after.privacy_.epsilon:.3g}."
-    return model, job.shown(model), closing, spending.budget
+    return model, job.shown(model), closing, budget
 
 
 def _report_file(model: Any, files: Mapping[str, str]) -> dict[str, str]:

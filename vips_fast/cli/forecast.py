@@ -2,55 +2,37 @@
 
 from __future__ import annotations
 
-import contextlib
-import logging
 import warnings
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .output import say
 
 if TYPE_CHECKING:
+    from ..engine.request import RunForecast
     from ..models.lda import Plan
 
 #: Numbers of records and epsilons of the table, in parts of those that are asked for.
 _SIZES, _EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0), (0.25, 0.5, 1.0, 2.0, 4.0)
 
 
-class _Line(logging.Handler):
-    """Says what is logged."""
+def foretold(args: Namespace) -> Callable[[RunForecast], None]:
+    """Say a run's forecast before it spends anything; ValueError if it is hopeless.
 
-    def emit(self, record: logging.LogRecord) -> None:
-        """Say one line."""
-        say(record.getMessage())
-
-
-@contextlib.contextmanager
-def foretold(args: Namespace) -> Iterator[None]:
-    """Let a fit or a search say its forecast before it spends anything; ValueError in place of a hopeless one.
-
-    ``--quiet`` keeps the forecast back, ``--anyway`` makes the refusal a warning. Other models have none.
+    ``--quiet`` keeps the forecast back, ``--anyway`` makes the refusal a warning.
     """
-    if args.family != "lda":
-        yield
-        return
-    from ..models.lda import HopelessWarning
 
-    logger, line = logging.getLogger("vips_fast.models.outlook"), _Line(logging.INFO)
-    level = logger.level
-    if not args.quiet:
-        logger.addHandler(line)
-        logger.setLevel(min(logging.INFO, logger.getEffectiveLevel()))
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("always" if args.anyway else "error", HopelessWarning)
-            yield
-    except HopelessWarning as why:
-        raise _refusal(str(why)) from None
-    finally:
-        logger.removeHandler(line)
-        logger.setLevel(level)
+    def told(forecast: RunForecast) -> None:
+        if forecast.warning is None:
+            if not args.quiet:
+                say(forecast.text)
+        elif args.anyway:
+            warnings.warn(forecast.text, forecast.warning, stacklevel=2)
+        else:
+            raise _refusal(forecast.text)
+
+    return told
 
 
 def _refusal(why: str) -> ValueError:

@@ -173,9 +173,9 @@ def _bought(
     """
     from ..accounting.printing import rounded_up
     from ..engine.budget import Budget, BudgetExceededError
+    from ..engine.planner import Planner
     from ..engine.result import Public
     from ..models.lda import plan
-    from ..models.spending import Spending
     from ..models.vocabulary import PrivateVocabulary, TokenRows
     from .fit import unit_of
 
@@ -188,6 +188,7 @@ def _bought(
         raise ValueError(
             "--vocab private: expected --epsilon, or --budget alone, of which it takes a share, or a public --vocab"
         )
+    planner: Planner = args.planner
     budget = None if args.budget is None else Budget(args.budget)
     delta = args.target_delta if args.target_delta is not None or budget is None else budget.delta
     said: dict[str, Any] = dict(
@@ -208,6 +209,7 @@ def _bought(
             target_delta=delta,
             vocab_share=args.vocab_share,
             distinct_words=args.distinct_words,
+            planner=planner,
         ).vocabulary
         assert found is not None
         size = {} if args.vocab_size is None else {"max_features": args.vocab_size}
@@ -240,14 +242,14 @@ def _bought(
                 # Topics over fewer words may have more steps.
                 for size in (settings["max_features"], 1):
                     public = Public(size, n_records, seed=0, unit=unit_of(args))
-                    relation = Spending(estimator, budget).foresee(public, event)
+                    relation = planner.check_after(estimator.request(public), budget, event)
             except BudgetExceededError as refused:
                 less = "less, or --budget alone: words and topics then share what is left"
                 why = f"--epsilon {epsilon:g}: {refused}, with the words reserved before the topics"
                 raise BudgetExceededError(f"{why}; nothing was spent; expected {less}") from None
             if relation != "add_remove":
                 raise ValueError(f"--vocab private: about add_remove, the fit {relation}; expected a public --vocab")
-            words = made.fit(rows, budget=budget, backend=args.backend, **whose)
+            words = made.fit(rows, budget=budget, backend=args.backend, planner=planner, **whose)
     # Stop words are never among them: the analyzer drops those before anything is released.
     released = len(copy(words).set_params(max_share=1.0, max_features=None).get_feature_names_out())
     if released:

@@ -125,8 +125,8 @@ def run_search(
         public = {"X_public": judged[0], "y_public": judged[1] if len(judged) > 1 else None}
     whose = {} if groups is None else {"groups": groups, "unit": unit}
     X, y = job.data if len(job.data) == 2 else (job.data[0], None)
-    with warnings_said(), foretold(args):
-        search.fit(X, y, budget=args.budget, **whose, **public)
+    with warnings_said():
+        search.fit(X, y, budget=args.budget, on_forecast=foretold(args), **whose, **public)
     best = search.best_estimator_
     _write(best, out, {**job.files(best), texts.PRIVACY: texts.statement(best)})
     warn_of_delta(best.privacy_.delta, best.privacy_.n_records)

@@ -1,28 +1,17 @@
 """The plan of a run: everything that is decided before the data are touched.
 
-Sampler, noise and accounting are coupled here by construction: the event that is
-charged is the sampler's own, for the noise multiplier of the mechanism that will add the
-noise. Every refusal happens while a plan is made, from public numbers alone.
+Sampler, noise and accounting are coupled here by construction: the event to charge is the sampler's own, for the noise
+multiplier of the mechanism that will add the noise. `vips_fast.engine.planner` makes the plans.
 """
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from ..accounting import (
-    ComposedEvent,
-    PrivacyEvent,
-    SelfComposedEvent,
-    calibrate_noise_multiplier,
-    epsilon,
-    event_from_dict,
-    parts_epsilon,
-)
-from ..accounting.parts import Spent
+from ..accounting import PrivacyEvent, SelfComposedEvent
 from ..checks import check_name
 from ..mechanisms import GaussianMechanism
 from .model import Model
-from .sampling import Sampler, charged, check_steps, n_events
+from .sampling import Sampler, charged
 
 
 @dataclass(frozen=True)
@@ -80,86 +69,35 @@ class RunPlan:
         return public | {name: value for name, value in more.items() if value is not None}
 
 
-def calibrated_noise(
-    sampler: Sampler, count: int, target_epsilon: float, delta: float, bought: PrivacyEvent | None
-) -> float:
-    """The noise multiplier with which so many events meet a target, together with what the columns were bought with.
-
-    Raises ValueError if none does.
-    """
-    events = () if bought is None else (bought,)
-    before = 0.0 if bought is None else epsilon(bought, delta)
-    if before >= target_epsilon:
-        raise ValueError(
-            f"target_epsilon={target_epsilon:g}: expected more than epsilon = {before:.4g}, which is spent on what the "
-            "columns were bought with"
-        )
-    return calibrate_noise_multiplier(
-        lambda z: ComposedEvent((*events, SelfComposedEvent(sampler.event(z), count))), target_epsilon, delta
-    )
-
-
 def make_plan(
     model: Model,
     sampler: Sampler,
+    noise_multiplier: float,
     *,
     n_steps: int,
     delta: float,
     private: bool = True,
-    target_epsilon: float | None = None,
-    noise_multiplier: float | None = None,
     sensitivity: float | None = None,
-    spent: Spent | None = None,
     taints: tuple[str, ...] = (),
     part: str | None = None,
     unit: str = "record",
     prior: dict[str, Any] | None = None,
 ) -> RunPlan:
-    """Plan a run of a model, whose `prepare` is told the lattice and the scale; nothing is spent.
+    """The plan of a run with this noise; the model's `Model.prepare` is told the lattice.
 
-    With ``target_epsilon`` alone the noise is calibrated for it; with a ``noise_multiplier`` too, a run that would pass
-    the target, together with what is ``spent`` already (which needs a noise multiplier), is refused; with neither the
-    target is 1; ``private=False`` adds no noise. A ``sensitivity`` below the model's proven one, in whose place it is
-    taken, taints the plan. ``part``, ``unit`` and ``prior`` are as in `RunPlan`; the target is for what was bought and
-    the run together.
+    A ``sensitivity`` below the model's proven one takes its place and taints a private plan. ``part``, ``unit`` and
+    ``prior`` are as in `RunPlan`.
 
-    Raises ValueError if the run would overspend, no noise multiplier reaches the target, the noise does not fit the
-    lattice, or the part is no name.
+    Raises ValueError if the part is no name, or the noise does not fit the model's lattice.
     """
-    if private:  # else there is no event that an epoch left before its end would be charged for
-        check_steps(sampler, n_steps)
     reasons = dict.fromkeys(taints)
     if part is not None:
         check_name("part", part)
-    if not private:
-        z = 0.0
-        reasons["fitted with private=False"] = None
-    elif noise_multiplier is None:
-        if spent:
-            raise ValueError("noise_multiplier=None: expected a number for a run that goes on from an earlier one")
-        bought = None if prior is None else event_from_dict(prior["event"])
-        count = n_events(sampler, range(n_steps))
-        z = calibrated_noise(sampler, count, 1.0 if target_epsilon is None else target_epsilon, delta, bought)
-    else:
-        z = float(noise_multiplier)
-        if z == 0.0:
-            reasons["noise_multiplier=0"] = None
-        elif target_epsilon is not None:
-            total = Counter(spent)
-            if prior is not None:
-                total[None, event_from_dict(prior["event"])] += 1
-            total[part, sampler.event(z)] += n_events(sampler, range(n_steps))
-            would = parts_epsilon(total, delta)
-            if would > target_epsilon:
-                raise ValueError(
-                    f"noise_multiplier={z:g} with {n_steps} steps gives epsilon = {would:.4g} at delta = {delta:g}: "
-                    f"expected at most target_epsilon={target_epsilon:g}; raise noise_multiplier or leave it None"
-                )
     proven = model.sensitivity(sampler.neighbors)
     if sensitivity is None:
         sensitivity = proven
     elif sensitivity < proven and private:
         reasons[f"sensitivity {sensitivity:.6g} is below the proven {proven:.6g}"] = None
-    mechanism = GaussianMechanism(z, sensitivity, model.clip)
+    mechanism = GaussianMechanism(noise_multiplier, sensitivity, model.clip)
     model.prepare(mechanism, sampler)
     return RunPlan(sampler, mechanism, n_steps, delta, unit=unit, taints=tuple(reasons), part=part, prior=prior)

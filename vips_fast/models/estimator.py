@@ -9,8 +9,9 @@ from __future__ import annotations
 import functools
 import math
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack, cast
 
@@ -20,23 +21,26 @@ from ..checks import check_choice, check_flag, check_name, check_number
 from ..data.frames import named_columns, warn_of_repeats
 from ..data.types import Column, Data
 from ..engine.backend import Backend, Threads
+from ..engine.budget import Budget
 from ..engine.checkpoint import RunFolder, open_folder
 from ..engine.interrupts import Stopped
 from ..engine.ledger import Ledger
 from ..engine.loop import run
 from ..engine.model import MAX_RECORDS, Model, Records
-from ..engine.plan import RunPlan, make_plan
+from ..engine.payment import Payment
+from ..engine.planner import Cost, Planned, Planner
 from ..engine.randomness import KeyedRandomness, Randomness, SystemRandomness
+from ..engine.request import Design, Earlier, Request, RunForecast, RunSchedule, Terms
 from ..engine.result import FitResult, Public
-from ..engine.sampling import SAMPLINGS, Sampler, make_sampler, resolve_sampling
+from ..engine.sampling import SAMPLINGS, make_sampler, resolve_sampling
 from ..engine.transcript import Run, TranscriptWriter, release_digest
 from ..engine.units import KeptRows, UnitRecords
 from ..kernels.threads import resolve_n_threads
 from .fitted import Fitted
-from .outlook import Outlook
-from .prepared import Prepared, bins_of, deal
+from .forecast import tell
+from .parameters import BudgetLike
 from .settings import public_seed, unit_name
-from .spending import Payer, planning
+from .stage import Stage, bins_of, deal
 
 if TYPE_CHECKING:
     from .parameters import Reading
@@ -66,32 +70,48 @@ class PrivateEstimator(Fitted):
         """Checked records, and the public facts in them: ``n_features``, and ``classes`` or ``scale``."""
         raise NotImplementedError(f"{type(self).__name__} does not define _read")
 
-    def _sampler(self, public: Public) -> Sampler:
-        """The sampler of a whole fit."""
+    def _schedule(self, public: Public, terms: Terms) -> RunSchedule | None:
+        """Minibatches and steps of a whole fit; see `Design.schedule`."""
         size, bins = self.batch_size, public.n_bins
-        return make_sampler(self.sampling, self.neighbors, public.n_records, size, self.rows_per_group, bins)
+        sampler = make_sampler(self.sampling, self.neighbors, public.n_records, size, self.rows_per_group, bins)
+        n_steps = self._horizon(public, terms)
+        return RunSchedule(sampler, n_steps, n_steps)
+
+    def _horizon(self, public: Public, terms: Terms) -> int:
+        """Steps of a whole fit."""
+        if self.n_steps is None:
+            raise ValueError("n_steps=None: expected an integer")
+        return int(self.n_steps)
+
+    def _model(self, public: Public, schedule: RunSchedule | None = None) -> Model:
+        """The model for the settings and for public facts, at its public start.
+
+        Without a schedule, only to `Model.restore` a state or to ask for shapes.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not define _model")
+
+    def _steps_of(self, schedule: RunSchedule | None) -> int:
+        """The horizon of a schedule; without one, that of the settings, or 1."""
+        return int(self.n_steps or 1) if schedule is None else schedule.horizon
 
     def _joint(self, public: Public) -> bool:
         """Whether a unit may own several rows and contributes them together, as one record."""
         return public.unit != "record" and self.sampling != "rows"
 
-    def _resolve_n_steps(self, public: Public) -> int:
-        """Number of steps of a whole fit."""
-        if self.n_steps is None:
-            raise ValueError("n_steps=None: expected an integer")
-        return int(self.n_steps)
-
     def _sensitivity(self, model: Model, relation: str) -> float | None:
-        """A sensitivity to declare in place of the model's proven one; None for that."""
+        """A sensitivity to declare in place of the model's proven one; None for the proven one."""
         return None
 
     def _taints(self) -> tuple[str, ...]:
-        """Reasons, known from the settings alone, why the guarantee will not hold."""
+        """Reasons, known from the settings, why the guarantee will not hold."""
         return ()
 
-    def _foresee(self, prepared: Prepared) -> Outlook | None:
-        """What the run that is prepared can be expected to give, from public numbers; None where nothing says it."""
+    def _forecast(self, public: Public, schedule: RunSchedule, model: Model) -> RunForecast | None:
+        """What a run is expected to be worth; None if nothing predicts it."""
         return None
+
+    def _inspect(self, model: Model) -> None:
+        """Warn about a model that misbehaves on public test records, before a fit."""
 
     # ------------------------------------------------------------- settings
 
@@ -111,9 +131,10 @@ class PrivateEstimator(Fitted):
         resolve_n_threads(self.n_jobs)
         _ = self._options  # reading them checks their class
 
-    def _delta(self, n_records: int) -> float:
-        """target_delta, or min(1e-5, 1/(10 n_records))."""
-        return float(self.target_delta) if self.target_delta is not None else min(1e-5, 0.1 / n_records)
+    @property
+    def _terms(self) -> Terms:
+        """What a fit may cost, by the settings."""
+        return Terms(bool(self.private), self.target_epsilon, self.target_delta, self.noise_multiplier)
 
     def set_unsafe(self, *, test_key: bytes | None = None, diagnostics: bool = False) -> Self:
         """Open what privacy closes, for tests, audits and public data; fits that follow are NOT PRIVATE for good.
@@ -153,44 +174,29 @@ class PrivateEstimator(Fitted):
         checkpoint: str | Path | RunFolder | None = None,
         resume: bool = False,
         checkpoint_every: int | None = None,
-        budget: Payer = None,
-        part: str | None = None,
-        n_records: int | None = None,
-        groups: Any = None,
-        unit: str | None = None,
-        after: PrivateVocabulary | None = None,
-        backend: Backend | None = None,
-        **extra: Unpack[Reading],
+        budget: BudgetLike = None,
+        on_forecast: Callable[[RunForecast], None] | None = None,
+        **call: Any,
     ) -> Self:
-        """`fit` and `partial_fit` of all models; ``part`` and ``n_records`` are about a call of the latter."""
+        """`fit` and `partial_fit` of all models; ``call`` has the other keywords of `prepare`.
+
+        ``on_forecast`` is called with the forecast of a new run before anything is spent on it, and may raise; None
+        logs it, or warns if the run is hopeless.
+        """
         if partial and (checkpoint is not None or resume or checkpoint_every is not None):
             raise TypeError("partial_fit() takes no checkpoint: a call is one step")
         counts = bool(self.private) and budget is None and not (partial or resume or self._unsafe_taints())
         with self._counted(counts), self._alone(), open_folder(checkpoint, resume, checkpoint_every) as folder:
             first, resumed = not partial or self._result is None, folder is not None and folder.begun
             writer = None if transcript is None else TranscriptWriter(transcript, first=first, resume=resumed)
-            prepared = self.prepare(
-                X,
-                y,
-                partial=partial,
-                budget=budget,
-                folder=folder,
-                part=part,
-                n_records=n_records,
-                groups=groups,
-                unit=unit,
-                after=after,
-                backend=backend,
-                **extra,
-            )
-            if not (partial or resumed):
-                try:
-                    if (outlook := self._foresee(prepared)) is not None:
-                        outlook.tell(3)
-                except BaseException:  # a warning that was made an error
-                    prepared.spending.close()
-                    raise
-            self.run(prepared, writer, folder)
+            stage = self.prepare(X, y, partial=partial, budget=budget, folder=folder, **call)
+            with stage.payment:
+                if stage.forecast is not None and not (partial or resumed):
+                    if on_forecast is None:
+                        tell(stage.forecast, 3)
+                    else:
+                        on_forecast(stage.forecast)
+                self.run(stage, writer, folder)
         return self
 
     def prepare(
@@ -199,7 +205,7 @@ class PrivateEstimator(Fitted):
         y: Column | None = None,
         *,
         partial: bool = False,
-        budget: Payer = None,
+        budget: BudgetLike = None,
         folder: RunFolder | None = None,
         part: str | None = None,
         n_records: int | None = None,
@@ -207,12 +213,13 @@ class PrivateEstimator(Fitted):
         unit: str | None = None,
         after: PrivateVocabulary | None = None,
         backend: Backend | None = None,
+        planner: Planner | None = None,
         **extra: Unpack[Reading],
-    ) -> Prepared:
-        """What a fit to these data would run with; nothing is drawn or spent, and the estimator stays as it is.
+    ) -> Stage:
+        """Plan a fit to these data; nothing is drawn or spent, and the estimator stays as it is.
 
-        `fit` is ``prepare`` followed by `run`. Between the two, an audit puts its own parts in. With a budget the run
-        is reserved; `run` gives back what it does not draw. Raises what `fit` raises.
+        `fit` is ``prepare`` followed by `run`. Between the two, an audit puts its own parts in. A budget reserves the
+        run; `run` gives back what it does not draw. Raises what `fit` raises.
         """
         self._check_parameters()
         if partial and self.private and self.noise_multiplier is None:
@@ -223,106 +230,155 @@ class PrivateEstimator(Fitted):
         if part is not None:
             check_name("part", part)
         check_number("n_records", n_records, 1, MAX_RECORDS, integer=True, optional=True)
+        planner, payer = planner or Planner(), None if budget is None else Budget.of(budget)
         call: dict[str, Any] = {"part": part, "call_records": n_records, "unit": unit_name(groups, unit, self.sampling)}
         call["n_bins"], bins = (None, None) if partial else bins_of(X, groups, self.sampling, self.neighbors)
         before = self._result if partial else None
-        prior = None if after is None else after.prior(before)
-        with planning(self, budget, partial, dict(call), folder, prior) as spending:
-            # Only now: a fit that the budget refuses does not touch the data.
-            names = named_columns(X if before is None else self._held(X))
-            call["feature_names"] = names or (before and before.public.feature_names)
-            if groups is None and self.private:
-                warn_of_repeats(X)
-            backend = backend or self._backend()
-            owned = functools.partial(KeptRows if self.sampling == "rows" else UnitRecords, limit=self.rows_per_group)
-            records, facts = backend.read(self._read, X, y, extra, groups, owned)
-            public = self._facts(records.n_rows, {**facts, **call}, partial, before)
-            if folder is not None:
-                public = folder.public(public, self._settings()["random_state"] is not None)
-            chosen: Self = spending.settle(public)
-            model, plan, ledger = chosen._prepare(public, partial, before, prior=prior)
-            deal(plan.sampler, bins, records.n_rows)
-            spending.confirm(plan, chosen.target_epsilon)
-            diagnoses = self._diagnose or (self._figures_without_privacy and not self.private)
-            randomness, done = self._randomness(public), 0 if before is None else before.n_steps
-            if self.sampling == "rows":
-                if not isinstance(records, KeptRows):
-                    raise ValueError("sampling='rows': expected X in one piece, not in blocks that workers make")
-                records.choose(randomness, done)
-            return Prepared(
-                records,
-                public,
-                model,
-                plan,
-                ledger,
-                randomness,
-                backend,
-                chosen._settings(),
-                diagnoses,
-                partial,
-                done,
-                None if before is None else before.head,
-                spending,
-            )
-
-    def run(self, prepared: Prepared, keep: TranscriptWriter | None = None, folder: RunFolder | None = None) -> Self:
-        """Run what `prepare` made, and take the result over when all is done; with a folder, go on where it stopped."""
-        model, public, plan, ledger = prepared.model, prepared.public, prepared.plan, prepared.ledger
-        kind, settings, steps, n_before = type(self).__name__, prepared.settings, None, len(ledger.chain())
+        how: dict[str, Any] = {"partial": partial, "before": before, "folder": folder}
+        how["purchase"] = None if after is None else after.purchase(before)
+        known = self.n_records or n_records
+        if payer is not None and known is not None and how["purchase"] is None and not (folder and folder.begun):
+            # A fit that the budget refuses does not touch the data, if public numbers say so.
+            planner.cost(self.request(Public(n_features=0, n_records=int(known), seed=0, **call), **how), payer)
+        names = named_columns(X if before is None else self._held(X))
+        call["feature_names"] = names or (before and before.public.feature_names)
+        if groups is None and self.private:
+            warn_of_repeats(X)
+        backend = backend or self._backend()
+        owned = functools.partial(KeptRows if self.sampling == "rows" else UnitRecords, limit=self.rows_per_group)
+        records, facts = backend.read(self._read, X, y, extra, groups, owned)
+        public = self._facts(records.n_rows, {**facts, **call}, partial, before)
         if folder is not None:
-            try:
-                target, paid = self._target(settings), prepared.spending.paid
-                ledger, steps, settings = folder.begin(kind, settings, public, model, plan, target, paid)
-            except BaseException:
-                prepared.spending.close()
-                raise
-        figures: list[dict[str, float]] | None = [] if prepared.diagnoses else None
-        spent, spending = len(ledger), prepared.spending
-        try:
-            if keep is not None:
-                keep.begin(
-                    kind,
-                    settings,
-                    public,
-                    plan.public(),
-                    done=0 if steps is None else steps.start,
-                    taints=list(plan.taints),
-                    follows=prepared.follows,
-                    n_steps=prepared.n_steps,
-                    partial=prepared.partial,
-                )
-            if steps is None or len(steps):
-                spending.record(ledger)
-            with prepared.backend.placed(prepared.records) as records:
-                done = run(
-                    model,
-                    records,
-                    plan,
-                    ledger,
-                    prepared.randomness,
-                    prepared.backend,
-                    first_step=prepared.n_steps,
-                    keep=keep,
-                    callback=self.callback,
-                    figures=figures,
-                    charge=spending.release,
-                    steps=steps,
-                    after=None if folder is None else folder.after,
-                )
-            ledger = ledger if folder is None else folder.finish()
-            if keep is not None:
-                keep.finish(ledger, n_before)
-        except BaseException as error:
+            public = folder.public(public, self._settings()["random_state"] is not None)
+        planned = self._planned(planner, self.request(public, **how), payer)
+        deal(planned.plan.sampler, bins, records.n_rows)
+        self._inspect(planned.model)
+        stage = self._stage(planned, records, backend, before)
+        if isinstance(records, KeptRows):
+            records.choose(stage.randomness, stage.n_steps)
+        elif self.sampling == "rows":
+            raise ValueError("sampling='rows': expected X in one piece, not in blocks that workers make")
+        payment = Payment(payer, type(self).__name__ + (" partial_fit" if partial else ""))
+        payment.reserve(planned.plan, folder, self.target_epsilon)
+        return replace(stage, payment=payment)
+
+    def request(
+        self,
+        public: Public,
+        *,
+        partial: bool = False,
+        before: FitResult | None = None,
+        purchase: Mapping[str, Any] | None = None,
+        folder: RunFolder | None = None,
+        taints: tuple[str, ...] | None = None,
+    ) -> Request:
+        """The request of a run with these settings and public facts; ``taints`` are those of a run that is rebuilt."""
+        design = Design(
+            self._call_schedule if partial else self._schedule,
+            self._model,
+            self._sensitivity,
+            self._forecast,
+            self._taints() + self._unsafe_taints() if taints is None else taints,
+        )
+        earlier = None
+        if before is not None:
+            said, steps = before.privacy, before.n_steps
+            earlier = Earlier(before.ledger, said.neighbors, before.public.unit, before.state, steps)
+        return Request(
+            type(self).__name__,
+            self._settings(),
+            design,
+            public,
+            self._terms,
+            partial,
+            purchase,
+            earlier,
+            folder.noise_multiplier if folder is not None and folder.begun else None,
+        )
+
+    def _planned(self, planner: Planner, request: Request, budget: Budget | None) -> Planned:
+        """The plan of a request. A class with another accountant than the engine's has its own."""
+        return planner.plan(request, budget)
+
+    def _call_schedule(self, public: Public, terms: Terms) -> RunSchedule:
+        """One step over all rows: the schedule of a call of ``partial_fit``."""
+        size = next(n for n in (public.call_records, self.batch_size, public.n_records) if n is not None)
+        whole = "rows" if self.sampling == "rows" else "full"
+        accounted = "replace_one" if self.sampling == "without_replacement" else "add_remove"
+        sampler = make_sampler(whole, self.neighbors or accounted, int(size), None, self.rows_per_group)
+        return RunSchedule(sampler, 1, self._horizon(public, terms) if public.n_features else 1, whole=False)
+
+    def _stage(self, planned: Planned, records: Records, backend: Backend, before: FitResult | None) -> Stage:
+        """The run of a plan over these records."""
+        return Stage(
+            records,
+            planned.request.public,
+            planned.model,
+            planned.plan,
+            Ledger() if before is None else before.ledger.copy(),
+            self._randomness(planned.request.public),
+            backend,
+            planned.settings,
+            self._diagnose or (self._figures_without_privacy and not self.private),
+            planned.request.partial,
+            0 if before is None else before.n_steps,
+            None if before is None else before.head,
+            planned.target,
+            planned.forecast,
+        )
+
+    def run(self, stage: Stage, keep: TranscriptWriter | None = None, folder: RunFolder | None = None) -> Self:
+        """Run a stage, and take the result over when all is done; with a folder, go on where the run stopped."""
+        model, public, plan, ledger, payment = stage.model, stage.public, stage.plan, stage.ledger, stage.payment
+        kind, settings, steps, n_before = type(self).__name__, stage.settings, None, len(ledger.chain())
+        with payment:
             if folder is not None:
-                folder.keep(whole=isinstance(error, Stopped))
-            if len(ledger) > spent:
-                error.add_note(
-                    f"This fit ended early. Up to {len(ledger) - spent} releases were made and count as spent; the "
-                    "estimator is as it was before."
-                )
-            raise
-        finally:
-            spending.close()
+                ledger, steps, settings = folder.begin(kind, settings, public, model, plan, stage.target, payment.paid)
+            diagnostics: list[dict[str, float]] | None = [] if stage.diagnoses else None
+            spent = len(ledger)
+            try:
+                if keep is not None:
+                    keep.begin(
+                        kind,
+                        settings,
+                        public,
+                        plan.public(),
+                        done=0 if steps is None else steps.start,
+                        taints=list(plan.taints),
+                        follows=stage.follows,
+                        n_steps=stage.n_steps,
+                        partial=stage.partial,
+                    )
+                if steps is None or len(steps):
+                    payment.record(ledger)
+                with stage.backend.placed(stage.records) as records:
+                    done = run(
+                        model,
+                        records,
+                        plan,
+                        ledger,
+                        stage.randomness,
+                        stage.backend,
+                        first_step=stage.n_steps,
+                        keep=keep,
+                        callback=self.callback,
+                        figures=diagnostics,
+                        charge=payment.draw,
+                        steps=steps,
+                        after=None if folder is None else folder.after,
+                    )
+                ledger = ledger if folder is None else folder.finish()
+                if keep is not None:
+                    keep.finish(ledger, n_before)
+            except BaseException as error:
+                if folder is not None:
+                    folder.keep(whole=isinstance(error, Stopped))
+                if len(ledger) > spent:
+                    error.add_note(
+                        f"This fit ended early. Up to {len(ledger) - spent} releases were made and count as spent; the "
+                        "estimator is as it was before."
+                    )
+                raise
         self._result = FitResult.make(
             kind,
             settings,
@@ -331,24 +387,41 @@ class PrivateEstimator(Fitted):
             model.result(),
             model.state(),
             ledger,
-            figures,
+            diagnostics,
             None if keep is None else keep.digests,
         )
         return self
 
-    def prior(self, before: FitResult | None = None) -> dict[str, object]:
-        """What a fit after this one says of it, whose columns it chose; JSON-ready."""
+    def cost(
+        self,
+        n_features: int | None = None,
+        *,
+        unit: str = "record",
+        n_bins: int | None = None,
+        budget: BudgetLike = None,
+        planner: Planner | None = None,
+    ) -> Cost | None:
+        """The releases that a fit would make, from public numbers; nothing is reserved.
+
+        ``n_features`` are the columns of the data to come, ``unit`` and ``n_bins`` as in `Public`. None if these
+        numbers do not decide it: ``n_records`` is not given, or neither ``n_steps`` nor the columns. Raises as `fit`.
+        """
+        planner, payer = planner or Planner(), None if budget is None else Budget.of(budget)
+        # The relation does not depend on the number of records.
+        n_records = int(self.n_records or math.ceil(self.batch_size or 1))
+        request = self.request(Public(n_features or 0, n_records, seed=0, unit=unit, n_bins=n_bins))
+        if self.n_records is None:
+            planner.check_terms(request, payer)
+            return None
+        return planner.cost(request, payer)
+
+    def purchase(self, before: FitResult | None = None) -> dict[str, object]:
+        """What a later fit records about this one, which chose its columns; JSON-ready."""
         ledger = self._fitted().ledger
         if before is not None or not ledger.private:
             raise ValueError("after: expected None in later calls of partial_fit, and else what is private itself")
         plan, event = self._fitted().privacy, cast(Any, ledger.event())
         return {"event": event.to_dict(), "head": ledger.head, "unit": plan.unit, "relation": plan.neighbors}
-
-    @staticmethod
-    def _target(settings: Mapping[str, Any]) -> float | None:
-        """Epsilon that the noise of a plan's settings is calibrated for or held against; None for neither."""
-        target: float | None = settings["target_epsilon"]
-        return 1.0 if target is None and settings["noise_multiplier"] is None else target
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -392,58 +465,6 @@ class PrivateEstimator(Fitted):
         seed = public_seed(self.random_state) if before is None else before.public.seed
         return Public(n_records=max(n_records, 1), seed=seed, **facts)
 
-    def _schedule(self, public: Public, partial: bool) -> tuple[Sampler, int]:
-        """Sampler and number of steps of a run."""
-        if not partial:
-            return self._sampler(public), self._resolve_n_steps(public)
-        size = next(n for n in (public.call_records, self.batch_size, public.n_records) if n is not None)
-        whole = "rows" if self.sampling == "rows" else "full"
-        accounted = "replace_one" if self.sampling == "without_replacement" else "add_remove"
-        return make_sampler(whole, self.neighbors or accounted, int(size), None, self.rows_per_group), 1
-
-    def _prepare(
-        self,
-        public: Public,
-        partial: bool,
-        before: FitResult | None,
-        taints: tuple[str, ...] | None = None,
-        prior: dict[str, Any] | None = None,
-    ) -> tuple[Model, RunPlan, Ledger]:
-        """Model, plan and ledger of a run; every refusal that needs no records happens here."""
-        model = self._model(public)
-        sampler, n_steps = self._schedule(public, partial)
-        plan = make_plan(
-            model,
-            sampler,
-            n_steps=n_steps,
-            delta=self._delta(public.n_records),
-            private=bool(self.private),
-            target_epsilon=self.target_epsilon,
-            noise_multiplier=self.noise_multiplier,
-            sensitivity=self._sensitivity(model, sampler.neighbors),
-            spent=None if before is None else before.ledger.spent,
-            part=public.part,
-            unit=public.unit,
-            prior=prior,
-            taints=self._taints() + self._unsafe_taints() if taints is None else taints,
-        )
-        if prior is not None and (prior["unit"], prior["relation"]) != (plan.unit, plan.relation):
-            raise ValueError(f"after: is about one {prior['unit']}, this fit about one {plan.unit}; expected the same")
-        if before is None:
-            return model, plan, Ledger()
-        if before.privacy.neighbors != plan.relation and plan.event is not None and len(before.ledger):
-            raise ValueError(
-                f"neighbors: this run would be about {plan.relation!r}, the earlier ones are about "
-                f"{before.privacy.neighbors!r}; expected one relation"
-            )
-        if before.public.unit != plan.unit:
-            raise ValueError(
-                f"groups: this run would be about a {plan.unit!r}, the earlier ones are about a "
-                f"{before.public.unit!r}; expected one unit"
-            )
-        model.restore(before.state)
-        return model, plan, before.ledger.copy()
-
     def _unsafe_taints(self) -> tuple[str, ...]:
         if not self.private:
             return ()
@@ -475,7 +496,10 @@ class PrivateEstimator(Fitted):
             before = None if estimator is None or not one.partial else estimator._result
             if one.follows != (None if before is None else before.head):
                 raise ValueError(f"{one.path}: does not go on from the run before it")
-            model, plan, ledger = fresh._prepare(one.public, one.partial, before, one.taints, one.plan.get("prior"))
+            how: dict[str, Any] = {"partial": one.partial, "before": before, "purchase": one.plan.get("prior")}
+            planned = fresh._planned(Planner(), fresh.request(one.public, taints=one.taints, **how), None)
+            model, plan = planned.model, planned.plan
+            ledger = Ledger() if before is None else before.ledger.copy()
             if plan.public() != one.plan or plan.taints != one.taints:
                 raise ValueError(f"{one.path}: its plan is not the one that its settings lead to")
             ledger = one.ledger(ledger, plan)

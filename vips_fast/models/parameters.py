@@ -6,15 +6,20 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, TypedDict
 
 import numpy.typing as npt
 
 from ..data.types import Column, RandomState
 from ..engine.backend import Backend
+from ..engine.budget import Budget
 from ..engine.checkpoint import RunFolder
 from ..engine.loop import Progress
-from .spending import Payer
+from ..engine.planner import Planner
+from ..engine.request import RunForecast
+
+#: The budget of a data set, or the path of its file; None for no budget.
+BudgetLike: TypeAlias = str | Path | Budget | None
 
 if TYPE_CHECKING:
     from .vocabulary import PrivateVocabulary
@@ -157,14 +162,17 @@ class Rows(TypedDict, total=False):
     backend : Backend or None
         Where sums are computed, such as `vips_fast.engine.cluster.DaskBackend`; None is ``n_jobs`` threads of this
         process. The result is the same bits.
+    planner : Planner or None
+        The planner of the job that this fit is a part of, whose calibrations are not repeated.
     """
 
     groups: Column | None
     unit: str | None
     transcript: str | Path | None
-    budget: Payer
+    budget: BudgetLike
     after: PrivateVocabulary | None
     backend: Backend | None
+    planner: Planner | None
 
 
 class Bookkeeping(Rows, total=False):
@@ -178,11 +186,15 @@ class Bookkeeping(Rows, total=False):
         Whether a run that is in the folder goes on; lost steps are done and paid for again.
     checkpoint_every : int or None
         Steps between checkpoints; None spaces them so that they take less than 2 % of the time.
+    on_forecast : callable(RunForecast) or None
+        Called with what a new run is expected to be worth, before anything is spent on it; may raise. None logs the
+        forecast, or warns if the run is hopeless.
     """
 
     checkpoint: str | Path | RunFolder | None
     resume: bool
     checkpoint_every: int | None
+    on_forecast: Callable[[RunForecast], None] | None
 
 
 class Call(Rows, total=False):
@@ -214,16 +226,3 @@ class Reading(TypedDict, total=False):
     """
 
     trials: npt.ArrayLike | None
-
-
-class Preparation(Reading, total=False):
-    """Keywords of `vips_fast.models.estimator.PrivateEstimator.prepare` but for ``groups``: those of `Call`."""
-
-    partial: bool
-    budget: Payer
-    folder: RunFolder | None
-    part: str | None
-    n_records: int | None
-    unit: str | None
-    after: PrivateVocabulary | None
-    backend: Backend | None

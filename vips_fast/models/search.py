@@ -57,6 +57,7 @@ from ..data.types import Column, Data
 from ..engine.budget import Budget
 from ..engine.ledger import Ledger
 from ..engine.randomness import KeyedRandomness, Randomness, SystemRandomness
+from ..engine.request import RunForecast, RunSchedule
 from ..engine.result import FitResult, Public
 from ..engine.sampling import Sampler, check_steps, run_event
 from ..engine.statement import Privacy
@@ -64,7 +65,7 @@ from ..mechanisms import GaussianMechanism
 from ..mechanisms.selection import number_of_runs
 from .estimator import PrivateEstimator
 from .fitted import NotFittedError
-from .outlook import Outlook
+from .forecast import tell
 from .settings import unit_name
 
 #: What all runs have in common, so that they have one event.
@@ -246,11 +247,18 @@ class PrivateSearch(Generic[E]):
             run = ComposedEvent((GaussianEvent(self._score_noise(run), sampler.neighbors), run))
         return RepeatAndSelectEvent(run, self.mean_runs, self.shape)
 
+    def _drawn(self, one: Mapping[str, Any], public: Public) -> RunSchedule:
+        """The schedule of a run."""
+        run = self._unfitted(one)
+        schedule = run._schedule(public, run._terms)
+        assert schedule is not None, "the columns of the data are known"
+        return schedule
+
     def _schedule(self, tried: list[dict[str, Any]], public: Public) -> tuple[Sampler, int]:
         """Sampler and steps of every run; ValueError where candidates would differ in them."""
-        n_steps = self._unfitted(tried[0])._resolve_n_steps(public)
+        n_steps = self._drawn(tried[0], public).n_steps
         # With the steps given, as all runs have them, so that none draws the minibatches that suit its own.
-        sampler, *others = (self._unfitted({**one, "n_steps": n_steps})._sampler(public) for one in tried)
+        sampler, *others = (self._drawn({**one, "n_steps": n_steps}, public).sampler for one in tried)
         for other in others:
             if other.event(1.0) != sampler.event(1.0):
                 raise ValueError("candidates: expected settings with which all runs draw their minibatches alike")
@@ -287,14 +295,16 @@ class PrivateSearch(Generic[E]):
         budget: str | Path | Budget | None = None,
         X_public: Data | None = None,
         y_public: Column | None = None,
+        on_forecast: Callable[[RunForecast], None] | None = None,
     ) -> Self:
         """Search; afterwards ``best_estimator_`` is the chosen model.
 
         X and y are as the estimator's ``fit`` takes them, in memory; ``groups``, ``unit`` and ``budget`` as in
         `vips_fast.models.parameters.Rows`. ``X_public`` and ``y_public`` are what runs are judged by with
         ``score="public"``: they have to be public, which cannot be seen here. The budget is charged once, for the whole
-        search, before the first run and after the forecast of the most promising candidate is logged; where not even
-        that one has prospects, a `vips_fast.models.lda.HopelessWarning` says so.
+        search, before the first run. ``on_forecast`` is called with the forecast of the most promising candidate
+        before that, and may raise; None logs it, or warns with a `vips_fast.models.lda.HopelessWarning` if not even
+        that candidate has prospects.
 
         Raises ValueError or TypeError if a setting or the data are unusable, or the budget does not hold the search,
         before anything is spent; NoRunError where a Poisson number of runs is 0, after it.
@@ -316,23 +326,27 @@ class PrivateSearch(Generic[E]):
         scorer, (low, high) = self._judged(n_features)
         public = Public(n_features=n_features, n_records=n_fitted, seed=0, unit=called)
         sampler, n_steps = self._schedule(tried, public)
-        delta = base.target_delta or (base._delta(n_records) if payer is None else payer.delta)
+        delta = base.target_delta or (base._terms.delta(n_records) if payer is None else payer.delta)
         if payer is not None:
             payer.check_plan(sampler.neighbors, called, float(delta))
         z = self._noise(lambda noise: self.event(sampler, n_steps, noise), float(delta), payer)
         event = self.event(sampler, n_steps, z)
         common = {"n_steps": n_steps, "noise_multiplier": z, "target_epsilon": None, "target_delta": float(delta)}
         whose: dict[str, Any] = {} if groups is None else {"unit": called}
-        outlooks: list[Outlook | None] = []
+        forecasts: list[RunForecast | None] = []
         for one in tried:
             # Refuses settings and data that no run could use, before anything is spent. The labels are public.
             own = {"n_records": base.n_records if sampler.name == "without_replacement" else n_records}
             prospective = self._unfitted({**one, **common, **own})
-            prepared = prospective.prepare(X, y, groups=groups, **whose)
-            seen = prepared.public
-            fewer = replace(prepared, public=replace(seen, n_records=n_fitted))  # what a run is fitted to
-            outlooks.append(prospective._foresee(fewer))
-        _foretell(tried, outlooks)
+            stage = prospective.prepare(X, y, groups=groups, **whose)
+            seen, drawn = stage.public, RunSchedule(stage.plan.sampler, n_steps, n_steps, noise_multiplier=z)
+            fewer = replace(seen, n_records=n_fitted)  # what a run is fitted to
+            forecasts.append(prospective._forecast(fewer, drawn, stage.model))
+        if (forecast := _best_forecast(tried, forecasts)) is not None:
+            if on_forecast is None:
+                tell(forecast, 2)
+            else:
+                on_forecast(forecast)
         if seen.classes is not None and "classes" in base.get_params(deep=False):
             common["classes"] = seen.classes.tolist()
         facts = self._charge(payer, event, None)
@@ -542,14 +556,15 @@ def _rows_of(X: Any) -> Callable[[np.ndarray], Any]:
     return lambda which: array[which]
 
 
-def _foretell(tried: Sequence[Mapping[str, Any]], outlooks: Sequence[Outlook | None]) -> None:
-    """Say what the most promising candidate can be expected to give, from public numbers, where all have forecasts."""
-    known = [one for one in outlooks if one is not None]
+def _best_forecast(tried: Sequence[Mapping[str, Any]], forecasts: Sequence[RunForecast | None]) -> RunForecast | None:
+    """The forecast of the most promising candidate, from public numbers; None unless every candidate has one."""
+    known = [one for one in forecasts if one is not None]
     if len(known) < len(tried):
-        return
+        return None
     best = max(range(len(tried)), key=lambda place: known[place].gain)
     settings = ", ".join(f"{name}={value}" for name, value in tried[best].items())
-    known[best].tell(3, f"search: the most promising of {len(tried)} candidates is {settings}; ")
+    text = f"search: the most promising of {len(tried)} candidates is {settings}; {known[best].text}"
+    return replace(known[best], text=text)
 
 
 @contextmanager

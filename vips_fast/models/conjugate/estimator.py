@@ -19,8 +19,8 @@ import numpy.typing as npt
 from ...checks import check_number
 from ...data.shards import ShardedCorpus
 from ...data.types import Array, Cells, Column, Data, Matrix, Vector
-from ...engine.ledger import Ledger
-from ...engine.plan import RunPlan
+from ...engine.model import Model
+from ...engine.request import RunSchedule
 from ...engine.result import FitResult, Public
 from ..estimator import PrivateEstimator
 from ..fitted import ArraySpec
@@ -239,21 +239,10 @@ class ConjugateEstimator(PrivateEstimator):
             warnings.warn(STATISTICS_WARNING, RuntimeWarning, stacklevel=3)
         return self
 
-    def _prepare(
-        self,
-        public: Public,
-        partial: bool,
-        before: FitResult | None,
-        taints: tuple[str, ...] | None = None,
-        prior: dict[str, Any] | None = None,
-    ) -> tuple[ConjugateModel, RunPlan, Ledger]:
-        model, plan, ledger = super()._prepare(public, partial, before, taints, prior)
-        assert isinstance(model, ConjugateModel)
-        # Taints are given where a model is rebuilt, which needs no compiler. The compiler
-        # comes last: all other refusals are quicker.
-        if taints is None and model.misbehaves():
+    def _inspect(self, model: Model) -> None:
+        # The compiler comes last: all other refusals are quicker.
+        if cast(ConjugateModel, model).misbehaves():
             warnings.warn(STATISTICS_WARNING, RuntimeWarning, stacklevel=5)
-        return model, plan, ledger
 
     def _check_parameters(self) -> None:
         self._check_privacy_parameters()
@@ -347,7 +336,7 @@ class ConjugateEstimator(PrivateEstimator):
         if n_columns != public.n_columns:
             raise ValueError(f"X and y give records of {n_columns} columns: expected {public.n_columns}, as in fit")
 
-    def _model(self, public: Public) -> ConjugateModel:
+    def _model(self, public: Public, schedule: RunSchedule | None = None) -> ConjugateModel:
         n_columns = check_number("n_columns", public.n_columns, 1, 2**31, integer=True)
         return ConjugateModel(self._functions(public), n_columns, public.seed)
 

@@ -1,9 +1,8 @@
 """Private latent Dirichlet allocation: settings and read-outs."""
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict, Unpack, cast
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack, cast
 
 import numpy as np
 from scipy.special import digamma, gammaln
@@ -11,19 +10,17 @@ from scipy.special import digamma, gammaln
 from ...checks import check_number
 from ...data.counts import documents
 from ...data.frames import framed
-from ...data.types import Array, Data, Matrix, Neighbors, Vector
+from ...data.types import Array, Data, Matrix, Neighbors
 from ...engine.model import Model
-from ...engine.result import FitResult, Public
-from ...engine.sampling import Sampler, make_sampler, resolve_sampling
+from ...engine.planner import Planner
+from ...engine.request import RunForecast, RunSchedule, Terms
+from ...engine.result import Public
+from ...engine.sampling import make_sampler, resolve_sampling
 from ...kernels.lda import estep_blocks, scaled_table
 from ...kernels.threads import resolve_n_threads
 from ..fitted import ArraySpec
-from ..outlook import Outlook
 from ..parameters import Bookkeeping, Call
-from ..plots import plot_topics
-from ..prepared import Prepared
-from ..readouts import Transformer, by_pieces, kept
-from .coherence import coherence, topic_diversity, warn_of_documents, word_intrusion
+from ..readouts import by_pieces, kept
 from .forecast import HopelessWarning
 from .model import LdaModel
 from .neighbors import check_neighbors, is_neighbors, knows_most
@@ -31,35 +28,26 @@ from .options import LdaOptions
 from .planning import (
     DEFAULT_STEPS,
     DOC_LENGTH,
+    Minibatches,
     Plan,
+    TopicCase,
     default_batch_size,
     default_clip,
     plain_batch_size,
     plain_steps,
-    plan,
+    usual_distinct_words,
     whole_epochs,
 )
+from .quality import TopicQuality
 from .records import Documents
 from .start import start_steps
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from .paper import PaperLatentDirichletAllocation, PaperParameters
 
 
-class PyLdaVis(TypedDict):
-    """Keywords of ``pyLDAvis.prepare``."""
-
-    topic_term_dists: Matrix
-    doc_topic_dists: Matrix
-    doc_lengths: Vector
-    vocab: list[str]
-    term_frequency: Vector
-
-
 @dataclass(kw_only=True, repr=False, eq=False)
-class LatentDirichletAllocation(Transformer):
+class LatentDirichletAllocation(TopicQuality):
     """Latent Dirichlet allocation whose topics may be published.
 
     Online variational Bayes in which each document's expected sufficient statistics are clipped to an L2 norm of
@@ -217,99 +205,121 @@ class LatentDirichletAllocation(Transformer):
             facts["scale"] = float(corpus.largest())
         return corpus, facts
 
-    def _model(self, public: Public) -> Model:
-        return LdaModel(**self._model_settings(public))
+    def _model(self, public: Public, schedule: RunSchedule | None = None) -> Model:
+        return LdaModel(**self._model_settings(public, schedule))
 
-    def _model_settings(self, public: Public) -> dict[str, Any]:
+    def _model_settings(self, public: Public, schedule: RunSchedule | None) -> dict[str, Any]:
         length = int(self._length or public.scale or 1)
         share = 1.0
         if self.private:
             share = default_clip(length, self._most_rows(public)) if self.clip is None else self.clip
-        n_steps = self._resolve_n_steps(public)
-        return dict(
-            n_topics=int(self.n_components),
-            n_words=public.n_features,
-            n_records=public.n_records,
-            alpha=self._alpha,
-            eta=self._eta(public.n_features),
-            informed=self._informed,
-            neighbors=self._neighbors(public.n_features),
-            n_steps=n_steps,
-            start_steps=self._start_steps(n_steps),
-            doc_length=None if self._length is None else length,
-            clip=share * float(length),
-            clips=bool(self.private),
-            options=self._options.resolved(self._plain),
-            seed=public.seed,
-            n_threads=resolve_n_threads(self.n_jobs),
-        )
+        clip, options = share * float(length), self._options.resolved(self._plain)
+        if schedule is not None and schedule.noise_multiplier > 0 and self._length is not None:
+            options = self._with_decay(options, public, schedule, clip / length)
+        return {
+            "n_topics": int(self.n_components),
+            "n_words": public.n_features,
+            "n_records": public.n_records,
+            "alpha": self._alpha,
+            "eta": self._eta(public.n_features),
+            "informed": self._informed,
+            "neighbors": self._neighbors(public.n_features),
+            # How many calls of partial_fit will come is not known: what they release is not to be spent on a start.
+            "start_steps": self._start_steps(self._steps_of(schedule)) if schedule is None or schedule.whole else 0,
+            "doc_length": None if self._length is None else length,
+            "clip": clip,
+            "clips": bool(self.private),
+            "options": options,
+            "seed": public.seed,
+            "n_threads": resolve_n_threads(self.n_jobs),
+        }
+
+    def _with_decay(self, options: LdaOptions, public: Public, schedule: RunSchedule, clip: float) -> LdaOptions:
+        """The options with the step size of the plan, unless they have one."""
+        if options.learning_decay is not None:
+            return options
+        case = self._case(public, self._terms, n_steps=schedule.horizon, clip=clip)
+        runs = case.minibatches(min(schedule.sampler.expected_batch_size, public.n_records))
+        return replace(options, learning_decay=case.decay(runs, schedule.noise_multiplier))
 
     def _start_steps(self, n_steps: int) -> int:
         """Steps with fewer topics; none where a prior says what to start from, or there is no noise."""
         noised = self.private and self.noise_multiplier != 0
         return start_steps(n_steps, int(self.n_components)) if noised and not self._informed else 0
 
-    def _prepare(self, public: Public, partial: bool, before: FitResult | None, *rest: Any, **more: Any) -> Any:
-        prepared = super()._prepare(public, partial, before, *rest, **more)
-        if partial and before is None:
-            # How many calls will come is not known: what they release is not to be spent on a start.
-            cast(LdaModel, prepared[0]).begin(0)
-        return prepared
-
     def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
         return {"components": ArraySpec((int(self.n_components), public.n_features), low=0.0)}
 
-    def _sampler(self, public: Public) -> Sampler:
-        size, bins = self.batch_size, public.n_bins
+    def _schedule(self, public: Public, terms: Terms) -> RunSchedule | None:
+        size, bins, n = self.batch_size, public.n_bins, public.n_records
         sampling = resolve_sampling(self.sampling, self.neighbors, bins)
         if self._plain and bins is None:
             # Nothing is accounted for: small minibatches, in which every document comes up as often as any other.
             if self.sampling is None and self.neighbors is None:
                 sampling = "random_allocation"
             if size is None and sampling != "full":
-                size = plain_batch_size(public.n_records)
+                size = plain_batch_size(n)
+        n_steps, runs = self.n_steps, None
+        if terms.noised and not self._plain:
+            if n_steps is None and not public.n_features:
+                return None
+            runs = self._minibatches(public, terms)[1]
         if size is None and sampling != "full" and not (bins and sampling == "random_allocation"):
-            noised = self.private and self.noise_multiplier != 0
-            size = self._plan(public).batch_size if noised else default_batch_size(public.n_records)
-        return make_sampler(sampling, self.neighbors, public.n_records, size, self.rows_per_group, bins)
+            size = default_batch_size(n) if runs is None else runs.size
+        sampler = make_sampler(sampling, self.neighbors, n, size, self.rows_per_group, bins)
+        if n_steps is None:
+            if runs is not None:
+                n_steps = runs.n_steps
+            else:
+                n_steps = plain_steps(sampler, n) if self._plain else whole_epochs(sampler, DEFAULT_STEPS)
+        return RunSchedule(sampler, int(n_steps), int(n_steps))
 
-    def _resolve_n_steps(self, public: Public) -> int:
-        """``n_steps``, or what the plan says for public numbers."""
+    def _horizon(self, public: Public, terms: Terms) -> int:
+        """``n_steps``, or those of a whole fit by the plan."""
         if self.n_steps is not None:
             return int(self.n_steps)
-        if self._plain:
-            return plain_steps(self._sampler(public), public.n_records)
-        if not self.private or self.noise_multiplier == 0:
-            return whole_epochs(self._sampler(public), DEFAULT_STEPS)
-        return self._plan(public).n_steps
+        if terms.noised and not self._plain:
+            return self._minibatches(public, terms)[1].n_steps
+        schedule = self._schedule(public, terms)
+        assert schedule is not None, "without noise, the columns do not matter"
+        return schedule.n_steps
 
-    def _plan(self, public: Public, **settled: Any) -> Plan:
-        """The plan for these settings, or for what is ``settled`` of them, and public numbers."""
+    def _minibatches(
+        self, public: Public, terms: Terms, word_neighbors: bool | None = None
+    ) -> tuple[TopicCase, Minibatches]:
+        """Minibatches and steps by the plan, for what the settings leave open, and the case that decides them."""
         size = public.n_records if self.sampling == "full" else self.batch_size
         allocates = resolve_sampling(self.sampling, self.neighbors, public.n_bins) == "random_allocation"
-        if size is None and self.target_epsilon is None and not allocates:
-            # Where a budget says the noise, minibatches are the same before it has and after.
-            size = default_batch_size(public.n_records)
-        settings: dict[str, Any] = dict(
+        bins = public.n_bins if allocates else None
+        # If a budget decides the noise, minibatches are the same before it has and after.
+        enlarges = size is None and (terms.target_epsilon is not None or allocates)
+        if size is None:
+            size = public.n_records / bins if bins else default_batch_size(public.n_records)
+        case = self._case(
+            public,
+            terms,
+            noise_multiplier=terms.noise_multiplier,
             n_steps=self.n_steps,
-            clip=self.clip,
-            noise_multiplier=self.noise_multiplier,
-            learning_decay=self._options.learning_decay,
-            target_epsilon=1.0 if self.target_epsilon is None else self.target_epsilon,
-            target_delta=self.target_delta,
-            batch_size=None if size is None else min(size, public.n_records),
+            may_enlarge=enlarges,
             sampling="random_allocation" if allocates else "poisson",
-            n_bins=public.n_bins if allocates else None,
-            word_neighbors=knows_most(self.topic_word_prior),
+            n_bins=bins,
+            **({} if word_neighbors is None else {"word_neighbors": word_neighbors}),
         )
-        return plan(
-            public.n_records,
-            public.n_features,
-            int(self.n_components),
-            doc_length=int(self._length or DOC_LENGTH),
-            distinct_words=self._options.distinct_words,
-            rows_per_group=self._most_rows(public),
-            **settings | settled,
+        return case, case.minibatches(min(size, public.n_records))
+
+    def _case(self, public: Public, terms: Terms, **more: Any) -> TopicCase:
+        """What decides a plan, for these settings and public numbers."""
+        length, distinct = int(self._length or DOC_LENGTH), self._options.distinct_words
+        given = default_clip(length, self._most_rows(public)) if self.clip is None else self.clip
+        return TopicCase(
+            n_records=public.n_records,
+            n_features=max(public.n_features, 1),
+            n_components=int(self.n_components),
+            doc_length=length,
+            distinct_words=usual_distinct_words(length) if distinct is None else distinct,
+            target_epsilon=terms.target,
+            target_delta=terms.delta(public.n_records),
+            **{"clip": given, "word_neighbors": knows_most(self.topic_word_prior), **more},
         )
 
     def plan(self, n_records: int, n_features: int, *, word_neighbors: bool | None = None) -> Plan:
@@ -321,29 +331,26 @@ class LatentDirichletAllocation(Transformer):
         ValueError if a parameter is out of its range.
         """
         self._check_parameters()
-        settled = {} if word_neighbors is None else {"word_neighbors": word_neighbors}
-        return self._plan(Public(n_features, n_records, seed=0), **settled)
+        public = Public(n_features, n_records, seed=0)
+        case, runs = self._minibatches(public, self._terms, word_neighbors)
+        z = case.calibrated(runs, Planner())
+        given = self._options.learning_decay
+        return case.planned(runs, z, case.decay(runs, z) if given is None else given)
 
-    def _foresee(self, prepared: Prepared) -> Outlook | None:
+    def _forecast(self, public: Public, schedule: RunSchedule, model: Model) -> RunForecast | None:
         """The forecast; none with a prior of public topics, on which it was not fitted, or without noise."""
-        planned, public = prepared.plan, prepared.public
-        noise = planned.mechanism.noise_sd / planned.mechanism.clip_norm
-        if self._informed or noise == 0:
+        if self._informed or schedule.noise_multiplier == 0:
             return None
-        length = int(self._length or 1)
-        size = min(planned.sampler.expected_batch_size, public.n_records)
-        said = self._plan(
-            public,
-            n_steps=planned.n_steps,
-            clip=planned.mechanism.clip_norm / length,
-            noise_multiplier=noise,
-            batch_size=size,
-            sampling="poisson",
-            n_bins=None,
-        )
+        # A paper's sensitivity below the proven one is not what the forecast was fitted on.
+        noise = schedule.noise_multiplier * model.sensitivity(schedule.sampler.neighbors) / model.clip
+        clip, n_steps = model.clip / int(self._length or 1), schedule.n_steps
+        case = self._case(public, self._terms, n_steps=n_steps, clip=clip, noise_multiplier=noise)
+        runs = case.minibatches(min(schedule.sampler.expected_batch_size, public.n_records))
+        given = self._options.learning_decay
+        said = case.planned(runs, noise, case.decay(runs, noise) if given is None else given)
         if said.hopeless:
-            return Outlook(said.expected_gain, said.warning(), HopelessWarning)
-        return Outlook(said.expected_gain, said.forecast())
+            return RunForecast(said.expected_gain, said.warning(), HopelessWarning)
+        return RunForecast(said.expected_gain, said.forecast())
 
     def _most_rows(self, public: Public) -> int | None:
         """Documents of a unit that are used at most, as the plan asks for them."""
@@ -505,81 +512,6 @@ class LatentDirichletAllocation(Transformer):
     def perplexity(self, X: Data) -> float:
         """Upper bound of the held-out perplexity per word (Eq. 32; Hoffman et al. 2010) of public test documents."""
         return math.exp(-self.score(X) / max(1, self._n_words(X)))
-
-    # ----------------------------------------------- how good topics are
-
-    def coherence(
-        self,
-        X_public: Data | Iterable[Sequence[str]],
-        measure: str = "npmi",
-        n_words: int = 10,
-        *,
-        window: int | None = None,
-        vocabulary: Sequence[str] | None = None,
-    ) -> Vector:
-        """Coherence of each topic on **public** documents, float64, shape (K,).
-
-        X_public, a Corpus, sparse matrix or array of counts (D, V), has a window for each document. With a
-        ``vocabulary``, the words of the model's columns, it is an iterable of documents that are sequences of tokens
-        instead, and windows of ``window`` tokens slide over them, None for 10 ("npmi") or 110 ("c_v"). The measures are
-        those of `vips_fast.models.lda.coherence`, about the first ``n_words`` words of each topic.
-
-        A figure about private documents is not covered by any statement. Whether documents are public cannot be seen,
-        so that a private model warns (`PublicDataWarning`). Raises ValueError if there are no documents, or their
-        columns or the vocabulary do not fit the model.
-        """
-        components = self.components_
-        if self._fitted().ledger.private:
-            warn_of_documents("coherence")
-        return coherence(components, X_public, measure, n_words, window, vocabulary)
-
-    def topic_diversity(self, n_words: int = 25) -> float:
-        """Share of different words among the first words of all topics, in (0, 1]; needs no documents."""
-        return topic_diversity(self.components_, n_words)
-
-    def word_intrusion(
-        self, n_words: int = 5, random_state: int | np.random.Generator | None = 0
-    ) -> list[tuple[list[int], int]]:
-        """For each topic the columns of its first words and of one intruder, shuffled, and the intruder's place."""
-        return word_intrusion(self.components_, n_words, random_state)
-
-    def plot(self, vocabulary: Sequence[str] | None = None, n_words: int = 10) -> "Figure":
-        """A matplotlib figure: the first words of each topic, and one standard error of the noise on either side.
-
-        Pale bars are shorter than two of them. Raises ImportError without matplotlib; ValueError if the vocabulary has
-        not a word for each column.
-        """
-        return plot_topics(self, self.components_, self.components_sd_, vocabulary, n_words)
-
-    def to_pyldavis(self, X_public: Data, vocabulary: Sequence[str] | None = None) -> PyLdaVis:
-        """What ``pyLDAvis.prepare`` takes, as keywords: of released numbers, and of **public** documents (D, V).
-
-        ``topic_term_dists`` (K, V) and ``term_frequency`` (V,) follow from the released topics alone; the topics'
-        shares (``doc_topic_dists``, (D, K), ``doc_lengths``, (D,)) are those of the public documents, of which ones
-        without words are left out. ``vocab`` are the words, None names them by their columns, "#k". Raises ValueError
-        if the documents or the words do not fit the model, or no document has words; warns as `coherence`.
-        """
-        components = self.components_
-        if self._fitted().ledger.private:
-            warn_of_documents("to_pyldavis")
-        names = [f"#{v}" for v in range(components.shape[1])] if vocabulary is None else list(vocabulary)
-        if len(names) != components.shape[1]:
-            raise ValueError(f"vocabulary has {len(names)} words; expected {components.shape[1]}")
-        counts = documents(X_public, self.n_features_in_, name="X_public", owner=type(self).__name__)
-        lengths = np.asarray(counts.sum(axis=1)).reshape(-1)
-        if not lengths.any():
-            raise ValueError("X_public has no words")
-        return {
-            "topic_term_dists": components / components.sum(axis=1, keepdims=True),
-            "doc_topic_dists": self._proportions(counts[lengths > 0]),
-            "doc_lengths": lengths[lengths > 0],
-            "vocab": names,
-            "term_frequency": components.sum(axis=0),
-        }
-
-    @by_pieces(sum)
-    def _n_words(self, X: Any) -> int:
-        return int(documents(X, owner=type(self).__name__).data.sum(dtype=np.int64))
 
 
 def _check_prior(prior: Any, n_topics: int) -> None:

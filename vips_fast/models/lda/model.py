@@ -19,7 +19,7 @@ from ...kernels.threads import map_chunks
 from ...mechanisms import GaussianMechanism
 from .neighbors import WordNeighbors
 from .options import LdaOptions
-from .planning import WORD_CLIP, WORD_SCALE, plan
+from .planning import WORD_CLIP, WORD_SCALE
 from .records import DocumentBlock
 from .scaling import EntryScales, ScaledAverage, word_scales
 from .shrinkage import ProductShrinkage
@@ -84,7 +84,6 @@ class LdaModel(Model):
         alpha: float,
         eta: np.ndarray,
         informed: bool,
-        n_steps: int,
         doc_length: int | None,
         clip: float,
         clips: bool,
@@ -97,7 +96,7 @@ class LdaModel(Model):
         self.shape, self.clip = (n_words, n_topics), clip
         self.n_topics, self.n_words, self.n_records = n_topics, n_words, n_records
         self._alpha, self._eta = np.full(n_topics, alpha), eta
-        self._n_steps, self._length = n_steps, doc_length
+        self._length = doc_length
         self._mode = native.LDA_AS_IS if doc_length is None else _MODES[options.length_method]
         self._clip = clip if clips else 0.0
         share = WORD_CLIP if options.word_clip is None else options.word_clip
@@ -139,20 +138,8 @@ class LdaModel(Model):
         return self.clip * (1.0 if relation == "add_remove" else math.sqrt(2.0))
 
     def prepare(self, mechanism: GaussianMechanism, sampler: Sampler) -> None:
-        """Take the lattice; choose the step size where it is left to the plan."""
+        """Take the lattice."""
         self._spacing = checked_spacing(mechanism.spacing, self.clip, low=LDA_MIN_SPACING, high=LDA_MAX_SPACING)
-        if self._options.learning_decay is None and self._length is not None and mechanism.noise_multiplier > 0:
-            self._decay = plan(
-                self.n_records,
-                self.n_words,
-                self.n_topics,
-                doc_length=self._length,
-                n_steps=self._n_steps,
-                batch_size=min(sampler.expected_batch_size, self.n_records),
-                clip=self.clip / self._length,
-                noise_multiplier=mechanism.noise_multiplier,
-                distinct_words=self._options.distinct_words,
-            ).learning_decay
 
     # -- E-step
 

@@ -7,9 +7,9 @@ import numpy as np
 from ...checks import check_choice
 from ...data.types import Matrix, Neighbors
 from ...engine.model import Model, Release
+from ...engine.request import RunSchedule
 from ...engine.result import Public
 from ..parameters import Common
-from ..prepared import Prepared
 from .estimator import LatentDirichletAllocation
 from .model import LdaModel
 from .neighbors import is_neighbors
@@ -87,15 +87,15 @@ class PaperLatentDirichletAllocation(LatentDirichletAllocation):
             raise ValueError("topic_word_prior: integers; expected a number or floats, as the article has no read-out")
         super()._check_parameters()
 
-    def _model(self, public: Public) -> Model:
-        return (PaperLdaModel if self.update == "paper" else LdaModel)(**self._model_settings(public))
+    def _model(self, public: Public, schedule: RunSchedule | None = None) -> Model:
+        return (PaperLdaModel if self.update == "paper" else LdaModel)(**self._model_settings(public, schedule))
 
     def _start_steps(self, n_steps: int) -> int:
         """None: the article starts with all topics."""
         return 0
 
-    def _foresee(self, prepared: Prepared) -> None:
-        """Nothing: the forecast was fitted on our update."""
+    def _forecast(self, public: Public, schedule: RunSchedule, model: Model) -> None:
+        """None: the forecast was fitted on our update."""
 
     def _sensitivity(self, model: Model, relation: str) -> float | None:
         """Eqs. 28 and 29: clip · N, whatever the relation."""

@@ -35,13 +35,14 @@ were fitted once, on simulated corpora of Wikipedia articles; their reasons:
 """
 
 import math
-from dataclasses import dataclass
-from typing import TypedDict
+from dataclasses import dataclass, replace
+from typing import NamedTuple, TypedDict
 
-from ...accounting import ComposedEvent, PrivacyEvent, calibrate_noise_multiplier
+from ...accounting import ComposedEvent, epsilon, gaussian_noise_multiplier
 from ...checks import check_flag, check_number
 from ...engine.averaging import Schedule
-from ...engine.sampling import Sampler, epoch_length, make_sampler, run_event
+from ...engine.planner import Planner
+from ...engine.sampling import Sampler, epoch_length, make_sampler, n_events, run_event
 from ..vocabulary.planning import VocabularyPlan, plan_vocabulary
 from .forecast import Forecast, advise, describe, effective, forecast, is_hopeless
 from .options import LdaOptions
@@ -66,6 +67,8 @@ WORD_SCALE = 0.25
 _CLEAR, _LEAST_CLEAR = 2.4, 0.6
 #: Topics for each unit of the signal, where they are left to the plan; the fewest and the most of them.
 _TOPICS, _FEWEST, _MOST = 2.0, 5, 50
+#: Below this noise multiplier no target is met, and epsilon takes long to compute.
+_LEAST_NOISE = 1e-3
 #: Different words of a text of N words, as a power of N; most words of a vocabulary that is bought.
 _DIFFERENT, _MOST_WORDS = 0.85, 50_000
 
@@ -206,6 +209,148 @@ def averaged_noise(n_steps: int, decay: float, n_topics: int = 1) -> float:
     return math.sqrt(variance)
 
 
+class Minibatches(NamedTuple):
+    """How a run draws its documents: the size that was chosen, the sampler, the steps, and the share of the records."""
+
+    size: float
+    sampler: Sampler
+    n_steps: int
+    share: float
+
+
+@dataclass(frozen=True)
+class TopicCase:
+    """The public numbers that decide how a topic model is fitted; the parameters are those of `plan`.
+
+    ``may_enlarge`` says whether half of the records may be taken in each step if the statistics are noisy.
+    """
+
+    n_records: int
+    n_features: int
+    n_components: int
+    doc_length: int
+    distinct_words: float
+    clip: float
+    target_epsilon: float
+    target_delta: float
+    noise_multiplier: float | None = None
+    n_steps: int | None = None
+    may_enlarge: bool = False
+    sampling: str = "poisson"
+    n_bins: int | None = None
+    word_neighbors: bool = False
+    vocabulary: VocabularyPlan | None = None
+
+    def minibatches(self, size: float) -> Minibatches:
+        """The minibatches and the steps, for a size that was given or is the default.
+
+        Whether the statistics stand clear of the noise decides both. The signal falls with 1/noise, so they do if the
+        target is met by the noise at which they just do: that takes one value of epsilon and no calibration.
+        """
+        sampler = make_sampler(self.sampling, None, self.n_records, size, n_bins=self.n_bins)
+        share = sampler.expected_batch_size / self.n_records
+        if self.n_steps is not None:
+            return Minibatches(size, sampler, self.n_steps, share)
+        steps = whole_epochs(sampler, min(max(_MORE_STEPS, math.ceil(_USES / share)), _MOST_STEPS))
+        runs = Minibatches(size, sampler, steps, share)
+        least = self.signal(runs, 1.0, 0.7) / (_CLEAR * self.n_components)
+        if self.noise_multiplier is None:
+            clear = self._meets(runs, least)
+        else:
+            clear = self.noise_multiplier <= least
+        if clear:
+            return runs
+        larger = default_batch_size(self.n_records, _NOISY_SHARE)
+        if self.may_enlarge and self.noise_multiplier is None and self.sampling == "poisson" and larger > size:
+            # With the noise given, a larger minibatch would change epsilon.
+            sampler = make_sampler(self.sampling, None, self.n_records, larger)
+            return Minibatches(larger, sampler, _NOISY_STEPS, larger / self.n_records)
+        return Minibatches(size, sampler, whole_epochs(sampler, DEFAULT_STEPS), share)
+
+    def _meets(self, runs: Minibatches, noise_multiplier: float) -> bool:
+        """Whether a run with this noise, and the purchase before it, meets the target."""
+        if noise_multiplier < _LEAST_NOISE:
+            return False
+        topics = run_event(runs.sampler, noise_multiplier, runs.n_steps)
+        events = (topics,) if self.vocabulary is None else (self.vocabulary.event, topics)
+        return epsilon(ComposedEvent(events), self.target_delta) <= self.target_epsilon
+
+    def calibrated(self, runs: Minibatches, planner: Planner) -> float:
+        """The noise multiplier of a run."""
+        if self.noise_multiplier is not None:
+            return self.noise_multiplier
+        before = None if self.vocabulary is None else self.vocabulary.event
+        count = n_events(runs.sampler, range(runs.n_steps))
+        return planner.noise(runs.sampler, count, self.target_epsilon, self.target_delta, before)
+
+    def forecast(self, runs: Minibatches, noise_multiplier: float, decay: float) -> Forecast:
+        """What a run is expected to be worth."""
+        return forecast(
+            self.n_records,
+            self.n_features,
+            self.n_components,
+            distinct_words=self.distinct_words,
+            clip=self.clip,
+            noise=noise_multiplier / runs.share * averaged_noise(runs.n_steps, decay, self.n_components),
+            word_neighbors=self.word_neighbors,
+        )
+
+    def signal(self, runs: Minibatches, noise_multiplier: float, decay: float) -> float:
+        """The signal of the forecast."""
+        return self.forecast(runs, noise_multiplier, decay).signal
+
+    def decay(self, runs: Minibatches, noise_multiplier: float) -> float:
+        """The step size's kappa."""
+        return 0.5 if self.signal(runs, noise_multiplier, 0.5) >= _CLEAR * self.n_components else 0.7
+
+    def planned(self, runs: Minibatches, noise_multiplier: float, decay: float) -> Plan:
+        """The plan with these minibatches, this noise and this step size, and its forecast."""
+        expected, K = self.forecast(runs, noise_multiplier, decay), self.n_components
+        gain = expected.expected_gain
+        if self.vocabulary is not None:
+            # A token without a column gains nothing.
+            gain = 1 - (1 - gain) ** self.vocabulary.token_share
+        return Plan(
+            runs.size,
+            runs.n_steps,
+            self.clip,
+            decay,
+            noise_multiplier,
+            expected.signal / K,
+            gain,
+            expected.readable_words,
+            self.distinct_words,
+            K,
+            self.vocabulary,
+            self.word_neighbors,
+        )
+
+    def purchase(self, size: float, share: float | None, planner: Planner) -> VocabularyPlan:
+        """How to purchase as many words as there can be with a signal to noise of 0.6."""
+        most = math.ceil(self.distinct_words)
+        for _ in range(2):  # the steps of a run depend on the number of words
+            case = replace(self, n_features=most, may_enlarge=False, word_neighbors=False)
+            runs = case.minibatches(size)
+            z = case.estimated(runs, planner)
+            found = case.signal(runs, z, case.decay(runs, z)) / case.n_components / _LEAST_CLEAR
+            most = max(1, int(min(_MOST_WORDS, most * found)))
+        return plan_vocabulary(
+            self.n_records,
+            self.target_epsilon,
+            self.target_delta,
+            tokens=self.distinct_words,
+            share=share,
+            max_features=most,
+            planner=planner,
+        )
+
+    def estimated(self, runs: Minibatches, planner: Planner) -> float:
+        """The noise multiplier of a run, in closed form if every record is in each step."""
+        if self.noise_multiplier is None and runs.share == 1.0:
+            return math.sqrt(runs.n_steps) * gaussian_noise_multiplier(self.target_epsilon, self.target_delta)
+        return self.calibrated(runs, planner)
+
+
 def plan(
     n_records: int,
     n_features: int | None,
@@ -225,6 +370,7 @@ def plan(
     distinct_words: float | None = None,
     learning_decay: float | None = None,
     word_neighbors: bool = False,
+    planner: Planner | None = None,
 ) -> Plan:
     """Settings for a private topic model, from public numbers.
 
@@ -253,6 +399,9 @@ def plan(
     word_neighbors : bool
         Whether the fit will know of most words which are used alike (`nearest_words`): more is then expected of the
         same settings, and a few more topics are worth while.
+
+    planner : Planner or None
+        Of the job that this plan is for, whose calibrations are not repeated.
 
     Raises ValueError if a number is out of its range.
 
@@ -288,101 +437,43 @@ def plan(
         size = n_records / n_bins
     if not 0 < size <= n_records:
         raise ValueError(f"batch_size={size!r}: expected a number in (0, {n_records}], the number of records")
-    clip = default_clip(doc_length, rows_per_group) if clip is None else clip
-    delta = min(1e-5, 0.1 / n_records) if target_delta is None else target_delta
     if sampling not in ("poisson", "random_allocation"):
         raise ValueError(f"sampling={sampling!r}: expected 'poisson' or 'random_allocation'")
     if n_bins and sampling == "poisson":
         raise ValueError(f"n_bins={n_bins!r}: expected None with sampling='poisson'")
-    sampler = make_sampler(sampling, None, n_records, size, n_bins=n_bins)
-    q = sampler.expected_batch_size / n_records
-    vocabulary: VocabularyPlan | None = None
-    if n_features is None:
-        if n_components is None:
-            raise ValueError("n_components=None: expected a number where the words are bought (n_features=None)")
-        settings: dict = dict(
-            doc_length=doc_length,
-            target_epsilon=target_epsilon,
-            target_delta=delta,
-            n_steps=n_steps,
-            batch_size=size,
-            clip=clip,
-            sampling=sampling,
-            n_bins=n_bins,
-            noise_multiplier=noise_multiplier,
-            distinct_words=distinct,
-            learning_decay=learning_decay,
-        )
-        most = math.ceil(distinct)
-        for _ in range(2):  # the steps of a plan depend on the number of words
-            found = plan(n_records, most, n_components, **settings).signal_to_noise / _LEAST_CLEAR
-            most = max(1, int(min(_MOST_WORDS, most * found)))
-        vocabulary = plan_vocabulary(
-            n_records, target_epsilon, delta, tokens=distinct, share=vocab_share, max_features=most
-        )
-        n_features = max(1, round(vocabulary.words))
-    elif vocab_share is not None:
+    if n_features is None and n_components is None:
+        raise ValueError("n_components=None: expected a number where the words are bought (n_features=None)")
+    if n_features is not None and vocab_share is not None:
         raise ValueError(f"vocab_share={vocab_share!r}: expected None with a number of words")
-
-    def calibrated(steps: int) -> float:
-        if noise_multiplier is not None:
-            return noise_multiplier
-
-        def event(z: float) -> PrivacyEvent:
-            topics = run_event(sampler, z, steps)
-            return topics if vocabulary is None else ComposedEvent((vocabulary.event, topics))
-
-        return calibrate_noise_multiplier(event, target_epsilon, delta)
-
-    def foreseen(z: float, steps: int, decay: float) -> Forecast:
-        noise = z / q * averaged_noise(steps, decay, topics)
-        return forecast(
-            n_records,
-            n_features,
-            topics,
-            distinct_words=distinct,
-            clip=clip,
-            noise=noise,
-            word_neighbors=word_neighbors,
-        )
-
-    def clear(z: float, steps: int, decay: float) -> bool:
-        return foreseen(z, steps, decay).signal >= _CLEAR * topics
-
-    topics = _MOST if n_components is None else n_components
-    if n_components is None:
-        steps = whole_epochs(sampler, DEFAULT_STEPS) if n_steps is None else n_steps
-        signal = effective(foreseen(calibrated(steps), steps, 0.7).signal, word_neighbors)
-        topics = round(min(max(_TOPICS * signal, _FEWEST), _MOST))
-
-    more = min(max(_MORE_STEPS, math.ceil(_USES / q)), _MOST_STEPS)
-    steps = whole_epochs(sampler, more) if n_steps is None else n_steps
-    z = calibrated(steps)
-    if n_steps is None and not clear(z, steps, 0.7):
-        steps = whole_epochs(sampler, DEFAULT_STEPS)
-        larger = default_batch_size(n_records, _NOISY_SHARE)
-        # With the noise given, a larger minibatch would change epsilon.
-        if batch_size is None and noise_multiplier is None and sampling == "poisson" and larger > size:
-            size, steps, q = larger, _NOISY_STEPS, larger / n_records
-            sampler = make_sampler(sampling, None, n_records, size)
-        z = calibrated(steps)
-    decay = learning_decay
-    if decay is None:
-        decay = 0.5 if clear(z, steps, 0.5) else 0.7
-    said = foreseen(z, steps, decay)
-    # A token without a column gains nothing.
-    gain = said.expected_gain if vocabulary is None else 1 - (1 - said.expected_gain) ** vocabulary.token_share
-    return Plan(
-        size,
-        steps,
-        clip,
-        decay,
-        z,
-        said.signal / topics,
-        gain,
-        said.readable_words,
-        distinct,
-        topics,
-        vocabulary,
-        word_neighbors,
+    case = TopicCase(
+        n_records,
+        n_features or 1,
+        n_components or _MOST,
+        doc_length=doc_length,
+        distinct_words=distinct,
+        clip=default_clip(doc_length, rows_per_group) if clip is None else clip,
+        target_epsilon=target_epsilon,
+        target_delta=min(1e-5, 0.1 / n_records) if target_delta is None else target_delta,
+        noise_multiplier=noise_multiplier,
+        n_steps=n_steps,
+        may_enlarge=batch_size is None,
+        sampling=sampling,
+        n_bins=n_bins,
+        word_neighbors=word_neighbors,
     )
+    planner = planner or Planner()
+    if n_features is None:
+        vocabulary = case.purchase(size, vocab_share, planner)
+        case = replace(case, n_features=max(1, round(vocabulary.words)), vocabulary=vocabulary)
+    if n_components is None:
+        first = replace(case, n_steps=_default_steps(case, size) if n_steps is None else n_steps).minibatches(size)
+        signal = effective(case.signal(first, case.calibrated(first, planner), 0.7), word_neighbors)
+        case = replace(case, n_components=round(min(max(_TOPICS * signal, _FEWEST), _MOST)))
+    runs = case.minibatches(size)
+    z = case.calibrated(runs, planner)
+    decay = case.decay(runs, z) if learning_decay is None else learning_decay
+    return case.planned(runs, z, decay)
+
+
+def _default_steps(case: TopicCase, size: float) -> int:
+    return whole_epochs(make_sampler(case.sampling, None, case.n_records, size, n_bins=case.n_bins), DEFAULT_STEPS)

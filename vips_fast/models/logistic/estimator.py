@@ -14,6 +14,7 @@ from ...checks import check_choice, check_flag, check_number
 from ...data.shards import ShardedCorpus
 from ...data.types import Array, Column, Data, Labels, Matrix, Vector
 from ...engine.model import Model
+from ...engine.request import RunSchedule
 from ...engine.result import Public
 from ...kernels.blr import MAX_FEATURES, triangle_size
 from ...kernels.threads import resolve_n_threads
@@ -222,23 +223,23 @@ class BayesianLogisticRegression(PrivateEstimator):
             facts["scale"] = records.largest_norm()
         return records, facts
 
-    def _model_settings(self, public: Public) -> dict[str, Any]:
+    def _model_settings(self, public: Public, schedule: RunSchedule | None) -> dict[str, Any]:
         """What a model takes beside public facts."""
         return {
             "constant": self._constant,
             "row_norm": float(self.row_norm),
             "n_trials": float(self.n_trials),
-            "n_steps": self._resolve_n_steps(public),
+            "n_steps": self._steps_of(schedule),
             "private": bool(self.private),
             "options": self._options,
         }
 
-    def _model(self, public: Public) -> Model:
+    def _model(self, public: Public, schedule: RunSchedule | None = None) -> Model:
         kind: type[LogisticModel | OneVsRestModel | SphericalModel]
         kind = LogisticModel if _n_models(public.classes) == 1 else OneVsRestModel
         if self.covariance == "spherical":
             kind = SphericalModel
-        return kind(public, **self._model_settings(public))
+        return kind(public, **self._model_settings(public, schedule))
 
     def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
         d = public.n_features + (self._constant > 0)

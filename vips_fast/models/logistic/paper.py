@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from ...checks import check_choice, check_flag
 from ...engine.model import Model, Release
+from ...engine.request import RunSchedule
 from ...engine.result import Public
 from ...kernels.psd import psd_project
 from ..parameters import Common
@@ -101,12 +102,12 @@ class PaperLogisticRegression(BayesianLogisticRegression):
         options = PaperOptions(**{name: given.pop(name) for name in names if name in given})
         return cls(options=options, **given)
 
-    def _model(self, public: Public) -> Model:
+    def _model(self, public: Public, schedule: RunSchedule | None = None) -> Model:
         options = self._options
         if options.sensitivity == "paper" and public.unit != "record":
             raise ValueError("groups: expected None with sensitivity='paper', which is about records of one row")
         kind = _MODELS[options.update, bool(options.center)]
-        return kind(public, **self._model_settings(public))
+        return kind(public, **self._model_settings(public, schedule))
 
     def _sensitivity(self, model: Model, relation: str) -> float | None:
         # Each block's own sensitivity is its unit.

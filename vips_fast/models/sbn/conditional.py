@@ -13,6 +13,7 @@ from ...data.rows import binary_records
 from ...data.shards import ShardedCorpus
 from ...data.types import Array, Bits, Column, Data, Labels, Matrix, RandomState, Vector
 from ...engine.model import Model
+from ...engine.request import RunSchedule
 from ...engine.result import Public
 from ...kernels.threads import resolve_n_threads
 from ..estimator import PrivateEstimator
@@ -156,7 +157,7 @@ class ClassConditionalNetwork(PrivateEstimator):
         records = LabelledRecords(rows, labels, usable, block, resolve_n_threads(self.n_jobs))
         return records, {"n_features": rows.shape[1], "classes": classes}
 
-    def _model(self, public: Public) -> Model:
+    def _model(self, public: Public, schedule: RunSchedule | None = None) -> Model:
         assert public.classes is not None
         K, J, C = int(self.n_components), public.n_features, len(public.classes)
         # Sums, release, averages, priors and their state; each thread's sums.
@@ -169,7 +170,7 @@ class ClassConditionalNetwork(PrivateEstimator):
         settings = Settings(
             K, self.weight_prior, self._options, bool(self.private), resolve_n_threads(self.n_jobs), False
         )
-        return ClassConditionalModel(settings, public, "jaakkola", max(1, self._resolve_n_steps(public) // 10))
+        return ClassConditionalModel(settings, public, "jaakkola", max(1, self._steps_of(schedule) // 10))
 
     def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
         assert public.classes is not None

@@ -13,6 +13,7 @@ from ...data.shards import ShardedCorpus
 from ...data.types import Bits, Data, Matrix, RandomState, Vector
 from ...engine.backend import ACCUMULATOR_BYTES
 from ...engine.model import Model
+from ...engine.request import RunSchedule
 from ...engine.result import Public
 from ...kernels.sbn import sbn_quadratic
 from ...kernels.threads import resolve_n_threads
@@ -159,7 +160,7 @@ class SigmoidBeliefNetwork(Transformer):
             rows, usable = self._records(X, invalid=self.invalid, least_rows=0)
         return BinaryRecords(rows, usable, self._block, resolve_n_threads(self.n_jobs)), {"n_features": rows.shape[1]}
 
-    def _model(self, public: Public) -> Model:
+    def _model(self, public: Public, schedule: RunSchedule | None = None) -> Model:
         self._check_memory(public.n_features)
         settings = Settings(
             int(self.n_components),
@@ -169,10 +170,10 @@ class SigmoidBeliefNetwork(Transformer):
             resolve_n_threads(self.n_jobs),
             self._joint(public),
         )
-        return self._build(settings, public)
+        return self._build(settings, public, schedule)
 
-    def _build(self, settings: Settings, public: Public) -> NetworkModel:
-        return QuadraticModel(settings, public, self.bound, max(1, self._resolve_n_steps(public) // 10))
+    def _build(self, settings: Settings, public: Public, schedule: RunSchedule | None) -> NetworkModel:
+        return QuadraticModel(settings, public, self.bound, max(1, self._steps_of(schedule) // 10))
 
     def _entries(self, n_visible: int) -> int:
         """Entries of the statistic, about."""

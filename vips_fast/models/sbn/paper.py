@@ -7,6 +7,7 @@ import numpy as np
 
 from ...checks import check_choice, check_number
 from ...engine.model import Model
+from ...engine.request import RunSchedule
 from ...engine.result import Public
 from ..parameters import Common
 from .estimator import SigmoidBeliefNetwork
@@ -67,7 +68,7 @@ class PaperSigmoidBeliefNetwork(SigmoidBeliefNetwork):
         K = int(self.n_components)
         return n_visible * (K * (K + 1) // 2 + 2 * K + 2)
 
-    def _build(self, settings: Settings, public: Public) -> NetworkModel:
+    def _build(self, settings: Settings, public: Public, schedule: RunSchedule | None) -> NetworkModel:
         return PolyaGammaModel(settings, public, float(self.clip), self.sensitivity == "paper")
 
     def _sensitivity(self, model: Model, relation: str) -> float | None:

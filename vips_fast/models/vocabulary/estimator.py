@@ -16,13 +16,14 @@ from ...data.types import Column, Data, Names, Vector
 from ...data.vocabulary import count_matrix
 from ...engine.backend import Backend
 from ...engine.model import Model
+from ...engine.planner import Planner
+from ...engine.request import RunSchedule, Terms
 from ...engine.result import Public
 from ..estimator import PrivateEstimator
 from ..fitted import ArraySpec
-from ..parameters import Preparation
+from ..parameters import BudgetLike
 from ..plots import plot_shares
-from ..prepared import Prepared
-from ..spending import Payer
+from ..stage import Stage
 from .model import VocabularyModel
 from .planning import THRESHOLD_SHARE, enough_for_words
 from .records import TokenRows
@@ -39,8 +40,9 @@ class Purchase(TypedDict, total=False):
 
     groups: Column | None
     unit: str | None
-    budget: Payer
+    budget: BudgetLike
     backend: Backend | None
+    planner: Planner | None
 
 
 @dataclasses.dataclass(kw_only=True, repr=False, eq=False)
@@ -106,8 +108,9 @@ class PrivateVocabulary(PrivateEstimator):
         *,
         groups: Column | None = None,
         unit: str | None = None,
-        budget: Payer = None,
+        budget: BudgetLike = None,
         backend: Backend | None = None,
+        planner: Planner | None = None,
     ) -> Self:
         """Buy the vocabulary of some texts.
 
@@ -119,7 +122,7 @@ class PrivateVocabulary(PrivateEstimator):
         Raises ValueError or TypeError if a parameter or X is unusable, or the run would overspend: nothing has been
         spent then. Warns if no token passed the threshold.
         """
-        self._fit(X, groups=groups, unit=unit, budget=budget, backend=backend)
+        self._fit(X, groups=groups, unit=unit, budget=budget, backend=backend, planner=planner)
         if not len(self._fitted().arrays["weights"]):
             warnings.warn(
                 f"the vocabulary is empty: epsilon = {self.privacy_.epsilon:.3g} is spent, and no token passed the "
@@ -177,31 +180,27 @@ class PrivateVocabulary(PrivateEstimator):
         return X, {"n_features": 1}
 
     def prepare(
-        self,
-        X: Data | Iterable[str | None],
-        y: Column | None = None,
-        *,
-        groups: Column | None = None,
-        **call: Unpack[Preparation],
-    ) -> Prepared:
-        """See `PrivateEstimator.prepare`. Who holds too many tokens keeps some from here on, chosen at random."""
+        self, X: Data | Iterable[str | None], y: Column | None = None, *, groups: Column | None = None, **call: Any
+    ) -> Stage:
+        """See `PrivateEstimator.prepare`. Whoever holds too many tokens keeps some from here on, chosen at random."""
         rows, _ = self._read(X)
-        prepared = super().prepare(rows, groups=groups, **call)
+        stage = super().prepare(rows, groups=groups, **call)
         try:
-            sets = rows.sets(groups, self.max_tokens, lambda n: prepared.randomness.words(n, "tokens", 0))
+            sets = rows.sets(groups, self.max_tokens, lambda n: stage.randomness.words(n, "tokens", 0))
         except BaseException:
-            prepared.spending.close()
+            stage.payment.close()
             raise
-        model: Any = prepared.model
+        model: Any = stage.model
         model.learn(sets)
-        return dataclasses.replace(prepared, records=sets)
+        return dataclasses.replace(stage, records=sets)
 
-    def _sampler(self, public: Public) -> ThresholdSampler:
-        delta = THRESHOLD_SHARE * self._delta(public.n_records)
-        return ThresholdSampler(public.n_records, int(self.n_steps or 1), int(self.max_tokens), delta)
+    def _schedule(self, public: Public, terms: Terms) -> RunSchedule:
+        rounds, delta = int(self.n_steps or 1), THRESHOLD_SHARE * terms.delta(public.n_records)
+        return RunSchedule(ThresholdSampler(public.n_records, rounds, int(self.max_tokens), delta), rounds, rounds)
 
-    def _model(self, public: Public) -> Model:
-        return VocabularyModel(self._sampler(public))
+    def _model(self, public: Public, schedule: RunSchedule | None = None) -> Model:
+        sampler: Any = (schedule or self._schedule(public, self._terms)).sampler
+        return VocabularyModel(sampler)
 
     def _array_specs(self, public: Public) -> dict[str, ArraySpec]:
         return {

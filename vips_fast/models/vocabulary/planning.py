@@ -15,8 +15,9 @@ from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ...accounting import SelfComposedEvent, calibrate_noise_multiplier, gaussian_noise_multiplier
+from ...accounting import SelfComposedEvent, gaussian_noise_multiplier
 from ...checks import check_number
+from ...engine.planner import Planner
 from .forecast import forecast
 from .threshold import ThresholdSampler, threshold_for
 
@@ -120,6 +121,7 @@ def plan_vocabulary(
     share: float | None = None,
     n_steps: int | None = None,
     max_tokens: int | None = None,
+    planner: Planner | None = None,
 ) -> VocabularyPlan:
     """Split epsilon between a vocabulary and the topics that are fitted to it.
 
@@ -139,6 +141,8 @@ def plan_vocabulary(
         Most tokens, of `PrivateVocabulary`; `vips_fast.plan` says how many the topics can use.
     n_steps, max_tokens : int or None
         Of `PrivateVocabulary`; None for the best.
+    planner : Planner or None
+        Of the job that this is for, whose calibrations are not repeated.
 
     Raises
     ------
@@ -165,10 +169,7 @@ def plan_vocabulary(
     covered, words, rounds, most = best
     sampler = public.sampler(rounds, most)
 
-    def event(z: float) -> SelfComposedEvent:
-        return SelfComposedEvent(sampler.event(z), rounds)
-
-    z = calibrate_noise_multiplier(event, part * target_epsilon, target_delta)
+    z = (planner or Planner()).noise(sampler, rounds, part * target_epsilon, target_delta)
     return VocabularyPlan(
         part * target_epsilon,
         rounds,
@@ -176,7 +177,7 @@ def plan_vocabulary(
         max_features,
         z,
         threshold_for(sampler.delta, z, most, rounds),
-        event(z),
+        SelfComposedEvent(sampler.event(z), rounds),
         words,
         covered,
         public.extra_noise(target_epsilon, rounds, z),

@@ -11,16 +11,20 @@ from ..data.shards import ShardedCorpus
 from ..engine.backend import Backend
 from ..engine.ledger import Ledger
 from ..engine.model import Model, Records
+from ..engine.payment import Payment
 from ..engine.plan import RunPlan
 from ..engine.randomness import Randomness
+from ..engine.request import RunForecast
 from ..engine.result import Public
 from ..engine.sampling import RandomAllocationSampler, Sampler, resolve_sampling
-from .spending import Spending
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """All that a run is made of."""
+class Stage:
+    """Everything that a run is made of.
+
+    An audit replaces parts of it by its own before the run begins.
+    """
 
     records: Records
     public: Public
@@ -29,18 +33,20 @@ class Prepared:
     ledger: Ledger
     randomness: Randomness
     backend: Backend
-    #: The estimator's, as the plan was made from them.
+    #: The settings of the result: the estimator's, with what a budget decided.
     settings: Mapping[str, Any]
-    #: Whether un-noised figures are kept; the plan is tainted then.
+    #: Whether the run collects diagnostics; the plan is tainted then.
     diagnoses: bool
-    #: Whether it is a call of ``partial_fit``.
+    #: Whether this is a call of ``partial_fit``.
     partial: bool = False
     #: Steps done in earlier runs.
     n_steps: int = 0
     #: Head of the ledger that the run goes on from.
     follows: str | None = None
-    #: What pays for it.
-    spending: Spending = field(default_factory=Spending)
+    #: Epsilon that the noise was calibrated for or held against; None for neither.
+    target: float | None = None
+    forecast: RunForecast | None = None
+    payment: Payment = field(default_factory=Payment)
 
 
 def bins_of(X: Any, groups: Any, sampling: str | None, neighbors: str | None) -> tuple[int | None, np.ndarray | None]:

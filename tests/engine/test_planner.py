@@ -1,0 +1,105 @@
+"""The planner: one calibration a fit, one plan a request, refusals from public numbers alone."""
+
+import warnings
+from dataclasses import FrozenInstanceError, replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from cases import CASES
+
+from vips_fast import LatentDirichletAllocation, PrivateVocabulary, plan
+from vips_fast.engine import planner as module
+from vips_fast.engine.budget import Budget, BudgetExceededError
+from vips_fast.engine.planner import Planner
+from vips_fast.engine.result import Public
+
+
+@pytest.fixture
+def calibrations(monkeypatch):
+    """The targets that the noise was calibrated for, in order."""
+    seen, calibrate = [], module.calibrate_noise_multiplier
+
+    def counted(make_event, target_epsilon, target_delta, *more, **options):
+        seen.append(target_epsilon)
+        return calibrate(make_event, target_epsilon, target_delta, *more, **options)
+
+    monkeypatch.setattr(module, "calibrate_noise_multiplier", counted)
+    monkeypatch.setattr("vips_fast.accounting.calibrate_noise_multiplier", counted)
+    monkeypatch.setattr("vips_fast.accounting.calibration.calibrate_noise_multiplier", counted)
+    return seen
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_one_calibration_a_fit(name, calibrations):
+    make, data = CASES[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        make(noise_multiplier=None, target_epsilon=3.0).fit(*data())
+    assert len(calibrations) == 1
+
+
+@pytest.mark.parametrize("how", [{}, {"n_steps": 5}, {"doc_length": 20}, {"sampling": "without_replacement"}])
+def test_one_calibration_whatever_the_plan_decides(how, calibrations):
+    X = sp.csr_array(np.random.default_rng(0).poisson(0.5, (120, 30)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        LatentDirichletAllocation(3, target_epsilon=2.0, **how).fit(X)
+    assert calibrations == [2.0]
+
+
+def test_two_calibrations_with_a_vocabulary_purchase(calibrations):
+    texts = ["cough and fever", "fever again", "a cold"] * 200
+    planner = Planner()
+    found = plan(600, None, 2, target_epsilon=4.0, target_delta=1e-5, planner=planner).vocabulary
+    settings = {**found.parameters(), "target_delta": 1e-5}
+    words = PrivateVocabulary(**settings).fit(texts, planner=planner)
+    assert words.get_feature_names_out().size > 0
+    counts = sp.csr_array(np.random.default_rng(0).poisson(0.5, (600, len(words.get_feature_names_out()))))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = LatentDirichletAllocation(2, target_epsilon=4.0, target_delta=1e-5)
+        model.fit(counts, after=words, planner=planner)
+    assert len(calibrations) == 2 and model.privacy_.epsilon <= 4.0
+
+
+def test_a_purchase_is_calibrated_once_for_its_plan_and_its_fit(calibrations):
+    planner = Planner()
+    found = plan(600, None, 2, target_epsilon=4.0, target_delta=1e-5, planner=planner).vocabulary
+    PrivateVocabulary(**found.parameters(), target_delta=1e-5).fit(["cough and fever"] * 600, planner=planner)
+    assert calibrations.count(found.target_epsilon) == 1
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_the_same_request_has_the_same_plan(name):
+    make, data = CASES[name]
+    estimator = make()
+    records, facts = estimator._read(*data())
+    request = estimator.request(estimator._facts(records.n_rows, facts, False, None))
+    plans = [Planner().plan(request) for _ in range(2)]
+    assert plans[0].plan.public() == plans[1].plan.public() and plans[0].settings == plans[1].settings
+    assert plans[0].forecast == plans[1].forecast
+    for frozen in (request, plans[0], plans[0].plan):
+        with pytest.raises(FrozenInstanceError):
+            frozen.kind = "another"
+
+
+def test_a_cost_is_what_a_fit_spends():
+    X = sp.csr_array(np.random.default_rng(0).poisson(0.5, (120, 30)))
+    model = LatentDirichletAllocation(3, target_epsilon=2.0, target_delta=1e-5, n_records=120)
+    assert LatentDirichletAllocation(3).cost(30) is None and model.cost() is None
+    cost = model.cost(30)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        spent = model.fit(X).ledger_.spent
+    assert dict(spent) == {(None, cost.event): cost.count} and cost.delta == 1e-5
+
+
+def test_a_budget_that_is_spent_refuses_before_the_columns_are_known(tmp_path):
+    budget = Budget.create(tmp_path / "b", 1.0, 1e-5, dataset="ward7")
+    model = LatentDirichletAllocation(3, noise_multiplier=0.5, n_steps=5, n_records=120)
+    with pytest.raises(BudgetExceededError):
+        model.cost(budget=budget)
+    assert budget.show()["runs"] == []
+    public = Public(n_features=0, n_records=120, seed=0)
+    assert Planner().cost(replace(model.request(public), terms=replace(model._terms, noise_multiplier=0.0))) is None

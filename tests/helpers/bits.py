@@ -1,0 +1,546 @@
+"""Small fits along every path, and digests of what they give: the matrix of test_same_bits.py.
+
+A digest depends on dtypes, shapes and bytes of arrays, and on numbers of plans and events. It does not depend on names
+of keys, on formats of files or on hashes of a chain, which may change where the numbers stay. `numbers` is the one
+place that reads a ledger.
+"""
+
+import dataclasses
+import hashlib
+import io
+import itertools
+import json
+import logging
+import os
+import warnings
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from unittest import mock
+
+import numpy as np
+import scipy
+import scipy.sparse as sp
+from cases import COMMON, EVERY, labelled, vectors
+from runs import Stop, fail
+
+import vips_fast
+from vips_fast.data import Batch, write_shards
+from vips_fast.engine.budget import Budget
+from vips_fast.engine.randomness import KeyedRandomness, SystemRandomness
+
+KEY = b"k" * 32
+PERSONS = np.random.default_rng(3).integers(0, 60, 200)
+#: Read-outs whose arrays are digested by name, where a model has them.
+READ = (
+    "average_ class_prior_ classes_ coef_ components_ components_sd_ covariance_ hidden_bias_ intercept_ loadings_ "
+    "mean_image_ means_ noise_sd_ noise_variance_ prior_precision_ prior_rate_ prior_shape_ probabilities_ shares_ "
+    "variance_ variances_ visible_bias_ weights_ word_counts_"
+).split()
+
+
+def environment():
+    """What the bits of floating-point numbers may depend on."""
+    found = np.show_config(mode="dicts")["SIMD Extensions"]["found"]
+    return {
+        "isa": vips_fast.runtime_info()["isa"],
+        "machine": os.uname().machine,
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "simd": ",".join(found),
+    }
+
+
+# -------------------------------------------------------------- what is compared
+
+
+def _hash(*parts):
+    hasher = hashlib.sha256()
+    for part in parts:
+        hasher.update(part if isinstance(part, bytes) else repr(part).encode())
+    return hasher.hexdigest()[:24]
+
+
+def _of_array(array):
+    array = np.ascontiguousarray(array)
+    if array.dtype.hasobject or array.dtype.kind in "US":
+        return _hash(array.shape, array.tolist())
+    return _hash(array.dtype.str, array.shape, array.tobytes())
+
+
+def _of_arrays(arrays):
+    """Of arrays in an order of their own: names may change."""
+    return _hash(*sorted(map(_of_array, arrays.values())))
+
+
+def _event(event):
+    """Type and parameters of an event, nested."""
+    fields = [getattr(event, field.name) for field in dataclasses.fields(event)]
+    return [type(event).__name__, *map(_plain, fields)]
+
+
+def _plain(value):
+    if dataclasses.is_dataclass(value):
+        return _event(value)
+    if isinstance(value, (tuple, list)):
+        return list(map(_plain, value))
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def numbers(model):
+    """Numbers of plans, events and the statement: the same on every machine, but for the last digits."""
+    ledger, said = model.ledger_, model.privacy_
+    plans = [
+        [plan[key] for key in ("relation", "unit", "sampling", "n_records", "batch_size", "n_steps", "delta")]
+        + [plan[key] for key in ("noise_multiplier", "clip_norm", "sensitivity")]
+        for plan in ledger.plans
+    ]
+    spent = sorted(([part or "", *_event(event), count] for (part, event), count in ledger.spent.items()), key=repr)
+    worth = [said.epsilon, said.delta, said.accountant, said.steps, said.lost, list(said.shortened or ()), len(ledger)]
+    return json.loads(json.dumps([plans, spent, worth, len(said.taints), model.n_steps_]))
+
+
+def digests(model):
+    """The digests of a fitted model, and its numbers."""
+    result = model._fitted()
+    read = {name: getattr(model, name) for name in READ if getattr(type(model), name, None) is not None}
+    named = [(name, _of_array(value)) for name, value in sorted(read.items())]
+    return {
+        "arrays": _of_arrays(result.arrays),
+        "state": _of_arrays(result.state),
+        "read": _hash(*named),
+        "numbers": numbers(model),
+    }
+
+
+# -------------------------------------------------------------- what is known
+
+
+@contextmanager
+def known_system():
+    """Make the system's randomness known: a private fit, which a budget takes, is the same at each run."""
+    known, count = KeyedRandomness(KEY), itertools.count()
+    keyed = {
+        "words": lambda self, n, purpose, step, first=0: known.words(n, purpose, step, first),
+        "of_step": lambda self, step: known.of_step(step),
+        "noise_key": lambda self, step: known.noise_key(step),
+    }
+    with mock.patch.multiple(SystemRandomness, **keyed):
+        with mock.patch("os.urandom", lambda n: np.random.default_rng(next(count)).bytes(n)):
+            yield
+
+
+def _unsafe(model):
+    return model.set_unsafe(test_key=KEY)
+
+
+# ------------------------------------------------------- paths of every model
+
+BATCH = dict(batch_size=50)
+#: Parameters of a fit under a test key.
+SETTINGS = {
+    "default": {},
+    "poisson": dict(sampling="poisson", **BATCH),
+    "without-replacement": dict(sampling="without_replacement", **BATCH),
+    "full": dict(sampling="full"),
+    "full-replace": dict(sampling="full", neighbors="replace_one"),
+    "allocation": dict(sampling="random_allocation", n_steps=8, **BATCH),
+    "target": dict(noise_multiplier=None, target_epsilon=1.5, sampling="poisson", **BATCH),
+    "target-allocation": dict(
+        noise_multiplier=None, target_epsilon=1.5, sampling="random_allocation", n_steps=4, **BATCH
+    ),
+    "target-replace": dict(noise_multiplier=None, target_epsilon=1.5, sampling="without_replacement", **BATCH),
+    "no-target": dict(noise_multiplier=None),
+    "both": dict(noise_multiplier=4.0, target_epsilon=5.0),
+    "no-noise": dict(noise_multiplier=0.0, sampling="full"),
+    "not-private": dict(noise_multiplier=None, private=False),
+    "not-private-poisson": dict(noise_multiplier=None, private=False, sampling="poisson", **BATCH),
+    "drop": dict(invalid="drop", n_records=250),
+    "threads": dict(n_jobs=2, sampling="poisson", **BATCH),
+}
+#: The same, with persons.
+GROUPED = {
+    "persons": dict(sampling="full"),
+    "persons-poisson": dict(sampling="poisson", batch_size=20, rows_per_group=3),
+    "persons-allocation": dict(sampling="random_allocation", batch_size=20, n_records=60, n_steps=3),
+    "persons-target": dict(noise_multiplier=None, target_epsilon=2.0, sampling="poisson", batch_size=20),
+    "rows": dict(sampling="rows", rows_per_group=2, batch_size=50),
+    "rows-target": dict(sampling="rows", rows_per_group=2, noise_multiplier=None, target_epsilon=2.0, **BATCH),
+}
+
+
+def _fit(settings, **call):
+    def path(name, folder):
+        make, data = EVERY[name]
+        return _unsafe(make(**settings)).fit(*data(), **call)
+
+    return path
+
+
+def _further(name, folder):
+    """Further steps, and a target that all of them keep."""
+    make, data = EVERY[name]
+    model = _unsafe(make(target_epsilon=30.0))
+    for seed in range(3):
+        model.partial_fit(*data(seed=seed))
+    return model
+
+
+def _parts(name, folder):
+    make, data = EVERY[name]
+    model = _unsafe(make(n_records=200))
+    for part, seed in (("mon", 0), ("tue", 1), ("mon", 0)):
+        model.partial_fit(*data(seed=seed), part=part)
+    return model
+
+
+def _parts_of_persons(name, folder):
+    make, data = EVERY[name]
+    model = _unsafe(make(rows_per_group=2))
+    for part in ("mon", "tue"):
+        model.partial_fit(*data(), groups=PERSONS, part=part, n_records=60)
+    return model
+
+
+def _stopped(name, folder):
+    """A run that ends after its second step and goes on."""
+    make, data = EVERY[name]
+    settings = dict(sampling="poisson", n_steps=5, **BATCH)
+    stops = make(callback=lambda progress: progress.step == 2 and fail(), **settings)
+    try:
+        _unsafe(stops).fit(*data(), checkpoint=folder / "run", checkpoint_every=1)
+    except Stop:
+        pass
+    else:
+        raise AssertionError("expected a run that stops")
+    return _unsafe(make(**settings)).fit(*data(), checkpoint=folder / "run", resume=True, checkpoint_every=1)
+
+
+def _sharded(folder, name, groups=None, **options):
+    X, y = (*EVERY[name][1](), None)[:2]
+    binary = ("network-bohning", "network-classes", "bernoulli-mixture", "network", "network-paper")
+    kind = "counts" if name.startswith("lda") else "binary" if name in binary else "numbers"
+    batches = [
+        Batch(X[a:b], None if y is None else y[a:b], None if groups is None else groups[a:b])
+        for a, b in ((0, 70), (70, X.shape[0]))
+    ]
+    with known_system():  # which draws the bins
+        return write_shards(folder / "shards", batches, kind=kind, shard_mb=0.0006, **options)
+
+
+def _shards(settings, groups=None, **options):
+    def path(name, folder):
+        corpus = _sharded(folder, name, groups, **options)
+        call = {} if groups is None else {"groups": corpus.groups}
+        return _unsafe(EVERY[name][0](**settings)).fit(corpus, **call)
+
+    return path
+
+
+def _paid(settings, groups=None, twice=False):
+    """A fit that a budget pays for; with ``twice`` after another one."""
+
+    def path(name, folder):
+        make, data = EVERY[name]
+        unit = "record" if groups is None else "person"
+        relation = "replace_one" if settings.get("sampling") == "without_replacement" else "add_remove"
+        budget = Budget.create(folder / "b", 3.0, 1e-5, dataset="ward", unit=unit, relation=relation)
+        with known_system():
+            if twice:
+                make(noise_multiplier=None, target_epsilon=1.0, **settings).fit(*data(), groups=groups, budget=budget)
+            model = make(noise_multiplier=None, **settings).fit(*data(), groups=groups, budget=budget)
+        return model
+
+    return path
+
+
+def _paid_target(name, folder):
+    budget = Budget.create(folder / "b", 3.0, 1e-5, dataset="ward", filter="gaussian")
+    make, data = EVERY[name]
+    with known_system():
+        return make(noise_multiplier=None, target_epsilon=2.0, n_records=200).fit(*data(), budget=folder / "b") and (
+            make(noise_multiplier=None, n_records=200).fit(*data(), budget=budget)
+        )
+
+
+def _paid_stopped(name, folder):
+    """A run that a budget pays for, and what is left of it."""
+    make, data = EVERY[name]
+    Budget.create(folder / "b", 3.0, 1e-5, dataset="ward")
+    settings = dict(noise_multiplier=None, n_records=200, n_steps=5)
+    keep = dict(checkpoint=folder / "run", checkpoint_every=1, resume=True, budget=folder / "b")
+    with known_system():
+        try:
+            make(callback=lambda progress: progress.step == 2 and fail(), **settings).fit(*data(), **keep)
+        except Stop:
+            return make(**settings).fit(*data(), **keep)
+    raise AssertionError("expected a run that stops")
+
+
+PATHS = {
+    **{name: _fit(settings) for name, settings in SETTINGS.items()},
+    **{name: _fit(settings, groups=PERSONS, unit="patient") for name, settings in GROUPED.items()},
+    "partial": _further,
+    "parts": _parts,
+    "parts-persons": _parts_of_persons,
+    "resumed": _stopped,
+    "shards": _shards(dict(sampling="poisson", **BATCH)),
+    "shards-default": _shards(dict(n_steps=4)),
+    "bins": _shards(dict(n_steps=4), bins=4),
+    "bins-target": _shards(dict(n_steps=8, noise_multiplier=None, target_epsilon=2.0), bins=4),
+    "shards-persons": _shards(dict(sampling="poisson", batch_size=20, rows_per_group=3), PERSONS),
+    "bins-persons": _shards(dict(n_steps=4, noise_multiplier=None), PERSONS, bins=4),
+    "budget": _paid({}),
+    "budget-poisson": _paid(dict(sampling="poisson", n_records=200, **BATCH), twice=True),
+    "budget-replace": _paid(dict(sampling="without_replacement", **BATCH)),
+    "budget-persons": _paid(dict(sampling="full", n_records=60), PERSONS, twice=True),
+    "budget-target": _paid_target,
+    "budget-resumed": _paid_stopped,
+}
+
+
+# ------------------------------------------------- what only some models have
+
+
+def _texts(n=400, seed=0):
+    rng = np.random.default_rng(seed)
+    words = np.array(["red", "green", "blue", "pink", "grey", "teal", "one", "two", "three", "four"])
+    law = np.array([[4, 4, 3, 3, 2, 2, 1, 1, 1, 1], [1, 1, 1, 1, 1, 1, 4, 4, 3, 3]], dtype=float)
+    law /= law.sum(axis=1, keepdims=True)
+    return [" ".join(rng.choice(words, rng.integers(5, 30), p=law[i % 2])) for i in range(n)]
+
+
+OWNERS = np.random.default_rng(5).integers(0, 150, 400)
+
+
+def _vocabulary(kind="PrivateVocabulary", groups=None, **settings):
+    def path(folder):
+        made = getattr(vips_fast, kind)(**{"noise_multiplier": 2.0, "target_delta": 1e-5, **settings})
+        return _unsafe(made).fit(_texts(), groups=groups)
+
+    return path
+
+
+def _topics(**settings):
+    return vips_fast.LatentDirichletAllocation(
+        2, **{"doc_length": 20, "n_steps": 4, "target_delta": 1e-5, "random_state": 0, **settings}
+    )
+
+
+def _after(words, topics, budget=None, groups=None, checkpoint=False):
+    """A vocabulary and then its topics, alone or from one budget."""
+
+    def path(folder):
+        if budget is not None:
+            unit = "record" if groups is None else "person"
+            Budget.create(folder / "b", budget, 1e-5, dataset="ward", unit=unit)
+        call = dict(groups=groups, budget=None if budget is None else folder / "b")
+        with known_system():
+            made = vips_fast.PrivateCountVectorizer(target_delta=1e-5, max_tokens=20, **words)
+            counts = made.fit(_texts(), **call).transform(_texts())
+            more = dict(checkpoint=folder / "run") if checkpoint else {}
+            return _topics(**topics).fit(counts, after=made, **call, **more)
+
+    return path
+
+
+def _planned(n_rows=3000, fit=None, **settings):
+    """Topics whose settings the plan finds."""
+
+    def path(folder):
+        rng = np.random.default_rng(0)
+        counts = sp.csr_array(rng.poisson(1.5, (n_rows, 20)))
+        made = vips_fast.LatentDirichletAllocation(3, random_state=0, target_delta=1e-6, **settings)
+        return _unsafe(made).fit(counts, **(fit or {}))
+
+    return path
+
+
+def _prior(which):
+    def path(folder):
+        make, data = EVERY["lda"]
+        plain = make(noise_multiplier=None, private=False).fit(*data())
+        near = np.array([[(v + 1) % 12, (v + 5) % 12 if v % 2 else -1] for v in range(12)])
+        prior = {"public": plain.components_, "neighbors": near, "number": 0.7}[which]
+        return _unsafe(make(topic_word_prior=prior)).fit(*data())
+
+    return path
+
+
+def _classes(**settings):
+    def path(folder):
+        X, _ = labelled()
+        y = np.array(["a", "b", "c"])[np.digitize(X[:, 0], [-0.5, 0.5])]
+        settled = {**COMMON, "row_norm": 2.0, "classes": ["a", "b", "c"], **settings}
+        return _unsafe(vips_fast.BayesianLogisticRegression(**settled)).fit(X, y)
+
+    return path
+
+
+def _trials(folder):
+    X, y = labelled()
+    model = _unsafe(vips_fast.BayesianLogisticRegression(**COMMON, row_norm=2.0, n_trials=3))
+    return model.fit(X, y * 2 + (np.arange(200) % 2), trials=np.full(200, 3))
+
+
+def _binomial(folder):
+    from vips_fast.models.examples import BinomialRegression
+
+    X, y = labelled()
+    return _unsafe(BinomialRegression(n_trials=3, **COMMON)).fit(X, np.column_stack([y * 3, np.full(200, 3)]))
+
+
+def _search(score="private"):
+    def path(folder):
+        X, y = labelled()
+        base = vips_fast.BayesianLogisticRegression(target_epsilon=2.0, n_steps=2, random_state=0, target_delta=1e-5)
+        made = vips_fast.PrivateSearch(base, {"row_norm": [0.5, 1.0, 4.0]}, mean_runs=3.0, score=score)
+        public = {} if score == "private" else dict(X_public=X, y_public=y)
+        with known_system():
+            return made.set_unsafe(test_key=KEY).fit(X, y, **public).best_estimator_
+
+    return path
+
+
+OTHERS = {
+    "vocabulary": _vocabulary(),
+    "vocabulary-persons": _vocabulary(groups=OWNERS, max_tokens=5),
+    "vocabulary-target": _vocabulary(noise_multiplier=None, target_epsilon=2.0),
+    "vocabulary-no-target": _vocabulary(noise_multiplier=None, max_features=6, order="alphabet"),
+    "vectorizer": _vocabulary("PrivateCountVectorizer", n_steps=2, max_share=0.9),
+    "after-target": _after(dict(target_epsilon=3.0), dict(target_epsilon=4.0, batch_size=200)),
+    "after-noise": _after(dict(target_epsilon=3.0), dict(noise_multiplier=3.0, n_records=400)),
+    "after-persons": _after(dict(target_epsilon=3.0), dict(target_epsilon=4.0), groups=OWNERS),
+    "after-budget": _after(dict(target_epsilon=3.0), dict(n_records=400), budget=5.0),
+    "after-budget-poisson": _after(dict(target_epsilon=3.0), dict(batch_size=200), budget=5.0, checkpoint=True),
+    "after-budget-persons": _after(dict(target_epsilon=3.0), {}, budget=6.0, groups=OWNERS),
+    "after-budget-target": _after(dict(target_epsilon=2.0), dict(target_epsilon=3.0, n_records=400), budget=4.0),
+    "lda-planned": _planned(target_epsilon=2.0),
+    "lda-planned-length": _planned(target_epsilon=8.0, doc_length=30),
+    "lda-planned-persons": _planned(target_epsilon=4.0, fit=dict(groups=np.arange(3000) // 3)),
+    "lda-planned-not-private": _planned(300, private=False),
+    "lda-planned-allocation": _planned(target_epsilon=3.0, sampling="random_allocation"),
+    "lda-prior-public": _prior("public"),
+    "lda-prior-neighbors": _prior("neighbors"),
+    "lda-prior-number": _prior("number"),
+    "classes": _classes(),
+    "classes-poisson": _classes(sampling="poisson", **BATCH),
+    "classes-target": _classes(noise_multiplier=None, target_epsilon=3.0),
+    "classes-not-private": _classes(noise_multiplier=None, private=False),
+    "logistic-trials": _trials,
+    "binomial-trials": _binomial,
+    "search-private": _search(),
+    "search-public": _search("public"),
+}
+
+
+# -------------------------------------------------------------------- the shell
+
+
+def _command(*argv):
+    from vips_fast.cli import main
+
+    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()) as said:
+        code = main([str(arg) for arg in argv])
+    if code:
+        raise AssertionError(f"vips-fast {' '.join(map(str, argv))}: exit code {code}: {said.getvalue()}")
+
+
+def _notes(folder):
+    texts = _texts(600)
+    lines = [f"p{i % 200},{text}" for i, text in enumerate(texts)]
+    (folder / "notes.csv").write_text("\n".join(["patient,note", *lines, ""]))
+    (folder / "words").write_text("\n".join(["red", "green", "blue", "one", "two", "three"]) + "\n")
+    return folder / "notes.csv"
+
+
+PLAIN = ("--quiet", "--seed", 1, "--anyway")
+
+
+def _shell_lda(*more, budget=None, twice=False):
+    def path(folder):
+        source, out = _notes(folder), folder / "model"
+        fit = ["fit", "lda", source, "--text", "note", "--person", "patient", "--topics", 2, *PLAIN, "--out", out]
+        with known_system():
+            if budget is not None:
+                create = ["budget", "create", folder / "b", "--dataset", "ward", "--unit", "person"]
+                _command(*create, "--epsilon", budget, "--delta", 1e-5)
+                fit += ["--budget", folder / "b"]
+            words = ["--vocab", folder / "words"] if "words" in more else ["--max-share", 1]
+            settings = [one for one in more if one != "words"]
+            if twice:
+                _command(*fit, *words, *settings, "--epsilon", 2, "--out", folder / "first")
+            _command(*fit, *words, *settings)
+        return vips_fast.LatentDirichletAllocation.load(out)
+
+    return path
+
+
+def _shell_rows(command, kind, *more):
+    def path(folder):
+        X, y = labelled()
+        np.save(folder / "X.npy", X if command == "blr" else vectors()[0])
+        np.save(folder / "y.npy", y)
+        np.save(folder / "B.npy", EVERY["network"][1]()[0])
+        np.save(folder / "groups.npy", PERSONS)
+        source = folder / ("B.npy" if command == "sbn" or "bernoulli" in more else "X.npy")
+        given = [folder / f"{one}.npy" if one in ("y", "groups") else one for one in more]
+        with known_system():
+            _command("fit", command, source, *given, "--out", folder / "m", "--quiet", "--seed", 1, "--delta", 1e-5)
+        return getattr(vips_fast, kind).load(folder / "m")
+
+    return path
+
+
+SHORT = ("--steps", 4, "--doc-length", 20)
+SHELL = {
+    "shell-lda-bought": _shell_lda("--epsilon", 6, "--delta", 1e-5),
+    "shell-lda-bought-short": _shell_lda(*SHORT, "--epsilon", 6, "--delta", 1e-5, "--vocab-share", 0.4),
+    "shell-lda-budget": _shell_lda(*SHORT, "--records", 200, budget=8),
+    "shell-lda-budget-unknown": _shell_lda(*SHORT, budget=8),
+    "shell-lda-budget-target": _shell_lda(*SHORT, "--epsilon", 5, budget=8),
+    "shell-lda-words": _shell_lda("words", *SHORT, "--epsilon", 2, "--delta", 1e-5, "--batch-size", 50),
+    "shell-lda-words-budget": _shell_lda("words", *SHORT, "--records", 200, budget=8, twice=True),
+    "shell-lda-noise": _shell_lda("words", *SHORT, "--noise-multiplier", 3, "--sampling", "poisson"),
+    "shell-lda-plain": _shell_lda("words", "--non-private", "--steps", 3),
+    "shell-blr": _shell_rows("blr", "BayesianLogisticRegression", "--labels", "y", "--epsilon", 3, "--steps", 3),
+    "shell-blr-persons": _shell_rows(
+        "blr", "BayesianLogisticRegression", "--labels", "y", "--groups", "groups", "--epsilon", 3, "--steps", 3
+    ),
+    "shell-sbn": _shell_rows("sbn", "SigmoidBeliefNetwork", "--components", 2, "--epsilon", 3, "--steps", 3),
+    "shell-gaussian": _shell_rows(
+        "mixture", "GaussianMixture", "--kind", "gaussian", "--components", 2, "--epsilon", 3, "--steps", 3
+    ),
+    "shell-bernoulli": _shell_rows(
+        "mixture", "BernoulliMixture", "--kind", "bernoulli", "--components", 2, "--epsilon", 3, "--steps", 3
+    ),
+}
+
+#: Paths that a model lacks: shards hold one label of a row; the paper's logistic regression has no persons.
+LEFT_OUT = {
+    *(("vector-mixture", path) for path in PATHS if "shards" in path or "bins" in path),
+    *(("logistic-paper", path) for path in PATHS if "persons" in path or "rows" in path),
+}
+
+#: Every case: its name, and what makes the fitted model in a new folder.
+MATRIX = {
+    **{
+        f"{name}/{path}": (lambda folder, n=name, p=path: PATHS[p](n, folder))
+        for name in EVERY
+        for path in PATHS
+        if (name, path) not in LEFT_OUT
+    },
+    **OTHERS,
+    **SHELL,
+}
+
+
+def measured(case, folder):
+    """The digests and numbers of a case, or the class of the refusal where a model does not go along a path."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        logging.disable(logging.CRITICAL)
+        try:
+            return digests(MATRIX[case](folder))
+        except (ValueError, TypeError) as error:
+            return {"refused": type(error).__name__, "said": str(error)}
+        finally:
+            logging.disable(logging.NOTSET)

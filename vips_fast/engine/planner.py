@@ -1,0 +1,249 @@
+"""The one place that decides what a run does and costs, before anything is spent.
+
+    Request  →  Planner.plan  →  Planned: the run's plan, its model, and the settings that were settled
+
+The planner takes delta, minibatches and steps from the request's design, finds the noise once, and refuses what the
+target or the budget does not pay for. It draws nothing, reserves nothing and sees no record: one request and one state
+of the budget always give one plan.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..accounting import ComposedEvent, PrivacyEvent, SelfComposedEvent, event_from_dict, parts_epsilon
+from ..accounting.accountants import epsilon
+from ..accounting.calibration import calibrate_noise_multiplier
+from .budget import Budget
+from .filters import LARGEST_NOISE
+from .model import Model
+from .plan import RunPlan, make_plan
+from .request import Request, RunForecast, RunSchedule, Terms
+from .sampling import Sampler, check_steps, n_events
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The releases of a run: ``count`` times ``event``, at ``delta``."""
+
+    event: PrivacyEvent
+    count: int
+    delta: float
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What a request leads to.
+
+    Attributes
+    ----------
+    request : Request
+    plan : RunPlan
+    model : Model
+        At its public start, or where the earlier calls left it.
+    settings : mapping
+        The request's settings, with the delta and the noise that the budget decided.
+    forecast : RunForecast or None
+    """
+
+    request: Request
+    plan: RunPlan
+    model: Model
+    settings: Mapping[str, Any]
+    forecast: RunForecast | None
+
+    @property
+    def target(self) -> float | None:
+        """Epsilon that the noise was calibrated for or held against; None for neither."""
+        target: float | None = self.settings["target_epsilon"]
+        return 1.0 if target is None and self.settings["noise_multiplier"] is None else target
+
+
+class Planner:
+    """Plans the runs of one job; a noise multiplier that it has calibrated once, it does not calibrate again."""
+
+    def __init__(self) -> None:
+        self._calibrated: dict[tuple[PrivacyEvent, int, float, float, PrivacyEvent | None], float] = {}
+
+    # ------------------------------------------------------------ the noise
+
+    def noise(
+        self, sampler: Sampler, count: int, target_epsilon: float, delta: float, purchase: PrivacyEvent | None = None
+    ) -> float:
+        """The noise multiplier with which ``count`` events of a sampler meet a target, together with a purchase.
+
+        Raises ValueError if none does.
+        """
+        key = sampler.event(1.0), count, target_epsilon, delta, purchase
+        if key not in self._calibrated:
+            before = 0.0 if purchase is None else epsilon(purchase, delta)
+            if before >= target_epsilon:
+                raise ValueError(
+                    f"target_epsilon={target_epsilon:g}: expected more than epsilon = {before:.4g}, which is spent on "
+                    "what the columns were bought with"
+                )
+            events = () if purchase is None else (purchase,)
+            self._calibrated[key] = calibrate_noise_multiplier(
+                lambda z: ComposedEvent((*events, SelfComposedEvent(sampler.event(z), count))), target_epsilon, delta
+            )
+        return self._calibrated[key]
+
+    def _noise_of(
+        self, request: Request, terms: Terms, sampler: Sampler, count: int, delta: float, budget: Budget | None
+    ) -> float:
+        """The noise multiplier of a private run."""
+        given, target = terms.noise_multiplier, terms.target_epsilon
+        if given is not None:
+            return float(given)
+        if target is None and budget is not None:
+            if request.resumed_noise is not None:
+                return request.resumed_noise
+            return budget.noise_multiplier(sampler.event, count)
+        if request.earlier is not None and request.earlier.ledger.spent:
+            raise ValueError("noise_multiplier=None: expected a number for a run that goes on from an earlier one")
+        return self.noise(sampler, count, terms.target, delta, request.purchase_event)
+
+    # ------------------------------------------------------------- the plan
+
+    def plan(self, request: Request, budget: Budget | None = None) -> Planned:
+        """The plan of a run.
+
+        Raises ValueError if settings, steps or the noise are out of range, the run would pass its target, or the budget
+        is about something else; BudgetExceededError if nothing fits the budget. Nothing is spent.
+        """
+        terms, schedule = self._scheduled(request, budget)
+        assert schedule is not None, "the columns of the data are known"
+        public, sampler, delta = request.public, schedule.sampler, terms.delta(request.public.n_records)
+        reasons = dict.fromkeys(request.design.taints)
+        z = 0.0
+        if terms.private:
+            check_steps(sampler, schedule.n_steps)
+            count = n_events(sampler, range(schedule.n_steps))
+            z = self._noise_of(request, terms, sampler, count, delta, budget)
+            if z == 0.0:
+                reasons["noise_multiplier=0"] = None
+            elif terms.noise_multiplier is not None and terms.target_epsilon is not None:
+                _check_target(request, sampler, z, schedule.n_steps, delta)
+        else:
+            reasons["fitted with private=False"] = None
+        schedule = schedule.with_noise(z)
+        model = request.design.model(public, schedule)
+        plan = make_plan(
+            model,
+            sampler,
+            z,
+            n_steps=schedule.n_steps,
+            delta=delta,
+            private=terms.private,
+            sensitivity=request.design.sensitivity(model, sampler.neighbors),
+            taints=tuple(reasons),
+            part=public.part,
+            unit=public.unit,
+            prior=None if request.purchase is None else dict(request.purchase),
+        )
+        _check_follows(request, plan)
+        if request.earlier is not None:
+            model.restore(request.earlier.state)
+        if budget is not None:
+            _refuse(budget, plan.taints or (() if plan.event is not None else ("no noise is added",)))
+        settings = dict(request.settings)
+        if budget is not None:
+            # The settings of the result say what the budget decided.
+            settings["target_delta"] = terms.target_delta
+            if terms.noise_multiplier is None and terms.target_epsilon is None:
+                settings["noise_multiplier"] = z
+        return Planned(request, plan, model, settings, request.design.forecast(public, schedule, model))
+
+    def cost(self, request: Request, budget: Budget | None = None) -> Cost | None:
+        """The releases of a run, from public numbers; None if they depend on the columns of data that are not read yet.
+
+        Raises as `plan`. A budget also refuses a run that does not fit it now.
+        """
+        terms, schedule = self._scheduled(request, budget)
+        if schedule is None or not terms.noised:
+            return None
+        sampler, delta = schedule.sampler, terms.delta(request.public.n_records)
+        count = n_events(sampler, range(schedule.n_steps))
+        event = sampler.event(self._noise_of(request, terms, sampler, count, delta, budget))
+        if budget is not None:
+            budget.check(event, count, request.public.part)
+        return Cost(event, count, delta)
+
+    def check_terms(self, request: Request, budget: Budget | None) -> None:
+        """Refuse terms that are not those of the budget; ValueError."""
+        self._scheduled(request, budget)
+
+    def check_after(self, request: Request, budget: Budget | None, purchase: SelfComposedEvent) -> str:
+        """The relation of a run, which the budget holds together with a purchase that comes before it.
+
+        Raises as `plan`.
+        """
+        terms, schedule = self._scheduled(request, budget)
+        assert schedule is not None, "the columns of the data are known"
+        sampler, count = schedule.sampler, n_events(schedule.sampler, range(schedule.n_steps))
+        if budget is not None:
+            z = LARGEST_NOISE
+            if terms.target_epsilon is not None:
+                delta = terms.delta(request.public.n_records)
+                z = self.noise(sampler, count, terms.target_epsilon, delta, purchase)
+            budget.check(sampler.event(z), count, before=purchase)
+        return sampler.neighbors
+
+    def _scheduled(self, request: Request, budget: Budget | None) -> tuple[Terms, RunSchedule | None]:
+        """The terms with the budget's delta, and the schedule."""
+        terms = request.terms
+        if budget is not None:
+            reasons = request.design.taints if terms.noised else ("no noise is added", *request.design.taints)
+            _refuse(budget, reasons)
+            if terms.target_delta is None:
+                terms = replace(terms, target_delta=budget.delta)
+        schedule = request.design.schedule(request.public, terms)
+        if schedule is not None and budget is not None:
+            check_steps(schedule.sampler, schedule.n_steps)
+            delta = terms.delta(request.public.n_records)
+            budget.check_plan(schedule.sampler.neighbors, request.public.unit, delta)
+        return terms, schedule
+
+
+def _refuse(budget: Budget, reasons: tuple[str, ...]) -> None:
+    if reasons:
+        raise ValueError(
+            f"budget {budget.path}: expected None with a fit that its guarantee does not cover ({'; '.join(reasons)})"
+        )
+
+
+def _check_target(request: Request, sampler: Sampler, z: float, n_steps: int, delta: float) -> None:
+    """Refuse a run that would pass its target, together with a purchase and with earlier calls."""
+    target, earlier = request.terms.target_epsilon, request.earlier
+    total = Counter(None if earlier is None else earlier.ledger.spent)
+    if request.purchase is not None:
+        total[None, event_from_dict(request.purchase["event"])] += 1
+    total[request.public.part, sampler.event(z)] += n_events(sampler, range(n_steps))
+    would = parts_epsilon(total, delta)
+    if target is not None and would > target:
+        raise ValueError(
+            f"noise_multiplier={z:g} with {n_steps} steps gives epsilon = {would:.4g} at delta = {delta:g}: "
+            f"expected at most target_epsilon={target:g}; raise noise_multiplier or leave it None"
+        )
+
+
+def _check_follows(request: Request, plan: RunPlan) -> None:
+    """Refuse a run about another unit or relation than the purchase and the calls before it."""
+    purchase, earlier = request.purchase, request.earlier
+    if purchase is not None and (purchase["unit"], purchase["relation"]) != (plan.unit, plan.relation):
+        raise ValueError(f"after: is about one {purchase['unit']}, this fit about one {plan.unit}; expected the same")
+    if earlier is None:
+        return
+    if earlier.relation != plan.relation and plan.event is not None and len(earlier.ledger):
+        raise ValueError(
+            f"neighbors: this run would be about {plan.relation!r}, the earlier ones are about {earlier.relation!r}; "
+            "expected one relation"
+        )
+    if earlier.unit != plan.unit:
+        raise ValueError(
+            f"groups: this run would be about a {plan.unit!r}, the earlier ones are about a {earlier.unit!r}; "
+            "expected one unit"
+        )

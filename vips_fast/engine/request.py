@@ -1,0 +1,172 @@
+"""The request of a run: its settings and public facts, from which `vips_fast.engine.planner` makes the plan.
+
+Nothing here knows data. Everything is frozen, so one request always leads to one plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..accounting import PrivacyEvent, event_from_dict
+from .ledger import Ledger
+from .model import Model
+from .result import Public
+from .sampling import Sampler
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a run may cost: the estimator's parameters of the same names."""
+
+    private: bool = True
+    target_epsilon: float | None = None
+    target_delta: float | None = None
+    noise_multiplier: float | None = None
+
+    @property
+    def noised(self) -> bool:
+        """Whether the run adds noise."""
+        return self.private and self.noise_multiplier != 0
+
+    @property
+    def target(self) -> float:
+        """The epsilon to calibrate for; 1 if neither a target nor the noise is given."""
+        return 1.0 if self.target_epsilon is None else float(self.target_epsilon)
+
+    def delta(self, n_records: int) -> float:
+        """The delta of the guarantee: ``target_delta``, or min(1e-5, 1/(10 n_records))."""
+        return min(1e-5, 0.1 / n_records) if self.target_delta is None else float(self.target_delta)
+
+
+@dataclass(frozen=True)
+class RunSchedule:
+    """Which minibatches a run draws, and how many.
+
+    Attributes
+    ----------
+    sampler : Sampler
+    n_steps : int
+        Steps of this run.
+    horizon : int
+        Steps of a whole fit with these settings: `n_steps`, except in a call of ``partial_fit``.
+    whole : bool
+        False for a call of ``partial_fit``.
+    noise_multiplier : float
+        The noise of each release; the planner sets it before it asks for the model.
+    """
+
+    sampler: Sampler
+    n_steps: int
+    horizon: int
+    whole: bool = True
+    noise_multiplier: float = 0.0
+
+    def with_noise(self, noise_multiplier: float) -> RunSchedule:
+        """The same schedule with this noise."""
+        return replace(self, noise_multiplier=noise_multiplier)
+
+
+@dataclass(frozen=True)
+class RunForecast:
+    """What a run is expected to be worth, from public numbers.
+
+    Attributes
+    ----------
+    gain : float
+        The expected gain; of several runs, the one with the largest gain has the best prospects.
+    text : str
+        The forecast in one line.
+    warning : type of Warning or None
+        The category to warn with if the run is hopeless; None if it is not.
+    """
+
+    gain: float
+    text: str
+    warning: type[Warning] | None = None
+
+
+@dataclass(frozen=True)
+class Design:
+    """What a family of models decides: functions of public facts and of settings that are fixed.
+
+    Attributes
+    ----------
+    schedule : callable(Public, Terms) -> RunSchedule or None
+        Minibatches and steps. None if they depend on the columns of the data, which are not known yet.
+    model : callable(Public, RunSchedule) -> Model
+        The model at its public start.
+    sensitivity : callable(Model, str) -> float or None
+        A sensitivity to declare in place of the model's proven one; None for the proven one.
+    forecast : callable(Public, RunSchedule, Model) -> RunForecast or None
+        What the run is expected to be worth; None if nothing predicts it.
+    taints : tuple of str
+        Reasons, known from the settings, why the guarantee will not hold.
+    """
+
+    schedule: Callable[[Public, Terms], RunSchedule | None]
+    model: Callable[[Public, RunSchedule], Model]
+    sensitivity: Callable[[Model, str], float | None] = lambda model, relation: None
+    forecast: Callable[[Public, RunSchedule, Model], RunForecast | None] = lambda public, schedule, model: None
+    taints: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """The runs that a call of ``partial_fit`` goes on from."""
+
+    ledger: Ledger
+    relation: str
+    unit: str
+    state: Mapping[str, Any]
+    n_steps: int
+
+    @property
+    def head(self) -> str:
+        """Hash of the ledger."""
+        return self.ledger.head
+
+
+@dataclass(frozen=True)
+class Request:
+    """Everything that a plan is made from.
+
+    Attributes
+    ----------
+    kind : str
+        Name of the estimator's class.
+    settings : mapping
+        The arguments of the constructor.
+    design : Design
+    public : Public
+        Public facts; before the data are read its ``n_features`` is 0.
+    terms : Terms
+    partial : bool
+        Whether this is a call of ``partial_fit``.
+    purchase : mapping or None
+        What the columns were purchased with: "event", "head", "unit" and "relation" (`RunPlan.prior`).
+    earlier : Earlier or None
+        The runs before this call.
+    resumed_noise : float or None
+        Noise multiplier of the interrupted run that goes on.
+    """
+
+    kind: str
+    settings: Mapping[str, Any]
+    design: Design
+    public: Public
+    terms: Terms = Terms()
+    partial: bool = False
+    purchase: Mapping[str, Any] | None = None
+    earlier: Earlier | None = field(default=None, repr=False)
+    resumed_noise: float | None = None
+
+    @property
+    def purchase_event(self) -> PrivacyEvent | None:
+        """The event of the purchase."""
+        return None if self.purchase is None else event_from_dict(self.purchase["event"])
+
+    def about(self, public: Public) -> Request:
+        """The same request with other public facts, such as those of the data that were read."""
+        return replace(self, public=public)

@@ -1,0 +1,113 @@
+"""What a fitted topic model says about its topics: coherence, diversity, intrusion, pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypedDict
+
+import numpy as np
+
+from ...data.counts import documents
+from ...data.types import Data, Matrix, Vector
+from ..plots import plot_topics
+from ..readouts import Transformer, by_pieces
+from .coherence import coherence, topic_diversity, warn_of_documents, word_intrusion
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+class PyLdaVis(TypedDict):
+    """Keywords of ``pyLDAvis.prepare``."""
+
+    topic_term_dists: Matrix
+    doc_topic_dists: Matrix
+    doc_lengths: Vector
+    vocab: list[str]
+    term_frequency: Vector
+
+
+class TopicQuality(Transformer):
+    """Read-outs of ``components_`` and of public documents."""
+
+    @property
+    def components_sd_(self) -> Matrix:
+        """Standard deviation that the noise leaves in each entry of ``components_``."""
+        raise NotImplementedError(f"{type(self).__name__} does not define components_sd_")
+
+    def _proportions(self, X: Any) -> Matrix:
+        """Topic proportions of documents."""
+        raise NotImplementedError(f"{type(self).__name__} does not define _proportions")
+
+    def coherence(
+        self,
+        X_public: Data | Iterable[Sequence[str]],
+        measure: str = "npmi",
+        n_words: int = 10,
+        *,
+        window: int | None = None,
+        vocabulary: Sequence[str] | None = None,
+    ) -> Vector:
+        """Coherence of each topic on **public** documents, float64, shape (K,).
+
+        X_public, a Corpus, sparse matrix or array of counts (D, V), has a window for each document. With a
+        ``vocabulary``, the words of the model's columns, it is an iterable of documents that are sequences of tokens
+        instead, and windows of ``window`` tokens slide over them, None for 10 ("npmi") or 110 ("c_v"). The measures are
+        those of `vips_fast.models.lda.coherence`, about the first ``n_words`` words of each topic.
+
+        A figure about private documents is not covered by any statement. Whether documents are public cannot be seen,
+        so that a private model warns (`PublicDataWarning`). Raises ValueError if there are no documents, or their
+        columns or the vocabulary do not fit the model.
+        """
+        components = self.components_
+        if self._fitted().ledger.private:
+            warn_of_documents("coherence")
+        return coherence(components, X_public, measure, n_words, window, vocabulary)
+
+    def topic_diversity(self, n_words: int = 25) -> float:
+        """Share of different words among the first words of all topics, in (0, 1]; needs no documents."""
+        return topic_diversity(self.components_, n_words)
+
+    def word_intrusion(
+        self, n_words: int = 5, random_state: int | np.random.Generator | None = 0
+    ) -> list[tuple[list[int], int]]:
+        """For each topic the columns of its first words and of one intruder, shuffled, and the intruder's place."""
+        return word_intrusion(self.components_, n_words, random_state)
+
+    def plot(self, vocabulary: Sequence[str] | None = None, n_words: int = 10) -> Figure:
+        """A matplotlib figure: the first words of each topic, and one standard error of the noise on either side.
+
+        Pale bars are shorter than two of them. Raises ImportError without matplotlib; ValueError if the vocabulary has
+        not a word for each column.
+        """
+        return plot_topics(self, self.components_, self.components_sd_, vocabulary, n_words)
+
+    def to_pyldavis(self, X_public: Data, vocabulary: Sequence[str] | None = None) -> PyLdaVis:
+        """What ``pyLDAvis.prepare`` takes, as keywords: of released numbers, and of **public** documents (D, V).
+
+        ``topic_term_dists`` (K, V) and ``term_frequency`` (V,) follow from the released topics alone; the topics'
+        shares (``doc_topic_dists``, (D, K), ``doc_lengths``, (D,)) are those of the public documents, of which ones
+        without words are left out. ``vocab`` are the words, None names them by their columns, "#k". Raises ValueError
+        if the documents or the words do not fit the model, or no document has words; warns as `coherence`.
+        """
+        components = self.components_
+        if self._fitted().ledger.private:
+            warn_of_documents("to_pyldavis")
+        names = [f"#{v}" for v in range(components.shape[1])] if vocabulary is None else list(vocabulary)
+        if len(names) != components.shape[1]:
+            raise ValueError(f"vocabulary has {len(names)} words; expected {components.shape[1]}")
+        counts = documents(X_public, self.n_features_in_, name="X_public", owner=type(self).__name__)
+        lengths = np.asarray(counts.sum(axis=1)).reshape(-1)
+        if not lengths.any():
+            raise ValueError("X_public has no words")
+        return {
+            "topic_term_dists": components / components.sum(axis=1, keepdims=True),
+            "doc_topic_dists": self._proportions(counts[lengths > 0]),
+            "doc_lengths": lengths[lengths > 0],
+            "vocab": names,
+            "term_frequency": components.sum(axis=0),
+        }
+
+    @by_pieces(sum)
+    def _n_words(self, X: Any) -> int:
+        return int(documents(X, owner=type(self).__name__).data.sum(dtype=np.int64))
