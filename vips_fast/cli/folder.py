@@ -1,31 +1,19 @@
 """Folders of models: where a fit writes, and what the other commands read."""
 
 import contextlib
+from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .texts import COEFFICIENTS, COMPONENTS, PRIVACY, READING, REPORT, SCHEMA, STATEMENT, TOPICS, VOCABULARY
+from ..models.family import FAMILIES, class_named, family_of, files_beside, resolve
+from .output import warn_of_taints
+from .texts import PRIVACY, REPORT, STATEMENT
 
 if TYPE_CHECKING:
     from ..models.estimator import PrivateEstimator
 
 #: All that the folder of a model may hold.
-MODEL_FILES = frozenset(
-    {
-        "model.npz",
-        "model.json",
-        "model.sig",
-        STATEMENT,
-        TOPICS,
-        PRIVACY,
-        VOCABULARY,
-        READING,
-        SCHEMA,
-        COEFFICIENTS,
-        COMPONENTS,
-        REPORT,
-    }
-)
+MODEL_FILES = files_beside() | {"model.npz", "model.json", "model.sig", STATEMENT, PRIVACY, REPORT}
 
 
 def check_place(path: Path, force: bool) -> None:
@@ -43,13 +31,38 @@ def check_place(path: Path, force: bool) -> None:
 
 
 def kind_in(folder: str | Path) -> "type[PrivateEstimator]":
-    """The class of the model in a folder."""
+    """Find the class of the model in a folder; ValueError if it is none of this package's."""
     from ..models.persistence import kind_of
-    from ..models.rebuild import class_of
 
     if not Path(folder).is_dir():
         raise ValueError(f"{folder}: no such folder; expected one written by vips-fast fit")
-    return class_of(kind_of(folder))
+    kind: type[PrivateEstimator] = class_named(kind_of(folder))
+    return kind
+
+
+def load_new(args: Namespace, verb: str) -> tuple[Any, Any]:
+    """Load the model in ``args.model``, and the new records in ``args.input`` as its family reads them.
+
+    Raises ValueError if new records of this model are not for the command ``verb``, "transform" or "predict".
+    """
+    kind = kind_in(args.model)
+    if (family := family_of(kind)).verb != verb:
+        commands = dict.fromkeys(f"fit {one.command}" for one in FAMILIES if one.verb == verb)
+        raise ValueError(
+            f"{args.model} holds a {kind.__name__}; expected a model written by vips-fast {' or '.join(commands)}"
+        )
+    model = load_model(args.model, kind, f"fit {family.command}", args.verify_key)
+    records = resolve(family.shell).read_new(args, model)
+    warn_of_taints(model)
+    return model, records
+
+
+def refuse(args: Namespace, *options: str) -> None:
+    """Refuse options that mean nothing to the model in ``args.model``, with a ValueError."""
+    for option in options:
+        if getattr(args, option) is not None:
+            title = family_of(kind_in(args.model)).title.lower()
+            raise ValueError(f"--{option}: not for a {title}, as in {args.model}")
 
 
 def load_model(folder: str, expected: "type[PrivateEstimator]", name: str, verify_key: str | None = None) -> Any:

@@ -16,9 +16,6 @@ from ..models.estimator import PrivateEstimator
 from .dossier import Dossier, make_dossier
 from .words import percent
 
-#: What a family of models is called by ``vips-fast audit``.
-_FAMILIES = {"Topic model": "lda", "Logistic regression": "blr", "Sigmoid belief network": "sbn"}
-
 
 def html_report(
     model: PrivateEstimator,
@@ -50,7 +47,6 @@ def html_report(
     )
     more = {"delta": rounded_up(model.privacy_.delta, 3), "question": _question(model.privacy_)}
     shown = {**{name: getattr(dossier, name) for name in Dossier.__dataclass_fields__}, **more}
-    shown["family"] = _FAMILIES.get(dossier.title, "")
     return str(template.render(d=shown, up=rounded_up, down=rounded_down, percent=percent, odds=_odds))
 
 
