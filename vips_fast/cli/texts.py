@@ -37,10 +37,11 @@ def charged(budget: Any) -> str:
 
 
 def written(model: Any, columns: Sequence[str] | None, n_words: int = 10) -> dict[str, str]:
-    """Write the text of the model's family, under the name of its file."""
+    """Write the text of the model's family, under the name of its file; nothing if the family has none."""
     from ..report import part_of
 
-    return {family_of(model).text: part_of(model).text(model, columns, n_words)}
+    name = family_of(model).text
+    return {name: part_of(model).text(model, columns, n_words)} if name else {}
 
 
 def kept_vocabulary(folder: str | Path) -> tuple[str, ...] | None:

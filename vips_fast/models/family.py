@@ -30,7 +30,7 @@ class Family(NamedTuple):
     shell : str
         Module of the shell with ``add(commands, models)`` and, with a `verb`, ``read_new(args, model)``.
     verb : str
-        The method, and the command, that reads new records: "transform", "predict" or "".
+        The command that reads new records: "transform", "predict" or "".
     scorer : str
         Function (estimator, n_features) to a scorer and its public range, for a search; "" if there is none.
     text : str
