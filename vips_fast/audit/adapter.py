@@ -1,4 +1,4 @@
-"""The base of all adapters: the hardest raw records and released states of a model, which the layers need.
+"""The base of all adapters: the hardest raw records and released states of a model, for the layers.
 
 An adapter knows a model as its users do, by settings, raw data and released numbers, and
 by the engine's contract. It never looks inside.
@@ -27,9 +27,9 @@ _REFUSALS = (ValueError, ArithmeticError, np.linalg.LinAlgError)
 class Adapter(ABC):
     """One model class with settings, as the audit sees it.
 
-    A record of an adapter is raw: what `data` can stack into the arguments of ``fit``. ``settings`` are constructor
-    arguments of the estimator; what a layer has to choose itself (sampling rate, steps, noise multiplier) overrides
-    them. ``kind`` is a subclass of ``estimator_type`` to audit in its place.
+    A record of an adapter is raw: `data` can stack it into the arguments of ``fit``. ``settings`` are constructor
+    arguments of the estimator; the choices of a layer (sampling rate, steps, noise multiplier) override them. ``kind``
+    is a subclass of ``estimator_type`` to audit in its place.
     """
 
     estimator_type: ClassVar[type[PrivateEstimator]]
@@ -42,7 +42,7 @@ class Adapter(ABC):
     cheap: ClassVar[dict[str, Any]] = {}
     #: Whether `base` records contribute nothing where the worst pair does.
     disjoint: bool = False
-    #: Canaries of layer H for which a statistic has room.
+    #: Most canaries of layer H that a statistic has entries for.
     most_canaries: int = 1_000
 
     def __init__(self, settings: dict[str, Any], kind: type[PrivateEstimator] | None = None):
@@ -96,12 +96,12 @@ class Adapter(ABC):
         """2n raw records; in the sharp state, number i < n moves entries of the statistic that no other one moves.
 
         Number n + i is the record that number i replaces, and is not used for adding or removing one. ``persons``:
-        these are rows of persons, whose contributions may have other bounds. None where there are no such records.
+        these are rows of persons, whose contributions may have other bounds. None if there are no such records.
         """
         return None
 
     def sharp(self, prepared: Prepared) -> None:
-        """Put the model in a released state in which worst-case records reach the bound; here, leave the start."""
+        """Put the model in a released state whose worst-case records reach the bound; here, leave the start."""
         return
 
     def scramble(self, prepared: Prepared, rng: np.random.Generator, releases: int) -> None:
@@ -114,7 +114,7 @@ class Adapter(ABC):
             model.update(Release(step, units, scale, size * 10.0 ** rng.uniform(-3, 0.3)))
 
     def poison(self, prepared: Prepared) -> bool:
-        """Make the released parameters non-finite, through the contract alone.
+        """Make the released parameters non-finite, through the contract only.
 
         A release of NaN is tried first. Where the model refuses it, its state is filled
         with the largest finite numbers, as far as `Model.restore` takes them: these
@@ -148,9 +148,9 @@ def _takes(model: Model, state: dict[str, np.ndarray]) -> bool:
 def adapter_for(model: Any, settings: dict[str, Any] | None = None) -> Adapter:
     """Make the adapter of a name, an estimator class, an estimator with parameters or an adapter.
 
-    Subclasses of these models, such as those of their ``paper`` constructors, count as well; an adapter of your own
-    audits a model of your own. `settings` are constructor arguments that override those of an estimator or adapter.
-    Raises ValueError if no adapter is known, or an argument is not a parameter of the model.
+    Subclasses of these models, such as the classes of their ``paper`` constructors, count as well; an adapter of your
+    own audits a model of your own. `settings` are constructor arguments that override the settings of an estimator or
+    adapter. Raises ValueError if no adapter is known, or an argument is not a parameter of the model.
     """
     settings = dict(settings or {})
     if isinstance(model, Adapter):

@@ -35,7 +35,7 @@ class LdaAdapter(Adapter):
         return {"X": csr_array(counts.astype(np.int32) if counts.dtype.kind in "iu" else counts)}
 
     def sharp(self, prepared: Prepared) -> None:
-        """Each word in one topic alone, so that a document of one word keeps its norm."""
+        """Put each word in one topic only, so that a document of one word keeps its norm."""
         n_words, n_topics = prepared.model.shape
         units, empty = np.zeros((2, n_words, n_topics), dtype=np.int64)
         units[np.arange(n_words), np.arange(n_words) % n_topics] = 1
@@ -68,7 +68,7 @@ class LdaAdapter(Adapter):
         return -(-(self.settings.get("doc_length") or 500) // self._loudest)
 
     def adds_up(self) -> bool:
-        """One word alone is held to a bound of its own, where there is one."""
+        """Tell whether a single word reaches the clip: it has a bound of its own, if the model has one."""
         return self._loudest == 1
 
     def tight(self, neighbors: str) -> bool:
@@ -103,7 +103,7 @@ class LdaAdapter(Adapter):
         return [np.array([3.0] * (self.small - 1) + [bad]) for bad in (-1.0, 0.5, math.inf, math.nan, 2.0**60)]
 
     def canaries(self, n: int, neighbors: str, persons: bool = False) -> Data | None:
-        """Documents of as few words as reach the clip, which are theirs alone."""
+        """Make documents of as few words as reach the clip; no two share a word."""
         from scipy.sparse import csr_array
 
         each = self._loudest

@@ -1,4 +1,4 @@
-"""Folders of models: where a fit writes, and what the other commands read."""
+"""Folders of models, which a fit writes and the other commands read."""
 
 import contextlib
 from argparse import Namespace
@@ -17,7 +17,7 @@ MODEL_FILES = files_beside() | {"model.npz", "model.json", "model.sig", STATEMEN
 
 
 def check_place(path: Path, force: bool) -> None:
-    """Raise a ValueError unless a model may be put there: nothing is, or an empty folder or, with force, a model."""
+    """Raise a ValueError unless a model may be put there: the place is free or empty or, with force, holds a model."""
     if path.is_symlink() or (path.exists() and not path.is_dir()):
         raise ValueError(f"{path} exists and is not a folder")
     if path.is_dir() and any(path.iterdir()):
@@ -31,7 +31,7 @@ def check_place(path: Path, force: bool) -> None:
 
 
 def kind_in(folder: str | Path) -> "type[PrivateEstimator]":
-    """Find the class of the model in a folder; ValueError if it is none of this package's."""
+    """Find the class of the model in a folder; ValueError unless it is one of this package."""
     from ..models.persistence import kind_of
 
     if not Path(folder).is_dir():
@@ -66,10 +66,10 @@ def refuse(args: Namespace, *options: str) -> None:
 
 
 def load_model(folder: str, expected: "type[PrivateEstimator]", name: str, verify_key: str | None = None) -> Any:
-    """The fitted model in a folder, of the expected class or a variant of it, whose command is ``name``.
+    """Load the fitted model in a folder, of the expected class or a variant of it, whose command is ``name``.
 
-    With the file of a public key, a signature must hold. Raises FileNotFoundError or ValueError where there is no such
-    model or its files are not as they were saved.
+    With the file of a public key, a signature must hold. Raises FileNotFoundError or ValueError if there is no such
+    model or its files differ from the saved ones.
     """
     key = None if verify_key is None else read_key("--verify-key", verify_key)
     kind = kind_in(folder)
@@ -79,7 +79,7 @@ def load_model(folder: str, expected: "type[PrivateEstimator]", name: str, verif
 
 
 def read_key(option: str, name: str) -> Any:
-    """A private key for ``--key`` or a public one for ``--verify-key``, from a PEM file."""
+    """Read a private key for ``--key`` or a public one for ``--verify-key``, from a PEM file."""
     try:
         from cryptography.exceptions import UnsupportedAlgorithm
         from cryptography.hazmat.primitives import serialization

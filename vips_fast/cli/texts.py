@@ -1,8 +1,8 @@
-"""The text files beside a model: written by fit, made again by verify.
+"""The text files beside a model: fit writes them, verify makes them again.
 
-Each is a function of what the model publishes and of public inputs that stand in the folder themselves: the words in
-``vocab.txt``, how texts are read in ``text.json``, the columns of tables in ``schema.toml``,
-``coefficients.csv`` and ``components.csv``.
+Each is a function of released quantities and of public inputs in the same folder: the words in ``vocab.txt``, the way
+texts are read in ``text.json``, the columns of tables in ``schema.toml``, ``coefficients.csv`` and ``components.csv``.
+The texts of a model are written by its family (`vips_fast.models.family`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,14 +19,14 @@ VOCABULARY, READING, SCHEMA = "vocab.txt", "text.json", "schema.toml"
 
 
 def statement(model: Any) -> str:
-    """The guarantee, for ``privacy.txt``."""
+    """Write the guarantee, for ``privacy.txt``."""
     from ..report import paragraph
 
     return paragraph(model.privacy_.statement()) + "\n"
 
 
 def charged(budget: Any) -> str:
-    """What a budget says after a fit, in one line; its head is what a rollback of the file is seen by."""
+    """Write the state of a budget after a fit, in one line; its head shows a rollback of the file."""
     from ..accounting.printing import rounded_down, rounded_up
 
     said = budget.show()
@@ -45,7 +45,7 @@ def written(model: Any, columns: Sequence[str] | None, n_words: int = 10) -> dic
 
 
 def kept_vocabulary(folder: str | Path) -> tuple[str, ...] | None:
-    """The words in the folder of a topic model, or None."""
+    """Read the words in the folder of a topic model; None if there is no such file."""
     from ..data import load_vocabulary
 
     path = Path(folder) / VOCABULARY
@@ -70,7 +70,7 @@ def naming(model: Any, folder: Path) -> dict[str, str]:
 
 
 def report(model: Any, files: Mapping[str, str]) -> str:
-    """The report of a model and of the texts beside it, for ``report.html``."""
+    """Write the report of a model and of the texts beside it, for ``report.html``."""
     from ..report import html_report
 
     return html_report(model, **public_names(model, files))

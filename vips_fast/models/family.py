@@ -1,11 +1,11 @@
-"""Families of models: one record a model, from which every table of models in the package is made.
+"""Families of models: one record a model, the source of every table of models in the package.
 
 A record names the parts of a model that other layers own: how the shell reads its data, how a search scores it, which
 files lie beside it, its part of the report, its adapter in the audit. Parts are written ``module:name``, relative to
 the package, and `resolve` imports one when it is used. So a record imports nothing, from above or below.
 
 The tuple `FAMILIES` is closed. The files of a saved model name a class, and only a name in these records is ever
-imported: a file cannot choose what code runs. A class of your own is passed by the caller, never read from a file.
+imported: a file cannot choose what code runs. The caller passes a class of your own; no file names it.
 """
 
 from importlib import import_module
@@ -24,15 +24,15 @@ class Family(NamedTuple):
     classes : tuple of str
         Estimators that ``vips_fast`` exports; the first is the one that `estimator` gives.
     variants : tuple of str
-        Other classes that `save` may have named, such as those of the ``paper`` constructors.
+        Other classes that `save` may have named, such as the classes of the ``paper`` constructors.
     command : str
         The word behind ``vips-fast fit``, "" if the shell fits no such model.
     shell : str
-        Module of the shell with ``add(commands, models)`` and, with a `verb`, ``read_new(args, model)``.
+        Module of the shell, with ``add(commands, models)`` and, with a `verb`, ``read_new(args, model)``.
     verb : str
         The command that reads new records: "transform", "predict" or "".
     scorer : str
-        Function (estimator, n_features) to a scorer and its public range, for a search; "" if there is none.
+        Function (estimator, n_features) to a scorer and its public range, for a search; "" for a family without one.
     text : str
         File beside a saved model that ``fit`` writes and ``verify`` makes again.
     inputs : tuple of str
@@ -40,7 +40,7 @@ class Family(NamedTuple):
     part : str
         Class of its part of a report, a `vips_fast.report.part.Part`.
     adapter : str
-        Class of its adapter in the audit, a `vips_fast.audit.adapter.Adapter`; "" if there is none.
+        Class of its adapter in the audit, a `vips_fast.audit.adapter.Adapter`; "" for a family without one.
     """
 
     name: str
@@ -184,7 +184,7 @@ def family_of(model: Any) -> Family:
 
 
 def family_named(name: str) -> Family:
-    """Find a family by its short name; KeyError if there is none."""
+    """Find a family by its short name; KeyError for another name."""
     return {one.name: one for one in FAMILIES}[name]
 
 

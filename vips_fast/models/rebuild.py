@@ -2,7 +2,7 @@
 
 A model is a function of its releases and of public numbers. Whoever has its transcript can run the same post-processing
 in a process that never saw a record. If every array and every file comes out the same, nothing that depends on the data
-left by another door than the releases, which the ledger accounts for.
+left except by the releases, which the ledger accounts for.
 
 Equality of bits is to be expected on the same instruction set with the same versions of
 numpy and SciPy; elsewhere the last bits of the post-processing may differ.
@@ -29,7 +29,7 @@ from .privacy_file import PRIVACY_FILE, compare
 
 @dataclass(frozen=True)
 class VerifyCheck:
-    """One comparison: what was compared, whether it holds, and where it does not."""
+    """One comparison: its name, whether it holds, and the place of the first difference."""
 
     name: str
     ok: bool
@@ -162,7 +162,7 @@ def _arrays(group: str, have: Any, want: Any) -> list[VerifyCheck]:
 
 
 def _releases(have: FitResult, runs: list[Run]) -> list[VerifyCheck]:
-    """The releases of the transcript against those that the ledger's closing records name."""
+    """Compare the releases of the transcript with the digests in the ledger's closing records."""
     closed: list[Any] = [record for record, _ in have.ledger.chain() if record["kind"] == "close"]
     if len(closed) != len(runs):
         return [VerifyCheck("releases", False, f"{len(closed)} runs in the ledger, {len(runs)} in the transcript")]
@@ -199,7 +199,7 @@ def _statement(published: PrivateEstimator) -> VerifyCheck:
 
 
 def _files(path: Path, have: FitResult, want: FitResult) -> list[VerifyCheck]:
-    """Bytes of the files against those that the rebuilt result would be saved as."""
+    """Compare the bytes of the files with a fresh save of the rebuilt result."""
     checks = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

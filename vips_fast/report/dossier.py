@@ -1,7 +1,7 @@
-"""All that a report says of one model, from released quantities and public facts alone: what the templates show.
+"""The facts that a report shows about one model, made from releases and public facts.
 
 A dossier is a function of a fitted estimator (its arrays, settings and ledger) and of public inputs that lie beside it
-(words, names of columns). No data are asked for, and none are in reach.
+(words, names of columns). It needs no data and can reach none.
 """
 
 import inspect
@@ -24,14 +24,14 @@ from . import figures
 from .part import Learned, part_of
 from .words import Gain, gain
 
-#: Owners of so many records are spoken of.
+#: Numbers of records that one person may own, for which the report has a row.
 _SIZES = (1, 2, 5, 10)
 _MOST_POINTS, _MOST_RUNS = 12, 20
 
 
 @dataclass(frozen=True)
 class Dossier:
-    """What a report says; each field is shown where its name stands in the templates."""
+    """The facts of a report; the templates show each field under its name."""
 
     kind: str
     #: Name of the family at ``vips-fast audit``, "" if the audit does not know it.
@@ -75,14 +75,13 @@ def make_dossier(
     signed: bool = False,
     missing: Sequence[str] = (),
 ) -> Dossier:
-    """The dossier of a fitted estimator.
+    """Make the dossier of a fitted estimator.
 
-    ``words`` are those of a topic model's columns, ``names`` of any other's, None takes those that the model knows;
-    ``n_words`` how many words, at least 1, a topic shows. ``audit`` is what `AuditReport.to_dict` gave, ``budget``
-    what `Budget.show` did, ``verified`` a `vips_fast.models.rebuild.VerifyReport`; ``signed`` says that a signature
-    was held against a key; ``missing`` are sentences on what the model's folder does not have. Raises
-    NotFittedError before ``fit``; ValueError if there are not as many words or names as columns, or ``audit`` is no
-    report of an audit.
+    ``words`` name the columns of a topic model, ``names`` the columns of any other; None takes the names that the model
+    knows. A topic shows ``n_words`` words, at least 1. ``audit`` is the result of `AuditReport.to_dict`, ``budget`` of
+    `Budget.show`, ``verified`` a `vips_fast.models.rebuild.VerifyReport`. ``signed`` tells that a signature was checked
+    against a key; ``missing`` are sentences about files that the model's folder lacks. Raises NotFittedError before
+    ``fit``; ValueError if the numbers of names and columns differ, or ``audit`` is not the report of an audit.
     """
     check_number("n_words", n_words, 1, 1000, integer=True)
     result = model._fitted()
@@ -154,7 +153,7 @@ def _check_audit(audit: Mapping[str, Any] | None) -> None:
 
 
 def _curve(ledger: Ledger, delta: float) -> figures.Curve:
-    """Epsilon at delta after some of the releases, and after all."""
+    """Compute epsilon at delta after some of the releases, and after all."""
     n, known = len(ledger), Ledger()
     at = {round(n * i / min(n, _MOST_POINTS)) for i in range(1, min(n, _MOST_POINTS) + 1)}
     points = [(0, 0.0)]
@@ -166,7 +165,7 @@ def _curve(ledger: Ledger, delta: float) -> figures.Curve:
 
 
 def _settings(model: PrivateEstimator, settings: Mapping[str, Any]) -> tuple[tuple[str, str, bool], ...]:
-    """Name and value of each argument of the fit, and whether it is another than the default."""
+    """List each argument of the fit: name, value, and whether it differs from the default."""
     defaults = inspect.signature(type(model).__init__).parameters
     rows = []
     for name, value in sorted(settings.items()):
@@ -185,7 +184,7 @@ def _settings(model: PrivateEstimator, settings: Mapping[str, Any]) -> tuple[tup
 
 
 def _lacks(model: PrivateEstimator, columns: Any, kept: int | None, audit: Any, budget: Any) -> tuple[str, ...]:
-    """What a reader may look for in vain, and where it would come from."""
+    """List facts that the report lacks, each with the command that would supply it."""
     found, result = [], model._fitted()
     missing = sorted(set(model.get_params()) - set(result.settings) - {"callback"})
     if missing:

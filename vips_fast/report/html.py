@@ -1,6 +1,6 @@
-"""The report of a fitted model as one HTML page that needs nothing else: no network, no script, no other file.
+"""The report of a fitted model as one HTML page that needs no network, no script and no other file.
 
-Everything in it is a function of what the model publishes and of public inputs, so that it costs no privacy
+Everything in it is a function of released quantities and of public inputs, so it costs no privacy
 (`vips_fast.report.dossier`). Needs Jinja2, the extra ``report``.
 """
 
@@ -29,9 +29,9 @@ def html_report(
     signed: bool = False,
     missing: Sequence[str] = (),
 ) -> str:
-    """The page, as text to be written in UTF-8; the same arguments give the same text.
+    """Render the page, as text to write in UTF-8; the same arguments give the same text.
 
-    Arguments and errors are those of `vips_fast.report.dossier.make_dossier`; ImportError without Jinja2.
+    Takes the arguments of `vips_fast.report.dossier.make_dossier` and raises its errors; ImportError without Jinja2.
     """
     template = environment().get_template("report.html")
     dossier = make_dossier(
@@ -51,7 +51,7 @@ def html_report(
 
 
 def environment() -> Any:
-    """Jinja's, with the templates of this package; ImportError, which says what to install, where it is missing."""
+    """Make Jinja's environment with the templates of this package; ImportError, with the remedy, without Jinja2."""
     try:
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
     except ImportError:
@@ -69,7 +69,7 @@ def environment() -> Any:
 
 
 def _question(privacy: Privacy) -> str:
-    """What the attacker wants to know, and all that is unknown."""
+    """Word the question of an attacker who knows everything else."""
     whose = f"records of one {'owner' if privacy.unit == 'record' else privacy.unit}"
     if privacy.neighbors == "replace_one":
         return f"which of two possible values the {whose} have"

@@ -21,7 +21,7 @@ class Components(Part):
         return means
 
     def marks(self, model: Any, columns: Sequence[str] | None, n_words: int) -> list[str]:
-        """Describe each component by the at most ``n_words`` columns whose means are furthest from those of all."""
+        """Describe each component by the at most ``n_words`` columns whose means differ most from the means of all."""
         means, weights = self.means(model), model.weights_
         names = list(columns or (f"column {j + 1}" for j in range(means.shape[1])))
         apart = means - weights @ means
@@ -93,7 +93,7 @@ class VectorComponents(Components):
 def component_rows(model: Any, names: Sequence[str] | None = None, n_words: int = 10) -> list[tuple[str, str, str]]:
     """List the components of a fitted mixture, the largest first: number, share of the records, distinguishing marks.
 
-    The marks of a `VectorMixture` with a vocabulary are its keywords, of which there may be none. Those of another
+    The marks of a `VectorMixture` with a vocabulary are its keywords, of which there may be few. The marks of another
     mixture are the at most ``n_words`` columns whose means are furthest from the means of all records, by ``names`` or
     by number. Raises TypeError if the model is no mixture.
     """
