@@ -256,6 +256,11 @@ class Ball(Part):
 
 """,
     ),
+    "cli/help.py": (
+        '    "topics": (',
+        '    "fit ball": ("vips-fast fit ball x.npy --out m",),\n'
+        '    "search ball": ("vips-fast search ball x.npy --out m --try seed=1,2",),\n',
+    ),
     "cli/ball.py": '''"""``fit ball``."""
 
 from pathlib import Path
@@ -287,9 +292,8 @@ def read_new(args, model):
     return np.load(args.input)
 ''',
 }
-#: The other files of the repository: the export for type checkers, the small fit that the contract of all models is
-#: held on, and the page.
-BESIDE = ("vips_fast/__init__.py", "tests/helpers/cases.py", "docs/ball.md")
+#: The other files: the import for type checkers, and the small fit by which the contract of all models is checked.
+BESIDE = ("vips_fast/__init__.py", "tests/helpers/cases.py")
 
 REHEARSED = """
 import numpy as np
