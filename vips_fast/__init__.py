@@ -5,6 +5,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from .models.family import exported
+
 if TYPE_CHECKING:
     from .data.encoder import ColumnEncoder as ColumnEncoder
     from .engine.ledger import Ledger as Ledger
@@ -29,22 +31,13 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 #: Where each public name lives; a name is imported when it is first used.
-_HOMES = {
-    "BayesianLogisticRegression": "models.logistic",
-    "ClassConditionalNetwork": "models.sbn",
-    "BernoulliMixture": "models.examples",
+_HOMES = exported() | {
     "ColumnEncoder": "data.encoder",
     "ConjugateEstimator": "models.conjugate",
-    "GaussianMixture": "models.examples",
-    "LatentDirichletAllocation": "models.lda",
     "Ledger": "engine.ledger",
     "Plan": "models.lda",
     "Privacy": "engine.statement",
-    "PrivateCountVectorizer": "models.vocabulary",
     "PrivateSearch": "models.search",
-    "PrivateVocabulary": "models.vocabulary",
-    "SigmoidBeliefNetwork": "models.sbn",
-    "VectorMixture": "models.examples",
     "nearest_words": "models.lda",
     "plan": "models.lda",
     "verify": "models.rebuild",

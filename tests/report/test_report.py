@@ -193,8 +193,8 @@ def test_an_audit_and_a_verification_are_shown():
 
 def test_pages_of_large_models_stay_small(monkeypatch):
     """Limits as they would be met by 1,000 topics, 50,000 columns or images of a megapixel, on small models."""
-    for name, value in (("_MOST_TOPICS", 5), ("_MOST_CELLS", 12), ("_MOST_PIXELS", 100)):
-        monkeypatch.setattr(f"vips_fast.report.dossier.{name}", value)
+    for name, value in (("topics._MOST", 5), ("coefficients._MOST_CELLS", 12), ("networks._MOST_PIXELS", 100)):
+        monkeypatch.setattr(f"vips_fast.report.parts.{name}", value)
     learned = make_dossier(reported.topics()).learned
     components = reported.topics().components_.sum(axis=1)
     assert [topic.number for topic in learned.topics] == sorted(np.argsort(-components)[:5] + 1)

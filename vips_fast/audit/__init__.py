@@ -16,7 +16,7 @@ audit is no proof: it bounds from below what an attacker can learn, and fails wh
 `membership_attack` tells what published topics give away of documents that you name.
 """
 
-from .adapters import ADAPTERS, Adapter, adapter_for
+from .adapter import Adapter, adapter_for
 from .bench import Bench, Part, Seams
 from .conjugate import conjugate_adapter
 from .layers import LAYERS, audit
@@ -27,7 +27,6 @@ from .sizes import Sizes
 from .statistics import delta_lower_bound, mu_interval, mu_lower_bound
 
 __all__ = [
-    "ADAPTERS",
     "LAYERS",
     "Adapter",
     "AuditReport",

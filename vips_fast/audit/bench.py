@@ -20,7 +20,7 @@ from ..models.estimator import PrivateEstimator
 from ..models.stage import Stage
 
 if TYPE_CHECKING:
-    from .adapters import Adapter
+    from .adapter import Adapter
 
 #: Raw data as keyword arguments of `PrivateEstimator.prepare`.
 Data = Mapping[str, Any]

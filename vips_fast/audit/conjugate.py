@@ -10,7 +10,7 @@ import numpy as np
 from ..models.conjugate import ConjugateEstimator
 from ..models.settings import same
 from ..models.stage import Stage
-from .adapters import Adapter
+from .adapter import Adapter
 from .bench import Bench, Data, relation
 
 #: Candidates among which the pair that is furthest apart is looked for.

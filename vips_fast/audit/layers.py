@@ -9,7 +9,7 @@ import numpy as np
 
 from ..checks import check_number
 from ..engine.sampling import make_sampler
-from .adapters import adapter_for
+from .adapter import adapter_for
 from .attack import layer_d, layer_e
 from .bench import Bench, Seams, relation
 from .noise import layer_c

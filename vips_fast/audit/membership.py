@@ -31,6 +31,7 @@ from ..accounting import PrivacyEvent, true_positive_rate
 from ..checks import check_array, check_number
 from ..data.counts import documents
 from ..engine.sampling import run_event
+from ..models.family import family_of
 from ..models.lda import LatentDirichletAllocation
 from .statistics import clopper_pearson
 
@@ -96,7 +97,7 @@ class ShadowFits:
     """
 
     def __init__(self, estimator: LatentDirichletAllocation, X: Any, *, random_state: int = 0):
-        if not isinstance(estimator, LatentDirichletAllocation):
+        if family_of(estimator).name != "lda":
             raise TypeError(f"estimator: expected a LatentDirichletAllocation, got {type(estimator).__name__}")
         if estimator.sampling == "without_replacement" or estimator.neighbors == "replace_one":
             raise ValueError(

@@ -49,7 +49,7 @@ import numpy as np
 from ..accounting import gaussian_mu
 from ..engine.model import Release
 from ..engine.sampling import run_event
-from .adapters import Adapter
+from .adapter import Adapter
 from .bench import Bench, Data, Still, relation
 from .report import Check, LayerResult
 from .sizes import CONFIDENCE_ERROR, Sizes

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ..models.stage import Stage
-from .adapters import Adapter
+from .adapter import Adapter
 from .bench import Data
 
 

@@ -4,6 +4,7 @@ import contextlib
 from argparse import Namespace
 from typing import Any
 
+from ..models.family import family_named, with_adapter
 from .arguments import add_sampling, command, positive, whole
 from .fit import given, settings_of
 from .output import output_file, say
@@ -11,8 +12,7 @@ from .output import output_file, say
 
 def add(commands: Any) -> None:
     parser = command(commands, "audit", run, "try to break the privacy claim of a model and its settings")
-    families = ("lda", "sbn", "sbn-classes", "blr")
-    parser.add_argument("family", nargs="?", default="lda", choices=families, help="default lda")
+    parser.add_argument("family", nargs="?", default="lda", choices=with_adapter(), help="default lda")
     parser.add_argument("--layers", metavar="A,B,…", help="some of the layers A, B, C, D, E, G and H, default all")
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", action="store_true", help="about a minute (default)")
@@ -37,7 +37,7 @@ def run(args: Namespace) -> int:
     """Audit a model class with settings; 0 if it passes, else 1."""
     import json
 
-    from ..audit import ADAPTERS, audit
+    from ..audit import audit
 
     if args.attack and (args.family != "lda" or args.layers is not None):
         raise ValueError("--attack: expected lda, and no --layers")
@@ -47,7 +47,7 @@ def run(args: Namespace) -> int:
     layers = None if args.layers is None else [layer.strip().upper() for layer in args.layers.split(",")]
     # Two topics have scales of entries that hardly differ.
     args.n_components = args.n_components or (10 if args.attack else 4 if args.family == "lda" else 2)
-    cls = ADAPTERS[args.family].estimator_type
+    cls = family_named(args.family).estimator()
     settings = settings_of(cls, given(cls, args) | dict(map(_setting, args.set)))
     with contextlib.nullcontext() if args.json is None else output_file(args.json) as part:
         report: Any

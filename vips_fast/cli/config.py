@@ -15,6 +15,7 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from ..models.family import fitted_at_the_shell
 from .arguments import Kind, Parser, command
 from .records import is_word, public_words
 
@@ -178,7 +179,7 @@ def _read(path: str) -> tuple[str, dict[str, Any]]:
         if name not in ("command", "options"):
             raise ValueError(f"{path}: {name}: unknown key; expected command and options")
     words, options = job.get("command"), job.get("options")
-    fits = "fit lda", "fit blr", "fit sbn", "fit mixture"
+    fits = tuple(f"fit {one.command}" for one in fitted_at_the_shell())
     if words not in fits:
         raise ValueError(f"{path}: command = {_shown(words)}: expected one of {', '.join(fits)}")
     if not isinstance(options, dict):

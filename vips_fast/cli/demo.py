@@ -107,7 +107,7 @@ def _topics(args: Namespace) -> tuple[Any, Mapping[str, str], str]:
     _paragraph(f"The {_NOT_COVERED} these statements, and neither are the sizes of {_UNIT}s.")
     files = {
         texts.VOCABULARY: "\n".join(corpus.vocabulary or ()) + "\n",
-        texts.TOPICS: texts.topics(private, corpus.vocabulary, args.words),
+        **texts.written(private, corpus.vocabulary, args.words),
     }
     worse = f"the private topics (perplexity {rows[1][1]:.0f}) are no better than the unigram model ({unigram:.0f})"
     return private, files, "" if rows[1][1] < unigram else worse
@@ -162,7 +162,7 @@ def _regression(args: Namespace) -> tuple[Any, Mapping[str, str], str]:
     _paragraph(private.privacy_.statement())
     _paragraph(f"The {_NOT_COVERED} the statement.")
     worse = f"the private regression (accuracy {accuracy[0]:.1%}) is no better than one answer for all ({usual:.1%})"
-    return private, {texts.COEFFICIENTS: texts.coefficients(private, names)}, "" if accuracy[0] > usual else worse
+    return private, texts.written(private, names), "" if accuracy[0] > usual else worse
 
 
 def _network(args: Namespace) -> tuple[Any, Mapping[str, str], str]:

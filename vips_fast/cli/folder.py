@@ -1,35 +1,23 @@
-"""Folders of models: where a fit writes, and what the other commands read."""
+"""Folders of models, which a fit writes and the other commands read."""
 
 import contextlib
+from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .texts import COEFFICIENTS, COMPONENTS, PRIVACY, READING, REPORT, SCHEMA, STATEMENT, TOPICS, VOCABULARY
+from ..models.family import FAMILIES, class_named, family_of, files_beside, resolve
+from .output import warn_of_taints
+from .texts import PRIVACY, REPORT, STATEMENT
 
 if TYPE_CHECKING:
     from ..models.estimator import PrivateEstimator
 
 #: All that the folder of a model may hold.
-MODEL_FILES = frozenset(
-    {
-        "model.npz",
-        "model.json",
-        "model.sig",
-        STATEMENT,
-        TOPICS,
-        PRIVACY,
-        VOCABULARY,
-        READING,
-        SCHEMA,
-        COEFFICIENTS,
-        COMPONENTS,
-        REPORT,
-    }
-)
+MODEL_FILES = files_beside() | {"model.npz", "model.json", "model.sig", STATEMENT, PRIVACY, REPORT}
 
 
 def check_place(path: Path, force: bool) -> None:
-    """Raise a ValueError unless a model may be put there: nothing is, or an empty folder or, with force, a model."""
+    """Raise a ValueError unless a model may be put there: the place is free or empty or, with force, holds a model."""
     if path.is_symlink() or (path.exists() and not path.is_dir()):
         raise ValueError(f"{path} exists and is not a folder")
     if path.is_dir() and any(path.iterdir()):
@@ -43,20 +31,45 @@ def check_place(path: Path, force: bool) -> None:
 
 
 def kind_in(folder: str | Path) -> "type[PrivateEstimator]":
-    """The class of the model in a folder."""
+    """Find the class of the model in a folder; ValueError unless it is one of this package."""
     from ..models.persistence import kind_of
-    from ..models.rebuild import class_of
 
     if not Path(folder).is_dir():
         raise ValueError(f"{folder}: no such folder; expected one written by vips-fast fit")
-    return class_of(kind_of(folder))
+    kind: type[PrivateEstimator] = class_named(kind_of(folder))
+    return kind
+
+
+def load_new(args: Namespace, verb: str) -> tuple[Any, Any]:
+    """Load the model in ``args.model``, and the new records in ``args.input`` as its family reads them.
+
+    Raises ValueError if new records of this model are not for the command ``verb``, "transform" or "predict".
+    """
+    kind = kind_in(args.model)
+    if (family := family_of(kind)).verb != verb:
+        commands = dict.fromkeys(f"fit {one.command}" for one in FAMILIES if one.verb == verb)
+        raise ValueError(
+            f"{args.model} holds a {kind.__name__}; expected a model written by vips-fast {' or '.join(commands)}"
+        )
+    model = load_model(args.model, kind, f"fit {family.command}", args.verify_key)
+    records = resolve(family.shell).read_new(args, model)
+    warn_of_taints(model)
+    return model, records
+
+
+def refuse(args: Namespace, *options: str) -> None:
+    """Refuse options that mean nothing to the model in ``args.model``, with a ValueError."""
+    for option in options:
+        if getattr(args, option) is not None:
+            title = family_of(kind_in(args.model)).title.lower()
+            raise ValueError(f"--{option}: not for a {title}, as in {args.model}")
 
 
 def load_model(folder: str, expected: "type[PrivateEstimator]", name: str, verify_key: str | None = None) -> Any:
-    """The fitted model in a folder, of the expected class or a variant of it, whose command is ``name``.
+    """Load the fitted model in a folder, of the expected class or a variant of it, whose command is ``name``.
 
-    With the file of a public key, a signature must hold. Raises FileNotFoundError or ValueError where there is no such
-    model or its files are not as they were saved.
+    With the file of a public key, a signature must hold. Raises FileNotFoundError or ValueError if there is no such
+    model or its files differ from the saved ones.
     """
     key = None if verify_key is None else read_key("--verify-key", verify_key)
     kind = kind_in(folder)
@@ -66,7 +79,7 @@ def load_model(folder: str, expected: "type[PrivateEstimator]", name: str, verif
 
 
 def read_key(option: str, name: str) -> Any:
-    """A private key for ``--key`` or a public one for ``--verify-key``, from a PEM file."""
+    """Read a private key for ``--key`` or a public one for ``--verify-key``, from a PEM file."""
     try:
         from cryptography.exceptions import UnsupportedAlgorithm
         from cryptography.hazmat.primitives import serialization

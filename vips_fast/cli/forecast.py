@@ -7,6 +7,7 @@ from argparse import Namespace
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ..models.family import family_of
 from .output import say
 
 if TYPE_CHECKING:
@@ -41,9 +42,7 @@ def _refusal(why: str) -> ValueError:
 
 def foreseen(args: Namespace, model: Any, words: int | None) -> list[tuple[str, str]]:
     """The forecast of a fit that is only checked, as a row, where its arguments say enough; ValueError if hopeless."""
-    from ..models.lda import LatentDirichletAllocation
-
-    if not isinstance(model, LatentDirichletAllocation) or args.paper or not model.private or args.prior_model:
+    if family_of(model).name != "lda" or args.paper or not model.private or args.prior_model:
         return []
     if None in (words, model.n_records) or (model.target_epsilon is None and not model.noise_multiplier):
         return []

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from . import texts
+from . import records, texts
 from .arguments import add_fit_groups, add_model, command, positive, probability, whole
 from .fit import Job, run_fit
-from .folder import load_model
+from .folder import load_model, refuse
 from .forecast import grid, lines
 from .output import width
-from .records import add_input, buys_words, read_new, read_training
+from .records import add_input, buys_words, read_training
 
 if TYPE_CHECKING:
     from ..data import Corpus, ShardedCorpus
@@ -73,7 +73,7 @@ def _add_distinct(group: Any) -> None:
 def read_corpus(args: Namespace, model: Any, vocabulary: Sequence[str] | None) -> Any:
     """The counts that the arguments name, over the words of a fitted model."""
     docstrings = _docstrings(args, model.n_features_in_)
-    corpus = read_new(args, vocabulary, model.n_features_in_) if docstrings is None else docstrings
+    corpus = records.read_new(args, vocabulary, model.n_features_in_) if docstrings is None else docstrings
     return getattr(corpus, "counts", corpus)
 
 
@@ -92,15 +92,27 @@ def _docstrings(args: Namespace, n_words: int | None) -> Corpus | None:
 
 def load_topics(args: Namespace) -> tuple[Any, Sequence[str] | None]:
     """The fitted topic model in a folder, and its words."""
-    from ..data import load_vocabulary
     from ..models.lda import LatentDirichletAllocation
 
     model = load_model(args.model, LatentDirichletAllocation, "fit lda", args.verify_key)
+    return model, words_of(args, model)
+
+
+def words_of(args: Namespace, model: Any) -> Sequence[str] | None:
+    """The words of a fitted topic model: those of ``--vocab``, or those beside it."""
+    from ..data import load_vocabulary
+
     vocabulary = texts.kept_vocabulary(args.model) if args.vocab is None else load_vocabulary(args.vocab)
     if vocabulary is not None and len(vocabulary) != model.n_features_in_:
         name = args.vocab or texts.VOCABULARY
         raise ValueError(f"{name} has {len(vocabulary)} words, but the model {model.n_features_in_}")
-    return model, vocabulary
+    return vocabulary
+
+
+def read_new(args: Namespace, model: Any) -> Any:
+    """Read new documents for a fitted topic model."""
+    refuse(args, "threshold")
+    return read_corpus(args, model, words_of(args, model))
 
 
 def fit(args: Namespace) -> int:
@@ -128,12 +140,15 @@ def fit(args: Namespace) -> int:
         words = corpus.vocabulary
         kept = {} if words is None else {texts.VOCABULARY: "\n".join(words) + "\n"}
 
+        def files(model: LatentDirichletAllocation) -> dict[str, str]:
+            return texts.written(model, words, args.words)
+
         def shown(model: LatentDirichletAllocation) -> str:
-            return texts.topics(model, words, args.words)
+            return "".join(files(model).values())
 
         kept |= reading
         counts = getattr(corpus, "counts", corpus)
-        return Job((counts,), lambda model: {texts.TOPICS: shown(model), **kept}, shown, corpus.groups, after)
+        return Job((counts,), lambda model: {**files(model), **kept}, shown, corpus.groups, after)
 
     return run_fit(
         args, LatentDirichletAllocation, read, lambda: _docstrings(args, args.features) is None and buys_words(args)

@@ -13,7 +13,7 @@ from .arguments import add_fit_groups, command, positive, whole
 from .fit import Job, run_fit
 from .output import read_array, read_lines
 from .records import sharded
-from .rows import add_rows, read_matrix, read_table
+from .rows import add_rows, read_matrix, read_new_rows, read_table
 from .shard import CLASSES
 
 if TYPE_CHECKING:
@@ -49,6 +49,12 @@ def _labels(args: Namespace) -> np.ndarray:
         return labels if args.n_trials is None else labels.astype(np.float64)
     except ValueError:
         raise ValueError(f"{args.labels}: expected numbers with --trials") from None
+
+
+def read_new(args: Namespace, model: Any) -> Any:
+    """Read new rows for a fitted regression."""
+    shards = sharded(args)
+    return read_new_rows(args) if shards is None else shards
 
 
 def fit(args: Namespace) -> int:
@@ -87,7 +93,7 @@ def fit(args: Namespace) -> int:
 def _job(X: Any, y: Any, names: Sequence[str], files: Mapping[str, str] | None = None, groups: Any = None) -> Job:
     return Job(
         (X, y),
-        lambda model: {texts.COEFFICIENTS: texts.coefficients(model, names), **(files or {})},
+        lambda model: {**texts.written(model, names), **(files or {})},
         lambda model: _largest(model, names),
         groups,
     )

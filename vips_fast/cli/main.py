@@ -11,6 +11,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 
 from .. import __version__, runtime_info
+from ..models.family import fitted_at_the_shell, resolve
 from . import (
     audit,
     budget,
@@ -19,10 +20,6 @@ from . import (
     config,
     demo,
     finish,
-    lda,
-    logistic,
-    mixture,
-    network,
     predict,
     privacy,
     report,
@@ -128,9 +125,9 @@ def build_parser() -> Parser:
     demo.add(commands)
     fit = commands.add_parser("fit", help="fit a model", description="Fit a model and write it to a folder.")
     models = fit.add_subparsers(dest="family", required=True, metavar="MODEL", parser_class=config.JobParser)
-    for family in (lda, logistic, network, mixture):
-        family.add(commands, models)
-    search.add(commands, (lda, logistic, network))
+    for family in fitted_at_the_shell():
+        resolve(family.shell).add(commands, models)
+    search.add(commands, [resolve(family.shell) for family in fitted_at_the_shell(searched=True)])
     for module in (
         config,
         finish,

@@ -6,18 +6,18 @@ from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..models.family import FAMILIES, family_named
 from . import texts
 from .arguments import Kind, add_fit_groups, command, positive, whole
 from .fit import Job, run_fit, setting_names
 from .output import read_lines
 from .records import sharded
-from .rows import add_rows, read_matrix, read_table
+from .rows import add_rows, read_matrix, read_new_rows, read_table
 
 if TYPE_CHECKING:
-    from ..models.conjugate import ConjugateEstimator
     from .runs import JobFolder
 
-KINDS = ("bernoulli", "gaussian", "vector")
+KINDS = tuple(one.name for one in FAMILIES if one.command == "mixture")
 _part = Kind(float, lambda v: 0 <= v <= 1, "a number from 0 to 1")
 
 
@@ -47,18 +47,18 @@ def add(commands: Any, models: Any) -> None:
     privacy.add_argument("--max-words", type=whole, metavar="N", help=what)
 
 
-def mixtures() -> dict[str, type[ConjugateEstimator]]:
-    """The class of each kind."""
-    from ..models.examples import BernoulliMixture, GaussianMixture, VectorMixture
-
-    return dict(zip(KINDS, (BernoulliMixture, GaussianMixture, VectorMixture), strict=True))
+def read_new(args: Namespace, model: Any) -> Any:
+    """Read new rows for a fitted mixture, as an array."""
+    if sharded(args) is not None:
+        raise ValueError(f"{args.input}: shards; expected rows in a file for clusters")
+    return _dense(args.input, read_new_rows(args))
 
 
 def fit(args: Namespace) -> int:
     """Fit a mixture."""
     from ..data import Schema, load_vocabulary
 
-    cls = mixtures()[args.kind]
+    cls = family_named(args.kind).estimator()
     if args.paper:
         raise ValueError("--paper: leave it out; mixtures have no form of the paper's own")
     vectors = args.kind == "vector"
@@ -95,7 +95,7 @@ def _job(args: Namespace, run: JobFolder) -> Job:
         X, cells = read_table(args.input, schema, "nan" if args.invalid == "drop" else "raise", others)
         kept = schema.without(*others)
         return _made((X.toarray(),), kept.feature_names, {texts.SCHEMA: kept.to_toml()}, cells.get(args.person))
-    X = read_dense(args.input)
+    X = _dense(args.input, read_matrix(args.input))
     if args.held is not None:
         return _made((X, read_matrix(args.held)), None)
     return _made((X,), _names(args, X.shape[1]))
@@ -111,9 +111,8 @@ def _names(args: Namespace, n: int) -> list[str] | None:
     return names
 
 
-def read_dense(path: str) -> Any:
-    """The rows in a file as an array, which mixtures take."""
-    rows = read_matrix(path)
+def _dense(path: str, rows: Any) -> Any:
+    """Rows as an array, which mixtures take."""
     if rows.ndim != 2:
         raise ValueError(f"{path}: expected a matrix of rows and columns; got shape {rows.shape}")
     return rows.toarray() if hasattr(rows, "toarray") else rows
@@ -126,4 +125,4 @@ def _made(data: Any, names: Sequence[str] | None, files: Mapping[str, str] | Non
         lines = [f"  {number:>3}  {share:>6}  {held}" for number, share, held in component_rows(model, names, 6)]
         return "\n".join(["Clusters, the largest first (number, share, what tells it apart):", *lines, ""])
 
-    return Job(data, lambda model: {texts.COMPONENTS: texts.components(model, names), **(files or {})}, shown, groups)
+    return Job(data, lambda model: {**texts.written(model, names), **(files or {})}, shown, groups)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from .arguments import Kind, add_fit_groups, add_model, command, ending, integer, whole
 from .fit import Job, run_fit
-from .folder import load_model
+from .folder import load_model, refuse
 from .output import output_file, read_array
 from .records import sharded
 
@@ -42,6 +42,13 @@ def read_images(path: str, threshold: int) -> "np.ndarray":
     if images.ndim < 2 or len(images) == 0:
         raise ValueError(f"{path}: expected images, one in each row or slice; got shape {images.shape}")
     return binarise(images, threshold)
+
+
+def read_new(args: Namespace, model: Any) -> Any:
+    """Read new binary records for a fitted network."""
+    refuse(args, "vocab", "format", "features", "text")
+    shards = sharded(args)
+    return read_images(args.input, 1 if args.threshold is None else args.threshold) if shards is None else shards
 
 
 def fit(args: Namespace) -> int:

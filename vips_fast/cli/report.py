@@ -40,11 +40,11 @@ def _add_common(parser: Any) -> None:
 
 def load(args: Namespace) -> tuple[PrivateEstimator, dict[str, Any]]:
     """The model of a command's arguments, and the public inputs of its report."""
-    from ..models.rebuild import class_of
+    from ..models.rebuild import class_given
 
-    cls = kind_in(args.model) if args.kind is None else class_of(args.kind)
+    cls = kind_in(args.model) if args.kind is None else class_given(args.kind)
     model = cls.load(args.model, verify=None if args.verify_key is None else read_key("--verify-key", args.verify_key))
-    known = texts.public_names(model, texts.naming(Path(args.model)))
+    known = texts.public_names(model, texts.naming(model, Path(args.model)))
     if args.vocab is not None:
         from ..data import load_vocabulary
 

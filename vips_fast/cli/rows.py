@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .arguments import Parser
 from .output import read_array
+from .texts import SCHEMA
 
 if TYPE_CHECKING:
     from ..data import Schema
@@ -53,3 +55,13 @@ def read_table(path: str, schema: Schema, invalid: str, others: Sequence[str] = 
             column.extend(batch[name])
         n += rows
     return sparse.vstack(parts, format="csr") if parts else sparse.csr_array((0, len(kept.feature_names))), cells
+
+
+def read_new_rows(args: Namespace) -> Any:
+    """Read new rows for a fitted model: a matrix, or a table by ``--schema`` or by the schema beside the model."""
+    from ..data import Schema
+
+    path = Path(args.schema or Path(args.model) / SCHEMA)
+    if args.schema is None and (not path.exists() or Path(args.input).suffix in (".npy", ".npz")):
+        return read_matrix(args.input)
+    return read_table(args.input, Schema.load(path), "raise")[0]

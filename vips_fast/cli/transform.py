@@ -4,11 +4,9 @@ from argparse import Namespace
 from typing import Any
 
 from .arguments import add_jobs, add_model, add_table, command, integer
-from .folder import kind_in, load_model
-from .lda import load_topics, read_corpus
-from .network import read_images
-from .output import warn_of_taints, write_table
-from .records import add_input, sharded
+from .folder import load_new
+from .output import write_table
+from .records import add_input
 
 
 def add(commands: Any) -> None:
@@ -24,25 +22,11 @@ def add(commands: Any) -> None:
 
 def transform(args: Namespace) -> int:
     """Print topic proportions or hidden units."""
-    from ..models.lda import LatentDirichletAllocation
+    from ..report import part_of
 
-    network = not issubclass(kind_in(args.model), LatentDirichletAllocation)
-    for option in ("vocab", "format", "features", "text") if network else ("threshold",):
-        if getattr(args, option) is not None:
-            raise ValueError(f"--{option}: not for a {'network' if network else 'topic model'}, as in {args.model}")
-    records: Any
-    if network:
-        from ..models.sbn import SigmoidBeliefNetwork
-
-        column, model = "unit", load_model(args.model, SigmoidBeliefNetwork, "fit sbn", args.verify_key)
-        shards = sharded(args)
-        records = read_images(args.input, 1 if args.threshold is None else args.threshold) if shards is None else shards
-    else:
-        column, (model, vocabulary) = "topic", load_topics(args)
-        records = read_corpus(args, model, vocabulary)
+    model, records = load_new(args, "transform")
     if args.n_jobs is not None:
         model.set_params(n_jobs=args.n_jobs)
-    warn_of_taints(model)
-    proportions = model.transform(records)
-    write_table(args, (f"{column}{k + 1}" for k in range(proportions.shape[1])), proportions)
+    found = model.transform(records)
+    write_table(args, part_of(model).outputs(model, found.shape[1]), found)
     return 0

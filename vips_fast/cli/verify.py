@@ -5,6 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..models.family import family_of
 from . import texts
 from .arguments import add_model, command
 from .folder import MODEL_FILES, kind_in, load_model, read_key
@@ -33,7 +34,7 @@ def verify(args: Namespace) -> int:
     from ..models import rebuild
 
     folder = Path(args.model)
-    cls = kind_in(folder) if args.kind is None else rebuild.class_of(args.kind)
+    cls = kind_in(folder) if args.kind is None else rebuild.class_given(args.kind)
     model = cls.load(folder, verify=None if args.verify_key is None else read_key("--verify-key", args.verify_key))
     report = rebuild.verify(folder, args.transcript, cls=cls)
     report = rebuild.VerifyReport((*report.checks, *_text_files(model, folder)))
@@ -53,7 +54,7 @@ def _text_files(model: Any, folder: Path) -> "list[VerifyCheck]":
     for name in sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith("model.")):
         if name == texts.STATEMENT:  # compared with the model
             continue
-        if name in (texts.VOCABULARY, texts.READING, texts.SCHEMA):
+        if name in family_of(model).inputs:
             bought = name == texts.VOCABULARY and model.privacy_.vocabulary
             what = "a release of its own" if bought else "a public input"
             checks.append(VerifyCheck(name, True, f"{what}, taken as it is"))

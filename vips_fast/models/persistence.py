@@ -1,7 +1,7 @@
 """Files of fitted models, and their signatures.
 
-A model is a folder with ``model.npz`` (arrays) and ``model.json`` (class, settings, public facts, ledger), and what
-they promise in ``privacy.json`` (`privacy_file`), which is written and never read. Nothing in them is believed: the
+A model is a folder with ``model.npz`` (arrays) and ``model.json`` (class, settings, public facts, ledger), and
+``privacy.json`` with the guarantee (`privacy_file`), which is written and never read. Nothing in them is trusted: the
 statement is computed from the ledger, the ledger's last record holds the digest of all else, and shapes and ranges are
 checked. That catches accidents, damage and careless edits. It does not stop somebody who computes every hash anew; a
 signature does, as far as its key is trusted.
@@ -52,7 +52,7 @@ def save(result: FitResult, path: str | Path) -> None:
 
 
 def write_into(result: FitResult, folder: Path) -> None:
-    """Write a result's files into an existing folder; the bytes depend on the result alone."""
+    """Write a result's files into an existing folder; the bytes depend on the result only."""
     arrays = {_ARRAY + k: v for k, v in result.arrays.items()} | {_STATE + k: v for k, v in result.state.items()}
     arrays |= {_SETTING + k: v for k, v in result.settings.items() if isinstance(v, np.ndarray)}
     if result.public.classes is not None:

@@ -2,7 +2,7 @@
 
 A model is a function of its releases and of public numbers. Whoever has its transcript can run the same post-processing
 in a process that never saw a record. If every array and every file comes out the same, nothing that depends on the data
-left by another door than the releases, which the ledger accounts for.
+left except by the releases, which the ledger accounts for.
 
 Equality of bits is to be expected on the same instruction set with the same versions of
 numpy and SciPy; elsewhere the last bits of the post-processing may differ.
@@ -23,27 +23,13 @@ from ..engine.result import FitResult
 from ..engine.transcript import Run, read_transcript, release_digest
 from . import persistence
 from .estimator import PrivateEstimator
+from .family import class_named
 from .privacy_file import PRIVACY_FILE, compare
-
-#: Where the classes live that `save` may have written the names of.
-_HOMES = {
-    "LatentDirichletAllocation": "vips_fast.models.lda",
-    "PaperLatentDirichletAllocation": "vips_fast.models.lda.paper",
-    "BayesianLogisticRegression": "vips_fast.models.logistic",
-    "PaperLogisticRegression": "vips_fast.models.logistic.paper",
-    "SigmoidBeliefNetwork": "vips_fast.models.sbn",
-    "PaperSigmoidBeliefNetwork": "vips_fast.models.sbn.paper",
-    "ClassConditionalNetwork": "vips_fast.models.sbn",
-    "PrivateVocabulary": "vips_fast.models.vocabulary",
-    "PrivateCountVectorizer": "vips_fast.models.vocabulary",
-}
-#: Where conjugate models live that ship with the package.
-_EXAMPLES = "vips_fast.models.examples"
 
 
 @dataclass(frozen=True)
 class VerifyCheck:
-    """One comparison: what was compared, whether it holds, and where it does not."""
+    """One comparison: its name, whether it holds, and the place of the first difference."""
 
     name: str
     ok: bool
@@ -70,19 +56,15 @@ class VerifyReport:
     __str__ = text
 
 
-def class_of(name: str) -> type[PrivateEstimator]:
-    """The estimator class that a saved model names, or ``module:Class`` for one of your own.
+def class_given(name: str) -> type[PrivateEstimator]:
+    """Import the estimator class that a caller names: ``module:Class``, or a class of this package by its name.
 
+    Never call it with a name from a file: it imports any module. `vips_fast.models.family.class_named` is for files.
     Raises ValueError if there is no such class.
     """
     module, _, kind = name.rpartition(":")
-    home = module or _HOMES.get(name)
-    if home is None and name in import_module(_EXAMPLES).__all__:
-        home = _EXAMPLES
-    if home is None:
-        raise ValueError(f"cls: {name!r} is not a class of this package; expected module:Class for one of your own")
     try:
-        found = getattr(import_module(home), kind)
+        found = getattr(import_module(module), kind) if module else class_named(kind)
     except (ImportError, AttributeError):
         raise ValueError(f"cls={name!r}: cannot be imported") from None
     if not (isinstance(found, type) and issubclass(found, PrivateEstimator)):
@@ -95,9 +77,10 @@ def verify(
 ) -> VerifyReport:
     """Make a saved model again from its transcript and compare everything that is public.
 
-    ``path`` is the folder that `save` wrote, ``transcript`` what ``fit(..., transcript=...)`` wrote; ``cls`` is the
-    estimator's class, or "module:Class", None for the class of this package that the model names. Raises
-    FileNotFoundError or ValueError if the model or the transcript cannot be read.
+    ``path`` is the folder that `save` wrote, ``transcript`` the one that ``fit(..., transcript=...)`` wrote. ``cls`` is
+    the estimator's class, or "module:Class"; None takes the class that the model's file names, which must be one of
+    this package (`vips_fast.models.family`). Raises FileNotFoundError or ValueError if the model or the transcript
+    cannot be read.
 
     Examples
     --------
@@ -114,16 +97,15 @@ def verify(
     (True, 'The model follows from its releases.')
     """
     path = Path(path)
-    if cls is None:
-        cls = persistence.kind_of(path)
-    if isinstance(cls, str):
-        cls = class_of(cls)
-    published = cls.load(path)
+    kind: type[PrivateEstimator] = (
+        class_named(persistence.kind_of(path)) if cls is None else class_given(cls) if isinstance(cls, str) else cls
+    )
+    published = kind.load(path)
     have, runs = published._fitted(), read_transcript(transcript)
     checks = [_statement(published)]
     try:
         checks += _releases(have, runs)
-        again = cls._rebuild(runs)
+        again = kind._rebuild(runs)
     except ValueError as error:
         return VerifyReport((*checks, VerifyCheck("rebuild", False, str(error))))
     want = again._fitted()
@@ -131,7 +113,7 @@ def verify(
         checks.append(VerifyCheck(name, alike(getattr(have, name), getattr(want, name))))
     for group in ("arrays", "state"):
         checks += _arrays(group, getattr(have, group), getattr(want, group))
-    for name in _attributes(cls):
+    for name in _attributes(kind):
         checks.append(VerifyCheck(name, alike(getattr(published, name, None), getattr(again, name, None))))
     checks.append(
         VerifyCheck("statement", str(published.privacy_) == str(again.privacy_) == str(want.privacy), str(want.privacy))
@@ -180,7 +162,7 @@ def _arrays(group: str, have: Any, want: Any) -> list[VerifyCheck]:
 
 
 def _releases(have: FitResult, runs: list[Run]) -> list[VerifyCheck]:
-    """The releases of the transcript against those that the ledger's closing records name."""
+    """Compare the releases of the transcript with the digests in the ledger's closing records."""
     closed: list[Any] = [record for record, _ in have.ledger.chain() if record["kind"] == "close"]
     if len(closed) != len(runs):
         return [VerifyCheck("releases", False, f"{len(closed)} runs in the ledger, {len(runs)} in the transcript")]
@@ -217,7 +199,7 @@ def _statement(published: PrivateEstimator) -> VerifyCheck:
 
 
 def _files(path: Path, have: FitResult, want: FitResult) -> list[VerifyCheck]:
-    """Bytes of the files against those that the rebuilt result would be saved as."""
+    """Compare the bytes of the files with a fresh save of the rebuilt result."""
     checks = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

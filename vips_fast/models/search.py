@@ -64,8 +64,10 @@ from ..engine.statement import Privacy
 from ..mechanisms import GaussianMechanism
 from ..mechanisms.selection import number_of_runs
 from .estimator import PrivateEstimator
+from .family import family_of, resolve
 from .fitted import NotFittedError
 from .forecast import tell
+from .scores import Score, Scorer
 from .settings import unit_name
 
 #: What all runs have in common, so that they have one event.
@@ -88,7 +90,6 @@ _SAMPLINGS = ("poisson", "full", "without_replacement")
 #: Renyi divergence of the private score over that of a run, at an order, where the score's noise is not given.
 _SCORE_SHARE, _SHARE_ORDER = 0.2, 8.0
 
-Scorer = Callable[[Any, Any, Any], float]
 E = TypeVar("E", bound=PrivateEstimator)
 
 
@@ -478,34 +479,13 @@ class PrivateSearch(Generic[E]):
 # ------------------------------------------------------------------- scores
 
 
-def default_scorer(estimator: PrivateEstimator, n_features: int) -> tuple[Scorer, tuple[float, float]]:
-    """Scorer of an estimator, and its public range; ValueError for one that has none."""
-    from .lda import LatentDirichletAllocation
-    from .logistic import BayesianLogisticRegression
-    from .sbn import SigmoidBeliefNetwork
-
-    if isinstance(estimator, BayesianLogisticRegression) and estimator.n_trials == 1:
-        return _log_likelihood, (-2.0, 0.0)
-    if isinstance(estimator, LatentDirichletAllocation):
-        width = math.log(max(n_features, 2))
-        return _bound_per_word, (-1.25 * width, -0.5 * width)
-    if isinstance(estimator, SigmoidBeliefNetwork):
-        return lambda model, X, y: float(model.pixel_accuracy(X)), (0.0, 1.0)
-    raise ValueError(f"scorer=None: expected a callable, as {type(estimator).__name__} has none of its own")
-
-
-def _log_likelihood(model: Any, X: Any, y: Any) -> float:
-    """Mean log-likelihood of labels; one that is not of the model's is as unlikely as can be."""
-    p, labels = model.predict_proba(X), np.asarray(y)
-    place = np.searchsorted(model.classes_, labels).clip(0, len(model.classes_) - 1)
-    known = model.classes_[place] == labels
-    return float(np.mean(np.where(known, np.log(np.maximum(p[np.arange(len(p)), place], 1e-300)), -700.0)))
-
-
-def _bound_per_word(model: Any, X: Any, y: Any) -> float:
-    """Variational bound per word; an empty document is worth what the middle of the range is."""
-    n_words = float(X.sum())
-    return float(model.score(X)) / n_words if n_words else -0.875 * math.log(max(X.shape[1], 2))
+def default_scorer(estimator: PrivateEstimator, n_features: int) -> Score:
+    """Find the scorer of an estimator's family, and its public range; ValueError if there is none."""
+    path = family_of(estimator).scorer
+    found: Score | None = resolve(path)(estimator, n_features) if path else None
+    if found is None:
+        raise ValueError(f"scorer=None: expected a callable, as {type(estimator).__name__} has none of its own")
+    return found
 
 
 def _noised(units: Iterator[float], noise_multiplier: float, key: bytes | None) -> float:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 from .compare import MatchedTopics, compare_topics, mean_overlap
 from .images import dictionary_grid, image_grid, reconstruction_grid, save_png, square_shape
 from .text import (
-    component_rows,
     match_topics,
     paragraph,
     predictive_perplexity,
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
     from .dossier import Dossier as Dossier
     from .dossier import make_dossier as make_dossier
     from .html import html_report as html_report
+    from .part import part_of as part_of
+    from .parts.components import component_rows as component_rows
     from .short import short_report as short_report
     from .words import Gain as Gain
     from .words import gain as gain
@@ -29,9 +30,11 @@ if TYPE_CHECKING:
 _HOMES = {
     "Dossier": "dossier",
     "Gain": "words",
+    "component_rows": "parts.components",
     "gain": "words",
     "html_report": "html",
     "make_dossier": "dossier",
+    "part_of": "part",
     "short_report": "short",
 }
 
@@ -49,6 +52,7 @@ __all__ = [
     "match_topics",
     "mean_overlap",
     "paragraph",
+    "part_of",
     "predictive_perplexity",
     "reconstruction_grid",
     "save_png",

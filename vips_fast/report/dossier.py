@@ -1,12 +1,10 @@
-"""All that a report says of one model, from released quantities and public facts alone: what the templates show.
+"""The facts that a report shows about one model, made from releases and public facts.
 
 A dossier is a function of a fitted estimator (its arrays, settings and ledger) and of public inputs that lie beside it
-(words, names of columns). No data are asked for, and none are in reach.
+(words, names of columns). It needs no data and can reach none.
 """
 
-import base64
 import inspect
-import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,75 +18,24 @@ from ..checks import check_number
 from ..engine.assumptions import Finding, assess
 from ..engine.ledger import Ledger
 from ..models.estimator import PrivateEstimator
-from ..models.examples import BernoulliMixture, GaussianMixture, VectorMixture
-from ..models.lda import LatentDirichletAllocation
-from ..models.logistic import BayesianLogisticRegression
+from ..models.family import family_of
 from ..models.privacy_file import ledger_events
-from ..models.sbn import ClassConditionalNetwork, SigmoidBeliefNetwork
-from ..models.vocabulary import PrivateVocabulary
 from . import figures
-from .images import dictionary_grid, image_grid, save_png
-from .text import component_rows, top_words
+from .part import Learned, part_of
 from .words import Gain, gain
 
-#: Owners of so many records are spoken of.
+#: Numbers of records that one person may own, for which the report has a row.
 _SIZES = (1, 2, 5, 10)
-_MOST_POINTS, _MOST_RUNS, _MOST_ROWS = 12, 20, 40
-#: So that a page stays below 3 MB: topics, hidden units, pixels of all images and rows of the table of coefficients.
-_MOST_TOPICS, _MOST_UNITS, _MOST_PIXELS, _MOST_CELLS = 300, 200, 1_200_000, 5_000
-
-
-@dataclass(frozen=True)
-class Topic:
-    """A topic: its number, its share of all words, its first words and their bars."""
-
-    number: int
-    share: float
-    words: tuple[str, ...]
-    #: How many of the words stand two standard errors above 0.
-    clear: int
-    bars: figures.Rows
-
-
-@dataclass(frozen=True)
-class Group:
-    """Rows under one title: the coefficients of a class, the weights of a hidden unit."""
-
-    title: str
-    rows: figures.Rows
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A picture, as the address of an ``img``, and what it shows."""
-
-    source: str
-    text: str
-    caption: str
-
-
-@dataclass(frozen=True)
-class Learned:
-    """What was learned, by the kind of model; empty where the model has none of that kind."""
-
-    family: str
-    intro: str
-    topics: tuple[Topic, ...] = ()
-    map: figures.Map | None = None
-    groups: tuple[Group, ...] = ()
-    pictures: tuple[Picture, ...] = ()
-    columns: tuple[str, ...] = ()
-    table: tuple[tuple[str, ...], ...] = ()
-    words: tuple[str, ...] = ()
-    note: str = ""
-    caption: str = ""
+_MOST_POINTS, _MOST_RUNS = 12, 20
 
 
 @dataclass(frozen=True)
 class Dossier:
-    """What a report says; each field is shown where its name stands in the templates."""
+    """The facts of a report; the templates show each field under its name."""
 
     kind: str
+    #: Name of the family at ``vips-fast audit``, "" if the audit does not know it.
+    family: str
     title: str
     private: bool
     taints: tuple[str, ...]
@@ -128,20 +75,20 @@ def make_dossier(
     signed: bool = False,
     missing: Sequence[str] = (),
 ) -> Dossier:
-    """The dossier of a fitted estimator.
+    """Make the dossier of a fitted estimator.
 
-    ``words`` are those of a topic model's columns, ``names`` of any other's, None takes those that the model knows;
-    ``n_words`` how many words, at least 1, a topic shows. ``audit`` is what `AuditReport.to_dict` gave, ``budget``
-    what `Budget.show` did, ``verified`` a `vips_fast.models.rebuild.VerifyReport`; ``signed`` says that a signature
-    was held against a key; ``missing`` are sentences on what the model's folder does not have. Raises
-    NotFittedError before ``fit``; ValueError if there are not as many words or names as columns, or ``audit`` is no
-    report of an audit.
+    ``words`` name the columns of a topic model, ``names`` the columns of any other; None takes the names that the model
+    knows. A topic shows ``n_words`` words, at least 1. ``audit`` is the result of `AuditReport.to_dict`, ``budget`` of
+    `Budget.show`, ``verified`` a `vips_fast.models.rebuild.VerifyReport`. ``signed`` tells that a signature was checked
+    against a key; ``missing`` are sentences about files that the model's folder lacks. Raises NotFittedError before
+    ``fit``; ValueError if the numbers of names and columns differ, or ``audit`` is not the report of an audit.
     """
     check_number("n_words", n_words, 1, 1000, integer=True)
     result = model._fitted()
     privacy, ledger, n = result.privacy, result.ledger, result.public.n_features
+    family, part = family_of(model), part_of(model)
     columns = words if words is not None else names if names is not None else result.public.feature_names
-    if columns is not None and not isinstance(model, PrivateVocabulary) and len(columns) != n:
+    if columns is not None and part.needs_names and len(columns) != n:
         what = "words" if words is not None else "names"
         raise ValueError(f"{what}: {len(columns)} were given; expected {n}, one for each column")
     _check_audit(audit)
@@ -149,7 +96,7 @@ def make_dossier(
     if privacy.unit == "record" and not ledger.parts and privacy.event is not None:
         found += [gain(privacy, [privacy.event], size) for size in _SIZES[1:]]
     plans = ledger.plans
-    learned = _learned(model, columns, n_words)
+    learned = part.learned(model, columns, n_words)
     closing: Mapping[str, Any] = next((r for r, _ in reversed(ledger.chain()) if r["kind"] == "close"), {})
     kept = len(closing["transcript"]) if closing.get("transcript") else None
     facts = [
@@ -161,7 +108,8 @@ def make_dossier(
     ]
     return Dossier(
         kind=result.kind,
-        title=learned.family,
+        family=family.name if family.adapter else "",
+        title=family.title,
         private=privacy.private,
         taints=privacy.taints,
         statement=privacy.statement(),
@@ -205,7 +153,7 @@ def _check_audit(audit: Mapping[str, Any] | None) -> None:
 
 
 def _curve(ledger: Ledger, delta: float) -> figures.Curve:
-    """Epsilon at delta after some of the releases, and after all."""
+    """Compute epsilon at delta after some of the releases, and after all."""
     n, known = len(ledger), Ledger()
     at = {round(n * i / min(n, _MOST_POINTS)) for i in range(1, min(n, _MOST_POINTS) + 1)}
     points = [(0, 0.0)]
@@ -217,7 +165,7 @@ def _curve(ledger: Ledger, delta: float) -> figures.Curve:
 
 
 def _settings(model: PrivateEstimator, settings: Mapping[str, Any]) -> tuple[tuple[str, str, bool], ...]:
-    """Name and value of each argument of the fit, and whether it is another than the default."""
+    """List each argument of the fit: name, value, and whether it differs from the default."""
     defaults = inspect.signature(type(model).__init__).parameters
     rows = []
     for name, value in sorted(settings.items()):
@@ -236,7 +184,7 @@ def _settings(model: PrivateEstimator, settings: Mapping[str, Any]) -> tuple[tup
 
 
 def _lacks(model: PrivateEstimator, columns: Any, kept: int | None, audit: Any, budget: Any) -> tuple[str, ...]:
-    """What a reader may look for in vain, and where it would come from."""
+    """List facts that the report lacks, each with the command that would supply it."""
     found, result = [], model._fitted()
     missing = sorted(set(model.get_params()) - set(result.settings) - {"callback"})
     if missing:
@@ -244,7 +192,7 @@ def _lacks(model: PrivateEstimator, columns: Any, kept: int | None, audit: Any, 
             f"The settings {', '.join(missing)}: the model was saved by a version that did not have them, and the "
             "fit was as their defaults are now."
         )
-    if columns is None and not isinstance(model, PrivateVocabulary):
+    if columns is None and part_of(model).needs_names:
         found.append("The names of the columns: no words and no names lie beside the model; columns are numbered.")
     if kept is None:
         found.append(
@@ -260,187 +208,3 @@ def _lacks(model: PrivateEstimator, columns: Any, kept: int | None, audit: Any, 
     if model.diagnostics_ is not None:
         found.append("Figures of the training records, which the estimator holds: they are not private, and left out.")
     return tuple(found)
-
-
-# ------------------------------------------------------------- by kind of model
-
-
-def _learned(model: PrivateEstimator, columns: Sequence[str] | None, n_words: int) -> Learned:
-    if isinstance(model, LatentDirichletAllocation):
-        return _topics(model, columns, n_words)
-    if isinstance(model, BayesianLogisticRegression):
-        return _coefficients(model, columns)
-    if isinstance(model, SigmoidBeliefNetwork):
-        return _network(model, columns)
-    if isinstance(model, PrivateVocabulary):
-        return _vocabulary(model)
-    if isinstance(model, (BernoulliMixture, GaussianMixture, VectorMixture)):
-        return _mixture(model, columns, n_words)
-    rows = []
-    for name, array in model._fitted().arrays.items():
-        numbers = [f"{f(array):.4g}" for f in (np.min, np.mean, np.max)] if array.size else ["", "", ""]
-        rows.append((name, str(array.dtype), " × ".join(map(str, array.shape)) or "1", *numbers))
-    head = ("array", "type", "shape", "least", "mean", "largest")
-    own = "A belief network for each class" if isinstance(model, ClassConditionalNetwork) else "A model of one's own"
-    return Learned(
-        own,
-        "The arrays that the model publishes, each a function of its releases.",
-        columns=head,
-        table=tuple(rows),
-        caption="Published arrays",
-    )
-
-
-def _mixture(
-    model: BernoulliMixture | GaussianMixture | VectorMixture, names: Sequence[str] | None, n_words: int
-) -> Learned:
-    """The components by weight, each with what tells it from the others."""
-    return Learned(
-        "Mixture",
-        "Each record is of one of the components. A component shows its share of the records, and the words "
-        "that its documents hold more often than others', or the columns whose means are furthest from those of all.",
-        columns=("component", "share", "what tells it apart"),
-        table=tuple(component_rows(model, names, n_words)[:_MOST_ROWS]),
-        caption="Components by share",
-    )
-
-
-def _topics(model: LatentDirichletAllocation, words: Sequence[str] | None, n_words: int) -> Learned:
-    components, errors = model.components_, model.components_sd_
-    totals = components.sum(axis=1)
-    names = top_words(components, words, n_words)
-    best = np.argsort(-components, axis=1, kind="stable")[:, :n_words]
-    noisy = bool((errors > 0).any())
-    topics = []
-    shown = np.sort(np.argsort(-totals, kind="stable")[:_MOST_TOPICS]).tolist()
-    for k in shown:
-        row = best[k]
-        values, sd = components[k, row] / totals[k], errors[k, row] / totals[k]
-        rows = figures.bars(names[k], values.tolist(), sd.tolist() if noisy else None)
-        clear = int((values >= 2.0 * sd).sum())
-        topics.append(Topic(k + 1, float(totals[k] / totals.sum()), tuple(names[k]), clear, rows))
-    titles = [f"Topic {one.number}, {one.share:.1%} of all words: {', '.join(one.words[:5])}" for one in topics]
-    hidden = sum(one.clear == 0 for one in topics)
-    note = ""
-    if noisy and hidden:
-        note = (
-            f"Of {len(topics)} topics {hidden} show no word that stands two standard errors above the noise: what "
-            "they show may be noise."
-        )
-    if len(topics) < len(components):
-        note += f" Shown are the {len(topics)} largest of {len(components)} topics."
-    return Learned(
-        "Topic model",
-        "A topic is a distribution over words; a document mixes several. "
-        + (
-            "A bar is a word's probability in the topic, the line one standard error of the noise on either side. Pale "
-            "bars are shorter than two of them: they cannot be told from noise."
-            if noisy
-            else "A bar is a word's probability in the topic. No noise was added."
-        ),
-        topics=tuple(topics),
-        note=note.strip(),
-        map=figures.topic_map(components[shown], titles, shown) if len(topics) > 2 else None,
-    )
-
-
-def _coefficients(model: BayesianLogisticRegression, names: Sequence[str] | None) -> Learned:
-    means, d = model.coef_, model.n_features_in_
-    limits = model.credible_interval(0.9).reshape(*means.shape, 2)
-    names = [f"column {j + 1}" for j in range(d)] if names is None else list(names)
-    classes = [str(label) for label in model.classes_.tolist()]
-    titles = [f"for {c} against the rest" for c in classes]
-    if len(means) == 1:
-        titles = [f"for {classes[1]} against {classes[0]}"]
-    most = max(5, _MOST_ROWS // len(means))
-    groups, table, clear = [], [], 0
-    for k, title in enumerate(titles):
-        chosen = np.argsort(-np.abs(means[k]), kind="stable")[:most]
-        low, high = limits[k, :, 0], limits[k, :, 1]
-        clear += int(((low > 0) | (high < 0)).sum())
-        span = min(0.0, float(low[chosen].min())), max(0.0, float(high[chosen].max()))
-        for first in range(0, len(chosen), 20):
-            part = chosen[first : first + 20]
-            rows = figures.intervals(
-                [names[j] for j in part], means[k, part].tolist(), low[part].tolist(), high[part].tolist(), span
-            )
-            groups.append(Group(title + (", continued" if first else ""), rows))
-        listed = np.sort(np.argsort(-np.abs(means[k]), kind="stable")[: max(1, _MOST_CELLS // len(means))])
-        table += [
-            ((title,) if len(means) > 1 else ()) + (names[j], *(f"{v:+.4g}" for v in (means[k, j], low[j], high[j])))
-            for j in listed.tolist()
-        ]
-    head = (("class",) if len(means) > 1 else ()) + ("column", "mean", "5 %", "95 %")
-    return Learned(
-        "Logistic regression",
-        "A coefficient is how much a column adds to the log odds, all others being the same. The point is the "
-        "posterior mean, the line the 90 % interval, which takes the noise into account. Pale intervals hold 0: their "
-        f"sign is not known. Shown are the {most * len(means) if most < d else means.size} largest of {means.size}; of "
-        f"all, {clear} have an interval without 0.",
-        groups=tuple(groups),
-        columns=head,
-        table=tuple(table),
-        caption="All coefficients" if len(table) == means.size else f"The {len(table)} largest coefficients",
-    )
-
-
-def _network(model: SigmoidBeliefNetwork, names: Sequence[str] | None) -> Learned:
-    weights = model.components_
-    n_units, n_pixels = weights.shape
-    side = math.isqrt(n_pixels)
-    if side * side == n_pixels and names is None:
-        pictures = [_picture(image_grid(model.mean_image_[None], gap=0), "The mean image", "mean")]
-        scale = dictionary_grid(model, (side, side))
-        columns = math.ceil(math.sqrt(n_units))
-        shown = min(n_units, _MOST_UNITS, max(1, _MOST_PIXELS // n_pixels))
-        for k in range(shown):
-            a, b = (k // columns) * (side + 1) + 1, (k % columns) * (side + 1) + 1
-            one = scale[a : a + side, b : b + side]
-            pictures.append(_picture(one, f"Weights of hidden unit {k + 1}", f"unit {k + 1}"))
-        note = f"Shown are {shown} of {n_units} hidden units." if n_units > shown else ""
-        return Learned(
-            "Sigmoid belief network",
-            "The released mean of the images, black being 1, and what each hidden unit adds to the log odds of each "
-            "pixel: grey is 0, black is more, white is less.",
-            pictures=tuple(pictures),
-            note=note,
-        )
-    names = [f"column {j + 1}" for j in range(n_pixels)] if names is None else list(names)
-    span = min(0.0, float(weights.min())), max(0.0, float(weights.max()))
-    groups = []
-    for k, row in enumerate(weights[:_MOST_UNITS]):
-        chosen = np.argsort(-np.abs(row), kind="stable")[:10]
-        values = row[chosen].tolist()
-        rows = figures.intervals([names[j] for j in chosen], values, values, values, span)
-        groups.append(Group(f"hidden unit {k + 1}", rows))
-    return Learned(
-        "Sigmoid belief network",
-        "What each hidden unit adds to the log odds of the columns that it matters most for; the points are posterior "
-        "means.",
-        groups=tuple(groups),
-        note=f"Shown are {len(groups)} of {n_units} hidden units." * (n_units > len(groups)),
-    )
-
-
-def _vocabulary(model: PrivateVocabulary) -> Learned:
-    names, shares = [str(name) for name in model.get_feature_names_out()], model.shares_
-    order = np.argsort(-shares, kind="stable")[:_MOST_ROWS]
-    groups = []
-    for first in range(0, len(order), 20):
-        part = order[first : first + 20]
-        rows = figures.bars([names[j] for j in part], shares[part].tolist())
-        groups.append(Group(f"Words {first + 1} to {first + len(part)}", rows))
-    return Learned(
-        "Vocabulary",
-        f"{len(names)} words that enough {model.privacy_.unit}s use. A bar is the noised share of the "
-        f"{model.privacy_.unit}s that hold the word.",
-        groups=tuple(groups),
-        words=tuple(names),
-        note="" if names else "No word passed the threshold: the vocabulary is empty.",
-    )
-
-
-def _picture(grid: np.ndarray, text: str, caption: str) -> Picture:
-    file = io.BytesIO()
-    save_png(grid, file, scale=1)
-    return Picture("data:image/png;base64," + base64.b64encode(file.getvalue()).decode("ascii"), text, caption)

@@ -1,6 +1,6 @@
-"""The report of a fitted model as one HTML page that needs nothing else: no network, no script, no other file.
+"""The report of a fitted model as one HTML page that needs no network, no script and no other file.
 
-Everything in it is a function of what the model publishes and of public inputs, so that it costs no privacy
+Everything in it is a function of released quantities and of public inputs, so it costs no privacy
 (`vips_fast.report.dossier`). Needs Jinja2, the extra ``report``.
 """
 
@@ -16,9 +16,6 @@ from ..models.estimator import PrivateEstimator
 from .dossier import Dossier, make_dossier
 from .words import percent
 
-#: What a family of models is called by ``vips-fast audit``.
-_FAMILIES = {"Topic model": "lda", "Logistic regression": "blr", "Sigmoid belief network": "sbn"}
-
 
 def html_report(
     model: PrivateEstimator,
@@ -32,9 +29,9 @@ def html_report(
     signed: bool = False,
     missing: Sequence[str] = (),
 ) -> str:
-    """The page, as text to be written in UTF-8; the same arguments give the same text.
+    """Render the page, as text to write in UTF-8; the same arguments give the same text.
 
-    Arguments and errors are those of `vips_fast.report.dossier.make_dossier`; ImportError without Jinja2.
+    Takes the arguments of `vips_fast.report.dossier.make_dossier` and raises its errors; ImportError without Jinja2.
     """
     template = environment().get_template("report.html")
     dossier = make_dossier(
@@ -50,12 +47,11 @@ def html_report(
     )
     more = {"delta": rounded_up(model.privacy_.delta, 3), "question": _question(model.privacy_)}
     shown = {**{name: getattr(dossier, name) for name in Dossier.__dataclass_fields__}, **more}
-    shown["family"] = _FAMILIES.get(dossier.title, "")
     return str(template.render(d=shown, up=rounded_up, down=rounded_down, percent=percent, odds=_odds))
 
 
 def environment() -> Any:
-    """Jinja's, with the templates of this package; ImportError, which says what to install, where it is missing."""
+    """Make Jinja's environment with the templates of this package; ImportError, with the remedy, without Jinja2."""
     try:
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
     except ImportError:
@@ -73,7 +69,7 @@ def environment() -> Any:
 
 
 def _question(privacy: Privacy) -> str:
-    """What the attacker wants to know, and all that is unknown."""
+    """Word the question of an attacker who knows everything else."""
     whose = f"records of one {'owner' if privacy.unit == 'record' else privacy.unit}"
     if privacy.neighbors == "replace_one":
         return f"which of two possible values the {whose} have"

@@ -6,9 +6,9 @@ from .words import FALSE_POSITIVES, percent
 
 
 def short_report(dossier: Dossier, width: int = 100) -> str:
-    """What was learned, the guarantee, what an attacker can gain, and what is left to vouch for, in lines."""
+    """Write the parameters, the guarantee, an attacker's gain and the open assumptions, in lines."""
     learned = dossier.learned
-    head = f"{learned.family} ({dossier.kind})"
+    head = f"{dossier.title} ({dossier.kind})"
     lines = [head if dossier.private else f"NOT PRIVATE: {head}", ""]
     for topic in learned.topics:
         clear = "" if topic.bars.rows and not any(row.weak for row in topic.bars.rows) else f"  [{topic.clear} clear]"

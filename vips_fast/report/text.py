@@ -73,26 +73,6 @@ def topics_table(
     return "\n".join(lines)
 
 
-def component_rows(model: Any, names: Sequence[str] | None = None, n_words: int = 10) -> list[tuple[str, str, str]]:
-    """The components of a fitted mixture, the largest first: number, share of the records, what tells it apart.
-
-    That is, of a `VectorMixture` with a vocabulary, its keywords, of which there may be none; else the at most
-    ``n_words`` columns whose means are furthest from those of all, by ``names`` or by number.
-    """
-    weights = model.weights_
-    if getattr(model, "vocabulary", None) is not None:
-        held = [", ".join(words) for words in model.keywords(n_words)]
-    else:
-        means = model.probabilities_ if hasattr(model, "probabilities_") else model.means_
-        # A projected vector's coordinates are no columns of the data.
-        numbered = names is None or hasattr(model, "projection")
-        said = [f"column {j + 1}" for j in range(means.shape[1])] if numbered else list(names or ())
-        apart = means - weights @ means
-        best = np.argsort(-np.abs(apart), axis=1, kind="stable")[:, :n_words]
-        held = [", ".join(f"{said[j]} {means[k, j]:.3g}" for j in row) for k, row in enumerate(best)]
-    return [(str(k + 1), f"{weights[k]:.1%}", held[k]) for k in np.argsort(-weights, kind="stable").tolist()]
-
-
 def table(rows: Iterable[Iterable[object]], header: Iterable[object] | None = None) -> str:
     """Rows of text in aligned columns: the first to the left, the others to the right."""
     texts = [list(map(str, row)) for row in ([] if header is None else [header])]

@@ -1,0 +1,341 @@
+"""One record a model: complete, closed, and all that the package needs to serve a model that is added."""
+
+import ast
+import importlib
+import inspect
+import json
+import os
+import pkgutil
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cases import EVERY
+
+import vips_fast
+from vips_fast import LatentDirichletAllocation, models, verify
+from vips_fast.audit.adapter import Adapter
+from vips_fast.models import family
+from vips_fast.models.estimator import PrivateEstimator
+from vips_fast.models.family import FAMILIES, OWN, class_named, family_of, resolve
+from vips_fast.report.part import Part
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "vips_fast"
+NAMES = {path.partition(":")[2] for one in FAMILIES for path in (*one.classes, *one.variants)}
+#: Bases of estimators, of which no model is.
+BASES = {"TopicQuality", "PrivateEstimator", "Transformer", "ConjugateEstimator"}
+
+
+@pytest.mark.parametrize("one", FAMILIES, ids=lambda one: one.name)
+def test_every_record_is_complete(one):
+    assert [other.name for other in FAMILIES].count(one.name) == 1 and one.title
+    kinds = [resolve(path) for path in (*one.classes, *one.variants)]
+    for kind in kinds:
+        assert issubclass(kind, PrivateEstimator) and family_of(kind) is one and family_of(kind()) is one
+        assert class_named(kind.__name__) is kind
+        assert not one.verb or callable(getattr(kind, {"predict": "predict_proba"}.get(one.verb, one.verb)))
+    assert all(getattr(vips_fast, path.partition(":")[2]) is resolve(path) for path in one.classes)
+    part = resolve(one.part)()
+    assert isinstance(part, Part) and part.source in ("", one.text, *one.inputs)
+    # A family that writes a text has a part that makes it.
+    assert bool(one.text) == (type(part).text is not Part.text)
+    if one.adapter:
+        adapter = resolve(one.adapter)
+        assert issubclass(adapter, Adapter) and adapter.estimator_type is kinds[0] is one.estimator()
+    assert bool(one.command) == bool(one.shell) and (one.shell or not one.verb)
+    if one.shell:
+        shell = resolve(one.shell)
+        assert callable(shell.add) and callable(shell.fit) and (not one.verb or callable(shell.read_new))
+    if one.scorer:
+        scorer, (low, high) = resolve(one.scorer)(kinds[0](), 10)
+        assert callable(scorer) and low < high
+
+
+def test_every_estimator_of_the_package_is_in_one_record():
+    found = set()
+    for module in pkgutil.walk_packages(models.__path__, "vips_fast.models."):
+        for name, kind in vars(importlib.import_module(module.name)).items():
+            if inspect.isclass(kind) and issubclass(kind, PrivateEstimator) and not name.startswith("_"):
+                found.add(kind.__name__)
+    assert found - BASES == NAMES
+    assert sum(len(one.classes) + len(one.variants) for one in FAMILIES) == len(NAMES)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_every_case_has_its_family(name):
+    found = family_of(EVERY[name][0]())
+    assert (found is OWN) == (name in ("own", "pca", "binomial"))
+
+
+# ------------------------------------------------------------------ closedness
+
+FOREIGN = [
+    "evil:X",
+    "vips_fast.models.lda:LatentDirichletAllocation",
+    "os:system",
+    "PrivateEstimator",
+    "X",
+    "",
+    ":",
+    "lda",
+]
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_a_name_that_is_in_no_record_is_refused_before_anything_is_imported(name, monkeypatch):
+    def imported(module):
+        raise AssertionError(f"{module} was imported")
+
+    monkeypatch.setattr(family, "import_module", imported)
+    with pytest.raises(ValueError, match="is not a class of this package"):
+        class_named(name)
+
+
+def saved(folder):
+    """A saved model with its transcript."""
+    model = LatentDirichletAllocation(2, noise_multiplier=5.0, n_steps=2, doc_length=20)
+    model.fit(np.ones((50, 6), dtype=int), transcript=folder / "transcript").save(folder / "model")
+    return folder / "model"
+
+
+@pytest.fixture
+def evil(tmp_path):
+    """A folder whose model names a class of a module that lies beside it, and which leaves a mark when it runs."""
+    model = saved(tmp_path)
+    (tmp_path / "evil.py").write_text(
+        "from pathlib import Path\n"
+        f"Path({str(tmp_path / 'ran')!r}).touch()\n"
+        "from vips_fast import LatentDirichletAllocation\n"
+        "class X(LatentDirichletAllocation): pass\n"
+    )
+    meta = json.loads((model / "model.json").read_text())
+    assert meta["model"] == "LatentDirichletAllocation"
+    (model / "model.json").write_text(json.dumps({**meta, "model": "evil:X"}))
+    return tmp_path
+
+
+#: Each is run in the folder of the module.
+COMMANDS = [
+    ["verify", "model", "--transcript", "transcript"],
+    ["topics", "model"],
+    ["show", "model"],
+    ["report", "model", "--out", "report.html"],
+    ["privacy", "model"],
+    ["transform", "model", "docs.npz"],
+    ["predict", "model", "docs.npz"],
+    ["plot", "model", "--out", "weights.png"],
+    ["coherence", "model", "docs.npz"],
+    ["compare", "model", "model"],
+    ["sign", "model", "--key", "key"],
+    ["fit", "lda", "docs.npz", "--topics", "2", "--epsilon", "1", "--out", "model", "--force"],
+    ["fit", "lda", "docs.npz", "--topics", "2", "--epsilon", "1", "--out", "other", "--prior-model", "model"],
+]
+
+
+def test_no_file_of_a_model_chooses_the_code_that_runs(evil):
+    from scipy import sparse
+
+    sparse.save_npz(evil / "docs.npz", sparse.csr_matrix(np.ones((4, 6), dtype=int)))
+    before = (evil / "model" / "model.json").read_bytes()
+    # As `python -m vips_fast` in this folder: the folder is first on the path.
+    driver = (
+        "import importlib.util, json, sys\n"
+        "from vips_fast.cli import main\n"
+        "assert importlib.util.find_spec('evil') is not None\n"
+        f"print(json.dumps([main(one) for one in json.loads({json.dumps(json.dumps(COMMANDS))})]))\n"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
+    done = subprocess.run([sys.executable, "-c", driver], cwd=evil, env=environment, capture_output=True, text=True)
+    codes = json.loads(done.stdout.splitlines()[-1])
+    assert all(codes) and not (evil / "ran").exists(), done.stderr
+    refused = [line for line in done.stderr.splitlines() if "'evil:X' is not a class of this package" in line]
+    assert len(refused) >= len(COMMANDS) - 2, done.stderr
+    done = subprocess.run(
+        [sys.executable, "-m", "vips_fast", *COMMANDS[0]], cwd=evil, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 2 and "'evil:X' is not a class" in done.stderr and not (evil / "ran").exists()
+    assert (evil / "model" / "model.json").read_bytes() == before
+
+
+def test_a_class_of_your_own_comes_from_the_caller_only(evil, monkeypatch):
+    monkeypatch.syspath_prepend(str(evil))
+    with pytest.raises(ValueError, match="is not a class of this package"):
+        verify(evil / "model", evil / "transcript")
+    assert not (evil / "ran").exists()
+    # The caller may name it; the file must then name a class of that name.
+    with pytest.raises(ValueError, match="holds a evil:X: expected a X"):
+        verify(evil / "model", evil / "transcript", cls="evil:X")
+    assert (evil / "ran").exists()
+    sys.modules.pop("evil")
+
+
+# ---------------------------------------------------------- nobody asks elsewhere
+
+#: Questions that are no table of models: variants inside the adapter of their own family, and arguments that are
+#: refused if they are no estimator, or none that can be audited by examples.
+ASKED = {
+    ("audit.adapters", "PaperLatentDirichletAllocation"),
+    ("audit.adapters", "PaperSigmoidBeliefNetwork"),
+    ("audit.conjugate", "ConjugateEstimator"),
+    ("models.rebuild", "PrivateEstimator"),
+    ("models.search", "PrivateEstimator"),
+}
+
+
+def test_what_a_model_is_is_asked_of_its_family_alone():
+    found = set()
+    for path in sorted(PACKAGE.rglob("*.py")):
+        module = ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and len(node.args) > 1):
+                continue
+            if node.func.id in ("isinstance", "issubclass"):
+                named = {one.id for one in ast.walk(node.args[1]) if isinstance(one, ast.Name)}
+                found |= {(module, name) for name in named & (NAMES | BASES)}
+            if node.func.id == "hasattr" and isinstance(node.args[1], ast.Constant):
+                assert ast.unparse(node.args[0]) not in ("model", "estimator", "fitted"), (
+                    f"{module}: {ast.unparse(node)}"
+                )
+    assert found == ASKED
+
+
+# ------------------------------------------------------------------- a rehearsal
+
+#: All that a model takes, by file: what is written, or what is put before a mark in a file that is there.
+ADDED = {
+    "models/ball.py": '''"""Networks with a name of their own."""
+
+from .sbn import SigmoidBeliefNetwork
+
+
+class BallNetwork(SigmoidBeliefNetwork):
+    """A network."""
+''',
+    "models/family.py": (
+        "    OWN,\n)",
+        """    Family(
+        name="ball",
+        title="Ball",
+        classes=("models.ball:BallNetwork",),
+        command="ball",
+        shell="cli.ball",
+        verb="transform",
+        scorer="models.scores:pixel_accuracy",
+        text="ball.txt",
+        part="report.parts.ball:Ball",
+        adapter="audit.adapters:BallAdapter",
+    ),
+""",
+    ),
+    "report/parts/ball.py": '''"""The part of a ball."""
+
+from ..part import Learned, Part
+
+
+class Ball(Part):
+    output, source = "ball", "ball.txt"
+
+    def learned(self, model, columns, n_words):
+        return Learned("Balls are round.", note=", ".join(columns or ()))
+
+    def text(self, model, columns, n_words=10):
+        return " ".join(columns or ()) + f" {model.components_.sum():.6g}\\n"
+
+    def names(self, model, source):
+        return source.split()[:-1]
+''',
+    "audit/adapters.py": (
+        "class ClassesAdapter",
+        """class BallAdapter(SbnAdapter):
+    from ..models.ball import BallNetwork as estimator_type
+
+
+""",
+    ),
+    "cli/help.py": (
+        '    "topics": (',
+        '    "fit ball": ("vips-fast fit ball x.npy --out m",),\n'
+        '    "search ball": ("vips-fast search ball x.npy --out m --try seed=1,2",),\n',
+    ),
+    "cli/ball.py": '''"""``fit ball``."""
+
+from pathlib import Path
+
+import numpy as np
+
+from . import texts
+from .arguments import command
+
+
+def add(commands, models):
+    parser = command(models, "ball", fit, "fit a ball")
+    parser.add_argument("input")
+    parser.add_argument("--out", required=True)
+
+
+def fit(args):
+    from ..models.ball import BallNetwork
+
+    X = np.load(args.input)
+    model = BallNetwork(2, noise_multiplier=2.0, n_steps=2).fit(X, transcript=args.out + ".transcript")
+    model.save(args.out)
+    for name, text in texts.written(model, [f"c{j}" for j in range(X.shape[1])]).items():
+        Path(args.out, name).write_text(text)
+    return 0
+
+
+def read_new(args, model):
+    return np.load(args.input)
+''',
+}
+#: The other files: the import for type checkers, and the small fit by which the contract of all models is checked.
+BESIDE = ("vips_fast/__init__.py", "tests/helpers/cases.py")
+
+REHEARSED = """
+import numpy as np
+import vips_fast
+from vips_fast.audit import adapter_for
+from vips_fast.cli import main
+from vips_fast.models.search import default_scorer
+
+assert vips_fast.__file__.startswith(__import__("os").getcwd()) and "BallNetwork" in dir(vips_fast)
+X = np.random.default_rng(0).integers(0, 2, (60, 5)).astype(np.uint8)
+np.save("x.npy", X)
+assert main(["fit", "ball", "x.npy", "--out", "m"]) == 0
+assert main(["verify", "m", "--transcript", "m.transcript"]) == 0
+assert main(["show", "m"]) == 0
+assert main(["report", "m", "--out", "m.html"]) == 0
+page = open("m.html").read()
+assert "Balls are round." in page and "c0, c1, c2, c3, c4" in page and "vips-fast audit ball" in page
+assert main(["transform", "m", "x.npy", "--out", "z.csv"]) == 0
+assert open("z.csv").readline().startswith("ball1,ball2")
+assert main(["predict", "m", "x.npy"]) == 2
+assert adapter_for("ball").kind is vips_fast.BallNetwork
+assert adapter_for(vips_fast.BallNetwork(3)).estimator().n_components == 3
+assert default_scorer(vips_fast.BallNetwork(2), 5)[1] == (0.0, 1.0)
+assert main(["audit", "ball", "--layers", "A"]) == 0
+open("m/ball.txt", "a").write("x")
+assert main(["verify", "m", "--transcript", "m.transcript"]) == 1
+"""
+
+
+def test_a_model_takes_a_record_and_at_most_eight_files(tmp_path):
+    assert len(ADDED) + len(BESIDE) <= 8
+    copy = tmp_path / "vips_fast"
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    for name, text in ADDED.items():
+        path = copy / name
+        if isinstance(text, tuple):
+            mark, more = text
+            text = path.read_text("utf-8").replace(mark, more + mark, 1)
+            assert more in text
+        path.write_text(text, "utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", REHEARSED], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

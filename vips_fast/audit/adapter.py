@@ -1,0 +1,172 @@
+"""The base of all adapters: the hardest raw records and released states of a model, for the layers.
+
+An adapter knows a model as its users do, by settings, raw data and released numbers, and
+by the engine's contract. It never looks inside.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..engine.model import Model, Release
+from ..models.estimator import PrivateEstimator
+from ..models.family import FAMILIES, family_of, resolve, with_adapter
+from ..models.stage import Stage
+from .bench import Data
+
+#: As large as finite numbers get: a state of such numbers overflows wherever it is used.
+_HUGE = float(np.finfo(np.float64).max)
+
+#: What a model may raise that does not take a release or a state.
+_REFUSALS = (ValueError, ArithmeticError, np.linalg.LinAlgError)
+
+
+class Adapter(ABC):
+    """One model class with settings, as the audit sees it.
+
+    A record of an adapter is raw: `data` can stack it into the arguments of ``fit``. ``settings`` are constructor
+    arguments of the estimator; the choices of a layer (sampling rate, steps, noise multiplier) override them. ``kind``
+    is a subclass of ``estimator_type`` to audit in its place.
+    """
+
+    estimator_type: ClassVar[type[PrivateEstimator]]
+    #: Columns of records: for pairs and runs, and for layer B, where blocks matter.
+    small: int = 4
+    wide: int = 4
+    #: Records that give sixteen threads a block each.
+    many: int = 100
+    #: Settings of post-processing that make whole runs quick, where none are given.
+    cheap: ClassVar[dict[str, Any]] = {}
+    #: Whether `base` records contribute nothing where the worst pair does.
+    disjoint: bool = False
+    #: Most canaries of layer H that a statistic has entries for.
+    most_canaries: int = 1_000
+
+    def __init__(self, settings: dict[str, Any], kind: type[PrivateEstimator] | None = None):
+        self.settings, self.kind = dict(settings), kind or self.estimator_type
+
+    def estimator(self, **overrides: Any) -> Any:
+        """An unfitted estimator of ``kind`` with the settings."""
+        return self.kind(**{**self.settings, **overrides})
+
+    @abstractmethod
+    def data(self, records: Sequence[Any]) -> Data:
+        """Raw records as the arguments of ``fit``."""
+
+    def take(self, data: Data, units: np.ndarray) -> Data:
+        """Data of some of the records of `data`, by their numbers, in this order; a record may be taken again."""
+        return {name: array[units] for name, array in data.items()}
+
+    @abstractmethod
+    def worst_pair(self) -> tuple[Any, Any]:
+        """(record to add, record it replaces): as far apart as two can be, in the sharp state."""
+
+    def tight(self, neighbors: str) -> bool:
+        """Whether the worst pair reaches the declared sensitivity under this relation."""
+        return True
+
+    def adds_up(self) -> bool:
+        """Whether equal rows of one person add up to the clip."""
+        return True
+
+    @abstractmethod
+    def base(self, n: int) -> list[Any]:
+        """n other records, with as little in common with the worst pair as there can be."""
+
+    def company(self, columns: int) -> list[Any]:
+        """Records without which no data set is taken, such as one of each label."""
+        return []
+
+    @abstractmethod
+    def generated(self, rng: np.random.Generator, columns: int) -> Any:
+        """A record drawn at random, extremes included."""
+
+    @abstractmethod
+    def invalid(self) -> list[Any]:
+        """Records of the right form that hold values which are not valid."""
+
+    @abstractmethod
+    def blank(self, entries: int) -> list[Any]:
+        """Records so wide that a release has about ``entries`` entries, if they can be."""
+
+    def canaries(self, n: int, neighbors: str, persons: bool = False) -> Data | None:
+        """2n raw records; in the sharp state, number i < n moves entries of the statistic that no other one moves.
+
+        Number n + i is the record that number i replaces, and is not used for adding or removing one. ``persons``:
+        these are rows of persons, whose contributions may have other bounds. None if there are no such records.
+        """
+        return None
+
+    def sharp(self, prepared: Stage) -> None:
+        """Put the model in a released state whose worst-case records reach the bound; here, leave the start."""
+        return
+
+    def scramble(self, prepared: Stage, rng: np.random.Generator, releases: int) -> None:
+        """Put the model in the state that releases drawn at random lead to: of hardly any noise, or of little else."""
+        model, plan = prepared.model, prepared.plan
+        for step in range(releases):
+            scale = plan.mechanism.spacing / plan.sampler.expected_batch_size
+            size = model.clip * 10.0 ** rng.uniform(-3, 1) / math.sqrt(math.prod(model.shape))
+            units = np.rint(rng.standard_normal(model.shape) * (size / scale)).astype(np.int64)
+            model.update(Release(step, units, scale, size * 10.0 ** rng.uniform(-3, 0.3)))
+
+    def poison(self, prepared: Stage) -> bool:
+        """Make the released parameters non-finite, through the contract only.
+
+        A release of NaN is tried first. Where the model refuses it, its state is filled
+        with the largest finite numbers, as far as `Model.restore` takes them: these
+        overflow in the next step. Returns False where the model refuses everything.
+        """
+        model, before = prepared.model, prepared.model.state()
+        with np.errstate(all="ignore"):
+            try:
+                model.update(Release(0, np.ones(model.shape, dtype=np.int64), math.nan, math.nan))
+                return True
+            except _REFUSALS:
+                model.restore(before)
+            poisoned = dict(before)
+            for name, array in before.items():
+                for value in (_HUGE, -_HUGE):
+                    if _takes(model, {**poisoned, name: np.full(array.shape, value)}):
+                        poisoned[name] = np.full(array.shape, value)
+                        break
+            model.restore(poisoned)
+        return any(poisoned[name] is not before[name] for name in before)
+
+
+def _takes(model: Model, state: dict[str, np.ndarray]) -> bool:
+    try:
+        model.restore(state)
+    except _REFUSALS:
+        return False
+    return True
+
+
+def adapter_for(model: Any, settings: dict[str, Any] | None = None) -> Adapter:
+    """Make the adapter of a name, an estimator class, an estimator with parameters or an adapter.
+
+    Subclasses of these models, such as the classes of their ``paper`` constructors, count as well; an adapter of your
+    own audits a model of your own. `settings` are constructor arguments that override the settings of an estimator or
+    adapter. Raises ValueError if no adapter is known, or an argument is not a parameter of the model.
+    """
+    settings = dict(settings or {})
+    if isinstance(model, Adapter):
+        return type(model)({**model.settings, **settings}, model.kind)
+    named = {one.name: one for one in FAMILIES if one.adapter}
+    family = named.get(model) if isinstance(model, str) else family_of(model)
+    if family is None or not family.adapter:
+        raise ValueError(
+            f"model={model!r}: expected one of {', '.join(map(repr, with_adapter()))}, their class or an estimator, or "
+            "an Adapter (`conjugate_adapter` makes one of a ConjugateEstimator)"
+        )
+    kind = family.estimator() if isinstance(model, str) else model if isinstance(model, type) else type(model)
+    if not isinstance(model, (str, type)):
+        settings = {**model.get_params(), **settings}
+    unknown = sorted(set(settings) - set(kind().get_params()))
+    if unknown:
+        raise ValueError(f"settings: {unknown[0]!r} is not a parameter of {kind.__name__}")
+    adapter: Adapter = resolve(family.adapter)(settings, kind)
+    return adapter

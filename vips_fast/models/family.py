@@ -1,0 +1,210 @@
+"""Families of models: one record a model, the source of every table of models in the package.
+
+A record names the parts of a model that other layers own: how the shell reads its data, how a search scores it, which
+files lie beside it, its part of the report, its adapter in the audit. Parts are written ``module:name``, relative to
+the package, and `resolve` imports one when it is used. So a record imports nothing, from above or below.
+
+The tuple `FAMILIES` is closed. The files of a saved model name a class, and only a name in these records is ever
+imported: a file cannot choose what code runs. The caller passes a class of your own; no file names it.
+"""
+
+from importlib import import_module
+from typing import Any, NamedTuple
+
+
+class Family(NamedTuple):
+    """The record of a model.
+
+    Attributes
+    ----------
+    name : str
+        Short name, unique: of the audit at the shell, and in messages.
+    title : str
+        Heading of a report.
+    classes : tuple of str
+        Estimators that ``vips_fast`` exports; the first is the one that `estimator` gives.
+    variants : tuple of str
+        Other classes that `save` may have named, such as the classes of the ``paper`` constructors.
+    command : str
+        The word behind ``vips-fast fit``, "" if the shell fits no such model.
+    shell : str
+        Module of the shell, with ``add(commands, models)`` and, with a `verb`, ``read_new(args, model)``.
+    verb : str
+        The command that reads new records: "transform", "predict" or "".
+    scorer : str
+        Function (estimator, n_features) to a scorer and its public range, for a search; "" for a family without one.
+    text : str
+        File beside a saved model that ``fit`` writes and ``verify`` makes again.
+    inputs : tuple of str
+        Files beside a saved model that hold public inputs, taken as they are.
+    part : str
+        Class of its part of a report, a `vips_fast.report.part.Part`.
+    adapter : str
+        Class of its adapter in the audit, a `vips_fast.audit.adapter.Adapter`; "" for a family without one.
+    """
+
+    name: str
+    title: str
+    classes: tuple[str, ...] = ()
+    variants: tuple[str, ...] = ()
+    command: str = ""
+    shell: str = ""
+    verb: str = ""
+    scorer: str = ""
+    text: str = ""
+    inputs: tuple[str, ...] = ()
+    part: str = "report.part:Part"
+    adapter: str = ""
+
+    def estimator(self) -> Any:
+        """Import the family's first class."""
+        return resolve(self.classes[0])
+
+
+#: The words of the columns, how texts are read, and the columns of a table.
+_VOCABULARY, _READING, _SCHEMA = "vocab.txt", "text.json", "schema.toml"
+
+#: A model of your own, and those that ship as examples of one.
+OWN = Family(
+    name="own",
+    title="A model of one's own",
+    variants=("models.examples:BinomialRegression", "models.examples:ProbabilisticPCA"),
+)
+
+FAMILIES = (
+    Family(
+        name="lda",
+        title="Topic model",
+        classes=("models.lda:LatentDirichletAllocation",),
+        variants=("models.lda.paper:PaperLatentDirichletAllocation",),
+        command="lda",
+        shell="cli.lda",
+        verb="transform",
+        scorer="models.scores:bound_per_word",
+        text="topics.txt",
+        inputs=(_VOCABULARY, _READING),
+        part="report.parts.topics:Topics",
+        adapter="audit.adapters:LdaAdapter",
+    ),
+    Family(
+        name="blr",
+        title="Logistic regression",
+        classes=("models.logistic:BayesianLogisticRegression",),
+        variants=("models.logistic.paper:PaperLogisticRegression",),
+        command="blr",
+        shell="cli.logistic",
+        verb="predict",
+        scorer="models.scores:log_likelihood",
+        text="coefficients.csv",
+        inputs=(_SCHEMA,),
+        part="report.parts.coefficients:Coefficients",
+        adapter="audit.adapters:LogisticAdapter",
+    ),
+    Family(
+        name="sbn",
+        title="Sigmoid belief network",
+        classes=("models.sbn:SigmoidBeliefNetwork",),
+        variants=("models.sbn.paper:PaperSigmoidBeliefNetwork",),
+        command="sbn",
+        shell="cli.network",
+        verb="transform",
+        scorer="models.scores:pixel_accuracy",
+        part="report.parts.networks:Network",
+        adapter="audit.adapters:SbnAdapter",
+    ),
+    Family(
+        name="sbn-classes",
+        title="A belief network for each class",
+        classes=("models.sbn:ClassConditionalNetwork",),
+        adapter="audit.adapters:ClassesAdapter",
+    ),
+    *(
+        Family(
+            name=name,
+            title="Mixture",
+            classes=(f"models.examples:{kind}Mixture",),
+            command="mixture",
+            shell="cli.mixture",
+            verb="predict",
+            text="components.csv",
+            inputs=inputs,
+            part=f"report.parts.components:{kind}Components",
+        )
+        for name, kind, inputs in (
+            ("bernoulli", "Bernoulli", (_SCHEMA,)),
+            ("gaussian", "Gaussian", (_SCHEMA,)),
+            ("vector", "Vector", ()),
+        )
+    ),
+    Family(
+        name="words",
+        title="Vocabulary",
+        classes=("models.vocabulary:PrivateVocabulary", "models.vocabulary:PrivateCountVectorizer"),
+        part="report.parts.words:Words",
+    ),
+    OWN,
+)
+
+
+def _places() -> dict[str, tuple[str, Family]]:
+    """Map each class name that the files of a model may hold to its path and its family."""
+    return {path.partition(":")[2]: (path, one) for one in FAMILIES for path in (*one.classes, *one.variants)}
+
+
+def resolve(path: str) -> Any:
+    """Import a part that a record names: ``module:name``, or a module, relative to the package."""
+    module, _, name = path.partition(":")
+    found = import_module(f"{__name__.partition('.')[0]}.{module}")
+    return getattr(found, name) if name else found
+
+
+def class_named(name: str) -> Any:
+    """Import the estimator class that the files of a model name.
+
+    Raises ValueError, before anything is imported, if no record has the name.
+    """
+    if name not in (places := _places()):
+        raise ValueError(
+            f"{name!r} is not a class of this package; expected module:Class for one of your own, by cls= in Python or "
+            "--class at the shell"
+        )
+    return resolve(places[name][0])
+
+
+def family_of(model: Any) -> Family:
+    """Find the family of an estimator or of a class; `OWN` for every class that is in no record.
+
+    A class made from one in a record, such as one of your own, is of the same family.
+    """
+    places = _places()
+    for kind in (model if isinstance(model, type) else type(model)).__mro__:
+        if kind.__module__.startswith(f"{__package__}.") and kind.__name__ in places:
+            return places[kind.__name__][1]
+    return OWN
+
+
+def family_named(name: str) -> Family:
+    """Find a family by its short name; KeyError for another name."""
+    return {one.name: one for one in FAMILIES}[name]
+
+
+def exported() -> dict[str, str]:
+    """Map the name of each class that ``vips_fast`` exports to the module it comes from."""
+    paths = (path.partition(":") for one in FAMILIES for path in one.classes)
+    return {name: module for module, _, name in paths}
+
+
+def fitted_at_the_shell(*, searched: bool = False) -> tuple[Family, ...]:
+    """List the first family of each command of ``vips-fast fit``; if ``searched``, only those with a scorer."""
+    first = {one.command: one for one in reversed(FAMILIES) if one.command and (one.scorer or not searched)}
+    return tuple(one for one in FAMILIES if first.get(one.command) is one)
+
+
+def with_adapter() -> tuple[str, ...]:
+    """List the short names of the families that the audit has an adapter for."""
+    return tuple(one.name for one in FAMILIES if one.adapter)
+
+
+def files_beside() -> frozenset[str]:
+    """List the names of the files of all families that may lie beside a saved model."""
+    return frozenset(name for one in FAMILIES for name in (one.text, *one.inputs) if name)

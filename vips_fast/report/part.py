@@ -1,0 +1,110 @@
+"""The part of a report that depends on the kind of model, and the text file beside a saved model.
+
+`Part` serves every model. A family with more to show has a class of its own in `vips_fast.report.parts`, which its
+record in `vips_fast.models.family` names.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..models.family import family_of, resolve
+from . import figures
+
+#: Rows of a table or of a list of bars.
+MOST_ROWS = 40
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic: its number, its share of all words, its first words and their bars."""
+
+    number: int
+    share: float
+    words: tuple[str, ...]
+    #: How many of the words stand two standard errors above 0.
+    clear: int
+    bars: figures.Rows
+
+
+@dataclass(frozen=True)
+class Group:
+    """Rows under one title: the coefficients of a class, the weights of a hidden unit."""
+
+    title: str
+    rows: figures.Rows
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture: the address of an ``img``, its alternative text and its caption."""
+
+    source: str
+    text: str
+    caption: str
+
+
+@dataclass(frozen=True)
+class Learned:
+    """The parameters that were learned, as the templates show them; a family fills the fields that it needs."""
+
+    intro: str
+    topics: tuple[Topic, ...] = ()
+    map: figures.Map | None = None
+    groups: tuple[Group, ...] = ()
+    pictures: tuple[Picture, ...] = ()
+    columns: tuple[str, ...] = ()
+    table: tuple[tuple[str, ...], ...] = ()
+    words: tuple[str, ...] = ()
+    note: str = ""
+    caption: str = ""
+
+
+class Part:
+    """The part of a model that publishes arrays and nothing else that is known: a table of them, no file."""
+
+    #: Keyword of `vips_fast.report.make_dossier` for the names of the columns.
+    keyword: ClassVar[str] = "names"
+    #: Whether the report needs names from outside; a vocabulary has its own.
+    needs_names: ClassVar[bool] = True
+    #: File beside the model that names its columns.
+    source: ClassVar[str] = ""
+    #: Heading of a number that the model computes for a new record.
+    output: ClassVar[str] = "output"
+
+    def learned(self, model: Any, columns: Sequence[str] | None, n_words: int) -> Learned:
+        """Show a fitted estimator; ``columns`` are the names of its columns, ``n_words`` the words of a topic."""
+        rows = []
+        for name, array in model._fitted().arrays.items():
+            numbers = [f"{f(array):.4g}" for f in (np.min, np.mean, np.max)] if array.size else ["", "", ""]
+            rows.append((name, str(array.dtype), " × ".join(map(str, array.shape)) or "1", *numbers))
+        return Learned(
+            "The arrays that the model publishes, each a function of its releases.",
+            columns=("array", "type", "shape", "least", "mean", "largest"),
+            table=tuple(rows),
+            caption="Published arrays",
+        )
+
+    def text(self, model: Any, columns: Sequence[str] | None, n_words: int = 10) -> str:
+        """Write the text file of a fitted model; "" for a family without one."""
+        return ""
+
+    def names(self, model: Any, source: str) -> Sequence[str] | None:
+        """Read the names of the columns in the text of `source`; None if they do not fit the model."""
+        return None
+
+    def follows(self, model: Any, text: str, source: str | None) -> bool:
+        """Compare a text with the one that `text` writes for the names in the text of `source`."""
+        return source is not None and text == self.text(model, self.names(model, source))
+
+    def outputs(self, model: Any, n: int) -> list[str]:
+        """Name the numbers that the model computes for a new record."""
+        return [f"{self.output}{k + 1}" for k in range(n)]
+
+
+def part_of(model: Any) -> Part:
+    """Find the part of a fitted estimator's family."""
+    part: Part = resolve(family_of(model).part)()
+    return part

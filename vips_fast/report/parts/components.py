@@ -1,0 +1,105 @@
+"""Mixtures: each component, its share and its marks, and ``components.csv``."""
+
+import csv
+import io
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..part import MOST_ROWS, Learned, Part, part_of
+
+
+class Components(Part):
+    """The part of a mixture whose components have a mean in each column."""
+
+    source, output = "components.csv", "component"
+
+    def means(self, model: Any) -> np.ndarray:
+        """Return the means, shape (K, n_columns)."""
+        means: np.ndarray = model.means_
+        return means
+
+    def marks(self, model: Any, columns: Sequence[str] | None, n_words: int) -> list[str]:
+        """Describe each component by the at most ``n_words`` columns whose means differ most from the means of all."""
+        means, weights = self.means(model), model.weights_
+        names = list(columns or (f"column {j + 1}" for j in range(means.shape[1])))
+        apart = means - weights @ means
+        best = np.argsort(-np.abs(apart), axis=1, kind="stable")[:, :n_words]
+        return [", ".join(f"{names[j]} {means[k, j]:.3g}" for j in row) for k, row in enumerate(best)]
+
+    def learned(self, model: Any, columns: Sequence[str] | None, n_words: int) -> Learned:
+        """Show the components by weight."""
+        return Learned(
+            "Each record is of one of the components. A component shows its share of the records, and the words "
+            "that its documents hold more often than others', or the columns whose means are furthest from those of "
+            "all.",
+            columns=("component", "share", "what tells it apart"),
+            table=tuple(component_rows(model, columns, n_words)[:MOST_ROWS]),
+            caption="Components by share",
+        )
+
+    def cells(self, model: Any, columns: Sequence[str] | None) -> tuple[list[str], list[list[str]]]:
+        """Give the head and the rows of ``components.csv`` behind number and weight."""
+        return list(columns or ()), [[f"{number:.6g}" for number in row] for row in self.means(model)]
+
+    def text(self, model: Any, columns: Sequence[str] | None, n_words: int = 10) -> str:
+        """Write each component, its weight, and its mean in each column."""
+        out = io.StringIO()
+        table = csv.writer(out, lineterminator="\n")
+        head, rows = self.cells(model, columns)
+        table.writerow(["component", "weight", *head])
+        for k, weight in enumerate(model.weights_.tolist()):
+            table.writerow([k + 1, f"{weight:.6g}", *(rows[k] if rows else ())])
+        return out.getvalue()
+
+    def names(self, model: Any, source: str) -> Sequence[str] | None:
+        """Read the head of the table."""
+        names = next(csv.reader(io.StringIO(source, newline="")), [])[2:]
+        return names if len(names) == model.n_columns_ else None
+
+
+class GaussianComponents(Components):
+    """The part of a mixture of Gaussians."""
+
+
+class BernoulliComponents(Components):
+    """The part of a mixture of rows of 0 and 1."""
+
+    def means(self, model: Any) -> np.ndarray:
+        """Return the probabilities, shape (K, n_columns)."""
+        means: np.ndarray = model.probabilities_
+        return means
+
+
+class VectorComponents(Components):
+    """The part of a mixture of vectors, whose coordinates are no columns of the data."""
+
+    def marks(self, model: Any, columns: Sequence[str] | None, n_words: int) -> list[str]:
+        """Describe each component by its keywords, if the model has a vocabulary."""
+        if model.vocabulary is None:
+            return super().marks(model, None, n_words)
+        return [", ".join(words) for words in model.keywords(n_words)]
+
+    def cells(self, model: Any, columns: Sequence[str] | None) -> tuple[list[str], list[list[str]]]:
+        """Give each component's keywords."""
+        return ([], []) if model.vocabulary is None else (["keywords"], [[" ".join(row)] for row in model.keywords()])
+
+    def names(self, model: Any, source: str) -> Sequence[str] | None:
+        """Vectors have no names of columns."""
+        return None
+
+
+def component_rows(model: Any, names: Sequence[str] | None = None, n_words: int = 10) -> list[tuple[str, str, str]]:
+    """List the components of a fitted mixture, the largest first: number, share of the records, distinguishing marks.
+
+    The marks of a `VectorMixture` with a vocabulary are its keywords, of which there may be few. The marks of another
+    mixture are the at most ``n_words`` columns whose means are furthest from the means of all records, by ``names`` or
+    by number. Raises TypeError if the model is no mixture.
+    """
+    part = part_of(model)
+    if not isinstance(part, Components):
+        raise TypeError(f"model: expected a mixture, got {type(model).__name__}")
+    marks = part.marks(model, names, n_words)
+    weights = model.weights_
+    return [(str(k + 1), f"{weights[k]:.1%}", marks[k]) for k in np.argsort(-weights, kind="stable").tolist()]

@@ -1,0 +1,64 @@
+"""Sigmoid belief networks: the weights of each hidden unit, as pictures if the columns are pixels of a square."""
+
+import base64
+import io
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import figures
+from ..images import dictionary_grid, image_grid, save_png
+from ..part import Group, Learned, Part, Picture
+
+#: So that a page stays below 3 MB: hidden units, and pixels of all images.
+_MOST_UNITS, _MOST_PIXELS = 200, 1_200_000
+
+
+class Network(Part):
+    """The part of a sigmoid belief network."""
+
+    output = "unit"
+
+    def learned(self, model: Any, columns: Sequence[str] | None, n_words: int) -> Learned:
+        """Show the weights of each hidden unit."""
+        weights = model.components_
+        n_units, n_pixels = weights.shape
+        side = math.isqrt(n_pixels)
+        if side * side == n_pixels and columns is None:
+            pictures = [_picture(image_grid(model.mean_image_[None], gap=0), "The mean image", "mean")]
+            scale = dictionary_grid(model, (side, side))
+            across = math.ceil(math.sqrt(n_units))
+            shown = min(n_units, _MOST_UNITS, max(1, _MOST_PIXELS // n_pixels))
+            for k in range(shown):
+                a, b = (k // across) * (side + 1) + 1, (k % across) * (side + 1) + 1
+                one = scale[a : a + side, b : b + side]
+                pictures.append(_picture(one, f"Weights of hidden unit {k + 1}", f"unit {k + 1}"))
+            note = f"Shown are {shown} of {n_units} hidden units." if n_units > shown else ""
+            return Learned(
+                "The released mean of the images, black being 1, and what each hidden unit adds to the log odds of "
+                "each pixel: grey is 0, black is more, white is less.",
+                pictures=tuple(pictures),
+                note=note,
+            )
+        names = [f"column {j + 1}" for j in range(n_pixels)] if columns is None else list(columns)
+        span = min(0.0, float(weights.min())), max(0.0, float(weights.max()))
+        groups = []
+        for k, row in enumerate(weights[:_MOST_UNITS]):
+            chosen = np.argsort(-np.abs(row), kind="stable")[:10]
+            values = row[chosen].tolist()
+            rows = figures.intervals([names[j] for j in chosen], values, values, values, span)
+            groups.append(Group(f"hidden unit {k + 1}", rows))
+        return Learned(
+            "What each hidden unit adds to the log odds of the columns that it matters most for; the points are "
+            "posterior means.",
+            groups=tuple(groups),
+            note=f"Shown are {len(groups)} of {n_units} hidden units." * (n_units > len(groups)),
+        )
+
+
+def _picture(grid: np.ndarray, text: str, caption: str) -> Picture:
+    file = io.BytesIO()
+    save_png(grid, file, scale=1)
+    return Picture("data:image/png;base64," + base64.b64encode(file.getvalue()).decode("ascii"), text, caption)

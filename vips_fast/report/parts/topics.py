@@ -1,0 +1,71 @@
+"""Topic models: topics as bars and as a map, and ``topics.txt``."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import figures
+from ..part import Learned, Part, Topic
+from ..text import top_words, topics_table
+
+#: So that a page stays below 3 MB.
+_MOST = 300
+
+
+class Topics(Part):
+    """The part of a topic model."""
+
+    keyword, source, output = "words", "vocab.txt", "topic"
+
+    def learned(self, model: Any, columns: Sequence[str] | None, n_words: int) -> Learned:
+        """Show each topic's first words."""
+        components, errors = model.components_, model.components_sd_
+        totals = components.sum(axis=1)
+        names = top_words(components, columns, n_words)
+        best = np.argsort(-components, axis=1, kind="stable")[:, :n_words]
+        noisy = bool((errors > 0).any())
+        topics = []
+        shown = np.sort(np.argsort(-totals, kind="stable")[:_MOST]).tolist()
+        for k in shown:
+            row = best[k]
+            values, sd = components[k, row] / totals[k], errors[k, row] / totals[k]
+            rows = figures.bars(names[k], values.tolist(), sd.tolist() if noisy else None)
+            clear = int((values >= 2.0 * sd).sum())
+            topics.append(Topic(k + 1, float(totals[k] / totals.sum()), tuple(names[k]), clear, rows))
+        titles = [f"Topic {one.number}, {one.share:.1%} of all words: {', '.join(one.words[:5])}" for one in topics]
+        hidden = sum(one.clear == 0 for one in topics)
+        note = ""
+        if noisy and hidden:
+            note = (
+                f"Of {len(topics)} topics {hidden} show no word that stands two standard errors above the noise: what "
+                "they show may be noise."
+            )
+        if len(topics) < len(components):
+            note += f" Shown are the {len(topics)} largest of {len(components)} topics."
+        return Learned(
+            "A topic is a distribution over words; a document mixes several. "
+            + (
+                "A bar is a word's probability in the topic, the line one standard error of the noise on either side. "
+                "Pale bars are shorter than two of them: they cannot be told from noise."
+                if noisy
+                else "A bar is a word's probability in the topic. No noise was added."
+            ),
+            topics=tuple(topics),
+            note=note.strip(),
+            map=figures.topic_map(components[shown], titles, shown) if len(topics) > 2 else None,
+        )
+
+    def text(self, model: Any, columns: Sequence[str] | None, n_words: int = 10) -> str:
+        """Write the first words of each topic."""
+        return topics_table(model.components_, columns, n_words) + "\n"
+
+    def names(self, model: Any, source: str) -> Sequence[str] | None:
+        """Read the words, one on each line."""
+        return [line.strip() for line in source.removeprefix("\ufeff").rstrip().split("\n")]
+
+    def follows(self, model: Any, text: str, source: str | None) -> bool:
+        """Compare with all numbers of words that ``fit`` may have been given, which no file says."""
+        words = None if source is None else self.names(model, source)
+        longest = max(len(line.split()) for line in text.split("\n"))
+        return any(text == self.text(model, words, n) for n in range(longest, 0, -1))
