@@ -57,7 +57,7 @@ def adult():
     root = Path(os.environ.get("VIPS_FAST_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
     rng = np.random.default_rng(0)
     if root.is_dir():
-        from vips_fast.data import read_adult
+        from peers.uci import read_adult
 
         table = read_adult(root / "adult" / "adult.data.gz", root / "adult" / "adult.test.gz")
         X, y = table.X[:40_000], table.y[:40_000].astype(float)

@@ -32,7 +32,7 @@ def images():
     """All training images, or 60,000 records drawn from a random network."""
     root = Path(os.environ.get("VIPS_FAST_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
     if (root / "mnist").is_dir():
-        from vips_fast.data import load_mnist
+        from peers.mnist import load_mnist
 
         return load_mnist(root / "mnist")[0]
     rng = np.random.default_rng(0)

@@ -5,9 +5,12 @@ import json
 import math
 import os
 import statistics
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+# `peers` lies beside this folder. A figure that is run as a script finds it once it has imported this module.
+sys.path.append(str(ROOT / "bench"))
 DATA = Path(os.environ.get("VIPS_FAST_DATA", ROOT.parent / "shared" / "data"))
 #: Line, marker and colour of the first, second, ... method of a picture: told apart by each of the three alone.
 STYLES = [

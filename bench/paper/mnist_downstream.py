@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 from common import DATA, markdown, save, subplots
+from peers.mnist import load_mnist
 
 from vips_fast import ClassConditionalNetwork
-from vips_fast.data import load_mnist
 
 TITLE = "Classifiers of samples: MNIST, a network for each class"
 NEEDS: tuple[str, ...] = ("mnist", "sklearn", "torch")

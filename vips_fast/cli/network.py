@@ -36,12 +36,12 @@ def add(commands: Any, models: Any) -> None:
 
 def read_images(path: str, threshold: int) -> "np.ndarray":
     """Binary records from a file."""
-    from ..data import binarise, read_idx
+    from ..data import binarize, read_idx
 
     images = read_array(path, "biuf") if Path(path).suffix == ".npy" else read_idx(path)
     if images.ndim < 2 or len(images) == 0:
         raise ValueError(f"{path}: expected images, one in each row or slice; got shape {images.shape}")
-    return binarise(images, threshold)
+    return binarize(images, threshold)
 
 
 def fit(args: Namespace) -> int:

@@ -9,21 +9,22 @@ import numpy as np
 from scipy import sparse
 from scipy.special import expit
 
-from ..accounting import PrivacyEvent, SelfComposedEvent, calibrate_noise_multiplier, epsilon, pure_epsilon
-from ..checks import check_choice, check_flag, check_number
-from ..engine.budget import Budget
-from ..engine.loop import Progress
-from ..engine.model import Model, Release, array_of, steps_of
-from ..engine.plan import RunPlan
-from ..engine.planner import Planned, Planner
-from ..engine.request import Request, RunSchedule, Terms
-from ..engine.result import FitResult, Public
-from ..engine.sampling import Sampler, make_sampler
-from ..engine.statement import Privacy
-from ..kernels.blr import Rows
-from ..mechanisms import GaussianMechanism
-from ..models.fitted import ArraySpec
-from ..models.logistic.spherical import MAX_COLUMNS
+from vips_fast.accounting import PrivacyEvent, SelfComposedEvent, calibrate_noise_multiplier, epsilon, pure_epsilon
+from vips_fast.checks import check_choice, check_flag, check_number
+from vips_fast.engine.budget import Budget
+from vips_fast.engine.loop import Progress
+from vips_fast.engine.model import Model, Release, array_of, steps_of
+from vips_fast.engine.plan import RunPlan
+from vips_fast.engine.planner import Planned, Planner
+from vips_fast.engine.request import Request, RunSchedule, Terms
+from vips_fast.engine.result import FitResult, Public
+from vips_fast.engine.sampling import Sampler, make_sampler
+from vips_fast.engine.statement import Privacy
+from vips_fast.kernels.blr import Rows
+from vips_fast.mechanisms import GaussianMechanism
+from vips_fast.models.fitted import ArraySpec
+from vips_fast.models.logistic.spherical import MAX_COLUMNS
+
 from .laplace import LaplaceMechanism, LaplaceSampler
 from .linear import LinearClassifier
 

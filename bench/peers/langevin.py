@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..checks import check_number
-from ..engine.result import Public
-from ..models.fitted import ArraySpec
-from ..models.readouts import Published
+from vips_fast.checks import check_number
+from vips_fast.engine.result import Public
+from vips_fast.models.fitted import ArraySpec
+from vips_fast.models.readouts import Published
+
 from .scores import ScoreClassifier, ScoreModel
 
 

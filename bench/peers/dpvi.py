@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from ..checks import check_number
-from ..data.types import Vector
-from ..engine.model import array_of
-from ..engine.result import Public
-from ..kernels.blr import Rows
-from ..models.fitted import ArraySpec
-from ..models.readouts import Published
+from vips_fast.checks import check_number
+from vips_fast.data.types import Vector
+from vips_fast.engine.model import array_of
+from vips_fast.engine.result import Public
+from vips_fast.kernels.blr import Rows
+from vips_fast.models.fitted import ArraySpec
+from vips_fast.models.readouts import Published
+
 from .dpsgd import dense
 from .scores import ScoreClassifier, ScoreModel
 

@@ -13,15 +13,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..checks import check_flag, check_number
-from ..engine.loop import Progress
-from ..engine.model import Model, Release, array_of, steps_of
-from ..engine.request import RunSchedule
-from ..engine.result import Public
-from ..kernels import native
-from ..kernels.blr import Rows, workspace
-from ..models.fitted import ArraySpec
-from ..models.logistic.statistics import factor_grid
+from vips_fast.checks import check_flag, check_number
+from vips_fast.engine.loop import Progress
+from vips_fast.engine.model import Model, Release, array_of, steps_of
+from vips_fast.engine.request import RunSchedule
+from vips_fast.engine.result import Public
+from vips_fast.kernels import native
+from vips_fast.kernels.blr import Rows, workspace
+from vips_fast.models.fitted import ArraySpec
+from vips_fast.models.logistic.statistics import factor_grid
+
 from .linear import LinearClassifier
 
 

@@ -8,15 +8,16 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import expit
 
-from ..accounting import BayesianAccountant, BayesianGuarantee
-from ..checks import check_number
-from ..engine.backend import Backend, Threads
-from ..engine.result import Public
-from ..kernels.blr import Rows
-from ..kernels.threads import resolve_n_threads
-from ..models.fitted import ArraySpec
-from ..models.parameters import BudgetLike
-from ..models.readouts import Published
+from vips_fast.accounting import BayesianAccountant, BayesianGuarantee
+from vips_fast.checks import check_number
+from vips_fast.engine.backend import Backend, Threads
+from vips_fast.engine.result import Public
+from vips_fast.kernels.blr import Rows
+from vips_fast.kernels.threads import resolve_n_threads
+from vips_fast.models.fitted import ArraySpec
+from vips_fast.models.parameters import BudgetLike
+from vips_fast.models.readouts import Published
+
 from .dpsgd import dense
 from .scores import ScoreClassifier, ScoreModel
 
