@@ -4,9 +4,7 @@ A dossier is a function of a fitted estimator (its arrays, settings and ledger) 
 (words, names of columns). No data are asked for, and none are in reach.
 """
 
-import base64
 import inspect
-import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +25,6 @@ from ..models.privacy_file import ledger_events
 from ..models.sbn import ClassConditionalNetwork, SigmoidBeliefNetwork
 from ..models.vocabulary import PrivateVocabulary
 from . import figures
-from .images import dictionary_grid, image_grid, save_png
 from .text import component_rows, top_words
 from .words import Gain, gain
 
@@ -98,7 +95,7 @@ class Dossier:
     gains: tuple[Gain, ...]
     learned: Learned
     findings: tuple[Finding, ...]
-    curve: figures.Curve | None
+    curve: figures.Rows | None
     runs: tuple[dict[str, Any], ...]
     runs_left_out: int
     n_releases: int
@@ -204,7 +201,7 @@ def _check_audit(audit: Mapping[str, Any] | None) -> None:
         raise ValueError("audit: expected the report that vips-fast audit --json wrote")
 
 
-def _curve(ledger: Ledger, delta: float) -> figures.Curve:
+def _curve(ledger: Ledger, delta: float) -> figures.Rows:
     """Epsilon at delta after some of the releases, and after all."""
     n, known = len(ledger), Ledger()
     at = {round(n * i / min(n, _MOST_POINTS)) for i in range(1, min(n, _MOST_POINTS) + 1)}
@@ -213,7 +210,7 @@ def _curve(ledger: Ledger, delta: float) -> figures.Curve:
         known.replay(record)
         if record["kind"] == "release" and len(known) in at:
             points.append((len(known), known.epsilon(delta)))
-    return figures.spending_curve([point for point in points if math.isfinite(point[1])])
+    return figures.spending([point for point in points if math.isfinite(point[1])])
 
 
 def _settings(model: PrivateEstimator, settings: Mapping[str, Any]) -> tuple[tuple[str, str, bool], ...]:
@@ -389,14 +386,14 @@ def _network(model: SigmoidBeliefNetwork, names: Sequence[str] | None) -> Learne
     n_units, n_pixels = weights.shape
     side = math.isqrt(n_pixels)
     if side * side == n_pixels and names is None:
-        pictures = [_picture(image_grid(model.mean_image_[None], gap=0), "The mean image", "mean")]
-        scale = dictionary_grid(model, (side, side))
-        columns = math.ceil(math.sqrt(n_units))
         shown = min(n_units, _MOST_UNITS, max(1, _MOST_PIXELS // n_pixels))
-        for k in range(shown):
-            a, b = (k // columns) * (side + 1) + 1, (k % columns) * (side + 1) + 1
-            one = scale[a : a + side, b : b + side]
-            pictures.append(_picture(one, f"Weights of hidden unit {k + 1}", f"unit {k + 1}"))
+        # The 99th percentile sets the contrast, so that one large weight does not turn the rest gray.
+        top = max(float(np.percentile(np.abs(weights), 99)), 1e-12)
+        mean = figures.gray_png(model.mean_image_.reshape(side, side), 1.0)
+        pictures = [Picture(mean, "The mean image", "mean")]
+        for k, row in enumerate(weights[:shown], 1):
+            source = figures.gray_png(row.reshape(side, side), top, -top)
+            pictures.append(Picture(source, f"Weights of hidden unit {k}", f"unit {k}"))
         note = f"Shown are {shown} of {n_units} hidden units." if n_units > shown else ""
         return Learned(
             "Sigmoid belief network",
@@ -438,9 +435,3 @@ def _vocabulary(model: PrivateVocabulary) -> Learned:
         words=tuple(names),
         note="" if names else "No word passed the threshold: the vocabulary is empty.",
     )
-
-
-def _picture(grid: np.ndarray, text: str, caption: str) -> Picture:
-    file = io.BytesIO()
-    save_png(grid, file, scale=1)
-    return Picture("data:image/png;base64," + base64.b64encode(file.getvalue()).decode("ascii"), text, caption)
