@@ -114,13 +114,14 @@ def boxes(axes, series, groups):
 
 
 def save(figure, folder, name) -> list[Path]:
-    """Write a matplotlib figure as PNG and SVG, the same bytes for the same figure; returns both paths."""
-    import matplotlib
+    """Write a matplotlib figure as a PNG of 32 colors, the same bytes for the same figure; returns its path."""
     import matplotlib.pyplot as plt
+    from PIL import Image
 
-    paths = [Path(folder) / f"{name}.png", Path(folder) / f"{name}.svg"]
-    matplotlib.rcParams["svg.hashsalt"] = name
-    figure.savefig(paths[0], dpi=90, bbox_inches="tight")
-    figure.savefig(paths[1], bbox_inches="tight", metadata={"Date": None})
+    path = Path(folder) / f"{name}.png"
+    figure.savefig(path, dpi=90, bbox_inches="tight")
     plt.close(figure)
-    return paths
+    with Image.open(path) as image:
+        small = image.convert("RGB").quantize(32)
+    small.save(path, optimize=True)
+    return [path]
