@@ -1,4 +1,4 @@
-"""What the figures of the papers share: where the data lie, Markdown tables, and pictures that grey leaves readable."""
+"""Shared by the papers' figures: the data's place, Markdown tables, and pictures that gray leaves readable."""
 
 import gzip
 import json
@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # `peers` lies beside this folder. A figure that is run as a script finds it once it has imported this module.
 sys.path.append(str(ROOT / "bench"))
 DATA = Path(os.environ.get("VIPS_FAST_DATA", ROOT.parent / "shared" / "data"))
-#: Line, marker and colour of the first, second, ... method of a picture: told apart by each of the three alone.
+#: Line, marker and colour of the first, second, ... method of a picture: told apart by any one of the three.
 STYLES = [
     dict(linestyle=line, marker=marker, color=color)
     for line, marker, color in zip(
@@ -33,7 +33,7 @@ def newsgroup_posts(part) -> list[dict]:
 
 
 def markdown(columns, rows) -> str:
-    """A table; what is no text is shown to four digits, and None as a dash."""
+    """Write a table; numbers have four digits, and None is a dash."""
 
     def text(value):
         if value is None:

@@ -86,7 +86,7 @@ class DPVILogisticRegression(ScoreClassifier):
     of the variational bound with respect to means and log standard deviations goes through one draw m = mean + sd eta a
     step, common to the minibatch. A record's part, (score, score eta sd), is clipped to an L2 norm of ``clip_norm``;
     steps are Adagrad's, of ``learning_rate``, from standard deviations of ``initial_sd``. Means and log standard
-    deviations of the second half of the steps are averaged. Other parameters are those of `ScoreClassifier`;
+    deviations of the second half of the steps are averaged. `ScoreClassifier` describes the other parameters;
     ``random_state`` seeds eta, which is public.
     """
 

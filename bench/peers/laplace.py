@@ -40,7 +40,7 @@ class LaplaceMechanism:
 
     @property
     def spacing(self) -> float:
-        """Lattice spacing, a power of two, from public numbers alone."""
+        """Lattice spacing, a power of two, from public numbers only."""
         return noise_spacing(self.noise_multiplier * self.sensitivity, self.clip_norm)
 
     def add_noise(self, sums: np.ndarray, key: bytes | None, n_threads: int = 1) -> None:

@@ -1,4 +1,4 @@
-"""What the linear classifiers of this folder share: reading and read-outs."""
+"""Reading and read-outs of the linear classifiers of this folder."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

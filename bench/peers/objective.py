@@ -21,7 +21,7 @@ from vips_fast.models.readouts import Published
 
 from .linear import LinearClassifier
 
-#: At which the ledger of a pure guarantee is read; the statement is the pure one.
+#: The ledger of a pure guarantee is read at this delta; the statement is the pure one.
 _SOME_DELTA = 1e-6
 
 

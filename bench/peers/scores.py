@@ -1,4 +1,4 @@
-"""What the baselines share that release noised sums of clipped scores: DPVI, DP-SGLD, sampling.
+"""Noised sums of clipped scores, the base of DPVI, DP-SGLD and sampling.
 
 The score of a record is the gradient of its log-likelihood, (y - sigmoid(x . theta)) x. All three are the package's own
 loop with another M-step. The contributions come from the logistic regression kernel: around the centre theta and with
@@ -27,10 +27,10 @@ from .linear import LinearClassifier
 
 
 class ScoreModel(Model):
-    """Clipped scores as the engine's statistic; subclasses say where they are taken and what is done with them.
+    """Clipped scores as the engine's statistic; subclasses choose the point and the step.
 
-    ``settings`` are the estimator's, by name. What is random here is a function of the public seed
-    and of the step: the releases' own noise is all that hides the records.
+    ``settings`` are the estimator's, by name. All randomness here is a function of the public seed
+    and of the step: only the releases' own noise hides the records.
     """
 
     def __init__(self, public: Public, settings: Mapping[str, Any]):
@@ -105,7 +105,7 @@ class ScoreModel(Model):
         )
 
     def update(self, release: Release) -> None:
-        """One step with the noised gradient of the log-likelihood; the second half of the iterates is kept."""
+        """Take one step with the noised gradient of the log-likelihood; the result is made of the second half."""
         self._theta = self._move(release.values * self._n)
         if self._step >= self._n_steps // 2:
             self._kept = np.vstack([self._kept, self._theta])
@@ -133,10 +133,10 @@ class ScoreModel(Model):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ScoreClassifier(LinearClassifier):
-    """What the three estimators have in common.
+    """Base of the three estimators.
 
-    ``clip_norm`` is the L2 bound of a record's score; ``random_state`` seeds what is random and hides nothing, and the
-    minibatches of a fit that is not private. Other parameters are as in `vips_fast.BayesianLogisticRegression`.
+    ``clip_norm`` is the L2 bound of a record's score; ``random_state`` seeds the randomness that hides nothing, and
+    the minibatches of a fit that is not private. Other parameters are as in `vips_fast.BayesianLogisticRegression`.
     """
 
     _kind: ClassVar[type[ScoreModel]]

@@ -102,11 +102,11 @@ ABALONE = Schema(
 def read_adult(*paths: str | Path, missing: str = "category") -> Table:
     """Read ``adult.data`` and ``adult.test``, plain or gzip, one after the other.
 
-    ``y`` is 1 for an income above 50,000. ``missing`` says what "?" becomes: a "category" of its own (108 columns),
-    "zero" for no category (105 columns), or "drop", which leaves out the row. Most rows have an L2 norm near 3; their
+    ``y`` is 1 for an income above 50,000. A "?" becomes, by ``missing``, a "category" of its own (108 columns),
+    "zero", no category (105 columns), or "drop", which leaves out the row. Most rows have an L2 norm near 3; their
     bound is sqrt(14).
 
-    Raises OSError if a file cannot be opened, and ValueError with the number of the line that has a wrong form.
+    Raises OSError if a file cannot be read, and ValueError with the number of the line that has a wrong form.
     """
     if missing not in ("category", "zero", "drop"):
         raise ValueError(f"missing={missing!r}: expected 'category', 'zero' or 'drop'")

@@ -24,7 +24,7 @@ def read_idx(path: PathLike) -> np.ndarray:
 
     The header is two zero bytes, a byte for the element type, a byte for the number of dimensions, and each dimension
     as a big-endian 32-bit number. The elements follow in C order, big-endian; the array has the machine's byte order.
-    Raises OSError if the file cannot be opened, and ValueError if it is no IDX file or its length contradicts its
+    Raises OSError if the file cannot be read, and ValueError if it is no IDX file or its length contradicts its
     header.
     """
     with naming(path), open_text(path) as file:
@@ -38,7 +38,7 @@ def read_idx(path: PathLike) -> np.ndarray:
                 raise ValueError("the IDX header is incomplete")
             shape = tuple(np.frombuffer(dimensions, ">u4").tolist())
             size = math.prod(shape) * dtype.itemsize
-            # A header may say anything: it is not believed beyond what the file could hold.
+            # A header may claim any size; no file holds more than its compressed bytes can expand to.
             if size > _MAX_RATIO * os.path.getsize(path):
                 raise ValueError(f"its header says {size} bytes of elements, more than the file can hold")
             data = file.read(size)
