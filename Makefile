@@ -98,7 +98,7 @@ bench-baseline: $(VENV)/.bench
 bench-report: $(VENV)/.test
 	$(BIN)/python bench/compare.py report
 
-# Topic models beside other people's: processor seconds against perplexity, bench/results/front.{md,png,svg}. gensim and
+# Topic models beside other people's: processor seconds against perplexity, bench/results/front.{md,png}. gensim and
 # tomotopy take part where they are installed in .venv.
 front: $(VENV)/.bench
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python bench/front.py $(if $(TOOLS),--tools $(TOOLS))

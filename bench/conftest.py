@@ -1,23 +1,19 @@
 """Shared by the benches: paired timing in one process, and the real data."""
 
-import os
 import statistics
 import sys
 import time
-from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).resolve().parent.parent
+from common import DATA
 
 
 @pytest.fixture(scope="session")
 def data_dir():
     """Folder of the real data sets (VIPS_FAST_DATA); skips where it is absent."""
-    path = Path(os.environ.get("VIPS_FAST_DATA", ROOT.parent / "shared" / "data"))
-    if not path.is_dir():
-        pytest.skip(f"real data not found: set VIPS_FAST_DATA (looked in {path.name}/)")
-    return path
+    if not DATA.is_dir():
+        pytest.skip(f"real data not found: set VIPS_FAST_DATA (looked in {DATA.name}/)")
+    return DATA
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ The corpus is the first 4,000 training articles of VIPS_FAST_DATA/wiki, K = 50. 
 the number of topics, one thread, and the schedules below; what counts is the processor time of its fit. All topics are
 judged alike: the words of 800 test articles are halved by chance, a document's topic proportions come from one half
 (`fold_in`), and the perplexity is that of the other. gensim, scikit-learn and tomotopy are left out where they are not
-installed. Writes bench/results/front.{csv,md,png,svg}; a tool ends at the perplexity 1,650 or after --seconds.
+installed. Writes bench/results/front.{csv,md,png}; a tool ends at the perplexity 1,650 or after --seconds.
 """
 
 import argparse

@@ -18,13 +18,15 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
+sys.path.insert(0, str(Path(__file__).resolve().parent / "paper"))
+
+from common import DATA, ROOT, save, subplots
+
 from vips_fast import LatentDirichletAllocation
 from vips_fast.audit.membership import ShadowFits, ShadowModels, joined, likelihood_ratios, measure
 from vips_fast.data.readers import read_docword
 from vips_fast.models.lda import LdaOptions
 
-ROOT = Path(__file__).resolve().parent.parent
-DATA = Path(os.environ.get("VIPS_FAST_DATA", ROOT.parent / "shared" / "data"))
 RESULTS = ROOT / "bench" / "results" / "leakage"
 BATCH = 25
 DELTA = 1e-5
@@ -153,15 +155,9 @@ def report(corpora, image):
 
 def draw(found, image):
     """The curves of all corpora on two logarithmic scales, with what each claim allows dashed."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
     from vips_fast.accounting import true_positive_rate
 
-    matplotlib.rcParams.update({"svg.hashsalt": "leakage", "font.size": 9})
-    figure, axes = pyplot.subplots(1, len(found), figsize=(3.4 * len(found), 3.4), sharey=True, squeeze=False)
+    figure, axes = subplots(1, len(found), figsize=(3.4 * len(found), 3.4), sharey=True, squeeze=False)
     grid = np.geomspace(1e-4, 1, 40)
     for axis, (corpus, reports) in zip(axes[0], found.items()):
         for number, (name, (r, event)) in enumerate(reports.items()):
@@ -178,8 +174,8 @@ def draw(found, image):
     axes[0, 0].set_ylabel("true-positive rate")
     axes[0, 0].legend(fontsize=8, frameon=False)
     figure.tight_layout()
-    Path(image).parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(image, metadata={"Date": None} if str(image).endswith("svg") else None)
+    image.parent.mkdir(parents=True, exist_ok=True)
+    save(figure, image.parent, image.stem)
 
 
 def main(arguments=None):
@@ -190,7 +186,7 @@ def main(arguments=None):
         each.add_argument("--corpora", nargs="+", choices=CORPORA, default=list(CORPORA))
     one.add_argument("--models", type=int, default=1000, help="shadow models of each setting")
     one.add_argument("--minutes", type=float, default=float("inf"), help="begin no batch after so many")
-    other.add_argument("--image", default=RESULTS / "curves.svg", help="default: %(default)s")
+    other.add_argument("--image", type=Path, default=RESULTS / "curves.png", help="a .png file, default: %(default)s")
     args = parser.parse_args(arguments)
     if args.command == "run":
         run(args.corpora, args.models, args.minutes)

@@ -4,12 +4,10 @@ With Adult (VIPS_FAST_DATA) the rows are its 40,000 first, of 13 entries in 109 
 with the constant; without it, one-hot rows simulated in the same shape.
 """
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from common import DATA
 
 from vips_fast import BayesianLogisticRegression
 from vips_fast.engine.backend import Threads
@@ -54,12 +52,11 @@ def test_w5_pg_mean_on_two_threads(paired):
 @pytest.fixture(scope="module")
 def adult():
     """(one-hot rows with the constant, the same with every entry 1, y, <m m^T>)"""
-    root = Path(os.environ.get("VIPS_FAST_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
     rng = np.random.default_rng(0)
-    if root.is_dir():
-        from vips_fast.data import read_adult
+    if DATA.is_dir():
+        from peers.uci import read_adult
 
-        table = read_adult(root / "adult" / "adult.data.gz", root / "adult" / "adult.test.gz")
+        table = read_adult(DATA / "adult" / "adult.data.gz", DATA / "adult" / "adult.test.gz")
         X, y = table.X[:40_000], table.y[:40_000].astype(float)
         X = sp.csr_array(sp.hstack([X, np.ones((X.shape[0], 1))]))
     else:

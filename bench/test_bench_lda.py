@@ -5,12 +5,10 @@ With the Wikipedia counts (VIPS_FAST_DATA) the documents are articles resampled 
 500 words; without them, documents simulated from random sparse topics.
 """
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from common import DATA
 from scipy.special import digamma
 
 from vips_fast.kernels import lda_estep, native, reference
@@ -59,9 +57,8 @@ def learnt(source, alpha=ALPHA, n_topics=K, n_docs=N_DOCS, length=LENGTH, steps=
 
 @pytest.fixture(scope="module")
 def articles():
-    root = Path(os.environ.get("VIPS_FAST_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
-    if root.is_dir():
-        return sp.csr_array(sp.load_npz(root / "wiki" / "train.npz"))
+    if DATA.is_dir():
+        return sp.csr_array(sp.load_npz(DATA / "wiki" / "train.npz"))
     return simulated(np.random.default_rng(0))
 
 

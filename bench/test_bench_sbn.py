@@ -4,11 +4,9 @@ With MNIST (VIPS_FAST_DATA) the records are images binarised above 0 and the
 parameters those of a fit of a few steps; without it, records from a random network.
 """
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
+from common import DATA
 from scipy.special import expit
 from sums import sbn_clip, sbn_moments
 
@@ -30,11 +28,10 @@ def one_thread():
 @pytest.fixture(scope="module")
 def images():
     """All training images, or 60,000 records drawn from a random network."""
-    root = Path(os.environ.get("VIPS_FAST_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
-    if (root / "mnist").is_dir():
-        from vips_fast.data import load_mnist
+    if (DATA / "mnist").is_dir():
+        from peers.mnist import load_mnist
 
-        return load_mnist(root / "mnist")[0]
+        return load_mnist(DATA / "mnist")[0]
     rng = np.random.default_rng(0)
     z = rng.random((60_000, K)) < 0.3
     return (rng.random((60_000, J)) < expit(z @ rng.normal(0, 1, (K, J)) - 2)).astype(np.uint8)

@@ -3,11 +3,10 @@
 The text is the posts of ``people`` (VIPS_FAST_DATA), 18 MB; without them, Python's language reference.
 """
 
-import os
 import time
-from pathlib import Path
 
 import pytest
+from common import DATA
 from sklearn.feature_extraction.text import CountVectorizer
 
 from vips_fast.data import Analyzer, count_matrix, public_vocabulary
@@ -16,8 +15,7 @@ from vips_fast.data.records import Records
 
 @pytest.fixture(scope="module")
 def texts():
-    root = Path(os.environ.get("VIPS_FAST_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
-    path = root / "people" / "train.jsonl.gz"
+    path = DATA / "people" / "train.jsonl.gz"
     if path.exists():
         return [text for batch, _ in Records(path).batches() for text in batch]
     from pydoc_data.topics import topics

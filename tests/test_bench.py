@@ -161,4 +161,4 @@ def test_the_front_of_tools(front, monkeypatch, tmp_path, capsys):
     assert front.times_to(way) == [1.0, 2.0, 3.0, None]
     assert "| toy | 1.00 | 2.00 | 3.00 | – | 1760 after 3.0 s |" in front.table({"toy": way})
     front.draw({"toy": way}, tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == {"front.png", "front.svg"}
+    assert {path.name for path in tmp_path.iterdir()} == {"front.png"}

@@ -17,7 +17,7 @@ LAYERS = [
     {"engine"},
     {"models"},
     {"report"},
-    {"audit", "baselines", "demo"},
+    {"audit", "demo"},
     {"cli"},
     {"__init__", "__main__"},
 ]

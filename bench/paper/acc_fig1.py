@@ -7,7 +7,7 @@ from acc_common import BATCH, DELTA, EPOCHS, NOISE, ORDERS, Q, bayesian_v1, exac
 from common import DATA, STYLES, markdown, save, subplots
 
 from vips_fast.accounting import BayesianAccountant
-from vips_fast.data.idx import read_idx
+from vips_fast.data import read_idx
 
 TITLE = "Accountants' paper, Figure 1: ε over the epochs of DP-SGD on MNIST"
 NEEDS = ("mnist", "torch", "opacus")

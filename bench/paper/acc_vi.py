@@ -6,13 +6,13 @@ from statistics import mean
 import numpy as np
 from acc_common import PairsBackend, bayesian_v1, exact, mean_sd, moments
 from common import DATA, STYLES, markdown, save, subplots
+from peers import DPSGLDLogisticRegression, DPVILogisticRegression, VariationalSamplingLogisticRegression
+from peers.sampling import SamplingModel
+from peers.uci import read_adult
 from scipy import sparse
 from scipy.special import expit
 
 from vips_fast.accounting import BayesianAccountant
-from vips_fast.baselines import DPSGLDLogisticRegression, DPVILogisticRegression, VariationalSamplingLogisticRegression
-from vips_fast.baselines.sampling import SamplingModel
-from vips_fast.data import read_adult
 from vips_fast.engine.ledger import Ledger
 from vips_fast.engine.loop import run as run_plan
 from vips_fast.engine.plan import make_plan

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 from common import DATA, boxes, markdown, save, spread, subplots
 from epsilon_table import SETTINGS
+from peers import DPVILogisticRegression
+from peers.uci import read_adult
 
 from vips_fast import BayesianLogisticRegression
 from vips_fast.accounting import epsilon
-from vips_fast.baselines import DPVILogisticRegression
-from vips_fast.data import read_adult
 
 TITLE = "VIPS article, Figure 6: Adult, VIPS and DPVI"
 NEEDS: tuple[str, ...] = ("adult", "sklearn")

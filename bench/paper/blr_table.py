@@ -21,16 +21,16 @@ from pathlib import Path
 import numpy as np
 from common import DATA, markdown
 from newton import DoubleNoiseNewton
-
-from vips_fast import BayesianLogisticRegression
-from vips_fast.accounting import moments_accountant_epsilon
-from vips_fast.baselines import (
+from peers import (
     DPSGLDLogisticRegression,
     DPVILogisticRegression,
     ObjectivePerturbationLogisticRegression,
     VariationalSamplingLogisticRegression,
 )
-from vips_fast.data import read_abalone, read_adult
+from peers.uci import read_abalone, read_adult
+
+from vips_fast import BayesianLogisticRegression
+from vips_fast.accounting import moments_accountant_epsilon
 from vips_fast.models.logistic import LogisticOptions
 
 DELTA = 1e-3

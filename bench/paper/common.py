@@ -1,15 +1,18 @@
-"""What the figures of the papers share: where the data lie, Markdown tables, and pictures that grey leaves readable."""
+"""Shared by the papers' figures: the data's place, Markdown tables, and pictures that gray leaves readable."""
 
 import gzip
 import json
 import math
 import os
 import statistics
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+# `peers` lies beside this folder. A figure that is run as a script finds it once it has imported this module.
+sys.path.append(str(ROOT / "bench"))
 DATA = Path(os.environ.get("VIPS_FAST_DATA", ROOT.parent / "shared" / "data"))
-#: Line, marker and colour of the first, second, ... method of a picture: told apart by each of the three alone.
+#: Line, marker and colour of the first, second, ... method of a picture: told apart by any one of the three.
 STYLES = [
     dict(linestyle=line, marker=marker, color=color)
     for line, marker, color in zip(
@@ -30,7 +33,7 @@ def newsgroup_posts(part) -> list[dict]:
 
 
 def markdown(columns, rows) -> str:
-    """A table; what is no text is shown to four digits, and None as a dash."""
+    """Write a table; numbers have four digits, and None is a dash."""
 
     def text(value):
         if value is None:
@@ -111,13 +114,14 @@ def boxes(axes, series, groups):
 
 
 def save(figure, folder, name) -> list[Path]:
-    """Write a matplotlib figure as PNG and SVG, the same bytes for the same figure; returns both paths."""
-    import matplotlib
+    """Write a matplotlib figure as a PNG of 32 colors, the same bytes for the same figure; returns its path."""
     import matplotlib.pyplot as plt
+    from PIL import Image
 
-    paths = [Path(folder) / f"{name}.png", Path(folder) / f"{name}.svg"]
-    matplotlib.rcParams["svg.hashsalt"] = name
-    figure.savefig(paths[0], dpi=90, bbox_inches="tight")
-    figure.savefig(paths[1], bbox_inches="tight", metadata={"Date": None})
+    path = Path(folder) / f"{name}.png"
+    figure.savefig(path, dpi=90, bbox_inches="tight")
     plt.close(figure)
-    return paths
+    with Image.open(path) as image:
+        small = image.convert("RGB").quantize(32)
+    small.save(path, optimize=True)
+    return [path]

@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 from common import DATA, boxes, markdown, save, spread, strong_composition_noise, subplots
 from epsilon_table import SETTINGS
+from peers.mnist import load_mnist
 
 from vips_fast import SigmoidBeliefNetwork
 from vips_fast.accounting import epsilon
-from vips_fast.data import load_mnist
 from vips_fast.models.sbn import NetworkOptions
 
 TITLE = "VIPS article, Figure 8: MNIST, sigmoid belief networks"

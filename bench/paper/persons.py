@@ -30,10 +30,10 @@ import numpy as np
 import scipy.sparse as sp
 from common import newsgroup_posts
 from lda_common import DATA, Table, load, unigram_perplexity
+from peers.mnist import load_mnist
 from word_vectors import VECTORS, neighbors
 
 from vips_fast import BayesianLogisticRegression, LatentDirichletAllocation, SigmoidBeliefNetwork, plan
-from vips_fast.data import load_mnist
 
 N_STEPS = 20
 

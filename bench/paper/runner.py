@@ -174,7 +174,7 @@ def section(name, scale) -> str | None:
     parts = [f"Scale {scale}: {len(rows)} of {cells} cells run, {seconds:.0f} s of one core in all."]
     try:
         parts.append(module.report(rows).strip())
-        pictures = [path for path in module.draw(rows, folder) if path.suffix == ".png"]
+        pictures = module.draw(rows, folder)
     except ModuleNotFoundError as error:
         pictures = []
         parts.append(f"No picture: {error}.")

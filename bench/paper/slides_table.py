@@ -6,6 +6,8 @@ from pathlib import Path
 
 import numpy as np
 from common import DATA, markdown
+from peers import DPSGDLogisticRegression
+from peers.uci import read_adult
 
 from vips_fast.accounting import (
     GaussianEvent,
@@ -18,8 +20,6 @@ from vips_fast.accounting import (
     pure_epsilon,
     zcdp_rho_for_target,
 )
-from vips_fast.baselines import DPSGDLogisticRegression
-from vips_fast.data import read_adult
 
 TITLE = "Slides: the three scenarios of private gradient descent, Adult"
 NEEDS = ("adult",)

@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 from common import boxes, markdown, save, spread, strong_composition_noise, subplots
+from peers import ObjectivePerturbationLogisticRegression
 from scipy.special import expit
 
 from vips_fast import BayesianLogisticRegression
 from vips_fast.accounting import zcdp_rho_for_target
-from vips_fast.baselines import ObjectivePerturbationLogisticRegression
 
 TITLE = "VIPS article, Figure 5: simulated Stroke data, Algorithm 5 and objective perturbation"
 NEEDS: tuple[str, ...] = ("sklearn",)

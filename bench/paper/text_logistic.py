@@ -7,7 +7,7 @@ for adding or removing a text. Methods:
 
 - scikit-learn: LogisticRegression with C = 30, no privacy;
 - ours: ``BayesianLogisticRegression(covariance="spherical", n_steps=50)``, rows of norm 1;
-- DP-SGD: `vips_fast.baselines.DPSGDLogisticRegression` with the tightest accountant; rows of norm 1 or 10/3, beside
+- DP-SGD: `peers.DPSGDLogisticRegression` with the tightest accountant; rows of norm 1 or 10/3, beside
   which its constant of 1 is what ours is (0.3);
 - DP Frank-Wolfe (Talwar, Thakurta & Zhang 2015; for sparse texts Raff, Khanna & Lu 2023, whose steps are the same
   ones, faster): `frank_wolfe` below; rows with a largest entry of 1.
@@ -24,13 +24,13 @@ from pathlib import Path
 
 import numpy as np
 from common import DATA, markdown, newsgroup_posts, spread
+from peers import DPSGDLogisticRegression
 from scipy import sparse
 from scipy.optimize import brentq
 from scipy.special import expit
 
 from vips_fast import BayesianLogisticRegression
 from vips_fast.accounting import zcdp_epsilon
-from vips_fast.baselines import DPSGDLogisticRegression
 
 TITLE = "Logistic regression of texts: a first-order statistic against DP-SGD and DP Frank-Wolfe"
 NEEDS = ("text", "people", "sklearn")

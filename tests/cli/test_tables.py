@@ -6,10 +6,10 @@ import json
 import numpy as np
 import pandas
 import pytest
+from peers.uci import ADULT, read_adult
 
 from vips_fast import BayesianLogisticRegression
-from vips_fast.data import Schema, read_adult
-from vips_fast.data.tables import ADULT
+from vips_fast.data import Schema
 
 SCHEMA = """[columns.age]
 kind = "number"

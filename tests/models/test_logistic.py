@@ -375,7 +375,7 @@ def test_bad_rows_in_prediction():
 
 @pytest.fixture(scope="module")
 def adult(data_dir):
-    from vips_fast.data import read_adult
+    from peers.uci import read_adult
 
     folder = data_dir / "adult"
     table = read_adult(folder / "adult.data.gz", folder / "adult.test.gz")

@@ -7,11 +7,11 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from peers.mnist import load_mnist
 from sklearn.datasets import load_digits, load_iris
 from sklearn.linear_model import LogisticRegression
 
 from vips_fast import BayesianLogisticRegression
-from vips_fast.data import load_mnist
 from vips_fast.engine.model import Release
 from vips_fast.models.logistic import LogisticOptions
 from vips_fast.models.logistic.multiclass import OneVsRestModel

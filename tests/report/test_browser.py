@@ -20,14 +20,21 @@ LOOK = """() => {
   const wrong = [], wide = document.documentElement.clientWidth;
   if (document.documentElement.scrollWidth > wide) wrong.push('the page is wider than the window');
   const box = e => e.getBoundingClientRect(), said = e => (e.textContent || '').trim().slice(0, 40);
-  for (const svg of document.querySelectorAll('svg')) {
-    const outer = box(svg), texts = [...svg.querySelectorAll('text')].filter(t => said(t));
+  for (const chart of document.querySelectorAll('.chart, .map')) {
+    // Names may end in an ellipsis; a value, a label and a bar may not leave their chart.
+    const outer = box(chart), texts = [...chart.querySelectorAll('.name, .value, b')].filter(t => said(t));
     if (outer.width < 200) wrong.push('a figure is too small: ' + outer.width);
+    for (const one of [...texts, ...chart.querySelectorAll('i')]) {
+      const a = box(one), half = one.className === 'point' ? 5 : 1;
+      const beside = a.left < outer.left - half || a.right > outer.right + half;
+      if (beside || a.top < outer.top - 1 || a.bottom > outer.bottom + 1)
+        wrong.push('cut: ' + (said(one) || one.outerHTML));
+    }
     texts.forEach((one, i) => {
       const a = box(one);
-      if (a.left < outer.left - 1 || a.right > outer.right + 1 || a.top < outer.top - 1 || a.bottom > outer.bottom + 1)
-        wrong.push('cut: ' + said(one));
-      if (parseFloat(getComputedStyle(one).fontSize) * outer.width / 340 < 9.5) wrong.push('small: ' + said(one));
+      if (one.className === 'value' && one.scrollWidth > one.clientWidth + 1) wrong.push('cut: ' + said(one));
+      if (one.className === 'name' && a.width < 40) wrong.push('no room: ' + said(one));
+      if (parseFloat(getComputedStyle(one).fontSize) < 9.5) wrong.push('small: ' + said(one));
       for (const other of texts.slice(i + 1)) {
         const b = box(other);
         // Lines of text are higher than their letters; a third of a line may lie over another's.
@@ -38,7 +45,7 @@ LOOK = """() => {
     });
   }
   for (const e of document.querySelectorAll('body *')) {
-    if (e.closest('svg') || e.closest('.scroll') || e.closest('details:not([open])')) continue;
+    if (e.closest('.scroll') || e.closest('details:not([open])')) continue;
     if (box(e).right > wide + 1) wrong.push('beyond the window: ' + e.tagName + ' ' + said(e));
   }
   return wrong;
@@ -56,8 +63,7 @@ CONTRAST = """() => {
   for (const e of document.querySelectorAll('body *')) {
     const own = [...e.childNodes].some(n => n.nodeType === 3 && n.textContent.trim());
     if (!own || e.tagName === 'title' || !e.getClientRects().length) continue;
-    const style = getComputedStyle(e), c = numbers(e.closest('svg') ? style.fill : style.color);
-    const a = light(c), b = light(ground(e.closest('svg') ? e.closest('svg').parentElement : e));
+    const a = light(numbers(getComputedStyle(e).color)), b = light(ground(e));
     const ratio = (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
     if (ratio < 4.5) wrong.push(ratio.toFixed(2) + ': ' + e.textContent.trim().slice(0, 40));
   }
@@ -127,13 +133,13 @@ def test_print(browser, folder):
 FAULTS = [
     (
         "</main>",
-        "<svg viewBox='0 0 340 20' role='img' aria-label='x'><text x='300' y='12'>too long for it</text></svg></main>",
+        "<div class='map' style='width: 340px'><b style='left: 99%; top: 50%'>too long for it</b></div></main>",
         "cut: too long for it",
     ),
     (
         "</main>",
-        "<svg viewBox='0 0 340 40' role='img' aria-label='x'><text x='9' y='20'>one</text>"
-        "<text x='12' y='22'>two</text></svg></main>",
+        "<div class='map' style='width: 340px'><b style='left: 50%; top: 50%'>one</b>"
+        "<b style='left: 52%; top: 51%'>two</b></div></main>",
         "overlap: one and two",
     ),
     ("</main>", "<p style='width: 2000px'>wide</p></main>", "the page is wider than the window"),

@@ -25,7 +25,9 @@ def add(commands: Any, models: Any) -> None:
 
     parser = command(commands, "plot", plot, "draw a network's weights or reconstructions")
     add_model(parser, "fit sbn")
-    parser.add_argument("--out", metavar="FILE", type=ending(".png"), required=True, help="a .png file")
+    parser.add_argument(
+        "--out", metavar="FILE", type=ending(".png", ".pdf", ".svg"), required=True, help="a .png, .pdf or .svg file"
+    )
     what = "show these records and their reconstructions, which are as private as they, instead of the weights"
     parser.add_argument("--images", metavar="INPUT", help=what)
     parser.add_argument("--count", type=whole, default=10, help="records of --images that are shown, default 10")
@@ -36,12 +38,12 @@ def add(commands: Any, models: Any) -> None:
 
 def read_images(path: str, threshold: int) -> "np.ndarray":
     """Binary records from a file."""
-    from ..data import binarise, read_idx
+    from ..data import binarize, read_idx
 
     images = read_array(path, "biuf") if Path(path).suffix == ".npy" else read_idx(path)
     if images.ndim < 2 or len(images) == 0:
         raise ValueError(f"{path}: expected images, one in each row or slice; got shape {images.shape}")
-    return binarise(images, threshold)
+    return binarize(images, threshold)
 
 
 def read_new(args: Namespace, model: Any) -> Any:
@@ -69,16 +71,16 @@ def fit(args: Namespace) -> int:
 
 def plot(args: Namespace) -> int:
     """Draw a fitted network's weights, or records and their reconstructions."""
+    from ..models.plots import plot_reconstructions
     from ..models.sbn import SigmoidBeliefNetwork
-    from ..report import dictionary_grid, reconstruction_grid, save_png, square_shape
 
     model = load_model(args.model, SigmoidBeliefNetwork, "fit sbn", args.verify_key)
-    shape = args.shape or square_shape(model.n_features_in_)
-    if args.images is None:
-        grid = dictionary_grid(model, shape)
-    else:
-        grid = reconstruction_grid(model, read_images(args.images, args.threshold)[: args.count], shape)
     with output_file(args.out) as part:
-        save_png(grid, part)
+        if args.images is None:
+            figure = model.plot(args.shape)
+        else:
+            records = read_images(args.images, args.threshold)[: args.count]
+            figure = plot_reconstructions(model, records, args.shape)
+        figure.savefig(part)
     print(f"Written to {args.out}.")
     return 0

@@ -2,14 +2,13 @@
 
 from .corpus import Corpus, split
 from .counts import check_counts, documents
-from .idx import binarise, load_mnist, read_idx
+from .idx import binarize, read_idx
 from .readers import FORMATS, holds_records, load_corpus, read_docword, read_ldac, read_sparse
 from .records import Records, column_names, read_batches
 from .rows import binary_records
 from .schema import Column, Schema
 from .sharding import Batch, write_shards
 from .shards import ShardedCorpus
-from .tables import Table, read_abalone, read_adult
 from .tokens import Analyzer, TokenIndex
 from .vectors import load_word_vectors, save_word_vectors
 from .vocabulary import count_matrix, load_vocabulary, public_vocabulary, stop_words
@@ -23,9 +22,8 @@ __all__ = [
     "Records",
     "Schema",
     "ShardedCorpus",
-    "Table",
     "TokenIndex",
-    "binarise",
+    "binarize",
     "binary_records",
     "check_counts",
     "column_names",
@@ -33,12 +31,9 @@ __all__ = [
     "documents",
     "holds_records",
     "load_corpus",
-    "load_mnist",
     "load_vocabulary",
     "load_word_vectors",
     "public_vocabulary",
-    "read_abalone",
-    "read_adult",
     "read_batches",
     "read_docword",
     "read_idx",

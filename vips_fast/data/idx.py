@@ -1,10 +1,9 @@
-"""IDX files (the format of MNIST) and binary images made from them."""
+"""Read IDX files, the format of MNIST, and make binary images of them."""
 
 import gzip
 import math
 import os
 import zlib
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,17 +16,16 @@ _TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E:
 #: More than deflate can reach: 1,032 bytes out of one.
 _MAX_RATIO = 1100
 
-_NAMES = {"train": "train-{}-idx{}-ubyte", "test": "t10k-{}-idx{}-ubyte"}
-
 PathLike = str | os.PathLike[str]
 
 
 def read_idx(path: PathLike) -> np.ndarray:
-    """Read an IDX file, plain or gzip: an array in the machine's byte order, with the file's shape.
+    """Read an IDX file, plain or gzip, as an array of its shape.
 
     The header is two zero bytes, a byte for the element type, a byte for the number of dimensions, and each dimension
-    as a big-endian 32-bit number; the elements follow in C order, big-endian. Raises OSError if the file cannot be
-    opened, and ValueError if it is not an IDX file or its length does not fit its header.
+    as a big-endian 32-bit number. The elements follow in C order, big-endian; the array has the machine's byte order.
+    Raises OSError if the file cannot be read, and ValueError if it is no IDX file or its length contradicts its
+    header.
     """
     with naming(path), open_text(path) as file:
         try:
@@ -40,7 +38,7 @@ def read_idx(path: PathLike) -> np.ndarray:
                 raise ValueError("the IDX header is incomplete")
             shape = tuple(np.frombuffer(dimensions, ">u4").tolist())
             size = math.prod(shape) * dtype.itemsize
-            # A header may say anything: it is not believed beyond what the file could hold.
+            # A header may claim any size; no file holds more than its compressed bytes can expand to.
             if size > _MAX_RATIO * os.path.getsize(path):
                 raise ValueError(f"its header says {size} bytes of elements, more than the file can hold")
             data = file.read(size)
@@ -52,11 +50,11 @@ def read_idx(path: PathLike) -> np.ndarray:
         return np.frombuffer(data, dtype).reshape(shape).astype(dtype.newbyteorder("="))
 
 
-def binarise(images: Any, least: float = 1) -> np.ndarray:
-    """Images, shape (n, ...), as uint8 records, shape (n, pixels): a pixel is on where it is at least `least`.
+def binarize(images: Any, least: float = 1) -> np.ndarray:
+    """Turn images, shape (n, ...), into uint8 records, shape (n, pixels).
 
-    `least` is a public threshold: 1 is "above 0" for whole numbers, as in the paper's code; 128 is the upper half of
-    a byte. Raises ValueError if the images hold NaN or have fewer than two dimensions.
+    A pixel is on if it is at least ``least``, a public threshold: 1 is "above 0" for whole numbers, as in the paper's
+    code; 128 is the upper half of a byte. Raises ValueError if the images hold NaN or have fewer than two dimensions.
     """
     images = np.asarray(images)
     if images.ndim < 2:
@@ -64,25 +62,3 @@ def binarise(images: Any, least: float = 1) -> np.ndarray:
     if images.dtype.kind == "f" and np.isnan(images).any():
         raise ValueError("images holds NaN: expected real numbers")
     return np.ascontiguousarray((images >= least).reshape(len(images), -1), dtype=np.uint8)
-
-
-def load_mnist(folder: PathLike, least: float = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Binary MNIST records from the four IDX files in a folder, plain or ``.gz``: train, test and the labels of both.
-
-    All are uint8, of shapes (60000, 784), (10000, 784), (60000,) and (10000,) for the original files; ``least`` is as
-    in `binarise`. Raises FileNotFoundError if one of the files is missing, and ValueError if a file is broken, or
-    images and labels differ in number.
-    """
-    records, targets = [], []
-    for part, name in _NAMES.items():
-        images, labels = (_one_of_mnist(Path(folder), name.format(*kind)) for kind in (("images", 3), ("labels", 1)))
-        if images.ndim != 3 or labels.ndim != 1 or len(images) != len(labels):
-            raise ValueError(f"{folder}: {part} images {images.shape} and labels {labels.shape} do not fit together")
-        records.append(binarise(images, least))
-        targets.append(labels)
-    return records[0], records[1], targets[0], targets[1]
-
-
-def _one_of_mnist(folder: Path, name: str) -> np.ndarray:
-    path = folder / name
-    return read_idx(path if path.exists() else folder / f"{name}.gz")

@@ -45,7 +45,7 @@ def binary_records(
             bad = part[~good]
             if bad.dtype.kind == "f" and not np.isfinite(bad).all():
                 raise ValueError(f"{name} holds NaN or infinity: expected only 0 and 1")
-            raise ValueError(f"{name}: expected only 0 and 1; binarise it with a public threshold first")
+            raise ValueError(f"{name}: expected only 0 and 1; binarize it with a public threshold first")
         usable[first : first + step] = good
         if not shared:
             records[first : first + step] = ones

@@ -16,8 +16,6 @@ _ONE_THREAD_BELOW = 512
 _CHOLESKY_BELOW = 512
 #: dstemr takes about 0.2 d microseconds a vector, dstevd does all d for the price of about d / 7 of them.
 _FEW = 1 / 7
-#: From this dimension on many vectors of a tridiagonal matrix are computed side by side.
-_TWISTED_FROM = 256
 
 
 @cache
@@ -61,9 +59,8 @@ def psd_project(A: np.ndarray, floor: float = 0.0) -> np.ndarray:
     Notes
     -----
     Householder tridiagonalisation A = Q T Q' (LAPACK dsytrd), the number of eigenvalues below ``floor`` from the signs
-    of the pivots of T - floor I (Sturm, Sylvester), their eigenvectors Z of T (dstemr; where they are many, twisted
-    factorisations, or dstevd where eigenvalues lie too close for these), then A + X X' with X = Q Z sqrt(floor - w);
-    or, from the other side, floor I + X X' with X = Q Z sqrt(w - floor).
+    of the pivots of T - floor I (Sturm, Sylvester), their eigenvectors Z of T (dstemr, or dstevd if they are many),
+    then A + X X' with X = Q Z sqrt(floor - w); or, from the other side, floor I + X X' with X = Q Z sqrt(w - floor).
     """
     if not isinstance(A, np.ndarray):
         raise TypeError(f"A: expected a float64 array, got {type(A).__name__}")
@@ -203,8 +200,6 @@ def _tridiagonal_eigenpairs(
     d = len(diagonal)
     stevd = getattr(lapack, "dstevd", None)  # absent from older SciPy
     if stevd is not None and last - first > _FEW * d:
-        if d >= _TWISTED_FROM and (found := _twisted_eigenpairs(diagonal, beside, first, last, lapack)) is not None:
-            return found
         w, Z, info = stevd(diagonal, beside, compute_v=1)
         _require(info, "dstevd")
         return w[first:last], np.asfortranarray(Z[:, first:last])
@@ -214,65 +209,3 @@ def _tridiagonal_eigenpairs(
     _, w, Z, info = lapack.dstemr(diagonal, np.append(beside, 0.0), 2, 0.0, 0.0, first + 1, last, compute_v=1)
     _require(info, "dstemr")
     return w[: last - first], np.asfortranarray(Z[:, : last - first])
-
-
-def _twisted_eigenpairs(
-    diagonal: np.ndarray, beside: np.ndarray, first: int, last: int, lapack: ModuleType
-) -> tuple[np.ndarray, np.ndarray] | None:
-    """The same by twisted factorisations, all vectors side by side; None where eigenvalues lie too close for them.
-
-    With pivots a from the top and b from the bottom of T - w I, the vector that is 1 at r and goes on by z_i = -e_i
-    z_{i+1} / a_i above and z_{i+1} = -e_i z_i / b_{i+1} below has (T - w I) z = gamma_r e_r, gamma_i = a_i + b_i -
-    (t_ii - w); r is where |gamma| is least (Parlett & Dhillon 1997, Linear Algebra and its Applications 267).
-    Eigenvalues from dsterf are good to roundings of max|w|, u, and so is gamma_r / |z|. z_j then has u / |w_i - w_j| of
-    other eigenvectors v_i. Of those on the other side of ``floor`` that is harmless: |w_j - floor|, by which z_j z_j'
-    is multiplied, is less than |w_i - w_j|. Among the vectors Z themselves Z (3 I - Z'Z) / 2, Newton's and Schulz's
-    step to the nearest orthonormal matrix, makes it a rotation by u / |w_i - w_j|, which moves Z diag(w) Z' by u.
-    """
-    scale = float(max(np.abs(diagonal).max(), np.abs(beside).max()))
-    if not scale > 0.0:
-        return None
-    t, e = diagonal / scale, beside / scale
-    w, info = lapack.dsterf(t, e)
-    _require(info, "dsterf")
-    w = w[first:last]
-    if np.diff(w).min(initial=1.0) < 1e-8:
-        return None
-    d, k = len(t), len(w)
-    above = t[:, None] - w
-    below, Z, over = above.copy(), np.zeros((d, k)), np.empty(k)
-    # Rows as a list, since taking one from an array costs as much as what is done with it.
-    a, b, z, squares = list(above), list(below), list(Z), (e * e).tolist()
-    # A pivot of 0 leaves what is not finite, and that is refused below.
-    with np.errstate(all="ignore"):
-        for i in range(1, d):
-            np.divide(squares[i - 1], a[i - 1], over)
-            a[i] -= over
-        for i in range(d - 2, -1, -1):
-            np.divide(squares[i], b[i + 1], over)
-            b[i] -= over
-        gamma = above + below
-        gamma -= t[:, None]
-        gamma += w
-        np.abs(gamma, gamma)
-        twist, columns = gamma.argmin(0), np.arange(k)
-        np.divide(-e[:, None], above[:-1], above[:-1])
-        np.divide(-e[:, None], below[1:], below[1:])
-        Z[twist, columns] = 1.0
-        rows = np.arange(d)[:, None]
-        over_twist, under_twist = list(rows < twist), list(rows > twist)
-        for i in range(d - 2, -1, -1):
-            np.multiply(a[i], z[i + 1], z[i], where=over_twist[i])
-        for i in range(1, d):
-            np.multiply(b[i], z[i - 1], z[i], where=under_twist[i])
-        length = np.sqrt(np.einsum("ij,ij->j", Z, Z))
-        Z /= length
-        rest = gamma[twist, columns] / length
-        gram = Z.T @ Z
-        apart = np.linalg.norm(gram - np.eye(k))
-    # Not so for what is not finite.
-    if not (rest.max() <= 4.0 * d * np.finfo(np.float64).eps and apart <= 1e-7):
-        return None
-    gram *= -0.5
-    gram.flat[:: k + 1] += 1.5
-    return w * scale, (gram @ Z.T).T

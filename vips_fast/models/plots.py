@@ -1,16 +1,17 @@
-"""Figures of fitted models, from what they publish; needs matplotlib (extra ``plot``).
+"""Draw fitted models from their published arrays; needs matplotlib (extra ``plot``).
 
-Each gives a ``matplotlib.figure.Figure`` of its own, outside pyplot: a notebook shows it, ``savefig`` writes it, and
-nothing has to be closed. A model that is not private says so above.
+Each function gives a ``matplotlib.figure.Figure`` of its own, outside pyplot: a notebook shows it, ``savefig`` writes
+it, and nothing has to be closed. A model that is not private says so above.
 """
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..checks import check_number, missing_package
+from ..data.types import Array
 from .estimator import PrivateEstimator
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def new_figure(model: PrivateEstimator, width: float, height: float) -> "Figure":
-    """An empty figure, in inches; ImportError without matplotlib."""
+    """Make an empty figure, in inches; ImportError without matplotlib."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -30,7 +31,7 @@ def new_figure(model: PrivateEstimator, width: float, height: float) -> "Figure"
 
 
 def column_names(names: Sequence[str] | None, n: int, form: str) -> list[str]:
-    """The names of columns, or their numbers in a form; ValueError if they are not as many."""
+    """Name the columns, or number them in a form; ValueError if names and columns differ in number."""
     if names is not None and len(names) != n:
         raise ValueError(f"names: {len(names)} were given; expected {n}, one for each column")
     # A dollar sign would begin a formula.
@@ -38,9 +39,9 @@ def column_names(names: Sequence[str] | None, n: int, form: str) -> list[str]:
 
 
 def plot_topics(
-    model: PrivateEstimator, components: np.ndarray, errors: np.ndarray, names: Sequence[str] | None, n_words: int
+    model: PrivateEstimator, components: Array, errors: Array, names: Sequence[str] | None, n_words: int
 ) -> "Figure":
-    """A panel for each topic: its first words' probabilities, with one standard error of the noise on either side."""
+    """Draw a panel for each topic: its first words' probabilities, with one standard error on either side."""
     check_number("n_words", n_words, 1, components.shape[1], integer=True)
     known, columns = column_names(names, components.shape[1], "#{}"), min(4, len(components))
     rows = -(-len(components) // columns)
@@ -63,14 +64,9 @@ def plot_topics(
 
 
 def plot_coefficients(
-    model: PrivateEstimator,
-    means: np.ndarray,
-    limits: np.ndarray,
-    titles: Sequence[str],
-    names: Sequence[str] | None,
-    most: int,
+    model: PrivateEstimator, means: Array, limits: Array, titles: Sequence[str], names: Sequence[str] | None, most: int
 ) -> "Figure":
-    """A panel for each row of means, (K, d): the ``most`` largest, with their limits (K, d, 2)."""
+    """Draw a panel for each row of means, (K, d): the ``most`` largest, with their limits (K, d, 2)."""
     check_number("most", most, 1, math.inf, integer=True)
     known, shown = column_names(names, means.shape[1], "column {}"), min(most, means.shape[1])
     figure = new_figure(model, 5.0 * len(means), 0.22 * shown + 1.0)
@@ -89,26 +85,40 @@ def plot_coefficients(
     return figure
 
 
-def plot_images(model: PrivateEstimator, weights: np.ndarray, shape: tuple[int, int] | None) -> "Figure":
-    """An image for each row of weights, (K, J), grey being 0; of height and width ``shape``, None for square ones."""
-    side = math.isqrt(weights.shape[1])
-    height, width = (side, side) if shape is None else shape
-    if height * width != weights.shape[1]:
-        raise ValueError(f"shape={shape!r}: expected a product of {weights.shape[1]}, the number of columns")
-    columns = math.ceil(math.sqrt(len(weights)))
-    rows = -(-len(weights) // columns)
-    figure = new_figure(model, 0.9 * columns, 0.9 * rows * height / width + 0.3)
-    # The 99th percentile sets the contrast, so that one large weight does not turn the rest grey.
+def plot_images(model: PrivateEstimator, weights: Array, shape: tuple[int, int] | None) -> "Figure":
+    """Draw an image for each row of weights, (K, J), gray being 0; ``shape`` None is for square images."""
+    # The 99th percentile sets the contrast, so that one large weight does not turn the rest gray.
     top = max(float(np.percentile(np.abs(weights), 99)), 1e-12)
+    return _images(model, weights, shape, (-top, top), math.ceil(math.sqrt(len(weights))))
+
+
+def plot_reconstructions(model: Any, Y: Array, shape: tuple[int, int] | None) -> "Figure":
+    """Draw records Y, shape (n, J), above, and below them the model's ``reconstruct`` of each.
+
+    The figure describes Y, which must be public.
+    """
+    return _images(model, np.concatenate([Y, model.reconstruct(Y)]), shape, (0.0, 1.0), len(Y))
+
+
+def _images(
+    model: PrivateEstimator, images: Array, shape: tuple[int, int] | None, span: tuple[float, float], columns: int
+) -> "Figure":
+    """Draw rows as images, as many side by side as there are columns; ``span`` is white and black."""
+    side = math.isqrt(images.shape[1])
+    height, width = (side, side) if shape is None else shape
+    if height * width != images.shape[1]:
+        raise ValueError(f"shape={shape!r}: expected a product of {images.shape[1]}, the number of columns")
+    rows = -(-len(images) // columns)
+    figure = new_figure(model, 0.9 * columns, 0.9 * rows * height / width + 0.3)
     for k, panel in enumerate(figure.subplots(rows, columns, squeeze=False).ravel()):
         panel.set_axis_off()
-        if k < len(weights):
-            panel.imshow(weights[k].reshape(height, width), cmap="gray_r", vmin=-top, vmax=top)
+        if k < len(images):
+            panel.imshow(images[k].reshape(height, width), cmap="gray_r", vmin=span[0], vmax=span[1])
     return figure
 
 
-def plot_shares(model: PrivateEstimator, names: Sequence[str], shares: np.ndarray, most: int) -> "Figure":
-    """Bars of the ``most`` largest noised shares of words."""
+def plot_shares(model: PrivateEstimator, names: Sequence[str], shares: Array, most: int) -> "Figure":
+    """Draw bars of the ``most`` largest noised shares of words."""
     check_number("most", most, 1, math.inf, integer=True)
     first = np.argsort(-shares, kind="stable")[:most]
     known = column_names(names, len(shares), "")

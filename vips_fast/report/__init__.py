@@ -1,10 +1,9 @@
-"""What a person reads or looks at: reports, tables, topics, yardsticks and pictures."""
+"""Reports, tables, topics and yardsticks, for a person to read."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from .compare import MatchedTopics, compare_topics, mean_overlap
-from .images import dictionary_grid, image_grid, reconstruction_grid, save_png, square_shape
 from .text import (
     match_topics,
     paragraph,
@@ -44,21 +43,16 @@ __all__ = [
     "MatchedTopics",
     "compare_topics",
     "component_rows",
-    "dictionary_grid",
     "gain",
     "html_report",
-    "image_grid",
     "make_dossier",
     "match_topics",
     "mean_overlap",
     "paragraph",
     "part_of",
     "predictive_perplexity",
-    "reconstruction_grid",
-    "save_png",
     "short_report",
     "split_words",
-    "square_shape",
     "table",
     "top_words",
     "topics_table",

@@ -45,7 +45,7 @@ class Dossier:
     gains: tuple[Gain, ...]
     learned: Learned
     findings: tuple[Finding, ...]
-    curve: figures.Curve | None
+    curve: figures.Rows | None
     runs: tuple[dict[str, Any], ...]
     runs_left_out: int
     n_releases: int
@@ -152,7 +152,7 @@ def _check_audit(audit: Mapping[str, Any] | None) -> None:
         raise ValueError("audit: expected the report that vips-fast audit --json wrote")
 
 
-def _curve(ledger: Ledger, delta: float) -> figures.Curve:
+def _curve(ledger: Ledger, delta: float) -> figures.Rows:
     """Compute epsilon at delta after some of the releases, and after all."""
     n, known = len(ledger), Ledger()
     at = {round(n * i / min(n, _MOST_POINTS)) for i in range(1, min(n, _MOST_POINTS) + 1)}
@@ -161,7 +161,7 @@ def _curve(ledger: Ledger, delta: float) -> figures.Curve:
         known.replay(record)
         if record["kind"] == "release" and len(known) in at:
             points.append((len(known), known.epsilon(delta)))
-    return figures.spending_curve([point for point in points if math.isfinite(point[1])])
+    return figures.spending([point for point in points if math.isfinite(point[1])])
 
 
 def _settings(model: PrivateEstimator, settings: Mapping[str, Any]) -> tuple[tuple[str, str, bool], ...]:

@@ -1,68 +1,57 @@
-"""Where things stand in the figures of a report: numbers in the units of an SVG's viewBox, drawn by the templates.
+"""Lay out the charts of a report: places in percent, which the page's own style turns into bars and circles.
 
-A figure is `WIDTH` units wide, so that it is readable on a phone without being scaled, and stands beside others on a
-wide screen. Texts are given room by an upper estimate of their width, so that none is cut and none overlaps another.
+The page uses no plotting library. ``vips-fast verify`` makes it again and compares every byte, and a picture changes
+with the version of the library that drew it. Figures for a screen come from `vips_fast.models.plots`.
 """
 
-import math
-import unicodedata
+import base64
+import struct
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-WIDTH, ROW, SIZE = 340, 22, 12
-#: Room for the labels of rows, and where the plot begins and ends.
-LABELS, LEFT, RIGHT = 124, 132, 332
-_HIGH_ROW, _MAP_HEIGHT = 34, 300
-_NARROW = frozenset("fijlrtI.,:;'|!()[]/ ")
+from ..data.types import Array, Matrix
 
-
-@dataclass(frozen=True)
-class Tick:
-    """A mark of an axis: where, what it says, and which side of the text is there."""
-
-    x: float
-    text: str
-    anchor: str
+#: Labels of topics nearer than this, in percent of the map and for one digit each, would lie over each other.
+_DIGIT, _LINE = 1.3, 5.0
 
 
 @dataclass(frozen=True)
 class Row:
-    """A line of a figure: where its label ends up, the label, and from where to where bar and error go."""
+    """One line of a chart: a name, its value in words, and where bar and error lie, in percent."""
 
-    y: float
-    label: str
-    label_y: float
+    name: str
+    value: str
     start: float
     end: float
     low: float
     high: float
-    weak: bool
-    text: str
+    weak: bool = False
+
+    @property
+    def text(self) -> str:
+        """Name and value."""
+        return f"{self.name} {self.value}"
 
 
 @dataclass(frozen=True)
 class Rows:
-    """A figure of rows; labels stand beside their bars, or above them where names are long."""
+    """A chart of bars, or of points on an axis whose 0 is at ``zero`` percent."""
 
-    above: bool
-    height: float
     rows: tuple[Row, ...]
-    ticks: tuple[Tick, ...]
-    zero: float
-    text: str
+    zero: float | None = None
 
 
 @dataclass(frozen=True)
 class Point:
-    """A topic on the map; a label that has no room is left out."""
+    """A topic on the map: center and diameter in percent of its width, and a label, empty if it has no room."""
 
     x: float
     y: float
-    r: float
+    size: float
     label: str
-    label_x: float
     label_y: float
     title: str
 
@@ -71,71 +60,38 @@ class Point:
 class Map:
     """Topics in two dimensions, and the share of their squared distances that these show."""
 
-    height: float
     points: tuple[Point, ...]
     shown: float
-    text: str
+
+    @property
+    def text(self) -> str:
+        """The topics, for a reader who cannot see the map."""
+        return "; ".join(point.title for point in self.points)
 
 
-@dataclass(frozen=True)
-class Curve:
-    """A rising line: its path and points, and what its axes say."""
-
-    height: float
-    path: str
-    points: tuple[tuple[float, float, str], ...]
-    base: float
-    bottom: str
-    top: str
-    first: str
-    last: str
-    text: str
+def printable(text: str) -> str:
+    """Replace characters that change how others are shown, or show nothing, by a dot."""
+    return "".join(c if c.isprintable() else "·" for c in text)
 
 
-def text_width(text: str, size: float = SIZE) -> float:
-    """An upper estimate of the width of a text in a usual sans-serif font, the widest of which is DejaVu Sans."""
-    return size * sum(map(_advance, text))
-
-
-def _advance(c: str) -> float:
-    if unicodedata.combining(c):
-        return 0.0
-    if c in "mwMW@%…—" or unicodedata.east_asian_width(c) in "WF":
-        return 1.05
-    if not c.isascii():
-        return 1.1 if c.isupper() else 0.85
-    if c in _NARROW:
-        return 0.41
-    return 0.86 if c.isupper() or c in "<>+=#~^&*" else 0.66
-
-
-def shortened(text: str, room: float, size: float = SIZE) -> str:
-    """A text, or as much of it as fits the room with an ellipsis; what cannot be printed is a dot."""
-    text = "".join(c if c.isprintable() else "·" for c in text)
-    if text_width(text, size) <= room:
-        return text
-    while text and text_width(text + "…", size) > room:
-        text = text[:-1]
-    return text + "…"
+def number(value: float, percent: bool) -> str:
+    """Format a value of a chart."""
+    return f"{100 * value:.3g} %" if percent else f"{value:.3g}"
 
 
 def bars(
     names: Sequence[str], values: Sequence[float], errors: Sequence[float] | None = None, percent: bool = True
 ) -> Rows:
-    """Bars from 0, each with one standard error on both sides; pale where the value is below two of them."""
+    """Draw bars from 0 with one standard error on both sides, pale below two of them."""
     sizes = [0.0] * len(values) if errors is None else errors
-    top = max([v + e for v, e in zip(values, sizes, strict=True)] + [1e-300])
-    unit = (RIGHT - LEFT) / top
+    unit = 100.0 / max([v + e for v, e in zip(values, sizes, strict=True)] + [1e-300])
     rows = []
-    for i, (name, value, error) in enumerate(zip(names, values, sizes, strict=True)):
-        low, high = LEFT + unit * max(0.0, value - error), LEFT + unit * (value + error)
+    for name, value, error in zip(names, values, sizes, strict=True):
+        said = number(value, percent) + ("" if errors is None else f" ± {number(error, percent)}")
+        low, high = unit * max(0.0, value - error), unit * (value + error)
         weak = errors is not None and value < 2.0 * error
-        said = f"{name} {number(value, percent)}" + (f" ± {number(error, percent)}" if errors is not None else "")
-        y, end = ROW * i + 12.0, LEFT + unit * max(0.0, value)
-        rows.append(Row(y, shortened(name, LABELS), y + 4, LEFT, end, low, high, weak, said))
-    height = ROW * len(rows) + 22
-    ticks = (Tick(LEFT, "0", "start"), Tick(RIGHT, number(top, percent), "end"))
-    return Rows(False, height, tuple(rows), ticks, LEFT, "; ".join(row.text for row in rows))
+        rows.append(Row(printable(name), said, 0.0, unit * max(0.0, value), low, high, weak))
+    return Rows(tuple(rows))
 
 
 def intervals(
@@ -145,51 +101,49 @@ def intervals(
     highs: Sequence[float],
     span: tuple[float, float],
 ) -> Rows:
-    """Points with intervals, pale where the interval holds 0; ``span`` is that of the axis and holds 0."""
+    """Draw points with intervals, pale if the interval holds 0; ``span`` is the axis's and holds 0."""
     low, high = span
-    left = WIDTH - RIGHT
-    unit = (RIGHT - left - 8) / max(high - low, 1e-300)
+    unit = 100.0 / max(high - low, 1e-300)
 
     def place(value: float) -> float:
-        return left + 4 + unit * (min(max(value, low), high) - low)
+        return unit * (min(max(value, low), high) - low)
 
     rows = []
-    for i, (name, mean, a, b) in enumerate(zip(names, means, lows, highs, strict=True)):
-        said = f"{name} {mean:+.3g}, from {a:+.3g} to {b:+.3g}"
-        y, at = _HIGH_ROW * i + 24.0, place(mean)
-        label = shortened(name, RIGHT - left)
-        rows.append(Row(y, label, y - 11, at, at, place(a), place(b), a <= 0.0 <= b, said))
-    zero = place(0.0)
-    ticks = [Tick(zero, "0", "middle")]
-    if zero - left > text_width(f"{low:+.2g}") + 14:
-        ticks.insert(0, Tick(left, f"{low:+.2g}", "start"))
-    if RIGHT - zero > text_width(f"{high:+.2g}") + 14:
-        ticks.append(Tick(RIGHT, f"{high:+.2g}", "end"))
-    height = _HIGH_ROW * len(rows) + 24
-    return Rows(True, height, tuple(rows), tuple(ticks), zero, "; ".join(row.text for row in rows))
+    for name, mean, a, b in zip(names, means, lows, highs, strict=True):
+        said = f"{mean:+.3g}" + (f", from {a:+.3g} to {b:+.3g}" if a < b else "")
+        rows.append(Row(printable(name), said, place(mean), place(mean), place(a), place(b), a <= 0.0 <= b))
+    return Rows(tuple(rows), place(0.0))
 
 
-def number(value: float, percent: bool) -> str:
-    """A value of an axis."""
-    return f"{100 * value:.3g} %" if percent else f"{value:.3g}"
+def spending(spent: Sequence[tuple[int, float]]) -> Rows:
+    """Draw epsilon after numbers of releases; the last one is stated."""
+    unit = 100.0 / max(spent[-1][1], 1e-300)
+    ends = [unit * min(epsilon, spent[-1][1]) for _, epsilon in spent]
+    return Rows(
+        tuple(
+            Row(f"after {step} releases:", f"epsilon = {epsilon:.4g}", 0.0, end, end, end)
+            for (step, epsilon), end in zip(spent, ends, strict=True)
+        )
+    )
 
 
-def distances(components: np.ndarray) -> np.ndarray:
-    """Hellinger distances of topics of any scale, (K, V): (K, K) float64 in [0, 1]."""
+def distances(components: Array) -> Matrix:
+    """Compute Hellinger distances of topics of any scale, (K, V): (K, K) float64 in [0, 1]."""
     roots = np.sqrt(components / components.sum(axis=1, keepdims=True))
     alike = np.clip(np.einsum("kv,lv->kl", roots, roots), 0.0, 1.0)
     np.fill_diagonal(alike, 1.0)
-    return np.asarray(np.sqrt(1.0 - alike))
+    apart: Matrix = np.sqrt(1.0 - alike)
+    return apart
 
 
-def classical_mds(distance: np.ndarray) -> tuple[np.ndarray, float]:
-    """Points of a plane whose distances are about as given, (K, 2), and the share of the squares that they show.
+def classical_mds(distance: Matrix) -> tuple[Matrix, float]:
+    """Find points of a plane with about these distances, (K, 2), and the share of the squares they show.
 
     Classical multidimensional scaling (Torgerson 1952): the two leading eigenvectors of -J D² J / 2, J = I - 1/K, each
     with a sign that makes its largest entry positive.
     """
-    centre = np.eye(len(distance)) - 1.0 / len(distance)
-    values, vectors = np.linalg.eigh(-0.5 * np.einsum("ij,jk,kl->il", centre, distance**2, centre))
+    center = np.eye(len(distance)) - 1.0 / len(distance)
+    values, vectors = np.linalg.eigh(-0.5 * np.einsum("ij,jk,kl->il", center, distance**2, center))
     values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
     plane = np.zeros((len(distance), 2))
     found = vectors[:, :2] * np.sqrt(values[:2])
@@ -198,73 +152,38 @@ def classical_mds(distance: np.ndarray) -> tuple[np.ndarray, float]:
     return plane, float(values[:2].sum()) / total if total > 0 else 0.0
 
 
-def topic_map(components: np.ndarray, titles: Sequence[str], numbers: Sequence[int]) -> Map:
-    """Topics, of numbers from 0, as circles whose areas are their shares of all words, placed by their distances."""
+def topic_map(components: Array, titles: Sequence[str], numbers: Sequence[int]) -> Map:
+    """Place topics, numbered from 0, by their distances; a circle's area is the topic's share of all words.
+
+    The largest topics come first, so that smaller circles lie over them. A label stands in its circle, above or below
+    it, and is left out if earlier ones take all three places.
+    """
     plane, shown = classical_mds(distances(components))
-    weights = components.sum(axis=1)
-    radii = np.maximum(4.0, np.minimum(26.0, 60.0 * np.sqrt(weights / weights.sum()) / 2))
-    spread = np.maximum(np.ptp(plane, axis=0), 1e-12)
-    # One scale for both axes, so that distances are true.
-    unit = min((WIDTH - 64) / spread[0], (_MAP_HEIGHT - 64) / spread[1]) if spread.max() > 1e-9 else 0.0
-    middle = (plane.max(axis=0) + plane.min(axis=0)) / 2
-    x, y = WIDTH / 2 + unit * (plane[:, 0] - middle[0]), _MAP_HEIGHT / 2 - unit * (plane[:, 1] - middle[1])
-    boxes: list[tuple[float, float, float, float]] = []
-    circles = [(a - r, b - r, a + r, b + r) for a, b, r in zip(x.tolist(), y.tolist(), radii.tolist(), strict=True)]
+    shares = components.sum(axis=1) / components.sum()
+    # One scale for both axes, so that distances are true; the circles at the border have room for their half.
+    spread = float(np.ptp(plane, axis=0).max())
+    unit = 76.0 / spread if spread > 1e-9 else 0.0
+    x, y = (50.0 + unit * (plane - (plane.max(axis=0) + plane.min(axis=0)) / 2) * (1, -1)).T
     points: list[Point] = []
-    for k in np.argsort(-weights, kind="stable").tolist():
-        label, half = str(numbers[k] + 1), text_width(str(numbers[k] + 1)) / 2
-        at = None
-        places = [(float(x[k]) + dx, float(y[k]) + dy) for dx, dy in _places(float(radii[k]), half)]
-        # Clear of all other circles, or at least of the labels that stand already.
-        for taken in (boxes + circles[:k] + circles[k + 1 :], boxes):
-            for a, b in places if at is None else ():
-                box = (a - half - 1, b - SIZE / 2 - 2, a + half + 1, b + SIZE / 2 + 2)
-                inside = box[0] >= 0 and box[1] >= 0 and box[2] <= WIDTH and box[3] <= _MAP_HEIGHT
-                if inside and not any(_overlap(box, other) for other in taken):
-                    at = a, b
-                    boxes.append(box)
-                    break
-        label_x, label_y = at or (0.0, 0.0)
-        points.append(
-            Point(float(x[k]), float(y[k]), float(radii[k]), label if at else "", label_x, label_y + 4, titles[k])
-        )
-    return Map(_MAP_HEIGHT, tuple(points), shown, "; ".join(titles))
+    for k in np.argsort(-shares, kind="stable").tolist():
+        label = str(numbers[k] + 1)
+        near = [p.label_y for p in points if p.label and abs(x[k] - p.x) < _DIGIT * (len(label) + len(p.label))]
+        size = max(2.5, min(16.0, 18.0 * float(np.sqrt(shares[k]))))
+        beside = size / 2 + _LINE / 2
+        free = [at for at in (y[k], y[k] - beside, y[k] + beside) if all(abs(at - other) >= _LINE for other in near)]
+        at = float((free or [y[k]])[0])
+        points.append(Point(float(x[k]), float(y[k]), size, label if free else "", at, titles[k]))
+    return Map(tuple(points), shown)
 
 
-def _places(radius: float, half: float) -> list[tuple[float, float]]:
-    """Where a label may stand, from the centre: in the circle, around it, and further out."""
-    places = [(0.0, 0.0)] if radius >= half + 2 else []
-    for far in (radius + half + 3, radius + half + 16):
-        turns = [math.pi / 4 * i for i in range(8)]
-        places += [(far * math.cos(turn), (far + 2) * math.sin(turn)) for turn in turns]
-    return places
-
-
-def _overlap(a: tuple[float, float, float, float], b: tuple[float, float, float, float]) -> bool:
-    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
-
-
-def spending_curve(spent: Sequence[tuple[int, float]]) -> Curve:
-    """Epsilon over the number of releases; the last point is what is stated."""
-    left, right, top, bottom = 56.0, WIDTH - 12.0, 18.0, 150.0
-    n, most = max(spent[-1][0], 1), max(spent[-1][1], 1e-300)
-    points = tuple(
-        (
-            left + (right - left) * step / n,
-            bottom - (bottom - top) * min(1.0, epsilon / most),
-            f"after {step} releases: epsilon = {epsilon:.4g}",
-        )
-        for step, epsilon in spent
+def gray_png(images: Array, largest: float, smallest: float = 0.0) -> str:
+    """Write numbers, (height, width), as the address of a PNG image; ``largest`` is black, ``smallest`` white."""
+    dark = np.clip((images - smallest) / (largest - smallest), 0.0, 1.0)
+    # Eight bits of gray a dot; each line begins with 0, the number of the filter that changes nothing.
+    lines = np.pad(np.rint(255.0 * (1.0 - dark)).astype(np.uint8), ((0, 0), (1, 0))).tobytes()
+    header = struct.pack(">IIBBBBB", images.shape[1], images.shape[0], 8, 0, 0, 0, 0)
+    content = b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in ((b"IHDR", header), (b"IDAT", zlib.compress(lines, 9)), (b"IEND", b""))
     )
-    path = "M" + " L".join(f"{a:.1f} {b:.1f}" for a, b, _ in points)
-    return Curve(
-        bottom + 28,
-        path,
-        points,
-        bottom,
-        "0",
-        f"{most:.3g}",
-        "0",
-        f"{n} releases",
-        "; ".join(said for _, _, said in points),
-    )
+    return "data:image/png;base64," + base64.b64encode(content).decode("ascii")

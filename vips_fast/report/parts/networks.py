@@ -1,7 +1,5 @@
 """Sigmoid belief networks: the weights of each hidden unit, as pictures if the columns are pixels of a square."""
 
-import base64
-import io
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from .. import figures
-from ..images import dictionary_grid, image_grid, save_png
 from ..part import Group, Learned, Part, Picture
 
 #: So that a page stays below 3 MB: hidden units, and pixels of all images.
@@ -27,14 +24,14 @@ class Network(Part):
         n_units, n_pixels = weights.shape
         side = math.isqrt(n_pixels)
         if side * side == n_pixels and columns is None:
-            pictures = [_picture(image_grid(model.mean_image_[None], gap=0), "The mean image", "mean")]
-            scale = dictionary_grid(model, (side, side))
-            across = math.ceil(math.sqrt(n_units))
             shown = min(n_units, _MOST_UNITS, max(1, _MOST_PIXELS // n_pixels))
-            for k in range(shown):
-                a, b = (k // across) * (side + 1) + 1, (k % across) * (side + 1) + 1
-                one = scale[a : a + side, b : b + side]
-                pictures.append(_picture(one, f"Weights of hidden unit {k + 1}", f"unit {k + 1}"))
+            # The 99th percentile sets the contrast, so that one large weight does not turn the rest gray.
+            top = max(float(np.percentile(np.abs(weights), 99)), 1e-12)
+            mean = figures.gray_png(model.mean_image_.reshape(side, side), 1.0)
+            pictures = [Picture(mean, "The mean image", "mean")]
+            for k, row in enumerate(weights[:shown], 1):
+                source = figures.gray_png(row.reshape(side, side), top, -top)
+                pictures.append(Picture(source, f"Weights of hidden unit {k}", f"unit {k}"))
             note = f"Shown are {shown} of {n_units} hidden units." if n_units > shown else ""
             return Learned(
                 "The released mean of the images, black being 1, and what each hidden unit adds to the log odds of "
@@ -56,9 +53,3 @@ class Network(Part):
             groups=tuple(groups),
             note=f"Shown are {len(groups)} of {n_units} hidden units." * (n_units > len(groups)),
         )
-
-
-def _picture(grid: np.ndarray, text: str, caption: str) -> Picture:
-    file = io.BytesIO()
-    save_png(grid, file, scale=1)
-    return Picture("data:image/png;base64," + base64.b64encode(file.getvalue()).decode("ascii"), text, caption)

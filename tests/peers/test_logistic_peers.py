@@ -6,15 +6,15 @@ from importlib import import_module
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.special import expit, ndtr
-
-from vips_fast.baselines import (
+from peers import (
     DPSGLDLogisticRegression,
     DPVILogisticRegression,
     ObjectivePerturbationLogisticRegression,
     VariationalSamplingLogisticRegression,
 )
-from vips_fast.baselines.objective import gaussian_noise_sd
+from peers.objective import gaussian_noise_sd
+from scipy.special import expit, ndtr
+
 from vips_fast.engine.backend import Threads
 from vips_fast.engine.planner import Planner
 from vips_fast.engine.result import Public

@@ -1,6 +1,6 @@
-"""What the paper and its field compare with.
+"""Methods of the paper and its field, for comparisons only.
 
-Non-private variational Bayes is ``BayesianLogisticRegression(private=False,
+Variational Bayes without privacy is ``BayesianLogisticRegression(private=False,
 options=LogisticOptions(noise_aware=False))``.
 """
 

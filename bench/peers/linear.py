@@ -1,4 +1,4 @@
-"""What the linear classifiers of this folder share: reading and read-outs."""
+"""Reading and read-outs of the linear classifiers of this folder."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -8,11 +8,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy.special import expit
 
-from ..engine.loop import Progress
-from ..kernels.blr import MAX_FEATURES
-from ..models.estimator import PrivateEstimator
-from ..models.logistic.records import LogisticRecords, design, not_finite, read_labels, usable_rows
-from ..models.parameters import BudgetLike
+from vips_fast.engine.loop import Progress
+from vips_fast.kernels.blr import MAX_FEATURES
+from vips_fast.models.estimator import PrivateEstimator
+from vips_fast.models.logistic.records import LogisticRecords, design, not_finite, read_labels, usable_rows
+from vips_fast.models.parameters import BudgetLike
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from ..checks import check_number
-from ..data.types import Vector
-from ..engine.model import array_of
-from ..engine.result import Public
-from ..kernels.blr import Rows
-from ..models.fitted import ArraySpec
-from ..models.readouts import Published
+from vips_fast.checks import check_number
+from vips_fast.data.types import Vector
+from vips_fast.engine.model import array_of
+from vips_fast.engine.result import Public
+from vips_fast.kernels.blr import Rows
+from vips_fast.models.fitted import ArraySpec
+from vips_fast.models.readouts import Published
+
 from .dpsgd import dense
 from .scores import ScoreClassifier, ScoreModel
 
@@ -85,7 +86,7 @@ class DPVILogisticRegression(ScoreClassifier):
     of the variational bound with respect to means and log standard deviations goes through one draw m = mean + sd eta a
     step, common to the minibatch. A record's part, (score, score eta sd), is clipped to an L2 norm of ``clip_norm``;
     steps are Adagrad's, of ``learning_rate``, from standard deviations of ``initial_sd``. Means and log standard
-    deviations of the second half of the steps are averaged. Other parameters are those of `ScoreClassifier`;
+    deviations of the second half of the steps are averaged. `ScoreClassifier` describes the other parameters;
     ``random_state`` seeds eta, which is public.
     """
 

@@ -8,15 +8,16 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import expit
 
-from ..accounting import BayesianAccountant, BayesianGuarantee
-from ..checks import check_number
-from ..engine.backend import Backend, Threads
-from ..engine.result import Public
-from ..kernels.blr import Rows
-from ..kernels.threads import resolve_n_threads
-from ..models.fitted import ArraySpec
-from ..models.parameters import BudgetLike
-from ..models.readouts import Published
+from vips_fast.accounting import BayesianAccountant, BayesianGuarantee
+from vips_fast.checks import check_number
+from vips_fast.engine.backend import Backend, Threads
+from vips_fast.engine.result import Public
+from vips_fast.kernels.blr import Rows
+from vips_fast.kernels.threads import resolve_n_threads
+from vips_fast.models.fitted import ArraySpec
+from vips_fast.models.parameters import BudgetLike
+from vips_fast.models.readouts import Published
+
 from .dpsgd import dense
 from .scores import ScoreClassifier, ScoreModel
 
@@ -51,7 +52,7 @@ class SamplingModel(ScoreModel):
         return self._theta + self._step_size(self._step) * (gradient - self._alpha * self._theta)
 
     def result(self) -> dict[str, np.ndarray]:
-        """The kept iterates, q's last spread, and what the Bayesian accountant says."""
+        """Give the kept iterates, q's last spread, and the Bayesian accountant's figures."""
         scale = self._step_size(self._step - 1) * self._noise * math.sqrt(self._settings["n_samples"])
         arrays = super().result() | {"scale": np.array([scale])}
         if self.accountants:
@@ -95,10 +96,10 @@ class VariationalSamplingLogisticRegression(ScoreClassifier):
     only that step's gradient separated two data sets; that is no guarantee. Starting from the released samples makes
     the count right.
 
-    Its parameters are those of `ScoreClassifier`, a ``learning_rate``, with which a step is learning_rate / sqrt(t) on
-    the mean gradient of a record, and ``bayesian_pairs``, the pairs of records a step for the Bayesian accountant; 0
-    leaves it out. Its result, ``bayesian_``, the least over a fixed list of orders, is a data-dependent statement about
-    a random record, not differential privacy; it is itself private, and asking for it marks the model NOT PRIVATE.
+    Its parameters are the base's and two more. A ``learning_rate``: a step is learning_rate / sqrt(t) on the mean
+    gradient of a record. ``bayesian_pairs``, the pairs of records a step for the Bayesian accountant; 0 leaves it out.
+    Its result, ``bayesian_``, the least over a fixed list of orders, is a data-dependent statement about a random
+    record, not differential privacy; it is itself private, and asking for it marks the model NOT PRIVATE.
     """
 
     _kind = SamplingModel
@@ -137,7 +138,7 @@ class VariationalSamplingLogisticRegression(ScoreClassifier):
 
     @property
     def bayesian_(self) -> BayesianGuarantee | None:
-        """What the Bayesian accountant says, where it was asked."""
+        """The Bayesian accountant's guarantee; None without ``bayesian_pairs``."""
         figures = self._fitted().arrays.get("bayesian")
         if figures is None:
             return None

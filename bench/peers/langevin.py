@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..checks import check_number
-from ..engine.result import Public
-from ..models.fitted import ArraySpec
-from ..models.readouts import Published
+from vips_fast.checks import check_number
+from vips_fast.engine.result import Public
+from vips_fast.models.fitted import ArraySpec
+from vips_fast.models.readouts import Published
+
 from .scores import ScoreClassifier, ScoreModel
 
 
@@ -41,14 +42,14 @@ class SGLDModel(ScoreModel):
 class DPSGLDLogisticRegression(ScoreClassifier):
     """Differentially private stochastic gradient Langevin dynamics (Wang, Fienberg & Smola 2015).
 
-    theta moves by (step / 2) (gradient of the log posterior) + N(0, step), the gradient being that of a minibatch's
-    clipped scores. The noise that privacy needs is part of Langevin's own: the step is at most 4 / sd^2, sd being that
-    of the noise on the whole data's gradient, and what is left of the variance ``step`` is added. The second half of
+    theta moves by (step / 2) (gradient of the log posterior) + N(0, step); the gradient comes from a minibatch's
+    clipped scores. The noise that privacy needs is part of Langevin's own: the step is at most 4 / sd^2, where sd
+    measures the noise on the whole data's gradient, and the rest of the variance ``step`` is added. The second half of
     the iterates are the posterior's samples.
 
     ``step_size`` None is 1 / (n C^2 / 4 + prior_precision), C being clip_norm, at most 10, or without privacy the
-    longest row's norm; or less where privacy asks for it: ``step_size_`` is the one taken. Other parameters are those
-    of `ScoreClassifier`; ``random_state`` seeds Langevin's noise, which hides nothing.
+    longest row's norm; or less if privacy asks for it: ``step_size_`` is the one taken. `ScoreClassifier` describes
+    the other parameters; ``random_state`` seeds Langevin's noise, which hides nothing.
     """
 
     _kind = SGLDModel

@@ -9,21 +9,22 @@ import numpy as np
 from scipy import sparse
 from scipy.special import expit
 
-from ..accounting import PrivacyEvent, SelfComposedEvent, calibrate_noise_multiplier, epsilon, pure_epsilon
-from ..checks import check_choice, check_flag, check_number
-from ..engine.budget import Budget
-from ..engine.loop import Progress
-from ..engine.model import Model, Release, array_of, steps_of
-from ..engine.plan import RunPlan
-from ..engine.planner import Planned, Planner
-from ..engine.request import Request, RunSchedule, Terms
-from ..engine.result import FitResult, Public
-from ..engine.sampling import Sampler, make_sampler
-from ..engine.statement import Privacy
-from ..kernels.blr import Rows
-from ..mechanisms import GaussianMechanism
-from ..models.fitted import ArraySpec
-from ..models.logistic.spherical import MAX_COLUMNS
+from vips_fast.accounting import PrivacyEvent, SelfComposedEvent, calibrate_noise_multiplier, epsilon, pure_epsilon
+from vips_fast.checks import check_choice, check_flag, check_number
+from vips_fast.engine.budget import Budget
+from vips_fast.engine.loop import Progress
+from vips_fast.engine.model import Model, Release, array_of, steps_of
+from vips_fast.engine.plan import RunPlan
+from vips_fast.engine.planner import Planned, Planner
+from vips_fast.engine.request import Request, RunSchedule, Terms
+from vips_fast.engine.result import FitResult, Public
+from vips_fast.engine.sampling import Sampler, make_sampler
+from vips_fast.engine.statement import Privacy
+from vips_fast.kernels.blr import Rows
+from vips_fast.mechanisms import GaussianMechanism
+from vips_fast.models.fitted import ArraySpec
+from vips_fast.models.logistic.spherical import MAX_COLUMNS
+
 from .laplace import LaplaceMechanism, LaplaceSampler
 from .linear import LinearClassifier
 
@@ -91,7 +92,7 @@ class DPSGDLogisticRegression(LinearClassifier):
 
     @property  # type: ignore[misc]  # a field of the base, which cannot be given here
     def sampling(self) -> str:  # type: ignore[override]  # it follows from the scenario
-        """What the scenario samples by."""
+        """Name the sampling of the scenario."""
         return _SCENARIOS[self.scenario][0]
 
     def _check_parameters(self) -> None:
@@ -107,14 +108,14 @@ class DPSGDLogisticRegression(LinearClassifier):
 
     def _schedule(self, public: Public, terms: Terms) -> RunSchedule:
         sampling, neighbors, _, order = _SCENARIOS[self.scenario]
-        # The rate is that of the public number of records, never of the rows.
+        # The public number of records sets the rate, never the rows.
         sampler = make_sampler(sampling, neighbors, public.n_records, self.batch_size)
         if order == 1:
             sampler = LaplaceSampler(public.n_records, int(sampler.expected_batch_size))
         return RunSchedule(sampler, int(self.n_steps), int(self.n_steps))
 
     def _epsilon(self, event: PrivacyEvent, delta: float) -> float:
-        """The epsilon that calibrates."""
+        """Compute the epsilon that calibrates the noise."""
         if self.scenario == "laplace":
             return pure_epsilon(event)
         name, options = self._calibrating()
@@ -127,7 +128,7 @@ class DPSGDLogisticRegression(LinearClassifier):
         return name, {"conversion": "simple"} if name == "zcdp" else {}
 
     def _noise(self, sampler: Sampler, n_steps: int, delta: float) -> float:
-        """The noise multiplier of the run; refuses a run over its target."""
+        """Find the noise multiplier of the run; refuse a run over its target."""
         target = 1.0 if self.target_epsilon is None else float(self.target_epsilon)
 
         def event(z: float) -> PrivacyEvent:
@@ -204,8 +205,8 @@ def pure_statement(result: FitResult) -> Privacy:
 class GradientModel(Model):
     """Clipped, truncated gradients of the logistic loss.
 
-    A record's integers depend on that record and theta alone, bit for bit: sums over its stored entries run one after
-    the other (`numpy.bincount`), and all else is elementwise, so that neither the batch nor the block has an influence.
+    A record's integers depend only on that record and theta, bit for bit: sums over its stored entries run one after
+    the other (`numpy.bincount`), and all else is elementwise. Neither the batch nor the block has an influence.
     """
 
     def __init__(self, d: int, *, clip: float, order: int, rate: float, alpha: float, first: int):
@@ -215,7 +216,7 @@ class GradientModel(Model):
         self._step = 0
 
     def sensitivity(self, relation: str) -> float:
-        """C for adding or removing a record, 2 C for replacing one."""
+        """Give C for adding or removing a record, 2 C for replacing one."""
         return self.clip if relation == "add_remove" else 2.0 * self.clip
 
     def prepare(self, mechanism: Any, sampler: Sampler) -> None:
@@ -256,7 +257,7 @@ class GradientModel(Model):
         return columns, units
 
     def update(self, release: Release) -> None:
-        """One step of gradient descent."""
+        """Take one step of gradient descent."""
         self._theta = self._theta - self._rate * (release.values + self._alpha * self._theta)
         if self._step >= self._first:
             self._sum = self._sum + self._theta
@@ -270,12 +271,12 @@ class GradientModel(Model):
         self._theta, self._sum, self._step = theta, total, steps_of(state)
 
     def result(self) -> dict[str, np.ndarray]:
-        """The mean of the iterates that are kept."""
+        """Give the mean of the averaged iterates."""
         return {"samples": self._sum[None] / max(1, self._step - self._first)}
 
 
 def dense(block: Rows, d: int) -> np.ndarray:
-    """The rows of a block as a float64 table."""
+    """Give the rows of a block as a float64 table."""
     if block.indptr is None:
         return block.values.reshape(block.n_rows, d).astype(np.float64)
     values = np.ones(len(block.indices)) if block.unit else block.values.astype(np.float64)

@@ -10,17 +10,18 @@ from scipy import sparse
 from scipy.sparse import linalg
 from scipy.special import expit, ndtr, ndtri
 
-from ..accounting import ApproximateDPEvent
-from ..checks import check_flag, check_number
-from ..engine.ledger import Ledger
-from ..engine.result import FitResult
-from ..engine.statement import Privacy
-from ..models.logistic.records import design
-from ..models.parameters import BudgetLike
-from ..models.readouts import Published
+from vips_fast.accounting import ApproximateDPEvent
+from vips_fast.checks import check_flag, check_number
+from vips_fast.engine.ledger import Ledger
+from vips_fast.engine.result import FitResult
+from vips_fast.engine.statement import Privacy
+from vips_fast.models.logistic.records import design
+from vips_fast.models.parameters import BudgetLike
+from vips_fast.models.readouts import Published
+
 from .linear import LinearClassifier
 
-#: At which the ledger of a pure guarantee is read; the statement is the pure one.
+#: The ledger of a pure guarantee is read at this delta; the statement is the pure one.
 _SOME_DELTA = 1e-6
 
 

@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from peers import DPSGDLogisticRegression
+from peers.dpsgd import GradientModel
+from peers.laplace import LaplaceMechanism
 
 from vips_fast import accounting as acc
-from vips_fast.baselines import DPSGDLogisticRegression
-from vips_fast.baselines.dpsgd import GradientModel
-from vips_fast.baselines.laplace import LaplaceMechanism
 from vips_fast.engine.backend import Threads
 from vips_fast.models.logistic.records import LogisticRecords, design
 

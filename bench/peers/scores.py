@@ -1,4 +1,4 @@
-"""What the baselines share that release noised sums of clipped scores: DPVI, DP-SGLD, sampling.
+"""Noised sums of clipped scores, the base of DPVI, DP-SGLD and sampling.
 
 The score of a record is the gradient of its log-likelihood, (y - sigmoid(x . theta)) x. All three are the package's own
 loop with another M-step. The contributions come from the logistic regression kernel: around the centre theta and with
@@ -13,23 +13,24 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..checks import check_flag, check_number
-from ..engine.loop import Progress
-from ..engine.model import Model, Release, array_of, steps_of
-from ..engine.request import RunSchedule
-from ..engine.result import Public
-from ..kernels import native
-from ..kernels.blr import Rows, workspace
-from ..models.fitted import ArraySpec
-from ..models.logistic.statistics import factor_grid
+from vips_fast.checks import check_flag, check_number
+from vips_fast.engine.loop import Progress
+from vips_fast.engine.model import Model, Release, array_of, steps_of
+from vips_fast.engine.request import RunSchedule
+from vips_fast.engine.result import Public
+from vips_fast.kernels import native
+from vips_fast.kernels.blr import Rows, workspace
+from vips_fast.models.fitted import ArraySpec
+from vips_fast.models.logistic.statistics import factor_grid
+
 from .linear import LinearClassifier
 
 
 class ScoreModel(Model):
-    """Clipped scores as the engine's statistic; subclasses say where they are taken and what is done with them.
+    """Clipped scores as the engine's statistic; subclasses choose the point and the step.
 
-    ``settings`` are the estimator's, by name. What is random here is a function of the public seed
-    and of the step: the releases' own noise is all that hides the records.
+    ``settings`` are the estimator's, by name. All randomness here is a function of the public seed
+    and of the step: only the releases' own noise hides the records.
     """
 
     def __init__(self, public: Public, settings: Mapping[str, Any]):
@@ -104,7 +105,7 @@ class ScoreModel(Model):
         )
 
     def update(self, release: Release) -> None:
-        """One step with the noised gradient of the log-likelihood; the second half of the iterates is kept."""
+        """Take one step with the noised gradient of the log-likelihood; the result is made of the second half."""
         self._theta = self._move(release.values * self._n)
         if self._step >= self._n_steps // 2:
             self._kept = np.vstack([self._kept, self._theta])
@@ -132,10 +133,10 @@ class ScoreModel(Model):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ScoreClassifier(LinearClassifier):
-    """What the three estimators have in common.
+    """Base of the three estimators.
 
-    ``clip_norm`` is the L2 bound of a record's score; ``random_state`` seeds what is random and hides nothing, and the
-    minibatches of a fit that is not private. Other parameters are as in `vips_fast.BayesianLogisticRegression`.
+    ``clip_norm`` is the L2 bound of a record's score; ``random_state`` seeds the randomness that hides nothing, and
+    the minibatches of a fit that is not private. Other parameters are as in `vips_fast.BayesianLogisticRegression`.
     """
 
     _kind: ClassVar[type[ScoreModel]]

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..accounting import LaplaceEvent, PrivacyEvent, WithoutReplacementEvent
-from ..engine.sampling import FixedSizeSampler
-from ..kernels.lattice import MAX_NORM_UNITS, noise_spacing
-from ..mechanisms.textbook import rounded_laplace
+from vips_fast.accounting import LaplaceEvent, PrivacyEvent, WithoutReplacementEvent
+from vips_fast.engine.sampling import FixedSizeSampler
+from vips_fast.kernels.lattice import MAX_NORM_UNITS, noise_spacing
+from vips_fast.mechanisms.textbook import rounded_laplace
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class LaplaceMechanism:
 
     @property
     def spacing(self) -> float:
-        """Lattice spacing, a power of two, from public numbers alone."""
+        """Lattice spacing, a power of two, from public numbers only."""
         return noise_spacing(self.noise_multiplier * self.sensitivity, self.clip_norm)
 
     def add_noise(self, sums: np.ndarray, key: bytes | None, n_threads: int = 1) -> None:
