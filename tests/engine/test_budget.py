@@ -18,8 +18,8 @@ from cases import CASES
 from vips_fast import accounting as acc
 from vips_fast.engine import budget_file, filters
 from vips_fast.engine.budget import Budget, BudgetDamagedError, BudgetExceededError, BudgetInUseError
-from vips_fast.holder import is_dead, this_process
 from vips_fast.models.rebuild import verify
+from vips_fast.store.process import is_dead, this_process
 
 ALL = pytest.mark.parametrize("name", sorted(CASES))
 

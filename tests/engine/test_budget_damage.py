@@ -11,8 +11,8 @@ from disk import FAULTS, each_fault
 from runs import in_child
 
 from vips_fast.accounting import GaussianEvent
-from vips_fast.durable import leftovers, new_folder
 from vips_fast.engine.budget import Budget, BudgetDamagedError, BudgetExceededError
+from vips_fast.store.atomic import leftovers, new_folder
 
 EVENTS = [GaussianEvent(z, "add_remove") for z in (20.0, 25.0, 30.0)]
 

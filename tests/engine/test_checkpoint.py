@@ -13,11 +13,11 @@ from cases import CASES
 from runs import ALL, KEY, EndsInSum, Stop, begun, bits, data, die, drawn, ends, estimator, fail, in_child, whole
 
 from vips_fast import LatentDirichletAllocation
-from vips_fast.data.npz import read_npz
 from vips_fast.engine import checkpoint as checkpoints
 from vips_fast.engine.checkpoint import CHECKPOINT, RUN
 from vips_fast.engine.journal import LEDGER, LOCK, FolderLock, LedgerFile
 from vips_fast.engine.randomness import KeyedRandomness
+from vips_fast.store.npz import read_npz
 
 # --------------------------------------------------------- interrupts and kills
 

@@ -10,11 +10,11 @@ from cases import CASES
 from disk import FAULTS, each_fault
 from runs import Stop, Witnessed, begun, bits, data, drawn, ends, estimator, fail, whole
 
-from vips_fast.durable import leftovers
 from vips_fast.engine.budget import Budget
 from vips_fast.engine.checkpoint import CHECKPOINT, RUN
 from vips_fast.engine.journal import LEDGER, LOCK, LedgerFile
 from vips_fast.models import persistence
+from vips_fast.store.atomic import leftovers
 
 
 @pytest.fixture

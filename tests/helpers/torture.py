@@ -23,11 +23,11 @@ from cases import CASES
 from runs import Witnessed
 
 from vips_fast.cli import main
-from vips_fast.durable import leftovers
 from vips_fast.engine.budget import Budget, BudgetExceededError
 from vips_fast.engine.checkpoint import CHECKPOINT, Checkpoint
 from vips_fast.engine.journal import LEDGER
 from vips_fast.models import estimator
+from vips_fast.store.atomic import leftovers
 
 KINDS = ("lda", "logistic", "network")
 #: The declared number: steps that a kill may cost.

@@ -50,8 +50,8 @@ def finish(args: Namespace) -> int:
 
 def clean(args: Namespace) -> int:
     """Remove what is left, and say what it was."""
-    from ..durable import leftovers
     from ..engine.journal import FolderLock
+    from ..store.atomic import leftovers
     from .runs import MODEL, belongs, ledger_in, remove, run_folder, spent
 
     path = Path(os.path.abspath(args.folder))

@@ -22,12 +22,12 @@ from pathlib import Path
 from typing import Any
 
 from ..accounting import rounded_up
-from ..durable import new_folder, put_in_place, replace_file, sync_folder, write_file
 from ..engine.checkpoint import RunFolder
 from ..engine.interrupts import Stopped, uninterrupted
 from ..engine.journal import LEDGER, FolderLock, replay_line
 from ..engine.ledger import Ledger
 from ..models.persistence import write_into
+from ..store.atomic import new_folder, put_in_place, replace_file, sync_folder, write_file
 from .folder import check_place, kind_in
 from .record import log_to
 

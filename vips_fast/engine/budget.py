@@ -25,7 +25,7 @@ from typing import Any, Self
 from ..accounting import PrivacyEvent, RandomAllocationEvent, SelfComposedEvent, rounded_up
 from ..accounting.checks import non_negative, open_probability
 from ..checks import check_name
-from ..holder import is_dead, this_process
+from ..store.process import is_dead, this_process
 from .budget_file import BudgetDamagedError, BudgetFile, create
 from .budget_state import BudgetState
 from .filters import FILTERS, LARGEST_NOISE, declared_epsilon, renyi_orders, smallest_noise

@@ -30,7 +30,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from ..durable import naming, part_of, sync_folder
+from ..store.atomic import naming, part_of, sync_folder
 from .ledger import canonical_json
 
 _MAGIC = b"vips_fast budget 1"

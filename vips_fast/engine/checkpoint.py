@@ -32,9 +32,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from ..accounting import ComposedEvent, PrivacyEvent, SelfComposedEvent, epsilon, event_from_dict
-from ..data.npz import read_npz, write_npz
-from ..durable import make_folder, naming, replace_file
 from ..kernels import native
+from ..store.atomic import make_folder, naming, replace_file
+from ..store.npz import read_npz, write_npz
 from .journal import LEDGER, LOCK, FolderLock, LedgerFile
 from .ledger import Ledger, canonical_json
 from .model import Model

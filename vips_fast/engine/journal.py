@@ -26,7 +26,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ..durable import naming, replace_file, sync_folder
+from ..store.atomic import naming, replace_file, sync_folder
 from .ledger import Ledger, canonical_json
 from .plan import RunPlan
 

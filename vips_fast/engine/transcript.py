@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from ..data.npz import read_npz, write_npz
-from ..durable import sync_folder, write_file
+from ..store.atomic import sync_folder, write_file
+from ..store.npz import read_npz, write_npz
 from .ledger import Ledger, canonical_json
 from .model import Release
 from .plan import RunPlan

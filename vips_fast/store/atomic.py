@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from .holder import is_dead_tag, tag
+from .process import is_dead_tag, tag
 
 _log = logging.getLogger(__name__)
 
