@@ -1,10 +1,11 @@
-"""The privacy budget of a data set: a file that every fit on these data charges.
+"""Charge the privacy budget of a data set: a file that every fit on these data charges.
 
 A budget belongs to the data, not to an object: copies, clones, threads, forks and other processes that name the same
-file all charge it. A run *reserves* what it plans, has each release written to the file before its noise is drawn, and
-gives back at its end what it never drew. What that adds up to is decided by a filter (`vips_fast.engine.filters`),
-since the next run is chosen in view of the results so far; `vips_fast.engine.budget_file` says, and shows, what a crash
-or a damaged file counts as.
+file all charge it. A run *reserves* its planned releases, records each of them in the file before its noise is drawn,
+and gives back at its end what it never drew. A filter (`vips_fast.engine.filters`) adds them up, since the next run is
+chosen in view of the results so far. `vips_fast.store.log` proves that no crash and no damage lowers the sum.
+
+The file has to lie on a local file system, or on one whose flock, write and fsync hold across machines.
 """
 
 from __future__ import annotations
@@ -25,16 +26,20 @@ from typing import Any, Self
 from ..accounting import PrivacyEvent, RandomAllocationEvent, SelfComposedEvent, rounded_up
 from ..accounting.checks import non_negative, open_probability
 from ..checks import check_name
+from ..store.atomic import create_file
+from ..store.lock import Lock
+from ..store.log import Log, LogDamagedError, Record, encode
 from ..store.process import is_dead, this_process
-from .budget_file import BudgetDamagedError, BudgetFile, create
 from .budget_state import BudgetState
 from .filters import FILTERS, LARGEST_NOISE, declared_epsilon, renyi_orders, smallest_noise
-from .interrupts import uninterrupted
+from .interrupts import stop_if_asked, uninterrupted
 from .sampling import RELATIONS
 
-__all__ = ["Budget", "BudgetDamagedError", "BudgetExceededError", "BudgetInUseError", "Reservation"]
+__all__ = ["Budget", "BudgetExceededError", "BudgetInUseError", "LogDamagedError", "Reservation"]
 
-
+_KIND = "budget"
+#: Seconds that a charge waits for other processes.
+_WAIT = 300.0
 _log = logging.getLogger(__name__)
 
 
@@ -75,13 +80,14 @@ class Budget:
     ``epsilon`` and ``delta`` are what all runs together may spend; ``dataset``, ``relation`` and ``unit`` say what it
     is about, and ``identity`` is the budget's own name, drawn when it was made.
 
-    Raises FileNotFoundError if there is no such file, and BudgetDamagedError if it is damaged before its end. A torn
-    end is none: it counts as spent.
+    Raises FileNotFoundError if there is no such file, LogDamagedError if it is damaged before its end, and
+    BlockingIOError if another process holds it for minutes. A torn end is not damage: everything reserved then counts
+    as spent.
     """
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(os.path.abspath(path))
-        self._file, self._state = BudgetFile(self.path), BudgetState()
+        self._log, self._state = Log(self.path, _KIND), BudgetState()
         self._lock = threading.Lock()
         self._name: str | None = None
         with self._reading() as state:
@@ -135,7 +141,6 @@ class Budget:
             check_name(name, text)
         record = {
             "kind": "budget",
-            "number": 0,
             "budget": secrets.token_hex(8),
             "dataset": dataset,
             "relation": relation,
@@ -147,7 +152,7 @@ class Budget:
             # A filter has to be fixed before the first release, and so for all versions that read the file.
             "orders": renyi_orders(epsilon, delta),
         }
-        create(Path(os.path.abspath(path)), record)
+        create_file(Path(os.path.abspath(path)), encode(_KIND, [record]))
         return cls(path)
 
     @classmethod
@@ -159,43 +164,46 @@ class Budget:
 
     @contextmanager
     def _locked(self, *, write: bool) -> Iterator[BudgetState]:
-        """The state, brought up to the file, while its lock is held; a torn end is settled before anything is added."""
+        """Give the state of the file while its lock is held; a torn end is settled before anything is added."""
         with uninterrupted(), _entered(), self._lock:
             try:
-                with self._file.locked(write=write) as records:
-                    for record in records:
+                with Lock(self.path, shared=not write, limit=_WAIT, pause=stop_if_asked) as lock:
+                    for record in self._log.read(lock.descriptor):
                         self._apply(record)
+                    if not self._log.records:
+                        raise LogDamagedError(f"{self.path}: record 0 is damaged or missing; restore a whole copy")
                     if self._name not in (None, self._state.name):
-                        raise BudgetDamagedError(f"{self.path}: another budget has taken the place of this one")
-                    if self._file.torn and write:
+                        raise LogDamagedError(f"{self.path}: another budget has taken the place of this one")
+                    if self._log.torn and write:
                         self._append({"kind": "torn", "at": int(time.time())})
                     yield self._state
+                self._log.detach()
             except BudgetExceededError:
+                self._log.detach()
                 raise
             except BaseException as error:
-                # Whatever went wrong, what is in memory may not be what is on the disk.
-                self._file.forget()
+                # After any other error, memory may not match the disk.
+                self._log.forget()
                 self._state = BudgetState()
                 if isinstance(error, OSError) and error.filename is None:
                     error.filename = str(self.path)
                 raise
 
-    def _apply(self, record: dict[str, Any]) -> None:
+    def _apply(self, record: Record) -> None:
         try:
             self._state.apply(record)
         except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, RecursionError) as error:
             reason = str(error) if isinstance(error, ValueError) else type(error).__name__
-            raise BudgetDamagedError(f"{self.path}: record {record.get('number')} is malformed: {reason}") from None
+            raise LogDamagedError(f"{self.path}: record {record.get('number')} is malformed: {reason}") from None
 
-    def _append(self, record: dict[str, Any]) -> None:
-        self._file.append(record)
-        self._apply(dict(record, number=len(self._file.heads) - 1))
+    def _append(self, record: Record) -> None:
+        self._apply(self._log.append(record))
 
     @contextmanager
     def _reading(self) -> Iterator[BudgetState]:
         """A state to read from while nobody changes it; after a torn end all that was open counts as spent in it."""
         with self._locked(write=False) as state:
-            if self._file.torn:
+            if self._log.torn:
                 state = copy.deepcopy(state)
                 state.settle()
             yield state
@@ -206,7 +214,7 @@ class Budget:
     def head(self) -> str:
         """Hash that stands for the whole file as it is now."""
         with self._reading():
-            return self._file.heads[-1]
+            return self._log.head
 
     @property
     def spent(self) -> float:
@@ -223,7 +231,7 @@ class Budget:
     def knows(self, head: str) -> bool:
         """Whether a head, as a model keeps it, belongs to this file's history; False after a rollback."""
         with self._reading():
-            return head in self._file.heads
+            return head in self._log.heads
 
     def show(self) -> dict[str, Any]:
         """Everything there is to say, JSON-ready."""
@@ -270,9 +278,9 @@ class Budget:
                 "lists": lists,
                 "parts": state.parts(),
                 "tight": state.tight(),
-                "head": self._file.heads[-1],
-                "records": len(self._file.heads),
-                "torn": self._file.torn,
+                "head": self._log.head,
+                "records": len(self._log.records),
+                "torn": self._log.torn,
             }
 
     def __repr__(self) -> str:
@@ -398,7 +406,7 @@ class Budget:
                 "item": item,
             }
             self._append(record if part is None else dict(record, part=check_name("part", part)))
-            made = Reservation(self, run, event, int(count), self._file.heads[-1])
+            made = Reservation(self, run, event, int(count), self._log.head)
         # With the file free again: others need not wait for a log.
         _log.info("charge: %d releases reserved in %s as run %s", count, self.path, run)
         return made
@@ -557,7 +565,7 @@ def _forked() -> None:
     # Another thread of the parent may have held a lock, or been in the middle of a change, at the moment of the fork.
     for budget in list(_budgets):
         budget._lock = threading.Lock()
-        budget._file.forget()
+        budget._log.forget()
         budget._state = BudgetState()
 
 

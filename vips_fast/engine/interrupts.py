@@ -42,10 +42,8 @@ def _handle(signum: int, frame: FrameType | None) -> None:
 
 
 def _raise() -> None:
-    global _waiting
-    if _waiting is not None and not _depth:
-        signum, _waiting = _waiting, None
-        raise Stopped(signum)
+    if not _depth:
+        stop_if_asked()
 
 
 @contextmanager
@@ -78,3 +76,11 @@ def uninterrupted() -> Iterator[None]:
     finally:
         _depth -= 1
     _raise()
+
+
+def stop_if_asked() -> None:
+    """Raise `Stopped` now for a signal that is held back: the caller waits, and has nothing half done."""
+    global _waiting
+    if _waiting is not None and threading.current_thread() is threading.main_thread():
+        signum, _waiting = _waiting, None
+        raise Stopped(signum)

@@ -268,7 +268,7 @@ class PrivateEstimator(Fitted):
     def run(self, prepared: Prepared, keep: TranscriptWriter | None = None, folder: RunFolder | None = None) -> Self:
         """Run what `prepare` made, and take the result over when all is done; with a folder, go on where it stopped."""
         model, public, plan, ledger = prepared.model, prepared.public, prepared.plan, prepared.ledger
-        kind, settings, steps, n_before = type(self).__name__, prepared.settings, None, len(ledger.chain())
+        kind, settings, steps, n_before = type(self).__name__, prepared.settings, None, len(ledger.records)
         if folder is not None:
             try:
                 target, paid = self._target(settings), prepared.spending.paid

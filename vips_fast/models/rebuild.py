@@ -181,7 +181,7 @@ def _arrays(group: str, have: Any, want: Any) -> list[VerifyCheck]:
 
 def _releases(have: FitResult, runs: list[Run]) -> list[VerifyCheck]:
     """The releases of the transcript against those that the ledger's closing records name."""
-    closed: list[Any] = [record for record, _ in have.ledger.chain() if record["kind"] == "close"]
+    closed: list[Any] = [record for record in have.ledger.records if record["kind"] == "close"]
     if len(closed) != len(runs):
         return [VerifyCheck("releases", False, f"{len(closed)} runs in the ledger, {len(runs)} in the transcript")]
     checks = []
