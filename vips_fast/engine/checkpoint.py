@@ -333,7 +333,7 @@ class RunFolder:
 
     def _read(self, plan: RunPlan) -> Ledger:
         with naming(self._log.path):
-            self._descriptor = os.open(self._log.path, os.O_RDWR | os.O_CLOEXEC)
+            self._descriptor = os.open(self._log.path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
         return settled(self._log, self._descriptor, plan)
 
     def _write_run(self, facts: dict[str, Any]) -> None:

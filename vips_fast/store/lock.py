@@ -7,9 +7,9 @@ child.
 import errno
 import fcntl
 import json
-import logging
 import os
 import time
+import warnings
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,8 +17,6 @@ from pathlib import Path
 from typing import Self
 
 from .atomic import naming
-
-_log = logging.getLogger(__name__)
 
 #: Seconds after which a wait names the holder.
 _SPEAKS = 1.0
@@ -42,7 +40,7 @@ class Lock:
         Create a missing file, which only its owner may read (someone who can read a file can lock it), and leave a note
         of the holder in it. The file stays when the lock is freed: removing it could remove the next holder's lock.
     limit : float
-        Seconds to wait. After one second the log names the holder.
+        Seconds to wait. After one second a warning names the holder.
     pause : callable
         Called between two attempts; an exception ends the wait.
 
@@ -93,7 +91,8 @@ class Lock:
                     raise BlockingIOError(errno.EWOULDBLOCK, who, str(self.path)) from None
             if waited > _SPEAKS and not self._spoke:
                 self._spoke = True
-                _log.warning("%s: in use by %s; waiting up to %.0f s", self.path, _holder(self.descriptor), limit)
+                who = f"{self.path}: in use by {_holder(self.descriptor)}; waiting up to {limit:.0f} s"
+                warnings.warn(who, RuntimeWarning, stacklevel=2)
             pause()
             time.sleep(min(0.02, 0.001 + waited / 10))
 
