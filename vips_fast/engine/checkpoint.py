@@ -17,7 +17,7 @@ checkpoint is taken only if the ledger on the disk extends the one that it was w
 was shortened below it, or belongs to another run, is refused. ``ledger.jsonl`` is there, empty, before ``run.json``,
 and ``run.json`` before the first record, so a folder that lacks one of the two is refused: someone has tampered with
 it. A step that is done again draws new randomness (with a test key: the same) and has a record of its own in the
-ledger; that of the lost step stays.
+ledger; the lost step's record stays.
 """
 
 import json
@@ -34,6 +34,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from ..accounting import ComposedEvent, PrivacyEvent, SelfComposedEvent, epsilon, event_from_dict
+from ..accounting.roots import largest_integer
 from ..checks import check_flag, check_number
 from ..kernels import native
 from ..store.atomic import make_folder, naming, replace_file
@@ -86,14 +87,8 @@ class Checkpoint:
 
     def write(self, path: Path) -> None:
         """Write or replace the file in one step."""
-        meta = {
-            "format": FORMAT,
-            "step": self.step,
-            "n_steps": self.n_steps,
-            "head": self.head,
-            "n_records": self.n_records,
-            "run": self.run,
-        }
+        names = ("step", "n_steps", "head", "n_records", "run")
+        meta = {"format": FORMAT, **{name: getattr(self, name) for name in names}}
         # Without a digest damaged numbers would look like any others.
         text = canonical_json(dict(meta, digest=_digest(meta, self.state)))
         arrays = {**{f"state.{k}": v for k, v in self.state.items()}, _META: np.frombuffer(text, dtype=np.uint8)}
@@ -277,15 +272,15 @@ class RunFolder:
         target: float | None,
         paid: int | None = None,
     ) -> tuple[Ledger, range, dict[str, Any]]:
-        """Start the run, or bring the model to where it stopped.
+        """Start the run, or restore the model from the checkpoint.
 
-        ``kind`` to ``plan`` are those of this fit, as they would be without a folder; ``target`` is the epsilon that
-        the noise was calibrated for or the plan was held against, ``paid`` the events that a budget pays for, with
-        whose steps the run ends. Returns the ledger, open, with all that was spent, which writes ahead into the folder;
-        the steps that are left, and that the target can pay for; and the settings of the run, for its result.
+        ``kind`` to ``plan`` describe this fit, as without a folder; ``target`` is the epsilon that bounds the plan, and
+        ``paid`` the number of events that a budget pays for, after which the run ends. Returns the ledger with all
+        releases so far, which writes ahead into the folder; the steps left that the target can pay for; and the
+        settings of the run, for its result.
 
         Raises ValueError if the run is of another plan, model, shape or version; if the ledger does not extend the
-        checkpoint; or if lost releases have used up the target before any step was kept.
+        checkpoint; or if lost releases have used up the target before the first checkpoint.
         """
         if not self._lock.held:
             raise ValueError(f"checkpoint {self.path}: closed; expected a folder that is open, or its path")
@@ -479,14 +474,13 @@ def affordable(
     """
     if event is None or target is None or spent + wanted <= planned:
         return wanted
-    # All releases of a run are of one event, and as many as were planned fit.
-    low, high = max(0, planned - spent), wanted
-    bought = () if prior is None else (event_from_dict(prior["event"]),)
-    while low < high:
-        middle = (low + high + 1) // 2
-        fits = epsilon(ComposedEvent((*bought, SelfComposedEvent(event, spent + middle))), delta) <= target
-        low, high = (middle, high) if fits else (low, middle - 1)
-    return low
+    # All releases of a run are of one event, and the planned number fits.
+    purchase = () if prior is None else (event_from_dict(prior["event"]),)
+
+    def fits(more: int) -> bool:
+        return epsilon(ComposedEvent((*purchase, SelfComposedEvent(event, spent + more))), delta) <= target
+
+    return largest_integer(fits, max(0, planned - spent), wanted)
 
 
 @contextmanager

@@ -1,8 +1,8 @@
-"""The ledger: what was released, recorded before each release.
+"""Keep the ledger of a model: a record of each release, written before the release.
 
-A ledger stores events; an accountant computes epsilon from them, and the statement of a model is computed from its
-ledger, never read from a file. Records are chained by a hash without a key, so that a ledger that was damaged,
-shortened or edited by accident does not load. Whoever recomputes the whole chain can forge one: a signature helps
+A ledger stores events. An accountant computes epsilon from them, and a model's statement is computed from its ledger,
+never read from a file. Records are chained by a hash without a key (`vips_fast.store.log`), so a ledger that was
+damaged, shortened or edited by accident does not load. Recomputing the whole chain forges one; a signature helps
 against that (`vips_fast.models.persistence`).
 """
 
@@ -20,7 +20,7 @@ SCHEMA = 2
 
 
 class PlanRecord(TypedDict):
-    """Public numbers of a run, as `RunPlan.public` gives them; those of later versions may be there too."""
+    """Public numbers of a run, from `RunPlan.public`; later versions may add others."""
 
     relation: str
     unit: str
@@ -33,21 +33,21 @@ class PlanRecord(TypedDict):
     sensitivity: float
     delta: float
     part: NotRequired[str]
-    #: What the columns were bought with.
+    #: The vocabulary purchase before the run.
     prior: NotRequired[dict[str, object]]
     rows_per_unit: NotRequired[int]
-    #: Of a search, of which this is the chosen run.
+    #: The search that chose this run.
     search: NotRequired[dict[str, object]]
 
 
 class Ledger:
-    """Append-only list of what was planned and released from one set of records, or from named parts of it.
+    """Append-only list of the plans and releases of one set of records, or of named parts of it.
 
     The kinds of records are "plan" (the public numbers of a run), "release" (one noised release, written before its
     noise is drawn), "taint" (a reason why the stated guarantee does not cover the model), "budget" (which budget of the
-    data set pays for the run), "resume" (an interrupted run goes on from an earlier step) and "close" (the digest of
-    what a run published). Appending is safe from several threads. A ledger that belongs to a fitted model is frozen;
-    `copy` gives one that can go on.
+    data set pays for the run), "resume" (an interrupted run goes on from an earlier step) and "close" (the digest of a
+    run's result). Appending is safe from several threads. A fitted model's ledger is frozen; `copy` gives one that can
+    go on.
 
     Examples
     --------
@@ -88,7 +88,7 @@ class Ledger:
 
     @property
     def private(self) -> bool:
-        """Whether nothing has put the model outside its stated guarantee."""
+        """Whether the stated guarantee covers the model."""
         return not self._taints
 
     @property
@@ -113,7 +113,7 @@ class Ledger:
         return last["digest"] if last["kind"] == "close" else None
 
     def copy(self) -> "Ledger":
-        """A ledger with the same records, to which more can be appended."""
+        """Return a ledger with the same records, which can go on."""
         with self._lock:
             other = Ledger()
             other._chain = self._chain.copy()
@@ -131,7 +131,7 @@ class Ledger:
         self._chain.append(record)
 
     def open(self, plan: dict[str, Any]) -> None:
-        """Record the public numbers of a run that is about to begin; what its columns were bought with is spent."""
+        """Record the public numbers of a run that is about to begin; its vocabulary purchase is spent."""
         prior = plan.get("prior")
         event = None if prior is None else event_from_dict(prior["event"])
         with self._lock:
@@ -146,7 +146,7 @@ class Ledger:
 
     @property
     def budget(self) -> dict[str, str] | None:
-        """The budget that paid for the last run that one paid for, or None."""
+        """The budget that paid for the last run with a budget, or None."""
         return next((dict(r["budget"]) for r in reversed(self.records) if r["kind"] == "budget"), None)
 
     def taint(self, reason: str) -> None:
@@ -163,7 +163,7 @@ class Ledger:
 
     @property
     def lost(self) -> int:
-        """Releases that are spent and went into nothing, since a run was resumed from before them."""
+        """Number of releases that are spent and lost, since a run was resumed from before them."""
         total = in_run = lost = 0
         for record in self.records:
             if record["kind"] == "plan":
@@ -176,7 +176,7 @@ class Ledger:
 
     @property
     def shortened(self) -> tuple[int, int] | None:
-        """Steps that the last run was left with, and steps planned, where a resumed run could not pay for all."""
+        """Steps done and steps planned of the last run, if it was resumed and could not pay for all; else None."""
         for record in reversed(self.records):
             if record["kind"] == "plan":
                 break
@@ -230,15 +230,15 @@ class Ledger:
             raise ValueError(f"ledger: a record is malformed: {reason}") from None
 
     def intend(self, event: PrivacyEvent, *, clip_norm: float, sensitivity: float, part: str | None = None) -> None:
-        """Record a release that is about to be made, from all records or from a part. It counts as spent from now on.
+        """Record a release that is about to be made, from all records or from a part; it counts as spent from now on.
 
-        The event of a release that belongs to an epoch which was recorded before is 0 times that event. Raises
-        ValueError if there is no such epoch, its neighbouring relation is not that of the releases before, or the part
-        is no name.
+        Within an epoch only the first release has the epoch's event; later ones have 0 times that event. Raises
+        ValueError if that epoch is not recorded, the neighboring relation differs from the earlier releases', or the
+        part is not a name.
         """
         with self._lock:
             if not event.leaves() and (part, getattr(event, "event", None)) not in self._spent:
-                raise ValueError("event: nothing, and of no epoch that was recorded before; expected what is spent")
+                raise ValueError("event: an empty event must belong to an epoch that is already recorded")
             for _, first in list(self._spent)[:1]:
                 ComposedEvent((first, event))  # refuses a mix of relations
             record = {"kind": "release", "event": event.to_dict(), "clip_norm": clip_norm, "sensitivity": sensitivity}
@@ -248,23 +248,23 @@ class Ledger:
                 self._spent[part, event] += 1
 
     def close(self, digest: str, transcript: list[str] | None = None) -> None:
-        """Record the digest of all that a run publishes, and those of its releases where they are kept."""
+        """Record the digest of a run's result, and with a transcript the digests of its releases."""
         with self._lock:
             record = {"kind": "close", "digest": digest, "releases": self._n_releases}
             self._append(record if transcript is None else dict(record, transcript=list(transcript)))
 
     @property
     def spent(self) -> Spent:
-        """How often each event was released from each part, None for all records."""
+        """Number of releases of each event from each part, None for all records."""
         return self._spent.copy()
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """Names of the parts that releases were made from, in the order of the first ones."""
+        """Names of the parts with releases, in the order of the first ones."""
         return tuple(part for part in accounts(self._spent) if part is not None)
 
     def event(self, part: str | None = None) -> PrivacyEvent | None:
-        """All releases in sequence as one event, or those that a record of a part was in; None for none.
+        """Return all releases in sequence as one event, or the ones that used a part; None without releases.
 
         Raises KeyError if the part is not one of `parts`.
         """
@@ -276,22 +276,22 @@ class Ledger:
         return composed(counts)
 
     def epsilon(self, delta: float, accountant: str | None = None) -> float:
-        """Epsilon of all releases together at ``delta``, that of the worst part (`accounting.parts`); 0 for none."""
+        """Return epsilon of all releases at ``delta``, for the worst part (`accounting.parts`); 0 without releases."""
         return parts_epsilon(self._spent, delta, accountant)
 
     def accountant(self) -> str | None:
-        """Name of the accountant that `epsilon` uses by default."""
+        """Return the name of the accountant that `epsilon` uses by default."""
         event = self.event()
         return None if event is None else default_accountant(event)
 
     def to_dict(self) -> dict[str, object]:
-        """A JSON-ready copy."""
+        """Return a JSON-ready copy."""
         with self._lock:
             return {"schema": SCHEMA, "head": self.head, "records": [dict(record) for record in self.records]}
 
     @classmethod
     def from_dict(cls, data: object) -> "Ledger":
-        """The ledger from `to_dict`.
+        """Return the ledger from `to_dict`.
 
         Raises ValueError if the schema is unknown, a record is malformed or the chain of hashes does not hold.
         """

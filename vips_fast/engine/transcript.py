@@ -84,7 +84,7 @@ class Run:
 
     @property
     def done(self) -> int:
-        """Number of steps done: all planned ones, or as many as a resumed run could pay for."""
+        """Number of steps done: all planned ones, or the number that a resumed run could pay for."""
         ends = [record.get("n_steps") for record in self.records if record.get("kind") == "resume"]
         return int([self.plan["n_steps"], *ends][-1])
 
@@ -111,8 +111,8 @@ def _releases(folder: Path, numbers: range, first_step: int) -> Iterator[Release
 class TranscriptWriter:
     """Writes one run into the folder of a transcript.
 
-    A ``first`` run needs a folder that is new or empty, others are appended to what is there. With ``resume`` it may be
-    there already, since the run goes on. Raises FileExistsError if a first run finds something there.
+    A ``first`` run needs a new or an empty folder; others are appended to it. With ``resume`` the run may be there
+    already. Raises FileExistsError if a first run finds something there.
     """
 
     def __init__(self, path: str | Path, *, first: bool, resume: bool = False):
@@ -132,9 +132,9 @@ class TranscriptWriter:
         done: int = 0,
         **facts: Any,
     ) -> None:
-        """Write what is known before the first release; or find it, with the releases of the ``done`` steps.
+        """Write everything known before the first release, or find it with the releases of the ``done`` steps.
 
-        Raises ValueError if what is there is of another run, or a release of those steps is missing.
+        Raises ValueError if another run is there, or a release of those steps is missing.
         """
         number = 0 if self._first else len(_run_folders(self._root))
         self._path = self._root / f"run-{number:04d}"

@@ -44,7 +44,7 @@ class Lock:
     pause : callable
         Called between two attempts; an exception ends the wait.
 
-    Raises BlockingIOError with the holder's name if the lock is not free in time; OSError if the file cannot be opened.
+    Raises BlockingIOError with the holder's name if the lock is not free in time; OSError if the file does not open.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class Lock:
 
 
 def _note(descriptor: int) -> str | None:
-    """Return the holder's note in a locked file, None if there is none."""
+    """Return the holder's note in a locked file, None without one."""
     try:
         note = json.loads(os.pread(descriptor, 1000, 0))
         return f"process {int(note['pid'])} since {str(note['started'])[:20]}"

@@ -46,7 +46,7 @@ _WIDTH = len(_MAGIC) + 1 + 8 + 1 + 12 + 1 + 8 + 1
 
 
 class LogDamagedError(ValueError):
-    """A log that is not as it was written, so that nobody can tell what was spent."""
+    """A log that is not as it was written, so that nobody can tell how much was spent."""
 
 
 def canonical_json(value: Any) -> bytes:
@@ -209,7 +209,7 @@ class Log(Chain):
         """Bring a linked record to the disk; it is there when this returns.
 
         Raises OSError if the system cannot. The file is then as before, if the system allows; else its end is torn. The
-        log takes no more records before the next `read`: after a failed fsync nobody knows what the disk holds.
+        log takes no more records before the next `read`: a failed fsync leaves the disk in an unknown state.
         """
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is None:
