@@ -9,8 +9,8 @@ PACKAGE = Path(__file__).resolve().parent.parent / "vips_fast"
 
 #: From the ground up. A room imports rooms of lower layers, and itself.
 LAYERS = [
-    {"checks", "holder"},
-    {"durable"},
+    {"checks"},
+    {"store"},
     {"kernels"},
     {"accounting", "data"},
     {"mechanisms"},

@@ -17,11 +17,10 @@ from vips_fast import LatentDirichletAllocation
 from vips_fast.cli import runs
 from vips_fast.cli.exits import Exit
 from vips_fast.cli.progress import ProgressLine
-from vips_fast.durable import new_folder
 from vips_fast.engine.budget import Budget
-from vips_fast.engine.checkpoint import RunFolder
-from vips_fast.engine.journal import LEDGER
+from vips_fast.engine.checkpoint import LEDGER, RunFolder
 from vips_fast.models.rebuild import verify
+from vips_fast.store.atomic import new_folder
 
 MODULE = [sys.executable, "-m", "vips_fast"]
 NOISE = ["--noise-multiplier", 6, "--delta", 1e-3]

@@ -16,10 +16,11 @@ import pytest
 from cases import CASES
 
 from vips_fast import accounting as acc
-from vips_fast.engine import budget_file, filters
-from vips_fast.engine.budget import Budget, BudgetDamagedError, BudgetExceededError, BudgetInUseError
-from vips_fast.holder import is_dead, this_process
+from vips_fast.engine import filters
+from vips_fast.engine.budget import Budget, BudgetExceededError, BudgetInUseError, LogDamagedError
 from vips_fast.models.rebuild import verify
+from vips_fast.store import lock
+from vips_fast.store.process import is_dead, this_process
 
 ALL = pytest.mark.parametrize("name", sorted(CASES))
 
@@ -471,7 +472,7 @@ def test_a_rollback_shows_in_the_head(budget, path):
     head = budget.head
     path.write_bytes(copied)
     assert not Budget(path).knows(head)
-    with pytest.raises(BudgetDamagedError, match="older copy"):
+    with pytest.raises(LogDamagedError, match="older copy"):
         budget.reserve(whole(20.0), 1)
 
 
@@ -484,7 +485,7 @@ def test_the_lock_is_not_inherited(budget, path):
         sleeper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(20)"], close_fds=False)
     try:
         code = f"from vips_fast.engine.budget import Budget; b = Budget({str(path)!r}); b.spent"
-        assert not budget_file._open
+        assert not any(one.held for one in lock._held)
         draw(budget, whole(20.0), 1)
         assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
     finally:
@@ -531,6 +532,7 @@ def test_a_signal_handler_is_refused_and_does_not_wait(budget, path, monkeypatch
 def test_records_are_plain_lines(budget, path):
     draw(budget, whole(20.0), 1)
     first, *lines = path.read_text("ascii").splitlines()
-    assert first.startswith("vips_fast budget 1 ") and len(lines) == 4
-    assert [json.loads(line[74:])["kind"] for line in lines] == ["budget", "reserve", "release", "close"]
-    assert lines[-1].split()[1] == budget.head
+    assert first.startswith("vips_fast log 1 budget ") and len(lines) == 4
+    lines = [json.loads(line) for line in lines]
+    assert [line["record"]["kind"] for line in lines] == ["budget", "reserve", "release", "close"]
+    assert lines[-1]["hash"] == budget.head

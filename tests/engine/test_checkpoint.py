@@ -13,11 +13,11 @@ from cases import CASES
 from runs import ALL, KEY, EndsInSum, Stop, begun, bits, data, die, drawn, ends, estimator, fail, in_child, whole
 
 from vips_fast import LatentDirichletAllocation
-from vips_fast.data.npz import read_npz
 from vips_fast.engine import checkpoint as checkpoints
-from vips_fast.engine.checkpoint import CHECKPOINT, RUN
-from vips_fast.engine.journal import LEDGER, LOCK, FolderLock, LedgerFile
+from vips_fast.engine.checkpoint import CHECKPOINT, LEDGER, LOCK, RUN, lock_folder
 from vips_fast.engine.randomness import KeyedRandomness
+from vips_fast.store.log import Log, encode
+from vips_fast.store.npz import read_npz
 
 # --------------------------------------------------------- interrupts and kills
 
@@ -67,21 +67,22 @@ KILLS = {
     "between steps": lambda model, where, patch: model.set_params(callback=lambda p: p.step == where and die()),
     "in a sum": lambda model, where, patch: setattr(model, "_backend", lambda: EndsInSum(where, die)),
     "before the key is drawn": lambda model, where, patch: ends(model, where, die),
-    "before an fsync of the ledger": lambda model, where, patch: patch(os, "fsync", 4 + 3 * where),
+    "before an fsync of the ledger": lambda model, where, patch: patch(os, "fsync", 5 + 3 * where),
     "before a checkpoint is in place": lambda model, where, patch: patch(os, "rename", 1 + where),
-    "after a part of a line": lambda model, where, patch: patch(os, "write", 2 + where),
+    "after a part of a line": lambda model, where, patch: patch(os, "pwrite", 4 + 2 * where),
+    "between a record and the first line": lambda model, where, patch: patch(os, "pwrite", 5 + 2 * where, whole=True),
 }
 
 
-def kill_at(module, function, count):
-    """Let the process die in a call of the system; half of what it would write is written."""
+def kill_at(module, function, count, whole=False):
+    """Let the process die in a call of the system, before it or with half of the bytes written."""
     original, calls = getattr(module, function), [0]
 
     def call(*arguments):
         calls[0] += 1
         if calls[0] == count:
-            if function == "write":
-                original(arguments[0], bytes(arguments[1])[: len(arguments[1]) // 2])
+            if function == "pwrite" and not whole:
+                original(arguments[0], bytes(arguments[1])[: len(arguments[1]) // 2], arguments[2])
             die()
         return original(*arguments)
 
@@ -260,7 +261,7 @@ def test_the_folder_holds_the_models_state_and_no_key(name, tmp_path):
     for path in tmp_path.iterdir():
         content = path.read_bytes()
         assert KEY not in content and KEY.hex().encode() not in content
-    kinds = [json.loads(line)["record"]["kind"] for line in (tmp_path / LEDGER).read_bytes().splitlines()]
+    kinds = [json.loads(line)["record"]["kind"] for line in (tmp_path / LEDGER).read_bytes().splitlines()[1:]]
     assert set(kinds) == {"plan", "taint", "release"}
 
 
@@ -325,9 +326,8 @@ def test_missing_and_foreign_files_are_refused(tmp_path):
                 estimator("own").fit(*data("own"), checkpoint=folder, resume=resume)
     # The ledger of b is shorter than the checkpoint of a knows it to be.
     shutil.copytree(tmp_path / "a", tmp_path / "mixed")
-    shutil.copy(tmp_path / "b" / LEDGER, tmp_path / "mixed" / LEDGER)
-    lines = (tmp_path / "mixed" / LEDGER).read_bytes().splitlines(keepends=True)
-    (tmp_path / "mixed" / LEDGER).write_bytes(b"".join(lines[:-1]))
+    records = Log.of(tmp_path / "b" / LEDGER, "ledger").records
+    (tmp_path / "mixed" / LEDGER).write_bytes(encode("ledger", records[:-1]))
     with pytest.raises(ValueError, match="does not extend"):
         estimator("own").fit(*data("own"), checkpoint=tmp_path / "mixed", resume=True)
     # Without its checkpoint a run starts again, and what it spent stays spent.
@@ -367,12 +367,12 @@ def test_a_second_process_is_refused_before_it_reads(tmp_path):
 
 
 def test_a_lock_is_freed_though_a_program_that_is_being_started_has_a_copy(tmp_path):
-    lock = FolderLock(tmp_path)
+    lock = lock_folder(tmp_path)
     copy = os.dup(lock._descriptor)
     with pytest.raises(BlockingIOError):
-        FolderLock(tmp_path)
+        lock_folder(tmp_path)
     lock.close()
-    FolderLock(tmp_path).close()
+    lock_folder(tmp_path).close()
     os.close(copy)
 
 
@@ -410,7 +410,7 @@ def test_what_ledger_and_checkpoints_cost(tmp_path, capsys):
         return call
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(LedgerFile, "append", timed(LedgerFile, "append"))
+        patch.setattr(Log, "append", timed(Log, "append"))
         patch.setattr(checkpoints.RunFolder, "_write", timed(checkpoints.RunFolder, "_write"))
         total = seconds(checkpoint=tmp_path / "r")
     with capsys.disabled():

@@ -13,7 +13,6 @@ import pytest
 from cases import CASES as MODELS
 from cases import EVERY as CASES
 
-from vips_fast import durable
 from vips_fast.engine.backend import Threads
 from vips_fast.engine.ledger import Ledger
 from vips_fast.engine.loop import run
@@ -24,6 +23,7 @@ from vips_fast.engine.result import FitResult
 from vips_fast.engine.transcript import read_transcript
 from vips_fast.models.fitted import NotFittedError
 from vips_fast.models.rebuild import verify
+from vips_fast.store import atomic
 
 ALL = pytest.mark.parametrize("name", CASES)
 KEY = b"k" * 32
@@ -490,11 +490,11 @@ def test_a_crash_while_saving_leaves_a_whole_model(existing, tmp_path, monkeypat
 
             return call
 
-        exchange = durable._exchange
+        exchange = atomic._exchange
         with monkeypatch.context() as patch:
             for call in names:
-                patch.setattr(durable.os, call, counted(getattr(os, call)))
-            patch.setattr(durable, "_exchange", counted(exchange))
+                patch.setattr(atomic.os, call, counted(getattr(os, call)))
+            patch.setattr(atomic, "_exchange", counted(exchange))
             patch.setattr(shutil, "rmtree", lambda *a, **o: None)  # a dead process tidies nothing
             try:
                 new.save(folder / "m")
@@ -514,7 +514,7 @@ def test_save_brings_files_and_folder_to_the_disk(tmp_path, monkeypatch):
     synced = []
     original = os.fsync
     monkeypatch.setattr(
-        durable.os, "fsync", lambda fd: (synced.append(os.readlink(f"/proc/self/fd/{fd}")), original(fd))
+        atomic.os, "fsync", lambda fd: (synced.append(os.readlink(f"/proc/self/fd/{fd}")), original(fd))
     )
     fitted("own").save(tmp_path / "m")
     kinds = {os.path.basename(p) if p.endswith((".npz", ".json")) else "folder" for p in synced}

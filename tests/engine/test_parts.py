@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 from cases import CASES
+from runs import edit_transcript
 
 from vips_fast import accounting as acc
 from vips_fast.engine import filters
@@ -80,8 +81,9 @@ def test_a_transcript_or_ledger_with_another_part_is_refused(name, tmp_path):
     estimator.partial_fit(*data(), part="a", transcript=tmp_path / "t")
     estimator.partial_fit(*data(), part="a", transcript=tmp_path / "t")
     estimator.save(tmp_path / "m")
-    meta = tmp_path / "t" / "run-0001" / "run.json"
-    meta.write_text(meta.read_text().replace('"part": "a"', '"part": "b"'))
+    edit_transcript(
+        tmp_path / "t" / "run-0001", lambda run, records: (run["plan"].update(part="b"), run["public"].update(part="b"))
+    )
     assert not verify(tmp_path / "m", tmp_path / "t", cls=type(estimator)).ok
     text = (tmp_path / "m" / "model.json").read_text()
     for found, other in (('"part": "a"', '"part": "b"'), ('"part": "a"', '"part": null'), ('"part": "a"', '"part": 1')):

@@ -1,11 +1,10 @@
 """The transcript of an interrupted run: the model follows from its releases, and lost ones stand apart."""
 
-import json
 import shutil
 
 import pytest
 from cases import CASES
-from runs import ALL, Stop, data, ends, estimator, fail
+from runs import ALL, Stop, data, edit_transcript, ends, estimator, fail
 
 from vips_fast.engine.budget import Budget
 from vips_fast.engine.transcript import read_transcript
@@ -49,7 +48,8 @@ def test_a_run_that_was_shortened_has_as_many_releases(tmp_path):
     assert verify(tmp_path / "m", tmp_path / "t").ok
     # Its ledger is part of what is compared: one release fewer, and it is no run of this plan.
     (run,) = read_transcript(tmp_path / "t")
-    path = run.path / "ledger.json"
+    path = run.path / "run.jsonl"
+    whole = path.read_bytes()
     for edit in (
         lambda records: records.pop(),
         lambda records: records[-1].update(clip_norm=9.0),
@@ -57,13 +57,12 @@ def test_a_run_that_was_shortened_has_as_many_releases(tmp_path):
         lambda records: records[0]["plan"].update(n_records=9),
         lambda records: records[-1].update(part="monday"),
     ):
-        records = [json.loads(json.dumps(record)) for record in run.records]
-        edit(records)
-        path.write_text(json.dumps(records))
+        path.write_bytes(whole)
+        edit_transcript(run.path, lambda _, records, edit=edit: edit(records))
         report = verify(tmp_path / "m", tmp_path / "t")
-        assert not report.ok and "not what a run of this plan records" in str(report)
+        assert not report.ok and "not those of a run of this plan" in str(report)
     path.unlink()
-    with pytest.raises(ValueError, match="ledger.json: missing; the transcript is not complete"):
+    with pytest.raises(ValueError, match="run.jsonl: missing; the transcript is not complete"):
         verify(tmp_path / "m", tmp_path / "t")
 
 
@@ -85,4 +84,4 @@ def test_a_transcript_of_another_run_is_refused_and_left_as_it_is(tmp_path):
     # Without it the run goes on all the same, and the model names no releases.
     done = estimator("own").fit(*data("own"), checkpoint=tmp_path / "r", resume=True)
 
-    assert "transcript" not in done.ledger_.chain()[-1][0]
+    assert "transcript" not in done.ledger_.records[-1]

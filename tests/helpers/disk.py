@@ -9,7 +9,7 @@ import signal
 
 from runs import die, in_child
 
-from vips_fast import durable
+from vips_fast.store import atomic
 
 #: Ways to fail: an error (of a write: after half of it, but for EINTR), half a write without one, the process's end.
 #: No code looks at the number of an error of the disk, so ENOSPC stands for EIO and others.
@@ -31,9 +31,9 @@ class FaultyDisk:
         for owner, names in ((os, CALLS), (fcntl, ["flock"])):
             for name in names:
                 patch.setattr(owner, name, self.failing(getattr(owner, name), name))
-        patch.setattr(durable, "open", Opened, raising=False)
-        exchange = durable._exchange
-        patch.setattr(durable, "_exchange", lambda *paths: not self.hit("exchange", paths[0]) and exchange(*paths))
+        patch.setattr(atomic, "open", Opened, raising=False)
+        exchange = atomic._exchange
+        patch.setattr(atomic, "_exchange", lambda *paths: not self.hit("exchange", paths[0]) and exchange(*paths))
 
     def hit(self, name, where):
         place = os.readlink(f"/proc/self/fd/{where}") if isinstance(where, int) else os.path.abspath(where)

@@ -1,5 +1,6 @@
 """Runs that are interrupted, killed or damaged, for the tests of checkpoints."""
 
+import copy
 import os
 import signal
 
@@ -7,7 +8,9 @@ import pytest
 from cases import CASES
 
 from vips_fast.engine.backend import Threads
+from vips_fast.engine.checkpoint import settled
 from vips_fast.engine.randomness import KeyedRandomness, SystemRandomness
+from vips_fast.store.log import Log, encode
 
 ALL = pytest.mark.parametrize("name", CASES)
 KEY = b"k" * 32
@@ -114,6 +117,24 @@ def in_child(function):
         finally:
             os._exit(3)
     return os.waitpid(child, 0)[1]
+
+
+def read_ledger(path, plan):
+    """The ledger in a file, as a run reads it that goes on: a torn end is settled."""
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        return settled(Log(path, "ledger"), descriptor, plan)
+    finally:
+        os.close(descriptor)
+
+
+def edit_transcript(folder, edit):
+    """Change what the log of a transcript's run says, with a chain that holds again."""
+    path = folder / "run.jsonl"
+    first, *rest = copy.deepcopy(Log.of(path, "run").records)
+    records = [record["ledger"] for record in rest]
+    edit(first["run"], records)
+    path.write_bytes(encode("run", [{"run": first["run"]}, *({"ledger": record} for record in records)]))
 
 
 _whole = {}

@@ -23,11 +23,10 @@ from cases import CASES
 from runs import Witnessed
 
 from vips_fast.cli import main
-from vips_fast.durable import leftovers
 from vips_fast.engine.budget import Budget, BudgetExceededError
-from vips_fast.engine.checkpoint import CHECKPOINT, Checkpoint
-from vips_fast.engine.journal import LEDGER
+from vips_fast.engine.checkpoint import CHECKPOINT, Checkpoint, ledger_in
 from vips_fast.models import estimator
+from vips_fast.store.atomic import leftovers
 
 KINDS = ("lda", "logistic", "network")
 #: The declared number: steps that a kill may cost.
@@ -230,9 +229,9 @@ class Stage:
         place, counts = self.places[slot], self.counts
         drawn = sum(path.stat().st_size for path in place.glob(f"{number}-*.drawn"))
         run = place / ("model.run" if self.commands[slot] else f"run-{number}")
-        lines = (run / LEDGER).read_bytes() if (run / LEDGER).exists() else b""
-        # A torn line counts when it is read.
-        counted = lines.count(b'"kind":"release"') + bool(lines and not lines.endswith(b"\n"))
+        ledger, torn = ledger_in(run)
+        # A torn end counts when it is read.
+        counted = len(ledger) + torn
         kept = 0
         if (run / CHECKPOINT).exists():
             try:

@@ -1,4 +1,4 @@
-"""Roots of decreasing functions, from the side where the function is not above zero."""
+"""Solve for the point at which a monotone function or condition changes, from the safe side."""
 
 import math
 from collections.abc import Callable
@@ -28,3 +28,15 @@ def right_end(f: Callable[[float], float], lo: float, hi: float, f_lo: float, f_
                 f_hi *= 0.5
             side = 1
     return hi
+
+
+def largest_integer(fits: Callable[[int], bool], low: int, high: int) -> int:
+    """Return the largest n in [low, high] that fits, if every smaller one does; ``low`` is taken to fit.
+
+    ``fits`` is called with ``high`` first.
+    """
+    n = high
+    while low < high:
+        low, high = (n, high) if fits(n) else (low, n - 1)
+        n = (low + high + 1) // 2
+    return low

@@ -226,7 +226,7 @@ def _parts(n: int, seed: int) -> tuple[Any, Any]:
 
 def _write(out: Path, model: Any, files: dict[str, str]) -> None:
     """The private model's folder, with its report, where the page can be made."""
-    from ..durable import write_file
+    from ..store.atomic import write_file
 
     model.save(out)
     try:

@@ -4,7 +4,6 @@ import errno
 import os
 import shutil
 from argparse import Namespace
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +29,12 @@ def add(commands: Any) -> None:
 
 def finish(args: Namespace) -> int:
     """Write the model that a run's folder holds."""
-    from ..engine.journal import FolderLock
+    from ..engine.checkpoint import lock_folder
     from .runs import MODEL, belongs, put, spent
 
     folder = _run(args.folder)
     out = folder.with_suffix("") if args.out is None else Path(args.out)
-    with closing(FolderLock(folder)):
+    with lock_folder(folder):
         if not belongs(folder / MODEL, folder):
             raise ValueError(f"{folder}: holds no finished fit, but {spent(folder)}; expected fit --resume, to go on")
         model = kind_in(folder / MODEL).load(folder / MODEL)
@@ -50,9 +49,9 @@ def finish(args: Namespace) -> int:
 
 def clean(args: Namespace) -> int:
     """Remove what is left, and say what it was."""
-    from ..durable import leftovers
-    from ..engine.journal import FolderLock
-    from .runs import MODEL, belongs, ledger_in, remove, run_folder, spent
+    from ..engine.checkpoint import ledger_in, lock_folder
+    from ..store.atomic import leftovers
+    from .runs import MODEL, belongs, remove, run_folder, spent
 
     path = Path(os.path.abspath(args.folder))
     run = path if _is_run(path) else run_folder(path)
@@ -61,7 +60,7 @@ def clean(args: Namespace) -> int:
     if not (path.exists() or run.exists() or parts):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
     if _is_run(run):
-        with closing(FolderLock(run)):
+        with lock_folder(run):
             if belongs(run / MODEL, run) and not args.force:
                 raise ValueError(
                     f"{run}: holds a finished fit; expected vips-fast finish {run}, or --force to throw it away"

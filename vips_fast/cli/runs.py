@@ -17,17 +17,16 @@ import logging
 import os
 import shutil
 from collections.abc import Iterable, Mapping
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 from ..accounting import rounded_up
-from ..durable import new_folder, put_in_place, replace_file, sync_folder, write_file
-from ..engine.checkpoint import RunFolder
+from ..engine.checkpoint import RunFolder, ledger_in, lock_folder
 from ..engine.interrupts import Stopped, uninterrupted
-from ..engine.journal import LEDGER, FolderLock, replay_line
 from ..engine.ledger import Ledger
 from ..models.persistence import write_into
+from ..store.atomic import new_folder, put_in_place, replace_file, sync_folder, write_file
 from .folder import check_place, kind_in
 from .record import log_to
 
@@ -38,18 +37,6 @@ _log = logging.getLogger(__name__)
 def run_folder(out: Path) -> Path:
     """Where the run of a model's folder is kept."""
     return Path(os.path.abspath(out) + ".run")
-
-
-def ledger_in(folder: Path) -> tuple[Ledger, bool]:
-    """The ledger in a run's folder, which is left as it is, and whether its end is torn."""
-    path = folder / LEDGER
-    lines = path.read_bytes().split(b"\n") if path.exists() else [b""]
-    ledger = Ledger()
-    for line in lines[:-1]:
-        known = ledger.copy()
-        if not replay_line(ledger, line):
-            return known, True
-    return ledger, bool(lines[-1])
 
 
 def spent(folder: Path) -> str:
@@ -96,7 +83,7 @@ def tidy(out: Path) -> None:
     """Remove the folder of the run that ``out`` is the result of: the process was killed before it could do so."""
     folder = run_folder(out)
     if folder.is_dir() and belongs(out, folder):
-        with closing(FolderLock(folder)):
+        with lock_folder(folder):
             remove(folder)
 
 

@@ -142,8 +142,8 @@ def run_search(
 
 
 def _write(model: Any, out: Path, files: dict[str, str]) -> None:
-    from ..durable import new_folder, put_in_place, write_file
     from ..models.persistence import write_into
+    from ..store.atomic import new_folder, put_in_place, write_file
 
     out.parent.mkdir(parents=True, exist_ok=True)
     folder = new_folder(out.absolute())

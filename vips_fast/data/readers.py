@@ -15,10 +15,10 @@ import numpy as np
 from scipy import sparse
 
 from ..checks import check_choice
+from ..store.npz import read_npz
 from ._files import BadLine, Integers, blocks, naming, open_text, parse
 from .corpus import Corpus
 from .counts import check_counts
-from .npz import read_npz
 from .records import RECORD_FORMATS, Records
 from .vocabulary import Vocabulary, public_vocabulary
 

@@ -19,7 +19,7 @@ import numpy as np
 from scipy import sparse
 
 from ..checks import check_choice, check_number
-from ..durable import new_folder, put_in_place, sync_folder, write_file
+from ..store.atomic import new_folder, put_in_place, sync_folder, write_file
 from .arrays import INT32_MAX, Parts, check_invalid, rows_of
 from .counts import documents
 from .rows import binary_records, finite_records

@@ -6,7 +6,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from ..durable import replace_file
+from ..store.atomic import replace_file
 from ._files import BadLine, blocks, naming, open_text
 from .types import Cells, WordVectors
 from .vocabulary import PathLike

@@ -1,10 +1,11 @@
-"""The privacy budget of a data set: a file that every fit on these data charges.
+"""Charge the privacy budget of a data set: a file that every fit on these data charges.
 
 A budget belongs to the data, not to an object: copies, clones, threads, forks and other processes that name the same
-file all charge it. A run *reserves* what it plans, has each release written to the file before its noise is drawn, and
-gives back at its end what it never drew. What that adds up to is decided by a filter (`vips_fast.engine.filters`),
-since the next run is chosen in view of the results so far; `vips_fast.engine.budget_file` says, and shows, what a crash
-or a damaged file counts as.
+file all charge it. A run *reserves* its planned releases, records each of them in the file before its noise is drawn,
+and gives the others back at its end. A filter (`vips_fast.engine.filters`) adds them up, since the next run is
+chosen in view of the results so far. `vips_fast.store.log` proves that no crash and no damage lowers the sum.
+
+The file has to lie on a local file system, or on one whose flock, write and fsync hold across machines.
 """
 
 from __future__ import annotations
@@ -18,35 +19,44 @@ import time
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
 from ..accounting import PrivacyEvent, RandomAllocationEvent, SelfComposedEvent, rounded_up
 from ..accounting.checks import non_negative, open_probability
+from ..accounting.roots import largest_integer
 from ..checks import check_name
-from ..holder import is_dead, this_process
-from .budget_file import BudgetDamagedError, BudgetFile, create
-from .budget_state import BudgetState
+from ..store.atomic import create_file
+from ..store.lock import Lock
+from ..store.log import Log, LogDamagedError, Record, encode
+from ..store.process import this_process
+from .budget_state import BudgetState, reservation
 from .filters import FILTERS, LARGEST_NOISE, declared_epsilon, renyi_orders, smallest_noise
-from .interrupts import uninterrupted
+from .interrupts import stop_if_asked, uninterrupted
 from .sampling import RELATIONS
 
-__all__ = ["Budget", "BudgetDamagedError", "BudgetExceededError", "BudgetInUseError", "Reservation"]
+__all__ = ["Budget", "BudgetExceededError", "BudgetInUseError", "LogDamagedError", "Reservation"]
 
-
+_KIND = "budget"
+#: Seconds that a charge waits for other processes.
+_WAIT = 300.0
 _log = logging.getLogger(__name__)
 
 
-class BudgetExceededError(ValueError):
-    """A charge that the budget does not hold. What was asked for has not been drawn."""
+def _now() -> int:
+    return int(time.time())
 
-    #: Of a command that ends with this error.
+
+class BudgetExceededError(ValueError):
+    """A charge that the budget cannot pay; nothing was drawn."""
+
+    #: Exit code of a command that ends with this error.
     exit_code = 3
 
 
 class BudgetInUseError(RuntimeError):
-    """A signal handler uses a budget while the code that it interrupts, which it would wait for, is using one."""
+    """A signal handler uses a budget while the code it interrupts uses one; it would wait for itself."""
 
 
 _budgets: weakref.WeakSet[Budget] = weakref.WeakSet()
@@ -70,23 +80,24 @@ class Budget:
     """The budget in a file; `create` makes a new one.
 
     Safe in several threads and processes, and after a fork. Two objects on one file are one budget. A signal handler
-    that comes while its thread is using one is refused, with `BudgetInUseError`.
+    that comes while its thread uses one is refused, with `BudgetInUseError`.
 
-    ``epsilon`` and ``delta`` are what all runs together may spend; ``dataset``, ``relation`` and ``unit`` say what it
-    is about, and ``identity`` is the budget's own name, drawn when it was made.
+    All runs together may spend ``epsilon`` and ``delta``. ``dataset``, ``relation`` and ``unit`` name the protected
+    data; ``identity`` is the budget's own random name.
 
-    Raises FileNotFoundError if there is no such file, and BudgetDamagedError if it is damaged before its end. A torn
-    end is none: it counts as spent.
+    Raises FileNotFoundError if there is no such file, LogDamagedError if it is damaged before its end, and
+    BlockingIOError if another process holds it for minutes. A torn end is not damage: everything reserved then counts
+    as spent.
     """
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(os.path.abspath(path))
-        self._file, self._state = BudgetFile(self.path), BudgetState()
+        self._log, self._state = Log(self.path, _KIND), BudgetState()
         self._lock = threading.Lock()
         self._name: str | None = None
         with self._reading() as state:
             self._name = self.identity = state.name
-            #: What never changes: the target, and what the budget is about.
+            #: These never change.
             self.epsilon, self.delta, self.dataset = state.epsilon, state.delta, state.dataset
             self.relation, self.unit = state.relation, state.unit
         _budgets.add(self)
@@ -112,15 +123,15 @@ class Budget:
         ----------
         path : str or path
         epsilon, delta : float
-            What all runs together may spend: epsilon > 0, delta in (0, 1).
+            The most that all runs together may spend: epsilon > 0, delta in (0, 1).
         dataset : str
             Name of the data set.
         relation : {"add_remove", "replace_one"}
         unit : str
-            What neighbours differ by.
+            Name of the privacy unit.
         filter : {"auto", "gaussian", "renyi"}
-            How runs that were not declared ahead add up. "auto" takes "gaussian" if the first run uses the whole data
-            set in every step, else "renyi". With "gaussian" a run on samples counts as if it used the whole data set.
+            How runs outside declared lists add up. "auto" takes "gaussian" if the first run uses the whole data set in
+            every step, else "renyi". With "gaussian" a run on samples counts as if it used the whole data set.
 
         Raises FileExistsError if the name is taken; ValueError if an argument is out of its range.
         """
@@ -133,69 +144,62 @@ class Budget:
             raise ValueError(f"filter={filter!r}: expected 'auto', 'gaussian' or 'renyi'")
         for name, text in (("dataset", dataset), ("unit", unit)):
             check_name(name, text)
-        record = {
-            "kind": "budget",
-            "number": 0,
-            "budget": secrets.token_hex(8),
-            "dataset": dataset,
-            "relation": relation,
-            "unit": unit,
-            "epsilon": epsilon,
-            "delta": delta,
-            "filter": filter,
-            "at": int(time.time()),
-            # A filter has to be fixed before the first release, and so for all versions that read the file.
-            "orders": renyi_orders(epsilon, delta),
-        }
-        create(Path(os.path.abspath(path)), record)
+        about = dict(dataset=dataset, relation=relation, unit=unit, epsilon=epsilon, delta=delta, filter=filter)
+        # A filter has to be fixed before the first release, and so for all versions that read the file.
+        about |= dict(budget=secrets.token_hex(8), orders=renyi_orders(epsilon, delta))
+        record = {"kind": "budget", "at": _now(), **about}
+        create_file(Path(os.path.abspath(path)), encode(_KIND, [record]))
         return cls(path)
 
     @classmethod
     def of(cls, budget: str | Path | Budget) -> Budget:
-        """A budget, or that of a path."""
+        """Return a budget, or open the one at a path."""
         return budget if isinstance(budget, Budget) else cls(budget)
 
     # ------------------------------------------------------------ the file
 
     @contextmanager
     def _locked(self, *, write: bool) -> Iterator[BudgetState]:
-        """The state, brought up to the file, while its lock is held; a torn end is settled before anything is added."""
+        """Lock the file and give its state; a torn end is settled before anything is added."""
         with uninterrupted(), _entered(), self._lock:
             try:
-                with self._file.locked(write=write) as records:
-                    for record in records:
+                with Lock(self.path, shared=not write, limit=_WAIT, pause=stop_if_asked) as lock:
+                    for record in self._log.read(lock.descriptor):
                         self._apply(record)
+                    if not self._log.records:
+                        raise LogDamagedError(f"{self.path}: record 0 is damaged or missing; restore a whole copy")
                     if self._name not in (None, self._state.name):
-                        raise BudgetDamagedError(f"{self.path}: another budget has taken the place of this one")
-                    if self._file.torn and write:
-                        self._append({"kind": "torn", "at": int(time.time())})
+                        raise LogDamagedError(f"{self.path}: another budget has taken the place of this one")
+                    if self._log.torn and write:
+                        self._append({"kind": "torn", "at": _now()})
                     yield self._state
+                self._log.detach()
             except BudgetExceededError:
+                self._log.detach()
                 raise
             except BaseException as error:
-                # Whatever went wrong, what is in memory may not be what is on the disk.
-                self._file.forget()
+                # After any other error, memory may not match the disk.
+                self._log.forget()
                 self._state = BudgetState()
                 if isinstance(error, OSError) and error.filename is None:
                     error.filename = str(self.path)
                 raise
 
-    def _apply(self, record: dict[str, Any]) -> None:
+    def _apply(self, record: Record) -> None:
         try:
             self._state.apply(record)
         except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, RecursionError) as error:
             reason = str(error) if isinstance(error, ValueError) else type(error).__name__
-            raise BudgetDamagedError(f"{self.path}: record {record.get('number')} is malformed: {reason}") from None
+            raise LogDamagedError(f"{self.path}: record {record.get('number')} is malformed: {reason}") from None
 
-    def _append(self, record: dict[str, Any]) -> None:
-        self._file.append(record)
-        self._apply(dict(record, number=len(self._file.heads) - 1))
+    def _append(self, record: Record) -> None:
+        self._apply(self._log.append(record))
 
     @contextmanager
     def _reading(self) -> Iterator[BudgetState]:
-        """A state to read from while nobody changes it; after a torn end all that was open counts as spent in it."""
+        """Give a state to read from while nobody changes it; after a torn end everything open in it counts as spent."""
         with self._locked(write=False) as state:
-            if self._file.torn:
+            if self._log.torn:
                 state = copy.deepcopy(state)
                 state.settle()
             yield state
@@ -206,73 +210,40 @@ class Budget:
     def head(self) -> str:
         """Hash that stands for the whole file as it is now."""
         with self._reading():
-            return self._file.heads[-1]
+            return self._log.head
 
     @property
     def spent(self) -> float:
-        """Epsilon of what was drawn, by the filter that decides."""
+        """Epsilon of all releases drawn, by the filter that decides."""
         with self._reading() as state:
             return state.total(reserved=False)
 
     @property
     def left(self) -> float:
-        """Epsilon that is neither spent nor reserved. A summary: what fits is decided by `reserve`."""
+        """Epsilon that is neither spent nor reserved. A summary: `reserve` decides whether a run fits."""
         with self._reading() as state:
             return max(0.0, state.epsilon - state.total(reserved=True))
 
     def knows(self, head: str) -> bool:
-        """Whether a head, as a model keeps it, belongs to this file's history; False after a rollback."""
+        """Tell whether a model's head belongs to this file's history; False after a rollback."""
         with self._reading():
-            return head in self._file.heads
+            return head in self._log.heads
 
     def show(self) -> dict[str, Any]:
-        """Everything there is to say, JSON-ready."""
+        """Return all figures, runs and lists, JSON-ready."""
         with self._reading() as state:
-            reserved = state.total(reserved=True)
-            runs = [
-                {
-                    "run": name,
-                    "what": run.what,
-                    "part": run.part,
-                    "at": run.at,
-                    "reserved": run.count,
-                    "drawn": run.drawn,
-                    "counted": run.spent,
-                    "list": None if run.item is None else run.item[0],
-                    "state": "closed" if not run.open else "abandoned" if is_dead(run.holder) else "open",
-                    "holder": {key: run.holder[key] for key in ("host", "pid")},
-                    "event": run.event.to_dict(),
-                }
-                for name, run in state.runs.items()
-            ]
-            lists = [
-                {
-                    "list": key,
-                    "name": one.name,
-                    "at": one.at,
-                    "epsilon": one.epsilon,
-                    "delta": one.delta,
-                    "begun": one.begun,
-                    "runs": [[event.to_dict(), n, t] for (event, n), t in zip(one.items, one.taken, strict=True)],
-                }
-                for key, one in state.lists.items()
-            ]
+            facts = ("epsilon", "delta", "dataset", "unit", "relation", "filter")
             return {
+                **{name: getattr(state, name) for name in facts},
                 "spent": state.total(reserved=False),
-                "left": max(0.0, state.epsilon - reserved),
-                "epsilon": state.epsilon,
-                "delta": state.delta,
-                "dataset": state.dataset,
-                "unit": state.unit,
-                "relation": state.relation,
-                "filter": state.filter,
-                "runs": runs,
-                "lists": lists,
+                "left": max(0.0, state.epsilon - state.total(reserved=True)),
+                "runs": [{"run": name, **run.to_dict()} for name, run in state.runs.items()],
+                "lists": [{"list": key, **one.to_dict()} for key, one in state.lists.items()],
                 "parts": state.parts(),
                 "tight": state.tight(),
-                "head": self._file.heads[-1],
-                "records": len(self._file.heads),
-                "torn": self._file.torn,
+                "head": self._log.head,
+                "records": len(self._log.records),
+                "torn": self._log.torn,
             }
 
     def __repr__(self) -> str:
@@ -284,15 +255,9 @@ class Budget:
     # -------------------------------------------------------------- charging
 
     def check_plan(self, relation: str, unit: str, delta: float) -> None:
-        """Refuse a plan that is about something else than this budget.
-
-        Raises ValueError if relation, unit or delta are not the budget's.
-        """
-        for name, plans, own in (
-            ("neighbors", relation, self.relation),
-            ("unit", unit, self.unit),
-            ("target_delta", delta, self.delta),
-        ):
+        """Raise ValueError if relation, unit or delta of a plan are not the budget's."""
+        own_facts = {"neighbors": self.relation, "unit": self.unit, "target_delta": self.delta}
+        for (name, own), plans in zip(own_facts.items(), (relation, unit, delta), strict=True):
             if plans != own:
                 raise ValueError(
                     f"{self.path}: the run has {name}={plans!r}, the budget of {self.dataset} is for {own!r}"
@@ -303,32 +268,18 @@ class Budget:
     ) -> None:
         """Raise BudgetExceededError if ``count`` releases of an event do not fit now; nothing is reserved.
 
-        With ``before``, another run's event, that they do not fit together with that run, which comes first.
+        With ``before``, the event of another run that comes first, both have to fit together.
         """
         with self._reading() as state:
-            # Those that ended will have given back by the time that a run reserves.
-            with suppress(ValueError):
-                state = self._without_abandoned(state)
+            state = self._without_abandoned(state)
             if before is not None:
                 item = self._admit(state, before.event, before.count, None)
                 state = copy.deepcopy(state)
-                state.apply(
-                    {
-                        "kind": "reserve",
-                        "number": -1,
-                        "run": "",
-                        "event": before.event.to_dict(),
-                        "count": before.count,
-                        "what": "",
-                        "holder": {},
-                        "at": 0,
-                        "item": item,
-                    }
-                )
+                state.apply({"number": -1, **reservation("", before.event, before.count, item)})
             self._admit(state, event, count, part)
 
     def _admit(self, state: BudgetState, event: PrivacyEvent, count: int, part: str | None) -> tuple[str, int] | None:
-        """The place of a list that a run draws from, None for outside lists, BudgetExceededError if it does not fit."""
+        """Find the place in a list that a run draws from, None outside lists; refuse a run that does not fit."""
         if event.neighbors != state.relation:
             raise ValueError(
                 f"{self.path}: the event is about neighbors={event.neighbors!r}, the budget of {state.dataset} is for "
@@ -356,49 +307,40 @@ class Budget:
         return f"{self.path}: the budget of {state.dataset} does not hold this run: {why}"
 
     def _most(self, state: BudgetState, event: PrivacyEvent, least: int, count: int, part: str | None) -> int:
-        """The largest number of releases up to ``count`` that fits; ``least`` where no larger one does."""
-        low, high, middle = least, count, count
-        while low < high:
+        """Return the largest number of releases up to ``count`` that fits, at least ``least``."""
+
+        def fits(number: int) -> bool:
             try:
-                self._admit(state, event, middle, part)
-                low = middle
+                self._admit(state, event, number, part)
             except BudgetExceededError:
-                high = middle - 1
-            middle = (low + high + 1) // 2
-        return low
+                return False
+            return True
+
+        return largest_integer(fits, least, count)
 
     def reserve(
         self, event: PrivacyEvent, count: int, *, least: int | None = None, what: str = "", part: str | None = None
     ) -> Reservation:
-        """Reserve ``count`` releases of an event, or with ``least`` as many of them as fit, but not fewer than that.
+        """Reserve ``count`` releases of an event; with ``least``, the largest number from it to ``count`` that fits.
 
-        What ended processes had reserved is given back first.
-
-        ``part`` names the part of the data that the run reads, None for all: whoever names one says that each record
-        lies in one part only, which nothing here can check (`vips_fast.accounting.parts`).
+        Reservations of ended processes are given back first. ``part`` names the part of the data that the run reads,
+        None for all. If you name one, each record must lie in one part only, which nothing here can check
+        (`vips_fast.accounting.parts`).
 
         Raises BudgetExceededError if they do not fit; ValueError if the event's relation is another, or no filter can
         bound it. Nothing is reserved then.
         """
         if count < 1:
             raise ValueError(f"count={count!r}: expected at least 1")
+        part = None if part is None else check_name("part", part)
         run = secrets.token_hex(6)
         with self._locked(write=True) as state:
             self._give_back_abandoned(state)
             count = self._most(state, event, count if least is None else least, count, part)
             item = self._admit(state, event, count, part)
-            record = {
-                "kind": "reserve",
-                "run": run,
-                "event": event.to_dict(),
-                "count": int(count),
-                "what": what,
-                "holder": this_process(),
-                "at": int(time.time()),
-                "item": item,
-            }
-            self._append(record if part is None else dict(record, part=check_name("part", part)))
-            made = Reservation(self, run, event, int(count), self._file.heads[-1])
+            holder = this_process()
+            self._append(reservation(run, event, int(count), item, what=what, holder=holder, at=_now(), part=part))
+            made = Reservation(self, run, event, int(count), self._log.head)
         # With the file free again: others need not wait for a log.
         _log.info("charge: %d releases reserved in %s as run %s", count, self.path, run)
         return made
@@ -406,11 +348,11 @@ class Budget:
     def reserve_list(
         self, events: Sequence[PrivacyEvent], *, name: str = "", delta: float | None = None
     ) -> dict[str, Any]:
-        """Declare runs ahead, so that they are composed as one by privacy-loss distributions.
+        """Declare runs ahead, so that privacy-loss distributions compose them as one.
 
-        ``events`` has one event for each run, repeated steps as `SelfComposedEvent`. A run whose event, noise
-        multiplier included, is one of the list's draws from it, in any order. ``delta`` is the list's share of the
-        budget's; None takes all that is left: then no run outside lists can follow.
+        ``events`` has one event for each run, repeated steps as `SelfComposedEvent`. A run draws from the list if its
+        event, noise multiplier included, is one of the list's, in any order. ``delta`` is the list's share of the
+        budget's; None takes everything left: then no run outside lists can follow.
 
         Returns a dict of ``list``, ``epsilon`` and ``delta``. Raises BudgetExceededError if the list does not fit, or
         no delta is left for it.
@@ -454,28 +396,14 @@ class Budget:
                     f"{self.path}: the list would bring the budget of {state.dataset} to epsilon = "
                     f"{rounded_up(total, 6)}, its limit is {state.epsilon:g}"
                 )
-            self._append(
-                {
-                    "kind": "list",
-                    "list": key,
-                    "name": name,
-                    "items": [[e.to_dict(), n] for e, n in items],
-                    "epsilon": cost,
-                    "delta": share,
-                    "at": int(time.time()),
-                }
-            )
+            facts = {"name": name, "epsilon": cost, "delta": share, "at": _now()}
+            self._append({"kind": "list", "list": key, "items": [[e.to_dict(), n] for e, n in items], **facts})
         return {"list": key, "epsilon": cost, "delta": share}
 
     def noise_multiplier(self, make_event: Callable[[float], PrivacyEvent], count: int) -> float:
-        """The smallest noise multiplier with which ``count`` releases fit what is left.
-
-        Raises BudgetExceededError if none does.
-        """
+        """Return the smallest noise multiplier at which ``count`` releases fit now; BudgetExceededError if none."""
         with self._reading() as state:
-            # Those that ended will have given back by the time that this run reserves.
-            with suppress(ValueError):
-                state = self._without_abandoned(state)
+            state = self._without_abandoned(state)
             found = smallest_noise(lambda z: state.with_run(make_event(z), count), state.epsilon)
             if found is None:
                 raise BudgetExceededError(self._refusal(state, make_event(LARGEST_NOISE), count, float("inf")))
@@ -483,34 +411,37 @@ class Budget:
 
     @staticmethod
     def _without_abandoned(state: BudgetState) -> BudgetState:
-        dead = [name for name, run in state.live.items() if is_dead(run.holder)]
+        """Return the state after the reservations of ended processes are given back, as `reserve` will do."""
+        dead = state.abandoned()
         if not dead:
             return state
-        state = copy.deepcopy(state)
-        for name in dead:
-            state.apply({"kind": "close", "run": name, "number": -1})
-        return state
+        after = copy.deepcopy(state)
+        try:
+            for name in dead:
+                after.apply({"kind": "close", "run": name, "number": -1})
+        except ValueError:
+            return state
+        return after
 
     def _give_back_abandoned(self, state: BudgetState) -> None:
-        for name in [name for name, run in state.live.items() if is_dead(run.holder)]:
-            self._append({"kind": "close", "run": name, "at": int(time.time()), "why": "its process had ended"})
+        for name in state.abandoned():
+            self._append({"kind": "close", "run": name, "at": _now(), "why": "its process had ended"})
 
     def give_back(self, run: str) -> None:
-        """Close a reservation whose holder cannot be judged from here. Should it live after all, it draws no more.
+        """Close the reservation of a process on another host; if it still runs, it draws no more.
 
-        Raises ValueError if there is no open one of this name.
+        Raises ValueError if no open reservation has this name.
         """
         with self._locked(write=True) as state:
             if run not in state.live:
                 raise ValueError(f"{self.path}: {run!r} is no open reservation")
-            self._append({"kind": "close", "run": run, "at": int(time.time()), "why": "given back by hand"})
+            self._append({"kind": "close", "run": run, "at": _now(), "why": "given back by hand"})
 
 
 class Reservation:
-    """What a run may draw from a budget; made by `Budget.reserve`. Closing it gives the rest back.
+    """Releases reserved for a run by `Budget.reserve`: ``count`` of ``event``. Closing it gives the rest back.
 
-    It is for ``count`` releases of ``event``. ``run`` is its name in the file, ``head`` the file's head with it as the
-    last record.
+    ``run`` is its name in the file, ``head`` the file's head with it as the last record.
     """
 
     def __init__(self, budget: Budget, run: str, event: PrivacyEvent, count: int, head: str) -> None:
@@ -520,7 +451,7 @@ class Reservation:
     def release(self) -> None:
         """Record one release; it is on the disk, and spent, when this returns. Then its key may be drawn.
 
-        Raises BudgetExceededError if all of the reservation is drawn, or it was given back.
+        Raises BudgetExceededError if the whole reservation is drawn, or was given back.
         """
         budget = self.budget
         with budget._locked(write=True) as state:
@@ -535,12 +466,12 @@ class Reservation:
             self._made += 1
 
     def close(self) -> None:
-        """Give back what was not drawn. In a forked child it does nothing: the parent's run may go on."""
+        """Give back the releases that were not drawn; in a forked child do nothing, as the parent's run may go on."""
         if self._closed or os.getpid() != self._pid:
             return
         with self.budget._locked(write=True) as state:
             if self.run in state.live:
-                self.budget._append({"kind": "close", "run": self.run, "at": int(time.time()), "why": "done"})
+                self.budget._append({"kind": "close", "run": self.run, "at": _now(), "why": "done"})
         self._closed = True
         path, made = self.budget.path, self._made
         _log.info("charge: %d of %d releases of run %s drawn from %s", made, self.count, self.run, path)
@@ -554,10 +485,10 @@ class Reservation:
 
 def _forked() -> None:
     _inside.clear()
-    # Another thread of the parent may have held a lock, or been in the middle of a change, at the moment of the fork.
+    # At the moment of the fork another thread of the parent may have had a lock, or been in the middle of a change.
     for budget in list(_budgets):
         budget._lock = threading.Lock()
-        budget._file.forget()
+        budget._log.forget()
         budget._state = BudgetState()
 
 

@@ -1,4 +1,4 @@
-"""What a budget's records say: who has reserved and drawn what, and what that adds up to.
+"""Add up a budget's records: which runs have reserved and drawn which releases.
 
 A budget holds *runs*, each with an event, how many releases of it were reserved and how many were drawn, and *lists* of
 runs that were declared ahead. The lists and the rest (every run that is not of a list, by one filter) are private with
@@ -8,13 +8,14 @@ whose queries are interleaved and chosen adaptively as well (Lyu 2022; Vadhan & 
 
 import math
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..accounting import PrivacyEvent, event_from_dict, parts_epsilon
 from ..accounting.parts import Spent, accounts
 from ..checks import check_name
+from ..store.log import Record
+from ..store.process import is_dead
 from .filters import FILTERS, gaussian_filter_epsilon, is_whole_gaussian, leaked, renyi_filter_epsilon, without_leaks
 
 
@@ -26,11 +27,11 @@ class BudgetRun:
     event: PrivacyEvent
     #: Releases reserved; releases drawn.
     count: int
-    #: What for, in words.
+    #: Its purpose, in words.
     what: str
-    #: See `vips_fast.holder`.
+    #: Its process (`vips_fast.store.process.this_process`).
     holder: dict[str, Any]
-    #: When it was made, in seconds of the epoch.
+    #: Time of the reservation, in seconds of the epoch.
     at: int
     #: The declared list that it draws from, and the place in it.
     item: tuple[str, int] | None = None
@@ -38,7 +39,7 @@ class BudgetRun:
     part: str | None = None
     drawn: int = 0
     open: bool = True
-    #: Counted as spent to the full, since a record of the file was lost.
+    #: Counted as spent in full, since a record of the file was lost.
     settled: bool = False
 
     @property
@@ -51,10 +52,28 @@ class BudgetRun:
         """Releases that may still be made."""
         return self.count - self.spent if self.open else 0
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready description."""
+        return {
+            **{name: getattr(self, name) for name in ("what", "part", "at", "drawn")},
+            "reserved": self.count,
+            "counted": self.spent,
+            "list": None if self.item is None else self.item[0],
+            "state": "closed" if not self.open else "abandoned" if is_dead(self.holder) else "open",
+            "holder": {key: self.holder[key] for key in ("host", "pid")},
+            "event": self.event.to_dict(),
+        }
+
+
+def reservation(run: str, event: PrivacyEvent, count: int, item: tuple[str, int] | None, **facts: Any) -> Record:
+    """Return the record of a `BudgetRun`."""
+    facts = {"what": "", "holder": {}, "at": 0, "part": None} | facts
+    return {"kind": "reserve", "run": run, "event": event.to_dict(), "count": count, "item": item, **facts}
+
 
 @dataclass
 class DeclaredList:
-    """Runs declared ahead, composed as one: event and number of each, number taken, and what all cost."""
+    """Runs declared ahead, composed as one: event and number of each, number taken, and their common cost."""
 
     name: str
     items: list[tuple[PrivacyEvent, int]]
@@ -64,13 +83,18 @@ class DeclaredList:
     taken: list[int] = field(default_factory=list)
     begun: bool = False
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready description."""
+        runs = [[event.to_dict(), n, taken] for (event, n), taken in zip(self.items, self.taken, strict=True)]
+        return {**{name: getattr(self, name) for name in ("name", "at", "epsilon", "delta", "begun")}, "runs": runs}
+
 
 class BudgetState:
     """The records of a budget, applied one by one.
 
-    ``filter`` is "gaussian" or "renyi", or "auto" until the first run decides; ``orders`` are those of the Renyi
-    filter, each with its share of delta. ``rest_delta`` is the share of delta of the runs outside lists, less what the
-    first of them may let through; None before the first.
+    ``filter`` is "gaussian" or "renyi", or "auto" until the first run decides; ``orders`` are the orders of the Renyi
+    filter, each with its share of delta. ``rest_delta`` is the share of delta of the runs outside lists, less the leak
+    of the first of them; None before the first.
     """
 
     def __init__(self) -> None:
@@ -88,31 +112,24 @@ class BudgetState:
 
     # ---------------------------------------------------------------- records
 
-    def apply(self, record: dict[str, Any]) -> None:
-        """Take a record in; KeyError, TypeError or ValueError if it does not fit those before."""
+    def apply(self, record: Record) -> None:
+        """Take a record in; KeyError, TypeError or ValueError if it does not follow on the earlier ones."""
         kind = record["kind"]
         if (kind == "budget") != (record["number"] == 0):
             raise ValueError("the first record has to be the budget's own, and no other")
-        apply: Callable[[dict[str, Any]], None] = {
-            "budget": self._budget,
-            "reserve": self._reserve,
-            "release": self._release,
-            "close": self._close,
-            "list": self._list,
-            "torn": self._torn,
-        }[kind]
-        apply(record)
+        if kind not in ("budget", "reserve", "release", "close", "list", "torn"):
+            raise ValueError(f"unknown kind {kind!r}")
+        getattr(self, f"_{kind}")(record)
 
-    def _budget(self, record: dict[str, Any]) -> None:
-        self.name, self.dataset = str(record["budget"]), str(record["dataset"])
-        self.relation, self.unit = str(record["relation"]), str(record["unit"])
+    def _budget(self, record: Record) -> None:
+        self.name, self.filter = str(record["budget"]), str(record["filter"])
+        self.dataset, self.relation, self.unit = (str(record[name]) for name in ("dataset", "relation", "unit"))
         self.epsilon, self.delta = float(record["epsilon"]), float(record["delta"])
-        self.filter = str(record["filter"])
         self.orders = tuple((float(alpha), float(share)) for alpha, share in record["orders"])
         if math.fsum(share for _, share in self.orders) > 1.0:
             raise ValueError("the orders of its filter share more than delta")
 
-    def _reserve(self, record: dict[str, Any]) -> None:
+    def _reserve(self, record: Record) -> None:
         event, item = event_from_dict(record["event"]), record["item"]
         run = BudgetRun(event, int(record["count"]), str(record["what"]), dict(record["holder"]), int(record["at"]))
         if record["run"] in self.runs or run.count < 1:
@@ -135,7 +152,7 @@ class BudgetState:
             run.item = (item[0], int(item[1]))
         self.runs[record["run"]] = self.live[record["run"]] = run
 
-    def _release(self, record: dict[str, Any]) -> None:
+    def _release(self, record: Record) -> None:
         run = self.live[record["run"]]
         if run.drawn >= run.count:
             raise ValueError("a run has drawn more than it reserved")
@@ -143,7 +160,7 @@ class BudgetState:
         if run.item is not None:
             self.lists[run.item[0]].begun = True
 
-    def _close(self, record: dict[str, Any]) -> None:
+    def _close(self, record: Record) -> None:
         run = self.live.pop(record["run"])
         run.open = False
         if run.item is None:
@@ -151,44 +168,42 @@ class BudgetState:
         else:
             self.lists[run.item[0]].taken[run.item[1]] -= run.count - run.spent
 
-    def _list(self, record: dict[str, Any]) -> None:
+    def _list(self, record: Record) -> None:
         items = [(event_from_dict(event), int(count)) for event, count in record["items"]]
-        self.lists[record["list"]] = DeclaredList(
-            str(record["name"]),
-            items,
-            float(record["epsilon"]),
-            float(record["delta"]),
-            int(record["at"]),
-            [0] * len(items),
-        )
+        name, epsilon, delta = str(record["name"]), float(record["epsilon"]), float(record["delta"])
+        self.lists[record["list"]] = DeclaredList(name, items, epsilon, delta, int(record["at"]), [0] * len(items))
 
-    def _torn(self, record: dict[str, Any]) -> None:
+    def _torn(self, record: Record) -> None:
         self.settle()
 
     def settle(self) -> None:
-        """Count every open reservation as spent to the full."""
+        """Count every open reservation as spent in full."""
         for run in self.live.values():
             run.settled = True
             if run.item is not None:
                 self.lists[run.item[0]].begun = True
 
+    def abandoned(self) -> list[str]:
+        """Name the open reservations of processes that have ended."""
+        return [name for name, run in self.live.items() if is_dead(run.holder)]
+
     # ------------------------------------------------------------------- sums
 
     @property
     def free_delta(self) -> float:
-        """What lists have left of delta, rounded down."""
+        """Delta that no list has, rounded down."""
         if not self.lists:
             return self.delta
         return max(0.0, self.delta - math.fsum(one.delta for one in self.lists.values()) * (1 + 1e-15))
 
     def filter_for(self, event: PrivacyEvent) -> str:
-        """The filter that a run outside lists is counted by."""
+        """Return the filter that counts a run outside lists."""
         if self.filter in FILTERS:
             return self.filter
         return "gaussian" if is_whole_gaussian(event) else "renyi"
 
     def rest(self, *, reserved: bool) -> Counter[tuple[str | None, PrivacyEvent]]:
-        """Releases outside lists, from each part: those drawn, and with ``reserved`` those that may be."""
+        """Count the releases outside lists from each part, drawn and with ``reserved`` still reserved."""
         counts = Counter(self._drawn)
         for run in self.live.values():
             if run.item is None:
@@ -196,8 +211,8 @@ class BudgetState:
         return counts
 
     def filtered(self, spent: Spent, name: str | None = None) -> dict[str | None, float]:
-        """Epsilon of releases outside lists for each part, by the filter that decides; without parts, {None: all}."""
-        # What the first run may let through is its own, and was fixed before anything was seen.
+        """Return epsilon of releases outside lists for each part, by a filter; without parts, {None: all}."""
+        # The leak of the first run was fixed before anything was seen.
         delta = self.rest_delta
         if delta is None:
             delta = self.free_delta - max(map(leaked, accounts(spent).values()))
@@ -219,20 +234,20 @@ class BudgetState:
         return out
 
     def listed(self, *, reserved: bool) -> float:
-        """Epsilon of the lists: those begun, and with ``reserved`` all."""
+        """Return epsilon of the lists that have begun; with ``reserved``, of all."""
         return math.fsum(one.epsilon for one in self.lists.values() if reserved or one.begun)
 
     def total(self, *, reserved: bool) -> float:
-        """Epsilon of everything drawn, and with ``reserved`` of what may still be; that of the worst part."""
+        """Return epsilon of everything drawn and, with ``reserved``, still reserved, for the worst part."""
         return self.listed(reserved=reserved) + max(self.filtered(self.rest(reserved=reserved)).values())
 
     def parts(self) -> dict[str, float]:
-        """Epsilon of everything drawn that a record of each part was in."""
+        """Return epsilon of everything drawn for the records of each part."""
         spent = self.filtered(self.rest(reserved=False))
         return {part: self.listed(reserved=False) + each for part, each in spent.items() if part is not None}
 
     def with_run(self, event: PrivacyEvent, count: int, part: str | None = None) -> float:
-        """Epsilon of everything, and of a further run outside lists."""
+        """Return epsilon of everything and a further run outside lists."""
         spent = self.rest(reserved=True)
         spent[part, event] += count
         if self.rest_delta is not None and leaked({event: count}):
@@ -240,7 +255,7 @@ class BudgetState:
         return self.listed(reserved=True) + max(self.filtered(spent, self.filter_for(event)).values())
 
     def item_for(self, event: PrivacyEvent, count: int) -> tuple[str, int] | None:
-        """A place of a list that still holds ``count`` releases of an event."""
+        """Find a place in a list that still has ``count`` releases of an event."""
         for key, one in self.lists.items():
             for place, (declared, number) in enumerate(one.items):
                 if declared == event and number - one.taken[place] >= count:
@@ -248,12 +263,12 @@ class BudgetState:
         return None
 
     def drawn(self) -> Counter[tuple[str | None, PrivacyEvent]]:
-        """All releases that count as made, from each part, of lists too."""
+        """Count all releases made from each part, of lists too."""
         counts: Counter[tuple[str | None, PrivacyEvent]] = Counter()
         for run in self.runs.values():
             counts[run.part, run.event] += run.spent
         return counts
 
     def tight(self) -> float:
-        """Epsilon of all that was drawn, if all of it had been fixed beforehand; decides nothing."""
+        """Return epsilon of everything drawn, as if all of it had been fixed beforehand; decides nothing."""
         return parts_epsilon(self.drawn(), self.delta)

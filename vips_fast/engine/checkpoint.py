@@ -1,26 +1,28 @@
-"""Checkpoints: a run that is killed goes on from its last one, and pays for what it lost.
+"""Keep checkpoints: a run that is killed goes on from its last one, and pays for the steps it lost.
 
 The folder of a run holds
 
-    lock              who is fitting now (`vips_fast.engine.journal.FolderLock`)
-    run.json          class, settings, public facts, plan, versions: what a resume has to agree with
-    ledger.jsonl      every release, written ahead (`vips_fast.engine.journal`)
+    lock              note of the process that uses the folder now (`vips_fast.store.lock`)
+    run.json          class, settings, public facts, plan, versions: a resume has to agree with them
+    ledger.jsonl      the log of every release, written ahead (`vips_fast.store.log`)
     checkpoint.npz    ``Model.state()``, its step, and head and length of the ledger then
 
-and never a key, a minibatch or a sum before its noise: a state is a function of releases
-and public numbers, so the folder says nothing that the model would not say.
+and never a key, a minibatch or a sum before its noise: a state is a function of releases and public numbers, so the
+folder says nothing that the model would not say.
 
-*Why nothing is under-counted.* What was spent is the number of releases in ``ledger.jsonl`` and in nothing else; no
-checkpoint can lower it. A checkpoint is taken only if the ledger on the disk extends the one that it was written with,
-hash by hash: a ledger that was shortened below it, or belongs to another run, is refused. ``ledger.jsonl`` is there,
-empty, before ``run.json``, and ``run.json`` before the first line, so a folder in which one of the two is missing has
-been tampered with, and is refused. A step that is done again draws new randomness (with a test key: the same) and has a
-line of its own in the ledger; that of the lost step stays.
+*Why nothing is under-counted.* A release needs its noise, the noise needs a key, and the key is drawn after the append
+to the ledger has returned, which is after fsync. So a release that exists has its record on the disk. Spent is the
+number of releases among the records of ``ledger.jsonl``, and one more if its end is torn; no checkpoint can lower it. A
+checkpoint is taken only if the ledger on the disk extends the one that it was written with, hash by hash: a ledger that
+was shortened below it, or belongs to another run, is refused. ``ledger.jsonl`` is there, empty, before ``run.json``,
+and ``run.json`` before the first record, so a folder that lacks one of the two is refused: someone has tampered with
+it. A step that is done again draws new randomness (with a test key: the same) and has a record of its own in the
+ledger; the lost step's record stays.
 """
 
-import hashlib
 import json
 import logging
+import os
 import time
 import warnings
 from collections.abc import Iterator, Mapping
@@ -32,11 +34,14 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from ..accounting import ComposedEvent, PrivacyEvent, SelfComposedEvent, epsilon, event_from_dict
-from ..data.npz import read_npz, write_npz
-from ..durable import make_folder, naming, replace_file
+from ..accounting.roots import largest_integer
+from ..checks import check_flag, check_number
 from ..kernels import native
-from .journal import LEDGER, LOCK, FolderLock, LedgerFile
-from .ledger import Ledger, canonical_json
+from ..store.atomic import make_folder, naming, replace_file
+from ..store.lock import Lock
+from ..store.log import Log, LogDamagedError, canonical_json, encode, json_digest
+from ..store.npz import read_npz, write_npz
+from .ledger import Ledger
 from .model import Model
 from .plan import RunPlan
 from .result import Public, array_digest
@@ -45,21 +50,20 @@ from .sampling import epoch_length, n_events
 _log = logging.getLogger(__name__)
 
 FORMAT = 1
-RUN, CHECKPOINT = "run.json", "checkpoint.npz"
+LEDGER, LOCK, RUN, CHECKPOINT = "ledger.jsonl", "lock", "run.json", "checkpoint.npz"
 
-#: Share of a fit's time that checkpoints may take, where the caller does not say how often; the last one, which every
-#: run writes, has the rest of 2 %.
+#: Share of a fit's time that checkpoints may take by default; the last one, which each run writes, has the rest of 2 %.
 _SHARE = 0.015
-#: What a checkpoint is taken to cost before one was written: seconds, and bytes a second.
+#: Assumed cost of the first checkpoint: seconds, and bytes a second.
 _SECONDS, _BYTES_A_SECOND = 0.01, 2e8
 
-#: Settings that may differ between the parts of a run: they are no part of what it computes.
+#: Settings that may differ between the parts of a run: the result does not depend on them.
 _FREE = ("n_jobs",)
-_META = "checkpoint"
+_META, _KIND = "checkpoint", "ledger"
 
 
 def versions() -> dict[str, str]:
-    """What the bits of a run depend on beside its settings."""
+    """Return the versions that the bits of a run depend on."""
     from .. import __version__
 
     return {"vips_fast": __version__, "numpy": np.__version__, "instruction set": native.isa()}
@@ -71,7 +75,7 @@ class Checkpoint:
 
     #: Steps done.
     step: int
-    #: Steps that the run was to do; a run is finished where both are equal.
+    #: Steps that the run was to do; it is finished if both are equal.
     n_steps: int
     #: Mapping of str to array.
     state: Mapping[str, np.ndarray]
@@ -82,26 +86,17 @@ class Checkpoint:
     run: str
 
     def write(self, path: Path) -> None:
-        """Write the file, which is there whole at any moment, as it was or as it is now."""
-        meta = {
-            "format": FORMAT,
-            "step": self.step,
-            "n_steps": self.n_steps,
-            "head": self.head,
-            "n_records": self.n_records,
-            "run": self.run,
-        }
-        # Damage to the numbers has to show, as they do not look wrong.
+        """Write or replace the file in one step."""
+        names = ("step", "n_steps", "head", "n_records", "run")
+        meta = {"format": FORMAT, **{name: getattr(self, name) for name in names}}
+        # Without a digest damaged numbers would look like any others.
         text = canonical_json(dict(meta, digest=_digest(meta, self.state)))
         arrays = {**{f"state.{k}": v for k, v in self.state.items()}, _META: np.frombuffer(text, dtype=np.uint8)}
         replace_file(path, lambda file: write_npz(file, arrays))
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """The checkpoint in a file.
-
-        Raises ValueError if it is damaged.
-        """
+        """Read the checkpoint in a file; ValueError if it is damaged."""
         arrays = read_npz(path)
         try:
             meta = json.loads(arrays.pop(_META).tobytes())
@@ -115,14 +110,51 @@ class Checkpoint:
 
 
 def _digest(meta: dict[str, Any], state: Mapping[str, np.ndarray]) -> str:
-    return hashlib.sha256(canonical_json([meta, {k: array_digest(v) for k, v in state.items()}])).hexdigest()
+    return json_digest([meta, {k: array_digest(v) for k, v in state.items()}])
+
+
+def lock_folder(path: Path) -> Lock:
+    """Lock the folder of a run; BlockingIOError, which names the process, if another one has it."""
+    return Lock(path / LOCK, create=True)
+
+
+def ledger_in(folder: Path, *, strict: bool = False) -> tuple[Ledger, bool]:
+    """Read the ledger in a run's folder, and leave it as it is; tell whether its end is torn and counts as a release.
+
+    If the ledger is missing or damaged, it is read as far as it is whole; with ``strict`` OSError or LogDamagedError is
+    raised.
+    """
+    path = folder / LEDGER
+    if not strict and not path.exists():
+        return Ledger(), False
+    log = Log.of(path, _KIND, strict=strict)
+    ledger = _ledger_of(log)
+    return ledger, log.torn and ledger.plan is not None
+
+
+def _ledger_of(log: Log) -> Ledger:
+    try:
+        return Ledger.of(log.records)
+    except ValueError as error:
+        raise LogDamagedError(f"{log.path}: {error}") from None
+
+
+def settled(log: Log, descriptor: int, plan: RunPlan) -> Ledger:
+    """Read the ledger of a run and count a torn end as one release, in the file too; it writes ahead to its log."""
+    log.read(descriptor)
+    ledger = _ledger_of(log).write_to(log)
+    # Before the plan's record nothing is spent, and without noise there is nothing to count.
+    if log.torn and ledger.plan is not None and plan.event is not None:
+        mechanism = plan.mechanism
+        ledger.intend(plan.event, clip_norm=mechanism.clip_norm, sensitivity=mechanism.sensitivity, part=plan.part)
+    return ledger
 
 
 class RunFolder:
     """The folder of one run, locked while this object is open.
 
-    With ``resume`` a run that is there goes on. ``every`` is the number of steps between checkpoints; None spaces them
-    so that they take less than 2 % of the time.
+    With ``resume`` its run goes on. ``every`` is the number of steps between checkpoints; None spaces them so that they
+    take less than 2 % of the time.
 
     Raises BlockingIOError if another fit is using the folder; FileExistsError if there is a run and ``resume`` is
     False, or there are other files.
@@ -138,8 +170,8 @@ class RunFolder:
         if self.path.exists() and not self.path.is_dir():
             raise FileExistsError(f"checkpoint {self.path}: expected a folder or a new name")
         make_folder(self.path.absolute())
-        self._lock = FolderLock(self.path)
-        self._file = LedgerFile(self.path / LEDGER)
+        self._lock = lock_folder(self.path)
+        self._log, self._descriptor = Log(self.path / LEDGER, _KIND), -1
         try:
             self._look(resume)
         except BaseException:
@@ -148,20 +180,21 @@ class RunFolder:
         self._ledger: Ledger | None = None
         self._model: Model | None = None
         self._run, self._n_steps = "", 0
-        # Step of the checkpoint that is in the folder, and where it says that the run ends.
+        # Step of the checkpoint in the folder, and its number of steps in all.
         self._kept, self._kept_end = -1, -1
-        # Steps done, and releases then: as long as the ledger has no more of them, no further step has begun.
+        # Steps done, and releases then: if the ledger has no more of them, no further step has begun.
         self._done = (0, 0)
         self._cost, self._spent, self._began = 0.0, 0.0, time.perf_counter()
 
     def _look(self, resume: bool) -> None:
-        """What is in the folder; nothing is read of it yet but its names."""
+        """Refuse a folder that holds other files than a run's, or not all of them."""
         ledger, run, checkpoint = (self.path / name for name in (LEDGER, RUN, CHECKPOINT))
-        lines = ledger.stat().st_size if ledger.exists() else 0
         #: Whether a run has begun here.
         self.begun = run.exists()
-        if not self.begun and (lines or checkpoint.exists()):
-            raise FileNotFoundError(f"{run}: missing, beside a {LEDGER if lines else CHECKPOINT}; expected both")
+        if not self.begun:
+            lines = ledger.exists() and ledger.read_bytes() != encode(_KIND)
+            if lines or checkpoint.exists():
+                raise FileNotFoundError(f"{run}: missing, beside a {LEDGER if lines else CHECKPOINT}; expected both")
         if self.begun and not ledger.exists():
             raise FileNotFoundError(f"{ledger}: missing, beside {RUN}; what was spent cannot be known")
         if self.begun and not resume:
@@ -172,7 +205,10 @@ class RunFolder:
 
     def close(self) -> None:
         """Free the folder."""
-        self._file.close()
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            self._log.detach()
+            os.close(descriptor)
         self._lock.close()
 
     def __str__(self) -> str:
@@ -187,7 +223,7 @@ class RunFolder:
     # ------------------------------------------------------------------ a run
 
     def public(self, public: Public, seeded: bool) -> Public:
-        """The public facts of this fit, with the seed of the run that is here unless the settings give one."""
+        """Return the public facts of this fit, with the seed of the run here unless the settings give one."""
         if not self.begun or seeded:
             return public
         seed = self._stored()["public"].get("seed")
@@ -200,7 +236,7 @@ class RunFolder:
         try:
             stored = json.loads(text)
             digest = stored.pop("digest")
-            if stored["format"] != FORMAT or digest != hashlib.sha256(canonical_json(stored)).hexdigest():
+            if stored["format"] != FORMAT or digest != json_digest(stored):
                 raise ValueError
             return dict(stored)
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
@@ -208,14 +244,13 @@ class RunFolder:
 
     @property
     def noise_multiplier(self) -> float | None:
-        """That of the plan that is kept here; None where no run has begun, or it adds no noise."""
+        """Noise multiplier of the plan here; None if no run has begun, or it adds no noise."""
         return (self._stored()["plan"]["noise_multiplier"] or None) if self.begun else None
 
     def progress(self, event: PrivacyEvent, target: float | None) -> tuple[int, int]:
-        """Steps that the run which is here has kept, and events that it has left and ``target`` can pay for.
+        """Return the steps that the run here has kept, and the events left that ``target`` can pay for.
 
-        By the files as they are: what to reserve of a budget. `begin` checks the files, and may find that fewer are
-        left.
+        By the files as they are: how much to reserve of a budget. `begin` checks the files, and may find fewer left.
         """
         plan, path = self._stored()["plan"], self.path / CHECKPOINT
         kept, end = 0, plan["n_steps"]
@@ -223,10 +258,7 @@ class RunFolder:
             checkpoint = Checkpoint.read(path)
             kept = checkpoint.step
             end = kept if kept == checkpoint.n_steps else end
-        with naming(self.path / LEDGER):
-            lines = (self.path / LEDGER).read_bytes()
-        # What is 0 times an event belongs to an epoch that is spent already.
-        spent = lines.count(b'"kind":"release"') - lines.count(b'"event":{"count":0,')
+        spent = _count(*ledger_in(self.path, strict=True), event)
         planned, wanted = (n_events(event, steps) for steps in (range(plan["n_steps"]), range(kept, end)))
         return kept, affordable(spent, event, planned, wanted, plan["delta"], target, plan.get("prior"))
 
@@ -240,28 +272,28 @@ class RunFolder:
         target: float | None,
         paid: int | None = None,
     ) -> tuple[Ledger, range, dict[str, Any]]:
-        """Start the run, or bring the model to where it stopped.
+        """Start the run, or restore the model from the checkpoint.
 
-        ``kind`` to ``plan`` are those of this fit, as they would be without a folder; ``target`` is the epsilon that
-        the noise was calibrated for or the plan was held against, ``paid`` the events that a budget pays for, with
-        whose steps the run ends. Returns the ledger, open, with all that was spent, which writes ahead into the folder;
-        the steps that are left, and that the target can pay for; and the settings of the run, for its result.
+        ``kind`` to ``plan`` describe this fit, as without a folder; ``target`` is the epsilon that bounds the plan, and
+        ``paid`` the number of events that a budget pays for, after which the run ends. Returns the ledger with all
+        releases so far, which writes ahead into the folder; the steps left that the target can pay for; and the
+        settings of the run, for its result.
 
         Raises ValueError if the run is of another plan, model, shape or version; if the ledger does not extend the
-        checkpoint; or if lost releases have used up the target before any step was kept.
+        checkpoint; or if lost releases have used up the target before the first checkpoint.
         """
         if not self._lock.held:
             raise ValueError(f"checkpoint {self.path}: closed; expected a folder that is open, or its path")
         fresh = _facts(kind, settings, public, plan)
         settings = dict(settings)
         if not self.begun:
-            self._file.create()
+            replace_file(self.path / LEDGER, lambda file: file.write(encode(_KIND)))
             self._write_run(fresh)
         stored = self._stored()
         self._compare(stored, fresh)
         settings.update({name: stored["settings"][name] for name in _FREE if name in settings})
-        self._run = hashlib.sha256(canonical_json(stored)).hexdigest()
-        ledger = self._file.read(plan)
+        self._run = json_digest(stored)
+        ledger = self._read(plan)
         if ledger.plan not in (None, stored["plan"]):
             raise ValueError(f"{self.path / LEDGER}: its plan is not that of {RUN}; expected files of one run")
         checkpoint = self._checkpoint(ledger)
@@ -276,7 +308,7 @@ class RunFolder:
         if checkpoint is not None and step == checkpoint.n_steps:
             self._n_steps = step
             return ledger, range(step, step), settings
-        spent = sum(count for (_, event), count in ledger.spent.items() if event == plan.event)
+        spent = _count(ledger, False, plan.event)
         planned, wanted = (n_events(plan.event, range(start, plan.n_steps)) for start in (0, step))
         left = affordable(spent, plan.event, planned, wanted, plan.delta, target, plan.prior)
         left, length = left if paid is None else min(left, paid), epoch_length(plan.event)
@@ -286,7 +318,6 @@ class RunFolder:
                 f"checkpoint {self.path}: {len(ledger)} releases are spent and no step of them was kept; "
                 f"expected room for one more below target_epsilon={target:g}"
             )
-        self._file.attach(ledger)
         if ledger.plan is None:
             ledger.open(plan.public())
         for reason in plan.taints:
@@ -295,13 +326,18 @@ class RunFolder:
             ledger.resume(step, n_steps)
         return ledger, range(step, n_steps), settings
 
+    def _read(self, plan: RunPlan) -> Ledger:
+        with naming(self._log.path):
+            self._descriptor = os.open(self._log.path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        return settled(self._log, self._descriptor, plan)
+
     def _write_run(self, facts: dict[str, Any]) -> None:
-        text = canonical_json(dict(facts, digest=hashlib.sha256(canonical_json(facts)).hexdigest()))
+        text = canonical_json(dict(facts, digest=json_digest(facts)))
         replace_file(self.path / RUN, lambda file: file.write(text))
         self.begun = True
 
     def _compare(self, stored: dict[str, Any], fresh: dict[str, Any]) -> None:
-        """Raise ValueError, naming both sides, at the first thing that differs."""
+        """Raise ValueError, naming both sides, at the first difference."""
         fresh = json.loads(canonical_json(fresh))
         for part in ("model", "versions", "settings", "public", "plan", "taints"):
             here, there = fresh.get(part), stored.get(part)
@@ -325,10 +361,10 @@ class RunFolder:
         checkpoint = Checkpoint.read(path)
         if checkpoint.run != self._run:
             raise ValueError(f"{path}: is not of the run of {RUN}; expected files of one run")
-        chain = ledger.chain()
-        if not 0 < checkpoint.n_records <= len(chain) or chain[checkpoint.n_records - 1][1] != checkpoint.head:
+        heads, number = ledger.heads, checkpoint.n_records
+        if not 0 < number <= len(heads) or heads[number - 1] != checkpoint.head:
             raise ValueError(
-                f"{path}: was written with {checkpoint.n_records} records in the ledger; {LEDGER}, with {len(chain)}, "
+                f"{path}: was written with {number} records in the ledger; {LEDGER}, with {len(heads)}, "
                 "does not extend them, so what was spent cannot be known"
             )
         return checkpoint
@@ -336,7 +372,7 @@ class RunFolder:
     # ------------------------------------------------------------ checkpoints
 
     def after(self, step: int) -> None:
-        """Write a checkpoint after a step, if it is time; `vips_fast.engine.loop.run` calls it."""
+        """Write a checkpoint after a step if it is due; `vips_fast.engine.loop.run` calls this."""
         assert self._ledger is not None
         self._done = (step, len(self._ledger))
         if step == self._n_steps:
@@ -356,16 +392,15 @@ class RunFolder:
         ledger, model = self._ledger, self._model
         assert ledger is not None and model is not None
         start = time.perf_counter()
-        n_records = len(ledger.chain())
         state = {name: np.asarray(array) for name, array in model.state().items()}
-        made = Checkpoint(self._done[0], self._n_steps, state, ledger.head, n_records, self._run)
+        made = Checkpoint(self._done[0], self._n_steps, state, ledger.head, len(ledger.records), self._run)
         try:
             made.write(self.path / CHECKPOINT)
             self._kept, self._kept_end = made.step, made.n_steps
             _log.info("checkpoint: step %d of %d in %s", made.step, made.n_steps, self.path)
         except OSError as error:
             _log.warning("checkpoint: step %d is not kept: %s", made.step, error)
-            # Steps that are paid for are not thrown away for it; the ledger is another matter, and ends the run.
+            # The steps are paid for, so the fit goes on; an error of the ledger would end the run.
             warnings.warn(
                 f"{error}: the fit goes on without this checkpoint; a resume would go on after step "
                 f"{max(self._kept, 0)} and pay for later ones again",
@@ -376,10 +411,10 @@ class RunFolder:
         self._spent += self._cost
 
     def keep(self, *, whole: bool = False) -> None:
-        """After an interrupt, keep the steps that were done, where the model is as the last of them left it.
+        """Write a checkpoint after an interrupt, if the model is as the last whole step left it.
 
-        It is if ``whole`` says so, as after `Stopped`, or if no further step had begun. Without noise no line in the
-        ledger says that one had.
+        It is if ``whole`` says so, as after `Stopped`, or if no further step had begun. Without noise no record tells
+        whether one had.
         """
         ledger, (step, releases) = self._ledger, self._done
         if ledger is not None and step > max(self._kept, 0) and (whole or 0 < len(ledger) == releases):
@@ -387,9 +422,9 @@ class RunFolder:
                 self._write()
 
     def finish(self) -> Ledger:
-        """Write the last checkpoint; returns the ledger, to be closed over what is published.
+        """Write the last checkpoint; returns a copy of the ledger, to be closed over the result.
 
-        The record that closes it is not written to the folder: it follows from the state.
+        The closing record is not written to the folder: it follows from the state.
         """
         assert self._ledger is not None
         if (self._kept, self._kept_end) != (self._n_steps, self._n_steps):
@@ -398,7 +433,7 @@ class RunFolder:
 
 
 def _facts(kind: str, settings: Mapping[str, Any], public: Public, plan: RunPlan) -> dict[str, Any]:
-    """What a run is, JSON-ready; arrays stand as digests."""
+    """Return everything that makes two runs the same, JSON-ready; arrays as digests."""
     plain = {k: array_digest(v) if isinstance(v, np.ndarray) else v for k, v in settings.items()}
     classes = None if public.classes is None else array_digest(public.classes)
     facts = {
@@ -411,6 +446,11 @@ def _facts(kind: str, settings: Mapping[str, Any], public: Public, plan: RunPlan
         "taints": list(plan.taints),
     }
     return dict(json.loads(canonical_json(facts)))
+
+
+def _count(ledger: Ledger, torn: bool, event: PrivacyEvent | None) -> int:
+    """Return how often an event was spent; a torn end may hold one more."""
+    return sum(count for (_, one), count in ledger.spent.items() if one == event) + torn
 
 
 def _short(value: Any) -> str:
@@ -427,33 +467,28 @@ def affordable(
     target: float | None,
     prior: dict[str, Any] | None = None,
 ) -> int:
-    """How many of the wanted times of an event a target can still pay for, after those that are spent.
+    """Return how many of the wanted times of an event a target can still pay for, after the spent ones.
 
-    The noise was chosen for ``planned`` times, and what their columns were bought with before. Where releases were
-    lost, a few fewer may remain; how many is for the accountant to say, from the events alone.
+    The noise was calibrated for ``planned`` times after the vocabulary purchase ``prior``. If releases were lost, a few
+    fewer may remain: the accountant finds out how many from the events.
     """
     if event is None or target is None or spent + wanted <= planned:
         return wanted
-    # All releases of a run are of one event. As many as were planned fit, and no more than wanted are asked for.
-    low, high = max(0, planned - spent), wanted
-    bought = () if prior is None else (event_from_dict(prior["event"]),)
-    while low < high:
-        middle = (low + high + 1) // 2
-        fits = epsilon(ComposedEvent((*bought, SelfComposedEvent(event, spent + middle))), delta) <= target
-        low, high = (middle, high) if fits else (low, middle - 1)
-    return low
+    # All releases of a run are of one event, and the planned number fits.
+    purchase = () if prior is None else (event_from_dict(prior["event"]),)
+
+    def fits(more: int) -> bool:
+        return epsilon(ComposedEvent((*purchase, SelfComposedEvent(event, spent + more))), delta) <= target
+
+    return largest_integer(fits, max(0, planned - spent), wanted)
 
 
 @contextmanager
 def open_folder(path: str | Path | RunFolder | None, resume: bool, every: int | None) -> Iterator[RunFolder | None]:
-    """The folder of a fit for as long as it runs, or None without one; refuses arguments that do not go together.
+    """Open the folder of a fit while it runs; None without one. An open `RunFolder` stays open.
 
-    One that is open already, so that it was locked before the data were read, is left open.
-
-    Raises ValueError or OSError as `RunFolder`; and if an argument needs a folder.
+    Raises ValueError or OSError as `RunFolder`; ValueError if an argument needs a folder.
     """
-    from ..checks import check_flag, check_number
-
     check_flag("resume", resume)
     check_number("checkpoint_every", every, 1, 2**31, integer=True, optional=True)
     if path is None:

@@ -1,8 +1,8 @@
-"""Signals that end a process: at a moment at which nothing is half done.
+"""End a process by signals when nothing is half done.
 
 A signal's handler runs between any two instructions of the main thread. So within `stoppable` the first SIGTERM, SIGINT
-or SIGHUP raises `Stopped` there, unless an `uninterrupted` block is running: then at its end. A second signal ends the
-process at once, by the system's own means.
+or SIGHUP raises `Stopped` there, unless an `uninterrupted` block is running: then at its end, or as soon as the block
+waits for others (`stop_if_asked`). A second signal ends the process at once, by the system's own means.
 """
 
 import signal
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-#: A second signal within so many seconds is the same request, told twice: `timeout` and systemd do that.
+#: A second signal within these seconds repeats the same request: `timeout` and systemd do that.
 _TOGETHER = 0.1
 
 
@@ -42,10 +42,8 @@ def _handle(signum: int, frame: FrameType | None) -> None:
 
 
 def _raise() -> None:
-    global _waiting
-    if _waiting is not None and not _depth:
-        signum, _waiting = _waiting, None
-        raise Stopped(signum)
+    if not _depth:
+        stop_if_asked()
 
 
 @contextmanager
@@ -70,7 +68,7 @@ def uninterrupted() -> Iterator[None]:
     """Hold `Stopped` back until this block has ended; it is raised then, unless the block failed by itself."""
     global _depth
     if threading.current_thread() is not threading.main_thread():
-        yield  # signals are handled in the main thread alone
+        yield  # only the main thread handles signals
         return
     _depth += 1
     try:
@@ -78,3 +76,11 @@ def uninterrupted() -> Iterator[None]:
     finally:
         _depth -= 1
     _raise()
+
+
+def stop_if_asked() -> None:
+    """Raise `Stopped` now for a signal that waits; call it between two attempts, with nothing half done."""
+    global _waiting
+    if _waiting is not None and threading.current_thread() is threading.main_thread():
+        signum, _waiting = _waiting, None
+        raise Stopped(signum)

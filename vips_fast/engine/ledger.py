@@ -1,27 +1,26 @@
-"""The ledger: what was released, recorded before each release.
+"""Keep the ledger of a model: a record of each release, written before the release.
 
-A ledger stores events; an accountant computes epsilon from them, and the statement of a model is computed from its
-ledger, never read from a file. Records are chained by a hash without a key, so that a ledger that was damaged,
-shortened or edited by accident does not load. Whoever recomputes the whole chain can forge one: a signature helps
+A ledger stores events. An accountant computes epsilon from them, and a model's statement is computed from its ledger,
+never read from a file. Records are chained by a hash without a key (`vips_fast.store.log`), so a ledger that was
+damaged, shortened or edited by accident does not load. Recomputing the whole chain forges one; a signature helps
 against that (`vips_fast.models.persistence`).
 """
 
-import hashlib
-import json
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Iterable
 from typing import Any, NotRequired, TypedDict, cast
 
 from ..accounting import ComposedEvent, PrivacyEvent, default_accountant, event_from_dict, parts_epsilon
 from ..accounting.parts import Spent, accounts, composed
 from ..checks import check_name
+from ..store.log import Chain, Log, Record
 
 SCHEMA = 2
 
 
 class PlanRecord(TypedDict):
-    """Public numbers of a run, as `RunPlan.public` gives them; those of later versions may be there too."""
+    """Public numbers of a run, from `RunPlan.public`; later versions may add others."""
 
     relation: str
     unit: str
@@ -34,21 +33,21 @@ class PlanRecord(TypedDict):
     sensitivity: float
     delta: float
     part: NotRequired[str]
-    #: What the columns were bought with.
+    #: The vocabulary purchase before the run.
     prior: NotRequired[dict[str, object]]
     rows_per_unit: NotRequired[int]
-    #: Of a search, of which this is the chosen run.
+    #: The search that chose this run.
     search: NotRequired[dict[str, object]]
 
 
 class Ledger:
-    """Append-only list of what was planned and released from one set of records, or from named parts of it.
+    """Append-only list of the plans and releases of one set of records, or of named parts of it.
 
     The kinds of records are "plan" (the public numbers of a run), "release" (one noised release, written before its
     noise is drawn), "taint" (a reason why the stated guarantee does not cover the model), "budget" (which budget of the
-    data set pays for the run), "resume" (an interrupted run goes on from an earlier step) and "close" (the digest of
-    what a run published). Appending is safe from several threads. A ledger that belongs to a fitted model is frozen;
-    `copy` gives one that can go on.
+    data set pays for the run), "resume" (an interrupted run goes on from an earlier step) and "close" (the digest of a
+    run's result). Appending is safe from several threads. A fitted model's ledger is frozen; `copy` gives one that can
+    go on.
 
     Examples
     --------
@@ -65,20 +64,18 @@ class Ledger:
     """
 
     def __init__(self) -> None:
-        self._records: list[dict[str, Any]] = []
-        self._head = "0" * 64
+        self._chain = Chain()
         self._spent: Counter[tuple[str | None, PrivacyEvent]] = Counter()
         self._taints: list[str] = []
         self._n_releases = 0
         self._frozen = False
-        self._ahead: Callable[[dict[str, Any], str], None] | None = None
         self._lock = threading.Lock()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("_lock", "_ahead")}
+        return {**{name: value for name, value in vars(self).items() if name != "_lock"}, "_chain": self._chain.copy()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, _lock=threading.Lock(), _ahead=None)
+        vars(self).update(state, _lock=threading.Lock())
 
     def __len__(self) -> int:
         """Number of releases."""
@@ -91,13 +88,13 @@ class Ledger:
 
     @property
     def private(self) -> bool:
-        """Whether nothing has put the model outside its stated guarantee."""
+        """Whether the stated guarantee covers the model."""
         return not self._taints
 
     @property
     def head(self) -> str:
         """Hash of the last record, which stands for the whole ledger."""
-        return self._head
+        return self._chain.head
 
     @property
     def plan(self) -> PlanRecord | None:
@@ -107,19 +104,19 @@ class Ledger:
     @property
     def plans(self) -> list[PlanRecord]:
         """Public numbers of all runs."""
-        return [cast(PlanRecord, dict(record["plan"])) for record in self._records if record["kind"] == "plan"]
+        return [cast(PlanRecord, dict(record["plan"])) for record in self.records if record["kind"] == "plan"]
 
     @property
     def closing(self) -> str | None:
         """Digest in the last record if that closes a run, else None."""
-        last = self._records[-1] if self._records else {"kind": None}
+        last = self.records[-1] if self.records else {"kind": None}
         return last["digest"] if last["kind"] == "close" else None
 
     def copy(self) -> "Ledger":
-        """A ledger with the same records, to which more can be appended."""
+        """Return a ledger with the same records, which can go on."""
         with self._lock:
             other = Ledger()
-            other._records, other._head = list(self._records), self._head
+            other._chain = self._chain.copy()
             other._spent, other._taints, other._n_releases = self._spent.copy(), list(self._taints), self._n_releases
             return other
 
@@ -128,18 +125,13 @@ class Ledger:
         self._frozen = True
         return self
 
-    def _append(self, record: dict[str, Any]) -> None:
+    def _append(self, record: Record) -> None:
         if self._frozen:
             raise RuntimeError("this ledger belongs to a fitted model and is closed: copy() gives one that can go on")
-        record = dict(record, number=len(self._records), before=self._head)
-        head = hashlib.sha256(canonical_json(record)).hexdigest()
-        if self._ahead is not None:
-            self._ahead(record, head)
-        self._head = head
-        self._records.append(record)
+        self._chain.append(record)
 
     def open(self, plan: dict[str, Any]) -> None:
-        """Record the public numbers of a run that is about to begin; what its columns were bought with is spent."""
+        """Record the public numbers of a run that is about to begin; its vocabulary purchase is spent."""
         prior = plan.get("prior")
         event = None if prior is None else event_from_dict(prior["event"])
         with self._lock:
@@ -154,8 +146,8 @@ class Ledger:
 
     @property
     def budget(self) -> dict[str, str] | None:
-        """The budget that paid for the last run that one paid for, or None."""
-        return next((dict(r["budget"]) for r in reversed(self._records) if r["kind"] == "budget"), None)
+        """The budget that paid for the last run with a budget, or None."""
+        return next((dict(r["budget"]) for r in reversed(self.records) if r["kind"] == "budget"), None)
 
     def taint(self, reason: str) -> None:
         """Mark the ledger NOT PRIVATE, for good."""
@@ -171,9 +163,9 @@ class Ledger:
 
     @property
     def lost(self) -> int:
-        """Releases that are spent and went into nothing, since a run was resumed from before them."""
+        """Number of releases that are spent and lost, since a run was resumed from before them."""
         total = in_run = lost = 0
-        for record in self._records:
+        for record in self.records:
             if record["kind"] == "plan":
                 total, in_run, lost = total + lost, 0, 0
             elif record["kind"] == "release":
@@ -184,8 +176,8 @@ class Ledger:
 
     @property
     def shortened(self) -> tuple[int, int] | None:
-        """Steps that the last run was left with, and steps planned, where a resumed run could not pay for all."""
-        for record in reversed(self._records):
+        """Steps done and steps planned of the last run, if it was resumed and could not pay for all; else None."""
+        for record in reversed(self.records):
             if record["kind"] == "plan":
                 break
             if record["kind"] == "resume":
@@ -193,40 +185,60 @@ class Ledger:
                 return (record["n_steps"], planned) if record["n_steps"] < planned else None
         return None
 
-    def write_ahead(self, write: Callable[[dict[str, Any], str], None] | None) -> None:
-        """Have ``write(record, head)`` called before a record is appended; what it raises keeps the record out.
+    def write_to(self, log: Log) -> "Ledger":
+        """Append every further record to a log that holds this ledger's records; returns the ledger.
 
-        Copies and pickles of the ledger do not write.
+        A record is on the disk before it is in the ledger. Copies and pickles of the ledger do not write.
         """
-        self._ahead = write
+        if log.head != self.head:
+            raise ValueError(f"{log.path}: does not hold the records of this ledger; read it first")
+        self._chain = log
+        return self
 
-    def chain(self) -> list[tuple[dict[str, object], str]]:
-        """The records, each with the hash that the chain has there."""
-        with self._lock:
-            heads = [record["before"] for record in self._records[1:]] + [self._head]
-            return list(zip(self._records, heads, strict=False))
+    @property
+    def records(self) -> list[Record]:
+        """All records, each with its number and the hash before it; they are not yours to change."""
+        return self._chain.records
 
-    def replay(self, record: dict[str, Any]) -> str:
-        """Append a record that a ledger wrote before; returns the hash that the chain has then.
+    @property
+    def heads(self) -> list[str]:
+        """The hash after each record."""
+        return self._chain.heads
 
-        Raises ValueError, KeyError, TypeError, AttributeError, OverflowError or RecursionError if it is malformed, or
-        does not follow on the records before. The ledger is of no use then.
+    @classmethod
+    def of(cls, records: Iterable[Record]) -> "Ledger":
+        """Return the ledger with these records.
+
+        Raises ValueError if one is malformed, or does not follow on the one before.
         """
-        self._replay(record)
-        if self._records[-1:] != [record]:
-            raise ValueError("its records do not form an unbroken chain")
-        return self._head
+        ledger = cls()
+        for record in records:
+            ledger.replay(record)
+        return ledger
+
+    def replay(self, record: Record) -> None:
+        """Append a record that a ledger wrote before.
+
+        Raises ValueError if it is malformed, or does not follow on the records before. Drop the ledger then.
+        """
+        try:
+            self._replay(record)
+            if self.records[-1:] != [record]:
+                raise ValueError("its records do not form an unbroken chain")
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+            reason = str(error) if isinstance(error, ValueError) else type(error).__name__
+            raise ValueError(f"ledger: a record is malformed: {reason}") from None
 
     def intend(self, event: PrivacyEvent, *, clip_norm: float, sensitivity: float, part: str | None = None) -> None:
-        """Record a release that is about to be made, from all records or from a part. It counts as spent from now on.
+        """Record a release that is about to be made, from all records or from a part; it counts as spent from now on.
 
-        The event of a release that belongs to an epoch which was recorded before is 0 times that event. Raises
-        ValueError if there is no such epoch, its neighbouring relation is not that of the releases before, or the part
-        is no name.
+        Within an epoch only the first release has the epoch's event; later ones have 0 times that event. Raises
+        ValueError if that epoch is not recorded, the neighboring relation differs from the earlier releases', or the
+        part is not a name.
         """
         with self._lock:
             if not event.leaves() and (part, getattr(event, "event", None)) not in self._spent:
-                raise ValueError("event: nothing, and of no epoch that was recorded before; expected what is spent")
+                raise ValueError("event: an empty event must belong to an epoch that is already recorded")
             for _, first in list(self._spent)[:1]:
                 ComposedEvent((first, event))  # refuses a mix of relations
             record = {"kind": "release", "event": event.to_dict(), "clip_norm": clip_norm, "sensitivity": sensitivity}
@@ -236,23 +248,23 @@ class Ledger:
                 self._spent[part, event] += 1
 
     def close(self, digest: str, transcript: list[str] | None = None) -> None:
-        """Record the digest of all that a run publishes, and those of its releases where they are kept."""
+        """Record the digest of a run's result, and with a transcript the digests of its releases."""
         with self._lock:
             record = {"kind": "close", "digest": digest, "releases": self._n_releases}
             self._append(record if transcript is None else dict(record, transcript=list(transcript)))
 
     @property
     def spent(self) -> Spent:
-        """How often each event was released from each part, None for all records."""
+        """Number of releases of each event from each part, None for all records."""
         return self._spent.copy()
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """Names of the parts that releases were made from, in the order of the first ones."""
+        """Names of the parts with releases, in the order of the first ones."""
         return tuple(part for part in accounts(self._spent) if part is not None)
 
     def event(self, part: str | None = None) -> PrivacyEvent | None:
-        """All releases in sequence as one event, or those that a record of a part was in; None for none.
+        """Return all releases in sequence as one event, or the ones that used a part; None without releases.
 
         Raises KeyError if the part is not one of `parts`.
         """
@@ -264,35 +276,29 @@ class Ledger:
         return composed(counts)
 
     def epsilon(self, delta: float, accountant: str | None = None) -> float:
-        """Epsilon of all releases together at ``delta``, that of the worst part (`accounting.parts`); 0 for none."""
+        """Return epsilon of all releases at ``delta``, for the worst part (`accounting.parts`); 0 without releases."""
         return parts_epsilon(self._spent, delta, accountant)
 
     def accountant(self) -> str | None:
-        """Name of the accountant that `epsilon` uses by default."""
+        """Return the name of the accountant that `epsilon` uses by default."""
         event = self.event()
         return None if event is None else default_accountant(event)
 
     def to_dict(self) -> dict[str, object]:
-        """A JSON-ready copy."""
+        """Return a JSON-ready copy."""
         with self._lock:
-            return {"schema": SCHEMA, "head": self._head, "records": [dict(record) for record in self._records]}
+            return {"schema": SCHEMA, "head": self.head, "records": [dict(record) for record in self.records]}
 
     @classmethod
     def from_dict(cls, data: object) -> "Ledger":
-        """The ledger from `to_dict`.
+        """Return the ledger from `to_dict`.
 
         Raises ValueError if the schema is unknown, a record is malformed or the chain of hashes does not hold.
         """
         if not isinstance(data, dict) or data.get("schema") != SCHEMA or not isinstance(data.get("records"), list):
             raise ValueError(f"ledger: expected schema {SCHEMA}")
-        ledger = cls()
-        for record in data["records"]:
-            try:
-                ledger.replay(record)
-            except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-                reason = str(error) if isinstance(error, ValueError) else type(error).__name__
-                raise ValueError(f"ledger: a record is malformed: {reason}") from None
-        if ledger._head != data.get("head"):
+        ledger = cls.of(data["records"])
+        if ledger.head != data.get("head"):
             raise ValueError("ledger: its last record does not match its hash")
         return ledger
 
@@ -319,8 +325,3 @@ class Ledger:
             self.close(str(record["digest"]), record.get("transcript"))
         else:
             raise ValueError(f"unknown kind {kind!r}")
-
-
-def canonical_json(value: Any) -> bytes:
-    """One spelling of a JSON value, for digests; what JSON cannot say is given by its repr."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, default=repr).encode()

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from .ledger import Ledger, canonical_json
+from ..store.log import canonical_json, json_digest
+from .ledger import Ledger
 from .statement import Privacy
 
 #: Version of what a digest covers and of the files that hold it.
@@ -158,7 +159,7 @@ def digest(
         "arrays": {k: array_digest(v) for k, v in arrays.items()},
         "state": {k: array_digest(v) for k, v in state.items()},
     }
-    return hashlib.sha256(canonical_json(meta)).hexdigest()
+    return json_digest(meta)
 
 
 def array_digest(array: np.ndarray) -> str:

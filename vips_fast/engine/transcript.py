@@ -1,11 +1,14 @@
-"""Transcripts: the releases of a fit, kept so that its model can be made again.
+"""Keep the releases of a fit, so that anyone can make its model again.
 
-A release is public, and a model is a function of its releases and of public numbers. So whoever holds a transcript can
-rebuild the model without the data and compare it with what was published. A transcript is a folder with a folder for
-each run, ``run-0000``, …, which holds ``run.json`` (class, settings, public facts, plan), ``run.npz`` (settings that
-are arrays, classes), a file for each release, ``release-000000.npz``, …, and in the end ``ledger.json``, the ledger's
-records of the run. A run that was interrupted and goes on from a step writes the releases after it anew; those that
-were lost stand in the ledger alone.
+A release is public, and a model is a function of its releases and of public numbers. So a reader of the transcript can
+rebuild the model without the data and compare it with the published one. A transcript is a folder with a folder for
+each run, ``run-0000``, …, which holds
+
+    run.jsonl             a log: class, settings, public facts and plan; in the end the ledger's records of the run
+    run.npz               settings that are arrays, classes
+    release-000000.npz    each release, …
+
+A run that was interrupted and goes on from a step writes the releases after it anew; only the ledger has the lost ones.
 """
 
 import json
@@ -16,15 +19,16 @@ from typing import Any
 
 import numpy as np
 
-from ..data.npz import read_npz, write_npz
-from ..durable import sync_folder, write_file
-from .ledger import Ledger, canonical_json
+from ..store.atomic import replace_file, sync_folder, write_file
+from ..store.log import Log, LogDamagedError, Record, encode
+from ..store.npz import read_npz, write_npz
+from .ledger import Ledger
 from .model import Release
 from .plan import RunPlan
 from .result import FORMAT, Public, array_digest
 
 _CLASSES, _SETTING = "classes", "setting."
-LEDGER = "ledger.json"
+RUN, _KIND = "run.jsonl", "run"
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,7 @@ class Run:
     kind: str
     settings: Mapping[str, Any]
     public: Public
-    #: What the ledger's plan record says.
+    #: As in the ledger's plan record.
     plan: dict[str, Any]
     taints: tuple[str, ...]
     #: Head of the ledger that the run went on from.
@@ -44,14 +48,13 @@ class Run:
     n_steps: int
     #: Whether it was a call of ``partial_fit``.
     partial: bool
-    #: The ledger's, of this run, without the one that closes it.
-    records: tuple[dict[str, Any], ...]
+    #: Those of the ledger from this run, without the one that closes it.
+    records: tuple[Record, ...]
 
     def ledger(self, before: Ledger, plan: RunPlan) -> Ledger:
-        """The ledger before this run, with the records of this run, which are held against its plan.
+        """Return the ledger before this run with the records of this run, compared with its plan.
 
-        Raises ValueError if a record is not what a run of this plan records, or the releases are not those of the run's
-        steps.
+        Raises ValueError if no run of this plan writes one of the records, or the run's steps made other releases.
         """
         ledger, event, lost = before.copy(), plan.event, before.lost
         known: dict[str, Any] = {"plan": plan.public()}
@@ -76,17 +79,17 @@ class Run:
             if len(ledger) - len(before) != n_releases or not set(plan.taints) <= set(ledger.taints):
                 raise ValueError
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
-            raise ValueError(f"{self.path / LEDGER}: not what a run of this plan records") from None
+            raise ValueError(f"{self.path / RUN}: its records are not those of a run of this plan") from None
         return ledger
 
     @property
     def done(self) -> int:
-        """Steps that were done: all that were planned, or those that a resumed run could pay for."""
+        """Number of steps done: all planned ones, or the number that a resumed run could pay for."""
         ends = [record.get("n_steps") for record in self.records if record.get("kind") == "resume"]
         return int([self.plan["n_steps"], *ends][-1])
 
     def releases(self) -> Iterator[Release]:
-        """The releases, in order; ValueError where one is missing or malformed."""
+        """Return the releases in order; ValueError if one is missing or malformed."""
         return _releases(self.path, range(self.done), self.n_steps)
 
 
@@ -108,8 +111,8 @@ def _releases(folder: Path, numbers: range, first_step: int) -> Iterator[Release
 class TranscriptWriter:
     """Writes one run into the folder of a transcript.
 
-    A ``first`` run needs a folder that is new or empty, others are appended to what is there. With ``resume`` it may be
-    there already, since the run goes on. Raises FileExistsError if a first run finds something there.
+    A ``first`` run needs a new or an empty folder; others are appended to it. With ``resume`` the run may be there
+    already. Raises FileExistsError if a first run finds something there.
     """
 
     def __init__(self, path: str | Path, *, first: bool, resume: bool = False):
@@ -129,9 +132,9 @@ class TranscriptWriter:
         done: int = 0,
         **facts: Any,
     ) -> None:
-        """Write what is known before the first release; or find it, with the releases of the ``done`` steps.
+        """Write everything known before the first release, or find it with the releases of the ``done`` steps.
 
-        Raises ValueError if what is there is of another run, or a release of those steps is missing.
+        Raises ValueError if another run is there, or a release of those steps is missing.
         """
         number = 0 if self._first else len(_run_folders(self._root))
         self._path = self._root / f"run-{number:04d}"
@@ -139,20 +142,22 @@ class TranscriptWriter:
         if public.classes is not None:
             arrays[_CLASSES] = public.classes
         plain = {k: v for k, v in settings.items() if not isinstance(v, np.ndarray)}
-        meta = {"format": FORMAT, "model": kind, "settings": plain, "public": public.to_dict(), "plan": plan, **facts}
-        text = json.dumps(meta, indent=1, sort_keys=True, allow_nan=False, default=list).encode()
-        path = self._path / "run.json"
-        there = path.read_bytes() if path.exists() else b""
-        # One that was being written when the process was killed is written again.
-        if not text.startswith(there) or (done and there != text):
+        run = {"format": FORMAT, "model": kind, "settings": plain, "public": public.to_dict(), "plan": plan, **facts}
+        self._run = {"run": json.loads(json.dumps(run, allow_nan=False, default=list))}
+        path = self._path / RUN
+        there = Log.of(path, _KIND).records if path.exists() else []
+        if (there or done) and [one.get("run") for one in there[:1]] != [self._run["run"]]:
             raise ValueError(f"transcript {self._root}: expected that of the run, with the {done} steps that were done")
         if done:
             self.digests = [release_digest(one) for one in _releases(self._path, range(done), 0)]
             return
         self._path.mkdir(parents=True, exist_ok=True)
         write_file(self._path / "run.npz", lambda file: write_npz(file, arrays))
-        write_file(path, lambda file: file.write(text))
-        sync_folder(self._path)
+        self._write([])
+
+    def _write(self, records: list[Record]) -> None:
+        data = encode(_KIND, [self._run, *({"ledger": record} for record in records)])
+        replace_file(self._path / RUN, lambda file: file.write(data))
 
     def __call__(self, release: Release) -> None:
         """Write one release."""
@@ -163,10 +168,8 @@ class TranscriptWriter:
         self.digests.append(release_digest(release))
 
     def finish(self, ledger: Ledger, n_before: int) -> None:
-        """Write the records of the run: those after the first ``n_before`` of a ledger that is not closed yet."""
-        records = [record for record, _ in ledger.chain()[n_before:]]
-        write_file(self._path / LEDGER, lambda file: file.write(canonical_json(records)))
-        sync_folder(self._path)
+        """Write the records of the run, which follow the first ``n_before`` of a ledger that is not closed yet."""
+        self._write(ledger.records[n_before:])
 
 
 def _law(release: Release) -> np.ndarray:
@@ -197,29 +200,32 @@ def _run_folders(path: Path) -> list[Path]:
 
 
 def _read_run(folder: Path) -> Run:
-    arrays = read_npz(folder / "run.npz")
+    path, arrays = folder / RUN, read_npz(folder / "run.npz")
     try:
-        meta = json.loads((folder / "run.json").read_text("utf-8"))
-        if meta["format"] != FORMAT:
+        log = Log.of(path, _KIND)
+        if log.torn:
+            raise LogDamagedError(f"{path}: its last record is missing; the transcript is not complete")
+        first, *rest = log.records
+        run = first["run"]
+        if run["format"] != FORMAT or not isinstance(run["plan"]["n_steps"], int):
             raise ValueError
-        settings = dict(meta["settings"])
+        settings = dict(run["settings"])
         settings.update({k[len(_SETTING) :]: v for k, v in arrays.items() if k.startswith(_SETTING)})
-        public = Public(**meta["public"], classes=arrays.get(_CLASSES))
-        if not isinstance(meta["plan"]["n_steps"], int):
-            raise TypeError
         return Run(
             folder,
-            meta["model"],
+            run["model"],
             settings,
-            public,
-            meta["plan"],
-            tuple(meta["taints"]),
-            meta["follows"],
-            meta["n_steps"],
-            meta["partial"],
-            tuple(json.loads((folder / LEDGER).read_bytes())),
+            Public(**run["public"], classes=arrays.get(_CLASSES)),
+            run["plan"],
+            tuple(run["taints"]),
+            run["follows"],
+            run["n_steps"],
+            run["partial"],
+            tuple(dict(record["ledger"]) for record in rest),
         )
-    except (KeyError, TypeError, ValueError, RecursionError):
-        raise ValueError(f"{folder / 'run.json'}: not a run that this version wrote") from None
     except FileNotFoundError as error:
         raise ValueError(f"{error.filename}: missing; the transcript is not complete") from None
+    except LogDamagedError:
+        raise
+    except (KeyError, TypeError, ValueError, RecursionError):
+        raise ValueError(f"{path}: not a run that this version wrote") from None

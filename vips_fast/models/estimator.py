@@ -330,7 +330,7 @@ class PrivateEstimator(Fitted):
     def run(self, stage: Stage, keep: TranscriptWriter | None = None, folder: RunFolder | None = None) -> Self:
         """Run a stage, and take the result over when all is done; with a folder, go on where the run stopped."""
         model, public, plan, ledger, payment = stage.model, stage.public, stage.plan, stage.ledger, stage.payment
-        kind, settings, steps, n_before = type(self).__name__, stage.settings, None, len(ledger.chain())
+        kind, settings, steps, n_before = type(self).__name__, stage.settings, None, len(ledger.records)
         with payment:
             if folder is not None:
                 ledger, steps, settings = folder.begin(kind, settings, public, model, plan, stage.target, payment.paid)

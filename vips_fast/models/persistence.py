@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from ..checks import missing_package
-from ..data.npz import read_npz, write_npz
-from ..durable import new_folder, put_in_place, write_file
 from ..engine.ledger import Ledger
 from ..engine.result import FORMAT, FitResult, Public
+from ..store.atomic import new_folder, put_in_place, write_file
+from ..store.npz import read_npz, write_npz
 from .privacy_file import PRIVACY_FILE, privacy_json
 
 if TYPE_CHECKING:

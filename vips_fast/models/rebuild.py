@@ -163,7 +163,7 @@ def _arrays(group: str, have: Any, want: Any) -> list[VerifyCheck]:
 
 def _releases(have: FitResult, runs: list[Run]) -> list[VerifyCheck]:
     """Compare the releases of the transcript with the digests in the ledger's closing records."""
-    closed: list[Any] = [record for record, _ in have.ledger.chain() if record["kind"] == "close"]
+    closed: list[Any] = [record for record in have.ledger.records if record["kind"] == "close"]
     if len(closed) != len(runs):
         return [VerifyCheck("releases", False, f"{len(closed)} runs in the ledger, {len(runs)} in the transcript")]
     checks = []

@@ -97,7 +97,7 @@ def make_dossier(
         found += [gain(privacy, [privacy.event], size) for size in _SIZES[1:]]
     plans = ledger.plans
     learned = part.learned(model, columns, n_words)
-    closing: Mapping[str, Any] = next((r for r, _ in reversed(ledger.chain()) if r["kind"] == "close"), {})
+    closing: Mapping[str, Any] = next((r for r in reversed(ledger.records) if r["kind"] == "close"), {})
     kept = len(closing["transcript"]) if closing.get("transcript") else None
     facts = [
         ("ε (epsilon)", rounded_up(privacy.epsilon) if privacy.private else "none"),
@@ -157,7 +157,7 @@ def _curve(ledger: Ledger, delta: float) -> figures.Rows:
     n, known = len(ledger), Ledger()
     at = {round(n * i / min(n, _MOST_POINTS)) for i in range(1, min(n, _MOST_POINTS) + 1)}
     points = [(0, 0.0)]
-    for record, _ in ledger.chain():
+    for record in ledger.records:
         known.replay(record)
         if record["kind"] == "release" and len(known) in at:
             points.append((len(known), known.epsilon(delta)))

@@ -1,8 +1,8 @@
-"""Reading and writing ``.npz`` files that come from anywhere.
+"""Read and write ``.npz`` files, also untrusted ones.
 
-An ``.npz`` file is a zip archive of ``.npy`` files. `read_npz` believes nothing that the archive says before it has
-compared it with something else: the sizes in the directory with a cap, and the shape and type in the head of each array
-with its size. Python objects are never loaded.
+An ``.npz`` file is a zip archive of ``.npy`` files. `read_npz` compares each claim of the archive with another number
+first: the sizes in the directory with a cap, and the shape and type in the head of each array with its size. Python
+objects are never loaded.
 """
 
 import ast
@@ -20,15 +20,15 @@ import numpy as np
 
 from ..checks import machine_memory
 
-#: What `read_npz` lets a file expand to: so many bytes, or so many times the size of the file if that is more. Counts
-#: of words expand to about 4 times their size, and deflate can reach 1,032 times.
+#: The most bytes that a file may expand to, or the most times its size if that is more. Counts of words expand to about
+#: 4 times their size, and deflate can reach 1,032 times.
 _SMALL, _RATIO = 1 << 28, 100
 
 _MAX_HEADER = 10_000
 _BLOCK = 1 << 20
 _NAME = re.compile(r"[\w.-]+")
 _TYPES = "biufcSUmM"
-#: What zipfile, zlib and the parsers of numpy's header raise at broken bytes.
+#: Errors that zipfile, zlib and the parsers of numpy's header raise at broken bytes.
 _BROKEN = (
     zipfile.BadZipFile,
     zlib.error,
@@ -45,7 +45,7 @@ _BROKEN = (
 
 
 class _Head(NamedTuple):
-    """What stands before the values of an array: how long it is itself, and what it says of the array."""
+    """The header of an array: its own length, and the array's shape, type and order."""
 
     length: int
     shape: tuple[int, ...]
@@ -54,22 +54,21 @@ class _Head(NamedTuple):
 
 
 class _Refused(Exception):
-    """What is wrong with a file, in words."""
+    """The fault of a file, in words."""
 
 
 def read_npz(
     path: str | os.PathLike[str], *, max_bytes: int | None = None, names: Collection[str] | None = None
 ) -> dict[str, np.ndarray]:
-    """The arrays of an ``.npz`` file, in its order; C-contiguous, aligned, in the machine's byte order.
+    """Return the arrays of an ``.npz`` file in its order; C-contiguous, aligned, in the machine's byte order.
 
-    The file is as written by `numpy.savez`, `numpy.savez_compressed` or `write_npz`. ``max_bytes`` is the most that the
-    arrays may take in memory; None means 256 MiB, or 100 times the size of the file if that is more. ``names`` are the
-    arrays to read where the file has them; others are left alone, and may be of any size and type. None reads all.
+    The file is written by `numpy.savez`, `numpy.savez_compressed` or `write_npz`. The arrays may take ``max_bytes`` in
+    memory; None means 256 MiB, or 100 times the size of the file if that is more. ``names`` are the arrays to read if
+    the file has them; others are ignored, and may be of any size and type. None reads all.
 
-    Raises OSError if the file cannot be opened or read; ValueError if it is not such a file, is damaged, holds an array
-    of Python objects or with fields, or is larger than `max_bytes` once expanded (the message has the path, what was
-    found and what was expected, never a value); and MemoryError, which says how much the arrays need, if the machine
-    has less.
+    Raises OSError if the system cannot read the file; ValueError if it is not such a file, is damaged, holds an array
+    of Python objects or with fields, or is larger than ``max_bytes`` once expanded (the message has the path and the
+    fault, never a value); and MemoryError with the size of the arrays if the machine has less.
     """
     needed = 0
     try:
@@ -122,7 +121,7 @@ def write_npz(file: str | os.PathLike[str] | IO[bytes], arrays: Mapping[str, Any
 
 
 def _check_number_of_members(file: IO[bytes], archive: zipfile.ZipFile) -> None:
-    """Refuse a directory that damage made shorter than its end says: zipfile does not compare the two."""
+    """Refuse a directory shorter than its end says: zipfile does not compare the two."""
     file.seek(-22 - len(archive.comment), os.SEEK_END)
     number = int.from_bytes(file.read(12)[10:], "little")
     if number != min(len(archive.infolist()), 0xFFFF):
@@ -130,7 +129,7 @@ def _check_number_of_members(file: IO[bytes], archive: zipfile.ZipFile) -> None:
 
 
 def _members(archive: zipfile.ZipFile, names: Collection[str] | None) -> dict[str, zipfile.ZipInfo]:
-    """The wanted members by the names of their arrays."""
+    """Return the wanted members by the names of their arrays."""
     members: dict[str, zipfile.ZipInfo] = {}
     for member in archive.infolist():
         name = member.filename.removesuffix(".npy")
@@ -149,7 +148,7 @@ def _members(archive: zipfile.ZipFile, names: Collection[str] | None) -> dict[st
 
 
 def _head(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> _Head:
-    """What stands before the values of a member, once it fits the member's size."""
+    """Read the header of a member, and compare it with the member's size."""
     with archive.open(member) as stream:
         version = np.lib.format.read_magic(stream)
         width = 2 if version == (1, 0) else 4
@@ -159,7 +158,7 @@ def _head(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> _Head
         try:
             head = ast.literal_eval(stream.read(size).decode("utf-8" if version == (3, 0) else "latin-1"))
         except MemoryError:
-            # So Python's parser says that brackets are nested too deeply.
+            # Python's parser raises this for brackets that are nested too deeply.
             raise ValueError from None
     descr, shape, fortran = head["descr"], head["shape"], head["fortran_order"]
     if not isinstance(descr, str):
@@ -179,7 +178,7 @@ def _head(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> _Head
 
 
 def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, head: _Head) -> np.ndarray:
-    """The values of a member, checked as far as a wrong one could do harm later."""
+    """Read the values of a member, and refuse values that could do harm later."""
     length, shape, dtype, fortran = head
     array: np.ndarray = np.empty(math.prod(shape), dtype)
     values = array.view(np.uint8)

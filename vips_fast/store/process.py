@@ -1,4 +1,4 @@
-"""Who holds a reservation: a process, known by its host, number and start, so that a dead one can be told."""
+"""Identify a process by host, number and start, so that others can tell when it has ended."""
 
 import os
 import socket
@@ -9,7 +9,7 @@ from typing import Any
 
 @lru_cache(maxsize=1)
 def _host() -> dict[str, str]:
-    """Name of the host, this boot of it, and the space that process numbers are counted in (a container's own)."""
+    """Return the host's name, its current boot, and the namespace that counts its process numbers."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
     except (OSError, ValueError):
@@ -22,9 +22,9 @@ def _host() -> dict[str, str]:
 
 
 def _start(pid: int) -> str | None:
-    """When a process began, in the system's own ticks; "" where that cannot be known, None if there is none."""
+    """Return when a process began, in the system's ticks; "" if unknown, None if it has ended."""
     try:
-        # The name in parentheses may hold anything; what follows the last parenthesis is plain.
+        # The name in parentheses may hold anything; only the fields after the last parenthesis are plain.
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
     except FileNotFoundError:
         if Path("/proc/self/stat").exists():
@@ -38,40 +38,40 @@ def _start(pid: int) -> str | None:
         return ""
     except OSError:
         return ""
-    # A process that ended and was not collected yet holds nothing any more.
+    # A zombie holds nothing any more.
     return None if fields[0] in (b"Z", b"X") else fields[19].decode()
 
 
 def this_process() -> dict[str, Any]:
-    """The holder that this process is."""
+    """Describe this process, for `is_dead`."""
     pid = os.getpid()
     return {**_host(), "pid": pid, "start": _start(pid) or ""}
 
 
-def is_dead(holder: dict[str, Any]) -> bool:
-    """Whether a holder has ended for certain; one that cannot be judged from here has not.
+def is_dead(process: dict[str, Any]) -> bool:
+    """Tell whether a process of `this_process` has ended for certain.
 
-    A process is judged on its own host alone: by its number and start within one boot, and as ended where the host has
-    been started again since.
+    Only the same host can judge: by number and start within one boot, and after a reboot at once. Elsewhere the answer
+    is False.
     """
     host = _host()
-    if holder["host"] != host["host"]:
+    if process["host"] != host["host"]:
         return False
-    if holder["boot"] != host["boot"]:
-        return bool(holder["boot"] and host["boot"])
-    if holder["space"] != host["space"]:
+    if process["boot"] != host["boot"]:
+        return bool(process["boot"] and host["boot"])
+    if process["space"] != host["space"]:
         return False
-    start = _start(holder["pid"])
-    return start is None or bool(start and holder["start"] and start != holder["start"])
+    start = _start(process["pid"])
+    return start is None or bool(start and process["start"] and start != process["start"])
 
 
 def tag() -> str:
-    """This process in a word, for names of files: its number and start."""
+    """Return a short name of this process for names of files: its number and start."""
     return f"{os.getpid()}-{_start(os.getpid()) or ''}"
 
 
 def is_dead_tag(word: str) -> bool:
-    """Whether the process of a `tag` has ended; False for what is none."""
+    """Tell whether the process of a `tag` has ended; False if the word is no tag."""
     pid, _, begun = word.partition("-")
     if not (pid.isdigit() and begun.isdigit()):
         return False

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from vips_fast.data.npz import read_npz, write_npz
+from vips_fast.store.npz import read_npz, write_npz
 
 ARRAYS = {
     "bits": np.array([True, False, True]),
@@ -158,7 +158,7 @@ def test_refuses_an_archive(tmp_path):
 def test_an_expanding_file_is_refused_before_it_is_read(tmp_path, monkeypatch):
     path = saved(tmp_path / "a.npz", {"a": np.zeros(10**6)}, "deflated")
     limit = 100 * path.stat().st_size
-    monkeypatch.setattr("vips_fast.data.npz._SMALL", 1 << 20)
+    monkeypatch.setattr("vips_fast.store.npz._SMALL", 1 << 20)
     with monkeypatch.context() as patch:
         patch.setattr(np, "empty", None)
         with pytest.raises(ValueError, match=f"expands to 8000128 bytes; expected at most {max(1 << 20, limit)} "):

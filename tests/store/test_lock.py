@@ -1,0 +1,125 @@
+"""The lock: who has it, how long others wait for it, and what it does to a file."""
+
+import errno
+import fcntl
+import os
+import signal
+import stat
+import threading
+import time
+import warnings
+from contextlib import contextmanager
+
+import pytest
+
+from vips_fast.accounting import GaussianEvent
+from vips_fast.engine import budget as budgets
+from vips_fast.engine.budget import Budget
+from vips_fast.engine.interrupts import Stopped, stoppable, uninterrupted
+from vips_fast.store import lock as locks
+from vips_fast.store.lock import Lock
+
+EVENT = GaussianEvent(20.0, "add_remove")
+
+
+@contextmanager
+def holding(path, how):
+    """A process that may only read the file, and locks it."""
+    hear, say = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            fcntl.flock(os.open(path, os.O_RDONLY), how)
+            os.write(say, b"x")
+            time.sleep(60)
+        finally:
+            os._exit(3)
+    os.close(say)
+    try:
+        assert os.read(hear, 1) == b"x"
+        yield child
+    finally:
+        os.close(hear)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+@pytest.fixture
+def budget(tmp_path):
+    return Budget.create(tmp_path / "b", 3.0, 1e-6, dataset="ward7")
+
+
+def test_a_wait_names_the_holder_and_ends(budget, monkeypatch):
+    monkeypatch.setattr(locks, "_SPEAKS", 0.1)
+    monkeypatch.setattr(budgets, "_WAIT", 0.5)
+    with holding(budget.path, fcntl.LOCK_SH) as child:
+        assert budget.spent == 0.0  # readers do not wait for each other
+        with pytest.warns(RuntimeWarning, match=rf"b: in use by process {child}; waiting up to 0 s"):
+            with pytest.raises(BlockingIOError, match=f"in use by process {child} for [01] s") as error:
+                budget.reserve(EVENT, 1)
+        assert "\n" not in str(error.value) and str(budget.path) in str(error.value)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        budget.reserve(EVENT, 1).close()
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_wait_obeys_a_signal(budget, inside):
+    """Nothing is half done while a charge waits, so a signal that is held back elsewhere ends it."""
+    with holding(budget.path, fcntl.LOCK_SH), stoppable():
+        timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGTERM))
+        begun = time.monotonic()
+        timer.start()
+        with pytest.raises(Stopped):
+            if inside:
+                with uninterrupted():
+                    budget.reserve(EVENT, 1)
+            else:
+                budget.reserve(EVENT, 1)
+        timer.join()
+        assert time.monotonic() - begun < 10
+    assert budget.show()["runs"] == []
+
+
+def test_who_can_read_a_file_cannot_block_it(budget, tmp_path):
+    """A lock needs an open file, and only the owner can open these."""
+    Lock(tmp_path / "lock", create=True).close()
+    for path in (budget.path, tmp_path / "lock"):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_link_in_the_place_of_a_lock_is_not_followed(tmp_path):
+    (tmp_path / "other").write_text("mine")
+    (tmp_path / "lock").symlink_to(tmp_path / "other")
+    with pytest.raises(OSError) as error:
+        Lock(tmp_path / "lock", create=True)
+    assert error.value.errno == errno.ELOOP and (tmp_path / "other").read_text() == "mine"
+
+
+def test_a_file_that_is_replaced_during_the_wait_is_locked_anew(tmp_path):
+    """The lock is on the file that has the name, not on one that had it."""
+    path = tmp_path / "file"
+    path.touch()
+    with Lock(path) as first:
+        got = []
+        waiting = threading.Thread(target=lambda: got.append(Lock(path, limit=30)))
+        waiting.start()
+        time.sleep(0.1)
+        path.unlink()
+        path.touch()
+        first.close()
+    waiting.join()
+    with got[0] as second:
+        assert os.path.samestat(os.fstat(second.descriptor), path.stat())
+    assert not second.held
+    with pytest.raises(ValueError, match="its lock is closed"):
+        second.descriptor  # noqa: B018
+
+
+def test_the_holder_leaves_a_note(tmp_path):
+    with Lock(tmp_path / "lock", create=True) as lock:
+        assert lock.before is None
+        with pytest.raises(BlockingIOError, match=f"in use by process {os.getpid()} since 20"):
+            Lock(tmp_path / "lock", create=True)
+    with Lock(tmp_path / "lock", create=True) as lock:
+        assert lock.before.startswith(f"process {os.getpid()} since 20")

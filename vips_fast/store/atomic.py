@@ -1,0 +1,179 @@
+"""Write files and folders that are there whole or not at all, also after a crash; errors name the path.
+
+A file or folder in the making has a name of its own, ``.NAME.PROCESS.TOKEN.part``. A killed process may leave it
+behind; `leftovers` finds it.
+"""
+
+import ctypes
+import errno
+import logging
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from .process import is_dead_tag, tag
+
+_log = logging.getLogger(__name__)
+
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Add the path to errors of the system that name none."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None or error.errno is None:
+            raise
+        raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
+
+
+def write_file(path: Path, write: Callable[..., Any]) -> None:
+    """Write a file by ``write(binary file)`` and bring its bytes to the disk."""
+    with naming(path), open(path, "wb") as file:
+        write(file)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def write_at(descriptor: int, data: bytes, position: int) -> None:
+    """Write all of the data at a position of an open file."""
+    while data:
+        done = os.pwrite(descriptor, data, position)
+        data, position = data[done:], position + done
+
+
+def replace_file(path: Path, write: Callable[..., Any]) -> None:
+    """Write or replace a file in one step: at any moment and after any crash the old or the new one is there."""
+    part = path.with_name(f".{path.name}.part")
+    try:
+        write_file(part, write)
+        os.rename(part, path)
+    except BaseException:
+        with suppress(OSError):
+            part.unlink()
+        raise
+    sync_folder(path.parent)
+
+
+def create_file(path: Path, data: bytes) -> None:
+    """Create a file that only its owner may read, whole or not at all.
+
+    Raises FileExistsError if the name is taken, and never replaces it.
+    """
+    taken = FileExistsError(errno.EEXIST, "exists already and is never replaced; use another name", str(path))
+    if path.exists() or path.is_symlink():
+        raise taken
+    if not path.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "no such folder", str(path.parent))
+    with _unnamed(path) as (descriptor, name), naming(path):
+        write_at(descriptor, data, 0)
+        os.fsync(descriptor)
+        try:
+            # Unlike a rename, a link never replaces a file that another process put there meanwhile.
+            os.link(name, path, src_dir_fd=descriptor, follow_symlinks=True)
+        except FileExistsError:
+            raise taken from None
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(path)) from None
+    sync_folder(path.parent)
+
+
+@contextmanager
+def _unnamed(path: Path) -> Iterator[tuple[int, str]]:
+    """Open a new file without a name in the folder of ``path``, so that a crash leaves nothing; give a name to link.
+
+    If the file system has no such files, it has the name of a part, which is removed at the end.
+    """
+    try:
+        descriptor, part = os.open(path.parent, os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC, 0o600), None
+        name = f"/proc/self/fd/{descriptor}"
+    except (AttributeError, OSError) as error:
+        if getattr(error, "errno", errno.EISDIR) not in (errno.EISDIR, errno.EOPNOTSUPP, errno.EINVAL):
+            raise
+        part = part_of(path)
+        descriptor, name = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), str(part)
+    try:
+        yield descriptor, name
+    finally:
+        os.close(descriptor)
+        if part is not None:
+            part.unlink()
+
+
+def sync_folder(path: Path) -> None:
+    """Bring a folder's entries to the disk, if the system can; a forgotten ledger would be an under-count."""
+    with naming(path):
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
+        try:
+            os.fsync(descriptor)
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some file systems have nothing to sync
+                raise
+        finally:
+            os.close(descriptor)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and its parents, on the disk."""
+    if not path.is_dir():
+        make_folder(path.parent)
+        path.mkdir(exist_ok=True)
+        sync_folder(path.parent)
+
+
+def part_of(path: Path) -> Path:
+    """Return a name beside ``path`` for its part in the making."""
+    return path.with_name(f".{path.name}.{tag()}.{secrets.token_hex(4)}.part")
+
+
+def leftovers(folder: Path) -> list[Path]:
+    """List the parts that killed processes left in a folder; you may remove them.
+
+    Processes are judged on this machine: the parts of another machine in a shared folder look left behind.
+    """
+    parts = (path for path in sorted(folder.iterdir()) if path.name.startswith(".") and path.name.endswith(".part"))
+    return [path for path in parts if len(words := path.name.split(".")) > 4 and is_dead_tag(words[-3])]
+
+
+def new_folder(path: Path) -> Path:
+    """Make an empty folder beside ``path``, for `put_in_place`."""
+    folder = part_of(path)
+    folder.mkdir()
+    return folder
+
+
+def put_in_place(folder: Path, path: Path) -> None:
+    """Give a finished folder its name, and remove the folder that had it.
+
+    On Linux the two are exchanged in one step, so a whole folder is there at any moment. Elsewhere the old one is
+    renamed first, and a crash between the two renames leaves both under other names.
+    """
+    sync_folder(folder)
+    replaces = path.exists()
+    if not replaces:
+        os.rename(folder, path)
+    elif not _exchange(folder, path):
+        old = part_of(path).with_suffix(".old")
+        os.rename(path, old)
+        os.rename(folder, path)
+        folder = old
+    sync_folder(path.parent)
+    _log.info("written: %s", path)
+    if replaces:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _exchange(first: Path, second: Path) -> bool:
+    """Swap two names atomically; False if the system cannot."""
+    try:
+        rename = ctypes.CDLL(None, use_errno=True).renameat2
+    except (OSError, AttributeError):
+        return False
+    names = os.fsencode(first), os.fsencode(second)
+    return bool(rename(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE) == 0)

@@ -1,0 +1,165 @@
+"""Lock a file for one process: the only lock of this package, for budgets and run folders.
+
+The system frees the lock when its process ends. A forked child closes its copy, or the lock would live as long as the
+child.
+"""
+
+import errno
+import fcntl
+import json
+import os
+import time
+import warnings
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Self
+
+from .atomic import naming
+
+#: Seconds after which a wait names the holder.
+_SPEAKS = 1.0
+
+_held: "weakref.WeakSet[Lock]" = weakref.WeakSet()
+
+
+def _nothing() -> None:
+    """Do nothing between two attempts."""
+
+
+class Lock:
+    """A lock on a file until `close`, or until the process ends.
+
+    Parameters
+    ----------
+    path : path
+    shared : bool
+        Lock for reading: other readers may hold it too, and the file may be read-only.
+    create : bool
+        Create a missing file, which only its owner may read (someone who can read a file can lock it), and leave a note
+        of the holder in it. The file stays when the lock is freed: removing it could remove the next holder's lock.
+    limit : float
+        Seconds to wait. After one second a warning names the holder.
+    pause : callable
+        Called between two attempts; an exception ends the wait.
+
+    Raises BlockingIOError with the holder's name if the lock is not free in time; OSError if the file does not open.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        shared: bool = False,
+        create: bool = False,
+        limit: float = 0.0,
+        pause: Callable[[], None] = _nothing,
+    ) -> None:
+        self.path, self._how = path, fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+        self._descriptor: int | None = None
+        #: The last holder, if it left a note.
+        self.before: str | None = None
+        flags = os.O_CLOEXEC | (os.O_RDONLY if shared else os.O_RDWR)
+        # A link in the place of a new file could lead to someone else's.
+        flags |= os.O_CREAT | os.O_NOFOLLOW if create else 0
+        self._began, self._spoke = time.monotonic(), False
+        while self._descriptor is None:
+            self._descriptor = os.open(path, flags, 0o600)
+            _held.add(self)
+            try:
+                with naming(path):
+                    self._acquire(limit, pause)
+                    same = os.path.samestat(os.fstat(self._descriptor), os.stat(path))
+                    if same and create:
+                        self._leave_note()
+            except BaseException:
+                self.close()
+                raise
+            if not same:
+                self.close()  # another file took the name during the wait
+
+    def _acquire(self, limit: float, pause: Callable[[], None]) -> None:
+        while True:
+            try:
+                return fcntl.flock(self.descriptor, self._how | fcntl.LOCK_NB)
+            except BlockingIOError:
+                waited = time.monotonic() - self._began
+                if waited >= limit:
+                    after = f" for {waited:.0f} s" if limit else ""
+                    who = f"in use by {_holder(self.descriptor)}{after}; wait until it has ended, or stop it"
+                    raise BlockingIOError(errno.EWOULDBLOCK, who, str(self.path)) from None
+            if waited > _SPEAKS and not self._spoke:
+                self._spoke = True
+                who = f"{self.path}: in use by {_holder(self.descriptor)}; waiting up to {limit:.0f} s"
+                warnings.warn(who, RuntimeWarning, stacklevel=2)
+            pause()
+            time.sleep(min(0.02, 0.001 + waited / 10))
+
+    def _leave_note(self) -> None:
+        self.before = _note(self.descriptor)
+        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        os.ftruncate(self.descriptor, 0)
+        os.pwrite(self.descriptor, json.dumps({"pid": os.getpid(), "started": now}).encode() + b"\n", 0)
+
+    @property
+    def held(self) -> bool:
+        """Whether this object has the lock."""
+        return self._descriptor is not None
+
+    @property
+    def descriptor(self) -> int:
+        """Descriptor of the locked file."""
+        if self._descriptor is None:
+            raise ValueError(f"{self.path}: its lock is closed; take it again")
+        return self._descriptor
+
+    def close(self) -> None:
+        """Free the lock at once, even if a program that another thread starts has a copy of the descriptor."""
+        if self._descriptor is not None:
+            with suppress(OSError):  # closing frees it too
+                fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+        self.forget()
+
+    def forget(self) -> None:
+        """Close this process's descriptor; the lock stays with other processes that share it."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def _note(descriptor: int) -> str | None:
+    """Return the holder's note in a locked file, None without one."""
+    try:
+        note = json.loads(os.pread(descriptor, 1000, 0))
+        return f"process {int(note['pid'])} since {str(note['started'])[:20]}"
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def _holder(descriptor: int) -> str:
+    """Name a process that holds the lock of a file, by its note or by the system's list of locks."""
+    note = _note(descriptor)
+    if note is not None:
+        return note
+    end = f":{os.fstat(descriptor).st_ino}"
+    with suppress(OSError):
+        for line in Path("/proc/locks").read_text("ascii").splitlines():
+            words = line.split()  # "7: FLOCK ADVISORY WRITE 4711 08:01:123 0 EOF"; a waiter has "->" in front
+            if words[1] == "FLOCK" and words[5].endswith(end) and int(words[4]) > 0:
+                return f"process {words[4]}"
+    return "another process"
+
+
+def _forget_all() -> None:
+    for lock in list(_held):
+        lock.forget()
+
+
+os.register_at_fork(after_in_child=_forget_all)
