@@ -27,6 +27,7 @@ from .events import (
 from .gaussian import gaussian_mu
 from .printing import rounded_up
 from .privacy_loss import PrivacyLoss
+from .solver import find_threshold
 
 
 @dataclass(frozen=True)
@@ -58,10 +59,9 @@ def _inverted(epsilon_of: Callable[..., float]) -> Callable[..., float]:
             return 1.0
         if epsilon_of(event, math.exp(low), **options) <= at:
             return math.exp(low)
-        while high - low > 1e-9 * max(1.0, abs(high)):
-            middle = 0.5 * (low + high)
-            low, high = (low, middle) if epsilon_of(event, math.exp(middle), **options) <= at else (middle, high)
-        return math.exp(high)
+        return math.exp(
+            find_threshold(lambda t: epsilon_of(event, math.exp(t), **options) <= at, low, high, atol=1e-9, rtol=1e-9)
+        )
 
     return bound
 

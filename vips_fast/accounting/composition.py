@@ -23,6 +23,7 @@ from .events import (
 )
 from .privacy_loss import PrivacyLoss
 from .privacy_loss.dominating import pairs
+from .solver import find_integer
 
 
 def basic_composition(parts: Iterable[tuple[float, float]]) -> tuple[float, float]:
@@ -124,16 +125,13 @@ def _epsilon_of_atoms(loss: FloatArray, log_p: FloatArray, delta: float) -> floa
         return float(np.sum(p[:j] * -np.expm1(loss[j] - loss[:j])))
 
     # The last loss, from the largest down, at which delta is not exceeded.
-    low, high = 0, len(loss)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if above(middle) <= delta else (low, middle)
-    # Below loss[low], delta(epsilon) = P - e^(epsilon - loss[low]) S.
-    mass = float(np.sum(p[: low + 1]))
-    scaled = float(np.sum(p[: low + 1] * np.exp(loss[low] - loss[: low + 1])))
+    last = find_integer(lambda j: above(j) <= delta, 0, len(loss) - 1)
+    # Below loss[last], delta(epsilon) = P - e^(epsilon - loss[last]) S.
+    mass = float(np.sum(p[: last + 1]))
+    scaled = float(np.sum(p[: last + 1] * np.exp(loss[last] - loss[: last + 1])))
     if mass <= delta:
         return 0.0
-    value = float(loss[low]) + math.log((mass - delta) / scaled)
+    value = float(loss[last]) + math.log((mass - delta) / scaled)
     # A few ulp upwards for the sums.
     return max(0.0, value + 1e-12 * max(1.0, abs(value)))
 

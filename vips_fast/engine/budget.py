@@ -24,6 +24,7 @@ from typing import Any, Self
 
 from ..accounting import PrivacyEvent, RandomAllocationEvent, SelfComposedEvent, rounded_up
 from ..accounting.checks import non_negative, open_probability
+from ..accounting.solver import find_integer
 from ..checks import check_name
 from ..holder import is_dead, this_process
 from .budget_file import BudgetDamagedError, BudgetFile, create
@@ -357,15 +358,15 @@ class Budget:
 
     def _most(self, state: BudgetState, event: PrivacyEvent, least: int, count: int, part: str | None) -> int:
         """The largest number of releases up to ``count`` that fits; ``least`` where no larger one does."""
-        low, high, middle = least, count, count
-        while low < high:
+
+        def fits(middle: int) -> bool:
             try:
                 self._admit(state, event, middle, part)
-                low = middle
             except BudgetExceededError:
-                high = middle - 1
-            middle = (low + high + 1) // 2
-        return low
+                return False
+            return True
+
+        return find_integer(fits, least, count)
 
     def reserve(
         self, event: PrivacyEvent, count: int, *, least: int | None = None, what: str = "", part: str | None = None

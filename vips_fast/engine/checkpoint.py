@@ -32,6 +32,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from ..accounting import ComposedEvent, PrivacyEvent, SelfComposedEvent, epsilon, event_from_dict
+from ..accounting.solver import find_integer
 from ..data.npz import read_npz, write_npz
 from ..durable import make_folder, naming, replace_file
 from ..kernels import native
@@ -435,13 +436,12 @@ def affordable(
     if event is None or target is None or spent + wanted <= planned:
         return wanted
     # All releases of a run are of one event. As many as were planned fit, and no more than wanted are asked for.
-    low, high = max(0, planned - spent), wanted
     bought = () if prior is None else (event_from_dict(prior["event"]),)
-    while low < high:
-        middle = (low + high + 1) // 2
-        fits = epsilon(ComposedEvent((*bought, SelfComposedEvent(event, spent + middle))), delta) <= target
-        low, high = (middle, high) if fits else (low, middle - 1)
-    return low
+
+    def fits(count: int) -> bool:
+        return epsilon(ComposedEvent((*bought, SelfComposedEvent(event, spent + count))), delta) <= target
+
+    return find_integer(fits, max(0, planned - spent), wanted)
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from ..events import (
     SelfComposedEvent,
     WithoutReplacementEvent,
 )
-from ..roots import right_end
+from ..solver import find_root, find_threshold
 from .convolution import MAX_POINTS, Convolution, Cumulants, Part, log_sum_exp, split, union
 from .dominating import composed_pairs
 from .inversion import inverted_delta, inverted_epsilon, inverted_epsilon_lower, rare_samples
@@ -320,7 +320,7 @@ class PrivacyLoss:
         if above > 0.0:
             return found
         tol = 10.0 * self.rtol * high
-        return min(found, size * (low if below <= 0.0 else right_end(excess, low, high, below, above, tol)))
+        return min(found, size * (low if below <= 0.0 else find_root(excess, low, high, below, above, tol)))
 
     def _epsilon(self, delta: float) -> float:
         if delta < 1e-290:
@@ -406,13 +406,4 @@ def _single_epsilon(direction: Direction, delta: float, rtol: float) -> float:
     low, high = 0.0, direction.rough_epsilon(delta, rtol)
     while pair.profile(high) > delta:
         low, high = high, 1.0001 * high
-    # The upper end of the bisection satisfies delta at every step, so that it is an answer.
-    for _ in range(200):
-        if high - low <= min(rtol, 1e-9) * high:
-            break
-        middle = 0.5 * (low + high)
-        if pair.profile(middle) <= delta:
-            high = middle
-        else:
-            low = middle
-    return high
+    return find_threshold(lambda epsilon: pair.profile(epsilon) <= delta, low, high, rtol=min(rtol, 1e-9))
