@@ -30,7 +30,7 @@ def fixed(z=Z, steps=STEPS):
 
 def bound(name, event, delta=DELTA, **options):
     """epsilon by one accountant, computed anew."""
-    return acc.ACCOUNTANTS[name].bound("epsilon", event, delta, **options)
+    return acc.ACCOUNTANTS[name].epsilon(event, delta, **options)
 
 
 def best_time(call, rounds=5):

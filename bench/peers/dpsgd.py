@@ -280,4 +280,4 @@ def dense(block: Rows, d: int) -> np.ndarray:
     if block.indptr is None:
         return block.values.reshape(block.n_rows, d).astype(np.float64)
     values = np.ones(len(block.indices)) if block.unit else block.values.astype(np.float64)
-    return sparse.csr_array((values, block.indices, block.indptr), shape=(block.n_rows, d)).toarray()
+    return np.asarray(sparse.csr_array((values, block.indices, block.indptr), shape=(block.n_rows, d)).toarray())

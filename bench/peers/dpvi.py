@@ -109,4 +109,4 @@ class DPVILogisticRegression(ScoreClassifier):
     def _samples(self) -> np.ndarray:
         # Antithetic draws: their mean is exact.
         eta = np.random.default_rng(0).normal(size=(50, len(self.mean_))) * self.sd_
-        return self.mean_ + np.concatenate([eta, -eta])
+        return np.asarray(self.mean_ + np.concatenate([eta, -eta]))

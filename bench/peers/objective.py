@@ -150,7 +150,7 @@ class ObjectivePerturbationLogisticRegression(LinearClassifier):
         if not settings["private"]:
             return value
         constant = float(settings["intercept_scaling"]) if settings["fit_intercept"] else 0.0
-        return value * _scaled(design(X, constant), float(self._fitted().arrays["noise"][2]))[1]
+        return np.asarray(value * _scaled(design(X, constant), float(self._fitted().arrays["noise"][2]))[1])
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the two classes, shape (n, 2)."""
@@ -171,7 +171,7 @@ def gaussian_noise_sd(epsilon: float, delta: float, bound: float) -> float:
     # epsilon s^2 - t R s - R^2 / 2 = 0.
     s = bound * (t + math.sqrt(t * t + 2 * epsilon)) / (2 * epsilon) * (1 + 1e-12)
     assert 2 * ndtr(-(epsilon * s / bound - bound / (2 * s))) <= delta
-    return s
+    return float(s)
 
 
 def _minimise(A: Any, y: np.ndarray, ridge: float, b: np.ndarray) -> np.ndarray:

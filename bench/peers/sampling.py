@@ -42,7 +42,7 @@ class SamplingModel(ScoreModel):
         """Scores of a block as numbers, clipped."""
         X = dense(block, self._d)
         scores = (block.y - expit(X @ self._theta))[:, None] * X
-        return scores / np.maximum(1.0, np.linalg.norm(scores, axis=1) / self.clip)[:, None]
+        return np.asarray(scores / np.maximum(1.0, np.linalg.norm(scores, axis=1) / self.clip)[:, None])
 
     def _step_size(self, step: int) -> float:
         return float(self._settings["learning_rate"]) / self._n / math.sqrt(1 + step)

@@ -1,5 +1,6 @@
 """The named accountants, calibration, comparison, plots, and the paper's table."""
 
+import doctest
 import math
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from vips_fast import accounting as acc
-from vips_fast.accounting import accountants
+from vips_fast.accounting import accountants, solver
 
 
 def poisson(q, z, steps=20):
@@ -100,6 +101,40 @@ def test_pure_epsilon():
     assert acc.pure_epsilon(sampled) == pytest.approx(math.log(1 + 0.25 * math.expm1(0.5)), rel=1e-14)
     for event in (LDA, acc.GaussianEvent(1.0), acc.NonPrivateEvent(), acc.ApproximateDPEvent(1.0, 1e-9)):
         assert math.isinf(acc.pure_epsilon(event))
+
+
+@pytest.mark.parametrize("name", acc.ACCOUNTANTS)
+def test_every_accountant_states_a_published_value(name):
+    """Its class holds an example, which comes out as stated; autodp is a package of somebody else's."""
+    kind = type(acc.ACCOUNTANTS[name])
+    examples = doctest.DocTestFinder(recurse=False).find(kind, name, globs={})
+    assert name == "autodp" or examples[0].examples
+    for example in examples:
+        assert doctest.DocTestRunner().run(example).failed == 0
+
+
+def test_the_solvers_examples():
+    assert doctest.testmod(solver).failed == 0 < doctest.testmod(solver).attempted
+
+
+def test_the_page_has_a_row_for_every_accountant():
+    page = (Path(acc.__file__).resolve().parents[2] / "docs" / "accounting.md").read_text("utf-8")
+    rows = [line.split("`")[1] for line in page.splitlines() if line.startswith("| `")]
+    assert set(acc.ACCOUNTANTS) <= set(rows)
+
+
+@pytest.mark.parametrize("event", EVENTS.values(), ids=EVENTS)
+@pytest.mark.parametrize("name", acc.ACCOUNTANTS)
+def test_supports_says_what_is_refused(name, event):
+    supported = acc.ACCOUNTANTS[name].supports(event)
+    try:
+        acc.epsilon(event, 1e-4, name)
+    except ValueError:
+        assert not supported
+    except ImportError:
+        assert name == "autodp"
+    else:
+        assert supported
 
 
 def test_profile_falls():

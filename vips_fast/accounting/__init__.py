@@ -4,7 +4,8 @@ An *event* describes a mechanism and how its data were sampled; an *accountant* 
 All bounds are rounded upwards: no function here under-reports.
 """
 
-from .accountants import ACCOUNTANTS, Accountant, default_accountant, delta, describe, epsilon, privacy_profile
+from .accountant import Accountant
+from .accountants import ACCOUNTANTS, default_accountant, delta, describe, epsilon, privacy_profile
 from .amplification import add_remove_to_replace_one, amplify_epsilon_delta, amplify_rdp_poisson
 from .bayesian import BayesianAccountant, BayesianGuarantee
 from .calibration import calibrate_noise_multiplier

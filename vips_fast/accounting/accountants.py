@@ -5,16 +5,15 @@ is used.
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from . import composition, gaussian, generic, rdp, wang, zcdp
+from .accountant import Accountant
 from .checks import FloatArray, non_negative, open_probability
+from .composition import BasicAccountant, OptimalAccountant, StrongAccountant
 from .events import (
     GroupEvent,
     NonPrivateEvent,
@@ -24,102 +23,28 @@ from .events import (
     rate_and_mechanism,
     touching_leaves,
 )
-from .gaussian import gaussian_mu
+from .gaussian import GaussianAccountant, gaussian_mu
+from .generic import GenericAccountant
 from .printing import rounded_up
-from .privacy_loss import PrivacyLoss
-
-
-@dataclass(frozen=True)
-class Accountant:
-    """A named accountant."""
-
-    name: str
-    #: What it is called in a privacy statement.
-    title: str
-    #: Where its bound is proven.
-    source: str
-    #: ``bound("epsilon", event, delta, **options)`` or ``bound("delta", event, epsilon, **options)``, an upper bound.
-    bound: Callable[..., float]
-
-
-def _pld(quantity: str, event: PrivacyEvent, at: float, rtol: float = 1e-4) -> float:
-    loss = PrivacyLoss(event, rtol, smallest=at if quantity == "epsilon" else 1e-12)
-    return loss.epsilon(at) if quantity == "epsilon" else loss.delta(at)
-
-
-def _inverted(epsilon_of: Callable[..., float]) -> Callable[..., float]:
-    """A bound whose delta is the smallest with ``epsilon_of(event, delta)`` at most epsilon, rounded up, or else 1."""
-
-    def bound(quantity: str, event: PrivacyEvent, at: float, **options: Any) -> float:
-        if quantity == "epsilon":
-            return epsilon_of(event, at, **options)
-        low, high = math.log(1e-300), -1e-12
-        if epsilon_of(event, math.exp(high), **options) > at:
-            return 1.0
-        if epsilon_of(event, math.exp(low), **options) <= at:
-            return math.exp(low)
-        while high - low > 1e-9 * max(1.0, abs(high)):
-            middle = 0.5 * (low + high)
-            low, high = (low, middle) if epsilon_of(event, math.exp(middle), **options) <= at else (middle, high)
-        return math.exp(high)
-
-    return bound
-
-
-_WANG = "Wang, Balle & Kasiviswanathan 2019, theorems 9 and 27"
+from .privacy_loss.distribution import PldAccountant
+from .rdp import RdpAccountant
+from .wang import AutodpAccountant, WangAccountant
+from .zcdp import ZcdpAccountant
 
 #: Every accountant by the name that `epsilon` and `delta` take.
 ACCOUNTANTS: dict[str, Accountant] = {
     accountant.name: accountant
     for accountant in (
-        # Exact for whole-data Gaussian compositions.
-        Accountant("gaussian", "exact Gaussian mechanism", "Balle & Wang 2018, theorem 8", gaussian.bound),
-        # Exact for Poisson sampling, Laplace and randomised response; for sampling without replacement exact in one
-        # step and an upper bound in a composition.
-        Accountant(
-            "pld",
-            "privacy-loss distribution",
-            "Zhu, Dong & Wang 2022 (dominating pairs); Balle, Barthe & Gaboardi 2018 (sampling without "
-            "replacement); Feldman & Shenfeld 2026 (random allocation); Doroshenko et al. 2022 (discretisation)",
-            _pld,
-        ),
-        Accountant(
-            "rdp",
-            "Renyi differential privacy",
-            "Mironov 2017; Mironov, Talwar & Zhang 2019; Canonne, Kamath & Steinke 2020; Papernot & Steinke 2022 "
-            "(selection)",
-            rdp.bound,
-        ),
-        Accountant("wang", "analytical moments accountant", _WANG, wang.bound),
-        Accountant(
-            "autodp", "analytical moments accountant of the autodp package", _WANG, _inverted(wang.autodp_epsilon)
-        ),
-        Accountant(
-            "zcdp",
-            "zero-concentrated differential privacy",
-            "Bun & Steinke 2016; Canonne, Kamath & Steinke 2020, proposition 12",
-            zcdp.bound,
-        ),
-        Accountant(
-            "generic",
-            "generic accountant",
-            "Triastcyn & Faltings 2019; Mironov, Talwar & Zhang 2019; classical conversion",
-            generic.bound,
-        ),
-        # Exact for pure mechanisms that are randomised responses.
-        Accountant(
-            "optimal",
-            "optimal composition of (epsilon, delta) statements",
-            "Kairouz, Oh & Viswanath 2015, theorem 3.3; Murtagh & Vadhan 2016",
-            _inverted(composition.optimal_epsilon),
-        ),
-        Accountant(
-            "strong", "strong composition", "Dwork & Roth 2014, theorem 3.20", _inverted(composition.strong_epsilon)
-        ),
-        # Exact for pure mechanisms as delta tends to 0.
-        Accountant(
-            "basic", "basic composition", "Dwork & Roth 2014, theorem 3.16", _inverted(composition.basic_epsilon)
-        ),
+        GaussianAccountant(),
+        PldAccountant(),
+        RdpAccountant(),
+        WangAccountant(),
+        AutodpAccountant(),
+        ZcdpAccountant(),
+        GenericAccountant(),
+        OptimalAccountant(),
+        StrongAccountant(),
+        BasicAccountant(),
     )
 }
 
@@ -198,7 +123,8 @@ def _answer(
     if known is None and accountant.name != "pld":
         # A closed form needs no accuracy.
         options.pop("rtol", None)
-    return accountant.bound(quantity, event, at, **options)
+    ask = accountant.epsilon if quantity == "epsilon" else accountant.delta
+    return ask(event, at, **options)
 
 
 def privacy_profile(

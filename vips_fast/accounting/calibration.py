@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from .accountants import epsilon
 from .checks import open_probability, positive
 from .events import PrivacyEvent
-from .roots import right_end
+from .solver import find_root
 
 _Z_MAX = 1e9
 _Z_MIN = 1e-6
@@ -73,10 +73,10 @@ def calibrate_noise_multiplier(
     lo, hi, f_lo, f_hi = found
     line = lo + (hi - lo) * f_lo / (f_lo - f_hi) + 0.03 * rtol if math.isfinite(f_lo) else math.nan
     if hi - lo > rtol and lo < line < hi:
-        # Closely above where a line is zero: what `right_end` begins with may leave half of `rtol`.
+        # Closely above where a line is zero: what `find_root` begins with may leave half of `rtol`.
         value = excess(line)
         lo, hi, f_lo, f_hi = (lo, line, f_lo, value) if value <= 0.0 else (line, hi, value, f_hi)
-    return math.exp(right_end(excess, lo, hi, f_lo, f_hi, rtol))
+    return math.exp(find_root(excess, lo, hi, f_lo, f_hi, rtol))
 
 
 def _aim(rough: Callable[[float], float]) -> tuple[float, float]:
@@ -90,7 +90,7 @@ def _aim(rough: Callable[[float], float]) -> tuple[float, float]:
         known[t] = rough(t)
         return known[t]
 
-    hi = right_end(noted, *found, _ROUGH_NOISE)
+    hi = find_root(noted, *found, _ROUGH_NOISE)
     lo = max(t for t in known if t < hi)
     fall = known[lo] - known[hi]
     if not (math.isfinite(fall) and fall > 0.0):

@@ -86,9 +86,11 @@ def compare(
     best, delta = default_accountant(event), open_probability("delta", delta)
     rows = []
     for name in ACCOUNTANTS if accountants is None else accountants:
+        if accountants is None and not ACCOUNTANTS[name].supports(event):
+            continue
         try:
             value = epsilon(event, delta, name)
-        except (ValueError, ImportError):
+        except ImportError:
             if accountants is not None:
                 raise
             continue

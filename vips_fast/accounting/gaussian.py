@@ -11,6 +11,7 @@ is as exact as one release.
 import math
 from collections.abc import Callable
 
+from .accountant import Accountant
 from .checks import non_negative, open_probability
 from .events import GaussianEvent, PrivacyEvent, gaussian_mu_squared, rate_and_mechanism, touching_leaves
 
@@ -97,12 +98,37 @@ def gaussian_mu(event: PrivacyEvent) -> float | None:
     return math.sqrt(math.fsum(squares))
 
 
-def bound(quantity: str, event: PrivacyEvent, at: float) -> float:
-    """The smallest epsilon, or delta, of a composition of whole-data Gaussian mechanisms."""
-    mu = gaussian_mu(event)
-    if mu is None:
-        raise ValueError(
-            "accountant='gaussian' covers whole-data Gaussian mechanisms only; "
-            "use accountant='pld' for sampled or other mechanisms"
-        )
-    return gaussian_epsilon(mu, at) if quantity == "epsilon" else gaussian_delta(mu, at)
+class GaussianAccountant(Accountant):
+    """The exact bound of compositions of Gaussian mechanisms on the whole data.
+
+    One release with mu = 1 has delta = 0.1269 at epsilon = 1 (Balle & Wang 2018, theorem 8):
+
+    >>> from vips_fast.accounting import GaussianEvent, delta
+    >>> round(delta(GaussianEvent(1.0), 1.0, "gaussian"), 4)
+    0.1269
+    """
+
+    name = "gaussian"
+    title = "exact Gaussian mechanism"
+    source = "Balle & Wang 2018, theorem 8"
+
+    def _mu(self, event: PrivacyEvent) -> float:
+        mu = gaussian_mu(event)
+        if mu is None:
+            raise ValueError(
+                "accountant='gaussian' covers whole-data Gaussian mechanisms only; "
+                "use accountant='pld' for sampled or other mechanisms"
+            )
+        return mu
+
+    def check(self, event: PrivacyEvent) -> None:
+        """Accept Gaussian mechanisms on the whole data."""
+        self._mu(event)
+
+    def epsilon(self, event: PrivacyEvent, delta: float) -> float:
+        """Compute the smallest epsilon."""
+        return gaussian_epsilon(self._mu(event), delta)
+
+    def delta(self, event: PrivacyEvent, epsilon: float) -> float:
+        """Compute the smallest delta."""
+        return gaussian_delta(self._mu(event), epsilon)

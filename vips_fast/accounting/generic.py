@@ -17,9 +17,12 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from . import rdp
+from .accountant import Accountant
 from .checks import FloatArray, count, open_probability, positive, probability
 from .events import PoissonSampledEvent, PrivacyEvent, WithoutReplacementEvent
+from .rdp import RdpAccountant, default_orders
+
+_RDP = RdpAccountant()
 
 
 def generic_log_moment(sampling_probability: float, noise_multiplier: ArrayLike, order: int) -> FloatArray:
@@ -95,11 +98,35 @@ def _orders(event: PrivacyEvent) -> FloatArray | None:
         sampled |= isinstance(leaf, PoissonSampledEvent) and leaf.sampling_probability < 1.0
     if not sampled:
         return None
-    top = float(rdp.default_orders(event)[-1])
+    top = float(default_orders(event)[-1])
     grid = np.concatenate([np.arange(2.0, 65.0), np.geomspace(66.0, max(top, 67.0), 40)])
     return np.unique(np.floor(grid))
 
 
-def bound(quantity: str, event: PrivacyEvent, at: float) -> float:
-    """epsilon or delta by Renyi divergences with the classical conversion."""
-    return rdp.bound(quantity, event, at, "classical", _orders(event))
+class GenericAccountant(Accountant):
+    """The generic accountant: Renyi divergences at integer orders, with the classical conversion.
+
+    A Gaussian release with z = 1 has divergence alpha / 2, so its epsilon is 1/2 + sqrt(2 ln 1e5) = 5.2985 (Mironov
+    2017, corollary 3 and proposition 3):
+
+    >>> from vips_fast.accounting import GaussianEvent, epsilon
+    >>> round(epsilon(GaussianEvent(1.0), 1e-5, "generic"), 4)
+    5.2985
+    """
+
+    name = "generic"
+    title = "generic accountant"
+    source = "Triastcyn & Faltings 2019; Mironov, Talwar & Zhang 2019; classical conversion"
+
+    def check(self, event: PrivacyEvent) -> None:
+        """Accept Poisson samples and mechanisms on the whole data."""
+        _orders(event)
+        _RDP.check(event)
+
+    def epsilon(self, event: PrivacyEvent, delta: float) -> float:
+        """Bound epsilon at the best order."""
+        return _RDP.epsilon(event, delta, "classical", _orders(event))
+
+    def delta(self, event: PrivacyEvent, epsilon: float) -> float:
+        """Bound delta at the best order."""
+        return _RDP.delta(event, epsilon, "classical", _orders(event))

@@ -16,6 +16,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .accountant import Accountant
 from .checks import FloatArray, one_of, open_probability
 from .events import (
     ApproximateDPEvent,
@@ -218,9 +219,36 @@ def _best(event: PrivacyEvent, orders: ArrayLike | None, convert: Callable[[Arra
     return min(best, float(result.fun))
 
 
-def bound(
-    quantity: str, event: PrivacyEvent, at: float, conversion: str = "tight", orders: ArrayLike | None = None
-) -> float:
-    """epsilon or delta of any event with known Renyi divergences."""
-    convert = epsilon_from_rdp if quantity == "epsilon" else delta_from_rdp
-    return _best(event, orders, lambda a, r: convert(a, r, at, conversion))
+class RdpAccountant(Accountant):
+    """Renyi differential privacy of every event with a known Renyi divergence.
+
+    At order 2, a release with noise multiplier 1 has divergence 1 and, by the classical conversion, epsilon
+    1 + ln 1e5 = 12.5129 (Mironov 2017, proposition 3):
+
+    >>> from vips_fast.accounting import GaussianEvent, epsilon
+    >>> round(epsilon(GaussianEvent(1.0), 1e-5, "rdp", conversion="classical", orders=(2.0,)), 4)
+    12.5129
+    """
+
+    name = "rdp"
+    title = "Renyi differential privacy"
+    source = (
+        "Mironov 2017; Mironov, Talwar & Zhang 2019; Canonne, Kamath & Steinke 2020; Papernot & Steinke 2022 "
+        "(selection)"
+    )
+
+    def check(self, event: PrivacyEvent) -> None:
+        """Accept events with a known Renyi divergence."""
+        renyi_curve(event, [2.0])
+
+    def epsilon(
+        self, event: PrivacyEvent, delta: float, conversion: str = "tight", orders: ArrayLike | None = None
+    ) -> float:
+        """Bound epsilon at the best of `orders`, or of all real orders."""
+        return _best(event, orders, lambda a, r: epsilon_from_rdp(a, r, delta, conversion))
+
+    def delta(
+        self, event: PrivacyEvent, epsilon: float, conversion: str = "tight", orders: ArrayLike | None = None
+    ) -> float:
+        """Bound delta at the best of `orders`, or of all real orders."""
+        return _best(event, orders, lambda a, r: delta_from_rdp(a, r, epsilon, conversion))

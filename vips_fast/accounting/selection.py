@@ -47,6 +47,7 @@ from functools import lru_cache
 import numpy as np
 
 from .checks import FloatArray
+from .solver import find_threshold
 
 
 def truncated_negative_binomial_mean(gamma: float, shape: float) -> float:
@@ -72,15 +73,10 @@ def stopping_probability(mean: float, shape: float) -> float:
     low, high = 0.0, 1.0
     while truncated_negative_binomial_mean(math.exp(-high), shape) < mean:
         low, high = high, 2.0 * high
-    while high - low > 1e-14 * max(1.0, high):
-        middle = 0.5 * (low + high)
-        if not low < middle < high:
-            break
-        if truncated_negative_binomial_mean(math.exp(-middle), shape) < mean:
-            low = middle
-        else:
-            high = middle
-    return math.exp(-high) * (1.0 - 1e-12)
+    enough = find_threshold(
+        lambda t: truncated_negative_binomial_mean(math.exp(-t), shape) >= mean, low, high, atol=1e-14, rtol=1e-14
+    )
+    return math.exp(-enough) * (1.0 - 1e-12)
 
 
 def selected_curve(

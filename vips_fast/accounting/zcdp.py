@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
+from .accountant import Accountant
 from .checks import non_negative, one_of, open_probability, positive
 from .events import (
     ApproximateDPEvent,
@@ -106,6 +106,29 @@ def _rho(mechanism: PrivacyEvent) -> float:
     raise ValueError(f"{mechanism.to_json()} is not zCDP; use accountant='pld'")
 
 
-def bound(quantity: str, event: PrivacyEvent, at: float, **options: Any) -> float:
-    """`zcdp_epsilon` or `zcdp_delta` of a composition of whole-data mechanisms."""
-    return (zcdp_epsilon if quantity == "epsilon" else zcdp_delta)(zcdp_rho(event), at, **options)
+class ZcdpAccountant(Accountant):
+    """Zero-concentrated differential privacy of compositions of mechanisms on the whole data.
+
+    A release with rho = 1/2 has epsilon 0.5 + sqrt(2 ln 1e5) = 5.2985 by the simple conversion (Bun & Steinke 2016,
+    proposition 1.3):
+
+    >>> from vips_fast.accounting import GaussianEvent, epsilon
+    >>> round(epsilon(GaussianEvent(1.0), 1e-5, "zcdp", conversion="simple"), 4)
+    5.2985
+    """
+
+    name = "zcdp"
+    title = "zero-concentrated differential privacy"
+    source = "Bun & Steinke 2016; Canonne, Kamath & Steinke 2020, proposition 12"
+
+    def check(self, event: PrivacyEvent) -> None:
+        """Accept mechanisms on the whole data that are zCDP."""
+        zcdp_rho(event)
+
+    def epsilon(self, event: PrivacyEvent, delta: float, conversion: str = "tight") -> float:
+        """Bound epsilon by `zcdp_epsilon`."""
+        return zcdp_epsilon(zcdp_rho(event), delta, conversion)
+
+    def delta(self, event: PrivacyEvent, epsilon: float) -> float:
+        """Bound delta by `zcdp_delta`."""
+        return zcdp_delta(zcdp_rho(event), epsilon)

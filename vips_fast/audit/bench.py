@@ -70,7 +70,7 @@ class Watched(Part):
     def sum(self, model: Model, records: Records, rows: np.ndarray, words: np.ndarray, *more: Any) -> np.ndarray:
         """The inner backend's."""
         self.rows, self.words = rows, words
-        return self.inner.sum(model, records, rows, words, *more)
+        return np.asarray(self.inner.sum(model, records, rows, words, *more))
 
 
 class Bench:

@@ -47,6 +47,7 @@ from typing import Any
 import numpy as np
 
 from ..accounting import gaussian_mu
+from ..accounting.solver import find_threshold
 from ..engine.model import Release
 from ..engine.sampling import run_event
 from .adapter import Adapter
@@ -86,16 +87,8 @@ def one_run_lower_bound(n_canaries: int, n_guesses: int, n_right: int, error: fl
         )
     if not 0 < error < 1:
         raise ValueError(f"error={error!r}: expected a number in (0, 1)")
-    low, high = 0.0, 64.0
-    if not _impossible(low, n_canaries, n_guesses, n_right, error):
-        return 0.0
-    while high - low > 1e-4:
-        middle = 0.5 * (low + high)
-        if _impossible(middle, n_canaries, n_guesses, n_right, error):
-            low = middle
-        else:
-            high = middle
-    return low
+    # The safe side is a mu that the guesses rule out.
+    return find_threshold(lambda mu: _impossible(mu, n_canaries, n_guesses, n_right, error), 64.0, 0.0, atol=1e-4)
 
 
 def _impossible(mu: float, m: int, r: int, v: int, p: float) -> bool:

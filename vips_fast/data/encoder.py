@@ -118,7 +118,8 @@ class ColumnEncoder:
 
     def set_output(self, *, transform: str | None = None) -> Self:
         """What `transform` gives: "default" (CSR), "pandas" or "polars" (dense); returns the encoder."""
-        return set_output(self, transform)
+        set_output(self, transform)
+        return self
 
     def __sklearn_is_fitted__(self) -> bool:
         return True

@@ -107,7 +107,7 @@ def read_batches(
                 size, tell = os.fstat(raw.fileno()).st_size, raw.tell
             head = raw.peek(2)[:2]
             # GzipFile is a raw stream in all but its declared type.
-            file: Any = raw if head != b"\x1f\x8b" else stack.enter_context(io.BufferedReader(gzip.open(raw, "rb")))  # type: ignore[arg-type]
+            file: Any = raw if head != b"\x1f\x8b" else stack.enter_context(io.BufferedReader(gzip.open(raw, "rb")))
             head = file.peek(4)[:64]
             if format is None:
                 start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
@@ -450,7 +450,7 @@ def _slice(column: Any, first: int, last: int) -> list[Any]:
     """Some cells of a column as a list; what is missing is None."""
     if hasattr(column, "iloc"):
         part = column.iloc[first:last]
-        return part.astype(object).where(part.notna(), None).tolist()
+        return list(part.astype(object).where(part.notna(), None))
     part = column[first:last]
     for convert in ("to_pylist", "to_list", "tolist"):
         if hasattr(part, convert):

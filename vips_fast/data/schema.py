@@ -284,7 +284,7 @@ class Schema:
         if counts:
             values, codes = column.numbers(cells, self.nulls)
             return np.where(codes == 0, values, np.nan)
-        return np.array([*column.values, ""])[column.codes(cells, self.nulls).clip(-1)]
+        return np.asarray(np.array([*column.values, ""])[column.codes(cells, self.nulls).clip(-1)])
 
     def to_toml(self) -> str:
         """The text that `parse` reads."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cache, partial
 from itertools import chain
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 
@@ -191,7 +191,7 @@ def as_analyzer(analyzer: Any = None) -> Callable[[str], Sequence[str]]:
         return Analyzer(words=analyzer or "unicode")
     if not callable(analyzer):
         raise ValueError(f"analyzer of type {type(analyzer).__name__}: expected 'unicode', 'paper' or a function")
-    return analyzer
+    return cast(Callable[[str], Sequence[str]], analyzer)
 
 
 class _Pieces:

@@ -41,7 +41,7 @@ def digits() -> np.ndarray:
 
     Raises ImportError without scikit-learn.
     """
-    return (_datasets("vips-fast demo sbn").load_digits().data >= 8).astype(np.uint8)
+    return np.asarray(_datasets("vips-fast demo sbn").load_digits().data >= 8, dtype=np.uint8)
 
 
 def _datasets(what: str) -> Any:

@@ -104,7 +104,9 @@ class Threads:
             total += self._portion(model, records, rows[part], words[part], figures)
         return total
 
-    def _portion(self, model, records, rows, words, figures) -> np.ndarray:
+    def _portion(
+        self, model: Model, records: Records, rows: np.ndarray, words: np.ndarray, figures: dict[str, float] | None
+    ) -> np.ndarray:
         edges = records.edges(rows)
         n_blocks = len(edges) - 1
         total = zeros_on_line(model.fine_shape, np.int64)

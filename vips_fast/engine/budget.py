@@ -25,7 +25,7 @@ from typing import Any, Self
 
 from ..accounting import PrivacyEvent, RandomAllocationEvent, SelfComposedEvent, rounded_up
 from ..accounting.checks import non_negative, open_probability
-from ..accounting.roots import largest_integer
+from ..accounting.solver import find_integer
 from ..checks import check_name
 from ..store.atomic import create_file
 from ..store.lock import Lock
@@ -316,7 +316,7 @@ class Budget:
                 return False
             return True
 
-        return largest_integer(fits, least, count)
+        return find_integer(fits, least, count)
 
     def reserve(
         self, event: PrivacyEvent, count: int, *, least: int | None = None, what: str = "", part: str | None = None

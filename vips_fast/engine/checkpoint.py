@@ -34,7 +34,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from ..accounting import ComposedEvent, PrivacyEvent, SelfComposedEvent, epsilon, event_from_dict
-from ..accounting.roots import largest_integer
+from ..accounting.solver import find_integer
 from ..checks import check_flag, check_number
 from ..kernels import native
 from ..store.atomic import make_folder, naming, replace_file
@@ -480,7 +480,7 @@ def affordable(
     def fits(more: int) -> bool:
         return epsilon(ComposedEvent((*purchase, SelfComposedEvent(event, spent + more))), delta) <= target
 
-    return largest_integer(fits, max(0, planned - spent), wanted)
+    return find_integer(fits, max(0, planned - spent), wanted)
 
 
 @contextmanager

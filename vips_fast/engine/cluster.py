@@ -83,7 +83,7 @@ class Placed:
     """
 
     parts: list[range]
-    held: list[Future]
+    held: list[Future[Any]]
     records: Records | None = None
 
     @property
@@ -224,9 +224,9 @@ class DaskBackend:
             parts = given["groups"]
             given["groups"] = self._gathered("groups", lambda name, workers: [self._source(part) for part in parts])
             check_whole(given["groups"])
-        held: list[Future] = []
+        held: list[Future[Any]] = []
 
-        def begin(name: str, workers: list[str]) -> list[Future]:
+        def begin(name: str, workers: list[str]) -> list[Future[Any]]:
             answers = [
                 self.client.submit(
                     read_block,
@@ -251,7 +251,7 @@ class DaskBackend:
         ranges = [range(first, last) for first, last in zip(ends, ends[1:], strict=False)]
         return Placed(ranges, held), _common(facts)
 
-    def _gathered(self, what: str, begin: Callable[[str, list[str]], Sequence[Future | None]]) -> list[Any]:
+    def _gathered(self, what: str, begin: Callable[[str, list[str]], Sequence[Future[Any] | None]]) -> list[Any]:
         """What tasks on blocks give, begun anew where they are lost with workers."""
         from distributed import CancelledError
 
@@ -308,7 +308,7 @@ class DaskBackend:
             future = self._scattered(own, worker)
             placed.held[number : number + 1] = [future]
 
-    def _scattered(self, sent: Sent, worker: str) -> Future:
+    def _scattered(self, sent: Sent, worker: str) -> Future[Any]:
         """What is sent, on a worker, from which the others fetch it (Dask's own broadcast waits for the dead for good).
 
         By the scheduler, who notices at once that a worker dies; this process would wait for it.
@@ -316,7 +316,7 @@ class DaskBackend:
         TimeoutError where the worker does not take it, which may have died.
         """
         limit = min(self.timeout, TIMEOUT) + sent.nbytes / _SLOWEST
-        future: Future = self.client.sync(
+        future: Future[Any] = self.client.sync(
             self.client._scatter, sent, workers=[worker], hash=False, direct=False, callback_timeout=limit
         )
         return future
@@ -363,7 +363,7 @@ class DaskBackend:
         # A name of its own: Dask takes what it finds under a known one for the result.
         name = f"{draw.step}-{secrets.token_hex(8)}"
 
-        def submit(function: Callable[..., Any], *arguments: Any, key: str) -> Future:
+        def submit(function: Callable[..., Any], *arguments: Any, key: str) -> Future[Any]:
             return self.client.submit(function, *arguments, key=key, workers=workers, pure=False)
 
         try:

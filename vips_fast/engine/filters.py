@@ -65,6 +65,7 @@ from ..accounting import (
 )
 from ..accounting.gaussian import gaussian_mu
 from ..accounting.parts import composed
+from ..accounting.solver import find_threshold
 
 #: Events with how often each was, or may be, released.
 Counts = Mapping[PrivacyEvent, int]
@@ -184,7 +185,7 @@ LARGEST_NOISE = 1e7
 
 
 def smallest_noise(cost: Callable[[float], float], limit: float) -> float | None:
-    """The smallest noise multiplier with ``cost(noise_multiplier) <= limit``, by bisection; None if there is none.
+    """Find the smallest noise multiplier with ``cost(noise_multiplier) <= limit``; None if there is none.
 
     ``cost`` falls with the noise, and the answer has been tried: its own cost is within the limit.
     """
@@ -198,7 +199,4 @@ def smallest_noise(cost: Callable[[float], float], limit: float) -> float | None
         low, high = low / 2.0, low
         if high < 1e-3:
             return high
-    while high / low > 1.0 + 1e-4:
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if cost(middle) <= limit else (middle, high)
-    return high
+    return find_threshold(lambda z: cost(z) <= limit, low, high, rtol=1e-4, geometric=True)

@@ -27,8 +27,9 @@ MAX_RECORDS = 2**31
 class Records(Protocol):
     """The private records of one run, as a model's reader prepared them."""
 
-    #: How many there are. Private under "add or remove": nothing but the drawing of a minibatch may read it.
-    n_rows: int
+    @property
+    def n_rows(self) -> int:
+        """Number of records. It is private under "add or remove": only the drawing of a minibatch may read it."""
 
     @property
     def usable(self) -> np.ndarray | None:

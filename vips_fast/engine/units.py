@@ -25,7 +25,8 @@ def mixed(words: np.ndarray) -> np.ndarray:
     """The finisher of SplitMix64: uint64 words scrambled, one to one."""
     words = (words ^ (words >> np.uint64(30))) * _MIX1
     words = (words ^ (words >> np.uint64(27))) * _MIX2
-    return words ^ (words >> np.uint64(31))
+    scrambled: np.ndarray = words ^ (words >> np.uint64(31))
+    return scrambled
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class UnitRecords:
         self._starts = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
 
     def _lengths(self, units: np.ndarray) -> np.ndarray:
-        lengths = self._starts[units + 1] - self._starts[units]
+        lengths: np.ndarray = self._starts[units + 1] - self._starts[units]
         return lengths if self._limit is None else np.minimum(lengths, self._limit)
 
     def _numbers(self, places: np.ndarray) -> np.ndarray:
@@ -84,7 +85,7 @@ class UnitRecords:
 
     def subset(self, units: np.ndarray) -> "UnitRecords":
         """See `vips_fast.engine.model.Records`; each unit with all its rows."""
-        lengths = self._starts[units + 1] - self._starts[units]
+        lengths: np.ndarray = self._starts[units + 1] - self._starts[units]
         ends = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
         places = np.repeat(self._starts[units] - ends[:-1], lengths) + np.arange(ends[-1])
         other = copy(self)
@@ -135,7 +136,7 @@ def read_units(
 class Selection:
     """Some rows of records that stay where they are, such as on disk; see `vips_fast.engine.model.Records`."""
 
-    def __init__(self, records: Any, chosen: np.ndarray):
+    def __init__(self, records: Records, chosen: np.ndarray):
         self._records, self._chosen, self.n_rows = records, chosen, len(chosen)
 
     @property

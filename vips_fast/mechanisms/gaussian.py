@@ -31,7 +31,7 @@ class GaussianMechanism:
     sensitivity: float
     clip_norm: float
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name in ("sensitivity", "clip_norm"):
             value = getattr(self, name)
             if not LEAST_BOUND <= value <= LARGEST_BOUND:

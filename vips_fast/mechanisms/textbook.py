@@ -190,4 +190,4 @@ def randomized_response_frequencies(reported: ArrayLike, event: RandomizedRespon
     other = (1.0 - p) / (k - 1)
     if p == other:
         raise ValueError("responses with truth_probability = 1 / n_categories carry no information")
-    return (counts / max(1, counts.sum()) - other) / (p - other)
+    return np.asarray((counts / max(1, counts.sum()) - other) / (p - other), dtype=np.float64)

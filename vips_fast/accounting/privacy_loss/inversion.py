@@ -45,7 +45,7 @@ import numpy as np
 from ..checks import FloatArray
 from ..events import GaussianEvent, PoissonSampledEvent, PrivacyEvent, gaussian_mu_squared, touching_leaves
 from ..gaussian import gaussian_delta
-from ..roots import right_end
+from ..solver import find_root
 from .allocation import Kind, lognormal, merged
 from .convolution import UNIT, ComplexArray
 
@@ -261,7 +261,7 @@ class Inversion:
             if first is None:
                 return None
             if first > 0:
-                root = right_end(excess, logs[first - 1], logs[first], values[first - 1], values[first], 1e-7)
+                root = find_root(excess, logs[first - 1], logs[first], values[first - 1], values[first], 1e-7)
                 found = math.exp(root)
                 if not self.upper and (tau <= 1.5 * part * found or tau == self._least):
                     return _ten_digits(math.exp(root - 3e-7), False) if excess(root - 3e-7) > 0.0 else None

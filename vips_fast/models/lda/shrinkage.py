@@ -32,6 +32,7 @@ from collections.abc import Mapping
 import numpy as np
 from scipy.special import gammaincinv, ndtr
 
+from ...accounting.solver import halve_brackets
 from ...engine.model import array_of
 from ...kernels import native
 from ...kernels.psd import one_blas_thread
@@ -119,15 +120,16 @@ def mean_one(grid: np.ndarray) -> np.ndarray:
 
     r is 1 on the average over topics; where the data do not tell, this is all that the prior knows.
     """
-    low, high = -100.0 / grid[-1], 100.0
-    for _ in range(60):
-        c = (low + high) / 2
-        weight = np.exp(-c * (grid - grid[0]))
-        if weight @ grid > weight.sum():
-            low = c
-        else:
-            high = c
-    return weight / weight.sum()
+
+    def weights(c: np.ndarray) -> np.ndarray:
+        return np.exp(-c * (grid - grid[0]))
+
+    def heavy(c: np.ndarray) -> np.ndarray:
+        return weights(c) @ grid > weights(c).sum()
+
+    low, high = halve_brackets(heavy, np.array(-100.0 / grid[-1]), np.array(100.0, dtype=grid.dtype), 59)
+    found = weights(0.5 * (low + high))
+    return found / found.sum()
 
 
 class ProductShrinkage:
@@ -338,11 +340,11 @@ class ProductShrinkage:
         top = (center + 6 * sd).max(axis=2, where=weight > 1e-9, initial=0.0)
         out = np.empty((*top.shape, len(levels)))
         for i, level in enumerate(levels):
-            low, high = np.zeros_like(top), top
-            for _ in range(_HALVINGS):
-                middle = (low + high) / 2
-                below = (weight * ndtr((middle[:, :, None] - center) / sd)).sum(axis=2) < level
-                low, high = np.where(below, middle, low), np.where(below, high, middle)
+
+            def below(x: np.ndarray, level: float = level) -> np.ndarray:
+                return np.asarray((weight * ndtr((x[:, :, None] - center) / sd)).sum(axis=2) < level)
+
+            low, high = halve_brackets(below, np.zeros_like(top), top, _HALVINGS)
             out[:, :, i] = np.where(low == 0.0, 0.0, (low + high) / 2)
         return out * self._sd[first:last, :, None]
 

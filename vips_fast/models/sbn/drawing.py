@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 from scipy.special import expit, ndtri
 
+from ...accounting.solver import halve_brackets
 from ...data.types import Bits
 from ...kernels.psd import one_blas_thread, psd_project
 
@@ -46,11 +47,11 @@ def thresholded_normal(mean: np.ndarray, covariance: np.ndarray) -> tuple[np.nda
     angles = np.empty(len(rows))
     for first in range(0, len(rows), _PAIRS):
         k, m = rows[first : first + _PAIRS], columns[first : first + _PAIRS]
-        low, high = np.full(len(k), -_WIDEST), np.full(len(k), _WIDEST)
-        for _ in range(_HALVINGS):
-            middle = 0.5 * (low + high)
-            short = joint_excess(h[k], h[m], middle) < covariance[k, m]
-            low, high = np.where(short, middle, low), np.where(short, high, middle)
+
+        def short(angle: np.ndarray, k: np.ndarray = k, m: np.ndarray = m) -> np.ndarray:
+            return joint_excess(h[k], h[m], angle) < covariance[k, m]
+
+        low, high = halve_brackets(short, np.full(len(k), -_WIDEST), np.full(len(k), _WIDEST), _HALVINGS)
         angles[first : first + _PAIRS] = 0.5 * (low + high)
     correlation = np.eye(K)
     correlation[rows, columns] = correlation[columns, rows] = np.sin(angles)

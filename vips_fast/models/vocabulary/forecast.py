@@ -14,6 +14,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import ndtri
 
+from ...accounting.solver import halve_brackets
 from ...engine.model import Release
 from ...mechanisms import GaussianMechanism
 from .model import VocabularyModel
@@ -35,14 +36,15 @@ def _crowd(tokens: float, n_words: int) -> tuple[np.ndarray, ...]:
     frequency = (rank + _OFFSET) ** -_EXPONENT * np.sqrt(1 - rank / (n_words + 1))
     frequency /= words @ frequency
     held = np.minimum(tokens * np.exp(_SPREAD * ndtri((np.arange(_CROWD) + 0.5) / _CROWD)), 0.8 * n_words)
-    # So many words, of these frequencies, would a person of each class have to write.
-    low, high = np.full(_CROWD, -20.0), np.full(_CROWD, 60.0)
-    for _ in range(60):
-        length = (low + high) / 2
-        holds = -np.expm1(-np.exp(length)[:, None] * frequency)
-        short = holds @ words < held
-        low, high = np.where(short, length, low), np.where(short, high, length)
-    return words, frequency, held, holds
+
+    def holds(length: np.ndarray) -> np.ndarray:
+        return np.asarray(-np.expm1(-np.exp(length)[:, None] * frequency))
+
+    # The logarithm of the number of words, of these frequencies, that a person of each class would have to write.
+    low, high = halve_brackets(
+        lambda length: holds(length) @ words < held, np.full(_CROWD, -20.0), np.full(_CROWD, 60.0), 59
+    )
+    return words, frequency, held, holds(0.5 * (low + high))
 
 
 def forecast(

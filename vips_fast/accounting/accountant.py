@@ -1,0 +1,57 @@
+"""The contract of an accountant: a named method that bounds the (epsilon, delta) of events.
+
+An accountant is a class in one file, with its proof beside it, and one entry of `vips_fast.accounting.ACCOUNTANTS`.
+Every answer is an upper bound: it is rounded up, never down.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+from .events import PrivacyEvent
+from .solver import find_threshold
+
+
+class Accountant(ABC):
+    """A named method that bounds the (epsilon, delta) of events.
+
+    `vips_fast.accounting.epsilon` and `delta` check the arguments and answer for events that are trivial; an accountant
+    sees the others. Its docstring states a published value, as an example that the tests run.
+    """
+
+    #: The name that `vips_fast.accounting.epsilon` takes.
+    name: ClassVar[str]
+    #: Its name in a privacy statement.
+    title: ClassVar[str]
+    #: The theorem, and where it is proven.
+    source: ClassVar[str]
+
+    @abstractmethod
+    def check(self, event: PrivacyEvent) -> None:
+        """Raise ValueError, naming an accountant that can, if this one cannot bound the event."""
+
+    def supports(self, event: PrivacyEvent) -> bool:
+        """Tell whether this accountant can bound the event."""
+        try:
+            self.check(event)
+        except ValueError:
+            return False
+        return True
+
+    @abstractmethod
+    def epsilon(self, event: PrivacyEvent, delta: float, *args: Any, **options: Any) -> float:
+        """Bound the smallest epsilon >= 0 at `delta` in (0, 1); ValueError as `check`."""
+
+    def delta(self, event: PrivacyEvent, epsilon: float, *args: Any, **options: Any) -> float:
+        """Bound the smallest delta at `epsilon` >= 0, in [0, 1]; ValueError as `check`.
+
+        An accountant without a formula for it inverts its `epsilon`.
+        """
+
+        def enough(t: float) -> bool:
+            return self.epsilon(event, math.exp(t), *args, **options) <= epsilon
+
+        low, high = math.log(1e-300), -1e-12
+        if not enough(high):
+            return 1.0
+        return math.exp(low if enough(low) else find_threshold(enough, low, high, atol=1e-9, rtol=1e-9))
