@@ -73,16 +73,13 @@ class BuildKernels(build_ext):
         super().build_extension(ext)
 
 
-#: Made from the parser of the command line; installed beside the command, where `man` looks.
+#: Made from the table of the command line's options; installed beside the command, where `man` looks.
 MANUAL = "build/man/vips-fast.1"
 
 
 def write_manual() -> None:
     """Write the manual page, in a process of its own, which imports the package without what is built for it."""
-    code = (
-        "from vips_fast import __version__; from vips_fast.cli.main import build_parser; "
-        "from vips_fast.cli.manual import page; print(page(build_parser(), __version__), end='')"
-    )
+    code = "from vips_fast import __version__; from vips_fast.cli.manual import page; print(page(__version__), end='')"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=True)
     path = ROOT / MANUAL
     path.parent.mkdir(parents=True, exist_ok=True)

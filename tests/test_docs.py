@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from alone import alone
 
-from vips_fast.cli.main import build_parser
+from vips_fast.cli.parser import parse
 
 ROOT = Path(__file__).resolve().parent.parent
 NAMES = (
@@ -109,7 +109,7 @@ PAGES = [ROOT / "README.md", *WRITTEN]
 def test_the_commands_are_understood(page):
     """Lines that begin with ``vips-fast`` name commands and options that there are."""
     for line in re.findall(r"^ +vips-fast (.*)$", page.read_text(), re.M):
-        assert build_parser().parse_args(shlex.split(line, comments=True)).run, line
+        assert parse(shlex.split(line, comments=True)).command.load(), line
 
 
 ROOT_PAGES = sorted(ROOT.glob("*.md"))

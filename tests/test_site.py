@@ -13,8 +13,7 @@ from urllib.parse import unquote
 import pytest
 
 import vips_fast
-from vips_fast.cli.help import commands
-from vips_fast.cli.main import build_parser
+from vips_fast.cli.tables import PROGRAM
 
 ROOT = Path(__file__).resolve().parent.parent
 NEEDS = ("sphinx", "myst_nb", "pydata_sphinx_theme", "sphinx_design", "ipykernel")
@@ -95,7 +94,7 @@ def test_the_reference_has_every_public_name_and_command_and_no_private_one(page
     private = [name for name in described if any(re.match(r"_(?!_)", part) for part in name.split("."))]
     assert not private
     (page,) = [page for path, page in pages.items() if path.name == "commands.html"]
-    assert {f"vips-fast-{name.replace(' ', '-')}" for name, _ in commands(build_parser()) if name} <= set(page.ids)
+    assert {one.prog.replace(" ", "-") for one in PROGRAM.all() if one.words} <= set(page.ids)
 
 
 def test_search_and_versions_need_no_server_of_others(site):

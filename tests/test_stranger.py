@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vips_fast.cli.main import build_parser
+from vips_fast.cli.parser import parse
 
 ROOT = Path(__file__).resolve().parent.parent
 BLOCK = re.search(r"^    git clone ADDRESS.*?\n\n", (ROOT / "README.md").read_text(), re.M | re.S)[0]
@@ -23,7 +23,7 @@ COMMANDS = [line.partition("    #")[0].strip() for line in BLOCK.strip().splitli
 def test_there_are_five_commands_that_are_understood():
     assert len(COMMANDS) == 5
     for line in COMMANDS[3:]:
-        assert build_parser().parse_args(line.split()[1:]).run, line
+        assert parse(line.split()[1:]).command, line
 
 
 def table(path):

@@ -1,10 +1,9 @@
 """Writes the reference, before Sphinx reads: a page for each public package, and one for the commands.
 
-The packages' names are those of their ``__all__``, the commands are those of the program's own parser, so that neither
-list can be forgotten.
+The packages' names come from their ``__all__``, and the commands from the shell's table, so neither list can be
+forgotten.
 """
 
-import argparse
 import importlib
 import inspect
 import pkgutil
@@ -16,9 +15,10 @@ from sphinx.pycode import ModuleAnalyzer
 
 import vips_fast
 from vips_fast.cli.exits import Exit
-from vips_fast.cli.help import EXAMPLES, argument, commands, usage
-from vips_fast.cli.main import build_parser
-from vips_fast.cli.manual import ENVIRONMENT
+from vips_fast.cli.help import usage
+from vips_fast.cli.manual import ENVIRONMENT, sentence
+from vips_fast.cli.options import Command
+from vips_fast.cli.tables import PROGRAM
 
 #: Modules of which users take names although no ``__all__`` lists them, and these names.
 OTHERS = {
@@ -138,16 +138,13 @@ def _comment(path: str) -> list[str]:
 
 
 def commands_page() -> str:
-    """The commands with their options and examples, as ``--help`` has them."""
-    parser = build_parser()
-    lines = ["# Commands", "", parser.description or "", "", "```text", usage(parser), "```", "", *_options(parser)]
-    for name, one in commands(parser):
-        if name:
-            lines += ["", f"## vips-fast {name}" if " " not in name else f"### vips-fast {name}", ""]
-            lines += [_sentence(one.description or ""), "", "```text", usage(one), "```", "", *_options(one)]
-            inner = any(isinstance(action, argparse._SubParsersAction) for action in one._actions)
-            if not inner and name in EXAMPLES:
-                lines += ["", "```sh", *EXAMPLES[name], "```"]
+    """List the commands with their options and examples, as ``--help`` does."""
+    lines = ["# Commands", "", PROGRAM.summary, "", "```text", usage(PROGRAM), "```", "", *_options(PROGRAM)]
+    for one in list(PROGRAM.all())[1:]:
+        lines += ["", f"{'###' if ' ' in one.words else '##'} {one.prog}", ""]
+        lines += [_text(sentence(one)), "", "```text", usage(one), "```", "", *_options(one)]
+        if not one.inner:
+            lines += ["", "```sh", *one.lines, "```"]
     lines += ["", "## Exit codes", ""]
     lines += ["| code | meaning |", "| --- | --- |", *(f"| {int(code)} | {_cell(code.meaning)} |" for code in Exit)]
     lines += ["", "## Environment", "", "| variable | meaning |", "| --- | --- |"]
@@ -155,19 +152,9 @@ def commands_page() -> str:
     return "\n".join([*lines, ""])
 
 
-def _options(parser: argparse.ArgumentParser) -> list[str]:
-    shown = [one for one in parser._actions if one.dest != "help" and not isinstance(one, argparse._SubParsersAction)]
-    formatter = parser._get_formatter()
-    rows = [
-        f"| `{argument(one).replace('|', '/')}` | {_cell(formatter._expand_help(one) if one.help else '')} |"
-        for one in shown
-    ]
+def _options(command: Command) -> list[str]:
+    rows = [f"| `{one.typed().replace('|', '/')}` | {_cell(one.help)} |" for one in command.options]
     return ["| argument | meaning |", "| --- | --- |", *rows] if rows else []
-
-
-def _sentence(text: str) -> str:
-    text = text.strip()
-    return _text(text[:1].upper() + text[1:] + "." * (not text.endswith(".")))
 
 
 def _text(text: str) -> str:

@@ -1,6 +1,5 @@
 """A fit's arguments from a job file, and the check of one."""
 
-import argparse
 import json
 import os
 
@@ -9,9 +8,10 @@ import pytest
 
 from vips_fast import cli
 from vips_fast.accounting import rounded_up
-from vips_fast.cli.config import JobParser
-from vips_fast.cli.main import build_parser
+from vips_fast.cli.jobfile import load
+from vips_fast.cli.parser import parse
 from vips_fast.cli.progress import ProgressLine
+from vips_fast.cli.tables import PROGRAM
 from vips_fast.engine.budget import Budget
 
 FITS = ("fit lda", "fit blr", "fit sbn", "fit mixture")
@@ -35,8 +35,8 @@ def job(tmp_path):
 
 
 def parsed(*argv):
-    known = vars(build_parser().parse_args([str(word) for word in argv]))
-    return {name: value for name, value in known.items() if name not in ("config", "job_file", "run")}
+    known = vars(parse([str(word) for word in argv]))
+    return {name: value for name, value in known.items() if name != "config"}
 
 
 #: All options of the fits but one of each pair that excludes the other, as a file and as words; paths are absolute.
@@ -138,16 +138,11 @@ def test_every_option_means_what_it_means_on_the_command_line(job, command):
     by_file = parsed(*command.split(), "--config", job(command, **options))
     assert by_file == parsed(*command.split(), *words)
     # The words that `config` prints, too.
-    again = build_parser().parse_args([*command.split(), "--config", str(job(command, **options))]).job_file
+    again = load(job(command, **options)).arguments()
     assert parsed(*command.split(), *again) == by_file
     # And no option was forgotten here: those that exclude one of these are tested below.
-    parser = build_parser()
-    for word in command.split():
-        (group,) = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
-        parser = group.choices[word]
-    assert isinstance(parser, JobParser)
-    known = {max(a.option_strings or [a.dest], key=len).lstrip("-").replace("-", "_") for a in parser._actions}
-    assert known - ELSE - {"help", "config"} == {name.replace("-", "_") for name in options}
+    (one,) = [one for one in PROGRAM.all() if one.words == command]
+    assert {option.key for option in one.options} - ELSE - {"config"} == {name.replace("-", "_") for name in options}
 
 
 def test_the_command_line_comes_first(job):

@@ -8,12 +8,13 @@ import subprocess
 import pytest
 
 from vips_fast import __version__
-from vips_fast.cli.arguments import Parser
-from vips_fast.cli.help import EXAMPLES, commands
-from vips_fast.cli.main import build_parser
+from vips_fast.cli.help import usage
 from vips_fast.cli.manual import page
+from vips_fast.cli.options import Command, OneOf, Option, switch
+from vips_fast.cli.parser import parse
+from vips_fast.cli.tables import PROGRAM
 
-COMMANDS = dict(commands(build_parser()))
+COMMANDS = {command.words: command for command in PROGRAM.all()}
 
 
 def words(text):
@@ -32,27 +33,23 @@ def test_no_line_is_too_long_and_nothing_is_cut(name, run, monkeypatch):
         assert max(map(len, text.splitlines())) <= width, width
         texts.append(words(text))
     assert len(set(texts)) == 1
-    for action in COMMANDS[name]._actions:
-        assert all(option in texts[0] for option in action.option_strings)
+    for option in COMMANDS[name].options:
+        assert option.positional or all(word in texts[0] for word in option.names)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_examples_that_are_understood(name):
-    assert EXAMPLES.get(name), f"cli/help.py has no example of vips-fast {name}"
-    for example in EXAMPLES[name]:
-        assert example.startswith(f"vips-fast {name}".rstrip())
-        assert build_parser().parse_args(shlex.split(example.partition(" > ")[0])[1:]).run
-
-
-def test_no_example_of_a_command_that_is_gone():
-    assert not EXAMPLES.keys() - COMMANDS.keys()
+    command = COMMANDS[name]
+    assert command.lines, f"cli/tables has no example of {command.prog}"
+    for example in command.lines:
+        assert parse(shlex.split(example.partition(" > ")[0])[1:]).command in command.all()
 
 
 def test_an_example_that_is_wrapped_is_one_command(run, monkeypatch):
     monkeypatch.setenv("COLUMNS", "60")
     _, text, _ = run("fit", "lda", "--help")
     shown = text.split("examples:\n")[1].replace("\\\n", " ").splitlines()
-    assert [shlex.split(line) for line in shown] == [shlex.split(line) for line in EXAMPLES["fit lda"]]
+    assert [shlex.split(line) for line in shown] == [shlex.split(line) for line in COMMANDS["fit lda"].lines]
 
 
 def test_the_usage_names_what_is_required(run, monkeypatch):
@@ -61,30 +58,27 @@ def test_the_usage_names_what_is_required(run, monkeypatch):
         "budget create": "--epsilon EPSILON --delta DELTA --dataset NAME [options] FILE",
         "budget show": "[options] FILE",
         "schema check": "[options] FILE [TABLE]",
-        "fit lda": "--out DIR --topics N_COMPONENTS [options] INPUT",
+        "fit lda": "--out DIR --topics TOPICS [options] INPUT",
         "budget": "[options] COMMAND ...",
     }.items():
         assert run(*name.split(), "--help")[1].splitlines()[0] == f"usage: vips-fast {name} {expected}"
 
 
 def test_the_usage_names_of_what_one_is_required():
-    parser = Parser("tool")
-    goal = parser.add_mutually_exclusive_group(required=True)
-    goal.add_argument("--noise")
-    goal.add_argument("--free", action="store_true")
-    parser.add_argument("files", nargs="*")
-    assert parser.format_usage() == "usage: tool (--noise NOISE | --free) [options] [files ...]\n"
+    goal = OneOf((Option("--noise"), switch("--free", "")), required=True)
+    command = Command("tool", "", entries=(goal, Option("files", nargs="+")))
+    assert usage(command) == "vips-fast tool (--noise NOISE | --free) [options] files [files ...]"
 
 
 def test_the_manual_page_holds_every_command_and_no_stray_request():
-    text = page(build_parser(), __version__)
+    text = page(__version__)
     known = {".TH", ".SH", ".SS", ".PP", ".TP", ".RS", ".RE", ".br", ".nh", ".ad"}
     assert {line.split()[0] for line in text.splitlines() if line.startswith((".", "'"))} == known
     plain = text.replace(r"\-", "-").replace(r"\e", "\\")
-    for name, parser in COMMANDS.items():
+    for name, command in COMMANDS.items():
         assert f".SS vips-fast {name}\n" in plain or not name
-        assert all(a.option_strings[-1] in plain for a in parser._actions if a.option_strings and a.dest != "help")
-        assert all(example in plain for example in EXAMPLES[name] if name not in ("fit", "budget", "schema"))
+        assert all(option.typed() in plain for option in command.options)
+        assert all(example in plain for example in command.lines)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -49,7 +49,7 @@ def test_every_record_is_complete(one):
     assert bool(one.command) == bool(one.shell) and (one.shell or not one.verb)
     if one.shell:
         shell = resolve(one.shell)
-        assert callable(shell.add) and callable(shell.fit) and (not one.verb or callable(shell.read_new))
+        assert callable(shell.fit) and (not one.verb or callable(shell.read_new))
     if one.scorer:
         scorer, (low, high) = resolve(one.scorer)(kinds[0](), 10)
         assert callable(scorer) and low < high
@@ -205,7 +205,7 @@ def test_what_a_model_is_is_asked_of_its_family_alone():
 
 # ------------------------------------------------------------------- a rehearsal
 
-#: All that a model takes, by file: what is written, or what is put before a mark in a file that is there.
+#: All that a model takes, by file: its text, or pairs of a mark in an existing file and the text to put before it.
 ADDED = {
     "models/ball.py": '''"""Networks with a name of their own."""
 
@@ -256,10 +256,13 @@ class Ball(Part):
 
 """,
     ),
-    "cli/help.py": (
-        '    "topics": (',
-        '    "fit ball": ("vips-fast fit ball x.npy --out m",),\n'
-        '    "search ball": ("vips-fast search ball x.npy --out m --try seed=1,2",),\n',
+    "cli/tables/fits.py": (
+        "FIT = command(",
+        'BALL = _fit("ball", "a ball", "ball:fit", Option("input"), examples=("x.npy --out m",))\n',
+        'MIXTURE), metavar="MODEL")',
+        "BALL, ",
+        '        _search(SBN, "',
+        '        _search(BALL, "x.npy --out m --try seed=1,2"),\n',
     ),
     "cli/ball.py": '''"""``fit ball``."""
 
@@ -267,19 +270,11 @@ from pathlib import Path
 
 import numpy as np
 
+from ..models.ball import BallNetwork
 from . import texts
-from .arguments import command
-
-
-def add(commands, models):
-    parser = command(models, "ball", fit, "fit a ball")
-    parser.add_argument("input")
-    parser.add_argument("--out", required=True)
 
 
 def fit(args):
-    from ..models.ball import BallNetwork
-
     X = np.load(args.input)
     model = BallNetwork(2, noise_multiplier=2.0, n_steps=2).fit(X, transcript=args.out + ".transcript")
     model.save(args.out)
@@ -314,6 +309,7 @@ assert "Balls are round." in page and "c0, c1, c2, c3, c4" in page and "vips-fas
 assert main(["transform", "m", "x.npy", "--out", "z.csv"]) == 0
 assert open("z.csv").readline().startswith("ball1,ball2")
 assert main(["predict", "m", "x.npy"]) == 2
+assert main(["search", "ball", "--help"]) == 0
 assert adapter_for("ball").kind is vips_fast.BallNetwork
 assert adapter_for(vips_fast.BallNetwork(3)).estimator().n_components == 3
 assert default_scorer(vips_fast.BallNetwork(2), 5)[1] == (0.0, 1.0)
@@ -330,9 +326,10 @@ def test_a_model_takes_a_record_and_at_most_eight_files(tmp_path):
     for name, text in ADDED.items():
         path = copy / name
         if isinstance(text, tuple):
-            mark, more = text
-            text = path.read_text("utf-8").replace(mark, more + mark, 1)
-            assert more in text
+            marks, text = text, path.read_text("utf-8")
+            for mark, more in zip(marks[::2], marks[1::2], strict=True):
+                assert mark in text, (name, mark)
+                text = text.replace(mark, more + mark, 1)
         path.write_text(text, "utf-8")
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     done = subprocess.run(

@@ -1,44 +1,22 @@
-"""``audit``: try to break the privacy claim of a model and its settings."""
+"""``audit``: try to break the privacy guarantee of a model and its settings."""
 
+import ast
 import contextlib
+import json
 from argparse import Namespace
 from typing import Any
 
-from ..models.family import family_named, with_adapter
-from .arguments import add_sampling, command, positive, whole
+from .. import audit
+from ..audit import invented_documents, membership_attack
+from ..data import load_corpus
+from ..models.family import family_named
 from .fit import given, settings_of
-from .output import output_file, say
-
-
-def add(commands: Any) -> None:
-    parser = command(commands, "audit", run, "try to break the privacy claim of a model and its settings")
-    parser.add_argument("family", nargs="?", default="lda", choices=with_adapter(), help="default lda")
-    parser.add_argument("--layers", metavar="A,B,…", help="some of the layers A, B, C, D, E, G and H, default all")
-    size = parser.add_mutually_exclusive_group()
-    size.add_argument("--quick", action="store_true", help="about a minute (default)")
-    size.add_argument("--full", action="store_true", help="the sizes of the documentation, minutes")
-    what = "in place of the layers: guess from published topics which documents were in the corpus (lda alone)"
-    size.add_argument("--attack", action="store_true", help=what)
-    what = "documents to attack, which must be public: CSR .npz or UCI docword; default: invented ones"
-    parser.add_argument("--documents", metavar="FILE", help=what)
-    parser.add_argument("--models", type=whole, metavar="N", help="shadow models of the attack, default 64")
-    add_sampling(parser, "poisson")
-    what = "topics or units, default 2; topics 4, of an attack 10"
-    parser.add_argument("--components", dest="n_components", type=whole, help=what)
-    parser.add_argument("--clip", type=positive, help="as for fit")
-    parser.add_argument("--noise-multiplier", type=positive, help="of layer E, default 1")
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the estimator or of its options"
-    )
-    parser.add_argument("--json", metavar="FILE", help="write the report as JSON too")
+from .messages import say
+from .output import output_file
 
 
 def run(args: Namespace) -> int:
     """Audit a model class with settings; 0 if it passes, else 1."""
-    import json
-
-    from ..audit import audit
-
     if args.attack and (args.family != "lda" or args.layers is not None):
         raise ValueError("--attack: expected lda, and no --layers")
     for name in ("documents", "models"):
@@ -54,7 +32,7 @@ def run(args: Namespace) -> int:
         if args.attack:
             report = _attack(cls(**settings), args)
         else:
-            report = audit(
+            report = audit.audit(
                 args.family,
                 settings,
                 layers=layers,
@@ -68,10 +46,7 @@ def run(args: Namespace) -> int:
 
 
 def _attack(estimator: Any, args: Namespace) -> Any:
-    """The membership attack on a file's documents, or on invented ones."""
-    from ..audit import invented_documents, membership_attack
-    from ..data import load_corpus
-
+    """Run the membership attack on a file's documents, or on invented ones."""
     X = invented_documents() if args.documents is None else load_corpus(args.documents).counts
     n_models = args.models or 64
 
@@ -83,9 +58,7 @@ def _attack(estimator: Any, args: Namespace) -> Any:
 
 
 def _setting(text: str) -> tuple[str, Any]:
-    """Name and value of ``--set NAME=VALUE``; what is no Python literal is a text."""
-    import ast
-
+    """Split ``--set NAME=VALUE``; a value that is no Python literal is a text."""
     name, equals, value = text.partition("=")
     if not equals:
         raise ValueError(f"--set {text}: expected NAME=VALUE")

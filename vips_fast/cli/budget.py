@@ -1,68 +1,21 @@
-"""``budget``: the file that holds what all fits on one data set may spend, and have spent."""
+"""``budget``: the file with the privacy budget of one data set, and its spending."""
 
 import json
 import time
 from argparse import Namespace
 from typing import Any
 
-from .arguments import command, positive, probability
-
-#: Keys of ``budget show --json``.
-_KEYS = ("spent", "left", "epsilon", "delta", "dataset", "unit", "runs")
-
-
-def add(commands: Any) -> None:
-    """Add the commands."""
-    what = "the privacy budget of a data set: make, show, check, declare runs ahead"
-    group = commands.add_parser("budget", help=what, description=what, allow_abbrev=False)
-    known = group.add_subparsers(dest="budget_command", required=True, metavar="COMMAND")
-
-    parser = command(known, "create", create, "make the budget of a data set; an existing file is never replaced")
-    parser.add_argument("file", metavar="FILE", help="new file")
-    parser.add_argument("--epsilon", type=positive, required=True, help="what all fits together may spend")
-    parser.add_argument("--delta", type=probability, required=True)
-    parser.add_argument("--dataset", metavar="NAME", required=True, help="name of the data set")
-    parser.add_argument(
-        "--relation", choices=("add_remove", "replace_one"), default="add_remove", help="default add_remove"
-    )
-    parser.add_argument("--unit", default="record", help="what neighbours differ by, default record")
-    parser.add_argument(
-        "--filter",
-        choices=("auto", "gaussian", "renyi"),
-        default="auto",
-        help="how fits add up: gaussian for whole batches, renyi for all; auto (default) is that of the first fit",
-    )
-
-    parser = command(known, "show", show, "what is spent and left, by whom, and who holds a reservation")
-    parser.add_argument("file", metavar="FILE")
-    parser.add_argument("--json", action="store_true", help=f"one JSON object with the keys {', '.join(_KEYS)}")
-
-    parser = command(known, "check", check, "whether the file is whole, and a head belongs to it")
-    parser.add_argument("file", metavar="FILE")
-    parser.add_argument("--head", metavar="HASH", help="the budget's head that a model keeps; exit code 3 if not there")
-    parser.add_argument(
-        "--give-back",
-        metavar="RUN",
-        help="close the reservation of a process on another host that has ended; should it live, it draws no more",
-    )
-
-    parser = command(known, "reserve", reserve, "declare runs ahead, which are then composed as one")
-    parser.add_argument("file", metavar="FILE")
-    parser.add_argument(
-        "--plan",
-        metavar="JSON",
-        required=True,
-        help='a list of runs: {"event": {...}, "steps": n}, or {"records", "batch_size", "steps", "noise_multiplier"} '
-        'with "sampling" and "neighbors" as for fit',
-    )
-    parser.add_argument("--name", default="", help="what for")
-    parser.add_argument("--delta", type=probability, help="share of the budget's delta; default: all that is left")
+from ..accounting import SelfComposedEvent, event_from_dict
+from ..accounting.printing import rounded_down, rounded_up
+from ..engine.budget import Budget
+from ..engine.sampling import check_steps, make_sampler, run_event
+from ..report import table
+from .messages import say
+from .tables.tools import BUDGET_KEYS
 
 
 def create(args: Namespace) -> int:
     """Make a budget."""
-    from ..engine.budget import Budget
-
     budget = Budget.create(
         args.file,
         args.epsilon,
@@ -79,13 +32,9 @@ def create(args: Namespace) -> int:
 
 def show(args: Namespace) -> int:
     """Print a budget."""
-    from ..accounting.printing import rounded_down, rounded_up
-    from ..engine.budget import Budget
-    from ..report import table
-
     said = Budget(args.file).show()
     if args.json:
-        print(json.dumps({key: said[key] for key in _KEYS}, sort_keys=True))
+        print(json.dumps({key: said[key] for key in BUDGET_KEYS}, sort_keys=True))
         return 0
     how = {"gaussian": "Gaussian filter", "renyi": "Renyi filter", "auto": "the first run decides the filter"}
     rows = [
@@ -143,10 +92,7 @@ def _state(run: dict[str, Any]) -> str:
 
 
 def check(args: Namespace) -> int:
-    """Check a budget's integrity; 3 if a head is not of its history."""
-    from ..engine.budget import Budget
-    from .output import say
-
+    """Check a budget's integrity; 3 if a head is not in its history."""
     budget = Budget(args.file)
     if args.give_back is not None:
         budget.give_back(args.give_back)
@@ -161,9 +107,6 @@ def check(args: Namespace) -> int:
 
 def reserve(args: Namespace) -> int:
     """Declare runs ahead."""
-    from ..accounting.printing import rounded_down, rounded_up
-    from ..engine.budget import Budget
-
     budget = Budget(args.file)
     try:
         with open(args.plan, encoding="utf-8") as file:
@@ -182,10 +125,7 @@ def reserve(args: Namespace) -> int:
 
 
 def _event(path: str, number: int, plan: Any) -> Any:
-    """The event of a declared run."""
-    from ..accounting import SelfComposedEvent, event_from_dict
-    from ..engine.sampling import check_steps, make_sampler, run_event
-
+    """Make the event of a declared run."""
     where = f"--plan {path}: run {number}"
     if not isinstance(plan, dict):
         raise ValueError(f"{where}: expected an object")

@@ -1,4 +1,4 @@
-"""``coherence`` and ``compare``: how good topics are, on public documents, and how alike those of two models."""
+"""``coherence`` and ``compare``: judge topics by public documents, and compare the topics of two models."""
 
 from __future__ import annotations
 
@@ -7,45 +7,27 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import Any
 
+from ..models.lda import LatentDirichletAllocation
+from ..models.lda.coherence import PublicDataWarning
+from ..report import compare_topics, mean_overlap, paragraph, table, top_words
+from ..report.compare import over_the_same_words
 from . import texts
-from .arguments import add_jobs, add_model, command, whole
 from .folder import load_model
 from .lda import load_topics, read_corpus
-from .output import say, warn_of_taints, width
+from .messages import say, width
+from .output import warn_of_taints
 from .record import print_object
-from .records import add_input
-
-
-def add(commands: Any) -> None:
-    """Add the commands."""
-    what = "print how well topics' first words go together in PUBLIC documents; of private ones nothing is covered"
-    parser = command(commands, "coherence", coherence, what)
-    add_model(parser, "fit lda")
-    add_input(parser, fit=False)
-    parser.add_argument("--words", type=whole, default=10, help="words a topic, default 10")
-    parser.add_argument("--json", action="store_true", help="print one JSON object, and nothing else")
-    add_jobs(parser)
-    parser.add_argument("--quiet", action="store_true", help="no progress")
-
-    parser = command(commands, "compare", compare, "pair the topics of two models, and print how far they overlap")
-    parser.add_argument("model", metavar="A", help="folder written by fit lda")
-    parser.add_argument("other", metavar="B", help="folder written by fit lda")
-    parser.add_argument("--words", type=whole, default=10, help="words a topic, default 10")
-    parser.add_argument("--json", action="store_true", help="print one JSON object, and nothing else")
 
 
 def coherence(args: Namespace) -> int:
     """Print coherence and diversity of topics."""
-    from ..models.lda.coherence import PublicDataWarning
-    from ..report import paragraph, table, top_words
-
     model, vocabulary = load_topics(args)
     warn_of_taints(model)
     if model.privacy_.private:
         say("warning: INPUT is taken to be public; what is said of private documents is not covered by any statement")
     X = read_corpus(args, model, vocabulary)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PublicDataWarning)  # it is said above
+        warnings.simplefilter("ignore", PublicDataWarning)  # the line above says it
         found = {measure: model.coherence(X, measure, args.words).tolist() for measure in ("npmi", "c_v")}
     diversity = model.topic_diversity(min(25, model.n_features_in_))
     means = {measure: sum(values) / len(values) for measure, values in found.items()}
@@ -62,10 +44,6 @@ def coherence(args: Namespace) -> int:
 
 def compare(args: Namespace) -> int:
     """Print the pairs of topics of two models."""
-    from ..models.lda import LatentDirichletAllocation
-    from ..report import compare_topics, mean_overlap, paragraph, table
-    from ..report.compare import over_the_same_words
-
     models = [load_model(folder, LatentDirichletAllocation, "fit lda") for folder in (args.model, args.other)]
     words = [_words(folder, model) for folder, model in zip((args.model, args.other), models, strict=True)]
     first, second, known = over_the_same_words(models[0].components_, words[0], models[1].components_, words[1])
@@ -76,7 +54,7 @@ def compare(args: Namespace) -> int:
         rows = [{"a": p.topic + 1, "b": p.other + 1, "overlap": p.overlap, "shared": list(p.shared)} for p in pairs]
         print_object({"model": args.model, "other": args.other, "pairs": rows, "mean": mean_overlap(pairs)})
         return 0
-    # The last column is text: to the left, behind all others.
+    # The last column is text, aligned to the left.
     shown = table([(p.topic + 1, p.other + 1, f"{p.overlap:.1%}") for p in pairs], ("A", "B", "overlap")).split("\n")
     shared = ["shared first words", "-" * 18, *(" ".join(p.shared) for p in pairs)]
     print("\n".join(f"{line}  {text}".rstrip() for line, text in zip(shown, shared, strict=True)))

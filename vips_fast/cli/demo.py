@@ -1,4 +1,4 @@
-"""``demo``: a model with and without privacy, side by side, on data that every installation has."""
+"""``demo``: a model with and without privacy, side by side, on data of every installation."""
 
 import tempfile
 import time
@@ -7,10 +7,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from .. import demo, report
+from ..accounting import rounded_up
+from ..data import split
+from ..models.lda import LatentDirichletAllocation
+from ..models.logistic import BayesianLogisticRegression
+from ..models.sbn import SigmoidBeliefNetwork
+from ..report import paragraph, table
+from ..store.atomic import write_file
 from . import texts
-from .arguments import add_jobs, command, positive, probability, seed, whole
 from .folder import check_place
-from .output import say, width
+from .messages import say, width
 from .progress import ProgressLine
 
 #: Whole batches, the data being small, and few steps, since each costs budget; all else is the estimators' own.
@@ -21,25 +30,8 @@ _UNIT = "source file"
 _NOT_COVERED = "held-out records and the models without privacy are for comparison only: not covered by"
 
 
-def add(commands: Any) -> None:
-    parser = command(commands, "demo", run, "a model with and without privacy, on data that are here")
-    what = (
-        "lda: topics of this Python's docstrings (default); blr: a regression on scikit-learn's breast cancer table; "
-        "sbn: a network of scikit-learn's digits"
-    )
-    parser.add_argument("shown", metavar="MODEL", nargs="?", choices=tuple(_SHOWN), default="lda", help=what)
-    parser.add_argument("--epsilon", type=positive, default=2.0, help="default 2")
-    parser.add_argument("--delta", type=probability, default=1e-5, help="default 1e-5")
-    parser.add_argument("--topics", type=whole, help="lda: number of topics, default 10")
-    parser.add_argument("--words", type=whole, help="lda: words shown a topic, default 10")
-    parser.add_argument("--out", metavar="DIR", help="folder of the private model and its report, default a new one")
-    add_jobs(parser, default=-1)
-    parser.add_argument("--seed", type=seed, default=0, help="seed of what is public, default 0")
-    parser.add_argument("--quiet", action="store_true", help="no progress")
-
-
 def run(args: Namespace) -> int:
-    """Fit a model with and without privacy and compare; 1 if the private one is no better than none."""
+    """Fit a model with and without privacy and compare; 1 if the private model is useless."""
     start = time.perf_counter()
     for option in ("topics", "words"):
         if args.shown != "lda":
@@ -60,13 +52,7 @@ def run(args: Namespace) -> int:
 
 
 def _topics(args: Namespace) -> tuple[Any, Mapping[str, str], str]:
-    """Topics of docstrings, each by itself and with all of its source file."""
-    import numpy as np
-
-    from .. import demo, report
-    from ..accounting import rounded_up
-    from ..data import split
-
+    """Fit topics of docstrings, with docstrings and with source files as privacy units."""
     corpus = demo.docstrings_corpus()
     train, test = split(corpus, 0.1, random_state=args.seed)
     packages = ", ".join(f"{package} {number}" for package, number in (corpus.details or {}).items())
@@ -114,20 +100,13 @@ def _topics(args: Namespace) -> tuple[Any, Mapping[str, str], str]:
 
 
 def _fit_topics(args: Namespace, corpus: Any, label: str, groups: Any = None, **budget: Any) -> Any:
-    from ..models.lda import LatentDirichletAllocation
-
     whose = {} if groups is None else {"groups": groups, "unit": _UNIT}
     model = LatentDirichletAllocation(args.topics, n_steps=_STEPS, sampling="full", n_jobs=args.n_jobs, **budget)
     return _fit(args, model, label, corpus.counts, **whose)
 
 
 def _regression(args: Namespace) -> tuple[Any, Mapping[str, str], str]:
-    """Which measurements of a tumour's cells speak for it being benign."""
-    import numpy as np
-
-    from .. import demo, report
-    from ..models.logistic import BayesianLogisticRegression
-
+    """Fit a regression: the measurements of a tumor's cells that speak for a benign one."""
     X, y, names = demo.breast_cancer()
     train, test = _parts(len(X), args.seed)
     _paragraph(
@@ -166,12 +145,7 @@ def _regression(args: Namespace) -> tuple[Any, Mapping[str, str], str]:
 
 
 def _network(args: Namespace) -> tuple[Any, Mapping[str, str], str]:
-    """Handwritten digits, rebuilt from a few hidden units."""
-    import numpy as np
-
-    from .. import demo
-    from ..models.sbn import SigmoidBeliefNetwork
-
+    """Fit a network that rebuilds handwritten digits from a few hidden units."""
     Y = demo.digits()
     train, test = _parts(len(Y), args.seed)
     _paragraph(
@@ -217,17 +191,13 @@ def _fit(args: Namespace, model: Any, label: str, *data: Any, **whose: Any) -> A
 
 
 def _parts(n: int, seed: int) -> tuple[Any, Any]:
-    """Numbers of the records to learn from, and of the fifth that is held out."""
-    import numpy as np
-
+    """Draw the records to learn from, and the fifth to hold out."""
     order = np.random.default_rng(seed).permutation(n)
     return order[n // 5 :], order[: n // 5]
 
 
 def _write(out: Path, model: Any, files: dict[str, str]) -> None:
-    """The private model's folder, with its report, where the page can be made."""
-    from ..store.atomic import write_file
-
+    """Write the private model's folder, with its report if the page can be made."""
     model.save(out)
     try:
         files[texts.REPORT] = texts.report(model, files)
@@ -241,13 +211,9 @@ def _write(out: Path, model: Any, files: dict[str, str]) -> None:
 
 
 def _table(what: str, columns: tuple[str, ...], rows: list[Any], form: str) -> None:
-    from ..report import table
-
     print()
     print(table([(title, *(format(value, form) for value in values)) for title, *values in rows], (what, *columns)))
 
 
 def _paragraph(text: str) -> None:
-    from ..report import paragraph
-
     print(paragraph(text, width()))

@@ -1,4 +1,4 @@
-"""What a command says to whoever started it, in one number."""
+"""The exit codes of the command line."""
 
 from enum import IntEnum
 
@@ -21,12 +21,12 @@ class Exit(IntEnum):
     TERMINATED = 143, "stopped by SIGTERM; go on with --resume"
 
     def __new__(cls, code: int, meaning: str = "") -> "Exit":
-        """A code that is a number and knows what it says."""
+        """Make a number with a meaning."""
         one = int.__new__(cls, code)
         one._value_, one.meaning = code, meaning
         return one
 
 
 def table() -> str:
-    """The codes and their meanings, for ``--help``."""
+    """Show the codes and their meanings, for ``--help``."""
     return "\n".join(["exit codes:", *rows((f"{code:3d}", code.meaning) for code in Exit), ""])

@@ -5,26 +5,10 @@ import os
 import shutil
 from argparse import Namespace
 from pathlib import Path
-from typing import Any
 
 from . import texts
-from .arguments import command
 from .exits import Exit
 from .folder import kind_in
-
-
-def add(commands: Any) -> None:
-    """Add the commands."""
-    what = "write the model of a fit that is done and could not write it; needs no data and spends nothing"
-    parser = command(commands, "finish", finish, what)
-    parser.add_argument("folder", metavar="OUT.run", help="folder of the run")
-    parser.add_argument("--out", metavar="DIR", help="folder to write; default: OUT")
-    parser.add_argument("--force", action="store_true", help="replace a model that is there")
-
-    what = "remove what killed processes have left beside or in a folder: parts of files, and the run of a model"
-    parser = command(commands, "clean", clean, what)
-    parser.add_argument("folder", metavar="DIR", help="OUT, OUT.run, or a folder, such as that of a budget")
-    parser.add_argument("--force", action="store_true", help="remove a finished fit, too, whose model is not written")
 
 
 def finish(args: Namespace) -> int:

@@ -16,7 +16,8 @@ from .config import check
 from .exits import Exit
 from .folder import check_place, kind_in
 from .forecast import foretold
-from .output import read_labels, report, say, warn_of_delta, warn_of_taints
+from .messages import report, say
+from .output import read_labels, warn_of_delta, warn_of_taints
 from .progress import ProgressLine
 from .record import fit_object, object_line
 from .search import run_search

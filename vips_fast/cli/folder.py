@@ -3,14 +3,13 @@
 import contextlib
 from argparse import Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ..models.estimator import PrivateEstimator
 from ..models.family import FAMILIES, class_named, family_of, files_beside, resolve
+from ..models.persistence import kind_of
 from .output import warn_of_taints
 from .texts import PRIVACY, REPORT, STATEMENT
-
-if TYPE_CHECKING:
-    from ..models.estimator import PrivateEstimator
 
 #: All that the folder of a model may hold.
 MODEL_FILES = files_beside() | {"model.npz", "model.json", "model.sig", STATEMENT, PRIVACY, REPORT}
@@ -30,10 +29,8 @@ def check_place(path: Path, force: bool) -> None:
             raise ValueError(f"{path} holds no model of vips-fast, or other files too; --force does not apply")
 
 
-def kind_in(folder: str | Path) -> "type[PrivateEstimator]":
+def kind_in(folder: str | Path) -> type[PrivateEstimator]:
     """Find the class of the model in a folder; ValueError unless it is one of this package."""
-    from ..models.persistence import kind_of
-
     if not Path(folder).is_dir():
         raise ValueError(f"{folder}: no such folder; expected one written by vips-fast fit")
     kind: type[PrivateEstimator] = class_named(kind_of(folder))
@@ -65,7 +62,7 @@ def refuse(args: Namespace, *options: str) -> None:
             raise ValueError(f"--{option}: not for a {title}, as in {args.model}")
 
 
-def load_model(folder: str, expected: "type[PrivateEstimator]", name: str, verify_key: str | None = None) -> Any:
+def load_model(folder: str, expected: type[PrivateEstimator], name: str, verify_key: str | None = None) -> Any:
     """Load the fitted model in a folder, of the expected class or a variant of it, whose command is ``name``.
 
     With the file of a public key, a signature must hold. Raises FileNotFoundError or ValueError if there is no such

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..models.family import family_of
-from .output import say
+from .messages import say
 
 if TYPE_CHECKING:
     from ..engine.request import RunForecast

@@ -8,66 +8,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ..data import Corpus, ShardedCorpus, load_vocabulary, load_word_vectors
+from ..demo import docstrings_corpus, language_reference_words
+from ..models.lda import LatentDirichletAllocation, Plan, nearest_words
+from ..models.lda import plan as make_plan
+from ..report import paragraph, table, topics_table
 from . import records, texts
-from .arguments import add_fit_groups, add_model, command, positive, probability, whole
 from .fit import Job, run_fit
 from .folder import load_model, refuse
 from .forecast import grid, lines
-from .output import width
-from .records import add_input, buys_words, read_training
+from .messages import width
+from .records import buys_words, read_training
 
 if TYPE_CHECKING:
-    from ..data import Corpus, ShardedCorpus
-    from ..models.lda import Plan
     from .runs import JobFolder
-
-
-def add(commands: Any, models: Any) -> None:
-    parser = command(models, "lda", fit, "fit a topic model and write it to a folder")
-    add_input(parser, fit=True)
-    model, privacy, run = add_fit_groups(parser)
-    model.add_argument("--topics", dest="n_components", type=whole, required=True, help="number of topics")
-    model.add_argument("--words", type=whole, default=10, help="words shown a topic, default 10")
-    privacy.add_argument("--clip", type=positive, help="L2 bound, as a share of the length")
-    run.add_argument("--doc-length", type=whole, help="words that each document is brought to")
-    _add_distinct(run)
-    what = "fit although the forecast, from public numbers, says that the topics will be noise"
-    run.add_argument("--anyway", action="store_true", help=what)
-    run.add_argument("--doc-topic-prior", type=positive, help="default 1 / topics")
-    prior = run.add_mutually_exclusive_group()
-    prior.add_argument("--topic-word-prior", type=positive, help="default 1 / topics")
-    what = "a model that fit wrote for PUBLIC documents, over the same words: its topics are the prior"
-    prior.add_argument("--prior-model", metavar="DIR", help=what)
-    what = "vectors of PUBLIC text, word2vec or GloVe as text: what noise hides is foreseen from words used alike"
-    prior.add_argument("--word-vectors", metavar="FILE", help=what)
-    run.add_argument("--prior-weight", type=positive, help="what a word of the public documents counts, default 1")
-
-    parser = command(commands, "topics", topics, "print the topics of a fitted model")
-    add_model(parser, "fit lda")
-    parser.add_argument("--words", type=whole, default=10, help="words a topic, default 10")
-    parser.add_argument("--vocab", metavar="FILE", help="default: the one kept in DIR")
-
-    parser = command(commands, "plan", plan, "settings of a private topic model from public numbers")
-    parser.add_argument("--records", type=whole, required=True, help="number of documents")
-    parser.add_argument("--words", type=whole, help="size of a public vocabulary; default: bought")
-    parser.add_argument("--topics", type=whole, help="default: as many as are worth while, with a public vocabulary")
-    parser.add_argument("--doc-length", type=whole, default=500, help="words a document, default 500")
-    _add_distinct(parser)
-    parser.add_argument("--epsilon", type=positive, required=True)
-    what = "print instead what to expect at other epsilons and numbers of records, and what helps"
-    parser.add_argument("--table", action="store_true", help=what)
-    parser.add_argument("--delta", type=probability, help="default min(1e-5, 0.1 / records)")
-    what = "default: poisson, as for records in memory; random_allocation, as for shards"
-    parser.add_argument("--sampling", default="poisson", choices=("poisson", "random_allocation"), help=what)
-    parser.add_argument("--bins", dest="n_bins", type=whole, metavar="T", help="those of the shards, if they have any")
-    parser.add_argument("--word-neighbors", action="store_true", help="for a fit with --word-vectors")
-    what = "share of epsilon for the vocabulary, default: the best by what is expected"
-    parser.add_argument("--vocab-share", type=probability, help=what)
-
-
-def _add_distinct(group: Any) -> None:
-    what = "distinct words of a usual document, or of all of a person; public; default: doc_length ** 0.85"
-    group.add_argument("--distinct-words", type=positive, metavar="M", help=what)
 
 
 def read_corpus(args: Namespace, model: Any, vocabulary: Sequence[str] | None) -> Any:
@@ -81,7 +35,6 @@ def _docstrings(args: Namespace, n_words: int | None) -> Corpus | None:
     """The docstrings, where the input is that word and no file."""
     if args.input != "docstrings" or os.path.exists(args.input):
         return None
-    from ..demo import docstrings_corpus, language_reference_words
 
     own = len(language_reference_words())
     if n_words not in (None, own):
@@ -92,16 +45,12 @@ def _docstrings(args: Namespace, n_words: int | None) -> Corpus | None:
 
 def load_topics(args: Namespace) -> tuple[Any, Sequence[str] | None]:
     """The fitted topic model in a folder, and its words."""
-    from ..models.lda import LatentDirichletAllocation
-
     model = load_model(args.model, LatentDirichletAllocation, "fit lda", args.verify_key)
     return model, words_of(args, model)
 
 
 def words_of(args: Namespace, model: Any) -> Sequence[str] | None:
     """The words of a fitted topic model: those of ``--vocab``, or those beside it."""
-    from ..data import load_vocabulary
-
     vocabulary = texts.kept_vocabulary(args.model) if args.vocab is None else load_vocabulary(args.vocab)
     if vocabulary is not None and len(vocabulary) != model.n_features_in_:
         name = args.vocab or texts.VOCABULARY
@@ -117,9 +66,6 @@ def read_new(args: Namespace, model: Any) -> Any:
 
 def fit(args: Namespace) -> int:
     """Fit a topic model."""
-    from ..data import load_word_vectors
-    from ..models.lda import LatentDirichletAllocation
-
     if args.prior_weight is not None and args.prior_model is None:
         raise ValueError("--prior-weight: expected with --prior-model only")
 
@@ -157,8 +103,6 @@ def fit(args: Namespace) -> int:
 
 def _prior(args: Namespace, corpus: Corpus | ShardedCorpus) -> Any:
     """Pseudo-counts from a saved model of the same number of topics and the same words."""
-    from ..models.lda import LatentDirichletAllocation
-
     known = load_model(args.prior_model, LatentDirichletAllocation, "fit lda").components_
     shape = args.n_components, corpus.n_features
     if known.shape != shape:
@@ -171,9 +115,6 @@ def _prior(args: Namespace, corpus: Corpus | ShardedCorpus) -> Any:
 
 def _neighbors(path: str, words: Sequence[str] | None) -> Any:
     """Words that are used alike, by vectors of public text."""
-    from ..data import load_word_vectors
-    from ..models.lda import nearest_words
-
     if words is None:
         raise ValueError(f"--word-vectors {path}: the columns have no words; expected --vocab")
     return nearest_words(load_word_vectors(path, words))
@@ -181,8 +122,6 @@ def _neighbors(path: str, words: Sequence[str] | None) -> Any:
 
 def topics(args: Namespace) -> int:
     """Print the topics of a fitted model."""
-    from ..report import paragraph, topics_table
-
     model, vocabulary = load_topics(args)
     print(topics_table(model.components_, vocabulary, args.words, width=width()))
     print("\n" + paragraph(model.privacy_.statement(), width()))
@@ -191,11 +130,9 @@ def topics(args: Namespace) -> int:
 
 def plan(args: Namespace) -> int:
     """Print settings of a private topic model."""
-    from ..models.lda import plan
-    from ..report import paragraph, table
 
     def found(n_records: int, epsilon: float) -> Plan:
-        return plan(
+        return make_plan(
             n_records,
             args.words,
             args.topics,

@@ -6,42 +6,23 @@ import json
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+
+from ..data import Schema
+from ..data.shards import is_sharded
+from ..models.logistic import BayesianLogisticRegression
 from . import texts
-from .arguments import add_fit_groups, command, positive, whole
 from .fit import Job, run_fit
 from .output import read_array, read_lines
 from .records import sharded
-from .rows import add_rows, read_matrix, read_new_rows, read_table
+from .rows import read_matrix, read_new_rows, read_table
 from .shard import CLASSES
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from ..models.logistic import BayesianLogisticRegression
-
-
-def add(commands: Any, models: Any) -> None:
-    parser = command(models, "blr", fit, "fit a logistic regression and write it to a folder")
-    add_rows(parser)
-    parser.add_argument("--labels", metavar="FILE", help="of a matrix: labels, or counts with --trials; .npy, or lines")
-    parser.add_argument("--label", metavar="COLUMN", help="of a table: the column of labels or counts")
-    parser.add_argument("--names", metavar="FILE", help="names of the columns of a matrix, one on each line")
-    _, privacy, run = add_fit_groups(parser)
-    privacy.add_argument("--row-norm", type=positive, help="bound that rows are scaled down to, default 1; public")
-    what = "the labels, which are public; default: those of the schema, or else those of the data, taken as public"
-    privacy.add_argument("--classes", nargs="+", metavar="LABEL", help=what)
-    what = "spherical: for many columns, such as words; two classes, of sparse rows only stored entries cost time"
-    run.add_argument("--covariance", choices=("full", "spherical"), help=what)
-    run.add_argument("--trials", dest="n_trials", type=whole, help="trials of each record, default 1")
-    run.add_argument("--no-intercept", dest="fit_intercept", action="store_const", const=False, help="no constant")
 
 
 def _labels(args: Namespace) -> np.ndarray:
     """The labels in a file of their own."""
-    import numpy as np
-
     if Path(args.labels).suffix == ".npy":
         return read_array(args.labels, "biufU" if args.n_trials is None else "biuf")
     labels = np.array(read_lines(args.labels))
@@ -59,9 +40,6 @@ def read_new(args: Namespace, model: Any) -> Any:
 
 def fit(args: Namespace) -> int:
     """Fit a logistic regression."""
-    from ..data.shards import is_sharded
-    from ..models.logistic import BayesianLogisticRegression
-
     if is_sharded(args.input):
         return run_fit(args, BayesianLogisticRegression, lambda estimator, _: _job_of_shards(args, estimator))
     if args.schema is None and args.labels is None:
@@ -101,8 +79,6 @@ def _job(X: Any, y: Any, names: Sequence[str], files: Mapping[str, str] | None =
 
 def _job_of_table(args: Namespace, estimator: BayesianLogisticRegression) -> Job:
     """Rows, labels and persons from the columns of a table."""
-    from ..data import Schema
-
     schema, counts = Schema.load(args.schema), args.n_trials is not None
     others = [args.label] if args.person is None else [args.label, args.person]
     if len(set(others)) < len(others):
@@ -129,8 +105,6 @@ def _job_of_shards(args: Namespace, estimator: BayesianLogisticRegression) -> Jo
 
 def _largest(model: Any, names: Any) -> str:
     """The ten largest coefficients whose interval leaves out 0."""
-    import numpy as np
-
     mean, interval = model.coef_.reshape(-1), model.credible_interval(0.9).reshape(-1, 2)
     if len(model.coef_) > 1:
         names = [f"{label}: {name}" for label in model.classes_.tolist() for name in names]

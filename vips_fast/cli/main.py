@@ -7,33 +7,12 @@ import errno
 import io
 import os
 import sys
-from argparse import Namespace
 from collections.abc import Sequence
 
-from .. import __version__, runtime_info
-from ..models.family import fitted_at_the_shell, resolve
-from . import (
-    audit,
-    budget,
-    coherence,
-    completion,
-    config,
-    demo,
-    finish,
-    predict,
-    privacy,
-    report,
-    schema,
-    search,
-    shard,
-    transform,
-    vectors,
-    verify,
-)
-from .arguments import Parser, command
-from .exits import Exit, table
-from .output import flush, say
-from .record import recorded
+from .exits import Exit
+from .messages import flush, say
+from .options import load
+from .parser import parse
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -41,24 +20,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     debug = False
     _open_streams()
     try:
-        args = build_parser().parse_args(argv)
+        args = parse(argv)
         debug = args.debug
-        from ..engine.interrupts import stoppable  # not for --help, which shall not wait for it
-
-        with stoppable():
-            code = recorded(args, _explained)
+        # Loaded only now, because --help does without it.
+        code: int = load("record:recorded")(args, _explained)
         if sys.stdout is not None:
             sys.stdout.flush()
         return code
     except SystemExit as stop:
-        # argparse leaves this way, after --help with 0, after an error with 2.
+        # argparse leaves this way: after --help with 0, after an error with 2.
         return stop.code if isinstance(stop.code, int) else Exit.FAILED
     except (Exception, KeyboardInterrupt) as error:
         if debug and isinstance(error, Exception):
             raise
         silent = isinstance(error, BrokenPipeError) and error.filename is None and not hasattr(error, "exit_code")
         message, code = _explained(error)
-        flush()  # what a stream that fails has left would fail again at exit
+        flush()  # the rest of a broken stream would fail again at exit
         if not silent:  # otherwise the reader of a pipe has seen enough
             # A fit that ended early notes what it spent.
             say(". ".join([f"error: {message}", *getattr(error, "__notes__", ())]))
@@ -66,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _open_streams() -> None:
-    """Make sure that no file takes the number of a stream that is closed, and that no character fails on a terminal."""
+    """Keep files off the numbers of closed streams, and let a terminal show any character."""
     for number in range(3):
         try:
             os.fstat(number)
@@ -78,7 +55,7 @@ def _open_streams() -> None:
 
 
 def _explained(error: BaseException) -> tuple[str, int]:
-    """What an error says to the caller, and the exit code."""
+    """Give the message of an error, and the exit code."""
     message, code = _message(error)
     return message, getattr(error, "exit_code", code)
 
@@ -89,7 +66,7 @@ def _message(error: BaseException) -> tuple[str, int]:
     if isinstance(error, (ValueError, ImportError)):
         return str(error), Exit.BAD_INPUT if isinstance(error, ValueError) else Exit.FAILED
     if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
-        # This package's own say what would be needed; a subclass is numpy's and speaks of the data.
+        # This package's own errors name the needed memory; a subclass is numpy's and speaks of the data.
         own = f": {error}" if type(error) is MemoryError and str(error) else ""
         return f"not enough memory{own}", Exit.FAILED
     if isinstance(error, OSError):
@@ -105,69 +82,3 @@ def _message(error: BaseException) -> tuple[str, int]:
         return where + (error.strerror or str(error)), Exit.BAD_INPUT if isinstance(error, given) else Exit.FAILED
     # The text of an unforeseen error may hold data; its type does not.
     return f"internal error ({type(error).__name__}); --debug shows where", Exit.FAILED
-
-
-class Program(Parser):
-    """The parser of all commands."""
-
-    def ending(self) -> str:
-        """The exit codes."""
-        return table()
-
-
-def build_parser() -> Parser:
-    """The parser of all commands; each module's ``add`` adds its own."""
-    what = "Differentially private variational Bayes (VIPS)."
-    parser = Program("vips-fast", description=what, allow_abbrev=False)
-    parser.add_argument("--version", action="version", version=f"vips-fast {__version__}", help="print the version")
-    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Parser)
-    demo.add(commands)
-    fit = commands.add_parser("fit", help="fit a model", description="Fit a model and write it to a folder.")
-    models = fit.add_subparsers(dest="family", required=True, metavar="MODEL", parser_class=config.JobParser)
-    for family in fitted_at_the_shell():
-        resolve(family.shell).add(commands, models)
-    search.add(commands, [resolve(family.shell) for family in fitted_at_the_shell(searched=True)])
-    for module in (
-        config,
-        finish,
-        schema,
-        shard,
-        vectors,
-        predict,
-        transform,
-        privacy,
-        budget,
-        verify,
-        audit,
-        report,
-        coherence,
-        completion,
-    ):
-        module.add(commands)
-    command(commands, "info", info, "version, instruction sets, threads")
-    return parser
-
-
-def info(args: Namespace) -> int:
-    """Print what a report of a problem should say."""
-    import platform
-
-    import numpy
-    import scipy
-
-    from ..report import table as columns
-
-    known = runtime_info()
-    rows = [
-        ("vips_fast", known["version"]),
-        ("instruction set", known["isa"]),
-        ("available", ", ".join(known["isas_available"])),
-        ("threads", known["n_threads"]),
-        ("Python", platform.python_version()),
-        ("numpy", numpy.__version__),
-        ("scipy", scipy.__version__),
-        ("machine", f"{platform.system()} {platform.machine()}"),
-    ]
-    print(columns(rows))
-    return 0

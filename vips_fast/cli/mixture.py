@@ -6,45 +6,17 @@ from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..models.family import FAMILIES, family_named
+from ..data import Schema, load_vocabulary
+from ..models.family import family_named
+from ..report import component_rows
 from . import texts
-from .arguments import Kind, add_fit_groups, command, positive, whole
 from .fit import Job, run_fit, setting_names
 from .output import read_lines
 from .records import sharded
-from .rows import add_rows, read_matrix, read_new_rows, read_table
+from .rows import read_matrix, read_new_rows, read_table
 
 if TYPE_CHECKING:
     from .runs import JobFolder
-
-KINDS = tuple(one.name for one in FAMILIES if one.command == "mixture")
-_part = Kind(float, lambda v: 0 <= v <= 1, "a number from 0 to 1")
-
-
-def add(commands: Any, models: Any) -> None:
-    parser = command(models, "mixture", fit, "fit clusters of records and write them to a folder")
-    add_rows(parser)
-    parser.add_argument("--names", metavar="FILE", help="names of the columns of a matrix, one on each line")
-    what = "vectors: which words each document holds, a matrix of 0 and 1 as .npy or .npz, with --vocab"
-    parser.add_argument("--held", metavar="FILE", help=what)
-    what = "the public words of the columns of --held, one on each line; each cluster then has keywords"
-    parser.add_argument("--vocab", metavar="FILE", help=what)
-    parser.set_defaults(vocab_size=None)  # of a word list with a name, which is not taken here
-    model, privacy, _ = add_fit_groups(parser)
-    what = "bernoulli: rows of 0 and 1, as a survey's answers; gaussian: numbers in a ball; vector: sentence vectors"
-    model.add_argument("--kind", choices=KINDS, required=True, help=what)
-    model.add_argument("--components", dest="n_components", type=whole, required=True, help="number of clusters")
-    what = "vectors: dimensions that a public random matrix brings them to, 16 to 64 are usual; default: all"
-    model.add_argument("--projection", type=whole, metavar="D", help=what)
-    what = "bernoulli: what answers are measured from, default 0.5; 0 with one column for each choice; public"
-    privacy.add_argument("--center", type=_part, help=what)
-    what = (
-        "bound that rows are scaled down to, public: gaussian, default 1; bernoulli, from the center, default none; of "
-        "N questions with a column for each choice, the root of N"
-    )
-    privacy.add_argument("--radius", type=positive, help=what)
-    what = "vectors: words of a document before it weighs less, public, default 50"
-    privacy.add_argument("--max-words", type=whole, metavar="N", help=what)
 
 
 def read_new(args: Namespace, model: Any) -> Any:
@@ -56,8 +28,6 @@ def read_new(args: Namespace, model: Any) -> Any:
 
 def fit(args: Namespace) -> int:
     """Fit a mixture."""
-    from ..data import Schema, load_vocabulary
-
     cls = family_named(args.kind).estimator()
     if args.paper:
         raise ValueError("--paper: leave it out; mixtures have no form of the paper's own")
@@ -84,8 +54,6 @@ def fit(args: Namespace) -> int:
 
 
 def _job(args: Namespace, run: JobFolder) -> Job:
-    from ..data import Schema
-
     if (shards := sharded(args)) is not None:
         if shards.labels is not None:
             raise ValueError(f"{args.input}: shards with labels; expected shards without them")
@@ -120,8 +88,6 @@ def _dense(path: str, rows: Any) -> Any:
 
 def _made(data: Any, names: Sequence[str] | None, files: Mapping[str, str] | None = None, groups: Any = None) -> Job:
     def shown(model: Any) -> str:
-        from ..report import component_rows
-
         lines = [f"  {number:>3}  {share:>6}  {held}" for number, share, held in component_rows(model, names, 6)]
         return "\n".join(["Clusters, the largest first (number, share, what tells it apart):", *lines, ""])
 

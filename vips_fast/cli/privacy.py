@@ -1,40 +1,23 @@
-"""``privacy``: what a saved model promises; epsilon of a run, or the noise that a target needs."""
+"""``privacy``: the guarantee of a saved model; epsilon of a run, or the noise for a target."""
 
 import json
 from argparse import Namespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .arguments import add_sampling, command, ending, positive, probability, whole
-from .output import output_file, say, warn_of_delta, warn_of_taints, width
-
-if TYPE_CHECKING:
-    from ..accounting import PrivacyEvent
-
-
-def add(commands: Any) -> None:
-    what = "what a saved model promises; or epsilon of a run, or the noise that a target needs"
-    parser = command(commands, "privacy", privacy, what)
-    parser.add_argument("model", metavar="DIR", nargs="?", help="folder written by fit; or a run, by the options")
-    parser.add_argument("--verify-key", metavar="FILE", help="Ed25519 public key (PEM) that must have signed the model")
-    what = "print one JSON object: the events as dp-accounting's, or with DIR the statement, as in privacy.json"
-    parser.add_argument("--export", choices=("dp-accounting", "json"), help=what)
-    parser.add_argument("--records", type=whole, help="number of records")
-    parser.add_argument("--batch", type=whole, help="expected batch size, default: all records")
-    parser.add_argument("--steps", type=whole, help="number of steps")
-    parser.add_argument("--delta", type=probability)
-    goal = parser.add_mutually_exclusive_group()
-    goal.add_argument("--noise-multiplier", type=positive, help="to know epsilon")
-    goal.add_argument("--epsilon", type=positive, help="to know the noise multiplier")
-    add_sampling(parser, "poisson")
-    parser.add_argument("--rows-per-person", metavar="K", type=whole, help="also for who owns K of the records")
-    parser.add_argument("--accountant", metavar="NAME", help="default: the tightest sound one")
-    parser.add_argument("--compare", action="store_true", help="a table of all accountants")
-    image = ending(".png", ".pdf", ".svg")
-    parser.add_argument("--plot", metavar="FILE", type=image, help="epsilon against steps, as .png, .pdf or .svg")
+from .. import accounting
+from ..accounting import PrivacyEvent, compare, epsilon
+from ..accounting.dp_events import export_event
+from ..accounting.printing import rounded_down, rounded_up
+from ..engine.sampling import check_steps, make_sampler, run_event
+from ..models.privacy_file import ledger_events, privacy_json
+from ..report import paragraph, table
+from .folder import kind_in, read_key
+from .messages import say, width
+from .output import output_file, warn_of_delta, warn_of_taints
 
 
 def privacy(args: Namespace) -> int:
-    """Print what a model promises; or epsilon, or the noise multiplier, of a run."""
+    """Print the guarantee of a model; or epsilon, or the noise multiplier, of a run."""
     run = {
         "--records": args.records,
         "--batch": args.batch,
@@ -62,11 +45,6 @@ def privacy(args: Namespace) -> int:
 
 def _of_model(args: Namespace) -> int:
     """Print the statement of a saved model, computed from its ledger."""
-    from ..accounting.dp_events import export_event
-    from ..models.privacy_file import ledger_events, privacy_json
-    from ..report import paragraph
-    from .folder import kind_in, read_key
-
     key = None if args.verify_key is None else read_key("--verify-key", args.verify_key)
     model = kind_in(args.model).load(args.model, verify=key)
     warn_of_taints(model)
@@ -86,24 +64,17 @@ def _json(value: Any) -> str:
 
 def _of_run(args: Namespace) -> int:
     """Print epsilon, or the noise multiplier, of a run."""
-    from .. import accounting
-    from ..accounting.printing import rounded_up
-    from ..engine.sampling import check_steps, make_sampler, run_event
-    from ..report import paragraph, table
-
     sampler = make_sampler(args.sampling, args.neighbors, args.records, args.batch)
     check_steps(sampler, args.steps)
 
-    def event(noise_multiplier: float, steps: int = args.steps) -> "PrivacyEvent":
+    def event(noise_multiplier: float, steps: int = args.steps) -> PrivacyEvent:
         return run_event(sampler, noise_multiplier, steps)
 
     noise = args.noise_multiplier
     if noise is None:
         noise = accounting.calibrate_noise_multiplier(event, args.epsilon, args.delta, accountant=args.accountant)
-        noise = float(rounded_up(noise, 6))  # epsilon is that of the noise that is printed
+        noise = float(rounded_up(noise, 6))  # epsilon belongs to the printed noise
     if args.export is not None:
-        from ..accounting.dp_events import export_event
-
         print(_json(export_event(event(noise))))
         return 0
     spent = accounting.epsilon(event(noise), args.delta, args.accountant)
@@ -138,19 +109,15 @@ def _of_run(args: Namespace) -> int:
     return 0
 
 
-def _comparison(event: "PrivacyEvent", delta: float, accountant: str | None) -> str:
-    """What every accountant says of one event, as a table, and what is left open."""
-    from ..accounting import compare, epsilon
-    from ..accounting.printing import rounded_down, rounded_up
-    from ..report import table
-
+def _comparison(event: PrivacyEvent, delta: float, accountant: str | None) -> str:
+    """Show the bounds of all accountants for one event, and the open interval."""
     attack, *bounds = compare(event, delta)
     try:
-        epsilon(event, delta, "autodp")  # not computed twice: the last answers are kept
+        epsilon(event, delta, "autodp")  # not computed twice, because of the cache of answers
     except ImportError as error:
         say(f"the second opinion is left out: {error}")
     except ValueError:
-        pass  # it has none about this event
+        pass  # it has no opinion about this event
     rows = [(attack.title, attack.accountant, rounded_down(attack.epsilon, 5), "")]
     for row in bounds:
         used = row.default if accountant is None else row.accountant == accountant

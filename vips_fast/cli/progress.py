@@ -1,15 +1,14 @@
-"""Progress: one line that is rewritten on a terminal, at most some twenty lines in a log."""
+"""Progress: one line that changes on a terminal, at most about twenty lines in a log."""
 
 import math
 import shutil
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
-from .output import tell
-
-if TYPE_CHECKING:
-    from ..engine.loop import Progress
+from ..accounting import rounded_up
+from ..engine.loop import Progress
+from .messages import tell
 
 #: Least seconds between two updates on a terminal; most lines of a log.
 _PAUSE, _LINES = 0.1, 20
@@ -41,7 +40,7 @@ class _Line:
 
 
 class ReadingLine(_Line):
-    """What reads records calls this with the bytes read and their number, 0 where that is not known.
+    """Show the progress of a reader, which passes the bytes read and their number, or 0 if it is unknown.
 
     Nothing is shown within a second of the first call; in a log, a line follows when the time has doubled.
     """
@@ -60,12 +59,10 @@ class ReadingLine(_Line):
 
 
 class ProgressLine(_Line):
-    """A fit's callback. Epsilon, which an accountant has to compute, is asked for only where a line is shown."""
+    """A fit's callback. It computes epsilon, which takes an accountant, only for a line that it shows."""
 
-    def __call__(self, progress: "Progress") -> None:
+    def __call__(self, progress: Progress) -> None:
         """Show a line, if one is due."""
-        from ..accounting import rounded_up
-
         start = time.perf_counter()
         due = start >= self._next if self._terminal else progress.step % math.ceil(progress.n_steps / _LINES) == 0
         if not due and progress.step < progress.n_steps:
@@ -73,6 +70,6 @@ class ProgressLine(_Line):
         epsilon = progress.epsilon
         spent = f", epsilon {rounded_up(epsilon, 3)}" if math.isfinite(epsilon) else ""
         self._show(f"step {progress.step} of {progress.n_steps}{spent}, {progress.seconds:.1f} s")
-        # Where epsilon is slow to compute, showing it still takes less than a tenth of the time.
+        # Even if epsilon is slow to compute, showing it takes less than a tenth of the time.
         now = time.perf_counter()
         self._next = now + max(_PAUSE, 10 * (now - start))

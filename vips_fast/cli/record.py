@@ -1,4 +1,4 @@
-"""What a scheduler reads of a command: the file of ``--log-file``, and the one object of ``--json``."""
+"""The output of a command for a scheduler: the file of ``--log-file``, and the one object of ``--json``."""
 
 import json
 import logging
@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
+from ..engine.interrupts import stoppable
 from .exits import Exit
 
 _log = logging.getLogger(__name__)
@@ -59,14 +60,14 @@ def log_to(path: str | None) -> Iterator[None]:
 
 
 def recorded(args: Namespace, explained: Callable[[BaseException], tuple[str, int]]) -> int:
-    """Run a command; how it ends is in its log, and a failure in its object on standard output too."""
-    with ExitStack() as stack:
+    """Run a command; its log has its end, and its object on standard output has a failure too."""
+    with stoppable(), ExitStack() as stack:
         try:
             stack.enter_context(log_to(getattr(args, "log_file", None)))
-            code = int(args.run(args))
+            code = int(args.command.load()(args))
         except (Exception, KeyboardInterrupt) as error:
             message, code = explained(error)
-            # What a fit that ended early has spent, and how it goes on.
+            # A fit that ended early notes its spending, and how to resume it.
             message = ". ".join([message, *getattr(error, "__notes__", ())])
             _log.error("exit %d: %s", code, message)
             if getattr(args, "json", False):
@@ -78,23 +79,23 @@ def recorded(args: Namespace, explained: Callable[[BaseException], tuple[str, in
 
 
 def object_line(said: dict[str, Any], code: int = 0, error: str | None = None) -> str:
-    """The object of ``--json``, in one line."""
+    """Write the object of ``--json`` in one line."""
     return json.dumps(dict(said, exit=Exit(code).name.lower(), error=error), allow_nan=False, sort_keys=True)
 
 
 def print_object(said: dict[str, Any], code: int = 0, error: str | None = None) -> None:
-    """The object of ``--json`` on standard output."""
+    """Print the object of ``--json``."""
     print(object_line(said, code, error), flush=True)
 
 
 def fit_object(args: Namespace, model: Any, seconds: float) -> dict[str, Any]:
-    """What ``--json`` says of a fit. The seconds are for the operator: the guarantee does not cover them."""
+    """Describe a fit for ``--json``. The seconds are for the operator: the guarantee does not cover them."""
     from ..engine.budget import Budget
 
     privacy, paid = model.privacy_, None
     if args.budget is not None:
         paid = {"file": args.budget, "spent": None, "left": None}
-        # The model is written and paid for: a budget that cannot be read now takes nothing back.
+        # The model is written and paid for, also if the budget cannot be read now.
         with suppress(OSError, ValueError):
             budget = Budget(args.budget)
             paid |= {"spent": budget.spent, "left": budget.left}

@@ -11,7 +11,6 @@ from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .arguments import Kind, Parser, integer, probability, whole
 from .exits import Exit
 from .output import read_labels
 from .progress import ReadingLine
@@ -24,51 +23,8 @@ if TYPE_CHECKING:
     from ..models.vocabulary import PrivateVocabulary
     from .runs import JobFolder
 
-share = Kind(float, lambda v: 0 < v <= 1, "a share above 0, at most 1")
 #: What a word list may be instead of a file.
 PRIVATE, NONE, PUBLIC = "private", "none", "public:"
-
-
-def add_input(parser: Parser, *, fit: bool) -> None:
-    """Arguments that say where documents are, and for a fit also whose they are and how text becomes words."""
-    what = (
-        "CSV, JSON Lines, Parquet, a folder of .txt files, - (standard input); counts as CSR .npz, UCI docword or "
-        "LDA-C; shards"
-    )
-    parser.add_argument("input", metavar="INPUT", help=f"{what}; or the word docstrings")
-    words = "FILE with one word on each line" + (", or public:LANGUAGE, that language's commonest words" if fit else "")
-    if fit:
-        words += ", or private (default for raw records), bought from the same budget"
-    parser.add_argument("--vocab", metavar="FILE", help=f"the vocabulary: {words}")
-    formats = "csv, jsonl, parquet, folder, npz, docword or ldac; default: look"
-    parser.add_argument("--format", help=formats)
-    parser.add_argument("--features", type=whole, help="number of words, where no file says it")
-    what = "columns of the text, joined with a line break; default: " + ("text" if fit else "those of the fit")
-    parser.add_argument("--text", metavar="COLUMN", nargs="+", help=what)
-    parser.add_argument("--encoding", default="utf-8", help="of text files, default utf-8")
-    if not fit:
-        return
-    group = parser.add_argument_group("words")
-    what = "most words: of public:LANGUAGE, default 8000, or private, default planned"
-    group.add_argument("--vocab-size", type=whole, help=what)
-    what = "private vocabulary: its share of epsilon, default: planned from public numbers, see `vips-fast plan`"
-    group.add_argument("--vocab-share", type=probability, help=what)
-    what = "private vocabulary: leave out words that more than this share of all persons use, default 0.3"
-    group.add_argument("--max-share", type=share, default=0.3, help=what)
-    what = "unicode (default), or paper: the letters a to z alone"
-    group.add_argument("--analyzer", choices=("unicode", "paper"), default="unicode", help=what)
-    what = "words to leave out: FILE, public:LANGUAGE or none (default with --vocab FILE; else LANGUAGE, or public:en)"
-    group.add_argument("--stop-words", metavar="FILE", help=what)
-    group.add_argument("--min-length", type=whole, default=1, help="least characters of a word, default 1")
-    what = "words with digits: keep (default with --vocab FILE), mixed (else; only those with letters too) or drop"
-    group.add_argument("--numbers", choices=("keep", "mixed", "drop"), help=what)
-    what = "2 or 3: also pairs (and triples) of words that follow each other, default 1"
-    group.add_argument("--ngrams", type=integer, choices=(1, 2, 3), default=1, help=what)
-
-
-def is_word(text: str) -> bool:
-    """Whether an argument that may be a path is one of the words that stand for something else."""
-    return text in ("docstrings", "-", PRIVATE, NONE) or text.startswith(PUBLIC)
 
 
 def analyzer_of(args: Namespace) -> Analyzer:

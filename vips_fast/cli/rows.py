@@ -5,28 +5,19 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .arguments import Parser
+from scipy import sparse
+
+from ..data import Schema
+from ..data.records import read_batches
 from .output import read_array
 from .texts import SCHEMA
 
-if TYPE_CHECKING:
-    from ..data import Schema
-
-
-def add_rows(parser: Parser) -> None:
-    what = "rows as .npy (dense) or .npz (scipy sparse), shards, or with a schema a table: CSV, JSON Lines or Parquet"
-    parser.add_argument("input", metavar="INPUT", help=what)
-    what = "what the table's columns are (TOML, see vips-fast schema); predict: default, the one kept in DIR"
-    parser.add_argument("--schema", metavar="FILE", help=what)
-
 
 def read_matrix(path: str) -> Any:
-    """Rows in a file of numbers."""
+    """Read rows from a file of numbers."""
     if Path(path).suffix == ".npz":
-        from scipy import sparse
-
         try:
             return sparse.csr_array(sparse.load_npz(path))
         except (OSError, MemoryError):
@@ -40,11 +31,7 @@ def read_matrix(path: str) -> Any:
 
 
 def read_table(path: str, schema: Schema, invalid: str, others: Sequence[str] = ()) -> tuple[Any, dict[str, list[Any]]]:
-    """The encoded rows of a table, and the cells of its ``others``, which are no features."""
-    from scipy import sparse
-
-    from ..data.records import read_batches
-
+    """Read the encoded rows of a table, and the cells of its ``others``, which are no features."""
     kept, parts, n = schema.without(*others), [], 0
     cells: dict[str, list[Any]] = {name: [] for name in others}
     for batch in read_batches(path, [*kept.names, *others]):
@@ -59,8 +46,6 @@ def read_table(path: str, schema: Schema, invalid: str, others: Sequence[str] = 
 
 def read_new_rows(args: Namespace) -> Any:
     """Read new rows for a fitted model: a matrix, or a table by ``--schema`` or by the schema beside the model."""
-    from ..data import Schema
-
     path = Path(args.schema or Path(args.model) / SCHEMA)
     if args.schema is None and (not path.exists() or Path(args.input).suffix in (".npy", ".npz")):
         return read_matrix(args.input)

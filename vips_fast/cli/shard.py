@@ -3,40 +3,21 @@
 import json
 from argparse import Namespace
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ..data import Batch, Records, Schema, count_matrix, holds_records, write_shards
+from ..data.readers import count_pieces
+from ..data.records import read_batches
 from . import texts
-from .arguments import command, positive, whole
 from .output import read_labels
-from .records import PRIVATE, add_input, analyzer_of, public_words, reading
-
-if TYPE_CHECKING:
-    from ..data import Batch
+from .records import PRIVATE, analyzer_of, public_words, reading
 
 #: The public values of a label, beside the rows of a table.
 CLASSES = "classes.json"
 
 
-def add(commands: Any) -> None:
-    what = "write records as shards on disk, for fits that do not fit the memory; they are as private as INPUT"
-    parser = command(commands, "shard", shard, what)
-    add_input(parser, fit=True)
-    parser.add_argument("out", metavar="OUT", help="new folder to write")
-    parser.add_argument("--shard-mb", type=positive, default=256.0, metavar="MIB", help="size of a shard, default 256")
-    what = "draw one of T bins for each person or record, and write bin by bin: then a minibatch is one stretch of disk"
-    parser.add_argument("--bins", type=whole, metavar="T", help=what)
-    parser.add_argument("--groups", metavar="FILE", help="whose each record is, one label a line (or a .npy array)")
-    parser.add_argument("--person", metavar="COLUMN", help="the column that says whose each record is")
-    parser.add_argument("--schema", metavar="FILE", help="INPUT is a table with these columns (TOML)")
-    parser.add_argument("--label", metavar="COLUMN", help="of a table: the column of labels, or of counts")
-    what = "records with invalid values: refuse the data (default), or let them contribute nothing"
-    parser.add_argument("--invalid", choices=("raise", "drop"), default="raise", help=what)
-
-
 def shard(args: Namespace) -> int:
     """Write shards."""
-    from ..data import Batch, write_shards
-
     if args.groups is not None and args.person is not None:
         raise ValueError("--person: leave out --groups")
     if args.label is not None and args.schema is None:
@@ -45,7 +26,7 @@ def shard(args: Namespace) -> int:
     if args.groups is not None:
         labels, given = read_labels(args.groups), batches
 
-        def grouped() -> "Iterator[Batch]":
+        def grouped() -> Iterator[Batch]:
             first = 0
             for batch in given:
                 last = first + batch.rows.shape[0]
@@ -60,10 +41,7 @@ def shard(args: Namespace) -> int:
     return 0
 
 
-def _text_or_counts(args: Namespace) -> "tuple[Iterator[Batch], dict[str, Any]]":
-    from ..data import Batch, Records, count_matrix, holds_records
-    from ..data.readers import count_pieces
-
+def _text_or_counts(args: Namespace) -> tuple[Iterator[Batch], dict[str, Any]]:
     if not holds_records(args.input, args.format, args.text, args.person):
         words, pieces = count_pieces(
             args.input, public_words(args), args.format, n_features=args.features, invalid=args.invalid
@@ -78,10 +56,7 @@ def _text_or_counts(args: Namespace) -> "tuple[Iterator[Batch], dict[str, Any]]"
     return batches, {"vocabulary": words, "files": reading(args, analyzer)}
 
 
-def _table(args: Namespace) -> "tuple[Iterator[Batch], dict[str, Any]]":
-    from ..data import Batch, Schema
-    from ..data.records import read_batches
-
+def _table(args: Namespace) -> tuple[Iterator[Batch], dict[str, Any]]:
     schema, others = Schema.load(args.schema), [name for name in (args.label, args.person) if name is not None]
     if len(set(others)) < len(others):
         raise ValueError(f"--person {args.person}: expected another column than --label")
@@ -91,7 +66,7 @@ def _table(args: Namespace) -> "tuple[Iterator[Batch], dict[str, Any]]":
         schema.label(args.label, [], counts=counts)  # refuses a column that is no label
         files |= {} if counts else {CLASSES: json.dumps(list(schema[args.label].values)) + "\n"}
 
-    def batches() -> "Iterator[Batch]":
+    def batches() -> Iterator[Batch]:
         n = 1
         for cells in read_batches(args.input, [*kept.names, *others]):
             lines = range(n, n := n + len(next(iter(cells.values()))))

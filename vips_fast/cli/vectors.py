@@ -2,26 +2,14 @@
 
 from argparse import Namespace
 from pathlib import Path
-from typing import Any
 
-from .arguments import command, whole
-from .records import PRIVATE, add_input, analyzer_of, public_words
-
-
-def add(commands: Any) -> None:
-    """Add the command."""
-    what = "write vectors of words, made from PUBLIC documents, for fit lda --word-vectors"
-    parser = command(commands, "vectors", vectors, what)
-    add_input(parser, fit=True)
-    parser.add_argument("--dimensions", type=whole, default=50, help="numbers of a word, default 50")
-    parser.add_argument("--out", metavar="FILE", required=True, help="file to write, the text format of word2vec")
+from ..data import holds_records, load_corpus, save_word_vectors
+from ..models.lda import word_vectors
+from .records import PRIVATE, analyzer_of, public_words
 
 
 def vectors(args: Namespace) -> int:
     """Write the vectors."""
-    from ..data import holds_records, load_corpus, save_word_vectors
-    from ..models.lda import word_vectors
-
     raw = holds_records(args.input, args.format, args.text, None)
     if raw and args.vocab in (None, PRIVATE):
         raise ValueError("--vocab: expected a public vocabulary, FILE or public:LANGUAGE")

@@ -1,38 +1,21 @@
-"""``verify`` and ``sign``: a model held against its releases, and vouched for."""
+"""``verify`` and ``sign``: compare a model with its releases, and sign it."""
 
 from argparse import Namespace
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ..models import rebuild
 from ..models.family import family_of
+from ..models.rebuild import VerifyCheck
 from . import texts
-from .arguments import add_model, command
 from .folder import MODEL_FILES, kind_in, load_model, read_key
 from .output import output_file
 from .record import print_object
 
-if TYPE_CHECKING:
-    from ..models.rebuild import VerifyCheck
-
-
-def add(commands: Any) -> None:
-    what = "make a model again from its releases, without the data, and compare every file"
-    parser = command(commands, "verify", verify, what)
-    add_model(parser, "fit")
-    parser.add_argument("--transcript", metavar="DIR", required=True, help="folder that fit --transcript wrote")
-    parser.add_argument("--class", dest="kind", metavar="MODULE:CLASS", help="class of a model of your own")
-    parser.add_argument("--json", action="store_true", help="print one JSON object, and nothing else")
-    what = "sign a model: arrays, settings and ledger, not the text files beside them"
-    parser = command(commands, "sign", sign, what)
-    parser.add_argument("model", metavar="DIR", help="folder written by fit")
-    parser.add_argument("--key", metavar="FILE", required=True, help="Ed25519 private key (PEM, without a password)")
-
 
 def verify(args: Namespace) -> int:
-    """Compare a model with what its releases lead to; 0 if all is equal, else 1."""
-    from ..models import rebuild
-
+    """Compare a model with one made from its releases; 0 if all is equal, else 1."""
     folder = Path(args.model)
     cls = kind_in(folder) if args.kind is None else rebuild.class_given(args.kind)
     model = cls.load(folder, verify=None if args.verify_key is None else read_key("--verify-key", args.verify_key))
@@ -46,10 +29,8 @@ def verify(args: Namespace) -> int:
     return code
 
 
-def _text_files(model: Any, folder: Path) -> "list[VerifyCheck]":
-    """The files beside the model: what is neither made again nor an input has no place there."""
-    from ..models.rebuild import VerifyCheck
-
+def _text_files(model: Any, folder: Path) -> list[VerifyCheck]:
+    """Check the files beside the model: each follows from the model or is an input."""
     checks = []
     for name in sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith("model.")):
         if name == texts.STATEMENT:  # compared with the model

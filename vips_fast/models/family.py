@@ -28,7 +28,7 @@ class Family(NamedTuple):
     command : str
         The word behind ``vips-fast fit``, "" if the shell fits no such model.
     shell : str
-        Module of the shell, with ``add(commands, models)`` and, with a `verb`, ``read_new(args, model)``.
+        Module of the shell, with ``fit(args)`` and, with a `verb`, ``read_new(args, model)``.
     verb : str
         The command that reads new records: "transform", "predict" or "".
     scorer : str

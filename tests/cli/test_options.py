@@ -1,0 +1,181 @@
+"""The table of options: every command runs, every setting is one, and nothing else has to know an option."""
+
+import ast
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from vips_fast.cli import jobfile, options, tables
+from vips_fast.cli.options import TEXT, Place, read_tried
+from vips_fast.cli.parser import build_parser, parse
+from vips_fast.models.family import FAMILIES, fitted_at_the_shell
+
+ROOT = Path(__file__).resolve().parents[2]
+COMMANDS = {one.words: one for one in tables.PROGRAM.all()}
+
+
+@pytest.mark.parametrize("name", [one.words for one in COMMANDS.values() if not one.inner])
+def test_every_command_has_its_function(name):
+    function = COMMANDS[name].load()
+    assert callable(function) and function.__module__.startswith("vips_fast.cli.")
+
+
+def test_every_family_with_a_command_is_in_the_table():
+    assert [one.words for one in tables.FIT.inner] == [f"fit {one.command}" for one in fitted_at_the_shell()]
+    searched = fitted_at_the_shell(searched=True)
+    assert [one.words for one in tables.SEARCH.inner] == [f"search {one.command}" for one in searched]
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if re.match("(fit|search) ", name)])
+def test_settings_of_the_table_are_settings_of_the_estimator(name):
+    """And no other option has the name of one, by which it would reach the estimator."""
+    known = set()
+    for family in FAMILIES:
+        if family.command != name.split()[1]:
+            continue
+        estimator = family.estimator()
+        known |= set(estimator().get_params())
+        known |= set(getattr(estimator._options_type, "__dataclass_fields__", ()))
+    for option in COMMANDS[name].options:
+        assert option.setting == (option.dest in known), option.flags
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_names_of_a_command_s_options_differ(name):
+    names = [word for option in COMMANDS[name].options for word in option.names]
+    keys = [option.key for option in COMMANDS[name].options]
+    dests = [option.dest for option in COMMANDS[name].options]
+    assert all(len(set(one)) == len(one) for one in (names, keys, dests))
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name.startswith("search ")])
+def test_try_takes_every_setting_with_a_value_and_nothing_else(name):
+    for option in COMMANDS[name].options:
+        if option.positional:
+            continue
+        values = option.choices or {TEXT: ("a",)}.get(option.kind, (0.5,) if option.kind.convert is float else (2,))
+        words = [f"{option.names[-1].lstrip('-')}={','.join(map(str, values))}"]
+        if option.setting and not option.switch:
+            assert read_tried(COMMANDS[name], words) == {option.dest: list(values)}
+        else:
+            with pytest.raises(ValueError, match="NAME is one of batch_size, "):
+                read_tried(COMMANDS[name], words)
+
+
+def test_the_argument_by_position_may_be_missing_in_a_job_file_only_if_it_is_given(run, tmp_path):
+    path = tmp_path / "job.toml"
+    path.write_text('command = "fit lda"\n[options]\ntopics = 2\nout = "m"\n')
+    code, _, err = run("fit", "lda", "--config", path)
+    assert code == 2 and f"required: INPUT: expected here or in {path}" in err
+    assert parse(["fit", "lda", "--config", str(path), "--steps", "2", "x"]).input == "x"
+    assert parse(["--debug", "fit", "lda", "--config", str(path), "x"]).debug is True
+
+
+def test_a_search_can_stand_in_a_job_file(run, tmp_path):
+    path = tmp_path / "job.toml"
+    path.write_text('command = "search blr"\n[options]\ninput = "x.npy"\nlabels = "y"\nout = "m"\ntry = ["trials=1,2"]')
+    args = parse(["search", "blr", "--config", str(path)])
+    assert (args.tried, args.runs, args.input) == (["trials=1,2"], 10.0, str(tmp_path / "x.npy"))
+    assert parse(["search", "blr", "--config", str(path), "--try", "steps=2"]).tried == ["steps=2"]
+    code, out, _ = run("config", path)
+    assert code == 0 and out.endswith("--try trials=1,2\n")
+    code, _, err = run("config", path, "--check")
+    assert code == 2 and "command = 'search blr': expected a fit with --check" in err
+
+
+def test_a_path_in_a_job_file_is_a_word_only_for_an_option_with_that_word(tmp_path):
+    path = tmp_path / "job.toml"
+    path.write_text('command = "fit lda"\n[options]\nvocab = "private"\nstop_words = "public:de"\ngroups = "none"\n')
+    values = {option.key: value for option, value in jobfile.load(str(path)).values.items()}
+    assert values == {"vocab": "private", "stop_words": "public:de", "groups": str(tmp_path / "none")}
+    (tmp_path / "private").touch()
+    values = {option.key: value for option, value in jobfile.load(str(path)).values.items()}
+    assert values["vocab"] == str(tmp_path / "private")
+
+
+REHEARSED = """
+import vips_fast
+from vips_fast.cli import main, tables
+from vips_fast.cli.manual import page
+from vips_fast.cli.options import read_tried
+from vips_fast.cli.parser import parse
+
+assert vips_fast.__file__.startswith(__import__("os").getcwd())
+fit = next(one for one in tables.PROGRAM.all() if one.words == "search sbn")
+assert parse(["fit", "sbn", "x", "--components", "2", "--out", "m", "--chatter", "3"]).chatter == 3
+open("job.toml", "w").write('command = "fit sbn"\\n[options]\\nchatter = 3\\ncomponents = 2\\nout = "m"\\n')
+assert parse(["fit", "sbn", "x", "--config", "job.toml"]).chatter == 3
+assert read_tried(fit, ["chatter=1,2"]) == {"chatter": [1, 2]}
+assert page("1").count("chatter WORDS") == 2
+main(["fit", "sbn", "--help"])
+main(["config", "job.toml"])
+"""
+
+
+def test_a_new_option_is_one_entry_in_one_file(tmp_path):
+    """Rehearsed in a copy of the package: parser, job file, manual page, help and ``--try`` have it from there."""
+    copy = tmp_path / "vips_fast"
+    shutil.copytree(ROOT / "vips_fast", copy, ignore=shutil.ignore_patterns("__pycache__"))
+    path, mark = copy / "cli" / "tables" / "fits.py", '    more=(setting("--bound", '
+    text = path.read_text("utf-8")
+    assert text.count(mark) == 1
+    entry = 'setting("--chatter", "how much it talks", WHOLE, metavar="WORDS"), '
+    path.write_text(text.replace(mark, f"    more=({entry}" + mark.removeprefix("    more=(")), "utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", REHEARSED], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0 and "how much it talks" in done.stdout, done.stderr
+    assert "required: INPUT: expected here or in job.toml" in done.stderr
+
+
+def test_completion_knows_files_and_folders():
+    seen = []
+
+    def look(parser):
+        for action in parser._actions:  # the test looks inside argparse, as the package shtab does
+            seen.append((getattr(action, "complete", None), action.metavar))
+            for inner in getattr(action, "choices", None) or () if action.nargs == "A..." else ():
+                look(action.choices[inner])
+
+    look(build_parser(complete={Place.FILE: "file", Place.FOLDER: "folder"}))
+    assert {("file", "FILE"), ("file", "INPUT"), ("folder", "DIR"), ("folder", "OUT.run")} <= set(seen)
+    assert (None, "FILE") not in seen and (None, "DIR") not in seen
+
+
+def test_nothing_reads_the_inside_of_argparse():
+    """No private attribute of anything but ``self`` or ``cls`` in the parser's files, nor argparse in the table's."""
+    for name in ("parser", "options", "help", "manual", "completion", "jobfile", "config", "tables"):
+        place = ROOT / "vips_fast" / "cli" / name
+        for path in place.glob("*.py") if place.is_dir() else [place.with_suffix(".py")]:
+            text = path.read_text("utf-8")
+            assert "import argparse" not in text or name in ("parser", "config"), path
+            for node in ast.walk(ast.parse(text)):
+                if isinstance(node, ast.Attribute) and re.match("_[a-z]", node.attr):
+                    owner = node.value
+                    own = isinstance(owner, ast.Name) and owner.id in ("self", "cls")
+                    assert own, f"{path.name}: {ast.unparse(node)}"
+
+
+#: Being rewritten: their imports inside functions go with them.
+LATE = {"config", "finish", "fit", "forecast", "record", "records", "runs", "search", "texts"}
+
+
+def test_commands_import_at_the_top():
+    """One loader waits with an import until a command runs; only optional packages are imported inside functions."""
+    for path in (ROOT / "vips_fast" / "cli").rglob("*.py"):
+        tree = ast.parse(path.read_text("utf-8"))
+        inside = [
+            ast.unparse(late)
+            for function in ast.walk(tree)
+            if isinstance(function, ast.FunctionDef) and path.stem not in LATE
+            for late in ast.walk(function)
+            if isinstance(late, (ast.Import, ast.ImportFrom))
+        ]
+        assert all(re.search("cryptography|shtab|missing_package", one) for one in inside), (path.name, inside)
+    assert options.load("exits:table")().startswith("exit codes:")

@@ -1,0 +1,27 @@
+"""``info``: the facts for a report of a problem."""
+
+import platform
+from argparse import Namespace
+
+import numpy
+import scipy
+
+from .. import runtime_info
+from ..report import table
+
+
+def info(args: Namespace) -> int:
+    """Print versions, instruction sets and threads."""
+    known = runtime_info()
+    rows = [
+        ("vips_fast", known["version"]),
+        ("instruction set", known["isa"]),
+        ("available", ", ".join(known["isas_available"])),
+        ("threads", known["n_threads"]),
+        ("Python", platform.python_version()),
+        ("numpy", numpy.__version__),
+        ("scipy", scipy.__version__),
+        ("machine", f"{platform.system()} {platform.machine()}"),
+    ]
+    print(table(rows))
+    return 0

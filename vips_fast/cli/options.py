@@ -1,0 +1,277 @@
+"""The parts of the table of options: kinds of values, options, groups and commands.
+
+`vips_fast.cli.tables` holds the table. The parser, the job file, the help, the manual page, the completion and
+``search --try`` follow from it.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass, field
+from enum import Enum
+from importlib import import_module
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of values: texts that ``convert`` turns into good values."""
+
+    convert: Callable[[str], Any]
+    good: Callable[[Any], bool]
+    expected: str
+
+    def value(self, text: str) -> Any:
+        """Convert a text. Raises ValueError, with the text and the expected form, for a bad one."""
+        try:
+            value = self.convert(text)
+        except ValueError:
+            value = None
+        if value is None or not self.good(value):
+            raise ValueError(f"{text!r}: expected {self.expected}")
+        return value
+
+
+TEXT = Kind(str, lambda v: True, "a text")
+POSITIVE = Kind(float, lambda v: 0 < v < math.inf, "a number above 0")
+PROBABILITY = Kind(float, lambda v: 0 < v < 1, "a number between 0 and 1")
+WHOLE = Kind(int, lambda v: v >= 1, "a whole number of at least 1")
+INTEGER = Kind(int, lambda v: True, "a whole number")
+
+
+def ending(*suffixes: str) -> Kind:
+    """Make the kind of file names with one of these endings."""
+    return Kind(str, lambda v: v.endswith(suffixes), f"a name that ends in {' or '.join(suffixes)}")
+
+
+class Place(Enum):
+    """A place on the disk."""
+
+    FILE = "file"
+    FOLDER = "folder"
+
+
+@dataclass(frozen=True, eq=False)
+class Option:
+    """One argument of a command."""
+
+    #: Its words, such as ``"-o --out"``; an argument by position has a name without dashes.
+    flags: str
+    help: str = ""
+    kind: Kind = TEXT
+    _: KW_ONLY
+    #: Its name among the parsed arguments; by default the last of its words.
+    dest: str = ""
+    default: Any = None
+    #: The value of a switch, which takes none; None for all other options.
+    const: Any = None
+    choices: tuple[Any, ...] = ()
+    #: The name of its value in the help; by default the choices, or its own name.
+    metavar: str = ""
+    #: "?" if its value may be left out, "+" for one or more values.
+    nargs: str = ""
+    #: It may be given more than once.
+    repeated: bool = False
+    required: bool = False
+    #: Its value is a path. A job file may then have it relative to the file's own folder.
+    path: Place | None = None
+    #: The path must exist before the command begins.
+    reads: bool = False
+    #: Words that stand for something else in place of a path; one with a colon is a prefix.
+    words: tuple[str, ...] = ()
+    #: It is a parameter of the estimator, or a field of its ``options``, of the name ``dest``.
+    setting: bool = False
+    #: A search can have it.
+    searched: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.dest:
+            object.__setattr__(self, "dest", self.key)
+        if self.positional and not self.nargs:
+            object.__setattr__(self, "required", True)
+
+    @property
+    def names(self) -> list[str]:
+        """Its words."""
+        return self.flags.split()
+
+    @property
+    def positional(self) -> bool:
+        """Whether it is an argument by position."""
+        return not self.flags.startswith("-")
+
+    @property
+    def key(self) -> str:
+        """Its name in a job file."""
+        return self.names[-1].lstrip("-").replace("-", "_")
+
+    @property
+    def value(self) -> str:
+        """The name of its value in the help; "" if the choices stand for it."""
+        return self.metavar or ("" if self.choices else self.key if self.positional else self.key.upper())
+
+    @property
+    def switch(self) -> bool:
+        """Whether it takes no value."""
+        return self.const is not None
+
+    def is_word(self, text: str) -> bool:
+        """Tell whether a value is a word in place of a path."""
+        return any(text.startswith(word) if word.endswith(":") else text == word for word in self.words)
+
+    def typed(self) -> str:
+        """Show it as a user types it: ``--out DIR``, ``INPUT``."""
+        option = "" if self.positional else self.names[-1]
+        if self.switch:
+            return option
+        name = self.value or "{" + ",".join(map(str, self.choices)) + "}"
+        return f"{option} { {'+': f'{name} [{name} ...]', '?': f'[{name}]'}.get(self.nargs, name) }".strip()
+
+
+def switch(flags: str, help: str, **more: Any) -> Option:
+    """Make an option without a value, which is False unless it is given."""
+    return Option(flags, help, default=False, const=True, **more)
+
+
+def setting(flags: str, help: str, kind: Kind = TEXT, **more: Any) -> Option:
+    """Make an option that is a setting of the estimator."""
+    return Option(flags, help, kind, setting=True, **more)
+
+
+def file(flags: str, help: str, kind: Kind = TEXT, metavar: str = "FILE", **more: Any) -> Option:
+    """Make an option whose value is a file."""
+    return Option(flags, help, kind, path=Place.FILE, metavar=metavar, **more)
+
+
+def folder(flags: str, help: str, metavar: str = "DIR", **more: Any) -> Option:
+    """Make an option whose value is a folder."""
+    return Option(flags, help, path=Place.FOLDER, metavar=metavar, **more)
+
+
+def source(flags: str, help: str, metavar: str = "FILE", **more: Any) -> Option:
+    """Make an option whose value is a file or folder that must exist."""
+    place = Place.FOLDER if metavar == "DIR" else Place.FILE
+    return Option(flags, help, path=place, metavar=metavar, reads=True, **more)
+
+
+@dataclass(frozen=True, eq=False)
+class OneOf:
+    """Options that exclude each other."""
+
+    options: tuple[Option, ...]
+    required: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Options under a title in the help."""
+
+    title: str
+    entries: "tuple[Entry, ...]"
+
+
+Entry = Option | OneOf | Group
+
+
+def one_of(*options: Option, required: bool = False) -> OneOf:
+    """Let options exclude each other."""
+    return OneOf(options, required)
+
+
+def group(title: str, *entries: Entry) -> Group:
+    """Put options under a title."""
+    return Group(title, entries)
+
+
+@dataclass(frozen=True, eq=False)
+class Command:
+    """A command, or a family of commands: ``inner``."""
+
+    #: Its words behind the program's name, such as ``"fit lda"``.
+    words: str
+    summary: str
+    entries: tuple[Entry, ...] = ()
+    #: What can follow its words. A family shows the first of each inner command.
+    examples: tuple[str, ...] = ()
+    #: The function that runs it, ``"module:function"``; by default both are called as its first and last word.
+    run: str = ""
+    inner: "tuple[Command, ...]" = ()
+    #: The name of the inner commands in the help.
+    metavar: str = "COMMAND"
+    #: More parsed arguments, which no option sets.
+    presets: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def prog(self) -> str:
+        """The whole command."""
+        return f"vips-fast {self.words}".strip()
+
+    @property
+    def options(self) -> tuple[Option, ...]:
+        """All its options."""
+        known = [entry.options if isinstance(entry, OneOf) else (entry,) for entry in _flat(self.entries)]
+        return tuple(option for options in known for option in options)
+
+    @property
+    def alternatives(self) -> tuple[OneOf, ...]:
+        """Its sets of options that exclude each other."""
+        return tuple(entry for entry in _flat(self.entries) if isinstance(entry, OneOf))
+
+    @property
+    def lines(self) -> list[str]:
+        """Its examples, as a user types them."""
+        if self.inner and not self.examples:
+            return [command.lines[0] for command in self.inner]
+        return [f"{self.prog} {example}".strip() for example in self.examples]
+
+    def all(self) -> "Iterator[Command]":
+        """Give this command and all commands inside it."""
+        yield self
+        for command in self.inner:
+            yield from command.all()
+
+    def load(self) -> Callable[[Any], int]:
+        """Import the function that runs it."""
+        words = self.words.split()
+        function: Callable[[Any], int] = load(self.run or f"{words[0]}:{words[-1]}")
+        return function
+
+
+def command(words: str, summary: str, *entries: Entry, **more: Any) -> Command:
+    """Make a command of its options."""
+    return Command(words, summary, entries, **more)
+
+
+def _flat(entries: tuple[Entry, ...]) -> Iterator[Option | OneOf]:
+    for entry in entries:
+        if isinstance(entry, Group):
+            yield from _flat(entry.entries)
+        else:
+            yield entry
+
+
+def load(where: str) -> Any:
+    """Import ``"module:name"`` of `vips_fast.cli`: the only place that waits with an import until it is needed."""
+    module, _, name = where.partition(":")
+    return getattr(import_module(f"{__package__}.{module}"), name)
+
+
+def read_tried(command: Command, texts: list[str]) -> dict[str, list[Any]]:
+    """Read ``--try``: the values of each setting, by its name among the estimator's parameters.
+
+    Raises ValueError for a name that is no setting of the command, and for a bad value.
+    """
+    known = {name.lstrip("-"): option for option in command.options for name in option.names}
+    found: dict[str, list[Any]] = {}
+    for text in texts:
+        name, equals, values = text.partition("=")
+        option = known.get(name.replace("_", "-"))
+        if not equals or option is None or not option.setting or option.switch:
+            settings = ", ".join(sorted(one.key for one in set(known.values()) if one.setting and not one.switch))
+            raise ValueError(f"--try {text}: expected NAME=VALUE,VALUE; NAME is one of {settings}")
+        try:
+            found[option.dest] = [option.kind.value(value) for value in values.split(",")]
+        except ValueError as error:
+            raise ValueError(f"--try {text}: {error}") from None
+        if option.choices and not set(found[option.dest]) <= set(option.choices):
+            raise ValueError(f"--try {text}: expected values of {', '.join(map(str, option.choices))}")
+    return found

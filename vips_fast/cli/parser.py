@@ -1,0 +1,147 @@
+"""From the words of a command line to its arguments, by the table of `vips_fast.cli.tables`."""
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from .. import __version__
+from .exits import table
+from .help import examples, usage, wrapped
+from .jobfile import load
+from .messages import say
+from .options import TEXT, Command, Entry, Group, Kind, OneOf, Option, Place
+from .tables import PROGRAM, VERSION
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse for one command: errors of one line, and help that fits the terminal."""
+
+    command: Command = PROGRAM
+
+    def format_usage(self) -> str:
+        """Show everything that the command requires."""
+        return "\n".join([*wrapped(usage(self.command), "usage: ", " " * 11), ""])
+
+    def format_help(self) -> str:
+        """Show argparse's help with the examples, and the program's with the exit codes."""
+        self.usage = self.format_usage().removeprefix("usage: ").rstrip().replace("%", "%%")
+        text = super().format_help()
+        self.usage = None
+        ends = [] if self.command.words else [table()]
+        return "\n".join([text, examples(self.command), *ends])
+
+    def error(self, message: str) -> NoReturn:
+        """Print the error and leave with exit code 2."""
+        say(f"error: {message} (see {self.prog} --help)")
+        raise SystemExit(2)
+
+
+def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    """Parse the words behind the program's name; None takes them from the process.
+
+    The result has each option by its ``dest``, and the command as ``command``. Raises SystemExit as argparse does, and
+    ValueError or OSError for a job file of ``--config`` that is not good.
+    """
+    words = sys.argv[1:] if argv is None else list(argv)
+    if not any(word.partition("=")[0] == "--config" for word in words):
+        return build_parser().parse_args(words)
+    given = vars(build_parser(bare=True).parse_args(words))
+    command: Command = given["command"]
+    if (path := given.get("config")) is None:
+        return build_parser().parse_args(words)
+    job = load(path)
+    if job.command is not command:
+        found = f"{path}: command = {job.command.words!r}"
+        raise ValueError(f"{found}: expected {command.words!r}, the command that it is given to")
+    known = job.beside(given)
+    missing = [option for option in command.options if option.required and option.dest not in known]
+    if missing:
+        names = ", ".join(option.value if option.positional else option.flags for option in missing)
+        parser = Parser(command.prog)
+        parser.error(f"the following arguments are required: {names}: expected here or in {path}")
+    defaults = {one.dest: one.default for one in (*PROGRAM.options, *command.options) if one is not VERSION}
+    return argparse.Namespace(**{**defaults, **known})
+
+
+def build_parser(*, bare: bool = False, complete: Mapping[Place, Any] | None = None) -> Parser:
+    """Build the parser of the whole table.
+
+    A ``bare`` one requires nothing and has no defaults: it finds only what a command line gives. ``complete`` has
+    shtab's mark of an argument for a file or a folder.
+    """
+    parser = Parser("vips-fast", description=PROGRAM.summary, allow_abbrev=False)
+    _Builder(bare, complete or {}).fill(parser, PROGRAM)
+    return parser
+
+
+@dataclass(frozen=True)
+class _Builder:
+    """Fills parsers from commands; see `build_parser`."""
+
+    bare: bool
+    complete: Mapping[Place, Any]
+
+    def fill(self, parser: Parser, command: Command) -> None:
+        """Add a command's options and its inner commands."""
+        parser.command = command
+        for entry in command.entries:
+            if isinstance(entry, Group):
+                titled = parser.add_argument_group(entry.title)
+                for one in entry.entries:
+                    self._enter(titled, one)
+            else:
+                self._enter(parser, entry)
+        if not command.inner:
+            parser.set_defaults(command=command, **command.presets)
+            return
+        inner = parser.add_subparsers(required=True, metavar=command.metavar, parser_class=Parser)
+        for below in command.inner:
+            name, text = below.words.rpartition(" ")[2], below.summary
+            self.fill(inner.add_parser(name, help=text, description=text, allow_abbrev=False), below)
+
+    def _enter(self, place: Any, entry: Entry) -> None:
+        if isinstance(entry, Option):
+            self._add(place, entry)
+        elif isinstance(entry, OneOf):
+            inside = place.add_mutually_exclusive_group(required=entry.required and not self.bare)
+            for option in entry.options:
+                self._add(inside, option)
+
+    def _add(self, place: Any, option: Option) -> None:
+        """Add an argument to argparse's parser or group."""
+        words = [option.dest] if option.positional else option.names
+        if option is VERSION:
+            place.add_argument(*words, action="version", version=f"vips-fast {__version__}", help=option.help)
+            return
+        default = list(option.default) if option.repeated and option.default is not None else option.default
+        more: dict[str, Any] = {
+            "help": option.help.replace("%", "%%"),
+            "metavar": "" if option.switch else option.value,
+            "choices": option.choices,
+            "nargs": option.nargs,
+            "dest": "" if option.positional else option.dest,
+            "action": "append" if option.repeated else "",
+        }
+        if option.switch:
+            more |= {"action": "store_const", "const": option.const}
+        elif option.kind is not TEXT:
+            more["type"] = _type(option.kind)
+        given = {name: value for name, value in more.items() if value not in ("", ())}
+        action = place.add_argument(*words, default=argparse.SUPPRESS if self.bare else default, **given)
+        action.required = not self.bare and option.required
+        if option.path is not None and option.path in self.complete:
+            action.complete = self.complete[option.path]
+
+
+def _type(kind: Kind) -> Callable[[str], Any]:
+    """Give the type for argparse, which shows only messages of its own error."""
+
+    def value(text: str) -> Any:
+        try:
+            return kind.value(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return value

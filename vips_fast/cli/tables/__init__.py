@@ -1,0 +1,30 @@
+"""The table of the shell: every command, its options and its examples.
+
+A new option is one entry here. The parser, the job file, the help, the manual page, the completion and
+``search --try`` then have it.
+"""
+
+from ..options import Option, command, switch
+from .fits import FIT, SEARCH
+from .models import CLEAN, COHERENCE, COMPARE, FINISH, PLOT, PREDICT, REPORT, SHOW, SIGN, TOPICS, TRANSFORM, VERIFY
+from .tools import AUDIT, BUDGET, COMPLETION, CONFIG, DEMO, INFO, PLAN, PRIVACY, SCHEMA, SHARD, VECTORS
+
+VERSION = Option("--version", "print the version", const=True)
+
+#: The program itself, with all commands inside.
+PROGRAM = command(
+    "",
+    "Differentially private variational Bayes (VIPS).",
+    VERSION,
+    switch("--debug", "show the traceback of an error"),
+    examples=(
+        "demo",
+        "fit lda notes.parquet --text note --person patient --topics 20 --epsilon 2 --out topics",
+        "fit blr table.csv --schema schema.toml --label income --epsilon 0.5 --out model",
+        "privacy --records 400000 --batch 20000 --steps 20 --epsilon 1 --delta 1e-6",
+    ),
+    inner=(
+        *(DEMO, FIT, TOPICS, PLAN, PLOT, SEARCH, CONFIG, FINISH, CLEAN, SCHEMA, SHARD, VECTORS, PREDICT, TRANSFORM),
+        *(PRIVACY, BUDGET, VERIFY, SIGN, AUDIT, REPORT, SHOW, COHERENCE, COMPARE, COMPLETION, INFO),
+    ),
+)

@@ -1,0 +1,266 @@
+"""The commands that fit a model: ``fit`` and ``search``."""
+
+from dataclasses import replace
+
+from ...models.family import FAMILIES
+from ..options import (
+    INTEGER,
+    POSITIVE,
+    PROBABILITY,
+    WHOLE,
+    Command,
+    Entry,
+    Group,
+    Kind,
+    Option,
+    command,
+    file,
+    folder,
+    group,
+    one_of,
+    setting,
+    source,
+    switch,
+)
+from .shared import (
+    DELTA,
+    DISTINCT_WORDS,
+    FORCE,
+    JOBS,
+    LABELS,
+    NAMES,
+    QUIET,
+    ROWS,
+    SEED,
+    TOPIC_WORDS,
+    documents,
+    sampling,
+)
+
+_FRACTION = Kind(float, lambda v: 0 <= v <= 1, "a number from 0 to 1")
+_MEAN = Kind(float, lambda v: 1 <= v <= 1000, "a number from 1 to 1000")
+
+_MODEL = (
+    folder("--out", "folder to write", required=True),
+    FORCE,
+    folder("--transcript", "new folder for the releases, for `vips-fast verify`", searched=False),
+    switch("--report", "also write report.html, a page for the person who approves the release", searched=False),
+    switch("--paper", "the paper's own algorithm and constants, to compare with", searched=False),
+)
+_PRIVACY = (
+    one_of(
+        setting("--epsilon", "target epsilon", POSITIVE, dest="target_epsilon"),
+        setting("--noise-multiplier", "instead of a target", POSITIVE),
+        setting("--non-private", "no noise, no guarantee", dest="private", const=False),
+    ),
+    setting("--delta", DELTA, PROBABILITY, dest="target_delta"),
+    file("--budget", "the data set's privacy budget, which pays; a fit without a target takes all that is left"),
+    *sampling(),
+    setting("--records", "public number of records", WHOLE, dest="n_records"),
+    source("--groups", f"{LABELS}; protects persons with all their records"),
+    Option("--person", "tables: the column with the person of each record, instead of --groups", metavar="COLUMN"),
+    Option("--unit", "the privacy unit's name in the statement, default person", metavar="NAME"),
+    setting("--rows-per-group", "most records used of a person at one visit, default all", WHOLE, metavar="N"),
+    setting("--invalid", "invalid records: refuse the data (default), or drop them", choices=("raise", "drop")),
+)
+_RUN = (
+    setting("--batch-size", "expected records a step", WHOLE),
+    setting("--steps", "number of steps", WHOLE, dest="n_steps"),
+    JOBS,
+    one_of(
+        Option(
+            "--scheduler",
+            "Dask scheduler, tls://HOST:PORT or tcp://HOST:PORT: the same result from its workers",
+            metavar="ADDRESS",
+            searched=False,
+        ),
+        Option("--workers", "the same on as many processes of this machine", WHOLE, metavar="N", searched=False),
+    ),
+    setting("--seed", "seed of public choices, not of the noise", SEED, dest="random_state"),
+    QUIET,
+    file("--config", "job file (TOML); arguments beside it come first"),
+    switch("--json", "print the result as one JSON object, and nothing else"),
+    file("--log-file", "add a line for each event of the run to this file"),
+    Option(
+        "--checkpoint-every",
+        "steps between checkpoints; default: at most 2 % of time",
+        WHOLE,
+        metavar="N",
+        searched=False,
+    ),
+    switch("--resume", "continue a stopped run, if there is one; a finished run spends nothing more", searched=False),
+    switch("--no-verify", "shards: check only the sizes of their files"),
+)
+
+
+def _fit(
+    name: str,
+    summary: str,
+    run: str,
+    *data: Entry,
+    examples: tuple[str, ...],
+    model: tuple[Entry, ...] = (),
+    privacy: tuple[Entry, ...] = (),
+    more: tuple[Entry, ...] = (),
+    **presets: object,
+) -> Command:
+    """Make the command that fits a model: what all fits share, and its own options."""
+    groups = group("model", *_MODEL, *model), group("privacy", *_PRIVACY, *privacy), group("run", *_RUN, *more)
+    presets = {"family": name, "backend": None, "check": False, **presets}
+    return command(f"fit {name}", f"fit {summary}", *data, *groups, examples=examples, run=run, presets=presets)
+
+
+LDA = _fit(
+    "lda",
+    "a topic model and write it to a folder",
+    "lda:fit",
+    *documents(learns=True),
+    model=(setting("--topics", "number of topics", WHOLE, dest="n_components", required=True), TOPIC_WORDS),
+    privacy=(setting("--clip", "L2 bound, as a share of the length", POSITIVE),),
+    more=(
+        setting("--doc-length", "words that each document is brought to", WHOLE),
+        DISTINCT_WORDS,
+        switch("--anyway", "fit although the forecast, from public numbers, expects nothing but noise"),
+        setting("--doc-topic-prior", "default 1 / topics", POSITIVE),
+        one_of(
+            setting("--topic-word-prior", "default 1 / topics", POSITIVE),
+            source("--prior-model", "a model of PUBLIC documents and the same words, as prior", "DIR", searched=False),
+            source("--word-vectors", "word vectors (text) of PUBLIC documents, as prior", searched=False),
+        ),
+        Option("--prior-weight", "weight of a word of the public documents, default 1", POSITIVE),
+    ),
+    examples=(
+        "notes.parquet --text note --person patient --topics 20 --epsilon 2 --out topics",
+        "counts.npz --vocab vocab.txt --topics 20 --budget notes.budget --out topics --resume",
+        "shards --topics 20 --epsilon 2 --out topics --transcript releases",
+        "notes.parquet --text note --word-vectors words.vec --topics 20 --epsilon 1 --out topics",
+    ),
+)
+
+BLR = _fit(
+    "blr",
+    "a logistic regression and write it to a folder",
+    "logistic:fit",
+    *ROWS,
+    source("--labels", "of a matrix: labels, or counts with --trials; .npy, or lines"),
+    Option("--label", "of a table: the column of labels or counts", metavar="COLUMN"),
+    NAMES,
+    privacy=(
+        setting("--row-norm", "bound for the scale of rows, default 1; public", POSITIVE),
+        setting(
+            "--classes",
+            "the labels, public; default: the schema's, or the data's, taken as public",
+            metavar="LABEL",
+            nargs="+",
+        ),
+    ),
+    more=(
+        setting(
+            "--covariance",
+            "spherical: for many columns, such as words; fast for two classes of sparse rows",
+            choices=("full", "spherical"),
+        ),
+        setting("--trials", "trials of each record, default 1", WHOLE, dest="n_trials"),
+        setting("--no-intercept", "no constant", dest="fit_intercept", const=False),
+    ),
+    examples=(
+        "rows.npz --labels labels.txt --row-norm 2 --epsilon 0.5 --out model",
+        "table.csv --schema schema.toml --label income --person household --epsilon 0.5 --out model",
+    ),
+)
+
+SBN = _fit(
+    "sbn",
+    "a network of binary images and write it to a folder",
+    "network:fit",
+    source("input", "IDX images (plain or .gz), a matrix as .npy, or shards", "INPUT"),
+    Option("--threshold", "least value of a pixel that is on, default 1 (128: half of a byte)", INTEGER, default=1),
+    model=(setting("--components", "number of hidden units", WHOLE, dest="n_components", required=True),),
+    more=(setting("--bound", "jaakkola, bohning or pg; not with --paper"),),
+    examples=("train-images-idx3-ubyte.gz --components 50 --epsilon 0.5 --out network",),
+)
+
+_MIXTURES = tuple(one.name for one in FAMILIES if one.command == "mixture")
+_KINDS = "bernoulli: rows of 0 and 1, as a survey's answers; gaussian: numbers in a ball; vector: sentence vectors"
+_RADIUS = (
+    "bound for the scale of rows, public: gaussian, default 1; bernoulli, from the center, default none; "
+    "of N questions with a column a choice, the root of N"
+)
+
+MIXTURE = _fit(
+    "mixture",
+    "clusters of records and write them to a folder",
+    "mixture:fit",
+    *ROWS,
+    NAMES,
+    source("--held", "vectors: the words in each document, a matrix of 0 and 1 as .npy or .npz, with --vocab"),
+    source("--vocab", "the public words of the columns of --held, one a line, for keywords of clusters"),
+    model=(
+        Option("--kind", _KINDS, choices=_MIXTURES, required=True),
+        setting("--components", "number of clusters", WHOLE, dest="n_components", required=True),
+        setting(
+            "--projection",
+            "vectors: dimensions after a public random projection, usually 16 to 64; default: all",
+            WHOLE,
+            metavar="D",
+        ),
+    ),
+    privacy=(
+        setting("--center", "bernoulli: origin of answers, public, default 0.5; 0 with a column a choice", _FRACTION),
+        setting("--radius", _RADIUS, POSITIVE),
+        setting("--max-words", "vectors: words before a document weighs less, public, default 50", WHOLE, metavar="N"),
+    ),
+    vocab_size=None,  # which only a word list with a name has; mixtures take none
+    examples=(
+        "answers.npy --kind bernoulli --components 6 --epsilon 1 --out types",
+        "vectors.npy --kind vector --projection 32 --components 20 --held held.npz --vocab words.txt --epsilon 2 "
+        "--out clusters",
+    ),
+)
+
+FIT = command("fit", "fit a model and write it to a folder", inner=(LDA, BLR, SBN, MIXTURE), metavar="MODEL")
+
+_SHAPES = ("geometric", "logarithmic", "poisson")
+_SEARCH = group(
+    "search",
+    Option(
+        "--try",
+        "setting and values; given again: all combinations",
+        dest="tried",
+        metavar="NAME=V,V",
+        repeated=True,
+        required=True,
+    ),
+    Option("--runs", "mean of the random number of runs, default 10", _MEAN, default=10.0),
+    Option("--distribution", "distribution of that number, default geometric", choices=_SHAPES, default="geometric"),
+    Option("--held-out", "share of the persons held out for a private score, default .2", PROBABILITY, default=0.2),
+    file("--public", "PUBLIC data, of the form of INPUT, to judge runs without noise, instead of a private score"),
+)
+
+
+def _search(fit: Command, *examples: str) -> Command:
+    """Make the search over a fit's settings: a setting that the fit requires may stand in ``--try``."""
+
+    def free(entry: Entry) -> Entry:
+        if isinstance(entry, Group):
+            return group(entry.title, *map(free, entry.entries))
+        return replace(entry, required=False) if isinstance(entry, Option) and entry.setting else entry
+
+    words, entries = fit.words.replace("fit", "search"), (*map(free, fit.entries), _SEARCH)
+    return replace(fit, words=words, entries=entries, examples=examples, presets={**fit.presets, "search": True})
+
+
+SEARCH = command(
+    "search",
+    "fit a model with settings from a private search; one statement covers all runs",
+    inner=(
+        _search(
+            LDA,
+            "counts.npz --vocab vocab.txt --try topics=10,20,40 --epsilon 2 --out topics",
+            "counts.npz --vocab vocab.txt --topics 20 --try clip=.02,.05 --epsilon 2 --out topics",
+        ),
+        _search(BLR, "rows.npz --labels labels.txt --try row-norm=0.5,1,2 --epsilon 1 --out model"),
+        _search(SBN, "images.npz --try components=20,50 --epsilon 1 --out network"),
+    ),
+    metavar="MODEL",
+)

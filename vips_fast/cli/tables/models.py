@@ -1,0 +1,132 @@
+"""The commands that take a fitted model."""
+
+from ..options import INTEGER, WHOLE, Kind, Option, command, ending, file, folder, switch
+from .shared import CLASS, FORCE, JOBS, JSON, QUIET, ROWS, TABLE, TOPIC_WORDS, documents, model
+
+_SHAPE = Kind(lambda text: tuple(map(int, text.split("x"))), lambda v: len(v) == 2 and min(v) > 0, "such as 28x28")
+_VOCAB = file("--vocab", "words of a topic model's columns; default: those in DIR")
+_REPORTED = (*model("fit, or by a vocabulary's save"), TOPIC_WORDS, _VOCAB, CLASS)
+_FIT_LDA = "folder written by fit lda"
+
+TOPICS = command(
+    "topics",
+    "print the topics of a fitted model",
+    *model("fit lda"),
+    TOPIC_WORDS,
+    _VOCAB,
+    run="lda:topics",
+    examples=("topics --words 15",),
+)
+
+PLOT = command(
+    "plot",
+    "draw a network's weights or reconstructions",
+    *model("fit sbn"),
+    file("--out", "a .png file", ending(".png"), required=True),
+    file("--images", "draw these records and their reconstructions, as private as the records", metavar="INPUT"),
+    Option("--count", "records of --images in the picture, default 10", WHOLE, default=10),
+    Option("--threshold", "as in fit sbn", INTEGER, default=1),
+    Option("--shape", "height and width of an image, default square", _SHAPE, metavar="HxW"),
+    run="network:plot",
+    examples=("network --out weights.png --shape 28x28",),
+)
+
+PREDICT = command(
+    "predict",
+    "print each row's probabilities of classes or clusters, which are as private as the rows",
+    *model("fit blr or fit mixture"),
+    *ROWS,
+    *TABLE,
+    examples=("model new.npz --out probabilities.csv", "types new.npy --out shares.csv"),
+)
+
+TRANSFORM = command(
+    "transform",
+    "print each record's topic proportions or hidden units, which are as private as the records",
+    *model("fit lda or fit sbn"),
+    *documents(learns=False),
+    Option("--threshold", "networks: as in fit sbn, if INPUT is images; default 1", INTEGER),
+    *TABLE,
+    JOBS,
+    QUIET,
+    examples=("topics new.jsonl --text note --out proportions.npy",),
+)
+
+REPORT = command(
+    "report",
+    "write a report of a model as one HTML page, from releases only; needs no data",
+    *_REPORTED,
+    file("-o --out", "an .html file", ending(".html"), required=True),
+    file("--audit", "report of an audit, as vips-fast audit --json wrote it"),
+    file("--budget", "the privacy budget that paid, to show its rest"),
+    folder("--transcript", "the fit's transcript: the report says whether the model follows from it"),
+    examples=("topics --out topics.html --transcript releases",),
+)
+
+SHOW = command(
+    "show",
+    "print the short form of a model's report; needs no data",
+    *_REPORTED,
+    run="report:show",
+    examples=("topics",),
+)
+
+COHERENCE = command(
+    "coherence",
+    "print how well topics' first words go together in PUBLIC documents; no statement covers private ones",
+    *model("fit lda"),
+    *documents(learns=False),
+    TOPIC_WORDS,
+    JSON,
+    JOBS,
+    QUIET,
+    examples=("topics public.jsonl --text note",),
+)
+
+COMPARE = command(
+    "compare",
+    "pair the topics of two models, and print their overlap",
+    folder("model", _FIT_LDA, metavar="A"),
+    folder("other", _FIT_LDA, metavar="B"),
+    TOPIC_WORDS,
+    JSON,
+    run="coherence:compare",
+    examples=("topics topics-of-last-year",),
+)
+
+VERIFY = command(
+    "verify",
+    "make a model again from its releases, without the data, and compare every file",
+    *model("fit"),
+    folder("--transcript", "folder written by fit --transcript", required=True),
+    CLASS,
+    JSON,
+    examples=("topics --transcript releases",),
+)
+
+SIGN = command(
+    "sign",
+    "sign a model: arrays, settings and ledger, not the text files beside them",
+    folder("model", "folder written by fit"),
+    file("--key", "Ed25519 private key (PEM, without a password)", required=True),
+    run="verify:sign",
+    examples=("topics --key private.pem",),
+)
+
+FINISH = command(
+    "finish",
+    "write the model of a fit that is done but could not write it; needs no data and spends nothing",
+    folder("folder", "folder of the run", metavar="OUT.run"),
+    folder("--out", "folder to write; default: OUT"),
+    FORCE,
+    examples=("topics.run --out topics",),
+)
+
+CLEAN = command(
+    "clean",
+    "remove the rest of killed processes beside or in a folder: parts of files, and the run of a model",
+    folder("folder", "OUT, OUT.run, or a folder, such as a budget's"),
+    switch("--force", "also remove a finished fit whose model is not written"),
+    run="finish:clean",
+    examples=("topics.run",),
+)

@@ -1,0 +1,113 @@
+"""Options that several commands share."""
+
+from ..options import (
+    INTEGER,
+    POSITIVE,
+    PROBABILITY,
+    WHOLE,
+    Entry,
+    Kind,
+    Option,
+    ending,
+    file,
+    folder,
+    group,
+    setting,
+    source,
+    switch,
+)
+
+THREADS = Kind(int, lambda v: v >= 1 or v == -1, "a number of threads, or -1 for all")
+SEED = Kind(int, lambda v: 0 <= v < 2**32, "a whole number from 0 to 2**32 - 1")
+SHARE = Kind(float, lambda v: 0 < v <= 1, "a share above 0, at most 1")
+
+RELATIONS = ("add_remove", "replace_one")
+DELTA = "default min(1e-5, 0.1 / records)"
+LABELS = "privacy units of the records: one label a line, or a .npy array"
+QUIET = switch("--quiet", "no progress")
+JSON = switch("--json", "print one JSON object, and nothing else")
+JOBS = setting("--jobs", "threads, -1 for all", THREADS, dest="n_jobs")
+FORCE = switch("--force", "replace an existing model")
+NAMES = source("--names", "names of a matrix's columns, one a line")
+TOPIC_WORDS = Option("--words", "words a topic, default 10", WHOLE, default=10)
+VERIFY_KEY = file("--verify-key", "Ed25519 public key (PEM) that must have signed the model")
+CLASS = Option("--class", "class of a model of your own", dest="kind", metavar="MODULE:CLASS")
+_DISTINCT = "distinct words of a usual document or person, public; default: doc_length ** 0.85"
+DISTINCT_WORDS = setting("--distinct-words", _DISTINCT, POSITIVE, metavar="M")
+#: The place and form of a table of numbers.
+TABLE = (file("--out", ".csv or .npy; default: print", ending(".csv", ".npy")), JSON)
+#: Rows of numbers, or a table with a schema.
+ROWS = (
+    source("input", "rows: .npy, .npz (scipy sparse) or shards; with a schema CSV, JSON Lines or Parquet", "INPUT"),
+    source("--schema", "the table's columns (TOML, see vips-fast schema); predict: default, the one in DIR"),
+)
+
+
+def model(written_by: str) -> tuple[Option, Option]:
+    """Give the folder of a fitted model, and the key for its signature."""
+    return folder("model", f"folder written by {written_by}"), VERIFY_KEY
+
+
+def sampling(default: str | None = None) -> tuple[Option, Option]:
+    """Give the way to draw minibatches, and the neighboring relation."""
+    # Only a model's own records have persons, whose rows can be drawn.
+    ways = ("poisson", "without_replacement", "full", "random_allocation", "rows")[: 5 if default is None else 4]
+    own = default or "the model's own; random_allocation for shards with bins; rows: one by one, of persons"
+    what = f"way to draw minibatches: {', '.join(ways)}; default: {own}"
+    return (
+        setting("--sampling", what, default=default, choices=ways, metavar="WAY"),
+        setting("--neighbors", "neighboring relation; default: the sampling's own", choices=RELATIONS),
+    )
+
+
+_WORDS = group(
+    "words",
+    Option("--vocab-size", "most words: default 8000 of public:LANGUAGE, planned for private", WHOLE),
+    Option("--vocab-share", "private: share of epsilon for the vocabulary; default: planned", PROBABILITY),
+    Option("--max-share", "private: drop words of more than this share of persons, default 0.3", SHARE, default=0.3),
+    Option(
+        "--analyzer",
+        "unicode (default), or paper: only letters a to z",
+        choices=("unicode", "paper"),
+        default="unicode",
+    ),
+    source(
+        "--stop-words",
+        "words to drop: FILE, public:LANGUAGE or none (default with --vocab FILE, else LANGUAGE or public:en)",
+        words=("none", "public:"),
+    ),
+    Option("--min-length", "fewest characters of a word, default 1", WHOLE, default=1),
+    Option(
+        "--numbers",
+        "words with digits: keep (default with --vocab FILE), mixed (else: with letters too) or drop",
+        choices=("keep", "mixed", "drop"),
+    ),
+    Option(
+        "--ngrams",
+        "2 or 3: also pairs (and triples) of adjacent words, default 1",
+        INTEGER,
+        choices=(1, 2, 3),
+        default=1,
+    ),
+)
+
+
+def documents(*, learns: bool) -> tuple[Entry, ...]:
+    """Give the place of documents; for a command that learns words, also how text becomes words."""
+    formats = (
+        "CSV, JSON Lines, Parquet, a folder of .txt files, - (standard input), counts (CSR .npz, UCI docword, LDA-C), "
+        "shards, or the word docstrings"
+    )
+    words = "the vocabulary: FILE with one word a line"
+    if learns:
+        words += "; public:LANGUAGE, its commonest words; or private (default for raw records), bought from the budget"
+    columns = "columns of the text, joined by a line break; default: " + ("text" if learns else "those of the fit")
+    where = (
+        source("input", formats, "INPUT", words=("docstrings", "-")),
+        source("--vocab", words, words=("private", "public:") * learns),
+        Option("--format", "csv, jsonl, parquet, folder, npz, docword or ldac; default: detected"),
+        Option("--features", "number of words, if no file says it", WHOLE),
+        Option("--text", columns, metavar="COLUMN", nargs="+"),
+        Option("--encoding", "of text files, default utf-8", default="utf-8"),
+    )
+    return (*where, _WORDS) if learns else where

@@ -1,0 +1,231 @@
+"""The commands that take no fitted model: plans, budgets, data, audits."""
+
+from ...models.family import with_adapter
+from ..options import POSITIVE, PROBABILITY, WHOLE, Option, command, ending, file, folder, one_of, setting, switch
+from .shared import DELTA, DISTINCT_WORDS, LABELS, QUIET, RELATIONS, SEED, THREADS, VERIFY_KEY, documents, sampling
+
+_SHOWN = (
+    "lda: topics of this Python's docstrings (default); blr: a regression on scikit-learn's breast cancer table; "
+    "sbn: a network of scikit-learn's digits"
+)
+
+DEMO = command(
+    "demo",
+    "a model with and without privacy, on data of this installation",
+    Option("shown", _SHOWN, metavar="MODEL", nargs="?", choices=("lda", "blr", "sbn"), default="lda"),
+    Option("--epsilon", "default 2", POSITIVE, default=2.0),
+    Option("--delta", "default 1e-5", PROBABILITY, default=1e-5),
+    Option("--topics", "lda: number of topics, default 10", WHOLE),
+    Option("--words", "lda: words a topic, default 10", WHOLE),
+    folder("--out", "folder of the private model and its report, default a new one"),
+    Option("--jobs", "threads, -1 for all", THREADS, dest="n_jobs", default=-1),
+    Option("--seed", "seed of public choices, default 0", SEED, default=0),
+    QUIET,
+    run="demo:run",
+    examples=("--epsilon 1 --topics 8", "blr --out regression", "sbn"),
+)
+
+PLAN = command(
+    "plan",
+    "settings of a private topic model from public numbers",
+    Option("--records", "number of documents", WHOLE, required=True),
+    Option("--words", "size of a public vocabulary; default: bought", WHOLE),
+    Option("--topics", "default with a public vocabulary: as many as are worthwhile", WHOLE),
+    Option("--doc-length", "words a document, default 500", WHOLE, default=500),
+    DISTINCT_WORDS,
+    Option("--epsilon", "target epsilon", POSITIVE, required=True),
+    switch("--table", "print instead a forecast for other epsilons and numbers of records, and advice"),
+    Option("--delta", DELTA, PROBABILITY),
+    Option(
+        "--sampling",
+        "default: poisson, as in memory; random_allocation, as for shards",
+        choices=("poisson", "random_allocation"),
+        default="poisson",
+    ),
+    Option("--bins", "the shards' bins, if they have any", WHOLE, dest="n_bins", metavar="T"),
+    switch("--word-neighbors", "for a fit with --word-vectors"),
+    Option("--vocab-share", "share of epsilon for the vocabulary; default: the best by the forecast", PROBABILITY),
+    run="lda:plan",
+    examples=("--records 400000 --words 7702 --topics 50 --epsilon 1",),
+)
+
+CONFIG = command(
+    "config",
+    "print the command of a job file",
+    file("file", "job file (TOML)"),
+    switch("--check", "check settings, files and budget; print plan and cost; reads no data, spends nothing"),
+    examples=("nightly.toml --check",),
+)
+
+SCHEMA = command(
+    "schema",
+    "the public description of a table's columns, for fit blr --schema",
+    inner=(
+        command(
+            "schema draft",
+            "write a template for a table, from the names of its columns only",
+            file("table", "CSV or Parquet", metavar="TABLE"),
+            file("--out", "default: print"),
+            examples=("table.csv --out schema.toml",),
+        ),
+        command(
+            "schema check",
+            "check a schema, and that a table has its columns",
+            file("schema", "TOML"),
+            file("table", "read only for the names of its columns", metavar="TABLE", nargs="?"),
+            examples=("schema.toml table.csv",),
+        ),
+    ),
+    metavar="ACTION",
+)
+
+SHARD = command(
+    "shard",
+    "write records as shards on disk, for fits larger than memory; they are as private as INPUT",
+    *documents(learns=True),
+    folder("out", "new folder to write", metavar="OUT"),
+    Option("--shard-mb", "size of a shard, default 256", POSITIVE, default=256.0, metavar="MIB"),
+    Option(
+        "--bins",
+        "draw one of T bins for each unit and write bin by bin: a minibatch is then contiguous",
+        WHOLE,
+        metavar="T",
+    ),
+    file("--groups", LABELS),
+    Option("--person", "the column with the person of each record", metavar="COLUMN"),
+    file("--schema", "INPUT is a table with these columns (TOML)"),
+    Option("--label", "of a table: the column of labels, or of counts", metavar="COLUMN"),
+    Option(
+        "--invalid",
+        "invalid records: refuse the data (default), or drop them",
+        choices=("raise", "drop"),
+        default="raise",
+    ),
+    examples=("docword.txt.gz shards --vocab vocab.txt --bins 20",),
+)
+
+VECTORS = command(
+    "vectors",
+    "write word vectors from PUBLIC documents, for fit lda --word-vectors",
+    *documents(learns=True),
+    Option("--dimensions", "numbers a word, default 50", WHOLE, default=50),
+    file("--out", "file to write, in the text format of word2vec", required=True),
+    examples=("public.jsonl --text note --vocab public:en --out words.vec",),
+)
+
+PRIVACY = command(
+    "privacy",
+    "the guarantee of a saved model; or epsilon of a run, or the noise for a target",
+    folder("model", "folder written by fit; without it the options describe a run", nargs="?"),
+    VERIFY_KEY,
+    Option(
+        "--export",
+        "print one JSON object: the events for dp-accounting, or with DIR the statement as in privacy.json",
+        choices=("dp-accounting", "json"),
+    ),
+    Option("--records", "number of records", WHOLE),
+    Option("--batch", "expected batch size, default: all records", WHOLE),
+    Option("--steps", "number of steps", WHOLE),
+    Option("--delta", "probability of the guarantee", PROBABILITY),
+    one_of(
+        Option("--noise-multiplier", "to compute epsilon", POSITIVE),
+        Option("--epsilon", "to compute the noise multiplier", POSITIVE),
+    ),
+    *sampling("poisson"),
+    Option("--rows-per-person", "also for a person with K records", WHOLE, metavar="K"),
+    Option("--accountant", "default: the tightest sound one", metavar="NAME"),
+    switch("--compare", "a table of all accountants"),
+    file("--plot", "epsilon against steps, as .png, .pdf or .svg", ending(".png", ".pdf", ".svg")),
+    examples=(
+        "--records 400000 --batch 20000 --steps 20 --epsilon 1 --delta 1e-6",
+        "--records 400000 --batch 20000 --steps 20 --noise-multiplier 1.24 --delta 1e-6 --compare",
+        "topics --export dp-accounting",
+    ),
+)
+
+#: Keys of ``budget show --json``.
+BUDGET_KEYS = ("spent", "left", "epsilon", "delta", "dataset", "unit", "runs")
+_FILE = file("file", "the budget")
+_FILTERS = "composition of fits: gaussian for whole batches, renyi for all; default auto: chosen by the first fit"
+_RUNS = (
+    'a list of runs: {"event": {...}, "steps": n}, or {"records", "batch_size", "steps", "noise_multiplier"} '
+    'with "sampling" and "neighbors" as for fit'
+)
+
+BUDGET = command(
+    "budget",
+    "the privacy budget of a data set: make, show, check, declare runs ahead",
+    inner=(
+        command(
+            "budget create",
+            "make the budget of a data set; never replaces a file",
+            file("file", "new file"),
+            Option("--epsilon", "limit for all fits together", POSITIVE, required=True),
+            Option("--delta", "limit for all fits together", PROBABILITY, required=True),
+            Option("--dataset", "name of the data set", required=True, metavar="NAME"),
+            Option("--relation", "neighboring relation, default add_remove", choices=RELATIONS, default="add_remove"),
+            Option("--unit", "privacy unit, default record", default="record"),
+            Option("--filter", _FILTERS, choices=("auto", "gaussian", "renyi"), default="auto"),
+            examples=("notes.budget --epsilon 2 --delta 1e-6 --dataset notes --unit patient",),
+        ),
+        command(
+            "budget show",
+            "print the spent and the free part, the runs, and open reservations",
+            _FILE,
+            switch("--json", f"one JSON object with the keys {', '.join(BUDGET_KEYS)}"),
+            examples=("notes.budget --json",),
+        ),
+        command(
+            "budget check",
+            "check that the file is whole, and that a head belongs to it",
+            _FILE,
+            Option("--head", "the head that a model recorded; exit code 3 if it is not there", metavar="HASH"),
+            Option("--give-back", "close the reservation of an ended process on another host", metavar="RUN"),
+            examples=("notes.budget",),
+        ),
+        command(
+            "budget reserve",
+            "declare runs ahead, which are then composed as one",
+            _FILE,
+            file("--plan", _RUNS, metavar="JSON", required=True),
+            Option("--name", "purpose of the runs", default=""),
+            Option("--delta", "share of the budget's delta; default: all that is left", PROBABILITY),
+            examples=("notes.budget --plan runs.json --name nightly",),
+        ),
+    ),
+)
+
+AUDIT = command(
+    "audit",
+    "try to break the privacy guarantee of a model and its settings",
+    Option("family", "default lda", nargs="?", choices=with_adapter(), default="lda"),
+    Option("--layers", "some of the layers A, B, C, D, E, G and H, default all", metavar="A,B,…"),
+    one_of(
+        switch("--quick", "about a minute (default)"),
+        switch("--full", "the sizes of the documentation, minutes"),
+        switch("--attack", "instead of the layers: guess the documents of the corpus from published topics (only lda)"),
+    ),
+    file("--documents", "PUBLIC documents to attack: CSR .npz or UCI docword; default: invented ones"),
+    Option("--models", "shadow models of the attack, default 64", WHOLE, metavar="N"),
+    *sampling("poisson"),
+    setting("--components", "topics or units, default 2; topics 4, of an attack 10", WHOLE, dest="n_components"),
+    setting("--clip", "as for fit", POSITIVE),
+    setting("--noise-multiplier", "of layer E, default 1", POSITIVE),
+    Option("--set", "a setting of the estimator or its options", metavar="NAME=VALUE", repeated=True, default=()),
+    file("--json", "also write the report as JSON"),
+    run="audit:run",
+    examples=("lda --layers A,B,C,D,E,G",),
+)
+
+COMPLETION = command(
+    "completion",
+    "print the script that completes the commands in a shell",
+    Option("shell", "the shell", choices=("bash", "zsh", "fish")),
+    examples=(
+        "bash > ~/.local/share/bash-completion/completions/vips-fast",
+        "zsh > ~/.zfunc/_vips-fast",
+        "fish > ~/.config/fish/completions/vips-fast.fish",
+    ),
+)
+
+INFO = command("info", "version, instruction sets, threads", examples=("",))
