@@ -138,6 +138,7 @@ def _comments(path: Path, source: str) -> Iterator[Passage]:
 
 def sentences(text: str) -> list[str]:
     """Sentences of a passage: paragraphs and items of lists end one too."""
+    text = re.sub(r"(?m)^[\w*, ]+ : .*$|^-{3,}$|^#+ ", "\n\n", text)  # sections of numpydoc, headings
     parts = re.split(r"\n\s*\n|\n\s*(?=[-*] |\d+\. )|(?<=[.!?])[\s\"')]+(?=[A-Z`\"'(_*])", text)
     return [joined for part in parts if (joined := " ".join(part.split()))]
 

@@ -70,6 +70,11 @@ def read():
     """Read a file.
 
     {long} Short again.
+
+    Parameters
+    ----------
+    {", ".join("abcdefghijklmnopqrstuvwxyz")} : int
+        Few words.
     """
 def given():
     """The file that was read."""
@@ -82,7 +87,7 @@ def write():
     """Write {"very " * 11}much."""
 '''
     counts = counted(tmp_path, "a.py", text)
-    assert [one.split(":")[1] for one in counts.found["first_lines"]] == ["8", "15"]
+    assert [one.split(":")[1] for one in counts.found["first_lines"]] == ["13", "20"]
     assert len(counts.found["long_sentences"]) == 1 and "27 words" in counts.found["long_sentences"][0]
     assert counts.rates()["first_lines"] == round(200 / 6, 1)
 
