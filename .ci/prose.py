@@ -32,6 +32,8 @@ STORED = Path(__file__).with_name("prose.toml")
 GOAL = {"constructions": 4.0, "long_sentences": 15.0, "first_lines": 15.0}
 #: How far a number may lie below the stored one.
 SLACK = {"constructions": 0.5, "long_sentences": 2.0, "first_lines": 3.0}
+#: How far it may lie above: prose that was taken out moves a rate, too.
+TOLERANCE = {"constructions": 0.1, "long_sentences": 0.5, "first_lines": 0.5}
 SENTENCE, LINE = 25, 12
 
 CONSTRUCTIONS = {
@@ -207,7 +209,7 @@ def differences(now: dict[str, dict[str, float]], stored: dict[str, dict[str, fl
     for place, numbers in now.items():
         for name, number in numbers.items():
             limit, known = stored.get(place, GOAL)[name], place in stored
-            if number > limit:
+            if number > limit + TOLERANCE[name]:
                 allowed = "stored" if known else "allowed in a new place"
                 out.append(f"{place}: {name} {number}, {allowed} {limit}; see: python .ci/prose.py --show {place}")
             elif known and number < limit - SLACK[name]:
