@@ -2,10 +2,10 @@
 
     python .ci/wheels.py DIST [INTERPRETER ...]
 
-One wheel for each CPython that is named, or else for each release that is found on the path, with pyenv or with uv. It
-is built from the source distribution, given by auditwheel the oldest manylinux tag that its symbols allow, installed in
-an empty environment and tried there with nothing but that environment on the path: no compiler, no make. The wheels and
-the source distribution are then in DIST, and what was tried is printed.
+Make one wheel for each named CPython, or else for each release on the path, of pyenv or of uv. A wheel is built from the
+source distribution; auditwheel gives it the oldest manylinux tag that its symbols allow. It is installed in an empty
+environment and tried with only that environment on the path: no compiler, no make. The wheels and the source distribution
+are then in DIST, and the trials are printed.
 """
 
 import os
