@@ -2,7 +2,7 @@
 
     python .ci/prose.py                  compare all places with prose.toml; exit code 1 where one differs
     python .ci/prose.py --lower          store the numbers that fell
-    python .ci/prose.py --show PLACE     list what counts in a folder or file, as file:line
+    python .ci/prose.py --show PLACE     list every finding in a folder or file, as file:line
 
 Python is read for docstrings and comments, C and Cython for comments, Markdown for the text outside code. Three numbers
 describe a place:
@@ -28,7 +28,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 STORED = Path(__file__).with_name("prose.toml")
-#: What a place that has no stored number is held to.
+#: Limits of a place without stored numbers.
 GOAL = {"constructions": 4.0, "long_sentences": 15.0, "first_lines": 15.0}
 #: How far a number may lie below the stored one.
 SLACK = {"constructions": 0.5, "long_sentences": 2.0, "first_lines": 3.0}
